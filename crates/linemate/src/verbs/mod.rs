@@ -1,0 +1,1 @@
+//! One file per verb: its flags (`Args`) and `run`, which calls the crates and prints.

@@ -1,0 +1,168 @@
+//! The events of a recording, as every reader sees them.
+//!
+//! Nothing here knows how an event is written to disk (see [`crate::format`]) or what a function or an
+//! address means: types stay with the types crate, objects with attribution.
+
+use std::fmt;
+
+/// A guest address: virtual for kernel mappings; for an access through a user mapping, the kernel's
+/// direct-map alias of the page, so that one byte of memory has one address whoever touches it
+/// (see [`Access::user_mapping`]).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct GuestAddr(pub u64);
+
+/// A guest CPU, counted from 0 as QEMU and the guest do.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct CpuId(pub u16);
+
+/// Guest instructions retired by **all** CPUs since recording started.
+///
+/// In deterministic mode QEMU runs the CPUs in turn, so this is one clock for the whole guest: it never
+/// goes back along the stream. In parallel mode it is the CPU's own count and only monotone per CPU.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct VirtualTime(pub u64);
+
+/// Index of a function in the recording's function table ([`crate::FunctionTable`]).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct FunctionId(pub u32);
+
+/// What an access does to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AccessKind {
+    /// A read.
+    Load,
+    /// A write.
+    Store,
+    /// An atomic read-modify-write: a `lock`ed instruction or `xchg` with memory, both halves in one.
+    Rmw,
+}
+
+/// One load, store or atomic read-modify-write by one CPU at one time from one instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// When.
+    pub time: VirtualTime,
+    /// Who.
+    pub cpu: CpuId,
+    /// The instruction. In the lower half of the address space: user code.
+    pub pc: GuestAddr,
+    /// The first byte touched.
+    pub addr: GuestAddr,
+    /// Bytes touched, 1 to 64. An access may cross a line.
+    pub size: u8,
+    /// Load, store or RMW.
+    pub kind: AccessKind,
+    /// A store (or RMW) that is known to have left memory as it was. `false` also when it is not known.
+    pub silent: bool,
+    /// The instruction used a user-space address (user code, or the kernel copying to or from user space).
+    pub user_mapping: bool,
+}
+
+/// A recorded function was entered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// When.
+    pub time: VirtualTime,
+    /// On which CPU.
+    pub cpu: CpuId,
+    /// Which function.
+    pub function: FunctionId,
+    /// The stack pointer at entry: it points at the return address. Pairs a call with its [`Return`].
+    pub stack: GuestAddr,
+    /// Where it was called from (the return address); zero where the table does not ask for it.
+    pub caller: GuestAddr,
+    /// The values of the parameters that the table lists, in its order. A value that a
+    /// [`crate::Meaning::StructPointer`] parameter cannot be (not a kernel address) is `None`.
+    pub values: [Option<u64>; crate::MAX_PARAMETERS],
+}
+
+/// A recorded function that the table marks `returns` has returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Return {
+    /// When.
+    pub time: VirtualTime,
+    /// On which CPU (a function that slept may return on another one than it was called on).
+    pub cpu: CpuId,
+    /// Which function.
+    pub function: FunctionId,
+    /// The stack pointer at the return instruction: equals [`Call::stack`] of its call.
+    pub stack: GuestAddr,
+    /// The returned value (`rax`).
+    pub value: u64,
+}
+
+/// A point in a run that the guest or the recorder marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mark {
+    /// Recording starts.
+    Start,
+    /// Recording stops.
+    Stop,
+    /// The CPU has nothing to run and waits for an interrupt.
+    Idle,
+    /// The CPU runs again.
+    Resume,
+}
+
+/// A [`Mark`] at its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Marker {
+    /// When.
+    pub time: VirtualTime,
+    /// On which CPU.
+    pub cpu: CpuId,
+    /// What.
+    pub mark: Mark,
+    /// The guest's time stamp counter, where the guest handed it over (start and stop), in nanoseconds
+    /// of guest time; else zero.
+    pub guest_ns: u64,
+}
+
+/// One event of the stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A memory access.
+    Access(Access),
+    /// A function entry: a sighting of each of its struct pointers, an allocation, a context switch, an interrupt.
+    Call(Call),
+    /// The return of a function, with its value.
+    Return(Return),
+    /// Start, stop, idle, resume.
+    Marker(Marker),
+}
+
+impl fmt::Debug for GuestAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+impl fmt::Display for GuestAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+impl fmt::Debug for CpuId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cpu{}", self.0)
+    }
+}
+
+impl fmt::Display for CpuId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+impl fmt::Debug for VirtualTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "@{}", self.0)
+    }
+}
+
+impl fmt::Debug for FunctionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "fn{}", self.0)
+    }
+}

@@ -1,0 +1,106 @@
+//! The function table: which kernel functions a recorder watches, and what their parameters mean.
+//!
+//! The table is made before the run (by the guest crate, from BTF prototypes and symbols), obeyed by the
+//! recorder without being understood, and read again by attribution. It travels inside the recording.
+
+use crate::GuestAddr;
+
+/// The most parameters a watched function can have: System V passes six integers in registers.
+pub const MAX_PARAMETERS: usize = 6;
+
+/// A System V integer argument register, in argument order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Register {
+    /// First argument.
+    Rdi = 0,
+    /// Second argument.
+    Rsi = 1,
+    /// Third argument.
+    Rdx = 2,
+    /// Fourth argument.
+    Rcx = 3,
+    /// Fifth argument.
+    R8 = 4,
+    /// Sixth argument.
+    R9 = 5,
+}
+
+/// What the value of a parameter is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Meaning {
+    /// `struct T *`: a sighting of a T. The number is T's BTF type id in the recording's own BTF.
+    StructPointer(u32),
+    /// `struct kmem_cache *`: the cache that is allocated from or freed to.
+    Cache,
+    /// A size in bytes.
+    Size,
+    /// A page order: 2^n pages.
+    Order,
+    /// A number of elements (of an array, or of a bulk allocation).
+    Count,
+    /// The address of the object to be freed.
+    Object,
+    /// Where a bulk allocation or free keeps its array of object addresses.
+    ObjectArray,
+}
+
+/// What a call of the function tells beyond its sightings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// Sightings only.
+    Plain,
+    /// Returns a heap object (slab or large kmalloc).
+    HeapAlloc,
+    /// Frees a heap object.
+    HeapFree,
+    /// Returns a per-CPU pointer: one object on each CPU.
+    PercpuAlloc,
+    /// Frees a per-CPU pointer.
+    PercpuFree,
+    /// Returns a `struct page *` of 2^order pages.
+    PageAlloc,
+    /// Frees 2^order pages, given their `struct page *`.
+    PageFree,
+    /// Returns virtually contiguous memory.
+    VirtualAlloc,
+    /// Frees it.
+    VirtualFree,
+    /// `__switch_to(prev, next)`: from here on the CPU runs `next`; [`crate::Call::stack`] lies on its kernel stack.
+    ContextSwitch,
+    /// An interrupt or exception entry.
+    Interrupt,
+}
+
+/// A parameter to be read at entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Parameter {
+    /// Where it is.
+    pub register: Register,
+    /// What it is.
+    pub meaning: Meaning,
+}
+
+/// A watched function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// Its entry.
+    pub entry: GuestAddr,
+    /// Bytes of code from the entry, to find its return instructions.
+    pub size: u32,
+    /// Its symbol.
+    pub name: String,
+    /// What a call tells.
+    pub role: Role,
+    /// Whether the returned value and the caller are wanted.
+    pub returns: bool,
+    /// The parameters to read, at most [`MAX_PARAMETERS`].
+    pub parameters: Vec<Parameter>,
+}
+
+/// All watched functions; a [`crate::FunctionId`] is an index into it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FunctionTable {
+    /// The functions, sorted by entry address, no two at the same one.
+    pub functions: Vec<Function>,
+}

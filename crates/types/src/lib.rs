@@ -1,0 +1,1 @@
+//! One type model over BTF, kernel images and symbols.
