@@ -1,0 +1,61 @@
+# The two commands are `make demo` and `make test`; each does all its own set-up. `make help` lists the rest.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+CARGO ?= cargo
+CC ?= cc
+# Kernel style, and no warning left standing.
+WORKLOAD_CFLAGS := -std=gnu11 -O2 -Wall -Wextra -Werror -pthread
+
+workload_sources := $(wildcard workloads/*.c)
+workload_binaries := $(workload_sources:workloads/%.c=target/workloads/%)
+
+.PHONY: help setup build workloads demo test lint bench fuzz clean
+
+help: ## this list
+	@sed -nE 's/^([a-z]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+
+setup: ## get what demo and test need from this machine's apt sources (idempotent)
+	@scripts/setup.sh test
+
+workloads: $(workload_binaries) ## compile the workloads into target/workloads
+
+target/workloads/%: workloads/%.c workloads/common.h
+	@mkdir -p $(@D)
+	$(CC) $(WORKLOAD_CFLAGS) -o $@ $<
+
+build: workloads ## compile everything, optimised
+	$(CARGO) build --release --workspace
+
+demo: ## record Debian's 6.12 kernel under a scheduling workload, show which fields of struct rq are hot
+	@scripts/setup.sh demo
+	@$(MAKE) --no-print-directory build
+	@scripts/demo.sh
+
+test: ## all tests; those that boot a kernel run one at a time
+	@scripts/setup.sh test
+	@scripts/test.sh
+
+lint: ## format, clippy, documentation, shell scripts and this project's own rules; warnings are errors
+	@scripts/setup.sh lint
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
+	shellcheck -x $$(git ls-files 'scripts/*.sh' 'workloads/*.sh' .ci/run)
+	scripts/style.sh
+
+bench: ## the figures of docs/benchmarks.md on this machine, as markdown
+	@scripts/setup.sh test
+	@$(MAKE) --no-print-directory build
+	@scripts/bench.sh
+
+fuzz: ## every fuzz target, a minute each (FUZZ_SECONDS=60)
+	@scripts/setup.sh demo
+	@scripts/fuzz.sh
+
+clean: ## remove what was built; downloaded kernels and boot snapshots stay in the cache
+	$(CARGO) clean
+	rm -rf fuzz/target

@@ -1,0 +1,123 @@
+# shellcheck shell=bash
+# Kernel images for scripts/setup.sh: Debian's packages, unpacked into the cache. Needs `die`, `say`, `here` and apt.sh.
+
+kernel_cache() {
+	echo "${LINEMATE_CACHE:-${XDG_CACHE_HOME:-${HOME:?is not set, and neither is LINEMATE_CACHE}/.cache}/linemate}/kernels"
+}
+
+# The pinned version of a series.
+kernel_pin() {
+	awk -v series="$1" '$1 == series { print $2 }' "$here/kernels.list"
+}
+
+# kernel_in_cache SERIES PIN: prints the image's path; fails where there is none.
+kernel_in_cache() {
+	local image
+	for image in "$(kernel_cache)/$2"/boot/vmlinuz-"$2"; do
+		[ -s "$image" ] && echo "$image" && return 0
+	done
+	# Any other version of the series will do where the pinned one is no longer on offer: the newest.
+	image=$(find "$(kernel_cache)" -path "*/$1.*/boot/vmlinuz-$1.*-cloud-amd64" -size +0 2>/dev/null | sort -V | tail -n 1)
+	[ -n "$image" ] && echo "$image"
+}
+
+# kernel_on_offer SERIES PIN: the pinned version if the archive has it, else the newest of the series; may be empty.
+kernel_on_offer() {
+	if [ -n "$(apt_versions "linux-image-$2")" ]; then
+		echo "$2"
+		return
+	fi
+	local names="^linux-image-${1//./\\.}\\.[0-9.]+(-[0-9]+|\\+deb[0-9.]+)-cloud-amd64\$"
+	{ apt-cache search --names-only "$names" 2>/dev/null || true; } |
+		sed -E 's/^linux-image-([^ ]+) .*/\1/' | sort -rV |
+		while read -r version; do
+			# Lists keep names of which only other packages speak.
+			if [ -n "$(apt_versions "linux-image-$version")" ]; then
+				echo "$version"
+				break
+			fi
+		done || true
+}
+
+# The kernel in an unpacked tree, wherever this version of the package has put it; may be empty.
+kernel_in_tree() {
+	local image
+	for image in "$1"/boot/vmlinuz-* "$1"/usr/lib/modules/*/vmlinuz "$1"/lib/modules/*/vmlinuz; do
+		if [ -s "$image" ]; then
+			echo "$image"
+			return
+		fi
+	done
+}
+
+# kernel_unpack PACKAGE-FILE TREE: image and configuration only; the modules are many times their size and not needed.
+kernel_unpack() {
+	local members=()
+	mapfile -t members < <(dpkg-deb --fsys-tarfile "$1" | tar -t |
+		grep -E '^\./(boot/(vmlinuz|config)-[^/]+|(usr/)?lib/modules/[^/]+/(vmlinuz|config))$')
+	[ "${#members[@]}" -eq 0 ] || dpkg-deb --fsys-tarfile "$1" | tar -x -C "$2" -- "${members[@]}"
+}
+
+# From 6.19 on linux-image-VERSION is empty and depends on linux-binary-VERSION, which has the kernel.
+kernel_follow_package() {
+	dpkg-deb -f "$1" Depends Pre-Depends | tr ',' '\n' | sed -nE 's/^.*(linux-binary-[^ ]+).*/\1/p' | head -n 1
+}
+
+# kernel_download PACKAGE FOLDER: prints the file.
+kernel_download() {
+	# As root, apt hands downloads to the user _apt, who cannot write here, and warns about it: ask for no hand-over.
+	(cd "$2" && apt_run "downloading $1" apt-get download -q -o APT::Sandbox::User=root "$1")
+	find "$2" -name "$1_*.deb" -print -quit
+}
+
+# ensure_kernel SERIES: an image of the series is in the cache afterwards.
+ensure_kernel() {
+	local series=$1 pin version
+	pin=$(kernel_pin "$series")
+	[ -n "$pin" ] || die "scripts/kernels.list has no version for $series"
+	if kernel_in_cache "$series" "$pin" >/dev/null; then
+		return 0
+	fi
+	command -v apt-get >/dev/null || die "there is no kernel image of $series in $(kernel_cache) and no apt-get to fetch" \
+		"one: put Debian's at $(kernel_cache)/$pin/boot/vmlinuz-$pin"
+	version=$(kernel_on_offer "$series" "$pin")
+	if [ -z "$version" ] || [ "$version" != "$pin" ]; then
+		# Fresh lists may still know the pinned one; without root the lists have to do as they are.
+		[ "$(id -u)" != 0 ] || apt_refresh
+		version=$(kernel_on_offer "$series" "$pin")
+	fi
+	[ -n "$version" ] || die "no apt source of this machine has a cloud kernel image of $series: run \`apt-get update\` as root," \
+		"or add Debian 12's main and security archive to the sources"
+	[ "$version" = "$pin" ] ||
+		say "the pinned kernel $pin is no longer on offer: taking $version, so figures may differ from the documented ones"
+	kernel_fetch "$version"
+}
+
+kernel_fetch() {
+	local version=$1 cache tree package file image next
+	cache=$(kernel_cache)
+	mkdir -p "$cache" 2>/dev/null || die "cannot create $cache: set LINEMATE_CACHE to a folder that can be written"
+	tree=$(mktemp -d "$cache/.fetch.XXXXXX") || die "cannot write to $cache: set LINEMATE_CACHE to a folder that can be written"
+	# shellcheck disable=SC2064
+	trap "rm -rf '$tree'" EXIT
+	mkdir "$tree/root"
+	say "downloading the kernel image $version (about 35 MB)"
+	package=linux-image-$version
+	file=$(kernel_download "$package" "$tree") || exit 2
+	kernel_unpack "$file" "$tree/root"
+	next=$(kernel_follow_package "$file")
+	if [ -z "$(kernel_in_tree "$tree/root")" ] && [ -n "$next" ]; then
+		file=$(kernel_download "$next" "$tree") || exit 2
+		kernel_unpack "$file" "$tree/root"
+	fi
+	image=$(kernel_in_tree "$tree/root")
+	[ -n "$image" ] || die "the package $package holds no kernel image and names no package that does: please report its version"
+	mkdir -p "$tree/root/boot"
+	[ "$image" = "$tree/root/boot/vmlinuz-$version" ] || mv "$image" "$tree/root/boot/vmlinuz-$version"
+	chmod -R u+rwX,go+rX "$tree/root"
+	rm -rf "${cache:?}/$version"
+	mv "$tree/root" "$cache/$version"
+	rm -rf "$tree"
+	trap - EXIT
+	say "unpacked to $cache/$version"
+}

@@ -1,0 +1,190 @@
+#!/usr/bin/env bash
+# Brings this machine to the point where `make demo` and `make test` run, and does nothing where nothing is missing.
+#
+#   scripts/setup.sh [demo|test|lint|packages]
+#
+#   demo      (default) tools, QEMU and the 6.12 kernel image
+#   test      the same, the test oracle (pahole) and the 6.1 kernel image
+#   lint      the tools of `make lint` only
+#   packages  everything that needs root and nothing that lands in a home folder
+#
+# Packages come from this machine's own apt sources. Kernel images are downloaded and unpacked into
+# ${LINEMATE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/linemate}/kernels/VERSION/boot, never installed.
+set -euo pipefail
+
+readonly QEMU=qemu-system-x86_64
+readonly QEMU_MIN=9.2   # plugin API 4: values in memory callbacks, reads of guest memory
+readonly CARGO_MIN=1.88 # edition 2024 with let chains
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+readonly here
+# shellcheck source-path=SCRIPTDIR source=lib/apt.sh
+. "$here/lib/apt.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/kernel.sh
+. "$here/lib/kernel.sh"
+
+# One line: what is wrong, what to do.
+die() {
+	printf 'setup: error: %s\n' "$*" >&2
+	exit 2
+}
+
+say() {
+	printf 'setup: %s\n' "$*" >&2
+}
+
+# at_least HAVE WANT: is version HAVE the same as or newer than WANT?
+at_least() {
+	[ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | sed -n 1p)" = "$2" ]
+}
+
+# First number of the form 1.2 or 1.2.3 in a program's answer to --version; empty when it does not run.
+version_of() {
+	{ "$1" --version 2>/dev/null || true; } | sed -nE '1s/^[^0-9]*([0-9]+(\.[0-9]+)+).*/\1/p'
+}
+
+# --- What is missing: names of packages, found by looking for what they hold ------------------------------------------
+
+want_command() {
+	command -v "$1" >/dev/null || missing+=("$2")
+}
+
+busybox_is_static() {
+	local path
+	path=$(command -v busybox) && ! LC_ALL=C ldd "$path" >/dev/null 2>&1
+}
+
+find_missing() {
+	missing=()
+	want_command cc gcc
+	want_command ld binutils
+	compgen -G '/usr/lib/*/libc.a' >/dev/null || compgen -G '/usr/lib/libc.a' >/dev/null || missing+=(libc6-dev)
+	if [ "$goal" = lint ]; then
+		want_command shellcheck shellcheck
+		return
+	fi
+	busybox_is_static || missing+=(busybox-static)
+	want_command hackbench rt-tests
+	if [ "$goal" != demo ]; then
+		want_command pahole dwarves
+	fi
+}
+
+# --- QEMU ---------------------------------------------------------------------------------------------------------------
+
+# Why the QEMU on PATH will not do; empty when it will.
+qemu_fault() {
+	local version
+	if ! command -v "$QEMU" >/dev/null; then
+		echo "$QEMU is not installed"
+		return
+	fi
+	version=$(version_of "$QEMU")
+	if [ -z "$version" ]; then
+		echo "$(command -v "$QEMU") does not run"
+	elif ! at_least "$version" "$QEMU_MIN"; then
+		echo "$(command -v "$QEMU") is version $version, $QEMU_MIN or newer is needed"
+	elif ! "$QEMU" -help 2>/dev/null | grep -- '^-plugin ' >/dev/null; then
+		echo "$(command -v "$QEMU") was built without plugins"
+	elif ! command -v qemu-img >/dev/null; then
+		echo "qemu-img is not installed"
+	fi
+}
+
+install_qemu() {
+	local fault=$1 suite=
+	local path
+	path=$(command -v "$QEMU" || true)
+	if [ -n "$path" ] && command -v dpkg-query >/dev/null && ! owned_by_dpkg "$path"; then
+		die "$fault: it is not a package's, so take it off PATH, or build it anew with --enable-plugins"
+	fi
+	apt_needed "$fault: QEMU $QEMU_MIN or newer with plugin support is needed (packages qemu-system-x86, qemu-utils)"
+	if ! apt_has_version qemu-system-x86 "$QEMU_MIN"; then
+		apt_refresh
+	fi
+	if ! apt_has_version qemu-system-x86 "$QEMU_MIN"; then
+		apt_add_backports
+	fi
+	apt_has_version qemu-system-x86 "$QEMU_MIN" ||
+		die "$fault, and no apt source of this machine has $QEMU_MIN: build QEMU with --enable-plugins"
+	if apt_suite_has "$(os_release VERSION_CODENAME)-backports" qemu-system-x86; then
+		suite=$(os_release VERSION_CODENAME)-backports
+	fi
+	say "installing QEMU ${suite:+from $suite }(several minutes on a slow line)"
+	apt_install "$suite" qemu-system-x86 qemu-utils
+	fault=$(qemu_fault)
+	[ -z "$fault" ] || die "$fault, even after installing qemu-system-x86: look for another QEMU earlier on PATH"
+}
+
+# --- Rust ---------------------------------------------------------------------------------------------------------------
+
+# The package that has a cargo new enough; empty where there is none.
+cargo_package() {
+	local package
+	for package in cargo cargo-web; do
+		if apt_has_version "$package" "$CARGO_MIN"; then
+			echo "$package"
+			return
+		fi
+	done
+}
+
+# Debian 12's own cargo is too old; its security suite carries a current one, made for building browsers, as cargo-web.
+ensure_cargo() {
+	local version package
+	version=$(version_of cargo)
+	if [ -n "$version" ] && at_least "$version" "$CARGO_MIN"; then
+		return
+	fi
+	local fault="cargo ${version:-is not installed}${version:+ is too old}, $CARGO_MIN or newer is needed"
+	if [ -n "$version" ] && command -v rustup >/dev/null; then
+		die "$fault: run \`rustup update stable\`"
+	fi
+	local remedy="install Rust with rustup (rust-lang.org/tools/install)"
+	if ! command -v apt-get >/dev/null || [ "$(id -u)" != 0 ]; then
+		die "$fault: $remedy"
+	fi
+	package=$(cargo_package)
+	if [ -z "$package" ]; then
+		apt_refresh
+		package=$(cargo_package)
+	fi
+	[ -n "$package" ] || die "$fault, and no apt source of this machine has it: $remedy"
+	say "installing Rust (package $package)"
+	apt_install "" "$package"
+	version=$(version_of cargo)
+	at_least "${version:-0}" "$CARGO_MIN" || die "$fault, and an older cargo comes first on PATH: remove it, or $remedy"
+}
+
+# --- The whole ------------------------------------------------------------------------------------------------------------
+
+main() {
+	goal=${1:-demo}
+	case $goal in
+	demo | test | lint | packages) ;;
+	*) die "unknown goal '$goal': use demo, test, lint or packages" ;;
+	esac
+	[ "$(uname -s)/$(uname -m)" = Linux/x86_64 ] || die "this is $(uname -s)/$(uname -m): linemate records on Linux/x86_64 only"
+
+	find_missing
+	if [ "${#missing[@]}" -gt 0 ]; then
+		apt_needed "missing: ${missing[*]}"
+		say "installing ${missing[*]}"
+		apt_install "" "${missing[@]}"
+		find_missing
+		[ "${#missing[@]}" -eq 0 ] || die "still missing after installing them: ${missing[*]}: is PATH complete?"
+	fi
+	# Under sudo the user's own cargo is out of sight: `packages` does not look for one.
+	[ "$goal" = packages ] || ensure_cargo
+	[ "$goal" != lint ] || return 0
+
+	local fault
+	fault=$(qemu_fault)
+	[ -z "$fault" ] || install_qemu "$fault"
+	[ "$goal" != packages ] || return 0
+
+	ensure_kernel 6.12
+	[ "$goal" != test ] || ensure_kernel 6.1
+}
+
+main "$@"

@@ -1,0 +1,310 @@
+#!/usr/bin/env bash
+# Tests of scripts/setup.sh: what it says on a machine that lacks something, and what it reads out of apt's sources. The
+# machines are made of a PATH with stand-ins; nothing is installed and no network is used.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readonly setup=scripts/setup.sh
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failures=0
+
+# A folder of commands like this machine's, without those that a test is about.
+machine() {
+	rm -rf "${work:?}"/{bin,cache}
+	mkdir -p "$work/bin" "$work/cache"
+	local tool
+	for tool in awk bash cat chmod dirname env find grep head id ldd ls mkdir mktemp mv rm sed sh sort tail tar touch tr \
+		uname dpkg dpkg-deb dpkg-query; do
+		ln -s "$(command -v "$tool")" "$work/bin/$tool"
+	done
+	for tool in cc ld hackbench pahole apt-get apt-cache qemu-img; do
+		stand_in "$tool" 'exit 1'
+	done
+	stand_in id 'echo 0'
+	stand_in cargo 'echo "cargo 1.95.0 (f2d3ce0bd 2026-03-21)"'
+	stand_in busybox true
+	stand_in ldd 'exit 1'
+	stand_in dpkg-query 'exit 0'
+	qemu 10.0.2 '-plugin [file=]<file>'
+	kernel 6.12.117+deb12-cloud-amd64
+	kernel 6.1.0-55-cloud-amd64
+}
+
+stand_in() {
+	rm -f "$work/bin/$1"
+	printf '#!/bin/bash\n%s\n' "$2" >"$work/bin/$1"
+	chmod +x "$work/bin/$1"
+}
+
+qemu() {
+	stand_in qemu-system-x86_64 "case \$1 in --version) echo 'QEMU emulator version $1 (Debian)' ;; -help) echo '$2' ;; esac"
+}
+
+kernel() {
+	mkdir -p "$work/cache/kernels/$1/boot"
+	echo kernel >"$work/cache/kernels/$1/boot/vmlinuz-$1"
+}
+
+without() {
+	rm -f "$work/bin/$1"
+}
+
+run_setup() {
+	env -i PATH="$work/bin" HOME="$work" TMPDIR="$work" LINEMATE_CACHE="$work/cache" LINEMATE_APT_ETC="$work/apt" \
+		LINEMATE_OS_RELEASE="$work/os-release" bash "$setup" "$@" 2>&1
+}
+
+# expect NAME STATUS OUTPUT [ARGUMENT…]: the folder of the test stands as @ in OUTPUT.
+expect() {
+	local name=$1 status=$2 output=$3 got got_status=0
+	shift 3
+	got=$(run_setup "$@") || got_status=$?
+	got=${got//$work/@}
+	got=$(sed -E 's/(linemate-setup\.)[A-Za-z0-9]{6}/\1LOG/' <<<"$got")
+	if [ "$got_status" != "$status" ] || [ "$got" != "$output" ]; then
+		printf '%s: error: %s\n  expected (%s): %s\n  got      (%s): %s\n' "$0" "$name" "$status" "$output" "$got_status" "$got" >&2
+		failures=$((failures + 1))
+	fi
+}
+
+equal() {
+	if [ "$2" != "$3" ]; then
+		printf '%s: error: %s\n  expected: %s\n  got:      %s\n' "$0" "$1" "$2" "$3" >&2
+		failures=$((failures + 1))
+	fi
+}
+
+# --- Machines -------------------------------------------------------------------------------------------------------------
+
+machine
+expect "nothing missing: no word, no apt" 0 "" test
+expect "unknown goal" 2 "setup: error: unknown goal 'tset': use demo, test, lint or packages" tset
+
+machine
+stand_in id 'echo 1000'
+without hackbench
+without cc
+expect "packages missing, not root" 2 \
+	"setup: error: missing: gcc rt-tests; installing needs root: run \`sudo scripts/setup.sh packages\`, then repeat as yourself"
+
+machine
+without apt-get
+without pahole
+expect "packages missing, no apt" 2 \
+	"setup: error: missing: dwarves; there is no apt-get here, so install it with this system's package manager" test
+expect "demo needs no pahole" 0 "" demo
+
+machine
+stand_in ldd 'exit 0'
+stand_in id 'echo 1000'
+expect "busybox is there but not static" 2 \
+	"setup: error: missing: busybox-static; installing needs root: run \`sudo scripts/setup.sh packages\`, then repeat as yourself"
+
+machine
+stand_in id 'echo 1000'
+qemu 7.2.18 '-plugin [file=]<file>'
+expect "QEMU too old, not root" 2 \
+	"setup: error: @/bin/qemu-system-x86_64 is version 7.2.18, 9.2 or newer is needed: QEMU 9.2 or newer with plugin support is needed (packages qemu-system-x86, qemu-utils); installing needs root: run \`sudo scripts/setup.sh packages\`, then repeat as yourself"
+qemu 9.2.0 '-plugin [file=]<file>'
+expect "the oldest QEMU that will do" 0 ""
+
+machine
+without apt-get
+without qemu-system-x86_64
+expect "no QEMU, no apt" 2 \
+	"setup: error: qemu-system-x86_64 is not installed: QEMU 9.2 or newer with plugin support is needed (packages qemu-system-x86, qemu-utils); there is no apt-get here, so install it with this system's package manager"
+
+machine
+qemu 10.0.2 '-accel name'
+stand_in dpkg-query 'exit 1'
+expect "QEMU without plugins, built by hand" 2 \
+	"setup: error: @/bin/qemu-system-x86_64 was built without plugins: it is not a package's, so take it off PATH, or build it anew with --enable-plugins"
+
+machine
+without hackbench
+stand_in apt-cache 'echo " rt-tests | 2.4-1 | archive bookworm/main amd64 Packages"'
+stand_in apt-get 'echo "E: Could not resolve the archive"; exit 100'
+expect "no network" 2 "setup: installing rt-tests
+setup: reading the package lists
+setup: error: apt-get update failed (E: Could not resolve the archive): check the network and the apt sources; whole output in @/linemate-setup.LOG"
+
+machine
+stand_in id 'echo 1000'
+stand_in cargo 'echo "cargo 1.63.0"'
+expect "cargo too old, no rustup" 2 \
+	"setup: error: cargo 1.63.0 is too old, 1.88 or newer is needed: install Rust with rustup (rust-lang.org/tools/install)"
+stand_in rustup true
+expect "cargo too old, rustup there" 2 \
+	"setup: error: cargo 1.63.0 is too old, 1.88 or newer is needed: run \`rustup update stable\`"
+without rustup
+without cargo
+expect "no cargo" 2 \
+	"setup: error: cargo is not installed, 1.88 or newer is needed: install Rust with rustup (rust-lang.org/tools/install)"
+
+machine
+rm -r "$work/cache"
+without apt-get
+expect "no kernel image, no apt" 2 \
+	"setup: error: there is no kernel image of 6.12 in @/cache/kernels and no apt-get to fetch one: put Debian's at @/cache/kernels/6.12.117+deb12-cloud-amd64/boot/vmlinuz-6.12.117+deb12-cloud-amd64"
+kernel 6.12.200+deb12-cloud-amd64
+expect "another version of the series will do" 0 ""
+
+# --- Kernel packages ------------------------------------------------------------------------------------------------------
+
+# package NAME DEPENDS [FILE…]
+package() {
+	local name=$1 depends=$2 file tree=$work/tree
+	shift 2
+	rm -rf "$tree"
+	mkdir -p "$tree/DEBIAN" "$work/archive"
+	printf 'Package: %s\nVersion: 1\nArchitecture: all\nMaintainer: nobody\nDescription: test\n' "$name" >"$tree/DEBIAN/control"
+	[ -z "$depends" ] || echo "Depends: $depends" >>"$tree/DEBIAN/control"
+	for file in "$@"; do
+		mkdir -p "$tree/${file%/*}"
+		echo "$name" >"$tree/$file"
+	done
+	chmod -R go-w,a+rX "$tree"
+	dpkg-deb -Znone --root-owner-group -b "$tree" "$work/archive/${name}_1_all.deb" >/dev/null
+}
+
+# The archive's packages are what lies in the folder `archive`.
+archive_machine() {
+	machine
+	rm -rf "$work/cache" "$work/archive"
+	stand_in cp "exec $(command -v cp) \"\$@\""
+	stand_in apt-get "case \"\$*\" in *download*) cp $work/archive/\"\${@: -1}\"_1_all.deb . ;; esac"
+	stand_in apt-cache "case \$1 in
+		madison) for f in $work/archive/\"\$2\"_*; do [ ! -e \"\$f\" ] || echo \" \$2 | 1 | archive main\"; done ;;
+		search) cd $work/archive && for f in *_1_all.deb; do echo \"\${f%_1_all.deb} - Linux\"; done ;;
+		esac"
+}
+
+archive_machine
+pin=6.12.117+deb12-cloud-amd64
+package "linux-image-$pin" "" "boot/vmlinuz-$pin" "boot/config-$pin" "lib/modules/$pin/kernel/a.ko"
+expect "the pinned kernel" 0 "setup: downloading the kernel image $pin (about 35 MB)
+setup: unpacked to @/cache/kernels/$pin"
+equal "image and configuration, no modules, no leftovers" "kernels
+kernels/$pin
+kernels/$pin/boot
+kernels/$pin/boot/config-$pin
+kernels/$pin/boot/vmlinuz-$pin" "$(cd "$work/cache" && find kernels | sort)"
+expect "and a second time nothing" 0 ""
+
+archive_machine
+package linux-image-6.12.90+deb12-cloud-amd64 "" boot/vmlinuz-6.12.90+deb12-cloud-amd64
+package linux-image-6.12.118+deb12-cloud-amd64 "" boot/vmlinuz-6.12.118+deb12-cloud-amd64
+package linux-image-6.12-cloud-amd64 linux-image-6.12.118+deb12-cloud-amd64
+expect "the pinned kernel is gone: the newest" 0 "setup: reading the package lists
+setup: the pinned kernel $pin is no longer on offer: taking 6.12.118+deb12-cloud-amd64, so figures may differ from the documented ones
+setup: downloading the kernel image 6.12.118+deb12-cloud-amd64 (about 35 MB)
+setup: unpacked to @/cache/kernels/6.12.118+deb12-cloud-amd64"
+
+for place in "boot/vmlinuz-$pin" "usr/lib/modules/$pin/vmlinuz"; do
+	archive_machine
+	package "linux-image-$pin" "linux-binary-$pin (= 1), kmod" "usr/share/doc/linux-image-$pin/copyright"
+	package "linux-binary-$pin" "" "$place"
+	expect "an empty image package: $place" 0 "setup: downloading the kernel image $pin (about 35 MB)
+setup: unpacked to @/cache/kernels/$pin"
+	equal "the kernel comes from the binary package" "linux-binary-$pin" "$(cat "$work/cache/kernels/$pin/boot/vmlinuz-$pin")"
+done
+
+archive_machine
+package "linux-image-$pin" kmod "usr/share/doc/linux-image-$pin/copyright"
+expect "a package without a kernel" 2 "setup: downloading the kernel image $pin (about 35 MB)
+setup: error: the package linux-image-$pin holds no kernel image and names no package that does: please report its version"
+equal "which leaves nothing behind" "kernels" "$(cd "$work/cache" && find kernels | sort)"
+
+archive_machine
+expect "no kernel on offer" 2 "setup: reading the package lists
+setup: error: no apt source of this machine has a cloud kernel image of 6.12: run \`apt-get update\` as root, or add Debian 12's main and security archive to the sources"
+
+# --- The address of the archive -------------------------------------------------------------------------------------------
+
+# backports SOURCE-FILE-NAME, text on stdin: what setup makes of these apt sources.
+backports() {
+	machine
+	rm -rf "$work/apt"
+	mkdir -p "$work/apt/sources.list.d"
+	cat >"$work/apt/$1"
+	printf 'ID=debian\nVERSION_CODENAME=bookworm\n' >"$work/os-release"
+	without qemu-system-x86_64
+	stand_in apt-get 'exit 0'
+	run_setup >/dev/null || true
+	cat "$work/apt/sources.list.d/linemate-backports.sources" 2>/dev/null || echo none
+}
+
+expected() {
+	printf 'Types: deb\nURIs: %s\nSuites: bookworm-backports\nComponents: main\nSigned-By: %s\n' "$1" "$2"
+}
+readonly debian_keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+
+equal "deb822" "$(expected https://archive.example/debian /usr/share/keyrings/own.gpg)" "$(
+	backports sources.list.d/debian.sources <<-'END'
+		Types: deb
+		URIs: https://security.example/debian-security
+		Suites: bookworm-security
+		Components: main
+
+		# the archive
+		Types: deb deb-src
+		URIs: https://archive.example/debian https://second.example/debian
+		Suites: bookworm bookworm-updates
+		Components: main contrib
+		Signed-By: /usr/share/keyrings/own.gpg
+	END
+)"
+equal "deb822: disabled stanzas and sources only do not count" "$(expected https://right.example/debian "$debian_keyring")" "$(
+	backports sources.list.d/debian.sources <<-'END'
+		Enabled: no
+		Types: deb
+		URIs: https://disabled.example/debian
+		Suites: bookworm
+		Components: main
+
+		Types: deb-src
+		URIs: https://source.example/debian
+		Suites: bookworm
+		Components: main
+
+		Types: deb
+		URIs: https://other.example/debian
+		Suites: bookworm
+		Components: contrib
+
+		types: deb
+		uris:
+		 https://right.example/debian
+		suites: bookworm
+		components: main
+		signed-by:
+		 -----BEGIN PGP PUBLIC KEY BLOCK-----
+		 .
+		 mQINBF
+	END
+)"
+equal "one line" "$(expected http://archive.example/debian/ "$debian_keyring")" "$(
+	backports sources.list <<-'END'
+		# deb http://comment.example/debian bookworm main
+		deb-src http://source.example/debian bookworm main
+		deb http://security.example/debian-security bookworm-security main
+		deb http://archive.example/debian/ bookworm main contrib # ours
+	END
+)"
+equal "one line with options" "$(expected http://archive.example/debian /etc/apt/keyrings/own.asc)" "$(
+	backports sources.list.d/own.list <<-'END'
+		deb [ arch=amd64 signed-by=/etc/apt/keyrings/own.asc ] http://archive.example/debian bookworm contrib main
+	END
+)"
+equal "none of this release" none "$(
+	backports sources.list <<-'END'
+		deb http://archive.example/debian trixie main
+	END
+)"
+
+if [ "$failures" -gt 0 ]; then
+	echo "$0: $failures failed" >&2
+	exit 1
+fi
+echo "$0: passed"

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * cgtree - workers that compute and sleep by turns in the leaves of a tree of cgroups.
+ *
+ * Finds the leaves below a cgroup folder (cgtree.sh makes such a tree, with CPU
+ * quotas), starts WORKERS processes in each, lets all begin together and ends
+ * when each has done its ROUNDS: spin for a while, sleep for a while. Spinning
+ * uses up quotas, so groups are throttled and unthrottled; sleeping makes tasks
+ * leave and enter the run queues of every level of the tree: the paths that walk
+ * cfs_rq and sched_entity of task groups and write the shared fields of
+ * struct task_group.
+ *
+ * Where it is weak: the spin touches no memory, all workers do the same, and a
+ * real server's leaves are neither equally busy nor in step.
+ */
+#define _GNU_SOURCE
+#include <ftw.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common.h"
+
+#define WORKERS_MAX	1000
+#define ROUNDS_MAX	1000000
+#define MICROSECONDS_MAX 10000000
+#define LEAVES_MAX	4096
+#define DEPTH_MAX	32	/* open folders during the walk; deeper trees are walked, only slower */
+
+struct options {
+	const char *root;
+	long workers;
+	long rounds;
+	long spin_us;
+	long sleep_us;
+};
+
+/* nftw() passes no context to its callback. */
+static char *leaves[LEAVES_MAX];
+static size_t leaf_count;
+
+/* Folders come after their children here, so a folder is a leaf unless the last leaf lies in it. */
+static bool holds_last_leaf(const char *path)
+{
+	size_t length = strlen(path);
+
+	return leaf_count && !strncmp(leaves[leaf_count - 1], path, length) &&
+	       leaves[leaf_count - 1][length] == '/';
+}
+
+static int visit(const char *path, const struct stat *status, int kind, struct FTW *walk)
+{
+	(void)status;
+	(void)walk;
+	if (kind != FTW_DP || holds_last_leaf(path))
+		return 0;
+	if (leaf_count == LEAVES_MAX)
+		die("%s: more than %d leaves", path, LEAVES_MAX);
+	leaves[leaf_count] = strdup(path);
+	if (!leaves[leaf_count])
+		die("no memory for the name of a leaf");
+	leaf_count++;
+	return 0;
+}
+
+static int compare_names(const void *left, const void *right)
+{
+	return strcmp(*(char *const *)left, *(char *const *)right);
+}
+
+static void find_leaves(const char *root)
+{
+	if (nftw(root, visit, DEPTH_MAX, FTW_DEPTH | FTW_PHYS))
+		die("%s: %s", root, strerror(errno));
+	/* A folder's order is the file system's business; the same run needs the same order. */
+	qsort(leaves, leaf_count, sizeof(*leaves), compare_names);
+}
+
+static void enter(const char *leaf)
+{
+	char path[PATH_MAX];
+	FILE *file;
+
+	if (snprintf(path, sizeof(path), "%s/cgroup.procs", leaf) >= (int)sizeof(path))
+		die("%s: the path is too long", leaf);
+	file = fopen(path, "w");
+	/* Writing 0 moves the writer. */
+	if (!file || fputs("0", file) == EOF || fclose(file))
+		die("%s: %s", path, strerror(errno));
+}
+
+/* By CPU time, not by the clock: time spent throttled is not work done. */
+static void spin(long microseconds)
+{
+	struct timespec start, now;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &start);
+	do {
+		clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+	} while ((now.tv_sec - start.tv_sec) * 1000000L +
+		 (now.tv_nsec - start.tv_nsec) / 1000 < microseconds);
+}
+
+static void work(const struct options *options, const char *leaf, int gate)
+{
+	const struct timespec pause = {
+		.tv_sec = options->sleep_us / 1000000,
+		.tv_nsec = options->sleep_us % 1000000 * 1000,
+	};
+	char unused;
+	long i;
+
+	enter(leaf);
+	/* Ends when the parent closes its end: all start together. */
+	while (read(gate, &unused, 1) < 0 && errno == EINTR)
+		;
+	for (i = 0; i < options->rounds; i++) {
+		spin(options->spin_us);
+		nanosleep(&pause, NULL);
+	}
+}
+
+static const char usage[] =
+	"usage: cgtree [-w WORKERS] [-i ROUNDS] [-b MICROSECONDS] [-s MICROSECONDS] CGROUP\n"
+	"  -w WORKERS       processes per leaf (default 2)\n"
+	"  -i ROUNDS        times that each worker spins and sleeps (default 20)\n"
+	"  -b MICROSECONDS  CPU time of each spin (default 300)\n"
+	"  -s MICROSECONDS  length of each sleep (default 200)\n"
+	"  CGROUP           folder of the tree's root, made by cgtree.sh\n";
+
+static struct options parse(int argc, char **argv)
+{
+	struct options options = { .workers = 2, .rounds = 20, .spin_us = 300, .sleep_us = 200 };
+	int option;
+
+	while ((option = getopt(argc, argv, "w:i:b:s:h")) != -1) {
+		switch (option) {
+		case 'w':
+			options.workers = parse_number("-w", optarg, 1, WORKERS_MAX);
+			break;
+		case 'i':
+			options.rounds = parse_number("-i", optarg, 1, ROUNDS_MAX);
+			break;
+		case 'b':
+			options.spin_us = parse_number("-b", optarg, 0, MICROSECONDS_MAX);
+			break;
+		case 's':
+			options.sleep_us = parse_number("-s", optarg, 0, MICROSECONDS_MAX);
+			break;
+		case 'h':
+			fputs(usage, stdout);
+			exit(EXIT_SUCCESS);
+		default:
+			fputs(usage, stderr);
+			exit(EXIT_ERROR);
+		}
+	}
+	if (optind + 1 != argc) {
+		fputs(usage, stderr);
+		exit(EXIT_ERROR);
+	}
+	options.root = argv[optind];
+	return options;
+}
+
+static void start_workers(const struct options *options, const int gate[2])
+{
+	size_t leaf;
+	long worker;
+
+	for (leaf = 0; leaf < leaf_count; leaf++) {
+		for (worker = 0; worker < options->workers; worker++) {
+			pid_t pid = fork();
+
+			if (pid < 0)
+				die("fork: %s", strerror(errno));
+			if (pid == 0) {
+				close(gate[1]);
+				work(options, leaves[leaf], gate[0]);
+				_exit(EXIT_SUCCESS);
+			}
+		}
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct options options = parse(argc, argv);
+	long failed = 0;
+	int gate[2];
+	int status;
+
+	find_leaves(options.root);
+	if (pipe(gate))
+		die("pipe: %s", strerror(errno));
+	start_workers(&options, gate);
+	close(gate[1]);
+	while (wait(&status) > 0)
+		failed += status != 0;
+	if (failed)
+		die("%ld workers failed", failed);
+	printf("cgtree: %zu leaves, %ld workers each, %ld rounds\n", leaf_count, options.workers,
+	       options.rounds);
+	return EXIT_SUCCESS;
+}
