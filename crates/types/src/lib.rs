@@ -1,1 +1,30 @@
 //! One type model over BTF, kernel images and symbols.
+//!
+//! * [`kernel_image`] finds the BTF in a blob, an ELF file or a compressed kernel image;
+//! * [`btf`] reads BTF into a [`TypeModel`];
+//! * [`TypeModel`] answers questions about types: by name, size, members, prototypes, per-CPU variables;
+//! * [`FlatType`] resolves (offset, size) in a type to a field path;
+//! * [`Symbols`] reads `/proc/kallsyms`.
+//!
+//! Everything here is a pure function of the bytes it is handed: no file is opened, nothing is printed.
+//! Input is hostile until proven otherwise: each parser returns an error that carries the offending value,
+//! never panics, and bounds its recursion and its memory by the size of its input.
+
+pub mod btf;
+pub mod btf_writer;
+mod check;
+mod flat;
+mod model;
+mod name;
+mod symbols;
+mod units;
+
+pub use check::{MAX_DEPTH, MAX_SIZE, ModelError};
+pub use flat::{FieldHit, FlatType, FlattenError, Leaf, LeafId, MAX_LEAVES};
+pub use model::{
+    Composite, CompositeKind, Enumerator, IntEncoding, Linkage, Member, PERCPU_SECTION, Parameter,
+    PercpuVariable, Prototype, Qualifier, SectionVariable, Type, TypeModel,
+};
+pub use name::Name;
+pub use symbols::{Symbol, Symbols, SymbolsError};
+pub use units::{BitOffset, ByteOffset, LineIndex, LineSize, LineSizeError, TypeId};

@@ -1,0 +1,455 @@
+//! Field paths: which field of a type lies at an offset.
+//!
+//! [`FlatType`] unfolds a type once into its *leaves* (scalars, locks and wrappers of a scalar) and finds the leaf of
+//! an access by binary search. Arrays are not unrolled: a leaf inside of an array stands for the same member of
+//! every element, and a hit tells the indices. So the size of the table depends on the declaration alone.
+//! A wrapper counts as its scalar: `rto_count`, not `rto_count.counter`.
+//!
+//! ```text
+//!  struct cpupri            blocks                              leaves
+//!  0    ┌ pri_to_cpu[101]   Repeat 0..2424, stride 24 ─► 0..4   pri_to_cpu[].count
+//!       │                                               8..16   pri_to_cpu[].mask
+//!  2424 └ cpu_to_pri        2424..2432                          cpu_to_pri
+//! ```
+
+use std::fmt::Write;
+
+use crate::{BitOffset, ByteOffset, Composite, Member, Type, TypeId, TypeModel};
+
+/// The most leaves of a type: struct task_struct of Linux 6.12 has fewer than 1,000.
+pub const MAX_LEAVES: usize = 1 << 16;
+
+/// Structs that are views of one lock word, and whose parts nobody places apart.
+const LOCKS: [&str; 4] = ["spinlock", "raw_spinlock", "qspinlock", "qrwlock"];
+
+/// Why a type has no field paths.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FlattenError {
+    /// An id of another model.
+    #[error("there is no type {0}")]
+    NoSuchType(TypeId),
+    /// The type has more than [`MAX_LEAVES`].
+    #[error("type {0} has more than {MAX_LEAVES} fields")]
+    TooManyLeaves(TypeId),
+}
+
+/// A leaf's index in [`FlatType::leaves`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LeafId(pub u32);
+
+/// A member that is not unfolded further.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leaf {
+    /// The names from the outermost type on, `[]` for each array dimension: `pri_to_cpu[].count`.
+    /// Anonymous structs and unions add nothing. Empty when the type itself is a leaf.
+    pub path: String,
+    /// Its first byte; inside of arrays, that of the first element.
+    pub offset: ByteOffset,
+    /// Bytes; for a bit-field the bytes that its bits touch.
+    pub size: u64,
+    /// For a bit-field: its first bit (from the start of the outermost type) and width.
+    pub bits: Option<(BitOffset, u32)>,
+    /// Its declared type (of one element for an array).
+    pub type_id: TypeId,
+    /// The arrays around it, outermost first: bytes from element to element, and number of elements.
+    /// The number is 0 for a flexible array at the end, which has no bound.
+    pub arrays: Vec<(u64, u64)>,
+}
+
+/// The answer to "which field lies at this offset".
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldHit {
+    /// The field.
+    pub leaf: LeafId,
+    /// Where this instance of the field starts, array indices included.
+    pub offset: ByteOffset,
+    /// Whether the access lies within the field. It does not when it reads several fields at once,
+    /// as copying and clearing do: then the hit is the first of them.
+    pub covers: bool,
+}
+
+/// A type with its leaves and their search tables.
+#[derive(Clone, Debug)]
+pub struct FlatType {
+    type_id: TypeId,
+    size: u64,
+    leaves: Vec<Leaf>,
+    root: Block,
+}
+
+/// Entries sorted by start; they do not overlap.
+type Block = Vec<Entry>;
+
+#[derive(Clone, Debug)]
+struct Entry {
+    /// From the start of the block.
+    start: u64,
+    end: u64,
+    node: Node,
+}
+
+#[derive(Clone, Debug)]
+enum Node {
+    Leaf(LeafId),
+    /// The same block again and again; its offsets count from the start of the element.
+    Repeat {
+        stride: u64,
+        block: Block,
+    },
+    /// Several on the same bytes: union members, and bit-fields that share a byte. Offsets count
+    /// from the start of the block that holds this entry.
+    Overlap(Vec<Block>),
+}
+
+impl FlatType {
+    /// Unfolds type `id`.
+    ///
+    /// # Errors
+    /// An id that the model does not have, or a type with more than [`MAX_LEAVES`] leaves.
+    pub fn new(model: &TypeModel, id: TypeId) -> Result<FlatType, FlattenError> {
+        model.get(id).ok_or(FlattenError::NoSuchType(id))?;
+        let size = model.size_of(id).unwrap_or(0);
+        let mut builder = Builder {
+            model,
+            outermost: id,
+            size,
+            leaves: Vec::new(),
+            arrays: Vec::new(),
+            visits: 0,
+        };
+        let place = Place {
+            start: 0,
+            absolute: 0,
+            bits: None,
+        };
+        let root = builder.unfold(id, String::new(), place)?;
+        Ok(FlatType {
+            type_id: id,
+            size,
+            leaves: builder.leaves,
+            root,
+        })
+    }
+
+    /// The type that was unfolded.
+    pub fn type_id(&self) -> TypeId {
+        self.type_id
+    }
+
+    /// Its size in bytes.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The leaves in declaration order.
+    pub fn leaves(&self) -> &[Leaf] {
+        &self.leaves
+    }
+
+    /// The leaf of that id; `None` for ids of another type.
+    pub fn leaf(&self, id: LeafId) -> Option<&Leaf> {
+        self.leaves.get(id.0 as usize)
+    }
+
+    /// The field that an access of `size` bytes at `offset` touches; `None` when it touches only holes and
+    /// padding, or lies outside.
+    ///
+    /// Where several fields share the bytes (unions, bit-fields) it is the first in declaration order that covers
+    /// the access, else the first that it touches. An access that starts in a hole belongs to the next field if it
+    /// reaches it.
+    pub fn find(&self, offset: ByteOffset, size: u64) -> Option<FieldHit> {
+        let end = offset.0.checked_add(size.max(1))?;
+        find(&self.root, offset.0, end).map(|found| FieldHit {
+            leaf: found.leaf,
+            offset: ByteOffset(found.start),
+            covers: found.start <= offset.0 && end <= found.end,
+        })
+    }
+
+    /// The path of a hit with its array indices: `pri_to_cpu[0].count`.
+    pub fn path(&self, hit: &FieldHit) -> String {
+        let Some(leaf) = self.leaf(hit.leaf) else {
+            return String::new();
+        };
+        let mut rest = hit.offset.0.saturating_sub(leaf.offset.0);
+        let mut pieces = leaf.path.split("[]");
+        let mut text = pieces.next().unwrap_or("").to_owned();
+        for ((stride, _), piece) in leaf.arrays.iter().zip(pieces) {
+            let index = rest.checked_div(*stride).unwrap_or(0);
+            rest -= index * stride;
+            // Writing to a String does not fail.
+            let _ = write!(text, "[{index}]{piece}");
+        }
+        text
+    }
+
+    /// The leaf with exactly that path (with `[]` for arrays).
+    pub fn leaf_by_path(&self, path: &str) -> Option<LeafId> {
+        (0u32..)
+            .zip(&self.leaves)
+            .find(|(_, leaf)| leaf.path == path)
+            .map(|(id, _)| LeafId(id))
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Found {
+    leaf: LeafId,
+    start: u64,
+    end: u64,
+}
+
+impl Found {
+    fn covers(&self, start: u64, end: u64) -> bool {
+        self.start <= start && end <= self.end
+    }
+
+    fn moved(self, by: u64) -> Found {
+        Found {
+            start: self.start + by,
+            end: self.end + by,
+            ..self
+        }
+    }
+}
+
+/// The first field of `block` that `start..end` touches. Its recursion is that of the types: at most MAX_DEPTH.
+fn find(block: &Block, start: u64, end: u64) -> Option<Found> {
+    let first = block.partition_point(|entry| entry.end <= start);
+    // An entry can turn out to be a hole inside (padding of an array's element): then the next one counts.
+    for entry in &block[first..] {
+        if entry.start >= end {
+            return None;
+        }
+        let found = match &entry.node {
+            Node::Leaf(leaf) => Some(Found {
+                leaf: *leaf,
+                start: entry.start,
+                end: entry.end,
+            }),
+            Node::Repeat { stride, block } => find_repeated(entry, *stride, block, start, end),
+            Node::Overlap(alternatives) => find_overlapping(alternatives, start, end),
+        };
+        if found.is_some() {
+            return found;
+        }
+    }
+    None
+}
+
+fn find_repeated(entry: &Entry, stride: u64, block: &Block, start: u64, end: u64) -> Option<Found> {
+    let from = start.max(entry.start) - entry.start;
+    let to = end.min(entry.end) - entry.start;
+    let base = from - from % stride;
+    let in_element = find(block, from - base, to - base);
+    let found = match in_element {
+        Some(found) => found.moved(base),
+        // In the element's padding: the next element, if the access reaches it.
+        None => {
+            let next = base.checked_add(stride).filter(|next| *next < to)?;
+            find(block, 0, to - next)?.moved(next)
+        }
+    };
+    Some(found.moved(entry.start))
+}
+
+fn find_overlapping(alternatives: &[Block], start: u64, end: u64) -> Option<Found> {
+    let mut touched = None;
+    for alternative in alternatives {
+        if let Some(found) = find(alternative, start, end) {
+            if found.covers(start, end) {
+                return Some(found);
+            }
+            touched.get_or_insert(found);
+        }
+    }
+    touched
+}
+
+/// Where a member lies.
+#[derive(Clone, Copy)]
+struct Place {
+    /// From the start of the block under construction.
+    start: u64,
+    /// From the start of the outermost type, first elements of arrays.
+    absolute: u64,
+    /// Bit-field: bit within the byte at `start`, and width.
+    bits: Option<(u64, u32)>,
+}
+
+struct Builder<'a> {
+    model: &'a TypeModel,
+    outermost: TypeId,
+    size: u64,
+    leaves: Vec<Leaf>,
+    /// The arrays around the place under construction.
+    arrays: Vec<(u64, u64)>,
+    /// Types unfolded so far: hostile types can have few leaves and many empty structs.
+    visits: usize,
+}
+
+impl Builder<'_> {
+    /// The block of a value of type `id` at `place`. Recursion: at most MAX_DEPTH, as checked by the model.
+    fn unfold(&mut self, id: TypeId, path: String, place: Place) -> Result<Block, FlattenError> {
+        self.visits += 1;
+        if self.leaves.len() >= MAX_LEAVES || self.visits > 4 * MAX_LEAVES {
+            return Err(FlattenError::TooManyLeaves(self.outermost));
+        }
+        let model = self.model;
+        match model.get(model.strip(id)) {
+            Some(Type::Composite(composite))
+                if path.is_empty() || !is_one_value(model, composite) =>
+            {
+                let mut block = Block::new();
+                for member in &composite.members {
+                    block.extend(self.member(member, &path, place)?);
+                }
+                Ok(separate(block))
+            }
+            Some(Type::Array { element, count, .. }) => self.array(*element, *count, path, place),
+            _ => Ok(self.leaf(id, path, place).into_iter().collect()),
+        }
+    }
+
+    fn member(&mut self, member: &Member, path: &str, place: Place) -> Result<Block, FlattenError> {
+        let named = !member.name.is_empty();
+        if !named && member.bits.is_some() {
+            return Ok(Block::new());
+        }
+        let path = match (path.is_empty(), named) {
+            (_, false) => path.to_owned(),
+            (true, true) => member.name.to_string(),
+            (false, true) => format!("{path}.{}", member.name),
+        };
+        let byte = member.offset.byte().0;
+        let bits = member.bits.map(|width| (member.offset.0 % 8, width));
+        let place = Place {
+            start: place.start + byte,
+            absolute: place.absolute + byte,
+            bits,
+        };
+        self.unfold(member.type_id, path, place)
+    }
+
+    fn array(
+        &mut self,
+        element: TypeId,
+        count: u32,
+        path: String,
+        place: Place,
+    ) -> Result<Block, FlattenError> {
+        let stride = self.model.size_of(element).unwrap_or(0);
+        let flexible = count == 0;
+        // A flexible array has bytes only behind everything else.
+        if stride == 0 || flexible && (place.absolute < self.size || !self.arrays.is_empty()) {
+            return Ok(Block::new());
+        }
+        self.arrays.push((stride, u64::from(count)));
+        let inner = Place {
+            start: 0,
+            absolute: place.absolute,
+            bits: None,
+        };
+        let block = self.unfold(element, path + "[]", inner);
+        self.arrays.pop();
+        let block = block?;
+        if block.is_empty() {
+            return Ok(Block::new());
+        }
+        let end = match flexible {
+            true => u64::MAX / 2,
+            false => place.start + stride * u64::from(count),
+        };
+        Ok(vec![Entry {
+            start: place.start,
+            end,
+            node: Node::Repeat { stride, block },
+        }])
+    }
+
+    fn leaf(&mut self, id: TypeId, path: String, place: Place) -> Option<Entry> {
+        let size = match place.bits {
+            Some((bit, width)) => (bit + u64::from(width)).div_ceil(8),
+            None => self.model.size_of(id).unwrap_or(0),
+        };
+        if size == 0 {
+            return None;
+        }
+        let leaf = LeafId(u32::try_from(self.leaves.len()).ok()?);
+        self.leaves.push(Leaf {
+            path,
+            offset: ByteOffset(place.absolute),
+            size,
+            bits: place
+                .bits
+                .map(|(bit, width)| (BitOffset(place.absolute * 8 + bit), width)),
+            type_id: id,
+            arrays: self.arrays.clone(),
+        });
+        Some(Entry {
+            start: place.start,
+            end: place.start + size,
+            node: Node::Leaf(leaf),
+        })
+    }
+}
+
+/// Whether a struct is one value in everyone's mind: a lock, or a wrapper of a single scalar (`atomic_t`,
+/// `refcount_t`, `struct kref`). Recursion: at most MAX_DEPTH.
+fn is_one_value(model: &TypeModel, composite: &Composite) -> bool {
+    if LOCKS.contains(&composite.name.as_str()) {
+        return true;
+    }
+    let [
+        Member {
+            name,
+            type_id,
+            offset: BitOffset(0),
+            bits: None,
+        },
+    ] = composite.members.as_slice()
+    else {
+        return false;
+    };
+    let whole = model.size_of(*type_id) == Some(u64::from(composite.size));
+    whole
+        && !name.is_empty()
+        && match model.get(model.strip(*type_id)) {
+            Some(Type::Composite(inner)) => is_one_value(model, inner),
+            Some(Type::Array { .. }) => false,
+            _ => true,
+        }
+}
+
+/// Sorts entries and puts those that share bytes into one [`Node::Overlap`], in declaration order.
+fn separate(entries: Block) -> Block {
+    let mut numbered: Vec<(usize, Entry)> = entries.into_iter().enumerate().collect();
+    numbered.sort_by_key(|(_, entry)| entry.start);
+    let mut block = Block::new();
+    let mut group: Vec<(usize, Entry)> = Vec::new();
+    let mut group_end = 0;
+    for (number, entry) in numbered {
+        if entry.start >= group_end {
+            block.extend(close(std::mem::take(&mut group)));
+        }
+        group_end = group_end.max(entry.end);
+        group.push((number, entry));
+    }
+    block.extend(close(group));
+    block
+}
+
+fn close(mut group: Vec<(usize, Entry)>) -> Option<Entry> {
+    if group.len() <= 1 {
+        return group.pop().map(|(_, entry)| entry);
+    }
+    group.sort_by_key(|(number, _)| *number);
+    let start = group.iter().map(|(_, entry)| entry.start).min()?;
+    let end = group.iter().map(|(_, entry)| entry.end).max()?;
+    let alternatives = group.into_iter().map(|(_, entry)| vec![entry]).collect();
+    Some(Entry {
+        start,
+        end,
+        node: Node::Overlap(alternatives),
+    })
+}

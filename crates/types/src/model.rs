@@ -1,0 +1,483 @@
+//! The type model: what types there are and the questions that can be asked about them.
+//!
+//! It holds C's types as debug information tells them, whatever its format: a reader (today [`crate::btf`])
+//! makes a list of [`Type`]s, [`TypeModel::new`] checks it once, and from then on every id is in range, every
+//! by-value chain ends, and every size is known. It does not know where the types came from.
+
+use crate::check::{self, ModelError};
+use crate::{BitOffset, ByteOffset, Name, TypeId};
+
+/// How an integer is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IntEncoding {
+    /// No sign.
+    Unsigned,
+    /// Two's complement.
+    Signed,
+    /// `char`, where the format says so.
+    Char,
+    /// `_Bool`.
+    Bool,
+}
+
+/// Struct or union.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CompositeKind {
+    /// Members one after the other.
+    Struct,
+    /// Members on top of each other.
+    Union,
+}
+
+impl CompositeKind {
+    /// C's keyword.
+    pub fn keyword(self) -> &'static str {
+        match self {
+            CompositeKind::Struct => "struct",
+            CompositeKind::Union => "union",
+        }
+    }
+}
+
+/// A struct or union with its members.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Composite {
+    /// Which of the two.
+    pub kind: CompositeKind,
+    /// Its tag; empty when anonymous.
+    pub name: Name,
+    /// `sizeof`, in bytes.
+    pub size: u32,
+    /// In the order of the debug information, which is that of the declaration.
+    pub members: Vec<Member>,
+}
+
+/// A member of a struct or union.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Empty for anonymous structs and unions.
+    pub name: Name,
+    /// Its declared type.
+    pub type_id: TypeId,
+    /// From the start of the composite.
+    pub offset: BitOffset,
+    /// Width in bits when it is a bit-field.
+    pub bits: Option<u32>,
+}
+
+/// A named value of an enum.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Enumerator {
+    /// Its name.
+    pub name: Name,
+    /// Its value; for an unsigned 64-bit enum the same bits.
+    pub value: i64,
+}
+
+/// A parameter of a prototype.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// Empty when the debug information has no name for it.
+    pub name: Name,
+    /// Its type.
+    pub type_id: TypeId,
+}
+
+/// What a function takes and returns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prototype {
+    /// The returned type, [`TypeId::VOID`] for none.
+    pub result: TypeId,
+    /// The parameters in order, without the `...`.
+    pub parameters: Vec<Parameter>,
+    /// Whether it ends in `...`.
+    pub variadic: bool,
+}
+
+/// `const`, `volatile`, `restrict`, or an attribute that BTF writes as a type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Qualifier {
+    /// `const`
+    Const,
+    /// `volatile`
+    Volatile,
+    /// `restrict`
+    Restrict,
+    /// `__attribute__((btf_type_tag("…")))`, e.g. `user`, `percpu`, `rcu`.
+    Tag(Name),
+}
+
+/// Who can see a function or variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Linkage {
+    /// `static`
+    Static,
+    /// Defined here, visible everywhere.
+    Global,
+    /// Declared here, defined elsewhere.
+    Extern,
+}
+
+/// A variable's place in a section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SectionVariable {
+    /// A [`Type::Variable`].
+    pub variable: TypeId,
+    /// From the start of the section.
+    pub offset: u32,
+    /// Bytes.
+    pub size: u32,
+}
+
+/// A type, or another thing that debug information numbers like a type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// `void`; only [`TypeId::VOID`].
+    Void,
+    /// An integer.
+    Int {
+        /// `unsigned int`
+        name: Name,
+        /// Bytes of storage.
+        size: u32,
+        /// Bits used: `size * 8` but in BTF of compilers before kind_flag bit-fields.
+        bits: u8,
+        /// Where in the storage those bits start.
+        bit_offset: u8,
+        /// How it is meant.
+        encoding: IntEncoding,
+    },
+    /// A floating-point number.
+    Float {
+        /// `double`
+        name: Name,
+        /// Bytes.
+        size: u32,
+    },
+    /// `target *`
+    Pointer {
+        /// What it points to.
+        target: TypeId,
+    },
+    /// `element[count]`; several dimensions nest, the outermost first.
+    Array {
+        /// One element.
+        element: TypeId,
+        /// The type of its index.
+        index: TypeId,
+        /// How many; 0 for a flexible array.
+        count: u32,
+    },
+    /// A struct or union.
+    Composite(Composite),
+    /// An enum.
+    Enum {
+        /// Its tag; empty when anonymous.
+        name: Name,
+        /// Bytes.
+        size: u32,
+        /// Whether its values are signed.
+        signed: bool,
+        /// The values; none for a mere declaration.
+        values: Vec<Enumerator>,
+    },
+    /// A struct or union that is only declared.
+    Forward {
+        /// Its tag.
+        name: Name,
+        /// Which of the two.
+        kind: CompositeKind,
+    },
+    /// Another name for a type.
+    Typedef {
+        /// The name.
+        name: Name,
+        /// The type.
+        target: TypeId,
+    },
+    /// A qualified type.
+    Qualified {
+        /// How.
+        qualifier: Qualifier,
+        /// The type.
+        target: TypeId,
+    },
+    /// The type of a function.
+    Prototype(Prototype),
+    /// A function.
+    Function {
+        /// Its symbol.
+        name: Name,
+        /// A [`Type::Prototype`].
+        prototype: TypeId,
+        /// Who can see it.
+        linkage: Linkage,
+    },
+    /// A variable.
+    Variable {
+        /// Its symbol.
+        name: Name,
+        /// Its type.
+        type_id: TypeId,
+        /// Who can see it.
+        linkage: Linkage,
+    },
+    /// A section of variables.
+    Section {
+        /// `.data..percpu`
+        name: Name,
+        /// Bytes; 0 where the writer did not fill it in.
+        size: u32,
+        /// What lies where.
+        variables: Vec<SectionVariable>,
+    },
+    /// An attribute of a declaration.
+    DeclarationTag {
+        /// The attribute's text.
+        name: Name,
+        /// What it is attached to.
+        target: TypeId,
+        /// Which member or parameter of it; `None` for the whole.
+        component: Option<u32>,
+    },
+}
+
+impl Type {
+    /// Its name; empty for the anonymous and for what has none.
+    pub fn name(&self) -> &str {
+        match self {
+            Type::Int { name, .. }
+            | Type::Float { name, .. }
+            | Type::Enum { name, .. }
+            | Type::Forward { name, .. }
+            | Type::Typedef { name, .. }
+            | Type::Function { name, .. }
+            | Type::Variable { name, .. }
+            | Type::Section { name, .. }
+            | Type::DeclarationTag { name, .. } => name,
+            Type::Composite(composite) => &composite.name,
+            Type::Void
+            | Type::Pointer { .. }
+            | Type::Array { .. }
+            | Type::Qualified { .. }
+            | Type::Prototype(_) => "",
+        }
+    }
+}
+
+/// A variable of which each CPU has its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PercpuVariable {
+    /// Its symbol.
+    pub name: Name,
+    /// From the start of the per-CPU section.
+    pub offset: ByteOffset,
+    /// Bytes.
+    pub size: u32,
+    /// Its type.
+    pub type_id: TypeId,
+}
+
+/// The name of the kernel's per-CPU section (include/linux/percpu-defs.h: PER_CPU_BASE_SECTION).
+pub const PERCPU_SECTION: &str = ".data..percpu";
+
+/// All types of a kernel or program.
+#[derive(Clone, Debug)]
+pub struct TypeModel {
+    types: Vec<Type>,
+    /// `sizeof` by id; `None` for what has none (void, functions, mere declarations).
+    sizes: Vec<Option<u64>>,
+    /// The ids of all types with a name, sorted by (name, id).
+    by_name: Vec<TypeId>,
+    pointer_size: u32,
+}
+
+impl TypeModel {
+    /// A model of `types`, whose first must be [`Type::Void`]; a [`TypeId`] is an index into it.
+    /// `pointer_size` is in bytes.
+    ///
+    /// # Errors
+    /// When the types contradict each other: see [`ModelError`].
+    pub fn new(types: Vec<Type>, pointer_size: u32) -> Result<TypeModel, ModelError> {
+        let sizes = check::check(&types, pointer_size)?;
+        let mut by_name: Vec<TypeId> = (0u32..)
+            .zip(&types)
+            .filter(|(_, t)| !t.name().is_empty())
+            .map(|(id, _)| TypeId(id))
+            .collect();
+        by_name.sort_by(|a, b| {
+            types[a.index()]
+                .name()
+                .cmp(types[b.index()].name())
+                .then(a.cmp(b))
+        });
+        Ok(TypeModel {
+            types,
+            sizes,
+            by_name,
+            pointer_size,
+        })
+    }
+
+    /// Number of types, `void` included.
+    pub fn len(&self) -> usize {
+        self.types.len()
+    }
+
+    /// Whether there is nothing but `void`.
+    pub fn is_empty(&self) -> bool {
+        self.types.len() <= 1
+    }
+
+    /// Bytes of a pointer: 8, or 4 on 32-bit machines.
+    pub fn pointer_size(&self) -> u32 {
+        self.pointer_size
+    }
+
+    /// The type of that id; `None` when there is none (ids of another model).
+    pub fn get(&self, id: TypeId) -> Option<&Type> {
+        self.types.get(id.index())
+    }
+
+    /// All types in the order of their ids.
+    pub fn iter(&self) -> impl Iterator<Item = (TypeId, &Type)> {
+        (0u32..).map(TypeId).zip(&self.types)
+    }
+
+    /// `sizeof` in bytes; `None` for void, functions, declarations and ids of another model.
+    pub fn size_of(&self, id: TypeId) -> Option<u64> {
+        self.sizes.get(id.index()).copied().flatten()
+    }
+
+    /// The ids of everything called `name` (structs, typedefs, functions, … share no name space), ascending.
+    pub fn named(&self, name: &str) -> &[TypeId] {
+        let name_of = |id: &TypeId| self.get(*id).map_or("", Type::name);
+        let start = self.by_name.partition_point(|id| name_of(id) < name);
+        let count = self.by_name[start..].partition_point(|id| name_of(id) == name);
+        &self.by_name[start..start + count]
+    }
+
+    fn first_named(&self, name: &str, wanted: impl Fn(&Type) -> bool) -> Option<TypeId> {
+        self.named(name)
+            .iter()
+            .copied()
+            .find(|id| self.get(*id).is_some_and(&wanted))
+    }
+
+    /// The first struct of that tag. BTF keeps several when translation units disagree about it.
+    pub fn struct_named(&self, name: &str) -> Option<TypeId> {
+        self.composite_named(name, CompositeKind::Struct)
+    }
+
+    /// The first struct or union of that kind and tag.
+    pub fn composite_named(&self, name: &str, kind: CompositeKind) -> Option<TypeId> {
+        self.first_named(name, |t| matches!(t, Type::Composite(c) if c.kind == kind))
+    }
+
+    /// The first function of that symbol.
+    pub fn function_named(&self, name: &str) -> Option<TypeId> {
+        self.first_named(name, |t| matches!(t, Type::Function { .. }))
+    }
+
+    /// The first typedef of that name.
+    pub fn typedef_named(&self, name: &str) -> Option<TypeId> {
+        self.first_named(name, |t| matches!(t, Type::Typedef { .. }))
+    }
+
+    /// The first enum of that tag.
+    pub fn enum_named(&self, name: &str) -> Option<TypeId> {
+        self.first_named(name, |t| matches!(t, Type::Enum { .. }))
+    }
+
+    /// What a user means by `name`: `struct T`, `union T`, `enum T`, or a bare `T`, which is the struct, else the
+    /// union, else the typedef (with its target resolved), else the enum of that name.
+    pub fn lookup(&self, name: &str) -> Option<TypeId> {
+        let name = name.trim();
+        if let Some(tag) = name.strip_prefix("struct ") {
+            return self.struct_named(tag.trim());
+        }
+        if let Some(tag) = name.strip_prefix("union ") {
+            return self.composite_named(tag.trim(), CompositeKind::Union);
+        }
+        if let Some(tag) = name.strip_prefix("enum ") {
+            return self.enum_named(tag.trim());
+        }
+        self.struct_named(name)
+            .or_else(|| self.composite_named(name, CompositeKind::Union))
+            .or_else(|| self.typedef_named(name).map(|id| self.strip(id)))
+            .or_else(|| self.enum_named(name))
+    }
+
+    /// The type behind typedefs, qualifiers and tags.
+    pub fn strip(&self, id: TypeId) -> TypeId {
+        let mut id = id;
+        // The check at construction made sure that such chains end.
+        while let Some(Type::Typedef { target, .. } | Type::Qualified { target, .. }) = self.get(id)
+        {
+            id = *target;
+        }
+        id
+    }
+
+    /// The struct or union behind typedefs and qualifiers.
+    pub fn composite(&self, id: TypeId) -> Option<&Composite> {
+        match self.get(self.strip(id)) {
+            Some(Type::Composite(composite)) => Some(composite),
+            _ => None,
+        }
+    }
+
+    /// If a value of type `id` is a pointer to a defined struct or union: that type, without typedefs and
+    /// qualifiers on either side of the `*`.
+    pub fn pointer_to_composite(&self, id: TypeId) -> Option<TypeId> {
+        let Some(Type::Pointer { target }) = self.get(self.strip(id)) else {
+            return None;
+        };
+        let target = self.strip(*target);
+        matches!(self.get(target), Some(Type::Composite(_))).then_some(target)
+    }
+
+    /// All functions: id, symbol, prototype.
+    pub fn functions(&self) -> impl Iterator<Item = (TypeId, &Name, &Prototype)> {
+        self.iter().filter_map(|(id, t)| match t {
+            Type::Function {
+                name, prototype, ..
+            } => Some((id, name, self.prototype(*prototype)?)),
+            _ => None,
+        })
+    }
+
+    /// The prototype of a [`Type::Function`] or [`Type::Prototype`].
+    pub fn prototype(&self, id: TypeId) -> Option<&Prototype> {
+        match self.get(id)? {
+            Type::Prototype(prototype) => Some(prototype),
+            Type::Function { prototype, .. } => match self.get(*prototype)? {
+                Type::Prototype(prototype) => Some(prototype),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The per-CPU variables, in the order of their offsets; empty when the debug information has none.
+    pub fn percpu_variables(&self) -> Vec<PercpuVariable> {
+        let mut found = Vec::new();
+        for id in self.named(PERCPU_SECTION) {
+            let Some(Type::Section { variables, .. }) = self.get(*id) else {
+                continue;
+            };
+            for place in variables {
+                if let Some(Type::Variable { name, type_id, .. }) = self.get(place.variable) {
+                    found.push(PercpuVariable {
+                        name: name.clone(),
+                        offset: ByteOffset(u64::from(place.offset)),
+                        size: place.size,
+                        type_id: *type_id,
+                    });
+                }
+            }
+        }
+        found.sort_by(|a, b| a.offset.cmp(&b.offset).then_with(|| a.name.cmp(&b.name)));
+        found
+    }
+}
