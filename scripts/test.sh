@@ -8,6 +8,7 @@ make --no-print-directory workloads
 # The tests drive the command and the recorder's plugin as they are built, so both have to be there.
 cargo build --workspace
 scripts/test-setup.sh
+scripts/test-style.sh
 cargo test --workspace --lib --bins
 cargo test --workspace --doc
 RUST_TEST_THREADS=1 cargo test --workspace --test '*'

@@ -28,7 +28,7 @@
 #define ROUNDS_MAX	1000000
 #define MICROSECONDS_MAX 10000000
 #define LEAVES_MAX	4096
-#define DEPTH_MAX	32	/* open folders during the walk; deeper trees are walked, only slower */
+#define DEPTH_MAX	32	/* open folders; deeper trees are walked too, only slower */
 
 struct options {
 	const char *root;

@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# This project's own rules, those that no other tool checks. Prints `file:line: error: what`, exits 1 if there is any.
+#
+#   scripts/style.sh [FOLDER]     (default: this checkout)
+set -euo pipefail
+cd "${1:-$(dirname "${BASH_SOURCE[0]}")/..}"
+
+readonly LINES_MAX=700
+errors=$(mktemp)
+trap 'rm -f "$errors"' EXIT
+
+# Files of the project by pattern, one a line: tracked ones and new ones, not ignored ones.
+files() {
+	git ls-files --cached --others --exclude-standard -- "$@" | sort -u | while read -r file; do
+		[ ! -f "$file" ] || echo "$file"
+	done
+}
+
+# Every rule is an awk program over one file; `fail(text)` names the line.
+rule() {
+	local program=$1
+	shift
+	# The rules themselves and their test are full of what they forbid.
+	files "$@" ':!scripts/*style.sh' | while read -r file; do
+		awk -v file="$file" -v max="$LINES_MAX" '
+			function fail(text) { print file ":" FNR ": error: " text }
+			'"$program" "$file" >>"$errors"
+	done
+}
+
+# A file that has to be long says why in its head: "Long because …".
+rule '
+	FNR <= 30 && /Long because / { excused = 1 }
+	END { if (FNR > max && !excused) fail("the file has " FNR " lines, " max " are the most") }' \
+	'*.rs' '*.c' '*.h' '*.sh' '*.ts' '*.py' Makefile
+
+rule '
+	/(^|[^A-Za-z_])(TODO|FIXME|XXX)([^A-Za-z_]|$)/ && !/(TODO|FIXME)\([^)]+\): ./ {
+		fail("unfinished work without a reason: write TODO(why it waits): what, or do it")
+	}' '*.rs' '*.c' '*.h' '*.sh' '*.ts' '*.py' '*.toml' Makefile
+
+# What lies right above counts: comments, attributes, and the lines that belong to the same statement.
+# shellcheck disable=SC2016 # awk's $0, not the shell's
+safety='
+	/SAFETY:/ || /# Safety/ { safe = 1 }
+	{
+		code = $0
+		sub(/\/\/.*/, "", code)
+		gsub(/"[^"]*"/, "\"\"", code)
+	}
+	code ~ /(^|[^A-Za-z_(])unsafe( extern "")? *(\{|impl |fn [A-Za-z_])/ {
+		if (!safe) fail("unsafe without a SAFETY: comment above it")
+	}
+	code ~ /[;{}] *$/ { safe = 0 }'
+
+rule "$safety" '*.rs'
+
+# shellcheck disable=SC2016 # awk's $0, not the shell's
+rule '
+	/^ +[^ *]/ { fail("indented with spaces: C is indented with tabs here") }
+	{ line = $0; gsub(/\t/, "        ", line) }
+	length(line) > 100 { fail("the line has " length(line) " columns, 100 are the most") }' \
+	'*.c' '*.h'
+
+rule '
+	FNR <= 12 && /^ \* [a-z]+ - / { what = 1 }
+	/^ \* Where it is weak:/ { weak = 1 }
+	END { if (!what || !weak) fail("the head has to say what the workload does (\"name - …\") and where it is weak") }' \
+	'workloads/*.c'
+
+# Package sources and folders of the machine at hand are taken from its own settings, so that none stands here.
+package_hosts() {
+	grep -rhoE 'https?://[^/ "]+' /etc/apt/sources.list /etc/apt/sources.list.d ~/.cargo/config.toml ~/.npmrc /etc/pip.conf \
+		~/.config/pip/pip.conf 2>/dev/null | sed -E 's#^https?://([^@]*@)?##' | grep -E '.{5,}' | sort -u
+}
+
+# complain WHAT: grep's findings on stdin.
+complain() {
+	sed -E "s/^([^:]+:[0-9]+):.*/\\1: error: $1/" >>"$errors"
+}
+
+hosts=$(package_hosts || true)
+[ -z "$hosts" ] || git grep -InF --untracked -f - -- . <<<"$hosts" | complain "the address of a package source" || true
+
+# Not in the middle of a path: target/home/x/ is no home folder.
+# shellcheck disable=SC2001 # a character class is beyond ${variable//}
+here=$(sed 's/[][\\.*^$+?(){}|]/\\&/g' <<<"$PWD")
+git grep -InE --untracked "(^|[^A-Za-z0-9_.}/-])($here([^A-Za-z0-9_.-]|\$)|/(root|home/[a-z]+)/[A-Za-z0-9.])" -- . ':!scripts/*style.sh' |
+	complain "a path of somebody's machine" || true
+
+# A verb that nobody can find is not there.
+for file in $(files 'crates/linemate/src/verbs/*.rs' | grep -v '/mod\.rs$' || true); do
+	verb=$(basename "$file" .rs | tr _ -)
+	grep -qE "linemate $verb( |\`|\$)" README.md 2>/dev/null ||
+		echo "$file:1: error: README.md does not say what \`linemate $verb\` does" >>"$errors"
+done
+
+sort -u -t: -k1,1 -k2,2n -k3 "$errors"
+if [ -s "$errors" ]; then
+	exit 1
+fi
+echo "style: $(files '*.rs' '*.c' '*.h' '*.sh' | wc -l) files are in order"
