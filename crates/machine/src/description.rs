@@ -1,0 +1,334 @@
+//! TOML descriptions and the checks that every machine passes.
+
+use serde::Deserialize;
+
+use crate::machine::{CACHE_BYTES_MAX, LATENCY_MAX, limit};
+use crate::{CacheShape, Latencies, LineSize, LlcIndex, LlcShape, Machine, MachineError, Topology};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Description {
+    name: String,
+    title: String,
+    cpus: u64,
+    sockets: u64,
+    llc_domains_per_socket: u64,
+    cores_per_llc_domain: u64,
+    threads_per_core: u64,
+    line_bytes: u64,
+    #[serde(default)]
+    adjacent_line_pairs: bool,
+    frequency_mhz: u32,
+    l1: Private,
+    l2: Private,
+    llc: Shared,
+    latency_cycles: LatencyTable,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Private {
+    size: Size,
+    ways: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Shared {
+    size: Size,
+    ways: u64,
+    slices: u64,
+    index: Index,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Index {
+    Plain,
+    Hashed,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Size {
+    Bytes(u64),
+    Text(String),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LatencyTable {
+    l1: u32,
+    l2: u32,
+    llc: u32,
+    hitm_same_domain: u32,
+    hitm_same_socket: Option<u32>,
+    hitm_other_socket: Option<u32>,
+    dram_local: u32,
+    dram_remote: Option<u32>,
+    atomic: u32,
+    serve: u32,
+}
+
+impl Machine {
+    /// Reads a description (docs/replay.md has the keys) and checks it.
+    ///
+    /// # Errors
+    /// Says what is wrong and which value is to blame; nothing is guessed or corrected.
+    pub fn from_toml(text: &str) -> Result<Machine, MachineError> {
+        let description: Description =
+            toml::from_str(text).map_err(|error| MachineError::Syntax(one_line(&error)))?;
+        let d = &description;
+        let topology = Topology::regular(
+            d.sockets,
+            d.llc_domains_per_socket,
+            d.cores_per_llc_domain,
+            d.threads_per_core,
+        )?;
+        if d.cpus != topology.cpus() as u64 {
+            let product = topology.cpus() as u64;
+            return Err(MachineError::CpuCount {
+                said: d.cpus,
+                product,
+            });
+        }
+        let line = line_size(d.line_bytes)?;
+        if d.frequency_mhz == 0 {
+            return Err(MachineError::Zero("frequency_mhz"));
+        }
+        let index = match d.llc.index {
+            Index::Plain => LlcIndex::Plain,
+            Index::Hashed => LlcIndex::Hashed,
+        };
+        let machine = Machine {
+            line,
+            adjacent_line_pairs: d.adjacent_line_pairs,
+            l1: private_cache("l1", bytes("l1.size", &d.l1.size)?, d.l1.ways, line)?,
+            l2: private_cache("l2", bytes("l2.size", &d.l2.size)?, d.l2.ways, line)?,
+            llc: shared_cache(
+                bytes("llc.size", &d.llc.size)?,
+                d.llc.ways,
+                d.llc.slices,
+                index,
+                line,
+            )?,
+            latency: latencies(&d.latency_cycles, &topology)?,
+            frequency_mhz: d.frequency_mhz,
+            topology,
+            name: description.name,
+            title: description.title,
+        };
+        Ok(machine)
+    }
+}
+
+/// A TOML error with its position, on one line.
+fn one_line(error: &toml::de::Error) -> String {
+    error
+        .to_string()
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// 64 or 128.
+pub(crate) fn line_size(bytes: u64) -> Result<LineSize, MachineError> {
+    match bytes {
+        64 => Ok(LineSize::B64),
+        128 => Ok(LineSize::B128),
+        other => Err(MachineError::LineBytes(other)),
+    }
+}
+
+fn bytes(key: &'static str, size: &Size) -> Result<u64, MachineError> {
+    let text = match size {
+        Size::Bytes(bytes) => return Ok(*bytes),
+        Size::Text(text) => text,
+    };
+    let refuse = || MachineError::Size {
+        key,
+        value: text.clone(),
+    };
+    let (number, unit) = text.split_once(' ').ok_or_else(refuse)?;
+    let factor: u64 = match unit {
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        _ => return Err(refuse()),
+    };
+    let number: u64 = number.parse().map_err(|_| refuse())?;
+    number.checked_mul(factor).ok_or_else(refuse)
+}
+
+/// Geometry of a private cache.
+pub(crate) fn private_cache(
+    cache: &'static str,
+    bytes: u64,
+    ways: u64,
+    line: LineSize,
+) -> Result<CacheShape, MachineError> {
+    if bytes == 0 || ways == 0 {
+        let (size, count) = match cache {
+            "l1" => ("l1.size", "l1.ways"),
+            "l2" => ("l2.size", "l2.ways"),
+            _ => ("llc.size", "llc.ways"),
+        };
+        return Err(MachineError::Zero(if bytes == 0 { size } else { count }));
+    }
+    limit("a cache's size in bytes", bytes, CACHE_BYTES_MAX)?;
+    limit("a cache's ways", ways, 256)?;
+    // Both factors are limited, so the product cannot overflow.
+    let divisor = ways * line.bytes();
+    if !bytes.is_multiple_of(divisor) {
+        return Err(MachineError::Indivisible {
+            cache,
+            bytes,
+            divisor,
+        });
+    }
+    let sets = bytes / divisor;
+    if !sets.is_power_of_two() {
+        return Err(MachineError::Sets { cache, sets });
+    }
+    Ok(CacheShape {
+        sets: sets as u32,
+        ways: ways as u32,
+    })
+}
+
+/// Geometry of a domain's last-level cache.
+pub(crate) fn shared_cache(
+    bytes: u64,
+    ways: u64,
+    slices: u64,
+    index: LlcIndex,
+    line: LineSize,
+) -> Result<LlcShape, MachineError> {
+    if slices == 0 {
+        return Err(MachineError::Zero("llc.slices"));
+    }
+    limit("llc.slices", slices, 1024)?;
+    if index == LlcIndex::Plain && slices != 1 {
+        return Err(MachineError::PlainSlices(slices));
+    }
+    limit("a cache's size in bytes", bytes, CACHE_BYTES_MAX)?;
+    if !bytes.is_multiple_of(slices) {
+        return Err(MachineError::Indivisible {
+            cache: "llc",
+            bytes,
+            divisor: slices,
+        });
+    }
+    let slice = private_cache("llc", bytes / slices, ways, line)?;
+    Ok(LlcShape {
+        slices: slices as u32,
+        slice,
+        index,
+    })
+}
+
+fn latencies(table: &LatencyTable, topology: &Topology) -> Result<Latencies, MachineError> {
+    let many_domains = topology.domains() > topology.sockets();
+    let many_sockets = topology.sockets() > 1;
+    // A distance that the topology does not have never occurs; it stands at the next nearer one's value.
+    let wanted = |value: Option<u32>, otherwise: u32, needed: bool, key, because| match value {
+        Some(cycles) => Ok(cycles),
+        None if needed => Err(MachineError::LatencyMissing { key, because }),
+        None => Ok(otherwise),
+    };
+    let hitm_same_socket = wanted(
+        table.hitm_same_socket,
+        table.hitm_same_domain,
+        many_domains,
+        "hitm_same_socket",
+        "several LLC domains in a socket",
+    )?;
+    let hitm_other_socket = wanted(
+        table.hitm_other_socket,
+        hitm_same_socket,
+        many_sockets,
+        "hitm_other_socket",
+        "several sockets",
+    )?;
+    let dram_remote = wanted(
+        table.dram_remote,
+        table.dram_local,
+        many_sockets,
+        "dram_remote",
+        "several sockets",
+    )?;
+    let latency = Latencies {
+        l1: table.l1,
+        l2: table.l2,
+        llc: table.llc,
+        hitm_same_domain: table.hitm_same_domain,
+        hitm_same_socket,
+        hitm_other_socket,
+        dram_local: table.dram_local,
+        dram_remote,
+        atomic: table.atomic,
+        serve: table.serve,
+    };
+    check_latencies(&latency)?;
+    Ok(latency)
+}
+
+/// Nearer is never slower.
+pub(crate) fn check_latencies(l: &Latencies) -> Result<(), MachineError> {
+    if l.l1 == 0 {
+        return Err(MachineError::Zero("latency_cycles.l1"));
+    }
+    let less = |near, near_cycles, far, far_cycles| {
+        let relation = "less than";
+        if near_cycles < far_cycles {
+            Ok(())
+        } else {
+            Err(MachineError::LatencyOrder {
+                near,
+                near_cycles,
+                relation,
+                far,
+                far_cycles,
+            })
+        }
+    };
+    let at_most = |near, near_cycles, far, far_cycles| {
+        let relation = "at most";
+        if near_cycles <= far_cycles {
+            Ok(())
+        } else {
+            Err(MachineError::LatencyOrder {
+                near,
+                near_cycles,
+                relation,
+                far,
+                far_cycles,
+            })
+        }
+    };
+    less("l1", l.l1, "l2", l.l2)?;
+    less("l2", l.l2, "llc", l.llc)?;
+    at_most("llc", l.llc, "hitm_same_domain", l.hitm_same_domain)?;
+    at_most(
+        "hitm_same_domain",
+        l.hitm_same_domain,
+        "hitm_same_socket",
+        l.hitm_same_socket,
+    )?;
+    at_most(
+        "hitm_same_socket",
+        l.hitm_same_socket,
+        "hitm_other_socket",
+        l.hitm_other_socket,
+    )?;
+    less("llc", l.llc, "dram_local", l.dram_local)?;
+    at_most("dram_local", l.dram_local, "dram_remote", l.dram_remote)?;
+    at_most("serve", l.serve, "llc", l.llc)?;
+    for (key, cycles) in [
+        ("latency_cycles.hitm_other_socket", l.hitm_other_socket),
+        ("latency_cycles.dram_remote", l.dram_remote),
+        ("latency_cycles.atomic", l.atomic),
+    ] {
+        limit(key, u64::from(cycles), u64::from(LATENCY_MAX))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,128 @@
+//! Why a description is refused.
+
+/// A machine that cannot be, or cannot be replayed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MachineError {
+    /// The text is not TOML, lacks a key, has an unknown one, or one of the wrong type.
+    #[error("not a machine description: {0}")]
+    Syntax(String),
+    /// A size that is neither a number of bytes nor "N KiB" or "N MiB".
+    #[error("{key}: cannot read the size {value:?} (write bytes, \"48 KiB\" or \"2 MiB\")")]
+    Size {
+        /// Which key.
+        key: &'static str,
+        /// What it says.
+        value: String,
+    },
+    /// A number that must be at least one is zero.
+    #[error("{0} is zero")]
+    Zero(&'static str),
+    /// A number is beyond what a replay can represent.
+    #[error("{key} is {value}, more than the {limit} that can be replayed")]
+    TooLarge {
+        /// Which key or product.
+        key: &'static str,
+        /// What it is.
+        value: u64,
+        /// The most it can be.
+        limit: u64,
+    },
+    /// `cpus` is not the product of the topology's numbers.
+    #[error(
+        "cpus is {said}, but sockets x llc_domains_per_socket x cores_per_llc_domain x \
+         threads_per_core is {product}"
+    )]
+    CpuCount {
+        /// What `cpus` says.
+        said: u64,
+        /// What the topology gives.
+        product: u64,
+    },
+    /// A line is 64 or 128 bytes.
+    #[error("line_bytes is {0}; only 64 and 128 are known")]
+    LineBytes(u64),
+    /// A cache's size is not a whole number of sets.
+    #[error("{cache}: {bytes} bytes do not divide into {divisor} (slices x ways x line_bytes)")]
+    Indivisible {
+        /// Which cache.
+        cache: &'static str,
+        /// Its size.
+        bytes: u64,
+        /// What the size must be a multiple of.
+        divisor: u64,
+    },
+    /// An address selects a set by its bits, so the number of sets is a power of two.
+    #[error("{cache}: {sets} sets (per slice) is not a power of two")]
+    Sets {
+        /// Which cache.
+        cache: &'static str,
+        /// How many sets it would have.
+        sets: u64,
+    },
+    /// Plain indexing knows no slices.
+    #[error("llc: index = \"plain\" needs slices = 1, not {0}; write index = \"hashed\"")]
+    PlainSlices(u64),
+    /// A latency is needed for this topology and missing.
+    #[error("latency_cycles.{key} is missing; a machine with {because} needs it")]
+    LatencyMissing {
+        /// Which latency.
+        key: &'static str,
+        /// Why it is needed.
+        because: &'static str,
+    },
+    /// A farther place answers sooner than a nearer one.
+    #[error(
+        "latency_cycles.{near} is {near_cycles}, which must be {relation} {far} ({far_cycles})"
+    )]
+    LatencyOrder {
+        /// The nearer place.
+        near: &'static str,
+        /// Its latency.
+        near_cycles: u32,
+        /// "less than" or "at most".
+        relation: &'static str,
+        /// The farther place.
+        far: &'static str,
+        /// Its latency.
+        far_cycles: u32,
+    },
+    /// No shipped machine has this name.
+    #[error("no machine is called {name:?}; nearest: {nearest:?} (known: {known})")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// The most similar name.
+        nearest: String,
+        /// All names.
+        known: String,
+    },
+    /// A file of the sysfs tree is missing.
+    #[error("{0} is missing from the sysfs tree")]
+    SysfsMissing(String),
+    /// A file of the sysfs tree says something unexpected.
+    #[error("{path} in the sysfs tree says {value:?}, expected {expected}")]
+    SysfsValue {
+        /// Which file.
+        path: String,
+        /// What it says.
+        value: String,
+        /// What it should say.
+        expected: &'static str,
+    },
+    /// The tree lists no such cache.
+    #[error(
+        "the sysfs tree lists no {0} cache for CPU {1} (virtual machines may hide it); describe the machine in a file"
+    )]
+    SysfsCache(&'static str, u16),
+    /// CPUs of different kinds.
+    #[error("CPU {cpu} has another {cache} cache than CPU {first}; mixed cores cannot be replayed")]
+    Mixed {
+        /// The first CPU.
+        first: u16,
+        /// The one that differs.
+        cpu: u16,
+        /// Which cache.
+        cache: &'static str,
+    },
+}

@@ -1,0 +1,21 @@
+//! Computers that a recording can be replayed on: which logical CPUs share which caches, how large and
+//! how far away those are.
+//!
+//! A [`Machine`] comes from a TOML description ([`Machine::from_toml`]), from the ones that are shipped
+//! ([`shipped`]) or from the sysfs tree of a running Linux ([`Machine::from_sysfs`]). All three are checked
+//! alike: a machine that cannot be is refused with the reason and the offending value.
+//!
+//! Not here: what happens in the caches (the replay crate), reading files (the caller hands in text).
+
+mod description;
+mod error;
+mod machine;
+mod shipped;
+mod sysfs;
+
+pub use error::MachineError;
+pub use machine::{
+    CacheShape, CoreId, CpuPlace, Distance, DomainId, Latencies, LineSize, LlcIndex, LlcShape,
+    LogicalCpu, Machine, SocketId, Topology,
+};
+pub use shipped::{Shipped, find, shipped};

@@ -1,0 +1,367 @@
+//! What a machine is, once its description has been checked.
+
+use crate::MachineError;
+
+/// The most cores a machine can have.
+pub(crate) const CORES_MAX: u64 = 1024;
+/// The most LLC domains: replay keeps them in one 64-bit set.
+pub(crate) const DOMAINS_MAX: u64 = 64;
+/// The most hardware threads a core can have (Power has 8).
+pub(crate) const THREADS_MAX: u64 = 8;
+/// The most cycles any latency can have: a millisecond on a slow machine, far beyond any memory.
+pub(crate) const LATENCY_MAX: u32 = 1_000_000;
+/// The most bytes a single cache can have.
+pub(crate) const CACHE_BYTES_MAX: u64 = 4 << 30;
+
+/// A logical CPU (hardware thread) of the machine, counted from 0. Not a recorded CPU: a replay maps
+/// those onto these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LogicalCpu(pub u16);
+
+/// A core, counted from 0 over the whole machine. Its threads share L1 and L2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CoreId(pub u16);
+
+/// A last-level-cache domain, counted from 0 over the whole machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DomainId(pub u16);
+
+/// A socket, counted from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SocketId(pub u16);
+
+/// Bytes in a coherence line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LineSize {
+    /// x86-64 and most of Arm.
+    B64,
+    /// Power.
+    B128,
+}
+
+impl LineSize {
+    /// The size, in bytes.
+    pub fn bytes(self) -> u64 {
+        1 << self.shift()
+    }
+
+    /// The size's base-2 logarithm: `address >> shift` is the line's number.
+    pub fn shift(self) -> u32 {
+        match self {
+            LineSize::B64 => 6,
+            LineSize::B128 => 7,
+        }
+    }
+}
+
+/// How far a copy of a line is from a core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Distance {
+    /// Behind the same last-level cache.
+    Domain,
+    /// In another LLC domain of the same socket.
+    Socket,
+    /// On another socket.
+    Remote,
+}
+
+/// A private cache's geometry. The number of sets is a power of two; the line number's low bits select
+/// the set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheShape {
+    /// Sets.
+    pub sets: u32,
+    /// Ways (lines in a set).
+    pub ways: u32,
+}
+
+impl CacheShape {
+    /// The capacity in lines.
+    pub fn lines(self) -> u64 {
+        u64::from(self.sets) * u64::from(self.ways)
+    }
+}
+
+/// How a line finds its place in the last-level cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LlcIndex {
+    /// The line number's low bits are the set.
+    Plain,
+    /// A hash of the line number selects slice and set, as real sliced caches do.
+    Hashed,
+}
+
+/// A domain's last-level cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LlcShape {
+    /// Slices, each with `slice` as its geometry. Any number.
+    pub slices: u32,
+    /// One slice.
+    pub slice: CacheShape,
+    /// How a line finds its place.
+    pub index: LlcIndex,
+}
+
+/// Load-to-use latencies in core cycles at the machine's frequency, without waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Latencies {
+    /// A hit in the core's L1.
+    pub l1: u32,
+    /// A hit in the core's L2.
+    pub l2: u32,
+    /// A hit in the domain's last-level cache, or a clean copy in a core of the domain.
+    pub llc: u32,
+    /// A modified line in another core of the domain.
+    pub hitm_same_domain: u32,
+    /// A modified (or forwarded clean) line in another domain of the socket.
+    pub hitm_same_socket: u32,
+    /// A modified (or forwarded clean) line on another socket.
+    pub hitm_other_socket: u32,
+    /// Memory of the own socket.
+    pub dram_local: u32,
+    /// Memory of another socket.
+    pub dram_remote: u32,
+    /// What an atomic read-modify-write costs on top.
+    pub atomic: u32,
+    /// For how long serving a clean line keeps the next requester of the same line waiting.
+    pub serve: u32,
+}
+
+impl Latencies {
+    /// What fetching a modified line from there takes.
+    pub fn hitm(&self, distance: Distance) -> u32 {
+        match distance {
+            Distance::Domain => self.hitm_same_domain,
+            Distance::Socket => self.hitm_same_socket,
+            Distance::Remote => self.hitm_other_socket,
+        }
+    }
+}
+
+/// Where a logical CPU is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CpuPlace {
+    /// Its core.
+    pub core: CoreId,
+    /// The core's LLC domain.
+    pub domain: DomainId,
+    /// The domain's socket.
+    pub socket: SocketId,
+    /// Which thread of the core it is, from 0.
+    pub thread: u16,
+}
+
+/// Who sits where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topology {
+    cpus: Vec<CpuPlace>,
+    core_domain: Vec<DomainId>,
+    domain_socket: Vec<SocketId>,
+    sockets: u16,
+}
+
+impl Topology {
+    /// The regular topology: logical CPUs are numbered thread by thread, that is, first the first threads
+    /// of all cores in order, then the second ones, as Linux does on x86.
+    pub(crate) fn regular(
+        sockets: u64,
+        domains_per_socket: u64,
+        cores_per_domain: u64,
+        threads: u64,
+    ) -> Result<Topology, MachineError> {
+        for (key, value) in [
+            ("sockets", sockets),
+            ("llc_domains_per_socket", domains_per_socket),
+            ("cores_per_llc_domain", cores_per_domain),
+            ("threads_per_core", threads),
+        ] {
+            if value == 0 {
+                return Err(MachineError::Zero(key));
+            }
+        }
+        limit("threads_per_core", threads, THREADS_MAX)?;
+        let domains = sockets.saturating_mul(domains_per_socket);
+        limit("sockets x llc_domains_per_socket", domains, DOMAINS_MAX)?;
+        let cores = domains.saturating_mul(cores_per_domain);
+        limit("the number of cores", cores, CORES_MAX)?;
+        // The limits above make every number here fit 16 bits.
+        let places = (0..threads).flat_map(|thread| {
+            (0..cores).map(move |core| CpuPlace {
+                core: CoreId(core as u16),
+                domain: DomainId((core / cores_per_domain) as u16),
+                socket: SocketId((core / (cores_per_domain * domains_per_socket)) as u16),
+                thread: thread as u16,
+            })
+        });
+        Topology::from_places(places.collect())
+    }
+
+    /// Any topology, from the place of each logical CPU. Cores, domains and sockets must be numbered
+    /// without gaps, and a core must lie in one domain, a domain in one socket: the callers see to that.
+    pub(crate) fn from_places(cpus: Vec<CpuPlace>) -> Result<Topology, MachineError> {
+        if cpus.is_empty() {
+            return Err(MachineError::Zero("the number of CPUs"));
+        }
+        let count = |of: fn(&CpuPlace) -> u16| {
+            cpus.iter()
+                .map(of)
+                .max()
+                .map_or(0, |last| usize::from(last) + 1)
+        };
+        let (cores, domains) = (count(|c| c.core.0), count(|c| c.domain.0));
+        let sockets = count(|c| c.socket.0);
+        limit("the number of cores", cores as u64, CORES_MAX)?;
+        limit("the number of LLC domains", domains as u64, DOMAINS_MAX)?;
+        let mut core_domain = vec![DomainId(0); cores];
+        let mut domain_socket = vec![SocketId(0); domains];
+        for cpu in &cpus {
+            core_domain[usize::from(cpu.core.0)] = cpu.domain;
+            domain_socket[usize::from(cpu.domain.0)] = cpu.socket;
+        }
+        Ok(Topology {
+            cpus,
+            core_domain,
+            domain_socket,
+            sockets: sockets as u16,
+        })
+    }
+
+    /// The number of logical CPUs.
+    pub fn cpus(&self) -> usize {
+        self.cpus.len()
+    }
+
+    /// The number of cores.
+    pub fn cores(&self) -> usize {
+        self.core_domain.len()
+    }
+
+    /// The number of LLC domains.
+    pub fn domains(&self) -> usize {
+        self.domain_socket.len()
+    }
+
+    /// The number of sockets.
+    pub fn sockets(&self) -> usize {
+        usize::from(self.sockets)
+    }
+
+    /// Where a logical CPU is; `None` if the machine has no such CPU.
+    pub fn place(&self, cpu: LogicalCpu) -> Option<CpuPlace> {
+        self.cpus.get(usize::from(cpu.0)).copied()
+    }
+
+    /// All logical CPUs' places, by their number.
+    pub fn places(&self) -> &[CpuPlace] {
+        &self.cpus
+    }
+
+    /// A core's LLC domain. The core must be one of this machine's.
+    pub fn domain_of(&self, core: CoreId) -> DomainId {
+        self.core_domain[usize::from(core.0)]
+    }
+
+    /// A domain's socket. The domain must be one of this machine's.
+    pub fn socket_of(&self, domain: DomainId) -> SocketId {
+        self.domain_socket[usize::from(domain.0)]
+    }
+
+    /// How far two LLC domains are from each other.
+    pub fn distance(&self, a: DomainId, b: DomainId) -> Distance {
+        if a == b {
+            Distance::Domain
+        } else if self.socket_of(a) == self.socket_of(b) {
+            Distance::Socket
+        } else {
+            Distance::Remote
+        }
+    }
+
+    /// `count` logical CPUs spread as evenly as the machine allows: over sockets first, then domains, then
+    /// cores, and second threads only when every core has a first one. The order is the order in which
+    /// recorded CPUs are laid on them: neighbours stay neighbours.
+    ///
+    /// Returns `None` if the machine has fewer CPUs.
+    pub fn spread(&self, count: usize) -> Option<Vec<LogicalCpu>> {
+        if count > self.cpus.len() {
+            return None;
+        }
+        let mut order: Vec<usize> = (0..self.cpus.len()).collect();
+        order.sort_by_key(|&cpu| (self.cpus[cpu].thread, self.cpus[cpu].core, cpu));
+        let first = order
+            .iter()
+            .filter(|&&cpu| self.cpus[cpu].thread == 0)
+            .count();
+        // Within the first threads, `count` equal steps; beyond them, all first threads and then as many
+        // equal steps over the rest.
+        let (all, rest) = order.split_at(first);
+        let mut chosen: Vec<usize> = Vec::with_capacity(count);
+        if count <= first {
+            chosen.extend((0..count).map(|i| all[i * first / count]));
+        } else {
+            let more = count - first;
+            chosen.extend(all);
+            chosen.extend((0..more).map(|i| rest[i * rest.len() / more]));
+        }
+        Some(
+            chosen
+                .into_iter()
+                .map(|cpu| LogicalCpu(cpu as u16))
+                .collect(),
+        )
+    }
+
+    /// The first `count` logical CPUs in the order of sockets, domains, cores and threads: as close
+    /// together as they can be. Returns `None` if the machine has fewer CPUs.
+    pub fn compact(&self, count: usize) -> Option<Vec<LogicalCpu>> {
+        if count > self.cpus.len() {
+            return None;
+        }
+        let mut order: Vec<usize> = (0..self.cpus.len()).collect();
+        order.sort_by_key(|&cpu| {
+            let place = self.cpus[cpu];
+            (place.socket, place.domain, place.core, place.thread, cpu)
+        });
+        Some(
+            order
+                .into_iter()
+                .take(count)
+                .map(|cpu| LogicalCpu(cpu as u16))
+                .collect(),
+        )
+    }
+}
+
+/// A computer, checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// The name it is asked for by.
+    pub name: String,
+    /// What it is, in a line.
+    pub title: String,
+    /// Who sits where.
+    pub topology: Topology,
+    /// The coherence line.
+    pub line: LineSize,
+    /// Whether a miss also fetches the other line of its aligned pair into L2.
+    pub adjacent_line_pairs: bool,
+    /// Each core's L1 data cache.
+    pub l1: CacheShape,
+    /// Each core's L2.
+    pub l2: CacheShape,
+    /// Each domain's last-level cache.
+    pub llc: LlcShape,
+    /// How long things take.
+    pub latency: Latencies,
+    /// Core frequency in MHz: turns cycles into time.
+    pub frequency_mhz: u32,
+}
+
+/// Refuses `value` beyond `limit`.
+pub(crate) fn limit(key: &'static str, value: u64, limit: u64) -> Result<(), MachineError> {
+    if value > limit {
+        Err(MachineError::TooLarge { key, value, limit })
+    } else {
+        Ok(())
+    }
+}

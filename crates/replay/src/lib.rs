@@ -1,0 +1,1 @@
+//! Replays a stream of accesses on a described machine.
