@@ -3,14 +3,15 @@
  * rtpinned - groups of SCHED_FIFO threads, each group pinned to CPUs of its own.
  *
  * A group stands for one program of a pool (a transcoder, say) that owns a few
- * CPUs and has more threads than CPUs. In each round its leader posts items and
- * sleeps; the other threads take an item, compute for a moment and hand it on
+ * CPUs and has more threads than CPUs. In each round its leader posts an item
+ * per thread and sleeps; the others take an item, compute for a moment and hand it on
  * to the next thread until the item has been through all its hops. All threads
  * run at priority 99, so every wake-up on a busy CPU makes that CPU overloaded
  * with real-time tasks, and the kernel pushes and pulls them between CPUs: the
  * paths that write struct root_domain and its cpupri from every CPU.
  *
- * The work is bounded: rounds * items * hops * spin, or less where -s ends it.
+ * The work is bounded: per group rounds * (threads - 1) * hops * spin, or less
+ * where -s ends it.
  *
  * Where it is weak: the computing is a spin that touches no memory, the threads
  * hold no locks while they compute, and nothing but the groups runs, so the
@@ -123,7 +124,7 @@ static void *leader(void *argument)
 	clock_gettime(CLOCK_MONOTONIC, &start);
 	for (round = 0; round < options->rounds; round++) {
 		check(pthread_mutex_lock(&group->lock), "pthread_mutex_lock");
-		group->waiting[HOPS] += options->threads / 2;
+		group->waiting[HOPS] += options->threads - 1;
 		check(pthread_cond_broadcast(&group->work), "pthread_cond_broadcast");
 		check(pthread_mutex_unlock(&group->lock), "pthread_mutex_unlock");
 		nanosleep(&gap, NULL);
@@ -167,7 +168,7 @@ static void start_thread(pthread_t *thread, struct group *group, long group_inde
 static const char usage[] =
 	"usage: rtpinned [-g GROUPS] [-t THREADS] [-p CPUS] [-i ROUNDS] [-s SECONDS] [-w SPIN]\n"
 	"  -g GROUPS   groups of threads (default 2)\n"
-	"  -t THREADS  threads per group, the leader among them, 3 to 256 (default 6)\n"
+	"  -t THREADS  threads per group, the leader among them, 3 to 256 (default 8)\n"
 	"  -p CPUS     CPUs per group: group 0 has the first CPUS, and so on (default 4)\n"
 	"  -i ROUNDS   rounds of work that each leader posts (default 100)\n"
 	"  -s SECONDS  post no further round after so many seconds (default: no limit)\n"
@@ -176,7 +177,7 @@ static const char usage[] =
 static struct options parse(int argc, char **argv)
 {
 	struct options options = {
-		.groups = 2, .threads = 6, .cpus = 4, .rounds = 100, .spin = 3000,
+		.groups = 2, .threads = 8, .cpus = 4, .rounds = 100, .spin = 3000,
 	};
 	long online = sysconf(_SC_NPROCESSORS_ONLN);
 	int option;
