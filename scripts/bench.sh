@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# The figures of docs/benchmarks.md, measured on this machine: cost of recording, size of a recording, the ledger, the
+# report's time and memory. Markdown on stdout, progress on stderr. `make bench` has built everything by then.
+#
+# The recorded part's time is a difference of two whole runs, COMMAND and `true`, so that start-up and reading the boot
+# snapshot cancel out; `--bare` is the same run without the recorder. Each time is the best of RUNS (default 3): anything
+# else on the machine only ever makes it longer.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readonly linemate=target/release/linemate
+readonly runs=${RUNS:-3}
+work=target/bench
+mkdir -p "$work"
+kernel=$(scripts/kernel-image.sh 6.12)
+record=("$linemate" record --kernel "$kernel" --smp 8)
+cc -O2 -Wall -Wextra -Werror -o "$work/measure" scripts/measure.c
+
+say() {
+	echo "bench: $*" >&2
+}
+
+# best LABEL COMMAND…: runs it RUNS times; prints "seconds KiB" of the fastest.
+best() {
+	local label=$1 run
+	shift
+	: >"$work/times"
+	for ((run = 1; run <= runs; run++)); do
+		say "$label, run $run of $runs"
+		if ! "$work/measure" "$work/time" "$@" >"$work/output" 2>&1; then
+			tail -n 5 "$work/output" >&2
+			say "error: failed: $*"
+			return 1
+		fi
+		cat "$work/time" >>"$work/times"
+	done
+	sort -n "$work/times" | sed -n 1p
+}
+
+seconds() {
+	echo "${1%% *}"
+}
+
+# calc DIGITS EXPRESSION
+calc() {
+	awk "BEGIN { printf \"%.$1f\", $2 }"
+}
+
+# A number out of a JSON text: the first value of this key.
+json_number() {
+	grep -oE "\"$1\" *: *[0-9.]+" "$2" | sed -n '1s/.*: *//p'
+}
+
+row() {
+	printf '| %s | %s | %s |\n' "$1" "$2" "$3"
+}
+
+# Everything about one workload.
+workload() {
+	local name=$1 file=$work/$1.data
+	shift
+	local recorded bare report ratio accesses bytes hash again
+
+	recorded=$(best "recording $name" "${record[@]}" -o "$file" -- "$@")
+	bare=$(best "running $name bare" "${record[@]}" --bare -- "$@")
+	hash=$(sha256sum <"$file")
+	say "recording $name once more, to compare"
+	"${record[@]}" -o "$work/again.data" -- "$@" >/dev/null 2>&1
+	again=$(sha256sum <"$work/again.data")
+	report=$(best "report on $name" "$linemate" report -i "$file" --json)
+	"$linemate" report -i "$file" --json >"$work/$name.json"
+	accesses=$(json_number accesses "$work/$name.json")
+	bytes=$(stat -c %s "$file")
+	ratio=$(calc 2 "($(seconds "$recorded") - $(seconds "$empty")) / ($(seconds "$bare") - $(seconds "$bare_empty"))")
+
+	# shellcheck disable=SC2016 # markdown
+	printf '\n### `%s`\n\n| figure | here | asked for |\n|---|---|---|\n' "${*##*/}"
+	row "accesses" "$accesses" ""
+	row "run time of the recorded part, bare" "$(calc 2 "$(seconds "$bare") - $(seconds "$bare_empty")") s" ""
+	row "run time of the recorded part, recorded" "$(calc 2 "$(seconds "$recorded") - $(seconds "$empty")") s" ""
+	row "recorded ÷ bare" "$ratio" "≤ 2.5"
+	row "bytes per access on disk" "$(calc 2 "$bytes / $accesses")" "≤ 3.0"
+	row "two recordings" "$([ "$hash" = "$again" ] && echo identical || echo DIFFERENT)" "identical"
+	row "report: time" "$(seconds "$report") s ($(calc 1 "$(seconds "$report") / $accesses * 2e8") s per 200 M accesses)" "≤ 60 s per 200 M"
+	row "report: peak memory" "$(calc 2 "${report##* } / 1048576") GiB" "≤ 1.5 GiB"
+	printf '\n```\n'
+	"$linemate" report -i "$file" | sed -n '1,/^$/p'
+	printf '```\n'
+}
+
+head_lines() {
+	printf '## Measured %s\n\n' "$(date -u +%F)"
+	printf -- '- machine: %s, %s CPUs, %s GiB\n' "$(sed -nE '/^model name/{s/.*: //p;q}' /proc/cpuinfo)" "$(nproc)" \
+		"$(awk '/^MemTotal/ { printf "%.0f", $2 / 1048576 }' /proc/meminfo)"
+	printf -- '- linemate %s (%s)\n' "$("$linemate" --version | sed 's/^[^ ]* //')" \
+		"$(git describe --always --dirty 2>/dev/null || echo 'not a checkout')"
+	printf -- '- %s, %s, guest kernel %s\n' "$(qemu-system-x86_64 --version | sed -n 1p)" "$(cargo --version)" \
+		"$(basename "$kernel" | sed 's/^vmlinuz-//')"
+}
+
+head_lines
+empty=$(best "recording nothing" "${record[@]}" -o "$work/empty.data" -- true)
+bare_empty=$(best "running nothing bare" "${record[@]}" --bare -- true)
+workload hackbench hackbench -g 2 -l 50
+workload sleepers target/workloads/sleepers -m 1 -l 6 -c 32
+
+printf '\n### Parts\n\n```\n'
+for folder in crates/*/benches; do
+	[ -d "$folder" ] || continue
+	say "cargo bench of ${folder%/benches}"
+	cargo bench --quiet --manifest-path "${folder%/benches}/Cargo.toml" --benches 2>"$work/cargo.log" || {
+		tail -n 20 "$work/cargo.log" >&2
+		exit 1
+	}
+done
+printf '```\n'
