@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/* The channel to the host: ports, pauses, and the one way to give up. */
+#include "agent.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/io.h>
+#include <sys/reboot.h>
+#include <unistd.h>
+
+#define PORT_PVPANIC 0x505
+
+void host_open(void)
+{
+	if (iopl(3))
+		host_power_off();
+}
+
+/* Unlike the C library's, these tell the compiler that memory is read and written. */
+void host_write(unsigned short port, const void *data, size_t len)
+{
+	__asm__ volatile("rep outsb" : "+S"(data), "+c"(len) : "d"(port) : "memory");
+}
+
+void host_read(unsigned short port, void *data, size_t len)
+{
+	__asm__ volatile("rep insb" : "+D"(data), "+c"(len) : "d"(port) : "memory");
+}
+
+static void say(const char *fmt, va_list ap)
+{
+	char line[512];
+	int len = vsnprintf(line, sizeof(line) - 1, fmt, ap);
+
+	if (len < 0)
+		return;
+	if ((size_t)len > sizeof(line) - 2)
+		len = sizeof(line) - 2;
+	line[len++] = '\n';
+	host_write(PORT_CONTROL, line, len);
+}
+
+void host_say(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	say(fmt, ap);
+	va_end(ap);
+}
+
+/* The guest stands still at this very instruction until the host lets it go on. */
+void host_pause(const char *why)
+{
+	host_say("pause %s", why);
+	outb(1, PORT_PVPANIC);
+}
+
+void host_power_off(void)
+{
+	reboot(RB_POWER_OFF);
+	for (;;)
+		pause();
+}
+
+void die(const char *fmt, ...)
+{
+	char text[448];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	host_say("error %s", text);
+	host_power_off();
+}
+
+void die_errno(const char *what)
+{
+	die("%s: %s", what, strerror(errno));
+}

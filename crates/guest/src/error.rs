@@ -1,0 +1,218 @@
+//! Why a guest could not be made, run or recorded: each cause with its remedy, in one line.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use crate::program::ProgramError;
+use crate::qmp::QmpError;
+use crate::shape::ShapeError;
+
+/// Why it failed.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum GuestError {
+    /// No QEMU.
+    #[error(
+        "{program} is not installed: run `make setup`, or install QEMU 9.2 or later with plugins"
+    )]
+    QemuMissing {
+        /// What was looked for.
+        program: String,
+    },
+    /// A QEMU without what the recorder needs.
+    #[error("{program} is version {found}, but recording needs 9.2 or later: run `make setup`")]
+    QemuTooOld {
+        /// The program.
+        program: String,
+        /// Its version.
+        found: String,
+    },
+    /// A QEMU built without plugins.
+    #[error(
+        "{program} was built without plugins (--enable-plugins): run `make setup`, or install a QEMU that has them"
+    )]
+    QemuWithoutPlugins {
+        /// The program.
+        program: String,
+    },
+    /// A QEMU that says something else than its version.
+    #[error("{program} does not tell its version (it says {said:?}): is it QEMU?")]
+    QemuUnknown {
+        /// The program.
+        program: String,
+        /// Its words.
+        said: String,
+    },
+    /// QEMU ended on its own.
+    #[error("QEMU ended unexpectedly while {doing} ({status}): {words}")]
+    QemuDied {
+        /// What it was doing.
+        doing: &'static str,
+        /// Its exit status.
+        status: String,
+        /// What it wrote last.
+        words: String,
+    },
+    /// QEMU's control connection.
+    #[error(transparent)]
+    Qmp(#[from] QmpError),
+    /// No plugin.
+    #[error("the recorder {} is not there: run `make build`, or set LINEMATE_RECORDER to it", .0.display())]
+    RecorderMissing(PathBuf),
+    /// No kernel to boot.
+    #[error(
+        "no kernel image: {running} cannot be used ({reason}) and there is none in {cache}: run `make setup`, or give --kernel"
+    )]
+    NoKernel {
+        /// The running kernel's image.
+        running: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+        /// Where pinned ones are.
+        cache: PathBuf,
+    },
+    /// An image that is no kernel or has no types.
+    #[error("{path}: {reason}")]
+    KernelUnusable {
+        /// The image.
+        path: PathBuf,
+        /// What is wrong, and what to do.
+        reason: String,
+    },
+    /// No static busybox.
+    #[error(
+        "{0}: it is needed for the guest's set-up: run `make setup`, or install busybox-static"
+    )]
+    Busybox(String),
+    /// Hardware that cannot be built.
+    #[error(transparent)]
+    Shape(#[from] ShapeError),
+    /// A program that cannot be taken along.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    /// `--file` that cannot be placed.
+    #[error("--file {given}: {reason}")]
+    File {
+        /// What was given.
+        given: String,
+        /// What is wrong, and what to do.
+        reason: String,
+    },
+    /// The file system said no.
+    #[error("cannot {doing} {path}: {source}")]
+    Io {
+        /// What was attempted.
+        doing: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The system's words.
+        source: io::Error,
+    },
+    /// The guest kernel gave up.
+    #[error("the guest kernel panicked while {doing}: {words}")]
+    Panic {
+        /// What it was doing.
+        doing: &'static str,
+        /// The console's line.
+        words: String,
+    },
+    /// The guest ended without a panic.
+    #[error(
+        "the guest ended while {doing} (console: {console}): see the kernel's options in --append"
+    )]
+    Ended {
+        /// What it was doing.
+        doing: &'static str,
+        /// The console's last line.
+        console: String,
+    },
+    /// The kernel never started the agent.
+    #[error(
+        "the guest did not reach its first process within {seconds} s (console: {console}): is it an x86-64 kernel with initramfs support and an 8250 console?"
+    )]
+    NeverReached {
+        /// The limit.
+        seconds: u64,
+        /// The console's last line.
+        console: String,
+    },
+    /// Time is up.
+    #[error(
+        "the guest was still {doing} after {seconds} s: raise --timeout, or give the command less to do"
+    )]
+    Timeout {
+        /// What it was doing.
+        doing: &'static str,
+        /// The limit.
+        seconds: u64,
+    },
+    /// The guest's processors stand still.
+    #[error(
+        "the guest made no progress for {seconds} s while {doing}: it hangs (console: {console})"
+    )]
+    Stalled {
+        /// What it was doing.
+        doing: &'static str,
+        /// The limit.
+        seconds: u64,
+        /// The console's last line.
+        console: String,
+    },
+    /// The kernel killed a process for memory.
+    #[error("the guest ran out of memory ({words}): raise --memory")]
+    OutOfMemory {
+        /// The console's line.
+        words: String,
+    },
+    /// The agent could not go on.
+    #[error("the guest could not be set up: {0}")]
+    Agent(String),
+    /// `--setup` failed.
+    #[error("the set-up script failed ({status}): its output is above")]
+    Setup {
+        /// How it ended.
+        status: String,
+    },
+    /// The agent and the host do not understand each other.
+    #[error("unexpected message from the guest while {doing}: {message:?}")]
+    Protocol {
+        /// What the guest was doing.
+        doing: &'static str,
+        /// The line.
+        message: String,
+    },
+    /// Ctrl-C.
+    #[error("interrupted while {doing}")]
+    Interrupted {
+        /// What the guest was doing.
+        doing: &'static str,
+    },
+    /// The snapshot's symbols are unusable.
+    #[error("the guest kernel's symbols: {0}")]
+    Symbols(String),
+    /// The recording cannot be written.
+    #[error("{path}: {reason}")]
+    Recording {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// Guest memory does not hold what it should.
+    #[error("guest memory: {0}")]
+    Memory(String),
+}
+
+impl GuestError {
+    /// For `map_err`: an I/O error with what was attempted.
+    pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| GuestError::Io {
+            doing,
+            path,
+            source,
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Which kernel image to boot.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::error::GuestError;
+
+/// A kernel image, read and found bootable.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    /// Where it is.
+    pub path: PathBuf,
+    /// The whole file.
+    pub bytes: Vec<u8>,
+}
+
+impl Kernel {
+    /// Reads an image.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is not an x86 kernel.
+    pub fn read(path: &Path) -> Result<Self, GuestError> {
+        let bytes = fs::read(path).map_err(GuestError::io("read the kernel image", path))?;
+        // The boot header's magic: QEMU would boot anything else as a disk's first sector.
+        if bytes.get(0x202..0x206) != Some(b"HdrS") {
+            return Err(GuestError::KernelUnusable {
+                path: path.to_owned(),
+                reason: "not an x86 kernel image (bzImage): give --kernel a vmlinuz file".into(),
+            });
+        }
+        Ok(Kernel {
+            path: path.to_owned(),
+            bytes,
+        })
+    }
+}
+
+/// The running kernel's image if it can be used, else the latest of those that set-up put into the cache.
+///
+/// # Errors
+/// There is none.
+pub fn default_kernel(cache: &Path) -> Result<Kernel, GuestError> {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let running = PathBuf::from(format!("/boot/vmlinuz-{}", release.trim()));
+    choose(&running, cache)
+}
+
+fn choose(running: &Path, cache: &Path) -> Result<Kernel, GuestError> {
+    let reason = match Kernel::read(running) {
+        Ok(kernel) => return Ok(kernel),
+        Err(GuestError::Io { source, .. }) => source.to_string(),
+        Err(GuestError::KernelUnusable { reason, .. }) => reason,
+        Err(other) => other.to_string(),
+    };
+    let folder = cache.join("kernels");
+    match pinned(&folder).last() {
+        Some(path) => Kernel::read(path),
+        None => Err(GuestError::NoKernel {
+            running: running.to_owned(),
+            reason,
+            cache: folder,
+        }),
+    }
+}
+
+/// `VERSION/boot/vmlinuz-*` of the cache, by version.
+fn pinned(folder: &Path) -> Vec<PathBuf> {
+    let children = |folder: &Path| -> Vec<PathBuf> {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).collect()
+    };
+    let mut images: Vec<PathBuf> = children(folder)
+        .iter()
+        .flat_map(|version| children(&version.join("boot")))
+        .filter(|path| {
+            path.file_name()
+                .is_some_and(|n| n.to_string_lossy().starts_with("vmlinuz-"))
+        })
+        .collect();
+    images.sort_by_key(|path| version_key(&path.to_string_lossy()));
+    images
+}
+
+/// Numbers compare as numbers: 6.12 comes after 6.1.
+fn version_key(text: &str) -> Vec<(u64, String)> {
+    let mut key = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let (number, tail) = rest.split_at(digits);
+        let words = tail
+            .find(|c: char| c.is_ascii_digit())
+            .unwrap_or(tail.len());
+        let (word, tail) = tail.split_at(words);
+        key.push((number.parse().unwrap_or(0), word.to_owned()));
+        rest = tail;
+    }
+    key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn image(path: &Path, magic: &[u8; 4]) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let mut bytes = vec![0; 0x300];
+        bytes[0x202..0x206].copy_from_slice(magic);
+        fs::write(path, bytes).unwrap();
+    }
+
+    #[test]
+    fn the_running_kernel_comes_first_then_the_latest_pinned_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = dir.path().join("cache");
+        let running = dir.path().join("boot/vmlinuz-1");
+        let error = choose(&running, &cache).unwrap_err();
+        assert!(matches!(error, GuestError::NoKernel { .. }), "{error}");
+        for version in ["6.1.0-55", "6.12.117", "6.2"] {
+            image(
+                &cache.join(format!("kernels/{version}/boot/vmlinuz-{version}")),
+                b"HdrS",
+            );
+        }
+        assert!(
+            choose(&running, &cache)
+                .unwrap()
+                .path
+                .ends_with("vmlinuz-6.12.117")
+        );
+        image(&running, b"....");
+        assert!(
+            choose(&running, &cache)
+                .unwrap()
+                .path
+                .ends_with("vmlinuz-6.12.117")
+        );
+        image(&running, b"HdrS");
+        assert_eq!(choose(&running, &cache).unwrap().path, running);
+    }
+
+    #[test]
+    fn a_file_that_is_no_kernel_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("vmlinuz");
+        image(&path, b"....");
+        let error = Kernel::read(&path).unwrap_err();
+        assert!(
+            error.to_string().contains("not an x86 kernel image"),
+            "{error}"
+        );
+    }
+}

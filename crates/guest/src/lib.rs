@@ -1,0 +1,36 @@
+//! Boots a kernel under QEMU from a cached snapshot, runs a command in it, and records the run.
+//!
+//! * [`Shape`] is the guest's hardware; [`Workload`] is what runs in it;
+//! * [`Session`] ties them to a kernel, a QEMU and a cache, and [`Session::record`] does the whole run;
+//! * an [`Observer`] is told what happens; nothing is printed here.
+//!
+//! It knows QEMU's command line and protocol, the agent, and how the function table is made. It does not know what an
+//! access means.
+
+mod cache;
+mod control;
+mod cpio;
+mod error;
+mod initramfs;
+mod kernel;
+mod observer;
+mod payload;
+mod program;
+mod qemu;
+mod qmp;
+mod session;
+mod shape;
+mod snapshot;
+mod vm;
+
+pub use cache::cache_folder;
+pub use control::ExitStatus;
+pub use error::GuestError;
+pub use kernel::{Kernel, default_kernel};
+pub use observer::{Observer, Stage, Stream};
+pub use payload::{ExtraFile, Workload};
+pub use program::ProgramError;
+pub use qemu::Qemu;
+pub use qmp::QmpError;
+pub use session::{Failure, Recorded, Session};
+pub use shape::{MAX_CPUS, MIN_MEMORY, Shape, ShapeError, Timing, Topology};

@@ -1,0 +1,425 @@
+//! The guest's hardware as the user asks for it, and the QEMU options that make it.
+//!
+//! Everything here is part of a snapshot's key: two runs with the same shape can share a boot.
+
+use thiserror::Error;
+
+/// More CPUs than this would need an interrupt-remapping IOMMU.
+pub const MAX_CPUS: u16 = 255;
+
+/// A Debian kernel with an initramfs does not boot in less.
+pub const MIN_MEMORY: u64 = 256 << 20;
+
+/// How guest time passes and in which order the CPUs run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Timing {
+    /// One host thread runs the CPUs in turn and the clock counts instructions: same inputs, same bytes.
+    #[default]
+    Deterministic,
+    /// One host thread for each CPU, guest time is host time: faster, never the same twice.
+    Parallel,
+}
+
+/// The guest's hardware, seed and kernel command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Number of CPUs.
+    pub cpus: u16,
+    /// Sockets; derived from the others when absent.
+    pub sockets: Option<u16>,
+    /// Cores in a socket; derived when absent.
+    pub cores: Option<u16>,
+    /// Hardware threads in a core; one when absent.
+    pub threads: Option<u16>,
+    /// NUMA nodes: CPUs and memory are shared out evenly. One means none are described.
+    pub numa_nodes: u16,
+    /// Memory in bytes.
+    pub memory_bytes: u64,
+    /// Seed of all randomness that QEMU hands to the guest.
+    pub seed: u32,
+    /// Added to the kernel's command line.
+    pub append: String,
+    /// Repeatable or fast.
+    pub timing: Timing,
+}
+
+/// The topology that QEMU is given: the product is the number of CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Topology {
+    /// Sockets of the machine.
+    pub sockets: u16,
+    /// Cores of a socket.
+    pub cores: u16,
+    /// Threads of a core.
+    pub threads: u16,
+}
+
+/// A shape that cannot be built.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum ShapeError {
+    /// No CPU, or more than the machine type has interrupts for.
+    #[error("{0} CPUs cannot be emulated: give --smp a number from 1 to {MAX_CPUS}")]
+    Cpus(u16),
+    /// The topology's product is not the number of CPUs.
+    #[error(
+        "{sockets} sockets x {cores} cores x {threads} threads are not {cpus} CPUs: correct --smp, --sockets, --cores or --threads"
+    )]
+    Topology {
+        /// `--sockets`, given or derived.
+        sockets: u16,
+        /// `--cores`, given or derived.
+        cores: u16,
+        /// `--threads`, given or derived.
+        threads: u16,
+        /// `--smp`.
+        cpus: u16,
+    },
+    /// CPUs cannot be shared out evenly.
+    #[error(
+        "{cpus} CPUs cannot be shared out evenly to {nodes} NUMA nodes: choose --numa so that it divides --smp"
+    )]
+    Numa {
+        /// `--smp`.
+        cpus: u16,
+        /// `--numa`.
+        nodes: u16,
+    },
+    /// Too little memory, or not whole mebibytes on each node.
+    #[error(
+        "{bytes} bytes of memory: --memory has to be at least 256M and whole mebibytes on each NUMA node"
+    )]
+    Memory {
+        /// `--memory`.
+        bytes: u64,
+    },
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Shape {
+            cpus: 8,
+            sockets: None,
+            cores: None,
+            threads: None,
+            numa_nodes: 1,
+            memory_bytes: 1 << 30,
+            seed: 42,
+            append: String::new(),
+            timing: Timing::Deterministic,
+        }
+    }
+}
+
+impl Shape {
+    /// Checks the shape and completes its topology.
+    ///
+    /// # Errors
+    /// A [`ShapeError`] that names the option to correct.
+    pub fn topology(&self) -> Result<Topology, ShapeError> {
+        if self.cpus == 0 || self.cpus > MAX_CPUS {
+            return Err(ShapeError::Cpus(self.cpus));
+        }
+        let nodes = self.numa_nodes;
+        if nodes == 0 || !self.cpus.is_multiple_of(nodes) {
+            return Err(ShapeError::Numa {
+                cpus: self.cpus,
+                nodes,
+            });
+        }
+        let unit = u64::from(nodes) << 20;
+        if self.memory_bytes < MIN_MEMORY || !self.memory_bytes.is_multiple_of(unit) {
+            return Err(ShapeError::Memory {
+                bytes: self.memory_bytes,
+            });
+        }
+        let threads = self.threads.unwrap_or(1);
+        // NUMA nodes are sockets unless the user says otherwise: a node that cut a socket in two would
+        // contradict the cache topology that the kernel derives from the socket.
+        let default_sockets = if self.cores.is_none() { nodes } else { 0 };
+        let sockets = match (self.sockets, self.cores) {
+            (Some(sockets), _) => sockets,
+            (None, Some(cores)) => self.cpus / cores.saturating_mul(threads).max(1),
+            (None, None) => default_sockets,
+        };
+        let cores = self
+            .cores
+            .unwrap_or_else(|| self.cpus / sockets.saturating_mul(threads).max(1));
+        let product = u32::from(sockets)
+            .checked_mul(u32::from(cores))
+            .and_then(|n| n.checked_mul(u32::from(threads)));
+        if product != Some(u32::from(self.cpus)) {
+            return Err(ShapeError::Topology {
+                sockets,
+                cores,
+                threads,
+                cpus: self.cpus,
+            });
+        }
+        Ok(Topology {
+            sockets,
+            cores,
+            threads,
+        })
+    }
+
+    /// The kernel's command line.
+    ///
+    /// No address randomisation, so that symbols have the addresses of the image; `panic=-1` turns a panic
+    /// into a reboot, which QEMU is told to take as the end.
+    #[must_use]
+    pub fn kernel_command_line(&self) -> String {
+        let mut line = "console=ttyS0 nokaslr norandmaps quiet panic=-1".to_owned();
+        if !self.append.is_empty() {
+            line.push(' ');
+            line.push_str(&self.append);
+        }
+        line
+    }
+
+    /// QEMU's options for this hardware. The network round of a restored machine, its display and its
+    /// default devices are all absent: whatever wakes QEMU's main loop at a host time could be seen by the guest.
+    ///
+    /// # Errors
+    /// As [`Shape::topology`].
+    pub fn qemu_arguments(&self) -> Result<Vec<String>, ShapeError> {
+        let Topology {
+            sockets,
+            cores,
+            threads,
+        } = self.topology()?;
+        let mebibytes = self.memory_bytes >> 20;
+        let mut arguments: Vec<String> = [
+            "-nodefaults",
+            "-no-user-config",
+            "-display",
+            "none",
+            "-no-reboot",
+            "-M",
+            "q35",
+            // Four-level paging, so that kernel addresses are the usual ones on every QEMU.
+            "-cpu",
+            "max,la57=off",
+            "-rtc",
+            "base=2026-01-01,clock=vm",
+        ]
+        .map(str::to_owned)
+        .into();
+        arguments.extend(["-m".to_owned(), format!("{mebibytes}M")]);
+        let cpus = self.cpus;
+        arguments.extend([
+            "-smp".to_owned(),
+            format!("{cpus},sockets={sockets},cores={cores},threads={threads}"),
+        ]);
+        arguments.extend(["-seed".to_owned(), self.seed.to_string()]);
+        match self.timing {
+            Timing::Deterministic => arguments.extend(
+                [
+                    "-accel",
+                    "tcg,thread=single",
+                    "-icount",
+                    "shift=0,sleep=off",
+                ]
+                .map(str::to_owned),
+            ),
+            Timing::Parallel => arguments.extend(["-accel", "tcg,thread=multi"].map(str::to_owned)),
+        }
+        if self.numa_nodes > 1 {
+            let node_mebibytes = mebibytes / u64::from(self.numa_nodes);
+            let node_cpus = self.cpus / self.numa_nodes;
+            for node in 0..self.numa_nodes {
+                let first = node * node_cpus;
+                let last = first + node_cpus - 1;
+                arguments.extend([
+                    "-object".to_owned(),
+                    format!("memory-backend-ram,id=node{node},size={node_mebibytes}M"),
+                    "-numa".to_owned(),
+                    format!("node,nodeid={node},cpus={first}-{last},memdev=node{node}"),
+                ]);
+            }
+        }
+        arguments.extend(["-append".to_owned(), self.kernel_command_line()]);
+        Ok(arguments)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after<'a>(arguments: &'a [String], option: &str) -> Vec<&'a str> {
+        let pairs = arguments.iter().zip(arguments.iter().skip(1));
+        pairs
+            .filter(|(a, _)| *a == option)
+            .map(|(_, b)| b.as_str())
+            .collect()
+    }
+
+    #[test]
+    fn default_shape_is_one_socket_deterministic() {
+        let arguments = Shape::default().qemu_arguments().unwrap();
+        assert_eq!(after(&arguments, "-smp"), ["8,sockets=1,cores=8,threads=1"]);
+        assert_eq!(after(&arguments, "-m"), ["1024M"]);
+        assert_eq!(after(&arguments, "-accel"), ["tcg,thread=single"]);
+        assert_eq!(after(&arguments, "-icount"), ["shift=0,sleep=off"]);
+        assert_eq!(after(&arguments, "-seed"), ["42"]);
+        assert_eq!(
+            after(&arguments, "-append"),
+            ["console=ttyS0 nokaslr norandmaps quiet panic=-1"]
+        );
+    }
+
+    #[test]
+    fn parallel_has_no_icount() {
+        let shape = Shape {
+            timing: Timing::Parallel,
+            ..Shape::default()
+        };
+        let arguments = shape.qemu_arguments().unwrap();
+        assert_eq!(after(&arguments, "-accel"), ["tcg,thread=multi"]);
+        assert!(after(&arguments, "-icount").is_empty());
+    }
+
+    #[test]
+    fn numa_nodes_become_sockets_with_even_shares() {
+        let shape = Shape {
+            numa_nodes: 2,
+            append: "debug".into(),
+            ..Shape::default()
+        };
+        let arguments = shape.qemu_arguments().unwrap();
+        assert_eq!(after(&arguments, "-smp"), ["8,sockets=2,cores=4,threads=1"]);
+        assert_eq!(
+            after(&arguments, "-numa"),
+            [
+                "node,nodeid=0,cpus=0-3,memdev=node0",
+                "node,nodeid=1,cpus=4-7,memdev=node1"
+            ]
+        );
+        assert_eq!(
+            after(&arguments, "-object"),
+            [
+                "memory-backend-ram,id=node0,size=512M",
+                "memory-backend-ram,id=node1,size=512M"
+            ]
+        );
+        assert!(after(&arguments, "-append")[0].ends_with(" panic=-1 debug"));
+    }
+
+    #[test]
+    fn topology_is_completed_from_what_is_given() {
+        let base = Shape {
+            cpus: 16,
+            ..Shape::default()
+        };
+        let t = |s, c, h| Topology {
+            sockets: s,
+            cores: c,
+            threads: h,
+        };
+        assert_eq!(base.topology(), Ok(t(1, 16, 1)));
+        assert_eq!(
+            Shape {
+                sockets: Some(2),
+                ..base.clone()
+            }
+            .topology(),
+            Ok(t(2, 8, 1))
+        );
+        assert_eq!(
+            Shape {
+                cores: Some(4),
+                ..base.clone()
+            }
+            .topology(),
+            Ok(t(4, 4, 1))
+        );
+        assert_eq!(
+            Shape {
+                threads: Some(2),
+                ..base.clone()
+            }
+            .topology(),
+            Ok(t(1, 8, 2))
+        );
+        let all = Shape {
+            sockets: Some(2),
+            cores: Some(4),
+            threads: Some(2),
+            ..base
+        };
+        assert_eq!(all.topology(), Ok(t(2, 4, 2)));
+    }
+
+    #[test]
+    fn impossible_shapes_name_the_option() {
+        let base = Shape::default();
+        assert_eq!(
+            Shape {
+                cpus: 0,
+                ..base.clone()
+            }
+            .topology(),
+            Err(ShapeError::Cpus(0))
+        );
+        assert_eq!(
+            Shape {
+                cpus: 256,
+                ..base.clone()
+            }
+            .topology(),
+            Err(ShapeError::Cpus(256))
+        );
+        assert_eq!(
+            Shape {
+                sockets: Some(3),
+                ..base.clone()
+            }
+            .topology(),
+            Err(ShapeError::Topology {
+                sockets: 3,
+                cores: 2,
+                threads: 1,
+                cpus: 8
+            })
+        );
+        assert_eq!(
+            Shape {
+                cores: Some(0),
+                ..base.clone()
+            }
+            .topology(),
+            Err(ShapeError::Topology {
+                sockets: 8,
+                cores: 0,
+                threads: 1,
+                cpus: 8
+            })
+        );
+        assert_eq!(
+            Shape {
+                numa_nodes: 3,
+                ..base.clone()
+            }
+            .topology(),
+            Err(ShapeError::Numa { cpus: 8, nodes: 3 })
+        );
+        assert_eq!(
+            Shape {
+                memory_bytes: 1 << 20,
+                ..base.clone()
+            }
+            .topology(),
+            Err(ShapeError::Memory { bytes: 1 << 20 })
+        );
+        assert_eq!(
+            Shape {
+                memory_bytes: (1 << 30) + 1,
+                ..base
+            }
+            .topology(),
+            Err(ShapeError::Memory {
+                bytes: (1 << 30) + 1
+            })
+        );
+    }
+}

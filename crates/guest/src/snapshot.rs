@@ -1,0 +1,269 @@
+//! Boot snapshots: a kernel is booted once for each machine shape, and every later run starts where that boot ended.
+//!
+//! A snapshot is a folder named by a hash of all that shapes the boot. It is made under another name and renamed when it is
+//! whole, so that there is never a half one, and of two makers one wins and both have the same.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use sha2::{Digest, Sha256};
+
+use crate::control::{Message, PROTOCOL, Pause};
+use crate::error::GuestError;
+use crate::observer::{Observer, Stage};
+use crate::qemu::{self, GuestFiles, Qemu};
+use crate::shape::Shape;
+use crate::vm::{Vm, Watch};
+
+/// Changes when what a snapshot's folder holds, or how a guest is started, changes.
+const FORMAT: u32 = 1;
+
+/// What a boot depends on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Boot<'a> {
+    pub(crate) qemu: &'a Qemu,
+    pub(crate) shape: &'a Shape,
+    pub(crate) kernel: &'a Path,
+    pub(crate) kernel_bytes: &'a [u8],
+    pub(crate) initramfs: &'a [u8],
+    /// Host time that a boot may take; derived from the number of CPUs when absent.
+    pub(crate) limit: Option<Duration>,
+}
+
+/// A snapshot in the cache.
+#[derive(Clone, Debug)]
+pub(crate) struct Snapshot {
+    folder: PathBuf,
+}
+
+impl Snapshot {
+    /// The saved machine.
+    pub(crate) fn state(&self) -> PathBuf {
+        self.folder.join("state")
+    }
+
+    /// `/proc/kallsyms` of the booted kernel.
+    pub(crate) fn symbols(&self) -> Result<Vec<u8>, GuestError> {
+        let path = self.folder.join("symbols");
+        fs::read(&path).map_err(GuestError::io("read", &path))
+    }
+}
+
+impl Boot<'_> {
+    /// The hash that names the snapshot.
+    pub(crate) fn key(&self) -> Result<String, GuestError> {
+        let mut hash = Sha256::new();
+        // Each part with its length, so that no two lists of parts are the same bytes.
+        let mut part = |bytes: &[u8]| {
+            hash.update((bytes.len() as u64).to_le_bytes());
+            hash.update(bytes);
+        };
+        part(&FORMAT.to_le_bytes());
+        part(&PROTOCOL.to_le_bytes());
+        part(self.qemu.version.as_bytes());
+        part(self.kernel_bytes);
+        part(self.initramfs);
+        for argument in self.shape.qemu_arguments()? {
+            part(argument.as_bytes());
+        }
+        Ok(hash
+            .finalize()
+            .iter()
+            .take(16)
+            .map(|byte| format!("{byte:02x}"))
+            .collect())
+    }
+
+    /// How long the boot may take. Eight CPUs need 19 s on one idle host core, 64 about 170 s.
+    pub(crate) fn limit(&self) -> Duration {
+        let cpus = u64::from(self.shape.cpus);
+        self.limit.unwrap_or(Duration::from_secs(120 + 10 * cpus))
+    }
+
+    /// The cached snapshot, made first if there is none.
+    pub(crate) fn snapshot(
+        &self,
+        cache: &Path,
+        cancel: &AtomicBool,
+        observer: &mut dyn Observer,
+    ) -> Result<Snapshot, GuestError> {
+        let parent = cache.join("snapshots");
+        let folder = parent.join(self.key()?);
+        if folder.join("state").is_file() {
+            return Ok(Snapshot { folder });
+        }
+        observer.stage(Stage::Booting);
+        fs::create_dir_all(&parent).map_err(GuestError::io("create", &parent))?;
+        let making = tempfile::Builder::new()
+            .prefix(".making-")
+            .tempdir_in(&parent)
+            .map_err(GuestError::io("create a folder in", &parent))?;
+        self.make(making.path(), cancel, observer)?;
+        match fs::rename(making.path(), &folder) {
+            Ok(()) => {}
+            // Someone else was faster; theirs is the same.
+            Err(_) if folder.join("state").is_file() => {}
+            Err(source) => {
+                return Err(GuestError::Io {
+                    doing: "create",
+                    path: folder,
+                    source,
+                });
+            }
+        }
+        Ok(Snapshot { folder })
+    }
+
+    fn make(
+        &self,
+        folder: &Path,
+        cancel: &AtomicBool,
+        observer: &mut dyn Observer,
+    ) -> Result<(), GuestError> {
+        let files = GuestFiles::new(folder);
+        let write = |path: &Path, bytes: &[u8]| {
+            fs::write(path, bytes).map_err(GuestError::io("write", path))
+        };
+        write(&files.initramfs(), self.initramfs)?;
+        // QEMU wants the file; the agent reads it only after the snapshot.
+        write(&files.payload(), b"-")?;
+        let arguments = qemu::arguments(self.shape, self.kernel, &files, None, false)?;
+        let mut vm = Vm::start(&self.qemu.program, &arguments, &files)?;
+        let said = self.boot(&mut vm, cancel, observer)?;
+        let (address, length) = symbols_place(&said)?;
+        let symbols = vm.read_virtual(address, length)?;
+        write(&folder.join("symbols"), &symbols)?;
+        vm.save(&folder.join("state"))?;
+        vm.quit()?;
+        for path in [
+            files.initramfs(),
+            files.payload(),
+            files.memory(),
+            files.control(),
+            files.stdout(),
+            files.stderr(),
+            files.qemu_words(),
+        ] {
+            fs::remove_file(&path).map_err(GuestError::io("remove", &path))?;
+        }
+        Ok(())
+    }
+
+    /// Runs a starting guest up to the point where the agent waits to be snapshotted.
+    pub(crate) fn boot(
+        &self,
+        vm: &mut Vm,
+        cancel: &AtomicBool,
+        observer: &mut dyn Observer,
+    ) -> Result<Vec<Message>, GuestError> {
+        let limit = self.limit();
+        let mut watch = Watch {
+            doing: Stage::Booting.words(),
+            limit: Some((Instant::now() + limit, limit.as_secs())),
+            cancel,
+            observer,
+        };
+        let (pause, said) = match vm.run_to_pause(&mut watch) {
+            Err(GuestError::Timeout { seconds, .. }) => {
+                return Err(GuestError::NeverReached {
+                    seconds,
+                    console: vm.console_end(),
+                });
+            }
+            other => other?,
+        };
+        let doing = Stage::Booting.words();
+        if pause != Pause::Snapshot || said.first() != Some(&Message::Hello(PROTOCOL)) {
+            let message = format!("{:?}", said.last());
+            return Err(GuestError::Protocol { doing, message });
+        }
+        Ok(said)
+    }
+}
+
+fn symbols_place(said: &[Message]) -> Result<(u64, u64), GuestError> {
+    let place = said.iter().find_map(|message| match message {
+        Message::Symbols { address, length } => Some((*address, *length)),
+        _ => None,
+    });
+    match place {
+        Some((_, 0)) => Err(GuestError::Symbols(
+            "/proc/kallsyms is empty: the kernel was built without CONFIG_KALLSYMS".into(),
+        )),
+        Some(place) => Ok(place),
+        None => Err(GuestError::Symbols(
+            "the agent did not say where they are".into(),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(version: &str, kernel: &[u8], initramfs: &[u8], shape: &Shape) -> String {
+        let qemu = Qemu {
+            program: "q".into(),
+            version: version.into(),
+        };
+        let boot = Boot {
+            qemu: &qemu,
+            shape,
+            kernel: Path::new("/k"),
+            kernel_bytes: kernel,
+            initramfs,
+            limit: None,
+        };
+        boot.key().unwrap()
+    }
+
+    #[test]
+    fn everything_that_shapes_the_boot_is_in_the_key() {
+        let shape = Shape::default();
+        let base = key("1", b"kernel", b"initramfs", &shape);
+        assert_eq!(base.len(), 32);
+        assert_eq!(base, key("1", b"kernel", b"initramfs", &shape));
+        let other = |change: fn(&mut Shape)| {
+            let mut shape = Shape::default();
+            change(&mut shape);
+            key("1", b"kernel", b"initramfs", &shape)
+        };
+        let keys = [
+            base,
+            key("2", b"kernel", b"initramfs", &shape),
+            key("1", b"kerne", b"linitramfs", &shape),
+            key("1", b"kernel", b"Initramfs", &shape),
+            other(|s| s.cpus = 4),
+            other(|s| s.sockets = Some(2)),
+            other(|s| s.threads = Some(2)),
+            other(|s| s.numa_nodes = 2),
+            other(|s| s.memory_bytes = 2 << 30),
+            other(|s| s.seed = 1),
+            other(|s| s.append = "debug".into()),
+            other(|s| s.timing = crate::Timing::Parallel),
+        ];
+        for (i, a) in keys.iter().enumerate() {
+            for b in &keys[i + 1..] {
+                assert_ne!(a, b);
+            }
+        }
+    }
+
+    #[test]
+    fn a_kernel_without_symbols_is_named() {
+        let error = symbols_place(&[Message::Symbols {
+            address: 1,
+            length: 0,
+        }])
+        .unwrap_err();
+        assert!(error.to_string().contains("CONFIG_KALLSYMS"), "{error}");
+        let place = symbols_place(&[Message::Symbols {
+            address: 1,
+            length: 2,
+        }])
+        .unwrap();
+        assert_eq!(place, (1, 2));
+    }
+}
