@@ -1,11 +1,12 @@
-//! The types of a recording in the form that attribution asks for: what lies at an offset of a type, whether
-//! one type lies inside another at an offset, and which types embed a given one.
+//! The types of a recording in the form that attribution asks for: whether one type lies inside another
+//! at an offset, and which types embed a given one.
 //!
-//! It does not read BTF itself (`crate::btf` fills it from the types crate, tests by hand), it prints no layouts, and
-//! it knows structs and unions only: a scalar is a size.
+//! It knows structs and unions only. Field paths are the types crate's ([`linemate_types::FlatType`]): counting goes by
+//! offset, a path is looked up when it is printed.
 //!
 //! All walks over types are bounded by [`MAX_DEPTH`], so a hostile or cyclic schema gives a short answer, not a hang.
 
+use linemate_types::{Composite, CompositeKind, Type as ModelType, TypeId, TypeModel};
 use rustc_hash::FxHashMap;
 
 /// The deepest nesting that is followed. The kernel's deepest struct nests 12 levels.
@@ -43,8 +44,6 @@ pub struct Member {
     pub offset: u64,
     /// Bytes. For a bit-field: of the bytes that its bits touch.
     pub size: u64,
-    /// Whether it is a bit-field; several can share a byte, the first named one stands for all.
-    pub bitfield: bool,
     /// What it is.
     pub shape: Shape,
 }
@@ -60,22 +59,9 @@ pub struct Type {
     pub union: bool,
     /// In the order of declaration.
     pub members: Vec<Member>,
+    /// Its id in the type model it was made from; void for none.
+    pub id: TypeId,
 }
-
-/// The innermost member at an offset.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Leaf {
-    /// Offset from the start of the outermost type.
-    pub offset: u64,
-    /// Bytes.
-    pub size: u64,
-    /// The path from the outermost type, such as `cfs.avg.load_avg` or `pri_to_cpu[0].count`.
-    /// Bytes that belong to no member: `(padding)`.
-    pub path: String,
-}
-
-/// The name of bytes between members.
-pub const PADDING: &str = "(padding)";
 
 /// All types.
 #[derive(Clone, Debug, Default)]
@@ -105,6 +91,30 @@ impl Schema {
             }
         }
         Schema { types, by_name, embedders }
+    }
+
+    /// All structs and unions of a type model, and which of them each of the model's ids stands for.
+    #[must_use]
+    pub fn of_model(model: &TypeModel) -> (Schema, FxHashMap<u32, TypeIndex>) {
+        let mut numbers: FxHashMap<u32, TypeIndex> = FxHashMap::default();
+        let mut known: FxHashMap<(CompositeKind, &str, u32), TypeIndex> = FxHashMap::default();
+        let mut kept: Vec<(TypeId, &Composite)> = Vec::new();
+        for (id, ty) in model.iter() {
+            let ModelType::Composite(composite) = ty else { continue };
+            let next = TypeIndex(kept.len() as u32);
+            let mut keep = || {
+                kept.push((id, composite));
+                next
+            };
+            let index = if composite.name.is_empty() {
+                keep()
+            } else {
+                *known.entry((composite.kind, &composite.name, composite.size)).or_insert_with(keep)
+            };
+            numbers.insert(id.0, index);
+        }
+        let types = kept.iter().map(|(id, c)| convert(model, *id, c, &numbers)).collect();
+        (Schema::new(types), numbers)
     }
 
     /// The type, if there is one.
@@ -230,50 +240,40 @@ impl Schema {
         }
     }
 
-    /// The innermost member of `ty` at `offset`. Past the end of a type without a flexible array there is none.
-    #[must_use]
-    pub fn leaf(&self, ty: TypeIndex, offset: u64) -> Option<Leaf> {
-        let mut leaf = Leaf { offset: 0, size: self.size(ty), path: String::new() };
-        let mut shape = Shape::Aggregate(ty);
-        let mut rest = offset;
-        for _ in 0..MAX_DEPTH {
-            match shape {
-                Shape::Scalar => return Some(leaf),
-                Shape::Aggregate(index) => {
-                    let ty = self.get(index)?;
-                    let Some(member) = member_at(ty, rest) else {
-                        return padding(ty, rest, &leaf);
-                    };
-                    leaf.path = join(&leaf.path, &member.name);
-                    leaf.offset += member.offset;
-                    leaf.size = member.size;
-                    rest -= member.offset;
-                    shape = member.shape.clone();
-                }
-                Shape::Array { element, element_size, count } => {
-                    // An array of scalars is one field; an array of structs has a field per element.
-                    if !holds_aggregate(&element) {
-                        return Some(leaf);
-                    }
-                    let index = rest.checked_div(element_size)?;
-                    if count != 0 && index >= count {
-                        return None;
-                    }
-                    leaf.path.push_str(&format!("[{index}]"));
-                    leaf.offset = leaf.offset.checked_add(index.checked_mul(element_size)?)?;
-                    leaf.size = element_size;
-                    rest -= index * element_size;
-                    shape = *element;
-                }
-            }
-        }
-        Some(leaf)
-    }
-
     /// Whether the type ends in a flexible array, so that an object of it can be longer than its size.
     #[must_use]
     pub fn is_flexible(&self, ty: TypeIndex) -> bool {
         self.get(ty).is_some_and(|t| !t.union && t.members.last().is_some_and(flexible))
+    }
+}
+
+fn convert(model: &TypeModel, id: TypeId, composite: &Composite, numbers: &FxHashMap<u32, TypeIndex>) -> Type {
+    let members = composite.members.iter().map(|m| Member {
+        name: m.name.to_string(),
+        offset: m.offset.0 / 8,
+        size: m.bits.map_or_else(|| model.size_of(m.type_id).unwrap_or(0), |bits| (m.offset.0 % 8 + u64::from(bits)).div_ceil(8)),
+        shape: shape_of(model, m.type_id, numbers, MAX_DEPTH),
+    });
+    Type {
+        name: composite.name.to_string(),
+        size: composite.size.into(),
+        union: composite.kind == CompositeKind::Union,
+        members: members.collect(),
+        id,
+    }
+}
+
+/// What a type of the model is to the schema.
+pub(crate) fn shape_of(model: &TypeModel, id: TypeId, numbers: &FxHashMap<u32, TypeIndex>, depth: usize) -> Shape {
+    let id = model.strip(id);
+    match (model.get(id), depth.checked_sub(1)) {
+        (Some(ModelType::Composite(_)), _) => numbers.get(&id.0).map_or(Shape::Scalar, |t| Shape::Aggregate(*t)),
+        (Some(ModelType::Array { element, count, .. }), Some(depth)) => Shape::Array {
+            element: Box::new(shape_of(model, *element, numbers, depth)),
+            element_size: model.size_of(*element).unwrap_or(0),
+            count: (*count).into(),
+        },
+        _ => Shape::Scalar,
     }
 }
 
@@ -289,12 +289,8 @@ fn flexible(member: &Member) -> bool {
     matches!(member.shape, Shape::Array { count: 0, element_size: 1.., .. })
 }
 
-fn holds_aggregate(shape: &Shape) -> bool {
-    aggregate_of(shape).is_some()
-}
-
 /// The struct or union that a shape is or is an array of.
-fn aggregate_of(shape: &Shape) -> Option<(TypeIndex, bool)> {
+pub(crate) fn aggregate_of(shape: &Shape) -> Option<(TypeIndex, bool)> {
     let mut shape = shape;
     let mut is_array = false;
     for _ in 0..MAX_DEPTH {
@@ -327,37 +323,18 @@ fn step_into(shape: &Shape, rest: u64) -> Option<(TypeIndex, u64)> {
     None
 }
 
-/// The member that holds `offset`: the first in order of declaration (for a union: its first member that
-/// is long enough); a flexible array holds everything behind it.
-fn member_at(ty: &Type, offset: u64) -> Option<&Member> {
-    ty.members
-        .iter()
-        .find(|m| m.offset <= offset && offset - m.offset < m.size)
-        .or_else(|| ty.members.last().filter(|m| !ty.union && flexible(m) && m.offset <= offset))
-}
-
-/// The hole between members around `offset`.
-fn padding(ty: &Type, offset: u64, outer: &Leaf) -> Option<Leaf> {
-    if offset >= ty.size {
-        return None;
-    }
-    let start = ty.members.iter().map(|m| m.offset + m.size).filter(|&end| end <= offset).max().unwrap_or(0);
-    let end = ty.members.iter().map(|m| m.offset).filter(|&o| o > offset).min().unwrap_or(ty.size);
-    Some(Leaf { offset: outer.offset + start, size: end.saturating_sub(start), path: join(&outer.path, PADDING) })
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
 
     /// A scalar member.
     pub(crate) fn scalar(name: &str, offset: u64, size: u64) -> Member {
-        Member { name: name.into(), offset, size, bitfield: false, shape: Shape::Scalar }
+        Member { name: name.into(), offset, size, shape: Shape::Scalar }
     }
 
     /// A struct member.
     pub(crate) fn nested(name: &str, offset: u64, size: u64, ty: u32) -> Member {
-        Member { name: name.into(), offset, size, bitfield: false, shape: Shape::Aggregate(TypeIndex(ty)) }
+        Member { name: name.into(), offset, size, shape: Shape::Aggregate(TypeIndex(ty)) }
     }
 
     /// An array of structs.
@@ -366,14 +343,13 @@ pub(crate) mod tests {
             name: name.into(),
             offset,
             size: element_size * count,
-            bitfield: false,
             shape: Shape::Array { element: Box::new(Shape::Aggregate(TypeIndex(ty))), element_size, count },
         }
     }
 
     /// A type.
     pub(crate) fn ty(name: &str, size: u64, members: Vec<Member>) -> Type {
-        Type { name: name.into(), size, union: false, members }
+        Type { name: name.into(), size, union: false, members, id: TypeId::VOID }
     }
 
     /// 0 list_head, 1 entity (list_head at 16), 2 task (entity at 64, lock at 200), 3 vector, 4 pri (vector[3] at 8), 5 flex.
@@ -385,25 +361,14 @@ pub(crate) mod tests {
             ty("vector", 16, vec![scalar("count", 0, 4), scalar("mask", 8, 8)]),
             ty("pri", 64, vec![scalar("lock", 0, 4), array("vec", 8, 16, 3, 3), nested("", 56, 8, 6)]),
             ty("flex", 8, vec![scalar("n", 0, 8), array("items", 8, 16, 0, 3)]),
-            Type { name: String::new(), size: 8, union: true, members: vec![scalar("a", 0, 4), scalar("b", 0, 8)] },
+            Type {
+                name: String::new(),
+                size: 8,
+                union: true,
+                members: vec![scalar("a", 0, 4), scalar("b", 0, 8)],
+                id: TypeId::VOID,
+            },
         ])
-    }
-
-    fn path(ty: u32, offset: u64) -> Option<(String, u64, u64)> {
-        sample().leaf(TypeIndex(ty), offset).map(|l| (l.path, l.offset, l.size))
-    }
-
-    #[test]
-    fn leaves_are_found_by_offset() {
-        assert_eq!(path(2, 0), Some(("state".into(), 0, 4)));
-        assert_eq!(path(2, 88), Some(("se.node.prev".into(), 88, 8)));
-        assert_eq!(path(2, 8), Some((PADDING.into(), 4, 60)));
-        assert_eq!(path(2, 72), Some(("se.(padding)".into(), 72, 8)));
-        assert_eq!(path(2, 256), None);
-        assert_eq!(path(4, 26), Some(("vec[1].count".into(), 24, 4)));
-        assert_eq!(path(4, 58), Some(("a".into(), 56, 4)), "anonymous members leave no dot");
-        assert_eq!(path(4, 61), Some(("b".into(), 56, 8)), "a union's first member that is long enough");
-        assert_eq!(path(5, 8 + 16 * 7 + 8), Some(("items[7].mask".into(), 128, 8)), "a flexible array has no end");
     }
 
     #[test]
@@ -430,7 +395,6 @@ pub(crate) mod tests {
     #[test]
     fn a_cyclic_schema_ends() {
         let s = Schema::new(vec![ty("a", 8, vec![nested("b", 0, 8, 1)]), ty("b", 8, vec![nested("a", 0, 8, 0)])]);
-        assert!(s.leaf(TypeIndex(0), 3).is_some());
         assert!(!s.contains(TypeIndex(0), TypeIndex(7), 0));
         assert_eq!(s.containers(TypeIndex(0), 0, 8), vec![TypeIndex(1)]);
         assert!(s.places(TypeIndex(0), TypeIndex(0)).len() <= 64);

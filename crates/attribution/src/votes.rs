@@ -101,6 +101,19 @@ impl Votes {
         }
     }
 
+    /// Offset, type and weight of every vote, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, TypeIndex, u64)> + '_ {
+        self.weights.iter().map(|(&(offset, ty), &weight)| (offset, ty, weight))
+    }
+
+    /// What was voted for, sorted, without the weights.
+    #[must_use]
+    pub fn keys_sorted(&self) -> Vec<(u64, TypeIndex)> {
+        let mut keys: Vec<(u64, TypeIndex)> = self.weights.keys().copied().collect();
+        keys.sort_unstable();
+        keys
+    }
+
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -1,0 +1,491 @@
+//! The first pass: calls and returns in, object lifetimes and sightings out.
+//!
+//! Memory is bounded by the objects and the distinct sightings, not by the length of the stream: accesses are not looked at.
+//! It does not decide what anything is; [`crate::kinds`] does when all is seen.
+
+use std::ops::Range;
+
+use linemate_recording::{Call, FunctionTable, GuestAddr, Meaning, Return, Role, VirtualTime};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::index::{NEVER, ObjectId};
+use crate::kinds::{Kind, KindId, Kinds, Origin, SILENT, SignatureId};
+use crate::map::{KernelMap, PAGE_SIZE, PageUse, STACK_SIZE};
+use crate::schema::TypeIndex;
+use crate::votes::{Bounds, Votes};
+
+/// The slots of the kernel's general caches on x86-64 (mm/slab_common.c, `kmalloc_info`), to tell what is too small for one.
+const GENERAL_SIZES: [u64; 13] = [8, 16, 32, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096, 8192];
+
+/// The largest object that is believed: 1 GiB. Larger sizes come from error values and broken recordings.
+const SIZE_MAX: u64 = 1 << 30;
+
+/// "Belongs to no CPU."
+pub(crate) const NO_CPU: u16 = u16::MAX;
+
+/// An object's life.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Object {
+    pub(crate) range: Range<u64>,
+    pub(crate) birth: VirtualTime,
+    pub(crate) death: VirtualTime,
+    pub(crate) kind: KindId,
+    pub(crate) signature: SignatureId,
+    /// The CPU whose copy of a per-CPU allocation it is, else [`NO_CPU`].
+    pub(crate) cpu: u16,
+}
+
+/// All that the first pass leaves.
+#[derive(Debug, Default)]
+pub(crate) struct Collected {
+    pub(crate) objects: Vec<Object>,
+    pub(crate) kinds: Kinds,
+    /// Sightings in the image, by address.
+    pub(crate) in_image: Votes,
+    /// Sightings in the first per-CPU chunk, by per-CPU address, outside of tracked allocations.
+    pub(crate) in_percpu: Votes,
+    /// Sightings anywhere else outside of tracked allocations, by address.
+    pub(crate) elsewhere: Votes,
+    /// Kernel stacks: addresses divided by [`STACK_SIZE`].
+    pub(crate) stacks: FxHashSet<u64>,
+    /// When each page frame was freed first: what was known of it at the start ends there.
+    pub(crate) frame_freed: FxHashMap<u64, VirtualTime>,
+    /// When each page frame was handed out first.
+    pub(crate) frame_taken: FxHashMap<u64, VirtualTime>,
+    /// Sightings by the functions' parameters, all and those in stacks or where no object can be.
+    pub(crate) sightings: u64,
+    pub(crate) sightings_unused: u64,
+    /// Returns whose call was not seen, calls of allocators whose return was not seen.
+    pub(crate) unpaired: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    function: u32,
+    time: VirtualTime,
+    caller: GuestAddr,
+    cache: Option<u64>,
+    size: Option<u64>,
+    order: Option<u64>,
+    bulk: bool,
+}
+
+/// The pass's state.
+#[derive(Debug)]
+pub(crate) struct Collector<'a> {
+    table: &'a FunctionTable,
+    map: &'a KernelMap,
+    /// BTF type ids to types.
+    types: &'a FxHashMap<u32, TypeIndex>,
+    out: Collected,
+    /// Living objects by page.
+    live: FxHashMap<u64, Vec<ObjectId>>,
+    votes: FxHashMap<ObjectId, Votes>,
+    /// Allocations under way, by stack pointer: unique while a call runs, and kept by a tail call.
+    pending: FxHashMap<u64, Vec<Pending>>,
+    /// Slots that were freed, and when.
+    vacated: FxHashMap<u64, VirtualTime>,
+    /// Caches that gave out objects in bulk, whose addresses no event tells.
+    bulk: FxHashMap<u32, (VirtualTime, GuestAddr)>,
+    last_stack: u64,
+}
+
+impl<'a> Collector<'a> {
+    pub(crate) fn new(table: &'a FunctionTable, map: &'a KernelMap, types: &'a FxHashMap<u32, TypeIndex>) -> Self {
+        Collector {
+            table,
+            map,
+            types,
+            out: Collected::default(),
+            live: FxHashMap::default(),
+            votes: FxHashMap::default(),
+            pending: FxHashMap::default(),
+            vacated: FxHashMap::default(),
+            bulk: FxHashMap::default(),
+            last_stack: u64::MAX,
+        }
+    }
+
+    /// Takes in a call.
+    pub(crate) fn call(&mut self, call: &Call) {
+        self.stack(call.stack.0);
+        let Some(function) = self.table.functions.get(call.function.0 as usize) else { return };
+        let mut value = Values::default();
+        for (parameter, &raw) in function.parameters.iter().zip(&call.values) {
+            let Some(raw) = raw else { continue };
+            match parameter.meaning {
+                Meaning::StructPointer(id) => {
+                    if let Some(&ty) = self.types.get(&id) {
+                        self.sighting(raw, ty, call.time);
+                    }
+                }
+                Meaning::Cache => value.cache = Some(raw),
+                Meaning::Size => value.size = Some(raw),
+                Meaning::Order => value.order = Some(raw),
+                Meaning::Count => value.count = Some(raw),
+                Meaning::Object => value.object = Some(raw),
+                Meaning::ObjectArray => value.bulk = true,
+            }
+        }
+        match function.role {
+            Role::HeapAlloc | Role::PercpuAlloc | Role::PageAlloc | Role::VirtualAlloc => self.begin(call, &value),
+            Role::HeapFree | Role::VirtualFree => self.free(value.object, call.time),
+            Role::PercpuFree => self.free_percpu(value.object, call.time),
+            Role::PageFree => self.free_pages(value.object, value.order.unwrap_or(0), call.time),
+            Role::Plain | Role::ContextSwitch | Role::Interrupt => {}
+        }
+    }
+
+    /// Takes in a return.
+    pub(crate) fn returned(&mut self, ret: &Return) {
+        let Some(calls) = self.pending.remove(&ret.stack.0) else {
+            self.out.unpaired += 1;
+            return;
+        };
+        let Some(role) = self.table.functions.get(ret.function.0 as usize).map(|f| f.role) else { return };
+        // A tail call: the first one has the site, any may have the size.
+        let Some(mut call) = calls.first().copied() else { return };
+        for later in &calls[1..] {
+            call.cache = later.cache.or(call.cache);
+            call.size = call.size.or(later.size);
+            call.order = call.order.or(later.order);
+            call.bulk |= later.bulk;
+        }
+        match role {
+            Role::HeapAlloc if call.bulk => self.note_bulk(&call),
+            Role::HeapAlloc => self.heap(&call, ret.value),
+            Role::PercpuAlloc => self.percpu(&call, ret.value),
+            Role::PageAlloc => self.pages(&call, ret.value),
+            Role::VirtualAlloc => self.virtually(&call, ret.value),
+            _ => {}
+        }
+    }
+
+    /// Ends the pass.
+    pub(crate) fn finish(mut self) -> Collected {
+        self.out.unpaired += self.pending.values().map(|v| v.len() as u64).sum::<u64>();
+        for i in 0..self.out.objects.len() {
+            if self.out.objects[i].death == NEVER {
+                self.bury(ObjectId(i as u32));
+            }
+        }
+        self.out
+    }
+
+    fn stack(&mut self, pointer: u64) {
+        let block = pointer / STACK_SIZE;
+        if block != self.last_stack && self.map.vmalloc.contains(&pointer) {
+            self.last_stack = block;
+            self.out.stacks.insert(block);
+        }
+    }
+
+    fn sighting(&mut self, addr: u64, ty: TypeIndex, time: VirtualTime) {
+        self.out.sightings += 1;
+        if self.out.stacks.contains(&(addr / STACK_SIZE)) {
+            self.out.sightings_unused += 1;
+        } else if let Some(object) = self.living(addr).or_else(|| self.implied(addr, time)) {
+            let start = self.out.objects[object.0 as usize].range.start;
+            self.votes.entry(object).or_default().add(addr - start, ty, 1);
+        } else if self.map.image.contains(&addr) {
+            self.out.in_image.add(addr, ty, 1);
+        } else if let Some((_, percpu)) = self.map.percpu.find(addr) {
+            self.out.in_percpu.add(percpu, ty, 1);
+        } else if self.is_open(addr) {
+            self.out.elsewhere.add(addr, ty, 1);
+        } else {
+            self.out.sightings_unused += 1;
+        }
+    }
+
+    /// Whether an address outside of every tracked object can hold one all the same: the kernel's own pages from before the
+    /// recording, and the vmalloc area.
+    fn is_open(&self, addr: u64) -> bool {
+        if self.map.vmalloc.contains(&addr) {
+            return true;
+        }
+        let Some(frame) = self.map.frame(addr) else { return false };
+        let kernels = matches!(self.map.pages_at_start.of(frame), PageUse::Kernel | PageUse::Unknown);
+        kernels && !self.out.frame_freed.contains_key(&frame) && !self.out.frame_taken.contains_key(&frame)
+    }
+
+    /// The innermost living object at an address.
+    fn living(&self, addr: u64) -> Option<ObjectId> {
+        let list = self.live.get(&(addr / PAGE_SIZE))?;
+        let objects = &self.out.objects;
+        let holds = |o: &&ObjectId| objects[o.0 as usize].range.contains(&addr);
+        list.iter().filter(holds).min_by_key(|o| length(&objects[o.0 as usize].range)).copied()
+    }
+
+    /// The object from before the recording (or from a bulk allocation) whose slot of a slab holds `addr`.
+    fn implied(&mut self, addr: u64, time: VirtualTime) -> Option<ObjectId> {
+        let frame = self.map.frame(addr)?;
+        let intact = !self.out.frame_freed.contains_key(&frame);
+        let usage = match self.map.pages_at_start.of(frame) {
+            usage @ PageUse::Slab { .. } if intact => usage,
+            _ => self.map.pages_at_stop.of(frame),
+        };
+        let (cache, range) = self.map.slab_slot(addr, usage)?;
+        if !range.contains(&addr) {
+            return None;
+        }
+        let was_there = matches!(self.map.pages_at_start.of(frame), PageUse::Slab { .. }) && intact;
+        let (birth, site) = match (self.vacated.get(&range.start), self.bulk.get(&cache)) {
+            (None, _) if was_there => (VirtualTime(0), None),
+            (freed, Some(&(at, site))) if freed.is_none_or(|f| *f <= at) => (at, Some(site)),
+            _ => return None,
+        };
+        if birth > time {
+            return None;
+        }
+        let kind = self.kind_of_cache(cache, site);
+        Some(self.birth(range, birth, kind, NO_CPU))
+    }
+
+    fn kind_of_cache(&mut self, cache: u32, site: Option<GuestAddr>) -> KindId {
+        let about = &self.map.caches[cache as usize];
+        let size = about.object_size;
+        let kind = Kind { origin: Origin::Cache(cache), site, size };
+        if about.is_general() {
+            let over = GENERAL_SIZES.iter().rev().find(|s| **s < size).copied().unwrap_or(0);
+            self.out.kinds.number(kind, Bounds::Slot { size, over }, None)
+        } else {
+            self.out.kinds.number(kind, Bounds::Exact(size), Some(&about.name))
+        }
+    }
+
+    fn begin(&mut self, call: &Call, value: &Values) {
+        let size = match (value.size, value.count) {
+            (Some(size), Some(count)) => size.checked_mul(count),
+            (size, None) => size,
+            (None, Some(_)) => None,
+        };
+        self.pending.entry(call.stack.0).or_default().push(Pending {
+            function: call.function.0,
+            time: call.time,
+            caller: call.caller,
+            cache: value.cache,
+            size: size.filter(|s| *s > 0 && *s <= SIZE_MAX),
+            order: value.order,
+            bulk: value.bulk,
+        });
+    }
+
+    fn note_bulk(&mut self, call: &Pending) {
+        if let Some(cache) = call.cache.and_then(|c| self.map.cache_at.get(&c)) {
+            self.bulk.insert(*cache, (call.time, call.caller));
+        }
+    }
+
+    fn heap(&mut self, call: &Pending, addr: u64) {
+        if !self.map.direct_map.contains(&addr) {
+            return;
+        }
+        // An allocator inside another: the object is there, the outer call knows better who asked for it.
+        if let Some(inner) = self.living(addr)
+            && self.out.objects[inner.0 as usize].range.start == addr
+            && self.out.objects[inner.0 as usize].birth >= call.time
+        {
+            let about = self.out.kinds.get(self.out.objects[inner.0 as usize].kind);
+            let bounds = self.bounds_of(about);
+            let hint = self.hint_of(about.origin);
+            let outer = Kind { site: Some(call.caller), ..about };
+            self.out.objects[inner.0 as usize].kind = self.out.kinds.number(outer, bounds, hint);
+            return;
+        }
+        let cache = call.cache.and_then(|c| self.map.cache_at.get(&c)).copied().or_else(|| self.cache_of_page(addr));
+        let origin = match (cache, call.size) {
+            (Some(cache), _) => Origin::Cache(cache),
+            (None, Some(size)) => self.general_cache(size).map_or(Origin::Kmalloc, Origin::Cache),
+            (None, None) => return,
+        };
+        let size = match (call.size, cache) {
+            (Some(size), _) => size,
+            (None, Some(cache)) => self.map.caches[cache as usize].object_size,
+            (None, None) => return,
+        };
+        let kind = Kind { origin, site: Some(call.caller), size };
+        let bounds = self.bounds_of(kind);
+        let hint = self.hint_of(origin);
+        let kind = self.out.kinds.number(kind, bounds, hint);
+        self.birth(addr..addr.saturating_add(size), call.time, kind, NO_CPU);
+    }
+
+    fn bounds_of(&self, kind: Kind) -> Bounds {
+        Bounds::Exact(kind.size)
+    }
+
+    fn hint_of(&self, origin: Origin) -> Option<&'a str> {
+        let Origin::Cache(cache) = origin else { return None };
+        let about = self.map.caches.get(cache as usize)?;
+        (!about.is_general()).then_some(about.name.as_str())
+    }
+
+    fn cache_of_page(&self, addr: u64) -> Option<u32> {
+        let frame = self.map.frame(addr)?;
+        let uses = [self.map.pages_at_start.of(frame), self.map.pages_at_stop.of(frame)];
+        let intact = !self.out.frame_freed.contains_key(&frame);
+        uses.into_iter().skip(usize::from(!intact)).find_map(|u| match u {
+            PageUse::Slab { cache, .. } => Some(cache),
+            _ => None,
+        })
+    }
+
+    fn general_cache(&self, size: u64) -> Option<u32> {
+        let plain = |name: &str| name.strip_prefix("kmalloc-").is_some_and(|n| n.starts_with(|c: char| c.is_ascii_digit()));
+        let fitting = self.map.caches.iter().enumerate().filter(|(_, c)| plain(&c.name) && c.object_size >= size);
+        fitting.min_by_key(|(i, c)| (c.object_size, *i)).map(|(i, _)| i as u32)
+    }
+
+    fn percpu(&mut self, call: &Pending, cookie: u64) {
+        let Some(size) = call.size.filter(|_| cookie != 0) else { return };
+        let kind = Kind { origin: Origin::Percpu, site: Some(call.caller), size };
+        let kind = self.out.kinds.number(kind, Bounds::Exact(size), None);
+        for cpu in 0..self.map.percpu.offsets.len() {
+            let start = cookie.wrapping_add(self.map.percpu.offsets[cpu]);
+            self.birth(start..start.saturating_add(size), call.time, kind, cpu as u16);
+        }
+    }
+
+    fn pages(&mut self, call: &Pending, page: u64) {
+        let Some(addr) = self.map.page_address(page) else { return };
+        let size = PAGE_SIZE << call.order.unwrap_or(0).min(18);
+        let first = (addr - self.map.direct_map.start) / PAGE_SIZE;
+        for frame in first..first + size / PAGE_SIZE {
+            self.out.frame_taken.entry(frame).or_insert(call.time);
+        }
+        // An allocator inside another, as for heap objects.
+        if let Some(inner) = self.living_pages(addr).filter(|o| self.out.objects[o.0 as usize].birth >= call.time) {
+            self.kill(inner, call.time);
+        }
+        let kind = Kind { origin: Origin::Pages, site: Some(call.caller), size };
+        let kind = self.out.kinds.number(kind, Bounds::Exact(size), None);
+        self.birth(addr..addr.saturating_add(size), call.time, kind, NO_CPU);
+    }
+
+    fn living_pages(&self, addr: u64) -> Option<ObjectId> {
+        let list = self.live.get(&(addr / PAGE_SIZE))?;
+        let is_pages = |o: &&ObjectId| {
+            let object = &self.out.objects[o.0 as usize];
+            object.range.start == addr && self.out.kinds.get(object.kind).origin == Origin::Pages
+        };
+        list.iter().find(is_pages).copied()
+    }
+
+    fn virtually(&mut self, call: &Pending, addr: u64) {
+        let Some(size) = call.size.filter(|_| self.map.vmalloc.contains(&addr)) else { return };
+        if self.living(addr).is_some_and(|o| self.out.objects[o.0 as usize].birth >= call.time) {
+            return;
+        }
+        let kind = Kind { origin: Origin::Virtual, site: Some(call.caller), size };
+        let kind = self.out.kinds.number(kind, Bounds::Exact(size), None);
+        self.birth(addr..addr.saturating_add(size), call.time, kind, NO_CPU);
+    }
+
+    fn birth(&mut self, range: Range<u64>, time: VirtualTime, kind: KindId, cpu: u16) -> ObjectId {
+        let origin = self.out.kinds.get(kind).origin;
+        if let Some(old) = self.overlapping(&range, origin) {
+            // Its free was not seen (bulk frees name no addresses).
+            self.kill(old, time);
+        }
+        let id = ObjectId(self.out.objects.len() as u32);
+        for page in pages_of(&range) {
+            self.live.entry(page).or_default().push(id);
+        }
+        self.out.objects.push(Object { range, birth: time, death: NEVER, kind, signature: SILENT, cpu });
+        id
+    }
+
+    fn overlapping(&self, range: &Range<u64>, origin: Origin) -> Option<ObjectId> {
+        let list = self.live.get(&(range.start / PAGE_SIZE))?;
+        let same = |o: &&ObjectId| {
+            let object = &self.out.objects[o.0 as usize];
+            let pages = |origin| origin == Origin::Pages;
+            object.range.start == range.start && pages(self.out.kinds.get(object.kind).origin) == pages(origin)
+        };
+        list.iter().find(same).copied()
+    }
+
+    fn free(&mut self, addr: Option<u64>, time: VirtualTime) {
+        let Some(addr) = addr.filter(|a| *a >= PAGE_SIZE) else { return };
+        let object = self.living(addr).or_else(|| self.implied(addr, time));
+        let Some(object) = object else { return };
+        let about = &self.out.objects[object.0 as usize];
+        if about.range.start == addr && self.out.kinds.get(about.kind).origin != Origin::Pages {
+            self.kill(object, time);
+            self.vacated.insert(addr, time);
+        }
+    }
+
+    fn free_percpu(&mut self, cookie: Option<u64>, time: VirtualTime) {
+        let Some(cookie) = cookie.filter(|c| *c != 0) else { return };
+        for cpu in 0..self.map.percpu.offsets.len() {
+            let start = cookie.wrapping_add(self.map.percpu.offsets[cpu]);
+            if let Some(object) = self.living(start)
+                && self.out.objects[object.0 as usize].range.start == start
+            {
+                self.kill(object, time);
+            }
+        }
+    }
+
+    fn free_pages(&mut self, page: Option<u64>, order: u64, time: VirtualTime) {
+        let Some(addr) = page.and_then(|p| self.map.page_address(p)) else { return };
+        if let Some(object) = self.living_pages(addr) {
+            self.kill(object, time);
+        }
+        let first = (addr - self.map.direct_map.start) / PAGE_SIZE;
+        for frame in first..first + (1u64 << order.min(18)) {
+            self.out.frame_freed.entry(frame).or_insert(time);
+            self.empty_page(addr / PAGE_SIZE + (frame - first), time);
+        }
+    }
+
+    /// A page that goes takes what lies in it along.
+    fn empty_page(&mut self, page: u64, time: VirtualTime) {
+        for object in self.live.get(&page).cloned().unwrap_or_default() {
+            if self.out.kinds.get(self.out.objects[object.0 as usize].kind).origin != Origin::Pages {
+                self.kill(object, time);
+            }
+        }
+    }
+
+    fn kill(&mut self, id: ObjectId, time: VirtualTime) {
+        let range = self.out.objects[id.0 as usize].range.clone();
+        for page in pages_of(&range) {
+            if let Some(list) = self.live.get_mut(&page) {
+                list.retain(|o| *o != id);
+                if list.is_empty() {
+                    self.live.remove(&page);
+                }
+            }
+        }
+        self.out.objects[id.0 as usize].death = time;
+        self.bury(id);
+    }
+
+    fn bury(&mut self, id: ObjectId) {
+        let votes = self.votes.remove(&id).unwrap_or_default();
+        let object = &mut self.out.objects[id.0 as usize];
+        object.signature = self.out.kinds.bury(object.kind, &votes);
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Values {
+    cache: Option<u64>,
+    size: Option<u64>,
+    order: Option<u64>,
+    count: Option<u64>,
+    object: Option<u64>,
+    bulk: bool,
+}
+
+fn length(range: &Range<u64>) -> u64 {
+    range.end - range.start
+}
+
+fn pages_of(range: &Range<u64>) -> Range<u64> {
+    let first = range.start / PAGE_SIZE;
+    first..range.end.saturating_sub(1).max(range.start) / PAGE_SIZE + 1
+}

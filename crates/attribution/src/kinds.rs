@@ -1,0 +1,287 @@
+//! Kinds of objects: what objects of one cache, size and allocation site have in common, and what was sighted in them.
+//!
+//! Objects of one kind vote together, so an object that was never handed to a function by its type gets
+//! the type of its siblings. A kind whose objects contradict each other (an allocation wrapper's site, a general
+//! cache's objects from before the recording) decides nothing: each of its objects then speaks for itself.
+
+use std::rc::Rc;
+
+use linemate_recording::GuestAddr;
+use rustc_hash::FxHashMap;
+
+use crate::schema::{Schema, TypeIndex};
+use crate::votes::{Bounds, Placement, Votes};
+
+/// The share of its votes that a kind's placements have to explain for it to speak for all its objects.
+const AGREEMENT: (u64, u64) = (9, 10);
+
+/// Below that, a kind speaks for its silent objects only if its placements explain at least this share.
+const MAJORITY: (u64, u64) = (1, 2);
+
+/// Where objects come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Origin {
+    /// A slab cache, by its index in [`crate::map::KernelMap::caches`].
+    Cache(u32),
+    /// `kmalloc` of a size whose cache is not known (the slab was never seen in a memory image).
+    Kmalloc,
+    /// The per-CPU allocator.
+    Percpu,
+    /// The page allocator.
+    Pages,
+    /// `vmalloc` and its like.
+    Virtual,
+}
+
+/// What makes objects siblings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Kind {
+    /// Where from.
+    pub origin: Origin,
+    /// Return address of the call that allocated; `None` for objects from before the recording.
+    pub site: Option<GuestAddr>,
+    /// Bytes asked for; for a dedicated cache those of its objects.
+    pub size: u64,
+}
+
+/// A kind's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KindId(pub u32);
+
+/// A list of placements that objects share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FormId(pub u32);
+
+/// What was sighted in one object, once it is dead: interned, because most siblings look alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SignatureId(u32);
+
+/// No sighting at all.
+pub const SILENT: SignatureId = SignatureId(0);
+
+#[derive(Debug)]
+struct Entry {
+    kind: Kind,
+    bounds: Bounds,
+    hint: Option<String>,
+    general: bool,
+    votes: Votes,
+    objects: u64,
+}
+
+/// One object's sightings, sorted.
+type Signature = Rc<[(u64, TypeIndex)]>;
+
+/// All kinds.
+#[derive(Debug)]
+pub struct Kinds {
+    entries: Vec<Entry>,
+    numbers: FxHashMap<Kind, KindId>,
+    signatures: Vec<Signature>,
+    signature_numbers: FxHashMap<Signature, SignatureId>,
+}
+
+/// What each kind and each object turned out to be.
+#[derive(Debug, Default)]
+pub struct Forms {
+    /// By [`FormId`]; form 0 has no placements.
+    pub forms: Vec<Vec<Placement>>,
+    /// A kind's own form, for its objects that have no sighting of their own, by [`KindId`].
+    pub of_kind: Vec<FormId>,
+    numbers: FxHashMap<Vec<Placement>, FormId>,
+    of_object: FxHashMap<(KindId, SignatureId), FormId>,
+}
+
+impl Default for Kinds {
+    fn default() -> Self {
+        let silent: Signature = Rc::from([]);
+        Kinds {
+            entries: Vec::new(),
+            numbers: FxHashMap::default(),
+            signatures: vec![Rc::clone(&silent)],
+            signature_numbers: FxHashMap::from_iter([(silent, SILENT)]),
+        }
+    }
+}
+
+impl Kinds {
+    /// The number of a kind. `hint` is its cache's name, if the cache is a dedicated one.
+    pub fn number(&mut self, kind: Kind, bounds: Bounds, hint: Option<&str>) -> KindId {
+        let next = KindId(self.entries.len() as u32);
+        let entries = &mut self.entries;
+        *self.numbers.entry(kind).or_insert_with(|| {
+            let general = kind.site.is_none() && hint.is_none();
+            let hint = hint.map(str::to_owned);
+            entries.push(Entry { kind, bounds, hint, general, votes: Votes::default(), objects: 0 });
+            next
+        })
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// What makes the kind.
+    #[must_use]
+    pub fn get(&self, id: KindId) -> Kind {
+        self.entries[id.0 as usize].kind
+    }
+
+    /// Counts an object of the kind and its sightings.
+    pub fn bury(&mut self, id: KindId, sighted: &Votes) -> SignatureId {
+        let entry = &mut self.entries[id.0 as usize];
+        entry.objects += 1;
+        if sighted.is_empty() {
+            return SILENT;
+        }
+        entry.votes.add_object(sighted);
+        let signature: Signature = sighted.keys_sorted().into();
+        let next = SignatureId(self.signatures.len() as u32);
+        let signatures = &mut self.signatures;
+        *self.signature_numbers.entry(Rc::clone(&signature)).or_insert_with(|| {
+            signatures.push(signature);
+            next
+        })
+    }
+
+    /// Settles every kind.
+    #[must_use]
+    pub fn settle(&self, schema: &Schema) -> Settler<'_> {
+        let mut forms = Forms { forms: vec![Vec::new()], ..Forms::default() };
+        forms.numbers.insert(Vec::new(), FormId(0));
+        let mut agreed = Vec::with_capacity(self.entries.len());
+        for entry in &self.entries {
+            let settled = entry.votes.settle(schema, entry.bounds, entry.hint.as_deref());
+            let share = |(part, whole): (u64, u64)| settled.explained * whole >= settled.total * part;
+            agreed.push(!entry.general && share(AGREEMENT));
+            let speaks = !entry.general && share(MAJORITY);
+            let form = forms.number(if speaks { settled.placements } else { Vec::new() });
+            forms.of_kind.push(form);
+        }
+        Settler { kinds: self, agreed, forms }
+    }
+}
+
+impl Forms {
+    fn number(&mut self, placements: Vec<Placement>) -> FormId {
+        let next = FormId(self.forms.len() as u32);
+        let forms = &mut self.forms;
+        *self.numbers.entry(placements).or_insert_with_key(|p| {
+            forms.push(p.clone());
+            next
+        })
+    }
+}
+
+/// Settles single objects after the kinds.
+#[derive(Debug)]
+pub struct Settler<'a> {
+    kinds: &'a Kinds,
+    agreed: Vec<bool>,
+    forms: Forms,
+}
+
+impl Settler<'_> {
+    /// The form of an object.
+    pub fn form(&mut self, schema: &Schema, kind: KindId, signature: SignatureId) -> FormId {
+        let of_kind = self.forms.of_kind[kind.0 as usize];
+        if self.agreed[kind.0 as usize] || signature == SILENT {
+            return of_kind;
+        }
+        if let Some(&form) = self.forms.of_object.get(&(kind, signature)) {
+            return form;
+        }
+        let entry = &self.kinds.entries[kind.0 as usize];
+        let mut votes = Votes::default();
+        for &(offset, ty) in self.kinds.signatures[signature.0 as usize].iter() {
+            votes.add(offset, ty, 1);
+        }
+        let placements = votes.settle(schema, entry.bounds, entry.hint.as_deref()).placements;
+        let form = if placements.is_empty() { of_kind } else { self.forms.number(placements) };
+        self.forms.of_object.insert((kind, signature), form);
+        form
+    }
+
+    /// The forms, when all objects are settled.
+    #[must_use]
+    pub fn finish(self) -> Forms {
+        self.forms
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::tests::sample;
+
+    const ENTITY: TypeIndex = TypeIndex(1);
+    const TASK: TypeIndex = TypeIndex(2);
+
+    fn votes(list: &[(u64, TypeIndex)]) -> Votes {
+        let mut v = Votes::default();
+        for &(o, t) in list {
+            v.add(o, t, 100);
+        }
+        v
+    }
+
+    fn kind(site: Option<u64>, size: u64) -> Kind {
+        Kind { origin: Origin::Kmalloc, site: site.map(GuestAddr), size }
+    }
+
+    fn name(forms: &Forms, form: FormId) -> Vec<(u64, u32)> {
+        forms.forms[form.0 as usize].iter().map(|p| (p.start, p.ty.0)).collect()
+    }
+
+    #[test]
+    fn siblings_of_one_site_share_their_type() {
+        let schema = sample();
+        let mut kinds = Kinds::default();
+        let k = kinds.number(kind(Some(0x1234), 256), Bounds::Exact(256), None);
+        let seen = kinds.bury(k, &votes(&[(0, TASK)]));
+        let silent = kinds.bury(k, &Votes::default());
+        let mut settler = kinds.settle(&schema);
+        let (a, b) = (settler.form(&schema, k, seen), settler.form(&schema, k, silent));
+        let forms = settler.finish();
+        assert_eq!(name(&forms, a), vec![(0, 2)]);
+        assert_eq!(a, b);
+    }
+
+    #[test]
+    fn a_wrong_sighting_in_one_object_is_outvoted_by_its_siblings() {
+        let schema = sample();
+        let mut kinds = Kinds::default();
+        let k = kinds.number(kind(Some(0x1234), 100), Bounds::Exact(100), None);
+        let wrong = kinds.bury(k, &votes(&[(0, TypeIndex(4))]));
+        for _ in 0..20 {
+            kinds.bury(k, &votes(&[(0, ENTITY)]));
+        }
+        let mut settler = kinds.settle(&schema);
+        let form = settler.form(&schema, k, wrong);
+        assert_eq!(name(&settler.finish(), form), vec![(0, 1)]);
+    }
+
+    #[test]
+    fn objects_of_a_mixed_kind_speak_for_themselves() {
+        let schema = sample();
+        let mut kinds = Kinds::default();
+        let k = kinds.number(kind(None, 256), Bounds::Slot { size: 256, over: 192 }, None);
+        let task = kinds.bury(k, &votes(&[(0, TASK)]));
+        let entity = kinds.bury(k, &votes(&[(8, ENTITY)]));
+        let silent = kinds.bury(k, &Votes::default());
+        let mut settler = kinds.settle(&schema);
+        let forms: Vec<FormId> = [task, entity, silent].iter().map(|s| settler.form(&schema, k, *s)).collect();
+        let all = settler.finish();
+        assert_eq!(name(&all, forms[0]), vec![(0, 2)]);
+        assert_eq!(name(&all, forms[1]), vec![(8, 1)]);
+        assert_eq!(name(&all, forms[2]), vec![], "in a general cache nothing follows from the neighbours");
+    }
+}

@@ -1,0 +1,266 @@
+//! The ledger: every access in exactly one bucket.
+
+/// Where an access is booked. Fine-grained: each bucket belongs to one [`Group`], and the groups are the ledger's lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Bucket {
+    /// A field of a typed object: heap, per-CPU allocation, pages or vmalloc area.
+    Field,
+    /// A per-CPU variable whose type BTF tells.
+    PercpuTyped,
+    /// A per-CPU variable of which only the name is known.
+    PercpuNamed,
+    /// A global variable whose type is known.
+    GlobalTyped,
+    /// A global variable of which only the name is known.
+    GlobalNamed,
+    /// A living heap object of a known cache and allocation site, type unknown.
+    HeapSite,
+    /// A living heap object from before the recording: its cache is known, its site is not, nor its type.
+    HeapCache,
+    /// Bytes of a heap object that its type does not cover: what was allocated behind a struct.
+    HeapTail,
+    /// A free slot: the allocator's own lists, and what the allocator does before it hands an object out.
+    HeapVacant,
+    /// A task's or interrupt's kernel stack.
+    Stack,
+    /// A CPU's entry area: entry and exception stacks, descriptor tables, task state segment.
+    EntryArea,
+    /// A page table.
+    PageTable,
+    /// A `struct page`.
+    StructPage,
+    /// Through a mapping of user space: the kernel copying from or to a process, or user code.
+    UserMapping,
+    /// A page that holds a process's or file's data, or what goes through a pipe or socket.
+    PageContents,
+    /// A heap object that holds bytes copied from or to user space (packet data), no struct.
+    HeapContents,
+    /// Unknown: a page that the kernel took before or during the recording for something nobody named.
+    UnknownKernelPage,
+    /// Unknown: a page that is free as far as is known.
+    UnknownFreePage,
+    /// Unknown: the direct map, nothing known about the page.
+    UnknownPage,
+    /// Unknown: a per-CPU area, no variable or allocation there.
+    UnknownPercpu,
+    /// Unknown: the vmalloc area, no allocation there.
+    UnknownVmalloc,
+    /// Unknown: the kernel image, no symbol there.
+    UnknownImage,
+    /// Unknown: an address outside of every area (device registers, fixed mappings).
+    UnknownArea,
+}
+
+/// A line of the ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Group {
+    /// Fields of typed objects.
+    Field,
+    /// Per-CPU variables.
+    Percpu,
+    /// Global variables.
+    Global,
+    /// Heap blocks whose type is not known.
+    Heap,
+    /// Kernel stacks.
+    Stack,
+    /// Page tables and `struct page`.
+    Paging,
+    /// Contents of pages.
+    Contents,
+    /// Not known.
+    Unknown,
+}
+
+impl Bucket {
+    /// All, in the order of the ledger.
+    pub const ALL: [Bucket; 23] = [
+        Bucket::Field,
+        Bucket::PercpuTyped,
+        Bucket::PercpuNamed,
+        Bucket::GlobalTyped,
+        Bucket::GlobalNamed,
+        Bucket::HeapSite,
+        Bucket::HeapCache,
+        Bucket::HeapTail,
+        Bucket::HeapVacant,
+        Bucket::Stack,
+        Bucket::EntryArea,
+        Bucket::PageTable,
+        Bucket::StructPage,
+        Bucket::UserMapping,
+        Bucket::PageContents,
+        Bucket::HeapContents,
+        Bucket::UnknownKernelPage,
+        Bucket::UnknownFreePage,
+        Bucket::UnknownPage,
+        Bucket::UnknownPercpu,
+        Bucket::UnknownVmalloc,
+        Bucket::UnknownImage,
+        Bucket::UnknownArea,
+    ];
+
+    /// Its line of the ledger.
+    #[must_use]
+    pub fn group(self) -> Group {
+        match self {
+            Bucket::Field => Group::Field,
+            Bucket::PercpuTyped | Bucket::PercpuNamed => Group::Percpu,
+            Bucket::GlobalTyped | Bucket::GlobalNamed => Group::Global,
+            Bucket::HeapSite | Bucket::HeapCache | Bucket::HeapTail | Bucket::HeapVacant => Group::Heap,
+            Bucket::Stack | Bucket::EntryArea => Group::Stack,
+            Bucket::PageTable | Bucket::StructPage => Group::Paging,
+            Bucket::UserMapping | Bucket::PageContents | Bucket::HeapContents => Group::Contents,
+            Bucket::UnknownKernelPage
+            | Bucket::UnknownFreePage
+            | Bucket::UnknownPage
+            | Bucket::UnknownPercpu
+            | Bucket::UnknownVmalloc
+            | Bucket::UnknownImage
+            | Bucket::UnknownArea => Group::Unknown,
+        }
+    }
+
+    /// Whether the type of what lies there is known.
+    #[must_use]
+    pub fn is_typed(self) -> bool {
+        matches!(self, Bucket::Field | Bucket::PercpuTyped | Bucket::GlobalTyped)
+    }
+
+    /// A few words for a table.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Bucket::Field => "typed object",
+            Bucket::PercpuTyped => "typed",
+            Bucket::PercpuNamed => "name only",
+            Bucket::GlobalTyped => "typed",
+            Bucket::GlobalNamed => "name only",
+            Bucket::HeapSite => "cache and site known",
+            Bucket::HeapCache => "cache known, from before the recording",
+            Bucket::HeapTail => "behind a typed object's end",
+            Bucket::HeapVacant => "free slot",
+            Bucket::Stack => "task or interrupt stack",
+            Bucket::EntryArea => "CPU entry area",
+            Bucket::PageTable => "page table",
+            Bucket::StructPage => "struct page",
+            Bucket::UserMapping => "through a user mapping",
+            Bucket::PageContents => "page of a process, file, pipe or socket",
+            Bucket::HeapContents => "heap block of copied bytes",
+            Bucket::UnknownKernelPage => "page of the kernel, unnamed",
+            Bucket::UnknownFreePage => "free page",
+            Bucket::UnknownPage => "page, nothing known",
+            Bucket::UnknownPercpu => "per-CPU area, no variable",
+            Bucket::UnknownVmalloc => "vmalloc area, no allocation",
+            Bucket::UnknownImage => "kernel image, no symbol",
+            Bucket::UnknownArea => "outside of every known area",
+        }
+    }
+}
+
+impl Group {
+    /// All, in the order of the ledger.
+    pub const ALL: [Group; 8] = [
+        Group::Field,
+        Group::Percpu,
+        Group::Global,
+        Group::Heap,
+        Group::Stack,
+        Group::Paging,
+        Group::Contents,
+        Group::Unknown,
+    ];
+
+    /// A few words for a table.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Group::Field => "field of a typed object",
+            Group::Percpu => "per-CPU variable",
+            Group::Global => "global variable",
+            Group::Heap => "heap block, type unknown",
+            Group::Stack => "kernel stack",
+            Group::Paging => "page table or struct page",
+            Group::Contents => "page contents",
+            Group::Unknown => "unknown",
+        }
+    }
+}
+
+/// How many accesses each bucket has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ledger {
+    counts: [u64; Bucket::ALL.len()],
+}
+
+impl Ledger {
+    /// Books `count` accesses.
+    #[inline]
+    pub fn book(&mut self, bucket: Bucket, count: u64) {
+        self.counts[bucket as usize] += count;
+    }
+
+    /// Adds another ledger.
+    pub fn merge(&mut self, other: &Ledger) {
+        for (sum, part) in self.counts.iter_mut().zip(other.counts) {
+            *sum += part;
+        }
+    }
+
+    /// The accesses of a bucket.
+    #[must_use]
+    pub fn of(&self, bucket: Bucket) -> u64 {
+        self.counts[bucket as usize]
+    }
+
+    /// The accesses of a group.
+    #[must_use]
+    pub fn of_group(&self, group: Group) -> u64 {
+        Bucket::ALL.iter().filter(|b| b.group() == group).map(|b| self.of(*b)).sum()
+    }
+
+    /// All accesses.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Accesses whose type is known.
+    #[must_use]
+    pub fn typed(&self) -> u64 {
+        Bucket::ALL.iter().filter(|b| b.is_typed()).map(|b| self.of(*b)).sum()
+    }
+
+    /// Accesses that could have a type: all but stacks, page tables, `struct page` and page contents.
+    #[must_use]
+    pub fn typable(&self) -> u64 {
+        self.total() - self.of_group(Group::Stack) - self.of_group(Group::Paging) - self.of_group(Group::Contents)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bucket_is_listed_once_at_its_own_place() {
+        for (i, bucket) in Bucket::ALL.iter().enumerate() {
+            assert_eq!(*bucket as usize, i);
+        }
+    }
+
+    #[test]
+    fn groups_add_up_to_the_total() {
+        let mut ledger = Ledger::default();
+        for (i, bucket) in Bucket::ALL.iter().enumerate() {
+            ledger.book(*bucket, 1 << i);
+        }
+        assert_eq!(ledger.total(), (1 << Bucket::ALL.len()) - 1);
+        assert_eq!(Group::ALL.iter().map(|g| ledger.of_group(*g)).sum::<u64>(), ledger.total());
+        assert_eq!(ledger.typed(), 1 | 1 << 1 | 1 << 3);
+        let others = [Bucket::Stack, Bucket::EntryArea, Bucket::PageTable, Bucket::StructPage];
+        let contents = [Bucket::UserMapping, Bucket::PageContents, Bucket::HeapContents];
+        let excluded: u64 = others.iter().chain(&contents).map(|b| ledger.of(*b)).sum();
+        assert_eq!(ledger.typable(), ledger.total() - excluded);
+    }
+}

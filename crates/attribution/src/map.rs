@@ -1,0 +1,241 @@
+//! Where the kernel keeps what: the areas of its address space, the pages and the slab caches.
+//!
+//! Plain data, filled by [`crate::open`] from a recording's symbols and memory images. What is not known is empty and matches
+//! nothing; no area is guessed.
+
+use std::ops::Range;
+
+use linemate_recording::{CpuId, GuestAddr};
+use rustc_hash::FxHashMap;
+
+use crate::schema::TypeIndex;
+
+/// Bytes of a page, x86-64.
+pub const PAGE_SIZE: u64 = 4096;
+
+/// Bytes of a kernel stack, and what it is aligned to, x86-64 (`THREAD_SIZE`, arch/x86/include/asm/page_64_types.h).
+pub const STACK_SIZE: u64 = 16 * 1024;
+
+/// A `struct kmem_cache`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cache {
+    /// Where it is.
+    pub address: GuestAddr,
+    /// Its name, such as `task_struct` or `kmalloc-512`.
+    pub name: String,
+    /// Bytes of an object, as asked for.
+    pub object_size: u64,
+    /// Bytes from one object to the next.
+    pub stride: u64,
+}
+
+impl Cache {
+    /// Whether it holds objects of any kind (`kmalloc-…`), so that its objects have only their size in common.
+    #[must_use]
+    pub fn is_general(&self) -> bool {
+        self.name.starts_with("kmalloc-")
+    }
+}
+
+/// What a page of memory is used for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PageUse {
+    /// Not known.
+    #[default]
+    Unknown,
+    /// In no use.
+    Free,
+    /// Heap objects of a cache, by its index; the slab starts at `first`.
+    Slab {
+        /// Index into [`KernelMap::caches`].
+        cache: u32,
+        /// Number of the slab's first page frame.
+        first: u32,
+    },
+    /// A page table.
+    PageTable,
+    /// Contents: of a process, of a file, of a pipe or socket.
+    Contents,
+    /// Taken by the kernel, without a mark for what.
+    Kernel,
+}
+
+/// The use of every page frame at one time, by frame number.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PageUses {
+    /// Index: page frame number.
+    pub frames: Vec<PageUse>,
+}
+
+impl PageUses {
+    /// The use of a frame.
+    #[must_use]
+    pub fn of(&self, frame: u64) -> PageUse {
+        usize::try_from(frame).ok().and_then(|f| self.frames.get(f)).copied().unwrap_or_default()
+    }
+}
+
+/// Where the per-CPU areas are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PercpuAreas {
+    /// `__per_cpu_offset`, by CPU: what is added to a per-CPU address to get the CPU's own.
+    pub offsets: Vec<u64>,
+    /// The per-CPU addresses of the static section (`__per_cpu_start..__per_cpu_end`).
+    pub section: Range<u64>,
+    /// Bytes of each CPU's area in the first chunk: the section, then what is allocated at run time.
+    pub unit_size: u64,
+}
+
+impl PercpuAreas {
+    /// The CPU whose area of the first chunk holds `addr`, and the per-CPU address.
+    #[must_use]
+    pub fn find(&self, addr: u64) -> Option<(CpuId, u64)> {
+        self.offsets.iter().enumerate().find_map(|(cpu, offset)| {
+            let percpu = addr.wrapping_sub(*offset);
+            let inside = percpu.wrapping_sub(self.section.start) < self.unit_size;
+            inside.then_some((CpuId(cpu as u16), percpu))
+        })
+    }
+}
+
+/// A symbol with data behind it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variable {
+    /// Its name.
+    pub name: String,
+    /// Its addresses (per-CPU addresses for a per-CPU variable), up to the next symbol.
+    pub range: Range<u64>,
+    /// Its type, where it is a struct (or an array of them) and that is known.
+    pub ty: Option<TypeIndex>,
+    /// Whether BTF knows its type even though it has no members (a number, a pointer, an array of those).
+    pub typed: bool,
+}
+
+/// Variables in order of address, without overlap.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Variables {
+    /// Sorted by `range.start`.
+    pub list: Vec<Variable>,
+}
+
+impl Variables {
+    /// The variable at an address, by its index in the list.
+    #[must_use]
+    pub fn find(&self, addr: u64) -> Option<usize> {
+        let at = self.list.partition_point(|v| v.range.start <= addr).checked_sub(1)?;
+        self.list[at].range.contains(&addr).then_some(at)
+    }
+}
+
+/// The kernel's address space.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KernelMap {
+    /// The kernel image: code and data.
+    pub image: Range<u64>,
+    /// All physical memory, mapped once in a row.
+    pub direct_map: Range<u64>,
+    /// The array of `struct page`.
+    pub struct_pages: Range<u64>,
+    /// Bytes of a `struct page`.
+    pub struct_page_size: u64,
+    /// Where `vmalloc` maps, stacks among it.
+    pub vmalloc: Range<u64>,
+    /// Each CPU's entry area: exception stacks and descriptor tables.
+    pub entry_area: Range<u64>,
+    /// The per-CPU areas.
+    pub percpu: PercpuAreas,
+    /// Per-CPU variables of the static section.
+    pub percpu_variables: Variables,
+    /// The image's variables.
+    pub globals: Variables,
+    /// The slab caches.
+    pub caches: Vec<Cache>,
+    /// Their index by address.
+    pub cache_at: FxHashMap<u64, u32>,
+    /// Page uses when recording started.
+    pub pages_at_start: PageUses,
+    /// Page uses when it stopped; empty if it was cut.
+    pub pages_at_stop: PageUses,
+}
+
+impl KernelMap {
+    /// The page frame of a direct-map address.
+    #[must_use]
+    pub fn frame(&self, addr: u64) -> Option<u64> {
+        self.direct_map.contains(&addr).then(|| (addr - self.direct_map.start) / PAGE_SIZE)
+    }
+
+    /// The direct-map address of the page that a `struct page *` stands for.
+    #[must_use]
+    pub fn page_address(&self, struct_page: u64) -> Option<u64> {
+        if !self.struct_pages.contains(&struct_page) {
+            return None;
+        }
+        let frame = (struct_page - self.struct_pages.start).checked_div(self.struct_page_size)?;
+        let addr = self.direct_map.start.checked_add(frame.checked_mul(PAGE_SIZE)?)?;
+        self.direct_map.contains(&addr).then_some(addr)
+    }
+
+    /// The slot of a slab that holds `addr`, given the page's use: the cache and the slot's addresses. The slot is the object as
+    /// asked for; what the cache keeps behind it belongs to no object.
+    #[must_use]
+    pub fn slab_slot(&self, addr: u64, usage: PageUse) -> Option<(u32, Range<u64>)> {
+        let PageUse::Slab { cache, first } = usage else { return None };
+        let about = self.caches.get(cache as usize)?;
+        let base = self.direct_map.start.checked_add(u64::from(first) * PAGE_SIZE)?;
+        let number = addr.checked_sub(base)?.checked_div(about.stride)?;
+        let start = base + number * about.stride;
+        Some((cache, start..start + about.object_size.max(1)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map() -> KernelMap {
+        KernelMap {
+            direct_map: 0x10_0000..0x20_0000,
+            struct_pages: 0x9000_0000..0x9000_4000,
+            struct_page_size: 64,
+            caches: vec![Cache { address: GuestAddr(1), name: "task".into(), object_size: 200, stride: 256 }],
+            percpu: PercpuAreas { offsets: vec![0x5000, 0x8000], section: 0x100..0x500, unit_size: 0x1000 },
+            ..KernelMap::default()
+        }
+    }
+
+    #[test]
+    fn pages_have_addresses() {
+        let m = map();
+        assert_eq!(m.page_address(0x9000_0000 + 64 * 3), Some(0x10_3000));
+        assert_eq!(m.page_address(0x9000_4000), None);
+        assert_eq!(m.frame(0x10_3fff), Some(3));
+        assert_eq!(m.frame(0x20_0000), None);
+    }
+
+    #[test]
+    fn slab_slots_are_counted_from_the_slabs_first_page() {
+        let m = map();
+        let slab = PageUse::Slab { cache: 0, first: 2 };
+        assert_eq!(m.slab_slot(0x10_2000 + 256 + 10, slab), Some((0, 0x10_2100..0x10_21c8)));
+        assert_eq!(m.slab_slot(0x10_1fff, slab), None);
+        assert_eq!(m.slab_slot(0x10_2000, PageUse::Free), None);
+    }
+
+    #[test]
+    fn percpu_addresses_name_their_cpu() {
+        let m = map();
+        assert_eq!(m.percpu.find(0x5100), Some((CpuId(0), 0x100)));
+        assert_eq!(m.percpu.find(0x80ff), None);
+        assert_eq!(m.percpu.find(0x9000), Some((CpuId(1), 0x1000)));
+        assert_eq!(m.percpu.find(0x9100), None, "past the unit");
+    }
+
+    #[test]
+    fn variables_end() {
+        let v = Variables { list: vec![Variable { name: "a".into(), range: 8..16, ty: None, typed: false }] };
+        assert_eq!(v.find(7), None);
+        assert_eq!(v.find(15), Some(0));
+        assert_eq!(v.find(16), None);
+    }
+}

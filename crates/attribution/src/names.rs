@@ -1,0 +1,527 @@
+//! Names for accesses: address and time in, bucket, object and field out.
+//!
+//! [`Names`] is built once from all that the first pass collected; from then on it only answers, so any number of threads can
+//! ask at once. It counts nothing ([`crate::tally`] does).
+
+use linemate_recording::{Access, CpuId, GuestAddr, VirtualTime};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::collect::{Collected, NO_CPU, Object};
+use crate::index::{Index, Lifetime, ObjectId, Tenant};
+use crate::kinds::{FormId, Kind, KindId, Origin};
+use crate::ledger::Bucket;
+use crate::map::{KernelMap, PageUse, STACK_SIZE, Variable, Variables};
+use crate::schema::{Schema, TypeIndex};
+use crate::sites::{SiteUse, Sites};
+use crate::votes::{Bounds, Placement, Votes};
+
+/// A subject's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SubjectId(pub u32);
+
+/// What accesses are counted for: a type, a variable, the untyped objects of one cache and site, or a whole bucket.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Subject {
+    /// Its bucket.
+    pub bucket: Bucket,
+    /// Its type, if that is known.
+    pub ty: Option<TypeIndex>,
+    /// The variable's name; for untyped heap objects the cache and the size; else empty.
+    pub label: String,
+    /// Where untyped heap objects were allocated.
+    pub site: Option<GuestAddr>,
+    /// Whether objects of it have an owner: one CPU for each.
+    pub percpu: bool,
+}
+
+/// Where an access went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Located {
+    /// What it is counted for; the bucket is the subject's.
+    pub subject: SubjectId,
+    /// Bytes from the start of the type (of the element in an array), or of the variable. 0 where there is neither.
+    pub offset: u32,
+    /// The first byte of the object: what tells it from its siblings. 0 where there is none.
+    pub object: GuestAddr,
+    /// The CPU that owns the object, if it is a per-CPU one.
+    pub owner: Option<CpuId>,
+}
+
+/// A placement with its subject.
+#[derive(Clone, Copy, Debug)]
+struct Extent {
+    start: u64,
+    end: u64,
+    stride: u64,
+    subject: SubjectId,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Named {
+    start: u64,
+    kind: KindId,
+    form: FormId,
+    cpu: u16,
+}
+
+/// Subjects of whole buckets, and the list of all.
+#[derive(Debug, Default)]
+struct Subjects {
+    list: Vec<Subject>,
+    numbers: FxHashMap<Subject, SubjectId>,
+}
+
+impl Subjects {
+    fn number(&mut self, subject: Subject) -> SubjectId {
+        let next = SubjectId(self.list.len() as u32);
+        let list = &mut self.list;
+        *self.numbers.entry(subject).or_insert_with_key(|s| {
+            list.push(s.clone());
+            next
+        })
+    }
+
+    fn bucket(&mut self, bucket: Bucket) -> SubjectId {
+        self.number(Subject { bucket, ty: None, label: String::new(), site: None, percpu: false })
+    }
+
+    fn typed(&mut self, bucket: Bucket, ty: TypeIndex, label: &str, percpu: bool) -> SubjectId {
+        self.number(Subject { bucket, ty: Some(ty), label: label.to_owned(), site: None, percpu })
+    }
+}
+
+/// Variables with their subjects and what was found inside of them.
+#[derive(Debug, Default)]
+struct VariableNames {
+    subjects: Vec<SubjectId>,
+    strides: Vec<u64>,
+    /// By variable: what sightings say about one that has no type. Offsets from the variable's start.
+    extents: FxHashMap<usize, Vec<Extent>>,
+}
+
+/// Answers where an access went.
+#[derive(Debug)]
+pub struct Names {
+    map: KernelMap,
+    schema: Schema,
+    subjects: Vec<Subject>,
+    /// By bucket: the subject of what has no other.
+    whole: Vec<SubjectId>,
+    stacks: FxHashSet<u64>,
+    heap: Index,
+    pages: Index,
+    objects: Vec<Named>,
+    forms: Vec<Vec<Extent>>,
+    kind_rest: Vec<SubjectId>,
+    kind_forms: Vec<FormId>,
+    /// For slots of which no event tells: by cache.
+    cache_kinds: FxHashMap<u32, KindId>,
+    cache_rest: Vec<SubjectId>,
+    frame_freed: FxHashMap<u64, VirtualTime>,
+    frame_taken: FxHashMap<u64, VirtualTime>,
+    globals: VariableNames,
+    percpu_variables: VariableNames,
+    percpu_open: Vec<Extent>,
+    elsewhere: Vec<Extent>,
+    /// First per-CPU addresses of the units, sorted, with their CPUs.
+    units: Vec<(u64, u16)>,
+    objects_by_type: FxHashMap<TypeIndex, u64>,
+}
+
+impl Names {
+    /// Settles what was collected.
+    #[must_use]
+    pub(crate) fn new(map: KernelMap, schema: Schema, sites: &dyn Sites, collected: Collected) -> Names {
+        let mut subjects = Subjects::default();
+        let whole: Vec<SubjectId> = Bucket::ALL.iter().map(|b| subjects.bucket(*b)).collect();
+        let mut settler = collected.kinds.settle(&schema);
+        let objects: Vec<Named> = collected
+            .objects
+            .iter()
+            .map(|o| Named {
+                start: o.range.start,
+                kind: o.kind,
+                form: settler.form(&schema, o.kind, o.signature),
+                cpu: o.cpu,
+            })
+            .collect();
+        let settled = settler.finish();
+        let percpu_forms: FxHashSet<FormId> = objects.iter().filter(|o| o.cpu != NO_CPU).map(|o| o.form).collect();
+        let forms: Vec<Vec<Extent>> = (0u32..)
+            .zip(&settled.forms)
+            .map(|(i, form)| extents(&mut subjects, form, Bucket::Field, "", percpu_forms.contains(&FormId(i))))
+            .collect();
+        let kinds: Vec<Kind> = (0..collected.kinds.len()).map(|k| collected.kinds.get(KindId(k as u32))).collect();
+        let kind_rest = kinds
+            .iter()
+            .zip(&settled.of_kind)
+            .map(|(kind, form)| rest_of(&mut subjects, &map, sites, kind, !settled.forms[form.0 as usize].is_empty()))
+            .collect();
+        let cache_kinds = kinds.iter().enumerate().filter_map(|(i, k)| match (k.origin, k.site) {
+            (Origin::Cache(cache), None) => Some((cache, KindId(i as u32))),
+            _ => None,
+        });
+        let cache_kinds = cache_kinds.collect();
+        let cache_rest = map
+            .caches
+            .iter()
+            .map(|c| subjects.number(Subject { label: c.name.clone(), ..bare(Bucket::HeapCache) }))
+            .collect();
+        let globals = variables(&mut subjects, &schema, &map.globals, &collected.in_image, false);
+        let percpu_variables = variables(&mut subjects, &schema, &map.percpu_variables, &collected.in_percpu, true);
+        let open = |votes: &Votes| votes.settle(&schema, Bounds::Open, None).placements;
+        let percpu_open = extents(&mut subjects, &open(&collected.in_percpu), Bucket::Field, "", true);
+        let elsewhere = extents(&mut subjects, &open(&collected.elsewhere), Bucket::Field, "", false);
+        let (heap, pages) = indices(&collected.objects, &kinds);
+        let objects_by_type = count_types(&settled.forms, &objects);
+        let mut units: Vec<(u64, u16)> = (0u16..)
+            .zip(&map.percpu.offsets)
+            .map(|(cpu, offset)| (offset.wrapping_add(map.percpu.section.start), cpu))
+            .collect();
+        units.sort_unstable();
+        Names {
+            subjects: subjects.list,
+            whole,
+            stacks: collected.stacks,
+            heap,
+            pages,
+            objects,
+            forms,
+            kind_rest,
+            kind_forms: settled.of_kind,
+            cache_kinds,
+            cache_rest,
+            frame_freed: collected.frame_freed,
+            frame_taken: collected.frame_taken,
+            globals,
+            percpu_variables,
+            percpu_open,
+            elsewhere,
+            units,
+            objects_by_type,
+            map,
+            schema,
+        }
+    }
+
+    /// All subjects, by [`SubjectId`].
+    #[must_use]
+    pub fn subjects(&self) -> &[Subject] {
+        &self.subjects
+    }
+
+    /// The types.
+    #[must_use]
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// How many tracked objects (heap, per-CPU copies, pages) turned out to be of this type.
+    #[must_use]
+    pub fn object_count(&self, ty: TypeIndex) -> u64 {
+        self.objects_by_type.get(&ty).copied().unwrap_or(0)
+    }
+
+    /// Where an access went: by its first byte.
+    #[must_use]
+    pub fn locate(&self, access: &Access) -> Located {
+        if access.user_mapping {
+            return self.nowhere(Bucket::UserMapping);
+        }
+        self.locate_at(access.addr, access.time)
+    }
+
+    /// What lies at an address at a time.
+    #[must_use]
+    pub fn locate_at(&self, addr: GuestAddr, time: VirtualTime) -> Located {
+        let a = addr.0;
+        if self.map.image.contains(&a) {
+            return self.in_variable(&self.map.globals, &self.globals, a, a, None).unwrap_or_else(|| self.nowhere(Bucket::UnknownImage));
+        }
+        if let Some((cpu, percpu)) = self.unit(a) {
+            return self.in_unit(addr, time, cpu, percpu);
+        }
+        if self.map.direct_map.contains(&a) {
+            return self.in_direct_map(addr, time);
+        }
+        if self.map.vmalloc.contains(&a) {
+            return self.in_vmalloc(addr, time);
+        }
+        let bucket = if self.map.struct_pages.contains(&a) {
+            Bucket::StructPage
+        } else if self.map.entry_area.contains(&a) {
+            Bucket::EntryArea
+        } else {
+            Bucket::UnknownArea
+        };
+        self.nowhere(bucket)
+    }
+
+    fn nowhere(&self, bucket: Bucket) -> Located {
+        Located { subject: self.whole[bucket as usize], offset: 0, object: GuestAddr(0), owner: None }
+    }
+
+    /// The CPU whose unit of the first per-CPU chunk holds an address, and the per-CPU address.
+    fn unit(&self, addr: u64) -> Option<(CpuId, u64)> {
+        let at = self.units.partition_point(|u| u.0 <= addr).checked_sub(1)?;
+        let (start, cpu) = self.units[at];
+        let inside = addr - start;
+        (inside < self.map.percpu.unit_size).then(|| (CpuId(cpu), self.map.percpu.section.start + inside))
+    }
+
+    fn in_unit(&self, addr: GuestAddr, time: VirtualTime, cpu: CpuId, percpu: u64) -> Located {
+        let owner = Some(cpu);
+        if self.map.percpu.section.contains(&percpu)
+            && let Some(found) = self.in_variable(&self.map.percpu_variables, &self.percpu_variables, percpu, addr.0, owner)
+        {
+            return found;
+        }
+        if let Tenant::Alive { object, .. } = self.heap.at(addr, time) {
+            return self.in_object(object, addr);
+        }
+        match find(&self.percpu_open, percpu) {
+            Some(extent) => self.inside(&extent, percpu, addr.0 - (percpu - extent.start), owner),
+            None => Located { owner, ..self.nowhere(Bucket::UnknownPercpu) },
+        }
+    }
+
+    fn in_variable(
+        &self,
+        list: &Variables,
+        names: &VariableNames,
+        at: u64,
+        addr: u64,
+        owner: Option<CpuId>,
+    ) -> Option<Located> {
+        let index = list.find(at)?;
+        let offset = at - list.list[index].range.start;
+        let object = GuestAddr(addr - offset);
+        if let Some(extents) = names.extents.get(&index)
+            && let Some(extent) = find(extents, offset)
+        {
+            return Some(self.inside(&extent, offset, object.0 + extent.start, owner));
+        }
+        let offset = offset.checked_rem(names.strides[index]).unwrap_or(offset);
+        Some(Located { subject: names.subjects[index], offset: clip(offset), object, owner })
+    }
+
+    fn in_direct_map(&self, addr: GuestAddr, time: VirtualTime) -> Located {
+        let vacant = match self.heap.at(addr, time) {
+            Tenant::Alive { object, .. } => return self.in_object(object, addr),
+            Tenant::Vacant => true,
+            Tenant::Unknown => false,
+        };
+        let frame = self.map.frame(addr.0).unwrap_or(u64::MAX);
+        let page = match self.pages.at(addr, time) {
+            Tenant::Alive { object, .. } => Some(object),
+            _ => None,
+        };
+        let before = |at: Option<&VirtualTime>| at.is_none_or(|t| time < *t);
+        let unchanged = before(self.frame_freed.get(&frame)) && before(self.frame_taken.get(&frame));
+        let usage = self.map.pages_at_start.of(frame);
+        if unchanged && matches!(usage, PageUse::Slab { .. }) {
+            return self.in_slab(addr, usage, vacant);
+        }
+        if vacant {
+            return self.nowhere(Bucket::HeapVacant);
+        }
+        if let Some(object) = page {
+            let found = self.in_object(object, addr);
+            let stop = self.map.pages_at_stop.of(frame);
+            return match (self.subjects[found.subject.0 as usize].bucket, stop) {
+                (Bucket::UnknownKernelPage, PageUse::Slab { .. }) => self.nowhere(Bucket::HeapVacant),
+                (Bucket::UnknownKernelPage, PageUse::PageTable) => self.nowhere(Bucket::PageTable),
+                (Bucket::UnknownKernelPage, PageUse::Contents) => self.nowhere(Bucket::PageContents),
+                _ => found,
+            };
+        }
+        if !unchanged {
+            return self.nowhere(Bucket::UnknownFreePage);
+        }
+        match usage {
+            PageUse::PageTable => self.nowhere(Bucket::PageTable),
+            PageUse::Contents => self.nowhere(Bucket::PageContents),
+            PageUse::Free => self.nowhere(Bucket::UnknownFreePage),
+            PageUse::Kernel | PageUse::Slab { .. } => self.open(addr, Bucket::UnknownKernelPage),
+            PageUse::Unknown => self.open(addr, Bucket::UnknownPage),
+        }
+    }
+
+    /// A slab page from before the recording, where no tracked object lives.
+    fn in_slab(&self, addr: GuestAddr, usage: PageUse, vacant: bool) -> Located {
+        let Some((cache, slot)) = self.map.slab_slot(addr.0, usage) else {
+            return self.nowhere(Bucket::HeapVacant);
+        };
+        if vacant || !slot.contains(&addr.0) {
+            return self.nowhere(Bucket::HeapVacant);
+        }
+        let form = self.cache_kinds.get(&cache).map(|k| self.kind_forms[k.0 as usize]);
+        let offset = addr.0 - slot.start;
+        match form.and_then(|f| find(&self.forms[f.0 as usize], offset)) {
+            Some(extent) => self.inside(&extent, offset, slot.start + extent.start, None),
+            None => Located {
+                subject: self.cache_rest[cache as usize],
+                offset: clip(offset),
+                object: GuestAddr(slot.start),
+                owner: None,
+            },
+        }
+    }
+
+    fn in_vmalloc(&self, addr: GuestAddr, time: VirtualTime) -> Located {
+        if self.stacks.contains(&(addr.0 / STACK_SIZE)) {
+            return self.nowhere(Bucket::Stack);
+        }
+        match self.heap.at(addr, time) {
+            Tenant::Alive { object, .. } => self.in_object(object, addr),
+            _ => self.open(addr, Bucket::UnknownVmalloc),
+        }
+    }
+
+    fn open(&self, addr: GuestAddr, otherwise: Bucket) -> Located {
+        match find(&self.elsewhere, addr.0) {
+            Some(extent) => self.inside(&extent, addr.0, extent.start, None),
+            None => self.nowhere(otherwise),
+        }
+    }
+
+    fn in_object(&self, id: ObjectId, addr: GuestAddr) -> Located {
+        let object = self.objects[id.0 as usize];
+        let offset = addr.0 - object.start;
+        let owner = (object.cpu != NO_CPU).then_some(CpuId(object.cpu));
+        match find(&self.forms[object.form.0 as usize], offset) {
+            Some(extent) => self.inside(&extent, offset, object.start + extent.start, owner),
+            None => Located {
+                subject: self.kind_rest[object.kind.0 as usize],
+                offset: clip(offset),
+                object: GuestAddr(object.start),
+                owner,
+            },
+        }
+    }
+
+    fn inside(&self, extent: &Extent, at: u64, start: u64, owner: Option<CpuId>) -> Located {
+        let offset = at - extent.start;
+        let inner = offset.checked_rem(extent.stride).unwrap_or(offset);
+        Located { subject: extent.subject, offset: clip(inner), object: GuestAddr(start + (offset - inner)), owner }
+    }
+}
+
+fn clip(offset: u64) -> u32 {
+    u32::try_from(offset).unwrap_or(u32::MAX)
+}
+
+fn bare(bucket: Bucket) -> Subject {
+    Subject { bucket, ty: None, label: String::new(), site: None, percpu: false }
+}
+
+fn find(extents: &[Extent], at: u64) -> Option<Extent> {
+    let i = extents.partition_point(|e| e.start <= at).checked_sub(1)?;
+    (at < extents[i].end).then_some(extents[i])
+}
+
+fn extents(subjects: &mut Subjects, form: &[Placement], bucket: Bucket, label: &str, percpu: bool) -> Vec<Extent> {
+    let extent = |p: &Placement| Extent {
+        start: p.start,
+        end: p.start.saturating_add(p.size),
+        stride: p.stride,
+        subject: subjects.typed(bucket, p.ty, label, percpu),
+    };
+    form.iter().map(extent).collect()
+}
+
+/// The subject of the bytes of a kind's objects that no placement covers.
+fn rest_of(subjects: &mut Subjects, map: &KernelMap, sites: &dyn Sites, kind: &Kind, typed: bool) -> SubjectId {
+    let cache = |c: u32| map.caches.get(c as usize).map_or("", |c| c.name.as_str());
+    let site_use = kind.site.map_or(SiteUse::Other, |s| sites.what(s));
+    let bucket = match (kind.origin, kind.site, site_use) {
+        (Origin::Pages, _, SiteUse::PageTable) => Bucket::PageTable,
+        (Origin::Pages, _, SiteUse::Contents) => Bucket::PageContents,
+        (Origin::Pages, _, SiteUse::Slab) => Bucket::HeapVacant,
+        (Origin::Pages, ..) => Bucket::UnknownKernelPage,
+        (_, _, SiteUse::Contents) => Bucket::HeapContents,
+        _ if typed => Bucket::HeapTail,
+        (_, Some(_), _) => Bucket::HeapSite,
+        (_, None, _) => Bucket::HeapCache,
+    };
+    let label = match kind.origin {
+        Origin::Cache(c) => cache(c).to_owned(),
+        Origin::Kmalloc => format!("kmalloc({})", kind.size),
+        Origin::Percpu => format!("per-CPU allocation of {}", kind.size),
+        Origin::Pages => format!("{} pages", kind.size / crate::map::PAGE_SIZE),
+        Origin::Virtual => format!("vmalloc({})", kind.size),
+    };
+    subjects.number(Subject { label, site: kind.site, percpu: kind.origin == Origin::Percpu, ..bare(bucket) })
+}
+
+fn variables(
+    subjects: &mut Subjects,
+    schema: &Schema,
+    list: &Variables,
+    votes: &Votes,
+    percpu: bool,
+) -> VariableNames {
+    let (typed, named) =
+        if percpu { (Bucket::PercpuTyped, Bucket::PercpuNamed) } else { (Bucket::GlobalTyped, Bucket::GlobalNamed) };
+    let mut names = VariableNames::default();
+    let mut inside: FxHashMap<usize, Votes> = FxHashMap::default();
+    for (addr, ty, weight) in votes.iter() {
+        if let Some(index) = list.find(addr) {
+            inside.entry(index).or_default().add(addr - list.list[index].range.start, ty, weight);
+        }
+    }
+    for (index, variable) in list.list.iter().enumerate() {
+        let special = special_bucket(&variable.name);
+        let bucket = special.unwrap_or(if variable.typed { typed } else { named });
+        let label = variable.name.clone();
+        let ty = variable.ty.filter(|_| special.is_none());
+        names.subjects.push(subjects.number(Subject { ty, label, percpu, ..bare(bucket) }));
+        names.strides.push(ty.map_or(0, |t| schema.size(t)));
+        if let Some(votes) = inside.get(&index).filter(|_| !variable.typed && special.is_none()) {
+            let found = settle_variable(schema, variable, votes);
+            names.extents.insert(index, extents(subjects, &found, typed, &variable.name, percpu));
+        }
+    }
+    names
+}
+
+/// A symbol's size is only known up to the next symbol, so anything that fits may lie there.
+fn settle_variable(schema: &Schema, variable: &Variable, votes: &Votes) -> Vec<Placement> {
+    let size = variable.range.end - variable.range.start;
+    let over = size.saturating_sub(64);
+    votes.settle(schema, Bounds::Slot { size, over }, Some(&variable.name)).placements
+}
+
+/// Variables that hold stacks and page tables (arch/x86: init_task.c, head_64.S, cpu_entry_area.c).
+fn special_bucket(name: &str) -> Option<Bucket> {
+    match name {
+        "init_stack" | "__start_init_stack" | "init_thread_union" | "irq_stack_backing_store" | "exception_stacks"
+        | "entry_stack_storage" => Some(Bucket::Stack),
+        "init_top_pgt" | "early_top_pgt" | "level4_kernel_pgt" | "level3_kernel_pgt" | "level3_ident_pgt"
+        | "level2_kernel_pgt" | "level2_ident_pgt" | "level2_fixmap_pgt" | "level1_fixmap_pgt" | "early_dynamic_pgts" => {
+            Some(Bucket::PageTable)
+        }
+        _ => None,
+    }
+}
+
+fn indices(objects: &[Object], kinds: &[Kind]) -> (Index, Index) {
+    let mut heap = Vec::new();
+    let mut pages = Vec::new();
+    for (object, id) in objects.iter().zip(0u32..) {
+        let Object { range, birth, death, kind, .. } = object;
+        let list = if kinds[kind.0 as usize].origin == Origin::Pages { &mut pages } else { &mut heap };
+        list.push(Lifetime { range: range.clone(), birth: *birth, death: *death, object: ObjectId(id) });
+    }
+    (Index::new(&heap), Index::new(&pages))
+}
+
+fn count_types(forms: &[Vec<Placement>], objects: &[Named]) -> FxHashMap<TypeIndex, u64> {
+    let mut counts = FxHashMap::default();
+    for object in objects {
+        for placement in &forms[object.form.0 as usize] {
+            *counts.entry(placement.ty).or_default() += placement.size.checked_div(placement.stride).unwrap_or(1);
+        }
+    }
+    counts
+}

@@ -1,0 +1,77 @@
+//! What allocation sites are for: page tables, contents, slabs, or something else.
+//!
+//! The kernel marks most of that in `struct page` (see [`crate::map::PageUse`]), but a page that came and went between the
+//! two memory images has only its site. Function names are stable over many versions; a name that is missing
+//! here costs an entry under "unknown" and never a wrong type.
+
+use linemate_recording::GuestAddr;
+use linemate_types::Symbols;
+
+/// What an allocation is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SiteUse {
+    /// A page table.
+    PageTable,
+    /// Contents of a process, file, pipe or socket.
+    Contents,
+    /// A slab.
+    Slab,
+    /// Anything else.
+    Other,
+}
+
+/// Tells what an allocation site is for.
+pub trait Sites {
+    /// What memory that is allocated by the call that returns to `site` is for.
+    fn what(&self, site: GuestAddr) -> SiteUse;
+}
+
+impl Sites for Symbols {
+    fn what(&self, site: GuestAddr) -> SiteUse {
+        // The return address can lie behind the function, if the call was its last instruction.
+        self.at(site.0.saturating_sub(1)).map_or(SiteUse::Other, |(symbol, _)| by_name(&symbol.name))
+    }
+}
+
+/// Functions whose name contains one of these allocate page tables (arch/x86/mm/pgtable.c, mm/memory.c).
+const PAGE_TABLE: [&str; 8] =
+    ["pte_alloc", "pmd_alloc", "pud_alloc", "p4d_alloc", "pgd_alloc", "pgtable", "_pgd_", "preallocate_pmds"];
+
+/// Functions whose name contains one of these allocate what holds data of processes and files (mm/memory.c, mm/filemap.c,
+/// mm/shmem.c, fs/pipe.c, net/core/skbuff.c, fs/exec.c).
+const CONTENTS: [&str; 18] = [
+    "vma_alloc_folio",
+    "folio_prealloc",
+    "filemap",
+    "page_cache",
+    "readahead",
+    "shmem",
+    "anonymous",
+    "wp_page",
+    "do_cow",
+    "pipe_write",
+    "anon_pipe",
+    "skb_page_frag",
+    "page_frag",
+    "kmalloc_reserve",
+    "__alloc_skb",
+    "alloc_skb_with_frags",
+    "get_arg_page",
+    "getname",
+];
+
+/// Functions that get pages for slabs (mm/slub.c).
+const SLAB: [&str; 4] = ["allocate_slab", "alloc_slab_page", "new_slab", "___slab_alloc"];
+
+fn by_name(name: &str) -> SiteUse {
+    let has = |list: &[&str]| list.iter().any(|part| name.contains(part));
+    if has(&SLAB) {
+        SiteUse::Slab
+    } else if has(&PAGE_TABLE) {
+        SiteUse::PageTable
+    } else if has(&CONTENTS) {
+        SiteUse::Contents
+    } else {
+        SiteUse::Other
+    }
+}
