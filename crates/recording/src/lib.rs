@@ -1,7 +1,30 @@
-//! The file a recorded run leaves.
+//! The file a recorded run leaves: its events, how they are written, read and checked.
+//!
+//! * [`Encoder`] turns events into [`RawChunk`]s; it does no I/O and takes no lock.
+//! * [`BackgroundWriter`] compresses and appends them on its own thread, through a [`Writer`].
+//! * [`Recording`] opens a file; [`Decoder`] and [`Visitor`] hand out its events.
+//!
+//! The file itself is described in `docs/format.md`. Nothing here knows what a type, an object or QEMU is.
 
+mod background;
+mod cursor;
+mod decode;
+mod encode;
+mod error;
 mod event;
+pub mod format;
 mod function;
+mod model;
+mod payload;
+mod reader;
+mod writer;
 
+pub use background::{BackgroundWriter, LaneWriter};
+pub use decode::{Decoder, Visitor};
+pub use encode::{Encoder, InstructionId, LaneId, RawAccess, RawChunk};
+pub use error::{Error, Problem};
 pub use event::*;
 pub use function::*;
+pub use payload::{ChunkSummary, Metadata, Moment, Totals};
+pub use reader::{Cut, EventChunk, Events, ImageInfo, Recording, Source};
+pub use writer::Writer;

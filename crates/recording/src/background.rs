@@ -1,0 +1,196 @@
+//! Compresses and appends on a thread of its own, so that the vCPU threads do not.
+//!
+//! Memory is bounded: a lane that fills chunks faster than they are written waits for a spare one.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use crate::{Error, GuestAddr, RawChunk, Writer};
+
+enum Job {
+    Events(RawChunk),
+    Instructions(Vec<GuestAddr>),
+    Finish,
+}
+
+/// Empty chunks to be filled again.
+struct Pool {
+    spares: Vec<RawChunk>,
+    /// How many more may be made.
+    left: usize,
+}
+
+struct Shared {
+    pool: Mutex<Pool>,
+    returned: Condvar,
+    failed: AtomicBool,
+}
+
+impl Shared {
+    fn pool(&self) -> MutexGuard<'_, Pool> {
+        // Nothing that holds the lock can leave the pool half changed.
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn give_back(&self, chunk: RawChunk) {
+        self.pool().spares.push(chunk);
+        self.returned.notify_one();
+    }
+
+    fn spare(&self) -> RawChunk {
+        let mut pool = self.pool();
+        loop {
+            if let Some(chunk) = pool.spares.pop() {
+                return chunk;
+            }
+            if pool.left > 0 {
+                pool.left -= 1;
+                return RawChunk::default();
+            }
+            pool = self
+                .returned
+                .wait(pool)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// A [`Writer`] on its own thread.
+pub struct BackgroundWriter {
+    sender: SyncSender<Job>,
+    shared: Arc<Shared>,
+    thread: JoinHandle<(Writer, Option<Error>)>,
+}
+
+impl std::fmt::Debug for BackgroundWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BackgroundWriter")
+            .field("failed", &self.failed())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A lane's way to the [`BackgroundWriter`]. Clone it for every lane.
+#[derive(Clone)]
+pub struct LaneWriter {
+    sender: SyncSender<Job>,
+    shared: Arc<Shared>,
+}
+
+impl std::fmt::Debug for LaneWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LaneWriter")
+            .field("failed", &self.failed())
+            .finish_non_exhaustive()
+    }
+}
+
+impl BackgroundWriter {
+    /// Starts the thread. `chunks_in_flight` (at least 1) bounds the memory: so many chunks may wait or be written
+    /// at a time, besides the one that each lane fills; 3 are enough for one lane.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the thread cannot be started.
+    pub fn start(writer: Writer, chunks_in_flight: usize) -> Result<Self, Error> {
+        let chunks = chunks_in_flight.max(1);
+        let (sender, receiver) = sync_channel(chunks + 8);
+        let shared = Arc::new(Shared {
+            pool: Mutex::new(Pool {
+                spares: Vec::new(),
+                left: chunks,
+            }),
+            returned: Condvar::new(),
+            failed: AtomicBool::new(false),
+        });
+        let theirs = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("linemate-writer".into())
+            .spawn(move || work(writer, &receiver, &theirs))
+            .map_err(|source| Error::Io {
+                doing: "start the writing thread",
+                source,
+            })?;
+        Ok(Self {
+            sender,
+            shared,
+            thread,
+        })
+    }
+
+    /// A handle for a lane.
+    pub fn lane(&self) -> LaneWriter {
+        LaneWriter {
+            sender: self.sender.clone(),
+            shared: Arc::clone(&self.shared),
+        }
+    }
+
+    /// Whether a write has failed. What comes after the failure is dropped.
+    pub fn failed(&self) -> bool {
+        self.shared.failed.load(Ordering::Relaxed)
+    }
+
+    /// Waits until everything that was handed over is written. The writer can go on being used, for
+    /// instance to [`Writer::finish`]; the lanes' handles drop what they are given from now on.
+    ///
+    /// # Errors
+    /// The first error of the thread. The file then ends at its last whole chunk.
+    pub fn stop(self) -> Result<Writer, Error> {
+        // A failed send means that the thread has ended, which join tells better.
+        let _ = self.sender.send(Job::Finish);
+        let (writer, error) = self.thread.join().map_err(|_| Error::WriterGone)?;
+        error.map_or(Ok(writer), Err)
+    }
+}
+
+impl LaneWriter {
+    /// Hands over a filled chunk and gives an empty one; waits if too many are on their way.
+    pub fn events(&self, full: RawChunk) -> RawChunk {
+        match self.sender.send(Job::Events(full)) {
+            Ok(()) => self.shared.spare(),
+            Err(refused) => match refused.0 {
+                Job::Events(chunk) => chunk,
+                Job::Instructions(_) | Job::Finish => RawChunk::default(),
+            },
+        }
+    }
+
+    /// Hands over the addresses of the next instructions (see [`Writer::instructions`]). Whoever hands over events
+    /// that use an instruction must know that it has been announced before.
+    pub fn instructions(&self, addresses: Vec<GuestAddr>) {
+        // A failed send means that the thread has ended and that everything is dropped.
+        let _ = self.sender.send(Job::Instructions(addresses));
+    }
+
+    /// Whether a write has failed. What comes after the failure is dropped.
+    pub fn failed(&self) -> bool {
+        self.shared.failed.load(Ordering::Relaxed)
+    }
+}
+
+fn work(mut writer: Writer, jobs: &Receiver<Job>, shared: &Shared) -> (Writer, Option<Error>) {
+    let mut first_error = None;
+    for job in jobs {
+        let written = match (job, first_error.is_some()) {
+            (Job::Finish, _) => break,
+            (Job::Events(chunk), failed) => {
+                let written = if failed {
+                    Ok(())
+                } else {
+                    writer.events(&chunk)
+                };
+                shared.give_back(chunk);
+                written
+            }
+            (Job::Instructions(_), true) => Ok(()),
+            (Job::Instructions(addresses), false) => writer.instructions(&addresses),
+        };
+        if let Err(error) = written {
+            shared.failed.store(true, Ordering::Relaxed);
+            first_error = Some(error);
+        }
+    }
+    (writer, first_error)
+}

@@ -1,0 +1,156 @@
+//! What can be wrong with a recording.
+
+use std::io;
+
+use crate::format::ChunkKind;
+
+/// Why a recording cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file system said no (a full disk, no permission, no such file).
+    #[error("cannot {doing}: {source}")]
+    Io {
+        /// What was attempted.
+        doing: &'static str,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The file does not start as a recording does.
+    #[error("not a linemate recording")]
+    NotARecording,
+    /// A later linemate wrote it.
+    #[error(
+        "recording format {version} is newer than this linemate reads ({latest}); written by linemate {tool}"
+    )]
+    NewerVersion {
+        /// The version in the file.
+        version: u32,
+        /// The latest version this code reads.
+        latest: u32,
+        /// The version of linemate that wrote it.
+        tool: String,
+    },
+    /// Bytes of a chunk are not those that were written.
+    #[error(
+        "checksum of chunk {chunk} ({kind}) at byte {offset} is {found:#018x}, not {expected:#018x}"
+    )]
+    Checksum {
+        /// The chunk's number from 0.
+        chunk: u32,
+        /// What the chunk holds.
+        kind: ChunkKind,
+        /// Where the chunk starts in the file.
+        offset: u64,
+        /// The checksum in the file.
+        expected: u64,
+        /// The checksum of the bytes in the file.
+        found: u64,
+    },
+    /// A chunk's checksum is right but its contents make no sense.
+    #[error("chunk {chunk} ({kind}) at byte {offset}: {problem}")]
+    Malformed {
+        /// The chunk's number from 0.
+        chunk: u32,
+        /// What the chunk holds.
+        kind: ChunkKind,
+        /// Where the chunk starts in the file.
+        offset: u64,
+        /// What is wrong.
+        problem: Problem,
+    },
+    /// A chunk that there is once in every recording is not there.
+    #[error("the recording has no {kind} chunk")]
+    Missing {
+        /// Which one.
+        kind: ChunkKind,
+    },
+    /// The recording is finished: nothing can be appended.
+    #[error("the recording is finished; nothing can be appended")]
+    Finished,
+    /// A value to be written is beyond what the format can hold.
+    #[error("cannot write: {problem}")]
+    Unwritable {
+        /// What is wrong.
+        problem: Problem,
+    },
+    /// The writing thread is gone.
+    #[error("the writing thread has stopped")]
+    WriterGone,
+}
+
+/// What is wrong inside a chunk.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// The bytes end inside a value.
+    #[error("{what} end too early")]
+    Truncated {
+        /// Which bytes.
+        what: &'static str,
+    },
+    /// A varint of more than 64 bits.
+    #[error("a varint in {what} has more than 64 bits")]
+    VarintTooLong {
+        /// Where.
+        what: &'static str,
+    },
+    /// A number beyond a limit of the format.
+    #[error("{what} is {value}, more than {limit}")]
+    TooLarge {
+        /// Which number.
+        what: &'static str,
+        /// Its value.
+        value: u64,
+        /// The largest allowed.
+        limit: u64,
+    },
+    /// A code that has no meaning.
+    #[error("{what} has the unknown code {value}")]
+    Unknown {
+        /// Which code.
+        what: &'static str,
+        /// Its value.
+        value: u64,
+    },
+    /// Bytes that nothing asked for.
+    #[error("{bytes} bytes of {what} are left over")]
+    Leftover {
+        /// Which bytes.
+        what: &'static str,
+        /// How many.
+        bytes: usize,
+    },
+    /// A count that is stored next to what it counts does not agree.
+    #[error("{what}: {stored} are promised, {found} are there")]
+    Count {
+        /// What is counted.
+        what: &'static str,
+        /// The stored count.
+        stored: u64,
+        /// The counted ones.
+        found: u64,
+    },
+    /// An order that the format prescribes is not kept.
+    #[error("{what} {value} is out of order")]
+    Order {
+        /// What is out of order.
+        what: &'static str,
+        /// The offending value.
+        value: u64,
+    },
+    /// Text that is no UTF-8 or no JSON.
+    #[error("{what} is not readable: {reason}")]
+    Text {
+        /// Which text.
+        what: &'static str,
+        /// Why.
+        reason: String,
+    },
+    /// The compressed bytes cannot be decompressed.
+    #[error("{what} cannot be decompressed: {reason}")]
+    Compressed {
+        /// Which bytes.
+        what: &'static str,
+        /// Why.
+        reason: String,
+    },
+}

@@ -1,0 +1,229 @@
+//! The frame of the file: its header, its chunks' headers, the limits. See `docs/format.md`.
+
+use std::fmt;
+
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::cursor::Cursor;
+use crate::{Error, Problem};
+
+/// The first bytes of every recording. The high bit and the line ends show a file that was sent as text.
+pub const MAGIC: [u8; 8] = *b"\x89LMT\r\n\x1a\n";
+
+/// Versions of the format: what each one changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u32)]
+pub enum Version {
+    /// The first one.
+    First = 1,
+}
+
+impl Version {
+    /// What this code writes, and the latest that it reads.
+    pub const LATEST: Self = Self::First;
+}
+
+/// Most instructions a recording can name.
+pub const MAX_INSTRUCTIONS: u32 = 1 << 23;
+/// Most functions the table can have.
+pub const MAX_FUNCTIONS: u32 = 1 << 20;
+/// Most events (switches of CPUs included) a chunk should be filled with.
+pub const MAX_EVENTS: u32 = 1 << 22;
+/// Most bytes of a chunk, compressed or not.
+pub const MAX_CHUNK_BYTES: u32 = 1 << 28;
+/// Longest name of the tool version in the file's header.
+const MAX_TOOL_BYTES: usize = 255;
+
+/// What a chunk holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ChunkKind {
+    /// Keys and values that describe the run. Once, first.
+    Metadata,
+    /// The kernel's BTF, as it was in the image. At most once.
+    Btf,
+    /// The kernel's symbols, as `/proc/kallsyms` prints them. At most once.
+    Symbols,
+    /// The function table. At most once.
+    Functions,
+    /// Addresses of instructions.
+    Instructions,
+    /// Events of one lane.
+    Events,
+    /// A piece of the guest's memory.
+    Image,
+    /// Totals. Once, last: without it the recording is cut.
+    End,
+}
+
+impl ChunkKind {
+    /// All kinds.
+    pub const ALL: [Self; 8] = [
+        Self::Metadata,
+        Self::Btf,
+        Self::Symbols,
+        Self::Functions,
+        Self::Instructions,
+        Self::Events,
+        Self::Image,
+        Self::End,
+    ];
+
+    /// The four letters in the file.
+    pub fn tag(self) -> [u8; 4] {
+        *match self {
+            Self::Metadata => b"META",
+            Self::Btf => b"BTF ",
+            Self::Symbols => b"SYMS",
+            Self::Functions => b"FUNC",
+            Self::Instructions => b"INST",
+            Self::Events => b"EVTS",
+            Self::Image => b"IMAG",
+            Self::End => b"END ",
+        }
+    }
+
+    fn from_tag(tag: [u8; 4]) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.tag() == tag)
+    }
+}
+
+impl fmt::Display for ChunkKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(std::str::from_utf8(&self.tag()).unwrap_or("?").trim_end())
+    }
+}
+
+/// Bytes of [`ChunkHeader`] in the file.
+pub(crate) const CHUNK_HEADER_BYTES: u64 = 32;
+
+/// What stands before each chunk's payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ChunkHeader {
+    pub(crate) kind: ChunkKind,
+    /// The chunk's number in the file, from 0.
+    pub(crate) number: u32,
+    /// Bytes in the file after this header.
+    pub(crate) stored: u32,
+    /// Bytes of the payload before compression.
+    pub(crate) raw: u32,
+    /// Whether the payload as a whole is a zstd frame. (Columns of events are compressed one by one.)
+    pub(crate) compressed: bool,
+    pub(crate) checksum: u64,
+}
+
+impl ChunkHeader {
+    /// Everything but the checksum.
+    fn prefix(&self) -> [u8; 24] {
+        let mut bytes = [0; 24];
+        bytes[0..4].copy_from_slice(&self.kind.tag());
+        bytes[4..8].copy_from_slice(&self.number.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.stored.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.raw.to_le_bytes());
+        bytes[16..20].copy_from_slice(&u32::from(self.compressed).to_le_bytes());
+        bytes
+    }
+
+    pub(crate) fn to_bytes(self) -> [u8; CHUNK_HEADER_BYTES as usize] {
+        let mut bytes = [0; CHUNK_HEADER_BYTES as usize];
+        bytes[..24].copy_from_slice(&self.prefix());
+        bytes[24..].copy_from_slice(&self.checksum.to_le_bytes());
+        bytes
+    }
+
+    /// The header, or nothing if these bytes cannot be one.
+    pub(crate) fn from_bytes(bytes: &[u8; CHUNK_HEADER_BYTES as usize]) -> Option<Self> {
+        let mut cursor = Cursor::new(bytes, "a chunk's header");
+        let tag = cursor.u32().ok()?.to_le_bytes();
+        let header = Self {
+            kind: ChunkKind::from_tag(tag)?,
+            number: cursor.u32().ok()?,
+            stored: cursor.u32().ok()?,
+            raw: cursor.u32().ok()?,
+            compressed: match cursor.u32().ok()? {
+                0 => false,
+                1 => true,
+                _ => return None,
+            },
+            checksum: {
+                if cursor.u32().ok()? != 0 {
+                    return None;
+                }
+                cursor.u64().ok()?
+            },
+        };
+        (header.stored.max(header.raw) <= MAX_CHUNK_BYTES).then_some(header)
+    }
+
+    /// XXH3-64 of the header without its checksum, then the payload as it is in the file.
+    pub(crate) fn checksum_of(&self, payload: &[u8]) -> u64 {
+        let mut hash = Xxh3::new();
+        hash.update(&self.prefix());
+        hash.update(payload);
+        hash.digest()
+    }
+}
+
+/// The checksum of a recording so far: XXH3-64 over the checksums of its chunks.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RunningChecksum(u64);
+
+impl RunningChecksum {
+    pub(crate) fn add(&mut self, chunk: u64) {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.0.to_le_bytes());
+        bytes[8..].copy_from_slice(&chunk.to_le_bytes());
+        self.0 = xxhash_rust::xxh3::xxh3_64(&bytes);
+    }
+
+    pub(crate) fn value(&self) -> u64 {
+        self.0
+    }
+}
+
+/// The file's header: magic, version, and which linemate wrote it.
+pub(crate) fn file_header(tool: &str) -> Result<Vec<u8>, Error> {
+    if tool.len() > MAX_TOOL_BYTES {
+        return Err(Error::Unwritable {
+            problem: Problem::TooLarge {
+                what: "the length of the tool's version",
+                value: tool.len() as u64,
+                limit: MAX_TOOL_BYTES as u64,
+            },
+        });
+    }
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend_from_slice(&(Version::LATEST as u32).to_le_bytes());
+    bytes.extend_from_slice(&(tool.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(tool.as_bytes());
+    Ok(bytes)
+}
+
+/// Longest possible file header.
+pub(crate) const MAX_FILE_HEADER_BYTES: usize = 16 + MAX_TOOL_BYTES;
+
+/// The tool's version and the header's length, from the first [`MAX_FILE_HEADER_BYTES`] of a file (or fewer).
+pub(crate) fn parse_file_header(bytes: &[u8]) -> Result<(String, u64), Error> {
+    let mut cursor = Cursor::new(bytes, "the file's header");
+    if cursor.bytes(8).ok() != Some(&MAGIC[..]) {
+        return Err(Error::NotARecording);
+    }
+    let mut fields = || -> Result<(u32, String, usize), Problem> {
+        let version = cursor.u32()?;
+        let length = cursor.u32()? as usize;
+        let tool = cursor.bytes(length.min(MAX_TOOL_BYTES))?;
+        Ok((version, String::from_utf8_lossy(tool).into_owned(), length))
+    };
+    let (version, tool, length) = fields().map_err(|_| Error::NotARecording)?;
+    let latest = Version::LATEST as u32;
+    if version > latest {
+        return Err(Error::NewerVersion {
+            version,
+            latest,
+            tool,
+        });
+    }
+    if version == 0 || length > MAX_TOOL_BYTES {
+        return Err(Error::NotARecording);
+    }
+    Ok((tool, 16 + length as u64))
+}

@@ -1,0 +1,566 @@
+//! Opens recordings and hands out what is in them.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use crate::decode::{Decoder, Latest, Visitor};
+use crate::encode::Columns;
+use crate::format::{
+    CHUNK_HEADER_BYTES, ChunkHeader, ChunkKind, MAX_FILE_HEADER_BYTES, parse_file_header,
+};
+use crate::payload::{self, ChunkSummary, End, IMAGE_HEADER_BYTES, SUMMARY_BYTES};
+use crate::writer::io_error;
+use crate::{Error, Event, FunctionTable, GuestAddr, Metadata, Moment, Problem, Totals};
+
+/// Bytes that can be read at any place, by several threads at once.
+pub trait Source: Send + Sync {
+    /// How many there are.
+    ///
+    /// # Errors
+    /// Whatever the operating system says.
+    fn length(&self) -> io::Result<u64>;
+
+    /// Fills `buffer` from `offset` on.
+    ///
+    /// # Errors
+    /// Whatever the operating system says; [`io::ErrorKind::UnexpectedEof`] if there are not so many bytes.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
+}
+
+impl Source for File {
+    fn length(&self) -> io::Result<u64> {
+        self.metadata().map(|metadata| metadata.len())
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        std::os::unix::fs::FileExt::read_exact_at(self, buffer, offset)
+    }
+}
+
+impl Source for Vec<u8> {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.len() as u64)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let end = start.saturating_add(buffer.len());
+        let bytes = self.get(start..end).ok_or(io::ErrorKind::UnexpectedEof)?;
+        buffer.copy_from_slice(bytes);
+        Ok(())
+    }
+}
+
+/// Why a recording has no end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// It stops after a whole chunk: whoever wrote it was stopped, or is still writing.
+    NoEnd,
+    /// It stops inside a chunk.
+    Inside {
+        /// Where that chunk starts.
+        offset: u64,
+    },
+    /// The bytes at this place are no chunk.
+    NoChunk {
+        /// Where.
+        offset: u64,
+    },
+}
+
+impl std::fmt::Display for Cut {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NoEnd => write!(f, "cut: it has no end"),
+            Self::Inside { offset } => write!(f, "cut inside the chunk at byte {offset}"),
+            Self::NoChunk { offset } => write!(f, "cut: no chunk at byte {offset}"),
+        }
+    }
+}
+
+/// A chunk's place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChunkRef {
+    pub(crate) header: ChunkHeader,
+    /// Its number in the file, counted (the header's should be the same).
+    pub(crate) number: u32,
+    /// Where its header starts.
+    pub(crate) offset: u64,
+}
+
+impl ChunkRef {
+    fn malformed(&self, problem: Problem) -> Error {
+        let (chunk, kind, offset) = (self.number, self.header.kind, self.offset);
+        Error::Malformed {
+            chunk,
+            kind,
+            offset,
+            problem,
+        }
+    }
+}
+
+/// The chunks of a file, unread.
+pub(crate) struct Frame {
+    source: Box<dyn Source>,
+    tool: String,
+    chunks: Vec<ChunkRef>,
+    /// Bytes of header and whole chunks.
+    whole: u64,
+    length: u64,
+    cut: Option<Cut>,
+}
+
+impl Frame {
+    /// Reads the headers up to the END chunk or to where the file is cut.
+    pub(crate) fn scan(source: Box<dyn Source>) -> Result<Self, Error> {
+        let read = io_error("read the recording");
+        let length = source.length().map_err(&read)?;
+        let mut head =
+            vec![0; MAX_FILE_HEADER_BYTES.min(usize::try_from(length).unwrap_or(usize::MAX))];
+        source.read_at(0, &mut head).map_err(&read)?;
+        let (tool, start) = parse_file_header(&head)?;
+        let mut frame = Self {
+            source,
+            tool,
+            chunks: Vec::new(),
+            whole: start.min(length),
+            length,
+            cut: None,
+        };
+        frame.cut = loop {
+            let offset = frame.whole;
+            if offset == length {
+                break Some(Cut::NoEnd);
+            }
+            let left = length - offset;
+            if left < CHUNK_HEADER_BYTES {
+                break Some(Cut::Inside { offset });
+            }
+            let mut bytes = [0; CHUNK_HEADER_BYTES as usize];
+            frame.source.read_at(offset, &mut bytes).map_err(&read)?;
+            let Some(header) = ChunkHeader::from_bytes(&bytes) else {
+                break Some(Cut::NoChunk { offset });
+            };
+            let size = CHUNK_HEADER_BYTES + u64::from(header.stored);
+            if size > left {
+                break Some(Cut::Inside { offset });
+            }
+            let number = frame.chunks.len() as u32;
+            frame.chunks.push(ChunkRef {
+                header,
+                number,
+                offset,
+            });
+            frame.whole += size;
+            if header.kind == ChunkKind::End {
+                break None;
+            }
+        };
+        Ok(frame)
+    }
+
+    pub(crate) fn chunks(&self) -> &[ChunkRef] {
+        &self.chunks
+    }
+
+    pub(crate) fn of(&self, kind: ChunkKind) -> impl Iterator<Item = &ChunkRef> {
+        self.chunks
+            .iter()
+            .filter(move |chunk| chunk.header.kind == kind)
+    }
+
+    pub(crate) fn whole(&self) -> u64 {
+        self.whole
+    }
+
+    /// Bytes behind the END chunk.
+    pub(crate) fn trailing(&self) -> u64 {
+        if self.cut.is_some() {
+            0
+        } else {
+            self.length - self.whole
+        }
+    }
+
+    pub(crate) fn cut(&self) -> Option<Cut> {
+        self.cut
+    }
+
+    /// The payload as it is in the file, its checksum checked.
+    fn stored(&self, chunk: &ChunkRef) -> Result<Vec<u8>, Error> {
+        let mut payload = vec![0; chunk.header.stored as usize];
+        self.source
+            .read_at(chunk.offset + CHUNK_HEADER_BYTES, &mut payload)
+            .map_err(io_error("read the recording"))?;
+        let found = chunk.header.checksum_of(&payload);
+        if found != chunk.header.checksum {
+            return Err(Error::Checksum {
+                chunk: chunk.number,
+                kind: chunk.header.kind,
+                offset: chunk.offset,
+                expected: chunk.header.checksum,
+                found,
+            });
+        }
+        if chunk.header.number != chunk.number {
+            let problem = Problem::Order {
+                what: "chunk",
+                value: chunk.header.number.into(),
+            };
+            return Err(chunk.malformed(problem));
+        }
+        Ok(payload)
+    }
+
+    /// The payload of a chunk that is not one of events.
+    pub(crate) fn payload(&self, chunk: &ChunkRef) -> Result<Vec<u8>, Error> {
+        let stored = self.stored(chunk)?;
+        let raw = chunk.header.raw as usize;
+        if chunk.header.compressed {
+            return payload::decompress(&stored, raw, "the payload")
+                .map_err(|problem| chunk.malformed(problem));
+        }
+        if stored.len() != raw {
+            let (stored, found) = (raw as u64, stored.len() as u64);
+            return Err(chunk.malformed(Problem::Count {
+                what: "bytes",
+                stored,
+                found,
+            }));
+        }
+        Ok(stored)
+    }
+
+    /// The summary of a chunk of events, without reading the rest: its checksum is not checked.
+    pub(crate) fn summary(&self, chunk: &ChunkRef) -> Result<ChunkSummary, Error> {
+        let mut bytes = vec![0; SUMMARY_BYTES.min(chunk.header.stored as usize)];
+        self.source
+            .read_at(chunk.offset + CHUNK_HEADER_BYTES, &mut bytes)
+            .map_err(io_error("read the recording"))?;
+        ChunkSummary::read(&bytes).map_err(|problem| chunk.malformed(problem))
+    }
+
+    pub(crate) fn instructions(
+        &self,
+        chunk: &ChunkRef,
+        all: &mut Vec<GuestAddr>,
+    ) -> Result<(), Error> {
+        payload::read_instructions(&self.payload(chunk)?, all)
+            .map_err(|problem| chunk.malformed(problem))
+    }
+
+    pub(crate) fn events(&self, chunk: &ChunkRef) -> Result<(Columns, ChunkSummary), Error> {
+        payload::read_events(&self.stored(chunk)?, chunk.header.raw)
+            .map_err(|problem| chunk.malformed(problem))
+    }
+
+    pub(crate) fn run(
+        &self,
+        chunk: &ChunkRef,
+        instructions: &[GuestAddr],
+        decoder: &mut Decoder,
+        visitor: &mut impl Visitor,
+    ) -> Result<(), Error> {
+        let (columns, summary) = self.events(chunk)?;
+        decoder
+            .run(&columns, &summary, instructions, visitor)
+            .map_err(|problem| chunk.malformed(problem))
+    }
+
+    pub(crate) fn end(&self, chunk: &ChunkRef) -> Result<End, Error> {
+        End::read(&self.payload(chunk)?).map_err(|problem| chunk.malformed(problem))
+    }
+
+    pub(crate) fn metadata(&self, chunk: &ChunkRef) -> Result<Metadata, Error> {
+        payload::read_metadata(&self.payload(chunk)?).map_err(|problem| chunk.malformed(problem))
+    }
+
+    pub(crate) fn functions(&self, chunk: &ChunkRef) -> Result<FunctionTable, Error> {
+        payload::read_functions(&self.payload(chunk)?).map_err(|problem| chunk.malformed(problem))
+    }
+
+    pub(crate) fn image_info(&self, chunk: &ChunkRef, payload: &[u8]) -> Result<ImageInfo, Error> {
+        let (moment, addr) =
+            payload::read_image_header(payload).map_err(|problem| chunk.malformed(problem))?;
+        let length = u64::from(chunk.header.raw).saturating_sub(IMAGE_HEADER_BYTES as u64);
+        Ok(ImageInfo {
+            moment,
+            addr,
+            length,
+            chunk: chunk.number,
+        })
+    }
+}
+
+/// A chunk of events, not yet read.
+#[derive(Clone, Copy, Debug)]
+pub struct EventChunk {
+    at: ChunkRef,
+    /// What it holds, as it says itself (checked when the chunk is decoded).
+    pub summary: ChunkSummary,
+}
+
+/// A piece of the guest's memory, not yet read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImageInfo {
+    /// When it was taken.
+    pub moment: Moment,
+    /// Its first byte.
+    pub addr: GuestAddr,
+    /// Its length in bytes.
+    pub length: u64,
+    chunk: u32,
+}
+
+/// An opened recording. All methods take `&self`: chunks can be read by several threads at once.
+pub struct Recording {
+    frame: Frame,
+    metadata: Metadata,
+    functions: FunctionTable,
+    instructions: Vec<GuestAddr>,
+    events: Vec<EventChunk>,
+    end: Option<End>,
+}
+
+impl std::fmt::Debug for Recording {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Recording")
+            .field("metadata", &self.metadata)
+            .field("totals", &self.totals())
+            .field("cut", &self.cut())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Recording {
+    /// Opens the file at `path`.
+    ///
+    /// # Errors
+    /// As [`Recording::from_source`].
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let file = File::open(path).map_err(io_error("open the recording"))?;
+        Self::from_source(file)
+    }
+
+    /// Reads the head of a recording, the addresses of its instructions and where its chunks are. A recording that
+    /// was cut is opened up to its last whole chunk (see [`Recording::cut`]).
+    ///
+    /// # Errors
+    /// [`Error::NotARecording`], [`Error::NewerVersion`], [`Error::Missing`] if it was cut before its
+    /// metadata, [`Error::Checksum`] or [`Error::Malformed`] if what is needed to read it is damaged.
+    pub fn from_source(source: impl Source + 'static) -> Result<Self, Error> {
+        let frame = Frame::scan(Box::new(source))?;
+        let kind = ChunkKind::Metadata;
+        let metadata = frame.of(kind).next().ok_or(Error::Missing { kind })?;
+        let metadata = frame.metadata(metadata)?;
+        let functions = match frame.of(ChunkKind::Functions).next() {
+            Some(chunk) => frame.functions(chunk)?,
+            None => FunctionTable::default(),
+        };
+        let mut instructions = Vec::new();
+        for chunk in frame.of(ChunkKind::Instructions) {
+            frame.instructions(chunk, &mut instructions)?;
+        }
+        let events = frame
+            .of(ChunkKind::Events)
+            .map(|at| {
+                Ok(EventChunk {
+                    at: *at,
+                    summary: frame.summary(at)?,
+                })
+            })
+            .collect::<Result<_, Error>>()?;
+        let end = match frame.of(ChunkKind::End).next() {
+            Some(chunk) => Some(frame.end(chunk)?),
+            None => None,
+        };
+        Ok(Self {
+            frame,
+            metadata,
+            functions,
+            instructions,
+            events,
+            end,
+        })
+    }
+
+    /// The version of linemate that wrote it.
+    pub fn tool(&self) -> &str {
+        &self.frame.tool
+    }
+
+    /// What describes the run.
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// The watched functions; empty if none were.
+    pub fn functions(&self) -> &FunctionTable {
+        &self.functions
+    }
+
+    /// The address of every instruction that has accesses.
+    pub fn instructions(&self) -> &[GuestAddr] {
+        &self.instructions
+    }
+
+    /// Why there is no end, if there is none.
+    pub fn cut(&self) -> Option<Cut> {
+        self.frame.cut
+    }
+
+    /// Whether the recording stops before its end.
+    pub fn is_cut(&self) -> bool {
+        self.frame.cut.is_some()
+    }
+
+    /// How many events there are: from the END chunk; of a cut recording, the sum of its whole chunks.
+    pub fn totals(&self) -> Totals {
+        match &self.end {
+            Some(end) => end.totals,
+            None => self
+                .events
+                .iter()
+                .fold(Totals::default(), |mut sum, chunk| {
+                    sum.add(&chunk.summary.totals);
+                    sum
+                }),
+        }
+    }
+
+    /// A number that two recordings share only if all their chunks are the same. `None` if it is cut.
+    pub fn checksum(&self) -> Option<u64> {
+        self.end.map(|end| end.checksum)
+    }
+
+    /// The kernel's BTF.
+    ///
+    /// # Errors
+    /// [`Error::Missing`], or that it is damaged.
+    pub fn btf(&self) -> Result<Vec<u8>, Error> {
+        self.blob(ChunkKind::Btf)
+    }
+
+    /// The kernel's symbols, in the form of `/proc/kallsyms`.
+    ///
+    /// # Errors
+    /// [`Error::Missing`], or that they are damaged.
+    pub fn symbols(&self) -> Result<Vec<u8>, Error> {
+        self.blob(ChunkKind::Symbols)
+    }
+
+    fn blob(&self, kind: ChunkKind) -> Result<Vec<u8>, Error> {
+        let chunk = self.frame.of(kind).next().ok_or(Error::Missing { kind })?;
+        self.frame.payload(chunk)
+    }
+
+    /// The memory images, in the order of the file.
+    ///
+    /// # Errors
+    /// That one of them is damaged.
+    pub fn images(&self) -> Result<Vec<ImageInfo>, Error> {
+        self.frame
+            .of(ChunkKind::Image)
+            .map(|chunk| self.frame.image_info(chunk, &self.frame.payload(chunk)?))
+            .collect()
+    }
+
+    /// The bytes of an image.
+    ///
+    /// # Errors
+    /// That it is damaged.
+    pub fn image(&self, image: &ImageInfo) -> Result<Vec<u8>, Error> {
+        let kind = ChunkKind::Image;
+        let chunk = self
+            .frame
+            .chunks
+            .get(image.chunk as usize)
+            .ok_or(Error::Missing { kind })?;
+        let mut payload = self.frame.payload(chunk)?;
+        payload.drain(..IMAGE_HEADER_BYTES.min(payload.len()));
+        Ok(payload)
+    }
+
+    /// The chunks of events, in the order of the file. Those of one lane are in the order of time; each can be decoded alone.
+    pub fn chunks(&self) -> &[EventChunk] {
+        &self.events
+    }
+
+    /// Hands the events of a chunk to `visitor`. This is the fast way to read. Reuse `decoder` for several chunks.
+    ///
+    /// # Errors
+    /// That the chunk is damaged; `visitor` may have seen some of its events.
+    pub fn visit(
+        &self,
+        chunk: &EventChunk,
+        decoder: &mut Decoder,
+        visitor: &mut impl Visitor,
+    ) -> Result<(), Error> {
+        self.frame
+            .run(&chunk.at, &self.instructions, decoder, visitor)
+    }
+
+    /// All events, in the order of the file. Holds one chunk in memory.
+    pub fn events(&self) -> Events<'_> {
+        Events {
+            recording: self,
+            chunks: self.events.iter(),
+            current: None,
+            decoder: Decoder::new(),
+            failed: false,
+        }
+    }
+}
+
+/// Iterator over the events of a recording. Ends after the first error.
+#[derive(Debug)]
+pub struct Events<'r> {
+    recording: &'r Recording,
+    chunks: std::slice::Iter<'r, EventChunk>,
+    current: Option<(&'r EventChunk, Columns, ChunkSummary)>,
+    decoder: Decoder,
+    failed: bool,
+}
+
+impl Events<'_> {
+    fn step(&mut self) -> Result<Option<Event>, Error> {
+        loop {
+            if self.current.is_none() {
+                let Some(chunk) = self.chunks.next() else {
+                    return Ok(None);
+                };
+                let (columns, summary) = self.recording.frame.events(&chunk.at)?;
+                self.current = Some((chunk, columns, summary));
+                self.decoder.start();
+            }
+            let Some((chunk, columns, summary)) = &self.current else {
+                continue;
+            };
+            let malformed = |problem| chunk.at.malformed(problem);
+            let mut latest = Latest::default();
+            let mut steps = self.decoder.resume(columns, &self.recording.instructions);
+            while latest.0.is_none() && steps.next(&mut latest).map_err(malformed)? {}
+            if latest.0.is_some() {
+                steps.pause();
+                return Ok(latest.0);
+            }
+            steps.finish(summary).map_err(malformed)?;
+            self.current = None;
+        }
+    }
+}
+
+impl Iterator for Events<'_> {
+    type Item = Result<Event, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let event = self.step();
+        self.failed = event.is_err();
+        event.transpose()
+    }
+}
