@@ -1,0 +1,315 @@
+//! The edit language: what a what-if changes, as a small text.
+//!
+//! This module holds the words ([`EditFile`], [`Edit`]) and their canonical spelling ([`std::fmt::Display`]);
+//! [`crate::parse`] reads them. Neither knows any type: whether a field exists is for [`crate::arrange`] to say.
+//! The grammar with examples is in `docs/edits.md`.
+
+use std::fmt;
+
+/// Where a statement starts in its text, both counted from 1. Columns count characters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    /// The line; for `-e` flags the number of the flag.
+    pub line: u32,
+    /// The column.
+    pub column: u32,
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.line, self.column)
+    }
+}
+
+/// Which type a section edits.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subject {
+    /// The struct of that tag (or the one behind the typedef of that name).
+    Named(String),
+    /// The one struct that has all these members: how a struct without a tag is told (`nohz` of the scheduler).
+    With(Vec<String>),
+}
+
+/// An alignment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alignment {
+    /// That of a line of the machine at hand: 64 or 128.
+    Line,
+    /// That many bytes.
+    Bytes(u64),
+}
+
+/// Where a moved field or a group goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// In front of everything.
+    First,
+    /// Behind everything but a flexible array.
+    Last,
+    /// Directly behind a field or group.
+    After(String),
+    /// Directly in front of a field or group.
+    Before(String),
+}
+
+/// One change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Edit {
+    /// `order F G H`: F stays, G follows it directly, then H.
+    Order(Vec<String>),
+    /// `move F after G`
+    Move {
+        /// The field or group that moves.
+        field: String,
+        /// Where to.
+        target: Target,
+    },
+    /// `align F 64`
+    Align {
+        /// The field.
+        field: String,
+        /// What its offset becomes a multiple of.
+        alignment: Alignment,
+    },
+    /// `isolate F G`: these together on lines of their own, where F is.
+    Isolate(Vec<String>),
+    /// `group NAME first { F G }`: like isolate, with a name and a place.
+    Group {
+        /// Its name, for other edits to refer to.
+        name: String,
+        /// Where it goes; `None`: where its first field is.
+        target: Option<Target>,
+        /// Its fields in order.
+        fields: Vec<String>,
+    },
+    /// `pad F to 64`: the next member starts at least that many bytes behind F's start.
+    PadTo {
+        /// The field.
+        field: String,
+        /// Bytes from its start.
+        bytes: u64,
+    },
+    /// `pad after F 8`: that many unused bytes behind F.
+    PadAfter {
+        /// The field.
+        field: String,
+        /// Unused bytes.
+        bytes: u64,
+    },
+    /// `remove F`: the field and its accesses vanish.
+    Remove(String),
+    /// `reuse RMW of F in FUNCTION`: what an atomic read-modify-write of F gave is not loaded again in FUNCTION.
+    Reuse {
+        /// The field.
+        field: String,
+        /// The function whose loads vanish.
+        function: String,
+    },
+    /// `skip silent stores of F`: stores that would leave F as it was are not done.
+    SkipSilent(String),
+    /// `layout-from IMAGE`: the layout that the type has in another kernel.
+    LayoutFrom(String),
+    /// `colocate A B`: the A and the B that belong together lie in one object.
+    Colocate(String, String),
+    /// `percpu A`: each CPU has its own copy of each A.
+    Percpu(String),
+    /// `base-align T 64`: objects of type T start at multiples of that.
+    BaseAlign {
+        /// The type.
+        type_name: String,
+        /// What their addresses become multiples of.
+        alignment: Alignment,
+    },
+}
+
+impl Edit {
+    /// Whether the edit is about whole objects and names its types itself, so that it needs no `type` header.
+    pub fn names_its_types(&self) -> bool {
+        matches!(
+            self,
+            Edit::Colocate(..) | Edit::Percpu(_) | Edit::BaseAlign { .. }
+        )
+    }
+}
+
+/// An [`Edit`] at its place in the text. Two are equal when they say the same, wherever they stand.
+#[derive(Clone, Debug)]
+pub struct Statement {
+    /// What.
+    pub edit: Edit,
+    /// Where it starts.
+    pub at: Position,
+}
+
+impl PartialEq for Statement {
+    fn eq(&self, other: &Statement) -> bool {
+        self.edit == other.edit
+    }
+}
+
+impl Eq for Statement {}
+
+/// The statements under one `type` header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Section {
+    /// The header; `None` for statements in front of the first one, which name their types themselves.
+    pub subject: Option<Subject>,
+    /// In order of the text; they take effect in this order.
+    pub statements: Vec<Statement>,
+}
+
+/// A whole file of edits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EditFile {
+    /// In order of the text. The same type may have several sections.
+    pub sections: Vec<Section>,
+}
+
+impl EditFile {
+    /// All statements with their subjects, in order.
+    pub fn statements(&self) -> impl Iterator<Item = (Option<&Subject>, &Statement)> {
+        self.sections.iter().flat_map(|s| {
+            s.statements
+                .iter()
+                .map(move |statement| (s.subject.as_ref(), statement))
+        })
+    }
+
+    /// How many statements there are.
+    pub fn len(&self) -> usize {
+        self.sections.iter().map(|s| s.statements.len()).sum()
+    }
+
+    /// Whether nothing is changed.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The file with the statements whose number (from 0) `keep` accepts, and all headers.
+    pub fn filtered(&self, keep: impl Fn(usize) -> bool) -> EditFile {
+        let mut number = 0;
+        let mut wanted = |_: &&Statement| {
+            number += 1;
+            keep(number - 1)
+        };
+        let sections = self.sections.iter().map(|section| Section {
+            subject: section.subject.clone(),
+            statements: section
+                .statements
+                .iter()
+                .filter(&mut wanted)
+                .cloned()
+                .collect(),
+        });
+        EditFile {
+            sections: sections.collect(),
+        }
+    }
+}
+
+/// Words that mean something where a name can also stand; what is so called is written in quotes.
+const KEYWORDS: [&str; 8] = [
+    "after", "before", "first", "last", "line", "struct", "to", "with",
+];
+
+/// A name as it is written: in quotes where a bare word would read as something else.
+fn word(text: &str) -> String {
+    let bare = !text.is_empty()
+        && !KEYWORDS.contains(&text)
+        && !text
+            .chars()
+            .any(|c| c.is_whitespace() || crate::parse::is_special(c));
+    if bare {
+        text.to_owned()
+    } else {
+        format!("\"{text}\"")
+    }
+}
+
+fn words(names: &[String]) -> String {
+    names.iter().map(|n| word(n)).collect::<Vec<_>>().join(" ")
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Subject::Named(name) => f.write_str(&word(name)),
+            Subject::With(members) => write!(f, "with {}", words(members)),
+        }
+    }
+}
+
+impl fmt::Display for Alignment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Alignment::Line => f.write_str("line"),
+            Alignment::Bytes(bytes) => write!(f, "{bytes}"),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::First => f.write_str("first"),
+            Target::Last => f.write_str("last"),
+            Target::After(field) => write!(f, "after {}", word(field)),
+            Target::Before(field) => write!(f, "before {}", word(field)),
+        }
+    }
+}
+
+impl fmt::Display for Edit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Edit::Order(fields) => write!(f, "order {}", words(fields)),
+            Edit::Move { field, target } => write!(f, "move {} {target}", word(field)),
+            Edit::Align { field, alignment } => write!(f, "align {} {alignment}", word(field)),
+            Edit::Isolate(fields) => write!(f, "isolate {}", words(fields)),
+            Edit::Group {
+                name,
+                target: None,
+                fields,
+            } => {
+                write!(f, "group {} {{ {} }}", word(name), words(fields))
+            }
+            Edit::Group {
+                name,
+                target: Some(target),
+                fields,
+            } => {
+                write!(f, "group {} {target} {{ {} }}", word(name), words(fields))
+            }
+            Edit::PadTo { field, bytes } => write!(f, "pad {} to {bytes}", word(field)),
+            Edit::PadAfter { field, bytes } => write!(f, "pad after {} {bytes}", word(field)),
+            Edit::Remove(field) => write!(f, "remove {}", word(field)),
+            Edit::Reuse { field, function } => {
+                write!(f, "reuse RMW of {} in {}", word(field), word(function))
+            }
+            Edit::SkipSilent(field) => write!(f, "skip silent stores of {}", word(field)),
+            Edit::LayoutFrom(image) => write!(f, "layout-from {}", word(image)),
+            Edit::Colocate(a, b) => write!(f, "colocate {} {}", word(a), word(b)),
+            Edit::Percpu(name) => write!(f, "percpu {}", word(name)),
+            Edit::BaseAlign {
+                type_name,
+                alignment,
+            } => {
+                write!(f, "base-align {} {alignment}", word(type_name))
+            }
+        }
+    }
+}
+
+impl fmt::Display for EditFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for section in &self.sections {
+            if let Some(subject) = &section.subject {
+                writeln!(f, "type {subject}")?;
+            }
+            for statement in &section.statements {
+                writeln!(f, "{}", statement.edit)?;
+            }
+        }
+        Ok(())
+    }
+}
