@@ -1,0 +1,213 @@
+//! What an instruction's bytes tell before it runs: how its memory callbacks belong together, and whether it
+//! returns, jumps, halts, or clears memory in bulk. Decoding is left to `iced-x86`; nothing here runs per access.
+
+use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind};
+
+/// How the memory callbacks of one execution make accesses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// Each callback is an access.
+    Single,
+    /// `lock` prefix, or `xchg` with memory: the load and the store are one RMW of at most `bytes`.
+    Atomic {
+        /// The operand's size.
+        bytes: u8,
+    },
+    /// The operand is wider than an emulated load or store may be: adjoining pieces make one access of at most `bytes`.
+    Wide {
+        /// The operand's size.
+        bytes: u8,
+    },
+}
+
+/// What an instruction does besides touching memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flow {
+    /// Nothing that the recorder watches.
+    Other,
+    /// A near return.
+    Return,
+    /// An unconditional direct jump to this address (a tail call, or a return through the return thunk).
+    Jump(u64),
+    /// `hlt` or `mwait`: the CPU waits for an interrupt.
+    Halt,
+}
+
+/// What is known of an instruction from its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Facts {
+    /// How its callbacks make accesses.
+    pub(crate) shape: Shape,
+    /// Its place in the control flow.
+    pub(crate) flow: Flow,
+    /// `rep stos` and `rep movs`: how the kernel clears and copies whole pages.
+    pub(crate) bulk_store: bool,
+}
+
+/// The largest access of a recording.
+const MAX_ACCESS: usize = 64;
+/// The widest load or store that QEMU emulates in one piece everywhere.
+const WIDEST_PIECE: usize = 8;
+
+/// The no-op by which guest code talks to the recorder: `nopl 0x6bcafeKK(%rax,%rax,1)`.
+const MARK_HEAD: [u8; 4] = [0x0f, 0x1f, 0x84, 0x00];
+const MARK_TAIL: [u8; 3] = [0xfe, 0xca, 0x6b];
+
+/// The number `KK` in a marking no-op, or `None` for every other instruction.
+pub(crate) fn mark_number(bytes: &[u8]) -> Option<u8> {
+    let (head, rest) = bytes.split_at_checked(4)?;
+    let (number, tail) = rest.split_first()?;
+    (head == MARK_HEAD && tail == MARK_TAIL).then_some(*number)
+}
+
+/// Decodes one 64-bit instruction. Bytes that are no instruction give the plainest facts: QEMU has the last word
+/// on what they do.
+pub(crate) fn facts(bytes: &[u8], pc: u64) -> Facts {
+    let instruction = Decoder::with_ip(64, bytes, pc, DecoderOptions::NONE).decode();
+    Facts {
+        shape: shape(&instruction),
+        flow: flow(&instruction),
+        bulk_store: is_bulk_store(&instruction),
+    }
+}
+
+fn shape(instruction: &Instruction) -> Shape {
+    let size = instruction.memory_size().size();
+    let bytes = size.min(MAX_ACCESS) as u8;
+    let has_memory = (0..instruction.op_count()).any(|i| instruction.op_kind(i) == OpKind::Memory);
+    if has_memory && (instruction.has_lock_prefix() || instruction.mnemonic() == Mnemonic::Xchg) {
+        return Shape::Atomic { bytes };
+    }
+    // A gather's elements are accesses of their own. Sizes that no access can have (a 10-byte descriptor, the
+    // 512 bytes of fxsave) stay in pieces.
+    let fits = size > WIDEST_PIECE && size <= MAX_ACCESS && size.is_power_of_two();
+    if has_memory && fits && !instruction.is_vsib() {
+        return Shape::Wide { bytes };
+    }
+    Shape::Single
+}
+
+fn flow(instruction: &Instruction) -> Flow {
+    match instruction.mnemonic() {
+        Mnemonic::Ret => Flow::Return,
+        Mnemonic::Hlt | Mnemonic::Mwait => Flow::Halt,
+        Mnemonic::Jmp if instruction.op0_kind() == OpKind::NearBranch64 => {
+            Flow::Jump(instruction.near_branch64())
+        }
+        _ => Flow::Other,
+    }
+}
+
+fn is_bulk_store(instruction: &Instruction) -> bool {
+    instruction.has_rep_prefix()
+        && matches!(
+            instruction.mnemonic(),
+            Mnemonic::Stosb
+                | Mnemonic::Stosw
+                | Mnemonic::Stosd
+                | Mnemonic::Stosq
+                | Mnemonic::Movsb
+                | Mnemonic::Movsw
+                | Mnemonic::Movsd
+                | Mnemonic::Movsq
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape_of(bytes: &[u8]) -> Shape {
+        facts(bytes, 0xffff_ffff_8100_0000).shape
+    }
+
+    #[test]
+    fn locked_and_exchanging_instructions_are_atomic() {
+        // lock incl (%rdi); xchg %rax,(%rdi); lock cmpxchg16b (%rdi); lock btsl $3,(%rdi); lock xadd %al,(%rdi)
+        assert_eq!(shape_of(&[0xf0, 0xff, 0x07]), Shape::Atomic { bytes: 4 });
+        assert_eq!(shape_of(&[0x48, 0x87, 0x07]), Shape::Atomic { bytes: 8 });
+        assert_eq!(
+            shape_of(&[0xf0, 0x48, 0x0f, 0xc7, 0x0f]),
+            Shape::Atomic { bytes: 16 }
+        );
+        assert_eq!(
+            shape_of(&[0xf0, 0x0f, 0xba, 0x2f, 0x03]),
+            Shape::Atomic { bytes: 4 }
+        );
+        assert_eq!(
+            shape_of(&[0xf0, 0x0f, 0xc0, 0x07]),
+            Shape::Atomic { bytes: 1 }
+        );
+    }
+
+    #[test]
+    fn plain_instructions_are_single() {
+        // incl (%rdi); xchg %rax,%rcx; pushq (%rdi); movsq; cmpxchg8b (%rdi)
+        for bytes in [
+            &[0xff, 0x07][..],
+            &[0x48, 0x87, 0xc1],
+            &[0xff, 0x37],
+            &[0x48, 0xa5],
+            &[0x0f, 0xc7, 0x0f],
+        ] {
+            assert_eq!(shape_of(bytes), Shape::Single, "{bytes:x?}");
+        }
+    }
+
+    #[test]
+    fn vectors_are_wide_but_gathers_are_not() {
+        // movups (%rdi),%xmm0; vmovdqu (%rdi),%ymm0; vpgatherdd %ymm2,(%rdi,%ymm1,4),%ymm0; movss (%rdi),%xmm0
+        assert_eq!(shape_of(&[0x0f, 0x10, 0x07]), Shape::Wide { bytes: 16 });
+        assert_eq!(
+            shape_of(&[0xc5, 0xfe, 0x6f, 0x07]),
+            Shape::Wide { bytes: 32 }
+        );
+        assert_eq!(
+            shape_of(&[0xc4, 0xe2, 0x6d, 0x90, 0x04, 0x8f]),
+            Shape::Single
+        );
+        assert_eq!(shape_of(&[0xf3, 0x0f, 0x10, 0x07]), Shape::Single);
+    }
+
+    #[test]
+    fn control_flow_is_told() {
+        let pc = 0xffff_ffff_8100_0000;
+        assert_eq!(facts(&[0xc3], pc).flow, Flow::Return);
+        assert_eq!(facts(&[0xc2, 0x08, 0x00], pc).flow, Flow::Return);
+        assert_eq!(
+            facts(&[0xe9, 0x0b, 0x00, 0x00, 0x00], pc).flow,
+            Flow::Jump(pc + 16)
+        );
+        assert_eq!(facts(&[0xf4], pc).flow, Flow::Halt);
+        assert_eq!(facts(&[0xff, 0xe0], pc).flow, Flow::Other);
+    }
+
+    #[test]
+    fn only_repeated_string_stores_are_bulk() {
+        assert!(facts(&[0xf3, 0x48, 0xab], 0).bulk_store);
+        assert!(facts(&[0xf3, 0xa4], 0).bulk_store);
+        assert!(!facts(&[0x48, 0xab], 0).bulk_store);
+        assert!(!facts(&[0xf3, 0x48, 0xad], 0).bulk_store);
+    }
+
+    #[test]
+    fn marks_are_recognised_exactly() {
+        assert_eq!(
+            mark_number(&[0x0f, 0x1f, 0x84, 0x00, 0x01, 0xfe, 0xca, 0x6b]),
+            Some(1)
+        );
+        assert_eq!(
+            mark_number(&[0x0f, 0x1f, 0x84, 0x00, 0x02, 0xfe, 0xca, 0x6a]),
+            None
+        );
+        assert_eq!(
+            mark_number(&[0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00]),
+            None
+        );
+        assert_eq!(
+            mark_number(&[0x0f, 0x1f, 0x84, 0x00, 0x01, 0xfe, 0xca]),
+            None
+        );
+        assert_eq!(mark_number(&[0x90]), None);
+    }
+}

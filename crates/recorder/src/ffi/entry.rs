@@ -1,0 +1,258 @@
+//! What QEMU calls: installation and callbacks. Each finds its lane and hands on to safe code.
+
+use std::cell::UnsafeCell;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::io::{self, Write};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use super::guest::{Block, MemoryAccess, Registers, ScoreCounters};
+use super::raw;
+use crate::lane::{Instruction, Lane};
+use crate::options::Options;
+use crate::output::Output;
+use crate::recorder::{Recorder, SetUpError};
+use crate::translate::{Action, Hooked};
+
+/// The plugin interface that this plugin was made for; QEMU refuses to load it if it has an older one.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+#[allow(non_upper_case_globals, reason = "QEMU looks for this name")]
+#[allow(unreachable_pub, reason = "QEMU is the one who reaches it")]
+pub static qemu_plugin_version: c_int = raw::VERSION;
+
+/// The one recorder of this process.
+static PLUGIN: OnceLock<Plugin> = OnceLock::new();
+
+struct Plugin {
+    recorder: Recorder,
+    counters: ScoreCounters,
+    registers: Box<[OnceLock<Registers>]>,
+    /// One lane for all CPUs, or one each.
+    lanes: Box<[LaneCell]>,
+    /// The thread that runs the CPUs, in deterministic mode.
+    thread: OnceLock<ThreadId>,
+}
+
+/// A lane, and whether its thread is inside a callback.
+struct LaneCell {
+    busy: AtomicBool,
+    lane: UnsafeCell<Lane<Output>>,
+}
+
+// SAFETY: a lane is used by `Plugin::with_lane`, on the thread that runs its CPUs and nowhere else, or by
+// `Plugin::stop`, which waits until that thread has left.
+unsafe impl Sync for LaneCell {}
+
+impl Plugin {
+    /// Runs `work` on the lane of `cpu`, if events are being recorded. Called from that CPU's callbacks only.
+    #[inline]
+    fn with_lane(&self, cpu: c_uint, work: impl FnOnce(&mut Lane<Output>)) {
+        if !self.recorder.is_recording() {
+            return;
+        }
+        let index = if self.recorder.options().parallel {
+            cpu as usize
+        } else {
+            0
+        };
+        let Some(cell) = self.lanes.get(index) else {
+            return;
+        };
+        cell.busy.store(true, Ordering::Relaxed);
+        // `stop` pairs this with a barrier on all threads: either it sees `busy`, or this thread sees that
+        // recording has ended. The processor needs no barrier here, the compiler must keep the order.
+        compiler_fence(Ordering::SeqCst);
+        if self.recorder.is_recording() {
+            // SAFETY: callbacks of the CPUs of one lane come one after another on one thread (`on_vcpu_init` checks
+            // it), callbacks do not nest, and `stop` keeps away while `busy`.
+            work(unsafe { &mut *cell.lane.get() });
+        }
+        compiler_fence(Ordering::SeqCst);
+        cell.busy.store(false, Ordering::Release);
+    }
+
+    /// Sets time to zero in all lanes; then they record.
+    fn start(&self) {
+        for (cpu, cell) in self.lanes.iter().enumerate() {
+            // SAFETY: no lane is in use: nothing is recorded yet, and only one CPU runs or starts at a time.
+            unsafe { (*cell.lane.get()).start(&self.counters, cpu as u16) };
+        }
+        self.recorder.set_recording(true);
+    }
+
+    /// Ends recording and completes the file. `own` is the lane whose callback this is called from, if any.
+    fn stop(&self) {
+        if !self.recorder.set_recording(false) {
+            return;
+        }
+        barrier_on_all_threads();
+        for cell in &self.lanes {
+            while cell.busy.load(Ordering::Acquire) {
+                thread::sleep(Duration::from_micros(50));
+            }
+        }
+        // SAFETY: recording has ended and no thread is inside a lane: none will be used again.
+        let lanes = self
+            .lanes
+            .iter()
+            .map(|cell| unsafe { &mut *cell.lane.get() });
+        self.recorder.finish(lanes);
+    }
+}
+
+/// Makes every thread of the process pass a memory barrier.
+fn barrier_on_all_threads() {
+    // SAFETY: membarrier takes no pointers. Where it is not supported it changes nothing, and `stop` still waits
+    // for every callback that it can see.
+    unsafe {
+        libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_GLOBAL, 0, 0);
+    }
+}
+
+/// Loads the recorder: checks its options and the recording, then asks QEMU for its callbacks.
+///
+/// # Safety
+/// Called by QEMU with a valid `info` and `argc` NUL-terminated arguments.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+#[allow(unreachable_pub, reason = "QEMU is the one who reaches it")]
+pub unsafe extern "C" fn qemu_plugin_install(
+    id: raw::PluginId,
+    info: *const c_void,
+    argc: c_int,
+    argv: *const *const c_char,
+) -> c_int {
+    // SAFETY: passed on from the caller.
+    match unsafe { install(id, &*info.cast::<raw::Info>(), argc, argv) } {
+        Ok(()) => 0,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "linemate-recorder: {error}");
+            1
+        }
+    }
+}
+
+/// # Safety
+/// As for [`qemu_plugin_install`].
+unsafe fn install(
+    id: raw::PluginId,
+    info: &raw::Info,
+    argc: c_int,
+    argv: *const *const c_char,
+) -> Result<(), SetUpError> {
+    // SAFETY: `target_name` is a NUL-terminated string during the call.
+    let target = unsafe { CStr::from_ptr(info.target_name) };
+    if !info.system_emulation || target != c"x86_64" {
+        return Err(SetUpError::Target(target.to_string_lossy().into_owned()));
+    }
+    if info.version_cur < raw::VERSION {
+        return Err(SetUpError::Version(info.version_cur));
+    }
+    let mut arguments = Vec::new();
+    for index in 0..usize::try_from(argc).unwrap_or(0) {
+        // SAFETY: QEMU passes `argc` NUL-terminated strings.
+        let argument = unsafe { CStr::from_ptr(*argv.add(index)) };
+        arguments.push(argument.to_str().map_err(|_| SetUpError::NotUtf8(index))?);
+    }
+    let options = Options::parse(arguments.into_iter())?;
+    let cpus = usize::try_from(info.max_vcpus)
+        .unwrap_or(1)
+        .clamp(1, usize::from(u16::MAX) - 1);
+    let (recorder, lanes) = Recorder::new(options, cpus)?;
+    let whole_boot = recorder.options().whole_boot;
+    let cell = |lane| LaneCell {
+        busy: AtomicBool::new(false),
+        lane: UnsafeCell::new(lane),
+    };
+    let plugin = Plugin {
+        recorder,
+        counters: ScoreCounters::new(cpus),
+        registers: (0..cpus).map(|_| OnceLock::new()).collect(),
+        lanes: lanes.into_iter().map(cell).collect(),
+        thread: OnceLock::new(),
+    };
+    let Ok(()) = PLUGIN.set(plugin) else {
+        return Err(SetUpError::Twice);
+    };
+    // SAFETY: `id` is ours, the callbacks have the declared types and live as long as the process.
+    unsafe {
+        raw::qemu_plugin_register_vcpu_init_cb(id, on_vcpu_init);
+        raw::qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate);
+        raw::qemu_plugin_register_atexit_cb(id, on_exit, std::ptr::null_mut());
+    }
+    if let (true, Some(plugin)) = (whole_boot, PLUGIN.get()) {
+        plugin.start();
+    }
+    Ok(())
+}
+
+extern "C" fn on_vcpu_init(_id: raw::PluginId, cpu: c_uint) {
+    let Some(plugin) = PLUGIN.get() else { return };
+    plugin.counters.refresh(cpu);
+    if let (Some(slot), Some(registers)) =
+        (plugin.registers.get(cpu as usize), Registers::look_up())
+    {
+        let _ = slot.set(registers);
+    }
+    let thread = thread::current().id();
+    if !plugin.recorder.options().parallel && *plugin.thread.get_or_init(|| thread) != thread {
+        plugin
+            .recorder
+            .fail("QEMU runs the CPUs in threads of their own: say parallel=on");
+        plugin.stop();
+    }
+}
+
+extern "C" fn on_translate(_id: raw::PluginId, tb: *mut raw::Tb) {
+    let Some(plugin) = PLUGIN.get() else { return };
+    // SAFETY: `tb` is valid during this callback.
+    let block = unsafe { Block::new(tb) };
+    plugin.recorder.translate(&block, &plugin.counters);
+}
+
+/// A load or store by an instruction that [`super::guest::BlockInstruction::watch_memory`] was called for.
+pub(super) extern "C" fn on_memory<const STORE: bool>(
+    cpu: c_uint,
+    info: raw::MemInfo,
+    vaddr: u64,
+    data: *mut c_void,
+) {
+    let Some(plugin) = PLUGIN.get() else { return };
+    plugin.with_lane(cpu, |lane| {
+        // SAFETY: `watch_memory` passed a `&'static Instruction`.
+        let instruction = unsafe { &*data.cast_const().cast::<Instruction>() };
+        // SAFETY: `info` belongs to this callback.
+        let access = unsafe { MemoryAccess::new(info) };
+        let at = (cpu as u16, instruction);
+        plugin
+            .recorder
+            .touch(lane, &plugin.counters, at, (STORE, vaddr), &access);
+    });
+}
+
+/// An instruction that [`super::guest::BlockInstruction::watch_execution`] was called for is about to run.
+pub(super) extern "C" fn on_hook(cpu: c_uint, data: *mut c_void) {
+    let Some(plugin) = PLUGIN.get() else { return };
+    // SAFETY: `watch_execution` passed a `&'static Hooked`.
+    let hooked = unsafe { &*data.cast_const().cast::<Hooked>() };
+    let Some(registers) = plugin.registers.get(cpu as usize).and_then(OnceLock::get) else {
+        return;
+    };
+    if hooked.action == Action::Start && !plugin.recorder.is_recording() {
+        plugin.start();
+    }
+    let at = (cpu as u16, hooked);
+    plugin.with_lane(cpu, |lane| {
+        plugin.recorder.hook(lane, &plugin.counters, at, registers)
+    });
+    if hooked.action == Action::Stop {
+        plugin.stop();
+    }
+}
+
+extern "C" fn on_exit(_id: raw::PluginId, _data: *mut c_void) {
+    if let Some(plugin) = PLUGIN.get() {
+        plugin.stop();
+    }
+}

@@ -1,0 +1,332 @@
+//! Safe views of what QEMU shows during a callback: a block being translated, a memory access, a CPU's registers
+//! and instruction counter.
+
+use std::ffi::{CStr, c_void};
+use std::marker::PhantomData;
+use std::ptr;
+use std::slice;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use linemate_recording::Register;
+
+use super::entry::{on_hook, on_memory};
+use super::raw;
+use crate::lane::{Counters, Instruction};
+use crate::translate::Hooked;
+use crate::watch::Cpu;
+
+/// No x86 instruction is longer than 15 bytes.
+pub(crate) const MAX_INSTRUCTION: usize = 15;
+
+/// A block that QEMU is translating.
+pub(crate) struct Block<'a> {
+    tb: *mut raw::Tb,
+    callback: PhantomData<&'a ()>,
+}
+
+/// An instruction of such a block.
+pub(crate) struct BlockInstruction<'a> {
+    insn: *mut raw::Insn,
+    callback: PhantomData<&'a ()>,
+}
+
+impl<'a> Block<'a> {
+    /// # Safety
+    /// `tb` is the block of a translation callback that lasts for `'a`.
+    pub(super) unsafe fn new(tb: *mut raw::Tb) -> Self {
+        Self {
+            tb,
+            callback: PhantomData,
+        }
+    }
+
+    /// Instructions in the block.
+    pub(crate) fn len(&self) -> usize {
+        // SAFETY: `tb` is valid for 'a (see `new`).
+        unsafe { raw::qemu_plugin_tb_n_insns(self.tb) }
+    }
+
+    /// The instructions, in order.
+    pub(crate) fn instructions(&self) -> impl Iterator<Item = BlockInstruction<'a>> {
+        let tb = self.tb;
+        (0..self.len()).filter_map(move |index| {
+            // SAFETY: `tb` is valid for 'a and `index` below its length.
+            let insn = unsafe { raw::qemu_plugin_tb_get_insn(tb, index) };
+            (!insn.is_null()).then_some(BlockInstruction {
+                insn,
+                callback: PhantomData,
+            })
+        })
+    }
+
+    /// Adds `instructions` to the executing CPU's counter whenever the block is entered.
+    pub(crate) fn count(&self, counters: &ScoreCounters, instructions: u64) {
+        let entry = raw::U64Field {
+            score: counters.score,
+            offset: 0,
+        };
+        // SAFETY: `tb` is valid for 'a; the scoreboard is never freed and its entries hold a u64 at offset 0.
+        unsafe {
+            raw::qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(
+                self.tb,
+                raw::INLINE_ADD,
+                entry,
+                instructions,
+            );
+        }
+    }
+}
+
+impl BlockInstruction<'_> {
+    /// Guest-virtual address.
+    pub(crate) fn address(&self) -> u64 {
+        // SAFETY: `insn` is valid during the translation callback, which 'a stands for.
+        unsafe { raw::qemu_plugin_insn_vaddr(self.insn) }
+    }
+
+    /// Copies its bytes.
+    pub(crate) fn bytes<'b>(&self, buffer: &'b mut [u8; MAX_INSTRUCTION]) -> &'b [u8] {
+        let room = buffer.len();
+        // SAFETY: `insn` as above; at most `room` bytes are written.
+        let got = unsafe {
+            raw::qemu_plugin_insn_data(self.insn, buffer.as_mut_ptr().cast::<c_void>(), room)
+        };
+        &buffer[..got.min(room)]
+    }
+
+    /// Calls the recorder on each load and store that the instruction makes.
+    pub(crate) fn watch_memory(&self, instruction: &'static Instruction) {
+        let data = ptr::from_ref(instruction).cast_mut().cast::<c_void>();
+        // SAFETY: `insn` as above; the callbacks take `data` for a `&'static Instruction`, which it is.
+        unsafe {
+            raw::qemu_plugin_register_vcpu_mem_cb(
+                self.insn,
+                on_memory::<false>,
+                raw::NO_REGS,
+                raw::MEM_R,
+                data,
+            );
+            raw::qemu_plugin_register_vcpu_mem_cb(
+                self.insn,
+                on_memory::<true>,
+                raw::NO_REGS,
+                raw::MEM_W,
+                data,
+            );
+        }
+    }
+
+    /// Calls the recorder before the instruction runs.
+    pub(crate) fn watch_execution(&self, hooked: &'static Hooked) {
+        let data = ptr::from_ref(hooked).cast_mut().cast::<c_void>();
+        // SAFETY: `insn` as above; the callback takes `data` for a `&'static Hooked`, which it is.
+        unsafe {
+            raw::qemu_plugin_register_vcpu_insn_exec_cb(self.insn, on_hook, raw::R_REGS, data);
+        }
+    }
+}
+
+/// The access of a memory callback.
+pub(crate) struct MemoryAccess<'a> {
+    info: raw::MemInfo,
+    callback: PhantomData<&'a ()>,
+}
+
+impl MemoryAccess<'_> {
+    /// # Safety
+    /// `info` is that of a memory callback that lasts for `'a`.
+    pub(super) unsafe fn new(info: raw::MemInfo) -> Self {
+        Self {
+            info,
+            callback: PhantomData,
+        }
+    }
+
+    /// Bytes, as QEMU emulated it.
+    #[inline]
+    pub(crate) fn size(&self) -> u8 {
+        // SAFETY: takes the number apart, no state.
+        let shift = unsafe { raw::qemu_plugin_mem_size_shift(self.info) };
+        1 << shift.min(6)
+    }
+
+    /// The bytes loaded or stored, little endian.
+    #[inline]
+    pub(crate) fn value(&self) -> u128 {
+        // SAFETY: called during the memory callback, for which QEMU keeps the value.
+        let value = unsafe { raw::qemu_plugin_mem_get_value(self.info) };
+        // The union's words beyond the value's type are not set.
+        match value.kind {
+            0 => u128::from(value.low as u8),
+            1 => u128::from(value.low as u16),
+            2 => u128::from(value.low as u32),
+            3 => u128::from(value.low),
+            _ => u128::from(value.high) << 64 | u128::from(value.low),
+        }
+    }
+
+    /// The guest-physical address behind `vaddr`, a byte of the access; `None` for device memory.
+    pub(crate) fn physical(&self, vaddr: u64) -> Option<u64> {
+        // SAFETY: called during the memory callback; the handle is used before it ends.
+        unsafe {
+            let handle = raw::qemu_plugin_get_hwaddr(self.info, vaddr);
+            if handle.is_null() || raw::qemu_plugin_hwaddr_is_io(handle) {
+                return None;
+            }
+            Some(raw::qemu_plugin_hwaddr_phys_addr(handle))
+        }
+    }
+}
+
+/// The registers that the recorder reads, in the order of [`Registers::handles`]: arguments, then these.
+const NAMES: [&[u8]; 8] = [b"rdi", b"rsi", b"rdx", b"rcx", b"r8", b"r9", b"rsp", b"rax"];
+const RSP: usize = 6;
+const RAX: usize = 7;
+
+/// One CPU's register handles, and a buffer for their values.
+pub(crate) struct Registers {
+    handles: [*mut raw::RegisterHandle; NAMES.len()],
+    buffer: *mut raw::GByteArray,
+}
+
+// SAFETY: made in the CPU's init callback and used in that CPU's callbacks only, which do not overlap; the handles
+// are QEMU's numbers and valid for its lifetime.
+unsafe impl Send for Registers {}
+// SAFETY: as for Send.
+unsafe impl Sync for Registers {}
+
+impl Registers {
+    /// Looks the registers up. Works in a CPU's init callback only; `None` if one is missing.
+    pub(super) fn look_up() -> Option<Self> {
+        let mut handles = [ptr::null_mut(); NAMES.len()];
+        // SAFETY: called in the init callback; the array is ours, with `len` descriptors whose names are
+        // NUL-terminated strings that QEMU keeps. QEMU's handles can be null pointers in form, so `found` counts.
+        unsafe {
+            let array = raw::qemu_plugin_get_registers();
+            if array.is_null() {
+                return None;
+            }
+            let mut found = 0;
+            let descriptors = (*array).data.cast::<raw::RegisterDescriptor>();
+            for index in 0..(*array).len as usize {
+                let descriptor = &*descriptors.add(index);
+                if descriptor.name.is_null() {
+                    continue;
+                }
+                let name = CStr::from_ptr(descriptor.name).to_bytes();
+                if let Some(at) = NAMES.iter().position(|n| *n == name) {
+                    handles[at] = descriptor.handle;
+                    found += 1;
+                }
+            }
+            raw::g_array_free(array, 1);
+            if found < NAMES.len() {
+                return None;
+            }
+            Some(Self {
+                handles,
+                buffer: raw::g_byte_array_new(),
+            })
+        }
+    }
+
+    fn read(&self, index: usize) -> u64 {
+        let Some(handle) = self.handles.get(index) else {
+            return 0;
+        };
+        // SAFETY: called in a callback of this CPU that may read registers (hooks are registered so); the buffer is
+        // this CPU's own and holds `len` bytes after the call.
+        unsafe {
+            raw::g_byte_array_set_size(self.buffer, 0);
+            raw::qemu_plugin_read_register(*handle, self.buffer);
+            self.first_word()
+        }
+    }
+
+    /// # Safety
+    /// No other reference to the buffer's bytes is alive.
+    unsafe fn first_word(&self) -> u64 {
+        // SAFETY: glib keeps `len` bytes at `data`.
+        let bytes = unsafe {
+            let buffer = &*self.buffer;
+            if buffer.data.is_null() {
+                return 0;
+            }
+            slice::from_raw_parts(buffer.data, buffer.len as usize)
+        };
+        bytes
+            .first_chunk::<8>()
+            .map_or(0, |word| u64::from_le_bytes(*word))
+    }
+}
+
+impl Cpu for Registers {
+    fn argument(&self, register: Register) -> u64 {
+        self.read(register as usize)
+    }
+
+    fn stack(&self) -> u64 {
+        self.read(RSP)
+    }
+
+    fn result(&self) -> u64 {
+        self.read(RAX)
+    }
+
+    fn word(&self, address: u64) -> Option<u64> {
+        // SAFETY: called in a callback of this CPU; QEMU sizes the buffer and says whether it filled it.
+        unsafe {
+            raw::qemu_plugin_read_memory_vaddr(address, self.buffer, 8).then(|| self.first_word())
+        }
+    }
+}
+
+/// Each CPU's count of the instructions in the blocks that it entered.
+pub(crate) struct ScoreCounters {
+    score: *mut raw::Scoreboard,
+    slots: Box<[AtomicPtr<AtomicU64>]>,
+}
+
+// SAFETY: the scoreboard lives as long as QEMU; its entries are read as atomics.
+unsafe impl Send for ScoreCounters {}
+// SAFETY: as for Send.
+unsafe impl Sync for ScoreCounters {}
+
+impl ScoreCounters {
+    /// Counters for `cpus` CPUs.
+    pub(super) fn new(cpus: usize) -> Self {
+        // SAFETY: no precondition; QEMU zeroes the entries.
+        let score = unsafe { raw::qemu_plugin_scoreboard_new(size_of::<u64>()) };
+        let slots = (0..cpus).map(|_| AtomicPtr::new(ptr::null_mut())).collect();
+        Self { score, slots }
+    }
+
+    /// CPUs 0 to `last` exist: finds their entries, which QEMU moves when it adds CPUs.
+    pub(super) fn refresh(&self, last: u32) {
+        for (cpu, slot) in (0..=last).zip(&self.slots) {
+            // SAFETY: `cpu` exists, so that QEMU has an entry of eight aligned bytes for it.
+            let entry = unsafe { raw::qemu_plugin_scoreboard_find(self.score, cpu) };
+            slot.store(entry.cast::<AtomicU64>(), Ordering::Release);
+        }
+    }
+}
+
+impl Counters for ScoreCounters {
+    #[inline]
+    fn of(&self, cpu: u16) -> u64 {
+        let Some(slot) = self.slots.get(usize::from(cpu)) else {
+            return 0;
+        };
+        // SAFETY: null, or an entry that stays where it is: QEMU moves entries only while it adds a CPU, with all
+        // CPUs stopped, and `refresh` follows before any of them runs.
+        unsafe {
+            slot.load(Ordering::Relaxed)
+                .as_ref()
+                .map_or(0, |entry| entry.load(Ordering::Relaxed))
+        }
+    }
+
+    fn sum(&self) -> u64 {
+        (0..self.slots.len()).map(|cpu| self.of(cpu as u16)).sum()
+    }
+}

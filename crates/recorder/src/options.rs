@@ -1,0 +1,223 @@
+//! The plugin's options, as `-plugin FILE,key=value,…` hands them over. All are checked before anything runs.
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+/// Where x86-64 Linux maps all physical memory, with 4-level page tables and no address randomisation.
+const DIRECT_MAP: u64 = 0xffff_8880_0000_0000;
+/// Where it keeps the `struct page` array.
+const VMEMMAP: u64 = 0xffff_ea00_0000_0000;
+/// More guest memory than any x86-64 machine addresses: a slip of the unit.
+const MAX_MEMORY: u64 = 1 << 46;
+
+/// What to record, and where to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Options {
+    /// The recording: its head is already written; events are appended.
+    pub(crate) recording: PathBuf,
+    /// Bytes of guest memory.
+    pub(crate) memory: u64,
+    /// Record user-mode code too.
+    pub(crate) user: bool,
+    /// Record from the first instruction on, not from the start mark.
+    pub(crate) whole_boot: bool,
+    /// The CPUs run in threads of their own.
+    pub(crate) parallel: bool,
+    /// Address of physical address 0 in the kernel's direct map.
+    pub(crate) direct_map: u64,
+    /// Address of the `struct page` of physical address 0.
+    pub(crate) vmemmap: u64,
+}
+
+/// An option that cannot be obeyed.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub(crate) enum OptionError {
+    /// Not of the form `key=value`.
+    #[error("option {0:?} is not key=value")]
+    Form(String),
+    /// No such key.
+    #[error(
+        "unknown option {0:?} (known: recording, memory, user, whole_boot, parallel, direct_map, vmemmap)"
+    )]
+    Unknown(String),
+    /// Given twice.
+    #[error("option {0} is given twice")]
+    Twice(String),
+    /// A required key is missing.
+    #[error("option {0}= is missing")]
+    Missing(&'static str),
+    /// A value that does not fit its key.
+    #[error("option {key}={value:?} is not {expected}")]
+    Value {
+        /// The key.
+        key: String,
+        /// What was given.
+        value: String,
+        /// What would have fitted.
+        expected: &'static str,
+    },
+}
+
+impl Options {
+    /// Parses `key=value` arguments.
+    ///
+    /// # Errors
+    /// The first argument that is malformed, unknown, repeated or out of range; then the first missing one.
+    pub(crate) fn parse<'a>(arguments: impl Iterator<Item = &'a str>) -> Result<Self, OptionError> {
+        let (mut recording, mut memory) = (None, None);
+        let (mut user, mut whole_boot, mut parallel) = (None, None, None);
+        let (mut direct_map, mut vmemmap) = (None, None);
+        for argument in arguments {
+            let (key, value) = argument
+                .split_once('=')
+                .ok_or_else(|| OptionError::Form(argument.to_owned()))?;
+            match key {
+                "recording" => set(&mut recording, key, path(key, value)?)?,
+                "memory" => set(&mut memory, key, bytes(key, value)?)?,
+                "user" => set(&mut user, key, switch(key, value)?)?,
+                "whole_boot" => set(&mut whole_boot, key, switch(key, value)?)?,
+                "parallel" => set(&mut parallel, key, switch(key, value)?)?,
+                "direct_map" => set(&mut direct_map, key, kernel_address(key, value)?)?,
+                "vmemmap" => set(&mut vmemmap, key, kernel_address(key, value)?)?,
+                _ => return Err(OptionError::Unknown(key.to_owned())),
+            }
+        }
+        Ok(Self {
+            recording: recording.ok_or(OptionError::Missing("recording"))?,
+            memory: memory.ok_or(OptionError::Missing("memory"))?,
+            user: user.unwrap_or(false),
+            whole_boot: whole_boot.unwrap_or(false),
+            parallel: parallel.unwrap_or(false),
+            direct_map: direct_map.unwrap_or(DIRECT_MAP),
+            vmemmap: vmemmap.unwrap_or(VMEMMAP),
+        })
+    }
+}
+
+fn set<T>(slot: &mut Option<T>, key: &str, value: T) -> Result<(), OptionError> {
+    match slot.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(OptionError::Twice(key.to_owned())),
+    }
+}
+
+fn bad(key: &str, value: &str, expected: &'static str) -> OptionError {
+    OptionError::Value {
+        key: key.to_owned(),
+        value: value.to_owned(),
+        expected,
+    }
+}
+
+fn path(key: &str, value: &str) -> Result<PathBuf, OptionError> {
+    if value.is_empty() {
+        return Err(bad(key, value, "a file name"));
+    }
+    Ok(PathBuf::from(value))
+}
+
+fn bytes(key: &str, value: &str) -> Result<u64, OptionError> {
+    match value.parse::<u64>() {
+        Ok(n) if (1 << 20..=MAX_MEMORY).contains(&n) => Ok(n),
+        _ => Err(bad(key, value, "a number of bytes from 1048576 to 2^46")),
+    }
+}
+
+fn switch(key: &str, value: &str) -> Result<bool, OptionError> {
+    match value {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(bad(key, value, "on or off")),
+    }
+}
+
+fn kernel_address(key: &str, value: &str) -> Result<u64, OptionError> {
+    let digits = value.strip_prefix("0x").unwrap_or("");
+    match u64::from_str_radix(digits, 16) {
+        Ok(address) if address >> 47 == 0x1_ffff && address & 0xfff == 0 => Ok(address),
+        _ => Err(bad(
+            key,
+            value,
+            "a page-aligned kernel address such as 0xffff888000000000",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Result<Options, OptionError> {
+        Options::parse(arguments.iter().copied())
+    }
+
+    #[test]
+    fn defaults_are_the_deterministic_kernel_only_recorder() {
+        let options = parse(&["recording=a=b.data", "memory=1073741824"]).unwrap();
+        assert_eq!(
+            options,
+            Options {
+                recording: PathBuf::from("a=b.data"),
+                memory: 1 << 30,
+                user: false,
+                whole_boot: false,
+                parallel: false,
+                direct_map: 0xffff_8880_0000_0000,
+                vmemmap: 0xffff_ea00_0000_0000,
+            }
+        );
+    }
+
+    #[test]
+    fn every_option_is_obeyed() {
+        let options = parse(&[
+            "recording=f",
+            "memory=1048576",
+            "user=on",
+            "whole_boot=on",
+            "parallel=on",
+            "direct_map=0xff11000000000000",
+            "vmemmap=0xffd4000000000000",
+        ]);
+        // Five-level addresses are refused: the recorder's kernel test and the guest's `la57=off` agree on four.
+        assert_eq!(
+            options,
+            Err(bad(
+                "direct_map",
+                "0xff11000000000000",
+                "a page-aligned kernel address such as 0xffff888000000000"
+            ))
+        );
+        let options = parse(&[
+            "recording=f",
+            "memory=1048576",
+            "user=on",
+            "whole_boot=on",
+            "parallel=on",
+        ])
+        .unwrap();
+        assert!(options.user && options.whole_boot && options.parallel);
+    }
+
+    #[test]
+    fn bad_options_are_named() {
+        let both = ["recording=f", "memory=1048576"];
+        let with = |extra| parse(&[both[0], both[1], extra]);
+        assert_eq!(with("user"), Err(OptionError::Form("user".into())));
+        assert_eq!(with("usr=on"), Err(OptionError::Unknown("usr".into())));
+        assert_eq!(with("user=yes"), Err(bad("user", "yes", "on or off")));
+        assert_eq!(
+            with("memory=1048576"),
+            Err(OptionError::Twice("memory".into()))
+        );
+        assert_eq!(parse(&both[..1]), Err(OptionError::Missing("memory")));
+        assert_eq!(parse(&both[1..]), Err(OptionError::Missing("recording")));
+        for size in ["1G", "-1", "0", "1048575", "70368744177665"] {
+            assert!(
+                parse(&[both[0], &format!("memory={size}")]).is_err(),
+                "{size}"
+            );
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Where a lane's events go: its encoder, and the thread that writes the file.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use linemate_recording::{
+    Call, CpuId, Encoder, GuestAddr, InstructionId, LaneId, LaneWriter, Marker, RawAccess,
+    RawChunk, Return,
+};
+
+use crate::lane::Sink;
+use crate::pairing::Whole;
+
+/// Events in a chunk. A chunk stands alone, so small ones cost bytes; large ones cost memory and are lost when the
+/// host's power is.
+const CHUNK_EVENTS: u32 = 2 << 20;
+/// Instructions by which an encoder's tables grow.
+const RESERVE: u32 = 1 << 16;
+
+/// Addresses of instructions that have a number but are not in the file yet.
+#[derive(Debug, Default)]
+pub(crate) struct Unannounced(Mutex<Vec<GuestAddr>>);
+
+impl Unannounced {
+    /// The next instruction's address.
+    pub(crate) fn push(&self, pc: GuestAddr) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(pc);
+    }
+
+    /// Hands all over. The lock is held meanwhile, so that no other lane's events can overtake them.
+    fn announce(&self, writer: &LaneWriter) {
+        let mut addresses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !addresses.is_empty() {
+            writer.instructions(std::mem::take(&mut *addresses));
+        }
+    }
+}
+
+/// The encoder of one lane and its way to the file.
+#[derive(Debug)]
+pub(crate) struct Output {
+    encoder: Encoder,
+    writer: LaneWriter,
+    unannounced: Arc<Unannounced>,
+    /// Filled after the encoder's own.
+    spare: RawChunk,
+    reserved: u32,
+    accesses: u64,
+    last: u64,
+    reported_failure: bool,
+}
+
+impl Output {
+    /// Prepares lane `lane` for events of `cpus` CPUs and `functions` functions.
+    pub(crate) fn new(
+        lane: LaneId,
+        (cpus, functions): (u16, u32),
+        writer: LaneWriter,
+        unannounced: Arc<Unannounced>,
+    ) -> Self {
+        let mut encoder = Encoder::new(lane, CHUNK_EVENTS);
+        encoder.reserve_cpus(cpus);
+        encoder.reserve_functions(functions);
+        encoder.reserve_instructions(RESERVE);
+        Self {
+            encoder,
+            writer,
+            unannounced,
+            spare: RawChunk::default(),
+            reserved: RESERVE,
+            accesses: 0,
+            last: 0,
+            reported_failure: false,
+        }
+    }
+
+    /// Makes room for an instruction's tables before its first access.
+    pub(crate) fn reserve(&mut self, id: InstructionId) {
+        if id.0 >= self.reserved {
+            self.reserved = id.0.saturating_add(RESERVE);
+            self.encoder.reserve_instructions(self.reserved);
+        }
+    }
+
+    /// Accesses so far.
+    pub(crate) fn accesses(&self) -> u64 {
+        self.accesses
+    }
+
+    /// Hands everything over to the writing thread.
+    pub(crate) fn flush(&mut self) {
+        if self.encoder.is_empty() {
+            return;
+        }
+        self.unannounced.announce(&self.writer);
+        let full = self.encoder.take(std::mem::take(&mut self.spare));
+        self.spare = self.writer.events(full);
+    }
+
+    #[cold]
+    fn hand_over(&mut self) {
+        self.flush();
+        let (accesses, time) = (self.accesses, self.last);
+        let _ = writeln!(
+            io::stderr(),
+            "linemate-recorder: progress accesses={accesses} time={time}"
+        );
+        if self.writer.failed() && !self.reported_failure {
+            self.reported_failure = true;
+            let _ = writeln!(
+                io::stderr(),
+                "linemate-recorder: error: the recording cannot be written any more; what follows is lost"
+            );
+        }
+    }
+
+    #[inline]
+    fn after_event(&mut self) {
+        if self.encoder.is_full() {
+            self.hand_over();
+        }
+    }
+}
+
+impl Sink for Output {
+    #[inline]
+    fn access(&mut self, access: &Whole) {
+        self.accesses += 1;
+        self.last = access.time.0;
+        // Pieces of masked or odd operands can add up to a size that no access has: they are told in two or more.
+        let (mut addr, mut left) = (access.addr, u32::from(access.size));
+        while left > 0 {
+            let size_log2 = left.ilog2();
+            self.encoder.access(RawAccess {
+                time: access.time,
+                cpu: CpuId(access.cpu),
+                instruction: InstructionId(access.instruction),
+                addr: GuestAddr(addr),
+                size_log2: size_log2 as u8,
+                kind: access.kind,
+                silent: access.silent,
+                user_mapping: access.user_mapping,
+            });
+            addr = addr.wrapping_add(1 << size_log2);
+            left -= 1 << size_log2;
+        }
+        self.after_event();
+    }
+
+    fn call(&mut self, call: &Call) {
+        self.encoder.call(call);
+        self.after_event();
+    }
+
+    fn return_(&mut self, return_: &Return) {
+        self.encoder.ret(return_);
+        self.after_event();
+    }
+
+    fn mark(&mut self, marker: &Marker) {
+        self.encoder.marker(marker);
+        self.after_event();
+    }
+}

@@ -1,0 +1,301 @@
+//! The recorder: what all lanes share, and what callbacks do. Safe code; QEMU's side is in [`crate::ffi`].
+
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use linemate_recording::{BackgroundWriter, LaneId, Mark, Recording, Writer};
+use thiserror::Error;
+
+use crate::ffi::{Block, MemoryAccess, Registers, ScoreCounters};
+use crate::lane::{Instruction, Lane, Touch};
+use crate::options::{OptionError, Options};
+use crate::output::{Output, Unannounced};
+use crate::shadow::Shadow;
+use crate::translate::{Action, Hooked, Numbers, is_kernel, translate};
+use crate::watch::{Cpu, Watch};
+
+/// Chunks that may wait to be written, beside the one that each lane fills.
+const CHUNKS_IN_FLIGHT: usize = 3;
+/// Bytes of a page.
+const PAGE: u64 = 4096;
+
+/// Why the recorder cannot be loaded.
+#[derive(Debug, Error)]
+pub(crate) enum SetUpError {
+    /// Not a whole x86-64 machine.
+    #[error("the guest is {0:?}: only qemu-system-x86_64 can be recorded")]
+    Target(String),
+    /// QEMU is too old.
+    #[error("QEMU's plugin interface is version {0}, version 4 is needed: use QEMU 9.2 or later")]
+    Version(i32),
+    /// An option that is no text.
+    #[error("option {0} is not UTF-8")]
+    NotUtf8(usize),
+    /// An option that cannot be obeyed.
+    #[error(transparent)]
+    Option(#[from] OptionError),
+    /// The recording's head cannot be read or appended to.
+    #[error("recording {path}: {source}")]
+    Recording {
+        /// The file.
+        path: String,
+        /// What is wrong.
+        source: linemate_recording::Error,
+    },
+    /// No address space for the known contents of memory.
+    #[error("cannot reserve address space for {0} bytes of guest memory: {1}")]
+    Shadow(u64, io::Error),
+    /// Given twice on QEMU's command line.
+    #[error("the plugin is loaded twice")]
+    Twice,
+}
+
+/// What all lanes share.
+pub(crate) struct Recorder {
+    options: Options,
+    watch: Watch,
+    numbers: Numbers,
+    recording: AtomicBool,
+    writer: Mutex<Option<BackgroundWriter>>,
+}
+
+impl Recorder {
+    /// Reads the head of the recording and prepares the lanes for `cpus` CPUs.
+    ///
+    /// # Errors
+    /// See [`SetUpError`].
+    pub(crate) fn new(
+        options: Options,
+        cpus: usize,
+    ) -> Result<(Self, Vec<Lane<Output>>), SetUpError> {
+        let path = &options.recording;
+        let in_file = |source| SetUpError::Recording {
+            path: path.display().to_string(),
+            source,
+        };
+        let (watch, functions) = {
+            let head = Recording::open(path).map_err(in_file)?;
+            let table = head.functions().clone();
+            let functions = table.functions.len() as u32;
+            let symbols = match head.symbols() {
+                Ok(text) => text,
+                Err(linemate_recording::Error::Missing { .. }) => Vec::new(),
+                Err(error) => return Err(in_file(error)),
+            };
+            (Watch::new(table, return_thunks(&symbols)), functions)
+        };
+        let writer = Writer::append(path).map_err(in_file)?;
+        let writer = BackgroundWriter::start(writer, CHUNKS_IN_FLIGHT).map_err(in_file)?;
+        let unannounced = Arc::new(Unannounced::default());
+        let mut lanes = Vec::new();
+        let count = if options.parallel { cpus } else { 1 };
+        for lane in 0..count {
+            // Lanes that run at the same time cannot share what they know of memory.
+            let shadow = if options.parallel {
+                None
+            } else {
+                Some(
+                    Shadow::new(options.memory, options.direct_map)
+                        .map_err(|source| SetUpError::Shadow(options.memory, source))?,
+                )
+            };
+            let sizes = (cpus as u16, functions);
+            let output = Output::new(
+                LaneId(lane as u32),
+                sizes,
+                writer.lane(),
+                Arc::clone(&unannounced),
+            );
+            lanes.push(Lane::new(cpus, !options.parallel, shadow, output));
+        }
+        let recorder = Self {
+            options,
+            watch,
+            numbers: Numbers::new(unannounced),
+            recording: AtomicBool::new(false),
+            writer: Mutex::new(Some(writer)),
+        };
+        Ok((recorder, lanes))
+    }
+
+    /// What was asked for.
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Whether events are wanted.
+    #[inline]
+    pub(crate) fn is_recording(&self) -> bool {
+        self.recording.load(Ordering::Relaxed)
+    }
+
+    /// Switches recording on or off; gives what it was. Once the file is complete it stays off.
+    pub(crate) fn set_recording(&self, on: bool) -> bool {
+        let done = self
+            .writer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_none();
+        self.recording.swap(on && !done, Ordering::SeqCst)
+    }
+
+    /// Tells the host that something is wrong, in one line.
+    pub(crate) fn fail(&self, what: &str) {
+        let _ = writeln!(io::stderr(), "linemate-recorder: error: {what}");
+    }
+
+    /// Instruments a block.
+    pub(crate) fn translate(&self, block: &Block<'_>, counters: &ScoreCounters) {
+        translate(block, &self.watch, self.options.user, counters);
+    }
+
+    /// A load or store at `vaddr`.
+    #[inline]
+    pub(crate) fn touch(
+        &self,
+        lane: &mut Lane<Output>,
+        counters: &ScoreCounters,
+        (cpu, instruction): (u16, &Instruction),
+        (store, vaddr): (bool, u64),
+        access: &MemoryAccess<'_>,
+    ) {
+        let id = match instruction.id.get() {
+            Some(id) => id,
+            None => self.number(lane, instruction),
+        };
+        let at = (cpu, instruction, id);
+        if is_kernel(vaddr) {
+            let touch = Touch {
+                store,
+                addr: vaddr,
+                size: access.size(),
+                user_mapping: false,
+            };
+            lane.touch(counters, at, touch, || access.value());
+        } else {
+            self.touch_user(lane, counters, at, (store, vaddr), access);
+        }
+    }
+
+    #[cold]
+    fn number(&self, lane: &mut Lane<Output>, instruction: &Instruction) -> u32 {
+        let id = self.numbers.of(instruction.pc);
+        instruction.id.set(id.0);
+        lane.sink().reserve(id);
+        id.0
+    }
+
+    /// An access through a user-space address: recorded where the kernel's direct map has the page. One that crosses
+    /// a page is two, as the pages are.
+    fn touch_user(
+        &self,
+        lane: &mut Lane<Output>,
+        counters: &ScoreCounters,
+        at: (u16, &Instruction, u32),
+        (store, vaddr): (bool, u64),
+        access: &MemoryAccess<'_>,
+    ) {
+        let size = access.size();
+        let first = u64::from(size).min(PAGE - vaddr % PAGE) as u8;
+        for (offset, size) in [(0, first), (first, size - first)] {
+            if size == 0 {
+                continue;
+            }
+            let vaddr = vaddr.wrapping_add(u64::from(offset));
+            let addr = access.physical(vaddr).map_or(vaddr, |physical| {
+                self.options.direct_map.wrapping_add(physical)
+            });
+            let touch = Touch {
+                store,
+                addr,
+                size,
+                user_mapping: true,
+            };
+            lane.touch(counters, at, touch, || {
+                access.value() >> (8 * u32::from(offset))
+            });
+        }
+    }
+
+    /// A watched instruction is about to run.
+    pub(crate) fn hook(
+        &self,
+        lane: &mut Lane<Output>,
+        counters: &ScoreCounters,
+        (cpu, hooked): (u16, &Hooked),
+        registers: &Registers,
+    ) {
+        let place = (cpu, hooked.back);
+        let guest_ns = || registers.argument(linemate_recording::Register::Rdi);
+        match hooked.action {
+            Action::Enter(id) => {
+                let what = (&self.watch, id, false);
+                lane.watched(counters, place, what, self.options.vmemmap, registers);
+            }
+            Action::Leave(id) => {
+                let what = (&self.watch, id, true);
+                lane.watched(counters, place, what, self.options.vmemmap, registers);
+            }
+            Action::Idle => lane.mark(counters, place, Mark::Idle, 0),
+            Action::Start => lane.mark(counters, place, Mark::Start, guest_ns()),
+            Action::Stop => lane.mark(counters, place, Mark::Stop, guest_ns()),
+        }
+    }
+
+    /// Completes the file up to its END chunk, which the host appends.
+    pub(crate) fn finish<'a>(&self, lanes: impl Iterator<Item = &'a mut Lane<Output>>) {
+        let writer = self
+            .writer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let Some(writer) = writer else { return };
+        let (mut accesses, mut time, mut abandoned) = (0, 0, 0);
+        for lane in lanes {
+            lane.finish();
+            lane.sink().flush();
+            accesses += lane.sink().accesses();
+            time = time.max(lane.now().0);
+            abandoned += lane.abandoned();
+        }
+        match writer.stop() {
+            Ok(writer) => {
+                let bytes = writer.bytes();
+                let _ = writeln!(
+                    io::stderr(),
+                    "linemate-recorder: done accesses={accesses} bytes={bytes} time={time} abandoned={abandoned}"
+                );
+            }
+            Err(error) => self.fail(&error.to_string()),
+        }
+    }
+}
+
+/// The addresses of the functions that kernel code jumps to in place of a return instruction, from kallsyms text.
+fn return_thunks(symbols: &[u8]) -> Vec<u64> {
+    String::from_utf8_lossy(symbols)
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.split_ascii_whitespace();
+            let address = u64::from_str_radix(words.next()?, 16).ok()?;
+            words.nth(1)?.ends_with("return_thunk").then_some(address)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn return_thunks_are_found_by_name() {
+        let text =
+            b"ffffffff82000000 T __x86_return_thunk\nffffffff82000040 t srso_alias_return_thunk\n\
+                     ffffffff82000080 T return_thunk_init\nnonsense\n";
+        assert_eq!(
+            return_thunks(text),
+            [0xffff_ffff_8200_0000, 0xffff_ffff_8200_0040]
+        );
+    }
+}

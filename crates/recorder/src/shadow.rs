@@ -1,0 +1,232 @@
+//! What is known to be in guest memory, to tell stores that change nothing.
+//!
+//! A flat copy of guest-physical memory (pages appear when touched) and a bit per byte that says whether the copy
+//! is known to be right. Bytes become known by loads and stores through the kernel's direct map and image; they
+//! become unknown when their page is handed out by the page allocator or written in ways that are not seen here.
+//! When in doubt a byte is unknown, so a store is called silent only when it is.
+
+use std::io;
+use std::ops::Range;
+
+use memmap2::{MmapMut, MmapOptions};
+
+/// Start of the kernel image's mapping; physical address 0 without address randomisation.
+const IMAGE: u64 = 0xffff_ffff_8000_0000;
+/// Bytes that the image mapping spans, modules excluded (those are vmalloc memory).
+const IMAGE_SIZE: u64 = 1 << 29;
+/// Where q35 puts the part of memory that does not fit below 4 GiB: never more than this above its size.
+const HOLE: u64 = 2 << 30;
+
+/// Known contents of guest memory.
+#[derive(Debug)]
+pub(crate) struct Shadow {
+    bytes: MmapMut,
+    known: MmapMut,
+    direct_map: u64,
+}
+
+impl Shadow {
+    /// For a guest of `memory` bytes whose direct map starts at `direct_map`. Reserves address space only.
+    ///
+    /// # Errors
+    /// When the address space cannot be had.
+    pub(crate) fn new(memory: u64, direct_map: u64) -> io::Result<Self> {
+        let length = usize::try_from(memory.saturating_add(HOLE)).map_err(io::Error::other)?;
+        let map = |length| MmapOptions::new().len(length).no_reserve_swap().map_anon();
+        // Eight bytes more so that a value's bits can always be read as two whole words.
+        Ok(Self {
+            bytes: map(length)?,
+            known: map(length / 8 + 16)?,
+            direct_map,
+        })
+    }
+
+    /// The physical address behind a kernel address that is mapped once and for all.
+    #[inline]
+    fn physical(&self, address: u64) -> Option<usize> {
+        let image = address.wrapping_sub(IMAGE);
+        let physical = if image < IMAGE_SIZE {
+            image
+        } else {
+            address.wrapping_sub(self.direct_map)
+        };
+        usize::try_from(physical)
+            .ok()
+            .filter(|p| *p < self.bytes.len().saturating_sub(16))
+    }
+
+    /// Whether an address is one that contents can be known of.
+    #[inline]
+    pub(crate) fn covers(&self, address: u64) -> bool {
+        self.physical(address).is_some()
+    }
+
+    /// Takes in a store or a load of `size` ≤ 16 bytes; whether they were known to be there already.
+    #[inline]
+    pub(crate) fn learn(&mut self, address: u64, size: u8, value: u128) -> bool {
+        let Some(start) = self.physical(address) else {
+            return false;
+        };
+        let size = usize::from(size.min(16));
+        // Sixteen bytes are always there (see `physical`), and one masked word is faster than a copy of `size` bytes.
+        let Some(bytes) = self
+            .bytes
+            .get_mut(start..)
+            .and_then(|rest| rest.first_chunk_mut::<16>())
+        else {
+            return false;
+        };
+        let old = u128::from_le_bytes(*bytes);
+        let mask = if size == 16 {
+            u128::MAX
+        } else {
+            (1u128 << (8 * size)) - 1
+        };
+        let change = (old ^ value) & mask;
+        if change != 0 {
+            *bytes = (old ^ change).to_le_bytes();
+        }
+        self.mark_known(start, size) && change == 0
+    }
+
+    /// Marks bytes known; whether all were already.
+    #[inline]
+    fn mark_known(&mut self, start: usize, size: usize) -> bool {
+        let first = start / 64 * 8;
+        let bits = ((1u128 << size) - 1) << (start % 64);
+        let Some(word) = self.known.get_mut(first..first + 8) else {
+            return false;
+        };
+        let known = word_at(word);
+        let low = bits as u64;
+        let mut all = known & low == low;
+        if !all {
+            word.copy_from_slice(&(known | low).to_le_bytes());
+        }
+        let high = (bits >> 64) as u64;
+        if high != 0
+            && let Some(word) = self.known.get_mut(first + 8..first + 16)
+        {
+            let known = word_at(word);
+            all &= known & high == high;
+            word.copy_from_slice(&(known | high).to_le_bytes());
+        }
+        all
+    }
+
+    /// Forgets a store of unknown value at a kernel address.
+    #[inline]
+    pub(crate) fn forget(&mut self, address: u64, size: u8) {
+        if let Some(start) = self.physical(address) {
+            self.forget_physical(start as u64..start as u64 + u64::from(size));
+        }
+    }
+
+    /// Forgets a range of physical memory. Bounds outside memory are cut off.
+    pub(crate) fn forget_physical(&mut self, range: Range<u64>) {
+        let limit = self.bytes.len() as u64;
+        let (mut at, end) = (
+            range.start.min(limit) as usize,
+            range.end.min(limit) as usize,
+        );
+        while at < end {
+            let in_byte = at % 8;
+            if in_byte == 0 && end - at >= 8 {
+                let whole = (end - at) / 8;
+                if let Some(known) = self.known.get_mut(at / 8..at / 8 + whole) {
+                    known.fill(0);
+                }
+                at += whole * 8;
+                continue;
+            }
+            let take = (8 - in_byte).min(end - at);
+            let bits = (((1u32 << take) - 1) << in_byte) as u8;
+            if let Some(known) = self.known.get_mut(at / 8) {
+                *known &= !bits;
+            }
+            at += take;
+        }
+    }
+}
+
+#[inline]
+fn word_at(bytes: &[u8]) -> u64 {
+    bytes
+        .first_chunk::<8>()
+        .map_or(0, |b| u64::from_le_bytes(*b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAP: u64 = 0xffff_8880_0000_0000;
+
+    fn shadow() -> Shadow {
+        Shadow::new(1 << 20, MAP).unwrap()
+    }
+
+    #[test]
+    fn a_store_is_silent_only_when_all_its_bytes_were_known() {
+        let mut shadow = shadow();
+        assert!(
+            !shadow.learn(MAP + 64, 8, 0),
+            "zero is no better known than any value"
+        );
+        assert!(shadow.learn(MAP + 64, 8, 0));
+        assert!(!shadow.learn(MAP + 64, 8, 1));
+        assert!(shadow.learn(MAP + 64, 4, 1));
+        assert!(!shadow.learn(MAP + 68, 8, 0), "its upper half is unknown");
+        assert!(shadow.learn(MAP + 64, 8, 1));
+    }
+
+    #[test]
+    fn bytes_are_told_apart_across_the_words_of_the_bit_map() {
+        let mut shadow = shadow();
+        let value = 0x1122_3344_5566_7788_99aa_bbcc_ddee_ff00_u128;
+        for at in 0..64 {
+            let address = MAP + 0x1000 + at * 256 + at;
+            assert!(!shadow.learn(address, 16, value));
+            assert!(shadow.learn(address, 16, value));
+            assert!(shadow.learn(address + 15, 1, 0x11));
+            assert!(!shadow.learn(address + 16, 1, 0));
+        }
+    }
+
+    #[test]
+    fn image_and_direct_map_are_the_same_memory() {
+        let mut shadow = shadow();
+        assert!(!shadow.learn(IMAGE + 0x1_0000, 4, 7));
+        assert!(shadow.learn(MAP + 0x1_0000, 4, 7));
+    }
+
+    #[test]
+    fn addresses_that_may_be_remapped_are_never_known() {
+        let mut shadow = shadow();
+        for address in [
+            0xffff_c900_0000_1000,
+            0xffff_ea00_0000_0000,
+            0x7fff_0000,
+            u64::MAX - 3,
+        ] {
+            assert!(!shadow.learn(address, 8, 5), "{address:#x}");
+            assert!(!shadow.learn(address, 8, 5), "{address:#x}");
+        }
+    }
+
+    #[test]
+    fn forgotten_ranges_are_exact() {
+        let mut shadow = shadow();
+        for i in 0..64 {
+            shadow.learn(MAP + i, 1, 1);
+        }
+        shadow.forget(MAP + 3, 2);
+        shadow.forget_physical(13..45);
+        let known: Vec<u64> = (0..64).filter(|i| shadow.learn(MAP + i, 1, 1)).collect();
+        let expected: Vec<u64> = (0..64)
+            .filter(|i| !(3..5).contains(i) && !(13..45).contains(i))
+            .collect();
+        assert_eq!(known, expected);
+        shadow.forget_physical(u64::MAX - 5..u64::MAX);
+    }
+}

@@ -1,0 +1,123 @@
+//! What happens when QEMU translates a block: instructions get numbers and callbacks. Runs once per translation,
+//! never per access; the data that callbacks point to is never freed, as blocks can run until QEMU ends.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use linemate_recording::{FunctionId, GuestAddr, InstructionId};
+
+use crate::decode::{Facts, Flow, facts, mark_number};
+use crate::ffi::{Block, MAX_INSTRUCTION, ScoreCounters};
+use crate::lane::{Instruction, Number};
+use crate::output::Unannounced;
+use crate::watch::Watch;
+
+/// What to do before an instruction runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Report the entry of a function.
+    Enter(FunctionId),
+    /// Report the return of a function.
+    Leave(FunctionId),
+    /// Report that the CPU is going to wait.
+    Idle,
+    /// Start recording.
+    Start,
+    /// Stop recording.
+    Stop,
+}
+
+/// An action at its place.
+#[derive(Debug)]
+pub(crate) struct Hooked {
+    /// What to do.
+    pub(crate) action: Action,
+    /// Instructions from this one (included) to the end of its block.
+    pub(crate) back: u32,
+}
+
+/// Numbers instructions by address, in the order of their first access.
+#[derive(Debug)]
+pub(crate) struct Numbers {
+    ids: Mutex<HashMap<u64, InstructionId>>,
+    unannounced: Arc<Unannounced>,
+}
+
+impl Numbers {
+    /// New numbers are told to `unannounced`.
+    pub(crate) fn new(unannounced: Arc<Unannounced>) -> Self {
+        Self {
+            ids: Mutex::default(),
+            unannounced,
+        }
+    }
+
+    /// The number of the instruction at `pc`.
+    pub(crate) fn of(&self, pc: u64) -> InstructionId {
+        let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = InstructionId(ids.len() as u32);
+        *ids.entry(pc).or_insert_with(|| {
+            self.unannounced.push(GuestAddr(pc));
+            next
+        })
+    }
+}
+
+/// `KK` of the marking no-op.
+const START: u8 = 1;
+const STOP: u8 = 2;
+
+/// Whether an address belongs to the kernel.
+#[inline]
+pub(crate) fn is_kernel(address: u64) -> bool {
+    address >> 63 != 0
+}
+
+/// Instruments a block.
+pub(crate) fn translate(block: &Block<'_>, watch: &Watch, user: bool, counters: &ScoreCounters) {
+    let count = block.len();
+    block.count(counters, count as u64);
+    let mut buffer = [0; MAX_INSTRUCTION];
+    for (position, instruction) in block.instructions().enumerate() {
+        let back = (count - position) as u32;
+        let pc = instruction.address();
+        let bytes = instruction.bytes(&mut buffer);
+        let kernel = is_kernel(pc);
+        let facts = facts(bytes, pc);
+        let actions = if kernel {
+            kernel_actions(watch, pc, &facts)
+        } else {
+            mark(bytes)
+        };
+        for action in actions.into_iter().flatten() {
+            instruction.watch_execution(Box::leak(Box::new(Hooked { action, back })));
+        }
+        if kernel || user {
+            instruction.watch_memory(Box::leak(Box::new(Instruction {
+                id: Number::none(),
+                pc,
+                back,
+                shape: facts.shape,
+                bulk_store: facts.bulk_store,
+            })));
+        }
+    }
+}
+
+fn kernel_actions(watch: &Watch, pc: u64, facts: &Facts) -> [Option<Action>; 2] {
+    let entry = watch.entry(pc).map(Action::Enter);
+    let exit = match facts.flow {
+        Flow::Halt => Some(Action::Idle),
+        flow => watch.return_from(pc, flow).map(Action::Leave),
+    };
+    [entry, exit]
+}
+
+fn mark(bytes: &[u8]) -> [Option<Action>; 2] {
+    let action = match mark_number(bytes) {
+        Some(START) => Some(Action::Start),
+        Some(STOP) => Some(Action::Stop),
+        _ => None,
+    };
+    [action, None]
+}

@@ -1,0 +1,505 @@
+//! The watched functions as the translator and the entry and return callbacks need them.
+//!
+//! Obeys a [`FunctionTable`] without knowing what a type or an allocator is: which registers to read where, and
+//! which values cannot be what the table says.
+
+use std::collections::HashMap;
+
+use linemate_recording::{
+    Call, CpuId, Function, FunctionId, FunctionTable, GuestAddr, MAX_PARAMETERS, Meaning, Register,
+    Return, Role, VirtualTime,
+};
+
+use crate::decode::Flow;
+
+/// The most objects of one bulk allocation or free that are reported: the kernel's own calls have up to a few dozen.
+const MAX_BULK: u64 = 4096;
+/// Calls that wait for their return; a call whose return is never seen must not stay for ever.
+const MAX_WAITING: usize = 1024;
+/// Page orders that the kernel's page allocator knows.
+const MAX_ORDER: u64 = 20;
+/// Bytes of a `struct page` in the array of all.
+const PAGE_STRUCT: u64 = 64;
+/// Bytes of a page.
+const PAGE: u64 = 4096;
+
+/// The CPU at a watched instruction.
+pub(crate) trait Cpu {
+    /// An argument register.
+    fn argument(&self, register: Register) -> u64;
+    /// `rsp`.
+    fn stack(&self) -> u64;
+    /// `rax`.
+    fn result(&self) -> u64;
+    /// The 64-bit word at a guest-virtual address, if it is mapped.
+    fn word(&self, address: u64) -> Option<u64>;
+}
+
+/// The table, ready for look-ups by instruction.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    functions: Vec<Function>,
+    entries: HashMap<u64, FunctionId>,
+    /// Code of the functions whose returns are wanted: (start, end, function), sorted, not overlapping.
+    returning: Vec<(u64, u64, FunctionId)>,
+    /// The return thunks: a jump to one is a return.
+    thunks: Vec<u64>,
+}
+
+impl Watch {
+    /// Prepares a table; `thunks` are the addresses of the kernel's return thunks.
+    pub(crate) fn new(table: FunctionTable, thunks: Vec<u64>) -> Self {
+        let functions = table.functions;
+        let id = |i: usize| FunctionId(i as u32);
+        let entries = functions
+            .iter()
+            .enumerate()
+            .map(|(i, f)| (f.entry.0, id(i)))
+            .collect();
+        let mut returning: Vec<_> = functions
+            .iter()
+            .enumerate()
+            .filter(|(_, f)| f.returns)
+            .map(|(i, f)| {
+                (
+                    f.entry.0,
+                    f.entry.0.saturating_add(u64::from(f.size)),
+                    id(i),
+                )
+            })
+            .collect();
+        returning.sort_unstable();
+        Self {
+            functions,
+            entries,
+            returning,
+            thunks,
+        }
+    }
+
+    /// The function that is entered at `pc`.
+    pub(crate) fn entry(&self, pc: u64) -> Option<FunctionId> {
+        self.entries.get(&pc).copied()
+    }
+
+    /// The function that an instruction at `pc` with this `flow` returns from.
+    pub(crate) fn return_from(&self, pc: u64, flow: Flow) -> Option<FunctionId> {
+        let returns = match flow {
+            Flow::Return => true,
+            Flow::Jump(target) => self.thunks.contains(&target),
+            Flow::Other | Flow::Halt => false,
+        };
+        if !returns {
+            return None;
+        }
+        let after = self.returning.partition_point(|(start, _, _)| *start <= pc);
+        let (_, end, id) = self.returning.get(after.checked_sub(1)?)?;
+        (pc < *end).then_some(*id)
+    }
+
+    /// The function of an id that this table gave out.
+    pub(crate) fn function(&self, id: FunctionId) -> Option<&Function> {
+        self.functions.get(id.0 as usize)
+    }
+}
+
+/// What a call that has not returned yet will be needed for.
+#[derive(Clone, Debug)]
+struct Waiting {
+    function: FunctionId,
+    stack: u64,
+    /// The call as it will be reported once for each object of a bulk allocation.
+    bulk: Option<(Call, u64)>,
+    order: u64,
+}
+
+/// Turns entries and returns into events; remembers the calls whose return completes them.
+#[derive(Debug, Default)]
+pub(crate) struct Calls {
+    waiting: Vec<Waiting>,
+}
+
+/// What a callback has to report.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Report {
+    /// A call.
+    Call(Call),
+    /// A return.
+    Return(Return),
+    /// The page allocator handed out these physical bytes: whatever they held is not known any more.
+    Pages {
+        /// The `struct page`.
+        page: u64,
+        /// 2^order pages.
+        order: u64,
+    },
+}
+
+/// Whether a value can be a pointer to a kernel object: the upper half, and not an error code.
+fn is_kernel_pointer(value: u64) -> bool {
+    value >> 47 == 0x1_ffff && value < u64::MAX - 4095
+}
+
+/// The physical bytes behind a `struct page`, for the array at `vmemmap`.
+pub(crate) fn page_range(vmemmap: u64, page: u64, order: u64) -> Option<std::ops::Range<u64>> {
+    let start = page
+        .checked_sub(vmemmap)?
+        .checked_div(PAGE_STRUCT)?
+        .checked_mul(PAGE)?;
+    let length = PAGE << order.min(MAX_ORDER);
+    Some(start..start.checked_add(length)?)
+}
+
+impl Calls {
+    /// The function `id` is entered. `caller` is asked for only if the table wants it.
+    pub(crate) fn enter(
+        &mut self,
+        (id, function): (FunctionId, &Function),
+        (time, cpu): (VirtualTime, CpuId),
+        state: &impl Cpu,
+        report: &mut impl FnMut(Report),
+    ) {
+        let mut values = [None; MAX_PARAMETERS];
+        let (mut array, mut count, mut order) = (None, 0, 0);
+        for ((slot, parameter), index) in values.iter_mut().zip(&function.parameters).zip(0..) {
+            let value = state.argument(parameter.register);
+            match parameter.meaning {
+                Meaning::StructPointer(_) if !is_kernel_pointer(value) => continue,
+                Meaning::ObjectArray => array = Some((index, value)),
+                Meaning::Count => count = value,
+                Meaning::Order => order = value,
+                _ => {}
+            }
+            *slot = Some(value);
+        }
+        let sightings_only = function.role == Role::Plain && !function.returns;
+        if sightings_only && values.iter().all(Option::is_none) {
+            return;
+        }
+        let stack = state.stack();
+        let caller = if function.returns {
+            state.word(stack).unwrap_or(0)
+        } else {
+            0
+        };
+        let call = Call {
+            time,
+            cpu,
+            function: id,
+            stack: GuestAddr(stack),
+            caller: GuestAddr(caller),
+            values,
+        };
+        match (function.role, array) {
+            (Role::HeapAlloc, Some((_, objects))) => {
+                self.wait(Waiting {
+                    function: id,
+                    stack,
+                    bulk: Some((call, objects)),
+                    order,
+                });
+            }
+            (_, Some((index, objects))) => {
+                for object in bulk_objects(state, objects, count) {
+                    let mut one = call.clone();
+                    if let Some(slot) = one.values.get_mut(index) {
+                        *slot = Some(object);
+                    }
+                    report(Report::Call(one));
+                }
+            }
+            (role, None) => {
+                if role == Role::PageAlloc {
+                    self.wait(Waiting {
+                        function: id,
+                        stack,
+                        bulk: None,
+                        order,
+                    });
+                }
+                report(Report::Call(call));
+            }
+        }
+    }
+
+    /// The function `id` returns.
+    pub(crate) fn leave(
+        &mut self,
+        (id, function): (FunctionId, &Function),
+        (time, cpu): (VirtualTime, CpuId),
+        state: &impl Cpu,
+        report: &mut impl FnMut(Report),
+    ) {
+        let (stack, value) = (state.stack(), state.result());
+        let needs_call = function.role == Role::PageAlloc
+            || function
+                .parameters
+                .iter()
+                .any(|p| p.meaning == Meaning::ObjectArray);
+        let waiting = if needs_call {
+            self.take(id, stack)
+        } else {
+            None
+        };
+        let done = Return {
+            time,
+            cpu,
+            function: id,
+            stack: GuestAddr(stack),
+            value,
+        };
+        if let Some((call, objects)) = waiting.as_ref().and_then(|w| w.bulk.as_ref()) {
+            for object in bulk_objects(state, *objects, value & 0xffff_ffff) {
+                report(Report::Call(Call {
+                    time,
+                    cpu,
+                    ..call.clone()
+                }));
+                report(Report::Return(Return {
+                    value: object,
+                    ..done
+                }));
+            }
+            return;
+        }
+        if function.role == Role::PageAlloc && is_kernel_pointer(value) {
+            report(Report::Pages {
+                page: value,
+                order: waiting.map_or(MAX_ORDER, |w| w.order),
+            });
+        }
+        report(Report::Return(done));
+    }
+
+    fn wait(&mut self, waiting: Waiting) {
+        if self.waiting.len() >= MAX_WAITING {
+            self.waiting.remove(0);
+        }
+        self.waiting.push(waiting);
+    }
+
+    fn take(&mut self, function: FunctionId, stack: u64) -> Option<Waiting> {
+        let at = self
+            .waiting
+            .iter()
+            .rposition(|w| w.function == function && w.stack == stack)?;
+        Some(self.waiting.remove(at))
+    }
+}
+
+/// The object addresses in an array of `count` words.
+fn bulk_objects(state: &impl Cpu, array: u64, count: u64) -> impl Iterator<Item = u64> {
+    (0..count.min(MAX_BULK)).filter_map(move |i| state.word(array.wrapping_add(8 * i)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linemate_recording::Parameter;
+
+    struct Fake {
+        arguments: [u64; 6],
+        stack: u64,
+        result: u64,
+        memory: HashMap<u64, u64>,
+    }
+
+    impl Cpu for Fake {
+        fn argument(&self, register: Register) -> u64 {
+            self.arguments[register as usize]
+        }
+        fn stack(&self) -> u64 {
+            self.stack
+        }
+        fn result(&self) -> u64 {
+            self.result
+        }
+        fn word(&self, address: u64) -> Option<u64> {
+            self.memory.get(&address).copied()
+        }
+    }
+
+    const OBJECT: u64 = 0xffff_8880_0123_4000;
+    const STACK: u64 = 0xffff_c900_0001_0000;
+    const CALLER: u64 = 0xffff_ffff_8123_4567;
+
+    fn function(role: Role, returns: bool, parameters: &[(Register, Meaning)]) -> Function {
+        Function {
+            entry: GuestAddr(0xffff_ffff_8100_0000),
+            size: 0x40,
+            name: "f".into(),
+            role,
+            returns,
+            parameters: parameters
+                .iter()
+                .map(|(register, meaning)| Parameter {
+                    register: *register,
+                    meaning: *meaning,
+                })
+                .collect(),
+        }
+    }
+
+    fn fake(arguments: [u64; 6], result: u64) -> Fake {
+        let memory = [(STACK, CALLER), (0x1000, OBJECT), (0x1008, OBJECT + 64)].into();
+        Fake {
+            arguments,
+            stack: STACK,
+            result,
+            memory,
+        }
+    }
+
+    fn call(values: &[Option<u64>], caller: u64) -> Report {
+        let mut all = [None; MAX_PARAMETERS];
+        all[..values.len()].copy_from_slice(values);
+        Report::Call(Call {
+            time: VirtualTime(7),
+            cpu: CpuId(1),
+            function: FunctionId(3),
+            stack: GuestAddr(STACK),
+            caller: GuestAddr(caller),
+            values: all,
+        })
+    }
+
+    fn ret(value: u64) -> Report {
+        Report::Return(Return {
+            time: VirtualTime(7),
+            cpu: CpuId(1),
+            function: FunctionId(3),
+            stack: GuestAddr(STACK),
+            value,
+        })
+    }
+
+    fn run(function: &Function, state: &Fake) -> (Vec<Report>, Vec<Report>) {
+        let (mut calls, mut entered, mut left) = (Calls::default(), Vec::new(), Vec::new());
+        let (id, at) = (FunctionId(3), (VirtualTime(7), CpuId(1)));
+        calls.enter((id, function), at, state, &mut |r| entered.push(r));
+        calls.leave((id, function), at, state, &mut |r| left.push(r));
+        assert!(calls.waiting.is_empty());
+        (entered, left)
+    }
+
+    #[test]
+    fn what_cannot_be_a_pointer_is_none_and_a_call_without_sightings_is_dropped() {
+        use Register::{Rdi, Rsi};
+        let f = function(
+            Role::Plain,
+            false,
+            &[
+                (Rdi, Meaning::StructPointer(1)),
+                (Rsi, Meaning::StructPointer(2)),
+            ],
+        );
+        let (entered, _) = run(&f, &fake([OBJECT, 5, 0, 0, 0, 0], 0));
+        assert_eq!(entered, [call(&[Some(OBJECT), None], 0)]);
+        // A null, a user address and an error code: no sighting.
+        for value in [0, 0x7fff_0000_0000, u64::MAX - 11, 0x8000_0000_0000_0000] {
+            assert_eq!(run(&f, &fake([value; 6], 0)).0, []);
+        }
+    }
+
+    #[test]
+    fn an_allocation_has_its_caller_and_its_value() {
+        use Register::{Rdi, Rsi};
+        let f = function(
+            Role::HeapAlloc,
+            true,
+            &[(Rdi, Meaning::Cache), (Rsi, Meaning::Size)],
+        );
+        let (entered, left) = run(&f, &fake([OBJECT, 96, 0, 0, 0, 0], OBJECT + 128));
+        assert_eq!(entered, [call(&[Some(OBJECT), Some(96)], CALLER)]);
+        assert_eq!(left, [ret(OBJECT + 128)]);
+    }
+
+    #[test]
+    fn a_bulk_allocation_is_a_call_and_a_return_per_object() {
+        use Register::{Rcx, Rdi, Rdx};
+        let f = function(
+            Role::HeapAlloc,
+            true,
+            &[
+                (Rdi, Meaning::Cache),
+                (Rdx, Meaning::Count),
+                (Rcx, Meaning::ObjectArray),
+            ],
+        );
+        let (entered, left) = run(&f, &fake([OBJECT, 0, 2, 0x1000, 0, 0], 2));
+        let one = || call(&[Some(OBJECT), Some(2), Some(0x1000)], CALLER);
+        assert_eq!(entered, []);
+        assert_eq!(left, [one(), ret(OBJECT), one(), ret(OBJECT + 64)]);
+        // It failed: nothing was allocated.
+        assert_eq!(run(&f, &fake([OBJECT, 0, 2, 0x1000, 0, 0], 0)).1, []);
+    }
+
+    #[test]
+    fn a_bulk_free_is_a_call_per_object() {
+        use Register::{Rdi, Rdx, Rsi};
+        let f = function(
+            Role::HeapFree,
+            false,
+            &[
+                (Rdi, Meaning::Cache),
+                (Rsi, Meaning::Count),
+                (Rdx, Meaning::ObjectArray),
+            ],
+        );
+        let (entered, _) = run(&f, &fake([OBJECT, 2, 0x1000, 0, 0, 0], 0));
+        assert_eq!(
+            entered,
+            [
+                call(&[Some(OBJECT), Some(2), Some(OBJECT)], 0),
+                call(&[Some(OBJECT), Some(2), Some(OBJECT + 64)], 0),
+            ]
+        );
+    }
+
+    #[test]
+    fn allocated_pages_are_reported_with_their_order() {
+        let f = function(Role::PageAlloc, true, &[(Register::Rsi, Meaning::Order)]);
+        let page = 0xffff_ea00_0000_0000 + 3 * 64;
+        let (_, left) = run(&f, &fake([0, 2, 0, 0, 0, 0], page));
+        assert_eq!(left, [Report::Pages { page, order: 2 }, ret(page)]);
+        assert_eq!(
+            page_range(0xffff_ea00_0000_0000, page, 2),
+            Some(0x3000..0x7000)
+        );
+        assert_eq!(page_range(0xffff_ea00_0000_0000, 5, 2), None);
+    }
+
+    #[test]
+    fn entries_and_returns_are_found_by_address() {
+        let table = FunctionTable {
+            functions: vec![
+                function(Role::Plain, false, &[]),
+                Function {
+                    entry: GuestAddr(0xffff_ffff_8100_1000),
+                    ..function(Role::HeapAlloc, true, &[])
+                },
+            ],
+        };
+        let watch = Watch::new(table, vec![0xffff_ffff_8200_0000]);
+        assert_eq!(watch.entry(0xffff_ffff_8100_1000), Some(FunctionId(1)));
+        assert_eq!(watch.entry(0xffff_ffff_8100_1001), None);
+        let from = |pc, flow| watch.return_from(pc, flow);
+        assert_eq!(
+            from(0xffff_ffff_8100_103f, Flow::Return),
+            Some(FunctionId(1))
+        );
+        assert_eq!(from(0xffff_ffff_8100_1040, Flow::Return), None);
+        assert_eq!(
+            from(0xffff_ffff_8100_0010, Flow::Return),
+            None,
+            "its returns are not wanted"
+        );
+        let thunk = Flow::Jump(0xffff_ffff_8200_0000);
+        assert_eq!(from(0xffff_ffff_8100_1004, thunk), Some(FunctionId(1)));
+        assert_eq!(
+            from(0xffff_ffff_8100_1004, Flow::Jump(0xffff_ffff_8200_0001)),
+            None
+        );
+        assert_eq!(from(0xffff_ffff_8100_1004, Flow::Other), None);
+    }
+}
