@@ -217,6 +217,13 @@ setup: error: the package linux-image-$pin holds no kernel image and names no pa
 equal "which leaves nothing behind" "kernels" "$(cd "$work/cache" && find kernels | sort)"
 
 archive_machine
+package "linux-image-$pin" "" "boot/vmlinuz-$pin"
+stand_in apt-get 'echo "E: Failed to fetch it"; exit 100'
+expect "no network for the kernel" 2 "setup: downloading the kernel image $pin (about 35 MB)
+setup: error: downloading linux-image-$pin failed (E: Failed to fetch it): check the network and the apt sources; whole output in @/linemate-setup.LOG"
+equal "and nothing is left behind" "kernels" "$(cd "$work/cache" && find kernels | sort)"
+
+archive_machine
 expect "no kernel on offer" 2 "setup: reading the package lists
 setup: error: no apt source of this machine has a cloud kernel image of 6.12: run \`apt-get update\` as root, or add Debian 12's main and security archive to the sources"
 

@@ -63,10 +63,10 @@ kernel_follow_package() {
 	dpkg-deb -f "$1" Depends Pre-Depends | tr ',' '\n' | sed -nE 's/^.*(linux-binary-[^ ]+).*/\1/p' | head -n 1
 }
 
-# kernel_download PACKAGE FOLDER: prints the file.
+# kernel_download PACKAGE FOLDER: prints the file; ends the (sub)shell where it fails, having said why.
 kernel_download() {
 	# As root, apt hands downloads to the user _apt, who cannot write here, and warns about it: ask for no hand-over.
-	(cd "$2" && apt_run "downloading $1" apt-get download -q -o APT::Sandbox::User=root "$1")
+	(cd "$2" && apt_run "downloading $1" apt-get download -q -o APT::Sandbox::User=root "$1") || exit 2
 	find "$2" -name "$1_*.deb" -print -quit
 }
 
