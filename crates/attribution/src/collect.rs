@@ -61,7 +61,6 @@ pub(crate) struct Collected {
 
 #[derive(Clone, Copy, Debug)]
 struct Pending {
-    function: u32,
     time: VirtualTime,
     caller: GuestAddr,
     cache: Option<u64>,
@@ -261,7 +260,6 @@ impl<'a> Collector<'a> {
             (None, Some(_)) => None,
         };
         self.pending.entry(call.stack.0).or_default().push(Pending {
-            function: call.function.0,
             time: call.time,
             caller: call.caller,
             cache: value.cache,

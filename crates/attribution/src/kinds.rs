@@ -4,7 +4,7 @@
 //! the type of its siblings. A kind whose objects contradict each other (an allocation wrapper's site, a general
 //! cache's objects from before the recording) decides nothing: each of its objects then speaks for itself.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use linemate_recording::GuestAddr;
 use rustc_hash::FxHashMap;
@@ -70,7 +70,7 @@ struct Entry {
 }
 
 /// One object's sightings, sorted.
-type Signature = Rc<[(u64, TypeIndex)]>;
+type Signature = Arc<[(u64, TypeIndex)]>;
 
 /// All kinds.
 #[derive(Debug)]
@@ -94,11 +94,11 @@ pub struct Forms {
 
 impl Default for Kinds {
     fn default() -> Self {
-        let silent: Signature = Rc::from([]);
+        let silent: Signature = Arc::from([]);
         Kinds {
             entries: Vec::new(),
             numbers: FxHashMap::default(),
-            signatures: vec![Rc::clone(&silent)],
+            signatures: vec![Arc::clone(&silent)],
             signature_numbers: FxHashMap::from_iter([(silent, SILENT)]),
         }
     }
@@ -146,7 +146,7 @@ impl Kinds {
         let signature: Signature = sighted.keys_sorted().into();
         let next = SignatureId(self.signatures.len() as u32);
         let signatures = &mut self.signatures;
-        *self.signature_numbers.entry(Rc::clone(&signature)).or_insert_with(|| {
+        *self.signature_numbers.entry(Arc::clone(&signature)).or_insert_with(|| {
             signatures.push(signature);
             next
         })

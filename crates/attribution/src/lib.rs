@@ -1,14 +1,29 @@
 //! Every access of a recording in exactly one bucket, named by object and field where that is known.
 //!
-//! The way: [`schema`] holds the types, votes settle what lies where ([`votes`]).
-//! Reads no files and prints nothing: events come in, names and counts go out.
+//! * [`Analysis`] does the two passes over a recording: objects first, then counts.
+//! * [`Names`] says where an access went; other crates can stream accesses through it.
+//! * [`Ledger`] accounts for every access; [`Tally`] holds the counts that reports are sums of.
+//!
+//! How objects get their types: [`votes`] (what lies where) and [`kinds`] (siblings vote together).
+//! Reads no files but the recording it is handed, prints nothing.
 
+mod analysis;
 mod collect;
+pub mod couse;
 pub mod index;
 pub mod kinds;
+mod layout_of;
 pub mod ledger;
 pub mod map;
+pub mod memory;
 pub mod names;
 pub mod schema;
 pub mod sites;
+mod survey;
+pub mod tally;
 pub mod votes;
+
+pub use analysis::{Analysis, Counted, Error, Facts};
+pub use ledger::{Bucket, Group, Ledger};
+pub use names::{Located, Names, Subject, SubjectId};
+pub use tally::Tally;

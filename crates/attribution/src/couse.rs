@@ -1,0 +1,123 @@
+//! Which fields of a type are used together.
+//!
+//! Two fields are *used together* when one CPU touches both in one object within [`WINDOW`] instructions. That is the distance of one
+//! helper inlined into a loop or a function: it tells "these are looked at side by side" from "both are touched somewhere in this
+//! system call". Counting is a stream: a short list of recent accesses per CPU, no lengths of anything.
+
+use linemate_recording::{Access, AccessKind, GuestAddr};
+use linemate_types::{FlatType, TypeModel};
+
+use crate::names::{Located, Names};
+use crate::schema::{Schema, TypeIndex};
+
+/// In instructions.
+pub const WINDOW: u64 = 48;
+
+/// The most recent accesses that are looked back at; more than one instruction in three touching one object is rare.
+const RECENT: usize = 16;
+
+/// Types with more fields than this are not grouped: the pair counts would grow with the square.
+const FIELDS_MAX: usize = 1500;
+
+/// No field at this offset.
+const NONE: u16 = u16::MAX;
+
+/// Pair counts of a type's fields.
+#[derive(Clone, Debug)]
+pub struct CoUse {
+    /// The type.
+    pub ty: TypeIndex,
+    field_at: Vec<u16>,
+    fields: usize,
+    pairs: Vec<u32>,
+}
+
+impl CoUse {
+    /// Empty counts. Fields are the type's leaves, by [`linemate_types::LeafId`].
+    #[must_use]
+    pub fn new(model: &TypeModel, schema: &Schema, ty: TypeIndex) -> CoUse {
+        let mut field_at = Vec::new();
+        let mut fields = 0;
+        if let Some(about) = schema.get(ty)
+            && let Ok(flat) = FlatType::new(model, about.id)
+            && flat.leaves().len() <= FIELDS_MAX
+        {
+            fields = flat.leaves().len();
+            let hit = |offset| flat.find(linemate_types::ByteOffset(offset), 1).map_or(NONE, |h| h.leaf.0 as u16);
+            field_at = (0..about.size.min(1 << 20)).map(hit).collect();
+        }
+        CoUse { ty, field_at, fields, pairs: vec![0; fields * fields] }
+    }
+
+    /// How often two fields were used together.
+    #[must_use]
+    pub fn together(&self, a: usize, b: usize) -> u64 {
+        let at = |a: usize, b: usize| self.pairs.get(a * self.fields + b).copied().unwrap_or(0);
+        u64::from(at(a, b)) + if a == b { 0 } else { u64::from(at(b, a)) }
+    }
+
+    /// Adds the counts of another part of the recording.
+    pub fn merge(&mut self, other: &CoUse) {
+        for (sum, part) in self.pairs.iter_mut().zip(&other.pairs) {
+            *sum = sum.saturating_add(*part);
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Recent {
+    time: u64,
+    object: GuestAddr,
+    field: u16,
+}
+
+/// Counts pairs in a stream of accesses.
+#[derive(Debug)]
+pub struct CoUseCollector<'n> {
+    counts: CoUse,
+    names: &'n Names,
+    /// By CPU: a ring of its latest accesses to objects of the type.
+    recent: Vec<([Recent; RECENT], usize)>,
+}
+
+const NOTHING: Recent = Recent { time: 0, object: GuestAddr(0), field: NONE };
+
+impl<'n> CoUseCollector<'n> {
+    pub(crate) fn new(counts: CoUse, names: &'n Names) -> CoUseCollector<'n> {
+        CoUseCollector { counts, names, recent: Vec::new() }
+    }
+
+    /// A window does not reach over the border of two chunks, so chunks can be counted in any order.
+    pub(crate) fn start_chunk(&mut self) {
+        self.recent.clear();
+    }
+
+    pub(crate) fn access(&mut self, access: &Access, at: &Located) {
+        if self.names.subjects()[at.subject.0 as usize].ty != Some(self.counts.ty) {
+            return;
+        }
+        let Some(&field) = self.counts.field_at.get(at.offset as usize).filter(|f| **f != NONE) else { return };
+        let cpu = usize::from(access.cpu.0);
+        if cpu >= self.recent.len() {
+            self.recent.resize(cpu + 1, ([NOTHING; RECENT], 0));
+        }
+        let (ring, next) = &mut self.recent[cpu];
+        let time = access.time.0;
+        for other in ring.iter().filter(|o| o.field != NONE && o.object == at.object && time.saturating_sub(o.time) <= WINDOW) {
+            let pair = usize::from(other.field) * self.counts.fields + usize::from(field);
+            self.counts.pairs[pair] = self.counts.pairs[pair].saturating_add(1);
+        }
+        ring[*next] = Recent { time, object: at.object, field };
+        *next = (*next + 1) % RECENT;
+    }
+
+    pub(crate) fn finish(self) -> CoUse {
+        self.counts
+    }
+}
+
+/// Whether an access changes memory.
+#[must_use]
+pub fn writes(kind: AccessKind) -> bool {
+    kind != AccessKind::Load
+}

@@ -1,0 +1,202 @@
+//! Counts accesses by instruction, subject, offset and kind.
+//!
+//! Nothing is folded while counting: fields, lines, functions and CPUs are sums over the rows, made when they
+//! are asked for. There are as many rows as there are different (instruction, subject, offset): some 100,000 for a recording of any length.
+
+use std::hash::{Hash, Hasher};
+
+use linemate_recording::{Access, AccessKind, GuestAddr};
+use rustc_hash::{FxHashMap, FxHasher};
+
+use crate::ledger::Ledger;
+use crate::names::{Located, Names, SubjectId};
+
+/// What a row counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// For what.
+    pub subject: SubjectId,
+    /// Bytes from the start of the subject.
+    pub offset: u32,
+    /// By which instruction.
+    pub pc: GuestAddr,
+    /// How.
+    pub kind: AccessKind,
+    /// Bytes touched.
+    pub size: u8,
+}
+
+/// A set of CPUs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CpuSet {
+    words: Vec<u64>,
+}
+
+impl CpuSet {
+    /// Adds a CPU.
+    pub fn insert(&mut self, cpu: u16) {
+        let word = usize::from(cpu) / 64;
+        if word >= self.words.len() {
+            self.words.resize(word + 1, 0);
+        }
+        self.words[word] |= 1 << (cpu % 64);
+    }
+
+    /// Adds all CPUs of another set.
+    pub fn merge(&mut self, other: &CpuSet) {
+        if self.words.len() < other.words.len() {
+            self.words.resize(other.words.len(), 0);
+        }
+        for (mine, theirs) in self.words.iter_mut().zip(&other.words) {
+            *mine |= theirs;
+        }
+    }
+
+    /// How many.
+    #[must_use]
+    pub fn len(&self) -> u32 {
+        self.words.iter().map(|w| w.count_ones()).sum()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// What a row has counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Accesses.
+    pub count: u64,
+    /// Of those: stores or RMWs that are known to have left memory as it was.
+    pub silent: u64,
+    /// Of those: by another CPU than the object's owner.
+    pub remote: u64,
+    /// By which CPUs.
+    pub cpus: CpuSet,
+}
+
+/// Rows, and the ledger over all of them.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    rows: FxHashMap<Key, u32>,
+    counts: Vec<Count>,
+    /// Accesses by CPU, and how many of them each CPU's are typed.
+    per_cpu: Vec<CpuCount>,
+    ledger: Ledger,
+    /// The row of the last access with the same hash: an instruction mostly does again what it did last.
+    recent: Vec<(Key, u32)>,
+}
+
+/// What one CPU did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuCount {
+    /// Loads.
+    pub loads: u64,
+    /// Stores.
+    pub stores: u64,
+    /// RMWs.
+    pub rmws: u64,
+    /// Accesses to what another CPU owns.
+    pub remote: u64,
+}
+
+const RECENT: usize = 1 << 12;
+const NO_KEY: Key =
+    Key { subject: SubjectId(u32::MAX), offset: u32::MAX, pc: GuestAddr(u64::MAX), kind: AccessKind::Load, size: 0 };
+
+impl Tally {
+    /// An empty one.
+    #[must_use]
+    pub fn new() -> Tally {
+        Tally { recent: vec![(NO_KEY, 0); RECENT], ..Tally::default() }
+    }
+
+    /// Counts an access.
+    pub fn count(&mut self, names: &Names, access: &Access, at: &Located) {
+        let key = Key { subject: at.subject, offset: at.offset, pc: access.pc, kind: access.kind, size: access.size };
+        let row = self.row(key);
+        let remote = at.owner.is_some_and(|owner| owner != access.cpu);
+        let count = &mut self.counts[row as usize];
+        count.count += 1;
+        count.silent += u64::from(access.silent);
+        count.remote += u64::from(remote);
+        count.cpus.insert(access.cpu.0);
+        self.ledger.book(names.subjects()[at.subject.0 as usize].bucket, 1);
+        let cpu = usize::from(access.cpu.0);
+        if cpu >= self.per_cpu.len() {
+            self.per_cpu.resize(cpu + 1, CpuCount::default());
+        }
+        let of_cpu = &mut self.per_cpu[cpu];
+        match access.kind {
+            AccessKind::Load => of_cpu.loads += 1,
+            AccessKind::Store => of_cpu.stores += 1,
+            AccessKind::Rmw => of_cpu.rmws += 1,
+        }
+        of_cpu.remote += u64::from(remote);
+    }
+
+    fn row(&mut self, key: Key) -> u32 {
+        let mut hasher = FxHasher::default();
+        (key.pc.0, key.offset).hash(&mut hasher);
+        let slot = (hasher.finish() >> 48) as usize % RECENT;
+        if let Some((known, row)) = self.recent.get(slot)
+            && *known == key
+        {
+            return *row;
+        }
+        let next = self.counts.len() as u32;
+        let row = *self.rows.entry(key).or_insert(next);
+        if row == next {
+            self.counts.push(Count::default());
+        }
+        if let Some(place) = self.recent.get_mut(slot) {
+            *place = (key, row);
+        }
+        row
+    }
+
+    /// Adds another tally of the same names.
+    pub fn merge(&mut self, other: &Tally) {
+        for (key, row) in &other.rows {
+            let mine = self.row(*key);
+            let (sum, part) = (&mut self.counts[mine as usize], &other.counts[*row as usize]);
+            sum.count += part.count;
+            sum.silent += part.silent;
+            sum.remote += part.remote;
+            sum.cpus.merge(&part.cpus);
+        }
+        if self.per_cpu.len() < other.per_cpu.len() {
+            self.per_cpu.resize(other.per_cpu.len(), CpuCount::default());
+        }
+        for (sum, part) in self.per_cpu.iter_mut().zip(&other.per_cpu) {
+            sum.loads += part.loads;
+            sum.stores += part.stores;
+            sum.rmws += part.rmws;
+            sum.remote += part.remote;
+        }
+        self.ledger.merge(&other.ledger);
+    }
+
+    /// All rows, sorted.
+    #[must_use]
+    pub fn rows(&self) -> Vec<(Key, &Count)> {
+        let mut rows: Vec<(Key, &Count)> = self.rows.iter().map(|(k, r)| (*k, &self.counts[*r as usize])).collect();
+        rows.sort_unstable_by_key(|(key, _)| *key);
+        rows
+    }
+
+    /// What each CPU did.
+    #[must_use]
+    pub fn per_cpu(&self) -> &[CpuCount] {
+        &self.per_cpu
+    }
+
+    /// The ledger.
+    #[must_use]
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+}
