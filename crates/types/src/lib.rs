@@ -15,15 +15,19 @@ pub mod btf_writer;
 mod check;
 mod flat;
 pub mod kernel_image;
+mod layout;
 mod model;
 mod name;
+pub mod pahole;
 mod symbols;
+mod type_name;
 mod units;
 pub mod unpack;
 
 pub use check::{MAX_DEPTH, MAX_SIZE, ModelError};
 pub use flat::{FieldHit, FlatType, FlattenError, Leaf, LeafId, MAX_LEAVES};
 pub use kernel_image::KernelImage;
+pub use layout::{Layout, MemberLayout};
 pub use model::{
     Composite, CompositeKind, Enumerator, IntEncoding, Linkage, Member, PERCPU_SECTION, Parameter,
     PercpuVariable, Prototype, Qualifier, SectionVariable, Type, TypeModel,
