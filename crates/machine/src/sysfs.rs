@@ -218,7 +218,7 @@ impl Tree<'_> {
     fn cache(&mut self, root: &str) -> Result<Listed, MachineError> {
         let size = format!("{root}/size");
         let text = self.text(&size)?;
-        let bytes = parse_size(&text).ok_or_else(|| MachineError::SysfsValue {
+        let bytes = parse_size(&text).ok_or(MachineError::SysfsValue {
             path: size,
             value: text,
             expected: "a size such as 32K",

@@ -1,1 +1,62 @@
-//! Replays a stream of accesses on a described machine.
+//! Replays a stream of recorded accesses on a described machine and counts what each one costs: where it
+//! was served from, why it had to go there, how long it took.
+//!
+//! A replay is a pure function of the stream, the [`Machine`](linemate_machine::Machine), a [`Placement`]
+//! (where accesses lie and what they count for), a [`Cloner`] (how many CPUs each recorded one stands for)
+//! and an [`Interleaving`]. It runs on one thread; equal inputs give equal bytes.
+//!
+//! ```
+//! use linemate_machine::find;
+//! use linemate_recording::{Access, AccessKind, CpuId, GuestAddr, VirtualTime};
+//! use linemate_replay::{AsRecorded, Cause, Config, Interleaving, NoClones, Replay};
+//!
+//! let machine = find("westmere-4s-80")?;
+//! let config = Config {
+//!     recorded_cpus: 2,
+//!     cpus: None,
+//!     interleaving: Interleaving::Aligned,
+//!     lines: false,
+//! };
+//! let mut replay = Replay::new(&machine, &config, AsRecorded, NoClones)?;
+//! // Two CPUs write one word in turn: every write but the first two fetches what the other wrote.
+//! for turn in 0..10 {
+//!     replay.push(&Access {
+//!         time: VirtualTime(turn),
+//!         cpu: CpuId((turn % 2) as u16),
+//!         pc: GuestAddr(0),
+//!         addr: GuestAddr(0x1000),
+//!         size: 8,
+//!         kind: AccessKind::Store,
+//!         silent: false,
+//!         user_mapping: false,
+//!     })?;
+//! }
+//! let (outcome, _) = replay.finish();
+//! assert_eq!(outcome.totals.cause(Cause::Cold).count, 2);
+//! assert_eq!(outcome.totals.cause(Cause::TrueSharing).count, 8);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`System`] is the machine without rounds and accounts, for whoever wants to drive it access by access.
+//! docs/replay.md says what is modelled and what is not.
+
+mod address;
+mod cache;
+mod counts;
+mod directory;
+mod lines;
+mod placement;
+mod replay;
+mod sharing;
+mod system;
+mod weave;
+
+pub use counts::{Cause, Counts, Source, Tally};
+pub use lines::{Cell, LineView};
+pub use placement::{
+    AsRecorded, COPIES_MAX, Cloner, Clones, KeyId, NoClones, Placed, Placement, Sharing, SiteId,
+};
+pub use replay::{Config, Outcome, Pair, Replay, ReplayError};
+pub use sharing::MissTag;
+pub use system::{Closed, LineState, Piece, System, Verdict};
+pub use weave::Interleaving;

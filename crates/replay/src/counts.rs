@@ -1,0 +1,212 @@
+//! What is counted: every access once by where it was served from, and once by why it had to go there.
+
+/// Where an access was served from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Source {
+    /// The core's L1, with the permission the access needs.
+    L1,
+    /// The core's L2, likewise.
+    L2,
+    /// The domain's last-level cache, or a clean copy in another core of the domain.
+    Llc,
+    /// A clean copy in another domain of the socket.
+    ForwardSocket,
+    /// A clean copy on another socket.
+    ForwardRemote,
+    /// A modified copy in another core of the domain.
+    HitmDomain,
+    /// A modified copy in another domain of the socket.
+    HitmSocket,
+    /// A modified copy on another socket.
+    HitmRemote,
+    /// The core had the line but not the permission to write it.
+    Upgrade,
+    /// Memory of the own socket.
+    DramLocal,
+    /// Memory of another socket.
+    DramRemote,
+}
+
+impl Source {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Source; 11] = [
+        Source::L1,
+        Source::L2,
+        Source::Llc,
+        Source::ForwardSocket,
+        Source::ForwardRemote,
+        Source::HitmDomain,
+        Source::HitmSocket,
+        Source::HitmRemote,
+        Source::Upgrade,
+        Source::DramLocal,
+        Source::DramRemote,
+    ];
+
+    /// A short lower-case name, stable for machine-readable output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Source::L1 => "l1",
+            Source::L2 => "l2",
+            Source::Llc => "llc",
+            Source::ForwardSocket => "forward_socket",
+            Source::ForwardRemote => "forward_remote",
+            Source::HitmDomain => "hitm_domain",
+            Source::HitmSocket => "hitm_socket",
+            Source::HitmRemote => "hitm_remote",
+            Source::Upgrade => "upgrade",
+            Source::DramLocal => "dram_local",
+            Source::DramRemote => "dram_remote",
+        }
+    }
+
+    /// Served without leaving the core.
+    pub fn is_private(self) -> bool {
+        matches!(self, Source::L1 | Source::L2)
+    }
+
+    /// A modified copy of another core.
+    pub fn is_hitm(self) -> bool {
+        matches!(
+            self,
+            Source::HitmDomain | Source::HitmSocket | Source::HitmRemote
+        )
+    }
+}
+
+/// Why an access left its core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Cause {
+    /// The core never had the line.
+    Cold,
+    /// The core's own caches had dropped the line for lack of room (capacity or conflict).
+    Capacity,
+    /// Another core's access took the line or the permission away, and words are really exchanged.
+    TrueSharing,
+    /// Another core's access took it away, and no word that one wrote is used by the other.
+    FalseSharing,
+    /// Permission to write was asked for though no other core held the line any more.
+    Unshared,
+}
+
+impl Cause {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Cause; 5] = [
+        Cause::Cold,
+        Cause::Capacity,
+        Cause::TrueSharing,
+        Cause::FalseSharing,
+        Cause::Unshared,
+    ];
+
+    /// A short lower-case name, stable for machine-readable output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Cause::Cold => "cold",
+            Cause::Capacity => "capacity",
+            Cause::TrueSharing => "true_sharing",
+            Cause::FalseSharing => "false_sharing",
+            Cause::Unshared => "unshared",
+        }
+    }
+}
+
+/// How often, and for how many cycles in all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Accesses.
+    pub count: u64,
+    /// Core cycles of latency, waiting included.
+    pub cycles: u64,
+}
+
+impl Tally {
+    #[inline]
+    pub(crate) fn add(&mut self, cycles: u64) {
+        self.count += 1;
+        self.cycles += cycles;
+    }
+
+    fn merge(&mut self, other: Tally) {
+        self.count += other.count;
+        self.cycles += other.cycles;
+    }
+}
+
+/// The counts of one key, one site or the whole recording.
+///
+/// `accesses()` = the sum over [`Source`] = L1 + L2 + the sum over [`Cause`]; cycles likewise.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+// In this order: what a private hit changes lies on one line of the host.
+#[repr(C)]
+pub struct Counts {
+    /// Loads.
+    pub loads: u64,
+    /// Stores.
+    pub stores: u64,
+    /// Atomic read-modify-writes.
+    pub rmws: u64,
+    sources: [Tally; Source::ALL.len()],
+    causes: [Tally; Cause::ALL.len()],
+    /// Cycles spent waiting for lines that were being handed to others: part of the cycles above.
+    pub waited: u64,
+    /// Accesses that touched two lines.
+    pub split: u64,
+}
+
+impl Counts {
+    /// All accesses.
+    pub fn accesses(&self) -> u64 {
+        self.loads + self.stores + self.rmws
+    }
+
+    /// All cycles.
+    pub fn cycles(&self) -> u64 {
+        self.sources.iter().map(|tally| tally.cycles).sum()
+    }
+
+    /// Accesses served from there.
+    pub fn source(&self, source: Source) -> Tally {
+        self.sources[source as usize]
+    }
+
+    /// Accesses that left the core for that reason.
+    pub fn cause(&self, cause: Cause) -> Tally {
+        self.causes[cause as usize]
+    }
+
+    /// Modified lines fetched from other cores, at any distance.
+    pub fn hitm(&self) -> Tally {
+        let mut sum = Tally::default();
+        for source in Source::ALL.into_iter().filter(|source| source.is_hitm()) {
+            sum.merge(self.source(source));
+        }
+        sum
+    }
+
+    /// Adds another's counts to these.
+    pub fn merge(&mut self, other: &Counts) {
+        self.loads += other.loads;
+        self.stores += other.stores;
+        self.rmws += other.rmws;
+        self.waited += other.waited;
+        self.split += other.split;
+        for (mine, theirs) in self.sources.iter_mut().zip(&other.sources) {
+            mine.merge(*theirs);
+        }
+        for (mine, theirs) in self.causes.iter_mut().zip(&other.causes) {
+            mine.merge(*theirs);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn add_source(&mut self, source: Source, cycles: u64) {
+        self.sources[source as usize].add(cycles);
+    }
+
+    pub(crate) fn add_cause(&mut self, cause: Cause, cycles: u64) {
+        self.causes[cause as usize].add(cycles);
+    }
+}

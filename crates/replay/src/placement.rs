@@ -1,0 +1,123 @@
+//! The borders: where a recorded access lies and what it counts for ([`Placement`]), and which CPUs and
+//! which memory it stands for when a recording is replayed on more CPUs than it has ([`Cloner`]).
+//!
+//! Replay knows neither types nor edits: a placement that names fields and applies an edited layout is
+//! made by the crates that do.
+
+use linemate_recording::{Access, GuestAddr};
+
+/// What an access is accounted to: a field, say. Dense from 0; the placement knows what each one means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct KeyId(pub u32);
+
+/// The second thing that an access is accounted to when it leaves its core: a function, say. Dense from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct SiteId(pub u32);
+
+/// Whose memory it is, when CPUs are cloned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Sharing {
+    /// One for the whole machine, however many CPUs there are.
+    #[default]
+    Shared,
+    /// Cloned together with the CPUs: per-CPU data (of whichever CPU), stacks, objects of a task.
+    Cloned,
+}
+
+/// Where an access goes and what it counts for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// The first byte, after all edits.
+    pub addr: GuestAddr,
+    /// What to account it to.
+    pub key: KeyId,
+    /// What else to account it to.
+    pub site: SiteId,
+    /// Whose memory it is.
+    pub sharing: Sharing,
+    /// The access does not happen (an edit removed it). It still takes its instruction's time.
+    pub skip: bool,
+}
+
+/// Names and moves accesses.
+pub trait Placement {
+    /// Called once for each recorded access, in the order of the recording.
+    fn place(&mut self, access: &Access) -> Placed;
+}
+
+/// Every access stays where it was recorded and counts for one key.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AsRecorded;
+
+impl Placement for AsRecorded {
+    #[inline]
+    fn place(&mut self, access: &Access) -> Placed {
+        Placed {
+            addr: access.addr,
+            key: KeyId(0),
+            site: SiteId(0),
+            sharing: Sharing::Shared,
+            skip: false,
+        }
+    }
+}
+
+impl<F: FnMut(&Access) -> Placed> Placement for F {
+    #[inline]
+    fn place(&mut self, access: &Access) -> Placed {
+        self(access)
+    }
+}
+
+/// Says for how many CPUs each recorded one stands, and which memory each of them touches.
+///
+/// Copy 0 is the recorded CPU itself. The copies of all recorded CPUs with one number form a *group*:
+/// what CPU a does to CPU b's data, a's copy n does to b's copy n's, so references between CPUs keep
+/// their relation.
+pub trait Cloner {
+    /// Copies of each recorded CPU, at least 1 and at most [`COPIES_MAX`].
+    fn copies(&self) -> u16;
+
+    /// Which instance of the memory copy `copy` touches: 0 is the recorded one, and an instance shares no
+    /// line with another. Below [`COPIES_MAX`].
+    fn instance(&self, copy: u16, sharing: Sharing) -> u16;
+}
+
+/// The most copies: what the spare bits of a 57-bit address can tell apart.
+pub const COPIES_MAX: u16 = 4096;
+
+/// As many CPUs as were recorded.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoClones;
+
+impl Cloner for NoClones {
+    fn copies(&self) -> u16 {
+        1
+    }
+
+    #[inline]
+    fn instance(&self, _copy: u16, _sharing: Sharing) -> u16 {
+        0
+    }
+}
+
+/// Each recorded CPU `copies` times: [`Sharing::Cloned`] memory once per copy, the rest once.
+#[derive(Clone, Copy, Debug)]
+pub struct Clones {
+    /// How many CPUs each recorded one stands for.
+    pub copies: u16,
+}
+
+impl Cloner for Clones {
+    fn copies(&self) -> u16 {
+        self.copies
+    }
+
+    #[inline]
+    fn instance(&self, copy: u16, sharing: Sharing) -> u16 {
+        match sharing {
+            Sharing::Shared => 0,
+            Sharing::Cloned => copy,
+        }
+    }
+}

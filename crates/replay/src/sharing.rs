@@ -1,0 +1,111 @@
+//! True and false sharing, after Dubois, Skeppstedt, Ricciulli, Ramamurthy and Stenström, "The detection
+//! and elimination of useless misses in multiprocessors" (ISCA 1993).
+//!
+//! A *lifetime* of a line in a core begins with a miss and ends when the copy is invalidated or evicted.
+//! A coherence miss is **true sharing** if during its lifetime the core touches at least one word that
+//! another core wrote since the core's last essential miss on that line, else **false sharing**: the miss
+//! brought nothing that the core used. Which one it is is known at the first such touch, or at the end
+//! of the lifetime.
+//!
+//! Per line and core this takes one bit per word, *pending*: another core wrote the word and the core has
+//! not taken delivery. A write sets the bit for every other core that ever had the line; an essential
+//! touch clears all bits of the core, because the miss delivered the whole line. The owner's writes are
+//! gathered in the directory and set as pending when it loses the line: before that nobody can look.
+
+use linemate_machine::CoreId;
+
+use crate::directory::{Entry, History};
+
+/// A coherence miss whose class is not known yet, as its accountant wants it back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MissTag {
+    /// What to account the miss to.
+    pub key: u32,
+    /// The second thing to account it to.
+    pub site: u32,
+    /// What it cost.
+    pub cycles: u64,
+}
+
+/// What is remembered of one core and one line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CoreRecord {
+    pub(crate) core: CoreId,
+    pub(crate) history: History,
+    pub(crate) pending: u64,
+    pub(crate) open: Option<MissTag>,
+}
+
+/// The records of all lines that more than one core touched.
+#[derive(Default)]
+pub(crate) struct Sharing {
+    /// Per line, the cores in the order in which they came: searched linearly.
+    lines: Vec<Vec<CoreRecord>>,
+}
+
+impl Sharing {
+    /// The core's record, if the line has one for it.
+    pub(crate) fn find(&mut self, entry: &Entry, core: CoreId) -> Option<&mut CoreRecord> {
+        let index = entry.record.checked_sub(1)?;
+        self.lines[index as usize]
+            .iter_mut()
+            .find(|record| record.core == core)
+    }
+
+    /// What became of the core's copy.
+    pub(crate) fn history(&mut self, entry: &Entry, core: CoreId) -> History {
+        match self.find(entry, core) {
+            Some(record) => record.history,
+            None if entry.record == 0 && entry.first_core == core => entry.first,
+            None => History::Never,
+        }
+    }
+
+    /// Sets what became of the core's copy, making room for it as needed.
+    pub(crate) fn set_history(&mut self, entry: &mut Entry, core: CoreId, history: History) {
+        if let Some(record) = self.find(entry, core) {
+            record.history = history;
+            return;
+        }
+        let new = |core, history| CoreRecord {
+            core,
+            history,
+            pending: 0,
+            open: None,
+        };
+        if entry.record != 0 {
+            self.lines[entry.record as usize - 1].push(new(core, history));
+        } else if entry.first_core == core {
+            entry.first = history;
+        } else {
+            let first = new(entry.first_core, entry.first);
+            self.lines.push(vec![first, new(core, history)]);
+            // One record at most per directory entry, whose number fits 32 bits.
+            entry.record = self.lines.len() as u32;
+        }
+    }
+
+    /// The owner loses the line: what it wrote becomes pending for everybody else.
+    pub(crate) fn publish(&mut self, entry: &mut Entry) {
+        let written = std::mem::take(&mut entry.written);
+        let (Some(index), Some(owner)) = (entry.record.checked_sub(1), entry.owner()) else {
+            return;
+        };
+        if written == 0 {
+            return;
+        }
+        for record in &mut self.lines[index as usize] {
+            if record.core != owner {
+                record.pending |= written;
+            }
+        }
+    }
+
+    /// All misses that are still open, in the order of lines and cores; they are closed by this.
+    pub(crate) fn drain_open(&mut self) -> impl Iterator<Item = MissTag> + '_ {
+        self.lines
+            .iter_mut()
+            .flatten()
+            .filter_map(|record| record.open.take())
+    }
+}

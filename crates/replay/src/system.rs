@@ -1,0 +1,761 @@
+//! The caches, the directory and the lines of one machine: what one access of one CPU at one time meets
+//! and what it changes. Knows no rounds, keys or recordings; docs/replay.md describes the model.
+//!
+//! ```text
+//!   core 0      core 1          core 2      core 3        L1, L2: private, write-back, LRU, neither
+//!  L1  L2      L1  L2          L1  L2      L1  L2         includes the other
+//!      └────┬──────┘               └────┬──────┘
+//!       LLC domain 0                LLC domain 1          filled by its cores' misses and write-backs
+//!           └───────────┬───────────────┘
+//!                   directory                             exact: owner, sharers, forwarder, LLC copies;
+//!                                                         a line is a server: `busy_until`
+//! ```
+
+use linemate_machine::{
+    CoreId, CpuPlace, Distance, DomainId, Latencies, LogicalCpu, Machine, Topology,
+};
+use linemate_recording::AccessKind;
+
+use crate::cache::{CHECK, Cache, DIRTY, Gone, Line, Llc, Way};
+use crate::counts::{Cause, Source};
+use crate::directory::{Directory, History, Slot};
+use crate::sharing::{MissTag, Sharing};
+
+/// A core's copy of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineState {
+    /// The only copy, and newer than memory.
+    Modified,
+    /// The only copy, as in memory.
+    Exclusive,
+    /// One of several copies, and the one that answers requests of other domains.
+    Forward,
+    /// One of several copies.
+    Shared,
+    /// No copy.
+    Invalid,
+}
+
+/// One access to one line.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece {
+    /// The line's number: address divided by the line size.
+    pub line: u64,
+    /// The words touched: bit i is the i-th sixty-fourth of the line (1 byte of 64, 2 bytes of 128).
+    pub words: u64,
+    /// Load, store or atomic.
+    pub kind: AccessKind,
+}
+
+/// What an access met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Where it was served from.
+    pub source: Source,
+    /// Why it left the core: `None` for a private hit, and for a coherence miss that is still
+    /// [`undecided`](Verdict::undecided).
+    pub cause: Option<Cause>,
+    /// A coherence miss whose class only later accesses tell: see [`System::open`].
+    pub undecided: bool,
+    /// Latency in cycles, waiting and the atomic's own cost included.
+    pub cycles: u64,
+    /// The part of `cycles` spent waiting for the line.
+    pub waited: u64,
+    /// For a modified copy of another core: the CPU that wrote last.
+    pub writer: Option<LogicalCpu>,
+    /// The line's entry in the directory, for [`System::open`].
+    pub(crate) slot: Slot,
+}
+
+/// A coherence miss whose class has become known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Closed {
+    /// As handed to [`System::open`].
+    pub tag: MissTag,
+    /// True or false sharing.
+    pub cause: Cause,
+}
+
+/// Where the data of a missing line comes from.
+struct Supply {
+    source: Source,
+    latency: u64,
+    /// The line changes hands as a whole: nobody else is served meanwhile.
+    exclusive: bool,
+    writer: Option<LogicalCpu>,
+}
+
+/// The machine at work.
+pub struct System {
+    topology: Topology,
+    latency: Latencies,
+    pairs: bool,
+    l1: Vec<Cache>,
+    l2: Vec<Cache>,
+    llc: Vec<Llc>,
+    directory: Directory,
+    sharing: Sharing,
+    /// Misses decided since the last [`System::take_closed`].
+    closed: Vec<Closed>,
+    /// Lines fetched because their pair's other line was missed, and how many of them a core had modified.
+    prefetched: (u64, u64),
+    /// For `Directory::others`: kept to save allocations.
+    others: Vec<CoreId>,
+}
+
+impl System {
+    /// A machine with empty caches.
+    pub fn new(machine: &Machine) -> System {
+        let cores = machine.topology.cores();
+        let domains = machine.topology.domains();
+        System {
+            topology: machine.topology.clone(),
+            latency: machine.latency,
+            pairs: machine.adjacent_line_pairs,
+            l1: (0..cores).map(|_| Cache::new(machine.l1)).collect(),
+            l2: (0..cores).map(|_| Cache::new(machine.l2)).collect(),
+            llc: (0..domains).map(|_| Llc::new(machine.llc)).collect(),
+            directory: Directory::new(cores),
+            sharing: Sharing::default(),
+            closed: Vec::new(),
+            prefetched: (0, 0),
+            others: Vec::new(),
+        }
+    }
+
+    /// One access by a logical CPU that sits at `place`, at `now` cycles. Calls must come in the order in
+    /// which the accesses take effect; `now` may go back between CPUs, a line then still serves in call order.
+    #[inline]
+    pub fn access(&mut self, cpu: LogicalCpu, place: CpuPlace, piece: Piece, now: u64) -> Verdict {
+        let core = usize::from(place.core.0);
+        let Some(way) = self.l1[core].find(piece.line) else {
+            return self.access_beyond_l1(cpu, place, piece, now);
+        };
+        self.l1[core].touch(piece.line, way);
+        self.use_l1(cpu, place, piece, way, now, Source::L1)
+    }
+
+    /// The line is in L1 at `way`: the access uses it, with an upgrade if it lacks the permission. `found` is
+    /// where it was found.
+    #[inline]
+    fn use_l1(
+        &mut self,
+        cpu: LogicalCpu,
+        place: CpuPlace,
+        piece: Piece,
+        way: Way,
+        now: u64,
+        found: Source,
+    ) -> Verdict {
+        let core = usize::from(place.core.0);
+        let cache = &mut self.l1[core];
+        cache.add_touched(way, piece.words);
+        let slot = cache.slot(way);
+        if cache.flags(way) & CHECK != 0 {
+            self.check(place.core, slot, way, piece.words);
+        }
+        let mut cycles = u64::from(if found == Source::L1 {
+            self.latency.l1
+        } else {
+            self.latency.l2
+        });
+        if piece.kind != AccessKind::Load {
+            let entry = self.directory.entry_mut(slot);
+            if entry.owner() != Some(place.core) {
+                return self.upgrade(cpu, place, piece, way, now);
+            }
+            entry.dirty = true;
+            entry.written |= piece.words;
+            entry.last_writer = cpu;
+            self.l1[core].set_flags(way, DIRTY);
+            if piece.kind == AccessKind::Rmw {
+                cycles += u64::from(self.latency.atomic);
+            }
+        }
+        Verdict {
+            source: found,
+            cause: None,
+            undecided: false,
+            cycles,
+            waited: 0,
+            writer: None,
+            slot,
+        }
+    }
+
+    fn access_beyond_l1(
+        &mut self,
+        cpu: LogicalCpu,
+        place: CpuPlace,
+        piece: Piece,
+        now: u64,
+    ) -> Verdict {
+        let core = usize::from(place.core.0);
+        let Some(way) = self.l2[core].find(piece.line) else {
+            let verdict = self.miss(cpu, place, piece, now);
+            if self.pairs {
+                self.fetch_pair(place, piece.line ^ 1, now);
+            }
+            return verdict;
+        };
+        self.l2[core].touch(piece.line, way);
+        let slot = self.l2[core].slot(way);
+        let flags = self.l2[core].flags(way) & CHECK;
+        let way = self.fill_l1(
+            place,
+            piece.line,
+            Gone {
+                slot,
+                flags,
+                touched: 0,
+            },
+        );
+        self.use_l1(cpu, place, piece, way, now, Source::L2)
+    }
+
+    /// A touch of a line that words are pending in: the first one of a pending word decides the lifetime.
+    fn check(&mut self, core: CoreId, slot: Slot, way: Way, words: u64) {
+        let entry = self.directory.entry(slot);
+        let Some(record) = self.sharing.find(entry, core) else {
+            return;
+        };
+        if record.pending & words == 0 && record.pending != 0 {
+            return;
+        }
+        record.pending = 0;
+        if let Some(tag) = record.open.take() {
+            self.closed.push(Closed {
+                tag,
+                cause: Cause::TrueSharing,
+            });
+        }
+        self.l1[usize::from(core.0)].clear_flags(way, CHECK);
+    }
+
+    /// A write to a line that the core shares with others, or once did.
+    fn upgrade(
+        &mut self,
+        cpu: LogicalCpu,
+        place: CpuPlace,
+        piece: Piece,
+        way: Way,
+        now: u64,
+    ) -> Verdict {
+        let slot = self.l1[usize::from(place.core.0)].slot(way);
+        let (farthest, readers) = self.invalidate_others(place, slot);
+        let cause = match readers {
+            None => Cause::Unshared,
+            Some(touched) if touched & piece.words != 0 => Cause::TrueSharing,
+            Some(_) => Cause::FalseSharing,
+        };
+        let latency = farthest.map_or(self.latency.llc, |distance| self.latency.hitm(distance));
+        let (waited, cycles) = self.serve(slot, piece.kind, now, u64::from(latency), true);
+        self.own_modified(cpu, place, piece, slot);
+        self.l1[usize::from(place.core.0)].set_flags(way, DIRTY);
+        Verdict {
+            source: Source::Upgrade,
+            cause: Some(cause),
+            undecided: false,
+            cycles,
+            waited,
+            writer: None,
+            slot,
+        }
+    }
+
+    /// The core has no copy.
+    fn miss(&mut self, cpu: LogicalCpu, place: CpuPlace, piece: Piece, now: u64) -> Verdict {
+        let slot = self.directory.slot(piece.line, place.core, place.socket);
+        let history = self.sharing.history(self.directory.entry(slot), place.core);
+        assert!(
+            history != History::Held,
+            "line {:#x}: held, but in no cache",
+            piece.line
+        );
+        let supply = self.supply(place, slot);
+        let (waited, cycles) = if piece.kind == AccessKind::Load {
+            self.share(place, slot, &supply);
+            self.serve(slot, piece.kind, now, supply.latency, supply.exclusive)
+        } else {
+            let (farthest, _) = self.invalidate_others(place, slot);
+            let reach = farthest.map_or(0, |distance| self.latency.hitm(distance));
+            self.own_modified(cpu, place, piece, slot);
+            self.serve(
+                slot,
+                piece.kind,
+                now,
+                supply.latency.max(u64::from(reach)),
+                true,
+            )
+        };
+        let pending = self.begin_lifetime(place.core, slot, piece.words);
+        let (cause, undecided) = match (history, pending) {
+            (History::Never, _) => (Some(Cause::Cold), false),
+            (History::Evicted, _) => (Some(Cause::Capacity), false),
+            (_, Pending::Taken) => (Some(Cause::TrueSharing), false),
+            (_, Pending::Left | Pending::Nothing) => (None, true),
+        };
+        self.fill(place, slot, piece, pending == Pending::Left);
+        Verdict {
+            source: supply.source,
+            cause,
+            undecided,
+            cycles,
+            waited,
+            writer: supply.writer,
+            slot,
+        }
+    }
+
+    /// Where a core without a copy gets the line from. Changes nothing.
+    fn supply(&self, place: CpuPlace, slot: Slot) -> Supply {
+        let entry = self.directory.entry(slot);
+        let latency = &self.latency;
+        let clean = |distance| {
+            let (source, cycles) = match distance {
+                Distance::Domain => (Source::Llc, latency.llc),
+                Distance::Socket => (Source::ForwardSocket, latency.hitm_same_socket),
+                Distance::Remote => (Source::ForwardRemote, latency.hitm_other_socket),
+            };
+            Supply {
+                source,
+                latency: u64::from(cycles),
+                exclusive: false,
+                writer: None,
+            }
+        };
+        if let Some(owner) = entry.owner() {
+            let distance = self
+                .topology
+                .distance(place.domain, self.topology.domain_of(owner));
+            if !entry.dirty {
+                return clean(distance);
+            }
+            let source = match distance {
+                Distance::Domain => Source::HitmDomain,
+                Distance::Socket => Source::HitmSocket,
+                Distance::Remote => Source::HitmRemote,
+            };
+            return Supply {
+                source,
+                latency: u64::from(latency.hitm(distance)),
+                exclusive: true,
+                writer: Some(entry.last_writer),
+            };
+        }
+        let forwarder = entry.forwarder().map(|core| self.topology.domain_of(core));
+        let mut nearest = forwarder.map(|domain| self.topology.distance(place.domain, domain));
+        let mut copies = entry.llc;
+        if entry.in_llc(place.domain) {
+            nearest = Some(Distance::Domain);
+            copies = 0;
+        }
+        while copies != 0 {
+            let domain = DomainId(copies.trailing_zeros() as u16);
+            copies &= copies - 1;
+            let distance = self.topology.distance(place.domain, domain);
+            nearest = Some(nearest.map_or(distance, |nearest| nearest.min(distance)));
+        }
+        match nearest {
+            Some(distance) => clean(distance),
+            None => {
+                let (source, cycles) = if entry.home == place.socket {
+                    (Source::DramLocal, latency.dram_local)
+                } else {
+                    (Source::DramRemote, latency.dram_remote)
+                };
+                Supply {
+                    source,
+                    latency: u64::from(cycles),
+                    exclusive: false,
+                    writer: None,
+                }
+            }
+        }
+    }
+
+    /// The line as a server: a request waits until the line is free, then keeps it for as long as the line
+    /// changes hands (`exclusive`), or for as long as serving a clean copy takes. Returns the wait and the
+    /// whole latency.
+    fn serve(
+        &mut self,
+        slot: Slot,
+        kind: AccessKind,
+        now: u64,
+        latency: u64,
+        exclusive: bool,
+    ) -> (u64, u64) {
+        let atomic = if kind == AccessKind::Rmw {
+            u64::from(self.latency.atomic)
+        } else {
+            0
+        };
+        let entry = self.directory.entry_mut(slot);
+        let begin = now.max(entry.busy_until);
+        let kept = if exclusive {
+            latency + atomic
+        } else {
+            u64::from(self.latency.serve)
+        };
+        entry.busy_until = begin + kept;
+        (begin - now, begin - now + latency + atomic)
+    }
+
+    /// A read: an owner keeps a shared copy, its modified data goes to its LLC; the reader becomes owner if it
+    /// is alone, else the one who forwards.
+    fn share(&mut self, place: CpuPlace, slot: Slot, supply: &Supply) {
+        let line = self.directory.entry(slot).line;
+        if let Some(owner) = self.directory.entry(slot).owner() {
+            assert!(
+                self.directory.holders(slot) == 1 && self.directory.holds(slot, owner),
+                "line {line:#x}: an owner beside other copies"
+            );
+            self.sharing.publish(self.directory.entry_mut(slot));
+            if supply.exclusive {
+                self.write_back(self.topology.domain_of(owner), slot);
+                for cache in [&mut self.l1, &mut self.l2] {
+                    let cache = &mut cache[usize::from(owner.0)];
+                    if let Some(way) = cache.find(line) {
+                        cache.clear_flags(way, DIRTY);
+                    }
+                }
+            }
+            let entry = self.directory.entry_mut(slot);
+            entry.set_owner(None);
+            entry.dirty = false;
+        }
+        let alone = self.directory.holders(slot) == 0
+            && self.directory.entry(slot).llc & !(1 << place.domain.0) == 0;
+        let entry = self.directory.entry_mut(slot);
+        if alone {
+            entry.set_owner(Some(place.core));
+            entry.set_forwarder(None);
+            entry.written = 0;
+        } else {
+            entry.set_forwarder(Some(place.core));
+        }
+        self.directory.add_sharer(slot, place.core);
+    }
+
+    /// The core becomes the only holder and has written.
+    fn own_modified(&mut self, cpu: LogicalCpu, place: CpuPlace, piece: Piece, slot: Slot) {
+        self.directory.add_sharer(slot, place.core);
+        let holders = self.directory.holders(slot);
+        assert!(
+            holders == 1,
+            "line {:#x}: {holders} holders of a modified line",
+            piece.line
+        );
+        let entry = self.directory.entry_mut(slot);
+        entry.set_owner(Some(place.core));
+        entry.set_forwarder(None);
+        entry.dirty = true;
+        entry.written = piece.words;
+        entry.last_writer = cpu;
+    }
+
+    /// Takes every copy outside the core away: from the other cores and from the other domains' LLCs. Returns
+    /// how far the farthest was, and, if any core had a copy, the words those cores had touched.
+    fn invalidate_others(
+        &mut self,
+        place: CpuPlace,
+        slot: Slot,
+    ) -> (Option<Distance>, Option<u64>) {
+        self.sharing.publish(self.directory.entry_mut(slot));
+        let line = self.directory.entry(slot).line;
+        let mut farthest: Option<Distance> = None;
+        let mut readers: Option<u64> = None;
+        let mut others = std::mem::take(&mut self.others);
+        self.directory.others(slot, place.core, &mut others);
+        for &core in &others {
+            let distance = self
+                .topology
+                .distance(place.domain, self.topology.domain_of(core));
+            farthest = farthest.max(Some(distance));
+            let touched = [&mut self.l1, &mut self.l2]
+                .into_iter()
+                .filter_map(|cache| cache[usize::from(core.0)].remove(line))
+                .fold(0, |touched, gone| touched | gone.touched);
+            readers = Some(readers.unwrap_or(0) | touched);
+            self.directory.remove_sharer(slot, core);
+            self.end_lifetime(core, slot, History::Invalidated);
+        }
+        self.others = others;
+        let entry = self.directory.entry_mut(slot);
+        if entry.owner() != Some(place.core) {
+            entry.set_owner(None);
+            entry.dirty = false;
+        }
+        entry.set_forwarder(None);
+        let mut copies = entry.llc & !(1 << place.domain.0);
+        entry.llc &= 1 << place.domain.0;
+        while copies != 0 {
+            let domain = DomainId(copies.trailing_zeros() as u16);
+            copies &= copies - 1;
+            farthest = farthest.max(Some(self.topology.distance(place.domain, domain)));
+            self.llc[usize::from(domain.0)].remove(line);
+        }
+        (farthest, readers)
+    }
+
+    /// The core has a copy again. Returns whether words were pending, and whether the access takes one.
+    fn begin_lifetime(&mut self, core: CoreId, slot: Slot, words: u64) -> Pending {
+        let entry = self.directory.entry_mut(slot);
+        self.sharing.set_history(entry, core, History::Held);
+        let Some(record) = self.sharing.find(entry, core) else {
+            return Pending::Nothing;
+        };
+        if record.pending & words != 0 {
+            record.pending = 0;
+            Pending::Taken
+        } else if record.pending != 0 {
+            Pending::Left
+        } else {
+            Pending::Nothing
+        }
+    }
+
+    /// The core's copy is gone. A miss that is still open brought nothing that was used.
+    fn end_lifetime(&mut self, core: CoreId, slot: Slot, history: History) {
+        let entry = self.directory.entry_mut(slot);
+        self.sharing.set_history(entry, core, history);
+        if let Some(record) = self.sharing.find(entry, core)
+            && let Some(tag) = record.open.take()
+        {
+            self.closed.push(Closed {
+                tag,
+                cause: Cause::FalseSharing,
+            });
+        }
+    }
+
+    /// Puts a missed line into the domain's LLC, L2 and L1, in this order.
+    fn fill(&mut self, place: CpuPlace, slot: Slot, piece: Piece, check: bool) {
+        self.fill_llc(place.domain, slot);
+        let flags = if check { CHECK } else { 0 };
+        let new = Gone {
+            slot,
+            flags,
+            touched: 0,
+        };
+        self.insert_l2(place, piece.line, new);
+        let way = self.fill_l1(place, piece.line, new);
+        let l1 = &mut self.l1[usize::from(place.core.0)];
+        l1.add_touched(way, piece.words);
+        if piece.kind != AccessKind::Load {
+            l1.set_flags(way, DIRTY);
+        }
+    }
+
+    fn fill_llc(&mut self, domain: DomainId, slot: Slot) {
+        let entry = self.directory.entry(slot);
+        if entry.in_llc(domain) {
+            self.llc[usize::from(domain.0)].touch(entry.line);
+        } else {
+            self.insert_llc(domain, slot);
+        }
+    }
+
+    fn insert_llc(&mut self, domain: DomainId, slot: Slot) {
+        let entry = self.directory.entry_mut(slot);
+        entry.llc |= 1 << domain.0;
+        let line = entry.line;
+        if let Some(gone) = self.llc[usize::from(domain.0)].insert(line, slot) {
+            self.directory.entry_mut(gone).llc &= !(1 << domain.0);
+        }
+    }
+
+    /// Modified data goes to the domain's LLC. Refreshing a copy that is there is no use of it.
+    fn write_back(&mut self, domain: DomainId, slot: Slot) {
+        if !self.directory.entry(slot).in_llc(domain) {
+            self.insert_llc(domain, slot);
+        }
+    }
+
+    /// Puts a line that is not in L1 there; what has to go falls back to L2.
+    fn fill_l1(&mut self, place: CpuPlace, line: Line, new: Gone) -> Way {
+        let core = usize::from(place.core.0);
+        let (way, victim) = self.l1[core].insert(line, new);
+        let Some((line, gone)) = victim else {
+            return way;
+        };
+        if let Some(at) = self.l2[core].find(line) {
+            self.l2[core].add_touched(at, gone.touched);
+            self.l2[core].set_flags(at, gone.flags & DIRTY);
+        } else if gone.flags & DIRTY != 0 {
+            self.insert_l2(place, line, gone);
+        } else {
+            self.lose(place, line, gone.slot, false);
+        }
+        way
+    }
+
+    /// Puts a line that is not in L2 there; what has to go may still be in L1.
+    fn insert_l2(&mut self, place: CpuPlace, line: Line, new: Gone) {
+        let core = usize::from(place.core.0);
+        let (_, victim) = self.l2[core].insert(line, new);
+        let Some((line, gone)) = victim else { return };
+        let dirty = gone.flags & DIRTY != 0;
+        let Some(way) = self.l1[core].find(line) else {
+            return self.lose(place, line, gone.slot, dirty);
+        };
+        self.l1[core].add_touched(way, gone.touched);
+        if dirty {
+            self.write_back(place.domain, gone.slot);
+            if self.l1[core].flags(way) & DIRTY == 0 {
+                self.directory.entry_mut(gone.slot).dirty = false;
+            }
+        }
+    }
+
+    /// The core's caches have no room for the line any more.
+    fn lose(&mut self, place: CpuPlace, line: Line, slot: Slot, dirty: bool) {
+        assert!(
+            self.directory.entry(slot).line == line,
+            "a way names another line's entry"
+        );
+        if dirty {
+            self.write_back(place.domain, slot);
+        }
+        self.directory.remove_sharer(slot, place.core);
+        let entry = self.directory.entry_mut(slot);
+        if entry.owner() == Some(place.core) {
+            self.sharing.publish(entry);
+            entry.set_owner(None);
+            entry.dirty = false;
+        }
+        if entry.forwarder() == Some(place.core) {
+            entry.set_forwarder(None);
+        }
+        self.end_lifetime(place.core, slot, History::Evicted);
+    }
+
+    /// The other line of a pair, fetched into L2 as if read, without anybody waiting for it.
+    fn fetch_pair(&mut self, place: CpuPlace, line: Line, now: u64) {
+        let slot = self.directory.slot(line, place.core, place.socket);
+        if self.directory.holds(slot, place.core) {
+            return;
+        }
+        let supply = self.supply(place, slot);
+        self.prefetched.0 += 1;
+        self.prefetched.1 += u64::from(supply.exclusive);
+        self.share(place, slot, &supply);
+        self.serve(
+            slot,
+            AccessKind::Load,
+            now,
+            supply.latency,
+            supply.exclusive,
+        );
+        let pending = self.begin_lifetime(place.core, slot, 0);
+        self.fill_llc(place.domain, slot);
+        let flags = if pending == Pending::Nothing {
+            0
+        } else {
+            CHECK
+        };
+        self.insert_l2(
+            place,
+            line,
+            Gone {
+                slot,
+                flags,
+                touched: 0,
+            },
+        );
+    }
+
+    /// Accounts an undecided coherence miss later: its tag comes back through [`System::take_closed`] or
+    /// [`System::finish`]. Without this call the miss is forgotten.
+    pub fn open(&mut self, place: CpuPlace, verdict: &Verdict, tag: MissTag) {
+        let entry = self.directory.entry(verdict.slot);
+        if let Some(record) = self.sharing.find(entry, place.core) {
+            record.open = Some(tag);
+        }
+    }
+
+    /// Whether misses have been decided since the last [`System::take_closed`].
+    #[inline]
+    pub fn has_closed(&self) -> bool {
+        !self.closed.is_empty()
+    }
+
+    /// The misses decided since the last call, in the order of their decision.
+    pub fn take_closed(&mut self) -> impl Iterator<Item = Closed> + '_ {
+        self.closed.drain(..)
+    }
+
+    /// Closes all lifetimes: what is still open is false sharing. Call [`System::take_closed`] after it.
+    pub fn finish(&mut self) {
+        let open = self.sharing.drain_open();
+        self.closed.extend(open.map(|tag| Closed {
+            tag,
+            cause: Cause::FalseSharing,
+        }));
+    }
+
+    /// Lines fetched for their pair's sake, and how many of them were modified in another core.
+    pub fn prefetched(&self) -> (u64, u64) {
+        self.prefetched
+    }
+
+    /// The state of a core's copy of a line.
+    pub fn state(&self, core: CoreId, line: u64) -> LineState {
+        let Some(slot) = self.directory.get(line) else {
+            return LineState::Invalid;
+        };
+        let entry = self.directory.entry(slot);
+        if entry.owner() == Some(core) {
+            if entry.dirty {
+                LineState::Modified
+            } else {
+                LineState::Exclusive
+            }
+        } else if !self.directory.holds(slot, core) {
+            LineState::Invalid
+        } else if entry.forwarder() == Some(core) {
+            LineState::Forward
+        } else {
+            LineState::Shared
+        }
+    }
+
+    /// Whether a domain's LLC has a copy of a line (which may be stale while a core of the domain owns it).
+    pub fn in_llc(&self, domain: DomainId, line: u64) -> bool {
+        self.directory
+            .get(line)
+            .is_some_and(|slot| self.directory.entry(slot).in_llc(domain))
+    }
+
+    /// The number of lines ever touched.
+    pub fn lines(&self) -> usize {
+        self.directory.len()
+    }
+
+    /// Marks the line as having gone between cores; see `lines`.
+    pub(crate) fn watch(&mut self, verdict: &Verdict) {
+        self.directory.entry_mut(verdict.slot).watched = true;
+    }
+
+    /// Whether the line has been marked.
+    #[inline]
+    pub(crate) fn is_watched(&self, verdict: &Verdict) -> bool {
+        self.directory.entry(verdict.slot).watched
+    }
+
+    /// The line that a verdict's slot stands for.
+    pub(crate) fn line_of(&self, slot: Slot) -> Line {
+        self.directory.entry(slot).line
+    }
+}
+
+/// Words that other cores wrote, when a core gets the line again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pending {
+    /// None.
+    Nothing,
+    /// Some, and the access touches one of them.
+    Taken,
+    /// Some, and the access touches none of them.
+    Left,
+}
