@@ -718,9 +718,9 @@ impl<'a> Printer<'a> {
             for (member, place) in composite.members.iter().zip(&layout.members) {
                 let natural = self.alignments.natural(member.type_id);
                 largest = largest.max(natural);
-                misplaced |= place.offset.0 % natural != 0;
+                misplaced |= !place.offset.0.is_multiple_of(natural);
             }
-            misplaced || layout.size % largest != 0
+            misplaced || !layout.size.is_multiple_of(largest)
         };
         self.packed.insert(id, packed);
         packed
@@ -731,7 +731,7 @@ impl<'a> Printer<'a> {
         for member in &composite.members {
             if let Some(id) = self.embedded_struct(member) {
                 let natural = self.alignments.natural(id);
-                if member.offset.byte().0 % natural != 0 {
+                if !member.offset.byte().0.is_multiple_of(natural) {
                     self.packed.insert(id, true);
                 }
             }

@@ -1,0 +1,254 @@
+//! Compares the printed layout of every struct and union of whole kernels with pahole's own output, byte for byte.
+//!
+//! Needs pahole (package `dwarves`) and the kernels that `make setup` puts into the cache; a missing one fails.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use linemate_types::{
+    CompositeKind, FlatType, KernelImage, LineSize, Type, TypeId, TypeModel, pahole,
+};
+
+/// `${LINEMATE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/linemate}`, as `make setup` has it.
+fn cache() -> PathBuf {
+    let variable = |name: &str| {
+        std::env::var_os(name)
+            .filter(|v| !v.is_empty())
+            .map(PathBuf::from)
+    };
+    variable("LINEMATE_CACHE").unwrap_or_else(|| {
+        let caches = variable("XDG_CACHE_HOME")
+            .unwrap_or_else(|| variable("HOME").expect("HOME is set").join(".cache"));
+        caches.join("linemate")
+    })
+}
+
+/// The image of the newest cached kernel whose release starts with `series`.
+fn image(series: &str) -> PathBuf {
+    let kernels = cache().join("kernels");
+    let mut found: Vec<PathBuf> = std::fs::read_dir(&kernels)
+        .map(|entries| {
+            entries
+                .filter_map(|entry| Some(entry.ok()?.path()))
+                .collect()
+        })
+        .unwrap_or_default();
+    found.retain(|path| {
+        path.file_name()
+            .is_some_and(|n| n.to_string_lossy().starts_with(series))
+    });
+    found.sort();
+    let folder = found.pop().unwrap_or_else(|| {
+        panic!(
+            "no kernel {series}* in {}: run `make setup`",
+            kernels.display()
+        )
+    });
+    let release = folder.file_name().unwrap().to_string_lossy().into_owned();
+    folder.join("boot").join(format!("vmlinuz-{release}"))
+}
+
+static FILES: AtomicU32 = AtomicU32::new(0);
+
+struct Kernel {
+    model: TypeModel,
+    btf: PathBuf,
+}
+
+/// Reads a kernel and leaves its BTF in a file of its own for pahole.
+fn kernel(series: &str) -> Kernel {
+    let path = image(series);
+    let image = KernelImage::parse(&std::fs::read(&path).unwrap()).unwrap();
+    let release = image.release.clone().unwrap();
+    assert!(
+        path.ends_with(format!("vmlinuz-{release}")),
+        "{release} is the release of {path:?}"
+    );
+    // Tests run at the same time: each has a file of its own.
+    let number = FILES.fetch_add(1, Ordering::Relaxed);
+    let name = format!("{release}-{}-{number}.btf", std::process::id());
+    let btf = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&btf, &image.btf).unwrap();
+    Kernel {
+        model: image.types().unwrap(),
+        btf,
+    }
+}
+
+impl Drop for Kernel {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.btf);
+    }
+}
+
+impl Kernel {
+    fn pahole(&self, arguments: &[&str]) -> String {
+        let output = Command::new("pahole")
+            .args(["-F", "btf"])
+            .args(arguments)
+            .arg(&self.btf)
+            .output()
+            .unwrap_or_else(|e| panic!("pahole cannot be run ({e}): run `make setup`"));
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+/// pahole's output, one piece for each type.
+fn pieces(text: &str) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let (mut start, mut at) = (0, 0);
+    for line in text.split_inclusive('\n') {
+        at += line.len();
+        if line.starts_with('}') {
+            pieces.push(&text[start..at]);
+            start = at;
+        }
+    }
+    assert_eq!(start, text.len(), "pahole's output ends with a type");
+    pieces
+}
+
+fn head(piece: &str) -> &str {
+    piece.lines().next().unwrap()
+}
+
+/// Compares all named structs and unions, and gives the number of structs and of unions compared.
+fn compare_all(kernel: &Kernel, line: LineSize) -> (usize, usize) {
+    let text = kernel.pahole(&["-c", &line.bytes().to_string()]);
+    let mut expected = pieces(&text).into_iter().peekable();
+    let mut printer = pahole::Printer::new(&kernel.model, line);
+    let (mut structs, mut unions) = (0, 0);
+    let mut seen = BTreeSet::new();
+    for (id, t) in kernel.model.iter() {
+        let Type::Composite(composite) = t else {
+            continue;
+        };
+        if composite.name.is_empty() {
+            continue;
+        }
+        let wanted = format!("{} {} {{", composite.kind.keyword(), composite.name);
+        if expected.peek().is_none_or(|piece| head(piece) != wanted) {
+            // pahole prints one of several types that have the same name and members of the same names.
+            assert!(
+                seen.contains(&wanted),
+                "pahole does not print {wanted}, type {id}"
+            );
+            continue;
+        }
+        let piece = expected.next().unwrap();
+        assert_eq!(
+            printer.print(id).unwrap(),
+            piece,
+            "type {id}, lines of {}",
+            line.bytes()
+        );
+        match composite.kind {
+            CompositeKind::Struct => structs += 1,
+            CompositeKind::Union => unions += 1,
+        }
+        seen.insert(wanted);
+    }
+    assert_eq!(
+        expected.next(),
+        None,
+        "pahole prints a type that is not in the model"
+    );
+    (structs, unions)
+}
+
+#[test]
+fn every_type_of_6_12_prints_as_pahole_prints_it() {
+    let kernel = kernel("6.12.");
+    let (structs, unions) = compare_all(&kernel, LineSize::B64);
+    println!("6.12: {structs} structs and {unions} unions compared, all identical");
+    assert!(
+        structs > 8000 && unions > 100,
+        "{structs} structs, {unions} unions"
+    );
+    assert_eq!(compare_all(&kernel, LineSize::B128), (structs, unions));
+}
+
+#[test]
+fn every_type_of_6_1_prints_as_pahole_prints_it() {
+    let kernel = kernel("6.1.");
+    let (structs, unions) = compare_all(&kernel, LineSize::B64);
+    println!("6.1: {structs} structs and {unions} unions compared, all identical");
+    assert!(
+        structs > 7000 && unions > 100,
+        "{structs} structs, {unions} unions"
+    );
+    assert_eq!(compare_all(&kernel, LineSize::B128), (structs, unions));
+}
+
+#[test]
+fn a_type_alone_prints_as_pahole_prints_it_alone() {
+    let kernel = kernel("6.12.");
+    // Lines, holes, bit-fields, flexible arrays, packing, a union, a typedef of an anonymous struct, nothing.
+    let names = [
+        "rq",
+        "task_struct",
+        "sk_buff",
+        "vm_fault",
+        "page",
+        "kmem_cache",
+        "cfs_rq",
+        "lruvec",
+        "tcphdr",
+        "bpf_insn",
+        "fpregs_state",
+        "x86_hw_tss",
+        "boot_e820_entry",
+        "atomic_t",
+        "lock_class_key",
+        "e820_entry",
+    ];
+    for name in names {
+        let model = &kernel.model;
+        let id = model.typedef_named(name).or_else(|| model.lookup(name));
+        let id = id.unwrap_or_else(|| panic!("{name} is a type of the kernel"));
+        let printed = pahole::print(&kernel.model, id, LineSize::B64).unwrap();
+        assert_eq!(printed, kernel.pahole(&["-c", "64", "-C", name]), "{name}");
+    }
+}
+
+#[test]
+fn every_field_is_found_at_its_own_offset() {
+    let kernel = kernel("6.12.");
+    let model = &kernel.model;
+    let mut fields = 0;
+    for (id, t) in model.iter() {
+        if matches!(t, Type::Composite(_)) {
+            fields += check_fields(model, id);
+        }
+    }
+    println!("6.12: {fields} fields found again");
+    assert!(fields > 100_000, "{fields}");
+}
+
+fn check_fields(model: &TypeModel, id: TypeId) -> usize {
+    let flat = FlatType::new(model, id).unwrap();
+    for leaf in flat.leaves() {
+        let hit = flat.find(leaf.offset, leaf.size).unwrap();
+        let found = flat.leaf(hit.leaf).unwrap();
+        // In a union the first member that covers the access wins, and bit-fields share their bytes.
+        assert!(
+            hit.covers || leaf.bits.is_some(),
+            "type {id}: {} is not covered",
+            leaf.path
+        );
+        assert!(
+            found.offset <= leaf.offset,
+            "type {id}: {} found as {}",
+            leaf.path,
+            found.path
+        );
+    }
+    flat.leaves().len()
+}
