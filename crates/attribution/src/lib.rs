@@ -10,6 +10,7 @@
 mod analysis;
 mod collect;
 pub mod couse;
+pub mod groups;
 pub mod index;
 pub mod kinds;
 mod layout_of;

@@ -1,0 +1,218 @@
+//! Makes a [`Report`] of an analysed recording.
+
+use std::collections::BTreeMap;
+
+use linemate_attribution::tally::{Count, Key};
+use linemate_attribution::{Analysis, Bucket, Counted, Group, Subject};
+use linemate_types::LineSize;
+
+use crate::model::{
+    CpuRow, FieldRow, FunctionRow, Inputs, LedgerBucket, LedgerGroup, LedgerView, LineRow, Report, SCHEMA, TypeRow, View,
+};
+use crate::resolve::{FieldName, Resolver, count};
+use crate::sums::{Sum, largest, share};
+use crate::typeview;
+use crate::{By, Error, Options};
+
+/// Makes the report.
+pub(crate) fn build(analysis: &Analysis<'_>, counted: &Counted, options: &Options) -> Result<Report, Error> {
+    let mut resolver = Resolver::new(analysis);
+    let rows = counted.tally.rows();
+    let line = options.line;
+    let view = match &options.type_name {
+        Some(name) => View::Type(Box::new(typeview::build(analysis, counted, &rows, &mut resolver, name, line)?)),
+        None => {
+            let mut build = Builder { analysis, resolver, rows: &rows };
+            let mut view = match options.by {
+                By::Type => View::Types(build.types()),
+                By::Field => View::Fields(build.fields(line)),
+                By::Line => View::Lines(build.lines(line)),
+                By::Function => View::Functions(build.functions()),
+                By::Cpu => View::Cpus(cpus(counted)),
+            };
+            truncate(&mut view, options.top);
+            view
+        }
+    };
+    Ok(Report { schema: SCHEMA, inputs: inputs(analysis), ledger: ledger(analysis, counted), view })
+}
+
+fn truncate(view: &mut View, top: usize) {
+    match view {
+        View::Types(rows) => rows.truncate(top),
+        View::Fields(rows) => rows.truncate(top),
+        View::Lines(rows) => rows.truncate(top),
+        View::Functions(rows) => rows.truncate(top),
+        View::Cpus(_) | View::Type(_) => {}
+    }
+}
+
+fn inputs(analysis: &Analysis<'_>) -> Inputs {
+    let recording = analysis.recording();
+    Inputs {
+        tool: env!("CARGO_PKG_VERSION").to_owned(),
+        recorded_by: recording.tool().to_owned(),
+        recording: recording.metadata().clone(),
+        checksum: recording.checksum().map(|sum| format!("{sum:016x}")),
+        cut: recording.cut().map(|cut| cut.to_string()),
+    }
+}
+
+fn ledger(analysis: &Analysis<'_>, counted: &Counted) -> LedgerView {
+    let ledger = counted.tally.ledger();
+    let total = ledger.total();
+    let group = |group: Group| {
+        let buckets = Bucket::ALL.iter().filter(|b| b.group() == group && ledger.of(**b) > 0);
+        let bucket = |b: &Bucket| LedgerBucket { name: b.words(), accesses: ledger.of(*b), share: share(ledger.of(*b), total) };
+        let accesses = ledger.of_group(group);
+        LedgerGroup { name: group.words(), accesses, share: share(accesses, total), buckets: buckets.map(bucket).collect() }
+    };
+    LedgerView {
+        recorded: analysis.recording().totals().accesses(),
+        total,
+        typed_share: share(ledger.typed(), ledger.typable()),
+        unknown_share: share(ledger.of_group(Group::Unknown), total),
+        groups: Group::ALL.iter().map(|g| group(*g)).collect(),
+    }
+}
+
+fn cpus(counted: &Counted) -> Vec<CpuRow> {
+    let row = |(cpu, c): (u32, &linemate_attribution::tally::CpuCount)| {
+        let accesses = c.loads + c.stores + c.rmws;
+        let remote_share = share(c.remote, accesses);
+        CpuRow { cpu, accesses, loads: c.loads, stores: c.stores, rmws: c.rmws, remote_share }
+    };
+    (0u32..).zip(counted.tally.per_cpu()).map(row).collect()
+}
+
+struct Builder<'a> {
+    analysis: &'a Analysis<'a>,
+    resolver: Resolver<'a>,
+    rows: &'a [(Key, &'a Count)],
+}
+
+/// A sum with the names of its largest parts.
+#[derive(Default)]
+pub(crate) struct Parts {
+    pub(crate) sum: Sum,
+    pub(crate) parts: BTreeMap<String, u64>,
+}
+
+impl Parts {
+    pub(crate) fn add(&mut self, key: &Key, counts: &Count, owned: bool, part: &str) {
+        self.sum.add(key.kind, counts, owned);
+        count(&mut self.parts, part, counts.count);
+    }
+}
+
+impl Builder<'_> {
+    fn subject(&self, key: &Key) -> &Subject {
+        &self.analysis.names().subjects()[key.subject.0 as usize]
+    }
+
+    fn types(&mut self) -> Vec<TypeRow> {
+        let mut sums: BTreeMap<&Subject, Sum> = BTreeMap::new();
+        let names = self.analysis.names();
+        for (key, counts) in self.rows {
+            let subject = &names.subjects()[key.subject.0 as usize];
+            sums.entry(subject).or_default().add(key.kind, counts, subject.percpu);
+        }
+        let mut rows: Vec<TypeRow> = Vec::new();
+        for (subject, sum) in sums {
+            let heap = subject.bucket == Bucket::Field;
+            rows.push(TypeRow {
+                name: self.resolver.subject(subject),
+                kind: subject.bucket.group().words(),
+                place: self.resolver.place(subject),
+                size: subject.ty.map(|t| names.schema().size(t)),
+                objects: subject.ty.filter(|_| heap).map(|t| names.object_count(t)),
+                figures: sum.figures(),
+            });
+        }
+        rows.sort_by(|a, b| {
+            let key = |r: &TypeRow| (r.name.clone(), r.kind, r.place.clone());
+            b.figures.accesses.cmp(&a.figures.accesses).then_with(|| key(a).cmp(&key(b)))
+        });
+        rows
+    }
+
+    /// Only what has fields or is a variable: whole buckets have no lines and fields.
+    fn is_named(subject: &Subject) -> bool {
+        subject.ty.is_some() || !subject.label.is_empty()
+    }
+
+    fn fields(&mut self, line: LineSize) -> Vec<FieldRow> {
+        let mut sums: BTreeMap<(String, FieldName), Parts> = BTreeMap::new();
+        for (key, counts) in self.rows {
+            let subject = self.subject(key).clone();
+            if !Self::is_named(&subject) {
+                continue;
+            }
+            let field = match subject.ty {
+                Some(ty) => self.resolver.field(ty, key.offset, key.size),
+                None => FieldName { offset: 0, path: "(all)".to_owned(), size: 0 },
+            };
+            let name = self.resolver.subject(&subject);
+            let function = self.resolver.function(key.pc);
+            sums.entry((name, field)).or_default().add(key, counts, subject.percpu, function);
+        }
+        let mut rows: Vec<FieldRow> =
+            sums.into_iter().map(|((name, field), parts)| field_row(&name, &field, &parts, line)).collect();
+        rows.sort_by(|a, b| {
+            let key = |r: &FieldRow| (r.type_name.clone(), r.offset, r.field.clone());
+            b.figures.accesses.cmp(&a.figures.accesses).then_with(|| key(a).cmp(&key(b)))
+        });
+        rows
+    }
+
+    fn lines(&mut self, line: LineSize) -> Vec<LineRow> {
+        let mut sums: BTreeMap<(String, u64), Parts> = BTreeMap::new();
+        for (key, counts) in self.rows {
+            let subject = self.subject(key).clone();
+            if !Self::is_named(&subject) {
+                continue;
+            }
+            let part = subject.ty.map_or_else(String::new, |ty| self.resolver.field(ty, key.offset, key.size).path);
+            let name = self.resolver.subject(&subject);
+            let number = u64::from(key.offset) / line.bytes();
+            sums.entry((name, number)).or_default().add(key, counts, subject.percpu, &part);
+        }
+        let mut rows: Vec<LineRow> = sums
+            .into_iter()
+            .map(|((type_name, line), p)| LineRow { type_name, line, figures: p.sum.figures(), fields: largest(&p.parts) })
+            .collect();
+        rows.sort_by(|a, b| {
+            let key = |r: &LineRow| (r.type_name.clone(), r.line);
+            b.figures.accesses.cmp(&a.figures.accesses).then_with(|| key(a).cmp(&key(b)))
+        });
+        rows
+    }
+
+    fn functions(&mut self) -> Vec<FunctionRow> {
+        let mut sums: BTreeMap<String, Parts> = BTreeMap::new();
+        for (key, counts) in self.rows {
+            let subject = self.subject(key).clone();
+            let part = self.resolver.subject(&subject);
+            let name = self.resolver.function(key.pc).to_owned();
+            sums.entry(name).or_default().add(key, counts, subject.percpu, &part);
+        }
+        let mut rows: Vec<FunctionRow> = sums
+            .into_iter()
+            .map(|(name, p)| FunctionRow { name, figures: p.sum.figures(), types: largest(&p.parts) })
+            .collect();
+        rows.sort_by(|a, b| b.figures.accesses.cmp(&a.figures.accesses).then_with(|| a.name.cmp(&b.name)));
+        rows
+    }
+}
+
+pub(crate) fn field_row(type_name: &str, field: &FieldName, parts: &Parts, line: LineSize) -> FieldRow {
+    FieldRow {
+        type_name: type_name.to_owned(),
+        field: field.path.clone(),
+        offset: field.offset,
+        size: field.size,
+        line: field.offset / line.bytes(),
+        figures: parts.sum.figures(),
+        functions: largest(&parts.parts),
+    }
+}

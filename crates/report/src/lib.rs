@@ -1,0 +1,87 @@
+//! Tables and JSON over an analysed recording.
+//!
+//! [`make`] gives a [`model::Report`]; [`text`] and [`json`] print it into strings. Same recording, same bytes. No analysis
+//! happens here but sums: what is counted and how it is grouped is the attribution crate's.
+
+mod build;
+pub mod model;
+mod resolve;
+mod sums;
+mod tables;
+mod typeview;
+
+use linemate_attribution::Analysis;
+use linemate_types::LineSize;
+use thiserror::Error;
+
+pub use tables::text;
+
+/// What rows are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// Types, variables, caches.
+    Type,
+    /// Fields of all types.
+    Field,
+    /// Lines of all types.
+    Line,
+    /// Functions.
+    Function,
+    /// CPUs.
+    Cpu,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What rows are, if no type is chosen.
+    pub by: By,
+    /// The type to show everything of.
+    pub type_name: Option<String>,
+    /// The most rows.
+    pub top: usize,
+    /// The size of a line.
+    pub line: LineSize,
+}
+
+/// Why there is no report.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// No such type in the recording.
+    #[error("no type or typed variable {name:?} in the recording; the nearest names are {}", nearest.join(", "))]
+    UnknownType {
+        /// What was asked for.
+        name: String,
+        /// Names that look like it.
+        nearest: Vec<String>,
+    },
+    /// The recording.
+    #[error(transparent)]
+    Attribution(#[from] linemate_attribution::Error),
+    /// The report could not be written as JSON.
+    #[error("cannot write JSON: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+/// Counts a recording and makes the report.
+///
+/// # Errors
+/// An unknown type (found before anything is counted), a damaged chunk.
+pub fn make(analysis: &Analysis<'_>, options: &Options) -> Result<model::Report, Error> {
+    let co_use_of = match &options.type_name {
+        Some(name) => Some(typeview::find_type(analysis, name)?),
+        None => None,
+    };
+    let counted = analysis.count(co_use_of)?;
+    build::build(analysis, &counted, options)
+}
+
+/// The report as JSON (docs/schema-report.md), with a line feed at the end.
+///
+/// # Errors
+/// None that a report can cause.
+pub fn json(report: &model::Report) -> Result<String, Error> {
+    let mut text = serde_json::to_string_pretty(report)?;
+    text.push('\n');
+    Ok(text)
+}

@@ -1,0 +1,256 @@
+//! The report as values: what `--json` writes (docs/schema-report.md) and what the tables show.
+//!
+//! A field that is added here is added to the schema's document; a change of a field's meaning is a new [`SCHEMA`].
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+/// The schema's name and version.
+pub const SCHEMA: &str = "linemate.report/1";
+
+/// A report.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: &'static str,
+    /// Where the figures come from.
+    pub inputs: Inputs,
+    /// Every access, by bucket.
+    pub ledger: LedgerView,
+    /// What was asked for.
+    #[serde(flatten)]
+    pub view: View,
+}
+
+/// Where the figures come from.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Inputs {
+    /// The version of linemate that makes this report.
+    pub tool: String,
+    /// The version of linemate that made the recording.
+    pub recorded_by: String,
+    /// What the recording says about its run: kernel, workload, machine, seed.
+    pub recording: BTreeMap<String, String>,
+    /// The recording's checksum; none if it is cut.
+    pub checksum: Option<String>,
+    /// Why the recording has no end, if it has none: the figures are of what is there.
+    pub cut: Option<String>,
+}
+
+/// The ledger.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LedgerView {
+    /// Accesses the recording says it has.
+    pub recorded: u64,
+    /// Accesses in the ledger: the same number.
+    pub total: u64,
+    /// Share of the accesses whose type is known, among those that are not to stacks, page tables, struct pages or page contents.
+    pub typed_share: f64,
+    /// Share of the accesses of which nothing is known.
+    pub unknown_share: f64,
+    /// The lines of the ledger, in fixed order.
+    pub groups: Vec<LedgerGroup>,
+}
+
+/// A line of the ledger.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LedgerGroup {
+    /// Its name.
+    pub name: &'static str,
+    /// Accesses.
+    pub accesses: u64,
+    /// Of the total.
+    pub share: f64,
+    /// What it consists of.
+    pub buckets: Vec<LedgerBucket>,
+}
+
+/// A part of a line of the ledger.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LedgerBucket {
+    /// Its name.
+    pub name: &'static str,
+    /// Accesses.
+    pub accesses: u64,
+    /// Of the total.
+    pub share: f64,
+}
+
+/// What was asked for.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum View {
+    /// `--by type`
+    Types(Vec<TypeRow>),
+    /// `--by field`
+    Fields(Vec<FieldRow>),
+    /// `--by line`
+    Lines(Vec<LineRow>),
+    /// `--by function`
+    Functions(Vec<FunctionRow>),
+    /// `--by cpu`
+    Cpus(Vec<CpuRow>),
+    /// `--type T`
+    Type(Box<TypeView>),
+}
+
+/// Counts of accesses.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Figures {
+    /// All.
+    pub accesses: u64,
+    /// Accesses that only read.
+    pub loads: u64,
+    /// Accesses that only write.
+    pub stores: u64,
+    /// Atomic read-modify-writes.
+    pub rmws: u64,
+    /// Stores and RMWs that are known to have left memory as it was.
+    pub silent: u64,
+    /// Share of the accesses that other CPUs than the object's owner made; none where objects have no owner.
+    pub remote_share: Option<f64>,
+    /// CPUs that read (RMWs count).
+    pub readers: u32,
+    /// CPUs that write (RMWs count).
+    pub writers: u32,
+}
+
+/// A type, a variable without one, or the untyped objects of a cache and site.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TypeRow {
+    /// Its name.
+    pub name: String,
+    /// The bucket.
+    pub kind: &'static str,
+    /// The variable, or where untyped objects were allocated; else empty.
+    pub place: String,
+    /// Bytes of the type, if there is one.
+    pub size: Option<u64>,
+    /// Objects with a known life, if the type is one of heap objects.
+    pub objects: Option<u64>,
+    /// Counts.
+    #[serde(flatten)]
+    pub figures: Figures,
+}
+
+/// A field.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FieldRow {
+    /// The type (or the variable, where there is none).
+    pub type_name: String,
+    /// The path from the type on.
+    pub field: String,
+    /// Bytes from the type's start.
+    pub offset: u64,
+    /// Bytes.
+    pub size: u64,
+    /// The line, from 0, if the type starts at a line's start.
+    pub line: u64,
+    /// Counts.
+    #[serde(flatten)]
+    pub figures: Figures,
+    /// The functions with most accesses.
+    pub functions: Vec<Share>,
+}
+
+/// A line of a type.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LineRow {
+    /// The type.
+    pub type_name: String,
+    /// From 0.
+    pub line: u64,
+    /// Counts.
+    #[serde(flatten)]
+    pub figures: Figures,
+    /// The fields with most accesses.
+    pub fields: Vec<Share>,
+}
+
+/// A function.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FunctionRow {
+    /// Its symbol.
+    pub name: String,
+    /// Counts.
+    #[serde(flatten)]
+    pub figures: Figures,
+    /// The types with most accesses.
+    pub types: Vec<Share>,
+}
+
+/// A CPU.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CpuRow {
+    /// Its number.
+    pub cpu: u32,
+    /// All accesses.
+    pub accesses: u64,
+    /// Accesses that only read.
+    pub loads: u64,
+    /// Accesses that only write.
+    pub stores: u64,
+    /// Atomic read-modify-writes.
+    pub rmws: u64,
+    /// Share of the accesses that went to what another CPU owns.
+    pub remote_share: f64,
+}
+
+/// A part of a whole.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Share {
+    /// Of what.
+    pub name: String,
+    /// Accesses.
+    pub accesses: u64,
+}
+
+/// Everything about one type.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TypeView {
+    /// Its name.
+    pub name: String,
+    /// Bytes.
+    pub size: u64,
+    /// Bytes of a line.
+    pub line_size: u64,
+    /// Counts over all its places.
+    pub figures: Figures,
+    /// Where objects of the type are: the heap, variables, inside other types.
+    pub places: Vec<Place>,
+    /// Its fields, over all places, by offset.
+    pub fields: Vec<FieldRow>,
+    /// Its lines, over all places, from 0.
+    pub lines: Vec<LineRow>,
+    /// Groups of fields that are used together, most used first.
+    pub groups: Vec<GroupRow>,
+}
+
+/// Where objects of a type are.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Place {
+    /// `heap`, `per-CPU runqueues`, `global init_task`, or the path inside an outer type, such as `task_struct.se`.
+    pub owner: String,
+    /// Counts.
+    #[serde(flatten)]
+    pub figures: Figures,
+    /// The fields there, by offset.
+    pub fields: Vec<FieldRow>,
+}
+
+/// Fields that are used together.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GroupRow {
+    /// Their names, most used first.
+    pub fields: Vec<String>,
+    /// Share of the type's accesses.
+    pub share: f64,
+    /// Loads for each store (an RMW is both); none if there is no store.
+    pub loads_per_store: Option<f64>,
+    /// Lines of the type that they lie on.
+    pub lines: Vec<u64>,
+    /// Counts.
+    #[serde(flatten)]
+    pub figures: Figures,
+}

@@ -1,0 +1,106 @@
+//! Names for the rows of a tally: which type, which field, which function.
+
+use std::collections::{BTreeMap, HashMap};
+
+use linemate_attribution::schema::TypeIndex;
+use linemate_attribution::{Analysis, Subject};
+use linemate_recording::GuestAddr;
+use linemate_types::{ByteOffset, FlatType};
+
+/// The bytes of a type that belong to no field.
+pub(crate) const PADDING: &str = "(padding)";
+
+/// A field where it was touched: array elements apart.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct FieldName {
+    pub(crate) offset: u64,
+    pub(crate) path: String,
+    pub(crate) size: u64,
+}
+
+/// Looks names up, each once.
+pub(crate) struct Resolver<'a> {
+    analysis: &'a Analysis<'a>,
+    flats: HashMap<TypeIndex, Option<FlatType>>,
+    functions: HashMap<GuestAddr, String>,
+    fields: HashMap<(TypeIndex, u32, u8), FieldName>,
+}
+
+impl<'a> Resolver<'a> {
+    pub(crate) fn new(analysis: &'a Analysis<'a>) -> Resolver<'a> {
+        Resolver { analysis, flats: HashMap::new(), functions: HashMap::new(), fields: HashMap::new() }
+    }
+
+    /// The function that an instruction belongs to.
+    pub(crate) fn function(&mut self, pc: GuestAddr) -> &str {
+        let symbols = self.analysis.symbols();
+        self.functions.entry(pc).or_insert_with(|| {
+            if pc.0 >> 63 == 0 {
+                return "(user code)".to_owned();
+            }
+            symbols.at(pc.0).map_or_else(|| pc.to_string(), |(symbol, _)| symbol.name.clone())
+        })
+    }
+
+    /// The field of a type that an access of `size` bytes at `offset` touches first.
+    pub(crate) fn field(&mut self, ty: TypeIndex, offset: u32, size: u8) -> FieldName {
+        if let Some(known) = self.fields.get(&(ty, offset, size)) {
+            return known.clone();
+        }
+        let name = self.find(ty, offset, size);
+        self.fields.insert((ty, offset, size), name.clone());
+        name
+    }
+
+    fn find(&mut self, ty: TypeIndex, offset: u32, size: u8) -> FieldName {
+        let at = ByteOffset(offset.into());
+        let found = self.flat(ty).and_then(|flat| {
+            let hit = flat.find(at, size.into())?;
+            let path = flat.path(&hit);
+            let size = flat.leaf(hit.leaf).map_or(0, |leaf| leaf.size);
+            Some(FieldName { offset: hit.offset.0, path: if path.is_empty() { "(value)".into() } else { path }, size })
+        });
+        found.unwrap_or_else(|| FieldName { offset: at.0, path: PADDING.to_owned(), size: size.into() })
+    }
+
+    /// A type's leaves.
+    pub(crate) fn flat(&mut self, ty: TypeIndex) -> Option<&FlatType> {
+        let analysis = self.analysis;
+        self.flats
+            .entry(ty)
+            .or_insert_with(|| {
+                let about = analysis.names().schema().get(ty)?;
+                FlatType::new(analysis.model(), about.id).ok()
+            })
+            .as_ref()
+    }
+
+    /// What a subject is called: its type, else its variable, else its cache, else its bucket.
+    pub(crate) fn subject(&self, subject: &Subject) -> String {
+        let schema = self.analysis.names().schema();
+        match subject.ty {
+            Some(ty) if schema.get(ty).is_some_and(|t| !t.name.is_empty()) => schema.name(ty).to_owned(),
+            _ if !subject.label.is_empty() => subject.label.clone(),
+            _ => format!("({})", subject.bucket.words()),
+        }
+    }
+
+    /// Where a subject's objects are: the variable's name, the allocation site, or nothing.
+    pub(crate) fn place(&mut self, subject: &Subject) -> String {
+        match (subject.site, subject.ty) {
+            (Some(site), _) => format!("allocated in {}", self.function(GuestAddr(site.0.wrapping_sub(1)))),
+            (None, Some(_)) => subject.label.clone(),
+            (None, None) => String::new(),
+        }
+    }
+}
+
+/// Adds to a named sum.
+pub(crate) fn count(parts: &mut BTreeMap<String, u64>, name: &str, accesses: u64) {
+    match parts.get_mut(name) {
+        Some(sum) => *sum += accesses,
+        None => {
+            parts.insert(name.to_owned(), accesses);
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! The report as tables for a terminal.
+
+use std::fmt::Write as _;
+
+use comfy_table::{CellAlignment, Table, presets};
+
+use crate::model::{FieldRow, Figures, GroupRow, LineRow, Report, Share, TypeView, View};
+
+/// The report as text: inputs, ledger, then what was asked for.
+#[must_use]
+pub fn text(report: &Report, top: usize) -> String {
+    let mut out = inputs(report);
+    out.push('\n');
+    out.push_str(&ledger(report));
+    out.push('\n');
+    out.push_str(&view(&report.view, top));
+    out
+}
+
+fn inputs(report: &Report) -> String {
+    let mut out = format!("linemate {}, recorded by {}\n", report.inputs.tool, report.inputs.recorded_by);
+    for (key, value) in &report.inputs.recording {
+        let _ = writeln!(out, "  {key}: {value}");
+    }
+    match (&report.inputs.checksum, &report.inputs.cut) {
+        (_, Some(cut)) => {
+            let _ = writeln!(out, "  this recording is {cut}; the figures are of what is there");
+        }
+        (Some(checksum), None) => {
+            let _ = writeln!(out, "  checksum: {checksum}");
+        }
+        (None, None) => {}
+    }
+    out
+}
+
+fn ledger(report: &Report) -> String {
+    let ledger = &report.ledger;
+    let mut table = table(&["where the accesses went", "accesses", "share"]);
+    for group in &ledger.groups {
+        table.add_row(vec![group.name.to_owned(), group.accesses.to_string(), percent(group.share)]);
+        if group.buckets.len() > 1 || group.name == "unknown" {
+            for bucket in &group.buckets {
+                table.add_row(vec![format!("  {}", bucket.name), bucket.accesses.to_string(), percent(bucket.share)]);
+            }
+        }
+    }
+    let whole = if ledger.total == ledger.recorded { "all that was recorded" } else { "NOT all that was recorded" };
+    table.add_row(vec![format!("total ({whole})"), ledger.total.to_string(), percent(1.0)]);
+    align(&mut table, 1);
+    format!(
+        "{table}\nTyped: {} of all that is not stack, page table, struct page or page contents. Unknown: {}.\n",
+        percent(ledger.typed_share),
+        percent(ledger.unknown_share)
+    )
+}
+
+fn view(view: &View, top: usize) -> String {
+    match view {
+        View::Types(rows) => {
+            let mut t = table(&["type or variable", "where", "size", "objects", ACCESSES, "loads", "stores", "RMW", "silent", REMOTE, "readers", "writers"]);
+            for row in rows {
+                let mut cells = vec![row.name.clone(), place(row.kind, &row.place), number(row.size), number(row.objects)];
+                cells.extend(figures(&row.figures));
+                t.add_row(cells);
+            }
+            finish(t, 2)
+        }
+        View::Fields(rows) => fields(rows, true),
+        View::Lines(rows) => lines(rows),
+        View::Functions(rows) => {
+            let mut t = table(&["function", ACCESSES, "loads", "stores", "RMW", "silent", REMOTE, "CPUs reading", "writing", "most in"]);
+            for row in rows {
+                let mut cells = vec![row.name.clone()];
+                cells.extend(figures(&row.figures));
+                cells.push(names(&row.types));
+                t.add_row(cells);
+            }
+            finish(t, 1)
+        }
+        View::Cpus(rows) => {
+            let mut t = table(&["CPU", ACCESSES, "loads", "stores", "RMW", "to other CPUs' objects"]);
+            for r in rows {
+                let counts = [r.accesses, r.loads, r.stores, r.rmws].map(|n| n.to_string());
+                let mut cells = vec![r.cpu.to_string()];
+                cells.extend(counts);
+                cells.push(percent(r.remote_share));
+                t.add_row(cells);
+            }
+            finish(t, 0)
+        }
+        View::Type(view) => type_view(view, top),
+    }
+}
+
+const ACCESSES: &str = "accesses";
+const REMOTE: &str = "other CPUs";
+
+fn type_view(view: &TypeView, top: usize) -> String {
+    let mut out = format!(
+        "struct {}: {} bytes, {} lines of {} bytes, {} accesses\n\nWhere its objects are\n",
+        view.name,
+        view.size,
+        view.size.div_ceil(view.line_size.max(1)),
+        view.line_size,
+        view.figures.accesses
+    );
+    let mut t = table(&["owner", ACCESSES, "loads", "stores", "RMW", "silent", REMOTE, "readers", "writers"]);
+    for place in &view.places {
+        let mut cells = vec![place.owner.clone()];
+        cells.extend(figures(&place.figures));
+        t.add_row(cells);
+    }
+    out.push_str(&finish(t, 1));
+    out.push_str("\nFields, most used first\n");
+    let mut rows = view.fields.clone();
+    rows.sort_by(|a, b| b.figures.accesses.cmp(&a.figures.accesses).then(a.offset.cmp(&b.offset)));
+    rows.truncate(top);
+    out.push_str(&fields(&rows, false));
+    if view.fields.len() > rows.len() {
+        let _ = writeln!(out, "and {} more fields (--top)", view.fields.len() - rows.len());
+    }
+    out.push_str("\nLines, from 0\n");
+    out.push_str(&lines(&view.lines));
+    out.push_str("\nFields that are used together\n");
+    out.push_str(&groups(&view.groups, top));
+    out
+}
+
+fn fields(rows: &[FieldRow], with_type: bool) -> String {
+    let mut t = table(&["field", "offset", "size", "line", ACCESSES, "loads", "stores", "RMW", "silent", REMOTE, "readers", "writers", "most by"]);
+    for row in rows {
+        let name = if with_type { format!("{}.{}", row.type_name, row.field) } else { row.field.clone() };
+        let mut cells = vec![name, row.offset.to_string(), row.size.to_string(), row.line.to_string()];
+        cells.extend(figures(&row.figures));
+        cells.push(names(&row.functions));
+        t.add_row(cells);
+    }
+    finish(t, 1)
+}
+
+fn lines(rows: &[LineRow]) -> String {
+    let mut t = table(&["type", "line", ACCESSES, "loads", "stores", "RMW", "silent", REMOTE, "readers", "writers", "most in"]);
+    for row in rows {
+        let mut cells = vec![row.type_name.clone(), row.line.to_string()];
+        cells.extend(figures(&row.figures));
+        cells.push(names(&row.fields));
+        t.add_row(cells);
+    }
+    finish(t, 1)
+}
+
+fn groups(rows: &[GroupRow], top: usize) -> String {
+    let mut t = table(&["share", "loads : stores", REMOTE, "lines", "fields"]);
+    for row in rows.iter().take(top) {
+        let ratio = row.loads_per_store.map_or("no stores".to_owned(), |r| format!("{r:.1} : 1"));
+        let lines: Vec<String> = row.lines.iter().map(u64::to_string).collect();
+        let remote = row.figures.remote_share.map_or(String::new(), percent);
+        t.add_row(vec![percent(row.share), ratio, remote, lines.join(" "), row.fields.join(" ")]);
+    }
+    finish(t, 0)
+}
+
+fn figures(f: &Figures) -> Vec<String> {
+    let remote = f.remote_share.map_or(String::new(), percent);
+    let counts = [f.accesses, f.loads, f.stores, f.rmws, f.silent].map(|n| n.to_string());
+    let mut cells: Vec<String> = counts.into();
+    cells.extend([remote, f.readers.to_string(), f.writers.to_string()]);
+    cells
+}
+
+fn place(kind: &str, place: &str) -> String {
+    if place.is_empty() { kind.to_owned() } else { format!("{kind}: {place}") }
+}
+
+fn names(parts: &[Share]) -> String {
+    let names: Vec<&str> = parts.iter().map(|p| p.name.as_str()).filter(|n| !n.is_empty()).collect();
+    names.join(" ")
+}
+
+fn number(value: Option<u64>) -> String {
+    value.map_or_else(String::new, |v| v.to_string())
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
+}
+
+fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    // No borders, and never wrapped to a terminal's width: the same bytes everywhere.
+    table.load_preset(presets::NOTHING).set_header(header.to_vec());
+    table
+}
+
+/// Numbers to the right: every column from `from` on whose cells are numbers.
+fn align(table: &mut Table, from: usize) {
+    let rows: Vec<Vec<String>> = table.row_iter().map(|r| r.cell_iter().map(|c| c.content()).collect()).collect();
+    for (index, column) in table.column_iter_mut().enumerate().skip(from) {
+        let numeric = |cell: &String| cell.is_empty() || cell.starts_with(|c: char| c.is_ascii_digit());
+        if rows.iter().all(|r| r.get(index).is_none_or(numeric)) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+}
+
+fn finish(mut table: Table, numbers_from: usize) -> String {
+    align(&mut table, numbers_from);
+    format!("{}\n", table.trim_fmt())
+}

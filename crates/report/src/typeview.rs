@@ -1,0 +1,207 @@
+//! Everything about one type, wherever its objects are.
+
+use std::collections::BTreeMap;
+
+use linemate_attribution::schema::TypeIndex;
+use linemate_attribution::tally::{Count, Key};
+use linemate_attribution::{Analysis, Bucket, Counted, Subject, groups};
+use linemate_types::LineSize;
+
+use crate::Error;
+use crate::build::{Parts, field_row};
+use crate::model::{FieldRow, GroupRow, LineRow, Place, TypeView};
+use crate::resolve::{FieldName, PADDING, Resolver};
+use crate::sums::{Sum, largest, share};
+
+/// How many names an error offers.
+const OFFERED: usize = 3;
+
+/// The type that a user means: a struct's name, or the name of a variable whose type is known (an anonymous struct's, say).
+pub(crate) fn find_type(analysis: &Analysis<'_>, name: &str) -> Result<TypeIndex, Error> {
+    let names = analysis.names();
+    let plain = name.strip_prefix("struct ").or_else(|| name.strip_prefix("union ")).unwrap_or(name).trim();
+    let mut candidates = names.schema().named(plain);
+    // Of several variants the one that was met.
+    candidates.sort_by_key(|t| !names.subjects().iter().any(|s| s.ty == Some(*t)));
+    let of_variable = || names.subjects().iter().find(|s| s.label == plain && s.ty.is_some()).and_then(|s| s.ty);
+    candidates.first().copied().or_else(of_variable).ok_or_else(|| Error::UnknownType {
+        name: plain.to_owned(),
+        nearest: nearest(analysis, plain),
+    })
+}
+
+fn nearest(analysis: &Analysis<'_>, name: &str) -> Vec<String> {
+    let names = analysis.names();
+    let types = names.schema().iter().map(|(_, t)| t.name.as_str());
+    let variables = names.subjects().iter().filter(|s| s.ty.is_some()).map(|s| s.label.as_str());
+    let mut known: Vec<&str> = types.chain(variables).filter(|n| !n.is_empty()).collect();
+    known.sort_unstable();
+    known.dedup();
+    let mut near: Vec<(usize, &str)> = known.into_iter().map(|n| (strsim::damerau_levenshtein(name, n), n)).collect();
+    near.sort_unstable();
+    near.into_iter().take(OFFERED).map(|(_, n)| n.to_owned()).collect()
+}
+
+pub(crate) fn build(
+    analysis: &Analysis<'_>,
+    counted: &Counted,
+    rows: &[(Key, &Count)],
+    resolver: &mut Resolver<'_>,
+    name: &str,
+    line: LineSize,
+) -> Result<TypeView, Error> {
+    let ty = find_type(analysis, name)?;
+    let mut gathered = Gathered::default();
+    let subjects = analysis.names().subjects();
+    let mut inside: BTreeMap<TypeIndex, Vec<(u64, String)>> = BTreeMap::new();
+    for (key, counts) in rows {
+        let subject = &subjects[key.subject.0 as usize];
+        let Some(outer) = subject.ty else { continue };
+        let Some((owner, offset)) = locate(analysis, subject, outer, ty, key.offset, &mut inside) else { continue };
+        let field = resolver.field(ty, offset, key.size);
+        let function = resolver.function(key.pc);
+        gathered.add(key, counts, subject.percpu, owner, offset, field, function, line);
+    }
+    let schema = analysis.names().schema();
+    let type_name = if schema.get(ty).is_some_and(|t| !t.name.is_empty()) { schema.name(ty) } else { name };
+    let total = gathered.total.accesses();
+    let fields: Vec<FieldRow> = gathered.fields.iter().map(|(f, p)| field_row(type_name, f, p, line)).collect();
+    Ok(TypeView {
+        name: type_name.to_owned(),
+        size: schema.size(ty),
+        line_size: line.bytes(),
+        figures: gathered.total.figures(),
+        places: gathered.places(type_name, line),
+        lines: gathered.lines(type_name),
+        groups: group_rows(counted, resolver, ty, &gathered, total, line),
+        fields,
+    })
+}
+
+/// Whether a row of an `outer` belongs to a `ty`: the owner's name and the offset inside the `ty`.
+fn locate(
+    analysis: &Analysis<'_>,
+    subject: &Subject,
+    outer: TypeIndex,
+    ty: TypeIndex,
+    offset: u32,
+    inside: &mut BTreeMap<TypeIndex, Vec<(u64, String)>>,
+) -> Option<(String, u32)> {
+    if outer == ty {
+        let owner = match (subject.bucket, subject.label.as_str()) {
+            (Bucket::PercpuTyped, label) => format!("per-CPU {label}"),
+            (Bucket::GlobalTyped, label) => format!("global {label}"),
+            _ if subject.percpu => "per-CPU allocation".to_owned(),
+            _ => "heap".to_owned(),
+        };
+        return Some((owner, offset));
+    }
+    let schema = analysis.names().schema();
+    let places = inside.entry(outer).or_insert_with(|| schema.places(outer, ty));
+    let size = schema.size(ty);
+    let within = |(start, _): &&(u64, String)| (*start..start.saturating_add(size)).contains(&offset.into());
+    let (start, path) = places.iter().find(within)?;
+    let inner = u32::try_from(u64::from(offset) - start).ok()?;
+    Some((format!("{}.{path}", schema.name(outer)), inner))
+}
+
+#[derive(Default)]
+struct Gathered {
+    total: Sum,
+    fields: BTreeMap<FieldName, Parts>,
+    lines: BTreeMap<u64, Parts>,
+    places: BTreeMap<String, BTreeMap<FieldName, Parts>>,
+}
+
+impl Gathered {
+    #[allow(clippy::too_many_arguments, reason = "one row, spelled out")]
+    fn add(
+        &mut self,
+        key: &Key,
+        counts: &Count,
+        owned: bool,
+        owner: String,
+        offset: u32,
+        field: FieldName,
+        function: &str,
+        line: LineSize,
+    ) {
+        self.total.add(key.kind, counts, owned);
+        self.lines.entry(u64::from(offset) / line.bytes()).or_default().add(key, counts, owned, &field.path);
+        self.fields.entry(field.clone()).or_default().add(key, counts, owned, function);
+        self.places.entry(owner).or_default().entry(field).or_default().add(key, counts, owned, function);
+    }
+
+    fn places(&self, type_name: &str, line: LineSize) -> Vec<Place> {
+        let mut places: Vec<Place> = Vec::new();
+        for (owner, fields) in &self.places {
+            let mut sum = Sum::default();
+            for parts in fields.values() {
+                sum.merge(&parts.sum);
+            }
+            let rows = fields.iter().map(|(f, p)| field_row(type_name, f, p, line)).collect();
+            places.push(Place { owner: owner.clone(), figures: sum.figures(), fields: rows });
+        }
+        places.sort_by(|a, b| b.figures.accesses.cmp(&a.figures.accesses).then_with(|| a.owner.cmp(&b.owner)));
+        places
+    }
+
+    fn lines(&self, type_name: &str) -> Vec<LineRow> {
+        let row = |(line, parts): (&u64, &Parts)| LineRow {
+            type_name: type_name.to_owned(),
+            line: *line,
+            figures: parts.sum.figures(),
+            fields: largest(&parts.parts),
+        };
+        self.lines.iter().map(row).collect()
+    }
+}
+
+/// The groups, by leaf: all elements of an array are one field here.
+fn group_rows(
+    counted: &Counted,
+    resolver: &mut Resolver<'_>,
+    ty: TypeIndex,
+    gathered: &Gathered,
+    total: u64,
+    line: LineSize,
+) -> Vec<GroupRow> {
+    let (Some(co_use), Some(flat)) = (&counted.co_use, resolver.flat(ty)) else { return Vec::new() };
+    let mut sums: BTreeMap<usize, Sum> = BTreeMap::new();
+    for (field, parts) in gathered.fields.iter().filter(|(f, _)| f.path != PADDING) {
+        if let Some(hit) = flat.find(linemate_types::ByteOffset(field.offset), field.size.max(1)) {
+            sums.entry(hit.leaf.0 as usize).or_default().merge(&parts.sum);
+        }
+    }
+    let uses: BTreeMap<usize, groups::FieldUse> = sums
+        .iter()
+        .map(|(leaf, sum)| {
+            let f = sum.figures();
+            (*leaf, groups::FieldUse { loads: f.loads, stores: f.stores, rmws: f.rmws })
+        })
+        .collect();
+    let mut rows = Vec::new();
+    for group in groups::find(co_use, &uses) {
+        let mut sum = Sum::default();
+        let mut lines = Vec::new();
+        let mut fields = Vec::new();
+        for leaf in group {
+            if let (Some(part), Some(about)) = (sums.get(&leaf), flat.leaves().get(leaf)) {
+                sum.merge(part);
+                lines.push(about.offset.0 / line.bytes());
+                fields.push(about.path.clone());
+            }
+        }
+        lines.sort_unstable();
+        lines.dedup();
+        rows.push(GroupRow {
+            fields,
+            share: share(sum.accesses(), total),
+            loads_per_store: sum.loads_per_store(),
+            lines,
+            figures: sum.figures(),
+        });
+    }
+    rows.sort_by(|a, b| b.figures.accesses.cmp(&a.figures.accesses).then_with(|| a.fields.cmp(&b.fields)));
+    rows
+}
