@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use linemate_recording::{Call, CpuId, FunctionId, Mark, Marker, Return, VirtualTime};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Counters};
 use crate::decode::Shape;
 use crate::pairing::{Pairing, Piece, Whole};
 use crate::shadow::Shadow;
@@ -23,14 +23,6 @@ pub(crate) trait Sink {
     fn return_(&mut self, return_: &Return);
     /// A point of the run.
     fn mark(&mut self, marker: &Marker);
-}
-
-/// Instructions that each CPU has entered, as QEMU counts them.
-pub(crate) trait Counters {
-    /// One CPU's.
-    fn of(&self, cpu: u16) -> u64;
-    /// All CPUs' together.
-    fn sum(&self) -> u64;
 }
 
 /// An instruction's number, given at its first access: numbers are dense, and in the order of a run.
@@ -98,14 +90,12 @@ pub(crate) struct Lane<S> {
     calls: Calls,
     current: u16,
     idle: Vec<bool>,
-    /// All CPUs share this lane and its clock.
-    shared: bool,
     sink: S,
 }
 
 impl<S: Sink> Lane<S> {
-    /// A lane for one of `cpus` CPUs, or `shared` by all of them.
-    pub(crate) fn new(cpus: usize, shared: bool, shadow: Option<Shadow>, sink: S) -> Self {
+    /// A lane of one of `cpus` CPUs, or of all of them.
+    pub(crate) fn new(cpus: usize, shadow: Option<Shadow>, sink: S) -> Self {
         Self {
             clock: Clock::default(),
             pairing: Pairing::default(),
@@ -113,7 +103,6 @@ impl<S: Sink> Lane<S> {
             calls: Calls::default(),
             current: NOBODY,
             idle: vec![false; cpus],
-            shared,
             sink,
         }
     }
@@ -129,29 +118,25 @@ impl<S: Sink> Lane<S> {
     }
 
     /// Sets time to zero. `cpu` is the only CPU of a lane that is not shared.
-    pub(crate) fn start(&mut self, counters: &impl Counters, cpu: u16) {
+    pub(crate) fn start(&mut self, counters: &Counters, cpu: u16) {
         self.current = NOBODY;
         self.idle.fill(false);
-        self.clock.start(if self.shared {
-            counters.sum()
-        } else {
-            counters.of(cpu)
-        });
+        self.clock.start(counters.of(cpu));
     }
 
     /// A memory callback. `value` gives the bytes loaded or stored and is asked only where they matter.
     #[inline]
     pub(crate) fn touch(
         &mut self,
-        counters: &impl Counters,
+        counters: &Counters,
         (cpu, instruction, id): (u16, &Instruction, u32),
         touch: Touch,
         value: impl FnOnce() -> u128,
     ) {
-        if cpu != self.current {
-            self.switch(counters, cpu);
-        }
         let time = self.clock.at(counters.of(cpu), instruction.back);
+        if cpu != self.current {
+            self.switch(cpu, time);
+        }
         let mut piece = Piece {
             time,
             cpu,
@@ -200,14 +185,12 @@ impl<S: Sink> Lane<S> {
 
     /// Another CPU runs than at the last event, or the same after it was idle.
     #[cold]
-    fn switch(&mut self, counters: &impl Counters, cpu: u16) {
+    fn switch(&mut self, cpu: u16, time: VirtualTime) {
         self.finish_access();
         self.current = cpu;
-        self.catch_up(counters, cpu);
         if let Some(idle) = self.idle.get_mut(usize::from(cpu))
             && std::mem::take(idle)
         {
-            let time = self.clock.now();
             self.sink.mark(&Marker {
                 time,
                 cpu: CpuId(cpu),
@@ -217,33 +200,25 @@ impl<S: Sink> Lane<S> {
         }
     }
 
-    /// Takes in what other CPUs did without an event, such as running user code.
-    fn catch_up(&mut self, counters: &impl Counters, cpu: u16) {
-        if self.shared {
-            self.clock
-                .set_others(counters.sum().wrapping_sub(counters.of(cpu)));
-        }
-    }
-
     fn finish_access(&mut self) {
         let sink = &mut self.sink;
         self.pairing.flush(&mut |whole| sink.access(&whole));
     }
 
     /// Prepares for an event other than an access; gives its time.
-    fn step(&mut self, counters: &impl Counters, cpu: u16, back: u32) -> VirtualTime {
+    fn step(&mut self, counters: &Counters, cpu: u16, back: u32) -> VirtualTime {
+        let time = self.clock.at(counters.of(cpu), back);
         if cpu != self.current {
-            self.switch(counters, cpu);
+            self.switch(cpu, time);
         }
         self.finish_access();
-        self.catch_up(counters, cpu);
-        self.clock.at(counters.of(cpu), back)
+        time
     }
 
     /// A watched function is entered, or (`returns`) left.
     pub(crate) fn watched(
         &mut self,
-        counters: &impl Counters,
+        counters: &Counters,
         (cpu, back): (u16, u32),
         (watch, id, returns): (&Watch, FunctionId, bool),
         vmemmap: u64,
@@ -275,7 +250,7 @@ impl<S: Sink> Lane<S> {
     /// Start, stop or idle.
     pub(crate) fn mark(
         &mut self,
-        counters: &impl Counters,
+        counters: &Counters,
         (cpu, back): (u16, u32),
         mark: Mark,
         guest_ns: u64,

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use linemate_recording::{BackgroundWriter, LaneId, Mark, Recording, Writer};
 use thiserror::Error;
 
-use crate::ffi::{Block, MemoryAccess, Registers, ScoreCounters};
+use crate::clock::Counters;
+use crate::ffi::{Block, MemoryAccess, Registers};
 use crate::lane::{Instruction, Lane, Touch};
 use crate::options::{OptionError, Options};
 use crate::output::{Output, Unannounced};
@@ -56,6 +57,7 @@ pub(crate) struct Recorder {
     options: Options,
     watch: Watch,
     numbers: Numbers,
+    counters: Counters,
     recording: AtomicBool,
     writer: Mutex<Option<BackgroundWriter>>,
 }
@@ -107,12 +109,13 @@ impl Recorder {
                 writer.lane(),
                 Arc::clone(&unannounced),
             );
-            lanes.push(Lane::new(cpus, !options.parallel, shadow, output));
+            lanes.push(Lane::new(cpus, shadow, output));
         }
         let recorder = Self {
             options,
             watch,
             numbers: Numbers::new(unannounced),
+            counters: Counters::new(count),
             recording: AtomicBool::new(false),
             writer: Mutex::new(Some(writer)),
         };
@@ -122,6 +125,12 @@ impl Recorder {
     /// What was asked for.
     pub(crate) fn options(&self) -> &Options {
         &self.options
+    }
+
+    /// The instructions that the CPUs have entered.
+    #[inline]
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     /// Whether events are wanted.
@@ -146,8 +155,8 @@ impl Recorder {
     }
 
     /// Instruments a block.
-    pub(crate) fn translate(&self, block: &Block<'_>, counters: &ScoreCounters) {
-        translate(block, &self.watch, self.options.user, counters);
+    pub(crate) fn translate(&self, block: &Block<'_>) {
+        translate(block, &self.watch, self.options.user);
     }
 
     /// A load or store at `vaddr`.
@@ -155,7 +164,6 @@ impl Recorder {
     pub(crate) fn touch(
         &self,
         lane: &mut Lane<Output>,
-        counters: &ScoreCounters,
         (cpu, instruction): (u16, &Instruction),
         (store, vaddr): (bool, u64),
         access: &MemoryAccess<'_>,
@@ -172,9 +180,9 @@ impl Recorder {
                 size: access.size(),
                 user_mapping: false,
             };
-            lane.touch(counters, at, touch, || access.value());
+            lane.touch(&self.counters, at, touch, || access.value());
         } else {
-            self.touch_user(lane, counters, at, (store, vaddr), access);
+            self.touch_user(lane, at, (store, vaddr), access);
         }
     }
 
@@ -191,7 +199,6 @@ impl Recorder {
     fn touch_user(
         &self,
         lane: &mut Lane<Output>,
-        counters: &ScoreCounters,
         at: (u16, &Instruction, u32),
         (store, vaddr): (bool, u64),
         access: &MemoryAccess<'_>,
@@ -212,7 +219,7 @@ impl Recorder {
                 size,
                 user_mapping: true,
             };
-            lane.touch(counters, at, touch, || {
+            lane.touch(&self.counters, at, touch, || {
                 access.value() >> (8 * u32::from(offset))
             });
         }
@@ -222,7 +229,6 @@ impl Recorder {
     pub(crate) fn hook(
         &self,
         lane: &mut Lane<Output>,
-        counters: &ScoreCounters,
         (cpu, hooked): (u16, &Hooked),
         registers: &Registers,
     ) {
@@ -231,15 +237,15 @@ impl Recorder {
         match hooked.action {
             Action::Enter(id) => {
                 let what = (&self.watch, id, false);
-                lane.watched(counters, place, what, self.options.vmemmap, registers);
+                lane.watched(&self.counters, place, what, self.options.vmemmap, registers);
             }
             Action::Leave(id) => {
                 let what = (&self.watch, id, true);
-                lane.watched(counters, place, what, self.options.vmemmap, registers);
+                lane.watched(&self.counters, place, what, self.options.vmemmap, registers);
             }
-            Action::Idle => lane.mark(counters, place, Mark::Idle, 0),
-            Action::Start => lane.mark(counters, place, Mark::Start, guest_ns()),
-            Action::Stop => lane.mark(counters, place, Mark::Stop, guest_ns()),
+            Action::Idle => lane.mark(&self.counters, place, Mark::Idle, 0),
+            Action::Start => lane.mark(&self.counters, place, Mark::Start, guest_ns()),
+            Action::Stop => lane.mark(&self.counters, place, Mark::Stop, guest_ns()),
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use linemate_recording::{FunctionId, GuestAddr, InstructionId};
 
 use crate::decode::{Facts, Flow, facts, mark_number};
-use crate::ffi::{Block, MAX_INSTRUCTION, ScoreCounters};
+use crate::ffi::{Block, MAX_INSTRUCTION};
 use crate::lane::{Instruction, Number};
 use crate::output::Unannounced;
 use crate::watch::Watch;
@@ -74,9 +74,9 @@ pub(crate) fn is_kernel(address: u64) -> bool {
 }
 
 /// Instruments a block.
-pub(crate) fn translate(block: &Block<'_>, watch: &Watch, user: bool, counters: &ScoreCounters) {
+pub(crate) fn translate(block: &Block<'_>, watch: &Watch, user: bool) {
     let count = block.len();
-    block.count(counters, count as u64);
+    block.count();
     let mut buffer = [0; MAX_INSTRUCTION];
     for (position, instruction) in block.instructions().enumerate() {
         let back = (count - position) as u32;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use super::guest::{Block, MemoryAccess, Registers, ScoreCounters};
+use super::guest::{Block, MemoryAccess, Registers};
 use super::raw;
 use crate::lane::{Instruction, Lane};
 use crate::options::Options;
@@ -27,7 +27,6 @@ static PLUGIN: OnceLock<Plugin> = OnceLock::new();
 
 struct Plugin {
     recorder: Recorder,
-    counters: ScoreCounters,
     registers: Box<[OnceLock<Registers>]>,
     /// One lane for all CPUs, or one each.
     lanes: Box<[LaneCell]>,
@@ -77,7 +76,7 @@ impl Plugin {
     fn start(&self) {
         for (cpu, cell) in self.lanes.iter().enumerate() {
             // SAFETY: no lane is in use: nothing is recorded yet, and only one CPU runs or starts at a time.
-            unsafe { (*cell.lane.get()).start(&self.counters, cpu as u16) };
+            unsafe { (*cell.lane.get()).start(self.recorder.counters(), cpu as u16) };
         }
         self.recorder.set_recording(true);
     }
@@ -167,7 +166,6 @@ unsafe fn install(
     };
     let plugin = Plugin {
         recorder,
-        counters: ScoreCounters::new(cpus),
         registers: (0..cpus).map(|_| OnceLock::new()).collect(),
         lanes: lanes.into_iter().map(cell).collect(),
         thread: OnceLock::new(),
@@ -189,7 +187,6 @@ unsafe fn install(
 
 extern "C" fn on_vcpu_init(_id: raw::PluginId, cpu: c_uint) {
     let Some(plugin) = PLUGIN.get() else { return };
-    plugin.counters.refresh(cpu);
     if let (Some(slot), Some(registers)) =
         (plugin.registers.get(cpu as usize), Registers::look_up())
     {
@@ -208,7 +205,14 @@ extern "C" fn on_translate(_id: raw::PluginId, tb: *mut raw::Tb) {
     let Some(plugin) = PLUGIN.get() else { return };
     // SAFETY: `tb` is valid during this callback.
     let block = unsafe { Block::new(tb) };
-    plugin.recorder.translate(&block, &plugin.counters);
+    plugin.recorder.translate(&block);
+}
+
+/// A block that [`Block::count`] was called for is entered; `data` is its number of instructions.
+pub(super) extern "C" fn on_block(cpu: c_uint, data: *mut c_void) {
+    if let Some(plugin) = PLUGIN.get() {
+        plugin.recorder.counters().add(cpu, data.addr() as u64);
+    }
 }
 
 /// A load or store by an instruction that [`super::guest::BlockInstruction::watch_memory`] was called for.
@@ -225,9 +229,7 @@ pub(super) extern "C" fn on_memory<const STORE: bool>(
         // SAFETY: `info` belongs to this callback.
         let access = unsafe { MemoryAccess::new(info) };
         let at = (cpu as u16, instruction);
-        plugin
-            .recorder
-            .touch(lane, &plugin.counters, at, (STORE, vaddr), &access);
+        plugin.recorder.touch(lane, at, (STORE, vaddr), &access);
     });
 }
 
@@ -243,9 +245,7 @@ pub(super) extern "C" fn on_hook(cpu: c_uint, data: *mut c_void) {
         plugin.start();
     }
     let at = (cpu as u16, hooked);
-    plugin.with_lane(cpu, |lane| {
-        plugin.recorder.hook(lane, &plugin.counters, at, registers)
-    });
+    plugin.with_lane(cpu, |lane| plugin.recorder.hook(lane, at, registers));
     if hooked.action == Action::Stop {
         plugin.stop();
     }

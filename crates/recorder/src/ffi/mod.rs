@@ -9,4 +9,4 @@ mod entry;
 mod guest;
 mod raw;
 
-pub(crate) use guest::{Block, MAX_INSTRUCTION, MemoryAccess, Registers, ScoreCounters};
+pub(crate) use guest::{Block, MAX_INSTRUCTION, MemoryAccess, Registers};

@@ -27,8 +27,6 @@ pub(super) const R_REGS: c_int = 1;
 pub(super) const MEM_R: c_int = 1;
 /// `QEMU_PLUGIN_MEM_W`.
 pub(super) const MEM_W: c_int = 2;
-/// `QEMU_PLUGIN_INLINE_ADD_U64`.
-pub(super) const INLINE_ADD: c_int = 0;
 
 macro_rules! opaque {
     ($($name:ident),*) => {$(
@@ -36,7 +34,7 @@ macro_rules! opaque {
         pub(super) struct $name { _opaque: [u8; 0] }
     )*};
 }
-opaque!(Tb, Insn, Scoreboard, HwAddr, RegisterHandle);
+opaque!(Tb, Insn, HwAddr, RegisterHandle);
 
 #[repr(C)]
 pub(super) struct Info {
@@ -46,14 +44,6 @@ pub(super) struct Info {
     pub(super) system_emulation: bool,
     pub(super) smp_vcpus: c_int,
     pub(super) max_vcpus: c_int,
-}
-
-/// A 64-bit field of each CPU's entry of a scoreboard.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(super) struct U64Field {
-    pub(super) score: *mut Scoreboard,
-    pub(super) offset: usize,
 }
 
 /// The value of a memory callback: a type number and a union, of which the two 64-bit words of its largest
@@ -94,11 +84,11 @@ unsafe extern "C" {
     );
     pub(super) fn qemu_plugin_tb_n_insns(tb: *const Tb) -> usize;
     pub(super) fn qemu_plugin_tb_get_insn(tb: *const Tb, index: usize) -> *mut Insn;
-    pub(super) fn qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(
+    pub(super) fn qemu_plugin_register_vcpu_tb_exec_cb(
         tb: *mut Tb,
-        op: c_int,
-        entry: U64Field,
-        immediate: u64,
+        cb: ExecCallback,
+        flags: c_int,
+        userdata: *mut c_void,
     );
     pub(super) fn qemu_plugin_insn_data(
         insn: *const Insn,
@@ -124,11 +114,6 @@ unsafe extern "C" {
     pub(super) fn qemu_plugin_get_hwaddr(info: MemInfo, vaddr: u64) -> *mut HwAddr;
     pub(super) fn qemu_plugin_hwaddr_is_io(hwaddr: *const HwAddr) -> bool;
     pub(super) fn qemu_plugin_hwaddr_phys_addr(hwaddr: *const HwAddr) -> u64;
-    pub(super) fn qemu_plugin_scoreboard_new(element_size: usize) -> *mut Scoreboard;
-    pub(super) fn qemu_plugin_scoreboard_find(
-        score: *mut Scoreboard,
-        vcpu_index: c_uint,
-    ) -> *mut c_void;
     pub(super) fn qemu_plugin_get_registers() -> *mut GArray;
     pub(super) fn qemu_plugin_read_register(
         handle: *mut RegisterHandle,
