@@ -3,9 +3,7 @@
 use crate::cursor::{Cursor, unzigzag};
 use crate::encode::{COLUMN_NAMES, COLUMNS, Columns, code, value_code};
 use crate::format::{MAX_FUNCTIONS, MAX_INSTRUCTIONS};
-use crate::model::{
-    Instructions, Model, PREFER_DISTANCE, SILENT, Site, by_distance, learn_address, region,
-};
+use crate::model::{Instructions, Model, SILENT, Site, by_distance, learn_address, region};
 use crate::payload::{ChunkSummary, Totals};
 use crate::{
     Access, AccessKind, Call, CpuId, Event, FunctionId, GuestAddr, MAX_PARAMETERS, Mark, Marker,
@@ -234,12 +232,12 @@ impl Steps<'_> {
     fn access(&mut self, control: u8, site: Site, cpu: CpuId) -> Result<Access, Problem> {
         let pc = self.pc(site)?;
         let (slot, regions) = self.model.access_slot(site);
-        let prefer = slot.bits & PREFER_DISTANCE != 0;
+        let prefer = slot.prefer_distance;
         let addr = match control & code::ADDR_MASK {
             0 if prefer => by_distance(slot, regions),
             0 => slot.last,
             code::ADDR_SECOND => {
-                slot.bits ^= PREFER_DISTANCE;
+                slot.prefer_distance = !prefer;
                 if prefer {
                     slot.last
                 } else {
@@ -258,12 +256,19 @@ impl Steps<'_> {
         };
         learn_address(slot, regions, addr);
         if control & code::INFO != 0 {
-            slot.info = self.cursors[INFO].u8()?;
+            let info = self.cursors[INFO].u8()?;
+            if info & SILENT != 0 {
+                return Err(Problem::Unknown {
+                    what: "an access size",
+                    value: info.into(),
+                });
+            }
+            slot.info = info | slot.info & SILENT;
         }
         if control & code::SILENT_FLIP != 0 {
-            slot.bits ^= SILENT;
+            slot.info ^= SILENT;
         }
-        let (info, silent, next) = (slot.info, slot.bits & SILENT != 0, slot.next);
+        let (info, silent, next) = (slot.info & !SILENT, slot.info & SILENT != 0, slot.next);
         self.model.expected = next;
         self.model.site = site;
         self.model.access_site = site;
@@ -486,22 +491,21 @@ fn unpack_info(info: u8, site: Site) -> Result<(u8, AccessKind), Problem> {
     Ok((1 << (info & 7), kind))
 }
 
-/// A [`Visitor`] that keeps the last event.
-#[derive(Debug, Default)]
-pub(crate) struct Latest(pub(crate) Option<Event>);
+/// A [`Visitor`] that keeps the events.
+pub(crate) struct Collect(pub(crate) Vec<Event>);
 
-impl Visitor for Latest {
+impl Visitor for Collect {
     #[inline]
     fn access(&mut self, access: &Access) {
-        self.0 = Some(Event::Access(*access));
+        self.0.push(Event::Access(*access));
     }
     fn call(&mut self, call: &Call) {
-        self.0 = Some(Event::Call(call.clone()));
+        self.0.push(Event::Call(call.clone()));
     }
     fn ret(&mut self, ret: &Return) {
-        self.0 = Some(Event::Return(*ret));
+        self.0.push(Event::Return(*ret));
     }
     fn marker(&mut self, marker: &Marker) {
-        self.0 = Some(Event::Marker(*marker));
+        self.0.push(Event::Marker(*marker));
     }
 }

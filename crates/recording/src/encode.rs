@@ -5,7 +5,7 @@
 
 use crate::cursor::{put_varint, zigzag};
 use crate::model::{
-    self, Model, PREFER_DISTANCE, SILENT, Site, by_distance, learn_address, pack_info,
+    AccessSlot, Model, REGIONS, SILENT, Site, by_distance, learn_address, pack_info, region,
 };
 use crate::payload::ChunkSummary;
 use crate::{AccessKind, Call, CpuId, GuestAddr, Marker, Return, VirtualTime};
@@ -194,9 +194,9 @@ pub struct Encoder {
     max_events: usize,
     model: Model,
     chunk: RawChunk,
-    loads: u32,
-    stores: u32,
-    rmws: u32,
+    /// Accesses in this chunk, by [`AccessKind`].
+    kinds: [u64; 3],
+    /// One more than the highest instruction in this chunk.
     instructions: u32,
 }
 
@@ -214,9 +214,7 @@ impl Encoder {
             max_events,
             model,
             chunk,
-            loads: 0,
-            stores: 0,
-            rmws: 0,
+            kinds: [0; 3],
             instructions: 0,
         }
     }
@@ -254,17 +252,15 @@ impl Encoder {
         let mut full = std::mem::replace(&mut self.chunk, spare);
         full.summary.lane = self.lane;
         full.summary.last = VirtualTime(self.model.time);
-        full.summary.totals.loads = u64::from(self.loads);
-        full.summary.totals.stores = u64::from(self.stores);
-        full.summary.totals.rmws = u64::from(self.rmws);
-        full.summary.instructions = self.instructions;
-        (self.loads, self.stores, self.rmws, self.instructions) = (0, 0, 0, 0);
+        let totals = &mut full.summary.totals;
+        [totals.loads, totals.stores, totals.rmws] = std::mem::take(&mut self.kinds);
+        full.summary.instructions = std::mem::take(&mut self.instructions);
         self.model.start_chunk();
         full
     }
 
     /// Adds a memory access.
-    #[inline]
+    #[inline(always)]
     pub fn access(&mut self, access: RawAccess) {
         let RawAccess {
             time,
@@ -281,53 +277,25 @@ impl Encoder {
         }
         let site = Site::access(instruction.0, kind != AccessKind::Load);
         let mut control = self.site(site, time);
-        self.model.access_site = site;
-        match kind {
-            AccessKind::Load => self.loads += 1,
-            AccessKind::Store => self.stores += 1,
-            AccessKind::Rmw => self.rmws += 1,
-        }
-        self.instructions = self.instructions.max(instruction.0 + 1);
-
-        let (slot, regions) = self.model.access_slot(site);
+        self.kinds[kind as usize] += 1;
         let addr = addr.0;
+        let silent = if silent { SILENT } else { 0 };
+        let info = pack_info(size_log2.min(6), kind, user_mapping) | silent;
+        let (slot, regions) = self.model.access_slot(site);
         let by_distance = by_distance(slot, regions);
-        let prefer = slot.bits & PREFER_DISTANCE != 0;
-        let (first, second) = if prefer {
-            (by_distance, slot.last)
+        let expected = if slot.prefer_distance {
+            by_distance
         } else {
-            (slot.last, by_distance)
+            slot.last
         };
-        if addr != first {
-            if addr == second {
-                control |= code::ADDR_SECOND;
-                slot.bits ^= PREFER_DISTANCE;
-            } else {
-                let from_last = zigzag(addr.wrapping_sub(slot.last));
-                let from_region = zigzag(addr.wrapping_sub(regions[model::region(slot.last)]));
-                let (mode, difference) = if from_last <= from_region {
-                    (code::ADDR_FROM_LAST, from_last)
-                } else {
-                    (code::ADDR_FROM_REGION, from_region)
-                };
-                control |= mode;
-                put_varint(&mut self.chunk.columns.addresses, difference);
-            }
+        if addr != expected || info != slot.info {
+            control |= unexpected(slot, regions, addr, info, &mut self.chunk.columns);
         }
         learn_address(slot, regions, addr);
-        let info = pack_info(size_log2.min(6), kind, user_mapping);
-        if info != slot.info {
-            control |= code::INFO;
-            slot.info = info;
-            self.chunk.columns.info.push(info);
-        }
-        if silent != (slot.bits & SILENT != 0) {
-            control |= code::SILENT_FLIP;
-            slot.bits ^= SILENT;
-        }
         let next = slot.next;
         self.model.expected = next;
         self.model.site = site;
+        self.model.access_site = site;
         self.model.last_addr = addr;
         self.chunk.columns.control.push(control);
     }
@@ -408,9 +376,10 @@ impl Encoder {
             let number = if site.is_function() {
                 u64::from(site.0)
             } else {
-                let difference =
-                    (site.index() as u64).wrapping_sub(self.model.access_site.index() as u64);
-                zigzag(difference) << 1
+                // An instruction that is new in the chunk always comes this way.
+                self.instructions = self.instructions.max((site.0 >> 2) + 1);
+                let last = self.model.access_site.index() as u64;
+                zigzag((site.index() as u64).wrapping_sub(last)) << 1
             };
             put_varint(&mut columns.sites, number);
             (code::OTHER_SITE, 1)
@@ -499,4 +468,45 @@ impl Encoder {
         self.model.site = site;
         self.chunk.columns.control.push(control);
     }
+}
+
+/// Writes down what of an access differs from the expectation; gives its part of the control byte.
+#[inline(never)]
+fn unexpected(
+    slot: &mut AccessSlot,
+    regions: &[u64; REGIONS],
+    addr: u64,
+    info: u8,
+    columns: &mut Columns,
+) -> u8 {
+    let mut control = 0;
+    let by_distance = by_distance(slot, regions);
+    let (first, second) = if slot.prefer_distance {
+        (by_distance, slot.last)
+    } else {
+        (slot.last, by_distance)
+    };
+    if addr == first {
+    } else if addr == second {
+        control |= code::ADDR_SECOND;
+        slot.prefer_distance = !slot.prefer_distance;
+    } else {
+        let from_last = zigzag(addr.wrapping_sub(slot.last));
+        let from_region = zigzag(addr.wrapping_sub(regions[region(slot.last)]));
+        control |= if from_last <= from_region {
+            code::ADDR_FROM_LAST
+        } else {
+            code::ADDR_FROM_REGION
+        };
+        put_varint(&mut columns.addresses, from_last.min(from_region));
+    }
+    if (info ^ slot.info) & !SILENT != 0 {
+        control |= code::INFO;
+        columns.info.push(info & !SILENT);
+    }
+    if (info ^ slot.info) & SILENT != 0 {
+        control |= code::SILENT_FLIP;
+    }
+    slot.info = info;
+    control
 }

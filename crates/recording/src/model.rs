@@ -71,16 +71,16 @@ pub(crate) struct AccessSlot {
     /// Its distance from the CPU's previous access to the region, as far as 32 bits hold it.
     pub(crate) distance: i32,
     pub(crate) next: Successors,
-    /// Size, kind and mapping ([`pack_info`]).
+    /// Size, kind, mapping ([`pack_info`]) and whether the last was [`SILENT`].
     pub(crate) info: u8,
-    /// Bit 0: the last was silent; bit 1: the distance was right more recently than the last address.
-    pub(crate) bits: u8,
+    /// The distance was right more recently than the last address.
+    pub(crate) prefer_distance: bool,
     /// The chunk that this slot was last used in; in another one it counts as new.
     pub(crate) epoch: u32,
 }
 
-pub(crate) const SILENT: u8 = 1;
-pub(crate) const PREFER_DISTANCE: u8 = 2;
+/// Bit of [`AccessSlot::info`] above those of [`pack_info`].
+pub(crate) const SILENT: u8 = 1 << 6;
 
 impl AccessSlot {
     fn new(epoch: u32) -> Self {
@@ -89,7 +89,7 @@ impl AccessSlot {
             distance: 0,
             next: Successors::NONE,
             info: 0,
-            bits: 0,
+            prefer_distance: false,
             epoch,
         }
     }

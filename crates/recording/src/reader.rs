@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use crate::decode::{Decoder, Latest, Visitor};
+use crate::decode::{Collect, Decoder, Visitor};
 use crate::encode::Columns;
 use crate::format::{
     CHUNK_HEADER_BYTES, ChunkHeader, ChunkKind, MAX_FILE_HEADER_BYTES, parse_file_header,
@@ -509,10 +509,15 @@ impl Recording {
             chunks: self.events.iter(),
             current: None,
             decoder: Decoder::new(),
-            failed: false,
+            batch: Vec::new().into_iter(),
+            error: None,
+            ended: false,
         }
     }
 }
+
+/// Events that [`Events`] decodes at a time: starting and stopping the decoder costs as much as ten.
+const BATCH: usize = 512;
 
 /// Iterator over the events of a recording. Ends after the first error.
 #[derive(Debug)]
@@ -521,46 +526,66 @@ pub struct Events<'r> {
     chunks: std::slice::Iter<'r, EventChunk>,
     current: Option<(&'r EventChunk, Columns, ChunkSummary)>,
     decoder: Decoder,
-    failed: bool,
+    batch: std::vec::IntoIter<Event>,
+    error: Option<Error>,
+    ended: bool,
 }
 
 impl Events<'_> {
-    fn step(&mut self) -> Result<Option<Event>, Error> {
-        loop {
-            if self.current.is_none() {
-                let Some(chunk) = self.chunks.next() else {
-                    return Ok(None);
-                };
-                let (columns, summary) = self.recording.frame.events(&chunk.at)?;
-                self.current = Some((chunk, columns, summary));
-                self.decoder.start();
+    /// Decodes a batch of the current chunk, or opens the next one.
+    fn refill(&mut self) -> Result<(), Error> {
+        let Some((chunk, columns, summary)) = &self.current else {
+            match self.chunks.next() {
+                Some(chunk) => {
+                    let (columns, summary) = self.recording.frame.events(&chunk.at)?;
+                    self.current = Some((chunk, columns, summary));
+                    self.decoder.start();
+                }
+                None => self.ended = true,
             }
-            let Some((chunk, columns, summary)) = &self.current else {
-                continue;
-            };
-            let malformed = |problem| chunk.at.malformed(problem);
-            let mut latest = Latest::default();
-            let mut steps = self.decoder.resume(columns, &self.recording.instructions);
-            while latest.0.is_none() && steps.next(&mut latest).map_err(malformed)? {}
-            if latest.0.is_some() {
-                steps.pause();
-                return Ok(latest.0);
+            return Ok(());
+        };
+        let mut batch = Collect(Vec::with_capacity(BATCH));
+        let mut steps = self.decoder.resume(columns, &self.recording.instructions);
+        let decoded = loop {
+            match steps.next(&mut batch) {
+                Ok(true) if batch.0.len() < BATCH => {}
+                Ok(true) => {
+                    steps.pause();
+                    break Ok(());
+                }
+                Ok(false) => {
+                    let finished = steps.finish(summary);
+                    break finished
+                        .map_err(|problem| chunk.at.malformed(problem))
+                        .inspect(|()| {
+                            self.current = None;
+                        });
+                }
+                Err(problem) => break Err(chunk.at.malformed(problem)),
             }
-            steps.finish(summary).map_err(malformed)?;
-            self.current = None;
-        }
+        };
+        self.batch = batch.0.into_iter();
+        decoded
     }
 }
 
 impl Iterator for Events<'_> {
     type Item = Result<Event, Error>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        if self.failed {
-            return None;
+        loop {
+            if let Some(event) = self.batch.next() {
+                return Some(Ok(event));
+            }
+            if self.ended {
+                return self.error.take().map(Err);
+            }
+            if let Err(error) = self.refill() {
+                self.error = Some(error);
+                self.ended = true;
+            }
         }
-        let event = self.step();
-        self.failed = event.is_err();
-        event.transpose()
     }
 }
