@@ -6,7 +6,8 @@
  *   0x4e0  control lines to the host      (isa-debugcon)
  *   0x4e1  the workload's standard output (isa-debugcon)
  *   0x4e2  the workload's standard error  (isa-debugcon)
- *   0x505  pause the guest                (pvpanic)
+ *   0x4e3  stand still until the host is ready (isa-debugcon on a named pipe)
+ *   0x505  pause the guest for a snapshot (pvpanic)
  *   0x510  the payload                    (fw_cfg, with its DMA register at 0x514)
  */
 #ifndef LINEMATE_AGENT_H
@@ -28,11 +29,13 @@ void host_write(unsigned short port, const void *data, size_t len);
 void host_read(unsigned short port, void *data, size_t len);
 void host_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void host_pause(const char *why);
+void host_barrier(const char *name);
 void host_power_off(void) __attribute__((noreturn));
 void die(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 void die_errno(const char *what) __attribute__((noreturn));
 
-/* fwcfg.c: reads the payload; the buffer is to be given back with munmap() */
+/* fwcfg.c: reads what the host provides; the buffer is to be given back with munmap() */
+int fwcfg_has(const char *name);
 void *fwcfg_read(const char *name, size_t *len);
 
 /* cpio.c: unpacks a newc archive over the root */

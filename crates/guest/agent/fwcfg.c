@@ -54,6 +54,13 @@ static int find(const char *name, struct file_entry *found)
 	return -1;
 }
 
+int fwcfg_has(const char *name)
+{
+	struct file_entry file;
+
+	return !find(name, &file);
+}
+
 static uint64_t physical(int pagemap, const void *addr)
 {
 	uint64_t entry;

@@ -10,7 +10,11 @@
 #include <sys/reboot.h>
 #include <unistd.h>
 
+#define PORT_BARRIER 0x4e3
 #define PORT_PVPANIC 0x505
+
+/* What the host's pipe takes: one byte more, and QEMU waits for the host with the guest at this instruction. */
+#define PIPE_BYTES 4096
 
 void host_open(void)
 {
@@ -51,11 +55,23 @@ void host_say(const char *fmt, ...)
 	va_end(ap);
 }
 
-/* The guest stands still at this very instruction until the host lets it go on. */
+/* The whole machine stops at this instruction, ready to be saved. */
 void host_pause(const char *why)
 {
 	host_say("pause %s", why);
 	outb(1, PORT_PVPANIC);
+}
+
+/*
+ * The guest stands still as well, but QEMU does not know: stopping and continuing the machine would move
+ * the guest's clock by a time that depends on the host, and a recording could not be repeated.
+ */
+void host_barrier(const char *name)
+{
+	static const char bytes[PIPE_BYTES + 1];
+
+	host_say("barrier %s", name);
+	host_write(PORT_BARRIER, bytes, sizeof(bytes));
 }
 
 void host_power_off(void)

@@ -120,7 +120,9 @@ static void hand_over_symbols(void)
 		die_errno("/proc/kallsyms");
 	close(fd);
 	host_say("symbols %#lx %zu", (unsigned long)buf, len);
-	host_pause("snapshot");
+	/* A run from power-on goes straight on: to stop and continue a machine is not repeatable. */
+	if (!fwcfg_has("opt/linemate/straight"))
+		host_pause("snapshot");
 	munmap(buf, SYMBOLS_MAX);
 }
 

@@ -198,7 +198,7 @@ static void supervise(void)
 	make_pipe(out);
 	make_pipe(err);
 
-	host_pause("start");
+	host_barrier("start");
 	MARK(0x01);
 	command = spawn(program, argv, env, out[1], err[1]);
 	close(out[1]);
@@ -209,7 +209,7 @@ static void supervise(void)
 			command_status = status;
 	MARK(0x02);
 	say_status("command", command_status);
-	host_pause("stop");
+	host_barrier("stop");
 	_exit(0);
 }
 

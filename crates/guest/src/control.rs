@@ -8,11 +8,11 @@ pub(crate) const PROTOCOL: u32 = 1;
 /// Why the guest stands still.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pause {
-    /// Booted, symbols in memory: take the snapshot.
+    /// Booted, symbols in memory: the machine is paused, to be saved.
     Snapshot,
-    /// About to start the command.
+    /// About to start the command: the guest waits at the barrier.
     Start,
-    /// All of the command's processes have ended.
+    /// All of the command's processes have ended: the guest waits at the barrier.
     Stop,
 }
 
@@ -68,10 +68,10 @@ impl Message {
                     length: length.parse().ok()?,
                 }
             }
-            "pause" => Message::Pause(match rest {
-                "snapshot" => Pause::Snapshot,
-                "start" => Pause::Start,
-                "stop" => Pause::Stop,
+            "pause" | "barrier" => Message::Pause(match line {
+                "pause snapshot" => Pause::Snapshot,
+                "barrier start" => Pause::Start,
+                "barrier stop" => Pause::Stop,
                 _ => return None,
             }),
             "payload" => Message::Payload(rest.parse().ok()?),
@@ -109,7 +109,7 @@ mod tests {
                 length: 12
             })
         );
-        assert_eq!(parse("pause start"), Some(Message::Pause(Pause::Start)));
+        assert_eq!(parse("barrier start"), Some(Message::Pause(Pause::Start)));
         assert_eq!(parse("payload 5"), Some(Message::Payload(5)));
         assert_eq!(parse("setup"), Some(Message::Setup));
         assert_eq!(

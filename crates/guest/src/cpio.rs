@@ -31,6 +31,7 @@ impl Archive {
         self.nodes.insert(name.to_owned(), node);
     }
 
+    #[cfg(test)]
     pub(crate) fn get(&self, name: &str) -> Option<&Node> {
         self.nodes.get(name.trim_matches('/'))
     }

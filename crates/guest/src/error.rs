@@ -46,12 +46,10 @@ pub enum GuestError {
         said: String,
     },
     /// QEMU ended on its own.
-    #[error("QEMU ended unexpectedly while {doing} ({status}): {words}")]
+    #[error("QEMU ended unexpectedly while {doing}: {words}")]
     QemuDied {
         /// What it was doing.
         doing: &'static str,
-        /// Its exit status.
-        status: String,
         /// What it wrote last.
         words: String,
     },

@@ -30,8 +30,37 @@ pub trait Observer {
     fn stage(&mut self, stage: Stage);
     /// The workload or the set-up script wrote something.
     fn output(&mut self, stream: Stream, bytes: &[u8]);
-    /// Called several times a second while the guest runs.
-    fn tick(&mut self) {}
+    /// Called many times a second while the guest runs.
+    fn progress(&mut self, _progress: &Progress) {}
+}
+
+/// How far the recorder is; it tells every few million events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Accesses recorded.
+    pub accesses: u64,
+    /// Guest instructions since recording started.
+    pub instructions: u64,
+}
+
+/// How the recorder's lines of progress start.
+pub(crate) const PROGRESS: &str = "linemate-recorder: progress ";
+
+/// How the recorder's complaints start.
+pub(crate) const RECORDER_ERROR: &str = "linemate-recorder: error: ";
+
+impl Progress {
+    /// Takes in a line of QEMU's output.
+    pub(crate) fn learn(&mut self, line: &str) {
+        let Some(words) = line.strip_prefix(PROGRESS) else { return };
+        for (key, value) in words.split(' ').filter_map(|word| word.split_once('=')) {
+            match (key, value.parse()) {
+                ("accesses", Ok(value)) => self.accesses = value,
+                ("time", Ok(value)) => self.instructions = value,
+                _ => {}
+            }
+        }
+    }
 }
 
 impl Stage {
@@ -44,5 +73,18 @@ impl Stage {
             Stage::Recording => "running the command",
             Stage::Writing => "finishing the recording",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_is_read_and_other_lines_are_not() {
+        let mut progress = Progress::default();
+        progress.learn("linemate-recorder: progress accesses=12 time=99 else=x");
+        progress.learn("linemate-recorder: error: accesses=1");
+        assert_eq!(progress, Progress { accesses: 12, instructions: 99 });
     }
 }

@@ -149,10 +149,30 @@ impl GuestFiles {
     pub(crate) fn initramfs(&self) -> PathBuf {
         self.folder.join("initramfs")
     }
+    pub(crate) fn disk(&self) -> PathBuf {
+        self.folder.join("disk")
+    }
+    pub(crate) fn barrier(&self) -> PathBuf {
+        self.folder.join("barrier")
+    }
     pub(crate) fn memory(&self) -> PathBuf {
         self.folder.join("memory")
     }
 }
+
+/// Where a guest starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// At power-on, to pause for a snapshot when it has booted.
+    Boot,
+    /// At power-on, to go straight on to the command.
+    WholeBoot,
+    /// In the snapshot on its disk.
+    Snapshot,
+}
+
+/// The snapshot's name on the disk.
+pub(crate) const SNAPSHOT: &str = "boot";
 
 /// QEMU's arguments. The control connection is its standard input.
 ///
@@ -163,7 +183,7 @@ pub(crate) fn arguments(
     kernel: &Path,
     files: &GuestFiles,
     plugin: Option<&PluginOptions>,
-    incoming: bool,
+    start: Start,
 ) -> Result<Vec<OsString>, GuestError> {
     let mut arguments: Vec<OsString> = shape
         .qemu_arguments()?
@@ -189,19 +209,25 @@ pub(crate) fn arguments(
             format!("isa-debugcon,iobase={port:#x},chardev={name}").into(),
         );
     }
+    option("-chardev", with_path("file,id=barrier,path=", &files.barrier()));
+    option("-device", "isa-debugcon,iobase=0x4e3,chardev=barrier".into());
     option("-device", "pvpanic".into());
     option("-action", "panic=pause".into());
     option(
         "-fw_cfg",
         with_path("name=opt/linemate/payload,file=", &files.payload()),
     );
+    let drive = "if=none,id=snapshot,format=qcow2,cache=unsafe,file=";
+    option("-drive", with_path(drive, &files.disk()));
     option("-chardev", "socket,id=qmp,fd=0".into());
     option("-mon", "chardev=qmp,mode=control".into());
     if let Some(plugin) = plugin {
         option("-plugin", plugin.to_argument());
     }
-    if incoming {
-        option("-incoming", "defer".into());
+    match start {
+        Start::Boot => {}
+        Start::Snapshot => option("-loadvm", SNAPSHOT.into()),
+        Start::WholeBoot => option("-fw_cfg", "name=opt/linemate/straight,string=1".into()),
     }
     Ok(arguments)
 }
@@ -251,11 +277,11 @@ mod tests {
     }
 
     #[test]
-    fn a_restored_guest_waits_and_has_the_plugin() {
+    fn a_restored_guest_has_the_plugin() {
         let files = GuestFiles::new(Path::new("/g"));
         let shape = Shape::default();
-        let plain = arguments(&shape, Path::new("/k"), &files, None, false).unwrap();
-        assert!(!plain.contains(&"-incoming".into()) && !plain.contains(&"-plugin".into()));
+        let plain = arguments(&shape, Path::new("/k"), &files, None, Start::Boot).unwrap();
+        assert!(!plain.contains(&"-loadvm".into()) && !plain.contains(&"-plugin".into()));
         let plugin = PluginOptions {
             library: "/r.so".into(),
             recording: "/o".into(),
@@ -264,7 +290,7 @@ mod tests {
             whole_boot: false,
             parallel: false,
         };
-        let restored = arguments(&shape, Path::new("/k"), &files, Some(&plugin), true).unwrap();
+        let restored = arguments(&shape, Path::new("/k"), &files, Some(&plugin), Start::Snapshot).unwrap();
         assert_eq!(&restored[..plain.len()], &plain[..]);
         assert_eq!(
             &restored[plain.len()..],

@@ -1,8 +1,7 @@
-//! A client for QEMU's machine protocol: commands, their results, and the few events that matter here.
+//! A client for QEMU's machine protocol: commands and their results. Events are passed over.
 //!
 //! It knows the protocol, not what the guest or the commands are for.
 
-use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -49,7 +48,6 @@ pub enum QmpError {
 pub(crate) struct Qmp {
     stream: UnixStream,
     pending: Vec<u8>,
-    events: VecDeque<String>,
 }
 
 impl Qmp {
@@ -58,7 +56,6 @@ impl Qmp {
         let mut qmp = Qmp {
             stream,
             pending: Vec::new(),
-            events: VecDeque::new(),
         };
         let deadline = Instant::now() + ANSWER_LIMIT;
         while qmp
@@ -75,7 +72,7 @@ impl Qmp {
         Ok(qmp)
     }
 
-    /// Runs a command and gives its result. Events that come in between are kept.
+    /// Runs a command and gives its result.
     pub(crate) fn execute(&mut self, command: &str, arguments: Value) -> Result<Value, QmpError> {
         let mut request = json!({ "execute": command, "arguments": arguments }).to_string();
         request.push('\n');
@@ -104,26 +101,14 @@ impl Qmp {
         })
     }
 
-    /// The next event's name, waiting at most `limit` for it.
-    pub(crate) fn event(&mut self, limit: Duration) -> Result<Option<String>, QmpError> {
-        let deadline = Instant::now() + limit;
-        if self.events.is_empty() {
-            self.message(deadline)?;
-        }
-        Ok(self.events.pop_front())
-    }
-
-    /// One message; an event goes to the queue as well. `None` when time is up.
+    /// One message. `None` when time is up.
     fn message(&mut self, deadline: Instant) -> Result<Option<Value>, QmpError> {
         let Some(line) = self.line(deadline)? else {
             return Ok(None);
         };
-        let message: Value = serde_json::from_slice(&line)
-            .map_err(|_| QmpError::Protocol(String::from_utf8_lossy(&line).trim().to_owned()))?;
-        if let Some(event) = message["event"].as_str() {
-            self.events.push_back(event.to_owned());
-        }
-        Ok(Some(message))
+        serde_json::from_slice(&line)
+            .map(Some)
+            .map_err(|_| QmpError::Protocol(String::from_utf8_lossy(&line).trim().to_owned()))
     }
 
     fn line(&mut self, deadline: Instant) -> Result<Option<Vec<u8>>, QmpError> {
@@ -189,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn events_between_command_and_result_are_kept() {
+    fn events_between_command_and_result_are_passed_over() {
         let mut qmp = Qmp::new(fake(&[
             "{\"return\": {}}\n",
             "{\"event\": \"STOP\"}\n{\"event\": \"GUEST_PANICKED\"}\n{\"return\": {\"running\": false}}\n",
@@ -197,10 +182,7 @@ mod tests {
         .unwrap();
         let status = qmp.execute("query-status", json!({})).unwrap();
         assert_eq!(status, json!({ "running": false }));
-        let limit = Duration::from_secs(5);
-        assert_eq!(qmp.event(limit).unwrap().as_deref(), Some("STOP"));
-        assert_eq!(qmp.event(limit).unwrap().as_deref(), Some("GUEST_PANICKED"));
-        assert!(matches!(qmp.event(limit), Err(QmpError::Closed)));
+        assert!(matches!(qmp.execute("quit", json!({})), Err(QmpError::Closed)));
     }
 
     #[test]

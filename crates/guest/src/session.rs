@@ -1,4 +1,4 @@
-//! A whole run: snapshot, restore, set-up, start, stop, and the recording around it.
+//! A whole run: snapshot, head, guest, images, end.
 
 use std::env;
 use std::fs;
@@ -6,17 +6,21 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use linemate_recording::{Moment, Totals, Writer};
 use thiserror::Error;
 
 use crate::control::{ExitStatus, Message, Pause};
 use crate::error::GuestError;
+use crate::head::{self, Known};
+use crate::images::{self, Images};
 use crate::initramfs;
 use crate::kernel::Kernel;
 use crate::observer::{Observer, Stage};
 use crate::payload::{self, Workload};
-use crate::qemu::{self, GuestFiles, PluginOptions, Qemu};
+use crate::qemu::{self, GuestFiles, PluginOptions, Qemu, Start};
+use crate::ram::{self, KernelMemory, Ram};
 use crate::shape::{Shape, Timing};
-use crate::snapshot::{Boot, Snapshot};
+use crate::snapshot::Boot;
 use crate::vm::{Vm, Watch};
 
 /// Host time for a run, unless the user says otherwise.
@@ -35,9 +39,9 @@ pub struct Session {
     pub workload: Workload,
     /// Where snapshots are.
     pub cache: PathBuf,
-    /// The recorder's library; without it the guest runs unrecorded.
+    /// The recorder's library; without it the guest runs unrecorded, and nothing is written.
     pub recorder: Option<PathBuf>,
-    /// Where the recording goes.
+    /// Where the recording goes. It has `.partial` behind its name until it is complete.
     pub output: PathBuf,
     /// Record user-mode code too.
     pub user: bool,
@@ -52,6 +56,10 @@ pub struct Session {
 pub struct Recorded {
     /// How the command ended.
     pub status: ExitStatus,
+    /// Events in the recording; `None` without a recorder.
+    pub totals: Option<Totals>,
+    /// Host time between start and stop.
+    pub duration: Duration,
 }
 
 /// A run that failed, and what is left of it.
@@ -60,23 +68,24 @@ pub struct Recorded {
 pub struct Failure {
     /// Why.
     pub cause: GuestError,
-    /// The recording, if it holds anything.
+    /// The recording up to there, if it holds any event.
     pub kept: Option<PathBuf>,
 }
 
 fn kept_words(kept: Option<&Path>) -> String {
-    kept.map_or_else(String::new, |path| {
-        format!(
-            "; what was recorded until then is kept in {}",
-            path.display()
-        )
-    })
+    kept.map_or_else(String::new, |path| format!("; what was recorded is in {}", path.display()))
 }
 
 impl From<GuestError> for Failure {
     fn from(cause: GuestError) -> Self {
         Failure { cause, kept: None }
     }
+}
+
+/// What the guest told.
+struct Ran {
+    status: ExitStatus,
+    duration: Duration,
 }
 
 impl Session {
@@ -92,6 +101,7 @@ impl Session {
         observer: &mut dyn Observer,
     ) -> Result<Recorded, Failure> {
         let search_path = env::var("PATH").unwrap_or_default();
+        self.shape.topology().map_err(GuestError::from)?;
         let payload = payload::pack(&self.workload, &search_path)?;
         let initramfs = initramfs::build(&search_path)?;
         let boot = Boot {
@@ -103,6 +113,7 @@ impl Session {
             limit: self.timeout,
         };
         let snapshot = boot.snapshot(&self.cache, cancel, observer)?;
+        let known = Known::new(&self.kernel.path, &self.kernel.bytes, snapshot.symbols()?)?;
         let folder = tempfile::Builder::new()
             .prefix("linemate-")
             .tempdir()
@@ -111,76 +122,164 @@ impl Session {
         for (path, bytes) in [(files.payload(), &payload), (files.initramfs(), &initramfs)] {
             fs::write(&path, bytes).map_err(GuestError::io("write", &path))?;
         }
-        Ok(self.run(&boot, &snapshot, &files, cancel, observer)?)
+        let disk = snapshot.disk();
+        fs::copy(&disk, files.disk()).map_err(GuestError::io("copy", &disk))?;
+        let mut images = Images::new(folder.path())?;
+        if self.recorder.is_none() {
+            let ran = self.run(&files, None, &known, &mut images, cancel, observer)?;
+            return Ok(Recorded { status: ran.status, totals: None, duration: ran.duration });
+        }
+
+        let partial = partial(&self.output);
+        let metadata = head::metadata(self, &known, &payload);
+        head::write(&partial, &metadata, &known).map_err(|e| recording_error(&partial, &e))?;
+        // QEMU may run elsewhere, so to speak: its path is made absolute while we know where we are.
+        let absolute = fs::canonicalize(&partial).map_err(GuestError::io("find", &partial))?;
+        let ran = self.run(&files, Some(&absolute), &known, &mut images, cancel, observer);
+        observer.stage(Stage::Writing);
+        self.finish(&partial, ran, images)
     }
 
+    /// Runs the guest and takes the images.
     fn run(
         &self,
-        boot: &Boot<'_>,
-        snapshot: &Snapshot,
         files: &GuestFiles,
+        recording: Option<&Path>,
+        known: &Known,
+        images: &mut Images,
         cancel: &AtomicBool,
         observer: &mut dyn Observer,
-    ) -> Result<Recorded, GuestError> {
-        let plugin = self.recorder.clone().map(|library| PluginOptions {
+    ) -> Result<Ran, GuestError> {
+        let plugin = self.plugin(recording)?;
+        let start = if self.whole_boot { Start::WholeBoot } else { Start::Snapshot };
+        let arguments =
+            qemu::arguments(&self.shape, &self.kernel.path, files, plugin.as_ref(), start)?;
+        let limit = self.timeout.unwrap_or(RUN_LIMIT);
+        let limit = Some((Instant::now() + limit, limit.as_secs()));
+        observer.stage(if self.whole_boot { Stage::Booting } else { Stage::Restoring });
+        let mut vm = Vm::start(&self.qemu.program, &arguments, files)?;
+
+        let doing = Stage::SettingUp.words();
+        let mut watch = Watch { doing, limit, cancel, observer };
+        let reached = vm.run_to_pause(&mut watch).and_then(|(pause, said)| {
+            expect(pause, Pause::Start, doing, &said)?;
+            self.take_images(&vm, Moment::Start, known, images)
+        });
+        if let Err(error) = reached {
+            return Err(vm.give_up(error));
+        }
+        vm.release()?;
+
+        let started = Instant::now();
+        observer.stage(Stage::Recording);
+        let doing = Stage::Recording.words();
+        let mut watch = Watch { doing, limit, cancel, observer };
+        let status = vm.run_to_pause(&mut watch).and_then(|(pause, said)| {
+            expect(pause, Pause::Stop, doing, &said)?;
+            self.take_images(&vm, Moment::Stop, known, images)?;
+            command_status(&said)
+        });
+        let duration = started.elapsed();
+        let status = match status {
+            Ok(status) => status,
+            Err(error) => return Err(vm.give_up(error)),
+        };
+        let out_of_memory = vm.out_of_memory();
+        vm.release()?;
+        let words = vm.quit()?;
+        if let Some(reason) = words {
+            let path = self.output.clone();
+            return Err(GuestError::Recording { path, reason });
+        }
+        if let Some(words) = out_of_memory {
+            return Err(GuestError::OutOfMemory { words });
+        }
+        Ok(Ran { status, duration })
+    }
+
+    fn plugin(&self, recording: Option<&Path>) -> Result<Option<PluginOptions>, GuestError> {
+        let (Some(library), Some(recording)) = (&self.recorder, recording) else {
+            return Ok(None);
+        };
+        let library = fs::canonicalize(library)
+            .map_err(|_| GuestError::RecorderMissing(library.clone()))?;
+        let end = ram::ranges(self.shape.memory_bytes).last().map_or(0, |(_, end)| *end);
+        Ok(Some(PluginOptions {
             library,
-            recording: self.output.clone(),
-            memory_bytes: self.shape.memory_bytes,
+            recording: recording.to_owned(),
+            memory_bytes: end,
             user: self.user,
             whole_boot: self.whole_boot,
             parallel: self.shape.timing == Timing::Parallel,
-        });
-        let incoming = !self.whole_boot;
-        let arguments = qemu::arguments(
-            &self.shape,
-            &self.kernel.path,
-            files,
-            plugin.as_ref(),
-            incoming,
-        )?;
-        observer.stage(Stage::Restoring);
-        let mut vm = Vm::start(&self.qemu.program, &arguments, files)?;
-        if incoming {
-            vm.restore(&snapshot.state())?;
-        } else {
-            observer.stage(Stage::Booting);
-            boot.boot(&mut vm, cancel, observer)?;
-        }
-        let limit = self.timeout.unwrap_or(RUN_LIMIT);
-        let limit = Some((Instant::now() + limit, limit.as_secs()));
-
-        observer.stage(Stage::SettingUp);
-        vm.resume()?;
-        let doing = Stage::SettingUp.words();
-        let mut watch = Watch {
-            doing,
-            limit,
-            cancel,
-            observer,
-        };
-        let (pause, said) = vm.run_to_pause(&mut watch)?;
-        expect(pause, Pause::Start, doing, &said)?;
-
-        observer.stage(Stage::Recording);
-        vm.resume()?;
-        let doing = Stage::Recording.words();
-        let mut watch = Watch {
-            doing,
-            limit,
-            cancel,
-            observer,
-        };
-        let (pause, said) = vm.run_to_pause(&mut watch)?;
-        expect(pause, Pause::Stop, doing, &said)?;
-        let status = command_status(&said)?;
-
-        observer.stage(Stage::Writing);
-        if let Some(words) = vm.out_of_memory() {
-            return Err(GuestError::OutOfMemory { words });
-        }
-        vm.quit()?;
-        Ok(Recorded { status })
+        }))
     }
+
+    fn take_images(
+        &self,
+        vm: &Vm,
+        moment: Moment,
+        known: &Known,
+        images: &mut Images,
+    ) -> Result<(), GuestError> {
+        if self.recorder.is_none() {
+            return Ok(());
+        }
+        let ram = Ram::open(vm.pid(), &self.shape)?;
+        let table = known.symbols.address_of("init_top_pgt").ok_or_else(|| {
+            GuestError::Symbols("init_top_pgt is not among them: the kernel's memory cannot be read".into())
+        })?;
+        let memory = KernelMemory::new(&ram, table);
+        let kernel =
+            images::Kernel { types: &known.types, symbols: &known.symbols, shape: &self.shape };
+        images.take(moment, kernel, &memory)
+    }
+
+    /// Completes the file, or keeps what there is of it.
+    fn finish(
+        &self,
+        partial: &Path,
+        ran: Result<Ran, GuestError>,
+        images: Images,
+    ) -> Result<Recorded, Failure> {
+        let wrong = |e: linemate_recording::Error| recording_error(&self.output, &e);
+        let complete = ran.is_ok();
+        let written = Writer::append(partial).map_err(wrong).and_then(|mut writer| {
+            let totals = writer.totals();
+            // Even a run that failed has its images: they name what was recorded.
+            images.write(&mut writer)?.map_err(wrong)?;
+            // Without its end the file says by itself that it is cut.
+            if complete { writer.finish().map_err(wrong) } else { Ok(totals) }
+        });
+        let worth = written.as_ref().map_or(true, |totals| *totals != Totals::default());
+        // The run's own failure comes first: it is the reason for those of the file.
+        let (ran, totals) = match ran.and_then(|ran| Ok((ran, written?))) {
+            Ok(both) => both,
+            Err(cause) => return Err(self.keep(partial, cause, worth)),
+        };
+        fs::rename(partial, &self.output)
+            .map_err(GuestError::io("rename the recording to", &self.output))?;
+        Ok(Recorded { status: ran.status, totals: Some(totals), duration: ran.duration })
+    }
+
+    fn keep(&self, partial: &Path, cause: GuestError, worth: bool) -> Failure {
+        if worth && fs::rename(partial, &self.output).is_ok() {
+            return Failure { cause, kept: Some(self.output.clone()) };
+        }
+        // Nothing in it: a head without events answers no question.
+        let _ = fs::remove_file(partial);
+        Failure { cause, kept: None }
+    }
+}
+
+/// `linemate.data` → `linemate.data.partial`
+fn partial(output: &Path) -> PathBuf {
+    let mut name = output.as_os_str().to_owned();
+    name.push(".partial");
+    PathBuf::from(name)
+}
+
+fn recording_error(path: &Path, error: &linemate_recording::Error) -> GuestError {
+    GuestError::Recording { path: path.to_owned(), reason: error.to_string() }
 }
 
 fn expect(
@@ -192,10 +291,7 @@ fn expect(
     if found == expected {
         return Ok(());
     }
-    Err(GuestError::Protocol {
-        doing,
-        message: format!("{said:?}"),
-    })
+    Err(GuestError::Protocol { doing, message: format!("{said:?}") })
 }
 
 fn command_status(said: &[Message]) -> Result<ExitStatus, GuestError> {

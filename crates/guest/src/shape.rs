@@ -223,20 +223,7 @@ impl Shape {
             ),
             Timing::Parallel => arguments.extend(["-accel", "tcg,thread=multi"].map(str::to_owned)),
         }
-        if self.numa_nodes > 1 {
-            let node_mebibytes = mebibytes / u64::from(self.numa_nodes);
-            let node_cpus = self.cpus / self.numa_nodes;
-            for node in 0..self.numa_nodes {
-                let first = node * node_cpus;
-                let last = first + node_cpus - 1;
-                arguments.extend([
-                    "-object".to_owned(),
-                    format!("memory-backend-ram,id=node{node},size={node_mebibytes}M"),
-                    "-numa".to_owned(),
-                    format!("node,nodeid={node},cpus={first}-{last},memdev=node{node}"),
-                ]);
-            }
-        }
+        arguments.extend(crate::ram::arguments(self));
         arguments.extend(["-append".to_owned(), self.kernel_command_line()]);
         Ok(arguments)
     }
@@ -291,8 +278,8 @@ mod tests {
         assert_eq!(
             after(&arguments, "-numa"),
             [
-                "node,nodeid=0,cpus=0-3,memdev=node0",
-                "node,nodeid=1,cpus=4-7,memdev=node1"
+                "node,nodeid=0,cpus=0-3,memdev=ram0",
+                "node,nodeid=1,cpus=4-7,memdev=ram1"
             ]
         );
         assert_eq!(

@@ -13,12 +13,13 @@ use sha2::{Digest, Sha256};
 use crate::control::{Message, PROTOCOL, Pause};
 use crate::error::GuestError;
 use crate::observer::{Observer, Stage};
-use crate::qemu::{self, GuestFiles, Qemu};
+use crate::disk;
+use crate::qemu::{self, GuestFiles, Qemu, Start};
 use crate::shape::Shape;
 use crate::vm::{Vm, Watch};
 
 /// Changes when what a snapshot's folder holds, or how a guest is started, changes.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// What a boot depends on.
 #[derive(Clone, Copy, Debug)]
@@ -39,9 +40,9 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// The saved machine.
-    pub(crate) fn state(&self) -> PathBuf {
-        self.folder.join("state")
+    /// The disk with the saved machine. QEMU writes to a disk that it loads from: run from a copy.
+    pub(crate) fn disk(&self) -> PathBuf {
+        self.folder.join("disk")
     }
 
     /// `/proc/kallsyms` of the booted kernel.
@@ -91,7 +92,7 @@ impl Boot<'_> {
     ) -> Result<Snapshot, GuestError> {
         let parent = cache.join("snapshots");
         let folder = parent.join(self.key()?);
-        if folder.join("state").is_file() {
+        if folder.join("disk").is_file() {
             return Ok(Snapshot { folder });
         }
         observer.stage(Stage::Booting);
@@ -104,7 +105,7 @@ impl Boot<'_> {
         match fs::rename(making.path(), &folder) {
             Ok(()) => {}
             // Someone else was faster; theirs is the same.
-            Err(_) if folder.join("state").is_file() => {}
+            Err(_) if folder.join("disk").is_file() => {}
             Err(source) => {
                 return Err(GuestError::Io {
                     doing: "create",
@@ -129,15 +130,17 @@ impl Boot<'_> {
         write(&files.initramfs(), self.initramfs)?;
         // QEMU wants the file; the agent reads it only after the snapshot.
         write(&files.payload(), b"-")?;
-        let arguments = qemu::arguments(self.shape, self.kernel, &files, None, false)?;
+        write(&files.disk(), &disk::empty())?;
+        let arguments = qemu::arguments(self.shape, self.kernel, &files, None, Start::Boot)?;
         let mut vm = Vm::start(&self.qemu.program, &arguments, &files)?;
         let said = self.boot(&mut vm, cancel, observer)?;
         let (address, length) = symbols_place(&said)?;
         let symbols = vm.read_virtual(address, length)?;
         write(&folder.join("symbols"), &symbols)?;
-        vm.save(&folder.join("state"))?;
+        vm.save()?;
         vm.quit()?;
         for path in [
+            files.barrier(),
             files.initramfs(),
             files.payload(),
             files.memory(),
@@ -152,7 +155,7 @@ impl Boot<'_> {
     }
 
     /// Runs a starting guest up to the point where the agent waits to be snapshotted.
-    pub(crate) fn boot(
+    fn boot(
         &self,
         vm: &mut Vm,
         cancel: &AtomicBool,

@@ -1,6 +1,6 @@
 //! A running QEMU: started, watched until the guest pauses or fails, read, and never left behind.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -11,30 +11,53 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::control::{Message, Pause};
 use crate::error::GuestError;
-use crate::observer::{Observer, Stream};
-use crate::qemu::GuestFiles;
+use crate::observer::{Observer, PROGRESS, Progress, RECORDER_ERROR, Stream};
+use crate::qemu::{self, GuestFiles};
 use crate::qmp::{Qmp, QmpError};
 
 /// How often output and limits are looked at while the guest runs.
-const TICK: Duration = Duration::from_millis(50);
+const TICK: Duration = Duration::from_millis(10);
 
 /// How long QEMU may take to end after it was asked to: the recorder writes out what it holds.
 const QUIT_LIMIT: Duration = Duration::from_secs(120);
 
+/// How long a kernel that panicked may take to end QEMU.
+const PANIC_LIMIT: Duration = Duration::from_secs(5);
+
+/// What the barrier's pipe holds, and what the agent writes to it: one byte more, which waits.
+const PIPE_BYTES: usize = 4096;
+const BARRIER_BYTES: usize = PIPE_BYTES + 1;
+
 /// A running guest.
+///
+/// While it runs, nothing is said to QEMU: whatever wakes its main loop at a host time can move the guest's clock when all
+/// processors are idle. The control connection is greeted only when the guest has stopped.
 #[derive(Debug)]
 pub(crate) struct Vm {
     process: Process,
-    qmp: Qmp,
+    monitor: Monitor,
     files: GuestFiles,
+    barrier: File,
     control: Tail,
     stdout: Tail,
     stderr: Tail,
+    console: Tail,
+    words: Tail,
+    progress: Progress,
     partial_line: Vec<u8>,
+    partial_words: Vec<u8>,
+    panicked: Option<Instant>,
+}
+
+/// The control connection.
+#[derive(Debug)]
+enum Monitor {
+    Silent(Option<UnixStream>),
+    Greeted(Qmp),
 }
 
 /// The limits under which a guest is watched.
@@ -50,7 +73,7 @@ pub(crate) struct Watch<'a> {
 }
 
 impl Vm {
-    /// Starts QEMU with `arguments`.
+    /// Starts QEMU with `arguments`; the guest runs at once.
     pub(crate) fn start(
         program: &str,
         arguments: &[std::ffi::OsString],
@@ -58,19 +81,14 @@ impl Vm {
     ) -> Result<Self, GuestError> {
         let (ours, theirs) =
             UnixStream::pair().map_err(GuestError::io("make a socket for", &files.control()))?;
-        for path in [
-            files.console(),
-            files.control(),
-            files.stdout(),
-            files.stderr(),
-        ] {
+        for path in [files.console(), files.control(), files.stdout(), files.stderr()] {
             File::create(&path).map_err(GuestError::io("create", &path))?;
         }
+        let barrier = make_barrier(&files.barrier())
+            .map_err(GuestError::io("create a pipe in", &files.barrier()))?;
         let words_path = files.qemu_words();
         let words = File::create(&words_path).map_err(GuestError::io("create", &words_path))?;
-        let clone = words
-            .try_clone()
-            .map_err(GuestError::io("create", &words_path))?;
+        let clone = words.try_clone().map_err(GuestError::io("create", &words_path))?;
         let mut command = tied_to_us(program);
         let child = command
             .args(arguments)
@@ -80,113 +98,86 @@ impl Vm {
             // Ctrl-C is for us: the guest is then ended in an orderly way.
             .process_group(0)
             .spawn()
-            .map_err(|_| GuestError::QemuMissing {
-                program: program.to_owned(),
-            })?;
+            .map_err(|_| GuestError::QemuMissing { program: program.to_owned() })?;
         // QEMU's end of the socket must close with QEMU, and the builder still holds it.
         drop(command);
-        let mut process = Process(child);
-        let qmp = match Qmp::new(ours) {
-            Ok(qmp) => qmp,
-            Err(QmpError::Closed) => return Err(process.died(files, "starting")),
-            Err(error) => return Err(error.into()),
-        };
         Ok(Vm {
-            process,
-            qmp,
+            process: Process(child),
+            monitor: Monitor::Silent(Some(ours)),
+            barrier,
             control: Tail::new(files.control()),
             stdout: Tail::new(files.stdout()),
             stderr: Tail::new(files.stderr()),
+            console: Tail::new(files.console()),
+            words: Tail::new(words_path),
             files: files.clone(),
+            progress: Progress::default(),
             partial_line: Vec::new(),
+            partial_words: Vec::new(),
+            panicked: None,
         })
     }
 
-    /// Lets the guest go on.
-    pub(crate) fn resume(&mut self) -> Result<(), GuestError> {
-        self.qmp.execute("cont", json!({}))?;
-        Ok(())
+    /// QEMU's process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.0.id()
     }
 
-    /// Saves the paused machine.
-    pub(crate) fn save(&mut self, path: &Path) -> Result<(), GuestError> {
-        self.qmp.execute(
-            "migrate",
-            json!({ "uri": format!("file:{}", path.display()) }),
-        )?;
-        loop {
-            let answer = self.qmp.execute("query-migrate", json!({}))?;
-            match answer["status"].as_str() {
-                Some("completed") => return Ok(()),
-                Some("failed" | "cancelled") => {
-                    let source = io::Error::other(
-                        answer["error-desc"]
-                            .as_str()
-                            .unwrap_or("QEMU gives no reason")
-                            .to_owned(),
-                    );
-                    return Err(GuestError::Io {
-                        doing: "save the guest to",
-                        path: path.to_owned(),
-                        source,
-                    });
-                }
-                _ => thread::sleep(Duration::from_millis(10)),
+    /// The control connection, greeted when it is first needed.
+    fn qmp(&mut self) -> Result<&mut Qmp, QmpError> {
+        if let Monitor::Silent(stream) = &mut self.monitor {
+            let stream = stream.take().ok_or(QmpError::Closed)?;
+            self.monitor = Monitor::Greeted(Qmp::new(stream)?);
+        }
+        match &mut self.monitor {
+            Monitor::Greeted(qmp) => Ok(qmp),
+            Monitor::Silent(_) => Err(QmpError::Closed),
+        }
+    }
+
+    fn execute(&mut self, command: &str, arguments: Value) -> Result<Value, GuestError> {
+        let answer = self.qmp().and_then(|qmp| qmp.execute(command, arguments));
+        answer.map_err(|error| match error {
+            QmpError::Closed => self.process.died(&self.files, "being asked to stop"),
+            other => other.into(),
+        })
+    }
+
+    /// Saves the paused machine to its disk.
+    pub(crate) fn save(&mut self) -> Result<(), GuestError> {
+        let command = format!("savevm {}", qemu::SNAPSHOT);
+        let said = self.execute("human-monitor-command", json!({ "command-line": command }))?;
+        // The command has no machine-readable form that takes the disk by name on all versions; it is
+        // silent when all is well.
+        match said.as_str().map(str::trim) {
+            Some("") => Ok(()),
+            said => {
+                let source = io::Error::other(said.unwrap_or("no answer").to_owned());
+                Err(GuestError::Io { doing: "save the guest to", path: self.files.disk(), source })
             }
         }
     }
 
-    /// Loads a saved machine into a QEMU that was started to wait for it. It stays paused.
-    pub(crate) fn restore(&mut self, path: &Path) -> Result<(), GuestError> {
-        // Announcing the machine on the network wakes the main loop at host times, which the guest's timers
-        // would see.
-        self.qmp
-            .execute("migrate-set-parameters", json!({ "announce-rounds": 0 }))?;
-        let uri = format!("file:{}", path.display());
-        self.qmp
-            .execute("migrate-incoming", json!({ "uri": uri }))?;
-        loop {
-            let status = self.qmp.execute("query-status", json!({}));
-            let status = status.map_err(|error| self.explain(error, "loading the snapshot"))?;
-            match status["status"].as_str() {
-                Some("inmigrate" | "finish-migrate" | "prelaunch") => {
-                    thread::sleep(Duration::from_millis(5));
-                }
-                _ => return Ok(()),
-            }
-        }
-    }
-
-    /// Runs until the guest pauses itself, passing its output on, and returns what it said until then.
+    /// Runs until the guest stands still, passing its output on, and returns what it said until then.
     pub(crate) fn run_to_pause(
         &mut self,
         watch: &mut Watch<'_>,
     ) -> Result<(Pause, Vec<Message>), GuestError> {
         let mut said = Vec::new();
         loop {
-            let event = match self.qmp.event(TICK) {
-                Ok(event) => event,
-                Err(error) => {
-                    self.hear(&mut said, watch)?;
-                    return Err(self.explain(error, watch.doing));
-                }
-            };
+            let ended = self.process.has_ended();
             self.hear(&mut said, watch)?;
-            match event.as_deref() {
-                Some("GUEST_PANICKED") => {
-                    self.until_stopped()?;
-                    self.hear(&mut said, watch)?;
-                    if let Some(Message::Pause(pause)) = said.last() {
-                        return Ok((*pause, said));
-                    }
-                    // A kernel with its own pvpanic driver announces its panics there too.
-                    return Err(self.ended(watch.doing));
-                }
-                Some("SHUTDOWN") => {
-                    self.hear(&mut said, watch)?;
-                    return Err(self.why_ended(&said, watch.doing));
-                }
-                _ => {}
+            if let Some(Message::Pause(pause)) = said.last() {
+                let pause = *pause;
+                self.until_still(pause)?;
+                return Ok((pause, said));
+            }
+            if ended {
+                return Err(self.why_ended(&said, watch.doing));
+            }
+            // A kernel with a pvpanic driver of its own does not end QEMU.
+            if self.panicked.is_some_and(|at| at.elapsed() > PANIC_LIMIT) {
+                return Err(self.ended(watch.doing));
             }
             if watch.cancel.load(Ordering::Relaxed) {
                 return Err(GuestError::Interrupted { doing: watch.doing });
@@ -194,17 +185,66 @@ impl Vm {
             if let Some((when, seconds)) = watch.limit
                 && Instant::now() >= when
             {
-                return Err(GuestError::Timeout {
-                    doing: watch.doing,
-                    seconds,
-                });
+                return Err(GuestError::Timeout { doing: watch.doing, seconds });
             }
-            watch.observer.tick();
+            watch.observer.progress(&self.progress);
+            thread::sleep(TICK);
         }
+    }
+
+    /// The agent announces a pause just before it makes it.
+    fn until_still(&mut self, pause: Pause) -> Result<(), GuestError> {
+        let deadline = Instant::now() + QUIT_LIMIT;
+        while Instant::now() < deadline {
+            let still = match pause {
+                Pause::Snapshot => {
+                    self.execute("query-status", json!({}))?["running"] == json!(false)
+                }
+                // The pipe is full: QEMU waits with the last byte.
+                Pause::Start | Pause::Stop => self.at_barrier(),
+            };
+            if still {
+                return Ok(());
+            }
+            if self.process.has_ended() {
+                return Err(self.process.died(&self.files, "stopping the guest"));
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        Err(GuestError::Timeout { doing: "standing still", seconds: QUIT_LIMIT.as_secs() })
+    }
+
+    /// Lets a guest that waits at the barrier go on.
+    pub(crate) fn release(&mut self) -> Result<(), GuestError> {
+        let mut left = BARRIER_BYTES;
+        let mut buffer = [0; BARRIER_BYTES];
+        while left > 0 {
+            match self.barrier.read(buffer.get_mut(..left).unwrap_or_default()) {
+                Ok(bytes) => left -= bytes,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    if self.process.has_ended() {
+                        return Err(self.process.died(&self.files, "waiting for the host"));
+                    }
+                    thread::sleep(Duration::from_micros(200));
+                }
+                Err(source) => {
+                    let path = self.files.barrier();
+                    return Err(GuestError::Io { doing: "read", path, source });
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Takes the new control lines and passes new output on.
     fn hear(&mut self, said: &mut Vec<Message>, watch: &mut Watch<'_>) -> Result<(), GuestError> {
+        if contains(&self.console.read()?, b"Kernel panic") {
+            self.panicked.get_or_insert_with(Instant::now);
+        }
+        self.partial_words.extend(self.words.read()?);
+        while let Some(line) = take_line(&mut self.partial_words) {
+            self.progress.learn(&line);
+        }
         for (tail, stream) in [
             (&mut self.stdout, Stream::Stdout),
             (&mut self.stderr, Stream::Stderr),
@@ -215,9 +255,7 @@ impl Vm {
             }
         }
         self.partial_line.extend(self.control.read()?);
-        while let Some(end) = self.partial_line.iter().position(|&b| b == b'\n') {
-            let line: Vec<u8> = self.partial_line.drain(..=end).collect();
-            let line = String::from_utf8_lossy(&line).trim_end().to_owned();
+        while let Some(line) = take_line(&mut self.partial_line) {
             said.push(Message::parse(&line).ok_or_else(|| GuestError::Protocol {
                 doing: watch.doing,
                 message: line.clone(),
@@ -226,29 +264,11 @@ impl Vm {
         Ok(())
     }
 
-    fn until_stopped(&mut self) -> Result<(), GuestError> {
-        loop {
-            let status = self.qmp.execute("query-status", json!({}))?;
-            if status["running"] == json!(false) {
-                return Ok(());
-            }
-            thread::sleep(Duration::from_millis(1));
-        }
-    }
-
     /// Reads guest memory by CPU 0's page tables.
     pub(crate) fn read_virtual(&mut self, addr: u64, len: u64) -> Result<Vec<u8>, GuestError> {
         let arguments = json!({ "val": addr, "size": len, "cpu-index": 0,
             "filename": self.files.memory().to_string_lossy() });
-        self.qmp.execute("memsave", arguments)?;
-        self.take_memory()
-    }
-
-    /// Reads guest memory by physical address.
-    pub(crate) fn read_physical(&mut self, addr: u64, len: u64) -> Result<Vec<u8>, GuestError> {
-        let arguments = json!({ "val": addr, "size": len,
-            "filename": self.files.memory().to_string_lossy() });
-        self.qmp.execute("pmemsave", arguments)?;
+        self.execute("memsave", arguments)?;
         self.take_memory()
     }
 
@@ -257,39 +277,47 @@ impl Vm {
         fs::read(&path).map_err(GuestError::io("read", &path))
     }
 
-    /// Ends QEMU and waits until it has: the recorder finishes its file on the way.
-    pub(crate) fn quit(mut self) -> Result<(), GuestError> {
-        match self.qmp.execute("quit", json!({})) {
+    /// Ends QEMU and waits until it has: the recorder finishes its file on the way. Returns what the recorder
+    /// complained about, if it did.
+    pub(crate) fn quit(mut self) -> Result<Option<String>, GuestError> {
+        match self.qmp().and_then(|qmp| qmp.execute("quit", json!({}))) {
             Ok(_) | Err(QmpError::Closed) => {}
             Err(error) => return Err(error.into()),
         }
         let deadline = Instant::now() + QUIT_LIMIT;
         while Instant::now() < deadline {
             match self.process.0.try_wait() {
-                Ok(Some(status)) if status.success() => return Ok(()),
+                Ok(Some(status)) if status.success() => return Ok(self.recorder_error()),
                 Ok(Some(_)) => return Err(self.process.died(&self.files, "ending")),
                 Ok(None) => thread::sleep(Duration::from_millis(5)),
                 Err(_) => break,
             }
         }
-        let seconds = QUIT_LIMIT.as_secs();
-        Err(GuestError::Timeout {
-            doing: "ending",
-            seconds,
-        })
+        Err(GuestError::Timeout { doing: "ending", seconds: QUIT_LIMIT.as_secs() })
     }
 
-    /// What QEMU and the recorder wrote to their standard error.
-    pub(crate) fn words(&self) -> String {
-        fs::read_to_string(self.files.qemu_words()).unwrap_or_default()
-    }
-
-    /// A closed connection means that QEMU has ended: says how.
-    fn explain(&mut self, error: QmpError, doing: &'static str) -> GuestError {
-        match error {
-            QmpError::Closed => self.process.died(&self.files, doing),
-            other => other.into(),
+    /// Ends a guest that failed, so that the recorder can still write out what it holds; returns the failure.
+    pub(crate) fn give_up(mut self, error: GuestError) -> GuestError {
+        if self.process.has_ended() {
+            return error;
         }
+        // A guest at the barrier holds QEMU's lock; one that is not there has nothing to release.
+        if self.at_barrier() && self.release().is_err() {
+            return error;
+        }
+        // Whatever goes wrong now, the first failure is the one to tell.
+        let _ = self.quit();
+        error
+    }
+
+    fn at_barrier(&self) -> bool {
+        rustix::io::ioctl_fionread(&self.barrier).is_ok_and(|bytes| bytes >= PIPE_BYTES as u64)
+    }
+
+    /// What the recorder complained about, if it did.
+    fn recorder_error(&self) -> Option<String> {
+        let words = read_lossy(&self.files.qemu_words());
+        words.lines().find_map(|line| line.strip_prefix(RECORDER_ERROR)).map(str::to_owned)
     }
 
     fn why_ended(&self, said: &[Message], doing: &'static str) -> GuestError {
@@ -302,6 +330,13 @@ impl Vm {
                     };
                 }
                 _ => {}
+            }
+        }
+        if self.console_is_silent() {
+            let mut words = read_lossy(&self.files.qemu_words());
+            words.retain(|c| c != '\r');
+            if let Some(line) = last_words(&words) {
+                return GuestError::QemuDied { doing, words: line };
             }
         }
         self.ended(doing)
@@ -327,6 +362,10 @@ impl Vm {
             .or_else(|| find_line(&console_lines(&self.files), "Memory cgroup out of memory"))
     }
 
+    fn console_is_silent(&self) -> bool {
+        console_lines(&self.files).trim().is_empty()
+    }
+
     /// The last line on the console.
     pub(crate) fn console_end(&self) -> String {
         last_line(&console_lines(&self.files))
@@ -338,27 +377,22 @@ impl Vm {
 struct Process(Child);
 
 impl Process {
-    /// Waits for a process that is known to end, and says how it did.
+    fn has_ended(&mut self) -> bool {
+        !matches!(self.0.try_wait(), Ok(None))
+    }
+
+    /// Why a QEMU that closed its connection did so, in its own words.
     fn died(&mut self, files: &GuestFiles, doing: &'static str) -> GuestError {
         let deadline = Instant::now() + Duration::from_secs(10);
-        let mut status = "still running".to_owned();
-        while Instant::now() < deadline {
-            if let Ok(Some(found)) = self.0.try_wait() {
-                status = found.to_string();
-                break;
-            }
+        while !self.has_ended() && Instant::now() < deadline {
             thread::sleep(TICK);
         }
-        let words = fs::read_to_string(files.qemu_words()).unwrap_or_default();
-        let words = words
-            .lines()
-            .rfind(|line| !line.trim().is_empty())
-            .unwrap_or("it said nothing");
-        GuestError::QemuDied {
-            doing,
-            status,
-            words: words.to_owned(),
-        }
+        let words = last_words(&read_lossy(&files.qemu_words()));
+        let words = words.unwrap_or_else(|| match self.0.try_wait() {
+            Ok(Some(status)) => format!("it said nothing, {status}"),
+            _ => "it said nothing".to_owned(),
+        });
+        GuestError::QemuDied { doing, words }
     }
 }
 
@@ -408,8 +442,40 @@ impl Tail {
     }
 }
 
+/// A pipe that holds [`PIPE_BYTES`], open on both sides so that nobody waits for the other to open it.
+fn make_barrier(path: &Path) -> io::Result<File> {
+    use rustix::fs::{CWD, FileType, Mode, OFlags};
+    use std::os::unix::fs::OpenOptionsExt;
+    rustix::fs::mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let pipe = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?;
+    rustix::pipe::fcntl_setpipe_size(&pipe, PIPE_BYTES)?;
+    Ok(pipe)
+}
+
+fn contains(bytes: &[u8], words: &[u8]) -> bool {
+    bytes.windows(words.len()).any(|window| window == words)
+}
+
+/// The first whole line, without its end.
+fn take_line(bytes: &mut Vec<u8>) -> Option<String> {
+    let end = bytes.iter().position(|&b| b == b'\n')?;
+    let line: Vec<u8> = bytes.drain(..=end).collect();
+    Some(String::from_utf8_lossy(&line).trim_end().to_owned())
+}
+
+fn read_lossy(path: &Path) -> String {
+    String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
+}
+
+/// QEMU's last line that is not mere progress.
+fn last_words(words: &str) -> Option<String> {
+    let told = |line: &&str| !line.trim().is_empty() && !line.starts_with(PROGRESS);
+    words.lines().rfind(told).map(str::to_owned)
+}
+
 fn console_lines(files: &GuestFiles) -> String {
-    String::from_utf8_lossy(&fs::read(files.console()).unwrap_or_default()).into_owned()
+    read_lossy(&files.console())
 }
 
 fn find_line(console: &str, words: &str) -> Option<String> {

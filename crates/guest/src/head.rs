@@ -1,0 +1,91 @@
+//! The head of a recording: what is known before the guest runs.
+
+use std::path::Path;
+
+use linemate_recording::{Metadata, Writer};
+use linemate_types::{KernelImage, Symbols, TypeModel};
+use sha2::{Digest, Sha256};
+
+use crate::error::GuestError;
+use crate::functions::{self, WatchList};
+use crate::session::Session;
+use crate::shape::Timing;
+
+/// A kernel's types and symbols, as the head holds them and the images need them.
+pub(crate) struct Known {
+    pub(crate) btf: Vec<u8>,
+    pub(crate) release: String,
+    pub(crate) types: TypeModel,
+    pub(crate) symbol_text: Vec<u8>,
+    pub(crate) symbols: Symbols,
+    pub(crate) watch: WatchList,
+}
+
+impl Known {
+    /// Reads the types from the image and the symbols that its boot gave.
+    pub(crate) fn new(
+        path: &Path,
+        image: &[u8],
+        symbol_text: Vec<u8>,
+    ) -> Result<Self, GuestError> {
+        let unusable =
+            |reason: String| GuestError::KernelUnusable { path: path.to_owned(), reason };
+        let image = KernelImage::parse(image).map_err(|e| unusable(e.to_string()))?;
+        let types = image.types().map_err(|e| unusable(e.to_string()))?;
+        let symbols = Symbols::parse_kallsyms(&String::from_utf8_lossy(&symbol_text))
+            .map_err(|e| GuestError::Symbols(e.to_string()))?;
+        let watch = functions::watch_list(&types, &symbols);
+        let release = image.release.unwrap_or_else(|| "unknown".to_owned());
+        Ok(Known { btf: image.btf, release, types, symbol_text, symbols, watch })
+    }
+}
+
+/// Describes the run. Two equal runs have equal metadata: no paths, no times, nothing of this computer.
+pub(crate) fn metadata(session: &Session, known: &Known, payload: &[u8]) -> Metadata {
+    let shape = &session.shape;
+    let mut metadata = Metadata::new();
+    let mut put = |key: &str, value: String| metadata.insert(key.to_owned(), value);
+    put("kernel", known.release.clone());
+    put("kernel.sha256", sha256(&session.kernel.bytes));
+    put("kernel.command_line", shape.kernel_command_line());
+    put("command", session.workload.command.join(" "));
+    put("payload.sha256", sha256(payload));
+    put("cpus", shape.cpus.to_string());
+    if let Ok(topology) = shape.topology() {
+        put("sockets", topology.sockets.to_string());
+        put("cores", topology.cores.to_string());
+        put("threads", topology.threads.to_string());
+    }
+    put("numa_nodes", shape.numa_nodes.to_string());
+    put("memory_bytes", shape.memory_bytes.to_string());
+    put("seed", shape.seed.to_string());
+    put("qemu", session.qemu.version.clone());
+    let timing = match shape.timing {
+        Timing::Deterministic => "deterministic",
+        Timing::Parallel => "parallel",
+    };
+    put("timing", timing.to_owned());
+    put("user", switch(session.user));
+    put("whole_boot", switch(session.whole_boot));
+    metadata
+}
+
+fn switch(on: bool) -> String {
+    if on { "on" } else { "off" }.to_owned()
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Writes the head and closes the file: the recorder goes on with it.
+pub(crate) fn write(
+    path: &Path,
+    metadata: &Metadata,
+    known: &Known,
+) -> Result<(), linemate_recording::Error> {
+    let mut writer = Writer::create(path, env!("CARGO_PKG_VERSION"), metadata)?;
+    writer.btf(&known.btf)?;
+    writer.symbols(&known.symbol_text)?;
+    writer.functions(&known.watch.table)
+}

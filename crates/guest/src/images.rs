@@ -1,0 +1,184 @@
+//! The memory images of a recording: what is taken of the guest's memory at start and at stop, and why.
+//!
+//! | what | why |
+//! |---|---|
+//! | `page_offset_base`, `vmalloc_base`, `vmemmap_base`, `max_pfn`, `pcpu_unit_size` | where the kernel's areas lie |
+//! | `__per_cpu_offset[]` | where each CPU's variables lie |
+//! | the `struct page` array | which pages are slabs (and of which cache), page tables, user pages, free |
+//! | `slab_caches`: each `struct kmem_cache` and its name | names and sizes of the caches that pages point to |
+//!
+//! Not taken: contents of pages, which would make every recording as large as the guest.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use linemate_recording::{GuestAddr, Moment, Writer};
+use linemate_types::{Symbols, TypeModel};
+
+use crate::error::GuestError;
+use crate::ram::{self, KernelMemory};
+use crate::shape::Shape;
+
+/// Variables of the kernel, with their sizes.
+const VARIABLES: [(&str, usize); 5] = [
+    ("page_offset_base", 8),
+    ("vmalloc_base", 8),
+    ("vmemmap_base", 8),
+    ("max_pfn", 8),
+    ("pcpu_unit_size", 4),
+];
+
+/// Where the `struct page` array lies without address randomisation
+/// (Documentation/arch/x86/x86_64/mm.rst), in kernels that do not keep it in a variable.
+const VMEMMAP: u64 = 0xffff_ea00_0000_0000;
+
+/// The most caches that are believed: the list of a broken guest need not end.
+const MAX_CACHES: usize = 10_000;
+
+/// The most bytes of a cache's name.
+const MAX_NAME: usize = 64;
+
+/// The most bytes of memory held at once.
+const PIECE: usize = 1 << 22;
+
+const PAGE: u64 = 4096;
+
+/// Images that wait for the recorder to be done with the file.
+#[derive(Debug)]
+pub(crate) struct Images {
+    spool: File,
+    pieces: Vec<(Moment, u64, usize)>,
+}
+
+/// What is needed to find the images.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kernel<'a> {
+    pub(crate) types: &'a TypeModel,
+    pub(crate) symbols: &'a Symbols,
+    pub(crate) shape: &'a Shape,
+}
+
+impl Images {
+    /// No images yet; they are kept in a nameless file in `folder`.
+    pub(crate) fn new(folder: &Path) -> Result<Self, GuestError> {
+        let spool =
+            tempfile::tempfile_in(folder).map_err(GuestError::io("create a file in", folder))?;
+        Ok(Images { spool, pieces: Vec::new() })
+    }
+
+    /// Takes the images of a guest that stands still.
+    pub(crate) fn take(
+        &mut self,
+        moment: Moment,
+        kernel: Kernel<'_>,
+        memory: &KernelMemory<'_>,
+    ) -> Result<(), GuestError> {
+        for (name, size) in VARIABLES {
+            if let Some(address) = kernel.symbols.address_of(name) {
+                self.add(moment, address, &memory.read(address, size)?)?;
+            }
+        }
+        if let Some(address) = kernel.symbols.address_of("__per_cpu_offset") {
+            let bytes = memory.read(address, 8 * usize::from(kernel.shape.cpus))?;
+            self.add(moment, address, &bytes)?;
+        }
+        self.struct_pages(moment, kernel, memory)?;
+        self.slab_caches(moment, kernel, memory)
+    }
+
+    fn struct_pages(
+        &mut self,
+        moment: Moment,
+        kernel: Kernel<'_>,
+        memory: &KernelMemory<'_>,
+    ) -> Result<(), GuestError> {
+        let Some(size) = struct_size(kernel.types, "page") else { return Ok(()) };
+        let base = match kernel.symbols.address_of("vmemmap_base") {
+            Some(variable) => memory.word(variable)?,
+            None => VMEMMAP,
+        };
+        for (start, end) in ram::ranges(kernel.shape.memory_bytes) {
+            let place = |address: u64| base.wrapping_add(address / PAGE * size);
+            memory.mapped(place(start), place(end), PIECE, |at, bytes| {
+                self.add(moment, at, bytes)
+            })?;
+        }
+        Ok(())
+    }
+
+    fn slab_caches(
+        &mut self,
+        moment: Moment,
+        kernel: Kernel<'_>,
+        memory: &KernelMemory<'_>,
+    ) -> Result<(), GuestError> {
+        let offset = |member| member_offset(kernel.types, "kmem_cache", member);
+        let (Some(head), Some(size), Some(list), Some(name)) = (
+            kernel.symbols.address_of("slab_caches"),
+            struct_size(kernel.types, "kmem_cache"),
+            offset("list"),
+            offset("name"),
+        ) else {
+            return Ok(());
+        };
+        self.add(moment, head, &memory.read(head, 16)?)?;
+        let mut entry = memory.word(head)?;
+        for _ in 0..MAX_CACHES {
+            if entry == head {
+                return Ok(());
+            }
+            let cache = entry.wrapping_sub(list);
+            self.add(moment, cache, &memory.read(cache, usize::try_from(size).unwrap_or(0))?)?;
+            let name = memory.word(cache.wrapping_add(name))?;
+            self.add(moment, name, &text(memory, name)?)?;
+            entry = memory.word(entry)?;
+        }
+        Err(GuestError::Memory(format!("slab_caches has no end after {MAX_CACHES} caches")))
+    }
+
+    fn add(&mut self, moment: Moment, address: u64, bytes: &[u8]) -> Result<(), GuestError> {
+        self.spool.write_all(bytes).map_err(spool_error("write"))?;
+        self.pieces.push((moment, address, bytes.len()));
+        Ok(())
+    }
+
+    /// Appends all to the recording.
+    pub(crate) fn write(
+        mut self,
+        writer: &mut Writer,
+    ) -> Result<Result<(), linemate_recording::Error>, GuestError> {
+        self.spool.seek(SeekFrom::Start(0)).map_err(spool_error("read"))?;
+        for (moment, address, length) in self.pieces {
+            let mut bytes = vec![0; length];
+            self.spool.read_exact(&mut bytes).map_err(spool_error("read"))?;
+            if let Err(error) = writer.image(moment, GuestAddr(address), &bytes) {
+                return Ok(Err(error));
+            }
+        }
+        Ok(Ok(()))
+    }
+}
+
+fn spool_error(doing: &'static str) -> impl FnOnce(io::Error) -> GuestError {
+    GuestError::io(doing, Path::new("the memory images in the temporary folder"))
+}
+
+/// A text with its final zero, or its first bytes.
+fn text(memory: &KernelMemory<'_>, address: u64) -> Result<Vec<u8>, GuestError> {
+    let mut text = Vec::new();
+    while text.len() < MAX_NAME && text.last() != Some(&0) {
+        text.extend(memory.read(address.wrapping_add(text.len() as u64), 1)?);
+    }
+    Ok(text)
+}
+
+fn struct_size(types: &TypeModel, name: &str) -> Option<u64> {
+    types.size_of(types.struct_named(name)?)
+}
+
+fn member_offset(types: &TypeModel, name: &str, member: &str) -> Option<u64> {
+    let composite = types.composite(types.struct_named(name)?)?;
+    let found = composite.members.iter().find(|m| m.name.as_str() == member)?;
+    Some(found.offset.0 / 8)
+}

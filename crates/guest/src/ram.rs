@@ -1,0 +1,309 @@
+//! The guest's memory, read from outside while the guest stands still.
+//!
+//! QEMU keeps it in memory files (memfd) that are found among its open files, so nothing has to be asked of QEMU: at the start
+//! of a recording it must not be disturbed. Addresses of the kernel's mappings are translated by the guest's own page tables.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use crate::error::GuestError;
+use crate::shape::Shape;
+
+/// Where QEMU's q35 machine has a hole for devices: memory that does not fit below goes above 4 GiB.
+/// (hw/i386/pc_q35.c: with 0xb0000000 bytes or more the hole starts at 2 GiB.)
+const HOLE_SMALL: u64 = 0xb000_0000;
+const HOLE_LARGE: u64 = 0x8000_0000;
+const ABOVE: u64 = 1 << 32;
+
+const PAGE: u64 = 4096;
+
+/// Without address randomisation the kernel image's mapping starts at physical address 0 here.
+pub(crate) const IMAGE_BASE: u64 = 0xffff_ffff_8000_0000;
+
+/// Something that has physical memory.
+pub(crate) trait Physical {
+    /// Fills `buffer` from a physical address.
+    fn read(&self, address: u64, buffer: &mut [u8]) -> Result<(), GuestError>;
+}
+
+/// The memory files of a running QEMU.
+#[derive(Debug)]
+pub(crate) struct Ram {
+    /// In the order of guest memory, each with its length.
+    files: Vec<(File, u64)>,
+    below: u64,
+    total: u64,
+}
+
+impl Ram {
+    /// Finds the memory of process `pid`, which was started with [`arguments`].
+    pub(crate) fn open(pid: u32, shape: &Shape) -> Result<Self, GuestError> {
+        let nodes = u64::from(shape.numa_nodes.max(1));
+        let length = shape.memory_bytes / nodes;
+        let folder = PathBuf::from(format!("/proc/{pid}/fd"));
+        let mut found: Vec<(u64, PathBuf)> = Vec::new();
+        for entry in fs::read_dir(&folder).map_err(GuestError::io("list", &folder))? {
+            let path = entry.map_err(GuestError::io("list", &folder))?.path();
+            let number = path.file_name().and_then(|n| n.to_string_lossy().parse().ok());
+            if let (Some(number), true) = (number, is_memory(&path, length)) {
+                found.push((number, path));
+            }
+        }
+        // QEMU makes them in the order of its command line, and takes the lowest free number each time.
+        found.sort();
+        if found.len() as u64 != nodes {
+            return Err(GuestError::Memory(format!(
+                "QEMU has {} memory files of {length} bytes, not {nodes}",
+                found.len()
+            )));
+        }
+        let open = |(_, path): (u64, PathBuf)| {
+            File::open(&path).map(|file| (file, length)).map_err(GuestError::io("open", &path))
+        };
+        let files = found.into_iter().map(open).collect::<Result<_, _>>()?;
+        Ok(Ram { files, below: below_hole(shape.memory_bytes), total: shape.memory_bytes })
+    }
+}
+
+/// QEMU's options for memory that [`Ram`] can read.
+pub(crate) fn arguments(shape: &Shape) -> Vec<String> {
+    let backend = |id: String, bytes: u64| {
+        ["-object".to_owned(), format!("memory-backend-memfd,id={id},size={bytes},share=on")]
+    };
+    if shape.numa_nodes <= 1 {
+        let mut arguments: Vec<String> = backend("ram".to_owned(), shape.memory_bytes).into();
+        arguments.extend(["-machine".to_owned(), "memory-backend=ram".to_owned()]);
+        return arguments;
+    }
+    let (nodes, cpus) = (shape.numa_nodes, shape.cpus / shape.numa_nodes);
+    let mut arguments = Vec::new();
+    for node in 0..nodes {
+        let (first, last) = (node * cpus, node * cpus + cpus - 1);
+        let bytes = shape.memory_bytes / u64::from(nodes);
+        arguments.extend(backend(format!("ram{node}"), bytes));
+        arguments.extend([
+            "-numa".to_owned(),
+            format!("node,nodeid={node},cpus={first}-{last},memdev=ram{node}"),
+        ]);
+    }
+    arguments
+}
+
+fn is_memory(path: &Path, length: u64) -> bool {
+    let named = fs::read_link(path)
+        .is_ok_and(|target| target.to_string_lossy().starts_with("/memfd:memory-backend-memfd"));
+    named && fs::metadata(path).is_ok_and(|metadata| metadata.len() == length)
+}
+
+fn below_hole(total: u64) -> u64 {
+    total.min(if total >= HOLE_SMALL { HOLE_LARGE } else { HOLE_SMALL })
+}
+
+/// Ranges of physical addresses that hold memory: (start, end).
+pub(crate) fn ranges(total: u64) -> Vec<(u64, u64)> {
+    let below = below_hole(total);
+    let mut ranges = vec![(0, below)];
+    if total > below {
+        ranges.push((ABOVE, ABOVE + (total - below)));
+    }
+    ranges
+}
+
+impl Physical for Ram {
+    fn read(&self, address: u64, buffer: &mut [u8]) -> Result<(), GuestError> {
+        let beyond = || GuestError::Memory(format!("no memory at physical address {address:#x}"));
+        let mut offset = match address.checked_sub(ABOVE) {
+            Some(above) => self.below + above,
+            None if address < self.below => address,
+            None => return Err(beyond()),
+        };
+        let end = offset.checked_add(buffer.len() as u64).ok_or_else(beyond)?;
+        if end > self.total {
+            return Err(beyond());
+        }
+        let mut rest = buffer;
+        for (file, length) in &self.files {
+            if offset >= *length {
+                offset -= length;
+                continue;
+            }
+            let here = usize::try_from(length - offset).unwrap_or(usize::MAX).min(rest.len());
+            let (now, later) = rest.split_at_mut(here);
+            file.read_exact_at(now, offset)
+                .map_err(GuestError::io("read", Path::new("the guest's memory")))?;
+            (rest, offset) = (later, 0);
+        }
+        Ok(())
+    }
+}
+
+/// The kernel's address space.
+pub(crate) struct KernelMemory<'a> {
+    physical: &'a dyn Physical,
+    /// Physical address of the top page table.
+    top: u64,
+}
+
+const PRESENT: u64 = 1;
+const LARGE: u64 = 1 << 7;
+const FRAME: u64 = 0x000f_ffff_ffff_f000;
+
+impl<'a> KernelMemory<'a> {
+    /// Reads through the page table at the symbol `init_top_pgt`.
+    pub(crate) fn new(physical: &'a dyn Physical, init_top_pgt: u64) -> Self {
+        KernelMemory { physical, top: init_top_pgt.wrapping_sub(IMAGE_BASE) }
+    }
+
+    /// Where a virtual address lies, and how many bytes from there its page goes on. `None`: not mapped.
+    fn translate(&self, address: u64) -> Result<Option<(u64, u64)>, GuestError> {
+        let mut table = self.top;
+        for shift in [39u32, 30, 21, 12] {
+            let index = address >> shift & 511;
+            let mut entry = [0; 8];
+            self.physical.read(table + index * 8, &mut entry)?;
+            let entry = u64::from_le_bytes(entry);
+            if entry & PRESENT == 0 {
+                return Ok(None);
+            }
+            let leaf = shift == 12 || (shift < 39 && entry & LARGE != 0);
+            if leaf {
+                let size = 1u64 << shift;
+                let within = address & (size - 1);
+                return Ok(Some(((entry & FRAME & !(size - 1)) + within, size - within)));
+            }
+            table = entry & FRAME;
+        }
+        Ok(None)
+    }
+
+    /// Reads `length` bytes; an address that is not mapped is an error.
+    pub(crate) fn read(&self, address: u64, length: usize) -> Result<Vec<u8>, GuestError> {
+        let mut bytes = vec![0; length];
+        let mut at = 0;
+        while at < length {
+            let here = address.wrapping_add(at as u64);
+            let Some((physical, left)) = self.translate(here)? else {
+                return Err(GuestError::Memory(format!("address {here:#x} is not mapped")));
+            };
+            let end = length.min(at.saturating_add(usize::try_from(left).unwrap_or(usize::MAX)));
+            if let Some(part) = bytes.get_mut(at..end) {
+                self.physical.read(physical, part)?;
+            }
+            at = end;
+        }
+        Ok(bytes)
+    }
+
+    /// A 64-bit word.
+    pub(crate) fn word(&self, address: u64) -> Result<u64, GuestError> {
+        let bytes = self.read(address, 8)?;
+        Ok(bytes.try_into().map_or(0, u64::from_le_bytes))
+    }
+
+    /// The mapped parts of `start..end`, each with its bytes; neighbours are joined up to `piece` bytes.
+    pub(crate) fn mapped(
+        &self,
+        start: u64,
+        end: u64,
+        piece: usize,
+        mut take: impl FnMut(u64, &[u8]) -> Result<(), GuestError>,
+    ) -> Result<(), GuestError> {
+        let (mut at, mut first, mut bytes) = (start, start, Vec::new());
+        while at < end {
+            let here = self.translate(at)?;
+            let step = here.map_or(PAGE - at % PAGE, |(_, left)| left).min(end - at);
+            // Not more than a piece at once: a huge page may be larger.
+            let step = step.min(piece as u64);
+            if let Some((physical, _)) = here {
+                if bytes.is_empty() {
+                    first = at;
+                }
+                let length = bytes.len();
+                bytes.resize(length + usize::try_from(step).unwrap_or(0), 0);
+                if let Some(part) = bytes.get_mut(length..) {
+                    self.physical.read(physical, part)?;
+                }
+            }
+            if !bytes.is_empty() && (here.is_none() || bytes.len() >= piece) {
+                take(first, &bytes)?;
+                bytes.clear();
+            }
+            at += step;
+        }
+        if bytes.is_empty() { Ok(()) } else { take(first, &bytes) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    /// Sparse memory of 8-byte words.
+    #[derive(Default)]
+    struct Words(BTreeMap<u64, u64>);
+
+    impl Physical for Words {
+        fn read(&self, address: u64, buffer: &mut [u8]) -> Result<(), GuestError> {
+            for (i, byte) in buffer.iter_mut().enumerate() {
+                let at = address + i as u64;
+                let word = self.0.get(&(at & !7)).copied().unwrap_or(0);
+                *byte = word.to_le_bytes()[(at & 7) as usize];
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_hole_is_where_q35_has_it() {
+        const GIB: u64 = 1 << 30;
+        assert_eq!(ranges(GIB), [(0, GIB)]);
+        assert_eq!(ranges(2 * GIB), [(0, 2 * GIB)]);
+        assert_eq!(ranges(4 * GIB), [(0, 2 * GIB), (4 * GIB, 6 * GIB)]);
+    }
+
+    #[test]
+    fn memory_is_found_across_files_and_the_hole() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str, bytes: &[u8]| {
+            fs::write(dir.path().join(name), bytes).unwrap();
+            (File::open(dir.path().join(name)).unwrap(), bytes.len() as u64)
+        };
+        let ram = Ram { files: vec![file("a", b"0123"), file("b", b"4567")], below: 6, total: 8 };
+        let read = |address, length| {
+            let mut buffer = vec![0; length];
+            ram.read(address, &mut buffer).map(|()| String::from_utf8(buffer).unwrap())
+        };
+        assert_eq!(read(2, 4).unwrap(), "2345");
+        assert_eq!(read(ABOVE, 2).unwrap(), "67");
+        for (address, length) in [(6, 1), (ABOVE + 1, 2), (u64::MAX, 2)] {
+            assert!(read(address, length).is_err(), "{address:#x}");
+        }
+    }
+
+    #[test]
+    fn page_tables_are_walked_with_large_pages_and_holes() {
+        let mut words = Words::default();
+        let virt = 0xffff_ea00_0000_0000u64;
+        let index = |shift: u32| (virt >> shift & 511) * 8;
+        words.0.insert(0x1000 + index(39), 0x2000 | 1);
+        words.0.insert(0x2000 + index(30), 0x3000 | 1);
+        words.0.insert(0x3000 + index(21), 0x80_0000 | LARGE | 1); // 2 MiB at 8 MiB
+        words.0.insert(0x3000 + index(21) + 8, 0x4000 | 1);
+        words.0.insert(0x4000, 0x5000 | 1); // one small page behind it
+        words.0.insert(0x80_0008, 7);
+        words.0.insert(0x5000, 9);
+        let memory = KernelMemory::new(&words, IMAGE_BASE + 0x1000);
+        assert_eq!(memory.word(virt + 8).unwrap(), 7);
+        assert_eq!(memory.word(virt + (2 << 20)).unwrap(), 9);
+        let error = memory.word(virt + (2 << 20) + PAGE).unwrap_err();
+        assert_eq!(error.to_string(), "guest memory: address 0xffffea0000201000 is not mapped");
+        // Across the border of the two pages.
+        assert_eq!(memory.read(virt + (2 << 20) - 4, 8).unwrap(), [0, 0, 0, 0, 9, 0, 0, 0]);
+        let mut found = Vec::new();
+        let end = virt + (4 << 20);
+        memory.mapped(virt, end, 1 << 20, |at, b| { found.push((at - virt, b.len())); Ok(()) }).unwrap();
+        assert_eq!(found, [(0, 1 << 20), (1 << 20, 1 << 20), (2 << 20, 4096)]);
+    }
+}
