@@ -27,7 +27,10 @@ struct Cli {
 }
 
 #[derive(Subcommand)]
-enum Verb {}
+enum Verb {
+    Layout(verbs::layout::Args),
+    Report(verbs::report::Args),
+}
 
 /// Runs the command with `arguments` (the first one is the program's name).
 pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
@@ -35,7 +38,11 @@ pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             let _ = error.print();
-            return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
+            return if error.use_stderr() {
+                ExitCode::from(2)
+            } else {
+                ExitCode::SUCCESS
+            };
         }
     };
     match dispatch(cli.verb) {
@@ -51,11 +58,16 @@ pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
 }
 
 fn dispatch(verb: Verb) -> anyhow::Result<Outcome> {
-    match verb {}
+    match verb {
+        Verb::Layout(args) => verbs::layout::run(&args),
+        Verb::Report(args) => verbs::report::run(&args),
+    }
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
-        cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+        cause
+            .downcast_ref::<io::Error>()
+            .is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
     })
 }

@@ -6,7 +6,10 @@
 
 use std::collections::HashMap;
 
-use crate::{ByteOffset, Composite, CompositeKind, LineSize, Type, TypeId, TypeModel};
+use crate::{
+    ByteOffset, Composite, CompositeKind, FlattenError, LineSize, MAX_LEAVES, Name, Type, TypeId,
+    TypeModel,
+};
 
 /// A member's place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -252,4 +255,79 @@ fn note_hole(layout: &mut Layout, index: usize, hole: u64, bit_hole: u64) {
     }
     layout.holes += u32::from(hole != 0);
     layout.bit_holes += u32::from(bit_hole != 0);
+}
+
+/// A member as a user names it: members of anonymous structs and unions belong to the enclosing type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedMember {
+    /// Its name.
+    pub name: Name,
+    /// Its declared type.
+    pub type_id: TypeId,
+    /// From the start of the outermost type, with its bits, hole and alignment.
+    pub place: MemberLayout,
+}
+
+/// The named members of the struct or union behind `id`, anonymous ones unfolded, in declaration order.
+///
+/// # Errors
+/// No such struct or union, or more than [`MAX_LEAVES`] members (hostile types only).
+pub fn named_members(
+    model: &TypeModel,
+    id: TypeId,
+    line: LineSize,
+) -> Result<Vec<NamedMember>, FlattenError> {
+    let mut alignments = Alignments::new(model);
+    let mut found = Vec::new();
+    let mut visits = 0;
+    unfold(
+        &mut alignments,
+        (model.strip(id), 0),
+        line,
+        &mut found,
+        &mut visits,
+    )?;
+    match model.composite(id) {
+        Some(_) => Ok(found),
+        None => Err(FlattenError::NoSuchType(id)),
+    }
+}
+
+/// Recursion: at most MAX_DEPTH.
+fn unfold(
+    alignments: &mut Alignments<'_>,
+    (id, base): (TypeId, u64),
+    line: LineSize,
+    found: &mut Vec<NamedMember>,
+    visits: &mut usize,
+) -> Result<(), FlattenError> {
+    let model = alignments.model;
+    *visits += 1;
+    if *visits > MAX_LEAVES || found.len() > MAX_LEAVES {
+        return Err(FlattenError::TooManyLeaves(id));
+    }
+    let (Some(composite), Some(layout)) = (model.composite(id), layout(alignments, id, line))
+    else {
+        return Ok(());
+    };
+    for (member, mut place) in composite.members.iter().zip(layout.members) {
+        place.offset.0 += base;
+        let type_id = member.type_id;
+        if !member.name.is_empty() {
+            found.push(NamedMember {
+                name: member.name.clone(),
+                type_id,
+                place,
+            });
+        } else if member.bits.is_none() {
+            unfold(
+                alignments,
+                (model.strip(type_id), place.offset.0),
+                line,
+                found,
+                visits,
+            )?;
+        }
+    }
+    Ok(())
 }

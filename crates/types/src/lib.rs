@@ -19,6 +19,7 @@ mod layout;
 mod model;
 mod name;
 pub mod pahole;
+mod suggest;
 mod symbols;
 mod type_name;
 mod units;
@@ -27,7 +28,7 @@ pub mod unpack;
 pub use check::{MAX_DEPTH, MAX_SIZE, ModelError};
 pub use flat::{FieldHit, FlatType, FlattenError, Leaf, LeafId, MAX_LEAVES};
 pub use kernel_image::KernelImage;
-pub use layout::{Layout, MemberLayout};
+pub use layout::{Layout, MemberLayout, NamedMember, named_members};
 pub use model::{
     Composite, CompositeKind, Enumerator, IntEncoding, Linkage, Member, PERCPU_SECTION, Parameter,
     PercpuVariable, Prototype, Qualifier, SectionVariable, Type, TypeModel,

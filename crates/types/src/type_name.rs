@@ -112,3 +112,25 @@ impl TypeName<'_> {
         text
     }
 }
+
+impl TypeModel {
+    /// The name of type `id` as C has it, e.g. `struct list_head *`; what is anonymous has only its keyword.
+    pub fn type_name(&self, id: TypeId) -> String {
+        let mut budget = Budget(1 << 16);
+        let name = type_name(self, &mut budget).of(id);
+        let mut suffix = String::new();
+        let mut element = id;
+        while let Some(Type::Array {
+            element: inner,
+            count,
+            ..
+        }) = self.get(element)
+        {
+            // Writing to a String does not fail.
+            let _ = write!(suffix, "[{count}]");
+            element = *inner;
+        }
+        let words: Vec<&str> = name.split_whitespace().collect();
+        words.join(" ") + &suffix
+    }
+}

@@ -1,1 +1,4 @@
 //! One file per verb: its flags (`Args`) and `run`, which calls the crates and prints.
+
+pub(crate) mod layout;
+pub(crate) mod report;
