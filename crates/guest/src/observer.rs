@@ -41,6 +41,8 @@ pub struct Progress {
     pub accesses: u64,
     /// Guest instructions since recording started.
     pub instructions: u64,
+    /// Bytes of the recording so far.
+    pub bytes: u64,
 }
 
 /// How the recorder's lines of progress start.
@@ -85,6 +87,6 @@ mod tests {
         let mut progress = Progress::default();
         progress.learn("linemate-recorder: progress accesses=12 time=99 else=x");
         progress.learn("linemate-recorder: error: accesses=1");
-        assert_eq!(progress, Progress { accesses: 12, instructions: 99 });
+        assert_eq!(progress, Progress { accesses: 12, instructions: 99, bytes: 0 });
     }
 }

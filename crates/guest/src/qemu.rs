@@ -297,8 +297,8 @@ mod tests {
             [
                 "-plugin",
                 "/r.so,recording=/o,memory=1073741824",
-                "-incoming",
-                "defer"
+                "-loadvm",
+                "boot"
             ]
             .map(OsString::from)
         );

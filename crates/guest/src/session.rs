@@ -160,7 +160,7 @@ impl Session {
         let mut vm = Vm::start(&self.qemu.program, &arguments, files)?;
 
         let doing = Stage::SettingUp.words();
-        let mut watch = Watch { doing, limit, cancel, observer };
+        let mut watch = Watch { doing, limit, recording, cancel, observer };
         let reached = vm.run_to_pause(&mut watch).and_then(|(pause, said)| {
             expect(pause, Pause::Start, doing, &said)?;
             self.take_images(&vm, Moment::Start, known, images)
@@ -173,7 +173,7 @@ impl Session {
         let started = Instant::now();
         observer.stage(Stage::Recording);
         let doing = Stage::Recording.words();
-        let mut watch = Watch { doing, limit, cancel, observer };
+        let mut watch = Watch { doing, limit, recording, cancel, observer };
         let status = vm.run_to_pause(&mut watch).and_then(|(pause, said)| {
             expect(pause, Pause::Stop, doing, &said)?;
             self.take_images(&vm, Moment::Stop, known, images)?;

@@ -285,8 +285,8 @@ mod tests {
         assert_eq!(
             after(&arguments, "-object"),
             [
-                "memory-backend-ram,id=node0,size=512M",
-                "memory-backend-ram,id=node1,size=512M"
+                "memory-backend-memfd,id=ram0,size=536870912,share=on",
+                "memory-backend-memfd,id=ram1,size=536870912,share=on"
             ]
         );
         assert!(after(&arguments, "-append")[0].ends_with(" panic=-1 debug"));

@@ -165,6 +165,7 @@ impl Boot<'_> {
         let mut watch = Watch {
             doing: Stage::Booting.words(),
             limit: Some((Instant::now() + limit, limit.as_secs())),
+            recording: None,
             cancel,
             observer,
         };

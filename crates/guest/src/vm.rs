@@ -66,6 +66,8 @@ pub(crate) struct Watch<'a> {
     pub(crate) doing: &'static str,
     /// When time is up, and the limit that it stands for.
     pub(crate) limit: Option<(Instant, u64)>,
+    /// The file whose growth is progress.
+    pub(crate) recording: Option<&'a Path>,
     /// Set when the user wants to stop.
     pub(crate) cancel: &'a AtomicBool,
     /// Whom to tell.
@@ -186,6 +188,9 @@ impl Vm {
                 && Instant::now() >= when
             {
                 return Err(GuestError::Timeout { doing: watch.doing, seconds });
+            }
+            if let Some(recording) = watch.recording {
+                self.progress.bytes = fs::metadata(recording).map_or(0, |file| file.len());
             }
             watch.observer.progress(&self.progress);
             thread::sleep(TICK);

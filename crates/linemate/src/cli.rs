@@ -28,6 +28,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
+    Record(Box<verbs::record::Args>),
     Layout(verbs::layout::Args),
     Report(verbs::report::Args),
 }
@@ -59,6 +60,7 @@ pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
 
 fn dispatch(verb: Verb) -> anyhow::Result<Outcome> {
     match verb {
+        Verb::Record(args) => verbs::record::run(*args),
         Verb::Layout(args) => verbs::layout::run(&args),
         Verb::Report(args) => verbs::report::run(&args),
     }

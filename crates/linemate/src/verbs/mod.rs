@@ -1,4 +1,5 @@
 //! One file per verb: its flags (`Args`) and `run`, which calls the crates and prints.
 
 pub(crate) mod layout;
+pub(crate) mod record;
 pub(crate) mod report;

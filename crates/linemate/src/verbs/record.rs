@@ -1,0 +1,261 @@
+//! `linemate record`: boots a kernel, runs a command in it, records every memory access of the kernel.
+
+use std::env;
+use std::ffi::OsStr;
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use clap::builder::{TypedValueParser, ValueParser};
+use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
+use linemate_guest::{
+    ExtraFile, Kernel, Observer, Progress, Qemu, Recorded, Session, Shape, Stage, Stream, Timing,
+    Workload, cache_folder, default_kernel,
+};
+
+use crate::cli::Outcome;
+
+/// The recorder's file, next to the command's own.
+const RECORDER: &str = "liblinemate_recorder.so";
+
+/// Boot a kernel, run a command in it, record every memory access of the kernel
+///
+/// The same command gives the same recording, byte for byte. Exit code: 0 if the command succeeded, 1 if it was recorded but
+/// failed (its status is told), 2 if the run itself failed.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The kernel to boot [default: the running one if its image is readable, else that of `make setup`]
+    #[arg(long, value_name = "IMAGE")]
+    kernel: Option<PathBuf>,
+    /// CPUs
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    smp: u16,
+    /// Sockets [default: the NUMA nodes]
+    #[arg(long, value_name = "N")]
+    sockets: Option<u16>,
+    /// Cores in a socket [default: as many as --smp needs]
+    #[arg(long, value_name = "N")]
+    cores: Option<u16>,
+    /// Hardware threads in a core [default: 1]
+    #[arg(long, value_name = "N")]
+    threads: Option<u16>,
+    /// NUMA nodes, with even shares of CPUs and memory
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    numa: u16,
+    /// Memory: bytes, or with K, M or G behind
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = bytes_parser())]
+    memory: u64,
+    /// Seed of the guest's randomness: another seed, another interleaving
+    #[arg(long, value_name = "N", default_value_t = 42)]
+    seed: u32,
+    /// Add to the kernel's command line
+    #[arg(long, value_name = "WORDS", default_value = "", allow_hyphen_values = true)]
+    append: String,
+    /// Run this shell script in the guest before recording starts (cgroups, limits)
+    #[arg(long, value_name = "SCRIPT")]
+    setup: Option<PathBuf>,
+    /// Take a file or folder into the guest (may be repeated)
+    #[arg(long = "file", value_name = "HOST[:GUEST]")]
+    files: Vec<String>,
+    /// Give up after this much time on this computer, for the boot and for the run each [default: 3600 for the run]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    timeout: Option<u64>,
+    /// Run the CPUs in parallel: faster, but not repeatable
+    #[arg(long)]
+    parallel: bool,
+    /// Record user-mode accesses as well
+    #[arg(long)]
+    user: bool,
+    /// Record from power-on instead of from the start of the command
+    #[arg(long)]
+    whole_boot: bool,
+    /// Run the guest without recording it, to compare run times
+    #[arg(long, conflicts_with_all = ["user", "whole_boot"])]
+    bare: bool,
+    /// Where to write the recording
+    #[arg(short, long, value_name = "FILE", default_value = "linemate.data")]
+    output: PathBuf,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
+    let cancel = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&cancel);
+    ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))
+        .context("cannot catch Ctrl-C")?;
+    let session = session(args)?;
+    if session.shape.timing == Timing::Parallel {
+        tell("note: --parallel: this recording cannot be repeated; leave it out for one that can");
+    }
+    let mut display = Display::new();
+    let result = session.record(&cancel, &mut display);
+    display.bar.finish_and_clear();
+    let recorded = result?;
+    summarise(&session, &recorded);
+    if recorded.status.is_success() {
+        return Ok(Outcome::Fine);
+    }
+    tell(&format!("{}: {}", session.workload.command.join(" "), recorded.status));
+    Ok(Outcome::Findings)
+}
+
+fn session(args: Args) -> anyhow::Result<Session> {
+    let cache = cache_folder();
+    let kernel = match &args.kernel {
+        Some(path) => Kernel::read(path)?,
+        None => default_kernel(&cache)?,
+    };
+    let files = args.files.iter().map(|f| ExtraFile::parse(f)).collect::<Result<_, _>>()?;
+    Ok(Session {
+        qemu: Qemu::find()?,
+        kernel,
+        shape: Shape {
+            cpus: args.smp,
+            sockets: args.sockets,
+            cores: args.cores,
+            threads: args.threads,
+            numa_nodes: args.numa,
+            memory_bytes: args.memory,
+            seed: args.seed,
+            append: args.append,
+            timing: if args.parallel { Timing::Parallel } else { Timing::Deterministic },
+        },
+        workload: Workload { command: args.command, files, setup: args.setup },
+        cache,
+        recorder: if args.bare { None } else { Some(recorder()?) },
+        output: args.output,
+        user: args.user,
+        whole_boot: args.whole_boot,
+        timeout: args.timeout.map(Duration::from_secs),
+    })
+}
+
+/// `LINEMATE_RECORDER`, else the file next to this program.
+fn recorder() -> anyhow::Result<PathBuf> {
+    if let Some(path) = env::var_os("LINEMATE_RECORDER") {
+        return Ok(path.into());
+    }
+    let program = env::current_exe().context("cannot find the folder of this program")?;
+    let path = program.with_file_name(RECORDER);
+    if path.is_file() {
+        return Ok(path);
+    }
+    Err(anyhow!(
+        "the recorder {} is not there: run `make build`, or set LINEMATE_RECORDER to it",
+        path.display()
+    ))
+}
+
+fn summarise(session: &Session, recorded: &Recorded) {
+    let seconds = recorded.duration.as_secs_f64();
+    let Some(totals) = recorded.totals else {
+        tell(&format!("ran for {seconds:.1} s, nothing recorded"));
+        return;
+    };
+    let bytes = std::fs::metadata(&session.output).map_or(0, |m| m.len());
+    tell(&format!(
+        "{}: {} accesses, {} calls in {seconds:.1} s, {}",
+        session.output.display(),
+        HumanCount(totals.accesses()),
+        HumanCount(totals.calls),
+        HumanBytes(bytes)
+    ));
+}
+
+/// A line on standard error. That nobody reads it is no reason to fail.
+fn tell(line: &str) {
+    let _ = writeln!(io::stderr(), "linemate: {line}");
+}
+
+/// Passes the guest's output on and shows what goes on, on a terminal.
+struct Display {
+    bar: ProgressBar,
+    stage: &'static str,
+}
+
+impl Display {
+    fn new() -> Self {
+        let bar =
+            if io::stderr().is_terminal() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {msg}") {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Display { bar, stage: "" }
+    }
+}
+
+impl Observer for Display {
+    fn stage(&mut self, stage: Stage) {
+        self.stage = match stage {
+            Stage::Booting => "booting (once for each kernel and machine)",
+            Stage::Restoring => "loading the booted guest, setting up",
+            Stage::Recording => "recording",
+            _ => "writing",
+        };
+        self.bar.set_message(self.stage);
+    }
+
+    fn output(&mut self, stream: Stream, bytes: &[u8]) {
+        self.bar.suspend(|| {
+            // A reader that has gone away does not end the recording.
+            let _ = match stream {
+                Stream::Stdout => io::stdout().write_all(bytes).and_then(|()| io::stdout().flush()),
+                Stream::Stderr => io::stderr().write_all(bytes),
+            };
+        });
+    }
+
+    fn progress(&mut self, progress: &Progress) {
+        if progress.accesses > 0 {
+            self.bar.set_message(format!(
+                "{}: {:.3} s of guest time, {} accesses, {}",
+                self.stage,
+                progress.instructions as f64 / 1e9,
+                HumanCount(progress.accesses),
+                HumanBytes(progress.bytes)
+            ));
+        }
+    }
+}
+
+fn bytes_parser() -> ValueParser {
+    ValueParser::new(clap::builder::OsStringValueParser::new().try_map(|text| parse_bytes(&text)))
+}
+
+/// `1G`, `512M`, `65536`.
+fn parse_bytes(text: &OsStr) -> Result<u64, String> {
+    let wrong = || "give bytes, or a number with K, M or G behind, such as 512M".to_owned();
+    let text = text.to_str().ok_or_else(wrong)?;
+    let (digits, shift) = match text.as_bytes().last() {
+        Some(b'K' | b'k') => (&text[..text.len() - 1], 10),
+        Some(b'M' | b'm') => (&text[..text.len() - 1], 20),
+        Some(b'G' | b'g') => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    let number: u64 = digits.parse().map_err(|_| wrong())?;
+    number.checked_mul(1 << shift).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        let parse = |text: &str| parse_bytes(OsStr::new(text));
+        assert_eq!(parse("1G"), Ok(1 << 30));
+        assert_eq!(parse("512M"), Ok(512 << 20));
+        assert_eq!(parse("3k"), Ok(3072));
+        assert_eq!(parse("65536"), Ok(65536));
+        for bad in ["", "G", "1T", "-1G", "1.5G", "99999999999G"] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+}
