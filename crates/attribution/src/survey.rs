@@ -118,7 +118,8 @@ impl Kernel<'_> {
         let mut sorted = offsets.clone();
         sorted.sort_unstable();
         let distance = sorted.windows(2).map(|w| w[1] - w[0]).filter(|d| *d >= length).min();
-        let unit_size = self.value("pcpu_unit_size").map(|v| v & 0xffff_ffff).filter(|v| *v >= length).or(distance);
+        let told = self.symbols.address_of("pcpu_unit_size").and_then(|a| self.start.u32(a).or_else(|| self.stop.u32(a)));
+        let unit_size = told.map(u64::from).filter(|v| *v >= length).or(distance);
         PercpuAreas { offsets, unit_size: unit_size.unwrap_or(length), section }
     }
 

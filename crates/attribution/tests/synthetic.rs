@@ -1,0 +1,256 @@
+//! Made-up recordings with exact ledgers.
+
+mod world;
+
+use linemate_attribution::{Analysis, Bucket, Counted, Subject};
+use linemate_recording::{AccessKind, Recording};
+use world::*;
+
+fn counted(recording: &Recording) -> (Analysis<'_>, Counted) {
+    let analysis = Analysis::new(recording).unwrap();
+    let counted = analysis.count(None).unwrap();
+    (analysis, counted)
+}
+
+/// Non-empty buckets.
+fn ledger(counted: &Counted) -> Vec<(Bucket, u64)> {
+    let ledger = counted.tally.ledger();
+    Bucket::ALL.iter().map(|b| (*b, ledger.of(*b))).filter(|(_, n)| *n > 0).collect()
+}
+
+/// (type or label, offset, accesses, of those remote), summed over instructions.
+fn fields(analysis: &Analysis<'_>, counted: &Counted) -> Vec<(String, u32, u64, u64)> {
+    let names = analysis.names();
+    let name = |s: &Subject| s.ty.map_or(s.label.clone(), |t| names.schema().name(t).to_owned());
+    let mut sums = std::collections::BTreeMap::new();
+    for (key, count) in counted.tally.rows() {
+        let sum: &mut (u64, u64) =
+            sums.entry((name(&names.subjects()[key.subject.0 as usize]), key.offset)).or_default();
+        sum.0 += count.count;
+        sum.1 += count.remote;
+    }
+    sums.into_iter().filter(|((n, _), _)| !n.is_empty()).map(|((n, o), (c, r))| (n, o, c, r)).collect()
+}
+
+#[test]
+fn every_kind_of_address_has_its_bucket() {
+    let mut w = World::new();
+    w.sight(F::WakeTask, TASK_SLAB);
+    w.load(0, TASK_SLAB + 200); // Field
+    w.load(0, UNITS[0] + RQ); // PercpuTyped
+    w.load(0, UNITS[0] + 0x200); // PercpuTyped: a number
+    w.load(0, UNITS[0] + 0x300); // PercpuNamed
+    w.load(0, NOHZ + 8); // GlobalTyped
+    w.load(0, COUNTER); // GlobalNamed
+    w.load(0, KMALLOC_SLAB + 64); // HeapCache
+    w.load(0, VMALLOC + 0x100); // Stack
+    w.load(0, 0xffff_fe00_0000_1000); // EntryArea
+    w.load(0, DIRECT + 10 * 4096); // PageTable
+    w.load(0, PAGES + 128); // StructPage
+    w.access(0, AccessKind::Load, DIRECT + 11 * 4096, 8, F::WakeTask, true); // UserMapping
+    w.load(0, DIRECT + 11 * 4096 + 64); // PageContents
+    w.load(0, DIRECT + 20 * 4096); // UnknownKernelPage
+    w.load(0, DIRECT + 12 * 4096); // UnknownFreePage
+    w.load(0, UNITS[1] + 0x1000); // UnknownPercpu
+    w.load(0, VMALLOC + 0x10_0000); // UnknownVmalloc
+    w.load(0, IMAGE - 0x1001); // UnknownArea: just below the image
+    let recording = w.record();
+    let (_, counted) = counted(&recording);
+    let expected = [
+        (Bucket::Field, 1),
+        (Bucket::PercpuTyped, 2),
+        (Bucket::PercpuNamed, 1),
+        (Bucket::GlobalTyped, 1),
+        (Bucket::GlobalNamed, 1),
+        (Bucket::HeapCache, 1),
+        (Bucket::Stack, 1),
+        (Bucket::EntryArea, 1),
+        (Bucket::PageTable, 1),
+        (Bucket::StructPage, 1),
+        (Bucket::UserMapping, 1),
+        (Bucket::PageContents, 1),
+        (Bucket::UnknownKernelPage, 1),
+        (Bucket::UnknownFreePage, 1),
+        (Bucket::UnknownPercpu, 1),
+        (Bucket::UnknownVmalloc, 1),
+        (Bucket::UnknownArea, 1),
+    ];
+    assert_eq!(ledger(&counted), expected);
+    assert_eq!(counted.tally.ledger().total(), recording.totals().accesses());
+}
+
+#[test]
+fn a_reused_address_does_not_keep_its_type() {
+    let (a, site, other) = (KMALLOC_SLAB, IMAGE + 0x850, IMAGE + 0x860);
+    let mut w = World::new();
+    w.alloc(F::Kmalloc, &[64], site, a);
+    w.sight(F::UpdateEntity, a);
+    w.store(0, a);
+    w.free(a);
+    w.store(0, a); // the allocator's list
+    w.alloc(F::Kmalloc, &[40], other, a);
+    w.sight(F::LockVector, a);
+    w.store(0, a + 8);
+    w.free(a);
+    w.alloc(F::Kmalloc, &[48], IMAGE + 0x870, a);
+    w.store(0, a); // nobody says what it is now
+    let recording = w.record();
+    let (analysis, counted) = counted(&recording);
+    assert_eq!(ledger(&counted), [(Bucket::Field, 2), (Bucket::HeapSite, 1), (Bucket::HeapVacant, 1)]);
+    let expected = [("entity", 0, 1, 0), ("kmalloc-64", 0, 1, 0), ("vector", 8, 1, 0)];
+    assert_eq!(fields(&analysis, &counted), expected.map(|(n, o, c, r)| (n.to_owned(), o, c, r)));
+}
+
+#[test]
+fn what_happens_during_the_allocation_belongs_to_the_object() {
+    let mut w = World::new();
+    w.call_from(F::Kmalloc, &[64], IMAGE + 0x850);
+    w.store(0, KMALLOC_SLAB + 128); // clearing
+    w.ret(F::Kmalloc, KMALLOC_SLAB + 128);
+    w.sight(F::UpdateEntity, KMALLOC_SLAB + 128);
+    let recording = w.record();
+    let (_, counted) = counted(&recording);
+    assert_eq!(ledger(&counted), [(Bucket::Field, 1)]);
+}
+
+#[test]
+fn nested_objects_are_named_by_the_outermost() {
+    let mut w = World::new();
+    w.alloc(F::CacheAlloc, &[CACHE_TASK], IMAGE + 0x850, TASK_SLAB);
+    for _ in 0..9 {
+        w.sight(F::UpdateEntity, TASK_SLAB + 64);
+    }
+    w.sight(F::WakeTask, TASK_SLAB);
+    w.store(0, TASK_SLAB + 64 + 40);
+    w.sight(F::UpdateEntity, KMALLOC_SLAB);
+    w.store(0, KMALLOC_SLAB + 40);
+    let recording = w.record();
+    let (analysis, counted) = counted(&recording);
+    let expected = [("entity".to_owned(), 40, 1, 0), ("task".to_owned(), 104, 1, 0)];
+    assert_eq!(fields(&analysis, &counted), expected);
+}
+
+#[test]
+fn wrong_sightings_are_outvoted_by_the_siblings() {
+    let mut w = World::new();
+    for i in 0..16 {
+        let a = KMALLOC_SLAB + 64 * i;
+        w.alloc(F::Kmalloc, &[64], IMAGE + 0x850, a);
+        w.sight(if i == 3 { F::LockVector } else { F::UpdateEntity }, a);
+        w.load(0, a + 40);
+    }
+    let recording = w.record();
+    let (analysis, counted) = counted(&recording);
+    assert_eq!(fields(&analysis, &counted), [("entity".to_owned(), 40, 16, 0)]);
+}
+
+#[test]
+fn stack_objects_are_no_fields() {
+    let mut w = World::new();
+    w.sight(F::WakeTask, VMALLOC + 0x1000);
+    w.load(0, VMALLOC + 0x1000 + 200);
+    // The same, but the stack is only known to be one later.
+    w.sight(F::WakeTask, VMALLOC + 0x3000);
+    w.load(0, VMALLOC + 0x3000);
+    let recording = w.record();
+    let (_, counted) = counted(&recording);
+    assert_eq!(ledger(&counted), [(Bucket::Stack, 2)]);
+}
+
+#[test]
+fn percpu_objects_have_an_owner() {
+    let mut w = World::new();
+    w.load(0, UNITS[0] + RQ + 64);
+    w.load(1, UNITS[0] + RQ + 64);
+    w.load(1, UNITS[0] + RQ + 64);
+    w.load(1, UNITS[1] + RQ + 64);
+    // A dynamic allocation has an object on each CPU.
+    w.alloc(F::AllocPercpu, &[64], IMAGE + 0x850, 0x800);
+    w.sight(F::UpdateEntity, UNITS[1] + 0x800);
+    w.store(0, UNITS[0] + 0x800);
+    w.store(0, UNITS[1] + 0x800);
+    let recording = w.record();
+    let (analysis, counted) = counted(&recording);
+    let expected = [("entity".to_owned(), 0, 2, 1), ("rq".to_owned(), 64, 4, 2)];
+    assert_eq!(fields(&analysis, &counted), expected);
+    assert_eq!(counted.tally.per_cpu().iter().map(|c| c.remote).collect::<Vec<_>>(), [1, 2]);
+}
+
+#[test]
+fn pages_change_their_use() {
+    let frame = 20;
+    let (page, addr) = (PAGES + 64 * frame, DIRECT + 4096 * frame);
+    let mut w = World::new();
+    w.load(0, addr); // the kernel's, unnamed
+    w.call(F::FreePages, &[page, 0]);
+    w.load(0, addr); // free
+    w.alloc(F::PteAlloc, &[0, 0], IMAGE + 0x650, page); // inside pte_alloc_one: a page table
+    w.load(0, addr);
+    w.call(F::FreePages, &[page, 0]);
+    w.load(0, addr);
+    let recording = w.record();
+    let (_, counted) = counted(&recording);
+    let expected = [(Bucket::PageTable, 1), (Bucket::UnknownKernelPage, 1), (Bucket::UnknownFreePage, 2)];
+    assert_eq!(ledger(&counted), expected);
+}
+
+#[test]
+fn globals_without_a_type_in_btf_are_named() {
+    let mut w = World::new();
+    w.load(0, NOHZ + 8);
+    w.load(0, COUNTER + 4);
+    let recording = w.record();
+    let (analysis, counted) = counted(&recording);
+    let names = analysis.names();
+    let subject = |label: &str| names.subjects().iter().find(|s| s.label == label).unwrap();
+    assert_eq!(names.schema().size(subject("nohz").ty.unwrap()), 40);
+    assert_eq!(subject("counter").ty, None);
+    assert_eq!(ledger(&counted), [(Bucket::GlobalTyped, 1), (Bucket::GlobalNamed, 1)]);
+}
+
+fn busy(chunk: u32) -> Recording {
+    let mut w = World::with_chunks_of(chunk);
+    for i in 0..400u64 {
+        let a = KMALLOC_SLAB + 64 * (i % 7);
+        w.alloc(F::Kmalloc, &[64], IMAGE + 0x850, a);
+        w.sight(F::UpdateEntity, a);
+        w.store((i % 2) as u16, a + 8 * (i % 5));
+        w.load((i % 2) as u16, UNITS[(i % 2) as usize] + RQ + 8 * (i % 3));
+        w.free(a);
+        w.load(0, VMALLOC + 0x3f00 - 8 * (i % 9));
+    }
+    w.record()
+}
+
+#[test]
+fn counts_do_not_depend_on_threads() {
+    let recording = busy(37);
+    let with = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| {
+            let (_, counted) = counted(&recording);
+            let rows: Vec<_> = counted.tally.rows().into_iter().map(|(k, c)| (k, c.clone())).collect();
+            (ledger(&counted), rows)
+        })
+    };
+    let one = with(1);
+    assert_eq!(one.0, [(Bucket::Field, 400), (Bucket::PercpuTyped, 400), (Bucket::Stack, 400)]);
+    for threads in [2, 5] {
+        assert_eq!(with(threads), one);
+    }
+}
+
+#[test]
+fn counts_do_not_depend_on_where_chunks_end() {
+    let rows = |recording: &Recording| ledger(&counted(recording).1);
+    assert_eq!(rows(&busy(37)), rows(&busy(100_000)));
+}
+
+#[test]
+fn a_cut_recording_is_analysed_as_far_as_it_goes() {
+    let mut w = World::new();
+    w.load(0, UNITS[0] + RQ);
+    let recording = w.cut();
+    assert!(recording.is_cut());
+    assert_eq!(ledger(&counted(&recording).1), [(Bucket::PercpuTyped, 1)]);
+}

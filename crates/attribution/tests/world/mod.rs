@@ -1,0 +1,359 @@
+//! A small kernel for tests: types, symbols, memory images and watched functions, and a recorder of made-up events.
+
+use linemate_recording::{
+    AccessKind, Call, CpuId, Encoder, Function, FunctionId, FunctionTable, GuestAddr, InstructionId, LaneId, MAX_PARAMETERS,
+    Mark, Marker, Meaning, Metadata, Moment, Parameter, RawAccess, RawChunk, Recording, Register, Return, Role, VirtualTime, Writer,
+};
+use linemate_types::btf_writer::{Endian, TypeList, member, write};
+use linemate_types::{Enumerator, Name, Type, TypeId};
+
+pub(crate) const DIRECT: u64 = 0xffff_8880_0000_0000;
+pub(crate) const VMALLOC: u64 = 0xffff_c900_0000_0000;
+pub(crate) const PAGES: u64 = 0xffff_ea00_0000_0000;
+pub(crate) const IMAGE: u64 = 0xffff_ffff_8100_0000;
+pub(crate) const FRAMES: u64 = 64;
+/// Per-CPU units: frames 32 and 40.
+pub(crate) const UNITS: [u64; 2] = [DIRECT + 32 * 4096, DIRECT + 40 * 4096];
+/// `rq` is at this offset of the per-CPU section.
+pub(crate) const RQ: u64 = 0x100;
+/// Slab of the cache `task`: frame 8, from before the recording.
+pub(crate) const TASK_SLAB: u64 = DIRECT + 8 * 4096;
+/// Slab of the cache `kmalloc-64`: frame 9.
+pub(crate) const KMALLOC_SLAB: u64 = DIRECT + 9 * 4096;
+const SLAB_CACHES: u64 = IMAGE + 0x1000;
+pub(crate) const NOHZ: u64 = IMAGE + 0x2000;
+pub(crate) const COUNTER: u64 = IMAGE + 0x3000;
+/// `struct kmem_cache` objects, in frame 1.
+pub(crate) const CACHE_TASK: u64 = DIRECT + 4096;
+pub(crate) const CACHE_KMALLOC: u64 = DIRECT + 4096 + 64;
+
+/// The functions, by their number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum F {
+    WakeTask = 0,
+    UpdateEntity = 1,
+    CacheAlloc = 2,
+    Kmalloc = 3,
+    Kfree = 4,
+    AllocPercpu = 5,
+    PteAlloc = 6,
+    UpdateRq = 7,
+    LockVector = 8,
+    FreePages = 9,
+}
+
+const NAMES: [&str; 10] = [
+    "wake_task", "update_entity", "kmem_cache_alloc", "__kmalloc", "kfree", "alloc_percpu", "pte_alloc_one", "update_rq",
+    "lock_vector", "free_pages",
+];
+
+pub(crate) struct World {
+    encoder: Encoder,
+    time: u64,
+    pcs: Vec<u64>,
+    depth: u64,
+    chunks: Vec<RawChunk>,
+    chunk_every: u32,
+    since: u32,
+}
+
+struct Ids {
+    entity: u32,
+    task: u32,
+    rq: u32,
+    vector: u32,
+}
+
+fn types() -> (Vec<u8>, Ids) {
+    let mut t = TypeList::default();
+    let int = t.int("int", 4);
+    let long = t.unsigned("long unsigned int", 8);
+    let list = t.structure("list_head", 16, &[member("next", long, 0), member("prev", long, 8)]);
+    let entity =
+        t.structure("entity", 64, &[member("load", long, 0), member("node", list, 16), member("on_rq", int, 40)]);
+    let task = t.structure("task", 256, &[member("state", int, 0), member("se", entity, 64), member("prio", int, 200)]);
+    let rq = t.structure(
+        "rq",
+        128,
+        &[member("nr_running", int, 0), member("curr", long, 8), member("clock", long, 64), member("lock", int, 72)],
+    );
+    let vector = t.structure("vector", 40, &[member("count", int, 0), member("mask", long, 8), member("tail", long, 32)]);
+    let anonymous = t.structure("", 40, &[member("idle_cpus_mask", long, 0), member("nr_cpus", int, 8)]);
+    t.add(Type::Variable { name: Name::from("unused"), type_id: anonymous, linkage: linemate_types::Linkage::Static });
+    t.structure(
+        "kmem_cache",
+        64,
+        &[member("name", long, 0), member("size", int, 8), member("object_size", int, 12), member("list", list, 16)],
+    );
+    t.structure(
+        "page",
+        64,
+        &[
+            member("flags", long, 0),
+            member("compound_head", long, 8),
+            member("mapping", long, 24),
+            member("page_type", int, 48),
+            member("_refcount", int, 52),
+        ],
+    );
+    t.structure("slab", 64, &[member("slab_cache", long, 16)]);
+    enumeration(&mut t, "pageflags", &[("PG_lru", 5), ("PG_reserved", 13)]);
+    enumeration(&mut t, "pagetype", &[("PGTY_buddy", 0xf0), ("PGTY_table", 0xf2), ("PGTY_slab", 0xf5)]);
+    t.percpu(&[("runqueues", rq, RQ as u32, 128), ("ticks", long, 0x200, 8)]);
+    let ids = Ids { entity: entity.0, task: task.0, rq: rq.0, vector: vector.0 };
+    (write(&t.types, Endian::Little).unwrap(), ids)
+}
+
+fn enumeration(t: &mut TypeList, name: &str, values: &[(&str, i64)]) -> TypeId {
+    let values = values.iter().map(|(n, v)| Enumerator { name: Name::from(*n), value: *v }).collect();
+    t.add(Type::Enum { name: Name::from(name), size: 4, signed: false, values })
+}
+
+fn symbols() -> String {
+    let mut text = String::from(
+        "0000000000000000 A __per_cpu_start\n0000000000000100 A runqueues\n0000000000000200 A ticks\n\
+         0000000000000300 A untyped_percpu\n0000000000000400 A __per_cpu_end\n",
+    );
+    for (i, name) in NAMES.iter().enumerate() {
+        text += &format!("{:016x} T {name}\n", entry(i));
+    }
+    let data = [
+        ("_text", IMAGE - 0x1000),
+        ("slab_caches", SLAB_CACHES),
+        ("page_offset_base", SLAB_CACHES + 0x100),
+        ("vmalloc_base", SLAB_CACHES + 0x108),
+        ("vmemmap_base", SLAB_CACHES + 0x110),
+        ("max_pfn", SLAB_CACHES + 0x118),
+        ("__per_cpu_offset", SLAB_CACHES + 0x200),
+        ("cache_names", SLAB_CACHES + 0x300),
+        ("nohz", NOHZ),
+        ("after_nohz", NOHZ + 64),
+        ("counter", COUNTER),
+        ("_end", IMAGE + 0x10000),
+    ];
+    for (name, addr) in data {
+        text += &format!("{addr:016x} D {name}\n");
+    }
+    text
+}
+
+fn entry(function: usize) -> u64 {
+    IMAGE + 0x100 * function as u64
+}
+
+fn functions(ids: &Ids) -> FunctionTable {
+    let p = |register, meaning| Parameter { register, meaning };
+    let rows: [(Role, bool, Vec<Parameter>); 10] = [
+        (Role::Plain, false, vec![p(Register::Rdi, Meaning::StructPointer(ids.task))]),
+        (Role::Plain, false, vec![p(Register::Rdi, Meaning::StructPointer(ids.entity))]),
+        (Role::HeapAlloc, true, vec![p(Register::Rdi, Meaning::Cache)]),
+        (Role::HeapAlloc, true, vec![p(Register::Rdi, Meaning::Size)]),
+        (Role::HeapFree, false, vec![p(Register::Rdi, Meaning::Object)]),
+        (Role::PercpuAlloc, true, vec![p(Register::Rdi, Meaning::Size)]),
+        (Role::PageAlloc, true, vec![p(Register::Rsi, Meaning::Order)]),
+        (Role::Plain, false, vec![p(Register::Rdi, Meaning::StructPointer(ids.rq))]),
+        (Role::Plain, false, vec![p(Register::Rdi, Meaning::StructPointer(ids.vector))]),
+        (Role::PageFree, false, vec![p(Register::Rdi, Meaning::Object), p(Register::Rsi, Meaning::Order)]),
+    ];
+    let function = |(i, (role, returns, parameters)): (usize, (Role, bool, Vec<Parameter>))| Function {
+        entry: GuestAddr(entry(i)),
+        size: 0x100,
+        name: NAMES[i].to_owned(),
+        role,
+        returns,
+        parameters,
+    };
+    FunctionTable { functions: rows.into_iter().enumerate().map(function).collect() }
+}
+
+fn put(bytes: &mut [u8], at: usize, value: u64, size: usize) {
+    bytes[at..at + size].copy_from_slice(&value.to_le_bytes()[..size]);
+}
+
+/// The images at the start: variables, caches with their names, struct pages.
+fn images() -> Vec<(u64, Vec<u8>)> {
+    let mut data = vec![0u8; 0x400];
+    put(&mut data, 0, CACHE_TASK + 16, 8);
+    for (i, value) in [DIRECT, VMALLOC, PAGES, FRAMES].into_iter().enumerate() {
+        put(&mut data, 0x100 + 8 * i, value, 8);
+    }
+    put(&mut data, 0x200, UNITS[0], 8);
+    put(&mut data, 0x208, UNITS[1], 8);
+    put(&mut data, 0x210, IMAGE, 8);
+    data[0x300..0x305].copy_from_slice(b"task\0");
+    data[0x310..0x31b].copy_from_slice(b"kmalloc-64\0");
+    let mut caches = vec![0u8; 128];
+    for (at, name, size, next) in [(0, 0x300, 256, CACHE_KMALLOC + 16), (64, 0x310, 64, SLAB_CACHES)] {
+        put(&mut caches, at, SLAB_CACHES + name, 8);
+        put(&mut caches, at + 8, size, 4);
+        put(&mut caches, at + 12, size, 4);
+        put(&mut caches, at + 16, next, 8);
+    }
+    let mut pages = vec![0u8; 64 * FRAMES as usize];
+    for frame in 0..FRAMES as usize {
+        put(&mut pages, frame * 64 + 48, 0xffff_ffff, 4);
+        put(&mut pages, frame * 64 + 52, 1, 4);
+    }
+    let mut slab = |frame: usize, cache: u64| {
+        put(&mut pages, frame * 64 + 16, cache, 8);
+        put(&mut pages, frame * 64 + 48, 0xf500_0000, 4);
+    };
+    slab(8, CACHE_TASK);
+    slab(9, CACHE_KMALLOC);
+    // 10: a page table. 11: a page of a process. 12: free.
+    put(&mut pages, 10 * 64 + 48, 0xf200_0000, 4);
+    put(&mut pages, 11 * 64, 1 << 5, 8);
+    put(&mut pages, 12 * 64 + 48, 0xf000_0000, 4);
+    vec![(SLAB_CACHES, data), (CACHE_TASK, caches), (PAGES, pages)]
+}
+
+impl World {
+    pub(crate) fn new() -> World {
+        World::with_chunks_of(u32::MAX)
+    }
+
+    /// A world whose recording has a chunk for each `events` events.
+    pub(crate) fn with_chunks_of(events: u32) -> World {
+        World {
+            encoder: Encoder::new(LaneId(0), 1 << 20),
+            time: 0,
+            pcs: Vec::new(),
+            depth: 0,
+            chunks: Vec::new(),
+            chunk_every: events,
+            since: 0,
+        }
+    }
+
+    fn tick(&mut self) -> VirtualTime {
+        self.since += 1;
+        if self.since > self.chunk_every {
+            self.since = 1;
+            let chunk = self.encoder.take(RawChunk::default());
+            self.chunks.push(chunk);
+        }
+        self.time += 1;
+        VirtualTime(self.time)
+    }
+
+    /// Lets time pass.
+    #[allow(dead_code, reason = "not every test file needs it")]
+    pub(crate) fn wait(&mut self, instructions: u64) {
+        self.time += instructions;
+    }
+
+    pub(crate) fn access(&mut self, cpu: u16, kind: AccessKind, addr: u64, size: u8, function: F, user_mapping: bool) {
+        let pc = entry(function as usize) + 0x10 + 4 * (kind as u64);
+        let instruction = self.pcs.iter().position(|p| *p == pc).unwrap_or_else(|| {
+            self.pcs.push(pc);
+            self.pcs.len() - 1
+        });
+        let time = self.tick();
+        self.encoder.access(RawAccess {
+            time,
+            cpu: CpuId(cpu),
+            instruction: InstructionId(instruction as u32),
+            addr: GuestAddr(addr),
+            size_log2: size.ilog2() as u8,
+            kind,
+            silent: false,
+            user_mapping,
+        });
+    }
+
+    pub(crate) fn load(&mut self, cpu: u16, addr: u64) {
+        self.access(cpu, AccessKind::Load, addr, 4, F::WakeTask, false);
+    }
+
+    pub(crate) fn store(&mut self, cpu: u16, addr: u64) {
+        self.access(cpu, AccessKind::Store, addr, 4, F::UpdateEntity, false);
+    }
+
+    /// A call on CPU 0's task stack, whose top is `VMALLOC + 0x4000`.
+    pub(crate) fn call(&mut self, function: F, values: &[u64]) {
+        self.call_from(function, values, IMAGE + 0x900);
+    }
+
+    pub(crate) fn call_from(&mut self, function: F, values: &[u64], caller: u64) {
+        let mut list = [None; MAX_PARAMETERS];
+        for (place, value) in list.iter_mut().zip(values) {
+            *place = Some(*value);
+        }
+        let time = self.tick();
+        self.depth += 8;
+        self.encoder.call(&Call {
+            time,
+            cpu: CpuId(0),
+            function: FunctionId(function as u32),
+            stack: GuestAddr(VMALLOC + 0x4000 - self.depth),
+            caller: GuestAddr(caller),
+            values: list,
+        });
+    }
+
+    /// The return of the last call that has not returned yet.
+    pub(crate) fn ret(&mut self, function: F, value: u64) {
+        let time = self.tick();
+        self.encoder.ret(&Return {
+            time,
+            cpu: CpuId(0),
+            function: FunctionId(function as u32),
+            stack: GuestAddr(VMALLOC + 0x4000 - self.depth),
+            value,
+        });
+        self.depth -= 8;
+    }
+
+    /// A call that tells something and is over.
+    pub(crate) fn sight(&mut self, function: F, addr: u64) {
+        self.call(function, &[addr]);
+        self.depth -= 8;
+    }
+
+    pub(crate) fn alloc(&mut self, function: F, arguments: &[u64], site: u64, result: u64) {
+        self.call_from(function, arguments, site);
+        self.ret(function, result);
+    }
+
+    pub(crate) fn free(&mut self, addr: u64) {
+        self.sight(F::Kfree, addr);
+    }
+
+    /// The finished recording.
+    pub(crate) fn record(self) -> Recording {
+        self.finish(true)
+    }
+
+    /// The recording without its end.
+    #[allow(dead_code, reason = "not every test file needs it")]
+    pub(crate) fn cut(self) -> Recording {
+        self.finish(false)
+    }
+
+    fn finish(mut self, whole: bool) -> Recording {
+        let time = self.tick();
+        self.encoder.marker(&Marker { time, cpu: CpuId(0), mark: Mark::Stop, guest_ns: 0 });
+        let (btf, ids) = types();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let metadata = Metadata::from([("kernel".to_owned(), "6.12-test".to_owned()), ("seed".to_owned(), "42".to_owned())]);
+        let mut writer = Writer::create(file.path(), "0.1.0", &metadata).unwrap();
+        writer.btf(&btf).unwrap();
+        writer.symbols(symbols().as_bytes()).unwrap();
+        writer.functions(&functions(&ids)).unwrap();
+        for (addr, bytes) in images() {
+            writer.image(Moment::Start, GuestAddr(addr), &bytes).unwrap();
+        }
+        let pcs: Vec<GuestAddr> = self.pcs.iter().map(|p| GuestAddr(*p)).collect();
+        writer.instructions(&pcs).unwrap();
+        for chunk in &self.chunks {
+            writer.events(chunk).unwrap();
+        }
+        writer.events(&self.encoder.take(RawChunk::default())).unwrap();
+        if whole {
+            writer.finish().unwrap();
+        } else {
+            drop(writer);
+        }
+        Recording::from_source(std::fs::read(file.path()).unwrap()).unwrap()
+    }
+}

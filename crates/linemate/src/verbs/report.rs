@@ -1,0 +1,74 @@
+//! `linemate report`: what is hot, who reads, who writes.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::ValueEnum;
+use linemate_attribution::Analysis;
+use linemate_recording::Recording;
+use linemate_report::{By, Options};
+use linemate_types::LineSize;
+
+use crate::cli::Outcome;
+
+/// What rows are.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Rows {
+    /// Types, variables, caches
+    Type,
+    /// Fields of all types
+    Field,
+    /// Lines of all types
+    Line,
+    /// Functions
+    Function,
+    /// CPUs
+    Cpu,
+}
+
+/// Show where a recording's accesses went: the ledger, then types, fields, lines, functions or CPUs
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// The recording
+    #[arg(short, long, value_name = "FILE", default_value = "linemate.data")]
+    input: PathBuf,
+    /// What rows are
+    #[arg(long, value_enum, default_value = "type", conflicts_with = "type_name")]
+    by: Rows,
+    /// Show everything about one type: fields, lines, groups of fields that are used together
+    #[arg(long = "type", value_name = "T")]
+    type_name: Option<String>,
+    /// The most rows
+    #[arg(long, value_name = "N", default_value_t = 40)]
+    top: usize,
+    /// Bytes of a cache line
+    #[arg(long, value_name = "BYTES", default_value = "64", value_parser = line_size)]
+    line: LineSize,
+    /// Write JSON (docs/schema-report.md)
+    #[arg(long)]
+    json: bool,
+}
+
+fn line_size(text: &str) -> Result<LineSize, String> {
+    let bytes = text.parse::<u64>().map_err(|e| e.to_string())?;
+    LineSize::new(bytes).map_err(|e| e.to_string())
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
+    let recording = Recording::open(&args.input).with_context(|| args.input.display().to_string())?;
+    let by = match args.by {
+        Rows::Type => By::Type,
+        Rows::Field => By::Field,
+        Rows::Line => By::Line,
+        Rows::Function => By::Function,
+        Rows::Cpu => By::Cpu,
+    };
+    let options = Options { by, type_name: args.type_name.clone(), top: args.top, line: args.line };
+    let analysis = Analysis::new(&recording).with_context(|| args.input.display().to_string())?;
+    let report = linemate_report::make(&analysis, &options)?;
+    let text = if args.json { linemate_report::json(&report)? } else { linemate_report::text(&report, args.top) };
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(Outcome::Fine)
+}
