@@ -41,7 +41,8 @@ cat >src/paths.sh <<END
 a=$work/x
 b=/root/.cache
 c=/home/jane/x
-d=\$tree/root/boot
+d=\$tree/root/.boot
+e=/root/a
 mkdir /root
 END
 cat >workloads/good.c <<'END'

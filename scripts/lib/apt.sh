@@ -6,7 +6,7 @@ apt_refreshed=
 
 # os_release KEY: a value of /etc/os-release, empty where there is none.
 os_release() {
-	# shellcheck disable=SC1091
+	# shellcheck disable=SC1090,SC1091 # the machine's own file
 	(. "${LINEMATE_OS_RELEASE:-/etc/os-release}" 2>/dev/null && eval "echo \${$1:-}")
 }
 

@@ -7,15 +7,18 @@ kernel_cache() {
 
 # The pinned version of a series.
 kernel_pin() {
+	# shellcheck disable=SC2154 # set by the script that reads this file
 	awk -v series="$1" '$1 == series { print $2 }' "$here/kernels.list"
 }
 
 # kernel_in_cache SERIES PIN: prints the image's path; fails where there is none.
 kernel_in_cache() {
 	local image
-	for image in "$(kernel_cache)/$2"/boot/vmlinuz-"$2"; do
-		[ -s "$image" ] && echo "$image" && return 0
-	done
+	image="$(kernel_cache)/$2/boot/vmlinuz-$2"
+	if [ -s "$image" ]; then
+		echo "$image"
+		return
+	fi
 	# Any other version of the series will do where the pinned one is no longer on offer: the newest.
 	image=$(find "$(kernel_cache)" -path "*/$1.*/boot/vmlinuz-$1.*-cloud-amd64" -size +0 2>/dev/null | sort -V | tail -n 1)
 	[ -n "$image" ] && echo "$image"
