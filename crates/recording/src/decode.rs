@@ -211,18 +211,18 @@ impl Steps<'_> {
     fn check_site(&self, site: Site) -> Result<(), Problem> {
         let number = (site.0 >> 2) as usize;
         let (what, limit) = if site.is_function() {
-            ("a function's number", MAX_FUNCTIONS as usize)
+            ("function", MAX_FUNCTIONS as usize)
         } else {
             (
-                "an instruction's number",
+                "instruction",
                 self.instructions.len().min(MAX_INSTRUCTIONS as usize),
             )
         };
         if number >= limit {
-            return Err(Problem::TooLarge {
+            return Err(Problem::Beyond {
                 what,
                 value: number as u64,
-                limit: limit as u64,
+                known: limit as u64,
             });
         }
         Ok(())
@@ -296,10 +296,10 @@ impl Steps<'_> {
         self.instructions
             .get(number)
             .copied()
-            .ok_or(Problem::TooLarge {
-                what: "an instruction's number",
+            .ok_or(Problem::Beyond {
+                what: "instruction",
                 value: number as u64,
-                limit: self.instructions.len() as u64,
+                known: self.instructions.len() as u64,
             })
     }
 

@@ -103,6 +103,16 @@ pub enum Problem {
         /// The largest allowed.
         limit: u64,
     },
+    /// A number of something that there is not.
+    #[error("{what} {value} is used, {known} are known")]
+    Beyond {
+        /// Of what.
+        what: &'static str,
+        /// The number.
+        value: u64,
+        /// How many there are.
+        known: u64,
+    },
     /// A code that has no meaning.
     #[error("{what} has the unknown code {value}")]
     Unknown {

@@ -3,6 +3,7 @@
 //! * [`Encoder`] turns events into [`RawChunk`]s; it does no I/O and takes no lock.
 //! * [`BackgroundWriter`] compresses and appends them on its own thread, through a [`Writer`].
 //! * [`Recording`] opens a file; [`Decoder`] and [`Visitor`] hand out its events.
+//! * [`verify()`] checks a recording's invariants.
 //!
 //! The file itself is described in `docs/format.md`. Nothing here knows what a type, an object or QEMU is.
 
@@ -12,11 +13,13 @@ mod decode;
 mod encode;
 mod error;
 mod event;
+mod events_check;
 pub mod format;
 mod function;
 mod model;
 mod payload;
 mod reader;
+mod verify;
 mod writer;
 
 pub use background::{BackgroundWriter, LaneWriter};
@@ -27,4 +30,5 @@ pub use event::*;
 pub use function::*;
 pub use payload::{ChunkSummary, Metadata, Moment, Totals};
 pub use reader::{Cut, EventChunk, Events, ImageInfo, Recording, Source};
+pub use verify::{Finding, MAX_FINDINGS, Report, verify};
 pub use writer::Writer;

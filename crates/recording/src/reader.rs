@@ -259,13 +259,13 @@ impl Frame {
     pub(crate) fn run(
         &self,
         chunk: &ChunkRef,
+        (columns, summary): &(Columns, ChunkSummary),
         instructions: &[GuestAddr],
         decoder: &mut Decoder,
         visitor: &mut impl Visitor,
     ) -> Result<(), Error> {
-        let (columns, summary) = self.events(chunk)?;
         decoder
-            .run(&columns, &summary, instructions, visitor)
+            .run(columns, summary, instructions, visitor)
             .map_err(|problem| chunk.malformed(problem))
     }
 
@@ -498,8 +498,9 @@ impl Recording {
         decoder: &mut Decoder,
         visitor: &mut impl Visitor,
     ) -> Result<(), Error> {
+        let events = self.frame.events(&chunk.at)?;
         self.frame
-            .run(&chunk.at, &self.instructions, decoder, visitor)
+            .run(&chunk.at, &events, &self.instructions, decoder, visitor)
     }
 
     /// All events, in the order of the file. Holds one chunk in memory.

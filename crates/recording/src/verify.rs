@@ -1,0 +1,439 @@
+//! Checks a recording against its invariants, chunk by chunk, without trusting any of it.
+//!
+//! What it does not check: whether the events are those of the guest (the recorder's self-test does that).
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use crate::decode::Decoder;
+use crate::events_check::EventsCheck;
+use crate::format::{ChunkKind, RunningChecksum};
+use crate::reader::{ChunkRef, Cut, Frame, Source};
+use crate::{
+    CpuId, Error, FunctionId, FunctionTable, GuestAddr, LaneId, Moment, Totals, VirtualTime,
+};
+
+/// Most findings that a [`Report`] keeps; further ones are only counted.
+pub const MAX_FINDINGS: usize = 1000;
+
+/// Something that is wrong with a recording.
+#[derive(Debug, thiserror::Error)]
+pub enum Finding {
+    /// It has no end.
+    #[error("{cut}; {chunks} whole chunks with {accesses} accesses are readable")]
+    Cut {
+        /// How.
+        cut: Cut,
+        /// Whole chunks.
+        chunks: usize,
+        /// Accesses in them.
+        accesses: u64,
+    },
+    /// Bytes behind the end.
+    #[error("{bytes} bytes follow the end")]
+    Trailing {
+        /// How many.
+        bytes: u64,
+    },
+    /// A chunk is damaged.
+    #[error("{0}")]
+    Damaged(Error),
+    /// A chunk that there is at most once is there again.
+    #[error("chunk {chunk} is a second {kind} chunk")]
+    Repeated {
+        /// Its number.
+        chunk: u32,
+        /// What it holds.
+        kind: ChunkKind,
+    },
+    /// A chunk that every recording has is missing, or not in its place.
+    #[error("the first chunk is not {kind}")]
+    NotFirst {
+        /// What it should hold.
+        kind: ChunkKind,
+    },
+    /// A chunk says that its events use instructions that no chunk before it gives.
+    #[error("chunk {chunk} uses {used} instructions, {known} are known before it")]
+    UnknownInstructions {
+        /// Its number.
+        chunk: u32,
+        /// How many it uses.
+        used: u32,
+        /// How many there are.
+        known: usize,
+    },
+    /// The END chunk does not agree with what was read.
+    #[error("the end promises {promised} {what}, {found} are there")]
+    Totals {
+        /// What is counted.
+        what: &'static str,
+        /// By the END chunk.
+        promised: u64,
+        /// In the file.
+        found: u64,
+    },
+    /// The END chunk's checksum over all chunks is another one.
+    #[error("the chunks' checksum is {found:#018x}, the end promises {promised:#018x}")]
+    RunningChecksum {
+        /// By the END chunk.
+        promised: u64,
+        /// In the file.
+        found: u64,
+    },
+    /// Time runs backwards on a CPU, or in the only lane.
+    #[error("chunk {chunk}: time goes back from {before} to {time} on CPU {cpu}")]
+    TimeBackwards {
+        /// In which chunk.
+        chunk: u32,
+        /// On which CPU.
+        cpu: CpuId,
+        /// The time before.
+        before: u64,
+        /// The event's time.
+        time: u64,
+    },
+    /// A CPU has events in two lanes.
+    #[error("CPU {cpu} is in lane {} and in lane {}", first.0, second.0)]
+    TwoLanes {
+        /// The CPU.
+        cpu: CpuId,
+        /// Where it was first.
+        first: LaneId,
+        /// Where it is too.
+        second: LaneId,
+    },
+    /// A call or return of a function that the table does not have.
+    #[error("time {}: function {} is not in the table of {known}", time.0, function.0)]
+    UnknownFunction {
+        /// When.
+        time: VirtualTime,
+        /// Its number.
+        function: FunctionId,
+        /// Functions in the table.
+        known: usize,
+    },
+    /// A return of a function whose returns are not recorded.
+    #[error("time {}: a return of {name}, which the table does not ask for", time.0)]
+    UnwantedReturn {
+        /// When.
+        time: VirtualTime,
+        /// The function.
+        name: String,
+    },
+    /// A call has a value for a parameter that the table does not list.
+    #[error("time {}: a call of {name} has {values} values, the table lists {listed}", time.0)]
+    UnlistedValue {
+        /// When.
+        time: VirtualTime,
+        /// The function.
+        name: String,
+        /// Up to which parameter there are values.
+        values: usize,
+        /// Parameters in the table.
+        listed: usize,
+    },
+    /// A return that no call matches, although calls with its stack pointer were recorded.
+    #[error("time {}: return of {name} with stack pointer {stack} has no call", time.0)]
+    ReturnWithoutCall {
+        /// When.
+        time: VirtualTime,
+        /// The function.
+        name: String,
+        /// Its stack pointer.
+        stack: GuestAddr,
+    },
+    /// An object is freed twice by the same function and was not allocated in between.
+    #[error("time {}: {name} frees {object} a second time", time.0)]
+    DoubleFree {
+        /// When.
+        time: VirtualTime,
+        /// The freeing function.
+        name: String,
+        /// The object.
+        object: GuestAddr,
+    },
+    /// A new object lies across a live one.
+    #[error("time {}: new object {object} of {size} bytes overlaps the live one at {live} of {live_size} bytes", time.0)]
+    Overlap {
+        /// When.
+        time: VirtualTime,
+        /// The new object.
+        object: GuestAddr,
+        /// Its size in bytes.
+        size: u64,
+        /// The live object.
+        live: GuestAddr,
+        /// Its size in bytes.
+        live_size: u64,
+    },
+    /// An instruction is recorded both as an atomic one and as a plain store.
+    #[error("instruction {pc} makes both RMWs and plain stores (time {})", time.0)]
+    RmwAndStore {
+        /// When it was first seen.
+        time: VirtualTime,
+        /// The instruction.
+        pc: GuestAddr,
+    },
+    /// An event before the start marker or after the stop marker.
+    #[error("time {}: an event {}", time.0, if *early { "before the start" } else { "after the stop" })]
+    OutsideOfRecording {
+        /// When.
+        time: VirtualTime,
+        /// Before the start, else after the stop.
+        early: bool,
+    },
+    /// The recording has an end and a start marker, but no stop marker.
+    #[error("recording started at {} and was never stopped", start.0)]
+    NeverStopped {
+        /// When it started.
+        start: VirtualTime,
+    },
+    /// Memory images of one moment overlap.
+    #[error("chunk {chunk}: the {moment:?} image at {addr} overlaps another one")]
+    ImagesOverlap {
+        /// The chunk's number.
+        chunk: u32,
+        /// When it was taken.
+        moment: Moment,
+        /// Where it starts.
+        addr: GuestAddr,
+    },
+}
+
+/// What a recording was found to be.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// What is wrong, in the order of the file; at most [`MAX_FINDINGS`].
+    pub findings: Vec<Finding>,
+    /// How many more there are.
+    pub more: u64,
+    /// Whole chunks.
+    pub chunks: usize,
+    /// Events that could be read.
+    pub totals: Totals,
+    /// The checksum over all chunks but the end, as read.
+    pub checksum: u64,
+}
+
+impl Report {
+    /// Nothing is wrong.
+    pub fn is_sound(&self) -> bool {
+        self.findings.is_empty()
+    }
+
+    pub(crate) fn add(&mut self, finding: Finding) {
+        if self.findings.len() < MAX_FINDINGS {
+            self.findings.push(finding);
+        } else {
+            self.more += 1;
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    /// One line for each finding.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for finding in &self.findings {
+            writeln!(f, "{finding}")?;
+        }
+        if self.more > 0 {
+            writeln!(f, "{} more findings", self.more)?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads a whole recording and checks: chunks (order, numbers, checksums, totals of the end), time (never backwards on a
+/// CPU, and in a recording of one lane never at all), functions (in the table, values as listed, returns with
+/// calls), heap objects (no double free, no overlap of live ones of known size), RMW instructions, markers, images.
+///
+/// # Errors
+/// Only if it cannot be read at all: not a recording, a newer one, the file system says no.
+pub fn verify(source: impl Source + 'static) -> Result<Report, Error> {
+    let frame = Frame::scan(Box::new(source))?;
+    let lanes: Result<BTreeSet<u32>, Error> = frame
+        .of(ChunkKind::Events)
+        .map(|chunk| Ok(frame.summary(chunk)?.lane.0))
+        .collect();
+    // A damaged summary is found again when its chunk is read.
+    let one_lane = lanes.is_ok_and(|lanes| lanes.len() <= 1);
+    let mut pass = Pass {
+        frame: &frame,
+        report: Report {
+            chunks: frame.chunks().len(),
+            ..Report::default()
+        },
+        checksum: RunningChecksum::default(),
+        seen: BTreeSet::new(),
+        functions: FunctionTable::default(),
+        instructions: Vec::new(),
+        events: EventsCheck::new(one_lane),
+        decoder: Decoder::new(),
+        images: Vec::new(),
+    };
+    pass.frame_findings();
+    for chunk in frame.chunks() {
+        pass.chunk(chunk)?;
+    }
+    Ok(pass.close())
+}
+
+/// The state of a verification.
+struct Pass<'f> {
+    frame: &'f Frame,
+    report: Report,
+    checksum: RunningChecksum,
+    seen: BTreeSet<ChunkKind>,
+    functions: FunctionTable,
+    instructions: Vec<GuestAddr>,
+    events: EventsCheck,
+    decoder: Decoder,
+    images: Vec<(Moment, u64, u64, u32)>,
+}
+
+impl Pass<'_> {
+    fn frame_findings(&mut self) {
+        if self
+            .frame
+            .chunks()
+            .first()
+            .is_none_or(|c| c.header.kind != ChunkKind::Metadata)
+        {
+            self.report.add(Finding::NotFirst {
+                kind: ChunkKind::Metadata,
+            });
+        }
+        if self.frame.trailing() > 0 {
+            self.report.add(Finding::Trailing {
+                bytes: self.frame.trailing(),
+            });
+        }
+    }
+
+    /// Checks a chunk. Damage is a finding; only the file system's refusal is an error.
+    fn chunk(&mut self, chunk: &ChunkRef) -> Result<(), Error> {
+        let kind = chunk.header.kind;
+        let many = matches!(
+            kind,
+            ChunkKind::Instructions | ChunkKind::Events | ChunkKind::Image
+        );
+        if !self.seen.insert(kind) && !many {
+            self.report.add(Finding::Repeated {
+                chunk: chunk.number,
+                kind,
+            });
+        }
+        let checked = match kind {
+            ChunkKind::Metadata => self.frame.metadata(chunk).map(drop),
+            ChunkKind::Btf | ChunkKind::Symbols => self.frame.payload(chunk).map(drop),
+            ChunkKind::Functions => self
+                .frame
+                .functions(chunk)
+                .map(|table| self.functions = table),
+            ChunkKind::Instructions => self.frame.instructions(chunk, &mut self.instructions),
+            ChunkKind::Events => self.events(chunk),
+            ChunkKind::Image => self.image(chunk),
+            ChunkKind::End => self.end(chunk),
+        };
+        if kind != ChunkKind::End {
+            self.checksum.add(chunk.header.checksum);
+        }
+        match checked {
+            Err(error @ Error::Io { .. }) => Err(error),
+            Err(error) => {
+                self.report.add(Finding::Damaged(error));
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn events(&mut self, chunk: &ChunkRef) -> Result<(), Error> {
+        let events = self.frame.events(chunk)?;
+        let summary = events.1;
+        let known = self.instructions.len();
+        if summary.instructions as usize > known {
+            let (chunk, used) = (chunk.number, summary.instructions);
+            self.report
+                .add(Finding::UnknownInstructions { chunk, used, known });
+        }
+        let mut visitor = self.events.visitor(
+            chunk.number,
+            summary.lane,
+            &self.functions,
+            &mut self.report,
+        );
+        self.frame.run(
+            chunk,
+            &events,
+            &self.instructions,
+            &mut self.decoder,
+            &mut visitor,
+        )
+    }
+
+    fn image(&mut self, chunk: &ChunkRef) -> Result<(), Error> {
+        let payload = self.frame.payload(chunk)?;
+        let image = self.frame.image_info(chunk, &payload)?;
+        let end = image.addr.0.saturating_add(image.length);
+        self.images
+            .push((image.moment, image.addr.0, end, chunk.number));
+        Ok(())
+    }
+
+    fn end(&mut self, chunk: &ChunkRef) -> Result<(), Error> {
+        let end = self.frame.end(chunk)?;
+        let found = self.checksum.value();
+        let chunks = [("chunks", u64::from(end.chunks), u64::from(chunk.number))];
+        let totals = end
+            .totals
+            .named()
+            .into_iter()
+            .zip(self.report.totals.named());
+        let totals = totals.map(|((what, promised), (_, found))| (what, promised, found));
+        for (what, promised, found) in chunks.into_iter().chain(totals) {
+            if promised != found {
+                self.report.add(Finding::Totals {
+                    what,
+                    promised,
+                    found,
+                });
+            }
+        }
+        if end.checksum != found {
+            self.report.add(Finding::RunningChecksum {
+                promised: end.checksum,
+                found,
+            });
+        }
+        if let Some(start) = self.events.started_and_not_stopped() {
+            self.report.add(Finding::NeverStopped { start });
+        }
+        Ok(())
+    }
+
+    fn close(mut self) -> Report {
+        self.images.sort_unstable();
+        for pair in self.images.windows(2) {
+            let ((moment, _, end, _), (next_moment, addr, _, chunk)) = (pair[0], pair[1]);
+            if moment == next_moment && addr < end {
+                let addr = GuestAddr(addr);
+                self.report.add(Finding::ImagesOverlap {
+                    chunk,
+                    moment,
+                    addr,
+                });
+            }
+        }
+        if let Some(cut) = self.frame.cut() {
+            let (chunks, accesses) = (self.report.chunks, self.report.totals.accesses());
+            self.report.add(Finding::Cut {
+                cut,
+                chunks,
+                accesses,
+            });
+        }
+        self.report.checksum = self.checksum.value();
+        self.report
+    }
+}
