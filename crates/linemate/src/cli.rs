@@ -31,6 +31,7 @@ enum Verb {
     Record(Box<verbs::record::Args>),
     Layout(verbs::layout::Args),
     Report(verbs::report::Args),
+    Verify(verbs::verify::Args),
 }
 
 /// Runs the command with `arguments` (the first one is the program's name).
@@ -63,6 +64,7 @@ fn dispatch(verb: Verb) -> anyhow::Result<Outcome> {
         Verb::Record(args) => verbs::record::run(*args),
         Verb::Layout(args) => verbs::layout::run(&args),
         Verb::Report(args) => verbs::report::run(&args),
+        Verb::Verify(args) => verbs::verify::run(&args),
     }
 }
 

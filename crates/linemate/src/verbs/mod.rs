@@ -3,3 +3,4 @@
 pub(crate) mod layout;
 pub(crate) mod record;
 pub(crate) mod report;
+pub(crate) mod verify;
