@@ -7,9 +7,9 @@
 //!
 //! ```text
 //!  struct cpupri            blocks                              leaves
-//!  0    ┌ pri_to_cpu[101]   Repeat 0..2424, stride 24 ─► 0..4   pri_to_cpu[].count
+//!  0    ┌ pri_to_cpu[101]   Repeat 0..1616, stride 16 ─► 0..4   pri_to_cpu[].count
 //!       │                                               8..16   pri_to_cpu[].mask
-//!  2424 └ cpu_to_pri        2424..2432                          cpu_to_pri
+//!  1616 └ cpu_to_pri        1616..1624                          cpu_to_pri
 //! ```
 
 use std::fmt::Write;
@@ -18,6 +18,9 @@ use crate::{BitOffset, ByteOffset, Composite, Member, Type, TypeId, TypeModel};
 
 /// The most leaves of a type: struct task_struct of Linux 6.12 has fewer than 1,000.
 pub const MAX_LEAVES: usize = 1 << 16;
+
+/// All paths of a type together: 1,000 bytes for each of the leaves.
+const MAX_PATH_BYTES: usize = MAX_LEAVES * 1000;
 
 /// Structs that are views of one lock word, and whose parts nobody places apart.
 const LOCKS: [&str; 4] = ["spinlock", "raw_spinlock", "qspinlock", "qrwlock"];
@@ -28,7 +31,7 @@ pub enum FlattenError {
     /// An id of another model.
     #[error("there is no type {0}")]
     NoSuchType(TypeId),
-    /// The type has more than [`MAX_LEAVES`].
+    /// The type has more than [`MAX_LEAVES`], or names longer than a kilobyte on average.
     #[error("type {0} has more than {MAX_LEAVES} fields")]
     TooManyLeaves(TypeId),
 }
@@ -116,6 +119,7 @@ impl FlatType {
             leaves: Vec::new(),
             arrays: Vec::new(),
             visits: 0,
+            path_bytes: 0,
         };
         let place = Place {
             start: 0,
@@ -286,13 +290,17 @@ struct Builder<'a> {
     arrays: Vec<(u64, u64)>,
     /// Types unfolded so far: hostile types can have few leaves and many empty structs.
     visits: usize,
+    /// Bytes of all paths so far: hostile names can be as long as the table of names.
+    path_bytes: usize,
 }
 
 impl Builder<'_> {
     /// The block of a value of type `id` at `place`. Recursion: at most MAX_DEPTH, as checked by the model.
     fn unfold(&mut self, id: TypeId, path: String, place: Place) -> Result<Block, FlattenError> {
         self.visits += 1;
-        if self.leaves.len() >= MAX_LEAVES || self.visits > 4 * MAX_LEAVES {
+        self.path_bytes += path.len();
+        let too_large = self.visits > 4 * MAX_LEAVES || self.path_bytes > MAX_PATH_BYTES;
+        if self.leaves.len() >= MAX_LEAVES || too_large {
             return Err(FlattenError::TooManyLeaves(self.outermost));
         }
         let model = self.model;

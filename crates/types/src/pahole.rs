@@ -56,7 +56,7 @@ struct Style {
 }
 
 /// Bytes of text and type names after which hostile types are not expanded further.
-const BUDGET: usize = 64 << 20;
+const BUDGET: usize = 4 << 20;
 
 fn is_anonymous(model: &TypeModel, id: TypeId) -> bool {
     match model.get(id) {
