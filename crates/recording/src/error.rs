@@ -16,11 +16,11 @@ pub enum Error {
         source: io::Error,
     },
     /// The file does not start as a recording does.
-    #[error("not a linemate recording")]
+    #[error("not a linemate recording (`linemate record` makes one)")]
     NotARecording,
     /// A later linemate wrote it.
     #[error(
-        "recording format {version} is newer than this linemate reads ({latest}); written by linemate {tool}"
+        "recording format {version} is newer than this linemate reads ({latest}); written by linemate {tool}: use that version or a later one"
     )]
     NewerVersion {
         /// The version in the file.

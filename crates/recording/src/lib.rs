@@ -31,4 +31,4 @@ pub use function::*;
 pub use payload::{ChunkSummary, Metadata, Moment, Totals};
 pub use reader::{Cut, EventChunk, Events, ImageInfo, Recording, Source};
 pub use verify::{Finding, MAX_FINDINGS, Report, verify};
-pub use writer::Writer;
+pub use writer::{Sink, Writer};

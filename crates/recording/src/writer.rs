@@ -12,9 +12,12 @@ use crate::payload::{self, End, IMAGE_PIECE_BYTES, check_length};
 use crate::reader::Frame;
 use crate::{Error, FunctionTable, GuestAddr, Metadata, Moment, Problem, Totals};
 
-/// Where a recording is written to.
-pub(crate) trait Sink: Write + Send {
-    /// Drops what is behind `length`, and goes on writing there.
+/// Where a recording is written to: a file, or memory.
+pub trait Sink: Write + Send {
+    /// Drops what is behind the first `length` bytes, and goes on writing there.
+    ///
+    /// # Errors
+    /// Whatever the operating system says.
     fn truncate(&mut self, length: u64) -> io::Result<()>;
 }
 
@@ -56,14 +59,14 @@ impl Writer {
     /// [`Error::Io`] if the file cannot be written, [`Error::Unwritable`] if the metadata are too large.
     pub fn create(path: &Path, tool: &str, metadata: &Metadata) -> Result<Self, Error> {
         let file = File::create(path).map_err(io_error("create the recording"))?;
-        Self::start(Box::new(file), tool, metadata)
+        Self::create_in(Box::new(file), tool, metadata)
     }
 
-    pub(crate) fn start(
-        sink: Box<dyn Sink>,
-        tool: &str,
-        metadata: &Metadata,
-    ) -> Result<Self, Error> {
+    /// As [`Writer::create`], in an empty `sink`.
+    ///
+    /// # Errors
+    /// As [`Writer::create`].
+    pub fn create_in(sink: Box<dyn Sink>, tool: &str, metadata: &Metadata) -> Result<Self, Error> {
         let mut writer = Self::new(sink)?;
         let header = file_header(tool)?;
         writer

@@ -495,7 +495,7 @@ fn a_newer_recording_names_the_tool_that_wrote_it() {
     let error = verify(bytes).unwrap_err().to_string();
     assert_eq!(
         error,
-        "recording format 2 is newer than this linemate reads (1); written by linemate 1.0"
+        "recording format 2 is newer than this linemate reads (1); written by linemate 1.0: use that version or a later one"
     );
     let mut bytes = sound();
     bytes[8] = 0;

@@ -1,0 +1,109 @@
+//! A recording whose disk fills up ends at a whole chunk, and the first error is told.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+
+use linemate_recording::*;
+
+/// Memory that takes `room` bytes and then says that the disk is full.
+#[derive(Clone)]
+struct SmallDisk {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    room: usize,
+}
+
+impl Write for SmallDisk {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        let mut bytes = self.bytes.lock().unwrap();
+        let taken = buffer.len().min(self.room - bytes.len());
+        if taken == 0 && !buffer.is_empty() {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        bytes.extend_from_slice(&buffer[..taken]);
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Sink for SmallDisk {
+    fn truncate(&mut self, length: u64) -> io::Result<()> {
+        self.bytes.lock().unwrap().truncate(length as usize);
+        Ok(())
+    }
+}
+
+fn access(time: u64) -> RawAccess {
+    RawAccess {
+        time: VirtualTime(time),
+        cpu: CpuId(0),
+        instruction: InstructionId(0),
+        addr: GuestAddr(time.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+        size_log2: 3,
+        kind: AccessKind::Load,
+        silent: false,
+        user_mapping: false,
+    }
+}
+
+/// Four chunks of a hundred accesses; the file's bytes and what stopping the writer says.
+fn record(room: usize) -> (Vec<u8>, Result<Totals, Error>) {
+    let disk = SmallDisk {
+        bytes: Arc::default(),
+        room,
+    };
+    let bytes = Arc::clone(&disk.bytes);
+    let result = Writer::create_in(Box::new(disk), "1", &Metadata::new()).and_then(|writer| {
+        let background = BackgroundWriter::start(writer, 1)?;
+        let lane = background.lane();
+        lane.instructions(vec![GuestAddr(1)]);
+        let mut encoder = Encoder::new(LaneId(0), 100);
+        let mut spare = RawChunk::default();
+        for chunk in 0..4 {
+            for i in 0..100 {
+                encoder.access(access(100 * chunk + i));
+            }
+            spare = lane.events(encoder.take(spare));
+            assert_eq!(
+                spare.events() % 101,
+                0,
+                "a spare is empty or has been written"
+            );
+        }
+        background.stop()?.finish()
+    });
+    let bytes = bytes.lock().unwrap().clone();
+    (bytes, result)
+}
+
+#[test]
+fn a_full_disk_leaves_whole_chunks() {
+    let (whole, result) = record(usize::MAX);
+    let totals = result.unwrap();
+    assert_eq!(
+        totals,
+        Totals {
+            loads: 400,
+            ..Totals::default()
+        }
+    );
+    assert!(verify(whole.clone()).unwrap().is_sound());
+    let mut lengths = std::collections::BTreeSet::new();
+    for room in 17..whole.len() {
+        let (bytes, result) = record(room);
+        let error = result.unwrap_err();
+        assert!(
+            matches!(&error, Error::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull),
+            "{room}: {error}"
+        );
+        assert!(bytes.len() <= room && whole.starts_with(&bytes), "{room}");
+        lengths.insert(bytes.len());
+        let report = verify(bytes).unwrap();
+        let cut = report.findings.last().unwrap().to_string();
+        assert!(cut.starts_with("cut: it has no end; "), "{room}: {cut}");
+    }
+    // The header; then METADATA, INSTRUCTIONS and four chunks of events.
+    assert_eq!(lengths.len(), 1 + 2 + 4);
+}
