@@ -3,16 +3,18 @@
 //! It keeps pahole's columns and comments to the byte, so that the two can be compared and existing scripts go
 //! on working. It does not keep pahole's limits: names are not cut at 127 bytes, and numbers do not wrap at 16 bits.
 
+mod declaration;
+mod packed;
+mod statistics;
+
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use std::rc::Rc;
 
+use self::statistics::Sums;
 use crate::layout::{self, Alignments, Layout};
-use crate::type_name::{Budget, type_name};
-use crate::{
-    Composite, CompositeKind, Enumerator, LineSize, Member, Prototype, Qualifier, Type, TypeId,
-    TypeModel,
-};
+use crate::type_name::Budget;
+use crate::{Composite, CompositeKind, LineSize, Member, Type, TypeId, TypeModel};
 
 /// The type `id` in pahole's form, ending in a newline; `None` when it is no struct, union, or typedef of one.
 /// Cacheline comments are for lines of `line` bytes.
@@ -23,7 +25,7 @@ pub fn print(model: &TypeModel, id: TypeId, line: LineSize) -> Option<String> {
 /// Prints several types as one run of pahole does.
 ///
 /// pahole infers `__packed__` of an embedded struct from the outer ones that it has printed before, so the
-/// text of a type can depend on what was printed earlier by the same printer. [`print`] uses a new one each time.
+/// text of a type can depend on what was printed earlier by the same printer. [`print()`] uses a new one each time.
 pub struct Printer<'a> {
     model: &'a TypeModel,
     line: LineSize,
@@ -74,6 +76,13 @@ fn is_tagged(model: &TypeModel, id: TypeId) -> bool {
     )
 }
 
+/// Whether member `index` begins bytes of its own, or else shares those of the member before it.
+fn starts_unit(composite: &Composite, layout: &Layout, previous: usize, index: usize) -> bool {
+    let is_bit_field = |index: usize| composite.members[index].bits.is_some();
+    layout.members[previous].offset != layout.members[index].offset
+        || !is_bit_field(previous) && is_bit_field(index)
+}
+
 fn plural(n: u64) -> &'static str {
     if n == 1 { "" } else { "s" }
 }
@@ -94,7 +103,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Like [`print`].
+    /// Like [`print()`].
     pub fn print(&mut self, id: TypeId) -> Option<String> {
         let target = self.model.strip(id);
         let Some(Type::Composite(composite)) = self.model.get(target) else {
@@ -234,16 +243,10 @@ impl<'a> Printer<'a> {
                 Some(width) => sums.bits += u64::from(width),
                 None => sums.bytes += place.size,
             }
-            previous_size = match previous.map(|p| (&layout.members[p], &composite.members[p])) {
-                Some((before, declared))
-                    if previous_size != 0
-                        && before.offset == place.offset
-                        && (declared.bits.is_some() || member.bits.is_none()) =>
-                {
-                    previous_size
-                }
-                _ => place.size,
-            };
+            let starts_unit = previous.is_none_or(|p| starts_unit(composite, &layout, p, index));
+            if starts_unit || previous_size == 0 {
+                previous_size = place.size;
+            }
             previous = Some(index);
         }
         if style.statistics {
@@ -465,341 +468,8 @@ impl<'a> Printer<'a> {
         self.out.push_str(" --- */\n");
         self.tabs(indent);
     }
-
-    /// A declaration of `name` as type `id`, without the semicolon. Recursion: at most MAX_DEPTH types, and
-    /// the budget.
-    fn type_text(&mut self, id: TypeId, name: Option<&str>, mut style: Style) {
-        let model = self.model;
-        let mut id = id;
-        let mut name = name.map(str::to_owned);
-        style.prefix = "";
-        style.suffix = name.clone().filter(|n| !n.is_empty());
-        // pahole forgets to switch them off behind a `const`.
-        style.statistics &= !is_tagged(model, id);
-        loop {
-            let plain = name.as_deref().unwrap_or("");
-            match model.get(id) {
-                Some(Type::Pointer { target }) => {
-                    if let Some(Type::Prototype(prototype)) = model.get(*target) {
-                        return self.function_pointer(prototype, plain, &style);
-                    }
-                    if !is_tagged(model, *target) || !is_anonymous(model, *target) {
-                        return self.default_text(id, plain, &style);
-                    }
-                    name = Some(format!("* {plain}"));
-                    style.suffix.clone_from(&name);
-                    style.statistics = false;
-                    style.relative = true;
-                    style.type_width -= 8;
-                    id = *target;
-                }
-                Some(Type::Qualified {
-                    qualifier: Qualifier::Tag(_),
-                    target,
-                }) => id = *target,
-                Some(Type::Qualified {
-                    qualifier: Qualifier::Const,
-                    target,
-                }) => {
-                    self.out.push_str("const ");
-                    style.type_width -= 6;
-                    if *target == TypeId::VOID {
-                        return self.default_text(id, plain, &style);
-                    }
-                    id = *target;
-                }
-                Some(Type::Prototype(prototype)) => {
-                    let head = self.pad_name(prototype.result, style.type_width);
-                    let parameters = type_name(model, &mut self.budget).parameters(prototype);
-                    return self.text(format_args!("{head} ({plain}){parameters}"));
-                }
-                Some(Type::Array { .. }) => return self.array(id, plain, style),
-                Some(Type::Composite(composite)) if composite.name.is_empty() => {
-                    style.type_width -= 8;
-                    return self.composite(id, composite, &style);
-                }
-                Some(Type::Composite(Composite {
-                    kind, name: tag, ..
-                }))
-                | Some(Type::Forward { kind, name: tag }) => {
-                    let keyword = kind.keyword();
-                    let width = style.type_width - 1 - length(keyword.len());
-                    return self.text(format_args!("{keyword} {} {plain}", pad(tag, width)));
-                }
-                Some(Type::Enum {
-                    name: tag,
-                    size,
-                    signed,
-                    values,
-                }) => {
-                    if tag.is_empty() {
-                        return self.enumeration(*size, *signed, values, &style);
-                    }
-                    let tag = pad(tag, style.type_width - 5);
-                    return self.text(format_args!("enum {tag} {plain}"));
-                }
-                _ => return self.default_text(id, plain, &style),
-            }
-        }
-    }
-
-    fn pad_name(&mut self, id: TypeId, width: i64) -> String {
-        pad(&type_name(self.model, &mut self.budget).of(id), width)
-    }
-
-    fn default_text(&mut self, id: TypeId, name: &str, style: &Style) {
-        let head = self.pad_name(id, style.type_width);
-        self.text(format_args!("{head} {name}"));
-    }
-
-    fn function_pointer(&mut self, prototype: &Prototype, name: &str, style: &Style) {
-        let head = self.pad_name(prototype.result, style.type_width);
-        let parameters = type_name(self.model, &mut self.budget).parameters(prototype);
-        self.text(format_args!("{head} (*{name}){parameters}"));
-    }
-
-    fn array(&mut self, id: TypeId, name: &str, style: Style) {
-        let model = self.model;
-        let mut counts = Vec::new();
-        let mut element = id;
-        while let Some(Type::Array {
-            element: inner,
-            count,
-            ..
-        }) = model.get(element)
-        {
-            counts.push(*count);
-            element = *inner;
-        }
-        if let (
-            Some(0),
-            Some(Type::Qualified {
-                qualifier: Qualifier::Const,
-                target,
-            }),
-        ) = (counts.first(), model.get(element))
-        {
-            element = *target;
-        }
-        let flexible = style.last_member && !style.first_member && !style.union_member;
-        self.type_text(element, Some(name), style);
-        for count in counts {
-            match count {
-                0 if flexible => self.out.push_str("[]"),
-                count => self.text(format_args!("[{count}]")),
-            }
-        }
-    }
-
-    fn enumeration(&mut self, size: u32, signed: bool, values: &[Enumerator], style: &Style) {
-        self.out.push_str("enum");
-        if values.is_empty() {
-            return;
-        }
-        self.out.push_str(" {\n");
-        let width = values.iter().map(|v| v.name.len()).max().unwrap_or(0);
-        for value in values {
-            self.tabs(style.indent + 1);
-            self.text(format_args!("{:width$} = ", value.name));
-            match (signed, size) {
-                (true, _) => self.text(format_args!("{},\n", value.value)),
-                (false, _) => self.text(format_args!("{},\n", value.value.cast_unsigned())),
-            }
-        }
-        self.tabs(style.indent);
-        self.out.push('}');
-        if size != 4 {
-            self.out.push_str(" __attribute__((__packed__))");
-        }
-        if let Some(suffix) = &style.suffix {
-            self.text(format_args!(" {suffix}"));
-        }
-    }
-
-    fn statistics(
-        &mut self,
-        composite: &Composite,
-        layout: &Layout,
-        sums: &Sums,
-        inner: &Style,
-        style: &Style,
-    ) {
-        let mut lines = vec![format!(
-            "size: {}, cachelines: {}, members: {}",
-            layout.size,
-            layout.lines(self.line),
-            composite.members.len()
-        )];
-        let (hole_bytes, hole_bits) = (layout.hole_bytes(), sums.hole_bits(layout));
-        if hole_bytes > 0 || hole_bits > 0 {
-            if sums.bytes > 0 {
-                let mut text = format!("sum members: {}", sums.bytes);
-                if hole_bytes > 0 {
-                    let _ = write!(text, ", holes: {}, sum holes: {hole_bytes}", layout.holes);
-                }
-                lines.push(text);
-            }
-            if sums.bits > 0 {
-                let mut text = format!("sum bitfield members: {} bits", sums.bits);
-                let _ = match hole_bits {
-                    0 => write!(text, " ({} bytes)", sums.bits / 8),
-                    _ => write!(
-                        text,
-                        ", bit holes: {}, sum bit holes: {hole_bits} bits",
-                        layout.bit_holes
-                    ),
-                };
-                lines.push(text);
-            }
-        }
-        if layout.padding > 0 {
-            lines.push(format!("padding: {}", layout.padding));
-        }
-        if sums.paddings > 0 {
-            let (count, bytes) = (sums.paddings, sums.padding_bytes);
-            lines.push(format!("paddings: {count}, sum paddings: {bytes}"));
-        }
-        if layout.bit_padding > 0 {
-            lines.push(format!("bit_padding: {} bits", layout.bit_padding));
-        }
-        if sums.forced > 0 {
-            let mut text = format!("forced alignments: {}", sums.forced);
-            if sums.forced_holes > 0 {
-                let (count, bytes) = (sums.forced_holes, sums.forced_hole_bytes);
-                let _ = write!(text, ", forced holes: {count}, sum forced holes: {bytes}");
-            }
-            lines.push(text);
-        }
-        let last_line = (style.base + layout.size) % self.line.bytes();
-        if last_line != 0 {
-            lines.push(format!("last cacheline: {last_line} bytes"));
-        }
-        self.out.push('\n');
-        for line in lines {
-            self.tabs(inner.indent);
-            self.text(format_args!("/* {line} */\n"));
-        }
-        self.alert(composite, layout, sums, inner);
-    }
-
-    /// pahole's own check that members, holes and padding add up.
-    fn alert(&mut self, composite: &Composite, layout: &Layout, sums: &Sums, inner: &Style) {
-        let (hole_bytes, hole_bits) = (layout.hole_bytes(), sums.hole_bits(layout));
-        let accounted = (sums.bytes + hole_bytes + layout.padding) * 8
-            + sums.bits
-            + hole_bits
-            + layout.bit_padding;
-        let difference = i128::from(layout.size * 8) - i128::from(accounted);
-        if difference == 0 || composite.members.is_empty() {
-            return;
-        }
-        self.out.push('\n');
-        self.tabs(inner.indent);
-        self.text(format_args!(
-            "/* BRAIN FART ALERT! {} bytes != {} (member bytes) + {} (member bits) + {hole_bytes} \
-             (byte holes) + {hole_bits} (bit holes), diff = {difference} bits */\n",
-            layout.size, sums.bytes, sums.bits
-        ));
-    }
-
-    /// Whether a struct must be packed: it has no room left, and members where they would not be otherwise.
-    fn infer_packed(&mut self, id: TypeId, composite: &Composite) -> bool {
-        if let Some(known) = self.packed.get(&id) {
-            return *known;
-        }
-        let layout = self.layout(id);
-        let packed = if layout.padding != 0 || layout.holes != 0 {
-            self.infer_packed_members(composite);
-            // The walk over the members can have found this very type only if it contained itself.
-            false
-        } else {
-            let mut largest = 1;
-            let mut misplaced = false;
-            for (member, place) in composite.members.iter().zip(&layout.members) {
-                let natural = self.alignments.natural(member.type_id);
-                largest = largest.max(natural);
-                misplaced |= !place.offset.0.is_multiple_of(natural);
-            }
-            misplaced || !layout.size.is_multiple_of(largest)
-        };
-        self.packed.insert(id, packed);
-        packed
-    }
-
-    /// Embedded structs at unnatural offsets must be packed.
-    fn infer_packed_members(&mut self, composite: &Composite) {
-        for member in &composite.members {
-            if let Some(id) = self.embedded_struct(member) {
-                let natural = self.alignments.natural(id);
-                if !member.offset.byte().0.is_multiple_of(natural) {
-                    self.packed.insert(id, true);
-                }
-            }
-        }
-    }
-
-    /// Structs in a union whose size is no multiple of their alignment must be packed.
-    fn infer_packed_in_union(&mut self, id: TypeId, composite: &Composite) {
-        if !self.unions_inferred.insert(id) {
-            return;
-        }
-        for member in &composite.members {
-            if let Some(id) = self.embedded_struct(member)
-                && u64::from(composite.size) % self.alignments.natural(id) != 0
-            {
-                self.packed.insert(id, true);
-            }
-        }
-    }
-
-    fn embedded_struct(&self, member: &Member) -> Option<TypeId> {
-        let id = self.model.strip(member.type_id);
-        match self.model.get(id) {
-            Some(Type::Composite(c)) if c.kind == CompositeKind::Struct => Some(id),
-            _ => None,
-        }
-    }
-}
-
-/// What is added up while the members are printed.
-#[derive(Default)]
-struct Sums {
-    bytes: u64,
-    bits: u64,
-    paddings: u32,
-    padding_bytes: u64,
-    forced: u32,
-    forced_holes: u32,
-    forced_hole_bytes: u64,
-}
-
-impl Sums {
-    fn forced(&mut self, layout: &Layout, previous: Option<usize>, alignment: u64) {
-        if alignment == 0 {
-            return;
-        }
-        self.forced += 1;
-        let hole = previous.map_or(layout.first_hole, |p| layout.members[p].hole);
-        if hole != 0 {
-            self.forced_holes += 1;
-            self.forced_hole_bytes += hole;
-        }
-    }
-
-    fn hole_bits(&self, layout: &Layout) -> u64 {
-        layout.first_bit_hole + layout.members.iter().map(|m| m.bit_hole).sum::<u64>()
-    }
 }
 
 fn length(bytes: usize) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX / 4)
-}
-
-/// `text` filled up with blanks to `width` bytes; C's printf takes a negative width as its absolute value.
-fn pad(text: &str, width: i64) -> String {
-    let blanks = (length(0) + width.abs() - length(text.len())).max(0);
-    let blanks = usize::try_from(blanks).unwrap_or(0);
-    let mut padded = text.to_owned();
-    padded.extend(std::iter::repeat_n(' ', blanks));
-    padded
 }

@@ -1,5 +1,11 @@
 //! Broken and hostile input: every error carries its value, nothing panics, nothing takes long.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking"
+)]
+
 use linemate_types::btf::{self, BtfError};
 use linemate_types::btf_writer::{Endian, TypeList, bit_field, member, write};
 use linemate_types::kernel_image::ImageError;

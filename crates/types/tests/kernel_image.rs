@@ -1,5 +1,11 @@
 //! Every container and compression, with the fuzzer's seeds: all of them hold the same BTF.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking"
+)]
+
 use linemate_types::KernelImage;
 use linemate_types::kernel_image::{Arch, Format};
 use linemate_types::unpack::Compression;

@@ -2,6 +2,12 @@
 //!
 //! Needs pahole (package `dwarves`) and the kernels that `make setup` puts into the cache; a missing one fails.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking"
+)]
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;

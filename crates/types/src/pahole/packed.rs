@@ -1,0 +1,64 @@
+//! What must be `__packed__`: BTF does not say it, the offsets show it.
+
+use super::Printer;
+use crate::{Composite, CompositeKind, Member, Type, TypeId};
+
+impl Printer<'_> {
+    /// Whether a struct must be packed: it has no room left, and members where they would not be otherwise.
+    pub(super) fn infer_packed(&mut self, id: TypeId, composite: &Composite) -> bool {
+        if let Some(known) = self.packed.get(&id) {
+            return *known;
+        }
+        let layout = self.layout(id);
+        let packed = if layout.padding != 0 || layout.holes != 0 {
+            self.infer_packed_members(composite);
+            // The walk over the members can have found this very type only if it contained itself.
+            false
+        } else {
+            let mut largest = 1;
+            let mut misplaced = false;
+            for (member, place) in composite.members.iter().zip(&layout.members) {
+                let natural = self.alignments.natural(member.type_id);
+                largest = largest.max(natural);
+                misplaced |= !place.offset.0.is_multiple_of(natural);
+            }
+            misplaced || !layout.size.is_multiple_of(largest)
+        };
+        self.packed.insert(id, packed);
+        packed
+    }
+
+    /// Embedded structs at unnatural offsets must be packed.
+    fn infer_packed_members(&mut self, composite: &Composite) {
+        for member in &composite.members {
+            if let Some(id) = self.embedded_struct(member) {
+                let natural = self.alignments.natural(id);
+                if !member.offset.byte().0.is_multiple_of(natural) {
+                    self.packed.insert(id, true);
+                }
+            }
+        }
+    }
+
+    /// Structs in a union whose size is no multiple of their alignment must be packed.
+    pub(super) fn infer_packed_in_union(&mut self, id: TypeId, composite: &Composite) {
+        if !self.unions_inferred.insert(id) {
+            return;
+        }
+        for member in &composite.members {
+            if let Some(id) = self.embedded_struct(member)
+                && u64::from(composite.size) % self.alignments.natural(id) != 0
+            {
+                self.packed.insert(id, true);
+            }
+        }
+    }
+
+    fn embedded_struct(&self, member: &Member) -> Option<TypeId> {
+        let id = self.model.strip(member.type_id);
+        match self.model.get(id) {
+            Some(Type::Composite(c)) if c.kind == CompositeKind::Struct => Some(id),
+            _ => None,
+        }
+    }
+}
