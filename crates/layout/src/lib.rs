@@ -1,11 +1,24 @@
 //! Edits of layouts and placements, and what they do.
 //!
 //! * [`parse()`] reads the edit language into an [`EditFile`];
+//! * [`origin`] works out what the compiler was told about a type;
+//! * [`Layouts`] lays types out after edits, or for another line size;
+//! * [`Plan`] checks a file of edits against a kernel's types: layouts, and rules about accesses and objects;
 //!
 //! Nothing here reads files or prints.
 
+pub mod arrange;
 pub mod edit;
+pub mod foreign;
+pub mod layout;
+pub mod map;
+pub mod origin;
 pub mod parse;
+pub mod plan;
 
+pub use arrange::Refusal;
 pub use edit::{Alignment, Edit, EditFile, Position, Section, Statement, Subject, Target};
+pub use layout::{Layout, Layouts};
+pub use map::OffsetMap;
 pub use parse::{ParseError, parse, parse_flags};
+pub use plan::{AccessRule, Field, ObjectRule, Plan, PlanError, PlanReason};

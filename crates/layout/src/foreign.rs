@@ -1,0 +1,205 @@
+//! The layout that a type has in another kernel, matched by field path.
+//!
+//! Fields of both kernels go where the other has them. Fields that only this one has keep their order behind the other's
+//! end. Bytes that only the other uses stay unused.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use linemate_types::{FlatType, FlattenError, Leaf, TypeId, TypeModel};
+
+use crate::layout::Foreign;
+use crate::map::{Inner, OffsetMap, Piece};
+use crate::origin::{Origins, align_up};
+
+/// Why another kernel's layout does not fit.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ForeignError {
+    /// The other kernel lacks the type.
+    #[error(
+        "the other kernel has no {name}{}",
+        crate::plan::nearest_types(nearest)
+    )]
+    NoType {
+        /// Its tag.
+        name: String,
+        /// The tags most like it.
+        nearest: Vec<String>,
+    },
+    /// No tag to look for.
+    #[error("a struct without a name cannot be found in another kernel")]
+    Anonymous,
+    /// Nothing in common.
+    #[error("the other kernel's {0} has no field of the same path")]
+    NothingInCommon(String),
+    /// Too many fields.
+    #[error("{0}")]
+    Flatten(FlattenError),
+}
+
+impl From<FlattenError> for ForeignError {
+    fn from(error: FlattenError) -> ForeignError {
+        ForeignError::Flatten(error)
+    }
+}
+
+/// How two versions of a type match.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Match {
+    /// Paths that both have.
+    pub common: usize,
+    /// Paths that only ours has.
+    pub ours: Vec<String>,
+    /// Paths that only theirs has.
+    pub theirs: Vec<String>,
+}
+
+/// The layout of `id`, a type of `model`, as `other` has it.
+pub(crate) fn adopt(
+    model: &TypeModel,
+    id: TypeId,
+    other: &TypeModel,
+) -> Result<Foreign, ForeignError> {
+    let (ours, theirs, their_id) = both(model, id, other)?;
+    let paths: HashMap<&str, &Leaf> = theirs
+        .leaves()
+        .iter()
+        .map(|l| (l.path.as_str(), l))
+        .collect();
+    let (mut common, mut left) = (Vec::new(), Vec::new());
+    for leaf in ours.leaves().iter().filter(|leaf| leaf.size > 0) {
+        match paths.get(leaf.path.as_str()) {
+            Some(their) if fits(leaf, their) => {
+                unroll(leaf, &their.arrays, their.offset.0, &mut common);
+            }
+            _ => unroll(leaf, &leaf.arrays, leaf.offset.0, &mut left),
+        }
+    }
+    if common.is_empty() {
+        return Err(ForeignError::NothingInCommon(name_of(model, id)));
+    }
+    let mut pieces = disjoint(common, Vec::new());
+    let matched = pieces.len();
+    pieces = disjoint(left, pieces);
+    // What is left goes behind the end in its old order, aligned as it was.
+    let mut end = theirs.size();
+    for piece in &mut pieces[matched..] {
+        let at = align_up(end.saturating_sub(piece.old % 8), 8) + piece.old % 8;
+        piece.new = Some(at);
+        end = at + piece.bytes;
+    }
+    let mut origins = Origins::new(other);
+    let align = origins.of(their_id).map_or(1, |origin| origin.align);
+    let size = if pieces.len() == matched {
+        end
+    } else {
+        align_up(end, align.max(8))
+    };
+    Ok(Foreign {
+        size,
+        align,
+        map: Arc::new(OffsetMap::new(pieces)),
+    })
+}
+
+/// Which field paths of a type two kernels share.
+///
+/// # Errors
+/// When the other kernel has no such type, or one has too many fields.
+pub fn compare(model: &TypeModel, id: TypeId, other: &TypeModel) -> Result<Match, ForeignError> {
+    let (ours, theirs, _) = both(model, id, other)?;
+    let paths = |flat: &FlatType| -> Vec<String> {
+        flat.leaves().iter().map(|leaf| leaf.path.clone()).collect()
+    };
+    let (mine, others) = (paths(&ours), paths(&theirs));
+    let missing = |from: &[String], known: &[String]| -> Vec<String> {
+        let known: std::collections::HashSet<&String> = known.iter().collect();
+        from.iter()
+            .filter(|path| !known.contains(path))
+            .cloned()
+            .collect()
+    };
+    let only_ours = missing(&mine, &others);
+    Ok(Match {
+        common: mine.len() - only_ours.len(),
+        theirs: missing(&others, &mine),
+        ours: only_ours,
+    })
+}
+
+fn name_of(model: &TypeModel, id: TypeId) -> String {
+    model
+        .composite(id)
+        .map_or_else(String::new, |c| c.name.to_string())
+}
+
+fn both(
+    model: &TypeModel,
+    id: TypeId,
+    other: &TypeModel,
+) -> Result<(FlatType, FlatType, TypeId), ForeignError> {
+    let name = name_of(model, id);
+    if name.is_empty() {
+        return Err(ForeignError::Anonymous);
+    }
+    let kind = model.composite(id).map(|c| c.kind);
+    let their_id = kind.and_then(|kind| other.composite_named(&name, kind));
+    let their_id = their_id.ok_or_else(|| ForeignError::NoType {
+        name: name.clone(),
+        nearest: other.nearest_names(&name, 3),
+    })?;
+    Ok((
+        FlatType::new(model, id)?,
+        FlatType::new(other, their_id)?,
+        their_id,
+    ))
+}
+
+/// Whether one field can stand in for the other: not longer, and in arrays of as many dimensions.
+fn fits(ours: &Leaf, theirs: &Leaf) -> bool {
+    ours.size <= theirs.size && ours.arrays.len() == theirs.arrays.len()
+}
+
+/// Elements of an array that are told apart: more than any array in a kernel's struct that is worth moving.
+const MAX_UNROLLED: u64 = 4096;
+
+/// The pieces of a field that goes to `new`: one, or one for each element of the arrays around it. Elements that
+/// the other kernel lacks stay out.
+fn unroll(leaf: &Leaf, arrays: &[(u64, u64)], new: u64, pieces: &mut Vec<Piece>) {
+    let mut starts = vec![(leaf.offset.0, new)];
+    for ((old_stride, count), (new_stride, other)) in leaf.arrays.iter().zip(arrays) {
+        let elements = (*count).min(*other).min(MAX_UNROLLED);
+        let at = |(old, new): &(u64, u64), i: u64| (old + i * old_stride, new + i * new_stride);
+        let next = starts
+            .iter()
+            .flat_map(|start| (0..elements).map(move |i| at(start, i)));
+        starts = next.take(1 << 16).collect();
+    }
+    let bytes = leaf.size;
+    let piece = |(old, new)| Piece {
+        old,
+        bytes,
+        new: Some(new),
+        inner: Inner::Whole,
+    };
+    pieces.extend(starts.into_iter().map(piece));
+}
+
+/// `kept`, and behind them those of `pieces` whose old bytes no other has (union members and bit-fields share theirs; of several
+/// the first and longest counts), in the order of their old places.
+fn disjoint(mut pieces: Vec<Piece>, mut kept: Vec<Piece>) -> Vec<Piece> {
+    let taken: BTreeMap<u64, u64> = kept.iter().map(|p| (p.old, p.old + p.bytes)).collect();
+    let free = |piece: &Piece| {
+        let before = taken.range(..piece.old + piece.bytes).next_back();
+        before.is_none_or(|(_, end)| *end <= piece.old)
+    };
+    pieces.sort_by_key(|p| (p.old, std::cmp::Reverse(p.bytes)));
+    let mut end = 0;
+    for piece in pieces {
+        if piece.old >= end && free(&piece) {
+            end = piece.old + piece.bytes;
+            kept.push(piece);
+        }
+    }
+    kept
+}

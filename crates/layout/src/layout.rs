@@ -1,0 +1,366 @@
+//! Lays types out as the compiler would: after edits, or for another line size.
+//!
+//! A type that is edited changes every type that holds it by value, so layouts are worked out for the whole graph, on
+//! demand, each once. Pointers do not matter.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use linemate_types::{
+    BitOffset, ByteOffset, Composite, CompositeKind, LineSize, Type, TypeId, TypeModel,
+};
+
+use crate::arrange::{Arrangement, Slot};
+use crate::edit::{Position, Statement};
+use crate::map::{Inner, OffsetMap, Piece};
+use crate::origin::{Origin, OriginError, Origins, Unit, UnitKind, align_up};
+use crate::plan::PlanReason;
+
+/// A struct or union laid out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Which.
+    pub id: TypeId,
+    /// `sizeof`, in bytes.
+    pub size: u64,
+    /// `_Alignof`, in bytes, as far as it can be known.
+    pub align: u64,
+    /// Where each member starts, by its index in the [`Composite`]; `None` for a removed one.
+    pub offsets: Vec<Option<BitOffset>>,
+    /// From the recorded layout to this one; `None` when they are the same.
+    pub map: Option<Arc<OffsetMap>>,
+}
+
+impl Layout {
+    /// How many lines an object has that starts at a line's start.
+    pub fn lines(&self, line: LineSize) -> u64 {
+        self.size.div_ceil(line.bytes())
+    }
+
+    /// Where the byte at `offset` of the recorded layout lies in this one; `None` when its field was removed.
+    pub fn moved(&self, offset: ByteOffset) -> Option<ByteOffset> {
+        let Some(map) = &self.map else {
+            return Some(offset);
+        };
+        match map.at(offset.0).to {
+            crate::map::To::Byte(new) | crate::map::To::Padding(new) => Some(ByteOffset(new)),
+            crate::map::To::Removed => None,
+        }
+    }
+}
+
+/// A layout that comes from elsewhere instead of from the compiler's rules.
+#[derive(Clone, Debug)]
+pub(crate) struct Foreign {
+    pub(crate) size: u64,
+    pub(crate) align: u64,
+    pub(crate) map: Arc<OffsetMap>,
+}
+
+/// Size, alignment and what happened inside of a value.
+struct Value {
+    size: u64,
+    align: u64,
+    inner: Inner,
+}
+
+/// The layouts of a model's types under edits.
+#[derive(Debug)]
+pub struct Layouts<'m> {
+    origins: Origins<'m>,
+    line: LineSize,
+    slots: BTreeMap<TypeId, Vec<Slot>>,
+    foreign: BTreeMap<TypeId, Foreign>,
+    known: HashMap<TypeId, Arc<Layout>>,
+}
+
+impl<'m> Layouts<'m> {
+    /// Without edits yet, for a kernel that is built for lines of `line` bytes.
+    pub fn new(model: &'m TypeModel, line: LineSize) -> Layouts<'m> {
+        Layouts {
+            origins: Origins::new(model),
+            line,
+            slots: BTreeMap::new(),
+            foreign: BTreeMap::new(),
+            known: HashMap::new(),
+        }
+    }
+
+    /// The types.
+    pub fn model(&self) -> &'m TypeModel {
+        self.origins.model()
+    }
+
+    /// The line size that the kernel is built for.
+    pub fn line(&self) -> LineSize {
+        self.line
+    }
+
+    /// What the compiler was told about the type.
+    ///
+    /// # Errors
+    /// When it is no struct or union, or its members overlap.
+    pub fn origin(&mut self, id: TypeId) -> Result<Arc<Origin>, OriginError> {
+        self.origins.of(id)
+    }
+
+    /// From now on struct `id` lies as these edits of its layout say, in order; other edits change nothing here.
+    /// When one is refused, all is as before.
+    ///
+    /// # Errors
+    /// The first edit that is impossible, with its place and the reason.
+    pub fn edit(
+        &mut self,
+        id: TypeId,
+        statements: &[Statement],
+    ) -> Result<(), (Position, PlanReason)> {
+        let first = statements.first().map_or(Position::default(), |s| s.at);
+        let id = self.model().strip(id);
+        let origin = self.origins.of(id).map_err(|e| (first, e.into()))?;
+        let not_composite = || (first, OriginError::NotComposite(id).into());
+        let composite = self.model().composite(id).ok_or_else(not_composite)?;
+        if composite.kind == CompositeKind::Union {
+            return Err((first, PlanReason::Union));
+        }
+        let mut arrangement = Arrangement::new(self.model(), composite, &origin);
+        for statement in statements {
+            arrangement
+                .apply(statement)
+                .map_err(|(at, e)| (at, e.into()))?;
+        }
+        let slots = arrangement.slots();
+        self.slots.insert(id, slots);
+        self.known.clear();
+        Ok(())
+    }
+
+    /// From now on the type lies as another kernel has it.
+    pub(crate) fn adopt(&mut self, id: TypeId, foreign: Foreign) {
+        self.foreign.insert(id, foreign);
+        self.known.clear();
+    }
+
+    /// The layout of struct or union `id`.
+    ///
+    /// # Errors
+    /// When it is something else, or its members overlap.
+    pub fn of(&mut self, id: TypeId) -> Result<Arc<Layout>, OriginError> {
+        let id = self.model().strip(id);
+        if let Some(known) = self.known.get(&id) {
+            return Ok(Arc::clone(known));
+        }
+        let origin = self.origins.of(id)?;
+        let Some(Type::Composite(composite)) = self.model().get(id) else {
+            return Err(OriginError::NotComposite(id));
+        };
+        let layout = match (self.foreign.get(&id), origin.kind) {
+            (Some(foreign), _) => adopted(id, composite, foreign),
+            (None, CompositeKind::Struct) => self.structure(id, composite, &origin),
+            (None, CompositeKind::Union) => self.union(id, composite, &origin),
+        };
+        let layout = Arc::new(layout);
+        self.known.insert(id, Arc::clone(&layout));
+        Ok(layout)
+    }
+
+    fn structure(&mut self, id: TypeId, composite: &Composite, origin: &Origin) -> Layout {
+        let slots = self.slots.get(&id).cloned();
+        let slots = slots.unwrap_or_else(|| Slot::originals(origin));
+        let line = self.line.bytes();
+        let mut offsets = vec![None; composite.members.len()];
+        let mut pieces = removed_pieces(origin, &slots);
+        let mut align = origin.forced.map_or(1, |f| f.bytes(line));
+        let (mut cursor, mut group) = (0, None);
+        for slot in &slots {
+            let unit = &origin.units[slot.unit];
+            let value = self.value(composite, unit);
+            let natural = if origin.packed { 1 } else { value.align };
+            let mut forced = slot.forced.map_or(1, |f| f.bytes(line));
+            if slot.group != group {
+                forced = forced.max(line);
+            }
+            group = slot.group;
+            let floor = align_up(cursor, forced);
+            let start = slot.gap + self.origins.natural_start(composite, unit, floor, natural);
+            align = align.max(natural).max(forced);
+            for member in &unit.members {
+                let within = composite.members[*member].offset.0 - 8 * unit.start;
+                offsets[*member] = Some(BitOffset(8 * start + within));
+            }
+            let bytes = match unit.kind {
+                UnitKind::Flexible => u64::MAX - unit.start,
+                _ => unit.bytes,
+            };
+            pieces.push(Piece {
+                old: unit.start,
+                bytes,
+                new: Some(start),
+                inner: value.inner,
+            });
+            cursor = start + value.size.max(slot.least) + slot.after;
+        }
+        let size = align_up(align_up(cursor, align) + origin.tail, align);
+        let stays = |p: &Piece| p.new == Some(p.old) && p.inner == Inner::Whole;
+        let same = size == origin.size && pieces.iter().all(stays);
+        let map = (!same).then(|| Arc::new(OffsetMap::new(pieces)));
+        Layout {
+            id,
+            size,
+            align,
+            offsets,
+            map,
+        }
+    }
+
+    /// The alternatives of a union start where it starts. Where several changed inside, the first of the largest tells where the
+    /// bytes go: which one an access meant is not known.
+    fn union(&mut self, id: TypeId, composite: &Composite, origin: &Origin) -> Layout {
+        let offsets = composite.members.iter().map(|m| Some(m.offset)).collect();
+        let values: Vec<Value> = origin
+            .units
+            .iter()
+            .map(|u| self.value(composite, u))
+            .collect();
+        let mut align = origin.align;
+        let changed = values
+            .iter()
+            .zip(&origin.units)
+            .filter(|(v, _)| v.inner != Inner::Whole);
+        let Some((value, unit)) = changed.rev().max_by_key(|(_, unit)| unit.bytes) else {
+            return Layout {
+                id,
+                size: origin.size,
+                align,
+                offsets,
+                map: None,
+            };
+        };
+        let mut pieces = vec![Piece {
+            old: 0,
+            bytes: unit.bytes,
+            new: Some(0),
+            inner: value.inner.clone(),
+        }];
+        if origin.size > unit.bytes {
+            let (old, new) = (unit.bytes, Some(value.size));
+            pieces.push(Piece {
+                old,
+                bytes: origin.size - old,
+                new,
+                inner: Inner::Whole,
+            });
+        }
+        let mut size = 0;
+        for value in &values {
+            size = size.max(value.size);
+            align = align.max(if origin.packed { 1 } else { value.align });
+        }
+        let size = align_up(size, align) + origin.tail;
+        Layout {
+            id,
+            size,
+            align,
+            offsets,
+            map: Some(Arc::new(OffsetMap::new(pieces))),
+        }
+    }
+
+    /// What a unit's type became.
+    fn value(&mut self, composite: &Composite, unit: &Unit) -> Value {
+        match unit.kind {
+            UnitKind::BitFields => {
+                let types = unit.members.iter().map(|i| composite.members[*i].type_id);
+                let align = types.map(|id| self.origins.align_of(id)).max().unwrap_or(1);
+                Value {
+                    size: unit.bytes,
+                    align,
+                    inner: Inner::Whole,
+                }
+            }
+            _ => {
+                let id = unit.members.first().map(|i| composite.members[*i].type_id);
+                self.value_of(id.unwrap_or(TypeId::VOID))
+            }
+        }
+    }
+
+    fn value_of(&mut self, id: TypeId) -> Value {
+        let id = self.model().strip(id);
+        match self.model().get(id) {
+            Some(Type::Composite(_)) => {
+                // A type that cannot be laid out anew stays as it is.
+                if let Ok(layout) = self.of(id) {
+                    let inner = layout.map.clone().map_or(Inner::Whole, Inner::Nested);
+                    return Value {
+                        size: layout.size,
+                        align: layout.align,
+                        inner,
+                    };
+                }
+            }
+            Some(Type::Array { element, count, .. }) => {
+                let old = self.model().size_of(*element).unwrap_or(0);
+                let value = self.value_of(*element);
+                let new = value.size;
+                let inner = match value.inner {
+                    Inner::Nested(element) if old > 0 => Inner::Repeat { old, new, element },
+                    Inner::Repeat { .. } if old > 0 => {
+                        let whole = Piece {
+                            old: 0,
+                            bytes: old,
+                            new: Some(0),
+                            inner: value.inner,
+                        };
+                        let element = Arc::new(OffsetMap::new(vec![whole]));
+                        Inner::Repeat { old, new, element }
+                    }
+                    _ => Inner::Whole,
+                };
+                let size = new.saturating_mul(u64::from(*count));
+                return Value {
+                    size,
+                    align: value.align,
+                    inner,
+                };
+            }
+            _ => {}
+        }
+        let size = self.model().size_of(id).unwrap_or(0);
+        Value {
+            size,
+            align: self.origins.align_of(id),
+            inner: Inner::Whole,
+        }
+    }
+}
+
+/// The pieces of units that no slot holds any more.
+fn removed_pieces(origin: &Origin, slots: &[Slot]) -> Vec<Piece> {
+    let gone = |i: &usize| slots.iter().all(|slot| slot.unit != *i);
+    let units = (0..origin.units.len())
+        .filter(gone)
+        .map(|i| &origin.units[i]);
+    let piece = |u: &Unit| Piece {
+        old: u.start,
+        bytes: u.bytes,
+        new: None,
+        inner: Inner::Whole,
+    };
+    units.map(piece).collect()
+}
+
+fn adopted(id: TypeId, composite: &Composite, foreign: &Foreign) -> Layout {
+    let place = |bit: BitOffset| match foreign.map.at(bit.0 / 8).to {
+        crate::map::To::Byte(new) => Some(BitOffset(8 * new + bit.0 % 8)),
+        _ => None,
+    };
+    let offsets = composite.members.iter().map(|m| place(m.offset)).collect();
+    let map = Some(Arc::clone(&foreign.map));
+    Layout {
+        id,
+        size: foreign.size,
+        align: foreign.align,
+        offsets,
+        map,
+    }
+}

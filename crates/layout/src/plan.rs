@@ -1,0 +1,413 @@
+//! From a file of edits to what they mean for a kernel's types: layouts, and rules about accesses and objects.
+//!
+//! Every impossible edit is refused here, before anything is replayed.
+
+use std::collections::BTreeMap;
+
+use linemate_types::{CompositeKind, FlatType, Type, TypeId, TypeModel};
+
+use crate::arrange::{Refusal, forced, nearest};
+use crate::edit::{Alignment, Edit, EditFile, Position, Statement, Subject};
+use crate::foreign::{self, ForeignError};
+use crate::layout::Layouts;
+use crate::origin::OriginError;
+
+/// Some bytes of all types with these ids (the variants of one type).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// The types.
+    pub types: Vec<TypeId>,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// What happens to accesses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AccessRule {
+    /// The load of the field in that function that follows an atomic read-modify-write of it by the same CPU vanishes.
+    Reuse {
+        /// The field.
+        field: Field,
+        /// The function's symbol.
+        function: String,
+    },
+    /// A store that leaves the field as it was becomes the load that finds this out.
+    SkipSilent {
+        /// The field.
+        field: Field,
+    },
+}
+
+/// What happens to whole objects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ObjectRule {
+    /// An object of the first type and the one of the second that belongs to it become one.
+    Colocate(Vec<TypeId>, Vec<TypeId>),
+    /// Each CPU gets its own.
+    Percpu(Vec<TypeId>),
+    /// They start at multiples of so many bytes.
+    BaseAlign(Vec<TypeId>, u64),
+}
+
+/// A checked file of edits.
+#[derive(Debug)]
+pub struct Plan<'m> {
+    /// The layouts under the edits.
+    pub layouts: Layouts<'m>,
+    /// About accesses, in order.
+    pub accesses: Vec<AccessRule>,
+    /// About objects, in order.
+    pub objects: Vec<ObjectRule>,
+    /// The edited types, each with its variants, in order of first mention.
+    pub types: Vec<(String, Vec<TypeId>)>,
+}
+
+/// Why a file of edits is impossible for these types.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{at}: {subject}: {reason}")]
+pub struct PlanError {
+    /// The statement.
+    pub at: Position,
+    /// The type it is about.
+    pub subject: String,
+    /// Why.
+    pub reason: PlanReason,
+}
+
+/// The reason of a [`PlanError`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanReason {
+    /// No such type.
+    #[error("there is no such struct{}", crate::plan::nearest_types(.0))]
+    NoType(Vec<String>),
+    /// A `with` header that fits no struct, or several that differ.
+    #[error("{count} different structs have these members: name one, or more members")]
+    Ambiguous {
+        /// How many.
+        count: usize,
+    },
+    /// Unions have no order.
+    #[error("it is a union: its members lie on top of each other and have no order")]
+    Union,
+    /// The edit itself.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The type.
+    #[error(transparent)]
+    Origin(#[from] OriginError),
+    /// Another kernel's layout.
+    #[error(transparent)]
+    Foreign(#[from] ForeignError),
+    /// Both another kernel's layout and edits of one's own.
+    #[error(
+        "a layout from another kernel stands alone: leave out the other edits of this type's layout"
+    )]
+    ForeignAndEdits,
+    /// The image was not handed over.
+    #[error("the types of `{0}` are not at hand")]
+    NoImage(String),
+}
+
+pub(crate) fn nearest_types(names: &[String]) -> String {
+    if names.is_empty() {
+        String::new()
+    } else {
+        format!("; the nearest: {}", names.join(", "))
+    }
+}
+
+impl<'m> Plan<'m> {
+    /// Checks `file` against the types of `model` and works out what it means for a kernel whose lines have `line` bytes.
+    /// `images` holds the types of the kernels that `layout-from` names.
+    ///
+    /// # Errors
+    /// The first edit that is impossible, and why.
+    pub fn new(
+        model: &'m TypeModel,
+        line: linemate_types::LineSize,
+        file: &EditFile,
+        images: &BTreeMap<String, TypeModel>,
+    ) -> Result<Plan<'m>, PlanError> {
+        let layouts = Layouts::new(model, line);
+        let mut plan = Plan {
+            layouts,
+            accesses: Vec::new(),
+            objects: Vec::new(),
+            types: Vec::new(),
+        };
+        let mut by_type: BTreeMap<TypeId, Vec<&Statement>> = BTreeMap::new();
+        for (subject, statement) in file.statements() {
+            if statement.edit.names_its_types() {
+                plan.object_rule(statement)?;
+                continue;
+            }
+            let Some(subject) = subject else { continue };
+            let ids = plan.subject(subject, statement.at)?;
+            for id in ids {
+                by_type.entry(id).or_default().push(statement);
+            }
+        }
+        for (id, statements) in by_type {
+            plan.edit_type(id, &statements, images)?;
+        }
+        Ok(plan)
+    }
+
+    /// The types that a header names, which count as edited from now on.
+    fn subject(&mut self, subject: &Subject, at: Position) -> Result<Vec<TypeId>, PlanError> {
+        let name = subject_name(subject);
+        let found = resolve(self.layouts.model(), subject);
+        let ids = found.map_err(|reason| PlanError {
+            at,
+            subject: name.clone(),
+            reason,
+        })?;
+        self.mention(name, &ids);
+        Ok(ids)
+    }
+
+    fn mention(&mut self, name: String, ids: &[TypeId]) {
+        if self.types.iter().all(|(_, known)| known != ids) {
+            self.types.push((name, ids.to_vec()));
+        }
+    }
+
+    fn object_rule(&mut self, statement: &Statement) -> Result<(), PlanError> {
+        let mut named = |name: &String| self.subject(&Subject::Named(name.clone()), statement.at);
+        let rule = match &statement.edit {
+            Edit::Colocate(a, b) => {
+                let (first, second) = (named(a)?, named(b)?);
+                if first == second {
+                    let reason = Refusal::Twice { field: b.clone() }.into();
+                    return Err(PlanError {
+                        at: statement.at,
+                        subject: a.clone(),
+                        reason,
+                    });
+                }
+                ObjectRule::Colocate(first, second)
+            }
+            Edit::Percpu(a) => ObjectRule::Percpu(named(a)?),
+            Edit::BaseAlign {
+                type_name,
+                alignment,
+            } => {
+                let ids = named(type_name)?;
+                let bytes = self.alignment(*alignment).map_err(|refusal| PlanError {
+                    at: statement.at,
+                    subject: type_name.clone(),
+                    reason: refusal.into(),
+                })?;
+                ObjectRule::BaseAlign(ids, bytes)
+            }
+            _ => return Ok(()),
+        };
+        self.objects.push(rule);
+        Ok(())
+    }
+
+    fn alignment(&self, alignment: Alignment) -> Result<u64, Refusal> {
+        Ok(forced(alignment)?.bytes(self.layouts.line().bytes()))
+    }
+
+    /// Applies the statements about one type.
+    fn edit_type(
+        &mut self,
+        id: TypeId,
+        statements: &[&Statement],
+        images: &BTreeMap<String, TypeModel>,
+    ) -> Result<(), PlanError> {
+        let model = self.layouts.model();
+        let subject = model.composite(id).map_or_else(String::new, composite_name);
+        let fail = |at, reason| PlanError {
+            at,
+            subject: subject.clone(),
+            reason,
+        };
+        let mut orders: Vec<Statement> = Vec::new();
+        let mut adopted = None;
+        for statement in statements {
+            let at = statement.at;
+            match &statement.edit {
+                Edit::Reuse { field, function } => {
+                    let field = self.field(id, field).map_err(|e| fail(at, e))?;
+                    self.add_rule(AccessRule::Reuse {
+                        field,
+                        function: function.clone(),
+                    });
+                }
+                Edit::SkipSilent(field) => {
+                    let field = self.field(id, field).map_err(|e| fail(at, e))?;
+                    self.add_rule(AccessRule::SkipSilent { field });
+                }
+                Edit::LayoutFrom(image) => {
+                    let other = images.get(image);
+                    let other =
+                        other.ok_or_else(|| fail(at, PlanReason::NoImage(image.clone())))?;
+                    adopted =
+                        Some(foreign::adopt(model, id, other).map_err(|e| fail(at, e.into()))?);
+                }
+                _ => orders.push((*statement).clone()),
+            }
+            if adopted.is_some() && !orders.is_empty() {
+                return Err(fail(at, PlanReason::ForeignAndEdits));
+            }
+        }
+        if let Some(foreign) = adopted {
+            self.layouts.adopt(id, foreign);
+        } else if !orders.is_empty() {
+            self.layouts
+                .edit(id, &orders)
+                .map_err(|(at, e)| fail(at, e))?;
+        }
+        Ok(())
+    }
+
+    /// The bytes of a field of type `id`, by a path as reports print it (`avg.load_avg`) or a member's name.
+    fn field(&self, id: TypeId, path: &str) -> Result<Field, PlanReason> {
+        let model = self.layouts.model();
+        let types = vec![id];
+        if let Some(composite) = model.composite(id)
+            && let Some(member) = composite.members.iter().find(|m| &*m.name == path)
+        {
+            let offset = member.offset.0 / 8;
+            let bits = member.offset.0 % 8 + u64::from(member.bits.unwrap_or(0));
+            let bytes = match member.bits {
+                Some(_) => bits.div_ceil(8),
+                None => model.size_of(member.type_id).unwrap_or(0),
+            };
+            return Ok(Field {
+                types,
+                offset,
+                bytes,
+            });
+        }
+        let flat = FlatType::new(model, id).ok();
+        let leaves = flat.as_ref().map_or(&[][..], FlatType::leaves);
+        if let Some(leaf) = leaves
+            .iter()
+            .find(|leaf| leaf.path == path && leaf.arrays.is_empty())
+        {
+            return Ok(Field {
+                types,
+                offset: leaf.offset.0,
+                bytes: leaf.size,
+            });
+        }
+        let names: Vec<&str> = leaves.iter().map(|leaf| leaf.path.as_str()).collect();
+        Err(Refusal::Unknown {
+            name: path.to_owned(),
+            nearest: nearest(path, &names),
+        }
+        .into())
+    }
+
+    /// Adds a rule; the variants of one type share theirs when the field lies at the same place.
+    fn add_rule(&mut self, rule: AccessRule) {
+        let parts = |rule: &AccessRule| match rule {
+            AccessRule::Reuse { field, function } => {
+                (field.offset, field.bytes, Some(function.clone()))
+            }
+            AccessRule::SkipSilent { field } => (field.offset, field.bytes, None),
+        };
+        let same = self
+            .accesses
+            .iter_mut()
+            .find(|known| parts(known) == parts(&rule));
+        match (same, rule) {
+            (
+                Some(
+                    AccessRule::Reuse { field: known, .. }
+                    | AccessRule::SkipSilent { field: known },
+                ),
+                AccessRule::Reuse { field, .. } | AccessRule::SkipSilent { field },
+            ) => known.types.extend(field.types),
+            (None, rule) => self.accesses.push(rule),
+        }
+    }
+}
+
+fn composite_name(composite: &linemate_types::Composite) -> String {
+    if composite.name.is_empty() {
+        "anonymous struct".to_owned()
+    } else {
+        composite.name.to_string()
+    }
+}
+
+/// How a subject is called in messages.
+pub fn subject_name(subject: &Subject) -> String {
+    match subject {
+        Subject::Named(name) => name.clone(),
+        Subject::With(members) => format!("struct with {}", members.join(", ")),
+    }
+}
+
+/// The ids of the types that a subject means: BTF can have several variants of a type, of one name and size, that differ only
+/// in what their pointers point to.
+///
+/// # Errors
+/// When there is none, or different ones.
+pub fn resolve(model: &TypeModel, subject: &Subject) -> Result<Vec<TypeId>, PlanReason> {
+    match subject {
+        Subject::Named(name) => {
+            let first = model
+                .lookup(name)
+                .filter(|id| model.composite(*id).is_some());
+            let Some(first) = first else {
+                return Err(PlanReason::NoType(model.nearest_names(name, 3)));
+            };
+            let Some(composite) = model.composite(first) else {
+                return Ok(vec![first]);
+            };
+            if composite.name.is_empty() {
+                return Ok(vec![first]);
+            }
+            let same = |id: &&TypeId| match model.get(**id) {
+                Some(Type::Composite(c)) => c.kind == composite.kind && c.size == composite.size,
+                _ => false,
+            };
+            Ok(model
+                .named(&composite.name)
+                .iter()
+                .filter(same)
+                .copied()
+                .collect())
+        }
+        Subject::With(members) => with_members(model, members),
+    }
+}
+
+fn with_members(model: &TypeModel, members: &[String]) -> Result<Vec<TypeId>, PlanReason> {
+    let mut found: Vec<(TypeId, &linemate_types::Composite)> = Vec::new();
+    for (id, t) in model.iter() {
+        let Type::Composite(composite) = t else {
+            continue;
+        };
+        let has = |name: &String| composite.members.iter().any(|m| &*m.name == name.as_str());
+        if composite.kind == CompositeKind::Struct && members.iter().all(has) {
+            found.push((id, composite));
+        }
+    }
+    let Some((_, first)) = found.first() else {
+        return Err(PlanReason::NoType(Vec::new()));
+    };
+    let places = |c: &linemate_types::Composite| -> Vec<(String, u64)> {
+        c.members
+            .iter()
+            .map(|m| (m.name.to_string(), m.offset.0))
+            .collect()
+    };
+    let different = found
+        .iter()
+        .filter(|(_, c)| places(c) != places(first))
+        .count();
+    if different > 0 {
+        return Err(PlanReason::Ambiguous {
+            count: different + 1,
+        });
+    }
+    Ok(found.into_iter().map(|(id, _)| id).collect())
+}

@@ -1,0 +1,386 @@
+//! Edits applied to types: exact offsets, and every refusal with its reason.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use linemate_layout::{Layout, Plan, parse};
+use linemate_types::btf_writer::{TypeList, bit_field, member};
+use linemate_types::{LineSize, TypeModel};
+
+/// ```text
+/// struct inner { u64 x; u32 y; }                          size 16
+/// struct bits { u32 a:3, b:5; u8 c; }                     size 4
+/// union { u64 curr; u32 donor; }
+/// struct rq { u32 lock; u32 nr; u64 tick; u32 csd align 64; (curr, donor); inner in[2]; u32 f0:1, f1:2; u8 tail; }
+/// struct list { u32 count; u32 hot; u64 items[]; }
+/// struct outer { u8 id; struct inner first; struct rq rq; u32 end; }
+/// ```
+fn model() -> TypeModel {
+    let mut t = TypeList::default();
+    let u8_ = t.unsigned("unsigned char", 1);
+    let u32_ = t.unsigned("unsigned int", 4);
+    let u64_ = t.unsigned("unsigned long", 8);
+    let inner = t.structure("inner", 16, &[member("x", u64_, 0), member("y", u32_, 8)]);
+    let union = t.union("", 8, &[member("curr", u64_, 0), member("donor", u32_, 0)]);
+    let pair = t.array(inner, 2);
+    let rq = t.structure(
+        "rq",
+        128,
+        &[
+            member("lock", u32_, 0),
+            member("nr", u32_, 4),
+            member("tick", u64_, 8),
+            member("csd", u32_, 64),
+            member("", union, 72),
+            member("in", pair, 80),
+            bit_field("f0", u32_, 112 * 8, 1),
+            bit_field("f1", u32_, 112 * 8 + 1, 2),
+            member("tail", u8_, 113),
+        ],
+    );
+    let items = t.array(u64_, 0);
+    t.structure(
+        "list",
+        8,
+        &[
+            member("count", u32_, 0),
+            member("hot", u32_, 4),
+            member("items", items, 8),
+        ],
+    );
+    t.structure(
+        "outer",
+        256,
+        &[
+            member("id", u8_, 0),
+            member("first", inner, 8),
+            member("rq", rq, 64),
+            member("end", u32_, 192),
+        ],
+    );
+    t.union("either", 8, &[member("a", u64_, 0), member("b", u32_, 0)]);
+    TypeModel::new(t.types, 8).unwrap()
+}
+
+fn layout_on(text: &str, name: &str, line: LineSize) -> Arc<Layout> {
+    let model = model();
+    let file = parse(text).unwrap();
+    let mut plan = Plan::new(&model, line, &file, &BTreeMap::new()).unwrap();
+    plan.layouts.of(model.lookup(name).unwrap()).unwrap()
+}
+
+fn layout(edits: &str) -> Arc<Layout> {
+    layout_on(&format!("type rq\n{edits}"), "rq", LineSize::B64)
+}
+
+/// Byte offsets of lock, nr, tick, csd, (curr), in, f0, f1 (bit), tail; `None` when removed.
+fn offsets(layout: &Layout) -> Vec<Option<u64>> {
+    layout
+        .offsets
+        .iter()
+        .map(|o| o.map(|bit| bit.0 / 8))
+        .collect()
+}
+
+fn all(values: [u64; 9]) -> Vec<Option<u64>> {
+    values.into_iter().map(Some).collect()
+}
+
+#[test]
+fn nothing_changed_is_nothing_changed() {
+    let layout = layout("");
+    assert_eq!(offsets(&layout), all([0, 4, 8, 64, 72, 80, 112, 112, 113]));
+    assert_eq!(
+        (layout.size, layout.align, layout.map.is_none()),
+        (128, 64, true)
+    );
+}
+
+#[test]
+fn moves_and_orders() {
+    // nr, moved behind tick, leaves a hole of 4; csd is still aligned to a line.
+    assert_eq!(
+        offsets(&layout("move nr after tick")),
+        all([0, 16, 8, 64, 72, 80, 112, 112, 113])
+    );
+    assert_eq!(
+        offsets(&layout("move csd first")),
+        all([4, 8, 16, 0, 24, 32, 64, 64, 65])
+    );
+    assert_eq!(layout("move csd first").size, 128);
+    assert_eq!(
+        offsets(&layout("move lock last")),
+        all([116, 0, 8, 64, 72, 80, 112, 112, 113])
+    );
+    assert_eq!(
+        offsets(&layout("move tail before lock")),
+        all([4, 8, 16, 64, 72, 80, 112, 112, 0])
+    );
+    // The union and the array move as one; the alternatives stay on top of each other.
+    assert_eq!(
+        offsets(&layout("order lock donor in nr")),
+        all([0, 48, 56, 64, 8, 16, 68, 68, 69])
+    );
+    let order = layout("order tick nr lock");
+    assert_eq!(offsets(&order), all([12, 8, 0, 64, 72, 80, 112, 112, 113]));
+}
+
+#[test]
+fn alignment_and_padding() {
+    assert_eq!(
+        offsets(&layout("align nr 32")),
+        all([0, 32, 40, 64, 72, 80, 112, 112, 113])
+    );
+    assert_eq!(
+        offsets(&layout("align tick line")),
+        all([0, 4, 64, 128, 136, 144, 176, 176, 177])
+    );
+    assert_eq!(layout("align tick line").size, 192);
+    assert_eq!(
+        offsets(&layout("pad lock to 12")),
+        all([0, 12, 16, 64, 72, 80, 112, 112, 113])
+    );
+    assert_eq!(
+        offsets(&layout("pad after tail 15")),
+        all([0, 4, 8, 64, 72, 80, 112, 112, 113])
+    );
+    assert_eq!(layout("pad after tail 15").size, 192);
+    assert_eq!(
+        offsets(&layout("pad after lock 1")),
+        all([0, 8, 16, 64, 72, 80, 112, 112, 113])
+    );
+}
+
+#[test]
+fn groups_lie_on_lines_of_their_own() {
+    // tick and nr where tick was: line 1; csd's line follows.
+    let isolated = layout("isolate tick nr");
+    assert_eq!(
+        offsets(&isolated),
+        all([0, 72, 64, 128, 136, 144, 176, 176, 177])
+    );
+    assert_eq!((isolated.size, isolated.lines(LineSize::B64)), (192, 3));
+    let first = layout("group hot first { curr nr }\nmove lock after hot");
+    assert_eq!(
+        offsets(&first),
+        all([64, 8, 72, 128, 0, 136, 168, 168, 169])
+    );
+    let last = layout("group cold last { lock nr }");
+    assert_eq!(
+        offsets(&last),
+        all([128, 132, 0, 64, 72, 80, 112, 112, 113])
+    );
+    assert_eq!(last.size, 192, "nothing else on the last line either");
+    let two = layout("group a first { nr }\ngroup b after a { tick }\nmove lock after b");
+    assert_eq!(
+        offsets(&two),
+        all([128, 0, 64, 192, 200, 208, 240, 240, 241])
+    );
+    let moved = layout("group a first { nr }\nmove a last");
+    assert_eq!(offsets(&moved), all([0, 128, 8, 64, 72, 80, 112, 112, 113]));
+    let wide = layout_on("type rq\nisolate tick nr", "rq", LineSize::B128);
+    assert_eq!(
+        offsets(&wide),
+        all([0, 136, 128, 256, 264, 272, 304, 304, 305])
+    );
+    assert_eq!((wide.size, wide.lines(LineSize::B128)), (384, 3));
+}
+
+#[test]
+fn another_line_size_moves_what_is_aligned_to_lines() {
+    let wide = layout_on("", "rq", LineSize::B128);
+    assert_eq!(offsets(&wide), all([0, 4, 8, 128, 136, 144, 176, 176, 177]));
+    assert_eq!((wide.size, wide.align), (256, 128));
+}
+
+#[test]
+fn removed_fields_leave_no_hole() {
+    let layout = layout("remove nr");
+    assert_eq!(layout.offsets[1], None);
+    assert_eq!(offsets(&layout)[2], Some(8), "tick needs its alignment");
+    assert_eq!(layout.map.as_ref().unwrap().parts(4, 4), []);
+    let parts = layout.map.as_ref().unwrap().parts(0, 8);
+    assert_eq!(
+        parts
+            .iter()
+            .map(|p| (p.offset, p.bytes))
+            .collect::<Vec<_>>(),
+        [(0, 4)]
+    );
+}
+
+#[test]
+fn embedded_types_take_their_outer_types_along() {
+    let edit = "type inner\nisolate y";
+    let inner = layout_on(edit, "inner", LineSize::B64);
+    assert_eq!(
+        (inner.size, inner.align, offsets(&inner)),
+        (128, 64, vec![Some(0), Some(64)])
+    );
+    let rq = layout_on(edit, "rq", LineSize::B64);
+    assert_eq!(offsets(&rq), all([0, 4, 8, 64, 72, 128, 384, 384, 385]));
+    assert_eq!(rq.size, 448);
+    let map = rq.map.as_ref().unwrap();
+    let to = |old| rq.moved(linemate_types::ByteOffset(old)).unwrap().0;
+    assert_eq!(
+        (to(80), to(88), to(96), to(104), to(112)),
+        (128, 192, 256, 320, 384)
+    );
+    assert_eq!(map.parts(88, 4).len(), 1);
+    let outer = layout_on(edit, "outer", LineSize::B64);
+    assert_eq!(offsets(&outer), [Some(0), Some(64), Some(192), Some(640)]);
+    assert_eq!(outer.size, 704);
+    // rq.in[1].y, at 64 + 104 of the outer one.
+    assert_eq!(
+        outer.moved(linemate_types::ByteOffset(168)).unwrap().0,
+        192 + 320
+    );
+}
+
+#[test]
+fn a_flexible_array_stays_last() {
+    let list = layout_on(
+        "type list\nisolate hot\nmove count last",
+        "list",
+        LineSize::B64,
+    );
+    assert_eq!(offsets(&list), [Some(64), Some(0), Some(72)]);
+    assert_eq!(list.size, 128, "sizeof counts up to the line's end");
+    let map = list.map.as_ref().unwrap();
+    assert_eq!(map.parts(8 + 8 * 1000, 8)[0].offset, 72 + 8000);
+}
+
+#[test]
+fn impossible_edits_are_refused_with_the_reason() {
+    let cases = [
+        (
+            "type rq\nmove lok first",
+            "2:1: rq: there is no field or group `lok`; the nearest: lock",
+        ),
+        (
+            "type rq\nalign zzzzzz 64",
+            "2:1: rq: there is no field or group `zzzzzz`",
+        ),
+        (
+            "type rq\nisolate in.x",
+            "2:1: rq: `in.x` lies inside of the member `in`: move `in` as a whole, or edit its type under `type inner`",
+        ),
+        (
+            "type rq\nmove f1 first",
+            "2:1: rq: `f1` shares its bytes with other bit-fields, which move together: name the first, `f0`",
+        ),
+        (
+            "type rq\nremove f0",
+            "2:1: rq: `f0` shares its bytes with other bit-fields: they cannot be removed apart",
+        ),
+        (
+            "type rq\nremove curr",
+            "2:1: rq: `curr` lies in an anonymous struct or union: its place stays, so removing it is no change of layout",
+        ),
+        (
+            "type list\nmove items first",
+            "2:1: list: `items` is a flexible array (or ends in one): it stays last, with nothing behind it",
+        ),
+        (
+            "type list\nmove hot after items",
+            "2:1: list: `items` is a flexible array (or ends in one): it stays last, with nothing behind it",
+        ),
+        (
+            "type list\ngroup g { count items }",
+            "2:1: list: `items` is a flexible array (or ends in one): it stays last, with nothing behind it",
+        ),
+        (
+            "type rq\norder lock nr lock",
+            "2:1: rq: `lock` is named twice",
+        ),
+        (
+            "type rq\nisolate nr tick nr",
+            "2:1: rq: `nr` is named twice",
+        ),
+        (
+            "type rq\ngroup a { nr tick }\nisolate tick",
+            "3:1: rq: `tick` is in group `a` already: leave it out here or there",
+        ),
+        (
+            "type rq\ngroup a { nr tick }\nmove nr last",
+            "3:1: rq: `nr` is in group `a` already: leave it out here or there",
+        ),
+        (
+            "type rq\ngroup a { nr tick }\nmove lock after nr",
+            "3:1: rq: there `lock` would lie on the lines of group `a`: add it to the group, or name the group as the place",
+        ),
+        (
+            "type rq\ngroup lock { nr }",
+            "2:1: rq: `lock` names a field or group already: give the group another name",
+        ),
+        (
+            "type rq\ngroup a { nr }\ngroup a { lock }",
+            "3:1: rq: `a` names a field or group already: give the group another name",
+        ),
+        (
+            "type rq\nmove nr after nr",
+            "2:1: rq: `nr` cannot lie before or after itself",
+        ),
+        (
+            "type rq\nalign nr 48",
+            "2:1: rq: 48 is no alignment: powers of two from 1 to 4096 are; the nearest is 64",
+        ),
+        (
+            "type rq\nalign nr 8192",
+            "2:1: rq: 8192 is no alignment: powers of two from 1 to 4096 are; the nearest is 4096",
+        ),
+        (
+            "type rq\nalign nr 0",
+            "2:1: rq: 0 is no alignment: powers of two from 1 to 4096 are; the nearest is 1",
+        ),
+        (
+            "type rq\npad tick to 4",
+            "2:1: rq: `tick` has 8 bytes: padding it to 4 would cut it",
+        ),
+        (
+            "type rq\npad after nr 2000000",
+            "2:1: rq: 2000000 bytes of padding are too many: 1048576 at most",
+        ),
+        (
+            "type rq\nremove nr\nmove nr first",
+            "3:1: rq: `nr` was removed further up",
+        ),
+        (
+            "type rq\ngroup a { nr }\nalign a 64",
+            "3:1: rq: `a` is a group: name one of its fields",
+        ),
+        (
+            "type either\nmove b first",
+            "2:1: either: it is a union: its members lie on top of each other and have no order",
+        ),
+        (
+            "type innner\nmove x last",
+            "2:1: innner: there is no such struct; the nearest: inner",
+        ),
+        (
+            "type with x nothing\nmove x last",
+            "2:1: struct with x, nothing: there is no such struct",
+        ),
+        ("colocate rq rq", "1:1: rq: `rq` is named twice"),
+        (
+            "base-align rq 3",
+            "1:1: rq: 3 is no alignment: powers of two from 1 to 4096 are; the nearest is 4",
+        ),
+        (
+            "type rq\nskip silent stores of nrr",
+            "2:1: rq: there is no field or group `nrr`; the nearest: nr, curr",
+        ),
+        (
+            "type rq\nlayout-from nowhere",
+            "2:1: rq: the types of `nowhere` are not at hand",
+        ),
+    ];
+    let model = model();
+    for (text, expected) in cases {
+        let file = parse(text).unwrap();
+        let refused = Plan::new(&model, LineSize::B64, &file, &BTreeMap::new()).unwrap_err();
+        assert_eq!(refused.to_string(), expected, "{text:?}");
+    }
+}
