@@ -1,0 +1,130 @@
+//! `linemate layout` as a user calls it: output, messages and exit codes.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::process::{Command, Output};
+
+/// A small BTF blob with `struct outer` and `outer_t`, and an arm64 image that holds the same.
+const BTF: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/btf/sample");
+const ARM64: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../fuzz/seeds/kernel_image/flat"
+);
+
+fn layout(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_linemate"))
+        .arg("layout")
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+/// Standard output of a call that works and has nothing to say on standard error.
+fn works(arguments: &[&str]) -> String {
+    let output = layout(arguments);
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+    assert_eq!(output.status.code(), Some(0));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The one line that a call that fails with exit code 2 leaves on standard error.
+fn fails(arguments: &[&str]) -> String {
+    let output = layout(arguments);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(output.stdout.is_empty());
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(text.lines().count(), 1, "{text}");
+    text.trim_end().to_owned()
+}
+
+#[test]
+fn one_kernel_prints_in_paholes_form() {
+    let expected = "\
+struct flags {
+\tint                        x:3;                  /*     0: 0  4 */
+\tint                        y:13;                 /*     0: 3  4 */
+
+\t/* size: 4, cachelines: 1, members: 2 */
+\t/* bit_padding: 16 bits */
+\t/* last cacheline: 4 bytes */
+};
+";
+    for name in ["flags", "struct flags", " flags "] {
+        assert_eq!(works(&[name, "--kernel", BTF]), expected);
+    }
+}
+
+#[test]
+fn several_kernels_stand_side_by_side() {
+    let text = works(&["outer", "--kernel", BTF, "--kernel", ARM64, "--line", "128"]);
+    let row = |name: &str| -> Vec<&str> {
+        let row = text
+            .lines()
+            .find(|line| line.split_whitespace().next() == Some(name));
+        row.unwrap_or_else(|| panic!("no row {name} in\n{text}"))
+            .split_whitespace()
+            .collect()
+    };
+    assert_eq!(row("array"), ["array", "8", "24", "0", "8", "24", "0"]);
+    assert_eq!(
+        row("b"),
+        ["b", "32", "8", "0", "32", "8", "0"],
+        "of an anonymous union"
+    );
+    assert_eq!(row("size"), ["size", "48", "48"]);
+    assert!(text.starts_with("outer, lines of 128 bytes;"), "{text}");
+    assert!(text.contains("6.12.0-arm"), "{text}");
+    assert!(!text.contains("\n*"), "nothing differs:\n{text}");
+}
+
+#[test]
+fn json_follows_its_schema() {
+    let text = works(&["outer", "--json", "--kernel", ARM64]);
+    let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(document["schema"], "linemate.layout/1");
+    let kernel = &document["kernels"][0];
+    assert_eq!(
+        (&kernel["release"], &kernel["arch"]),
+        (&"6.12.0-arm".into(), &"aarch64".into())
+    );
+    assert_eq!(kernel["layout"]["size"], 48);
+    let fields = kernel["layout"]["fields"].as_array().unwrap();
+    let array = fields
+        .iter()
+        .find(|field| field["path"] == "array[]")
+        .unwrap();
+    assert_eq!(
+        array["arrays"],
+        serde_json::json!([{ "stride": 8, "count": 3 }])
+    );
+    let y = fields
+        .iter()
+        .find(|field| field["path"] == "flags.y")
+        .unwrap();
+    assert_eq!(y["bits"], serde_json::json!({ "start": 3, "width": 13 }));
+}
+
+#[test]
+fn mistakes_are_named_in_one_line() {
+    let missing = fails(&["flag", "--kernel", BTF]);
+    assert_eq!(
+        missing,
+        format!("linemate: no type `flag` in {BTF}; nearest: flags")
+    );
+    let enumeration = fails(&["sign", "--kernel", BTF]);
+    assert_eq!(
+        enumeration,
+        format!("linemate: `sign` is neither a struct nor a union in {BTF}")
+    );
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    let other = fails(&["flags", "--kernel", manifest]);
+    assert!(
+        other.contains("not a kernel image, ELF file or BTF"),
+        "{other}"
+    );
+    let none = fails(&["flags", "--kernel", "/no/such/file"]);
+    assert!(
+        none.starts_with("linemate: cannot read /no/such/file: "),
+        "{none}"
+    );
+}
