@@ -2,7 +2,8 @@
 //! coherence or time.
 //!
 //! Arrays are allocated zeroed and stay untouched until a set is used, so that a described machine of
-//! hundreds of megabytes of cache costs only what a recording touches.
+//! hundreds of megabytes of cache costs only what a recording touches. What one look-up reads lies
+//! close together: a replay's speed is the host's cache misses.
 
 use linemate_machine::{CacheShape, LlcIndex, LlcShape};
 
@@ -14,142 +15,125 @@ pub(crate) const DIRTY: u8 = 1;
 /// Words that other cores wrote have not been read since: look at each access (see `sharing`).
 pub(crate) const CHECK: u8 = 2;
 
-/// What a line leaves behind when it goes.
+/// What a cache knows of a line apart from its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Gone {
+pub(crate) struct Held {
+    /// Its entry in the directory.
     pub(crate) slot: u32,
     pub(crate) flags: u8,
+    /// Words the core used since the line came.
     pub(crate) touched: u64,
 }
 
-/// Where a line is: an index into the cache's arrays, valid until the next insertion or removal.
+/// Where a line is: an index into the cache's ways, valid until the cache is used again.
 pub(crate) type Way = usize;
 
 /// A private cache: L1 or L2 of one core.
+///
+/// Each set's ways are in the order of use, the one used last first; empty ones are at the end. So the
+/// most likely way is the first one looked at, and nothing else has to be kept for replacement.
 pub(crate) struct Cache {
     ways: usize,
     set_mask: u64,
-    clock: u64,
-    /// Line + 1; zero is an empty way.
-    tags: Vec<u64>,
-    stamps: Vec<u64>,
-    touched: Vec<u64>,
-    slots: Vec<u32>,
-    flags: Vec<u8>,
-    /// Per set, the way that was used last: looked at first.
-    recent: Vec<u8>,
+    /// Line + 1, or zero for an empty way; the words touched; the slot with the flags above it.
+    sets_by_use: Vec<[u64; 3]>,
 }
 
 impl Cache {
     pub(crate) fn new(shape: CacheShape) -> Cache {
         let ways = shape.ways as usize;
-        let lines = shape.sets as usize * ways;
         Cache {
             ways,
             set_mask: u64::from(shape.sets) - 1,
-            clock: 0,
-            tags: vec![0; lines],
-            stamps: vec![0; lines],
-            touched: vec![0; lines],
-            slots: vec![0; lines],
-            flags: vec![0; lines],
-            recent: vec![0; shape.sets as usize],
+            sets_by_use: vec![[0; 3]; shape.sets as usize * ways],
         }
     }
 
     #[inline]
-    fn set(&self, line: Line) -> usize {
-        (line & self.set_mask) as usize
+    fn base(&self, line: Line) -> usize {
+        (line & self.set_mask) as usize * self.ways
     }
 
     /// Where the line is, if it is here. Does not count as a use.
     #[inline]
     pub(crate) fn find(&self, line: Line) -> Option<Way> {
-        let set = self.set(line);
-        let base = set * self.ways;
-        let tag = line + 1;
-        let recent = base + usize::from(self.recent[set]);
-        if self.tags[recent] == tag {
-            return Some(recent);
-        }
-        self.tags[base..base + self.ways]
-            .iter()
-            .position(|&t| t == tag)
+        let base = self.base(line);
+        let set = &self.sets_by_use[base..base + self.ways];
+        set.iter()
+            .position(|way| way[0] == line + 1)
             .map(|way| base + way)
     }
 
-    /// Counts as a use.
+    /// Where the line is now, if it is here; counts as a use.
     #[inline]
-    pub(crate) fn touch(&mut self, line: Line, way: Way) {
-        self.clock += 1;
-        self.stamps[way] = self.clock;
-        let set = self.set(line);
-        self.recent[set] = (way - set * self.ways) as u8;
+    pub(crate) fn find_and_use(&mut self, line: Line) -> Option<Way> {
+        let base = self.base(line);
+        let set = &mut self.sets_by_use[base..base + self.ways];
+        if set[0][0] == line + 1 {
+            return Some(base);
+        }
+        let at = set.iter().position(|way| way[0] == line + 1)?;
+        set[..=at].rotate_right(1);
+        Some(base)
     }
 
     /// Notes which words were used.
     #[inline]
-    pub(crate) fn add_touched(&mut self, way: Way, mask: u64) {
-        self.touched[way] |= mask;
+    pub(crate) fn add_touched(&mut self, way: Way, words: u64) {
+        self.sets_by_use[way][1] |= words;
     }
 
     #[inline]
     pub(crate) fn slot(&self, way: Way) -> u32 {
-        self.slots[way]
+        self.sets_by_use[way][2] as u32
     }
 
     #[inline]
     pub(crate) fn flags(&self, way: Way) -> u8 {
-        self.flags[way]
+        (self.sets_by_use[way][2] >> 32) as u8
     }
 
     #[inline]
     pub(crate) fn set_flags(&mut self, way: Way, flags: u8) {
-        self.flags[way] |= flags;
+        self.sets_by_use[way][2] |= u64::from(flags) << 32;
     }
 
     #[inline]
     pub(crate) fn clear_flags(&mut self, way: Way, flags: u8) {
-        self.flags[way] &= !flags;
+        self.sets_by_use[way][2] &= !(u64::from(flags) << 32);
     }
 
-    /// Puts a line that is not here in, as the one used last. Returns where, and what had to go: an empty
-    /// way is taken first, else the one used longest ago.
-    pub(crate) fn insert(&mut self, line: Line, new: Gone) -> (Way, Option<(Line, Gone)>) {
-        let set = self.set(line);
-        let base = set * self.ways;
-        let mut victim = base;
-        for way in base..base + self.ways {
-            if self.tags[way] == 0 {
-                victim = way;
-                break;
-            }
-            if self.stamps[way] < self.stamps[victim] {
-                victim = way;
-            }
-        }
-        let gone = (self.tags[victim] != 0).then(|| (self.tags[victim] - 1, self.gone(victim)));
-        self.tags[victim] = line + 1;
-        self.slots[victim] = new.slot;
-        self.flags[victim] = new.flags;
-        self.touched[victim] = new.touched;
-        self.touch(line, victim);
-        (victim, gone)
+    /// Puts a line that is not here in, as the one used last. Returns where, and what had to go: nothing if
+    /// the set had an empty way, else the line used longest ago.
+    pub(crate) fn insert(&mut self, line: Line, new: Held) -> (Way, Option<(Line, Held)>) {
+        let base = self.base(line);
+        let set = &mut self.sets_by_use[base..base + self.ways];
+        set.rotate_right(1);
+        let new = [
+            line + 1,
+            new.touched,
+            u64::from(new.slot) | u64::from(new.flags) << 32,
+        ];
+        let gone = std::mem::replace(&mut set[0], new);
+        (base, gone[0].checked_sub(1).map(|line| (line, held(gone))))
     }
 
     /// Takes the line out, if it is here.
-    pub(crate) fn remove(&mut self, line: Line) -> Option<Gone> {
+    pub(crate) fn remove(&mut self, line: Line) -> Option<Held> {
         let way = self.find(line)?;
-        self.tags[way] = 0;
-        Some(self.gone(way))
+        let end = self.base(line) + self.ways;
+        let gone = self.sets_by_use[way];
+        self.sets_by_use[way..end].rotate_left(1);
+        self.sets_by_use[end - 1] = [0; 3];
+        Some(held(gone))
     }
+}
 
-    fn gone(&self, way: Way) -> Gone {
-        Gone {
-            slot: self.slots[way],
-            flags: self.flags[way],
-            touched: self.touched[way],
-        }
+fn held([_, touched, rest]: [u64; 3]) -> Held {
+    Held {
+        slot: rest as u32,
+        flags: (rest >> 32) as u8,
+        touched,
     }
 }
 
@@ -161,31 +145,25 @@ pub(crate) struct Llc {
     slices: u64,
     sets: usize,
     index: LlcIndex,
-    clock: u64,
-    tags: Vec<u64>,
-    stamps: Vec<u64>,
-    slots: Vec<u32>,
+    /// Each set's lines by their directory slot + 1, the one used last first; zeros at the end are empty.
+    sets_by_use: Vec<u32>,
 }
 
 impl Llc {
     pub(crate) fn new(shape: LlcShape) -> Llc {
         let ways = shape.slice.ways as usize;
         let sets = shape.slice.sets as usize;
-        let lines = shape.slices as usize * sets * ways;
         Llc {
             ways,
             set_mask: sets as u64 - 1,
             slices: u64::from(shape.slices),
             sets,
             index: shape.index,
-            clock: 0,
-            tags: vec![0; lines],
-            stamps: vec![0; lines],
-            slots: vec![0; lines],
+            sets_by_use: vec![0; shape.slices as usize * sets * ways],
         }
     }
 
-    fn base(&self, line: Line) -> usize {
+    fn set(&mut self, line: Line) -> &mut [u32] {
         let set = match self.index {
             LlcIndex::Plain => (line & self.set_mask) as usize,
             LlcIndex::Hashed => {
@@ -196,51 +174,128 @@ impl Llc {
                 slice as usize * self.sets + ((hash >> 12) & self.set_mask) as usize
             }
         };
-        set * self.ways
-    }
-
-    fn find(&self, base: usize, line: Line) -> Option<Way> {
-        self.tags[base..base + self.ways]
-            .iter()
-            .position(|&t| t == line + 1)
-            .map(|way| base + way)
+        let base = set * self.ways;
+        &mut self.sets_by_use[base..base + self.ways]
     }
 
     /// Counts as a use of a line that is here.
-    pub(crate) fn touch(&mut self, line: Line) {
-        let base = self.base(line);
-        if let Some(way) = self.find(base, line) {
-            self.clock += 1;
-            self.stamps[way] = self.clock;
+    pub(crate) fn touch(&mut self, line: Line, slot: u32) {
+        let set = self.set(line);
+        if let Some(at) = set.iter().position(|&held| held == slot + 1) {
+            set[..=at].rotate_right(1);
         }
     }
 
     /// Puts a line that is not here in; returns the slot of the line that had to go.
     pub(crate) fn insert(&mut self, line: Line, slot: u32) -> Option<u32> {
-        let base = self.base(line);
-        let mut victim = base;
-        for way in base..base + self.ways {
-            if self.tags[way] == 0 {
-                victim = way;
-                break;
-            }
-            if self.stamps[way] < self.stamps[victim] {
-                victim = way;
-            }
-        }
-        let gone = (self.tags[victim] != 0).then(|| self.slots[victim]);
-        self.clock += 1;
-        self.tags[victim] = line + 1;
-        self.slots[victim] = slot;
-        self.stamps[victim] = self.clock;
-        gone
+        let set = self.set(line);
+        set.rotate_right(1);
+        let gone = std::mem::replace(&mut set[0], slot + 1);
+        gone.checked_sub(1)
     }
 
     /// Takes the line out, if it is here.
-    pub(crate) fn remove(&mut self, line: Line) {
-        let base = self.base(line);
-        if let Some(way) = self.find(base, line) {
-            self.tags[way] = 0;
+    pub(crate) fn remove(&mut self, line: Line, slot: u32) {
+        let set = self.set(line);
+        if let Some(at) = set.iter().position(|&held| held == slot + 1) {
+            set[at..].rotate_left(1);
+            if let Some(last) = set.last_mut() {
+                *last = 0;
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NEW: Held = Held {
+        slot: 7,
+        flags: DIRTY,
+        touched: 5,
+    };
+
+    #[test]
+    fn the_line_used_longest_ago_goes() {
+        let mut cache = Cache::new(CacheShape { sets: 1, ways: 3 });
+        for line in [10, 20, 30] {
+            assert_eq!(cache.insert(line, NEW).1, None);
+        }
+        assert!(cache.find_and_use(10).is_some());
+        assert!(cache.find(20).is_some());
+        assert_eq!(cache.insert(40, NEW).1, Some((20, NEW)));
+        assert_eq!(cache.insert(50, NEW).1, Some((30, NEW)));
+        assert_eq!(cache.insert(60, NEW).1, Some((10, NEW)));
+    }
+
+    #[test]
+    fn an_empty_way_is_taken_first() {
+        let mut cache = Cache::new(CacheShape { sets: 1, ways: 2 });
+        cache.insert(1, NEW);
+        cache.insert(2, NEW);
+        assert_eq!(cache.remove(1), Some(NEW));
+        assert_eq!(cache.remove(1), None);
+        assert_eq!(cache.insert(3, NEW).1, None);
+        assert!(cache.find(2).is_some());
+        assert_eq!(cache.insert(4, NEW).1, Some((2, NEW)));
+    }
+
+    #[test]
+    fn flags_and_words_stay_with_their_line() {
+        let mut cache = Cache::new(CacheShape { sets: 2, ways: 2 });
+        let (way, _) = cache.insert(2, NEW);
+        cache.clear_flags(way, DIRTY);
+        cache.set_flags(way, CHECK);
+        cache.add_touched(way, 8);
+        cache.insert(4, NEW);
+        let way = cache.find(2).expect("it is in");
+        assert_eq!((cache.slot(way), cache.flags(way)), (7, CHECK));
+        assert_eq!(
+            cache.remove(2),
+            Some(Held {
+                slot: 7,
+                flags: CHECK,
+                touched: 13
+            })
+        );
+    }
+
+    #[test]
+    fn an_llc_set_keeps_the_order_of_use() {
+        let slice = CacheShape { sets: 1, ways: 3 };
+        let mut llc = Llc::new(LlcShape {
+            slices: 1,
+            slice,
+            index: LlcIndex::Plain,
+        });
+        assert_eq!(llc.insert(1, 1), None);
+        assert_eq!(llc.insert(2, 2), None);
+        assert_eq!(llc.insert(3, 3), None);
+        llc.touch(1, 1);
+        assert_eq!(llc.insert(4, 4), Some(2));
+        llc.remove(1, 1);
+        assert_eq!(llc.insert(5, 5), None);
+        assert_eq!(llc.insert(6, 6), Some(3));
+    }
+
+    #[test]
+    fn hashing_fills_all_slices_evenly() {
+        let slice = CacheShape { sets: 64, ways: 4 };
+        let mut llc = Llc::new(LlcShape {
+            slices: 3,
+            slice,
+            index: LlcIndex::Hashed,
+        });
+        let gone = (0..768)
+            .filter(|&line| llc.insert(u64::from(line), line).is_some())
+            .count();
+        let filled: Vec<usize> = llc
+            .sets_by_use
+            .chunks(64 * 4)
+            .map(|slice| slice.iter().filter(|&&held| held != 0).count())
+            .collect();
+        assert_eq!(filled.iter().sum::<usize>() + gone, 768);
+        assert!(filled.iter().all(|&lines| lines > 190), "{filled:?}");
     }
 }

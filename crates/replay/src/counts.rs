@@ -139,8 +139,6 @@ impl Tally {
 ///
 /// `accesses()` = the sum over [`Source`] = L1 + L2 + the sum over [`Cause`]; cycles likewise.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-// In this order: what a private hit changes lies on one line of the host.
-#[repr(C)]
 pub struct Counts {
     /// Loads.
     pub loads: u64,
@@ -199,6 +197,19 @@ impl Counts {
         for (mine, theirs) in self.causes.iter_mut().zip(&other.causes) {
             mine.merge(*theirs);
         }
+    }
+
+    /// Adds L1 hits, given by kind (load, store, RMW), at so many cycles each, RMWs at `atomic` more.
+    pub(crate) fn add_l1_hits(&mut self, kinds: [u64; 3], cycles: u64, atomic: u64) {
+        let [loads, stores, rmws] = kinds;
+        self.loads += loads;
+        self.stores += stores;
+        self.rmws += rmws;
+        let count = loads + stores + rmws;
+        self.sources[Source::L1 as usize].merge(Tally {
+            count,
+            cycles: count * cycles + rmws * atomic,
+        });
     }
 
     #[inline]

@@ -15,6 +15,8 @@ pub(crate) type Slot = u32;
 
 /// What is known of a line, apart from the set of cores that hold it.
 #[derive(Clone, Debug)]
+// One line of the host each.
+#[repr(align(64))]
 pub(crate) struct Entry {
     pub(crate) line: Line,
     /// Until when the line is being handed over; later requesters wait for it.
@@ -115,7 +117,7 @@ impl Directory {
             return slot;
         }
         let slot = Slot::try_from(self.entries.len())
-            .expect("four thousand million lines of 56 bytes each do not fit in memory");
+            .expect("four thousand million lines of 64 bytes each do not fit in memory");
         self.slots.insert(line, slot);
         self.entries.push(Entry {
             line,

@@ -7,7 +7,7 @@ use linemate_machine::{CpuPlace, LogicalCpu, Machine};
 use linemate_recording::{Access, AccessKind, CpuId};
 
 use crate::address::{Span, split};
-use crate::counts::{Cause, Counts, Tally};
+use crate::counts::{Cause, Counts, Source, Tally};
 use crate::directory::LineHasher;
 use crate::lines::{LineView, Lines, Touch};
 use crate::placement::{COPIES_MAX, Cloner, KeyId, Placement, Sharing, SiteId};
@@ -172,10 +172,14 @@ pub struct Replay<P, C> {
 struct Engine {
     system: System,
     line: linemate_machine::LineSize,
-    stall_free: u64,
+    l1_cycles: u64,
+    atomic_cycles: u64,
     cpus: Vec<Cpu>,
     totals: Counts,
     keys: Vec<Counts>,
+    /// Per key, hits in L1 that touch one line, by kind: most of a recording, so they get a small table of their own
+    /// and join `keys` at the end.
+    hits: Vec<[u64; 4]>,
     sites: Vec<Counts>,
     pairs: HashMap<(u16, u16), Tally, BuildHasherDefault<LineHasher>>,
     lines: Option<Lines>,
@@ -237,10 +241,12 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
             engine: Engine {
                 system: System::new(machine),
                 line: machine.line,
-                stall_free: u64::from(machine.latency.l1),
+                l1_cycles: u64::from(machine.latency.l1),
+                atomic_cycles: u64::from(machine.latency.atomic),
                 cpus,
                 totals: Counts::default(),
                 keys: Vec::new(),
+                hits: Vec::new(),
                 sites: Vec::new(),
                 pairs: HashMap::default(),
                 lines: config.lines.then(Lines::default),
@@ -386,6 +392,7 @@ impl Engine {
     fn make_room(&mut self, key: KeyId, site: SiteId) {
         if key.0 as usize >= self.keys.len() {
             self.keys.resize_with(key.0 as usize + 1, Counts::default);
+            self.hits.resize(key.0 as usize + 1, [0; 4]);
         }
         if site.0 as usize >= self.sites.len() {
             self.sites.resize_with(site.0 as usize + 1, Counts::default);
@@ -413,8 +420,13 @@ impl Engine {
                 verdict = other;
             }
         }
-        self.account(waiting, logical, place, &verdict, second.is_some());
-        verdict.cycles - self.stall_free.min(verdict.cycles)
+        if verdict.source == Source::L1 && second.is_none() {
+            self.hits[waiting.key as usize][waiting.kind as usize] += 1;
+            self.settle_if_needed();
+        } else {
+            self.account(waiting, logical, place, &verdict, second.is_some());
+        }
+        verdict.cycles - self.l1_cycles
     }
 
     #[inline]
@@ -491,10 +503,11 @@ impl Engine {
     /// At the end: nothing may be open, and the sum over the keys is the whole.
     fn settle(&mut self) {
         self.settle_closed();
-        for counts in &self.keys {
+        for (counts, &[loads, stores, rmws, _]) in self.keys.iter_mut().zip(&self.hits) {
+            counts.add_l1_hits([loads, stores, rmws], self.l1_cycles, self.atomic_cycles);
             self.totals.merge(counts);
         }
-        let private: u64 = [crate::Source::L1, crate::Source::L2]
+        let private: u64 = [Source::L1, Source::L2]
             .map(|source| self.totals.source(source).count)
             .iter()
             .sum();
@@ -520,9 +533,7 @@ impl Engine {
         let transfer = verdict.source.is_hitm()
             || matches!(
                 verdict.source,
-                crate::Source::Upgrade
-                    | crate::Source::ForwardSocket
-                    | crate::Source::ForwardRemote
+                Source::Upgrade | Source::ForwardSocket | Source::ForwardRemote
             );
         if transfer {
             self.system.watch(verdict);

@@ -16,7 +16,7 @@ use linemate_machine::{
 };
 use linemate_recording::AccessKind;
 
-use crate::cache::{CHECK, Cache, DIRTY, Gone, Line, Llc, Way};
+use crate::cache::{CHECK, Cache, DIRTY, Held, Line, Llc, Way};
 use crate::counts::{Cause, Source};
 use crate::directory::{Directory, History, Slot};
 use crate::sharing::{MissTag, Sharing};
@@ -128,10 +128,9 @@ impl System {
     #[inline]
     pub fn access(&mut self, cpu: LogicalCpu, place: CpuPlace, piece: Piece, now: u64) -> Verdict {
         let core = usize::from(place.core.0);
-        let Some(way) = self.l1[core].find(piece.line) else {
+        let Some(way) = self.l1[core].find_and_use(piece.line) else {
             return self.access_beyond_l1(cpu, place, piece, now);
         };
-        self.l1[core].touch(piece.line, way);
         self.use_l1(cpu, place, piece, way, now, Source::L1)
     }
 
@@ -191,20 +190,19 @@ impl System {
         now: u64,
     ) -> Verdict {
         let core = usize::from(place.core.0);
-        let Some(way) = self.l2[core].find(piece.line) else {
+        let Some(way) = self.l2[core].find_and_use(piece.line) else {
             let verdict = self.miss(cpu, place, piece, now);
             if self.pairs {
                 self.fetch_pair(place, piece.line ^ 1, now);
             }
             return verdict;
         };
-        self.l2[core].touch(piece.line, way);
         let slot = self.l2[core].slot(way);
         let flags = self.l2[core].flags(way) & CHECK;
         let way = self.fill_l1(
             place,
             piece.line,
-            Gone {
+            Held {
                 slot,
                 flags,
                 touched: 0,
@@ -493,7 +491,7 @@ impl System {
             let domain = DomainId(copies.trailing_zeros() as u16);
             copies &= copies - 1;
             farthest = farthest.max(Some(self.topology.distance(place.domain, domain)));
-            self.llc[usize::from(domain.0)].remove(line);
+            self.llc[usize::from(domain.0)].remove(line, slot);
         }
         (farthest, readers)
     }
@@ -533,7 +531,7 @@ impl System {
     fn fill(&mut self, place: CpuPlace, slot: Slot, piece: Piece, check: bool) {
         self.fill_llc(place.domain, slot);
         let flags = if check { CHECK } else { 0 };
-        let new = Gone {
+        let new = Held {
             slot,
             flags,
             touched: 0,
@@ -550,7 +548,7 @@ impl System {
     fn fill_llc(&mut self, domain: DomainId, slot: Slot) {
         let entry = self.directory.entry(slot);
         if entry.in_llc(domain) {
-            self.llc[usize::from(domain.0)].touch(entry.line);
+            self.llc[usize::from(domain.0)].touch(entry.line, slot);
         } else {
             self.insert_llc(domain, slot);
         }
@@ -573,7 +571,7 @@ impl System {
     }
 
     /// Puts a line that is not in L1 there; what has to go falls back to L2.
-    fn fill_l1(&mut self, place: CpuPlace, line: Line, new: Gone) -> Way {
+    fn fill_l1(&mut self, place: CpuPlace, line: Line, new: Held) -> Way {
         let core = usize::from(place.core.0);
         let (way, victim) = self.l1[core].insert(line, new);
         let Some((line, gone)) = victim else {
@@ -591,7 +589,7 @@ impl System {
     }
 
     /// Puts a line that is not in L2 there; what has to go may still be in L1.
-    fn insert_l2(&mut self, place: CpuPlace, line: Line, new: Gone) {
+    fn insert_l2(&mut self, place: CpuPlace, line: Line, new: Held) {
         let core = usize::from(place.core.0);
         let (_, victim) = self.l2[core].insert(line, new);
         let Some((line, gone)) = victim else { return };
@@ -657,7 +655,7 @@ impl System {
         self.insert_l2(
             place,
             line,
-            Gone {
+            Held {
                 slot,
                 flags,
                 touched: 0,

@@ -54,8 +54,15 @@ struct Runner {
     copy: u16,
 }
 
-/// Who comes next, with its time: a heap on (time, runner).
-type Due = (u64, u32);
+/// Bits of a [`Due`] that name the runner.
+const RUNNER_BITS: u32 = 14;
+
+/// When a runner's next access is due, with the runner below: the least one comes next, and of those at
+/// the same time the one with the lowest number.
+type Due = u64;
+
+/// The runner is done.
+const NEVER: Due = Due::MAX;
 
 /// Runs rounds.
 pub(crate) struct Weaver {
@@ -64,7 +71,9 @@ pub(crate) struct Weaver {
     now: u64,
     rounds: u64,
     runners: Vec<Runner>,
-    heap: Vec<Due>,
+    /// A winner tree over the runners, a power of two of them: node i is the lesser of 2i and 2i+1, the leaves
+    /// are the second half, the root is 1.
+    tree: Vec<Due>,
 }
 
 impl Weaver {
@@ -74,7 +83,7 @@ impl Weaver {
             now: 0,
             rounds: 0,
             runners: Vec::new(),
-            heap: Vec::new(),
+            tree: Vec::new(),
         }
     }
 
@@ -97,49 +106,42 @@ impl Weaver {
         offset: impl Fn(usize) -> u32,
         mut step: impl FnMut(usize, usize, u16, u64) -> u64,
     ) {
-        self.start(slices, copies);
+        self.start(slices, copies, &offset);
         let mut end = self.now;
-        while let Some(&(_, index)) = self.heap.first() {
-            let second = self.second();
-            let runner = &mut self.runners[index as usize];
-            let mut at;
-            loop {
-                let access = runner.next as usize;
-                at = u64::from(offset(access)) * CYCLES_PER_INSTRUCTION + runner.shift;
-                if (at, index) > second {
-                    break;
-                }
-                let stall = step(access, runner.slice as usize, runner.copy, at);
-                runner.shift += stall;
-                runner.next += 1;
-                if runner.next == runner.end {
-                    end = end.max(at + stall);
-                    break;
-                }
-            }
-            let over = runner.next == runner.end;
-            self.replace_first((!over).then_some((at, index)));
+        while self.tree[1] != NEVER {
+            let at = self.tree[1] >> RUNNER_BITS;
+            let index = (self.tree[1] & ((1 << RUNNER_BITS) - 1)) as usize;
+            let runner = &mut self.runners[index];
+            let stall = step(runner.next as usize, runner.slice as usize, runner.copy, at);
+            runner.shift += stall;
+            runner.next += 1;
+            let due = if runner.next == runner.end {
+                end = end.max(at + stall);
+                NEVER
+            } else {
+                runner.due(index, offset(runner.next as usize))
+            };
+            self.replace(index, due);
         }
         self.now = end;
         self.rounds += 1;
     }
 
     /// Sets the runners up: copy by copy, the slices in recorded order.
-    fn start(&mut self, slices: &[Slice], copies: u16) {
+    fn start(&mut self, slices: &[Slice], copies: u16, offset: &impl Fn(usize) -> u32) {
         self.runners.clear();
-        self.heap.clear();
         let longest = slices.iter().map(|slice| slice.span).max().unwrap_or(0);
         for copy in 0..copies {
             for (index, slice) in slices.iter().enumerate() {
                 if slice.begin == slice.end {
                     continue;
                 }
-                let runner = self.runners.len() as u32;
+                let runner = self.runners.len() as u64;
                 let late = match self.interleaving {
                     Interleaving::Aligned => 0,
                     Interleaving::Seeded(seed) => {
                         let room = u64::from(longest - slice.span) + u64::from(longest) / 8;
-                        let random = mix(seed ^ mix(self.rounds) ^ mix(u64::from(runner) << 32));
+                        let random = mix(seed ^ mix(self.rounds) ^ mix(runner << 32));
                         random % (room * CYCLES_PER_INSTRUCTION + 1)
                     }
                 };
@@ -150,51 +152,38 @@ impl Weaver {
                     slice: index as u32,
                     copy,
                 });
-                // Every slice's first access is at offset 0, unless that one was skipped: its time is then
-                // a lower bound, corrected when its turn comes.
-                self.heap.push((self.now + late, runner));
             }
         }
-        // Sorted is a heap.
-        self.heap.sort_unstable();
-    }
-
-    /// The earliest of the others, or the end of time.
-    fn second(&self) -> Due {
-        match self.heap.len() {
-            0 | 1 => (u64::MAX, u32::MAX),
-            2 => self.heap[1],
-            _ => self.heap[1].min(self.heap[2]),
+        let leaves = self.runners.len().next_power_of_two();
+        assert!(leaves <= 1 << RUNNER_BITS, "{leaves} CPUs in one round");
+        self.tree.clear();
+        self.tree.resize(2 * leaves, NEVER);
+        for (index, runner) in self.runners.iter().enumerate() {
+            self.tree[leaves + index] = runner.due(index, offset(runner.next as usize));
+        }
+        for node in (1..leaves).rev() {
+            self.tree[node] = self.tree[2 * node].min(self.tree[2 * node + 1]);
         }
     }
 
-    /// The first of the heap is at `due` now, or done.
-    fn replace_first(&mut self, due: Option<Due>) {
-        match due {
-            Some(due) => self.heap[0] = due,
-            None => {
-                self.heap.swap_remove(0);
-            }
+    /// A runner's next access is due then.
+    #[inline]
+    fn replace(&mut self, index: usize, due: Due) {
+        let mut node = self.tree.len() / 2 + index;
+        self.tree[node] = due;
+        while node > 1 {
+            let least = self.tree[node].min(self.tree[node ^ 1]);
+            node /= 2;
+            self.tree[node] = least;
         }
-        let heap = &mut self.heap[..];
-        let mut at = 0;
-        loop {
-            let left = 2 * at + 1;
-            if left >= heap.len() {
-                break;
-            }
-            let right = left + 1;
-            let least = if right < heap.len() && heap[right] < heap[left] {
-                right
-            } else {
-                left
-            };
-            if heap[at] <= heap[least] {
-                break;
-            }
-            heap.swap(at, least);
-            at = least;
-        }
+    }
+}
+
+impl Runner {
+    /// When the access at `offset` instructions is due. Cycles beyond 50 bits (four days) would wrap.
+    #[inline]
+    fn due(&self, index: usize, offset: u32) -> Due {
+        (u64::from(offset) * CYCLES_PER_INSTRUCTION + self.shift) << RUNNER_BITS | index as u64
     }
 }
 
