@@ -1,5 +1,7 @@
 //! Every check of a description refuses with the offending value; the shipped ones are what they say.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use linemate_machine::{
     Distance, DomainId, LineSize, LlcIndex, LogicalCpu, Machine, MachineError, find, shipped,
 };

@@ -10,7 +10,7 @@ use crate::address::{Span, split};
 use crate::counts::{Cause, Counts, Source, Tally};
 use crate::directory::LineHasher;
 use crate::lines::{LineView, Lines, Touch};
-use crate::placement::{COPIES_MAX, Cloner, KeyId, Placement, Sharing, SiteId};
+use crate::placement::{COPIES_MAX, Cloner, KeyId, Placed, Placement, Sharing, SiteId};
 use crate::sharing::MissTag;
 use crate::system::{Piece, System, Verdict};
 use crate::weave::{Interleaving, ROUND_ACCESSES_MAX, Slice, Weaver};
@@ -262,20 +262,19 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
     /// If the access cannot be; the replay is as before the call then.
     #[inline]
     pub fn push(&mut self, access: &Access) -> Result<(), ReplayError> {
-        let cpu = usize::from(access.cpu.0);
-        if cpu >= self.recorded {
-            return Err(ReplayError::Cpu {
-                cpu: access.cpu,
-                recorded: self.recorded,
-            });
-        }
-        if access.size == 0 || access.size > 64 {
-            return Err(ReplayError::Size {
-                addr: access.addr.0,
-                size: access.size,
-            });
-        }
+        self.check(access)?;
         let placed = self.placement.place(access);
+        self.push_placed(access, placed)
+    }
+
+    /// The next access of the recording, whose place is known already: for callers that place an access once for
+    /// several replays. The placement is not asked.
+    ///
+    /// # Errors
+    /// As [`Replay::push`].
+    #[inline]
+    pub fn push_placed(&mut self, access: &Access, placed: Placed) -> Result<(), ReplayError> {
+        let cpu = self.check(access)?;
         if placed.key.0 >= KEYS_MAX || placed.site.0 >= KEYS_MAX {
             return Err(ReplayError::Key(placed.key.0.max(placed.site.0)));
         }
@@ -300,6 +299,25 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
             slice.end += 1;
         }
         Ok(())
+    }
+
+    /// Whether the access can be; gives its CPU.
+    #[inline]
+    fn check(&self, access: &Access) -> Result<usize, ReplayError> {
+        let cpu = usize::from(access.cpu.0);
+        if cpu >= self.recorded {
+            return Err(ReplayError::Cpu {
+                cpu: access.cpu,
+                recorded: self.recorded,
+            });
+        }
+        if access.size == 0 || access.size > 64 {
+            return Err(ReplayError::Size {
+                addr: access.addr.0,
+                size: access.size,
+            });
+        }
+        Ok(cpu)
     }
 
     /// Finds or starts the access's slice; a round that is over is run. Returns the access's offset in it.

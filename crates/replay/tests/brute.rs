@@ -5,6 +5,8 @@
 //! lists, and decides true and false sharing afterwards, from the log of all accesses, by the letter of
 //! the definition. It is slow and has no cleverness to get wrong.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod common;
 
 use std::collections::BTreeMap;

@@ -1,5 +1,7 @@
 //! Exact counts: every transition, class and wait, from scripts (the language is in `script`).
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod common;
 mod script;
 

@@ -2,6 +2,8 @@
 //! for several geometries, store shares and address ranges. The script that makes the expectations is
 //! `pycachesim/expectations.py`.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::process::Command;
 
 use linemate_machine::Machine;
