@@ -8,6 +8,7 @@ use std::fmt;
 use crate::decode::Decoder;
 use crate::events_check::EventsCheck;
 use crate::format::{ChunkKind, RunningChecksum};
+use crate::payload::IMAGE_HEADER_BYTES;
 use crate::reader::{ChunkRef, Cut, Frame, Source};
 use crate::{
     CpuId, Error, FunctionId, FunctionTable, GuestAddr, LaneId, Moment, Totals, VirtualTime,
@@ -188,9 +189,9 @@ pub enum Finding {
         /// When it started.
         start: VirtualTime,
     },
-    /// Memory images of one moment overlap.
-    #[error("chunk {chunk}: the {moment:?} image at {addr} overlaps another one")]
-    ImagesOverlap {
+    /// Memory images of one moment overlap and differ there.
+    #[error("chunk {chunk}: the {moment:?} image at {addr} differs from one that it overlaps")]
+    ImagesDiffer {
         /// The chunk's number.
         chunk: u32,
         /// When it was taken.
@@ -275,7 +276,7 @@ pub fn verify(source: impl Source + 'static) -> Result<Report, Error> {
     for chunk in frame.chunks() {
         pass.chunk(chunk)?;
     }
-    Ok(pass.close())
+    pass.close()
 }
 
 /// The state of a verification.
@@ -288,6 +289,7 @@ struct Pass<'f> {
     instructions: Vec<GuestAddr>,
     events: EventsCheck,
     decoder: Decoder,
+    /// Moment, first address, end, chunk of each image.
     images: Vec<(Moment, u64, u64, u32)>,
 }
 
@@ -412,19 +414,39 @@ impl Pass<'_> {
         Ok(())
     }
 
-    fn close(mut self) -> Report {
+    /// Images of one moment may overlap only where they agree.
+    fn overlaps(&mut self) -> Result<(), Error> {
         self.images.sort_unstable();
         for pair in self.images.windows(2) {
-            let ((moment, _, end, _), (next_moment, addr, _, chunk)) = (pair[0], pair[1]);
-            if moment == next_moment && addr < end {
+            let ((moment, start, end, below), (next_moment, addr, next_end, chunk)) =
+                (pair[0], pair[1]);
+            if moment != next_moment || addr >= end {
+                continue;
+            }
+            let shared = (end.min(next_end) - addr) as usize;
+            let below = self.image_bytes(below)?;
+            let above = self.image_bytes(chunk)?;
+            let below = below.get((addr - start) as usize..).unwrap_or_default();
+            if below.get(..shared) != above.get(..shared) {
                 let addr = GuestAddr(addr);
-                self.report.add(Finding::ImagesOverlap {
+                self.report.add(Finding::ImagesDiffer {
                     chunk,
                     moment,
                     addr,
                 });
             }
         }
+        Ok(())
+    }
+
+    fn image_bytes(&self, chunk: u32) -> Result<Vec<u8>, Error> {
+        let mut payload = self.frame.payload(&self.frame.chunks()[chunk as usize])?;
+        payload.drain(..IMAGE_HEADER_BYTES);
+        Ok(payload)
+    }
+
+    fn close(mut self) -> Result<Report, Error> {
+        self.overlaps()?;
         if let Some(cut) = self.frame.cut() {
             let (chunks, accesses) = (self.report.chunks, self.report.totals.accesses());
             self.report.add(Finding::Cut {
@@ -434,6 +456,6 @@ impl Pass<'_> {
             });
         }
         self.report.checksum = self.checksum.value();
-        self.report
+        Ok(self.report)
     }
 }
