@@ -66,6 +66,16 @@ pub enum ModelError {
         /// Bytes of an element.
         element: u64,
     },
+    /// A bit-field that is wider than its type, or of a type that has no bits.
+    #[error("type {id}: member {member} cannot be a bit-field of {bits} bits")]
+    BitField {
+        /// The struct or union.
+        id: TypeId,
+        /// Index of the member.
+        member: usize,
+        /// Its width.
+        bits: u32,
+    },
     /// A member that does not fit its struct or union.
     #[error("type {id}: member {member} (bit {}, {bits} bits) does not fit {size} bytes", offset.0)]
     MemberOutside {
@@ -97,7 +107,7 @@ pub(crate) fn check(types: &[Type], pointer_size: u32) -> Result<Vec<Option<u64>
     walk(types, for_each_spelled, |_, _| Ok(()))?;
     for (id, t) in (0u32..).map(TypeId).zip(types) {
         if let Type::Composite(composite) = t {
-            check_members(id, composite, &sizes)?;
+            check_members(types, id, composite, &sizes)?;
         }
     }
     Ok(sizes)
@@ -310,12 +320,20 @@ fn size(
 }
 
 fn check_members(
+    types: &[Type],
     id: TypeId,
     composite: &Composite,
     sizes: &[Option<u64>],
 ) -> Result<(), ModelError> {
     for (index, member) in composite.members.iter().enumerate() {
         let bits = match member.bits {
+            Some(bits) if bits_of(types, member.type_id) < bits => {
+                return Err(ModelError::BitField {
+                    id,
+                    member: index,
+                    bits,
+                });
+            }
             Some(bits) => u64::from(bits),
             // A member without a size (a type that is only declared) takes no place. No overflow: MAX_SIZE.
             None => sizes[member.type_id.index()].unwrap_or(0) * 8,
@@ -337,4 +355,16 @@ fn check_members(
         }
     }
     Ok(())
+}
+
+/// The bits that a bit-field of type `id` can have; 0 for what cannot be one.
+fn bits_of(types: &[Type], mut id: TypeId) -> u32 {
+    // Such chains end: measure() has walked them.
+    while let Type::Typedef { target, .. } | Type::Qualified { target, .. } = &types[id.index()] {
+        id = *target;
+    }
+    match types[id.index()] {
+        Type::Int { size, .. } | Type::Enum { size, .. } => size.saturating_mul(8),
+        _ => 0,
+    }
 }

@@ -71,7 +71,7 @@ pub enum Format {
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
     /// None of the known formats.
-    #[error("not a kernel image, ELF file or BTF ({})", start(.0))]
+    #[error("not a kernel image, ELF file or BTF ({}): a vmlinuz, a vmlinux or /sys/kernel/btf/vmlinux is wanted", start(.0))]
     NotAKernel(Vec<u8>),
     /// Cut off.
     #[error("{what} ends at byte {needed}, but the file has {length}")]
@@ -96,7 +96,7 @@ pub enum ImageError {
     #[error("broken ELF file: {0}")]
     Elf(object::Error),
     /// A kernel without type information.
-    #[error("the kernel{} has no BTF (CONFIG_DEBUG_INFO_BTF is off)", .release.as_deref().map(|r| format!(" {r}")).unwrap_or_default())]
+    #[error("{} has no BTF: a kernel built with CONFIG_DEBUG_INFO_BTF is wanted", whose(.release))]
     NoBtf {
         /// Its release, if it is known.
         release: Option<String>,
@@ -104,6 +104,13 @@ pub enum ImageError {
     /// Broken BTF.
     #[error(transparent)]
     Btf(#[from] BtfError),
+}
+
+fn whose(release: &Option<String>) -> String {
+    match release {
+        Some(release) => format!("kernel {release}"),
+        None => "the file".to_owned(),
+    }
 }
 
 fn start(bytes: &[u8]) -> String {

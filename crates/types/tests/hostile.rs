@@ -278,6 +278,23 @@ fn members_must_fit() {
     assert_eq!(model(list).unwrap_err(), error);
 }
 
+#[test]
+fn only_integers_can_be_bit_fields() {
+    let mut list = TypeList::default();
+    let int = list.int("int", 4);
+    let array = list.array(int, 2);
+    for (type_id, bits) in [(int, 33), (array, 3)] {
+        let mut list = list.clone();
+        let id = list.structure("s", 8, &[bit_field("a", type_id, 0, bits)]);
+        let error = ModelError::BitField {
+            id,
+            member: 0,
+            bits,
+        };
+        assert_eq!(model(list).unwrap_err(), error);
+    }
+}
+
 /// Anonymous structs that double with each level: 2^60 members in 60 types.
 fn bomb() -> TypeList {
     let mut list = TypeList::default();
