@@ -8,49 +8,30 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use linemate_recording::VirtualTime;
 
-/// Instructions in all blocks that were entered: by all CPUs together if they share a thread, else by each.
-#[derive(Debug)]
-pub(crate) struct Counters {
-    /// One per thread, a line apart. Each is changed by one thread only, so no addition needs to be atomic.
-    counts: Box<[Count]>,
-}
-
+/// Instructions in all blocks that were entered by the CPUs of one lane.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Count(AtomicU64);
+pub(crate) struct Count(AtomicU64);
 
-impl Counters {
-    /// For `lanes` threads.
-    pub(crate) fn new(lanes: usize) -> Self {
-        Self {
-            counts: (0..lanes).map(|_| Count::default()).collect(),
-        }
+impl Count {
+    /// Nothing yet.
+    pub(crate) const fn new() -> Self {
+        Self(AtomicU64::new(0))
     }
 
+    /// A block of so many instructions is entered. Only one thread adds, so that the addition need not be atomic.
     #[inline]
-    fn count(&self, cpu: u32) -> Option<&AtomicU64> {
-        let shared = self.counts.len() == 1;
-        self.counts
-            .get(if shared { 0 } else { cpu as usize })
-            .map(|count| &count.0)
+    pub(crate) fn add(&self, instructions: u64) {
+        self.0.store(
+            self.0.load(Ordering::Relaxed) + instructions,
+            Ordering::Relaxed,
+        );
     }
 
-    /// `cpu` enters a block of so many instructions.
+    /// How many there were.
     #[inline]
-    pub(crate) fn add(&self, cpu: u32, instructions: u64) {
-        if let Some(count) = self.count(cpu) {
-            count.store(
-                count.load(Ordering::Relaxed) + instructions,
-                Ordering::Relaxed,
-            );
-        }
-    }
-
-    /// The count that holds for `cpu`.
-    #[inline]
-    pub(crate) fn of(&self, cpu: u16) -> u64 {
-        self.count(u32::from(cpu))
-            .map_or(0, |count| count.load(Ordering::Relaxed))
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
     }
 }
 
@@ -90,26 +71,17 @@ mod tests {
 
     #[test]
     fn time_is_the_instructions_before_this_one() {
-        let counters = Counters::new(1);
+        let count = Count::new();
         let mut clock = Clock::default();
-        counters.add(0, 100);
-        clock.start(counters.of(0));
-        // CPU 0 enters a block of 10, then CPU 1 one of 5: they share the clock.
-        counters.add(0, 10);
-        assert_eq!(clock.at(counters.of(0), 10), VirtualTime(0));
-        assert_eq!(clock.at(counters.of(0), 7), VirtualTime(3));
-        counters.add(1, 5);
-        assert_eq!(clock.at(counters.of(1), 5), VirtualTime(10));
+        count.add(100);
+        clock.start(count.get());
+        // A block of 10 instructions, then one of 5.
+        count.add(10);
+        assert_eq!(clock.at(count.get(), 10), VirtualTime(0));
+        assert_eq!(clock.at(count.get(), 7), VirtualTime(3));
+        count.add(5);
+        assert_eq!(clock.at(count.get(), 5), VirtualTime(10));
         assert_eq!(clock.now(), VirtualTime(10));
-    }
-
-    #[test]
-    fn lanes_of_their_own_have_counts_of_their_own() {
-        let counters = Counters::new(3);
-        counters.add(1, 7);
-        counters.add(2, 9);
-        counters.add(3, 1);
-        assert_eq!([0, 1, 2, 3].map(|cpu| counters.of(cpu)), [0, 7, 9, 0]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What an instruction's bytes tell before it runs: how its memory callbacks belong together, and whether it
 //! returns, jumps, halts, or clears memory in bulk. Decoding is left to `iced-x86`; nothing here runs per access.
 
-use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind};
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
 
 /// How the memory callbacks of one execution make accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,8 @@ pub(crate) struct Facts {
     pub(crate) shape: Shape,
     /// Its place in the control flow.
     pub(crate) flow: Flow,
+    /// It may load or store. Doubtful ones (privileged instructions, far transfers, segment loads) count.
+    pub(crate) may_touch_memory: bool,
     /// `rep stos` and `rep movs`: how the kernel clears and copies whole pages.
     pub(crate) bulk_store: bool,
 }
@@ -67,6 +69,7 @@ pub(crate) fn facts(bytes: &[u8], pc: u64) -> Facts {
     Facts {
         shape: shape(&instruction),
         flow: flow(&instruction),
+        may_touch_memory: may_touch_memory(&instruction),
         bulk_store: is_bulk_store(&instruction),
     }
 }
@@ -96,6 +99,29 @@ fn flow(instruction: &Instruction) -> Flow {
         }
         _ => Flow::Other,
     }
+}
+
+fn may_touch_memory(instruction: &Instruction) -> bool {
+    let innocent_operand = |index| match instruction.op_kind(index) {
+        OpKind::Register => !instruction.op_register(index).is_segment_register(),
+        OpKind::NearBranch16 | OpKind::NearBranch32 | OpKind::NearBranch64 => true,
+        kind => (OpKind::Immediate8..=OpKind::Immediate32to64).contains(&kind),
+    };
+    let innocent_flow = matches!(
+        instruction.flow_control(),
+        FlowControl::Next
+            | FlowControl::UnconditionalBranch
+            | FlowControl::ConditionalBranch
+            | FlowControl::IndirectBranch
+    );
+    let reads_descriptors = matches!(
+        instruction.mnemonic(),
+        Mnemonic::Lar | Mnemonic::Lsl | Mnemonic::Verr | Mnemonic::Verw
+    );
+    !(innocent_flow && (0..instruction.op_count()).all(innocent_operand))
+        || instruction.is_stack_instruction()
+        || instruction.is_privileged()
+        || reads_descriptors
 }
 
 fn is_bulk_store(instruction: &Instruction) -> bool {
@@ -180,6 +206,37 @@ mod tests {
         );
         assert_eq!(facts(&[0xf4], pc).flow, Flow::Halt);
         assert_eq!(facts(&[0xff, 0xe0], pc).flow, Flow::Other);
+    }
+
+    #[test]
+    fn what_may_touch_memory_is_told_generously() {
+        // mov %rax,%rcx; lea 8(%rax),%rcx counts (an operand in memory form); jmp; add $1,%eax; nopw 0(%rax)
+        for bytes in [
+            &[0x48, 0x89, 0xc1][..],
+            &[0xeb, 0x10],
+            &[0x83, 0xc0, 0x01],
+            &[0x90],
+        ] {
+            assert!(!facts(bytes, 0).may_touch_memory, "{bytes:x?}");
+        }
+        // push; call; ret; iretq; mov %eax,%ds; ltr %ax; rep movsb; xlat; maskmovdqu; syscall; int3; pushf; leave
+        for bytes in [
+            &[0x50][..],
+            &[0xe8, 0, 0, 0, 0],
+            &[0xc3],
+            &[0x48, 0xcf],
+            &[0x8e, 0xd8],
+            &[0x0f, 0x00, 0xd8],
+            &[0xf3, 0xa4],
+            &[0xd7],
+            &[0x66, 0x0f, 0xf7, 0xc1],
+            &[0x0f, 0x05],
+            &[0xcc],
+            &[0x9c],
+            &[0xc9],
+        ] {
+            assert!(facts(bytes, 0).may_touch_memory, "{bytes:x?}");
+        }
     }
 
     #[test]

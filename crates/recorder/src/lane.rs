@@ -3,11 +3,9 @@
 //! In deterministic mode all CPUs run in turns on one thread and share a lane. Nothing on the access path locks or
 //! allocates; where events go is the [`Sink`]'s business.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
 use linemate_recording::{Call, CpuId, FunctionId, Mark, Marker, Return, VirtualTime};
 
-use crate::clock::{Clock, Counters};
+use crate::clock::{Clock, Count};
 use crate::decode::Shape;
 use crate::pairing::{Pairing, Piece, Whole};
 use crate::shadow::Shadow;
@@ -25,44 +23,74 @@ pub(crate) trait Sink {
     fn mark(&mut self, marker: &Marker);
 }
 
-/// An instruction's number, given at its first access: numbers are dense, and in the order of a run.
-#[derive(Debug)]
-pub(crate) struct Number(AtomicU32);
+/// What a memory callback must know of its instruction, in the 64 bits that QEMU hands to it: no look-up, no cache miss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Instruction(u64);
 
-impl Number {
-    const NONE: u32 = u32::MAX;
+impl Instruction {
+    const ID_BITS: u32 = 24;
+    const BACK_BITS: u32 = 12;
+    const SHAPE_SHIFT: u32 = Self::ID_BITS + Self::BACK_BITS;
+    const BULK: u64 = 1 << (Self::SHAPE_SHIFT + 5);
+    const ATOMIC: u64 = 1;
+    const WIDE: u64 = 2;
 
-    /// Not given yet.
-    pub(crate) fn none() -> Self {
-        Self(AtomicU32::new(Self::NONE))
+    /// `id` numbers it in the recording; it is `back` instructions before the end of its block, itself included;
+    /// `bulk_store`: what it stores is not tracked (see [`Shadow`]). `None` if a number is too large.
+    pub(crate) fn new(id: u32, back: u32, shape: Shape, bulk_store: bool) -> Option<Self> {
+        if id >> Self::ID_BITS != 0 || back >> Self::BACK_BITS != 0 {
+            return None;
+        }
+        let (kind, bytes) = match shape {
+            Shape::Single => (0, 1),
+            Shape::Atomic { bytes } => (Self::ATOMIC, bytes),
+            Shape::Wide { bytes } => (Self::WIDE, bytes),
+        };
+        let size = u64::from(bytes.max(1).ilog2() & 7);
+        let bulk = if bulk_store { Self::BULK } else { 0 };
+        Some(Self(
+            u64::from(id)
+                | u64::from(back) << Self::ID_BITS
+                | (kind | size << 2) << Self::SHAPE_SHIFT
+                | bulk,
+        ))
     }
 
-    /// The number, if it has one.
+    /// As it is handed to QEMU.
+    pub(crate) fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    /// From what QEMU hands back.
     #[inline]
-    pub(crate) fn get(&self) -> Option<u32> {
-        let id = self.0.load(Ordering::Relaxed);
-        (id != Self::NONE).then_some(id)
+    pub(crate) fn from_bits(bits: u64) -> Self {
+        Self(bits)
     }
 
-    /// Gives it.
-    pub(crate) fn set(&self, id: u32) {
-        self.0.store(id, Ordering::Relaxed);
+    #[inline]
+    fn id(self) -> u32 {
+        (self.0 & ((1 << Self::ID_BITS) - 1)) as u32
     }
-}
 
-/// What an instruction in a translated block knows of itself.
-#[derive(Debug)]
-pub(crate) struct Instruction {
-    /// Identifies it in the recording.
-    pub(crate) id: Number,
-    /// Guest-virtual address.
-    pub(crate) pc: u64,
-    /// Instructions from this one (included) to the end of its block.
-    pub(crate) back: u32,
-    /// How its callbacks make accesses.
-    pub(crate) shape: Shape,
-    /// It clears or copies in bulk: what it stores is not tracked (see [`Shadow`]).
-    pub(crate) bulk_store: bool,
+    #[inline]
+    fn back(self) -> u32 {
+        (self.0 >> Self::ID_BITS & ((1 << Self::BACK_BITS) - 1)) as u32
+    }
+
+    #[inline]
+    fn shape(self) -> Shape {
+        let bytes = 1 << (self.0 >> (Self::SHAPE_SHIFT + 2) & 7);
+        match self.0 >> Self::SHAPE_SHIFT & 3 {
+            Self::ATOMIC => Shape::Atomic { bytes },
+            Self::WIDE => Shape::Wide { bytes },
+            _ => Shape::Single,
+        }
+    }
+
+    #[inline]
+    fn bulk_store(self) -> bool {
+        self.0 & Self::BULK != 0
+    }
 }
 
 /// A memory callback, before it has a time.
@@ -85,6 +113,8 @@ const NOBODY: u16 = u16::MAX;
 #[derive(Debug)]
 pub(crate) struct Lane<S> {
     clock: Clock,
+    /// The instructions that this lane's CPUs have entered.
+    count: &'static Count,
     pairing: Pairing,
     shadow: Option<Shadow>,
     calls: Calls,
@@ -95,9 +125,10 @@ pub(crate) struct Lane<S> {
 
 impl<S: Sink> Lane<S> {
     /// A lane of one of `cpus` CPUs, or of all of them.
-    pub(crate) fn new(cpus: usize, shadow: Option<Shadow>, sink: S) -> Self {
+    pub(crate) fn new(cpus: usize, count: &'static Count, shadow: Option<Shadow>, sink: S) -> Self {
         Self {
             clock: Clock::default(),
+            count,
             pairing: Pairing::default(),
             shadow,
             calls: Calls::default(),
@@ -117,30 +148,29 @@ impl<S: Sink> Lane<S> {
         self.clock.now()
     }
 
-    /// Sets time to zero. `cpu` is the only CPU of a lane that is not shared.
-    pub(crate) fn start(&mut self, counters: &Counters, cpu: u16) {
+    /// Sets time to zero.
+    pub(crate) fn start(&mut self) {
         self.current = NOBODY;
         self.idle.fill(false);
-        self.clock.start(counters.of(cpu));
+        self.clock.start(self.count.get());
     }
 
     /// A memory callback. `value` gives the bytes loaded or stored and is asked only where they matter.
     #[inline]
     pub(crate) fn touch(
         &mut self,
-        counters: &Counters,
-        (cpu, instruction, id): (u16, &Instruction, u32),
+        (cpu, instruction): (u16, Instruction),
         touch: Touch,
         value: impl FnOnce() -> u128,
     ) {
-        let time = self.clock.at(counters.of(cpu), instruction.back);
+        let time = self.clock.at(self.count.get(), instruction.back());
         if cpu != self.current {
             self.switch(cpu, time);
         }
         let mut piece = Piece {
             time,
             cpu,
-            instruction: id,
+            instruction: instruction.id(),
             store: touch.store,
             addr: touch.addr,
             size: touch.size,
@@ -149,37 +179,39 @@ impl<S: Sink> Lane<S> {
             user_mapping: touch.user_mapping,
         };
         self.look(instruction, &mut piece, value);
-        if instruction.shape == Shape::Single && !self.pairing.is_open() {
+        let shape = instruction.shape();
+        if shape == Shape::Single && !self.pairing.is_open() {
             self.sink.access(&Whole::of(&piece));
         } else {
             let sink = &mut self.sink;
             self.pairing
-                .push(instruction.shape, &piece, &mut |whole| sink.access(&whole));
+                .push(shape, &piece, &mut |whole| sink.access(&whole));
         }
     }
 
     /// Compares a callback's value with what is known of memory.
     #[inline]
-    fn look(&mut self, instruction: &Instruction, piece: &mut Piece, value: impl FnOnce() -> u128) {
-        let atomic = matches!(instruction.shape, Shape::Atomic { .. });
-        let Some(shadow) = &mut self.shadow else {
-            if atomic {
-                piece.value = value();
-            }
-            return;
-        };
-        if piece.user_mapping || (instruction.bulk_store && piece.store) {
-            if piece.store {
+    fn look(&mut self, instruction: Instruction, piece: &mut Piece, value: impl FnOnce() -> u128) {
+        if matches!(instruction.shape(), Shape::Atomic { .. }) {
+            piece.value = value();
+            let Some(shadow) = &mut self.shadow else {
+                return;
+            };
+            if piece.user_mapping {
                 shadow.forget(piece.addr, piece.size);
-            }
-            if atomic {
-                piece.value = value();
+            } else {
+                shadow.learn(piece.addr, piece.size, piece.value);
             }
             return;
         }
-        if atomic || shadow.covers(piece.addr) {
-            piece.value = value();
-            piece.silent = shadow.learn(piece.addr, piece.size, piece.value) && piece.store;
+        // Loads would teach the contents too, at a tenth of the whole cost of recording, for few stores more.
+        let Some(shadow) = self.shadow.as_mut().filter(|_| piece.store) else {
+            return;
+        };
+        if piece.user_mapping || instruction.bulk_store() {
+            shadow.forget(piece.addr, piece.size);
+        } else if shadow.covers(piece.addr) {
+            piece.silent = shadow.learn(piece.addr, piece.size, value());
         }
     }
 
@@ -206,8 +238,8 @@ impl<S: Sink> Lane<S> {
     }
 
     /// Prepares for an event other than an access; gives its time.
-    fn step(&mut self, counters: &Counters, cpu: u16, back: u32) -> VirtualTime {
-        let time = self.clock.at(counters.of(cpu), back);
+    fn step(&mut self, cpu: u16, back: u32) -> VirtualTime {
+        let time = self.clock.at(self.count.get(), back);
         if cpu != self.current {
             self.switch(cpu, time);
         }
@@ -218,7 +250,6 @@ impl<S: Sink> Lane<S> {
     /// A watched function is entered, or (`returns`) left.
     pub(crate) fn watched(
         &mut self,
-        counters: &Counters,
         (cpu, back): (u16, u32),
         (watch, id, returns): (&Watch, FunctionId, bool),
         vmemmap: u64,
@@ -227,7 +258,7 @@ impl<S: Sink> Lane<S> {
         let Some(function) = watch.function(id) else {
             return;
         };
-        let at = (self.step(counters, cpu, back), CpuId(cpu));
+        let at = (self.step(cpu, back), CpuId(cpu));
         let (sink, shadow) = (&mut self.sink, &mut self.shadow);
         let mut report = |report| match report {
             Report::Call(call) => sink.call(&call),
@@ -248,14 +279,8 @@ impl<S: Sink> Lane<S> {
     }
 
     /// Start, stop or idle.
-    pub(crate) fn mark(
-        &mut self,
-        counters: &Counters,
-        (cpu, back): (u16, u32),
-        mark: Mark,
-        guest_ns: u64,
-    ) {
-        let time = self.step(counters, cpu, back);
+    pub(crate) fn mark(&mut self, (cpu, back): (u16, u32), mark: Mark, guest_ns: u64) {
+        let time = self.step(cpu, back);
         self.sink.mark(&Marker {
             time,
             cpu: CpuId(cpu),

@@ -14,8 +14,9 @@ use crate::pairing::Whole;
 /// Events in a chunk. A chunk stands alone, so small ones cost bytes; large ones cost memory and are lost when the
 /// host's power is.
 const CHUNK_EVENTS: u32 = 2 << 20;
-/// Instructions by which an encoder's tables grow.
-const RESERVE: u32 = 1 << 16;
+/// Instructions that an encoder's tables have room for from the start: more than a kernel runs under one workload. They
+/// grow beyond it.
+const RESERVE: u32 = 1 << 17;
 
 /// Addresses of instructions that have a number but are not in the file yet.
 #[derive(Debug, Default)]
@@ -47,7 +48,6 @@ pub(crate) struct Output {
     unannounced: Arc<Unannounced>,
     /// Filled after the encoder's own.
     spare: RawChunk,
-    reserved: u32,
     accesses: u64,
     last: u64,
     reported_failure: bool,
@@ -70,18 +70,9 @@ impl Output {
             writer,
             unannounced,
             spare: RawChunk::default(),
-            reserved: RESERVE,
             accesses: 0,
             last: 0,
             reported_failure: false,
-        }
-    }
-
-    /// Makes room for an instruction's tables before its first access.
-    pub(crate) fn reserve(&mut self, id: InstructionId) {
-        if id.0 >= self.reserved {
-            self.reserved = id.0.saturating_add(RESERVE);
-            self.encoder.reserve_instructions(self.reserved);
         }
     }
 

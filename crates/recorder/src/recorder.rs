@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use linemate_recording::{BackgroundWriter, LaneId, Mark, Recording, Writer};
 use thiserror::Error;
 
-use crate::clock::Counters;
+use crate::clock::Count;
 use crate::ffi::{Block, MemoryAccess, Registers};
 use crate::lane::{Instruction, Lane, Touch};
 use crate::options::{OptionError, Options};
 use crate::output::{Output, Unannounced};
 use crate::shadow::Shadow;
-use crate::translate::{Action, Hooked, Numbers, is_kernel, translate};
+use crate::translate::{Action, Hooked, Numbers, translate};
 use crate::watch::{Cpu, Watch};
 
 /// Chunks that may wait to be written, beside the one that each lane fills.
@@ -57,19 +57,20 @@ pub(crate) struct Recorder {
     options: Options,
     watch: Watch,
     numbers: Numbers,
-    counters: Counters,
-    recording: AtomicBool,
+    begun: AtomicBool,
+    overflowed: AtomicBool,
     writer: Mutex<Option<BackgroundWriter>>,
 }
 
 impl Recorder {
-    /// Reads the head of the recording and prepares the lanes for `cpus` CPUs.
+    /// Reads the head of the recording and prepares a lane for each of `counts`; the guest has `cpus` CPUs.
     ///
     /// # Errors
     /// See [`SetUpError`].
     pub(crate) fn new(
         options: Options,
         cpus: usize,
+        counts: &[&'static Count],
     ) -> Result<(Self, Vec<Lane<Output>>), SetUpError> {
         let path = &options.recording;
         let in_file = |source| SetUpError::Recording {
@@ -91,8 +92,7 @@ impl Recorder {
         let writer = BackgroundWriter::start(writer, CHUNKS_IN_FLIGHT).map_err(in_file)?;
         let unannounced = Arc::new(Unannounced::default());
         let mut lanes = Vec::new();
-        let count = if options.parallel { cpus } else { 1 };
-        for lane in 0..count {
+        for (lane, count) in (0..).zip(counts) {
             // Lanes that run at the same time cannot share what they know of memory.
             let shadow = if options.parallel {
                 None
@@ -103,20 +103,15 @@ impl Recorder {
                 )
             };
             let sizes = (cpus as u16, functions);
-            let output = Output::new(
-                LaneId(lane as u32),
-                sizes,
-                writer.lane(),
-                Arc::clone(&unannounced),
-            );
-            lanes.push(Lane::new(cpus, shadow, output));
+            let output = Output::new(LaneId(lane), sizes, writer.lane(), Arc::clone(&unannounced));
+            lanes.push(Lane::new(cpus, count, shadow, output));
         }
         let recorder = Self {
             options,
             watch,
             numbers: Numbers::new(unannounced),
-            counters: Counters::new(count),
-            recording: AtomicBool::new(false),
+            begun: AtomicBool::new(false),
+            overflowed: AtomicBool::new(false),
             writer: Mutex::new(Some(writer)),
         };
         Ok((recorder, lanes))
@@ -127,26 +122,9 @@ impl Recorder {
         &self.options
     }
 
-    /// The instructions that the CPUs have entered.
-    #[inline]
-    pub(crate) fn counters(&self) -> &Counters {
-        &self.counters
-    }
-
-    /// Whether events are wanted.
-    #[inline]
-    pub(crate) fn is_recording(&self) -> bool {
-        self.recording.load(Ordering::Relaxed)
-    }
-
-    /// Switches recording on or off; gives what it was. Once the file is complete it stays off.
-    pub(crate) fn set_recording(&self, on: bool) -> bool {
-        let done = self
-            .writer
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .is_none();
-        self.recording.swap(on && !done, Ordering::SeqCst)
+    /// Whether recording may begin: it does so once.
+    pub(crate) fn begin(&self) -> bool {
+        !self.begun.swap(true, Ordering::SeqCst)
     }
 
     /// Tells the host that something is wrong, in one line.
@@ -156,50 +134,19 @@ impl Recorder {
 
     /// Instruments a block.
     pub(crate) fn translate(&self, block: &Block<'_>) {
-        translate(block, &self.watch, self.options.user);
-    }
-
-    /// A load or store at `vaddr`.
-    #[inline]
-    pub(crate) fn touch(
-        &self,
-        lane: &mut Lane<Output>,
-        (cpu, instruction): (u16, &Instruction),
-        (store, vaddr): (bool, u64),
-        access: &MemoryAccess<'_>,
-    ) {
-        let id = match instruction.id.get() {
-            Some(id) => id,
-            None => self.number(lane, instruction),
-        };
-        let at = (cpu, instruction, id);
-        if is_kernel(vaddr) {
-            let touch = Touch {
-                store,
-                addr: vaddr,
-                size: access.size(),
-                user_mapping: false,
-            };
-            lane.touch(&self.counters, at, touch, || access.value());
-        } else {
-            self.touch_user(lane, at, (store, vaddr), access);
+        if !translate(block, (&self.watch, &self.numbers), &self.options)
+            && !self.overflowed.swap(true, Ordering::Relaxed)
+        {
+            self.fail("the guest runs more instructions than a recording can number; some are not recorded");
         }
-    }
-
-    #[cold]
-    fn number(&self, lane: &mut Lane<Output>, instruction: &Instruction) -> u32 {
-        let id = self.numbers.of(instruction.pc);
-        instruction.id.set(id.0);
-        lane.sink().reserve(id);
-        id.0
     }
 
     /// An access through a user-space address: recorded where the kernel's direct map has the page. One that crosses
     /// a page is two, as the pages are.
-    fn touch_user(
+    pub(crate) fn touch_user(
         &self,
         lane: &mut Lane<Output>,
-        at: (u16, &Instruction, u32),
+        at: (u16, Instruction),
         (store, vaddr): (bool, u64),
         access: &MemoryAccess<'_>,
     ) {
@@ -219,9 +166,7 @@ impl Recorder {
                 size,
                 user_mapping: true,
             };
-            lane.touch(&self.counters, at, touch, || {
-                access.value() >> (8 * u32::from(offset))
-            });
+            lane.touch(at, touch, || access.value() >> (8 * u32::from(offset)));
         }
     }
 
@@ -237,15 +182,15 @@ impl Recorder {
         match hooked.action {
             Action::Enter(id) => {
                 let what = (&self.watch, id, false);
-                lane.watched(&self.counters, place, what, self.options.vmemmap, registers);
+                lane.watched(place, what, self.options.vmemmap, registers);
             }
             Action::Leave(id) => {
                 let what = (&self.watch, id, true);
-                lane.watched(&self.counters, place, what, self.options.vmemmap, registers);
+                lane.watched(place, what, self.options.vmemmap, registers);
             }
-            Action::Idle => lane.mark(&self.counters, place, Mark::Idle, 0),
-            Action::Start => lane.mark(&self.counters, place, Mark::Start, guest_ns()),
-            Action::Stop => lane.mark(&self.counters, place, Mark::Stop, guest_ns()),
+            Action::Idle => lane.mark(place, Mark::Idle, 0),
+            Action::Start => lane.mark(place, Mark::Start, guest_ns()),
+            Action::Stop => lane.mark(place, Mark::Stop, guest_ns()),
         }
     }
 

@@ -2,13 +2,16 @@
 //! never per access; the data that callbacks point to is never freed, as blocks can run until QEMU ends.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use linemate_recording::format::MAX_INSTRUCTIONS;
 use linemate_recording::{FunctionId, GuestAddr, InstructionId};
 
 use crate::decode::{Facts, Flow, facts, mark_number};
 use crate::ffi::{Block, MAX_INSTRUCTION};
-use crate::lane::{Instruction, Number};
+use crate::lane::Instruction;
+use crate::options::Options;
 use crate::output::Unannounced;
 use crate::watch::Watch;
 
@@ -36,7 +39,7 @@ pub(crate) struct Hooked {
     pub(crate) back: u32,
 }
 
-/// Numbers instructions by address, in the order of their first access.
+/// Numbers instructions by address, as they are first translated.
 #[derive(Debug)]
 pub(crate) struct Numbers {
     ids: Mutex<HashMap<u64, InstructionId>>,
@@ -52,14 +55,18 @@ impl Numbers {
         }
     }
 
-    /// The number of the instruction at `pc`.
-    pub(crate) fn of(&self, pc: u64) -> InstructionId {
+    /// The number of the instruction at `pc`; `None` if there are more than a recording can hold.
+    fn of(&self, pc: u64) -> Option<InstructionId> {
         let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = InstructionId(ids.len() as u32);
-        *ids.entry(pc).or_insert_with(|| {
-            self.unannounced.push(GuestAddr(pc));
-            next
-        })
+        let next = u32::try_from(ids.len()).ok().map(InstructionId);
+        match ids.entry(pc) {
+            Entry::Occupied(known) => Some(*known.get()),
+            Entry::Vacant(new) => {
+                let id = next.filter(|id| id.0 < MAX_INSTRUCTIONS)?;
+                self.unannounced.push(GuestAddr(pc));
+                Some(*new.insert(id))
+            }
+        }
     }
 }
 
@@ -73,11 +80,17 @@ pub(crate) fn is_kernel(address: u64) -> bool {
     address >> 63 != 0
 }
 
-/// Instruments a block.
-pub(crate) fn translate(block: &Block<'_>, watch: &Watch, user: bool) {
-    let count = block.len();
-    block.count();
+/// Instruments a block. Gives whether all of it could be: there are limits to the number of instructions.
+pub(crate) fn translate(
+    block: &Block<'_>,
+    (watch, numbers): (&Watch, &Numbers),
+    options: &Options,
+) -> bool {
+    let parallel = options.parallel;
+    block.count(parallel);
+    let mut complete = true;
     let mut buffer = [0; MAX_INSTRUCTION];
+    let count = block.len();
     for (position, instruction) in block.instructions().enumerate() {
         let back = (count - position) as u32;
         let pc = instruction.address();
@@ -92,16 +105,17 @@ pub(crate) fn translate(block: &Block<'_>, watch: &Watch, user: bool) {
         for action in actions.into_iter().flatten() {
             instruction.watch_execution(Box::leak(Box::new(Hooked { action, back })));
         }
-        if kernel || user {
-            instruction.watch_memory(Box::leak(Box::new(Instruction {
-                id: Number::none(),
-                pc,
-                back,
-                shape: facts.shape,
-                bulk_store: facts.bulk_store,
-            })));
+        if facts.may_touch_memory && (kernel || options.user) {
+            let known = numbers
+                .of(pc)
+                .and_then(|id| Instruction::new(id.0, back, facts.shape, facts.bulk_store));
+            match known {
+                Some(known) => instruction.watch_memory(known, parallel),
+                None => complete = false,
+            }
         }
     }
+    complete
 }
 
 fn kernel_actions(watch: &Watch, pc: u64, facts: &Facts) -> [Option<Action>; 2] {

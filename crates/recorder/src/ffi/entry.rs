@@ -3,18 +3,20 @@
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::io::{self, Write};
+use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering, compiler_fence};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use super::guest::{Block, MemoryAccess, Registers};
 use super::raw;
-use crate::lane::{Instruction, Lane};
+use crate::clock::Count;
+use crate::lane::{Instruction, Lane, Touch};
 use crate::options::Options;
 use crate::output::Output;
 use crate::recorder::{Recorder, SetUpError};
-use crate::translate::{Action, Hooked};
+use crate::translate::{Action, Hooked, is_kernel};
 
 /// The plugin interface that this plugin was made for; QEMU refuses to load it if it has an older one.
 #[cfg_attr(not(test), unsafe(no_mangle))]
@@ -24,6 +26,10 @@ pub static qemu_plugin_version: c_int = raw::VERSION;
 
 /// The one recorder of this process.
 static PLUGIN: OnceLock<Plugin> = OnceLock::new();
+/// The first lane while events are recorded, else null: one load tells both.
+static ACTIVE: AtomicPtr<LaneCell> = AtomicPtr::new(ptr::null_mut());
+/// The instructions of all CPUs, in deterministic mode.
+static SHARED_COUNT: Count = Count::new();
 
 struct Plugin {
     recorder: Recorder,
@@ -37,53 +43,64 @@ struct Plugin {
 /// A lane, and whether its thread is inside a callback.
 struct LaneCell {
     busy: AtomicBool,
+    count: &'static Count,
     lane: UnsafeCell<Lane<Output>>,
 }
 
-// SAFETY: a lane is used by `Plugin::with_lane`, on the thread that runs its CPUs and nowhere else, or by
-// `Plugin::stop`, which waits until that thread has left.
+// SAFETY: a lane is used by `with_lane`, on the thread that runs its CPUs and nowhere else, or by `Plugin::stop`, which
+// waits until that thread has left.
 unsafe impl Sync for LaneCell {}
 
-impl Plugin {
-    /// Runs `work` on the lane of `cpu`, if events are being recorded. Called from that CPU's callbacks only.
-    #[inline]
-    fn with_lane(&self, cpu: c_uint, work: impl FnOnce(&mut Lane<Output>)) {
-        if !self.recorder.is_recording() {
-            return;
-        }
-        let index = if self.recorder.options().parallel {
-            cpu as usize
-        } else {
-            0
-        };
-        let Some(cell) = self.lanes.get(index) else {
-            return;
-        };
-        cell.busy.store(true, Ordering::Relaxed);
-        // `stop` pairs this with a barrier on all threads: either it sees `busy`, or this thread sees that
-        // recording has ended. The processor needs no barrier here, the compiler must keep the order.
-        compiler_fence(Ordering::SeqCst);
-        if self.recorder.is_recording() {
-            // SAFETY: callbacks of the CPUs of one lane come one after another on one thread (`on_vcpu_init` checks
-            // it), callbacks do not nest, and `stop` keeps away while `busy`.
-            work(unsafe { &mut *cell.lane.get() });
-        }
-        compiler_fence(Ordering::SeqCst);
-        cell.busy.store(false, Ordering::Release);
+/// The lane of `cpu`, if events are being recorded.
+#[inline]
+fn active_lane<const PARALLEL: bool>(cpu: c_uint) -> Option<&'static LaneCell> {
+    // SAFETY: null, or the first of the lanes in `PLUGIN`, which is never dropped.
+    let first = unsafe { ACTIVE.load(Ordering::Relaxed).as_ref() }?;
+    if PARALLEL {
+        PLUGIN.get()?.lanes.get(cpu as usize)
+    } else {
+        Some(first)
     }
+}
 
+/// Runs `work` on the lane of `cpu`, if events are being recorded. Called from that CPU's callbacks only.
+#[inline]
+fn with_lane<const PARALLEL: bool>(cpu: c_uint, work: impl FnOnce(&mut Lane<Output>)) {
+    let Some(cell) = active_lane::<PARALLEL>(cpu) else {
+        return;
+    };
+    cell.busy.store(true, Ordering::Relaxed);
+    // `stop` pairs this with a barrier on all threads: either it sees `busy`, or this thread sees that recording has
+    // ended. The processor needs no barrier here; the compiler must keep the order.
+    compiler_fence(Ordering::SeqCst);
+    if !ACTIVE.load(Ordering::Relaxed).is_null() {
+        // SAFETY: callbacks of the CPUs of one lane come one after another on one thread (`on_vcpu_init` checks it),
+        // callbacks do not nest, and `stop` keeps away while `busy`.
+        work(unsafe { &mut *cell.lane.get() });
+    }
+    compiler_fence(Ordering::SeqCst);
+    cell.busy.store(false, Ordering::Release);
+}
+
+impl Plugin {
     /// Sets time to zero in all lanes; then they record.
     fn start(&self) {
-        for (cpu, cell) in self.lanes.iter().enumerate() {
-            // SAFETY: no lane is in use: nothing is recorded yet, and only one CPU runs or starts at a time.
-            unsafe { (*cell.lane.get()).start(self.recorder.counters(), cpu as u16) };
+        let Some(first) = self.lanes.first() else {
+            return;
+        };
+        if !self.recorder.begin() {
+            return;
         }
-        self.recorder.set_recording(true);
+        for cell in &self.lanes {
+            // SAFETY: no lane is in use: nothing is recorded yet, and `begin` lets one thread through, once.
+            unsafe { (*cell.lane.get()).start() };
+        }
+        ACTIVE.store(ptr::from_ref(first).cast_mut(), Ordering::SeqCst);
     }
 
-    /// Ends recording and completes the file. `own` is the lane whose callback this is called from, if any.
+    /// Ends recording and completes the file. Not called from within `with_lane`.
     fn stop(&self) {
-        if !self.recorder.set_recording(false) {
+        if ACTIVE.swap(ptr::null_mut(), Ordering::SeqCst).is_null() {
             return;
         }
         barrier_on_all_threads();
@@ -158,16 +175,25 @@ unsafe fn install(
     let cpus = usize::try_from(info.max_vcpus)
         .unwrap_or(1)
         .clamp(1, usize::from(u16::MAX) - 1);
-    let (recorder, lanes) = Recorder::new(options, cpus)?;
-    let whole_boot = recorder.options().whole_boot;
-    let cell = |lane| LaneCell {
-        busy: AtomicBool::new(false),
-        lane: UnsafeCell::new(lane),
+    let parallel = options.parallel;
+    let counts: Vec<&'static Count> = if parallel {
+        (0..cpus)
+            .map(|_| &*Box::leak(Box::new(Count::new())))
+            .collect()
+    } else {
+        vec![&SHARED_COUNT]
     };
+    let (recorder, lanes) = Recorder::new(options, cpus, &counts)?;
+    let whole_boot = recorder.options().whole_boot;
+    let lanes = lanes.into_iter().zip(counts).map(|(lane, count)| LaneCell {
+        busy: AtomicBool::new(false),
+        count,
+        lane: UnsafeCell::new(lane),
+    });
     let plugin = Plugin {
         recorder,
         registers: (0..cpus).map(|_| OnceLock::new()).collect(),
-        lanes: lanes.into_iter().map(cell).collect(),
+        lanes: lanes.collect(),
         thread: OnceLock::new(),
     };
     let Ok(()) = PLUGIN.set(plugin) else {
@@ -177,7 +203,7 @@ unsafe fn install(
     unsafe {
         raw::qemu_plugin_register_vcpu_init_cb(id, on_vcpu_init);
         raw::qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate);
-        raw::qemu_plugin_register_atexit_cb(id, on_exit, std::ptr::null_mut());
+        raw::qemu_plugin_register_atexit_cb(id, on_exit, ptr::null_mut());
     }
     if let (true, Some(plugin)) = (whole_boot, PLUGIN.get()) {
         plugin.start();
@@ -209,27 +235,42 @@ extern "C" fn on_translate(_id: raw::PluginId, tb: *mut raw::Tb) {
 }
 
 /// A block that [`Block::count`] was called for is entered; `data` is its number of instructions.
-pub(super) extern "C" fn on_block(cpu: c_uint, data: *mut c_void) {
-    if let Some(plugin) = PLUGIN.get() {
-        plugin.recorder.counters().add(cpu, data.addr() as u64);
+pub(super) extern "C" fn on_block<const PARALLEL: bool>(cpu: c_uint, data: *mut c_void) {
+    let instructions = data.addr() as u64;
+    if !PARALLEL {
+        SHARED_COUNT.add(instructions);
+    } else if let Some(cell) = PLUGIN
+        .get()
+        .and_then(|plugin| plugin.lanes.get(cpu as usize))
+    {
+        cell.count.add(instructions);
     }
 }
 
 /// A load or store by an instruction that [`super::guest::BlockInstruction::watch_memory`] was called for.
-pub(super) extern "C" fn on_memory<const STORE: bool>(
+pub(super) extern "C" fn on_memory<const STORE: bool, const PARALLEL: bool>(
     cpu: c_uint,
     info: raw::MemInfo,
     vaddr: u64,
     data: *mut c_void,
 ) {
-    let Some(plugin) = PLUGIN.get() else { return };
-    plugin.with_lane(cpu, |lane| {
-        // SAFETY: `watch_memory` passed a `&'static Instruction`.
-        let instruction = unsafe { &*data.cast_const().cast::<Instruction>() };
+    with_lane::<PARALLEL>(cpu, |lane| {
+        let at = (cpu as u16, Instruction::from_bits(data.addr() as u64));
         // SAFETY: `info` belongs to this callback.
         let access = unsafe { MemoryAccess::new(info) };
-        let at = (cpu as u16, instruction);
-        plugin.recorder.touch(lane, at, (STORE, vaddr), &access);
+        if is_kernel(vaddr) {
+            let touch = Touch {
+                store: STORE,
+                addr: vaddr,
+                size: access.size(),
+                user_mapping: false,
+            };
+            lane.touch(at, touch, || access.value());
+        } else if let Some(plugin) = PLUGIN.get() {
+            plugin
+                .recorder
+                .touch_user(lane, at, (STORE, vaddr), &access);
+        }
     });
 }
 
@@ -241,11 +282,16 @@ pub(super) extern "C" fn on_hook(cpu: c_uint, data: *mut c_void) {
     let Some(registers) = plugin.registers.get(cpu as usize).and_then(OnceLock::get) else {
         return;
     };
-    if hooked.action == Action::Start && !plugin.recorder.is_recording() {
+    if hooked.action == Action::Start {
         plugin.start();
     }
     let at = (cpu as u16, hooked);
-    plugin.with_lane(cpu, |lane| plugin.recorder.hook(lane, at, registers));
+    let work = |lane: &mut Lane<Output>| plugin.recorder.hook(lane, at, registers);
+    if plugin.recorder.options().parallel {
+        with_lane::<true>(cpu, work);
+    } else {
+        with_lane::<false>(cpu, work);
+    }
     if hooked.action == Action::Stop {
         plugin.stop();
     }

@@ -61,11 +61,16 @@ impl<'a> Block<'a> {
     ///
     /// By a callback, not by the interface's inline addition: with that one QEMU 10.0.2 executes guest code wrongly
     /// under `-icount` (fork fails in a guest that runs well without it).
-    pub(crate) fn count(&self) {
+    pub(crate) fn count(&self, parallel: bool) {
+        let callback = if parallel {
+            on_block::<true>
+        } else {
+            on_block::<false>
+        };
         let data = ptr::without_provenance_mut(self.len());
         // SAFETY: `tb` is valid for 'a; the callback takes its data for a number.
         unsafe {
-            raw::qemu_plugin_register_vcpu_tb_exec_cb(self.tb, on_block, raw::NO_REGS, data);
+            raw::qemu_plugin_register_vcpu_tb_exec_cb(self.tb, callback, raw::NO_REGS, data);
         }
     }
 }
@@ -88,24 +93,18 @@ impl BlockInstruction<'_> {
     }
 
     /// Calls the recorder on each load and store that the instruction makes.
-    pub(crate) fn watch_memory(&self, instruction: &'static Instruction) {
-        let data = ptr::from_ref(instruction).cast_mut().cast::<c_void>();
-        // SAFETY: `insn` as above; the callbacks take `data` for a `&'static Instruction`, which it is.
+    pub(crate) fn watch_memory(&self, instruction: Instruction, parallel: bool) {
+        let (load, store): (raw::MemCallback, raw::MemCallback) = if parallel {
+            (on_memory::<false, true>, on_memory::<true, true>)
+        } else {
+            (on_memory::<false, false>, on_memory::<true, false>)
+        };
+        let data = ptr::without_provenance_mut(instruction.to_bits() as usize);
+        // SAFETY: `insn` as above; the callbacks take `data` for an instruction's bits, which it is.
         unsafe {
-            raw::qemu_plugin_register_vcpu_mem_cb(
-                self.insn,
-                on_memory::<false>,
-                raw::NO_REGS,
-                raw::MEM_R,
-                data,
-            );
-            raw::qemu_plugin_register_vcpu_mem_cb(
-                self.insn,
-                on_memory::<true>,
-                raw::NO_REGS,
-                raw::MEM_W,
-                data,
-            );
+            let register = raw::qemu_plugin_register_vcpu_mem_cb;
+            register(self.insn, load, raw::NO_REGS, raw::MEM_R, data);
+            register(self.insn, store, raw::NO_REGS, raw::MEM_W, data);
         }
     }
 
