@@ -13,8 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use linemate_types::btf_writer::{Endian, TypeList, bit_field, member, write};
 use linemate_types::{
-    CompositeKind, FlatType, KernelImage, LineSize, Type, TypeId, TypeModel, pahole,
+    CompositeKind, FlatType, KernelImage, LineSize, Type, TypeId, TypeModel, btf, pahole,
 };
 
 /// `${LINEMATE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/linemate}`, as `make setup` has it.
@@ -63,6 +64,13 @@ struct Kernel {
     btf: PathBuf,
 }
 
+/// A file that is not there yet. Tests run at the same time: each has files of its own.
+fn file(name: &str) -> PathBuf {
+    let number = FILES.fetch_add(1, Ordering::Relaxed);
+    let name = format!("{name}-{}-{number}.btf", std::process::id());
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
 /// Reads a kernel and leaves its BTF in a file of its own for pahole.
 fn kernel(series: &str) -> Kernel {
     let path = image(series);
@@ -72,10 +80,7 @@ fn kernel(series: &str) -> Kernel {
         path.ends_with(format!("vmlinuz-{release}")),
         "{release} is the release of {path:?}"
     );
-    // Tests run at the same time: each has a file of its own.
-    let number = FILES.fetch_add(1, Ordering::Relaxed);
-    let name = format!("{release}-{}-{number}.btf", std::process::id());
-    let btf = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let btf = file(&release);
     std::fs::write(&btf, &image.btf).unwrap();
     Kernel {
         model: image.types().unwrap(),
@@ -257,4 +262,99 @@ fn check_fields(model: &TypeModel, id: TypeId) -> usize {
         );
     }
     flat.leaves().len()
+}
+
+/// Numbers that look random, from a fixed seed (Knuth's MMIX constants).
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+}
+
+/// A struct of members that follow each other with gaps of any size: bit-fields across their storage units, packed and
+/// over-aligned members, embedded structs, arrays of nothing, padding.
+fn odd_struct(
+    list: &mut TypeList,
+    numbers: &mut Numbers,
+    number: usize,
+    types: &[(TypeId, u64, bool)],
+) {
+    let mut members = Vec::new();
+    let mut bit = 0;
+    for index in 0..1 + numbers.below(8) {
+        let (type_id, size, scalar) =
+            types[usize::try_from(numbers.below(types.len() as u64)).unwrap()];
+        let name = format!("m{index}");
+        if scalar && numbers.below(2) == 0 {
+            let width = 1 + numbers.below(size * 8);
+            bit += [0, 0, 0, 1, 5, 9, 40][usize::try_from(numbers.below(7)).unwrap()];
+            members.push(bit_field(
+                &name,
+                type_id,
+                bit,
+                u32::try_from(width).unwrap(),
+            ));
+            bit += width;
+        } else {
+            let alignment =
+                [1, size.max(1), size.max(1), 16, 64][usize::try_from(numbers.below(5)).unwrap()];
+            let offset = bit.div_ceil(8).next_multiple_of(alignment);
+            members.push(member(&name, type_id, offset));
+            bit = (offset + size) * 8;
+        }
+    }
+    let size = bit.div_ceil(8) + [0, 0, 1, 4, 17][usize::try_from(numbers.below(5)).unwrap()];
+    list.structure(
+        &format!("odd{number}"),
+        u32::try_from(size).unwrap(),
+        &members,
+    );
+}
+
+#[test]
+fn odd_structs_print_as_pahole_prints_them() {
+    let mut list = TypeList::default();
+    // pahole takes the size of a pointer from that of a long.
+    list.unsigned("long unsigned int", 8);
+    let scalars = [1u8, 2, 4, 8].map(|size| {
+        (
+            list.unsigned(&format!("u{}", size * 8), size),
+            u64::from(size),
+            true,
+        )
+    });
+    let int = scalars[2].0;
+    let padded = list.structure(
+        "padded",
+        8,
+        &[member("a", int, 0), member("b", scalars[0].0, 4)],
+    );
+    let nested = list.structure("", 12, &[member("x", int, 0), member("y", int, 8)]);
+    let (none, four) = (list.array(int, 0), list.array(int, 4));
+    let mut types = scalars.to_vec();
+    types.extend([
+        (padded, 8, false),
+        (nested, 12, false),
+        (none, 0, false),
+        (four, 16, false),
+    ]);
+    types.push((list.pointer(padded), 8, false));
+    let mut numbers = Numbers(42);
+    for number in 0..2000 {
+        odd_struct(&mut list, &mut numbers, number, &types);
+    }
+    let blob = write(&list.types, Endian::Little).unwrap();
+    let kernel = Kernel {
+        model: btf::parse(&blob).unwrap(),
+        btf: file("odd"),
+    };
+    std::fs::write(&kernel.btf, &blob).unwrap();
+    assert_eq!(compare_all(&kernel, LineSize::B64), (2001, 0));
+    assert_eq!(compare_all(&kernel, LineSize::B128), (2001, 0));
 }
