@@ -32,6 +32,7 @@ enum Verb {
     Layout(verbs::layout::Args),
     Report(verbs::report::Args),
     Verify(verbs::verify::Args),
+    Machines(verbs::machines::Args),
 }
 
 /// Runs the command with `arguments` (the first one is the program's name).
@@ -65,6 +66,7 @@ fn dispatch(verb: Verb) -> anyhow::Result<Outcome> {
         Verb::Layout(args) => verbs::layout::run(&args),
         Verb::Report(args) => verbs::report::run(&args),
         Verb::Verify(args) => verbs::verify::run(&args),
+        Verb::Machines(args) => verbs::machines::run(&args),
     }
 }
 

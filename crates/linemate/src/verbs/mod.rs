@@ -1,6 +1,7 @@
 //! One file per verb: its flags (`Args`) and `run`, which calls the crates and prints.
 
 pub(crate) mod layout;
+pub(crate) mod machines;
 pub(crate) mod record;
 pub(crate) mod report;
 pub(crate) mod verify;
