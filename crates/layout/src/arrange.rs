@@ -14,23 +14,24 @@ pub const MAX_PAD: u64 = 1 << 20;
 
 /// A unit at its place, with what was asked for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Slot {
+pub struct Slot {
     /// Index in [`Origin::units`].
-    pub(crate) unit: usize,
-    pub(crate) forced: Option<Forced>,
+    pub unit: usize,
+    /// The alignment of its start that is asked for.
+    pub forced: Option<Forced>,
     /// Nameless bytes in front.
-    pub(crate) gap: u64,
+    pub gap: u64,
     /// Its place is at least that long.
-    pub(crate) least: u64,
+    pub least: u64,
     /// Unused bytes behind.
-    pub(crate) after: u64,
+    pub after: u64,
     /// Slots of one group share lines with no others.
-    pub(crate) group: Option<usize>,
+    pub group: Option<usize>,
 }
 
 impl Slot {
     /// The slots of an unedited type.
-    pub(crate) fn originals(origin: &Origin) -> Vec<Slot> {
+    pub fn originals(origin: &Origin) -> Vec<Slot> {
         let slot = |(unit, u): (usize, &Unit)| {
             let (forced, gap) = (u.forced, u.gap);
             Slot {

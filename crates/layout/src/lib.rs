@@ -7,6 +7,7 @@
 //!
 //! Nothing here reads files or prints.
 
+pub mod arm;
 pub mod arrange;
 pub mod edit;
 pub mod foreign;
@@ -15,8 +16,11 @@ pub mod map;
 pub mod origin;
 pub mod parse;
 pub mod plan;
+pub mod relocate;
+pub mod scene;
+pub mod stats;
 
-pub use arrange::Refusal;
+pub use arrange::{Refusal, Slot};
 pub use edit::{Alignment, Edit, EditFile, Position, Section, Statement, Subject, Target};
 pub use layout::{Layout, Layouts};
 pub use map::OffsetMap;
