@@ -1,7 +1,8 @@
 //! Prints a struct or union in pahole's form (`pahole -C T`, version 1.24, reading BTF).
 //!
 //! It keeps pahole's columns and comments to the byte, so that the two can be compared and existing scripts go
-//! on working. It does not keep pahole's limits: names are not cut at 127 bytes, and numbers do not wrap at 16 bits.
+//! on working. It does not keep pahole's limits: names are not cut at 127 bytes,
+//! numbers do not wrap at 16 bits, and negative values of an enum are not printed as unsigned.
 
 mod declaration;
 mod packed;
