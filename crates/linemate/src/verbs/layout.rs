@@ -207,6 +207,9 @@ fn member_names(columns: &[Column]) -> Vec<&str> {
 
 const CELL: usize = 22;
 
+/// A figure of a whole layout.
+type Total = fn(&Layout, LineSize) -> u64;
+
 fn side_by_side(kernels: &[Kernel], args: &Args) -> anyhow::Result<String> {
     let columns = kernels
         .iter()
@@ -243,7 +246,7 @@ fn side_by_side(kernels: &[Kernel], args: &Args) -> anyhow::Result<String> {
         push_row(&mut text, (name, name_width), &cells, width, differs);
     }
     text.push('\n');
-    let totals: [(&str, fn(&Layout, LineSize) -> u64); 4] = [
+    let totals: [(&str, Total); 4] = [
         ("size", |layout, _| layout.size),
         ("lines", Layout::lines),
         ("hole bytes", |layout, _| layout.hole_bytes()),
