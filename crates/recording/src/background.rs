@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use crate::{Error, GuestAddr, RawChunk, Writer};
 
 enum Job {
-    Events(RawChunk),
+    Events(Box<RawChunk>),
     Instructions(Vec<GuestAddr>),
     Finish,
 }
@@ -148,10 +148,10 @@ impl BackgroundWriter {
 impl LaneWriter {
     /// Hands over a filled chunk and gives an empty one; waits if too many are on their way.
     pub fn events(&self, full: RawChunk) -> RawChunk {
-        match self.sender.send(Job::Events(full)) {
+        match self.sender.send(Job::Events(Box::new(full))) {
             Ok(()) => self.shared.spare(),
             Err(refused) => match refused.0 {
-                Job::Events(chunk) => chunk,
+                Job::Events(chunk) => *chunk,
                 Job::Instructions(_) | Job::Finish => RawChunk::default(),
             },
         }
@@ -181,7 +181,7 @@ fn work(mut writer: Writer, jobs: &Receiver<Job>, shared: &Shared) -> (Writer, O
                 } else {
                     writer.events(&chunk)
                 };
-                shared.give_back(chunk);
+                shared.give_back(*chunk);
                 written
             }
             (Job::Instructions(_), true) => Ok(()),

@@ -194,7 +194,7 @@ impl Steps<'_> {
             number
         } else {
             let index = (self.model.access_site.index() as u64).wrapping_add(unzigzag(number >> 1));
-            index.checked_mul(2).unwrap_or(u64::MAX)
+            index.saturating_mul(2)
         };
         let limit = u64::from(u32::MAX - 1);
         match u32::try_from(code) {

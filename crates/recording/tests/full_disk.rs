@@ -1,5 +1,7 @@
 //! A recording whose disk fills up ends at a whole chunk, and the first error is told.
 
+#![allow(clippy::unwrap_used, reason = "a set-up that fails fails the test")]
+
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 

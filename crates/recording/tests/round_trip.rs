@@ -1,5 +1,7 @@
 //! What is encoded and written is what is read, whatever the events are.
 
+#![allow(clippy::unwrap_used, reason = "a set-up that fails fails the test")]
+
 use linemate_recording::{
     Access, AccessKind, BackgroundWriter, Call, CpuId, Decoder, Encoder, Event, FunctionId,
     GuestAddr, InstructionId, LaneId, Mark, Marker, Metadata, RawAccess, RawChunk, Recording,

@@ -1,5 +1,7 @@
 //! `verify` on sound and on broken recordings: exactly these findings.
 
+#![allow(clippy::unwrap_used, reason = "a set-up that fails fails the test")]
+
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
