@@ -33,6 +33,7 @@ enum Verb {
     Report(verbs::report::Args),
     Verify(verbs::verify::Args),
     Machines(verbs::machines::Args),
+    Doctor(verbs::doctor::Args),
 }
 
 /// Runs the command with `arguments` (the first one is the program's name).
@@ -67,6 +68,7 @@ fn dispatch(verb: Verb) -> anyhow::Result<Outcome> {
         Verb::Report(args) => verbs::report::run(&args),
         Verb::Verify(args) => verbs::verify::run(&args),
         Verb::Machines(args) => verbs::machines::run(&args),
+        Verb::Doctor(args) => verbs::doctor::run(&args),
     }
 }
 

@@ -137,7 +137,7 @@ fn session(args: Args) -> anyhow::Result<Session> {
 }
 
 /// `LINEMATE_RECORDER`, else the file next to this program.
-fn recorder() -> anyhow::Result<PathBuf> {
+pub(crate) fn recorder() -> anyhow::Result<PathBuf> {
     if let Some(path) = env::var_os("LINEMATE_RECORDER") {
         return Ok(path.into());
     }

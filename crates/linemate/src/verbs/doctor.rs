@@ -1,0 +1,227 @@
+//! `linemate doctor`: can this computer record, and does the recorder see what it should?
+
+use std::env;
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use linemate_guest::{
+    ExtraFile, Kernel, Observer, Qemu, Session, Shape, Stage, Stream, Workload, cache_folder,
+    default_kernel,
+};
+use linemate_recording::{Event, Recording};
+use serde::Serialize;
+
+use crate::cli::Outcome;
+use crate::selftest::{PROGRAM, SelfTest};
+use crate::verbs::record;
+
+/// Room for a snapshot and a recording of an ordinary workload.
+const ENOUGH_SPACE: u64 = 2 << 30;
+/// The self-test's guest: two CPUs, so that the recorder's switching is part of it.
+const CPUS: u16 = 2;
+const MEMORY: u64 = 512 << 20;
+/// Booting takes seconds; more than this is a hang.
+const TIMEOUT: Duration = Duration::from_secs(240);
+
+/// Check this computer: QEMU, the recorder, a kernel, and whether known memory accesses are recorded exactly
+///
+/// Boots a guest (some seconds the first time) and compares count, address, size and kind of some ninety known access patterns
+/// with what was recorded; docs/recorder.md lists what QEMU does not show. Exit code: 0 if all is fine, 1 if something is
+/// missing or wrong, 2 if the checks themselves failed.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// The kernel for the self-test [default: as for record]
+    #[arg(long, value_name = "IMAGE")]
+    kernel: Option<PathBuf>,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The answer to one question.
+#[derive(Serialize)]
+struct Check {
+    name: &'static str,
+    ok: bool,
+    /// What was found, or what is wrong and what to do.
+    detail: String,
+}
+
+/// What `--json` writes.
+#[derive(Serialize)]
+struct Json<'a> {
+    /// Version of this form.
+    schema: u32,
+    ok: bool,
+    checks: &'a [Check],
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
+    let cache = cache_folder();
+    let mut checks = Vec::new();
+    let qemu = note(&mut checks, "qemu", Qemu::find().map_err(Into::into), |q| q.version.clone());
+    let recorder =
+        note(&mut checks, "recorder", record::recorder(), |path| path.display().to_string());
+    note(&mut checks, "busybox", in_search_path("busybox"), |path| path.display().to_string());
+    let kernel = match &args.kernel {
+        Some(path) => Kernel::read(path),
+        None => default_kernel(&cache),
+    };
+    let kernel = note(&mut checks, "kernel", kernel.map_err(Into::into), |kernel| {
+        kernel.path.display().to_string()
+    });
+    note(&mut checks, "space", free_space(&cache), |words| words.clone());
+    match (qemu, recorder, kernel) {
+        (Some(qemu), Some(recorder), Some(kernel)) => {
+            let found = self_test(qemu, recorder, kernel, cache);
+            report_self_test(&mut checks, found);
+        }
+        _ => checks.push(Check {
+            name: "self-test",
+            ok: false,
+            detail: "not run: see above".to_owned(),
+        }),
+    }
+    let ok = checks.iter().all(|check| check.ok);
+    print(&checks, ok, args.json)?;
+    Ok(if ok { Outcome::Fine } else { Outcome::Findings })
+}
+
+/// Adds the answer to a question; gives what was found.
+fn note<T>(
+    checks: &mut Vec<Check>,
+    name: &'static str,
+    found: anyhow::Result<T>,
+    describe: impl FnOnce(&T) -> String,
+) -> Option<T> {
+    let (ok, detail) = match &found {
+        Ok(found) => (true, describe(found)),
+        Err(error) => (false, format!("{error:#}")),
+    };
+    checks.push(Check { name, ok, detail });
+    found.ok()
+}
+
+fn print(checks: &[Check], ok: bool, json: bool) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    if json {
+        serde_json::to_writer_pretty(&mut out, &Json { schema: 1, ok, checks })?;
+        return writeln!(out);
+    }
+    for Check { name, ok, detail } in checks {
+        let mark = if *ok { "ok  " } else { "FAIL" };
+        writeln!(out, "{mark}  {name:<10} {detail}")?;
+    }
+    Ok(())
+}
+
+fn in_search_path(name: &str) -> anyhow::Result<PathBuf> {
+    env::split_paths(&env::var_os("PATH").unwrap_or_default())
+        .map(|folder| folder.join(name))
+        .find(|path| path.is_file())
+        .ok_or_else(|| anyhow!("{name} is not in the search path: run `make setup`"))
+}
+
+/// Free space where snapshots go; the folder may not exist yet.
+fn free_space(cache: &Path) -> anyhow::Result<String> {
+    let existing = cache.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("/"));
+    let stat = rustix::fs::statvfs(existing)
+        .with_context(|| format!("cannot ask for the free space of {}", existing.display()))?;
+    let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+    let words = format!("{} free in {}", indicatif::HumanBytes(free), cache.display());
+    if free < ENOUGH_SPACE {
+        bail!("only {words}: make room for {}", indicatif::HumanBytes(ENOUGH_SPACE));
+    }
+    Ok(words)
+}
+
+/// Collects what the program in the guest says.
+#[derive(Default)]
+struct Listener {
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+}
+
+impl Observer for Listener {
+    fn stage(&mut self, _stage: Stage) {}
+
+    fn output(&mut self, stream: Stream, bytes: &[u8]) {
+        match stream {
+            Stream::Stdout => self.stdout.extend_from_slice(bytes),
+            Stream::Stderr => self.stderr.extend_from_slice(bytes),
+        }
+    }
+}
+
+/// Records the self-test program in a guest and compares.
+fn self_test(
+    qemu: Qemu,
+    recorder: PathBuf,
+    kernel: Kernel,
+    cache: PathBuf,
+) -> anyhow::Result<SelfTest> {
+    let folder = tempfile::tempdir().context("cannot create a temporary folder")?;
+    let program = folder.path().join("selftest");
+    fs::write(&program, PROGRAM)
+        .and_then(|()| fs::set_permissions(&program, fs::Permissions::from_mode(0o755)))
+        .with_context(|| format!("cannot write {}", program.display()))?;
+    // A fixed name in the guest: the recording does not depend on the folder's.
+    let inside = "/bin/linemate-selftest".to_owned();
+    let session = Session {
+        qemu,
+        kernel,
+        shape: Shape { cpus: CPUS, memory_bytes: MEMORY, ..Shape::default() },
+        workload: Workload {
+            command: vec![inside.clone()],
+            files: vec![ExtraFile { host: program, guest: Some(inside) }],
+            setup: None,
+        },
+        cache,
+        recorder: Some(recorder),
+        output: folder.path().join("selftest.data"),
+        user: true,
+        whole_boot: false,
+        timeout: Some(TIMEOUT),
+    };
+    let mut listener = Listener::default();
+    let recorded = session.record(&AtomicBool::new(false), &mut listener)?;
+    if !recorded.status.is_success() {
+        let said = String::from_utf8_lossy(&listener.stderr);
+        bail!("the self-test program failed: {}: {}", recorded.status, said.trim());
+    }
+    let mut test = SelfTest::parse(&String::from_utf8_lossy(&listener.stdout))?;
+    for event in Recording::open(&session.output)?.events() {
+        if let Event::Access(access) = event? {
+            test.see(&access);
+        }
+    }
+    Ok(test)
+}
+
+fn report_self_test(checks: &mut Vec<Check>, found: anyhow::Result<SelfTest>) {
+    let test = match found {
+        Ok(test) => test,
+        Err(error) => {
+            checks.push(Check { name: "self-test", ok: false, detail: format!("{error:#}") });
+            return;
+        }
+    };
+    let mismatches = test.mismatches();
+    let (count, wrong) = (test.count(), mismatches.len());
+    checks.push(Check {
+        name: "self-test",
+        ok: wrong == 0,
+        detail: format!("{} of {count} known access patterns recorded exactly", count - wrong),
+    });
+    checks.extend(mismatches.into_iter().map(|m| Check {
+        name: "self-test",
+        ok: false,
+        detail: format!("{}: expected {}; recorded {}", m.test, m.expected, m.seen),
+    }));
+}
