@@ -4,12 +4,14 @@
 //! * [`origin`] works out what the compiler was told about a type;
 //! * [`Layouts`] lays types out after edits, or for another line size;
 //! * [`Plan`] checks a file of edits against a kernel's types: layouts, and rules about accesses and objects;
+//! * [`Study`] replays a recording with and without edits and gives a [`WhatIf`].
 //!
 //! Nothing here reads files or prints.
 
 pub mod arm;
 pub mod arrange;
 pub mod edit;
+pub mod effect;
 pub mod foreign;
 pub mod layout;
 pub mod map;
@@ -19,6 +21,7 @@ pub mod plan;
 pub mod relocate;
 pub mod scene;
 pub mod stats;
+pub mod whatif;
 
 pub use arrange::{Refusal, Slot};
 pub use edit::{Alignment, Edit, EditFile, Position, Section, Statement, Subject, Target};

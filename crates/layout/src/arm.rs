@@ -1,0 +1,434 @@
+//! One side of a what-if: where the accesses of a recording go under a plan, and which do not happen.
+
+use std::sync::Arc;
+
+use linemate_attribution::Analysis;
+use linemate_recording::{Access, AccessKind, GuestAddr};
+use linemate_replay::{Placed, Sharing};
+use linemate_types::{Symbols, TypeId, TypeModel};
+use rustc_hash::FxHashMap;
+
+use crate::arrange::nearest;
+use crate::map::{OffsetMap, To};
+use crate::plan::{AccessRule, Field, ObjectRule, Plan};
+use crate::relocate::{Area, Resize, colocate, relocate};
+use crate::scene::{Scene, Step, enclosing, majority};
+
+/// Why a plan does not fit a recording.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ArmError {
+    /// A function without code of its own.
+    #[error(
+        "there is no function `{name}` in this kernel (is it inlined everywhere?){}",
+        crate::plan::nearest_types(nearest)
+    )]
+    NoFunction {
+        /// Its name.
+        name: String,
+        /// The names most like it.
+        nearest: Vec<String>,
+    },
+    /// The recording has no object of the type.
+    #[error("the recording has no access to any {0}")]
+    NoObjects(String),
+}
+
+/// How the objects of a subject change.
+#[derive(Debug, Default)]
+struct SubjectEdit {
+    map: Option<Arc<OffsetMap>>,
+    /// Old base to new one.
+    moved: FxHashMap<u64, u64>,
+    /// Each CPU's copies start here: by old base and CPU.
+    copies: FxHashMap<(u64, u16), u64>,
+    /// Which rules' fields lie where: (rule, offset of the field in this subject's type).
+    rules: FxHashMap<u32, Vec<usize>>,
+}
+
+/// A rule about accesses with its function found.
+#[derive(Debug)]
+enum Rule {
+    Reuse { code: Vec<(u64, u64)> },
+    SkipSilent,
+}
+
+/// How many pairs `colocate` found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Paired {
+    /// Pairs.
+    pub pairs: usize,
+    /// Objects of the first type without a partner.
+    pub first_alone: usize,
+    /// Objects of the second.
+    pub second_alone: usize,
+}
+
+/// One side of a what-if.
+#[derive(Debug)]
+pub struct Arm {
+    subjects: Vec<Option<Box<SubjectEdit>>>,
+    rules: Vec<Rule>,
+    /// Objects that moved.
+    pub relocated: usize,
+    /// What each `colocate` found.
+    pub paired: Vec<Paired>,
+}
+
+/// What an arm remembers from access to access; each replay has its own.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    /// By (rule, CPU): the address of the field that was last read-modified-written there.
+    rmw: FxHashMap<(usize, u16), u64>,
+}
+
+impl Arm {
+    /// What `plan` means for the recording of `scene`, with `cpus` CPUs. `questions` tells which of the scene's counts of neighbours
+    /// belongs to each `colocate` of the plan.
+    ///
+    /// # Errors
+    /// A function that the kernel does not have, a type that the recording does not touch.
+    pub fn new(
+        plan: &mut Plan<'_>,
+        scene: &Scene<'_>,
+        analysis: &Analysis<'_>,
+        cpus: usize,
+        questions: &[usize],
+    ) -> Result<Arm, ArmError> {
+        let mut area = Area::default();
+        let mut arm = Arm {
+            subjects: (0..scene.types.len()).map(|_| None).collect(),
+            rules: Vec::new(),
+            relocated: 0,
+            paired: Vec::new(),
+        };
+        let base_align = |id: TypeId, rules: &[ObjectRule]| {
+            let aligns = rules.iter().filter_map(|rule| match rule {
+                ObjectRule::BaseAlign(ids, bytes) if ids.contains(&id) => Some(*bytes),
+                _ => None,
+            });
+            aligns.max().unwrap_or(1)
+        };
+        for (subject, id) in scene.types.iter().enumerate() {
+            let Some(id) = *id else { continue };
+            let Ok(layout) = plan.layouts.of(id) else {
+                continue;
+            };
+            let extra = base_align(id, &plan.objects);
+            if layout.map.is_none() && extra == 1 {
+                continue;
+            }
+            let resize = resize(plan, id, extra);
+            let bases: Vec<u64> = scene.objects[subject].keys().copied().collect();
+            let moved = relocate(&bases, resize, &mut area);
+            arm.relocated += moved.len();
+            let edit = arm.edit(subject);
+            edit.map = layout.map.clone();
+            edit.moved = moved.into_iter().collect();
+        }
+        arm.apply_objects(plan, scene, cpus, questions, &mut area)?;
+        arm.apply_rules(plan, scene, analysis)?;
+        Ok(arm)
+    }
+
+    fn edit(&mut self, subject: usize) -> &mut SubjectEdit {
+        self.subjects[subject].get_or_insert_default()
+    }
+
+    fn apply_objects(
+        &mut self,
+        plan: &mut Plan<'_>,
+        scene: &Scene<'_>,
+        cpus: usize,
+        questions: &[usize],
+        area: &mut Area,
+    ) -> Result<(), ArmError> {
+        let mut questions = questions.iter();
+        for rule in plan.objects.clone() {
+            match rule {
+                ObjectRule::BaseAlign(..) => {}
+                ObjectRule::Percpu(ids) => {
+                    let size = resize(plan, ids[0], 1);
+                    for subject in subjects_of(scene, &ids) {
+                        for base in scene.objects[subject].keys() {
+                            for cpu in 0..cpus {
+                                let start = area.take(size.new, *base, size.align);
+                                self.edit(subject).copies.insert((*base, cpu as u16), start);
+                            }
+                        }
+                    }
+                }
+                ObjectRule::Colocate(a, b) => {
+                    let pairs = questions
+                        .next()
+                        .map_or_else(Vec::new, |q| pair_up(scene, *q, &a));
+                    let (first, second) = (resize(plan, a[0], 1), resize(plan, b[0], 1));
+                    let (firsts, seconds) = colocate(&pairs, first, second, area);
+                    let count = |ids: &[TypeId]| -> usize {
+                        subjects_of(scene, ids)
+                            .map(|s| scene.objects[s].len())
+                            .sum()
+                    };
+                    let (first_alone, second_alone) =
+                        (count(&a) - pairs.len(), count(&b) - pairs.len());
+                    self.paired.push(Paired {
+                        pairs: pairs.len(),
+                        first_alone,
+                        second_alone,
+                    });
+                    if pairs.is_empty() {
+                        let name = |ids: &[TypeId]| {
+                            plan.layouts
+                                .model()
+                                .composite(ids[0])
+                                .map_or("", |c| &c.name)
+                                .to_owned()
+                        };
+                        return Err(ArmError::NoObjects(format!(
+                            "{} beside its {}",
+                            name(&a),
+                            name(&b)
+                        )));
+                    }
+                    for (ids, moved) in [(&a, firsts), (&b, seconds)] {
+                        let moved: FxHashMap<u64, u64> = moved.into_iter().collect();
+                        for subject in subjects_of(scene, ids) {
+                            for base in scene.objects[subject].keys() {
+                                if let Some(new) = moved.get(base) {
+                                    self.edit(subject).moved.insert(*base, *new);
+                                    self.relocated += 1;
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn apply_rules(
+        &mut self,
+        plan: &Plan<'_>,
+        scene: &Scene<'_>,
+        analysis: &Analysis<'_>,
+    ) -> Result<(), ArmError> {
+        for (number, rule) in plan.accesses.iter().enumerate() {
+            let field = match rule {
+                AccessRule::Reuse { field, function } => {
+                    self.rules.push(Rule::Reuse {
+                        code: code_of(analysis.symbols(), function)?,
+                    });
+                    field
+                }
+                AccessRule::SkipSilent { field } => {
+                    self.rules.push(Rule::SkipSilent);
+                    field
+                }
+            };
+            self.mark(number, field, plan.layouts.model(), scene);
+        }
+        Ok(())
+    }
+
+    /// Notes at which offsets of which subjects the field lies.
+    fn mark(&mut self, rule: usize, field: &Field, model: &TypeModel, scene: &Scene<'_>) {
+        for (subject, id) in scene.types.iter().enumerate() {
+            let Some(id) = *id else { continue };
+            if !crate::scene::embeds(model, id, &field.types) {
+                continue;
+            }
+            let size = model.size_of(id).unwrap_or(0);
+            let inside = |offset: &u64| {
+                let found = enclosing(model, id, *offset, &|t| field.types.contains(&t));
+                found.is_some_and(|(_, at)| at >= field.offset && at < field.offset + field.bytes)
+            };
+            for offset in (0..size).filter(inside) {
+                let Ok(offset) = u32::try_from(offset) else {
+                    continue;
+                };
+                self.edit(subject)
+                    .rules
+                    .entry(offset)
+                    .or_default()
+                    .push(rule);
+            }
+        }
+    }
+
+    /// What becomes of a step: `emit` gets each access that happens, with its place.
+    #[inline]
+    pub fn apply<E>(
+        &self,
+        step: &Step,
+        memory: &mut Memory,
+        mut emit: impl FnMut(&Access, Placed) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let placed = Placed {
+            addr: step.access.addr,
+            key: step.key,
+            site: step.site,
+            sharing: step.sharing,
+            skip: false,
+        };
+        match &self.subjects[step.subject.0 as usize] {
+            None => emit(&step.access, placed),
+            Some(edit) => self.apply_edit(edit, step, placed, memory, emit),
+        }
+    }
+
+    fn apply_edit<E>(
+        &self,
+        edit: &SubjectEdit,
+        step: &Step,
+        mut placed: Placed,
+        memory: &mut Memory,
+        mut emit: impl FnMut(&Access, Placed) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut access = step.access;
+        if let Some(rules) = edit.rules.get(&step.offset)
+            && !self.happens(rules, &mut access, memory)
+        {
+            placed.skip = true;
+            return emit(&access, placed);
+        }
+        let offset = u64::from(step.offset);
+        let old = access.addr.0.wrapping_sub(offset);
+        let mut base = edit.moved.get(&old).copied().unwrap_or(old);
+        if let Some(copy) = edit.copies.get(&(old, access.cpu.0)) {
+            base = *copy;
+            placed.sharing = Sharing::Cloned;
+        }
+        let bytes = u64::from(access.size);
+        let Some(map) = &edit.map else {
+            placed.addr = GuestAddr(base.wrapping_add(offset));
+            return emit(&access, placed);
+        };
+        let at = map.at(offset);
+        if let (To::Byte(new), true) = (at.to, at.run >= bytes) {
+            placed.addr = GuestAddr(base.wrapping_add(new));
+            return emit(&access, placed);
+        }
+        let parts = map.parts(offset, bytes);
+        if parts.is_empty() {
+            placed.skip = true;
+            return emit(&access, placed);
+        }
+        for part in parts {
+            // No part is longer than the access, which is at most 64 bytes.
+            access.size = part.bytes.clamp(1, bytes) as u8;
+            placed.addr = GuestAddr(base.wrapping_add(part.offset));
+            emit(&access, placed)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the rules let the access happen; they may turn it into a load.
+    fn happens(&self, rules: &[usize], access: &mut Access, memory: &mut Memory) -> bool {
+        for number in rules {
+            match &self.rules[*number] {
+                Rule::SkipSilent => {
+                    if access.silent && access.kind == AccessKind::Store {
+                        access.kind = AccessKind::Load;
+                    }
+                }
+                Rule::Reuse { code } => {
+                    let state = (*number, access.cpu.0);
+                    match access.kind {
+                        AccessKind::Rmw => {
+                            memory.rmw.insert(state, access.addr.0);
+                        }
+                        AccessKind::Store => {
+                            memory.rmw.remove(&state);
+                        }
+                        AccessKind::Load => {
+                            let pc = access.pc.0;
+                            let inside =
+                                code.iter().any(|(start, end)| (*start..*end).contains(&pc));
+                            if inside && memory.rmw.remove(&state) == Some(access.addr.0) {
+                                return false;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        true
+    }
+}
+
+fn resize(plan: &mut Plan<'_>, id: TypeId, extra: u64) -> Resize {
+    let old = plan.layouts.model().size_of(id).unwrap_or(0);
+    let recorded = plan.layouts.origin(id).map_or(1, |origin| origin.align);
+    let (new, align) = plan
+        .layouts
+        .of(id)
+        .map_or((old, 1), |layout| (layout.size, layout.align));
+    // An alignment that was there all the time was kept by the allocator as far as it was; a larger one has to be.
+    let align = if align > recorded { align } else { 1 };
+    Resize {
+        old,
+        new,
+        align: align.max(extra),
+    }
+}
+
+fn subjects_of<'s>(scene: &'s Scene<'_>, ids: &'s [TypeId]) -> impl Iterator<Item = usize> + 's {
+    let wanted = |id: &Option<TypeId>| id.is_some_and(|id| ids.contains(&id));
+    scene
+        .types
+        .iter()
+        .enumerate()
+        .filter(move |(_, id)| wanted(id))
+        .map(|(subject, _)| subject)
+}
+
+/// (owner, first, second): the most frequent neighbours first, each object once. The owner is the CPU that uses the first most.
+fn pair_up(scene: &Scene<'_>, question: usize, first: &[TypeId]) -> Vec<(u16, u64, u64)> {
+    let mut candidates: Vec<(u64, u64, u64)> = scene.neighbours[question]
+        .iter()
+        .map(|((a, b), count)| (*count, *a, *b))
+        .collect();
+    candidates.sort_unstable_by_key(|(count, a, b)| (std::cmp::Reverse(*count), *a, *b));
+    let (mut taken_a, mut taken_b) = (FxHashMap::default(), FxHashMap::default());
+    let mut pairs = Vec::new();
+    for (_, a, b) in candidates {
+        if taken_a.contains_key(&a) || taken_b.contains_key(&b) {
+            continue;
+        }
+        taken_a.insert(a, ());
+        taken_b.insert(b, ());
+        let users = subjects_of(scene, first).find_map(|s| scene.objects[s].get(&a));
+        let owner = users.and_then(|users| majority(users)).unwrap_or(u16::MAX);
+        pairs.push((owner, a, b));
+    }
+    pairs
+}
+
+/// The code of a function: its own symbol, and what the compiler split off or cloned (`f.cold`, `f.isra.0`).
+fn code_of(symbols: &Symbols, name: &str) -> Result<Vec<(u64, u64)>, ArmError> {
+    let part_of = |symbol: &str| {
+        symbol == name
+            || symbol
+                .strip_prefix(name)
+                .is_some_and(|rest| rest.starts_with('.'))
+    };
+    let code: Vec<(u64, u64)> = symbols
+        .all()
+        .iter()
+        .filter(|s| matches!(s.letter, 't' | 'T' | 'w' | 'W') && part_of(&s.name))
+        .filter_map(|s| Some((s.address, s.address.checked_add(symbols.size_estimate(s)?)?)))
+        .collect();
+    if code.is_empty() {
+        let names: Vec<&str> = symbols
+            .all()
+            .iter()
+            .filter(|s| matches!(s.letter, 't' | 'T'))
+            .map(|s| s.name.as_str())
+            .collect();
+        return Err(ArmError::NoFunction {
+            name: name.to_owned(),
+            nearest: nearest(name, &names),
+        });
+    }
+    Ok(code)
+}

@@ -1,0 +1,380 @@
+//! The answer of a what-if, as plain figures: what a report prints and JSON holds.
+//!
+//! *Cost* is cycles of accesses that left their core: hits in L1 and L2 are what every layout has. Sums over all interleavings'
+//! means; differences are paired (see [`crate::stats`]).
+
+use linemate_replay::{Cause, Counts, Outcome, Source};
+use linemate_types::LineSize;
+use serde::Serialize;
+
+use crate::arm::{Arm, Paired};
+use crate::stats::{Measure, paired};
+use crate::whatif::{Run, Side, Study};
+
+/// What a layout can change of a type's cost at all, without edits: shares of its cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Potential {
+    /// Cycles.
+    pub cost: f64,
+    /// Words that are really exchanged between cores. Only writing less, or fetching several of them with one line, helps.
+    pub true_sharing: f64,
+    /// Lines that are taken away though no word is exchanged.
+    pub false_sharing: f64,
+    /// Lines fetched for the first time: fewer lines, fewer of them.
+    pub cold: f64,
+    /// Lines that did not fit the caches, likewise.
+    pub capacity: f64,
+    /// Permission to write asked for without another holder.
+    pub unshared: f64,
+}
+
+/// Size of a type.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Size {
+    /// The type.
+    pub name: String,
+    /// Bytes in the recorded kernel.
+    pub recorded_bytes: u64,
+    /// Bytes without edits, built for the machine's lines.
+    pub without_bytes: u64,
+    /// Bytes with edits.
+    pub with_bytes: u64,
+    /// Lines without edits, of an object that starts a line.
+    pub without_lines: u64,
+    /// Lines with edits.
+    pub with_lines: u64,
+}
+
+/// A figure that changed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// The field, cause, source or function.
+    pub name: String,
+    /// How often, per interleaving.
+    pub count: Measure,
+    /// Cycles of it.
+    pub cycles: Measure,
+}
+
+/// What an edit did.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Ablation {
+    /// The edit, as it is written.
+    pub edit: String,
+    /// Cost of the reported types with this edit alone, against none. `None`: it needs others.
+    pub alone: Option<Measure>,
+    /// Cost of the reported types with all edits, against all but this one. `None`: others need it.
+    pub last: Option<Measure>,
+    /// Why there is no figure.
+    pub why_not: Option<String>,
+}
+
+/// The answer.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WhatIf {
+    /// The machine's name.
+    pub machine: String,
+    /// Bytes of a line.
+    pub line_bytes: u64,
+    /// CPUs replayed.
+    pub cpus: usize,
+    /// CPUs recorded.
+    pub recorded_cpus: usize,
+    /// The first seed.
+    pub seed: u64,
+    /// Interleavings.
+    pub interleavings: usize,
+    /// Accesses in the recording.
+    pub accesses: u64,
+    /// The reported types' potential.
+    pub potential: Potential,
+    /// The reported types' sizes.
+    pub sizes: Vec<Size>,
+    /// Cost of the reported types together.
+    pub types: Measure,
+    /// Cost of everything.
+    pub whole: Measure,
+    /// Wall-clock cycles from the start to the end of the replay.
+    pub duration: Measure,
+    /// The reported types' accesses by why they left their core.
+    pub causes: Vec<Row>,
+    /// And by where they were served from.
+    pub sources: Vec<Row>,
+    /// By field, largest change first.
+    pub fields: Vec<Row>,
+    /// All accesses by function, largest change first.
+    pub functions: Vec<Row>,
+    /// Each edit's share.
+    pub ablation: Vec<Ablation>,
+    /// Objects that got new addresses.
+    pub relocated: usize,
+    /// What each `colocate` paired.
+    pub paired: Vec<Paired>,
+    /// Accesses that did not happen, of all interleavings' first.
+    pub skipped: u64,
+}
+
+/// What an answer is made of.
+pub(crate) struct Facts<'f> {
+    pub(crate) study: &'f Study<'f>,
+    pub(crate) run: &'f Run,
+    pub(crate) copies: u16,
+    pub(crate) line: LineSize,
+    /// Sizes of the reported types: without edits, with all.
+    pub(crate) layouts: Vec<Vec<u64>>,
+    pub(crate) arms: &'f [(Side, Result<Arm, String>)],
+    /// By arm that could be built, then by interleaving.
+    pub(crate) outcomes: Vec<Vec<Outcome>>,
+}
+
+/// Cycles of accesses that left their core.
+fn cost(counts: &Counts) -> u64 {
+    Cause::ALL
+        .into_iter()
+        .map(|cause| counts.cause(cause).cycles)
+        .sum()
+}
+
+fn left(counts: &Counts) -> u64 {
+    Cause::ALL
+        .into_iter()
+        .map(|cause| counts.cause(cause).count)
+        .sum()
+}
+
+impl Facts<'_> {
+    /// The outcomes of a side; empty when it could not be built.
+    fn of(&self, side: Side) -> &[Outcome] {
+        let built = self.arms.iter().filter(|(_, arm)| arm.is_ok());
+        let at = built.map(|(side, _)| *side).position(|known| known == side);
+        at.and_then(|at| self.outcomes.get(at))
+            .map_or(&[], Vec::as_slice)
+    }
+
+    /// The keys that belong to reported types.
+    fn watched(&self) -> Vec<usize> {
+        let keys = self.study.scene().keys.iter().enumerate();
+        keys.filter(|(_, key)| key.watched.is_some())
+            .map(|(number, _)| number)
+            .collect()
+    }
+
+    fn measure(&self, pair: (Side, Side), figure: &dyn Fn(&Outcome) -> u64) -> Measure {
+        let series =
+            |side| -> Vec<f64> { self.of(side).iter().map(|o| figure(o) as f64).collect() };
+        paired(&series(pair.0), &series(pair.1))
+    }
+
+    /// The cost of the reported types.
+    fn types(&self, pair: (Side, Side)) -> Measure {
+        let watched = self.watched();
+        self.measure(pair, &|o| sum(o, &watched, &cost))
+    }
+
+    fn rows(&self, names: impl Iterator<Item = (String, Figure)>) -> Vec<Row> {
+        let pair = (Side::Without, Side::All);
+        let row = |(name, figure): (String, Figure)| Row {
+            name,
+            count: self.measure(pair, &|o| figure(o).0),
+            cycles: self.measure(pair, &|o| figure(o).1),
+        };
+        let mut rows: Vec<Row> = names.map(row).collect();
+        rows.retain(|row| row.count.without > 0.0 || row.count.with > 0.0);
+        rows
+    }
+
+    fn fields(&self) -> Vec<Row> {
+        let several = self.study.types.len() > 1;
+        let names = self.watched().into_iter().map(|number| {
+            let key = &self.study.scene().keys[number];
+            let owner = key
+                .watched
+                .and_then(|t| self.study.types.get(t))
+                .map_or("", |t| &t.0);
+            let name = if several {
+                format!("{owner}.{}", key.path)
+            } else {
+                key.path.clone()
+            };
+            let figure: Figure = Box::new(move |o| {
+                o.keys
+                    .get(number)
+                    .map_or((0, 0), |counts| (left(counts), cost(counts)))
+            });
+            (name, figure)
+        });
+        let mut rows = self.rows(names);
+        by_change(&mut rows);
+        rows
+    }
+
+    fn functions(&self) -> Vec<Row> {
+        let names = self
+            .study
+            .scene()
+            .sites
+            .iter()
+            .enumerate()
+            .map(|(number, name)| {
+                let figure: Figure = Box::new(move |o| {
+                    o.sites
+                        .get(number)
+                        .map_or((0, 0), |counts| (left(counts), cost(counts)))
+                });
+                (name.clone(), figure)
+            });
+        let mut rows = self.rows(names);
+        by_change(&mut rows);
+        rows
+    }
+
+    fn causes(&self) -> Vec<Row> {
+        let names = Cause::ALL.into_iter().map(|cause| {
+            let watched = self.watched();
+            let figure: Figure = Box::new(move |o| {
+                let count = sum(o, &watched, &|c| c.cause(cause).count);
+                (count, sum(o, &watched, &|c| c.cause(cause).cycles))
+            });
+            (cause.name().to_owned(), figure)
+        });
+        self.rows(names)
+    }
+
+    fn sources(&self) -> Vec<Row> {
+        let names = Source::ALL.into_iter().map(|source| {
+            let watched = self.watched();
+            let figure: Figure = Box::new(move |o| {
+                let count = sum(o, &watched, &|c| c.source(source).count);
+                (count, sum(o, &watched, &|c| c.source(source).cycles))
+            });
+            (source.name().to_owned(), figure)
+        });
+        self.rows(names)
+    }
+
+    fn potential(&self, causes: &[Row], cost: f64) -> Potential {
+        let share = |cause: Cause| {
+            let row = causes.iter().find(|row| row.name == cause.name());
+            row.map_or(0.0, |row| {
+                if cost > 0.0 {
+                    row.cycles.without / cost
+                } else {
+                    0.0
+                }
+            })
+        };
+        Potential {
+            cost,
+            true_sharing: share(Cause::TrueSharing),
+            false_sharing: share(Cause::FalseSharing),
+            cold: share(Cause::Cold),
+            capacity: share(Cause::Capacity),
+            unshared: share(Cause::Unshared),
+        }
+    }
+
+    fn sizes(&self) -> Vec<Size> {
+        let model = self.study.model();
+        let lines = |bytes: u64| bytes.div_ceil(self.line.bytes());
+        let of = |side: usize, number: usize| {
+            self.layouts
+                .get(side)
+                .and_then(|l| l.get(number))
+                .copied()
+                .unwrap_or(0)
+        };
+        let size = |(number, (name, ids)): (usize, &(String, Vec<linemate_types::TypeId>))| Size {
+            name: name.clone(),
+            recorded_bytes: ids.first().and_then(|id| model.size_of(*id)).unwrap_or(0),
+            without_bytes: of(0, number),
+            with_bytes: of(1, number),
+            without_lines: lines(of(0, number)),
+            with_lines: lines(of(1, number)),
+        };
+        self.study.types.iter().enumerate().map(size).collect()
+    }
+
+    fn ablation(&self) -> Vec<Ablation> {
+        let built = |side: Side| {
+            self.arms
+                .iter()
+                .find(|(known, _)| *known == side)
+                .map(|(_, arm)| arm)
+        };
+        let one = |(number, statement): (usize, String)| {
+            let (alone, last) = (built(Side::Alone(number))?, built(Side::AllBut(number))?);
+            let why_not = alone.as_ref().err().or(last.as_ref().err()).cloned();
+            Some(Ablation {
+                edit: statement,
+                alone: alone
+                    .is_ok()
+                    .then(|| self.types((Side::Without, Side::Alone(number)))),
+                last: last
+                    .is_ok()
+                    .then(|| self.types((Side::AllBut(number), Side::All))),
+                why_not,
+            })
+        };
+        self.study
+            .statements()
+            .into_iter()
+            .enumerate()
+            .filter_map(one)
+            .collect()
+    }
+}
+
+/// Count and cycles of an outcome.
+type Figure = Box<dyn Fn(&Outcome) -> (u64, u64)>;
+
+fn sum(outcome: &Outcome, keys: &[usize], figure: &dyn Fn(&Counts) -> u64) -> u64 {
+    keys.iter()
+        .filter_map(|key| outcome.keys.get(*key))
+        .map(figure)
+        .sum()
+}
+
+/// Largest change in cycles first, then by name.
+fn by_change(rows: &mut [Row]) {
+    rows.sort_by(|a, b| {
+        let change = |row: &Row| row.cycles.difference.abs();
+        change(b)
+            .total_cmp(&change(a))
+            .then_with(|| a.name.cmp(&b.name))
+    });
+}
+
+/// Makes the answer.
+pub(crate) fn whatif(facts: &Facts<'_>) -> WhatIf {
+    let (study, run) = (facts.study, facts.run);
+    let pair = (Side::Without, Side::All);
+    let types = facts.types(pair);
+    let causes = facts.causes();
+    let all = facts
+        .arms
+        .iter()
+        .find(|(side, _)| *side == Side::All)
+        .and_then(|(_, arm)| arm.as_ref().ok());
+    WhatIf {
+        machine: run.machine.name.clone(),
+        line_bytes: facts.line.bytes(),
+        cpus: study.recorded_cpus() * usize::from(facts.copies),
+        recorded_cpus: study.recorded_cpus(),
+        seed: run.seed,
+        interleavings: run.interleavings,
+        accesses: study.scene().accesses,
+        potential: facts.potential(&causes, types.without),
+        sizes: facts.sizes(),
+        types,
+        whole: facts.measure(pair, &|o| cost(&o.totals)),
+        duration: facts.measure(pair, &|o| o.cycles),
+        causes,
+        sources: facts.sources(),
+        fields: facts.fields(),
+        functions: facts.functions(),
+        ablation: facts.ablation(),
+        relocated: all.map_or(0, |arm| arm.relocated),
+        paired: all.map_or_else(Vec::new, |arm| arm.paired.clone()),
+        skipped: facts.of(Side::All).first().map_or(0, |o| o.skipped),
+    }
+}

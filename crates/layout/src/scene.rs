@@ -1,0 +1,494 @@
+//! What a recording holds of the things that edits touch: objects with their users, fields, functions.
+//!
+//! One pass over the recording before the first replay, on all threads; sums and sets only, so the result does not
+//! depend on their number.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use linemate_attribution::schema::Schema;
+use linemate_attribution::{Analysis, Bucket, Located, Names, SubjectId};
+use linemate_recording::{Access, Call, Decoder, Error as RecordingError, Marker, Return, Visitor};
+use linemate_replay::{KeyId, Sharing, SiteId};
+use linemate_types::{ByteOffset, FlatType, Type, TypeId, TypeModel};
+use rayon::prelude::*;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// What a key of a replay stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyName {
+    /// Which of the watched types, by its number; `None` for all else.
+    pub watched: Option<usize>,
+    /// The field's path, or what else it is.
+    pub path: String,
+}
+
+/// An access with all that does not depend on edits.
+#[derive(Clone, Copy, Debug)]
+pub struct Step {
+    /// The access as recorded.
+    pub access: Access,
+    /// What it is counted for.
+    pub subject: SubjectId,
+    /// Bytes from the start of the object's type.
+    pub offset: u32,
+    /// Its field, or its subject.
+    pub key: KeyId,
+    /// Its function.
+    pub site: SiteId,
+    /// Whose memory it is when CPUs are cloned.
+    pub sharing: Sharing,
+}
+
+/// Accesses to an object by CPU.
+type Users = Vec<u32>;
+
+/// What a recording holds.
+#[derive(Debug)]
+pub struct Scene<'a> {
+    names: &'a Names,
+    /// By subject: the model's type that stands for the subject's.
+    pub types: Vec<Option<TypeId>>,
+    /// By subject: its objects' addresses with their users.
+    pub objects: Vec<BTreeMap<u64, Users>>,
+    /// How often an object of the first type and one of the second are touched one directly after the other by one
+    /// CPU; for each question asked.
+    pub neighbours: Vec<BTreeMap<(u64, u64), u64>>,
+    /// By [`KeyId`].
+    pub keys: Vec<KeyName>,
+    /// By [`SiteId`].
+    pub sites: Vec<String>,
+    /// Accesses in all.
+    pub accesses: u64,
+    fields: FxHashMap<(u32, u32), u32>,
+    functions: FxHashMap<u64, u32>,
+    sharing: Vec<SubjectSharing>,
+}
+
+#[derive(Clone, Debug)]
+enum SubjectSharing {
+    All(Sharing),
+    /// Cloned objects by address; the others are shared.
+    ByObject(FxHashSet<u64>),
+}
+
+/// What to look for.
+#[derive(Clone, Debug, Default)]
+pub struct Watch {
+    /// Types (each with its variants) whose fields are told apart.
+    pub types: Vec<Vec<TypeId>>,
+    /// Pairs of types whose objects are matched.
+    pub pairs: Vec<(Vec<TypeId>, Vec<TypeId>)>,
+}
+
+/// The type of `wanted` that holds byte `offset` of a value of type `id`, and the byte's offset in it; the outermost one. Recursion:
+/// at most as deep as types nest.
+pub(crate) fn enclosing(
+    model: &TypeModel,
+    id: TypeId,
+    offset: u64,
+    wanted: &dyn Fn(TypeId) -> bool,
+) -> Option<(TypeId, u64)> {
+    let id = model.strip(id);
+    if wanted(id) {
+        return Some((id, offset));
+    }
+    match model.get(id)? {
+        Type::Array { element, .. } => {
+            let size = model.size_of(*element)?;
+            enclosing(model, *element, offset.checked_rem(size)?, wanted)
+        }
+        Type::Composite(composite) => composite.members.iter().find_map(|member| {
+            let start = member.offset.0 / 8;
+            let size = model.size_of(member.type_id).unwrap_or(0);
+            let into = offset.checked_sub(start)?;
+            (member.bits.is_none() && into < size)
+                .then(|| enclosing(model, member.type_id, into, wanted))?
+        }),
+        _ => None,
+    }
+}
+
+impl<'a> Scene<'a> {
+    /// Reads the recording once.
+    ///
+    /// # Errors
+    /// A damaged chunk.
+    pub fn new(
+        analysis: &'a Analysis<'_>,
+        cpus: usize,
+        watch: &Watch,
+    ) -> Result<Scene<'a>, RecordingError> {
+        let names = analysis.names();
+        let types = subject_types(analysis);
+        let model = analysis.model();
+        let holds = |id: TypeId, set: &[TypeId]| set.contains(&id);
+        let watched: Vec<bool> = types
+            .iter()
+            .map(|id| id.is_some_and(|id| watch.types.iter().any(|set| embeds(model, id, set))))
+            .collect();
+        let sides: Vec<[Vec<bool>; 2]> = watch
+            .pairs
+            .iter()
+            .map(|(a, b)| {
+                [a, b].map(|set| {
+                    types
+                        .iter()
+                        .map(|id| id.is_some_and(|id| holds(id, set)))
+                        .collect()
+                })
+            })
+            .collect();
+        let survey = run_survey(analysis, cpus, &types, &watched, &sides)?;
+        let mut scene = Scene {
+            names,
+            types,
+            objects: survey
+                .objects
+                .into_iter()
+                .map(|map| map.into_iter().collect())
+                .collect(),
+            neighbours: survey
+                .neighbours
+                .into_iter()
+                .map(|map| map.into_iter().collect())
+                .collect(),
+            keys: Vec::new(),
+            sites: Vec::new(),
+            accesses: survey.accesses,
+            fields: FxHashMap::default(),
+            functions: FxHashMap::default(),
+            sharing: Vec::new(),
+        };
+        scene.number_keys(
+            model,
+            names.schema(),
+            watch,
+            survey.offsets.into_iter().collect(),
+        );
+        scene.number_functions(analysis, survey.pcs.into_iter().collect());
+        scene.sharing = scene.share_out(cpus);
+        Ok(scene)
+    }
+
+    /// Subjects first, then the fields of watched types in the order of (subject, offset).
+    fn number_keys(
+        &mut self,
+        model: &TypeModel,
+        schema: &Schema,
+        watch: &Watch,
+        offsets: BTreeSet<(u32, u32)>,
+    ) {
+        for subject in self.names.subjects() {
+            let path = match (subject.ty, subject.label.as_str()) {
+                (Some(ty), "") => schema.name(ty).to_owned(),
+                (None, "") => subject.bucket.words().to_owned(),
+                (_, label) => label.to_owned(),
+            };
+            self.keys.push(KeyName {
+                watched: None,
+                path,
+            });
+        }
+        let flats: Vec<Option<FlatType>> = watch
+            .types
+            .iter()
+            .map(|set| FlatType::new(model, *set.first()?).ok())
+            .collect();
+        let mut known: FxHashMap<(usize, String), u32> = FxHashMap::default();
+        for (subject, offset) in offsets {
+            let Some(outer) = self.types[subject as usize] else {
+                continue;
+            };
+            let inner = watch.types.iter().enumerate().find_map(|(number, set)| {
+                let found = enclosing(model, outer, u64::from(offset), &|id| set.contains(&id))?;
+                Some((number, found.1))
+            });
+            let Some((number, inner)) = inner else {
+                continue;
+            };
+            let hit = flats[number].as_ref().and_then(|flat| {
+                let leaf = flat.leaf(flat.find(ByteOffset(inner), 1)?.leaf)?;
+                Some(leaf.path.clone())
+            });
+            let path = hit.unwrap_or_else(|| "(padding)".to_owned());
+            let keys = &mut self.keys;
+            let key = *known
+                .entry((number, path))
+                .or_insert_with_key(|(number, path)| {
+                    keys.push(KeyName {
+                        watched: Some(*number),
+                        path: path.clone(),
+                    });
+                    (keys.len() - 1) as u32
+                });
+            self.fields.insert((subject, offset), key);
+        }
+    }
+
+    fn number_functions(&mut self, analysis: &Analysis<'_>, pcs: BTreeSet<u64>) {
+        let mut known: BTreeMap<&str, u32> = BTreeMap::new();
+        for pc in pcs {
+            let symbol = analysis
+                .symbols()
+                .at(pc)
+                .map_or("(unknown)", |(symbol, _)| &symbol.name);
+            let name = if pc >> 63 == 0 { "(user code)" } else { symbol };
+            // What the compiler split off or cloned belongs to its function.
+            let name = name
+                .split('.')
+                .next()
+                .filter(|n| !n.is_empty())
+                .unwrap_or(name);
+            let sites = &mut self.sites;
+            let site = *known.entry(name).or_insert_with(|| {
+                sites.push(name.to_owned());
+                (sites.len() - 1) as u32
+            });
+            self.functions.insert(pc, site);
+        }
+    }
+
+    /// Whose memory the subjects' objects are: see docs/scaling.md.
+    fn share_out(&self, cpus: usize) -> Vec<SubjectSharing> {
+        let mut population: FxHashMap<TypeId, usize> = FxHashMap::default();
+        for (id, objects) in self.types.iter().zip(&self.objects) {
+            if let Some(id) = id {
+                *population.entry(*id).or_default() += objects.len();
+            }
+        }
+        let subjects = self
+            .names
+            .subjects()
+            .iter()
+            .zip(&self.types)
+            .zip(&self.objects);
+        let one = |((subject, id), objects): (
+            (&linemate_attribution::Subject, &Option<TypeId>),
+            &BTreeMap<u64, Users>,
+        )| {
+            match subject.bucket {
+                Bucket::GlobalTyped
+                | Bucket::GlobalNamed
+                | Bucket::UnknownImage
+                | Bucket::UnknownArea => SubjectSharing::All(Sharing::Shared),
+                Bucket::Field if !subject.percpu => {
+                    let count = id.and_then(|id| population.get(&id)).copied().unwrap_or(0);
+                    if count >= cpus {
+                        return SubjectSharing::All(Sharing::Cloned);
+                    }
+                    let own = |(base, users): (&u64, &Users)| majority(users).map(|_| *base);
+                    SubjectSharing::ByObject(objects.iter().filter_map(own).collect())
+                }
+                _ => SubjectSharing::All(Sharing::Cloned),
+            }
+        };
+        subjects.map(one).collect()
+    }
+
+    /// The access with what is known of it.
+    #[inline]
+    pub fn step(&self, access: &Access) -> Step {
+        let at = self.names.locate(access);
+        let base = access.addr.0.wrapping_sub(u64::from(at.offset));
+        let sharing = match &self.sharing[at.subject.0 as usize] {
+            SubjectSharing::All(sharing) => *sharing,
+            SubjectSharing::ByObject(cloned) if cloned.contains(&base) => Sharing::Cloned,
+            SubjectSharing::ByObject(_) => Sharing::Shared,
+        };
+        let key = self
+            .fields
+            .get(&(at.subject.0, at.offset))
+            .copied()
+            .unwrap_or(at.subject.0);
+        let site = self.functions.get(&access.pc.0).copied().unwrap_or(0);
+        let (subject, offset) = (at.subject, at.offset);
+        Step {
+            access: *access,
+            subject,
+            offset,
+            key: KeyId(key),
+            site: SiteId(site),
+            sharing,
+        }
+    }
+}
+
+/// The CPU that makes more than half of the accesses, if any.
+pub(crate) fn majority(users: &[u32]) -> Option<u16> {
+    let total: u64 = users.iter().map(|count| u64::from(*count)).sum();
+    let most = users
+        .iter()
+        .position(|count| 2 * u64::from(*count) > total)?;
+    u16::try_from(most).ok()
+}
+
+/// By subject: a type of the model that its type stands for.
+fn subject_types(analysis: &Analysis<'_>) -> Vec<Option<TypeId>> {
+    let (_, numbers) = Schema::of_model(analysis.model());
+    let mut ids = FxHashMap::default();
+    for (id, index) in numbers {
+        let known = ids.entry(index).or_insert(id);
+        *known = id.min(*known);
+    }
+    let id = |subject: &linemate_attribution::Subject| Some(TypeId(*ids.get(&subject.ty?)?));
+    analysis.names().subjects().iter().map(id).collect()
+}
+
+/// Whether a value of type `id` is one of `set` or holds one by value. Recursion: at most as deep as types nest.
+pub(crate) fn embeds(model: &TypeModel, id: TypeId, set: &[TypeId]) -> bool {
+    let id = model.strip(id);
+    match model.get(id) {
+        _ if set.contains(&id) => true,
+        Some(Type::Array { element, .. }) => embeds(model, *element, set),
+        Some(Type::Composite(c)) => c.members.iter().any(|m| embeds(model, m.type_id, set)),
+        _ => false,
+    }
+}
+
+#[derive(Default)]
+struct Survey {
+    objects: Vec<FxHashMap<u64, Users>>,
+    neighbours: Vec<FxHashMap<(u64, u64), u64>>,
+    offsets: FxHashSet<(u32, u32)>,
+    pcs: FxHashSet<u64>,
+    accesses: u64,
+}
+
+struct Surveyor<'s> {
+    names: &'s Names,
+    types: &'s [Option<TypeId>],
+    watched: &'s [bool],
+    sides: &'s [[Vec<bool>; 2]],
+    cpus: usize,
+    /// By question and CPU: the last object of either side.
+    last: Vec<Vec<[Option<u64>; 2]>>,
+    found: Survey,
+}
+
+fn run_survey(
+    analysis: &Analysis<'_>,
+    cpus: usize,
+    types: &[Option<TypeId>],
+    watched: &[bool],
+    sides: &[[Vec<bool>; 2]],
+) -> Result<Survey, RecordingError> {
+    let chunks = analysis.recording().chunks();
+    let next = AtomicUsize::new(0);
+    let workers = rayon::current_num_threads().clamp(1, chunks.len().max(1));
+    let work = |_| {
+        let found = Survey {
+            objects: vec![FxHashMap::default(); types.len()],
+            neighbours: vec![FxHashMap::default(); sides.len()],
+            ..Survey::default()
+        };
+        let names = analysis.names();
+        let last = Vec::new();
+        let mut surveyor = Surveyor {
+            names,
+            types,
+            watched,
+            sides,
+            cpus,
+            last,
+            found,
+        };
+        let mut decoder = Decoder::new();
+        while let Some(chunk) = chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
+            // Neighbours are counted within a chunk: chunks are taken in any order.
+            surveyor.last = vec![vec![[None; 2]; cpus]; sides.len()];
+            analysis
+                .recording()
+                .visit(chunk, &mut decoder, &mut surveyor)?;
+        }
+        Ok(surveyor.found)
+    };
+    let parts: Vec<Result<Survey, RecordingError>> =
+        (0..workers).into_par_iter().map(work).collect();
+    let mut sum = Survey::default();
+    for part in parts {
+        sum.merge(part?);
+    }
+    Ok(sum)
+}
+
+impl Survey {
+    fn merge(&mut self, other: Survey) {
+        self.objects
+            .resize_with(other.objects.len(), FxHashMap::default);
+        self.neighbours
+            .resize_with(other.neighbours.len(), FxHashMap::default);
+        for (mine, theirs) in self.objects.iter_mut().zip(other.objects) {
+            for (base, users) in theirs {
+                let sum = mine.entry(base).or_insert_with(|| vec![0; users.len()]);
+                for (a, b) in sum.iter_mut().zip(users) {
+                    *a = a.saturating_add(b);
+                }
+            }
+        }
+        for (mine, theirs) in self.neighbours.iter_mut().zip(other.neighbours) {
+            for (pair, count) in theirs {
+                *mine.entry(pair).or_default() += count;
+            }
+        }
+        self.offsets.extend(other.offsets);
+        self.pcs.extend(other.pcs);
+        self.accesses += other.accesses;
+    }
+}
+
+impl Surveyor<'_> {
+    fn neighbours(&mut self, cpu: usize, at: &Located, base: u64) {
+        let subject = at.subject.0 as usize;
+        for (question, sides) in self.sides.iter().enumerate() {
+            let Some(last) = self.last[question].get_mut(cpu) else {
+                continue;
+            };
+            for side in 0..2 {
+                if sides[side][subject] {
+                    // Only the step from one side to the other counts, once.
+                    if last[side] != Some(base)
+                        && let Some(other) = last[1 - side]
+                    {
+                        let pair = if side == 0 {
+                            (base, other)
+                        } else {
+                            (other, base)
+                        };
+                        *self.found.neighbours[question].entry(pair).or_default() += 1;
+                    }
+                    last[side] = Some(base);
+                }
+            }
+        }
+    }
+}
+
+impl Visitor for Surveyor<'_> {
+    #[inline]
+    fn access(&mut self, access: &Access) {
+        let at = self.names.locate(access);
+        let subject = at.subject.0 as usize;
+        self.found.accesses += 1;
+        self.found.pcs.insert(access.pc.0);
+        if self.types[subject].is_none() {
+            return;
+        }
+        let base = access.addr.0.wrapping_sub(u64::from(at.offset));
+        let cpu = usize::from(access.cpu.0);
+        let cpus = self.cpus;
+        let users = self.found.objects[subject]
+            .entry(base)
+            .or_insert_with(|| vec![0; cpus]);
+        if let Some(count) = users.get_mut(cpu) {
+            *count = count.saturating_add(1);
+        }
+        if self.watched[subject] {
+            self.found.offsets.insert((at.subject.0, at.offset));
+        }
+        self.neighbours(cpu, &at, base);
+    }
+    fn call(&mut self, _: &Call) {}
+    fn ret(&mut self, _: &Return) {}
+    fn marker(&mut self, _: &Marker) {}
+}
