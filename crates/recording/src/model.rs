@@ -27,7 +27,7 @@ pub(crate) const NO_SITE: Site = Site(u32::MAX);
 pub(crate) struct Site(pub(crate) u32);
 
 impl Site {
-    /// An instruction's load (or RMW read-only half) or store.
+    /// An instruction's loads, or its stores and RMWs.
     #[inline]
     pub(crate) fn access(instruction: u32, writes: bool) -> Self {
         Self(instruction << 2 | u32::from(writes) << 1)
