@@ -652,36 +652,48 @@ fn random(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
-fn long_run(machine: &Machine, seed: u64, lines: u64, length: usize) {
+/// Half of a CPU's accesses go to the line it used before, so that L1 and L2 come to hold different lines.
+fn long_run(machine: &Machine, seed: u64, cpus: u64, lines: u64, length: usize) {
     let mut state = seed;
     let mut at = 0;
+    let mut last = vec![64; machine.topology.cpus()];
     let ops: Vec<Op> = (0..length)
         .map(|_| {
             let r = random(&mut state);
             at += (r >> 40) % 200;
+            let cpu = r % cpus;
+            let last = &mut last[cpu as usize];
+            if (r >> 50) & 1 == 0 {
+                *last = 64 + (r >> 16) % lines;
+            }
             Op {
-                cpu: (r % machine.topology.cpus() as u64) as u16,
+                cpu: cpu as u16,
                 kind: match (r >> 8) % 8 {
                     0..5 => AccessKind::Load,
                     5..7 => AccessKind::Store,
                     _ => AccessKind::Rmw,
                 },
-                line: 64 + (r >> 16) % lines,
+                line: *last,
                 words: 0b11 << ((r >> 24) % 8),
                 at,
             }
         })
         .collect();
-    compare(machine, &ops, &format!("seed {seed}, {lines} lines"));
+    compare(
+        machine,
+        &ops,
+        &format!("seed {seed}, {cpus} CPUs, {lines} lines"),
+    );
 }
 
 /// All CPUs, threads and both distances of the small machine, with evictions, overlapping words, atomics.
 #[test]
 fn long_random_sequences() {
-    for seed in 0..60 {
+    for seed in 0..120 {
         let pairs = if seed % 2 == 0 { "false" } else { "true" };
         let pairs = format!("line_bytes = 64\nadjacent_line_pairs = {pairs}");
         let machine = machine(&[("line_bytes = 64", pairs.as_str())]);
-        long_run(&machine, seed, 2 + seed % 12, 400);
+        let cpus = [16, 2, 3, 5][seed as usize / 2 % 4];
+        long_run(&machine, seed, cpus, 2 + seed % 13, 400);
     }
 }

@@ -303,6 +303,11 @@ const SHARING: &[Case] = &[
         "0 R A.0\n1 R A.4\n1 R B.0\n1 R C.0\n0 W A.4 = upgrade true 100",
     ),
     (
+        "what a reader touched counts also after L2 gave it back to L1",
+        PLAIN,
+        "0 R A.0\n1 R A.4\n1 R B.0\n1 R C.0\n1 R A.8 = l2 - 14\n1 R D.0\n1 R A.8\n1 R E.0\n1 R A.8\n1 R F.0\n1 R A.8\n1 R G.0\n0 W A.4 = upgrade true 100",
+    ),
+    (
         "an upgrade against an LLC copy alone is unshared",
         PLAIN,
         "0 R A.0\n2 R A.0\n2 R B.0\n2 R C.0\n2 R D.0\n2 R E.0\n2 R F.0 | A:S\n0 W A.0 = upgrade unshared 200 | A:M",

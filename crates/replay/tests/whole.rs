@@ -184,6 +184,22 @@ fn an_access_across_two_lines_counts_once_as_its_slower_piece() {
     assert_eq!(outcome.totals.accesses(), 2);
     assert_eq!(outcome.totals.split, 1);
     assert_eq!(outcome.totals.source(Source::DramLocal), tally(2, 600));
+    // Two equally slow ones, in the second round: the first decides. CPU 1 has modified the first line, the
+    // second one it has clean; both take 400 from the other socket.
+    let dummy = A + 4096;
+    let outcome = run(
+        2,
+        &[
+            write(0, 1, A),
+            read(1, 1, A + 64),
+            read(2, 0, dummy),
+            read(3, 1, A),
+            access(10, 0, AccessKind::Load, A + 60, 8),
+        ],
+    );
+    assert_eq!((outcome.rounds, outcome.totals.split), (2, 1));
+    assert_eq!(outcome.totals.hitm(), tally(1, 400));
+    assert_eq!(outcome.totals.source(Source::ForwardRemote).count, 0);
     // Both in L1: once as that.
     let outcome = run(
         1,

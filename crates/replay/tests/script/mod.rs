@@ -38,8 +38,8 @@ fn line_number(name: &str) -> u64 {
 }
 
 fn parse(text: &str, line_bytes: u64) -> Step<'_> {
-    let (access, rest) = text.split_once('=').unwrap_or((text, ""));
-    let (expected, states) = rest.split_once('|').unwrap_or((rest, ""));
+    let (rest, states) = text.split_once('|').unwrap_or((text, ""));
+    let (access, expected) = rest.split_once('=').unwrap_or((rest, ""));
     let mut words = access.split_whitespace().peekable();
     let at = words
         .next_if(|word| word.starts_with('@'))
@@ -129,7 +129,7 @@ pub(crate) fn run(machine: &Machine, script: &str) -> String {
             String::new()
         };
         let states = states(&system, machine, step.states);
-        let access = text.split('=').next().unwrap().trim_end();
+        let access = text.split(['=', '|']).next().unwrap().trim_end();
         rows.push((
             access.to_owned(),
             verdict,
