@@ -14,7 +14,7 @@ use linemate_recording::{
 };
 use linemate_types::{ModelError, Symbols, SymbolsError, TypeModel, btf};
 use rayon::prelude::*;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use thiserror::Error;
 
 use crate::collect::Collector;
@@ -93,7 +93,7 @@ impl<'r> Analysis<'r> {
             let stop = Memory::at(recording, Moment::Stop)?;
             Kernel { model: &model, schema: &schema, types: &types, symbols: &symbols, start: &start, stop: &stop }.survey()
         };
-        let collected = collect(recording, &map, &types)?;
+        let collected = collect(recording, &map, &types, (&table_entries(&model, &types), &symbols))?;
         let facts = Facts {
             objects: collected.objects.len() as u64,
             sightings: collected.sightings,
@@ -102,7 +102,7 @@ impl<'r> Analysis<'r> {
             caches: map.caches.len() as u64,
             stacks: collected.stacks.len() as u64,
         };
-        let names = Names::new(map, schema, &symbols, collected);
+        let names = Names::new(map, schema, collected);
         Ok(Analysis { recording, model, symbols, names, facts })
     }
 
@@ -173,6 +173,13 @@ impl<'r> Analysis<'r> {
     }
 }
 
+/// The types of page-table entries (arch/x86/include/asm/pgtable_types.h). They are typedefs of anonymous structs.
+fn table_entries(model: &TypeModel, types: &FxHashMap<u32, TypeIndex>) -> FxHashSet<TypeIndex> {
+    let names = ["pte_t", "pmd_t", "pud_t", "p4d_t", "pgd_t"];
+    let ids = names.iter().filter_map(|name| model.typedef_named(name)).map(|id| model.strip(id));
+    ids.filter_map(|id| types.get(&id.0)).copied().collect()
+}
+
 /// A call or return, as the decoding threads hand it on.
 #[derive(Debug)]
 enum Step {
@@ -208,8 +215,9 @@ fn collect(
     recording: &Recording,
     map: &KernelMap,
     types: &FxHashMap<u32, TypeIndex>,
+    (entries, symbols): (&FxHashSet<TypeIndex>, &Symbols),
 ) -> Result<crate::collect::Collected, RecordingError> {
-    let mut collector = Collector::new(recording.functions(), map, types);
+    let mut collector = Collector::new(recording.functions(), map, types, entries, symbols);
     let batch_size = rayon::current_num_threads().max(1) * 2;
     let mut decoded: Vec<Steps> = Vec::new();
     for batch in recording.chunks().chunks(batch_size) {

@@ -5,13 +5,16 @@
 
 use std::ops::Range;
 
-use linemate_recording::{Call, FunctionTable, GuestAddr, Meaning, Return, Role, VirtualTime};
+use linemate_recording::{Call, FunctionId, FunctionTable, GuestAddr, Meaning, Return, Role, VirtualTime};
+use linemate_types::Symbols;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::index::{NEVER, ObjectId};
+use crate::frames::Frames;
 use crate::kinds::{Kind, KindId, Kinds, Origin, SILENT, SignatureId};
 use crate::map::{KernelMap, PAGE_SIZE, PageUse, STACK_SIZE};
 use crate::schema::TypeIndex;
+use crate::sites::{self, SiteUse};
 use crate::votes::{Bounds, Votes};
 
 /// The slots of the kernel's general caches on x86-64 (mm/slab_common.c, `kmalloc_info`), to tell what is too small for one.
@@ -52,6 +55,8 @@ pub(crate) struct Collected {
     pub(crate) frame_freed: FxHashMap<u64, VirtualTime>,
     /// When each page frame was handed out first.
     pub(crate) frame_taken: FxHashMap<u64, VirtualTime>,
+    /// Page frames from before the recording that were seen to be page tables.
+    pub(crate) page_tables: FxHashMap<u64, VirtualTime>,
     /// Sightings by the functions' parameters, all and those in stacks or where no object can be.
     pub(crate) sightings: u64,
     pub(crate) sightings_unused: u64,
@@ -67,7 +72,11 @@ struct Pending {
     size: Option<u64>,
     order: Option<u64>,
     bulk: bool,
+    usage: SiteUse,
 }
+
+/// How many callers are asked what a page is for: allocators nest about half as deep.
+const CALLERS_ASKED: usize = 12;
 
 /// The pass's state.
 #[derive(Debug)]
@@ -87,10 +96,24 @@ pub(crate) struct Collector<'a> {
     /// Caches that gave out objects in bulk, whose addresses no event tells.
     bulk: FxHashMap<u32, (VirtualTime, GuestAddr)>,
     last_stack: u64,
+    frames: Frames,
+    /// By function: what its name tells of the memory it allocates.
+    uses: Vec<SiteUse>,
+    /// `pte_t` and its like: a page with one of these is a page table.
+    entries: &'a FxHashSet<TypeIndex>,
+    symbols: &'a Symbols,
+    /// What sites' names tell, by return address.
+    site_uses: FxHashMap<u64, SiteUse>,
 }
 
 impl<'a> Collector<'a> {
-    pub(crate) fn new(table: &'a FunctionTable, map: &'a KernelMap, types: &'a FxHashMap<u32, TypeIndex>) -> Self {
+    pub(crate) fn new(
+        table: &'a FunctionTable,
+        map: &'a KernelMap,
+        types: &'a FxHashMap<u32, TypeIndex>,
+        entries: &'a FxHashSet<TypeIndex>,
+        symbols: &'a Symbols,
+    ) -> Self {
         Collector {
             table,
             map,
@@ -102,12 +125,18 @@ impl<'a> Collector<'a> {
             vacated: FxHashMap::default(),
             bulk: FxHashMap::default(),
             last_stack: u64::MAX,
+            frames: Frames::default(),
+            uses: table.functions.iter().map(|f| sites::by_name(&f.name)).collect(),
+            entries,
+            symbols,
+            site_uses: FxHashMap::default(),
         }
     }
 
     /// Takes in a call.
     pub(crate) fn call(&mut self, call: &Call) {
         self.stack(call.stack.0);
+        self.frames.enter(call.stack, call.function);
         let Some(function) = self.table.functions.get(call.function.0 as usize) else { return };
         let mut value = Values::default();
         for (parameter, &raw) in function.parameters.iter().zip(&call.values) {
@@ -181,6 +210,10 @@ impl<'a> Collector<'a> {
 
     fn sighting(&mut self, addr: u64, ty: TypeIndex, time: VirtualTime) {
         self.out.sightings += 1;
+        if self.entries.contains(&ty) {
+            self.page_table(addr, time);
+            return;
+        }
         if self.out.stacks.contains(&(addr / STACK_SIZE)) {
             self.out.sightings_unused += 1;
         } else if let Some(object) = self.living(addr).or_else(|| self.implied(addr, time)) {
@@ -188,12 +221,30 @@ impl<'a> Collector<'a> {
             self.votes.entry(object).or_default().add(addr - start, ty, 1);
         } else if self.map.image.contains(&addr) {
             self.out.in_image.add(addr, ty, 1);
-        } else if let Some((_, percpu)) = self.map.percpu.find(addr) {
+        } else if let Some((_, percpu)) = self.map.percpu_address(addr) {
             self.out.in_percpu.add(percpu, ty, 1);
         } else if self.is_open(addr) {
             self.out.elsewhere.add(addr, ty, 1);
         } else {
             self.out.sightings_unused += 1;
+        }
+    }
+
+    /// An entry of a page table was handed over: its page is one.
+    fn page_table(&mut self, addr: u64, time: VirtualTime) {
+        let Some(frame) = self.map.frame(addr) else { return };
+        match self.living_pages(addr - addr % PAGE_SIZE) {
+            Some(object) => {
+                let about = self.out.kinds.get(self.out.objects[object.0 as usize].kind);
+                if about.usage != SiteUse::PageTable {
+                    let kind = Kind { usage: SiteUse::PageTable, ..about };
+                    let kind = self.out.kinds.number(kind, Bounds::Exact(about.size), None);
+                    self.out.objects[object.0 as usize].kind = kind;
+                }
+            }
+            None => {
+                self.out.page_tables.entry(frame).or_insert(time);
+            }
         }
     }
 
@@ -244,7 +295,7 @@ impl<'a> Collector<'a> {
     fn kind_of_cache(&mut self, cache: u32, site: Option<GuestAddr>) -> KindId {
         let about = &self.map.caches[cache as usize];
         let size = about.object_size;
-        let kind = Kind { origin: Origin::Cache(cache), site, size };
+        let kind = Kind { origin: Origin::Cache(cache), site, size, usage: SiteUse::Other };
         if about.is_general() {
             let over = GENERAL_SIZES.iter().rev().find(|s| **s < size).copied().unwrap_or(0);
             self.out.kinds.number(kind, Bounds::Slot { size, over }, None)
@@ -259,6 +310,7 @@ impl<'a> Collector<'a> {
             (size, None) => size,
             (None, Some(_)) => None,
         };
+        let usage = self.usage(call);
         self.pending.entry(call.stack.0).or_default().push(Pending {
             time: call.time,
             caller: call.caller,
@@ -266,7 +318,22 @@ impl<'a> Collector<'a> {
             size: size.filter(|s| *s > 0 && *s <= SIZE_MAX),
             order: value.order,
             bulk: value.bulk,
+            usage,
         });
+    }
+
+    /// What an allocation is for: what its site's name tells; for pages, which come through several layers of allocators, else what the
+    /// nearest caller tells whose name tells anything.
+    fn usage(&mut self, call: &Call) -> SiteUse {
+        let symbols = self.symbols;
+        let site = *self.site_uses.entry(call.caller.0).or_insert_with(|| {
+            // The return address can lie behind the function, if the call was its last instruction.
+            symbols.at(call.caller.0.saturating_sub(1)).map_or(SiteUse::Other, |(s, _)| sites::by_name(&s.name))
+        });
+        let of = |f: FunctionId| self.uses.get(f.0 as usize).copied().unwrap_or(SiteUse::Other);
+        let pages = self.table.functions.get(call.function.0 as usize).is_some_and(|f| f.role == Role::PageAlloc);
+        let callers = self.frames.callers(call.stack).take(CALLERS_ASKED).filter(|_| pages).map(of);
+        std::iter::once(site).chain(callers).find(|u| *u != SiteUse::Other).unwrap_or(SiteUse::Other)
     }
 
     fn note_bulk(&mut self, call: &Pending) {
@@ -302,7 +369,7 @@ impl<'a> Collector<'a> {
             (None, Some(cache)) => self.map.caches[cache as usize].object_size,
             (None, None) => return,
         };
-        let kind = Kind { origin, site: Some(call.caller), size };
+        let kind = Kind { origin, site: Some(call.caller), size, usage: call.usage };
         let bounds = self.bounds_of(kind);
         let hint = self.hint_of(origin);
         let kind = self.out.kinds.number(kind, bounds, hint);
@@ -337,7 +404,7 @@ impl<'a> Collector<'a> {
 
     fn percpu(&mut self, call: &Pending, cookie: u64) {
         let Some(size) = call.size.filter(|_| cookie != 0) else { return };
-        let kind = Kind { origin: Origin::Percpu, site: Some(call.caller), size };
+        let kind = Kind { origin: Origin::Percpu, site: Some(call.caller), size, usage: SiteUse::Other };
         let kind = self.out.kinds.number(kind, Bounds::Exact(size), None);
         for cpu in 0..self.map.percpu.offsets.len() {
             let start = cookie.wrapping_add(self.map.percpu.offsets[cpu]);
@@ -356,7 +423,7 @@ impl<'a> Collector<'a> {
         if let Some(inner) = self.living_pages(addr).filter(|o| self.out.objects[o.0 as usize].birth >= call.time) {
             self.kill(inner, call.time);
         }
-        let kind = Kind { origin: Origin::Pages, site: Some(call.caller), size };
+        let kind = Kind { origin: Origin::Pages, site: Some(call.caller), size, usage: call.usage };
         let kind = self.out.kinds.number(kind, Bounds::Exact(size), None);
         self.birth(addr..addr.saturating_add(size), call.time, kind, NO_CPU);
     }
@@ -375,7 +442,7 @@ impl<'a> Collector<'a> {
         if self.living(addr).is_some_and(|o| self.out.objects[o.0 as usize].birth >= call.time) {
             return;
         }
-        let kind = Kind { origin: Origin::Virtual, site: Some(call.caller), size };
+        let kind = Kind { origin: Origin::Virtual, site: Some(call.caller), size, usage: SiteUse::Other };
         let kind = self.out.kinds.number(kind, Bounds::Exact(size), None);
         self.birth(addr..addr.saturating_add(size), call.time, kind, NO_CPU);
     }

@@ -10,6 +10,7 @@ use linemate_recording::GuestAddr;
 use rustc_hash::FxHashMap;
 
 use crate::schema::{Schema, TypeIndex};
+use crate::sites::SiteUse;
 use crate::votes::{Bounds, Placement, Votes};
 
 /// The share of its votes that a kind's placements have to explain for it to speak for all its objects.
@@ -42,6 +43,8 @@ pub struct Kind {
     pub site: Option<GuestAddr>,
     /// Bytes asked for; for a dedicated cache those of its objects.
     pub size: u64,
+    /// What the memory is for, as far as the callers' names tell.
+    pub usage: SiteUse,
 }
 
 /// A kind's number.
@@ -234,7 +237,7 @@ mod tests {
     }
 
     fn kind(site: Option<u64>, size: u64) -> Kind {
-        Kind { origin: Origin::Kmalloc, site: site.map(GuestAddr), size }
+        Kind { origin: Origin::Kmalloc, site: site.map(GuestAddr), size, usage: SiteUse::Other }
     }
 
     fn name(forms: &Forms, form: FormId) -> Vec<(u64, u32)> {

@@ -159,6 +159,20 @@ pub struct KernelMap {
 }
 
 impl KernelMap {
+    /// The CPU and per-CPU address of an address in the first per-CPU chunk. Behind the static section a unit goes on only as far as its
+    /// pages were never handed to the page allocator (mm/percpu.c gives back what a unit does not need).
+    #[must_use]
+    pub fn percpu_address(&self, addr: u64) -> Option<(CpuId, u64)> {
+        self.percpu.find(addr).filter(|(_, percpu)| self.in_unit(addr, *percpu))
+    }
+
+    /// Whether an address that is inside the extent of a per-CPU unit belongs to it.
+    #[must_use]
+    pub fn in_unit(&self, addr: u64, percpu: u64) -> bool {
+        self.percpu.section.contains(&percpu)
+            || self.frame(addr).is_none_or(|f| matches!(self.pages_at_start.of(f), PageUse::Kernel | PageUse::Unknown))
+    }
+
     /// The page frame of a direct-map address.
     #[must_use]
     pub fn frame(&self, addr: u64) -> Option<u64> {

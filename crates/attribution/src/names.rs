@@ -12,7 +12,7 @@ use crate::kinds::{FormId, Kind, KindId, Origin};
 use crate::ledger::Bucket;
 use crate::map::{KernelMap, PageUse, STACK_SIZE, Variable, Variables};
 use crate::schema::{Schema, TypeIndex};
-use crate::sites::{SiteUse, Sites};
+use crate::sites::SiteUse;
 use crate::votes::{Bounds, Placement, Votes};
 
 /// A subject's number.
@@ -119,6 +119,7 @@ pub struct Names {
     cache_rest: Vec<SubjectId>,
     frame_freed: FxHashMap<u64, VirtualTime>,
     frame_taken: FxHashMap<u64, VirtualTime>,
+    page_tables: FxHashMap<u64, VirtualTime>,
     globals: VariableNames,
     percpu_variables: VariableNames,
     percpu_open: Vec<Extent>,
@@ -131,7 +132,7 @@ pub struct Names {
 impl Names {
     /// Settles what was collected.
     #[must_use]
-    pub(crate) fn new(map: KernelMap, schema: Schema, sites: &dyn Sites, collected: Collected) -> Names {
+    pub(crate) fn new(map: KernelMap, schema: Schema, collected: Collected) -> Names {
         let mut subjects = Subjects::default();
         let whole: Vec<SubjectId> = Bucket::ALL.iter().map(|b| subjects.bucket(*b)).collect();
         let mut settler = collected.kinds.settle(&schema);
@@ -155,7 +156,7 @@ impl Names {
         let kind_rest = kinds
             .iter()
             .zip(&settled.of_kind)
-            .map(|(kind, form)| rest_of(&mut subjects, &map, sites, kind, !settled.forms[form.0 as usize].is_empty()))
+            .map(|(kind, form)| rest_of(&mut subjects, &map, kind, !settled.forms[form.0 as usize].is_empty()))
             .collect();
         let cache_kinds = kinds.iter().enumerate().filter_map(|(i, k)| match (k.origin, k.site) {
             (Origin::Cache(cache), None) => Some((cache, KindId(i as u32))),
@@ -193,6 +194,7 @@ impl Names {
             cache_rest,
             frame_freed: collected.frame_freed,
             frame_taken: collected.frame_taken,
+            page_tables: collected.page_tables,
             globals,
             percpu_variables,
             percpu_open,
@@ -266,7 +268,8 @@ impl Names {
         let at = self.units.partition_point(|u| u.0 <= addr).checked_sub(1)?;
         let (start, cpu) = self.units[at];
         let inside = addr - start;
-        (inside < self.map.percpu.unit_size).then(|| (CpuId(cpu), self.map.percpu.section.start + inside))
+        let percpu = self.map.percpu.section.start + inside;
+        (inside < self.map.percpu.unit_size && self.map.in_unit(addr, percpu)).then_some((CpuId(cpu), percpu))
     }
 
     fn in_unit(&self, addr: GuestAddr, time: VirtualTime, cpu: CpuId, percpu: u64) -> Located {
@@ -322,18 +325,22 @@ impl Names {
         if unchanged && matches!(usage, PageUse::Slab { .. }) {
             return self.in_slab(addr, usage, vacant);
         }
-        if vacant {
-            return self.nowhere(Bucket::HeapVacant);
-        }
         if let Some(object) = page {
             let found = self.in_object(object, addr);
             let stop = self.map.pages_at_stop.of(frame);
             return match (self.subjects[found.subject.0 as usize].bucket, stop) {
+                (Bucket::UnknownKernelPage, _) if vacant => self.nowhere(Bucket::HeapVacant),
                 (Bucket::UnknownKernelPage, PageUse::Slab { .. }) => self.nowhere(Bucket::HeapVacant),
                 (Bucket::UnknownKernelPage, PageUse::PageTable) => self.nowhere(Bucket::PageTable),
                 (Bucket::UnknownKernelPage, PageUse::Contents) => self.nowhere(Bucket::PageContents),
                 _ => found,
             };
+        }
+        if unchanged && vacant {
+            return self.nowhere(Bucket::HeapVacant);
+        }
+        if unchanged && self.page_tables.get(&frame).is_some() {
+            return self.nowhere(Bucket::PageTable);
         }
         if !unchanged {
             return self.nowhere(Bucket::UnknownFreePage);
@@ -431,10 +438,9 @@ fn extents(subjects: &mut Subjects, form: &[Placement], bucket: Bucket, label: &
 }
 
 /// The subject of the bytes of a kind's objects that no placement covers.
-fn rest_of(subjects: &mut Subjects, map: &KernelMap, sites: &dyn Sites, kind: &Kind, typed: bool) -> SubjectId {
+fn rest_of(subjects: &mut Subjects, map: &KernelMap, kind: &Kind, typed: bool) -> SubjectId {
     let cache = |c: u32| map.caches.get(c as usize).map_or("", |c| c.name.as_str());
-    let site_use = kind.site.map_or(SiteUse::Other, |s| sites.what(s));
-    let bucket = match (kind.origin, kind.site, site_use) {
+    let bucket = match (kind.origin, kind.site, kind.usage) {
         (Origin::Pages, _, SiteUse::PageTable) => Bucket::PageTable,
         (Origin::Pages, _, SiteUse::Contents) => Bucket::PageContents,
         (Origin::Pages, _, SiteUse::Slab) => Bucket::HeapVacant,
@@ -477,9 +483,13 @@ fn variables(
         let ty = variable.ty.filter(|_| special.is_none());
         names.subjects.push(subjects.number(Subject { ty, label, percpu, ..bare(bucket) }));
         names.strides.push(ty.map_or(0, |t| schema.size(t)));
-        if let Some(votes) = inside.get(&index).filter(|_| !variable.typed && special.is_none()) {
+        let silent = Votes::default();
+        if !variable.typed && special.is_none() {
+            let votes = inside.get(&index).unwrap_or(&silent);
             let found = settle_variable(schema, variable, votes);
-            names.extents.insert(index, extents(subjects, &found, typed, &variable.name, percpu));
+            if !found.is_empty() {
+                names.extents.insert(index, extents(subjects, &found, typed, &variable.name, percpu));
+            }
         }
     }
     names

@@ -4,11 +4,8 @@
 //! two memory images has only its site. Function names are stable over many versions; a name that is missing
 //! here costs an entry under "unknown" and never a wrong type.
 
-use linemate_recording::GuestAddr;
-use linemate_types::Symbols;
-
 /// What an allocation is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SiteUse {
     /// A page table.
     PageTable,
@@ -18,19 +15,6 @@ pub enum SiteUse {
     Slab,
     /// Anything else.
     Other,
-}
-
-/// Tells what an allocation site is for.
-pub trait Sites {
-    /// What memory that is allocated by the call that returns to `site` is for.
-    fn what(&self, site: GuestAddr) -> SiteUse;
-}
-
-impl Sites for Symbols {
-    fn what(&self, site: GuestAddr) -> SiteUse {
-        // The return address can lie behind the function, if the call was its last instruction.
-        self.at(site.0.saturating_sub(1)).map_or(SiteUse::Other, |(symbol, _)| by_name(&symbol.name))
-    }
 }
 
 /// Functions whose name contains one of these allocate page tables (arch/x86/mm/pgtable.c, mm/memory.c).
@@ -63,7 +47,9 @@ const CONTENTS: [&str; 18] = [
 /// Functions that get pages for slabs (mm/slub.c).
 const SLAB: [&str; 4] = ["allocate_slab", "alloc_slab_page", "new_slab", "___slab_alloc"];
 
-fn by_name(name: &str) -> SiteUse {
+/// What a function's name tells about the memory that it allocates.
+#[must_use]
+pub fn by_name(name: &str) -> SiteUse {
     let has = |list: &[&str]| list.iter().any(|part| name.contains(part));
     if has(&SLAB) {
         SiteUse::Slab
@@ -73,5 +59,18 @@ fn by_name(name: &str) -> SiteUse {
         SiteUse::Contents
     } else {
         SiteUse::Other
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_uses() {
+        assert_eq!(by_name("pte_alloc_one"), SiteUse::PageTable);
+        assert_eq!(by_name("vma_alloc_folio_noprof"), SiteUse::Contents);
+        assert_eq!(by_name("allocate_slab"), SiteUse::Slab);
+        assert_eq!(by_name("alloc_fair_sched_group"), SiteUse::Other);
     }
 }

@@ -23,6 +23,9 @@ const EXACT_FIT: u64 = 4;
 /// The share of the weight that a type without a sighting of its own has to explain before it names an object.
 const UNSIGHTED_SHARE: (u64, u64) = (9, 10);
 
+/// How many times larger a struct can be than an object of the cache with its name: `kmem_cache` has room for 1024 nodes.
+const CUT_MAX: u64 = 64;
+
 /// The extent that placements have to fit in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bounds {
@@ -129,7 +132,9 @@ impl Votes {
         let mut candidates = settling.sighted();
         settling.add_containers(&mut candidates, hint);
         if let Some(ty) = settling.hinted(hint) {
-            candidates.push(settling.candidate(0, ty, true));
+            let mut candidate = settling.candidate(0, ty, true);
+            candidate.score = candidate.score.saturating_mul(EXACT_FIT);
+            candidates.push(candidate);
         }
         candidates.retain(|c| settling.is_telling(c));
         // The best first; of equals the outermost; the rest only to be the same in every run.
@@ -223,13 +228,19 @@ impl Settling<'_> {
         }
     }
 
-    /// A cache that has a struct's name and its size holds that struct.
+    /// A cache that has a struct's name holds that struct, if its objects are about as large: smaller, because the struct's end
+    /// depends on the machine (`task_struct` with its FPU state, `kmem_cache` with its nodes), by at most [`CUT_MAX`]; or larger,
+    /// because a similar cache was merged with it. A variable is never smaller than its type.
     fn hinted(&self, hint: Option<&str>) -> Option<TypeIndex> {
         let hint = hint?;
-        let names = [hint, hint.trim_end_matches("_cache"), hint.trim_end_matches("_cachep")];
-        names.iter().flat_map(|n| [(*n).to_owned(), format!("{n}_struct")]).find_map(|name| {
-            self.schema.named(&name).into_iter().find(|t| self.bounds.fits(self.schema.size(*t)))
-        })
+        let stem = hint.trim_end_matches("_cachep").trim_end_matches("_cache");
+        let names = [hint.to_owned(), format!("{hint}_struct"), stem.to_owned(), format!("{stem}_struct")];
+        let fits = |size: u64| match self.bounds {
+            Bounds::Exact(exact) => size <= exact.saturating_mul(CUT_MAX) && size.saturating_mul(2) > exact,
+            Bounds::Slot { size: slot, .. } => size <= slot,
+            Bounds::Open => false,
+        };
+        names.iter().find_map(|name| self.schema.named(name).into_iter().find(|t| fits(self.schema.size(*t))))
     }
 
     /// See [`EMBEDDERS_MAX`].
@@ -266,6 +277,9 @@ impl Settling<'_> {
     fn extent(&self, candidate: &Candidate) -> (u64, u64) {
         let single = (candidate.size, candidate.size);
         let (Bounds::Exact(end) | Bounds::Slot { size: end, .. }) = self.bounds else { return single };
+        if candidate.size >= end {
+            return (end, end);
+        }
         if self.schema.is_flexible(candidate.ty) {
             let size = end - candidate.offset;
             return (size, size);
@@ -335,7 +349,10 @@ mod tests {
     #[test]
     fn a_cache_with_a_types_name_and_size_needs_no_sighting() {
         assert_eq!(settle(&[], Bounds::Exact(256), Some("task")), vec![(0, 256, "task".into())]);
-        assert_eq!(settle(&[], Bounds::Exact(192), Some("task")), vec![]);
+        assert_eq!(settle(&[], Bounds::Exact(192), Some("task")), vec![(0, 192, "task".into())], "cut off");
+        assert_eq!(settle(&[], Bounds::Exact(512), Some("task")), vec![], "too large for its name");
+        assert_eq!(settle(&[], Bounds::Slot { size: 192, over: 128 }, Some("task")), vec![], "a variable is never cut off");
+        assert_eq!(settle(&[], Bounds::Slot { size: 4096, over: 4032 }, Some("task")), vec![(0, 256, "task".into())]);
         assert_eq!(settle(&[], Bounds::Exact(256), None), vec![]);
     }
 

@@ -111,14 +111,15 @@ impl Builder<'_> {
     }
 
     fn types(&mut self) -> Vec<TypeRow> {
-        let mut sums: BTreeMap<&Subject, Sum> = BTreeMap::new();
+        let mut sums: BTreeMap<&Subject, Parts> = BTreeMap::new();
         let names = self.analysis.names();
         for (key, counts) in self.rows {
             let subject = &names.subjects()[key.subject.0 as usize];
-            sums.entry(subject).or_default().add(key.kind, counts, subject.percpu);
+            let function = self.resolver.function(key.pc);
+            sums.entry(subject).or_default().add(key, counts, subject.percpu, function);
         }
         let mut rows: Vec<TypeRow> = Vec::new();
-        for (subject, sum) in sums {
+        for (subject, parts) in sums {
             let heap = subject.bucket == Bucket::Field;
             rows.push(TypeRow {
                 name: self.resolver.subject(subject),
@@ -126,7 +127,8 @@ impl Builder<'_> {
                 place: self.resolver.place(subject),
                 size: subject.ty.map(|t| names.schema().size(t)),
                 objects: subject.ty.filter(|_| heap).map(|t| names.object_count(t)),
-                figures: sum.figures(),
+                figures: parts.sum.figures(),
+                functions: largest(&parts.parts),
             });
         }
         rows.sort_by(|a, b| {

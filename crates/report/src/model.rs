@@ -132,6 +132,8 @@ pub struct TypeRow {
     /// Counts.
     #[serde(flatten)]
     pub figures: Figures,
+    /// The functions with most accesses.
+    pub functions: Vec<Share>,
 }
 
 /// A field.

@@ -58,10 +58,11 @@ fn ledger(report: &Report) -> String {
 fn view(view: &View, top: usize) -> String {
     match view {
         View::Types(rows) => {
-            let mut t = table(&["type or variable", "where", "size", "objects", ACCESSES, "loads", "stores", "RMW", "silent", REMOTE, "readers", "writers"]);
+            let mut t = table(&["type or variable", "where", "size", "objects", ACCESSES, "loads", "stores", "RMW", "silent", REMOTE, "readers", "writers", "most by"]);
             for row in rows {
                 let mut cells = vec![row.name.clone(), place(row.kind, &row.place), number(row.size), number(row.objects)];
                 cells.extend(figures(&row.figures));
+                cells.push(names(&row.functions));
                 t.add_row(cells);
             }
             finish(t, 2)
