@@ -23,6 +23,7 @@ mod program;
 mod qemu;
 mod qmp;
 mod ram;
+mod run_folder;
 mod session;
 mod shape;
 mod snapshot;

@@ -1,7 +1,7 @@
 //! A whole run: snapshot, head, guest, images, end.
 
 use std::env;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -19,6 +19,7 @@ use crate::observer::{Observer, Stage};
 use crate::payload::{self, Workload};
 use crate::qemu::{self, GuestFiles, PluginOptions, Qemu, Start};
 use crate::ram::{self, KernelMemory, Ram};
+use crate::run_folder::RunFolder;
 use crate::shape::{Shape, Timing};
 use crate::snapshot::Boot;
 use crate::vm::{Vm, Watch};
@@ -82,6 +83,24 @@ impl From<GuestError> for Failure {
     }
 }
 
+/// A file that is removed unless the run gets so far that it may hold something.
+struct Unfinished<'a>(Option<&'a Path>);
+
+impl Unfinished<'_> {
+    fn disarm(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if let Some(path) = self.0 {
+            // It may not be there: then there is nothing to remove.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
 /// What the guest told.
 struct Ran {
     status: ExitStatus,
@@ -102,6 +121,12 @@ impl Session {
     ) -> Result<Recorded, Failure> {
         let search_path = env::var("PATH").unwrap_or_default();
         self.shape.topology().map_err(GuestError::from)?;
+        let partial = partial(&self.output);
+        if self.recorder.is_some() {
+            // Before the boot: who has waited for it should not learn only then that the place is wrong.
+            File::create(&partial).map_err(GuestError::io("create", &partial))?;
+        }
+        let unfinished = Unfinished(self.recorder.as_ref().map(|_| partial.as_path()));
         let payload = payload::pack(&self.workload, &search_path)?;
         let initramfs = initramfs::build(&search_path)?;
         let boot = Boot {
@@ -114,10 +139,7 @@ impl Session {
         };
         let snapshot = boot.snapshot(&self.cache, cancel, observer)?;
         let known = Known::new(&self.kernel.path, &self.kernel.bytes, snapshot.symbols()?)?;
-        let folder = tempfile::Builder::new()
-            .prefix("linemate-")
-            .tempdir()
-            .map_err(GuestError::io("create a folder in", &env::temp_dir()))?;
+        let folder = RunFolder::new(&self.cache)?;
         let files = GuestFiles::new(folder.path());
         for (path, bytes) in [(files.payload(), &payload), (files.initramfs(), &initramfs)] {
             fs::write(&path, bytes).map_err(GuestError::io("write", &path))?;
@@ -130,13 +152,13 @@ impl Session {
             return Ok(Recorded { status: ran.status, totals: None, duration: ran.duration });
         }
 
-        let partial = partial(&self.output);
         let metadata = head::metadata(self, &known, &payload);
         head::write(&partial, &metadata, &known).map_err(|e| recording_error(&partial, &e))?;
         // QEMU may run elsewhere, so to speak: its path is made absolute while we know where we are.
         let absolute = fs::canonicalize(&partial).map_err(GuestError::io("find", &partial))?;
         let ran = self.run(&files, Some(&absolute), &known, &mut images, cancel, observer);
         observer.stage(Stage::Writing);
+        unfinished.disarm();
         self.finish(&partial, ran, images)
     }
 
@@ -159,8 +181,9 @@ impl Session {
         observer.stage(if self.whole_boot { Stage::Booting } else { Stage::Restoring });
         let mut vm = Vm::start(&self.qemu.program, &arguments, files)?;
 
+        let lively = self.shape.timing == Timing::Deterministic;
         let doing = Stage::SettingUp.words();
-        let mut watch = Watch { doing, limit, recording, cancel, observer };
+        let mut watch = Watch { doing, limit, lively, recording, cancel, observer };
         let reached = vm.run_to_pause(&mut watch).and_then(|(pause, said)| {
             expect(pause, Pause::Start, doing, &said)?;
             self.take_images(&vm, Moment::Start, known, images)
@@ -173,7 +196,7 @@ impl Session {
         let started = Instant::now();
         observer.stage(Stage::Recording);
         let doing = Stage::Recording.words();
-        let mut watch = Watch { doing, limit, recording, cancel, observer };
+        let mut watch = Watch { doing, limit, lively, recording, cancel, observer };
         let status = vm.run_to_pause(&mut watch).and_then(|(pause, said)| {
             expect(pause, Pause::Stop, doing, &said)?;
             self.take_images(&vm, Moment::Stop, known, images)?;
@@ -251,10 +274,12 @@ impl Session {
             if complete { writer.finish().map_err(wrong) } else { Ok(totals) }
         });
         let worth = written.as_ref().map_or(true, |totals| *totals != Totals::default());
-        // The run's own failure comes first: it is the reason for those of the file.
-        let (ran, totals) = match ran.and_then(|ran| Ok((ran, written?))) {
-            Ok(both) => both,
-            Err(cause) => return Err(self.keep(partial, cause, worth)),
+        let (ran, totals) = match (ran, written) {
+            (Ok(ran), Ok(totals)) => (ran, totals),
+            // The recorder only knows that it could not write; our own attempt says why.
+            (Ok(_) | Err(GuestError::Recording { .. }), Err(cause)) | (Err(cause), _) => {
+                return Err(self.keep(partial, cause, worth));
+            }
         };
         fs::rename(partial, &self.output)
             .map_err(GuestError::io("rename the recording to", &self.output))?;

@@ -15,7 +15,7 @@ use crate::error::GuestError;
 use crate::observer::{Observer, Stage};
 use crate::disk;
 use crate::qemu::{self, GuestFiles, Qemu, Start};
-use crate::shape::Shape;
+use crate::shape::{Shape, Timing};
 use crate::vm::{Vm, Watch};
 
 /// Changes when what a snapshot's folder holds, or how a guest is started, changes.
@@ -165,6 +165,7 @@ impl Boot<'_> {
         let mut watch = Watch {
             doing: Stage::Booting.words(),
             limit: Some((Instant::now() + limit, limit.as_secs())),
+            lively: self.shape.timing == Timing::Deterministic,
             recording: None,
             cancel,
             observer,

@@ -28,6 +28,9 @@ const QUIT_LIMIT: Duration = Duration::from_secs(120);
 /// How long a kernel that panicked may take to end QEMU.
 const PANIC_LIMIT: Duration = Duration::from_secs(5);
 
+/// How long QEMU may do nothing at all while the guest should run.
+const STALL_LIMIT: Duration = Duration::from_secs(60);
+
 /// What the barrier's pipe holds, and what the agent writes to it: one byte more, which waits.
 const PIPE_BYTES: usize = 4096;
 const BARRIER_BYTES: usize = PIPE_BYTES + 1;
@@ -66,6 +69,9 @@ pub(crate) struct Watch<'a> {
     pub(crate) doing: &'static str,
     /// When time is up, and the limit that it stands for.
     pub(crate) limit: Option<(Instant, u64)>,
+    /// A guest of which all processors stand still for long is dead: true in deterministic timing, where
+    /// an idle guest's clock runs ahead to its next timer at once.
+    pub(crate) lively: bool,
     /// The file whose growth is progress.
     pub(crate) recording: Option<&'a Path>,
     /// Set when the user wants to stop.
@@ -104,7 +110,7 @@ impl Vm {
         // QEMU's end of the socket must close with QEMU, and the builder still holds it.
         drop(command);
         Ok(Vm {
-            process: Process(child),
+            process: Process { child, used: (0, Instant::now()) },
             monitor: Monitor::Silent(Some(ours)),
             barrier,
             control: Tail::new(files.control()),
@@ -122,7 +128,7 @@ impl Vm {
 
     /// QEMU's process.
     pub(crate) fn pid(&self) -> u32 {
-        self.process.0.id()
+        self.process.child.id()
     }
 
     /// The control connection, greeted when it is first needed.
@@ -188,6 +194,10 @@ impl Vm {
                 && Instant::now() >= when
             {
                 return Err(GuestError::Timeout { doing: watch.doing, seconds });
+            }
+            if watch.lively && self.process.idle_for() > STALL_LIMIT {
+                let (seconds, doing) = (STALL_LIMIT.as_secs(), watch.doing);
+                return Err(GuestError::Stalled { doing, seconds, console: self.console_end() });
             }
             if let Some(recording) = watch.recording {
                 self.progress.bytes = fs::metadata(recording).map_or(0, |file| file.len());
@@ -291,7 +301,7 @@ impl Vm {
         }
         let deadline = Instant::now() + QUIT_LIMIT;
         while Instant::now() < deadline {
-            match self.process.0.try_wait() {
+            match self.process.child.try_wait() {
                 Ok(Some(status)) if status.success() => return Ok(self.recorder_error()),
                 Ok(Some(_)) => return Err(self.process.died(&self.files, "ending")),
                 Ok(None) => thread::sleep(Duration::from_millis(5)),
@@ -379,11 +389,25 @@ impl Vm {
 
 /// QEMU's process: killed when it is forgotten.
 #[derive(Debug)]
-struct Process(Child);
+struct Process {
+    child: Child,
+    /// Its processor time, in the system's ticks, and since when it is that.
+    used: (u64, Instant),
+}
 
 impl Process {
     fn has_ended(&mut self) -> bool {
-        !matches!(self.0.try_wait(), Ok(None))
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// How long it has used no processor time.
+    fn idle_for(&mut self) -> Duration {
+        let path = format!("/proc/{}/stat", self.child.id());
+        let ticks = fs::read_to_string(path).ok().and_then(|stat| processor_ticks(&stat));
+        if ticks.is_none_or(|ticks| ticks != self.used.0) {
+            self.used = (ticks.unwrap_or(0), Instant::now());
+        }
+        self.used.1.elapsed()
     }
 
     /// Why a QEMU that closed its connection did so, in its own words.
@@ -393,7 +417,7 @@ impl Process {
             thread::sleep(TICK);
         }
         let words = last_words(&read_lossy(&files.qemu_words()));
-        let words = words.unwrap_or_else(|| match self.0.try_wait() {
+        let words = words.unwrap_or_else(|| match self.child.try_wait() {
             Ok(Some(status)) => format!("it said nothing, {status}"),
             _ => "it said nothing".to_owned(),
         });
@@ -404,8 +428,8 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         // Both fail only when it has ended and was waited for.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -456,6 +480,14 @@ fn make_barrier(path: &Path) -> io::Result<File> {
     let pipe = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?;
     rustix::pipe::fcntl_setpipe_size(&pipe, PIPE_BYTES)?;
     Ok(pipe)
+}
+
+/// User and system time of `/proc/PID/stat` (proc(5): fields 14 and 15; the name before them may hold anything).
+fn processor_ticks(stat: &str) -> Option<u64> {
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let mut fields = rest.split(' ').skip(11);
+    let mut field = || fields.next()?.parse::<u64>().ok();
+    field()?.checked_add(field()?)
 }
 
 fn contains(bytes: &[u8], words: &[u8]) -> bool {
@@ -521,6 +553,13 @@ mod tests {
         assert_eq!(last_line(console), "Kernel panic - not syncing: No init");
         assert_eq!(last_line("\r\n"), "nothing");
         assert_eq!(last_line("[x] y"), "[x] y");
+    }
+
+    #[test]
+    fn processor_time_is_found_behind_any_name() {
+        let stat = "1 (a) b) S 2 3 4 5 6 7 8 9 10 11 120 34 0 0 20";
+        assert_eq!(processor_ticks(stat), Some(154));
+        assert_eq!(processor_ticks("1 (a) S 2"), None);
     }
 
     #[test]

@@ -1,13 +1,24 @@
 //! Runs that really boot a kernel. They need QEMU, busybox and a kernel image in the cache (`make setup`), and fail without.
+//!
+//! All use the same small machine, so that one boot serves them; they run one at a time, because each keeps a processor busy.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use linemate_guest::{
-    ExitStatus, Failure, Observer, Qemu, Recorded, Session, Shape, Stage, Stream, Workload,
-    cache_folder, default_kernel,
+    ExitStatus, ExtraFile, Failure, GuestError, Observer, Qemu, Recorded, Session, Shape, Stage,
+    Stream, Workload, cache_folder, default_kernel,
 };
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    // A failed test must not fail the others.
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 #[derive(Default)]
 struct Log {
@@ -28,24 +39,27 @@ impl Observer for Log {
     }
 }
 
-fn session(cache: &Path, output: PathBuf, command: &[&str]) -> Session {
+impl Log {
+    fn text(&self) -> (&str, &str) {
+        (std::str::from_utf8(&self.stdout).unwrap(), std::str::from_utf8(&self.stderr).unwrap())
+    }
+}
+
+fn session(command: &[&str]) -> Session {
     Session {
         qemu: Qemu::find().expect("QEMU: run `make setup`"),
         kernel: default_kernel(&cache_folder()).expect("a kernel: run `make setup`"),
-        shape: Shape {
-            cpus: 2,
-            ..Shape::default()
-        },
+        shape: Shape { cpus: 2, ..Shape::default() },
         workload: Workload {
             command: command.iter().map(|&word| word.to_owned()).collect(),
             ..Workload::default()
         },
-        cache: cache.to_owned(),
+        cache: cache_folder(),
         recorder: None,
-        output,
+        output: PathBuf::from("/nonexistent/not-written-without-a-recorder"),
         user: false,
         whole_boot: false,
-        timeout: Some(Duration::from_secs(240)),
+        timeout: Some(Duration::from_secs(300)),
     }
 }
 
@@ -55,19 +69,155 @@ fn run(session: &Session) -> (Log, Result<Recorded, Failure>) {
     (log, result)
 }
 
+fn cause(session: &Session) -> GuestError {
+    run(session).1.unwrap_err().cause
+}
+
+/// A cache of its own, with the pinned kernels of the real one.
+fn fresh_cache(dir: &Path) -> PathBuf {
+    let cache = dir.join("cache");
+    fs::create_dir(&cache).unwrap();
+    cache
+}
+
+/// What the guest can see of time and chance: any difference between two runs shows here.
+const PROBE: &str = "cat /proc/uptime /proc/interrupts /proc/schedstat; \
+    for i in 1 2 3 4; do (dd if=/dev/urandom bs=16 count=64 | md5sum) & done; wait; cat /proc/stat";
+
 #[test]
-fn output_and_status_come_through() {
+fn output_status_files_and_setup_come_through() {
+    let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
-    let output = dir.path().join("r.data");
-    let script = "echo out; echo err >&2; cat /proc/uptime; exit 3";
-    let session = session(&cache_folder(), output, &["sh", "-c", script]);
+    let setup = dir.path().join("setup.sh");
+    fs::write(&setup, "echo from set-up; mkdir /sys/fs/cgroup/group; sleep 1000 &\n").unwrap();
+    fs::write(dir.path().join("data"), "contents\n").unwrap();
+    let mut session =
+        session(&["sh", "-c", "cat /data; echo err >&2; ls -d /sys/fs/cgroup/group; exit 3"]);
+    session.workload.setup = Some(setup);
+    session.workload.files =
+        vec![ExtraFile { host: dir.path().join("data"), guest: Some("/data".into()) }];
     let (log, result) = run(&session);
-    let recorded = result.unwrap();
-    assert_eq!(recorded.status, ExitStatus::Exit(3));
-    let stdout = String::from_utf8(log.stdout).unwrap();
-    assert!(stdout.starts_with("out\n"), "{stdout}");
-    assert_eq!(String::from_utf8(log.stderr).unwrap(), "err\n");
-    // Guest time is instructions: the clock that the guest reads is the same in every run.
-    let (again, _) = run(&session);
-    assert_eq!(String::from_utf8(again.stdout).unwrap(), stdout);
+    assert_eq!(result.unwrap().status, ExitStatus::Exit(3));
+    assert_eq!(log.text(), ("contents\n/sys/fs/cgroup/group\n", "from set-up\nerr\n"));
+}
+
+#[test]
+fn orphans_of_the_command_are_waited_for_and_signals_are_told() {
+    let _alone = alone();
+    // The shell is gone long before its grandchild writes.
+    let script = "(sleep 2; echo late) & (sleep 3; echo gone > /dev/null) > /dev/null 2>&1 & kill -9 $$";
+    let (log, result) = run(&session(&["sh", "-c", script]));
+    assert_eq!(result.unwrap().status, ExitStatus::Signal(9));
+    assert_eq!(log.text().0, "late\n");
+}
+
+#[test]
+fn a_snapshot_that_is_made_again_gives_the_same_run() {
+    let _alone = alone();
+    let mut first = session(&["sh", "-c", PROBE]);
+    let (expected, result) = run(&first);
+    result.unwrap();
+    assert!(expected.stdout.len() > 1000, "the probe says too little");
+    let (again, _) = run(&first);
+    assert_eq!(again.text(), expected.text(), "same snapshot");
+    let dir = tempfile::tempdir().unwrap();
+    first.cache = fresh_cache(dir.path());
+    let (remade, result) = run(&first);
+    result.unwrap();
+    assert!(remade.stages.contains(&Stage::Booting));
+    assert_eq!(remade.text(), expected.text(), "snapshot made again");
+}
+
+#[test]
+fn another_seed_gives_another_run() {
+    let _alone = alone();
+    let probe = ["sh", "-c", "dd if=/dev/urandom bs=16 count=1 2>/dev/null | md5sum"];
+    let mut other = session(&probe);
+    let (first, _) = run(&other);
+    other.shape.seed = 7;
+    let (second, result) = run(&other);
+    result.unwrap();
+    assert_ne!(first.text().0, second.text().0);
+}
+
+#[test]
+fn a_command_that_does_not_end_is_ended() {
+    let _alone = alone();
+    let mut session = session(&["sh", "-c", "while :; do :; done"]);
+    // The snapshot first, without the short limit.
+    session.workload.command = vec!["true".into()];
+    run(&session).1.unwrap();
+    session.workload.command = ["sh", "-c", "while :; do :; done"].map(str::to_owned).into();
+    session.timeout = Some(Duration::from_secs(5));
+    let error = cause(&session);
+    assert!(matches!(error, GuestError::Timeout { seconds: 5, .. }), "{error}");
+    let (_, result) = (session.timeout = None, session.record(&AtomicBool::new(true), &mut Log::default()));
+    let error = result.unwrap_err().cause;
+    assert!(matches!(error, GuestError::Interrupted { .. }), "{error}");
+}
+
+#[test]
+fn a_kernel_that_panics_is_quoted() {
+    let _alone = alone();
+    let mut session = session(&["true"]);
+    session.shape.append = "rdinit=/nonexistent init=/nonexistent".into();
+    let error = cause(&session);
+    let text = error.to_string();
+    assert!(matches!(error, GuestError::Panic { .. }), "{text}");
+    assert!(text.contains("Kernel panic - not syncing: "), "{text}");
+    assert_eq!(text.lines().count(), 1);
+}
+
+#[test]
+fn a_kernel_that_runs_something_else_never_reaches_the_agent() {
+    let _alone = alone();
+    let mut session = session(&["true"]);
+    session.shape.append = "rdinit=/usr/bin/busybox".into();
+    session.timeout = Some(Duration::from_secs(60));
+    let error = cause(&session);
+    let named = matches!(error, GuestError::NeverReached { .. } | GuestError::Panic { .. });
+    assert!(named, "{error}");
+}
+
+#[test]
+fn a_guest_without_memory_says_so() {
+    let _alone = alone();
+    let mut session = session(&["sh", "-c", "tail /dev/zero"]);
+    session.shape.memory_bytes = 256 << 20;
+    let error = cause(&session);
+    assert!(matches!(error, GuestError::OutOfMemory { .. }), "{error}");
+    assert!(error.to_string().ends_with("raise --memory"), "{error}");
+}
+
+#[test]
+fn a_setup_script_that_fails_ends_the_run() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let setup = dir.path().join("setup.sh");
+    fs::write(&setup, "echo why >&2; exit 4\n").unwrap();
+    let mut session = session(&["true"]);
+    session.workload.setup = Some(setup);
+    let (log, result) = run(&session);
+    let error = result.unwrap_err().cause;
+    assert!(matches!(error, GuestError::Setup { ref status } if status == "exit status 4"), "{error}");
+    assert_eq!(log.text().1, "why\n");
+}
+
+#[test]
+fn a_command_for_another_computer_is_named_before_anything_boots() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("arm");
+    let mut bytes = vec![0; 64];
+    bytes[..6].copy_from_slice(&[0x7f, b'E', b'L', b'F', 2, 1]);
+    bytes[18] = 183;
+    fs::write(&program, bytes).unwrap();
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let (log, result) = run(&session(&[program.to_str().unwrap()]));
+    let text = result.unwrap_err().to_string();
+    assert!(text.contains("is for another architecture (ELF machine 183)"), "{text}");
+    let (_, result) = run(&session(&["no-such-command"]));
+    let text = result.unwrap_err().to_string();
+    assert!(text.starts_with("no-such-command: command not found"), "{text}");
+    assert_eq!(log.stages, []);
 }
