@@ -9,6 +9,7 @@
 //! | `ffi` | QEMU's plugin interface; all `unsafe` |
 //! | `recorder`, `translate` | what to do in which callback |
 //! | `lane`, `clock`, `pairing`, `shadow` | callbacks → events: time, RMW, wide operands, silent stores |
+//! | `running` | which CPU it is, where QEMU does not say |
 //! | `watch`, `decode` | the function table; instruction bytes |
 //! | `options`, `output` | the command line; the way to the file |
 
@@ -23,6 +24,7 @@ mod options;
 mod output;
 mod pairing;
 mod recorder;
+mod running;
 mod shadow;
 mod translate;
 mod watch;

@@ -57,6 +57,7 @@ pub(crate) struct Recorder {
     options: Options,
     watch: Watch,
     numbers: Numbers,
+    percpu_offsets: Option<u64>,
     begun: AtomicBool,
     overflowed: AtomicBool,
     writer: Mutex<Option<BackgroundWriter>>,
@@ -77,7 +78,7 @@ impl Recorder {
             path: path.display().to_string(),
             source,
         };
-        let (watch, functions) = {
+        let (watch, functions, percpu_offsets) = {
             let head = Recording::open(path).map_err(in_file)?;
             let table = head.functions().clone();
             let functions = table.functions.len() as u32;
@@ -86,7 +87,11 @@ impl Recorder {
                 Err(linemate_recording::Error::Missing { .. }) => Vec::new(),
                 Err(error) => return Err(in_file(error)),
             };
-            (Watch::new(table, return_thunks(&symbols)), functions)
+            (
+                Watch::new(table, return_thunks(&symbols)),
+                functions,
+                percpu_offsets(&symbols),
+            )
         };
         let writer = Writer::append(path).map_err(in_file)?;
         let writer = BackgroundWriter::start(writer, CHUNKS_IN_FLIGHT).map_err(in_file)?;
@@ -110,6 +115,7 @@ impl Recorder {
             options,
             watch,
             numbers: Numbers::new(unannounced),
+            percpu_offsets,
             begun: AtomicBool::new(false),
             overflowed: AtomicBool::new(false),
             writer: Mutex::new(Some(writer)),
@@ -120,6 +126,11 @@ impl Recorder {
     /// What was asked for.
     pub(crate) fn options(&self) -> &Options {
         &self.options
+    }
+
+    /// Where the guest's kernel keeps `__per_cpu_offset[]`, if the recording's head tells.
+    pub(crate) fn percpu_offsets(&self) -> Option<u64> {
+        self.percpu_offsets
     }
 
     /// Whether recording may begin: it does so once.
@@ -225,12 +236,24 @@ impl Recorder {
 
 /// The addresses of the functions that kernel code jumps to in place of a return instruction, from kallsyms text.
 fn return_thunks(symbols: &[u8]) -> Vec<u64> {
+    named(symbols, |name| name.ends_with("return_thunk"))
+}
+
+/// The address of the kernel's `__per_cpu_offset[]`, from kallsyms text.
+fn percpu_offsets(symbols: &[u8]) -> Option<u64> {
+    named(symbols, |name| name == "__per_cpu_offset")
+        .first()
+        .copied()
+}
+
+/// The addresses of the symbols whose names `wanted` accepts.
+fn named(symbols: &[u8], wanted: impl Fn(&str) -> bool) -> Vec<u64> {
     String::from_utf8_lossy(symbols)
         .lines()
         .filter_map(|line| {
             let mut words = line.split_ascii_whitespace();
             let address = u64::from_str_radix(words.next()?, 16).ok()?;
-            words.nth(1)?.ends_with("return_thunk").then_some(address)
+            wanted(words.nth(1)?).then_some(address)
         })
         .collect()
 }

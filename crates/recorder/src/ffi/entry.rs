@@ -5,17 +5,18 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::io::{self, Write};
 use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicUsize, Ordering, compiler_fence};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use super::guest::{Block, MemoryAccess, Registers};
+use super::guest::{Block, Machine, MemoryAccess, Registers};
 use super::raw;
 use crate::clock::Count;
 use crate::lane::{Instruction, Lane, Touch};
 use crate::options::Options;
 use crate::output::Output;
 use crate::recorder::{Recorder, SetUpError};
+use crate::running::Running;
 use crate::translate::{Action, Hooked, is_kernel};
 
 /// The plugin interface that this plugin was made for; QEMU refuses to load it if it has an older one.
@@ -31,14 +32,25 @@ static ACTIVE: AtomicPtr<LaneCell> = AtomicPtr::new(ptr::null_mut());
 /// The instructions of all CPUs, in deterministic mode.
 static SHARED_COUNT: Count = Count::new();
 
+/// In deterministic mode: the state of the CPU that runs, as generated code has it, and the CPU's number.
+static STATE: AtomicUsize = AtomicUsize::new(0);
+static RUNNING: AtomicU16 = AtomicU16::new(0);
+
 struct Plugin {
     recorder: Recorder,
+    running: RunningCell,
     registers: Box<[OnceLock<Registers>]>,
     /// One lane for all CPUs, or one each.
     lanes: Box<[LaneCell]>,
     /// The thread that runs the CPUs, in deterministic mode.
     thread: OnceLock<ThreadId>,
 }
+
+/// The CPUs of deterministic mode.
+struct RunningCell(UnsafeCell<Running>);
+
+// SAFETY: used by `change_cpu` alone, on the one thread that runs all CPUs (`on_vcpu_init` checks that it is one).
+unsafe impl Sync for RunningCell {}
 
 /// A lane, and whether its thread is inside a callback.
 struct LaneCell {
@@ -192,6 +204,7 @@ unsafe fn install(
     });
     let plugin = Plugin {
         recorder,
+        running: RunningCell(UnsafeCell::default()),
         registers: (0..cpus).map(|_| OnceLock::new()).collect(),
         lanes: lanes.collect(),
         thread: OnceLock::new(),
@@ -234,16 +247,63 @@ extern "C" fn on_translate(_id: raw::PluginId, tb: *mut raw::Tb) {
     plugin.recorder.translate(&block);
 }
 
-/// A block that [`Block::count`] was called for is entered; `data` is its number of instructions.
-pub(super) extern "C" fn on_block<const PARALLEL: bool>(cpu: c_uint, data: *mut c_void) {
-    let instructions = data.addr() as u64;
-    if !PARALLEL {
-        SHARED_COUNT.add(instructions);
-    } else if let Some(cell) = PLUGIN
+/// A block that [`Block::count`] was called for is entered in parallel mode; `data` is its number of instructions.
+pub(super) extern "C" fn on_block_of(cpu: c_uint, data: *mut c_void) {
+    let lane = PLUGIN
         .get()
-        .and_then(|plugin| plugin.lanes.get(cpu as usize))
-    {
-        cell.count.add(instructions);
+        .and_then(|plugin| plugin.lanes.get(cpu as usize));
+    if let Some(cell) = lane {
+        cell.count.add(data.addr() as u64);
+    }
+}
+
+/// The same in deterministic mode, where `cpu` is not the CPU that runs (see [`crate::running`]). Generated code keeps
+/// the address of the running CPU's state in a register of the host, `TCG_AREG0` in QEMU's `tcg/HOST/tcg-target.h`, which a
+/// called function must preserve: it is passed on as a third argument.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+pub(super) extern "C" fn on_any_block(cpu: c_uint, data: *mut c_void) {
+    core::arch::naked_asm!("mov rdx, rbp", "jmp {}", sym on_block_with_state)
+}
+
+/// See the x86-64 variant.
+#[cfg(target_arch = "aarch64")]
+#[unsafe(naked)]
+pub(super) extern "C" fn on_any_block(cpu: c_uint, data: *mut c_void) {
+    core::arch::naked_asm!("mov x2, x19", "b {}", sym on_block_with_state)
+}
+
+extern "C" fn on_block_with_state(_cpu: c_uint, data: *mut c_void, state: usize) {
+    SHARED_COUNT.add(data.addr() as u64);
+    if STATE.load(Ordering::Relaxed) != state {
+        change_cpu(state);
+    }
+}
+
+#[cold]
+fn change_cpu(state: usize) {
+    let Some(plugin) = PLUGIN.get() else { return };
+    let Some(registers) = plugin.registers.first().and_then(OnceLock::get) else {
+        return;
+    };
+    let machine = Machine::new(
+        registers,
+        plugin.recorder.percpu_offsets(),
+        plugin.registers.len(),
+    );
+    // SAFETY: see `RunningCell`.
+    let running = unsafe { &mut *plugin.running.0.get() };
+    RUNNING.store(running.number(state, &machine), Ordering::Relaxed);
+    STATE.store(state, Ordering::Relaxed);
+}
+
+/// The CPU that runs, given the index that QEMU hands to a callback.
+#[inline]
+fn running<const PARALLEL: bool>(index: c_uint) -> u16 {
+    if PARALLEL {
+        index as u16
+    } else {
+        RUNNING.load(Ordering::Relaxed)
     }
 }
 
@@ -255,7 +315,10 @@ pub(super) extern "C" fn on_memory<const STORE: bool, const PARALLEL: bool>(
     data: *mut c_void,
 ) {
     with_lane::<PARALLEL>(cpu, |lane| {
-        let at = (cpu as u16, Instruction::from_bits(data.addr() as u64));
+        let at = (
+            running::<PARALLEL>(cpu),
+            Instruction::from_bits(data.addr() as u64),
+        );
         // SAFETY: `info` belongs to this callback.
         let access = unsafe { MemoryAccess::new(info) };
         if is_kernel(vaddr) {
@@ -285,12 +348,12 @@ pub(super) extern "C" fn on_hook(cpu: c_uint, data: *mut c_void) {
     if hooked.action == Action::Start {
         plugin.start();
     }
-    let at = (cpu as u16, hooked);
-    let work = |lane: &mut Lane<Output>| plugin.recorder.hook(lane, at, registers);
+    let hook =
+        |cpu| move |lane: &mut Lane<Output>| plugin.recorder.hook(lane, (cpu, hooked), registers);
     if plugin.recorder.options().parallel {
-        with_lane::<true>(cpu, work);
+        with_lane::<true>(cpu, hook(running::<true>(cpu)));
     } else {
-        with_lane::<false>(cpu, work);
+        with_lane::<false>(cpu, hook(running::<false>(cpu)));
     }
     if hooked.action == Action::Stop {
         plugin.stop();

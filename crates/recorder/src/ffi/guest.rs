@@ -7,9 +7,10 @@ use std::slice;
 
 use linemate_recording::Register;
 
-use super::entry::{on_block, on_hook, on_memory};
+use super::entry::{on_any_block, on_block_of, on_hook, on_memory};
 use super::raw;
 use crate::lane::Instruction;
+use crate::running::Identify;
 use crate::translate::Hooked;
 use crate::watch::Cpu;
 
@@ -62,15 +63,13 @@ impl<'a> Block<'a> {
     /// By a callback, not by the interface's inline addition: with that one QEMU 10.0.2 executes guest code wrongly
     /// under `-icount` (fork fails in a guest that runs well without it).
     pub(crate) fn count(&self, parallel: bool) {
-        let callback = if parallel {
-            on_block::<true>
-        } else {
-            on_block::<false>
-        };
+        let callback: raw::ExecCallback = if parallel { on_block_of } else { on_any_block };
+        // In deterministic mode a block can be the first of its CPU, which is then asked for its registers.
+        let flags = if parallel { raw::NO_REGS } else { raw::R_REGS };
         let data = ptr::without_provenance_mut(self.len());
         // SAFETY: `tb` is valid for 'a; the callback takes its data for a number.
         unsafe {
-            raw::qemu_plugin_register_vcpu_tb_exec_cb(self.tb, callback, raw::NO_REGS, data);
+            raw::qemu_plugin_register_vcpu_tb_exec_cb(self.tb, callback, flags, data);
         }
     }
 }
@@ -171,9 +170,22 @@ impl MemoryAccess<'_> {
 }
 
 /// The registers that the recorder reads, in the order of [`Registers::handles`]: arguments, then these.
-const NAMES: [&[u8]; 8] = [b"rdi", b"rsi", b"rdx", b"rcx", b"r8", b"r9", b"rsp", b"rax"];
+const NAMES: [&[u8]; 10] = [
+    b"rdi",
+    b"rsi",
+    b"rdx",
+    b"rcx",
+    b"r8",
+    b"r9",
+    b"rsp",
+    b"rax",
+    b"gs_base",
+    b"k_gs_base",
+];
 const RSP: usize = 6;
 const RAX: usize = 7;
+const GS_BASE: usize = 8;
+const OTHER_GS_BASE: usize = 9;
 
 /// One CPU's register handles, and a buffer for their values.
 pub(crate) struct Registers {
@@ -270,5 +282,39 @@ impl Cpu for Registers {
         unsafe {
             raw::qemu_plugin_read_memory_vaddr(address, self.buffer, 8).then(|| self.first_word())
         }
+    }
+}
+
+/// The running CPU, where [`crate::running`] has to find out which one it is.
+pub(super) struct Machine<'a> {
+    registers: &'a Registers,
+    percpu_offsets: Option<u64>,
+    cpus: usize,
+}
+
+impl<'a> Machine<'a> {
+    /// `percpu_offsets` is the guest-virtual address of the kernel's array.
+    pub(super) fn new(registers: &'a Registers, percpu_offsets: Option<u64>, cpus: usize) -> Self {
+        Self {
+            registers,
+            percpu_offsets,
+            cpus,
+        }
+    }
+}
+
+impl Identify for Machine<'_> {
+    fn gs_bases(&self) -> [u64; 2] {
+        [
+            self.registers.read(GS_BASE),
+            self.registers.read(OTHER_GS_BASE),
+        ]
+    }
+
+    fn percpu_offsets(&self) -> Vec<u64> {
+        let entry = |index: usize| self.registers.word(self.percpu_offsets? + 8 * index as u64);
+        (0..self.cpus)
+            .map(|index| entry(index).unwrap_or(0))
+            .collect()
     }
 }
