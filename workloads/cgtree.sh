@@ -1,4 +1,5 @@
 #!/bin/busybox sh
+# shellcheck shell=dash
 # SPDX-License-Identifier: MIT OR Apache-2.0
 #
 # Makes a tree of cgroups with CPU quotas in the guest; a set-up script for `linemate record --setup`. The workers that run

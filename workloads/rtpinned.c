@@ -4,11 +4,15 @@
  *
  * A group stands for one program of a pool (a transcoder, say) that owns a few
  * CPUs and has more threads than CPUs. In each round its leader posts an item
- * per thread and sleeps; the others take an item, compute for a moment and hand it on
- * to the next thread until the item has been through all its hops. All threads
- * run at priority 99, so every wake-up on a busy CPU makes that CPU overloaded
- * with real-time tasks, and the kernel pushes and pulls them between CPUs: the
- * paths that write struct root_domain and its cpupri from every CPU.
+ * per thread, waits for all of them and rests; the others take an item, compute
+ * for a moment and hand it on until it has been through all its hops. All
+ * threads run at priority 99. While a group computes, its CPUs are overloaded
+ * with real-time tasks; CPUs of a group that is just done go idle and ask those
+ * for work, though none may leave its own CPUs: the paths that write struct
+ * root_domain and its cpupri from every CPU. Leaders rest for different times,
+ * so the groups drift against each other.
+ *
+ * Newer kernels ask only after rtpush.sh, a set-up script, has told them to.
  *
  * The work is bounded: per group rounds * (threads - 1) * hops * spin, or less
  * where -s ends it.
@@ -35,7 +39,8 @@
 #define SPIN_MAX	100000000
 
 #define HOPS		3	/* threads that each item passes through */
-#define ROUND_GAP_NS	100000	/* the leader's sleep between two rounds */
+#define REST_NS		100000	/* of group 0's leader after a round */
+#define REST_STEP_NS	37000	/* how much longer each next group rests */
 #define FIFO_PRIORITY	99
 
 struct options {
@@ -49,9 +54,11 @@ struct options {
 
 struct group {
 	pthread_mutex_t lock;
-	pthread_cond_t work;
+	pthread_cond_t work;	/* for the workers: items wait, or none will any more */
+	pthread_cond_t done;	/* for the leader: all that it posted is finished */
 	long waiting[HOPS + 1];	/* items by hops still to go; [0] counts the finished */
-	long computing;		/* items in the hands of a thread */
+	long posted;
+	long index;
 	bool closed;		/* the leader posts no more */
 	const struct options *options;
 };
@@ -75,11 +82,10 @@ static int take_item(struct group *group)
 		for (hops = HOPS; hops > 0; hops--) {
 			if (group->waiting[hops]) {
 				group->waiting[hops]--;
-				group->computing++;
 				return hops;
 			}
 		}
-		if (group->closed && !group->computing)
+		if (group->closed)
 			return 0;
 		check(pthread_cond_wait(&group->work, &group->lock), "pthread_cond_wait");
 	}
@@ -103,12 +109,11 @@ static void *worker(void *argument)
 		check(pthread_mutex_unlock(&group->lock), "pthread_mutex_unlock");
 		compute(group->options->spin);
 		check(pthread_mutex_lock(&group->lock), "pthread_mutex_lock");
-		group->computing--;
 		group->waiting[hops - 1]++;
 		check(pthread_cond_signal(&group->work), "pthread_cond_signal");
+		if (group->waiting[0] == group->posted)
+			check(pthread_cond_signal(&group->done), "pthread_cond_signal");
 	}
-	/* The others wait for the same end. */
-	check(pthread_cond_broadcast(&group->work), "pthread_cond_broadcast");
 	check(pthread_mutex_unlock(&group->lock), "pthread_mutex_unlock");
 	return NULL;
 }
@@ -117,17 +122,22 @@ static void *leader(void *argument)
 {
 	struct group *group = argument;
 	const struct options *options = group->options;
-	const struct timespec gap = { .tv_nsec = ROUND_GAP_NS };
+	const struct timespec rest = {
+		.tv_nsec = REST_NS + group->index * REST_STEP_NS,
+	};
 	struct timespec start;
 	long round;
 
 	clock_gettime(CLOCK_MONOTONIC, &start);
 	for (round = 0; round < options->rounds; round++) {
 		check(pthread_mutex_lock(&group->lock), "pthread_mutex_lock");
-		group->waiting[HOPS] += options->threads - 1;
+		group->waiting[HOPS] = options->threads - 1;
+		group->posted += options->threads - 1;
 		check(pthread_cond_broadcast(&group->work), "pthread_cond_broadcast");
+		while (group->waiting[0] < group->posted)
+			check(pthread_cond_wait(&group->done, &group->lock), "pthread_cond_wait");
 		check(pthread_mutex_unlock(&group->lock), "pthread_mutex_unlock");
-		nanosleep(&gap, NULL);
+		nanosleep(&rest, NULL);
 		if (out_of_time(&start, options->seconds))
 			break;
 	}
@@ -138,7 +148,7 @@ static void *leader(void *argument)
 	return NULL;
 }
 
-static void start_thread(pthread_t *thread, struct group *group, long group_index, bool leads)
+static void start_thread(pthread_t *thread, struct group *group, bool leads)
 {
 	const struct options *options = group->options;
 	const struct sched_param priority = { .sched_priority = FIFO_PRIORITY };
@@ -149,7 +159,7 @@ static void start_thread(pthread_t *thread, struct group *group, long group_inde
 
 	CPU_ZERO(&cpus);
 	for (i = 0; i < options->cpus; i++)
-		CPU_SET(group_index * options->cpus + i, &cpus);
+		CPU_SET(group->index * options->cpus + i, &cpus);
 
 	check(pthread_attr_init(&attr), "pthread_attr_init");
 	check(pthread_attr_setinheritsched(&attr, PTHREAD_EXPLICIT_SCHED),
@@ -232,13 +242,15 @@ int main(int argc, char **argv)
 		die("no memory for %ld threads", options.groups * options.threads);
 	for (g = 0; g < options.groups; g++) {
 		groups[g].options = &options;
+		groups[g].index = g;
 		check(pthread_mutex_init(&groups[g].lock, NULL), "pthread_mutex_init");
 		check(pthread_cond_init(&groups[g].work, NULL), "pthread_cond_init");
+		check(pthread_cond_init(&groups[g].done, NULL), "pthread_cond_init");
 	}
 	/* Leaders last: work starts when everybody is there. */
 	for (t = options.threads - 1; t >= 0; t--)
 		for (g = 0; g < options.groups; g++)
-			start_thread(&threads[g * options.threads + t], &groups[g], g, t == 0);
+			start_thread(&threads[g * options.threads + t], &groups[g], t == 0);
 	for (t = 0; t < options.groups * options.threads; t++)
 		check(pthread_join(threads[t], NULL), "pthread_join");
 	for (g = 0; g < options.groups; g++)
