@@ -104,6 +104,11 @@ impl<'m> Layouts<'m> {
         self.origins.of(id)
     }
 
+    /// The order of members that edits gave a type, with what was asked for each; `None` when no edit did.
+    pub fn slots(&self, id: TypeId) -> Option<&[Slot]> {
+        self.slots.get(&self.model().strip(id)).map(Vec::as_slice)
+    }
+
     /// From now on struct `id` lies as these edits of its layout say, in order; other edits change nothing here.
     /// When one is refused, all is as before.
     ///
