@@ -15,7 +15,7 @@ const ADDRESS_BITS: u32 = 57;
 /// Bits within a page.
 const PAGE_BITS: u32 = 12;
 
-/// Where one access lies in one line.
+/// Where an access lies in one line of instance 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) line: Line,
@@ -23,44 +23,40 @@ pub(crate) struct Span {
     pub(crate) words: u64,
     /// First byte within the line.
     pub(crate) offset: u8,
+    /// Bytes beyond the line's end, at the start of the next one.
+    pub(crate) beyond: u8,
 }
 
-/// The page bits that an instance flips.
+/// The part of an access of `bytes` (1 to 64) in its first line.
 #[inline]
-fn flipped(instance: u16, size: LineSize) -> u64 {
-    let pages = u64::from(instance.wrapping_mul(0x9e37));
-    pages << (PAGE_BITS - size.shift())
-}
-
-/// Turns an access of instance 0's addresses into the pieces it has: one, or two where it crosses a
-/// line. `bytes` is 1 to 64.
-#[inline]
-pub(crate) fn split(addr: u64, bytes: u8, instance: u16, size: LineSize) -> (Span, Option<Span>) {
-    let shift = size.shift();
+pub(crate) fn span(addr: u64, bytes: u8, size: LineSize) -> Span {
     let addr = addr & ((1 << ADDRESS_BITS) - 1);
     let offset = addr & (size.bytes() - 1);
     let end = offset + u64::from(bytes);
-    let line = addr >> shift;
-    let first = Span {
-        line: tag(line, instance, size),
+    Span {
+        line: addr >> size.shift(),
         words: words(offset, end.min(size.bytes()), size),
         offset: offset as u8,
-    };
-    if end <= size.bytes() {
-        return (first, None);
+        beyond: end.saturating_sub(size.bytes()) as u8,
     }
-    let next = (line + 1) & ((1 << (ADDRESS_BITS - shift)) - 1);
-    let second = Span {
-        line: tag(next, instance, size),
-        words: words(0, end - size.bytes(), size),
-        offset: 0,
-    };
-    (first, Some(second))
 }
 
+/// The rest of an access that reaches beyond its first line.
+pub(crate) fn rest(first: &Span, size: LineSize) -> Span {
+    let lines = 1 << (ADDRESS_BITS - size.shift());
+    Span {
+        line: (first.line + 1) & (lines - 1),
+        words: words(0, u64::from(first.beyond), size),
+        offset: 0,
+        beyond: 0,
+    }
+}
+
+/// The line of an instance that stands for a line of instance 0.
 #[inline]
-fn tag(line: u64, instance: u16, size: LineSize) -> Line {
-    (line ^ flipped(instance, size)) | u64::from(instance) << (ADDRESS_BITS - size.shift())
+pub(crate) fn instance_line(line: Line, instance: u16, size: LineSize) -> Line {
+    let above = u64::from(instance) << (ADDRESS_BITS - size.shift());
+    (line ^ (u64::from(instance.wrapping_mul(0x9e37)) << (PAGE_BITS - size.shift()))) | above
 }
 
 /// The words of bytes `start..end` of a line.
@@ -76,7 +72,8 @@ fn words(start: u64, end: u64, size: LineSize) -> u64 {
 pub(crate) fn address(line: Line, size: LineSize) -> (GuestAddr, u16) {
     let bits = ADDRESS_BITS - size.shift();
     let instance = (line >> bits) as u16;
-    let plain = (line & ((1 << bits) - 1)) ^ flipped(instance, size);
+    // Flipping bits twice leaves them as they were.
+    let plain = instance_line(line, instance, size) & ((1 << bits) - 1);
     // Bit 56 is the sign: shift it to the top and back.
     let spare = 64 - ADDRESS_BITS;
     let signed = ((plain << size.shift() << spare) as i64) >> spare;
@@ -98,10 +95,9 @@ mod tests {
                 0xff11_0000_0000_0080,
             ] {
                 for instance in [0, 1, 59, 4095] {
-                    let (span, none) = split(addr, 1, instance, size);
-                    assert_eq!(none, None);
+                    let line = instance_line(span(addr, 1, size).line, instance, size);
                     let expected = (GuestAddr(addr & !(size.bytes() - 1)), instance);
-                    assert_eq!(address(span.line, size), expected, "{addr:#x} {instance}");
+                    assert_eq!(address(line, size), expected, "{addr:#x} {instance}");
                 }
             }
         }
@@ -109,13 +105,14 @@ mod tests {
 
     #[test]
     fn instance_zero_is_the_plain_line() {
-        assert_eq!(split(0x1000, 4, 0, LineSize::B64).0.line, 0x40);
-        assert_eq!(split(0x1000, 4, 0, LineSize::B128).0.line, 0x20);
+        assert_eq!(span(0x1000, 4, LineSize::B64).line, 0x40);
+        assert_eq!(span(0x1000, 4, LineSize::B128).line, 0x20);
+        assert_eq!(instance_line(0x40, 0, LineSize::B64), 0x40);
     }
 
     #[test]
     fn words_are_sixty_fourths_of_a_line() {
-        let words = |addr, bytes, size| split(addr, bytes, 0, size).0.words;
+        let words = |addr, bytes, size| span(addr, bytes, size).words;
         assert_eq!(words(0, 1, LineSize::B64), 0b1);
         assert_eq!(words(2, 4, LineSize::B64), 0b11_1100);
         assert_eq!(words(0, 64, LineSize::B64), u64::MAX);
@@ -127,17 +124,22 @@ mod tests {
     }
 
     #[test]
-    fn an_access_across_a_line_has_two_pieces() {
-        let (first, second) = split(62, 8, 0, LineSize::B64);
-        assert_eq!((first.line, first.offset, first.words), (0, 62, 0b11 << 62));
-        let second = second.expect("two pieces");
+    fn an_access_across_a_line_has_a_rest() {
+        let first = span(62, 8, LineSize::B64);
+        assert_eq!(
+            (first.line, first.offset, first.words, first.beyond),
+            (0, 62, 0b11 << 62, 6)
+        );
+        let second = rest(&first, LineSize::B64);
         assert_eq!(
             (second.line, second.offset, second.words),
             (1, 0, 0b11_1111)
         );
-        assert_eq!(split(62, 8, 0, LineSize::B128).1, None);
+        assert_eq!(span(62, 8, LineSize::B128).beyond, 0);
         // The last line of the address space is followed by the first.
-        let (_, second) = split(u64::MAX, 2, 0, LineSize::B64);
-        assert_eq!(second.expect("two pieces").line, 0);
+        assert_eq!(
+            rest(&span(u64::MAX, 2, LineSize::B64), LineSize::B64).line,
+            0
+        );
     }
 }

@@ -6,7 +6,7 @@ use std::hash::BuildHasherDefault;
 use linemate_machine::{CpuPlace, LogicalCpu, Machine};
 use linemate_recording::{Access, AccessKind, CpuId};
 
-use crate::address::{Span, split};
+use crate::address::{Span, instance_line, rest, span};
 use crate::counts::{Cause, Counts, Source, Tally};
 use crate::directory::LineHasher;
 use crate::lines::{LineView, Lines, Touch};
@@ -133,13 +133,12 @@ pub struct Outcome {
 /// A placed access, waiting for its round.
 #[derive(Clone, Copy)]
 struct Waiting {
-    addr: u64,
+    span: Span,
     pc: u64,
     /// Instructions since its slice's start.
     offset: u32,
     key: u32,
     site: u32,
-    size: u8,
     kind: AccessKind,
     sharing: Sharing,
 }
@@ -286,12 +285,11 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         }
         self.engine.make_room(placed.key, placed.site);
         self.round.push(Waiting {
-            addr: placed.addr.0,
+            span: span(placed.addr.0, access.size, self.engine.line),
             pc: access.pc.0,
             offset,
             key: placed.key.0,
             site: placed.site.0,
-            size: access.size,
             kind: access.kind,
             sharing: placed.sharing,
         });
@@ -421,19 +419,21 @@ impl Engine {
     #[inline]
     fn step(&mut self, waiting: &Waiting, cpu: usize, instance: u16, now: u64) -> u64 {
         let Cpu { logical, place } = self.cpus[cpu];
-        let (first, second) = split(waiting.addr, waiting.size, instance, self.line);
         let piece = |span: &Span| Piece {
-            line: span.line,
+            line: instance_line(span.line, instance, self.line),
             words: span.words,
             kind: waiting.kind,
         };
-        let mut verdict = self.system.access(logical, place, piece(&first), now);
-        self.look_inside(&first, waiting, &verdict);
-        if let Some(second) = &second {
+        let first = piece(&waiting.span);
+        let second = (waiting.span.beyond > 0).then(|| rest(&waiting.span, self.line));
+        let second = second.map(|span| (span, piece(&span)));
+        let mut verdict = self.system.access(logical, place, first, now);
+        self.look_inside(&waiting.span, waiting, &verdict);
+        if let Some((span, second)) = second {
             // Both pieces are under way at once: the access takes as long as the slower one, and counts
             // as that one (the first, if they take equally long).
-            let other = self.system.access(logical, place, piece(second), now);
-            self.look_inside(second, waiting, &other);
+            let other = self.system.access(logical, place, second, now);
+            self.look_inside(&span, waiting, &other);
             if other.cycles > verdict.cycles {
                 verdict = other;
             }

@@ -452,7 +452,8 @@ impl System {
         entry.last_writer = cpu;
     }
 
-    /// Takes every copy outside the core away: from the other cores and from the other domains' LLCs. Returns
+    /// Takes every copy outside the core away: from the other cores and from the other domains' LLCs. The
+    /// caller makes the core the owner. Returns
     /// how far the farthest was, and, if any core had a copy, the words those cores had touched.
     fn invalidate_others(
         &mut self,
@@ -480,11 +481,6 @@ impl System {
         }
         self.others = others;
         let entry = self.directory.entry_mut(slot);
-        if entry.owner() != Some(place.core) {
-            entry.set_owner(None);
-            entry.dirty = false;
-        }
-        entry.set_forwarder(None);
         let mut copies = entry.llc & !(1 << place.domain.0);
         entry.llc &= 1 << place.domain.0;
         while copies != 0 {
