@@ -1,5 +1,6 @@
 //! How fast a replay is, and how much memory it takes, on a synthetic stream shaped like a scheduler
-//! recording: `cargo bench -p linemate-replay --bench speed [-- ACCESSES]`.
+//! recording: `cargo bench -p linemate-replay --bench speed [-- ACCESSES] [CASE…]`,
+//! where a case is `usual-8`, `usual-480`, `hard-8` or `hard-480`.
 //!
 //! The stream: 8 CPUs in slices of 40 to 70 accesses, three instructions apart; 30 % of the accesses to own
 //! data are stores, 3 % atomics. Where they go, in per cent of all accesses:
@@ -25,6 +26,7 @@ use linemate_replay::{
     Clones, Config, Interleaving, KeyId, Outcome, Placed, Replay, Sharing, SiteId,
 };
 
+const CASES: [&str; 4] = ["usual-8", "usual-480", "hard-8", "hard-480"];
 const CPUS: u64 = 8;
 const USUAL: [u64; 5] = [60, 91, 95, 96, 99];
 const HARD: [u64; 5] = [0, 84, 86, 94, 98];
@@ -170,12 +172,18 @@ fn main() -> std::io::Result<()> {
         accesses as f64 / alone / 1e6
     )?;
     let machine = find("gnr-2s-480").expect("shipped");
+    let wanted: Vec<String> = std::env::args().filter(|word| word.contains("-")).collect();
     for (name, classes, copies) in [
-        ("usual", USUAL, 1),
-        ("usual", USUAL, 60),
-        ("hard", HARD, 1),
-        ("hard", HARD, 60),
+        ("usual-8", USUAL, 1),
+        ("usual-480", USUAL, 60),
+        ("hard-8", HARD, 1),
+        ("hard-480", HARD, 60),
     ] {
+        if wanted.iter().any(|word| CASES.contains(&word.as_str()))
+            && !wanted.iter().any(|word| word == name)
+        {
+            continue;
+        }
         let recorded = accesses / u64::from(copies);
         let (start, cpu) = (Instant::now(), cpu_seconds());
         let outcome = replay(&machine, classes, recorded, copies);
@@ -183,10 +191,9 @@ fn main() -> std::io::Result<()> {
         let done = outcome.totals.accesses();
         writeln!(
             out,
-            "{name}, {} CPUs: {done} accesses in {seconds:.2} s, of which {cpu:.2} s on a processor: \
+            "{name}: {done} accesses in {seconds:.2} s, of which {cpu:.2} s on a processor: \
              {:.1} M accesses per processor second, peak {} MiB; {} left their core, {} HITM, \
              {} cycles",
-            CPUS * u64::from(copies),
             done as f64 / cpu / 1e6,
             peak_mib(),
             outcome
