@@ -25,7 +25,9 @@ pub mod whatif;
 
 pub use arrange::{Refusal, Slot};
 pub use edit::{Alignment, Edit, EditFile, Position, Section, Statement, Subject, Target};
+pub use effect::WhatIf;
 pub use layout::{Layout, Layouts};
 pub use map::OffsetMap;
 pub use parse::{ParseError, parse, parse_flags};
 pub use plan::{AccessRule, Field, ObjectRule, Plan, PlanError, PlanReason};
+pub use whatif::{Run, Study, WhatIfError};

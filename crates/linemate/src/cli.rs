@@ -33,6 +33,7 @@ enum Verb {
     Report(verbs::report::Args),
     Verify(verbs::verify::Args),
     Machines(verbs::machines::Args),
+    Whatif(Box<verbs::whatif::Args>),
     Doctor(verbs::doctor::Args),
 }
 
@@ -68,6 +69,7 @@ fn dispatch(verb: Verb) -> anyhow::Result<Outcome> {
         Verb::Report(args) => verbs::report::run(&args),
         Verb::Verify(args) => verbs::verify::run(&args),
         Verb::Machines(args) => verbs::machines::run(&args),
+        Verb::Whatif(args) => verbs::whatif::run(&args),
         Verb::Doctor(args) => verbs::doctor::run(&args),
     }
 }

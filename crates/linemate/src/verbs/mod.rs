@@ -6,3 +6,4 @@ pub(crate) mod machines;
 pub(crate) mod record;
 pub(crate) mod report;
 pub(crate) mod verify;
+pub(crate) mod whatif;

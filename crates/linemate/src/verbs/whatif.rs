@@ -1,0 +1,434 @@
+//! `linemate whatif`: what another layout would cost or gain, predicted by replay.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use comfy_table::{CellAlignment, Table, presets};
+use linemate_attribution::Analysis;
+use linemate_layout::effect::Row;
+use linemate_layout::stats::Measure;
+use linemate_layout::{Edit, EditFile, Run, Study, Subject, WhatIf, parse, parse_flags};
+use linemate_machine::{Machine, shipped};
+use linemate_recording::Recording;
+use linemate_types::{KernelImage, TypeModel};
+use serde::Serialize;
+
+use crate::cli::Outcome;
+use crate::verbs::machines;
+
+/// Version of the form that `--json` writes (docs/schema-whatif.md).
+const SCHEMA: &str = "linemate.whatif/1";
+
+/// Predict what another layout would cost or gain, with error bars
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// The recording
+    #[arg(short, long, value_name = "FILE", default_value = "linemate.data")]
+    input: PathBuf,
+    /// The type that -e and --layout-from are about, and whose fields are reported
+    #[arg(long = "type", value_name = "T")]
+    type_name: Option<String>,
+    /// A file of edits (docs/edits.md)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["statements", "layout_from"])]
+    edit: Option<PathBuf>,
+    /// An edit, such as 'isolate __lock'; may be repeated
+    #[arg(short = 'e', value_name = "EDIT", conflicts_with = "layout_from")]
+    statements: Vec<String>,
+    /// Another kernel, whose layout of the type is tried
+    #[arg(long, value_name = "IMAGE")]
+    layout_from: Option<String>,
+    /// The machine to replay on: a name (see `linemate machines`), a TOML file, or `this`; may be repeated
+    #[arg(long = "machine", value_name = "M", default_value = "gnr-2s-480")]
+    machines: Vec<String>,
+    /// Replay this many CPUs, a multiple of the recorded ones (docs/scaling.md)
+    #[arg(long, value_name = "N")]
+    cpus: Option<usize>,
+    /// Also give each edit's own share: alone, and last
+    #[arg(long)]
+    ablate: bool,
+    /// Give the machines lines of that many bytes
+    #[arg(long, value_name = "BYTES", value_parser = ["64", "128"])]
+    line: Option<String>,
+    /// The first interleaving's seed
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// How many interleavings, at least 8
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    interleavings: usize,
+    /// The most rows of a table
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    top: usize,
+    /// Write JSON (docs/schema-whatif.md)
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--json` writes.
+#[derive(Serialize)]
+struct Json<'a> {
+    schema: &'static str,
+    tool: &'static str,
+    recording: &'a BTreeMap<String, String>,
+    checksum: Option<String>,
+    edits: String,
+    results: &'a [WhatIf],
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
+    let (edits, report) = edits(args)?;
+    let images = images(&edits)?;
+    let machines: Vec<Machine> = args
+        .machines
+        .iter()
+        .map(|name| machine(name, args))
+        .collect::<anyhow::Result<_>>()?;
+    let path = || args.input.display().to_string();
+    let recording = Recording::open(&args.input).with_context(path)?;
+    let analysis = Analysis::new(&recording).with_context(path)?;
+    let study = Study::new(&analysis, &edits, &images, &report)?;
+    let mut results = Vec::new();
+    for machine in machines {
+        let run = Run {
+            machine,
+            cpus: args.cpus,
+            seed: args.seed,
+            interleavings: args.interleavings,
+            ablate: args.ablate,
+        };
+        results.push(study.run(&run)?);
+    }
+    let text = if args.json {
+        let json = Json {
+            schema: SCHEMA,
+            tool: env!("CARGO_PKG_VERSION"),
+            recording: recording.metadata(),
+            checksum: recording.checksum().map(|sum| format!("{sum:016x}")),
+            edits: edits.to_string(),
+            results: &results,
+        };
+        serde_json::to_string_pretty(&json)? + "\n"
+    } else {
+        text(args, &recording, &edits, &study, &results)
+    };
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(Outcome::Fine)
+}
+
+/// The edits, and the types to report beyond those that they edit.
+fn edits(args: &Args) -> anyhow::Result<(EditFile, Vec<Subject>)> {
+    let report: Vec<Subject> = args.type_name.iter().cloned().map(Subject::Named).collect();
+    if let Some(path) = &args.edit {
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path).with_context(|| name.clone())?;
+        let edits = parse(&text).map_err(|error| anyhow::anyhow!("{name}:{error}"))?;
+        return Ok((edits, report));
+    }
+    let mut flags = args.statements.clone();
+    if let Some(image) = &args.layout_from {
+        flags.push(Edit::LayoutFrom(image.clone()).to_string());
+    }
+    let edits = match report.first() {
+        Some(subject) => parse_flags(subject.clone(), &flags),
+        None => parse(&flags.join("\n")),
+    };
+    let edits = edits.map_err(|error| anyhow::anyhow!("-e {error}"))?;
+    if edits.is_empty() {
+        bail!("nothing to compare: give edits with --edit FILE, -e EDIT or --layout-from IMAGE");
+    }
+    Ok((edits, report))
+}
+
+/// The types of the kernels that the edits name.
+fn images(edits: &EditFile) -> anyhow::Result<BTreeMap<String, TypeModel>> {
+    let mut images = BTreeMap::new();
+    for (_, statement) in edits.statements() {
+        if let Edit::LayoutFrom(path) = &statement.edit
+            && !images.contains_key(path)
+        {
+            let bytes = std::fs::read(path).with_context(|| path.clone())?;
+            let image = KernelImage::parse(&bytes).with_context(|| path.clone())?;
+            images.insert(path.clone(), image.types().with_context(|| path.clone())?);
+        }
+    }
+    Ok(images)
+}
+
+fn machine(name: &str, args: &Args) -> anyhow::Result<Machine> {
+    let mut machine = machines::resolve(name)?;
+    let wanted = match args.line.as_deref() {
+        Some("128") => linemate_machine::LineSize::B128,
+        Some(_) => linemate_machine::LineSize::B64,
+        None => machine.line,
+    };
+    if wanted != machine.line {
+        // The same capacities in lines of another size; a pair of lines is one line then.
+        let double = wanted.bytes() > machine.line.bytes();
+        for shape in [&mut machine.l1, &mut machine.l2, &mut machine.llc.slice] {
+            shape.sets = if double {
+                (shape.sets / 2).max(1)
+            } else {
+                shape.sets.saturating_mul(2)
+            };
+        }
+        machine.line = wanted;
+        machine.adjacent_line_pairs &= !double;
+    }
+    let cpus = machine.topology.cpus();
+    if let Some(wanted) = args.cpus
+        && wanted > cpus
+    {
+        let largest = shipped()
+            .iter()
+            .map(|s| s.name)
+            .collect::<Vec<_>>()
+            .join(", ");
+        bail!(
+            "{wanted} CPUs on {name}, which has {cpus}: use --cpus {cpus} or another machine ({largest})"
+        );
+    }
+    Ok(machine)
+}
+
+fn text(
+    args: &Args,
+    recording: &Recording,
+    edits: &EditFile,
+    study: &Study<'_>,
+    results: &[WhatIf],
+) -> String {
+    let names: Vec<&str> = study.types.iter().map(|(name, _)| name.as_str()).collect();
+    let names = names.join(", ");
+    let mut out = String::new();
+    for result in results {
+        potential(&mut out, result, &names);
+    }
+    let _ = writeln!(
+        out,
+        "\nlinemate {}, recording {}",
+        env!("CARGO_PKG_VERSION"),
+        args.input.display()
+    );
+    for (key, value) in recording.metadata() {
+        let _ = writeln!(out, "  {key}: {value}");
+    }
+    let _ = writeln!(out, "\nedits");
+    for line in edits.to_string().lines() {
+        let _ = writeln!(out, "  {line}");
+    }
+    let _ = writeln!(out, "\n{}", summary(results, &names));
+    for result in results {
+        let _ = writeln!(
+            out,
+            "{}: {} CPUs ({} recorded), {}-byte lines, interleavings {} to {}; cycles are those of accesses that leave their core",
+            result.machine,
+            result.cpus,
+            result.recorded_cpus,
+            result.line_bytes,
+            result.seed,
+            result.seed.wrapping_add(result.interleavings as u64 - 1)
+        );
+        details(&mut out, result, args.top);
+    }
+    out
+}
+
+fn potential(out: &mut String, result: &WhatIf, names: &str) {
+    let p = &result.potential;
+    let _ = writeln!(
+        out,
+        "{}: of what {names} costs, a layout can change {} at most: false sharing {}, lines fetched for the first time {} or again {}, \
+         unshared {}. True sharing, {}, stays but for words that are fetched together.",
+        result.machine,
+        percent(p.false_sharing + p.cold + p.capacity + p.unshared),
+        percent(p.false_sharing),
+        percent(p.cold),
+        percent(p.capacity),
+        percent(p.unshared),
+        percent(p.true_sharing),
+    );
+}
+
+fn summary(results: &[WhatIf], names: &str) -> String {
+    let mut table = table(&[
+        "machine",
+        "type",
+        "lines",
+        "bytes",
+        "cost before",
+        "change",
+        "of its cost",
+        "of all cost",
+        "verdict",
+    ]);
+    for result in results {
+        let lines = sizes(result, |s| (s.without_lines, s.with_lines));
+        let bytes = sizes(result, |s| (s.without_bytes, s.with_bytes));
+        table.add_row(vec![
+            format!("{} x{}", result.machine, result.cpus),
+            names.to_owned(),
+            lines,
+            bytes,
+            cycles(result.types.without),
+            change(&result.types),
+            relative(&result.types, result.types.without),
+            relative(&result.types, result.whole.without),
+            verdict(&result.types).to_owned(),
+        ]);
+    }
+    table.to_string()
+}
+
+fn sizes(result: &WhatIf, figure: impl Fn(&linemate_layout::effect::Size) -> (u64, u64)) -> String {
+    let one = |size| match figure(size) {
+        (a, b) if a == b => a.to_string(),
+        (a, b) => format!("{a} to {b}"),
+    };
+    result.sizes.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+fn details(out: &mut String, result: &WhatIf, top: usize) {
+    let whole = result.whole.without;
+    let mut totals = table(&["", "cycles before", "change", "share", "verdict"]);
+    for (name, measure) in [
+        ("the type", &result.types),
+        ("everything", &result.whole),
+        ("duration", &result.duration),
+    ] {
+        totals.add_row(vec![
+            name.to_owned(),
+            cycles(measure.without),
+            change(measure),
+            relative(measure, measure.without),
+            verdict(measure).to_owned(),
+        ]);
+    }
+    let _ = writeln!(out, "{totals}");
+    for (title, list) in [
+        ("cause", &result.causes),
+        ("source", &result.sources),
+        ("field", &result.fields),
+        ("function (all accesses)", &result.functions),
+    ] {
+        rows(out, title, list, top, result.types.without, whole);
+    }
+    if !result.ablation.is_empty() {
+        ablation(out, result);
+    }
+    if result.relocated > 0 {
+        let _ = writeln!(out, "{} objects got new addresses.", result.relocated);
+    }
+    for paired in &result.paired {
+        let _ = writeln!(
+            out,
+            "colocate: {} pairs; {} and {} objects stayed alone.",
+            paired.pairs, paired.first_alone, paired.second_alone
+        );
+    }
+    if result.skipped > 0 {
+        let _ = writeln!(
+            out,
+            "{} of {} accesses did not happen.",
+            result.skipped, result.accesses
+        );
+    }
+    out.push('\n');
+}
+
+fn rows(out: &mut String, title: &str, list: &[Row], top: usize, of_type: f64, of_whole: f64) {
+    let mut table = table(&[
+        title,
+        "fetches before",
+        "after",
+        "cycles before",
+        "change",
+        "of its type",
+        "of all",
+        "verdict",
+    ]);
+    for row in list.iter().take(top) {
+        table.add_row(vec![
+            row.name.clone(),
+            cycles(row.count.without),
+            cycles(row.count.with),
+            cycles(row.cycles.without),
+            change(&row.cycles),
+            relative(&row.cycles, of_type),
+            relative(&row.cycles, of_whole),
+            verdict(&row.cycles).to_owned(),
+        ]);
+    }
+    let _ = writeln!(out, "{table}");
+    if list.len() > top {
+        let _ = writeln!(out, "({} more; --top N shows more)", list.len() - top);
+    }
+}
+
+fn ablation(out: &mut String, result: &WhatIf) {
+    let mut table = table(&["edit", "alone", "last", "verdict"]);
+    let figure = |measure: &Option<Measure>| match measure {
+        Some(m) => format!("{} ({})", change(m), relative(m, result.types.without)),
+        None => "-".to_owned(),
+    };
+    for edit in &result.ablation {
+        let says = match (&edit.why_not, &edit.last) {
+            (Some(why), _) => why.clone(),
+            (None, Some(last)) => verdict(last).to_owned(),
+            (None, None) => String::new(),
+        };
+        table.add_row(vec![
+            edit.edit.clone(),
+            figure(&edit.alone),
+            figure(&edit.last),
+            says,
+        ]);
+    }
+    let _ = writeln!(out, "{table}");
+}
+
+pub(crate) fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table
+        .load_preset(presets::NOTHING)
+        .set_header(header.to_vec());
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+pub(crate) fn cycles(value: f64) -> String {
+    format!("{value:.0}")
+}
+
+pub(crate) fn percent(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
+}
+
+fn change(measure: &Measure) -> String {
+    format!("{:+.0} ± {:.0}", measure.difference, measure.bar)
+}
+
+/// The difference in per cent of `of`.
+fn relative(measure: &Measure, of: f64) -> String {
+    if of > 0.0 {
+        format!(
+            "{:+.2} ± {:.2} %",
+            100.0 * measure.difference / of,
+            100.0 * measure.bar / of
+        )
+    } else {
+        "-".to_owned()
+    }
+}
+
+fn verdict(measure: &Measure) -> &'static str {
+    match (measure.measurable, measure.difference < 0.0) {
+        (false, _) => "no measurable effect",
+        (true, true) => "better",
+        (true, false) => "worse",
+    }
+}
