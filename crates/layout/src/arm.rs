@@ -432,3 +432,154 @@ fn code_of(symbols: &Symbols, name: &str) -> Result<Vec<(u64, u64)>, ArmError> {
     }
     Ok(code)
 }
+
+#[cfg(test)]
+mod tests {
+    use linemate_attribution::SubjectId;
+    use linemate_recording::{CpuId, VirtualTime};
+    use linemate_replay::{KeyId, SiteId};
+
+    use super::*;
+    use crate::map::{Inner, Piece};
+
+    const OBJECT: u64 = 0xffff_8880_0000_1000;
+
+    fn piece(old: u64, bytes: u64, new: Option<u64>) -> Piece {
+        Piece { old, bytes, new, inner: Inner::Whole }
+    }
+
+    /// Subject 0 is not edited. Subject 1: a (0..8) to 64, b (8..16) to 0, c (16..24) removed, and its object moved.
+    fn arm(rules: Vec<Rule>, at: &[(u32, Vec<usize>)]) -> Arm {
+        let map = OffsetMap::new(vec![piece(0, 8, Some(64)), piece(8, 8, Some(0)), piece(16, 8, None)]);
+        let edit = SubjectEdit {
+            map: Some(Arc::new(map)),
+            moved: [(OBJECT, 0xe0_0000)].into_iter().collect(),
+            copies: FxHashMap::default(),
+            rules: at.iter().cloned().collect(),
+        };
+        Arm { subjects: vec![None, Some(Box::new(edit))], rules, relocated: 1, paired: Vec::new() }
+    }
+
+    fn step(subject: u32, offset: u32, size: u8, kind: AccessKind) -> Step {
+        let access = Access {
+            time: VirtualTime(0),
+            cpu: CpuId(3),
+            pc: GuestAddr(0x1000),
+            addr: GuestAddr(OBJECT + u64::from(offset)),
+            size,
+            kind,
+            silent: false,
+            user_mapping: false,
+        };
+        let (key, site, sharing) = (KeyId(7), SiteId(8), Sharing::Shared);
+        Step { access, subject: SubjectId(subject), offset, key, site, sharing }
+    }
+
+    /// (address, bytes, kind, skipped) of what becomes of the steps.
+    fn emitted(arm: &Arm, steps: &[Step]) -> Vec<(u64, u8, AccessKind, bool)> {
+        let (mut memory, mut found) = (Memory::default(), Vec::new());
+        for step in steps {
+            let result: Result<(), ()> = arm.apply(step, &mut memory, |access, placed| {
+                assert_eq!((placed.key, placed.site), (KeyId(7), SiteId(8)));
+                found.push((placed.addr.0, access.size, access.kind, placed.skip));
+                Ok(())
+            });
+            assert_eq!(result, Ok(()));
+        }
+        found
+    }
+
+    #[test]
+    fn accesses_go_where_their_fields_went() {
+        use AccessKind::{Load, Store};
+        let arm = arm(Vec::new(), &[]);
+        let steps = [
+            step(0, 8, 8, Load),
+            step(1, 0, 8, Load),
+            step(1, 12, 4, Store),
+            step(1, 4, 8, Load),
+            step(1, 16, 8, Store),
+            step(1, 12, 8, Load),
+        ];
+        let expected = [
+            (OBJECT + 8, 8, Load, false),
+            (0xe0_0040, 8, Load, false),
+            (0xe0_0004, 4, Store, false),
+            // Half of a and half of b: two accesses now.
+            (0xe0_0044, 4, Load, false),
+            (0xe0_0000, 4, Load, false),
+            // c was removed.
+            (OBJECT + 16, 8, Store, true),
+            (0xe0_0004, 4, Load, false),
+        ];
+        assert_eq!(emitted(&arm, &steps), expected);
+    }
+
+    #[test]
+    fn the_load_behind_an_atomic_is_reused_once_and_only_there() {
+        use AccessKind::{Load, Rmw, Store};
+        let rules = vec![Rule::Reuse { code: vec![(0x1000, 0x1100)] }];
+        let arm = arm(rules, &[(0, vec![0])]);
+        let elsewhere = |kind| {
+            let mut step = step(1, 0, 8, kind);
+            step.access.pc = GuestAddr(0x2000);
+            step
+        };
+        let other_cpu = {
+            let mut step = step(1, 0, 8, Load);
+            step.access.cpu = CpuId(4);
+            step
+        };
+        let (rmw, load) = (elsewhere(Rmw), step(1, 0, 8, Load));
+        let skips = |steps: &[Step]| emitted(&arm, steps).iter().map(|e| e.3).collect::<Vec<_>>();
+        assert_eq!(skips(&[load, rmw, load, load]), [false, false, true, false]);
+        assert_eq!(skips(&[rmw, elsewhere(Load), load]), [false, false, true]);
+        assert_eq!(skips(&[rmw, other_cpu, load]), [false, false, true]);
+        assert_eq!(skips(&[rmw, elsewhere(Store), load]), [false, false, false]);
+    }
+
+    #[test]
+    fn a_silent_store_becomes_a_load() {
+        use AccessKind::{Load, Rmw, Store};
+        let arm = arm(vec![Rule::SkipSilent], &[(8, vec![0])]);
+        let silent = |kind| {
+            let mut step = step(1, 8, 8, kind);
+            step.access.silent = true;
+            step
+        };
+        let kinds = |steps: &[Step]| emitted(&arm, steps).iter().map(|e| e.2).collect::<Vec<_>>();
+        let steps = [silent(Store), step(1, 8, 8, Store), silent(Rmw)];
+        assert_eq!(kinds(&steps), [Load, Store, Rmw]);
+    }
+
+    #[test]
+    fn each_cpu_has_its_own_copy() {
+        let mut arm = arm(Vec::new(), &[]);
+        let edit = arm.edit(1);
+        edit.map = None;
+        edit.copies = [((OBJECT, 3), 0x100), ((OBJECT, 4), 0x200)].into_iter().collect();
+        let mut memory = Memory::default();
+        let mut places = Vec::new();
+        for cpu in [3, 4] {
+            let mut step = step(1, 8, 8, AccessKind::Load);
+            step.access.cpu = CpuId(cpu);
+            let result: Result<(), ()> = arm.apply(&step, &mut memory, |_, placed| {
+                places.push((placed.addr.0, placed.sharing));
+                Ok(())
+            });
+            assert_eq!(result, Ok(()));
+        }
+        assert_eq!(places, [(0x108, Sharing::Cloned), (0x208, Sharing::Cloned)]);
+    }
+
+    #[test]
+    fn functions_take_their_clones_along() {
+        let text = "ffffffff81000000 T f\nffffffff81000010 t f.isra.0\nffffffff81000030 t fa\n\
+                    ffffffff81000040 t f.cold\nffffffff81000050 T end\n";
+        let symbols = Symbols::parse_kallsyms(text).unwrap();
+        let at = |a, b| (0xffff_ffff_8100_0000 + a, 0xffff_ffff_8100_0000 + b);
+        assert_eq!(code_of(&symbols, "f"), Ok(vec![at(0, 0x10), at(0x10, 0x30), at(0x40, 0x50)]));
+        let missing = ArmError::NoFunction { name: "fb".into(), nearest: vec!["f".into(), "fa".into()] };
+        assert_eq!(code_of(&symbols, "fb"), Err(missing));
+    }
+}
