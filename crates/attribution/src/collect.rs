@@ -36,6 +36,8 @@ pub(crate) struct Object {
     pub(crate) signature: SignatureId,
     /// The CPU whose copy of a per-CPU allocation it is, else [`NO_CPU`].
     pub(crate) cpu: u16,
+    /// Pages: when the allocator handed them out. Until then it clears them.
+    pub(crate) ready: VirtualTime,
 }
 
 /// All that the first pass leaves.
@@ -183,7 +185,7 @@ impl<'a> Collector<'a> {
             Role::HeapAlloc if call.bulk => self.note_bulk(&call),
             Role::HeapAlloc => self.heap(&call, ret.value),
             Role::PercpuAlloc => self.percpu(&call, ret.value),
-            Role::PageAlloc => self.pages(&call, ret.value),
+            Role::PageAlloc => self.pages(&call, ret),
             Role::VirtualAlloc => self.virtually(&call, ret.value),
             _ => {}
         }
@@ -412,8 +414,8 @@ impl<'a> Collector<'a> {
         }
     }
 
-    fn pages(&mut self, call: &Pending, page: u64) {
-        let Some(addr) = self.map.page_address(page) else { return };
+    fn pages(&mut self, call: &Pending, ret: &Return) {
+        let Some(addr) = self.map.page_address(ret.value) else { return };
         let size = PAGE_SIZE << call.order.unwrap_or(0).min(18);
         let first = (addr - self.map.direct_map.start) / PAGE_SIZE;
         for frame in first..first + size / PAGE_SIZE {
@@ -425,7 +427,8 @@ impl<'a> Collector<'a> {
         }
         let kind = Kind { origin: Origin::Pages, site: Some(call.caller), size, usage: call.usage };
         let kind = self.out.kinds.number(kind, Bounds::Exact(size), None);
-        self.birth(addr..addr.saturating_add(size), call.time, kind, NO_CPU);
+        let object = self.birth(addr..addr.saturating_add(size), call.time, kind, NO_CPU);
+        self.out.objects[object.0 as usize].ready = ret.time;
     }
 
     fn living_pages(&self, addr: u64) -> Option<ObjectId> {
@@ -457,7 +460,7 @@ impl<'a> Collector<'a> {
         for page in pages_of(&range) {
             self.live.entry(page).or_default().push(id);
         }
-        self.out.objects.push(Object { range, birth: time, death: NEVER, kind, signature: SILENT, cpu });
+        self.out.objects.push(Object { range, birth: time, death: NEVER, kind, signature: SILENT, cpu, ready: time });
         id
     }
 

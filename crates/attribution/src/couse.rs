@@ -29,7 +29,17 @@ pub struct CoUse {
     pub ty: TypeIndex,
     field_at: Vec<u16>,
     fields: usize,
-    pairs: Vec<u32>,
+    /// By the object's owner, and by other CPUs. Objects without an owner: all in the first.
+    pairs: [Vec<u32>; 2],
+}
+
+/// Whose uses are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// The object's owner (or anyone, where objects have no owner).
+    Owner = 0,
+    /// Other CPUs than the owner.
+    Others = 1,
 }
 
 impl CoUse {
@@ -46,19 +56,19 @@ impl CoUse {
             let hit = |offset| flat.find(linemate_types::ByteOffset(offset), 1).map_or(NONE, |h| h.leaf.0 as u16);
             field_at = (0..about.size.min(1 << 20)).map(hit).collect();
         }
-        CoUse { ty, field_at, fields, pairs: vec![0; fields * fields] }
+        CoUse { ty, field_at, fields, pairs: [vec![0; fields * fields], vec![0; fields * fields]] }
     }
 
     /// How often two fields were used together.
     #[must_use]
-    pub fn together(&self, a: usize, b: usize) -> u64 {
-        let at = |a: usize, b: usize| self.pairs.get(a * self.fields + b).copied().unwrap_or(0);
+    pub fn together(&self, by: By, a: usize, b: usize) -> u64 {
+        let at = |a: usize, b: usize| self.pairs[by as usize].get(a * self.fields + b).copied().unwrap_or(0);
         u64::from(at(a, b)) + if a == b { 0 } else { u64::from(at(b, a)) }
     }
 
     /// Adds the counts of another part of the recording.
     pub fn merge(&mut self, other: &CoUse) {
-        for (sum, part) in self.pairs.iter_mut().zip(&other.pairs) {
+        for (sum, part) in self.pairs.iter_mut().flatten().zip(other.pairs.iter().flatten()) {
             *sum = sum.saturating_add(*part);
         }
     }
@@ -103,9 +113,11 @@ impl<'n> CoUseCollector<'n> {
         }
         let (ring, next) = &mut self.recent[cpu];
         let time = access.time.0;
+        let by = if at.owner.is_none_or(|owner| owner == access.cpu) { By::Owner } else { By::Others };
+        let pairs = &mut self.counts.pairs[by as usize];
         for other in ring.iter().filter(|o| o.field != NONE && o.object == at.object && time.saturating_sub(o.time) <= WINDOW) {
-            let pair = usize::from(other.field) * self.counts.fields + usize::from(field);
-            self.counts.pairs[pair] = self.counts.pairs[pair].saturating_add(1);
+            let pair = &mut pairs[usize::from(other.field) * self.counts.fields + usize::from(field)];
+            *pair = pair.saturating_add(1);
         }
         ring[*next] = Recent { time, object: at.object, field };
         *next = (*next + 1) % RECENT;

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::couse::CoUse;
+use crate::couse::{By, CoUse};
 
 /// How a field is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,7 +56,7 @@ fn cluster(co_use: &CoUse, fields: &[(usize, FieldUse)]) -> Vec<Vec<usize>> {
     let pair = |i: usize, j: usize| {
         let (a, b) = (fields[i], fields[j]);
         let weight = a.1.total().min(b.1.total()) as f64;
-        let together = co_use.together(a.0, b.0) as f64;
+        let together = (co_use.together(By::Owner, a.0, b.0) + co_use.together(By::Others, a.0, b.0)) as f64;
         (together.min(weight), weight)
     };
     let count = fields.len();

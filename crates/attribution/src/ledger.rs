@@ -33,6 +33,8 @@ pub enum Bucket {
     UserMapping,
     /// A page that holds a process's or file's data, or what goes through a pipe or socket.
     PageContents,
+    /// A page that the page allocator clears before it hands it out.
+    PageCleared,
     /// A heap object that holds bytes copied from or to user space (packet data), no struct.
     HeapContents,
     /// Unknown: a page that the kernel took before or during the recording for something nobody named.
@@ -74,7 +76,7 @@ pub enum Group {
 
 impl Bucket {
     /// All, in the order of the ledger.
-    pub const ALL: [Bucket; 23] = [
+    pub const ALL: [Bucket; 24] = [
         Bucket::Field,
         Bucket::PercpuTyped,
         Bucket::PercpuNamed,
@@ -90,6 +92,7 @@ impl Bucket {
         Bucket::StructPage,
         Bucket::UserMapping,
         Bucket::PageContents,
+        Bucket::PageCleared,
         Bucket::HeapContents,
         Bucket::UnknownKernelPage,
         Bucket::UnknownFreePage,
@@ -110,7 +113,9 @@ impl Bucket {
             Bucket::HeapSite | Bucket::HeapCache | Bucket::HeapTail | Bucket::HeapVacant => Group::Heap,
             Bucket::Stack | Bucket::EntryArea => Group::Stack,
             Bucket::PageTable | Bucket::StructPage => Group::Paging,
-            Bucket::UserMapping | Bucket::PageContents | Bucket::HeapContents => Group::Contents,
+            Bucket::UserMapping | Bucket::PageContents | Bucket::PageCleared | Bucket::HeapContents => {
+                Group::Contents
+            },
             Bucket::UnknownKernelPage
             | Bucket::UnknownFreePage
             | Bucket::UnknownPage
@@ -146,6 +151,7 @@ impl Bucket {
             Bucket::StructPage => "struct page",
             Bucket::UserMapping => "through a user mapping",
             Bucket::PageContents => "page of a process, file, pipe or socket",
+            Bucket::PageCleared => "page, cleared for its next use",
             Bucket::HeapContents => "heap block of copied bytes",
             Bucket::UnknownKernelPage => "page of the kernel, unnamed",
             Bucket::UnknownFreePage => "free page",
@@ -259,7 +265,7 @@ mod tests {
         assert_eq!(Group::ALL.iter().map(|g| ledger.of_group(*g)).sum::<u64>(), ledger.total());
         assert_eq!(ledger.typed(), 1 | 1 << 1 | 1 << 3);
         let others = [Bucket::Stack, Bucket::EntryArea, Bucket::PageTable, Bucket::StructPage];
-        let contents = [Bucket::UserMapping, Bucket::PageContents, Bucket::HeapContents];
+        let contents = [Bucket::UserMapping, Bucket::PageContents, Bucket::PageCleared, Bucket::HeapContents];
         let excluded: u64 = others.iter().chain(&contents).map(|b| ledger.of(*b)).sum();
         assert_eq!(ledger.typable(), ledger.total() - excluded);
     }

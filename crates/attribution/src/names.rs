@@ -62,6 +62,7 @@ struct Named {
     kind: KindId,
     form: FormId,
     cpu: u16,
+    ready: VirtualTime,
 }
 
 /// Subjects of whole buckets, and the list of all.
@@ -144,6 +145,7 @@ impl Names {
                 kind: o.kind,
                 form: settler.form(&schema, o.kind, o.signature),
                 cpu: o.cpu,
+                ready: o.ready,
             })
             .collect();
         let settled = settler.finish();
@@ -326,6 +328,9 @@ impl Names {
             return self.in_slab(addr, usage, vacant);
         }
         if let Some(object) = page {
+            if time < self.objects[object.0 as usize].ready {
+                return self.nowhere(Bucket::PageCleared);
+            }
             let found = self.in_object(object, addr);
             let stop = self.map.pages_at_stop.of(frame);
             return match (self.subjects[found.subject.0 as usize].bucket, stop) {

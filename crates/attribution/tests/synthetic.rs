@@ -184,13 +184,16 @@ fn pages_change_their_use() {
     w.load(0, addr); // the kernel's, unnamed
     w.call(F::FreePages, &[page, 0]);
     w.load(0, addr); // free
-    w.alloc(F::PteAlloc, &[0, 0], IMAGE + 0x650, page); // inside pte_alloc_one: a page table
+    w.call_from(F::PteAlloc, &[0, 0], IMAGE + 0x650); // inside pte_alloc_one: a page table
+    w.store(0, addr); // clearing
+    w.ret(F::PteAlloc, page);
     w.load(0, addr);
     w.call(F::FreePages, &[page, 0]);
     w.load(0, addr);
     let recording = w.record();
     let (_, counted) = counted(&recording);
-    let expected = [(Bucket::PageTable, 1), (Bucket::UnknownKernelPage, 1), (Bucket::UnknownFreePage, 2)];
+    let expected =
+        [(Bucket::PageTable, 1), (Bucket::PageCleared, 1), (Bucket::UnknownKernelPage, 1), (Bucket::UnknownFreePage, 2)];
     assert_eq!(ledger(&counted), expected);
 }
 
