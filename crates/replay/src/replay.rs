@@ -419,14 +419,38 @@ impl Engine {
     #[inline]
     fn step(&mut self, waiting: &Waiting, cpu: usize, instance: u16, now: u64) -> u64 {
         let Cpu { logical, place } = self.cpus[cpu];
-        let piece = |span: &Span| Piece {
-            line: instance_line(span.line, instance, self.line),
+        let first = self.piece(waiting, &waiting.span, instance);
+        if waiting.span.beyond == 0
+            && let Some((cycles, _)) = self.system.hit(logical, place.core, first)
+        {
+            self.hits[waiting.key as usize][waiting.kind as usize] += 1;
+            return cycles - self.l1_cycles;
+        }
+        self.step_beyond(waiting, cpu, instance, first, now)
+    }
+
+    #[inline]
+    fn piece(&self, waiting: &Waiting, span: &Span, instance: u16) -> Piece {
+        let line = instance_line(span.line, instance, self.line);
+        Piece {
+            line,
             words: span.words,
             kind: waiting.kind,
-        };
-        let first = piece(&waiting.span);
+        }
+    }
+
+    /// An access that is more than a hit in L1.
+    fn step_beyond(
+        &mut self,
+        waiting: &Waiting,
+        cpu: usize,
+        instance: u16,
+        first: Piece,
+        now: u64,
+    ) -> u64 {
+        let Cpu { logical, place } = self.cpus[cpu];
         let second = (waiting.span.beyond > 0).then(|| rest(&waiting.span, self.line));
-        let second = second.map(|span| (span, piece(&span)));
+        let second = second.map(|span| (span, self.piece(waiting, &span, instance)));
         let mut verdict = self.system.access(logical, place, first, now);
         self.look_inside(&waiting.span, waiting, &verdict);
         if let Some((span, second)) = second {
