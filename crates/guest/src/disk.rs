@@ -63,9 +63,15 @@ mod tests {
         let u64_at = |at: usize| u64::from_be_bytes(image[at..at + 8].try_into().unwrap());
         assert_eq!(image.len(), 4 * CLUSTER);
         assert_eq!(&image[..8], b"QFI\xfb\0\0\0\x03");
-        assert_eq!((u64_at(24), u64_at(40), u64_at(48)), (0x1_0000, 0x3_0000, 0x1_0000));
+        assert_eq!(
+            (u64_at(24), u64_at(40), u64_at(48)),
+            (0x1_0000, 0x3_0000, 0x1_0000)
+        );
         assert_eq!(image[100..104], 104u32.to_be_bytes());
         assert_eq!(u64_at(CLUSTER), 0x2_0000);
-        assert_eq!(image[2 * CLUSTER..2 * CLUSTER + 10], [0, 1, 0, 1, 0, 1, 0, 1, 0, 0]);
+        assert_eq!(
+            image[2 * CLUSTER..2 * CLUSTER + 10],
+            [0, 1, 0, 1, 0, 1, 0, 1, 0, 0]
+        );
     }
 }

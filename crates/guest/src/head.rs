@@ -23,20 +23,25 @@ pub(crate) struct Known {
 
 impl Known {
     /// Reads the types from the image and the symbols that its boot gave.
-    pub(crate) fn new(
-        path: &Path,
-        image: &[u8],
-        symbol_text: Vec<u8>,
-    ) -> Result<Self, GuestError> {
-        let unusable =
-            |reason: String| GuestError::KernelUnusable { path: path.to_owned(), reason };
+    pub(crate) fn new(path: &Path, image: &[u8], symbol_text: Vec<u8>) -> Result<Self, GuestError> {
+        let unusable = |reason: String| GuestError::KernelUnusable {
+            path: path.to_owned(),
+            reason,
+        };
         let image = KernelImage::parse(image).map_err(|e| unusable(e.to_string()))?;
         let types = image.types().map_err(|e| unusable(e.to_string()))?;
         let symbols = Symbols::parse_kallsyms(&String::from_utf8_lossy(&symbol_text))
             .map_err(|e| GuestError::Symbols(e.to_string()))?;
         let watch = functions::watch_list(&types, &symbols);
         let release = image.release.unwrap_or_else(|| "unknown".to_owned());
-        Ok(Known { btf: image.btf, release, types, symbol_text, symbols, watch })
+        Ok(Known {
+            btf: image.btf,
+            release,
+            types,
+            symbol_text,
+            symbols,
+            watch,
+        })
     }
 }
 
@@ -75,7 +80,10 @@ fn switch(on: bool) -> String {
 }
 
 fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(bytes)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 /// Writes the head and closes the file: the recorder goes on with it.

@@ -64,7 +64,10 @@ impl Images {
     pub(crate) fn new(folder: &Path) -> Result<Self, GuestError> {
         let spool =
             tempfile::tempfile_in(folder).map_err(GuestError::io("create a file in", folder))?;
-        Ok(Images { spool, pieces: Vec::new() })
+        Ok(Images {
+            spool,
+            pieces: Vec::new(),
+        })
     }
 
     /// Takes the images of a guest that stands still.
@@ -93,7 +96,9 @@ impl Images {
         kernel: Kernel<'_>,
         memory: &KernelMemory<'_>,
     ) -> Result<(), GuestError> {
-        let Some(size) = struct_size(kernel.types, "page") else { return Ok(()) };
+        let Some(size) = struct_size(kernel.types, "page") else {
+            return Ok(());
+        };
         let base = match kernel.symbols.address_of("vmemmap_base") {
             Some(variable) => memory.word(variable)?,
             None => VMEMMAP,
@@ -129,12 +134,18 @@ impl Images {
                 return Ok(());
             }
             let cache = entry.wrapping_sub(list);
-            self.add(moment, cache, &memory.read(cache, usize::try_from(size).unwrap_or(0))?)?;
+            self.add(
+                moment,
+                cache,
+                &memory.read(cache, usize::try_from(size).unwrap_or(0))?,
+            )?;
             let name = memory.word(cache.wrapping_add(name))?;
             self.add(moment, name, &text(memory, name)?)?;
             entry = memory.word(entry)?;
         }
-        Err(GuestError::Memory(format!("slab_caches has no end after {MAX_CACHES} caches")))
+        Err(GuestError::Memory(format!(
+            "slab_caches has no end after {MAX_CACHES} caches"
+        )))
     }
 
     fn add(&mut self, moment: Moment, address: u64, bytes: &[u8]) -> Result<(), GuestError> {
@@ -148,10 +159,14 @@ impl Images {
         mut self,
         writer: &mut Writer,
     ) -> Result<Result<(), linemate_recording::Error>, GuestError> {
-        self.spool.seek(SeekFrom::Start(0)).map_err(spool_error("read"))?;
+        self.spool
+            .seek(SeekFrom::Start(0))
+            .map_err(spool_error("read"))?;
         for (moment, address, length) in self.pieces {
             let mut bytes = vec![0; length];
-            self.spool.read_exact(&mut bytes).map_err(spool_error("read"))?;
+            self.spool
+                .read_exact(&mut bytes)
+                .map_err(spool_error("read"))?;
             if let Err(error) = writer.image(moment, GuestAddr(address), &bytes) {
                 return Ok(Err(error));
             }
@@ -161,7 +176,10 @@ impl Images {
 }
 
 fn spool_error(doing: &'static str) -> impl FnOnce(io::Error) -> GuestError {
-    GuestError::io(doing, Path::new("the memory images in the temporary folder"))
+    GuestError::io(
+        doing,
+        Path::new("the memory images in the temporary folder"),
+    )
 }
 
 /// A text with its final zero, or its first bytes.
@@ -179,6 +197,9 @@ fn struct_size(types: &TypeModel, name: &str) -> Option<u64> {
 
 fn member_offset(types: &TypeModel, name: &str, member: &str) -> Option<u64> {
     let composite = types.composite(types.struct_named(name)?)?;
-    let found = composite.members.iter().find(|m| m.name.as_str() == member)?;
+    let found = composite
+        .members
+        .iter()
+        .find(|m| m.name.as_str() == member)?;
     Some(found.offset.0 / 8)
 }

@@ -19,6 +19,7 @@ mod initramfs;
 mod kernel;
 mod observer;
 mod payload;
+mod process;
 mod program;
 mod qemu;
 mod qmp;
@@ -27,6 +28,7 @@ mod run_folder;
 mod session;
 mod shape;
 mod snapshot;
+mod text;
 mod vm;
 
 pub use cache::cache_folder;

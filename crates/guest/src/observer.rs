@@ -54,7 +54,9 @@ pub(crate) const RECORDER_ERROR: &str = "linemate-recorder: error: ";
 impl Progress {
     /// Takes in a line of QEMU's output.
     pub(crate) fn learn(&mut self, line: &str) {
-        let Some(words) = line.strip_prefix(PROGRESS) else { return };
+        let Some(words) = line.strip_prefix(PROGRESS) else {
+            return;
+        };
         for (key, value) in words.split(' ').filter_map(|word| word.split_once('=')) {
             match (key, value.parse()) {
                 ("accesses", Ok(value)) => self.accesses = value,
@@ -87,6 +89,13 @@ mod tests {
         let mut progress = Progress::default();
         progress.learn("linemate-recorder: progress accesses=12 time=99 else=x");
         progress.learn("linemate-recorder: error: accesses=1");
-        assert_eq!(progress, Progress { accesses: 12, instructions: 99, bytes: 0 });
+        assert_eq!(
+            progress,
+            Progress {
+                accesses: 12,
+                instructions: 99,
+                bytes: 0
+            }
+        );
     }
 }

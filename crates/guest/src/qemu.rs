@@ -209,8 +209,14 @@ pub(crate) fn arguments(
             format!("isa-debugcon,iobase={port:#x},chardev={name}").into(),
         );
     }
-    option("-chardev", with_path("file,id=barrier,path=", &files.barrier()));
-    option("-device", "isa-debugcon,iobase=0x4e3,chardev=barrier".into());
+    option(
+        "-chardev",
+        with_path("file,id=barrier,path=", &files.barrier()),
+    );
+    option(
+        "-device",
+        "isa-debugcon,iobase=0x4e3,chardev=barrier".into(),
+    );
     option("-device", "pvpanic".into());
     option("-action", "panic=pause".into());
     option(
@@ -290,7 +296,14 @@ mod tests {
             whole_boot: false,
             parallel: false,
         };
-        let restored = arguments(&shape, Path::new("/k"), &files, Some(&plugin), Start::Snapshot).unwrap();
+        let restored = arguments(
+            &shape,
+            Path::new("/k"),
+            &files,
+            Some(&plugin),
+            Start::Snapshot,
+        )
+        .unwrap();
         assert_eq!(&restored[..plain.len()], &plain[..]);
         assert_eq!(
             &restored[plain.len()..],

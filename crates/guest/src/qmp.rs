@@ -182,7 +182,10 @@ mod tests {
         .unwrap();
         let status = qmp.execute("query-status", json!({})).unwrap();
         assert_eq!(status, json!({ "running": false }));
-        assert!(matches!(qmp.execute("quit", json!({})), Err(QmpError::Closed)));
+        assert!(matches!(
+            qmp.execute("quit", json!({})),
+            Err(QmpError::Closed)
+        ));
     }
 
     #[test]

@@ -45,7 +45,9 @@ impl Ram {
         let mut found: Vec<(u64, PathBuf)> = Vec::new();
         for entry in fs::read_dir(&folder).map_err(GuestError::io("list", &folder))? {
             let path = entry.map_err(GuestError::io("list", &folder))?.path();
-            let number = path.file_name().and_then(|n| n.to_string_lossy().parse().ok());
+            let number = path
+                .file_name()
+                .and_then(|n| n.to_string_lossy().parse().ok());
             if let (Some(number), true) = (number, is_memory(&path, length)) {
                 found.push((number, path));
             }
@@ -59,17 +61,26 @@ impl Ram {
             )));
         }
         let open = |(_, path): (u64, PathBuf)| {
-            File::open(&path).map(|file| (file, length)).map_err(GuestError::io("open", &path))
+            File::open(&path)
+                .map(|file| (file, length))
+                .map_err(GuestError::io("open", &path))
         };
         let files = found.into_iter().map(open).collect::<Result<_, _>>()?;
-        Ok(Ram { files, below: below_hole(shape.memory_bytes), total: shape.memory_bytes })
+        Ok(Ram {
+            files,
+            below: below_hole(shape.memory_bytes),
+            total: shape.memory_bytes,
+        })
     }
 }
 
 /// QEMU's options for memory that [`Ram`] can read.
 pub(crate) fn arguments(shape: &Shape) -> Vec<String> {
     let backend = |id: String, bytes: u64| {
-        ["-object".to_owned(), format!("memory-backend-memfd,id={id},size={bytes},share=on")]
+        [
+            "-object".to_owned(),
+            format!("memory-backend-memfd,id={id},size={bytes},share=on"),
+        ]
     };
     if shape.numa_nodes <= 1 {
         let mut arguments: Vec<String> = backend("ram".to_owned(), shape.memory_bytes).into();
@@ -91,13 +102,20 @@ pub(crate) fn arguments(shape: &Shape) -> Vec<String> {
 }
 
 fn is_memory(path: &Path, length: u64) -> bool {
-    let named = fs::read_link(path)
-        .is_ok_and(|target| target.to_string_lossy().starts_with("/memfd:memory-backend-memfd"));
+    let named = fs::read_link(path).is_ok_and(|target| {
+        target
+            .to_string_lossy()
+            .starts_with("/memfd:memory-backend-memfd")
+    });
     named && fs::metadata(path).is_ok_and(|metadata| metadata.len() == length)
 }
 
 fn below_hole(total: u64) -> u64 {
-    total.min(if total >= HOLE_SMALL { HOLE_LARGE } else { HOLE_SMALL })
+    total.min(if total >= HOLE_SMALL {
+        HOLE_LARGE
+    } else {
+        HOLE_SMALL
+    })
 }
 
 /// Ranges of physical addresses that hold memory: (start, end).
@@ -128,7 +146,9 @@ impl Physical for Ram {
                 offset -= length;
                 continue;
             }
-            let here = usize::try_from(length - offset).unwrap_or(usize::MAX).min(rest.len());
+            let here = usize::try_from(length - offset)
+                .unwrap_or(usize::MAX)
+                .min(rest.len());
             let (now, later) = rest.split_at_mut(here);
             file.read_exact_at(now, offset)
                 .map_err(GuestError::io("read", Path::new("the guest's memory")))?;
@@ -152,7 +172,10 @@ const FRAME: u64 = 0x000f_ffff_ffff_f000;
 impl<'a> KernelMemory<'a> {
     /// Reads through the page table at the symbol `init_top_pgt`.
     pub(crate) fn new(physical: &'a dyn Physical, init_top_pgt: u64) -> Self {
-        KernelMemory { physical, top: init_top_pgt.wrapping_sub(IMAGE_BASE) }
+        KernelMemory {
+            physical,
+            top: init_top_pgt.wrapping_sub(IMAGE_BASE),
+        }
     }
 
     /// Where a virtual address lies, and how many bytes from there its page goes on. `None`: not mapped.
@@ -170,7 +193,10 @@ impl<'a> KernelMemory<'a> {
             if leaf {
                 let size = 1u64 << shift;
                 let within = address & (size - 1);
-                return Ok(Some(((entry & FRAME & !(size - 1)) + within, size - within)));
+                return Ok(Some((
+                    (entry & FRAME & !(size - 1)) + within,
+                    size - within,
+                )));
             }
             table = entry & FRAME;
         }
@@ -184,7 +210,9 @@ impl<'a> KernelMemory<'a> {
         while at < length {
             let here = address.wrapping_add(at as u64);
             let Some((physical, left)) = self.translate(here)? else {
-                return Err(GuestError::Memory(format!("address {here:#x} is not mapped")));
+                return Err(GuestError::Memory(format!(
+                    "address {here:#x} is not mapped"
+                )));
             };
             let end = length.min(at.saturating_add(usize::try_from(left).unwrap_or(usize::MAX)));
             if let Some(part) = bytes.get_mut(at..end) {
@@ -212,7 +240,9 @@ impl<'a> KernelMemory<'a> {
         let (mut at, mut first, mut bytes) = (start, start, Vec::new());
         while at < end {
             let here = self.translate(at)?;
-            let step = here.map_or(PAGE - at % PAGE, |(_, left)| left).min(end - at);
+            let step = here
+                .map_or(PAGE - at % PAGE, |(_, left)| left)
+                .min(end - at);
             // Not more than a piece at once: a huge page may be larger.
             let step = step.min(piece as u64);
             if let Some((physical, _)) = here {
@@ -231,7 +261,11 @@ impl<'a> KernelMemory<'a> {
             }
             at += step;
         }
-        if bytes.is_empty() { Ok(()) } else { take(first, &bytes) }
+        if bytes.is_empty() {
+            Ok(())
+        } else {
+            take(first, &bytes)
+        }
     }
 }
 
@@ -268,12 +302,20 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = |name: &str, bytes: &[u8]| {
             fs::write(dir.path().join(name), bytes).unwrap();
-            (File::open(dir.path().join(name)).unwrap(), bytes.len() as u64)
+            (
+                File::open(dir.path().join(name)).unwrap(),
+                bytes.len() as u64,
+            )
         };
-        let ram = Ram { files: vec![file("a", b"0123"), file("b", b"4567")], below: 6, total: 8 };
+        let ram = Ram {
+            files: vec![file("a", b"0123"), file("b", b"4567")],
+            below: 6,
+            total: 8,
+        };
         let read = |address, length| {
             let mut buffer = vec![0; length];
-            ram.read(address, &mut buffer).map(|()| String::from_utf8(buffer).unwrap())
+            ram.read(address, &mut buffer)
+                .map(|()| String::from_utf8(buffer).unwrap())
         };
         assert_eq!(read(2, 4).unwrap(), "2345");
         assert_eq!(read(ABOVE, 2).unwrap(), "67");
@@ -298,12 +340,23 @@ mod tests {
         assert_eq!(memory.word(virt + 8).unwrap(), 7);
         assert_eq!(memory.word(virt + (2 << 20)).unwrap(), 9);
         let error = memory.word(virt + (2 << 20) + PAGE).unwrap_err();
-        assert_eq!(error.to_string(), "guest memory: address 0xffffea0000201000 is not mapped");
+        assert_eq!(
+            error.to_string(),
+            "guest memory: address 0xffffea0000201000 is not mapped"
+        );
         // Across the border of the two pages.
-        assert_eq!(memory.read(virt + (2 << 20) - 4, 8).unwrap(), [0, 0, 0, 0, 9, 0, 0, 0]);
+        assert_eq!(
+            memory.read(virt + (2 << 20) - 4, 8).unwrap(),
+            [0, 0, 0, 0, 9, 0, 0, 0]
+        );
         let mut found = Vec::new();
         let end = virt + (4 << 20);
-        memory.mapped(virt, end, 1 << 20, |at, b| { found.push((at - virt, b.len())); Ok(()) }).unwrap();
+        memory
+            .mapped(virt, end, 1 << 20, |at, b| {
+                found.push((at - virt, b.len()));
+                Ok(())
+            })
+            .unwrap();
         assert_eq!(found, [(0, 1 << 20), (1 << 20, 1 << 20), (2 << 20, 4096)]);
     }
 }

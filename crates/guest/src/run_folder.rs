@@ -27,12 +27,16 @@ impl RunFolder {
             // Another run may be removing it as well.
             let _ = fs::remove_dir_all(left_over);
         }
-        let folder = TempDir::new_in(&parent).map_err(GuestError::io("create a folder in", &parent))?;
+        let folder =
+            TempDir::new_in(&parent).map_err(GuestError::io("create a folder in", &parent))?;
         let path = folder.path().join(LOCK);
         let lock = File::create(&path).map_err(GuestError::io("create", &path))?;
         rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)
             .map_err(|e| GuestError::io("lock", &path)(e.into()))?;
-        Ok(RunFolder { folder, _lock: lock })
+        Ok(RunFolder {
+            folder,
+            _lock: lock,
+        })
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -74,7 +74,9 @@ pub struct Failure {
 }
 
 fn kept_words(kept: Option<&Path>) -> String {
-    kept.map_or_else(String::new, |path| format!("; what was recorded is in {}", path.display()))
+    kept.map_or_else(String::new, |path| {
+        format!("; what was recorded is in {}", path.display())
+    })
 }
 
 impl From<GuestError> for Failure {
@@ -149,14 +151,25 @@ impl Session {
         let mut images = Images::new(folder.path())?;
         if self.recorder.is_none() {
             let ran = self.run(&files, None, &known, &mut images, cancel, observer)?;
-            return Ok(Recorded { status: ran.status, totals: None, duration: ran.duration });
+            return Ok(Recorded {
+                status: ran.status,
+                totals: None,
+                duration: ran.duration,
+            });
         }
 
         let metadata = head::metadata(self, &known, &payload);
         head::write(&partial, &metadata, &known).map_err(|e| recording_error(&partial, &e))?;
         // QEMU may run elsewhere, so to speak: its path is made absolute while we know where we are.
         let absolute = fs::canonicalize(&partial).map_err(GuestError::io("find", &partial))?;
-        let ran = self.run(&files, Some(&absolute), &known, &mut images, cancel, observer);
+        let ran = self.run(
+            &files,
+            Some(&absolute),
+            &known,
+            &mut images,
+            cancel,
+            observer,
+        );
         observer.stage(Stage::Writing);
         unfinished.disarm();
         self.finish(&partial, ran, images)
@@ -173,17 +186,37 @@ impl Session {
         observer: &mut dyn Observer,
     ) -> Result<Ran, GuestError> {
         let plugin = self.plugin(recording)?;
-        let start = if self.whole_boot { Start::WholeBoot } else { Start::Snapshot };
-        let arguments =
-            qemu::arguments(&self.shape, &self.kernel.path, files, plugin.as_ref(), start)?;
+        let start = if self.whole_boot {
+            Start::WholeBoot
+        } else {
+            Start::Snapshot
+        };
+        let arguments = qemu::arguments(
+            &self.shape,
+            &self.kernel.path,
+            files,
+            plugin.as_ref(),
+            start,
+        )?;
         let limit = self.timeout.unwrap_or(RUN_LIMIT);
         let limit = Some((Instant::now() + limit, limit.as_secs()));
-        observer.stage(if self.whole_boot { Stage::Booting } else { Stage::Restoring });
+        observer.stage(if self.whole_boot {
+            Stage::Booting
+        } else {
+            Stage::Restoring
+        });
         let mut vm = Vm::start(&self.qemu.program, &arguments, files)?;
 
         let lively = self.shape.timing == Timing::Deterministic;
         let doing = Stage::SettingUp.words();
-        let mut watch = Watch { doing, limit, lively, recording, cancel, observer };
+        let mut watch = Watch {
+            doing,
+            limit,
+            lively,
+            recording,
+            cancel,
+            observer,
+        };
         let reached = vm.run_to_pause(&mut watch).and_then(|(pause, said)| {
             expect(pause, Pause::Start, doing, &said)?;
             self.take_images(&vm, Moment::Start, known, images)
@@ -196,7 +229,14 @@ impl Session {
         let started = Instant::now();
         observer.stage(Stage::Recording);
         let doing = Stage::Recording.words();
-        let mut watch = Watch { doing, limit, lively, recording, cancel, observer };
+        let mut watch = Watch {
+            doing,
+            limit,
+            lively,
+            recording,
+            cancel,
+            observer,
+        };
         let status = vm.run_to_pause(&mut watch).and_then(|(pause, said)| {
             expect(pause, Pause::Stop, doing, &said)?;
             self.take_images(&vm, Moment::Stop, known, images)?;
@@ -224,9 +264,11 @@ impl Session {
         let (Some(library), Some(recording)) = (&self.recorder, recording) else {
             return Ok(None);
         };
-        let library = fs::canonicalize(library)
-            .map_err(|_| GuestError::RecorderMissing(library.clone()))?;
-        let end = ram::ranges(self.shape.memory_bytes).last().map_or(0, |(_, end)| *end);
+        let library =
+            fs::canonicalize(library).map_err(|_| GuestError::RecorderMissing(library.clone()))?;
+        let end = ram::ranges(self.shape.memory_bytes)
+            .last()
+            .map_or(0, |(_, end)| *end);
         Ok(Some(PluginOptions {
             library,
             recording: recording.to_owned(),
@@ -249,11 +291,16 @@ impl Session {
         }
         let ram = Ram::open(vm.pid(), &self.shape)?;
         let table = known.symbols.address_of("init_top_pgt").ok_or_else(|| {
-            GuestError::Symbols("init_top_pgt is not among them: the kernel's memory cannot be read".into())
+            GuestError::Symbols(
+                "init_top_pgt is not among them: the kernel's memory cannot be read".into(),
+            )
         })?;
         let memory = KernelMemory::new(&ram, table);
-        let kernel =
-            images::Kernel { types: &known.types, symbols: &known.symbols, shape: &self.shape };
+        let kernel = images::Kernel {
+            types: &known.types,
+            symbols: &known.symbols,
+            shape: &self.shape,
+        };
         images.take(moment, kernel, &memory)
     }
 
@@ -266,14 +313,22 @@ impl Session {
     ) -> Result<Recorded, Failure> {
         let wrong = |e: linemate_recording::Error| recording_error(&self.output, &e);
         let complete = ran.is_ok();
-        let written = Writer::append(partial).map_err(wrong).and_then(|mut writer| {
-            let totals = writer.totals();
-            // Even a run that failed has its images: they name what was recorded.
-            images.write(&mut writer)?.map_err(wrong)?;
-            // Without its end the file says by itself that it is cut.
-            if complete { writer.finish().map_err(wrong) } else { Ok(totals) }
-        });
-        let worth = written.as_ref().map_or(true, |totals| *totals != Totals::default());
+        let written = Writer::append(partial)
+            .map_err(wrong)
+            .and_then(|mut writer| {
+                let totals = writer.totals();
+                // Even a run that failed has its images: they name what was recorded.
+                images.write(&mut writer)?.map_err(wrong)?;
+                // Without its end the file says by itself that it is cut.
+                if complete {
+                    writer.finish().map_err(wrong)
+                } else {
+                    Ok(totals)
+                }
+            });
+        let worth = written
+            .as_ref()
+            .map_or(true, |totals| *totals != Totals::default());
         let (ran, totals) = match (ran, written) {
             (Ok(ran), Ok(totals)) => (ran, totals),
             // The recorder only knows that it could not write; our own attempt says why.
@@ -283,12 +338,19 @@ impl Session {
         };
         fs::rename(partial, &self.output)
             .map_err(GuestError::io("rename the recording to", &self.output))?;
-        Ok(Recorded { status: ran.status, totals: Some(totals), duration: ran.duration })
+        Ok(Recorded {
+            status: ran.status,
+            totals: Some(totals),
+            duration: ran.duration,
+        })
     }
 
     fn keep(&self, partial: &Path, cause: GuestError, worth: bool) -> Failure {
         if worth && fs::rename(partial, &self.output).is_ok() {
-            return Failure { cause, kept: Some(self.output.clone()) };
+            return Failure {
+                cause,
+                kept: Some(self.output.clone()),
+            };
         }
         // Nothing in it: a head without events answers no question.
         let _ = fs::remove_file(partial);
@@ -304,7 +366,10 @@ fn partial(output: &Path) -> PathBuf {
 }
 
 fn recording_error(path: &Path, error: &linemate_recording::Error) -> GuestError {
-    GuestError::Recording { path: path.to_owned(), reason: error.to_string() }
+    GuestError::Recording {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    }
 }
 
 fn expect(
@@ -316,7 +381,10 @@ fn expect(
     if found == expected {
         return Ok(());
     }
-    Err(GuestError::Protocol { doing, message: format!("{said:?}") })
+    Err(GuestError::Protocol {
+        doing,
+        message: format!("{said:?}"),
+    })
 }
 
 fn command_status(said: &[Message]) -> Result<ExitStatus, GuestError> {

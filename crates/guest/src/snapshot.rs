@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use sha2::{Digest, Sha256};
 
 use crate::control::{Message, PROTOCOL, Pause};
+use crate::disk;
 use crate::error::GuestError;
 use crate::observer::{Observer, Stage};
-use crate::disk;
 use crate::qemu::{self, GuestFiles, Qemu, Start};
 use crate::shape::{Shape, Timing};
 use crate::vm::{Vm, Watch};

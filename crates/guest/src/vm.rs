@@ -1,12 +1,12 @@
 //! A running QEMU: started, watched until the guest pauses or fails, read, and never left behind.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,9 +15,13 @@ use serde_json::{Value, json};
 
 use crate::control::{Message, Pause};
 use crate::error::GuestError;
-use crate::observer::{Observer, PROGRESS, Progress, RECORDER_ERROR, Stream};
+use crate::observer::{Observer, Progress, RECORDER_ERROR, Stream};
+use crate::process::{Process, tied_to_us};
 use crate::qemu::{self, GuestFiles};
 use crate::qmp::{Qmp, QmpError};
+use crate::text::{
+    Tail, console_lines, contains, find_line, last_line, last_words, read_lossy, take_line,
+};
 
 /// How often output and limits are looked at while the guest runs.
 const TICK: Duration = Duration::from_millis(10);
@@ -89,14 +93,21 @@ impl Vm {
     ) -> Result<Self, GuestError> {
         let (ours, theirs) =
             UnixStream::pair().map_err(GuestError::io("make a socket for", &files.control()))?;
-        for path in [files.console(), files.control(), files.stdout(), files.stderr()] {
+        for path in [
+            files.console(),
+            files.control(),
+            files.stdout(),
+            files.stderr(),
+        ] {
             File::create(&path).map_err(GuestError::io("create", &path))?;
         }
         let barrier = make_barrier(&files.barrier())
             .map_err(GuestError::io("create a pipe in", &files.barrier()))?;
         let words_path = files.qemu_words();
         let words = File::create(&words_path).map_err(GuestError::io("create", &words_path))?;
-        let clone = words.try_clone().map_err(GuestError::io("create", &words_path))?;
+        let clone = words
+            .try_clone()
+            .map_err(GuestError::io("create", &words_path))?;
         let mut command = tied_to_us(program);
         let child = command
             .args(arguments)
@@ -106,11 +117,13 @@ impl Vm {
             // Ctrl-C is for us: the guest is then ended in an orderly way.
             .process_group(0)
             .spawn()
-            .map_err(|_| GuestError::QemuMissing { program: program.to_owned() })?;
+            .map_err(|_| GuestError::QemuMissing {
+                program: program.to_owned(),
+            })?;
         // QEMU's end of the socket must close with QEMU, and the builder still holds it.
         drop(command);
         Ok(Vm {
-            process: Process { child, used: (0, Instant::now()) },
+            process: Process::new(child),
             monitor: Monitor::Silent(Some(ours)),
             barrier,
             control: Tail::new(files.control()),
@@ -161,7 +174,11 @@ impl Vm {
             Some("") => Ok(()),
             said => {
                 let source = io::Error::other(said.unwrap_or("no answer").to_owned());
-                Err(GuestError::Io { doing: "save the guest to", path: self.files.disk(), source })
+                Err(GuestError::Io {
+                    doing: "save the guest to",
+                    path: self.files.disk(),
+                    source,
+                })
             }
         }
     }
@@ -193,11 +210,18 @@ impl Vm {
             if let Some((when, seconds)) = watch.limit
                 && Instant::now() >= when
             {
-                return Err(GuestError::Timeout { doing: watch.doing, seconds });
+                return Err(GuestError::Timeout {
+                    doing: watch.doing,
+                    seconds,
+                });
             }
             if watch.lively && self.process.idle_for() > STALL_LIMIT {
                 let (seconds, doing) = (STALL_LIMIT.as_secs(), watch.doing);
-                return Err(GuestError::Stalled { doing, seconds, console: self.console_end() });
+                return Err(GuestError::Stalled {
+                    doing,
+                    seconds,
+                    console: self.console_end(),
+                });
             }
             if let Some(recording) = watch.recording {
                 self.progress.bytes = fs::metadata(recording).map_or(0, |file| file.len());
@@ -226,7 +250,10 @@ impl Vm {
             }
             thread::sleep(Duration::from_millis(1));
         }
-        Err(GuestError::Timeout { doing: "standing still", seconds: QUIT_LIMIT.as_secs() })
+        Err(GuestError::Timeout {
+            doing: "standing still",
+            seconds: QUIT_LIMIT.as_secs(),
+        })
     }
 
     /// Lets a guest that waits at the barrier go on.
@@ -234,7 +261,10 @@ impl Vm {
         let mut left = BARRIER_BYTES;
         let mut buffer = [0; BARRIER_BYTES];
         while left > 0 {
-            match self.barrier.read(buffer.get_mut(..left).unwrap_or_default()) {
+            match self
+                .barrier
+                .read(buffer.get_mut(..left).unwrap_or_default())
+            {
                 Ok(bytes) => left -= bytes,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     if self.process.has_ended() {
@@ -244,7 +274,11 @@ impl Vm {
                 }
                 Err(source) => {
                     let path = self.files.barrier();
-                    return Err(GuestError::Io { doing: "read", path, source });
+                    return Err(GuestError::Io {
+                        doing: "read",
+                        path,
+                        source,
+                    });
                 }
             }
         }
@@ -308,7 +342,10 @@ impl Vm {
                 Err(_) => break,
             }
         }
-        Err(GuestError::Timeout { doing: "ending", seconds: QUIT_LIMIT.as_secs() })
+        Err(GuestError::Timeout {
+            doing: "ending",
+            seconds: QUIT_LIMIT.as_secs(),
+        })
     }
 
     /// Ends a guest that failed, so that the recorder can still write out what it holds; returns the failure.
@@ -332,7 +369,10 @@ impl Vm {
     /// What the recorder complained about, if it did.
     fn recorder_error(&self) -> Option<String> {
         let words = read_lossy(&self.files.qemu_words());
-        words.lines().find_map(|line| line.strip_prefix(RECORDER_ERROR)).map(str::to_owned)
+        words
+            .lines()
+            .find_map(|line| line.strip_prefix(RECORDER_ERROR))
+            .map(str::to_owned)
     }
 
     fn why_ended(&self, said: &[Message], doing: &'static str) -> GuestError {
@@ -387,190 +427,17 @@ impl Vm {
     }
 }
 
-/// QEMU's process: killed when it is forgotten.
-#[derive(Debug)]
-struct Process {
-    child: Child,
-    /// Its processor time, in the system's ticks, and since when it is that.
-    used: (u64, Instant),
-}
-
-impl Process {
-    fn has_ended(&mut self) -> bool {
-        !matches!(self.child.try_wait(), Ok(None))
-    }
-
-    /// How long it has used no processor time.
-    fn idle_for(&mut self) -> Duration {
-        let path = format!("/proc/{}/stat", self.child.id());
-        let ticks = fs::read_to_string(path).ok().and_then(|stat| processor_ticks(&stat));
-        if ticks.is_none_or(|ticks| ticks != self.used.0) {
-            self.used = (ticks.unwrap_or(0), Instant::now());
-        }
-        self.used.1.elapsed()
-    }
-
-    /// Why a QEMU that closed its connection did so, in its own words.
-    fn died(&mut self, files: &GuestFiles, doing: &'static str) -> GuestError {
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while !self.has_ended() && Instant::now() < deadline {
-            thread::sleep(TICK);
-        }
-        let words = last_words(&read_lossy(&files.qemu_words()));
-        let words = words.unwrap_or_else(|| match self.child.try_wait() {
-            Ok(Some(status)) => format!("it said nothing, {status}"),
-            _ => "it said nothing".to_owned(),
-        });
-        GuestError::QemuDied { doing, words }
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // Both fail only when it has ended and was waited for.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// A command whose process is killed when we die, by whatever signal: by `setpriv`, because the system call
-/// has to be made by the child itself. Without `setpriv` (util-linux) only an orderly end takes QEMU along.
-fn tied_to_us(program: &str) -> Command {
-    let setpriv = Path::new("/usr/bin/setpriv");
-    if !setpriv.is_file() {
-        return Command::new(program);
-    }
-    let mut command = Command::new(setpriv);
-    command.args(["--pdeathsig", "KILL", "--", program]);
-    command
-}
-
-/// A file that grows, read from where the last reading ended.
-#[derive(Debug)]
-struct Tail {
-    path: PathBuf,
-    at: u64,
-}
-
-impl Tail {
-    fn new(path: PathBuf) -> Self {
-        Tail { path, at: 0 }
-    }
-
-    fn read(&mut self) -> Result<Vec<u8>, GuestError> {
-        let mut bytes = Vec::new();
-        let mut read = || -> io::Result<()> {
-            let mut file = File::open(&self.path)?;
-            file.seek(SeekFrom::Start(self.at))?;
-            file.read_to_end(&mut bytes)?;
-            Ok(())
-        };
-        read().map_err(GuestError::io("read", &self.path))?;
-        self.at += bytes.len() as u64;
-        Ok(bytes)
-    }
-}
-
 /// A pipe that holds [`PIPE_BYTES`], open on both sides so that nobody waits for the other to open it.
 fn make_barrier(path: &Path) -> io::Result<File> {
     use rustix::fs::{CWD, FileType, Mode, OFlags};
     use std::os::unix::fs::OpenOptionsExt;
     rustix::fs::mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
     let flags = OFlags::NONBLOCK.bits().cast_signed();
-    let pipe = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?;
+    let pipe = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(flags)
+        .open(path)?;
     rustix::pipe::fcntl_setpipe_size(&pipe, PIPE_BYTES)?;
     Ok(pipe)
-}
-
-/// User and system time of `/proc/PID/stat` (proc(5): fields 14 and 15; the name before them may hold anything).
-fn processor_ticks(stat: &str) -> Option<u64> {
-    let (_, rest) = stat.rsplit_once(") ")?;
-    let mut fields = rest.split(' ').skip(11);
-    let mut field = || fields.next()?.parse::<u64>().ok();
-    field()?.checked_add(field()?)
-}
-
-fn contains(bytes: &[u8], words: &[u8]) -> bool {
-    bytes.windows(words.len()).any(|window| window == words)
-}
-
-/// The first whole line, without its end.
-fn take_line(bytes: &mut Vec<u8>) -> Option<String> {
-    let end = bytes.iter().position(|&b| b == b'\n')?;
-    let line: Vec<u8> = bytes.drain(..=end).collect();
-    Some(String::from_utf8_lossy(&line).trim_end().to_owned())
-}
-
-fn read_lossy(path: &Path) -> String {
-    String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
-}
-
-/// QEMU's last line that is not mere progress.
-fn last_words(words: &str) -> Option<String> {
-    let told = |line: &&str| !line.trim().is_empty() && !line.starts_with(PROGRESS);
-    words.lines().rfind(told).map(str::to_owned)
-}
-
-fn console_lines(files: &GuestFiles) -> String {
-    read_lossy(&files.console())
-}
-
-fn find_line(console: &str, words: &str) -> Option<String> {
-    console
-        .lines()
-        .find(|line| line.contains(words))
-        .map(without_time_stamp)
-}
-
-fn last_line(console: &str) -> String {
-    let line = console.lines().rfind(|line| !line.trim().is_empty());
-    line.map_or_else(|| "nothing".to_owned(), without_time_stamp)
-}
-
-/// `[    1.234567] words` → `words`, and no control characters.
-fn without_time_stamp(line: &str) -> String {
-    let line: String = line.chars().filter(|c| !c.is_control()).collect();
-    let rest = line
-        .strip_prefix('[')
-        .and_then(|rest| rest.split_once("] "));
-    match rest {
-        Some((stamp, words)) if stamp.trim().parse::<f64>().is_ok() => words.to_owned(),
-        _ => line,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn console_lines_lose_their_time_stamps() {
-        let console = "[    0.1] one\r\n[    2.345] Kernel panic - not syncing: No init\r\n\r\n";
-        assert_eq!(
-            find_line(console, "Kernel panic").as_deref(),
-            Some("Kernel panic - not syncing: No init")
-        );
-        assert_eq!(last_line(console), "Kernel panic - not syncing: No init");
-        assert_eq!(last_line("\r\n"), "nothing");
-        assert_eq!(last_line("[x] y"), "[x] y");
-    }
-
-    #[test]
-    fn processor_time_is_found_behind_any_name() {
-        let stat = "1 (a) b) S 2 3 4 5 6 7 8 9 10 11 120 34 0 0 20";
-        assert_eq!(processor_ticks(stat), Some(154));
-        assert_eq!(processor_ticks("1 (a) S 2"), None);
-    }
-
-    #[test]
-    fn a_tail_gives_each_byte_once() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("f");
-        fs::write(&path, "ab").unwrap();
-        let mut tail = Tail::new(path.clone());
-        assert_eq!(tail.read().unwrap(), b"ab");
-        assert_eq!(tail.read().unwrap(), b"");
-        fs::write(&path, "abc").unwrap();
-        assert_eq!(tail.read().unwrap(), b"c");
-    }
 }

@@ -2,6 +2,11 @@
 //!
 //! All use the same small machine, so that one boot serves them; they run one at a time, because each keeps a processor busy.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests, outside of #[test] functions"
+)]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -41,7 +46,10 @@ impl Observer for Log {
 
 impl Log {
     fn text(&self) -> (&str, &str) {
-        (std::str::from_utf8(&self.stdout).unwrap(), std::str::from_utf8(&self.stderr).unwrap())
+        (
+            std::str::from_utf8(&self.stdout).unwrap(),
+            std::str::from_utf8(&self.stderr).unwrap(),
+        )
     }
 }
 
@@ -49,7 +57,10 @@ fn session(command: &[&str]) -> Session {
     Session {
         qemu: Qemu::find().expect("QEMU: run `make setup`"),
         kernel: default_kernel(&cache_folder()).expect("a kernel: run `make setup`"),
-        shape: Shape { cpus: 2, ..Shape::default() },
+        shape: Shape {
+            cpus: 2,
+            ..Shape::default()
+        },
         workload: Workload {
             command: command.iter().map(|&word| word.to_owned()).collect(),
             ..Workload::default()
@@ -89,23 +100,36 @@ fn output_status_files_and_setup_come_through() {
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
     let setup = dir.path().join("setup.sh");
-    fs::write(&setup, "echo from set-up; mkdir /sys/fs/cgroup/group; sleep 1000 &\n").unwrap();
+    fs::write(
+        &setup,
+        "echo from set-up; mkdir /sys/fs/cgroup/group; sleep 1000 &\n",
+    )
+    .unwrap();
     fs::write(dir.path().join("data"), "contents\n").unwrap();
-    let mut session =
-        session(&["sh", "-c", "cat /data; echo err >&2; ls -d /sys/fs/cgroup/group; exit 3"]);
+    let mut session = session(&[
+        "sh",
+        "-c",
+        "cat /data; echo err >&2; ls -d /sys/fs/cgroup/group; exit 3",
+    ]);
     session.workload.setup = Some(setup);
-    session.workload.files =
-        vec![ExtraFile { host: dir.path().join("data"), guest: Some("/data".into()) }];
+    session.workload.files = vec![ExtraFile {
+        host: dir.path().join("data"),
+        guest: Some("/data".into()),
+    }];
     let (log, result) = run(&session);
     assert_eq!(result.unwrap().status, ExitStatus::Exit(3));
-    assert_eq!(log.text(), ("contents\n/sys/fs/cgroup/group\n", "from set-up\nerr\n"));
+    assert_eq!(
+        log.text(),
+        ("contents\n/sys/fs/cgroup/group\n", "from set-up\nerr\n")
+    );
 }
 
 #[test]
 fn orphans_of_the_command_are_waited_for_and_signals_are_told() {
     let _alone = alone();
     // The shell is gone long before its grandchild writes.
-    let script = "(sleep 2; echo late) & (sleep 3; echo gone > /dev/null) > /dev/null 2>&1 & kill -9 $$";
+    let script =
+        "(sleep 2; echo late) & (sleep 3; echo gone > /dev/null) > /dev/null 2>&1 & kill -9 $$";
     let (log, result) = run(&session(&["sh", "-c", script]));
     assert_eq!(result.unwrap().status, ExitStatus::Signal(9));
     assert_eq!(log.text().0, "late\n");
@@ -131,7 +155,11 @@ fn a_snapshot_that_is_made_again_gives_the_same_run() {
 #[test]
 fn another_seed_gives_another_run() {
     let _alone = alone();
-    let probe = ["sh", "-c", "dd if=/dev/urandom bs=16 count=1 2>/dev/null | md5sum"];
+    let probe = [
+        "sh",
+        "-c",
+        "dd if=/dev/urandom bs=16 count=1 2>/dev/null | md5sum",
+    ];
     let mut other = session(&probe);
     let (first, _) = run(&other);
     other.shape.seed = 7;
@@ -147,11 +175,19 @@ fn a_command_that_does_not_end_is_ended() {
     // The snapshot first, without the short limit.
     session.workload.command = vec!["true".into()];
     run(&session).1.unwrap();
-    session.workload.command = ["sh", "-c", "while :; do :; done"].map(str::to_owned).into();
+    session.workload.command = ["sh", "-c", "while :; do :; done"]
+        .map(str::to_owned)
+        .into();
     session.timeout = Some(Duration::from_secs(5));
     let error = cause(&session);
-    assert!(matches!(error, GuestError::Timeout { seconds: 5, .. }), "{error}");
-    let (_, result) = (session.timeout = None, session.record(&AtomicBool::new(true), &mut Log::default()));
+    assert!(
+        matches!(error, GuestError::Timeout { seconds: 5, .. }),
+        "{error}"
+    );
+    let (_, result) = (
+        session.timeout = None,
+        session.record(&AtomicBool::new(true), &mut Log::default()),
+    );
     let error = result.unwrap_err().cause;
     assert!(matches!(error, GuestError::Interrupted { .. }), "{error}");
 }
@@ -175,7 +211,10 @@ fn a_kernel_that_runs_something_else_never_reaches_the_agent() {
     session.shape.append = "rdinit=/usr/bin/busybox".into();
     session.timeout = Some(Duration::from_secs(60));
     let error = cause(&session);
-    let named = matches!(error, GuestError::NeverReached { .. } | GuestError::Panic { .. });
+    let named = matches!(
+        error,
+        GuestError::NeverReached { .. } | GuestError::Panic { .. }
+    );
     assert!(named, "{error}");
 }
 
@@ -199,7 +238,10 @@ fn a_setup_script_that_fails_ends_the_run() {
     session.workload.setup = Some(setup);
     let (log, result) = run(&session);
     let error = result.unwrap_err().cause;
-    assert!(matches!(error, GuestError::Setup { ref status } if status == "exit status 4"), "{error}");
+    assert!(
+        matches!(error, GuestError::Setup { ref status } if status == "exit status 4"),
+        "{error}"
+    );
     assert_eq!(log.text().1, "why\n");
 }
 
@@ -215,9 +257,15 @@ fn a_command_for_another_computer_is_named_before_anything_boots() {
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let (log, result) = run(&session(&[program.to_str().unwrap()]));
     let text = result.unwrap_err().to_string();
-    assert!(text.contains("is for another architecture (ELF machine 183)"), "{text}");
+    assert!(
+        text.contains("is for another architecture (ELF machine 183)"),
+        "{text}"
+    );
     let (_, result) = run(&session(&["no-such-command"]));
     let text = result.unwrap_err().to_string();
-    assert!(text.starts_with("no-such-command: command not found"), "{text}");
+    assert!(
+        text.starts_with("no-such-command: command not found"),
+        "{text}"
+    );
     assert_eq!(log.stages, []);
 }

@@ -52,7 +52,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 42)]
     seed: u32,
     /// Add to the kernel's command line
-    #[arg(long, value_name = "WORDS", default_value = "", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "WORDS",
+        default_value = "",
+        allow_hyphen_values = true
+    )]
     append: String,
     /// Run this shell script in the guest before recording starts (cgroups, limits)
     #[arg(long, value_name = "SCRIPT")]
@@ -101,7 +106,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     if recorded.status.is_success() {
         return Ok(Outcome::Fine);
     }
-    tell(&format!("{}: {}", session.workload.command.join(" "), recorded.status));
+    tell(&format!(
+        "{}: {}",
+        session.workload.command.join(" "),
+        recorded.status
+    ));
     Ok(Outcome::Findings)
 }
 
@@ -111,7 +120,11 @@ fn session(args: Args) -> anyhow::Result<Session> {
         Some(path) => Kernel::read(path)?,
         None => default_kernel(&cache)?,
     };
-    let files = args.files.iter().map(|f| ExtraFile::parse(f)).collect::<Result<_, _>>()?;
+    let files = args
+        .files
+        .iter()
+        .map(|f| ExtraFile::parse(f))
+        .collect::<Result<_, _>>()?;
     Ok(Session {
         qemu: Qemu::find()?,
         kernel,
@@ -124,9 +137,17 @@ fn session(args: Args) -> anyhow::Result<Session> {
             memory_bytes: args.memory,
             seed: args.seed,
             append: args.append,
-            timing: if args.parallel { Timing::Parallel } else { Timing::Deterministic },
+            timing: if args.parallel {
+                Timing::Parallel
+            } else {
+                Timing::Deterministic
+            },
         },
-        workload: Workload { command: args.command, files, setup: args.setup },
+        workload: Workload {
+            command: args.command,
+            files,
+            setup: args.setup,
+        },
         cache,
         recorder: if args.bare { None } else { Some(recorder()?) },
         output: args.output,
@@ -181,8 +202,11 @@ struct Display {
 
 impl Display {
     fn new() -> Self {
-        let bar =
-            if io::stderr().is_terminal() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
+        let bar = if io::stderr().is_terminal() {
+            ProgressBar::new_spinner()
+        } else {
+            ProgressBar::hidden()
+        };
         if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {msg}") {
             bar.set_style(style);
         }
@@ -206,7 +230,9 @@ impl Observer for Display {
         self.bar.suspend(|| {
             // A reader that has gone away does not end the recording.
             let _ = match stream {
-                Stream::Stdout => io::stdout().write_all(bytes).and_then(|()| io::stdout().flush()),
+                Stream::Stdout => io::stdout()
+                    .write_all(bytes)
+                    .and_then(|()| io::stdout().flush()),
                 Stream::Stderr => io::stderr().write_all(bytes),
             };
         });

@@ -1,0 +1,102 @@
+//! QEMU's process, which never outlives us.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::error::GuestError;
+use crate::qemu::GuestFiles;
+use crate::text::{last_words, read_lossy};
+
+/// How often it is looked whether it has ended.
+const TICK: Duration = Duration::from_millis(10);
+
+/// QEMU's process: killed when it is forgotten.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub(crate) child: Child,
+    /// Its processor time, in the system's ticks, and since when it is that.
+    used: (u64, Instant),
+}
+
+impl Process {
+    pub(crate) fn new(child: Child) -> Self {
+        Process {
+            child,
+            used: (0, Instant::now()),
+        }
+    }
+
+    /// Whether it has ended (or cannot be waited for, which is no better).
+    pub(crate) fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// How long it has used no processor time.
+    pub(crate) fn idle_for(&mut self) -> Duration {
+        let path = format!("/proc/{}/stat", self.child.id());
+        let ticks = fs::read_to_string(path)
+            .ok()
+            .and_then(|stat| processor_ticks(&stat));
+        if ticks.is_none_or(|ticks| ticks != self.used.0) {
+            self.used = (ticks.unwrap_or(0), Instant::now());
+        }
+        self.used.1.elapsed()
+    }
+
+    /// Why a QEMU that closed its connection did so, in its own words.
+    pub(crate) fn died(&mut self, files: &GuestFiles, doing: &'static str) -> GuestError {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !self.has_ended() && Instant::now() < deadline {
+            thread::sleep(TICK);
+        }
+        let words = last_words(&read_lossy(&files.qemu_words()));
+        let words = words.unwrap_or_else(|| match self.child.try_wait() {
+            Ok(Some(status)) => format!("it said nothing, {status}"),
+            _ => "it said nothing".to_owned(),
+        });
+        GuestError::QemuDied { doing, words }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Both fail only when it has ended and was waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A command whose process is killed when we die, by whatever signal: by `setpriv`, because the system call
+/// has to be made by the child itself. Without `setpriv` (util-linux) only an orderly end takes QEMU along.
+pub(crate) fn tied_to_us(program: &str) -> Command {
+    let setpriv = Path::new("/usr/bin/setpriv");
+    if !setpriv.is_file() {
+        return Command::new(program);
+    }
+    let mut command = Command::new(setpriv);
+    command.args(["--pdeathsig", "KILL", "--", program]);
+    command
+}
+
+/// User and system time of `/proc/PID/stat` (proc(5): fields 14 and 15; the name before them may hold anything).
+fn processor_ticks(stat: &str) -> Option<u64> {
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let mut fields = rest.split(' ').skip(11);
+    let mut field = || fields.next()?.parse::<u64>().ok();
+    field()?.checked_add(field()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processor_time_is_found_behind_any_name() {
+        let stat = "1 (a) b) S 2 3 4 5 6 7 8 9 10 11 120 34 0 0 20";
+        assert_eq!(processor_ticks(stat), Some(154));
+        assert_eq!(processor_ticks("1 (a) S 2"), None);
+    }
+}
