@@ -81,7 +81,8 @@ impl SelfTest {
     pub(crate) fn parse(output: &str) -> Result<Self, NotUnderstood> {
         let mut all = Self::default();
         for line in output.lines() {
-            all.line(line).ok_or_else(|| NotUnderstood(line.to_owned()))?;
+            all.line(line)
+                .ok_or_else(|| NotUnderstood(line.to_owned()))?;
         }
         if all.tests.is_empty() || all.pages.is_empty() {
             return Err(NotUnderstood(output.to_owned()));
@@ -107,7 +108,12 @@ impl SelfTest {
                     .filter(|access| !access.is_empty())
                     .map(expected)
                     .collect::<Option<Vec<_>>>()?;
-                let test = Test { end, name: name.to_owned(), expected, seen: Vec::new() };
+                let test = Test {
+                    end,
+                    name: name.to_owned(),
+                    expected,
+                    seen: Vec::new(),
+                };
                 self.tests.insert(start, test);
             }
             _ => return None,
@@ -117,12 +123,17 @@ impl SelfTest {
 
     /// Takes in an access of the recording; those of other code are passed over.
     pub(crate) fn see(&mut self, access: &Access) {
-        let Some((_, test)) = self.tests.range_mut(..=access.pc.0).next_back() else { return };
+        let Some((_, test)) = self.tests.range_mut(..=access.pc.0).next_back() else {
+            return;
+        };
         if access.pc.0 >= test.end {
             return;
         }
         let GuestAddr(addr) = access.addr;
-        let page = self.pages.get(&(addr & !(PAGE - 1))).filter(|_| access.user_mapping);
+        let page = self
+            .pages
+            .get(&(addr & !(PAGE - 1)))
+            .filter(|_| access.user_mapping);
         test.seen.push(Expected {
             kind: access.kind,
             size: access.size,
@@ -162,7 +173,11 @@ fn split(access: &Expected) -> Vec<Expected> {
     let mut offset = access.offset;
     while let Some(log2) = left.checked_ilog2() {
         let size = 1u8 << log2;
-        pieces.push(Expected { size, offset, ..*access });
+        pieces.push(Expected {
+            size,
+            offset,
+            ..*access
+        });
         offset = offset.map(|o| o + u64::from(size));
         left -= size;
     }
@@ -182,14 +197,22 @@ fn expected(access: &str) -> Option<Expected> {
         _ => return None,
     };
     let (size, offset) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-    words.next().is_none().then_some(Expected { kind, size, offset: Some(offset) })
+    words.next().is_none().then_some(Expected {
+        kind,
+        size,
+        offset: Some(offset),
+    })
 }
 
 fn list(accesses: &[Expected]) -> String {
     if accesses.is_empty() {
         return "nothing".to_owned();
     }
-    accesses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    accesses
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 #[cfg(test)]
@@ -277,7 +300,14 @@ mod tests {
 
     #[test]
     fn other_output_is_refused() {
-        for bad in ["", "hello", "page 0", "page 0 x", "test 1 2 a load 1 0", "test 1 2 a: load 1"] {
+        for bad in [
+            "",
+            "hello",
+            "page 0",
+            "page 0 x",
+            "test 1 2 a load 1 0",
+            "test 1 2 a: load 1",
+        ] {
             assert!(SelfTest::parse(bad).is_err(), "{bad:?}");
         }
     }

@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use linemate_guest::{
-    ExtraFile, Kernel, Observer, Qemu, Session, Shape, Stage, Stream, Workload, cache_folder,
-    default_kernel,
+    Kernel, Observer, Qemu, Session, Shape, Stage, Stream, Workload, cache_folder, default_kernel,
 };
 use linemate_recording::{Event, Recording};
 use serde::Serialize;
@@ -65,18 +64,28 @@ struct Json<'a> {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let cache = cache_folder();
     let mut checks = Vec::new();
-    let qemu = note(&mut checks, "qemu", Qemu::find().map_err(Into::into), |q| q.version.clone());
-    let recorder =
-        note(&mut checks, "recorder", record::recorder(), |path| path.display().to_string());
-    note(&mut checks, "busybox", in_search_path("busybox"), |path| path.display().to_string());
+    let qemu = note(&mut checks, "qemu", Qemu::find().map_err(Into::into), |q| {
+        q.version.clone()
+    });
+    let recorder = note(&mut checks, "recorder", record::recorder(), |path| {
+        path.display().to_string()
+    });
+    note(&mut checks, "busybox", in_search_path("busybox"), |path| {
+        path.display().to_string()
+    });
     let kernel = match &args.kernel {
         Some(path) => Kernel::read(path),
         None => default_kernel(&cache),
     };
-    let kernel = note(&mut checks, "kernel", kernel.map_err(Into::into), |kernel| {
-        kernel.path.display().to_string()
+    let kernel = note(
+        &mut checks,
+        "kernel",
+        kernel.map_err(Into::into),
+        |kernel| kernel.path.display().to_string(),
+    );
+    note(&mut checks, "space", free_space(&cache), |words| {
+        words.clone()
     });
-    note(&mut checks, "space", free_space(&cache), |words| words.clone());
     match (qemu, recorder, kernel) {
         (Some(qemu), Some(recorder), Some(kernel)) => {
             let found = self_test(qemu, recorder, kernel, cache);
@@ -111,7 +120,14 @@ fn note<T>(
 fn print(checks: &[Check], ok: bool, json: bool) -> io::Result<()> {
     let mut out = io::stdout().lock();
     if json {
-        serde_json::to_writer_pretty(&mut out, &Json { schema: 1, ok, checks })?;
+        serde_json::to_writer_pretty(
+            &mut out,
+            &Json {
+                schema: 1,
+                ok,
+                checks,
+            },
+        )?;
         return writeln!(out);
     }
     for Check { name, ok, detail } in checks {
@@ -130,13 +146,23 @@ fn in_search_path(name: &str) -> anyhow::Result<PathBuf> {
 
 /// Free space where snapshots go; the folder may not exist yet.
 fn free_space(cache: &Path) -> anyhow::Result<String> {
-    let existing = cache.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("/"));
+    let existing = cache
+        .ancestors()
+        .find(|folder| folder.is_dir())
+        .unwrap_or(Path::new("/"));
     let stat = rustix::fs::statvfs(existing)
         .with_context(|| format!("cannot ask for the free space of {}", existing.display()))?;
     let free = stat.f_bavail.saturating_mul(stat.f_frsize);
-    let words = format!("{} free in {}", indicatif::HumanBytes(free), cache.display());
+    let words = format!(
+        "{} free in {}",
+        indicatif::HumanBytes(free),
+        cache.display()
+    );
     if free < ENOUGH_SPACE {
-        bail!("only {words}: make room for {}", indicatif::HumanBytes(ENOUGH_SPACE));
+        bail!(
+            "only {words}: make room for {}",
+            indicatif::HumanBytes(ENOUGH_SPACE)
+        );
     }
     Ok(words)
 }
@@ -171,16 +197,18 @@ fn self_test(
     fs::write(&program, PROGRAM)
         .and_then(|()| fs::set_permissions(&program, fs::Permissions::from_mode(0o755)))
         .with_context(|| format!("cannot write {}", program.display()))?;
-    // A fixed name in the guest: the recording does not depend on the folder's.
-    let inside = "/bin/linemate-selftest".to_owned();
+    let command = vec![program.display().to_string()];
     let session = Session {
         qemu,
         kernel,
-        shape: Shape { cpus: CPUS, memory_bytes: MEMORY, ..Shape::default() },
+        shape: Shape {
+            cpus: CPUS,
+            memory_bytes: MEMORY,
+            ..Shape::default()
+        },
         workload: Workload {
-            command: vec![inside.clone()],
-            files: vec![ExtraFile { host: program, guest: Some(inside) }],
-            setup: None,
+            command,
+            ..Workload::default()
         },
         cache,
         recorder: Some(recorder),
@@ -193,7 +221,11 @@ fn self_test(
     let recorded = session.record(&AtomicBool::new(false), &mut listener)?;
     if !recorded.status.is_success() {
         let said = String::from_utf8_lossy(&listener.stderr);
-        bail!("the self-test program failed: {}: {}", recorded.status, said.trim());
+        bail!(
+            "the self-test program failed: {}: {}",
+            recorded.status,
+            said.trim()
+        );
     }
     let mut test = SelfTest::parse(&String::from_utf8_lossy(&listener.stdout))?;
     for event in Recording::open(&session.output)?.events() {
@@ -208,7 +240,11 @@ fn report_self_test(checks: &mut Vec<Check>, found: anyhow::Result<SelfTest>) {
     let test = match found {
         Ok(test) => test,
         Err(error) => {
-            checks.push(Check { name: "self-test", ok: false, detail: format!("{error:#}") });
+            checks.push(Check {
+                name: "self-test",
+                ok: false,
+                detail: format!("{error:#}"),
+            });
             return;
         }
     };
@@ -217,7 +253,10 @@ fn report_self_test(checks: &mut Vec<Check>, found: anyhow::Result<SelfTest>) {
     checks.push(Check {
         name: "self-test",
         ok: wrong == 0,
-        detail: format!("{} of {count} known access patterns recorded exactly", count - wrong),
+        detail: format!(
+            "{} of {count} known access patterns recorded exactly",
+            count - wrong
+        ),
     });
     checks.extend(mismatches.into_iter().map(|m| Check {
         name: "self-test",
