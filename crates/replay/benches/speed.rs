@@ -1,6 +1,6 @@
 //! How fast a replay is, and how much memory it takes, on a synthetic stream shaped like a scheduler
 //! recording: `cargo bench -p linemate-replay --bench speed [-- ACCESSES] [CASE…]`,
-//! where a case is `usual-8`, `usual-480`, `hard-8` or `hard-480`.
+//! where a case is `usual-8`, `usual-8x2` (two replays at once on two threads), `usual-480`, `hard-8` or `hard-480`.
 //!
 //! The stream: 8 CPUs in slices of 40 to 70 accesses, three instructions apart; 30 % of the accesses to own
 //! data are stores, 3 % atomics. Where they go, in per cent of all accesses:
@@ -26,7 +26,7 @@ use linemate_replay::{
     Clones, Config, Interleaving, KeyId, Outcome, Placed, Replay, Sharing, SiteId,
 };
 
-const CASES: [&str; 4] = ["usual-8", "usual-480", "hard-8", "hard-480"];
+const CASES: [&str; 5] = ["usual-8", "usual-8x2", "usual-480", "hard-8", "hard-480"];
 const CPUS: u64 = 8;
 const USUAL: [u64; 5] = [60, 91, 95, 96, 99];
 const HARD: [u64; 5] = [0, 84, 86, 94, 98];
@@ -175,6 +175,7 @@ fn main() -> std::io::Result<()> {
     let wanted: Vec<String> = std::env::args().filter(|word| word.contains("-")).collect();
     for (name, classes, copies) in [
         ("usual-8", USUAL, 1),
+        ("usual-8x2", USUAL, 1),
         ("usual-480", USUAL, 60),
         ("hard-8", HARD, 1),
         ("hard-480", HARD, 60),
@@ -186,15 +187,31 @@ fn main() -> std::io::Result<()> {
         }
         let recorded = accesses / u64::from(copies);
         let (start, cpu) = (Instant::now(), cpu_seconds());
-        let outcome = replay(&machine, classes, recorded, copies);
+        let outcome = if name == "usual-8x2" {
+            // As a what-if runs its replays: one a thread.
+            std::thread::scope(|scope| {
+                let other = scope.spawn(|| replay(&machine, classes, recorded, copies));
+                let outcome = replay(&machine, classes, recorded, copies);
+                assert_eq!(
+                    Some(&outcome),
+                    other.join().ok().as_ref(),
+                    "same stream, same counts"
+                );
+                outcome
+            })
+        } else {
+            replay(&machine, classes, recorded, copies)
+        };
         let (seconds, cpu) = (start.elapsed().as_secs_f64(), cpu_seconds() - cpu);
-        let done = outcome.totals.accesses();
+        let replays = if name == "usual-8x2" { 2 } else { 1 };
+        let done = outcome.totals.accesses() * replays;
         writeln!(
             out,
             "{name}: {done} accesses in {seconds:.2} s, of which {cpu:.2} s on a processor: \
-             {:.1} M accesses per processor second, peak {} MiB; {} left their core, {} HITM, \
+             {:.1} M accesses per processor second, {:.1} M per second, peak {} MiB; {} left their core, {} HITM, \
              {} cycles",
             done as f64 / cpu / 1e6,
+            done as f64 / seconds / 1e6,
             peak_mib(),
             outcome
                 .sites

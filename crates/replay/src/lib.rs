@@ -44,6 +44,8 @@ mod address;
 mod cache;
 mod counts;
 mod directory;
+mod engine;
+mod fill;
 mod lines;
 mod placement;
 mod replay;

@@ -104,11 +104,11 @@ pub struct System {
     topology: Topology,
     latency: Latencies,
     pairs: bool,
-    l1: Vec<Cache>,
-    l2: Vec<Cache>,
-    llc: Vec<Llc>,
-    directory: Directory,
-    sharing: Sharing,
+    pub(crate) l1: Vec<Cache>,
+    pub(crate) l2: Vec<Cache>,
+    pub(crate) llc: Vec<Llc>,
+    pub(crate) directory: Directory,
+    pub(crate) sharing: Sharing,
     /// Misses decided since the last [`System::take_closed`].
     closed: Vec<Closed>,
     /// Lines fetched because their pair's other line was missed, and how many of them a core had modified.
@@ -551,7 +551,7 @@ impl System {
     }
 
     /// The core's copy is gone. A miss that is still open brought nothing that was used.
-    fn end_lifetime(&mut self, core: CoreId, slot: Slot, history: History) {
+    pub(crate) fn end_lifetime(&mut self, core: CoreId, slot: Slot, history: History) {
         let entry = self.directory.entry_mut(slot);
         self.sharing.set_history(entry, core, history);
         if let Some(record) = self.sharing.find(entry, core)
@@ -562,107 +562,6 @@ impl System {
                 cause: Cause::FalseSharing,
             });
         }
-    }
-
-    /// Puts a missed line into the domain's LLC, L2 and L1, in this order.
-    fn fill(&mut self, place: CpuPlace, slot: Slot, piece: Piece, check: bool) {
-        self.fill_llc(place.domain, slot);
-        let flags = if check { CHECK } else { 0 };
-        let new = Held {
-            slot,
-            flags,
-            touched: 0,
-        };
-        self.insert_l2(place, piece.line, new);
-        let way = self.fill_l1(place, piece.line, new);
-        let l1 = &mut self.l1[usize::from(place.core.0)];
-        l1.add_touched(way, piece.words);
-        if piece.kind != AccessKind::Load {
-            l1.set_flags(way, DIRTY);
-        }
-    }
-
-    fn fill_llc(&mut self, domain: DomainId, slot: Slot) {
-        let entry = self.directory.entry(slot);
-        if entry.in_llc(domain) {
-            self.llc[usize::from(domain.0)].touch(entry.line, slot);
-        } else {
-            self.insert_llc(domain, slot);
-        }
-    }
-
-    fn insert_llc(&mut self, domain: DomainId, slot: Slot) {
-        let entry = self.directory.entry_mut(slot);
-        entry.llc |= 1 << domain.0;
-        let line = entry.line;
-        if let Some(gone) = self.llc[usize::from(domain.0)].insert(line, slot) {
-            self.directory.entry_mut(gone).llc &= !(1 << domain.0);
-        }
-    }
-
-    /// Modified data goes to the domain's LLC. Refreshing a copy that is there is no use of it.
-    fn write_back(&mut self, domain: DomainId, slot: Slot) {
-        if !self.directory.entry(slot).in_llc(domain) {
-            self.insert_llc(domain, slot);
-        }
-    }
-
-    /// Puts a line that is not in L1 there; what has to go falls back to L2.
-    fn fill_l1(&mut self, place: CpuPlace, line: Line, new: Held) -> Way {
-        let core = usize::from(place.core.0);
-        let (way, victim) = self.l1[core].insert(line, new);
-        let Some((line, gone)) = victim else {
-            return way;
-        };
-        if let Some(at) = self.l2[core].find(line) {
-            self.l2[core].add_touched(at, gone.touched);
-            self.l2[core].set_flags(at, gone.flags & DIRTY);
-        } else if gone.flags & DIRTY != 0 {
-            self.insert_l2(place, line, gone);
-        } else {
-            self.lose(place, line, gone.slot, false);
-        }
-        way
-    }
-
-    /// Puts a line that is not in L2 there; what has to go may still be in L1.
-    fn insert_l2(&mut self, place: CpuPlace, line: Line, new: Held) {
-        let core = usize::from(place.core.0);
-        let (_, victim) = self.l2[core].insert(line, new);
-        let Some((line, gone)) = victim else { return };
-        let dirty = gone.flags & DIRTY != 0;
-        let Some(way) = self.l1[core].find(line) else {
-            return self.lose(place, line, gone.slot, dirty);
-        };
-        self.l1[core].add_touched(way, gone.touched);
-        if dirty {
-            self.write_back(place.domain, gone.slot);
-            if self.l1[core].flags(way) & DIRTY == 0 {
-                self.directory.entry_mut(gone.slot).dirty = false;
-            }
-        }
-    }
-
-    /// The core's caches have no room for the line any more.
-    fn lose(&mut self, place: CpuPlace, line: Line, slot: Slot, dirty: bool) {
-        assert!(
-            self.directory.entry(slot).line == line,
-            "a way names another line's entry"
-        );
-        if dirty {
-            self.write_back(place.domain, slot);
-        }
-        self.directory.remove_sharer(slot, place.core);
-        let entry = self.directory.entry_mut(slot);
-        if entry.owner() == Some(place.core) {
-            self.sharing.publish(entry);
-            entry.set_owner(None);
-            entry.dirty = false;
-        }
-        if entry.forwarder() == Some(place.core) {
-            entry.set_forwarder(None);
-        }
-        self.end_lifetime(place.core, slot, History::Evicted);
     }
 
     /// The other line of a pair, fetched into L2 as if read, without anybody waiting for it.

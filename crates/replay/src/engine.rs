@@ -1,0 +1,243 @@
+//! The machine and the accounts: performs one placed access of one CPU and counts it. Knows no rounds.
+
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+
+use linemate_machine::{CpuPlace, LineSize, LogicalCpu};
+use linemate_recording::AccessKind;
+
+use crate::address::{Span, instance_line, rest};
+use crate::counts::{Cause, Counts, Source, Tally};
+use crate::directory::LineHasher;
+use crate::lines::{Lines, Touch};
+use crate::placement::{KeyId, Sharing, SiteId};
+use crate::sharing::MissTag;
+use crate::system::{Piece, System, Verdict};
+
+/// A placed access, waiting for its round.
+#[derive(Clone, Copy)]
+pub(crate) struct Waiting {
+    pub(crate) span: Span,
+    pub(crate) pc: u64,
+    /// Instructions since its slice's start.
+    pub(crate) offset: u32,
+    pub(crate) key: u32,
+    pub(crate) site: u32,
+    pub(crate) kind: AccessKind,
+    pub(crate) sharing: Sharing,
+}
+
+/// One CPU of the replayed machine.
+#[derive(Clone, Copy)]
+pub(crate) struct Cpu {
+    pub(crate) logical: LogicalCpu,
+    pub(crate) place: CpuPlace,
+}
+
+/// The machine and the accounts.
+pub(crate) struct Engine {
+    pub(crate) system: System,
+    pub(crate) line: LineSize,
+    pub(crate) l1_cycles: u64,
+    pub(crate) atomic_cycles: u64,
+    pub(crate) cpus: Vec<Cpu>,
+    pub(crate) totals: Counts,
+    pub(crate) keys: Vec<Counts>,
+    /// Per key, hits in L1 that touch one line, by kind: most of a recording, so they get a small table of their own
+    /// and join `keys` at the end.
+    pub(crate) hits: Vec<[u64; 4]>,
+    pub(crate) sites: Vec<Counts>,
+    pub(crate) pairs: HashMap<(u16, u16), Tally, BuildHasherDefault<LineHasher>>,
+    pub(crate) lines: Option<Lines>,
+}
+
+impl Engine {
+    #[inline]
+    pub(crate) fn make_room(&mut self, key: KeyId, site: SiteId) {
+        if key.0 as usize >= self.keys.len() {
+            self.keys.resize_with(key.0 as usize + 1, Counts::default);
+            self.hits.resize(key.0 as usize + 1, [0; 4]);
+        }
+        if site.0 as usize >= self.sites.len() {
+            self.sites.resize_with(site.0 as usize + 1, Counts::default);
+        }
+    }
+
+    /// Performs an access and accounts it. Returns for how long the CPU stalls.
+    #[inline]
+    pub(crate) fn step(&mut self, waiting: &Waiting, cpu: usize, instance: u16, now: u64) -> u64 {
+        let Cpu { logical, place } = self.cpus[cpu];
+        let first = self.piece(waiting, &waiting.span, instance);
+        if waiting.span.beyond == 0
+            && let Some((cycles, _)) = self.system.hit(logical, place.core, first)
+        {
+            self.hits[waiting.key as usize][waiting.kind as usize] += 1;
+            return cycles - self.l1_cycles;
+        }
+        self.step_beyond(waiting, cpu, instance, first, now)
+    }
+
+    #[inline]
+    fn piece(&self, waiting: &Waiting, span: &Span, instance: u16) -> Piece {
+        let line = instance_line(span.line, instance, self.line);
+        Piece {
+            line,
+            words: span.words,
+            kind: waiting.kind,
+        }
+    }
+
+    /// An access that is more than a hit in L1.
+    fn step_beyond(
+        &mut self,
+        waiting: &Waiting,
+        cpu: usize,
+        instance: u16,
+        first: Piece,
+        now: u64,
+    ) -> u64 {
+        let Cpu { logical, place } = self.cpus[cpu];
+        let second = (waiting.span.beyond > 0).then(|| rest(&waiting.span, self.line));
+        let second = second.map(|span| (span, self.piece(waiting, &span, instance)));
+        let mut verdict = self.system.access(logical, place, first, now);
+        self.look_inside(&waiting.span, waiting, &verdict);
+        if let Some((span, second)) = second {
+            // Both pieces are under way at once: the access takes as long as the slower one, and counts
+            // as that one (the first, if they take equally long).
+            let other = self.system.access(logical, place, second, now);
+            self.look_inside(&span, waiting, &other);
+            if other.cycles > verdict.cycles {
+                verdict = other;
+            }
+        }
+        if verdict.source == Source::L1 && second.is_none() {
+            self.hits[waiting.key as usize][waiting.kind as usize] += 1;
+            self.settle_if_needed();
+        } else {
+            self.account(waiting, logical, place, &verdict, second.is_some());
+        }
+        verdict.cycles - self.l1_cycles
+    }
+
+    #[inline]
+    fn account(
+        &mut self,
+        waiting: &Waiting,
+        logical: LogicalCpu,
+        place: CpuPlace,
+        verdict: &Verdict,
+        split: bool,
+    ) {
+        let count = |counts: &mut Counts| {
+            match waiting.kind {
+                AccessKind::Load => counts.loads += 1,
+                AccessKind::Store => counts.stores += 1,
+                AccessKind::Rmw => counts.rmws += 1,
+            }
+            counts.add_source(verdict.source, verdict.cycles);
+            if split {
+                counts.split += 1;
+            }
+        };
+        count(&mut self.keys[waiting.key as usize]);
+        if verdict.source.is_private() {
+            return self.settle_if_needed();
+        }
+        count(&mut self.sites[waiting.site as usize]);
+        self.keys[waiting.key as usize].waited += verdict.waited;
+        self.sites[waiting.site as usize].waited += verdict.waited;
+        let tag = MissTag {
+            key: waiting.key,
+            site: waiting.site,
+            cycles: verdict.cycles,
+        };
+        if verdict.undecided {
+            self.system.open(place, verdict, tag);
+        } else if let Some(cause) = verdict.cause {
+            self.settle_one(tag, cause);
+        }
+        if let Some(writer) = verdict.writer {
+            self.pairs
+                .entry((writer.0, logical.0))
+                .or_default()
+                .add(verdict.cycles);
+        }
+        self.settle_if_needed();
+    }
+
+    fn settle_one(&mut self, tag: MissTag, cause: Cause) {
+        self.keys[tag.key as usize].add_cause(cause, tag.cycles);
+        self.sites[tag.site as usize].add_cause(cause, tag.cycles);
+    }
+
+    #[inline]
+    fn settle_if_needed(&mut self) {
+        if self.system.has_closed() {
+            self.settle_closed();
+        }
+    }
+
+    fn settle_closed(&mut self) {
+        let Engine {
+            system,
+            keys,
+            sites,
+            ..
+        } = self;
+        for closed in system.take_closed() {
+            keys[closed.tag.key as usize].add_cause(closed.cause, closed.tag.cycles);
+            sites[closed.tag.site as usize].add_cause(closed.cause, closed.tag.cycles);
+        }
+    }
+
+    /// At the end: nothing may be open, and the sum over the keys is the whole.
+    pub(crate) fn settle(&mut self) {
+        self.settle_closed();
+        for (counts, &[loads, stores, rmws, _]) in self.keys.iter_mut().zip(&self.hits) {
+            counts.add_l1_hits([loads, stores, rmws], self.l1_cycles, self.atomic_cycles);
+            self.totals.merge(counts);
+        }
+        let private: u64 = [Source::L1, Source::L2]
+            .map(|source| self.totals.source(source).count)
+            .iter()
+            .sum();
+        let causes: u64 = Cause::ALL
+            .map(|cause| self.totals.cause(cause).count)
+            .iter()
+            .sum();
+        assert!(
+            private + causes == self.totals.accesses(),
+            "{private} private hits and {causes} causes for {} accesses",
+            self.totals.accesses()
+        );
+    }
+
+    /// Keeps the view of lines that go between cores.
+    #[inline]
+    fn look_inside(&mut self, span: &Span, waiting: &Waiting, verdict: &Verdict) {
+        let Some(lines) = &mut self.lines else { return };
+        let private = verdict.source.is_private();
+        if private && waiting.kind == AccessKind::Load {
+            return;
+        }
+        let transfer = verdict.source.is_hitm()
+            || matches!(
+                verdict.source,
+                Source::Upgrade | Source::ForwardSocket | Source::ForwardRemote
+            );
+        if transfer {
+            self.system.watch(verdict);
+        } else if !self.system.is_watched(verdict) {
+            return;
+        }
+        lines.add(&Touch {
+            slot: verdict.slot,
+            offset: span.offset,
+            pc: waiting.pc,
+            key: KeyId(waiting.key),
+            kind: waiting.kind,
+            source: verdict.source,
+            cycles: verdict.cycles,
+        });
+    }
+}

@@ -1,0 +1,111 @@
+//! How lines come into the caches of a core and its domain, and what goes for them.
+
+use linemate_machine::{CpuPlace, DomainId};
+use linemate_recording::AccessKind;
+
+use crate::cache::{CHECK, DIRTY, Held, Line, Way};
+use crate::directory::{History, Slot};
+use crate::system::{Piece, System};
+
+impl System {
+    /// Puts a missed line into the domain's LLC, L2 and L1, in this order.
+    pub(crate) fn fill(&mut self, place: CpuPlace, slot: Slot, piece: Piece, check: bool) {
+        self.fill_llc(place.domain, slot);
+        let flags = if check { CHECK } else { 0 };
+        let new = Held {
+            slot,
+            flags,
+            touched: 0,
+        };
+        self.insert_l2(place, piece.line, new);
+        let way = self.fill_l1(place, piece.line, new);
+        let l1 = &mut self.l1[usize::from(place.core.0)];
+        l1.add_touched(way, piece.words);
+        if piece.kind != AccessKind::Load {
+            l1.set_flags(way, DIRTY);
+        }
+    }
+
+    pub(crate) fn fill_llc(&mut self, domain: DomainId, slot: Slot) {
+        let entry = self.directory.entry(slot);
+        if entry.in_llc(domain) {
+            self.llc[usize::from(domain.0)].touch(entry.line, slot);
+        } else {
+            self.insert_llc(domain, slot);
+        }
+    }
+
+    pub(crate) fn insert_llc(&mut self, domain: DomainId, slot: Slot) {
+        let entry = self.directory.entry_mut(slot);
+        entry.llc |= 1 << domain.0;
+        let line = entry.line;
+        if let Some(gone) = self.llc[usize::from(domain.0)].insert(line, slot) {
+            self.directory.entry_mut(gone).llc &= !(1 << domain.0);
+        }
+    }
+
+    /// Modified data goes to the domain's LLC. Refreshing a copy that is there is no use of it.
+    pub(crate) fn write_back(&mut self, domain: DomainId, slot: Slot) {
+        if !self.directory.entry(slot).in_llc(domain) {
+            self.insert_llc(domain, slot);
+        }
+    }
+
+    /// Puts a line that is not in L1 there; what has to go falls back to L2.
+    pub(crate) fn fill_l1(&mut self, place: CpuPlace, line: Line, new: Held) -> Way {
+        let core = usize::from(place.core.0);
+        let (way, victim) = self.l1[core].insert(line, new);
+        let Some((line, gone)) = victim else {
+            return way;
+        };
+        if let Some(at) = self.l2[core].find(line) {
+            self.l2[core].add_touched(at, gone.touched);
+            self.l2[core].set_flags(at, gone.flags & DIRTY);
+        } else if gone.flags & DIRTY != 0 {
+            self.insert_l2(place, line, gone);
+        } else {
+            self.lose(place, line, gone.slot, false);
+        }
+        way
+    }
+
+    /// Puts a line that is not in L2 there; what has to go may still be in L1.
+    pub(crate) fn insert_l2(&mut self, place: CpuPlace, line: Line, new: Held) {
+        let core = usize::from(place.core.0);
+        let (_, victim) = self.l2[core].insert(line, new);
+        let Some((line, gone)) = victim else { return };
+        let dirty = gone.flags & DIRTY != 0;
+        let Some(way) = self.l1[core].find(line) else {
+            return self.lose(place, line, gone.slot, dirty);
+        };
+        self.l1[core].add_touched(way, gone.touched);
+        if dirty {
+            self.write_back(place.domain, gone.slot);
+            if self.l1[core].flags(way) & DIRTY == 0 {
+                self.directory.entry_mut(gone.slot).dirty = false;
+            }
+        }
+    }
+
+    /// The core's caches have no room for the line any more.
+    pub(crate) fn lose(&mut self, place: CpuPlace, line: Line, slot: Slot, dirty: bool) {
+        assert!(
+            self.directory.entry(slot).line == line,
+            "a way names another line's entry"
+        );
+        if dirty {
+            self.write_back(place.domain, slot);
+        }
+        self.directory.remove_sharer(slot, place.core);
+        let entry = self.directory.entry_mut(slot);
+        if entry.owner() == Some(place.core) {
+            self.sharing.publish(entry);
+            entry.set_owner(None);
+            entry.dirty = false;
+        }
+        if entry.forwarder() == Some(place.core) {
+            entry.set_forwarder(None);
+        }
+        self.end_lifetime(place.core, slot, History::Evicted);
+    }
+}
