@@ -445,19 +445,33 @@ mod tests {
     const OBJECT: u64 = 0xffff_8880_0000_1000;
 
     fn piece(old: u64, bytes: u64, new: Option<u64>) -> Piece {
-        Piece { old, bytes, new, inner: Inner::Whole }
+        Piece {
+            old,
+            bytes,
+            new,
+            inner: Inner::Whole,
+        }
     }
 
     /// Subject 0 is not edited. Subject 1: a (0..8) to 64, b (8..16) to 0, c (16..24) removed, and its object moved.
     fn arm(rules: Vec<Rule>, at: &[(u32, Vec<usize>)]) -> Arm {
-        let map = OffsetMap::new(vec![piece(0, 8, Some(64)), piece(8, 8, Some(0)), piece(16, 8, None)]);
+        let map = OffsetMap::new(vec![
+            piece(0, 8, Some(64)),
+            piece(8, 8, Some(0)),
+            piece(16, 8, None),
+        ]);
         let edit = SubjectEdit {
             map: Some(Arc::new(map)),
             moved: [(OBJECT, 0xe0_0000)].into_iter().collect(),
             copies: FxHashMap::default(),
             rules: at.iter().cloned().collect(),
         };
-        Arm { subjects: vec![None, Some(Box::new(edit))], rules, relocated: 1, paired: Vec::new() }
+        Arm {
+            subjects: vec![None, Some(Box::new(edit))],
+            rules,
+            relocated: 1,
+            paired: Vec::new(),
+        }
     }
 
     fn step(subject: u32, offset: u32, size: u8, kind: AccessKind) -> Step {
@@ -472,7 +486,14 @@ mod tests {
             user_mapping: false,
         };
         let (key, site, sharing) = (KeyId(7), SiteId(8), Sharing::Shared);
-        Step { access, subject: SubjectId(subject), offset, key, site, sharing }
+        Step {
+            access,
+            subject: SubjectId(subject),
+            offset,
+            key,
+            site,
+            sharing,
+        }
     }
 
     /// (address, bytes, kind, skipped) of what becomes of the steps.
@@ -518,7 +539,9 @@ mod tests {
     #[test]
     fn the_load_behind_an_atomic_is_reused_once_and_only_there() {
         use AccessKind::{Load, Rmw, Store};
-        let rules = vec![Rule::Reuse { code: vec![(0x1000, 0x1100)] }];
+        let rules = vec![Rule::Reuse {
+            code: vec![(0x1000, 0x1100)],
+        }];
         let arm = arm(rules, &[(0, vec![0])]);
         let elsewhere = |kind| {
             let mut step = step(1, 0, 8, kind);
@@ -557,7 +580,9 @@ mod tests {
         let mut arm = arm(Vec::new(), &[]);
         let edit = arm.edit(1);
         edit.map = None;
-        edit.copies = [((OBJECT, 3), 0x100), ((OBJECT, 4), 0x200)].into_iter().collect();
+        edit.copies = [((OBJECT, 3), 0x100), ((OBJECT, 4), 0x200)]
+            .into_iter()
+            .collect();
         let mut memory = Memory::default();
         let mut places = Vec::new();
         for cpu in [3, 4] {
@@ -577,9 +602,15 @@ mod tests {
         let text = "ffffffff81000000 T f\nffffffff81000010 t f.isra.0\nffffffff81000030 t fa\n\
                     ffffffff81000040 t f.cold\nffffffff81000050 T end\n";
         let symbols = Symbols::parse_kallsyms(text).unwrap();
-        let at = |a, b| (0xffff_ffff_8100_0000 + a, 0xffff_ffff_8100_0000 + b);
-        assert_eq!(code_of(&symbols, "f"), Ok(vec![at(0, 0x10), at(0x10, 0x30), at(0x40, 0x50)]));
-        let missing = ArmError::NoFunction { name: "fb".into(), nearest: vec!["f".into(), "fa".into()] };
+        let at = |a: u64, b: u64| (0xffff_ffff_8100_0000 + a, 0xffff_ffff_8100_0000 + b);
+        assert_eq!(
+            code_of(&symbols, "f"),
+            Ok(vec![at(0, 0x10), at(0x10, 0x30), at(0x40, 0x50)])
+        );
+        let missing = ArmError::NoFunction {
+            name: "fb".into(),
+            nearest: vec!["f".into(), "fa".into()],
+        };
         assert_eq!(code_of(&symbols, "fb"), Err(missing));
     }
 }

@@ -6,10 +6,13 @@
 //! * [`Plan`] checks a file of edits against a kernel's types: layouts, and rules about accesses and objects;
 //! * [`Study`] replays a recording with and without edits and gives a [`WhatIf`].
 //!
+//! [`diff`] compares two recordings field by field.
+//!
 //! Nothing here reads files or prints.
 
 pub mod arm;
 pub mod arrange;
+pub mod diff;
 pub mod edit;
 pub mod effect;
 pub mod foreign;

@@ -377,7 +377,7 @@ impl<'a> Study<'a> {
 }
 
 /// The number of CPUs that the recording's description tells.
-fn recorded_cpus(analysis: &Analysis<'_>) -> Result<usize, WhatIfError> {
+pub(crate) fn recorded_cpus(analysis: &Analysis<'_>) -> Result<usize, WhatIfError> {
     let told = analysis
         .recording()
         .metadata()

@@ -34,6 +34,7 @@ enum Verb {
     Verify(verbs::verify::Args),
     Machines(verbs::machines::Args),
     Whatif(Box<verbs::whatif::Args>),
+    Diff(verbs::diff::Args),
     Doctor(verbs::doctor::Args),
 }
 
@@ -70,6 +71,7 @@ fn dispatch(verb: Verb) -> anyhow::Result<Outcome> {
         Verb::Verify(args) => verbs::verify::run(&args),
         Verb::Machines(args) => verbs::machines::run(&args),
         Verb::Whatif(args) => verbs::whatif::run(&args),
+        Verb::Diff(args) => verbs::diff::run(&args),
         Verb::Doctor(args) => verbs::doctor::run(&args),
     }
 }

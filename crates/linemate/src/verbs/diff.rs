@@ -1,0 +1,153 @@
+//! `linemate diff`: two recordings field by field.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use linemate_attribution::Analysis;
+use linemate_layout::Subject;
+use linemate_layout::diff::{Fields, Figures, Row, compare, fields};
+use linemate_machine::Machine;
+use linemate_recording::Recording;
+use serde::Serialize;
+
+use crate::cli::Outcome;
+use crate::verbs::machines;
+use crate::verbs::whatif::{percent, table};
+
+/// Version of the form that `--json` writes (docs/schema-whatif.md).
+const SCHEMA: &str = "linemate.diff/1";
+
+/// Compare a type's fields in two recordings, of two kernels for example, matched by field path
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// The first recording
+    #[arg(value_name = "A")]
+    a: PathBuf,
+    /// The second recording
+    #[arg(value_name = "B")]
+    b: PathBuf,
+    /// The type
+    #[arg(long = "type", value_name = "T")]
+    type_name: String,
+    /// Also compare what the fields cost on this machine: a name (see `linemate machines`), a TOML file, or `this`
+    #[arg(long, value_name = "M")]
+    machine: Option<String>,
+    /// The interleaving's seed
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// The most rows
+    #[arg(long, value_name = "N", default_value_t = 40)]
+    top: usize,
+    /// Write JSON (docs/schema-whatif.md)
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--json` writes.
+#[derive(Serialize)]
+struct Json<'a> {
+    schema: &'static str,
+    tool: &'static str,
+    #[serde(rename = "type")]
+    type_name: &'a str,
+    machine: Option<&'a str>,
+    seed: u64,
+    a: &'a Fields,
+    b: &'a Fields,
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
+    let machine = args.machine.as_deref().map(machines::resolve).transpose()?;
+    let a = side(&args.a, args, machine.as_ref())?;
+    let b = side(&args.b, args, machine.as_ref())?;
+    let text = if args.json {
+        let json = Json {
+            schema: SCHEMA,
+            tool: env!("CARGO_PKG_VERSION"),
+            type_name: &args.type_name,
+            machine: args.machine.as_deref(),
+            seed: args.seed,
+            a: &a,
+            b: &b,
+        };
+        serde_json::to_string_pretty(&json)? + "\n"
+    } else {
+        text(args, &a, &b)
+    };
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(Outcome::Fine)
+}
+
+fn side(path: &Path, args: &Args, machine: Option<&Machine>) -> anyhow::Result<Fields> {
+    let name = || path.display().to_string();
+    let recording = Recording::open(path).with_context(name)?;
+    let analysis = Analysis::new(&recording).with_context(name)?;
+    let subject = Subject::Named(args.type_name.clone());
+    fields(&analysis, &subject, machine, args.seed).with_context(name)
+}
+
+fn text(args: &Args, a: &Fields, b: &Fields) -> String {
+    let mut out = String::new();
+    let _ = writeln!(
+        out,
+        "linemate {}, {}",
+        env!("CARGO_PKG_VERSION"),
+        args.type_name
+    );
+    for (side, path, fields) in [("A", &args.a, a), ("B", &args.b, b)] {
+        let touched: u64 = fields.fields.values().map(|f| f.loads + f.stores).sum();
+        let share = touched as f64 / fields.accesses.max(1) as f64;
+        let _ = writeln!(
+            out,
+            "  {side}: {}: {} bytes, {touched} of {} accesses ({})",
+            path.display(),
+            fields.bytes,
+            fields.accesses,
+            percent(share)
+        );
+    }
+    let mut header = vec!["field", "loads A", "loads B", "stores A", "stores B"];
+    if let Some(machine) = &args.machine {
+        let _ = writeln!(
+            out,
+            "  cycles of accesses that leave their core, on {machine}, interleaving {}",
+            args.seed
+        );
+        header.extend(["cycles A", "cycles B", "change"]);
+    }
+    let mut table = table(&header);
+    let rows = compare(a, b);
+    for row in rows.iter().take(args.top) {
+        table.add_row(cells(row, args.machine.is_some()));
+    }
+    let _ = writeln!(out, "\n{table}");
+    if rows.len() > args.top {
+        let _ = writeln!(out, "({} more; --top N shows more)", rows.len() - args.top);
+    }
+    out
+}
+
+fn cells(row: &Row, costs: bool) -> Vec<String> {
+    let show = |side: &Option<Figures>, figure: fn(&Figures) -> u64| {
+        side.as_ref()
+            .map_or_else(|| "-".to_owned(), |f| figure(f).to_string())
+    };
+    let mut cells = vec![row.path.clone()];
+    for figure in [|f: &Figures| f.loads, |f: &Figures| f.stores] {
+        cells.push(show(&row.a, figure));
+        cells.push(show(&row.b, figure));
+    }
+    if costs {
+        let of = |side: &Option<Figures>| side.map_or(0, |f| f.cycles);
+        cells.push(show(&row.a, |f| f.cycles));
+        cells.push(show(&row.b, |f| f.cycles));
+        cells.push(format!(
+            "{:+}",
+            i128::from(of(&row.b)) - i128::from(of(&row.a))
+        ));
+    }
+    cells
+}
