@@ -137,14 +137,18 @@ fn replay(machine: &Machine, classes: [u64; 5], recorded: u64, copies: u16) -> O
     replay.finish().0
 }
 
-/// Seconds of processor time the process has used: what counts when other work shares the computer.
+/// Seconds of processor time that all threads of the process have used: what counts when other work shares
+/// the computer. Linux counts it in hundredths.
 fn cpu_seconds() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
-    let nanoseconds = stat
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The program's name, in parentheses, may hold anything; user and system time are the 12th and 13th after it.
+    let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let ticks = rest
         .split_whitespace()
-        .next()
-        .and_then(|word| word.parse::<f64>().ok());
-    nanoseconds.unwrap_or(0.0) / 1e9
+        .skip(11)
+        .take(2)
+        .filter_map(|word| word.parse::<f64>().ok());
+    ticks.sum::<f64>() / 100.0
 }
 
 /// Most memory the process ever had, in MiB.
