@@ -195,6 +195,9 @@ static void floating(void)
 	     "load 4 4, store 4 4");
 	TEST("x87 load and store, 8 bytes", "", "fldl 8(%%rdi); fstpl 8(%%rdi)",
 	     "load 8 8, store 8 8");
+	/* No access is 10 bytes wide. */
+	TEST("x87 load and store, 10 bytes", "", "fldt 16(%%rdi); fstpt 16(%%rdi)",
+	     "load 8 16, load 2 24, store 8 16, store 2 24");
 	TEST("x87 integer", "", "fildl 4(%%rdi); fistpl 4(%%rdi)", "load 4 4, store 4 4");
 	TEST("control words", "fnstcw 2(%%rdi); stmxcsr 4(%%rdi)",
 	     "fldcw 2(%%rdi); ldmxcsr 4(%%rdi); fnstcw 2(%%rdi); stmxcsr 4(%%rdi)",
