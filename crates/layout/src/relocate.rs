@@ -31,6 +31,9 @@ impl Area {
     }
 }
 
+/// Old addresses and new ones.
+pub type Moves = Vec<(u64, u64)>;
+
 /// How the objects of a type change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resize {
@@ -43,7 +46,7 @@ pub struct Resize {
 }
 
 /// Old and new addresses of those of the objects at `bases` (ascending) that have to move.
-pub fn relocate(bases: &[u64], resize: Resize, area: &mut Area) -> Vec<(u64, u64)> {
+pub fn relocate(bases: &[u64], resize: Resize, area: &mut Area) -> Moves {
     let Resize { old, new, align } = resize;
     let mut moved = Vec::new();
     let mut rest = bases;
@@ -73,7 +76,7 @@ pub fn colocate(
     first: Resize,
     second: Resize,
     area: &mut Area,
-) -> (Vec<(u64, u64)>, Vec<(u64, u64)>) {
+) -> (Moves, Moves) {
     let align = first.align.max(second.align).max(1);
     let second_at = first.new.next_multiple_of(second.align.max(1));
     let stride = (second_at + second.new).next_multiple_of(align);
