@@ -4,7 +4,7 @@
 //! helper inlined into a loop or a function: it tells "these are looked at side by side" from "both are touched somewhere in this
 //! system call". Counting is a stream: a short list of recent accesses per CPU, no lengths of anything.
 
-use linemate_recording::{Access, AccessKind, GuestAddr};
+use linemate_recording::{Access, GuestAddr};
 use linemate_types::{FlatType, TypeModel};
 
 use crate::names::{Located, Names};
@@ -57,6 +57,19 @@ impl CoUse {
             field_at = (0..about.size.min(1 << 20)).map(hit).collect();
         }
         CoUse { ty, field_at, fields, pairs: [vec![0; fields * fields], vec![0; fields * fields]] }
+    }
+
+    /// Counts for fields 0 to `fields` - 1 of no type.
+    #[cfg(test)]
+    pub(crate) fn of_fields(fields: usize) -> CoUse {
+        let none = || vec![0; fields * fields];
+        CoUse { ty: TypeIndex(0), field_at: Vec::new(), fields, pairs: [none(), none()] }
+    }
+
+    /// Adds uses together.
+    #[cfg(test)]
+    pub(crate) fn add(&mut self, by: By, a: usize, b: usize, count: u32) {
+        self.pairs[by as usize][a * self.fields + b] += count;
     }
 
     /// How often two fields were used together.
@@ -126,10 +139,4 @@ impl<'n> CoUseCollector<'n> {
     pub(crate) fn finish(self) -> CoUse {
         self.counts
     }
-}
-
-/// Whether an access changes memory.
-#[must_use]
-pub fn writes(kind: AccessKind) -> bool {
-    kind != AccessKind::Load
 }

@@ -152,7 +152,7 @@ impl Builder<'_> {
             }
             let field = match subject.ty {
                 Some(ty) => self.resolver.field(ty, key.offset, key.size),
-                None => FieldName { offset: 0, path: "(all)".to_owned(), size: 0 },
+                None => FieldName { offset: 0, path: "(all)".to_owned(), size: 0, aliases: Vec::new() },
             };
             let name = self.resolver.subject(&subject);
             let function = self.resolver.function(key.pc);
@@ -211,6 +211,7 @@ pub(crate) fn field_row(type_name: &str, field: &FieldName, parts: &Parts, line:
     FieldRow {
         type_name: type_name.to_owned(),
         field: field.path.clone(),
+        aliases: field.aliases.clone(),
         offset: field.offset,
         size: field.size,
         line: field.offset / line.bytes(),

@@ -143,6 +143,8 @@ pub struct FieldRow {
     pub type_name: String,
     /// The path from the type on.
     pub field: String,
+    /// Other names of the same bytes: the other members of a union.
+    pub aliases: Vec<String>,
     /// Bytes from the type's start.
     pub offset: u64,
     /// Bytes.
@@ -244,7 +246,9 @@ pub struct Place {
 /// Fields that are used together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GroupRow {
-    /// Their names, most used first.
+    /// `atomic` (locks and the like), `read by others` (than the owner, more than the type on average), or `own`.
+    pub class: &'static str,
+    /// Their names, most used first; members of a union that share the place follow one another.
     pub fields: Vec<String>,
     /// Share of the type's accesses.
     pub share: f64,

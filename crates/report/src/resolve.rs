@@ -16,6 +16,8 @@ pub(crate) struct FieldName {
     pub(crate) offset: u64,
     pub(crate) path: String,
     pub(crate) size: u64,
+    /// Other names of the same bytes.
+    pub(crate) aliases: Vec<String>,
 }
 
 /// Looks names up, each once.
@@ -58,9 +60,11 @@ impl<'a> Resolver<'a> {
             let hit = flat.find(at, size.into())?;
             let path = flat.path(&hit);
             let size = flat.leaf(hit.leaf).map_or(0, |leaf| leaf.size);
-            Some(FieldName { offset: hit.offset.0, path: if path.is_empty() { "(value)".into() } else { path }, size })
+            let aliases = crate::typeview::aliases(flat, hit.leaf.0 as usize);
+            let path = if path.is_empty() { "(value)".into() } else { path };
+            Some(FieldName { offset: hit.offset.0, path, size, aliases })
         });
-        found.unwrap_or_else(|| FieldName { offset: at.0, path: PADDING.to_owned(), size: size.into() })
+        found.unwrap_or_else(|| FieldName { offset: at.0, path: PADDING.to_owned(), size: size.into(), aliases: Vec::new() })
     }
 
     /// A type's leaves.

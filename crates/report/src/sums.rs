@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use linemate_attribution::groups::{FieldUse, Uses};
 use linemate_attribution::tally::{Count, CpuSet};
 use linemate_recording::AccessKind;
 
@@ -19,6 +20,8 @@ pub(crate) struct Sum {
     silent: u64,
     remote: u64,
     owned: u64,
+    /// Of loads, stores and RMWs: those by other CPUs than the owner.
+    by_others: [u64; 3],
     readers: CpuSet,
     writers: CpuSet,
 }
@@ -33,6 +36,7 @@ impl Sum {
         }
         self.silent += count.silent;
         self.remote += count.remote;
+        self.by_others[kind as usize] += count.remote;
         if owned {
             self.owned += count.count;
         }
@@ -51,12 +55,22 @@ impl Sum {
         self.silent += other.silent;
         self.remote += other.remote;
         self.owned += other.owned;
+        for (sum, part) in self.by_others.iter_mut().zip(other.by_others) {
+            *sum += part;
+        }
         self.readers.merge(&other.readers);
         self.writers.merge(&other.writers);
     }
 
     pub(crate) fn accesses(&self) -> u64 {
         self.loads + self.stores + self.rmws
+    }
+
+    /// How a field with this sum is used.
+    pub(crate) fn uses(&self) -> FieldUse {
+        let [loads, stores, rmws] = self.by_others;
+        let owner = Uses { loads: self.loads - loads, stores: self.stores - stores, rmws: self.rmws - rmws };
+        FieldUse { owner, others: Uses { loads, stores, rmws } }
     }
 
     pub(crate) fn loads_per_store(&self) -> Option<f64> {

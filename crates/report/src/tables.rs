@@ -131,7 +131,8 @@ fn type_view(view: &TypeView, top: usize) -> String {
 fn fields(rows: &[FieldRow], with_type: bool) -> String {
     let mut t = table(&["field", "offset", "size", "line", ACCESSES, "loads", "stores", "RMW", "silent", REMOTE, "readers", "writers", "most by"]);
     for row in rows {
-        let name = if with_type { format!("{}.{}", row.type_name, row.field) } else { row.field.clone() };
+        let path = [std::slice::from_ref(&row.field), &row.aliases].concat().join(" | ");
+        let name = if with_type { format!("{}.{path}", row.type_name) } else { path };
         let mut cells = vec![name, row.offset.to_string(), row.size.to_string(), row.line.to_string()];
         cells.extend(figures(&row.figures));
         cells.push(names(&row.functions));
@@ -152,12 +153,12 @@ fn lines(rows: &[LineRow]) -> String {
 }
 
 fn groups(rows: &[GroupRow], top: usize) -> String {
-    let mut t = table(&["share", "loads : stores", REMOTE, "lines", "fields"]);
+    let mut t = table(&["share", "loads : stores", REMOTE, "class", "lines", "fields"]);
     for row in rows.iter().take(top) {
         let ratio = row.loads_per_store.map_or("no stores".to_owned(), |r| format!("{r:.1} : 1"));
         let lines: Vec<String> = row.lines.iter().map(u64::to_string).collect();
         let remote = row.figures.remote_share.map_or(String::new(), percent);
-        t.add_row(vec![percent(row.share), ratio, remote, lines.join(" "), row.fields.join(" ")]);
+        t.add_row(vec![percent(row.share), ratio, remote, row.class.to_owned(), lines.join(" "), row.fields.join(" ")]);
     }
     finish(t, 0)
 }

@@ -173,28 +173,24 @@ fn group_rows(
             sums.entry(hit.leaf.0 as usize).or_default().merge(&parts.sum);
         }
     }
-    let uses: BTreeMap<usize, groups::FieldUse> = sums
-        .iter()
-        .map(|(leaf, sum)| {
-            let f = sum.figures();
-            (*leaf, groups::FieldUse { loads: f.loads, stores: f.stores, rmws: f.rmws })
-        })
-        .collect();
+    let uses: BTreeMap<usize, groups::FieldUse> = sums.iter().map(|(leaf, sum)| (*leaf, sum.uses())).collect();
     let mut rows = Vec::new();
     for group in groups::find(co_use, &uses) {
         let mut sum = Sum::default();
         let mut lines = Vec::new();
         let mut fields = Vec::new();
-        for leaf in group {
+        for leaf in group.fields {
             if let (Some(part), Some(about)) = (sums.get(&leaf), flat.leaves().get(leaf)) {
                 sum.merge(part);
                 lines.push(about.offset.0 / line.bytes());
                 fields.push(about.path.clone());
+                fields.extend(aliases(flat, leaf));
             }
         }
         lines.sort_unstable();
         lines.dedup();
         rows.push(GroupRow {
+            class: class_words(group.class),
             fields,
             share: share(sum.accesses(), total),
             loads_per_store: sum.loads_per_store(),
@@ -204,4 +200,21 @@ fn group_rows(
     }
     rows.sort_by(|a, b| b.figures.accesses.cmp(&a.figures.accesses).then_with(|| a.fields.cmp(&b.fields)));
     rows
+}
+
+/// Other names of a leaf's bytes: members of a union that have the same place and size.
+pub(crate) fn aliases(flat: &linemate_types::FlatType, leaf: usize) -> Vec<String> {
+    let Some(about) = flat.leaves().get(leaf) else { return Vec::new() };
+    let same = |other: &&linemate_types::Leaf| {
+        (other.offset, other.size, other.bits) == (about.offset, about.size, about.bits) && other.path != about.path
+    };
+    flat.leaves().iter().filter(same).map(|other| other.path.clone()).collect()
+}
+
+fn class_words(class: groups::Class) -> &'static str {
+    match class {
+        groups::Class::Atomic => "atomic",
+        groups::Class::ReadByOthers => "read by others",
+        groups::Class::Own => "own",
+    }
 }
