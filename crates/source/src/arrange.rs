@@ -1,0 +1,226 @@
+//! Brings the leaves of a definition into the wanted order, moving as little text as possible.
+//!
+//! The leaves that can stay are the heaviest increasing run; the others are cut out and put behind their new neighbour, where the
+//! fewest conditions have to be opened or closed. What the recorded kernel lacks stays where it is.
+
+use std::collections::BTreeSet;
+
+use crate::body::{self, Node};
+use crate::condition::Condition;
+use crate::matching::{Item, Leaf, OpenBlock, Refusal, Refused, each_leaf, refuse};
+use crate::row::{Piece, Placed, Row};
+use crate::wanted::Wanted;
+
+/// The most members a definition may have: the largest in Linux has a few hundred.
+pub const MAX_LEAVES: usize = 4096;
+
+/// The definition in the wanted order.
+pub(crate) fn arrange(items: &[Item], wanted: &Wanted) -> Result<Row, Refused> {
+    let mut ranks = vec![0; wanted.members.len()];
+    for (rank, member) in wanted.order.iter().enumerate() {
+        if let Some(slot) = ranks.get_mut(*member) {
+            *slot = rank;
+        }
+    }
+    // First with all blocks whose members stay together as one leaf each; those that turn out to stay are then taken apart, so that
+    // something can be put into them.
+    let folded = flatten(items, wanted, &ranks, &BTreeSet::new())?;
+    let staying = staying(&folded);
+    let mut row = Row::new(flatten(items, wanted, &ranks, &staying)?);
+    let barriers = row.barriers();
+    let mut moving = row.cut(&staying);
+    moving.sort_by_key(|placed| placed.rank);
+    row.clean(&mut moving);
+    for placed in moving {
+        row.insert(placed, wanted)?;
+    }
+    row.merge();
+    row.check_barriers(&barriers, wanted)?;
+    Ok(row)
+}
+
+fn flatten(
+    items: &[Item],
+    wanted: &Wanted,
+    ranks: &[usize],
+    staying: &BTreeSet<usize>,
+) -> Result<Vec<Piece>, Refused> {
+    let mut flat = Flattener {
+        wanted,
+        ranks,
+        staying,
+        pieces: Vec::new(),
+        conditions: Vec::new(),
+        leaves: 0,
+    };
+    flat.items(items)?;
+    Ok(flat.pieces)
+}
+
+struct Flattener<'a> {
+    wanted: &'a Wanted,
+    ranks: &'a [usize],
+    /// Blocks with these members are not folded.
+    staying: &'a BTreeSet<usize>,
+    pieces: Vec<Piece>,
+    conditions: Vec<Condition>,
+    leaves: usize,
+}
+
+impl Flattener<'_> {
+    /// Recursion: as deep as conditions nest.
+    fn items(&mut self, items: &[Item]) -> Result<(), Refused> {
+        for item in items {
+            match item {
+                Item::Blank(text) => self.pieces.push(Piece::Blank(text.clone())),
+                Item::Loose(text) => self.pieces.push(Piece::Loose(text.clone())),
+                Item::Leaf(leaf) => self.leaf(leaf.clone())?,
+                Item::Block(block) => match self.folded(block) {
+                    Some(leaf) => self.leaf(leaf)?,
+                    None => self.block(block)?,
+                },
+            }
+        }
+        Ok(())
+    }
+
+    fn leaf(&mut self, leaf: Leaf) -> Result<(), Refused> {
+        let rank = leaf.members.first().map(|m| self.ranks[*m]);
+        for pair in leaf.members.windows(2) {
+            if self.ranks[pair[0]] + 1 != self.ranks[pair[1]] {
+                let name = |m: usize| self.wanted.members[m].first_name();
+                let (first, second) = (name(pair[0]), name(pair[1]));
+                let what = "in alternatives of one condition, or by a macro";
+                return refuse(
+                    leaf.line,
+                    Refusal::Tied {
+                        first,
+                        second,
+                        what,
+                    },
+                );
+            }
+        }
+        let number = self.leaves;
+        self.leaves += 1;
+        if self.leaves > MAX_LEAVES {
+            return refuse(leaf.line, Refusal::TooMany(self.leaves));
+        }
+        let conditions = self.conditions.clone();
+        self.pieces.push(Piece::Leaf(Placed {
+            leaf,
+            rank,
+            conditions,
+            number,
+        }));
+        Ok(())
+    }
+
+    /// The block as one leaf, when its members move and stay together in their order.
+    fn folded(&self, block: &OpenBlock) -> Option<Leaf> {
+        let mut members = Vec::new();
+        let mut line = u32::MAX;
+        for (_, _, items) in &block.arms {
+            each_leaf(items, &mut |leaf| {
+                members.extend(leaf.members.iter().copied());
+                line = line.min(leaf.line);
+            });
+        }
+        let together = members
+            .windows(2)
+            .all(|p| self.ranks[p[0]] + 1 == self.ranks[p[1]]);
+        let stays = self.staying.contains(&self.ranks[*members.first()?]);
+        (together && !stays).then(|| Leaf {
+            nodes: vec![to_node(block)],
+            members,
+            line,
+        })
+    }
+
+    fn block(&mut self, block: &OpenBlock) -> Result<(), Refused> {
+        for (i, (text, condition, items)) in block.arms.iter().enumerate() {
+            let (text, condition) = (text.clone(), condition.clone());
+            if i == 0 {
+                let lead = block.lead.clone();
+                self.pieces.push(Piece::Open {
+                    lead,
+                    text,
+                    condition: condition.clone(),
+                    made: false,
+                });
+            } else {
+                self.pieces.push(Piece::Else {
+                    text,
+                    condition: condition.clone(),
+                });
+            }
+            self.conditions.push(condition);
+            self.items(items)?;
+            self.conditions.pop();
+        }
+        self.pieces.push(Piece::Close {
+            text: block.end.clone(),
+            made: false,
+        });
+        Ok(())
+    }
+}
+
+/// Recursion: as deep as conditions nest.
+fn to_node(block: &OpenBlock) -> Node {
+    let arms = block
+        .arms
+        .iter()
+        .map(|(directive, condition, items)| body::Arm {
+            directive: directive.clone(),
+            condition: condition.clone(),
+            nodes: items.iter().flat_map(to_nodes).collect(),
+        });
+    Node::Block(body::Block {
+        lead: block.lead.clone(),
+        arms: arms.collect(),
+        end: block.end.clone(),
+        line: 0,
+    })
+}
+
+fn to_nodes(item: &Item) -> Vec<Node> {
+    match item {
+        Item::Blank(text) => vec![Node::Blank(text.clone())],
+        Item::Loose(text) => vec![Node::Loose(text.clone())],
+        Item::Leaf(leaf) => leaf.nodes.clone(),
+        Item::Block(block) => vec![to_node(block)],
+    }
+}
+
+/// The ranks of the members that stay: those of the increasing run of leaves with the most lines of text.
+fn staying(pieces: &[Piece]) -> BTreeSet<usize> {
+    let leaf = |piece: &Piece| match piece {
+        Piece::Leaf(Placed {
+            leaf,
+            rank: Some(rank),
+            ..
+        }) => {
+            let mut text = String::new();
+            body::print(&leaf.nodes, &mut text);
+            Some((*rank, leaf.members.len(), text.matches('\n').count().max(1)))
+        }
+        _ => None,
+    };
+    let leaves: Vec<(usize, usize, usize)> = pieces.iter().filter_map(leaf).collect();
+    // For each leaf the heaviest run that ends with it: its weight, and the leaf before. Of equally heavy ones the first.
+    let mut best: Vec<(usize, Option<usize>)> = Vec::new();
+    for (i, (rank, _, weight)) in leaves.iter().enumerate() {
+        let before = (0..i).filter(|j| leaves[*j].0 < *rank);
+        let before = before.max_by_key(|j| (best[*j].0, std::cmp::Reverse(*j)));
+        best.push((weight + before.map_or(0, |j| best[j].0), before));
+    }
+    let mut at = (0..best.len()).max_by_key(|i| (best[*i].0, std::cmp::Reverse(*i)));
+    let mut staying = BTreeSet::new();
+    while let Some(i) = at {
+        let (rank, members, _) = leaves[i];
+        staying.extend(rank..rank + members);
+        at = best[i].1;
+    }
+    staying
+}

@@ -1,0 +1,143 @@
+//! Proves on the text that a rewritten definition holds what the old one held: members, their conditions, comments.
+//!
+//! Reads both texts anew and compares; it knows nothing of how the new one came about.
+
+use std::collections::BTreeMap;
+
+use crate::body::{Body, Node};
+use crate::condition::Condition;
+use crate::declaration::{Shape, alignments};
+use crate::lex::{Kind, lex};
+
+/// A definition's inventory: how often each thing is there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Inventory {
+    /// Declarations without alignments, one for each name, with the conditions around them.
+    pub members: BTreeMap<(Vec<Condition>, String), usize>,
+    /// Comments, those on lines of conditions left out.
+    pub comments: BTreeMap<String, usize>,
+    /// Preprocessor lines that are no conditions.
+    pub directives: BTreeMap<String, usize>,
+}
+
+impl Inventory {
+    /// Counts what is in `body`.
+    pub fn of(body: &Body) -> Inventory {
+        let mut inventory = Inventory::default();
+        inventory.count(&body.nodes, &mut Vec::new());
+        inventory
+    }
+
+    /// Recursion: as deep as conditions nest.
+    fn count(&mut self, nodes: &[Node], around: &mut Vec<Condition>) {
+        for node in nodes {
+            match node {
+                Node::Blank(text) | Node::Loose(text) => self.trivia(text),
+                Node::Member(member) => {
+                    self.trivia(&member.lead);
+                    self.trivia(&member.trail);
+                    for declaration in declarations(&member.text, &member.declaration) {
+                        self.trivia_in(&declaration);
+                        *self
+                            .members
+                            .entry((around.clone(), squeezed(&declaration)))
+                            .or_default() += 1;
+                    }
+                }
+                Node::Block(block) => {
+                    self.trivia(&block.lead);
+                    for arm in &block.arms {
+                        around.push(arm.condition.clone());
+                        self.count(&arm.nodes, around);
+                        around.pop();
+                    }
+                }
+            }
+        }
+    }
+
+    fn trivia(&mut self, text: &str) {
+        for token in lex(text) {
+            let counted = match token.kind {
+                Kind::Comment => &mut self.comments,
+                Kind::Directive => &mut self.directives,
+                _ => continue,
+            };
+            *counted.entry(token.text.to_owned()).or_default() += 1;
+        }
+    }
+
+    /// Comments inside of a declaration are counted with the others.
+    fn trivia_in(&mut self, text: &str) {
+        for token in lex(text).iter().filter(|t| t.kind == Kind::Comment) {
+            *self.comments.entry(token.text.to_owned()).or_default() += 1;
+        }
+    }
+
+    /// What `after` lacks of this or has too much; `added` are the comments that it may have more. `None` when nothing.
+    pub fn difference(&self, after: &Inventory, added: &[String]) -> Option<String> {
+        let mut comments = after.comments.clone();
+        for comment in lex(&added.concat())
+            .iter()
+            .filter(|t| t.kind == Kind::Comment)
+        {
+            if let Some(count) = comments.get_mut(comment.text) {
+                *count = count.saturating_sub(1);
+            }
+        }
+        comments.retain(|_, count| *count > 0);
+        let name = |(conditions, text): &(Vec<Condition>, String)| {
+            let around: Vec<String> = conditions.iter().map(Condition::opening).collect();
+            match around.is_empty() {
+                true => format!("`{text}`"),
+                false => format!("`{text}` under {}", around.join(", ")),
+            }
+        };
+        differing(&self.members, &after.members)
+            .map(name)
+            .or_else(|| differing(&self.comments, &comments).map(|c| format!("the comment `{c}`")))
+            .or_else(|| differing(&self.directives, &after.directives).map(|d| format!("`{d}`")))
+            .map(|what| format!("{what} is not there as often as before"))
+    }
+}
+
+fn differing<'a, K: Ord>(
+    before: &'a BTreeMap<K, usize>,
+    after: &'a BTreeMap<K, usize>,
+) -> Option<&'a K> {
+    let changed = |key: &&'a K| before.get(*key) != after.get(*key);
+    before.keys().chain(after.keys()).find(changed)
+}
+
+/// One text for each name, without the alignments.
+fn declarations(text: &str, declaration: &crate::declaration::Declaration) -> Vec<String> {
+    let Shape::Plain(declarators) = &declaration.shape else {
+        return vec![unaligned(text)];
+    };
+    if declarators.len() < 2 || declaration.defines_type {
+        return vec![unaligned(text)];
+    }
+    let head = &text[..declarators[0].range.start];
+    declarators
+        .iter()
+        .map(|d| unaligned(&format!("{head}{};", &text[d.range.clone()])))
+        .collect()
+}
+
+fn unaligned(text: &str) -> String {
+    let mut text = text.to_owned();
+    for range in alignments(&text).into_iter().rev() {
+        text.replace_range(range, "");
+    }
+    text
+}
+
+/// Without comments; tokens with one blank between them.
+fn squeezed(text: &str) -> String {
+    let tokens: Vec<&str> = lex(text)
+        .iter()
+        .filter(|t| t.is_significant() || t.kind == Kind::Directive)
+        .map(|t| t.text)
+        .collect();
+    tokens.join(" ")
+}

@@ -1,0 +1,644 @@
+//! Reads one member declaration: which names it declares, where it can be split, which alignment it asks for.
+//!
+//! Macros are not expanded, so what is a name and what an attribute is told by position and, where that does not decide, by
+//! spelling: attributes start with two underscores or are all capitals. What is read wrong is found out later, when the names are
+//! compared with the recorded kernel's, or by the compiler.
+
+use std::ops::Range;
+
+use crate::body::{self, Body, BodyError};
+use crate::lex::{Kind, Token, lex};
+
+/// One name of a declaration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declarator {
+    /// `None` for a bit-field without a name.
+    pub name: Option<String>,
+    /// Its text in the declaration, from `*` or name on, with attributes and width.
+    pub range: Range<usize>,
+    /// Whether it is a bit-field.
+    pub bits: bool,
+}
+
+/// What a declaration is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// `int a, *b;`, also `struct { … } a;`. Without a declarator it declares nothing itself (a `struct T { … };`, or `;`).
+    Plain(Vec<Declarator>),
+    /// `union { … };`: its members are the enclosing type's.
+    Anonymous(Body),
+    /// `DECLARE_BITMAP(a, 8);` or a macro without arguments: the words in it.
+    Macro(Vec<String>),
+    /// A preprocessor line cuts through it.
+    Torn,
+}
+
+/// A declaration, understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declaration {
+    /// What it is.
+    pub shape: Shape,
+    /// One byte behind the specifiers: `int` in `int a, b;`.
+    pub specifier: usize,
+    /// Whether the specifiers define a type in braces, so that they cannot be repeated.
+    pub defines_type: bool,
+}
+
+const TYPE_WORDS: [&str; 14] = [
+    "void",
+    "char",
+    "short",
+    "int",
+    "long",
+    "float",
+    "double",
+    "signed",
+    "unsigned",
+    "_Bool",
+    "__signed__",
+    "__int128",
+    "bool",
+    "typeof",
+];
+const TAG_WORDS: [&str; 3] = ["struct", "union", "enum"];
+/// Words that neither make a type nor are a name.
+const QUALIFIERS: [&str; 16] = [
+    "const",
+    "volatile",
+    "restrict",
+    "_Atomic",
+    "static",
+    "__rcu",
+    "__user",
+    "__percpu",
+    "__iomem",
+    "__kernel",
+    "__force",
+    "__private",
+    "__bitwise",
+    "__packed",
+    "__extension__",
+    "__restrict",
+];
+/// Words that are no macro although a parenthesis follows them.
+const CALL_WORDS: [&str; 10] = [
+    "typeof",
+    "__typeof__",
+    "__typeof",
+    "typeof_unqual",
+    "_Atomic",
+    "__attribute__",
+    "__attribute",
+    "_Alignas",
+    "alignas",
+    "__aligned",
+];
+/// What asks for a start on a line of the machine at hand.
+pub const LINE_ALIGNMENTS: [&str; 3] = [
+    "____cacheline_aligned",
+    "____cacheline_aligned_in_smp",
+    "____cacheline_internodealigned_in_smp",
+];
+
+/// Whether `word` is a word of C itself that can start or make up a type.
+pub(crate) fn is_type_word(word: &str) -> bool {
+    TYPE_WORDS.contains(&word) || TAG_WORDS.contains(&word) || QUALIFIERS.contains(&word)
+}
+
+/// Whether a parenthesis behind `word` does not make it a macro that declares something.
+pub(crate) fn is_call_word(word: &str) -> bool {
+    CALL_WORDS.contains(&word)
+}
+
+fn is_attribute_like(word: &str) -> bool {
+    word.starts_with("__") || (word.len() > 1 && !word.contains(|c: char| c.is_ascii_lowercase()))
+}
+
+/// A significant token with the depth of brackets that it lies in; brackets themselves lie outside of what they enclose.
+struct Deep<'t> {
+    token: Token<'t>,
+    depth: usize,
+}
+
+fn deepen<'t>(tokens: &[Token<'t>]) -> Vec<Deep<'t>> {
+    let mut depth = 0_usize;
+    let mut deep = Vec::new();
+    for token in tokens.iter().filter(|t| t.is_significant()) {
+        let closes = matches!(token.text, ")" | "]" | "}") && token.kind == Kind::Sign;
+        let opens = matches!(token.text, "(" | "[" | "{") && token.kind == Kind::Sign;
+        depth = depth.saturating_sub(usize::from(closes));
+        deep.push(Deep {
+            token: *token,
+            depth,
+        });
+        depth += usize::from(opens);
+    }
+    deep
+}
+
+/// The index behind the bracket that closes the one at `open`.
+fn close(deep: &[Deep<'_>], open: usize) -> usize {
+    let inside = deep[open + 1..]
+        .iter()
+        .take_while(|d| d.depth > deep[open].depth)
+        .count();
+    (open + inside + 2).min(deep.len())
+}
+
+impl Declaration {
+    /// Reads the text of a declaration, from its first word to its `;`.
+    ///
+    /// # Errors
+    /// When there are braces in it whose inside is no list of members.
+    pub fn read(text: &str, depth: usize) -> Result<Declaration, BodyError> {
+        let tokens = lex(text);
+        let mut braces = 0_i64;
+        for token in &tokens {
+            match token.text {
+                "{" => braces += 1,
+                "}" => braces -= 1,
+                _ if token.kind == Kind::Directive && braces == 0 => {
+                    return Ok(Declaration::bare(Shape::Torn));
+                }
+                _ => {}
+            }
+        }
+        let mut deep = deepen(&tokens);
+        if deep.last().is_some_and(|d| d.token.is(";")) {
+            deep.pop();
+        }
+        if let Some(words) = macro_words(&deep) {
+            return Ok(Declaration::bare(Shape::Macro(words)));
+        }
+        let open = deep.iter().position(|d| d.depth == 0 && d.token.is("{"));
+        let behind = open.map_or(0, |open| close(&deep, open));
+        let (specifier, declarators) = declarators(&deep, behind);
+        let tagged = open.is_some_and(|open| has_tag(&deep[..open]));
+        let is_enum = deep.iter().any(|d| d.depth == 0 && d.token.is("enum"));
+        if let Some(open) = open
+            && declarators.is_empty()
+            && !tagged
+            && !is_enum
+        {
+            let (from, to) = (deep[open].token.end(), deep[behind - 1].token.start);
+            let inner = body::read(text.get(from..to).unwrap_or(""), depth + 1)?;
+            let shape = Shape::Anonymous(inner);
+            return Ok(Declaration {
+                shape,
+                specifier,
+                defines_type: true,
+            });
+        }
+        let shape = Shape::Plain(declarators);
+        Ok(Declaration {
+            shape,
+            specifier,
+            defines_type: open.is_some(),
+        })
+    }
+
+    fn bare(shape: Shape) -> Declaration {
+        Declaration {
+            shape,
+            specifier: 0,
+            defines_type: false,
+        }
+    }
+
+    /// The names that it gives the enclosing type's members, those of anonymous structs and unions included; for a macro all
+    /// words in it.
+    pub fn names(&self) -> Vec<String> {
+        match &self.shape {
+            Shape::Plain(declarators) => {
+                declarators.iter().filter_map(|d| d.name.clone()).collect()
+            }
+            Shape::Anonymous(body) => body.names(),
+            Shape::Macro(words) => words.clone(),
+            Shape::Torn => Vec::new(),
+        }
+    }
+
+    /// Whether it is nothing but bit-fields, and nameless ones at that.
+    pub fn is_nameless_bits(&self) -> bool {
+        match &self.shape {
+            Shape::Plain(declarators) => {
+                !declarators.is_empty() && declarators.iter().all(|d| d.bits && d.name.is_none())
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether all it declares are bit-fields.
+    pub fn is_bits(&self) -> bool {
+        match &self.shape {
+            Shape::Plain(declarators) => {
+                !declarators.is_empty() && declarators.iter().all(|d| d.bits)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Whether a tag stands between `struct` and its brace.
+fn has_tag(before: &[Deep<'_>]) -> bool {
+    let keyword = before
+        .iter()
+        .rposition(|d| d.depth == 0 && TAG_WORDS.contains(&d.token.text));
+    let words = before[keyword.map_or(0, |k| k + 1)..].iter();
+    words
+        .filter(|d| d.depth == 0 && d.token.is_word())
+        .any(|d| !is_attribute_like(d.token.text) && !is_call_word(d.token.text))
+}
+
+/// The words in a macro that stands where a declaration should; `None` when it is none.
+fn macro_words(deep: &[Deep<'_>]) -> Option<Vec<String>> {
+    let first = deep.first()?.token;
+    if !first.is_word() || is_type_word(first.text) || is_call_word(first.text) {
+        return None;
+    }
+    let Some(second) = deep.get(1) else {
+        return Some(vec![first.text.to_owned()]);
+    };
+    let pointer = deep
+        .get(2)
+        .is_some_and(|d| d.token.is("*") || d.token.is("^"));
+    if !second.token.is("(") || pointer {
+        return None;
+    }
+    let mut at = close(deep, 1);
+    let inside = &deep[2..at.max(3) - 1];
+    while let Some(d) = deep.get(at) {
+        if !d.token.is_word() || !is_attribute_like(d.token.text) {
+            return None;
+        }
+        at += 1;
+        if deep.get(at).is_some_and(|d| d.token.is("(")) {
+            at = close(deep, at);
+        }
+    }
+    let mut words: Vec<String> = inside
+        .iter()
+        .filter(|d| d.token.is_word())
+        .map(|d| d.token.text.to_owned())
+        .collect();
+    // The kernel's __cacheline_group_begin(G) declares a member of that name.
+    if let Some(only) = words.first().filter(|_| words.len() == 1).cloned() {
+        words.push(format!("{}__{only}", first.text));
+    }
+    words.dedup();
+    Some(words)
+}
+
+/// Where the specifiers end, and the declarators behind them. `behind` is the first token behind braces, 0 without.
+fn declarators(deep: &[Deep<'_>], behind: usize) -> (usize, Vec<Declarator>) {
+    let mut found = Vec::new();
+    let mut specifier = deep.last().map_or(0, |d| d.token.end());
+    let mut start = behind;
+    for segment in deep[behind..].split(|d| d.depth == 0 && d.token.is(",")) {
+        let first = start == behind;
+        let outside = if first { &deep[..start] } else { &[][..] };
+        let from = start;
+        start += segment.len() + 1;
+        let Some(one) = Segment::new(outside, segment, first).declarator() else {
+            continue;
+        };
+        let (begin, declarator) = one;
+        if first {
+            specifier = deep[..from + begin].last().map_or(0, |d| d.token.end());
+        }
+        found.push(declarator);
+    }
+    (specifier, found)
+}
+
+/// A stretch between commas.
+struct Segment<'a, 't> {
+    tokens: &'a [Deep<'t>],
+    /// Whether a type stands in front of it, in braces or before a comma.
+    typed: bool,
+    /// Whether it has the specifiers in it.
+    first: bool,
+}
+
+impl<'a, 't> Segment<'a, 't> {
+    fn new(outside: &[Deep<'_>], tokens: &'a [Deep<'t>], first: bool) -> Self {
+        Segment {
+            tokens,
+            typed: !first || !outside.is_empty(),
+            first,
+        }
+    }
+
+    fn at(&self, depth: usize, text: &str) -> Option<usize> {
+        self.tokens
+            .iter()
+            .position(|d| d.depth == depth && d.token.is(text))
+    }
+
+    /// The declarator and the token that it begins with.
+    fn declarator(&self) -> Option<(usize, Declarator)> {
+        let end = self.tokens.last()?.token.end();
+        let colon = self.at(0, ":");
+        let head = &self.tokens[..colon.unwrap_or(self.tokens.len())];
+        let (begin, name) = match self.name_at(head) {
+            Some(name) => {
+                let star = head[..name]
+                    .iter()
+                    .position(|d| d.depth == 0 && (d.token.is("*") || self.pointer_paren(d)));
+                let begin = if self.first { star.unwrap_or(name) } else { 0 };
+                (begin, Some(head[name].token.text.to_owned()))
+            }
+            None => (colon?, None),
+        };
+        let range = self.tokens.get(begin)?.token.start..end;
+        Some((
+            begin,
+            Declarator {
+                name,
+                range,
+                bits: colon.is_some(),
+            },
+        ))
+    }
+
+    /// Whether this is the parenthesis of `(*name)`.
+    fn pointer_paren(&self, d: &Deep<'_>) -> bool {
+        let at = self
+            .tokens
+            .iter()
+            .position(|t| t.token.start == d.token.start);
+        let inner = at.and_then(|at| self.tokens.get(at + 1));
+        d.token.is("(") && inner.is_some_and(|i| i.token.is("*") || i.token.is("^"))
+    }
+
+    /// The token in `head` that is the name.
+    fn name_at(&self, head: &[Deep<'_>]) -> Option<usize> {
+        // `(*name)(int)`, `(*(*name)(int))[4]`: the innermost parenthesis that starts with a star.
+        let pointers = (0..head.len()).filter(|i| self.pointer_paren(&head[*i]));
+        let mut innermost: Option<usize> = None;
+        for open in pointers {
+            let inside = innermost
+                .is_none_or(|o| head[open].depth == head[o].depth + 1 && open < close(head, o));
+            if inside && (innermost.is_some() || head[open].depth == 0) {
+                innermost = Some(open);
+            }
+        }
+        if let Some(open) = innermost {
+            let depth = head[open].depth + 1;
+            let inside = &head[open + 1..close(head, open).saturating_sub(1).max(open + 1)];
+            let name = inside
+                .iter()
+                .take_while(|d| d.depth >= depth && !d.token.is("["));
+            let last = name
+                .enumerate()
+                .filter(|(_, d)| {
+                    d.depth == depth && d.token.is_word() && !is_type_word(d.token.text)
+                })
+                .last();
+            return last.map(|(i, _)| open + 1 + i);
+        }
+        // `name[4]`: the word in front of the first bracket.
+        if let Some(bracket) = head.iter().position(|d| d.depth == 0 && d.token.is("[")) {
+            let before = bracket.checked_sub(1)?;
+            return head[before].token.is_word().then_some(before);
+        }
+        self.last_name(head)
+    }
+
+    /// The last word, attributes behind it left out.
+    fn last_name(&self, head: &[Deep<'_>]) -> Option<usize> {
+        let mut end = head.len();
+        loop {
+            let mut last = end.checked_sub(1)?;
+            let mut called = false;
+            if head[last].token.is(")") {
+                let open = head[..last]
+                    .iter()
+                    .rposition(|d| d.depth == 0 && d.token.is("("))?;
+                last = open.checked_sub(1)?;
+                called = true;
+            }
+            let token = head[last].token;
+            if !token.is_word() {
+                return None;
+            }
+            let attribute =
+                called || is_attribute_like(token.text) || QUALIFIERS.contains(&token.text);
+            if attribute
+                && (called || QUALIFIERS.contains(&token.text) || self.has_name(&head[..last]))
+            {
+                end = last;
+                continue;
+            }
+            let named = self.has_name(&head[..=last]);
+            // Behind braces, `} __attribute;` names nothing.
+            let behind_braces = self.first && self.typed && attribute;
+            return (named && !behind_braces).then_some(last);
+        }
+    }
+
+    /// Whether these tokens end in something that can be a name, with a type in front of it.
+    fn has_name(&self, head: &[Deep<'_>]) -> bool {
+        let outer: Vec<&Deep<'_>> = head.iter().filter(|d| d.depth == 0).collect();
+        let Some((last, before)) = outer.split_last() else {
+            return false;
+        };
+        let after_tag = before
+            .last()
+            .is_some_and(|d| TAG_WORDS.contains(&d.token.text));
+        if !last.token.is_word() || is_type_word(last.token.text) || after_tag {
+            return false;
+        }
+        let makes_type = |d: &&&Deep<'_>| {
+            let word = d.token.is_word() && !QUALIFIERS.contains(&d.token.text);
+            (word && !TAG_WORDS.contains(&d.token.text)) || d.token.is("*")
+        };
+        self.typed || before.iter().any(|d| makes_type(&d))
+    }
+}
+
+/// Where a declaration asks for an alignment, outside of braces: the attribute with the blanks in front of it.
+pub fn alignments(text: &str) -> Vec<Range<usize>> {
+    let tokens = lex(text);
+    let deep = deepen(&tokens);
+    let mut found = Vec::new();
+    for (i, d) in deep
+        .iter()
+        .enumerate()
+        .filter(|(_, d)| d.depth == 0 && d.token.is_word())
+    {
+        let group = deep
+            .get(i + 1)
+            .filter(|d| d.token.is("("))
+            .map(|_| close(&deep, i + 1));
+        let words = |group: usize| {
+            deep[i + 1..group]
+                .iter()
+                .any(|d| matches!(d.token.text, "aligned" | "__aligned__"))
+        };
+        let end = match (d.token.text, group) {
+            (word, _) if LINE_ALIGNMENTS.contains(&word) => i + 1,
+            ("__aligned" | "alignas" | "_Alignas", Some(group)) => group,
+            ("__attribute__" | "__attribute", Some(group)) if words(group) => group,
+            _ => continue,
+        };
+        let start = text[..d.token.start].trim_end_matches([' ', '\t']).len();
+        found.push(start..deep[end - 1].token.end());
+    }
+    found
+}
+
+/// Whether a declaration asks to start on a line of the machine at hand.
+pub fn starts_line(text: &str) -> bool {
+    alignments(text)
+        .into_iter()
+        .any(|range| LINE_ALIGNMENTS.contains(&text[range].trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(text: &str) -> Vec<String> {
+        Declaration::read(text, 0).unwrap().names()
+    }
+
+    fn texts(text: &str) -> (String, Vec<String>) {
+        let declaration = Declaration::read(text, 0).unwrap();
+        let Shape::Plain(declarators) = &declaration.shape else {
+            panic!("{declaration:?}")
+        };
+        let pieces = declarators
+            .iter()
+            .map(|d| text[d.range.clone()].to_owned())
+            .collect();
+        (text[..declaration.specifier].to_owned(), pieces)
+    }
+
+    #[test]
+    fn names_among_types_and_attributes() {
+        for (text, name) in [
+            ("raw_spinlock_t\t\t__lock;", "__lock"),
+            ("unsigned int __state;", "__state"),
+            ("u64 clock_task ____cacheline_aligned;", "clock_task"),
+            (
+                "struct uclamp_rq uclamp[UCLAMP_CNT] ____cacheline_aligned;",
+                "uclamp",
+            ),
+            ("struct task_struct __rcu *curr;", "curr"),
+            ("struct perf_domain __rcu * const pd;", "pd"),
+            ("struct foo *p __counted_by(n);", "p"),
+            ("u8 key[] __aligned(8);", "key"),
+            ("u8 KEY;", "KEY"),
+            ("struct mutex lock ____cacheline_aligned_in_smp;", "lock"),
+            ("int (*fn)(int a, void (*b)(int));", "fn"),
+            ("void (*(*table)(int))(char);", "table"),
+            ("void (*ops[4])(void);", "ops"),
+            ("int (*grid)[4];", "grid"),
+            ("typeof(int) x;", "x"),
+            ("__typeof__(y) *x __packed;", "x"),
+            ("_Alignas(64) long z;", "z"),
+            ("__attribute__((aligned(8))) long z;", "z"),
+            ("unsigned long flags:4;", "flags"),
+            ("u8 KERNEL_ALIGN flag ALIGNED;", "flag"),
+            ("const struct sched_class *sched_class;", "sched_class"),
+            ("struct { int a; } removed;", "removed"),
+            (
+                "struct inner { int a; } removed ____cacheline_aligned;",
+                "removed",
+            ),
+            ("enum { A, B } kind;", "kind"),
+            ("__u64 __bpf_md_ptr;", "__bpf_md_ptr"),
+            ("unsigned long long\tlast;", "last"),
+        ] {
+            assert_eq!(names(text), [name], "{text}");
+        }
+    }
+
+    #[test]
+    fn declarations_without_a_name_of_their_own() {
+        assert_eq!(names("unsigned int :5;"), Vec::<String>::new());
+        assert!(
+            Declaration::read("unsigned :0;", 0)
+                .unwrap()
+                .is_nameless_bits()
+        );
+        assert_eq!(names(";"), Vec::<String>::new());
+        assert_eq!(names("struct tag { int a; };"), Vec::<String>::new());
+        let union = "union { struct { int a, b; }; long c ____cacheline_aligned; } __packed;";
+        assert_eq!(names(union), ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn macros_give_their_words() {
+        assert_eq!(
+            names("DECLARE_BITMAP(mask, 8);"),
+            ["mask", "DECLARE_BITMAP__mask"]
+        );
+        assert_eq!(
+            names("DECLARE_BITMAP(mask, N) __aligned(8);"),
+            ["mask", "N"]
+        );
+        assert_eq!(
+            names("struct_group(key, int a; int b;);"),
+            ["key", "int", "a", "int", "b"]
+        );
+        assert_eq!(
+            names("randomized_struct_fields_start"),
+            ["randomized_struct_fields_start"]
+        );
+        let group = names("__cacheline_group_begin(hot);");
+        assert_eq!(group, ["hot", "__cacheline_group_begin__hot"]);
+        assert_eq!(names("foo_t (*fn)(int);"), ["fn"]);
+    }
+
+    #[test]
+    fn where_declarations_split() {
+        let (specifier, pieces) = texts("unsigned long\ta, *b[2] __packed, (*c)(int), d:3;");
+        assert_eq!(specifier, "unsigned long");
+        assert_eq!(pieces, ["a", "*b[2] __packed", "(*c)(int)", "d:3"]);
+        let (specifier, pieces) = texts("struct foo __rcu *a, **b;");
+        assert_eq!(
+            (specifier.as_str(), pieces.join("|")),
+            ("struct foo __rcu", "*a|**b".to_owned())
+        );
+        let (specifier, pieces) = texts("unsigned a:1, :0, b:2;");
+        assert_eq!(
+            (specifier.as_str(), pieces.join("|")),
+            ("unsigned", "a:1|:0|b:2".to_owned())
+        );
+    }
+
+    #[test]
+    fn torn_declarations_are_told() {
+        let torn = Declaration::read("int a\n#ifdef X\n, b\n#endif\n;", 0).unwrap();
+        assert_eq!(torn.shape, Shape::Torn);
+        let inside = Declaration::read("struct {\n#ifdef X\nint b;\n#endif\nint c;};", 0).unwrap();
+        assert_eq!(inside.names(), ["b", "c"]);
+    }
+
+    #[test]
+    fn asked_alignments() {
+        let found = |text: &str| {
+            alignments(text)
+                .into_iter()
+                .map(|r| text[r].to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            found("u64 a ____cacheline_aligned;"),
+            [" ____cacheline_aligned"]
+        );
+        assert_eq!(
+            found("u64 a\t__attribute__((aligned(64), packed));"),
+            ["\t__attribute__((aligned(64), packed))"]
+        );
+        assert_eq!(found("alignas(64) int a;"), ["alignas(64)"]);
+        assert_eq!(
+            found("struct { int a __aligned(8); } b __packed;"),
+            Vec::<String>::new()
+        );
+        assert!(starts_line("u64 a ____cacheline_aligned;"));
+        assert!(!starts_line("u64 a __aligned(64);"));
+    }
+}

@@ -1,0 +1,204 @@
+//! Finds struct definitions in the text of a file.
+
+use std::ops::Range;
+
+use crate::lex::{Kind, Token, lex};
+
+/// Which definition is looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sought {
+    /// `struct TAG { … }`
+    Tag(String),
+    /// `typedef struct { … } NAME;`
+    Typedef(String),
+    /// A struct without a tag whose text has all these words.
+    Members(Vec<String>),
+}
+
+impl Sought {
+    /// A word that a file must have to be worth reading.
+    pub fn needle(&self) -> &str {
+        match self {
+            Sought::Tag(name) | Sought::Typedef(name) => name,
+            Sought::Members(names) => names.first().map_or("", String::as_str),
+        }
+    }
+}
+
+/// A definition's place in its file; all ranges are bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Definition {
+    /// Its tag.
+    pub tag: Option<String>,
+    /// Between the braces.
+    pub body: Range<usize>,
+    /// Words between the closing brace and the `;`: attributes, the variable or the typedef's name.
+    pub behind: Vec<String>,
+    /// Whether it is a `typedef`.
+    pub is_typedef: bool,
+    /// The line of `struct`, counted from 1.
+    pub line: u32,
+}
+
+/// The line of byte `at`, counted from 1.
+pub fn line_of(text: &str, at: usize) -> u32 {
+    let lines = memchr::memchr_iter(b'\n', &text.as_bytes()[..at]).count();
+    u32::try_from(lines + 1).unwrap_or(u32::MAX)
+}
+
+/// All definitions in `text` that are sought, in its order.
+pub fn find(text: &str, sought: &Sought) -> Vec<Definition> {
+    let tokens: Vec<Token<'_>> = lex(text)
+        .into_iter()
+        .filter(Token::is_significant)
+        .collect();
+    let structs = (0..tokens.len()).filter(|i| tokens[*i].is("struct"));
+    let found = structs.filter_map(|at| definition(text, &tokens, at));
+    found
+        .filter(|definition| matches(text, definition, sought))
+        .collect()
+}
+
+fn matches(text: &str, definition: &Definition, sought: &Sought) -> bool {
+    match sought {
+        Sought::Tag(tag) => definition.tag.as_ref() == Some(tag),
+        Sought::Typedef(name) => definition.is_typedef && definition.behind.contains(name),
+        Sought::Members(names) => {
+            let words = lex(&text[definition.body.clone()]);
+            let has = |name: &String| words.iter().any(|t| t.is_word() && t.text == name);
+            definition.tag.is_none() && names.iter().all(has)
+        }
+    }
+}
+
+/// The definition whose `struct` is token `at`, if it is one.
+fn definition(text: &str, tokens: &[Token<'_>], at: usize) -> Option<Definition> {
+    let mut words = Vec::new();
+    let mut next = at + 1;
+    let open = loop {
+        let token = tokens.get(next)?;
+        match token.text {
+            "{" => break next,
+            "(" => next = closing(tokens, next)?,
+            _ if token.is_word() => words.push(token.text),
+            _ => return None,
+        }
+        next += 1;
+    };
+    let close = closing(tokens, open)?;
+    let plain = words
+        .iter()
+        .rev()
+        .find(|w| !w.starts_with("__") && **w != "alignas");
+    let tag = plain.or(words.last()).map(|tag| (*tag).to_owned());
+    let end = (close + 1..tokens.len()).find(|i| tokens[*i].is(";") || tokens[*i].is("{"));
+    let behind = tokens[close + 1..end.unwrap_or(close + 1)].iter();
+    let behind = behind
+        .filter(|t| t.is_word())
+        .map(|t| t.text.to_owned())
+        .collect();
+    let before = tokens[..at].iter().rev();
+    let is_typedef = before
+        .take_while(|t| t.kind == Kind::Word)
+        .take(4)
+        .any(|t| t.text == "typedef");
+    let body = tokens[open].end()..tokens[close].start;
+    Some(Definition {
+        tag,
+        body,
+        behind,
+        is_typedef,
+        line: line_of(text, tokens[at].start),
+    })
+}
+
+fn closing(tokens: &[Token<'_>], open: usize) -> Option<usize> {
+    let mut depth = 0_i64;
+    for (i, token) in tokens.iter().enumerate().skip(open) {
+        match token.text {
+            "(" | "[" | "{" if token.kind == Kind::Sign => depth += 1,
+            ")" | "]" | "}" if token.kind == Kind::Sign => depth -= 1,
+            _ => continue,
+        }
+        if depth == 0 {
+            return Some(i);
+        }
+    }
+    None
+}
+
+/// The lines of macros whose replacement defines `struct tag`, or that paste its name together in a struct's definition.
+pub fn in_macros(text: &str, tag: &str) -> Vec<u32> {
+    let mut lines = Vec::new();
+    for token in lex(text).iter().filter(|t| t.kind == Kind::Directive) {
+        let replacement = token.text.trim_start_matches(['#', ' ', '\t']);
+        let Some(replacement) = replacement.strip_prefix("define") else {
+            continue;
+        };
+        let words: Vec<Token<'_>> = lex(replacement)
+            .into_iter()
+            .filter(Token::is_significant)
+            .collect();
+        let whole = words
+            .windows(3)
+            .any(|w| w[0].is("struct") && w[1].is(tag) && w[2].is("{"));
+        let pasted = words.windows(2).any(|w| w[0].is("#") && w[1].is("#"));
+        let defines = words.iter().any(|w| w.is("struct")) && words.iter().any(|w| w.is("{"));
+        if whole
+            || (pasted
+                && defines
+                && words.iter().any(|w| {
+                    w.is_word() && w.text.len() > 2 && tag.contains(w.text) && w.text != "struct"
+                }))
+        {
+            lines.push(line_of(text, token.start));
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tag(text: &str, name: &str) -> Vec<(u32, String)> {
+        let found = find(text, &Sought::Tag(name.to_owned()));
+        found
+            .into_iter()
+            .map(|d| (d.line, text[d.body].to_owned()))
+            .collect()
+    }
+
+    #[test]
+    fn definitions_and_no_mentions() {
+        let text = "struct rq;\n/* struct rq { x } */\nextern struct rq *f(struct rq *);\n\
+                    #define A struct rq { int z; }\nstruct rq\n{ int a; struct { int b; } c; } __packed;\n\
+                    struct rq x = { 1 };\nstruct rq g(void) { }\n";
+        assert_eq!(
+            tag(text, "rq"),
+            [(5, " int a; struct { int b; } c; ".to_owned())]
+        );
+        assert_eq!(in_macros(text, "rq"), [4]);
+        assert_eq!(
+            tag("struct __attribute__((aligned(8))) rq { int a; };", "rq").len(),
+            1
+        );
+        assert_eq!(tag("struct rq __aligned(8) { int a; };", "rq").len(), 1);
+        assert_eq!(tag("struct a { struct rq { int b; } c; };", "rq").len(), 1);
+        assert_eq!(tag("struct rq { int a;", "rq"), []);
+        let pasted = "#define M(n) \\\nstruct n##_rq { int a; }\n";
+        assert_eq!(in_macros(pasted, "my_rq"), [1]);
+        assert_eq!(in_macros(pasted, "queue"), Vec::<u32>::new());
+    }
+
+    #[test]
+    fn typedefs_and_variables() {
+        let text = "typedef struct {\n\tint a;\n} spin_t;\nstatic struct { int b; int c; } nohz ____cacheline_aligned;\n";
+        let found = find(text, &Sought::Typedef("spin_t".to_owned()));
+        assert_eq!((found.len(), found[0].line), (1, 1));
+        let found = find(text, &Sought::Members(vec!["c".to_owned(), "b".to_owned()]));
+        assert_eq!((found.len(), found[0].line), (1, 4));
+        assert_eq!(found[0].behind, ["nohz", "____cacheline_aligned"]);
+        assert_eq!(find(text, &Sought::Typedef("nohz".to_owned())), []);
+    }
+}

@@ -1,0 +1,30 @@
+//! C struct definitions in real source trees: members move, everything else stays, and a patch says so.
+//!
+//! * [`wanted`] puts a checked plan of edits into words about members: order, alignments, groups;
+//! * [`definition`] finds definitions in a file, [`body`] reads their inside without losing a byte;
+//! * [`rewrite()`] moves members with their comments and conditions, and proves on the text that none is lost.
+//!
+//! A token reader of its own instead of a C parser: definitions in real trees are full of conditions and macros that no parser
+//! accepts before the preprocessor has run, and what counts here is the text before it. The compiler has the last word.
+//!
+//! Nothing here prints, runs a program or writes a file.
+
+mod arrange;
+pub mod body;
+pub mod condition;
+pub mod conserve;
+pub mod declaration;
+pub mod definition;
+mod idiom;
+pub mod lex;
+mod matching;
+mod rewrite;
+mod row;
+pub mod wanted;
+
+pub use arrange::MAX_LEAVES;
+pub use definition::{Definition, Sought};
+pub use idiom::Idiom;
+pub use matching::Refusal;
+pub use rewrite::{RewriteError, RewriteReason, check, rewrite};
+pub use wanted::{Align, Group, Recorded, Wanted, WantedError};

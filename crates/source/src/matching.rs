@@ -1,0 +1,443 @@
+//! Finds the recorded kernel's members in a definition's text, and says where the two disagree.
+//!
+//! The result is a tree like the body's, whose leaves are what moves as one. What was not compiled into the recorded kernel has
+//! leaves without members: it keeps its place.
+
+use std::collections::HashMap;
+
+use crate::body::{Block, Body, Member, Node};
+use crate::condition::Condition;
+use crate::declaration::Shape;
+use crate::wanted::Wanted;
+
+/// What moves as one.
+#[derive(Clone, Debug)]
+pub(crate) struct Leaf {
+    /// Its text.
+    pub(crate) nodes: Vec<Node>,
+    /// The members in it, by their index in [`Wanted::members`], ascending.
+    pub(crate) members: Vec<usize>,
+    /// From the start of the body.
+    pub(crate) line: u32,
+}
+
+/// A block whose members can move one by one.
+#[derive(Clone, Debug)]
+pub(crate) struct OpenBlock {
+    pub(crate) lead: String,
+    pub(crate) arms: Vec<(String, Condition, Vec<Item>)>,
+    pub(crate) end: String,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Item {
+    Blank(String),
+    Loose(String),
+    Leaf(Leaf),
+    Block(OpenBlock),
+}
+
+/// Why a definition cannot be rewritten.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// A recorded member is not there.
+    #[error(
+        "the recorded kernel's member `{0}` is not in this definition: the tree is not that kernel's, or a macro hides it"
+    )]
+    Missing(String),
+    /// A member that the recorded kernel lacks, under no condition.
+    #[error("`{0}` is no member in the recorded kernel: the tree is not that kernel's")]
+    Unrecorded(String),
+    /// Another order.
+    #[error(
+        "`{later}` stands behind `{earlier}` here, but in front of it in the recorded kernel: the tree is not that kernel's"
+    )]
+    OtherOrder {
+        /// The one that is in front here.
+        earlier: String,
+        /// The one behind.
+        later: String,
+    },
+    /// In several places.
+    #[error(
+        "`{name}` is declared here and at line {other}: which one counts depends on the config"
+    )]
+    Twice {
+        /// The member.
+        name: String,
+        /// The other line, counted as the place of the refusal is.
+        other: u32,
+    },
+    /// Members that cannot part.
+    #[error("`{first}` and `{second}` are declared together here ({what}) and cannot part")]
+    Tied {
+        /// One.
+        first: String,
+        /// The other.
+        second: String,
+        /// By what.
+        what: &'static str,
+    },
+    /// No place for an alignment.
+    #[error("`{0}` is declared in a way that an alignment cannot be added to")]
+    NoPlace(String),
+    /// Preprocessor lines within one declaration.
+    #[error(
+        "preprocessor lines cut through this declaration, so that nothing can be said about `{0}`"
+    )]
+    Torn(String),
+    /// Into the middle of alternatives.
+    #[error(
+        "`{0}` would have to stand between alternatives of one #if/#elif chain, which would tear it"
+    )]
+    Tears(String),
+    /// Over a barrier.
+    #[error("`{0}` would cross this line, which decides what is laid out at random")]
+    Barrier(String),
+    /// Too much.
+    #[error("the definition has {0} members: {max} at most", max = crate::arrange::MAX_LEAVES)]
+    TooMany(usize),
+    /// The result does not hold what was there. A bug, or a definition that is read wrong: never written.
+    #[error("after the move {0}: this definition is beyond what can be moved safely")]
+    Lost(String),
+}
+
+/// A refusal with its line, counted from 0 at the start of the body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refused {
+    /// Where.
+    pub(crate) line: u32,
+    /// Why.
+    pub(crate) reason: Refusal,
+}
+
+pub(crate) fn refuse<T>(line: u32, reason: Refusal) -> Result<T, Refused> {
+    Err(Refused { line, reason })
+}
+
+/// The body as a tree of leaves.
+pub(crate) fn matched(body: &Body, wanted: &Wanted) -> Result<Vec<Item>, Refused> {
+    let mut by_name = HashMap::new();
+    for (index, member) in wanted.members.iter().enumerate() {
+        for name in &member.names {
+            by_name.insert(name.as_str(), index);
+        }
+    }
+    let matcher = Matcher { wanted, by_name };
+    let items = matcher.items(&body.nodes, false)?;
+    matcher.check(&items)?;
+    Ok(items)
+}
+
+struct Matcher<'w> {
+    wanted: &'w Wanted,
+    by_name: HashMap<&'w str, usize>,
+}
+
+impl Matcher<'_> {
+    fn name(&self, member: usize) -> String {
+        let names = self.wanted.members.get(member).map(|m| &m.names);
+        names
+            .and_then(|names| names.first())
+            .cloned()
+            .unwrap_or_default()
+    }
+
+    /// The members that a declaration declares.
+    fn members(&self, member: &Member) -> Vec<usize> {
+        let names = member.declaration.names();
+        let mut found: Vec<usize> = names
+            .iter()
+            .filter_map(|n| self.by_name.get(n.as_str()).copied())
+            .collect();
+        if member.declaration.shape == Shape::Torn {
+            let words = crate::lex::lex(&member.text);
+            found = words
+                .iter()
+                .filter_map(|t| self.by_name.get(t.text).copied())
+                .collect();
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// Recursion: as deep as conditions nest.
+    fn items(&self, nodes: &[Node], conditional: bool) -> Result<Vec<Item>, Refused> {
+        let mut items = Vec::new();
+        for node in nodes {
+            match node {
+                Node::Blank(text) => items.push(Item::Blank(text.clone())),
+                Node::Loose(text) => items.push(Item::Loose(text.clone())),
+                Node::Member(member) => {
+                    for leaf in self.leaves(member, conditional)? {
+                        items.push(Item::Leaf(leaf));
+                    }
+                }
+                Node::Block(block) => items.push(self.block(block)?),
+            }
+        }
+        Ok(self.join_bit_fields(items))
+    }
+
+    fn block(&self, block: &Block) -> Result<Item, Refused> {
+        let mut arms = Vec::new();
+        let mut seen: Vec<usize> = Vec::new();
+        let mut repeated = false;
+        for arm in &block.arms {
+            let members: Vec<usize> = block_members(&arm.nodes, self);
+            repeated |= members.iter().any(|m| seen.contains(m));
+            seen.extend(members);
+        }
+        if repeated {
+            seen.sort_unstable();
+            seen.dedup();
+            let (nodes, line) = (vec![Node::Block(block.clone())], block.line);
+            return Ok(Item::Leaf(Leaf {
+                nodes,
+                members: seen,
+                line,
+            }));
+        }
+        for arm in &block.arms {
+            let items = self.items(&arm.nodes, true)?;
+            arms.push((arm.directive.clone(), arm.condition.clone(), items));
+        }
+        let (lead, end) = (block.lead.clone(), block.end.clone());
+        Ok(Item::Block(OpenBlock { lead, arms, end }))
+    }
+
+    /// A declaration, cut where its names part.
+    fn leaves(&self, member: &Member, conditional: bool) -> Result<Vec<Leaf>, Refused> {
+        let members = self.members(member);
+        let line = member.line;
+        if let Shape::Plain(_) = member.declaration.shape
+            && !conditional
+        {
+            let names = member.declaration.names();
+            if let Some(name) = names
+                .iter()
+                .find(|n| !self.by_name.contains_key(n.as_str()))
+            {
+                return refuse(line, Refusal::Unrecorded(name.clone()));
+            }
+        }
+        if member.declaration.shape == Shape::Torn
+            && let Some(first) = members.first()
+        {
+            return refuse(line, Refusal::Torn(self.name(*first)));
+        }
+        let whole = || {
+            vec![Leaf {
+                nodes: vec![Node::Member(Box::new(member.clone()))],
+                members: members.clone(),
+                line,
+            }]
+        };
+        let Some((first, second)) = self.parting(&members) else {
+            return Ok(whole());
+        };
+        let tied = |what| {
+            let (first, second) = (self.name(first), self.name(second));
+            refuse(
+                line,
+                Refusal::Tied {
+                    first,
+                    second,
+                    what,
+                },
+            )
+        };
+        match &member.declaration.shape {
+            Shape::Plain(_) if member.declaration.defines_type => {
+                tied("with the definition of their type")
+            }
+            Shape::Plain(declarators) => {
+                let pieces = split(member, declarators, |name| self.by_name.contains_key(name));
+                let leaf = |piece: Member| Leaf {
+                    members: self.members(&piece),
+                    line,
+                    nodes: vec![Node::Member(Box::new(piece))],
+                };
+                Ok(pieces.into_iter().map(leaf).collect())
+            }
+            _ => tied("by a macro"),
+        }
+    }
+
+    /// Two neighbours among `members` that the wanted order parts, or of which the second wants an alignment.
+    fn parting(&self, members: &[usize]) -> Option<(usize, usize)> {
+        let rank = |member: usize| self.wanted.order.iter().position(|m| *m == member);
+        let aligned = |member: usize| self.wanted.members[member].align.is_some();
+        members
+            .windows(2)
+            .map(|pair| (pair[0], pair[1]))
+            .find(|(a, b)| {
+                let next = rank(*a).map(|r| r + 1) == rank(*b);
+                !next || aligned(*b) || aligned(*a)
+            })
+    }
+
+    /// Puts bit-fields in a row into one leaf, with what stands between them; those without a name belong to the one in front.
+    fn join_bit_fields(&self, items: Vec<Item>) -> Vec<Item> {
+        let mut joined: Vec<Item> = Vec::new();
+        for item in items {
+            let Item::Leaf(leaf) = item else {
+                joined.push(item);
+                continue;
+            };
+            let nameless = leaf.members.is_empty() && is_nameless_bits(&leaf.nodes);
+            let unit = |l: &Leaf| l.members.last().map(|m| self.wanted.members[*m].unit);
+            let back = joined
+                .iter()
+                .rposition(|i| matches!(i, Item::Leaf(l) if !l.members.is_empty()));
+            let Some(back) = back else {
+                joined.push(Item::Leaf(leaf));
+                continue;
+            };
+            let Item::Leaf(last) = &joined[back] else {
+                continue;
+            };
+            let open = joined[back..].iter().any(|i| matches!(i, Item::Block(_)));
+            let same = unit(last) == unit(&leaf) && unit(&leaf).is_some();
+            let follows = nameless && back + 1 == joined.len() && is_bits(&last.nodes);
+            if (same && !open) || follows {
+                let between: Vec<Item> = joined.drain(back..).collect();
+                joined.push(Item::Leaf(join(between, leaf)));
+            } else {
+                joined.push(Item::Leaf(leaf));
+            }
+        }
+        joined
+    }
+
+    /// Every recorded member is there once, in the recorded order.
+    fn check(&self, items: &[Item]) -> Result<(), Refused> {
+        let mut found: Vec<(usize, u32)> = Vec::new();
+        each_leaf(items, &mut |leaf| {
+            found.extend(leaf.members.iter().map(|m| (*m, leaf.line)))
+        });
+        for (i, (member, line)) in found.iter().enumerate() {
+            if let Some((_, other)) = found[..i].iter().find(|(m, _)| m == member) {
+                let (name, other) = (self.name(*member), *other);
+                return refuse(*line, Refusal::Twice { name, other });
+            }
+        }
+        if let Some(missing) =
+            (0..self.wanted.members.len()).find(|m| found.iter().all(|(f, _)| f != m))
+        {
+            return refuse(0, Refusal::Missing(self.name(missing)));
+        }
+        for pair in found.windows(2) {
+            let ((a, _), (b, line)) = (pair[0], pair[1]);
+            if a > b {
+                let (earlier, later) = (self.name(a), self.name(b));
+                return refuse(line, Refusal::OtherOrder { earlier, later });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn block_members(nodes: &[Node], matcher: &Matcher<'_>) -> Vec<usize> {
+    let body = Body {
+        nodes: nodes.to_vec(),
+    };
+    let mut found: Vec<usize> = body
+        .members()
+        .iter()
+        .flat_map(|(_, m)| matcher.members(m))
+        .collect();
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+fn is_nameless_bits(nodes: &[Node]) -> bool {
+    matches!(nodes, [Node::Member(member)] if member.declaration.is_nameless_bits())
+}
+
+fn is_bits(nodes: &[Node]) -> bool {
+    matches!(nodes.last(), Some(Node::Member(member)) if member.declaration.is_bits())
+}
+
+fn join(items: Vec<Item>, last: Leaf) -> Leaf {
+    let mut joined = Leaf {
+        nodes: Vec::new(),
+        members: Vec::new(),
+        line: last.line,
+    };
+    for item in items {
+        match item {
+            Item::Blank(text) => joined.nodes.push(Node::Blank(text)),
+            Item::Loose(text) => joined.nodes.push(Node::Loose(text)),
+            Item::Leaf(leaf) => {
+                joined.line = joined.line.min(leaf.line);
+                joined.members.extend(leaf.members);
+                joined.nodes.extend(leaf.nodes);
+            }
+            Item::Block(_) => {}
+        }
+    }
+    joined.members.extend(last.members);
+    joined.nodes.extend(last.nodes);
+    joined
+}
+
+/// Cuts `int a, b;` into `int a;` and `int b;`. Names that are not `known` stay with the one in front of them.
+fn split(
+    member: &Member,
+    declarators: &[crate::declaration::Declarator],
+    known: impl Fn(&str) -> bool,
+) -> Vec<Member> {
+    let text = &member.text;
+    let first = declarators
+        .first()
+        .map_or(member.declaration.specifier, |d| d.range.start);
+    let mut pieces: Vec<(usize, usize)> = Vec::new();
+    for declarator in declarators {
+        let named = declarator.name.as_deref().is_some_and(&known);
+        match pieces.last_mut() {
+            Some(last) if !named => last.1 = declarator.range.end,
+            _ => pieces.push((declarator.range.start, declarator.range.end)),
+        }
+    }
+    let indentation = match member.lead.rfind('\n') {
+        Some(at) => &member.lead[at + 1..],
+        None => member.lead.as_str(),
+    };
+    let mut members = Vec::new();
+    for (i, (from, to)) in pieces.into_iter().enumerate() {
+        let piece = format!("{}{};", &text[..first], &text[from..to]);
+        let Ok(declaration) = crate::declaration::Declaration::read(&piece, 0) else {
+            continue;
+        };
+        let (lead, trail) = match i {
+            0 => (member.lead.clone(), member.trail.clone()),
+            _ => (indentation.to_owned(), "\n".to_owned()),
+        };
+        members.push(Member {
+            lead,
+            text: piece,
+            trail,
+            line: member.line,
+            declaration,
+        });
+    }
+    members
+}
+
+/// All leaves in the order of the text. Recursion: as deep as conditions nest.
+pub(crate) fn each_leaf<'a>(items: &'a [Item], visit: &mut impl FnMut(&'a Leaf)) {
+    for item in items {
+        match item {
+            Item::Leaf(leaf) => visit(leaf),
+            Item::Block(block) => {
+                for (_, _, items) in &block.arms {
+                    each_leaf(items, visit);
+                }
+            }
+            Item::Blank(_) | Item::Loose(_) => {}
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Rewrites a definition in the text of its file: the wanted order, alignments, a comment for each group. Nothing outside of its
+//! braces changes.
+
+use crate::arrange::arrange;
+use crate::body::{self, BodyError, Member, Node};
+use crate::conserve::Inventory;
+use crate::definition::Definition;
+use crate::idiom::Idiom;
+use crate::lex::{Kind, lex};
+use crate::matching::{Item, Refusal, Refused, matched};
+use crate::row::{Piece, Row};
+use crate::wanted::Wanted;
+
+/// Why a definition cannot be rewritten, with the line in its file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{line}: {reason}")]
+pub struct RewriteError {
+    /// Counted from 1.
+    pub line: u32,
+    /// Why.
+    pub reason: RewriteReason,
+}
+
+/// The reason of a [`RewriteError`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RewriteReason {
+    /// The text between the braces is not understood.
+    #[error(transparent)]
+    Body(#[from] body::BodyReason),
+    /// It does not fit the recorded kernel, or cannot be moved.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+}
+
+/// Whether the definition has the members of the recorded kernel, in their order.
+///
+/// # Errors
+/// The first disagreement.
+pub fn check(file: &str, definition: &Definition, wanted: &Wanted) -> Result<(), RewriteError> {
+    let parts = Parts::new(file, definition)?;
+    matched(&parts.body, wanted).map_err(|e| parts.at(e))?;
+    Ok(())
+}
+
+/// The file's text with the definition as wanted. `intents` has a sentence for each group of [`Wanted::groups`]. The very same text
+/// when there is nothing to change.
+///
+/// # Errors
+/// When the definition does not fit the recorded kernel, or the change cannot be made safely.
+pub fn rewrite(
+    file: &str,
+    definition: &Definition,
+    wanted: &Wanted,
+    idiom: &Idiom,
+    intents: &[String],
+) -> Result<String, RewriteError> {
+    let parts = Parts::new(file, definition)?;
+    let old = &file[definition.body.clone()];
+    let mut items = matched(&parts.body, wanted).map_err(|e| parts.at(e))?;
+    align(&mut items, wanted, idiom).map_err(|e| parts.at(e))?;
+    let mut row = arrange(&items, wanted).map_err(|e| parts.at(e))?;
+    let indentation = parts.indentation();
+    if format!("{}{}", parts.head, row.print(&indentation)) == *old {
+        return Ok(file.to_owned());
+    }
+    let comments: Vec<String> = intents
+        .iter()
+        .map(|intent| comment(intent, &indentation))
+        .collect();
+    annotate(&mut row, wanted, &comments);
+    let mut new = row.print(&indentation);
+    if !new.rsplit('\n').next().unwrap_or("").trim().is_empty() {
+        new.truncate(new.trim_end().len());
+        new.push('\n');
+    }
+    let after = body::read(&new, 0).map_err(|e| parts.at_body(&e))?;
+    if let Some(lost) = Inventory::of(&parts.body).difference(&Inventory::of(&after), &comments) {
+        return Err(parts.at(Refused {
+            line: 0,
+            reason: Refusal::Lost(lost),
+        }));
+    }
+    let mut text = file[..definition.body.start].to_owned();
+    text.push_str(parts.head);
+    text.push_str(&new);
+    text.push_str(&file[definition.body.end..]);
+    Ok(text)
+}
+
+/// A definition's inside: what stands on the line of its brace, and the rest.
+struct Parts<'f> {
+    head: &'f str,
+    body: body::Body,
+    /// The line of the file that the body starts on, counted from 1.
+    line: u32,
+}
+
+impl<'f> Parts<'f> {
+    fn new(file: &'f str, definition: &Definition) -> Result<Parts<'f>, RewriteError> {
+        let text = &file[definition.body.clone()];
+        let mut head = 0;
+        for token in lex(text) {
+            match token.kind {
+                Kind::Blank | Kind::Comment => {}
+                Kind::Newline => {
+                    head = token.end();
+                    break;
+                }
+                _ => break,
+            }
+        }
+        let line = crate::definition::line_of(file, definition.body.start + head);
+        let error = |e: BodyError| RewriteError {
+            line: line + e.line,
+            reason: e.reason.into(),
+        };
+        let body = body::read(&text[head..], 0).map_err(error)?;
+        Ok(Parts {
+            head: &text[..head],
+            body,
+            line,
+        })
+    }
+
+    fn at(&self, refused: Refused) -> RewriteError {
+        let reason = match refused.reason {
+            Refusal::Twice { name, other } => Refusal::Twice {
+                name,
+                other: other + self.line,
+            },
+            reason => reason,
+        };
+        RewriteError {
+            line: self.line + refused.line,
+            reason: reason.into(),
+        }
+    }
+
+    fn at_body(&self, error: &BodyError) -> RewriteError {
+        RewriteError {
+            line: self.line + error.line,
+            reason: error.reason.into(),
+        }
+    }
+
+    /// The indentation of the first member that starts a line.
+    fn indentation(&self) -> String {
+        let members = self.body.members();
+        let leads = members.iter().map(|(_, member)| member.lead.as_str());
+        let own = leads
+            .map(|lead| lead.rsplit('\n').next().unwrap_or(lead))
+            .find(|lead| !lead.is_empty() && lead.trim().is_empty());
+        match own {
+            Some(own) if !self.head.is_empty() => own.to_owned(),
+            _ => "\t".to_owned(),
+        }
+    }
+}
+
+/// Adds the alignments. Recursion: as deep as conditions nest.
+fn align(items: &mut [Item], wanted: &Wanted, idiom: &Idiom) -> Result<(), Refused> {
+    for item in items {
+        match item {
+            Item::Blank(_) | Item::Loose(_) => {}
+            Item::Block(block) => {
+                for (_, _, items) in &mut block.arms {
+                    align(items, wanted, idiom)?;
+                }
+            }
+            Item::Leaf(leaf) => {
+                for member in leaf.members.clone() {
+                    let Some(asked) = wanted.members[member].align else {
+                        continue;
+                    };
+                    let name = wanted.members[member].first_name();
+                    let declared = declaring(&mut leaf.nodes, &wanted.members[member].names);
+                    if declared.and_then(|m| idiom.apply(m, asked)).is_none() {
+                        return Err(Refused {
+                            line: leaf.line,
+                            reason: Refusal::NoPlace(name),
+                        });
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The declaration of a member among nodes; `None` inside of a block that moves as one.
+fn declaring<'a>(nodes: &'a mut [Node], names: &[String]) -> Option<&'a mut Member> {
+    nodes.iter_mut().find_map(|node| match node {
+        Node::Member(member) if member.declaration.names().iter().any(|n| names.contains(n)) => {
+            Some(&mut **member)
+        }
+        _ => None,
+    })
+}
+
+/// A comment in kernel style, at most 80 columns wide.
+fn comment(intent: &str, indentation: &str) -> String {
+    // What would end the comment is not part of a sentence.
+    let intent = intent.replace("*/", "* /").replace("/*", "/ *");
+    let width = indentation
+        .chars()
+        .map(|c| if c == '\t' { 8 } else { 1 })
+        .sum::<usize>();
+    let one = format!("{indentation}/* {intent} */\n");
+    if width + intent.chars().count() + 6 <= 80 && !intent.contains('\n') {
+        return one;
+    }
+    let mut text = format!("{indentation}/*\n");
+    for line in wrap(&intent, 77_usize.saturating_sub(width).max(20)) {
+        text.push_str(format!("{indentation} * {line}").trim_end());
+        text.push('\n');
+    }
+    text.push_str(&format!("{indentation} */\n"));
+    text
+}
+
+/// Words in lines of at most `width` characters; line ends stay.
+pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for paragraph in text.lines() {
+        let mut line = String::new();
+        for word in paragraph.split_whitespace() {
+            if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
+                lines.push(std::mem::take(&mut line));
+            }
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+        lines.push(line);
+    }
+    lines
+}
+
+/// Puts each group's comment in front of it, and blank lines around it.
+fn annotate(row: &mut Row, wanted: &Wanted, comments: &[String]) {
+    for (number, comment) in comments.iter().enumerate().take(wanted.groups.len()) {
+        let in_group = |piece: &Piece| match piece {
+            Piece::Leaf(placed) => placed
+                .leaf
+                .members
+                .iter()
+                .any(|m| wanted.members[*m].group == Some(number)),
+            _ => false,
+        };
+        let Some(first) = row.pieces.iter().position(in_group) else {
+            continue;
+        };
+        let last = row.pieces.iter().rposition(in_group).unwrap_or(first);
+        let closes = row.pieces[last + 1..]
+            .iter()
+            .take_while(|p| matches!(p, Piece::Close { .. }))
+            .count();
+        let behind = last + 1 + closes;
+        if !matches!(
+            row.pieces.get(behind),
+            None | Some(Piece::Blank(_) | Piece::Else { .. })
+        ) {
+            row.pieces.insert(behind, Piece::Blank("\n".to_owned()));
+        }
+        let mut at = first;
+        while at > 0 && matches!(&row.pieces[at - 1], Piece::Open { lead, .. } if lead.is_empty()) {
+            at -= 1;
+        }
+        let starts = at == 0
+            || matches!(
+                row.pieces[at - 1],
+                Piece::Blank(_) | Piece::Open { .. } | Piece::Else { .. }
+            );
+        let mut pieces = Vec::new();
+        if !starts {
+            pieces.push(Piece::Blank("\n".to_owned()));
+        }
+        pieces.push(Piece::Loose(comment.clone()));
+        row.pieces.splice(at..at, pieces);
+    }
+}

@@ -1,0 +1,519 @@
+//! A definition as a row of pieces: conditions that open and close, and leaves between them.
+//!
+//! Knows how to take leaves out and put them in such that each keeps the conditions around it; not which ones, nor where to.
+
+use std::collections::BTreeSet;
+
+use crate::body::{self, Node};
+use crate::condition::Condition;
+use crate::matching::{Leaf, Refusal, Refused, refuse};
+use crate::wanted::Wanted;
+
+/// A piece of the definition's text.
+#[derive(Clone, Debug)]
+pub(crate) enum Piece {
+    /// `#if`, with the comments in front of it. `made`: it was not in the text before.
+    Open {
+        lead: String,
+        text: String,
+        condition: Condition,
+        made: bool,
+    },
+    /// `#else` or `#elif`; the condition is that of what follows.
+    Else { text: String, condition: Condition },
+    /// `#endif`
+    Close { text: String, made: bool },
+    /// What moves as one.
+    Leaf(Placed),
+    /// A line with nothing on it.
+    Blank(String),
+    /// Comments and other preprocessor lines.
+    Loose(String),
+    /// Here was the leaf of that rank.
+    Gone(usize),
+}
+
+/// A leaf in the row.
+#[derive(Clone, Debug)]
+pub(crate) struct Placed {
+    pub(crate) leaf: Leaf,
+    /// Place of its first member in the wanted order; `None` for what the recorded kernel lacks.
+    pub(crate) rank: Option<usize>,
+    /// The conditions around it.
+    pub(crate) conditions: Vec<Condition>,
+    /// Its number in the old text.
+    pub(crate) number: usize,
+}
+
+/// The row.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) pieces: Vec<Piece>,
+}
+
+/// What has to stand around a leaf at a place.
+struct Gap {
+    at: usize,
+    /// How many of the leaf's conditions are open there.
+    shared: usize,
+    /// The conditions open there that are not the leaf's, outermost first: they are torn.
+    torn: Vec<Condition>,
+}
+
+impl Row {
+    pub(crate) fn new(pieces: Vec<Piece>) -> Row {
+        Row { pieces }
+    }
+
+    /// Takes the leaves out whose members do not stay.
+    pub(crate) fn cut(&mut self, staying: &BTreeSet<usize>) -> Vec<Placed> {
+        let mut moving = Vec::new();
+        for piece in &mut self.pieces {
+            let rank = match piece {
+                Piece::Leaf(Placed {
+                    rank: Some(rank), ..
+                }) if !staying.contains(rank) => *rank,
+                _ => continue,
+            };
+            if let Piece::Leaf(placed) = std::mem::replace(piece, Piece::Gone(rank)) {
+                moving.push(placed);
+            }
+        }
+        moving
+    }
+
+    /// Removes what the leaves that were taken out leave behind: empty conditions, double blank lines.
+    pub(crate) fn clean(&mut self, moving: &mut [Placed]) {
+        while let Some((open, close)) = self.empty_block() {
+            let gone = self.pieces[open..=close].iter().find_map(|p| match p {
+                Piece::Gone(rank) => Some(*rank),
+                _ => None,
+            });
+            if let (Some(rank), Piece::Open { lead, .. }) = (gone, &self.pieces[open]) {
+                let comments = lead.trim_end_matches([' ', '\t']).to_owned();
+                if let Some(placed) = moving.iter_mut().find(|p| p.rank == Some(rank)) {
+                    prepend(&mut placed.leaf.nodes, &comments);
+                }
+            }
+            self.pieces.splice(open..=close, gone.map(Piece::Gone));
+        }
+        self.drop_empty_arms();
+        self.drop_blanks();
+    }
+
+    /// The first innermost block with nothing left in it, if something was taken out of it.
+    fn empty_block(&self) -> Option<(usize, usize)> {
+        let mut open = None;
+        let mut gone = false;
+        for (i, piece) in self.pieces.iter().enumerate() {
+            match piece {
+                Piece::Open { .. } => (open, gone) = (Some(i), false),
+                Piece::Gone(_) => gone = true,
+                Piece::Blank(_) | Piece::Else { .. } => {}
+                Piece::Leaf(_) | Piece::Loose(_) => open = None,
+                Piece::Close { .. } => match open.take() {
+                    Some(open) if gone => return Some((open, i)),
+                    _ => {}
+                },
+            }
+        }
+        None
+    }
+
+    /// Turns `#ifdef A #else x #endif` into `#ifndef A x #endif`, and drops an empty `#else`.
+    fn drop_empty_arms(&mut self) {
+        let mut at = 0;
+        while at < self.pieces.len() {
+            if let Piece::Else { condition, .. } = &self.pieces[at]
+                && let Some((open, close)) = self.two_arms(at)
+            {
+                let condition = condition.clone();
+                if self.is_empty(open + 1, at) {
+                    let text = format!("{}\n", condition.opening());
+                    self.pieces.remove(at);
+                    if let Piece::Open {
+                        text: old,
+                        condition: c,
+                        ..
+                    } = &mut self.pieces[open]
+                    {
+                        (*old, *c) = (text, condition);
+                    }
+                    continue;
+                }
+                if self.is_empty(at + 1, close) {
+                    self.pieces.remove(at);
+                    continue;
+                }
+            }
+            at += 1;
+        }
+    }
+
+    /// Whether something was taken out between these places and nothing is left.
+    fn is_empty(&self, from: usize, to: usize) -> bool {
+        let pieces = &self.pieces[from..to];
+        pieces.iter().any(|p| matches!(p, Piece::Gone(_)))
+            && pieces
+                .iter()
+                .all(|p| matches!(p, Piece::Gone(_) | Piece::Blank(_)))
+    }
+
+    /// The `#if` and the `#endif` of the `#else` at `at`, when there are no other alternatives.
+    fn two_arms(&self, at: usize) -> Option<(usize, usize)> {
+        let mut depth = 0;
+        let open = (0..at).rev().find(|i| match &self.pieces[*i] {
+            Piece::Close { .. } => {
+                depth += 1;
+                false
+            }
+            Piece::Open { .. } if depth == 0 => true,
+            Piece::Open { .. } => {
+                depth -= 1;
+                false
+            }
+            Piece::Else { .. } => depth == 0,
+            _ => false,
+        })?;
+        let close = self.end_of(at)?;
+        let both = matches!(self.pieces[open], Piece::Open { .. })
+            && matches!(self.pieces[close], Piece::Close { .. });
+        both.then_some((open, close))
+    }
+
+    /// The next `#else` or `#endif` on the level of the `#if` or `#else` at `at`.
+    fn end_of(&self, at: usize) -> Option<usize> {
+        let mut depth = 0;
+        (at + 1..self.pieces.len()).find(|i| match &self.pieces[*i] {
+            Piece::Open { .. } => {
+                depth += 1;
+                false
+            }
+            Piece::Close { .. } if depth > 0 => {
+                depth -= 1;
+                false
+            }
+            Piece::Else { .. } | Piece::Close { .. } => depth == 0,
+            _ => false,
+        })
+    }
+
+    /// Where blank lines stood on both sides of what was taken out, keeps those of one side; at the edges of a condition none.
+    fn drop_blanks(&mut self) {
+        let mut kept: Vec<Piece> = Vec::new();
+        let mut pieces = std::mem::take(&mut self.pieces).into_iter().peekable();
+        while let Some(piece) = pieces.next() {
+            if !matches!(piece, Piece::Blank(_) | Piece::Gone(_)) {
+                kept.push(piece);
+                continue;
+            }
+            let mut run = vec![piece];
+            while let Some(next) = pieces.next_if(|p| matches!(p, Piece::Blank(_) | Piece::Gone(_)))
+            {
+                run.push(next);
+            }
+            if run.iter().all(|p| matches!(p, Piece::Blank(_))) {
+                kept.append(&mut run);
+                continue;
+            }
+            let left = matches!(
+                kept.last(),
+                None | Some(Piece::Open { .. } | Piece::Else { .. })
+            );
+            let right = matches!(
+                pieces.peek(),
+                None | Some(Piece::Close { .. } | Piece::Else { .. })
+            );
+            if left || right {
+                continue;
+            }
+            let sides = run.split(|p| matches!(p, Piece::Gone(_)));
+            let blanks = sides.max_by_key(|side| side.len()).unwrap_or_default();
+            // What meets here for the first time can be joined.
+            if let (true, Some(Piece::Close { made, .. })) = (blanks.is_empty(), kept.last_mut()) {
+                *made = true;
+            }
+            kept.extend(blanks.to_vec());
+        }
+        self.pieces = kept;
+    }
+
+    /// Puts a leaf behind the one of the next lower rank.
+    pub(crate) fn insert(&mut self, placed: Placed, wanted: &Wanted) -> Result<(), Refused> {
+        let rank = placed.rank.unwrap_or(0);
+        let ranked = |piece: &Piece| match piece {
+            Piece::Leaf(p) => p.rank,
+            _ => None,
+        };
+        let place = |below: bool| {
+            let candidates = self
+                .pieces
+                .iter()
+                .enumerate()
+                .filter_map(|(i, p)| Some((ranked(p)?, i)));
+            let fitting = candidates.filter(|(r, _)| (*r < rank) == below);
+            if below { fitting.max() } else { fitting.min() }
+        };
+        let from = place(true).map_or(0, |(_, at)| at + 1);
+        let to = place(false).map_or(self.pieces.len(), |(_, at)| at);
+        let Some(gap) = self.best_gap(&placed, from, to) else {
+            let name = wanted
+                .order
+                .get(rank)
+                .map_or_else(String::new, |m| wanted.members[*m].first_name());
+            return refuse(placed.leaf.line, Refusal::Tears(name));
+        };
+        let conditions = placed.conditions[gap.shared..].to_vec();
+        let mut pieces = Vec::new();
+        let close = || Piece::Close {
+            text: "#endif\n".to_owned(),
+            made: true,
+        };
+        let open = |condition: &Condition| Piece::Open {
+            lead: String::new(),
+            text: format!("{}\n", condition.opening()),
+            condition: condition.clone(),
+            made: true,
+        };
+        pieces.extend(gap.torn.iter().map(|_| close()));
+        pieces.extend(conditions.iter().map(open));
+        pieces.push(Piece::Leaf(placed));
+        pieces.extend(conditions.iter().map(|_| close()));
+        pieces.extend(gap.torn.iter().map(open));
+        self.pieces.splice(gap.at..gap.at, pieces);
+        Ok(())
+    }
+
+    /// The place between `from` and `to` where the fewest conditions have to be torn, then opened; of several the first.
+    fn best_gap(&self, placed: &Placed, from: usize, to: usize) -> Option<Gap> {
+        let mut open: Vec<(Condition, bool)> = Vec::new();
+        let mut best: Option<((usize, usize), Gap)> = None;
+        for at in 0..=to {
+            if at >= from {
+                let shared = open
+                    .iter()
+                    .zip(&placed.conditions)
+                    .take_while(|((condition, _), own)| condition == *own)
+                    .count();
+                let torn = &open[shared..];
+                // The rest of an alternative behind the first cannot be opened again in front of a further one.
+                let chain = torn.iter().any(|(_, chained)| *chained);
+                let cost = (
+                    if chain { usize::MAX } else { torn.len() },
+                    placed.conditions.len() - shared,
+                );
+                if !chain && best.as_ref().is_none_or(|(least, _)| cost < *least) {
+                    let torn = torn
+                        .iter()
+                        .map(|(condition, _)| condition.clone())
+                        .collect();
+                    best = Some((cost, Gap { at, shared, torn }));
+                }
+            }
+            match self.pieces.get(at) {
+                Some(Piece::Open { condition, .. }) => open.push((condition.clone(), false)),
+                Some(Piece::Else { condition, .. }) => {
+                    let last = self
+                        .end_of(at)
+                        .is_none_or(|end| matches!(self.pieces[end], Piece::Close { .. }));
+                    open.pop();
+                    open.push((condition.clone(), !last));
+                }
+                Some(Piece::Close { .. }) => {
+                    open.pop();
+                }
+                _ => {}
+            }
+        }
+        best.map(|(_, gap)| gap)
+    }
+
+    /// Joins a condition that closes with the same condition opening directly behind, where one of them was made here.
+    pub(crate) fn merge(&mut self) {
+        self.unfold();
+        let mut at = 0;
+        while at + 1 < self.pieces.len() {
+            if self.mergeable(at) {
+                self.pieces.drain(at..at + 2);
+                at = at.saturating_sub(1);
+            } else {
+                at += 1;
+            }
+        }
+        self.drop_made_empties();
+    }
+
+    /// Takes blocks that moved as one apart again where they landed beside their own condition.
+    fn unfold(&mut self) {
+        let mut at = 0;
+        while at < self.pieces.len() {
+            if let Piece::Leaf(placed) = &self.pieces[at]
+                && let [Node::Block(block)] = placed.leaf.nodes.as_slice()
+                && let ([arm], true) = (block.arms.as_slice(), block.lead.is_empty())
+            {
+                let behind = at
+                    .checked_sub(1)
+                    .is_some_and(|i| matches!(self.pieces[i], Piece::Close { .. }));
+                let in_front = matches!(self.pieces.get(at + 1), Some(Piece::Open { .. }));
+                if behind || in_front {
+                    let condition = arm.condition.clone();
+                    let open = Piece::Open {
+                        lead: String::new(),
+                        text: arm.directive.clone(),
+                        condition: condition.clone(),
+                        made: true,
+                    };
+                    let close = Piece::Close {
+                        text: block.end.clone(),
+                        made: true,
+                    };
+                    let mut inner = placed.clone();
+                    inner.leaf.nodes = arm.nodes.clone();
+                    inner.conditions.push(condition);
+                    self.pieces
+                        .splice(at..=at, [open, Piece::Leaf(inner), close]);
+                    at += 2;
+                }
+            }
+            at += 1;
+        }
+    }
+
+    fn mergeable(&self, at: usize) -> bool {
+        let (
+            Piece::Close { made: first, .. },
+            Piece::Open {
+                condition,
+                made: second,
+                lead,
+                ..
+            },
+        ) = (&self.pieces[at], &self.pieces[at + 1])
+        else {
+            return false;
+        };
+        let mut depth = 0;
+        let opening = self.pieces[..at].iter().rev().find(|piece| match piece {
+            Piece::Close { .. } => {
+                depth += 1;
+                false
+            }
+            Piece::Open { .. } if depth > 0 => {
+                depth -= 1;
+                false
+            }
+            Piece::Open { .. } | Piece::Else { .. } => depth == 0,
+            _ => false,
+        });
+        let same = matches!(opening, Some(Piece::Open { condition: c, .. }) if c == condition);
+        same && (*first || *second) && lead.is_empty()
+    }
+
+    /// Tearing at the edge of a condition leaves an empty one.
+    fn drop_made_empties(&mut self) {
+        let mut at = 0;
+        while at + 1 < self.pieces.len() {
+            let empty = match (&self.pieces[at], &self.pieces[at + 1]) {
+                (Piece::Open { made, lead, .. }, Piece::Close { made: too, .. }) => {
+                    (*made || *too) && lead.is_empty()
+                }
+                _ => false,
+            };
+            if empty {
+                self.pieces.drain(at..at + 2);
+                at = at.saturating_sub(1);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    /// Markers that members must not cross: line, and the members in front.
+    pub(crate) fn barriers(&self) -> Vec<(u32, BTreeSet<usize>)> {
+        let mut before = BTreeSet::new();
+        let mut found = Vec::new();
+        for piece in &self.pieces {
+            let Piece::Leaf(placed) = piece else { continue };
+            if is_barrier(&placed.leaf) {
+                found.push((placed.leaf.line, before.clone()));
+            }
+            before.extend(placed.leaf.members.iter().copied());
+        }
+        found
+    }
+
+    pub(crate) fn check_barriers(
+        &self,
+        old: &[(u32, BTreeSet<usize>)],
+        wanted: &Wanted,
+    ) -> Result<(), Refused> {
+        for ((line, before), (_, now)) in old.iter().zip(self.barriers()) {
+            if let Some(member) = before.symmetric_difference(&now).next() {
+                return refuse(
+                    *line,
+                    Refusal::Barrier(wanted.members[*member].first_name()),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// The text; what shared a line with something that is no longer its neighbour gets a line of its own.
+    pub(crate) fn print(&self, indentation: &str) -> String {
+        let mut text = String::new();
+        let mut last = None;
+        for piece in &self.pieces {
+            let own = piece.text();
+            let (directive, number) = match piece {
+                Piece::Open { .. } | Piece::Else { .. } | Piece::Close { .. } => (true, None),
+                Piece::Leaf(placed) => (false, Some(placed.number)),
+                Piece::Blank(_) | Piece::Loose(_) | Piece::Gone(_) => (false, None),
+            };
+            let neighbours = number.is_none_or(|n| n.checked_sub(1) == last);
+            let bare = number.is_some() && !neighbours && !own.starts_with([' ', '\t', '\n', '#']);
+            if !text.ends_with('\n')
+                && ((directive && !text.is_empty())
+                    || (number.is_some() && !neighbours && (bare || !text.is_empty())))
+            {
+                text.truncate(text.trim_end_matches([' ', '\t']).len());
+                text.push('\n');
+            }
+            if bare {
+                text.push_str(indentation);
+            }
+            text.push_str(&own);
+            last = number.or(last);
+        }
+        text
+    }
+}
+
+impl Piece {
+    fn text(&self) -> String {
+        match self {
+            Piece::Open { lead, text, .. } => format!("{lead}{text}"),
+            Piece::Else { text, .. } | Piece::Close { text, .. } => text.clone(),
+            Piece::Blank(text) | Piece::Loose(text) => text.clone(),
+            Piece::Leaf(placed) => {
+                let mut text = String::new();
+                body::print(&placed.leaf.nodes, &mut text);
+                text
+            }
+            Piece::Gone(_) => String::new(),
+        }
+    }
+}
+
+fn is_barrier(leaf: &Leaf) -> bool {
+    matches!(leaf.nodes.as_slice(), [Node::Member(member)] if member.text.starts_with("randomized_struct_fields_"))
+}
+
+/// Puts comments in front of the first member or condition.
+pub(crate) fn prepend(nodes: &mut [Node], comments: &str) {
+    match nodes.first_mut() {
+        Some(Node::Member(member)) => member.lead.insert_str(0, comments),
+        Some(Node::Block(block)) => block.lead.insert_str(0, comments),
+        Some(Node::Blank(text) | Node::Loose(text)) => text.insert_str(0, comments),
+        None => {}
+    }
+}

@@ -1,0 +1,247 @@
+//! What a definition shall become, in the words of the recorded kernel's types: the order of members, their alignments, groups.
+//!
+//! Made from a checked plan of edits; knows nothing of source text.
+
+use linemate_layout::{Edit, EditFile, Plan, Position, Slot, Subject, origin::Forced};
+use linemate_types::{Composite, LineSize, TypeId, TypeModel};
+
+/// An alignment that the definition has to ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Align {
+    /// To a line of the machine that the code is compiled for.
+    Line,
+    /// To that many bytes.
+    Bytes(u64),
+}
+
+/// A member as the recorded kernel has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// Its name; of an anonymous struct or union the names of its members, and theirs.
+    pub names: Vec<String>,
+    /// What must stand at it, if anything.
+    pub align: Option<Align>,
+    /// Index in [`Wanted::groups`].
+    pub group: Option<usize>,
+    /// Members with the same number, bit-fields in a row, move as one.
+    pub unit: usize,
+}
+
+impl Recorded {
+    /// What messages call it.
+    pub fn first_name(&self) -> String {
+        self.names.first().cloned().unwrap_or_default()
+    }
+}
+
+/// A group of members that share lines with no others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Its name in the edit; `None` for `isolate`.
+    pub name: Option<String>,
+}
+
+/// A struct's members, recorded and wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// In the order of the declaration.
+    pub members: Vec<Recorded>,
+    /// The wanted order: indices in `members`.
+    pub order: Vec<usize>,
+    /// The groups.
+    pub groups: Vec<Group>,
+    /// Bytes of a line of the machine that the recorded kernel was built for.
+    pub line: LineSize,
+}
+
+/// Why an edit is no patch of a definition.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WantedError {
+    /// Edits that change more than an order.
+    #[error(
+        "{at}: `{statement}` changes code beyond the definition, which a patch of the definition cannot do: leave it out"
+    )]
+    Code {
+        /// Where.
+        at: Position,
+        /// The statement.
+        statement: String,
+    },
+    /// Edits that have no C of their own.
+    #[error("{at}: `{statement}` cannot be written as C that follows the machine: {instead}")]
+    NoIdiom {
+        /// Where.
+        at: Position,
+        /// The statement.
+        statement: String,
+        /// What to do.
+        instead: &'static str,
+    },
+    /// The type is not a struct.
+    #[error("type {0} has no members to move")]
+    NoMembers(TypeId),
+}
+
+/// Refuses statements that no change of a definition expresses.
+///
+/// # Errors
+/// The first such statement.
+pub fn check(file: &EditFile) -> Result<(), WantedError> {
+    for (_, statement) in file.statements() {
+        let (at, text) = (statement.at, statement.edit.to_string());
+        let instead = match &statement.edit {
+            Edit::Order(_)
+            | Edit::Move { .. }
+            | Edit::Align { .. }
+            | Edit::Isolate(_)
+            | Edit::Group { .. } => continue,
+            Edit::Remove(_)
+            | Edit::Reuse { .. }
+            | Edit::SkipSilent(_)
+            | Edit::Colocate(..)
+            | Edit::Percpu(_) => {
+                return Err(WantedError::Code {
+                    at,
+                    statement: text,
+                });
+            }
+            Edit::PadTo { .. } | Edit::PadAfter { .. } => {
+                "align or isolate what comes next instead"
+            }
+            Edit::LayoutFrom(_) => "say it with order and align",
+            Edit::BaseAlign { .. } => "align the first member instead",
+        };
+        return Err(WantedError::NoIdiom {
+            at,
+            statement: text,
+            instead,
+        });
+    }
+    Ok(())
+}
+
+impl Wanted {
+    /// What `plan` wants of struct `id`; `None` when it leaves its members alone.
+    ///
+    /// # Errors
+    /// When `id` is no struct.
+    pub fn new(
+        plan: &mut Plan<'_>,
+        id: TypeId,
+        file: &EditFile,
+    ) -> Result<Option<Wanted>, WantedError> {
+        let model = plan.layouts.model();
+        let composite = model.composite(id).ok_or(WantedError::NoMembers(id))?;
+        let Some(slots) = plan.layouts.slots(id).map(<[Slot]>::to_vec) else {
+            return Ok(None);
+        };
+        let origin = plan
+            .layouts
+            .origin(id)
+            .map_err(|_| WantedError::NoMembers(id))?;
+        let line = plan.layouts.line();
+        let mut members: Vec<Recorded> = composite
+            .members
+            .iter()
+            .map(|m| Recorded {
+                names: match m.name.is_empty() {
+                    true => inner_names(model, m.type_id),
+                    false => vec![m.name.to_string()],
+                },
+                align: None,
+                group: None,
+                unit: 0,
+            })
+            .collect();
+        let originals = Slot::originals(&origin);
+        let (mut order, mut groups, mut before) = (Vec::new(), Vec::new(), None);
+        let mut numbers: Vec<usize> = Vec::new();
+        for slot in &slots {
+            let unit = &origin.units[slot.unit];
+            let old = originals[slot.unit].forced;
+            let align = alignment(slot, old, slot.group != before, line);
+            before = slot.group;
+            let group = slot.group.map(|number| {
+                numbers
+                    .iter()
+                    .position(|n| *n == number)
+                    .unwrap_or_else(|| {
+                        numbers.push(number);
+                        groups.push(Group {
+                            name: group_name(file, composite, unit.members.first().copied()),
+                        });
+                        groups.len() - 1
+                    })
+            });
+            for (i, member) in unit.members.iter().enumerate() {
+                let recorded = &mut members[*member];
+                recorded.unit = slot.unit;
+                recorded.group = group;
+                recorded.align = align.filter(|_| i == 0);
+                order.push(*member);
+            }
+        }
+        Ok(Some(Wanted {
+            members,
+            order,
+            groups,
+            line,
+        }))
+    }
+
+    /// Whether the order is the recorded one and no alignment is asked for.
+    pub fn changes_nothing(&self) -> bool {
+        self.order.iter().copied().eq(0..self.members.len())
+            && self.members.iter().all(|m| m.align.is_none())
+    }
+}
+
+/// What must stand at a member that it does not have from before.
+fn alignment(
+    slot: &Slot,
+    old: Option<Forced>,
+    starts_lines: bool,
+    line: LineSize,
+) -> Option<Align> {
+    let asked = slot.forced.filter(|forced| Some(*forced) != old);
+    let enough = |forced: Forced| forced.bytes(line.bytes()) >= line.bytes();
+    match (asked, starts_lines) {
+        (Some(Forced::Bytes(bytes)), true) if bytes < line.bytes() => Some(Align::Line),
+        (Some(Forced::Bytes(bytes)), _) => Some(Align::Bytes(bytes)),
+        (Some(Forced::Line), _) => Some(Align::Line),
+        (None, true) if !slot.forced.is_some_and(enough) => Some(Align::Line),
+        (None, _) => None,
+    }
+}
+
+/// The name of the group that the member stands in; `None` for `isolate`.
+fn group_name(file: &EditFile, composite: &Composite, member: Option<usize>) -> Option<String> {
+    let member = composite.members.get(member?)?;
+    let about = |subject: Option<&Subject>| match subject {
+        Some(Subject::Named(name)) => {
+            composite.name.is_empty() || name.rsplit(' ').next() == Some(&*composite.name)
+        }
+        _ => true,
+    };
+    file.statements()
+        .filter(|(subject, _)| about(*subject))
+        .find_map(|(_, s)| match &s.edit {
+            Edit::Group { name, fields, .. } if fields.iter().any(|f| *f == *member.name) => {
+                Some(name.clone())
+            }
+            _ => None,
+        })
+}
+
+/// The names of the members of an anonymous struct or union, and of the anonymous ones inside. Recursion: as deep as types nest.
+pub(crate) fn inner_names(model: &TypeModel, id: TypeId) -> Vec<String> {
+    let mut names = Vec::new();
+    for member in model.composite(id).map_or(&[][..], |c| &c.members) {
+        if member.name.is_empty() {
+            names.extend(inner_names(model, member.type_id));
+        } else {
+            names.push(member.name.to_string());
+        }
+    }
+    names
+}

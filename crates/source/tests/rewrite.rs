@@ -1,0 +1,419 @@
+//! Definitions rewritten: golden texts of awkward C, refusals with their lines, and what no order can lose.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
+use linemate_source::definition::{self, Sought};
+use linemate_source::{Align, Group, Idiom, Recorded, Wanted, check, rewrite};
+use linemate_types::LineSize;
+use proptest::prelude::*;
+
+/// Members by name (`a+b` for the names of one anonymous member or the bit-fields of one run), in the recorded order.
+/// In `order` the same; `>` in front asks for a line, `(` and `)` stand around a group.
+fn wanted(recorded: &str, order: &str) -> Wanted {
+    let mut members: Vec<Recorded> = Vec::new();
+    for (unit, words) in recorded.split_whitespace().enumerate() {
+        // `x:y` is a run of bit-fields: two members that move as one.
+        for names in words.split(':') {
+            let names = names.split('+').map(str::to_owned).collect();
+            members.push(Recorded {
+                names,
+                align: None,
+                group: None,
+                unit,
+            });
+        }
+    }
+    let (mut indices, mut groups, mut group, mut boundary) = (Vec::new(), Vec::new(), None, false);
+    for word in order.split_whitespace() {
+        let inner = word.trim_start_matches('(').trim_end_matches(')');
+        if word.starts_with('(') {
+            group = Some(groups.len());
+            groups.push(Group { name: None });
+            boundary = true;
+        }
+        let (aligned, inner) = (inner.starts_with('>'), inner.trim_start_matches('>'));
+        for (i, names) in inner.split(':').enumerate() {
+            let first = names.split('+').next().unwrap();
+            let index = members.iter().position(|m| m.names[0] == first).unwrap();
+            members[index].group = group;
+            members[index].align = ((aligned || boundary) && i == 0).then_some(Align::Line);
+            boundary = false;
+            indices.push(index);
+        }
+        if word.ends_with(')') {
+            group = None;
+            boundary = true;
+        }
+    }
+    Wanted {
+        members,
+        order: indices,
+        groups,
+        line: LineSize::B64,
+    }
+}
+
+fn moved_with(text: &str, recorded: &str, order: &str, idiom: &Idiom) -> Result<String, String> {
+    let found = definition::find(text, &Sought::Tag("t".to_owned()));
+    assert_eq!(found.len(), 1);
+    let wanted = wanted(recorded, order);
+    let intents: Vec<String> = (0..wanted.groups.len())
+        .map(|i| format!("group {i}"))
+        .collect();
+    rewrite(text, &found[0], &wanted, idiom, &intents).map_err(|e| e.to_string())
+}
+
+fn moved(text: &str, recorded: &str, order: &str) -> Result<String, String> {
+    moved_with(text, recorded, order, &Idiom::of(true, text, text, 64))
+}
+
+#[track_caller]
+fn golden(text: &str, recorded: &str, order: &str, expected: &str) {
+    let new = moved(text, recorded, order).unwrap();
+    assert_eq!(new, expected, "\n{new}");
+}
+
+#[test]
+fn comments_and_blank_lines() {
+    golden(
+        "struct t {\n\t/* about a */\n\tint a;\n\n\t/*\n\t * about b\n\t */\n\tint b;\t/* b */\n\n\tint c;\n};\n",
+        "a b c",
+        "b c a",
+        "struct t {\n\t/*\n\t * about b\n\t */\n\tint b;\t/* b */\n\n\tint c;\n\t/* about a */\n\tint a;\n};\n",
+    );
+}
+
+#[test]
+fn a_member_takes_its_condition_along() {
+    golden(
+        "struct t {\n\tint a;\n#ifdef X\n\tint b;\n\tint c;\n#endif /* X */\n\tint d;\n\tint e;\n\tint f;\n};\n",
+        "a b c d e f",
+        "a b d c e f",
+        "struct t {\n\tint a;\n#ifdef X\n\tint b;\n#endif\n\tint d;\n#ifdef X\n\tint c;\n#endif /* X */\n\tint e;\n\tint f;\n};\n",
+    );
+}
+
+#[test]
+fn into_the_middle_of_a_condition() {
+    golden(
+        "struct t {\n#ifdef X\n\tint b;\n\t/* c */\n\tint c;\n#endif /* X */\n\tint d;\n};\n",
+        "b c d",
+        "b d c",
+        "struct t {\n#ifdef X\n\tint b;\n#endif\n\tint d;\n#ifdef X\n\t/* c */\n\tint c;\n#endif /* X */\n};\n",
+    );
+}
+
+#[test]
+fn whole_conditions_move_whole() {
+    golden(
+        "struct t {\n\t/* X is */\n#ifdef X\n\tint b;\n#ifdef Y\n\tint n;\n#endif\n\tint c;\n#endif /* X */\n\tint d;\n\tint e;\n\tint f;\n\tint g;\n\tint h;\n\tint i;\n\tint j;\n\tint k;\n};\n",
+        "b c d e f g h i j k",
+        "d e f g h i j k b c",
+        "struct t {\n\tint d;\n\tint e;\n\tint f;\n\tint g;\n\tint h;\n\tint i;\n\tint j;\n\tint k;\n\t/* X is */\n#ifdef X\n\tint b;\n#ifdef Y\n\tint n;\n#endif\n\tint c;\n#endif /* X */\n};\n",
+    );
+}
+
+#[test]
+fn out_of_an_else() {
+    golden(
+        "struct t {\n\tint a;\n#if defined(X)\n\tint b;\n#else\n\tint c;\n#endif\n\tint d;\n\tint e;\n};\n",
+        "a c d e",
+        "a d e c",
+        "struct t {\n\tint a;\n\tint d;\n\tint e;\n#if defined(X)\n\tint b;\n#else\n\tint c;\n#endif\n};\n",
+    );
+    golden(
+        "struct t {\n\tint a;\n#ifdef X\n\tint b;\n\tint f;\n#else\n\tint c;\n#endif\n\tint d;\n\tint e;\n\tint g;\n};\n",
+        "a b f d e g",
+        "f a d e g b",
+        "struct t {\n#ifdef X\n\tint f;\n#endif\n\tint a;\n#ifndef X\n\tint c;\n#endif\n\tint d;\n\tint e;\n\tint g;\n#ifdef X\n\tint b;\n#endif\n};\n",
+    );
+}
+
+#[test]
+fn what_lands_beside_its_own_condition_joins_it() {
+    golden(
+        "struct t {\n#ifdef X\n\tint a;\n#endif\n\tint b;\n#ifdef X\n\tint c;\n#endif\n\tint d;\n\tint e;\n};\n",
+        "a b c d e",
+        "a c b d e",
+        "struct t {\n#ifdef X\n\tint a;\n\tint c;\n#endif\n\tint b;\n\tint d;\n\tint e;\n};\n",
+    );
+}
+
+#[test]
+fn alternatives_of_one_name_move_together() {
+    golden(
+        "struct t {\n#ifdef X\n\tint a;\n#else\n\tlong a;\n#endif\n\tint b;\n\tint c;\n\tint d;\n\tint e;\n\tint f;\n\tint g;\n};\n",
+        "a b c d e f g",
+        "b c d e f g a",
+        "struct t {\n\tint b;\n\tint c;\n\tint d;\n\tint e;\n\tint f;\n\tint g;\n#ifdef X\n\tint a;\n#else\n\tlong a;\n#endif\n};\n",
+    );
+}
+
+#[test]
+fn declarations_of_several_names_part() {
+    golden(
+        "struct t {\n\tunsigned int\ta, *b, c[2];\t/* abc */\n\tint d;\n};\n",
+        "a b c d",
+        "a d b c",
+        "struct t {\n\tunsigned int\ta;\t/* abc */\n\tint d;\n\tunsigned int\t*b;\n\tunsigned int\tc[2];\n};\n",
+    );
+    let tied = moved(
+        "struct t {\n\tint d;\n\tstruct { int x; } a, b;\n};\n",
+        "d a b",
+        "a d b",
+    );
+    assert_eq!(
+        tied.unwrap_err(),
+        "3: `a` and `b` are declared together here (with the definition of their type) and cannot part"
+    );
+}
+
+#[test]
+fn nested_anonymous_unions_move_whole() {
+    golden(
+        "struct t {\n\tint a;\n\tunion {\n\t\tstruct {\n\t\t\tint b, c;\n\t\t};\n\t\tlong d;\n\t} ____cacheline_aligned;\n\tint e;\n\tstruct {\n\t\tint x;\n\t} removed __packed;\n};\n",
+        "a b+c+d e removed",
+        "removed a e b+c+d",
+        "struct t {\n\tstruct {\n\t\tint x;\n\t} removed __packed;\n\tint a;\n\tint e;\n\tunion {\n\t\tstruct {\n\t\t\tint b, c;\n\t\t};\n\t\tlong d;\n\t} ____cacheline_aligned;\n};\n",
+    );
+}
+
+#[test]
+fn bit_fields_stay_in_their_row() {
+    golden(
+        "struct t {\n\tint a;\n\tunsigned f:1, g:2;\n\t/* h */\n\tunsigned h:3;\n\tunsigned :0;\n\tint b;\n\tint c;\n\tint d;\n\tint e;\n\tint i;\n};\n",
+        "a f:g:h b c d e i",
+        "a b c d e i f:g:h",
+        "struct t {\n\tint a;\n\tint b;\n\tint c;\n\tint d;\n\tint e;\n\tint i;\n\tunsigned f:1, g:2;\n\t/* h */\n\tunsigned h:3;\n\tunsigned :0;\n};\n",
+    );
+}
+
+#[test]
+fn macros_that_declare_members() {
+    golden(
+        "struct t {\n\tDECLARE_BITMAP(mask, 8);\n\tint a;\n\tRH_KABI_RESERVE(1)\n\tstruct_group(key,\n\t\tint k;\n\t\tint l;\n\t);\n\tint z;\n\tint y;\n};\n",
+        "mask a k+l+key z y",
+        "k+l+key a mask z y",
+        "struct t {\n\tRH_KABI_RESERVE(1)\n\tstruct_group(key,\n\t\tint k;\n\t\tint l;\n\t);\n\tint a;\n\tDECLARE_BITMAP(mask, 8);\n\tint z;\n\tint y;\n};\n",
+    );
+}
+
+#[test]
+fn spacing_of_other_schools() {
+    golden(
+        "struct t { int a; /* a */ int b; };\n",
+        "a b",
+        "b a",
+        "struct t {\n\tint b;\n int a; /* a */\n};\n",
+    );
+    golden(
+        "typedef struct t\n{\n  int (*fn) (int);\n  char *p , q;\n} t_t;\n",
+        "fn p q",
+        "p q fn",
+        "typedef struct t\n{\n  char *p , q;\n  int (*fn) (int);\n} t_t;\n",
+    );
+}
+
+#[test]
+fn groups_are_aligned_and_say_why() {
+    golden(
+        "struct t {\n\t/* lock: */\n\tspinlock_t lock;\n\tint a;\n#ifdef X\n\tint b;\n#endif\n\tint c;\n\tint d;\n};\n",
+        "lock a b c d",
+        "(a b) >lock c d",
+        "struct t {\n\t/* group 0 */\n\tint a ____cacheline_aligned;\n#ifdef X\n\tint b;\n#endif\n\n\t/* lock: */\n\tspinlock_t lock ____cacheline_aligned;\n\tint c;\n\tint d;\n};\n",
+    );
+}
+
+#[test]
+fn nothing_to_do_is_nothing_done() {
+    for text in [
+        "struct t {\n\n\n\tint a; int b;\n#ifdef X\n#endif\n\tu64 c ____cacheline_aligned;\n\n};\n",
+        "struct t { int a; int b; int c ____cacheline_aligned; };\n",
+    ] {
+        assert_eq!(moved(text, "a b c", "a b (c)").unwrap(), text);
+        assert_eq!(moved(text, "a b c", "a b c").unwrap(), text);
+    }
+}
+
+#[test]
+fn refusals_name_the_line() {
+    for (text, recorded, order, message) in [
+        (
+            "struct t {\n\tint a;\n};\n",
+            "a b",
+            "b a",
+            "2: the recorded kernel's member `b` is not in this definition: the tree is not that kernel's, or a macro hides it",
+        ),
+        (
+            "struct t {\n\tint a;\n\tint n;\n\tint b;\n};\n",
+            "a b",
+            "b a",
+            "3: `n` is no member in the recorded kernel: the tree is not that kernel's",
+        ),
+        (
+            "struct t {\n\tint b;\n\tint a;\n};\n",
+            "a b",
+            "b a",
+            "3: `a` stands behind `b` here, but in front of it in the recorded kernel: the tree is not that kernel's",
+        ),
+        (
+            "struct t {\n#ifdef X\n\tint a;\n#endif\n#ifndef X\n\tlong a;\n#endif\n\tint b;\n};\n",
+            "a b",
+            "b a",
+            "6: `a` is declared here and at line 3: which one counts depends on the config",
+        ),
+        (
+            "struct t {\n\tint a\n#ifdef X\n\t__aligned(8)\n#endif\n\t;\n\tint b;\n};\n",
+            "a b",
+            "b a",
+            "2: preprocessor lines cut through this declaration, so that nothing can be said about `a`",
+        ),
+        (
+            "struct t {\n\tint a;\n#ifdef X\n\tint b;\n};\n",
+            "a b",
+            "b a",
+            "3: this condition has no #endif within the definition",
+        ),
+        (
+            "struct t {\n\tint a;\n\trandomized_struct_fields_start\n\tint b;\n};\n",
+            "a b",
+            "b a",
+            "3: `b` would cross this line, which decides what is laid out at random",
+        ),
+        (
+            "struct t {\n\tint a;\n#ifdef X\n\tint b;\n#else\n\tlong b;\n#endif\n};\n",
+            "a b",
+            ">b a",
+            "3: `b` is declared in a way that an alignment cannot be added to",
+        ),
+        (
+            "struct t {\n#if A\n\tint o;\n#elif B\n\tint a;\n\tint b;\n#else\n\tint p;\n#endif\n\tint c;\n};\n",
+            "a b c",
+            "a c b",
+            "10: `c` would have to stand between alternatives of one #if/#elif chain, which would tear it",
+        ),
+    ] {
+        assert_eq!(moved(text, recorded, order).unwrap_err(), message, "{text}");
+    }
+}
+
+#[test]
+fn intents_cannot_end_their_comment() {
+    let text = "struct t {\n\tint a;\n\tint b;\n};\n";
+    let found = definition::find(text, &Sought::Tag("t".to_owned()));
+    let wanted = wanted("a b", "(b) a");
+    let long = "a sentence that is a good deal longer than what fits on one line of eighty columns: */ int x; /*";
+    let new = rewrite(
+        text,
+        &found[0],
+        &wanted,
+        &Idiom::of(false, "", "", 64),
+        &[long.to_owned()],
+    )
+    .unwrap();
+    assert_eq!(
+        new,
+        "struct t {\n\t/*\n\t * a sentence that is a good deal longer than what fits on one line of\n\t * eighty columns: * / int x; / *\n\t */\n\tint b __attribute__((aligned(64)));\n\n\tint a __attribute__((aligned(64)));\n};\n"
+    );
+}
+
+/// A definition of members `m0`, `m1`, …, some under conditions, some not compiled in; and the names of those that are.
+#[derive(Clone, Debug)]
+struct Made {
+    text: String,
+    names: Vec<String>,
+}
+
+fn made(pieces: &[(u8, u8)]) -> Made {
+    let (mut text, mut names, mut open) = (String::from("struct t {\n"), Vec::new(), Vec::new());
+    for (i, (kind, comment)) in pieces.iter().enumerate() {
+        let name = format!("m{i}");
+        match comment {
+            0 => text.push_str(&format!("\t/* about {name} */\n")),
+            1 => text.push('\n'),
+            2 => text.push_str(&format!("\n\t/* apart {name} */\n\n")),
+            _ => {}
+        }
+        let trail = if *comment == 3 {
+            format!(" /* {name} */\n")
+        } else {
+            "\n".to_owned()
+        };
+        match kind {
+            0 => {
+                text.push_str(&format!("#ifdef C{}\n", i % 3));
+                open.push(true);
+            }
+            1 => {
+                if let Some(first) = open.last_mut().filter(|first| **first) {
+                    *first = false;
+                    text.push_str("#else\n");
+                }
+            }
+            2 => {
+                if open.pop().is_some() {
+                    text.push_str("#endif /* end */\n");
+                }
+            }
+            3 if !open.is_empty() => text.push_str(&format!("\tlong {name};{trail}")),
+            4 => {
+                text.push_str(&format!("\tint {name}, *{name}b;{trail}"));
+                names.push(name.clone());
+                names.push(format!("{name}b"));
+            }
+            5 => {
+                text.push_str(&format!(
+                    "\tunion {{\n\t\tint {name};\n\t\tlong {name}b;\n\t}};{trail}"
+                ));
+                names.push(format!("{name}+{name}b"));
+            }
+            _ => {
+                text.push_str(&format!("\tstruct s {name};{trail}"));
+                names.push(name);
+            }
+        }
+    }
+    for _ in open {
+        text.push_str("#endif\n");
+    }
+    text.push_str("};\n");
+    Made { text, names }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+    /// Whatever the order: it is reached, and members, comments and conditions are still there (`rewrite` proves that itself and
+    /// refuses with "after the move"). Going back gives a definition of the old order; doing nothing changes nothing.
+    #[test]
+    fn any_order_can_be_reached(
+        pieces in proptest::collection::vec((0..9_u8, 0..8_u8), 1..16),
+        shuffle in proptest::collection::vec(any::<u16>(), 32),
+        aligned in any::<Option<u8>>(),
+    ) {
+        let made = made(&pieces);
+        prop_assume!(!made.names.is_empty());
+        let mut order: Vec<(u16, String)> = made.names.iter().enumerate()
+            .map(|(i, name)| (shuffle[i % 32], name.clone())).collect();
+        order.sort();
+        let names: Vec<String> = order.into_iter().map(|(_, name)| name).collect();
+        let mut asked = names.clone();
+        if let Some(i) = aligned {
+            let at = usize::from(i) % asked.len();
+            asked[at].insert(0, '>');
+        }
+        let recorded = made.names.join(" ");
+        prop_assert_eq!(moved(&made.text, &recorded, &recorded).unwrap(), made.text.as_str());
+        let new = match moved(&made.text, &recorded, &asked.join(" ")) {
+            Ok(new) => new,
+            Err(refusal) => return Err(TestCaseError::fail(format!("{refusal}\n{}", made.text))),
+        };
+        let found = definition::find(&new, &Sought::Tag("t".to_owned()));
+        let now = names.join(" ");
+        prop_assert!(check(&new, &found[0], &wanted(&now, &now)).is_ok(), "{}\n{}", made.text, new);
+        prop_assert_eq!(new.matches("____cacheline_aligned").count(), usize::from(aligned.is_some()));
+        let back = moved(&new, &now, &recorded).unwrap();
+        let found = definition::find(&back, &Sought::Tag("t".to_owned()));
+        prop_assert!(check(&back, &found[0], &wanted(&recorded, &recorded)).is_ok());
+    }
+}
