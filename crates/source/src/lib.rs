@@ -2,12 +2,15 @@
 //!
 //! * [`wanted`] puts a checked plan of edits into words about members: order, alignments, groups;
 //! * [`definition`] finds definitions in a file, [`body`] reads their inside without losing a byte;
+//! * [`tree`] finds the definition of a recorded type in a tree;
+//! * [`proof`] says what to compile, and compares what came out with the layout that was wanted;
+//! * [`diff`], [`message`] and [`mail`] make the patch;
 //! * [`rewrite()`] moves members with their comments and conditions, and proves on the text that none is lost.
 //!
 //! A token reader of its own instead of a C parser: definitions in real trees are full of conditions and macros that no parser
 //! accepts before the preprocessor has run, and what counts here is the text before it. The compiler has the last word.
 //!
-//! Nothing here prints, runs a program or writes a file.
+//! Nothing here prints, runs a program or writes a file; [`tree`] reads files.
 
 mod arrange;
 pub mod body;
@@ -15,11 +18,16 @@ pub mod condition;
 pub mod conserve;
 pub mod declaration;
 pub mod definition;
+pub mod diff;
 mod idiom;
 pub mod lex;
+pub mod mail;
 mod matching;
+pub mod message;
+pub mod proof;
 mod rewrite;
 mod row;
+pub mod tree;
 pub mod wanted;
 
 pub use arrange::MAX_LEAVES;

@@ -1,0 +1,311 @@
+//! The message of a patch: what is known about why, put into words. What is not known is left out.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+
+use crate::rewrite::wrap;
+use crate::wanted::{Recorded, Wanted};
+
+/// The width of running text in a commit message.
+const WIDTH: usize = 72;
+
+/// What speaks for a patch. Everything can be missing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Evidence {
+    /// What is wrong with the layout, in running text.
+    pub problem: Option<String>,
+    /// The recorded kernel's release.
+    pub kernel: Option<String>,
+    /// The recorded command.
+    pub workload: Option<String>,
+    /// The machine that the replay was for.
+    pub machine: Option<String>,
+    /// The recording's seed.
+    pub seed: Option<String>,
+    /// Why members lie together.
+    pub groups: Vec<GroupEvidence>,
+    /// Figures before and after.
+    pub effect: Vec<Effect>,
+    /// What each part of the edit contributes.
+    pub ablation: Vec<Ablation>,
+    /// Anything else worth saying, one paragraph each.
+    pub notes: Vec<String>,
+}
+
+/// Why the members of a group lie together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct GroupEvidence {
+    /// Its name in the edit; for `isolate` its first member.
+    pub name: String,
+    /// The sentence for the comment in the source.
+    pub intent: Option<String>,
+    /// Who reads, who writes, what it is kept from: one line each.
+    pub reasons: Vec<String>,
+}
+
+/// A figure before and after.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Effect {
+    /// What is counted.
+    pub metric: String,
+    /// Under the old layout.
+    pub before: String,
+    /// Under the new one.
+    pub after: String,
+    /// The change with its error bar: `-29.1 % ± 0.4`.
+    #[serde(default)]
+    pub change: String,
+}
+
+/// What a part of the edit contributes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ablation {
+    /// The part.
+    pub part: String,
+    /// The change with its error bar when only it is made.
+    pub alone: String,
+    /// The change with its error bar when all but it is made.
+    #[serde(default)]
+    pub without: String,
+}
+
+/// What the patch does to one type, as far as its layout goes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TypeChange {
+    /// `struct rq`
+    pub name: String,
+    /// For each line size: bytes of a line, then size and lines before and after.
+    pub sizes: Vec<SizeChange>,
+    /// pahole's form before and after; empty when it is not known.
+    pub before: String,
+    /// After.
+    pub after: String,
+    /// What was compiled to prove the layout; empty when nothing was.
+    pub proof: String,
+}
+
+/// The size of a type before and after.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SizeChange {
+    /// Bytes of a line.
+    pub line: u64,
+    /// Bytes before.
+    pub before: u64,
+    /// Bytes after.
+    pub after: u64,
+}
+
+/// The message's body.
+pub fn body(evidence: &Evidence, types: &[TypeChange], tool: &str) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    parts.extend(paragraph(evidence.problem.as_deref().unwrap_or("")));
+    for group in &evidence.groups {
+        let intent = group.intent.as_deref().unwrap_or("");
+        parts.extend(paragraph(&format!("{}: {intent}", group.name)));
+        let reasons: Vec<String> = group
+            .reasons
+            .iter()
+            .flat_map(|reason| {
+                let lines = wrap(reason, WIDTH - 4);
+                lines
+                    .into_iter()
+                    .enumerate()
+                    .map(|(i, line)| format!("  {} {line}", if i == 0 { "-" } else { " " }))
+            })
+            .collect();
+        if !reasons.is_empty() {
+            parts.push(reasons.join("\n"));
+        }
+    }
+    let recorded = recorded(evidence);
+    if !recorded.is_empty() {
+        parts.push(recorded);
+    }
+    if !evidence.effect.is_empty() {
+        let rows: Vec<Vec<&str>> = evidence
+            .effect
+            .iter()
+            .map(|e| vec![e.metric.as_str(), &e.before, &e.after, &e.change])
+            .collect();
+        parts.push(format!(
+            "Predicted effect:\n\n{}",
+            table(&["", "before", "after", "change"], &rows)
+        ));
+    }
+    if !evidence.ablation.is_empty() {
+        let rows: Vec<Vec<&str>> = evidence
+            .ablation
+            .iter()
+            .map(|a| vec![a.part.as_str(), &a.alone, &a.without])
+            .collect();
+        parts.push(format!(
+            "Part by part:\n\n{}",
+            table(&["", "alone", "all but this"], &rows)
+        ));
+    }
+    for note in &evidence.notes {
+        parts.extend(paragraph(note));
+    }
+    for change in types {
+        parts.extend(type_change(change));
+    }
+    parts.push(format!("Written by {tool}."));
+    parts.join("\n\n") + "\n"
+}
+
+fn paragraph(text: &str) -> Option<String> {
+    let text = text.trim();
+    (!text.is_empty()).then(|| wrap(text, WIDTH).join("\n"))
+}
+
+fn recorded(evidence: &Evidence) -> String {
+    let lines = [
+        ("Kernel", &evidence.kernel),
+        ("Workload", &evidence.workload),
+        ("Machine", &evidence.machine),
+        ("Seed", &evidence.seed),
+    ];
+    let known = lines
+        .iter()
+        .filter_map(|(name, value)| Some((name, value.as_deref()?)));
+    let lines: Vec<String> = known
+        .map(|(name, value)| format!("  {:10}{value}", format!("{name}:")))
+        .collect();
+    lines.join("\n")
+}
+
+/// The sentence for each group's comment in the source: the evidence's, else what the edit itself says.
+pub fn intents(evidence: &Evidence, wanted: &Wanted) -> Vec<String> {
+    let numbered = wanted.groups.iter().enumerate();
+    numbered
+        .map(|(number, group)| {
+            let members: Vec<&Recorded> = wanted
+                .order
+                .iter()
+                .map(|m| &wanted.members[*m])
+                .filter(|m| m.group == Some(number))
+                .collect();
+            let about = |g: &&GroupEvidence| match &group.name {
+                Some(name) => g.name == *name,
+                None => members.iter().any(|m| m.names.contains(&g.name)),
+            };
+            let told = evidence
+                .groups
+                .iter()
+                .find(about)
+                .and_then(|g| g.intent.clone());
+            told.unwrap_or_else(|| match (&group.name, members.len()) {
+                (Some(name), _) => {
+                    format!(
+                        "{}: used together, on cache lines of their own",
+                        name.replace('_', " ")
+                    )
+                }
+                (None, 1) => "On cache lines of its own".to_owned(),
+                (None, _) => "Used together, on cache lines of their own".to_owned(),
+            })
+        })
+        .collect()
+}
+
+/// The subject of a patch of these types, in the manner of the tree: `sched: Group members of struct rq by use`.
+pub fn subject(types: &[(String, &Wanted)], path: &str, is_kernel: bool) -> String {
+    let names: Vec<&str> = types.iter().map(|(name, _)| name.as_str()).collect();
+    let moved = |w: &Wanted| !w.order.iter().copied().eq(0..w.members.len());
+    let what = if types.iter().any(|(_, w)| !w.groups.is_empty()) {
+        "Group members of {} by use"
+    } else if types.iter().any(|(_, w)| moved(w)) {
+        "Reorder members of {}"
+    } else {
+        "Align members of {}"
+    };
+    let what = what.replace("{}", &names.join(" and "));
+    let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
+    let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
+    // In Linux the folder tells the subsystem, but not that of the common headers.
+    let area = match folder.rsplit('/').next().unwrap_or("") {
+        "linux" | "net" | "asm" | "include" | "" => stem,
+        last if is_kernel => last,
+        _ => stem,
+    };
+    format!("{area}: {what}")
+}
+
+/// Columns as wide as their widest cell, the first to the left, the others to the right.
+fn table(head: &[&str], rows: &[Vec<&str>]) -> String {
+    let used = |column: usize| {
+        rows.iter()
+            .any(|row| row.get(column).is_some_and(|cell| !cell.is_empty()))
+    };
+    let columns: Vec<usize> = (0..head.len()).filter(|c| *c == 0 || used(*c)).collect();
+    let cell = |row: &[&str], column: usize| row.get(column).copied().unwrap_or("").to_owned();
+    let width = |column: usize| {
+        let cells = rows
+            .iter()
+            .map(|row| cell(row, column))
+            .chain([cell(head, column)]);
+        cells.map(|c| c.chars().count()).max().unwrap_or(0)
+    };
+    let line = |row: &[&str]| {
+        let mut text = String::from("  ");
+        for column in &columns {
+            let (cell, width) = (cell(row, *column), width(*column));
+            // Writing to a String does not fail.
+            let _ = match column {
+                0 => write!(text, "{cell:width$}"),
+                _ => write!(text, "  {cell:>width$}"),
+            };
+        }
+        text.trim_end().to_owned()
+    };
+    let lines = [line(head)]
+        .into_iter()
+        .chain(rows.iter().map(|row| line(row)));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn type_change(change: &TypeChange) -> Vec<String> {
+    let mut parts = Vec::new();
+    let cells: Vec<[String; 3]> = change
+        .sizes
+        .iter()
+        .map(|s| {
+            let cell = |size: u64| format!("{size} bytes, {} lines", size.div_ceil(s.line.max(1)));
+            [
+                format!("{}-byte lines", s.line),
+                cell(s.before),
+                cell(s.after),
+            ]
+        })
+        .collect();
+    if !cells.is_empty() {
+        let rows: Vec<Vec<&str>> = cells
+            .iter()
+            .map(|row| row.iter().map(String::as_str).collect())
+            .collect();
+        parts.push(format!(
+            "Size of {}:\n\n{}",
+            change.name,
+            table(&["", "before", "after"], &rows)
+        ));
+    }
+    if !change.proof.is_empty() {
+        parts.push(wrap(&change.proof, WIDTH).join("\n"));
+    }
+    for (title, text) in [("before", &change.before), ("after", &change.after)] {
+        if !text.trim().is_empty() {
+            let lines: Vec<String> = text
+                .trim_end()
+                .lines()
+                .map(|l| format!("  {l}").trim_end().to_owned())
+                .collect();
+            parts.push(format!("pahole, {title}:\n\n{}", lines.join("\n")));
+        }
+    }
+    parts
+}

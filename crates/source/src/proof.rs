@@ -1,0 +1,250 @@
+//! What has to be compiled to prove a patch, and what has to come out of it.
+//!
+//! Gives texts and compares types; the compiling is for the caller.
+
+use linemate_layout::Layout;
+use linemate_types::{BitOffset, Composite, Type, TypeId, TypeModel};
+
+use crate::definition::Sought;
+use crate::wanted::inner_names;
+
+/// The name of the variable that keeps the type in the object file.
+pub const VARIABLE: &str = "linemate_proof";
+
+/// A translation unit that has the type. `path` is the file of the definition, as it is to be included; a variable of a struct without
+/// a tag keeps the type alive by itself.
+pub fn unit(path: &str, sought: &Sought) -> String {
+    let variable = match sought {
+        Sought::Tag(tag) => format!("struct {tag} *{VARIABLE};\n"),
+        Sought::Typedef(name) => format!("{name} *{VARIABLE};\n"),
+        Sought::Members(_) => String::new(),
+    };
+    format!("#include \"{path}\"\n{variable}")
+}
+
+/// The compiler's flags for a unit of a Linux tree, as its own Makefiles set them where they matter for layouts. `tree` is the sources'
+/// root, `build` a folder with `include/generated` and `arch/ARCH/include/generated`.
+pub fn kernel_flags(tree: &str, build: &str, arch: &str) -> Vec<String> {
+    let mut flags: Vec<String> = [
+        "-nostdinc",
+        "-D__KERNEL__",
+        "-DCC_USING_FENTRY",
+        "-std=gnu11",
+        "-fshort-wchar",
+        "-funsigned-char",
+        "-fno-common",
+        "-fno-PIE",
+        "-fno-strict-aliasing",
+        "-O1",
+        "-w",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    if arch == "x86" {
+        flags.extend(
+            [
+                "-m64",
+                "-mno-sse",
+                "-mno-80387",
+                "-mcmodel=kernel",
+                "-mno-red-zone",
+            ]
+            .map(str::to_owned),
+        );
+    }
+    for (root, folder) in [
+        (tree, format!("arch/{arch}/include")),
+        (build, format!("arch/{arch}/include/generated")),
+        (tree, "include".to_owned()),
+        (build, "include".to_owned()),
+        (tree, format!("arch/{arch}/include/uapi")),
+        (build, format!("arch/{arch}/include/generated/uapi")),
+        (tree, "include/uapi".to_owned()),
+        (build, "include/generated/uapi".to_owned()),
+    ] {
+        flags.push(format!("-I{root}/{folder}"));
+    }
+    for header in ["compiler-version.h", "kconfig.h", "compiler_types.h"] {
+        flags.extend([
+            "-include".to_owned(),
+            format!("{tree}/include/linux/{header}"),
+        ]);
+    }
+    for macro_name in ["KBUILD_MODFILE", "KBUILD_BASENAME", "KBUILD_MODNAME"] {
+        flags.push(format!("-D{macro_name}=\"linemate\""));
+    }
+    flags.push("-D__KBUILD_MODNAME=linemate".to_owned());
+    flags
+}
+
+/// Where a compiled struct differs from what it was to be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Mismatch {
+    /// The object has no such type.
+    #[error("the compiled unit has no {0}")]
+    NoType(String),
+    /// Other members.
+    #[error("member {index} is `{compiled}` in the compiled unit, not `{wanted}`")]
+    Member {
+        /// Counted from 0.
+        index: usize,
+        /// What is there.
+        compiled: String,
+        /// What was to be.
+        wanted: String,
+    },
+    /// Another place.
+    #[error("`{name}` lies at {compiled} in the compiled unit, not at {wanted}")]
+    Offset {
+        /// The member.
+        name: String,
+        /// Where it is.
+        compiled: String,
+        /// Where it was to be.
+        wanted: String,
+    },
+    /// Another width or size.
+    #[error("`{name}` has {compiled} in the compiled unit, not {wanted}")]
+    Width {
+        /// The member.
+        name: String,
+        /// What it has.
+        compiled: String,
+        /// What it was to have.
+        wanted: String,
+    },
+    /// Another size.
+    #[error("the struct has {compiled} bytes in the compiled unit, not {wanted}")]
+    Size {
+        /// What it has.
+        compiled: u64,
+        /// What it was to have.
+        wanted: u64,
+    },
+}
+
+/// The type in a compiled unit.
+///
+/// # Errors
+/// When it is not there.
+pub fn compiled_type(model: &TypeModel, sought: &Sought) -> Result<TypeId, Mismatch> {
+    let id = match sought {
+        Sought::Tag(tag) => model.struct_named(tag),
+        Sought::Typedef(name) => model.typedef_named(name).map(|id| model.strip(id)),
+        Sought::Members(names) => model
+            .iter()
+            .find(|(_, t)| match t {
+                Type::Composite(c) => {
+                    c.name.is_empty()
+                        && names
+                            .iter()
+                            .all(|n| c.members.iter().any(|m| *m.name == **n))
+                }
+                _ => false,
+            })
+            .map(|(id, _)| id),
+    };
+    let what = || format!("type with `{}`", sought.needle());
+    id.filter(|id| model.composite(*id).is_some())
+        .ok_or_else(|| Mismatch::NoType(what()))
+}
+
+/// Whether `compiled` (a type of `model`) has exactly the members, places and sizes of `wanted`, a layout of a type of `recorded`, in
+/// the order `order`.
+///
+/// # Errors
+/// The first difference.
+pub fn compare(
+    (model, compiled): (&TypeModel, TypeId),
+    (recorded, wanted): (&TypeModel, &Layout),
+    order: &[usize],
+) -> Result<(), Mismatch> {
+    let (Some(compiled), Some(original)) =
+        (model.composite(compiled), recorded.composite(wanted.id))
+    else {
+        return Err(Mismatch::NoType(wanted.id.to_string()));
+    };
+    for index in 0..order.len().max(compiled.members.len()) {
+        let there = compiled.members.get(index);
+        let asked = order.get(index).and_then(|m| original.members.get(*m));
+        let (Some(there), Some(asked)) = (there, asked) else {
+            let (compiled, wanted) = (
+                name(model, compiled, index),
+                asked.map_or("", |m| &*m.name).to_owned(),
+            );
+            return Err(Mismatch::Member {
+                index,
+                compiled,
+                wanted,
+            });
+        };
+        let names = |model: &TypeModel, m: &linemate_types::Member| match m.name.is_empty() {
+            true => inner_names(model, m.type_id).join(", "),
+            false => m.name.to_string(),
+        };
+        let (compiled, wanted_name) = (names(model, there), names(recorded, asked));
+        if compiled != wanted_name {
+            return Err(Mismatch::Member {
+                index,
+                compiled,
+                wanted: wanted_name,
+            });
+        }
+        let place = order
+            .get(index)
+            .and_then(|m| wanted.offsets.get(*m).copied().flatten());
+        if place != Some(there.offset) {
+            let (compiled, wanted) = (byte(Some(there.offset)), byte(place));
+            return Err(Mismatch::Offset {
+                name: wanted_name,
+                compiled,
+                wanted,
+            });
+        }
+        // A struct inside can have been edited, too: where its neighbours lie tells its size.
+        let inner = recorded.composite(asked.type_id).is_some();
+        let asked_bytes = recorded.size_of(asked.type_id);
+        let bytes = match inner {
+            true => (asked_bytes, asked_bytes),
+            false => (model.size_of(there.type_id), asked_bytes),
+        };
+        if there.bits != asked.bits || bytes.0 != bytes.1 {
+            let text = |bits: Option<u32>, bytes: Option<u64>| match bits {
+                Some(bits) => format!("{bits} bits"),
+                None => format!("{} bytes", bytes.unwrap_or(0)),
+            };
+            let (compiled, wanted) = (text(there.bits, bytes.0), text(asked.bits, bytes.1));
+            return Err(Mismatch::Width {
+                name: wanted_name,
+                compiled,
+                wanted,
+            });
+        }
+    }
+    let size = u64::from(compiled.size);
+    if size != wanted.size {
+        return Err(Mismatch::Size {
+            compiled: size,
+            wanted: wanted.size,
+        });
+    }
+    Ok(())
+}
+
+fn name(model: &TypeModel, composite: &Composite, index: usize) -> String {
+    composite
+        .members
+        .get(index)
+        .map_or_else(String::new, |m| match m.name.is_empty() {
+            true => inner_names(model, m.type_id).join(", "),
+            false => m.name.to_string(),
+        })
+}
+
+fn byte(place: Option<BitOffset>) -> String {
+    match place {
+        Some(BitOffset(bit)) if bit % 8 == 0 => format!("byte {}", bit / 8),
+        Some(BitOffset(bit)) => format!("byte {} bit {}", bit / 8, bit % 8),
+        None => "no byte".to_owned(),
+    }
+}

@@ -1,0 +1,314 @@
+//! Finds the definition of a recorded type in a source tree.
+//!
+//! Reads files below the tree's root and nothing else; follows no links. In a Linux tree it leaves out what is not compiled into the
+//! kernel: other architectures, tools, samples, documentation.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::definition::{self, Definition, Sought};
+use crate::rewrite::{self, RewriteError};
+use crate::wanted::Wanted;
+
+/// Folders of a Linux tree whose code is not the kernel's.
+const NOT_KERNEL: [&str; 8] = [
+    "Documentation",
+    "LICENSES",
+    "debian",
+    "rust",
+    "samples",
+    "scripts",
+    "tools",
+    "usr",
+];
+/// The largest file that is read, in bytes: generated register headers reach 20 MiB.
+const MAX_FILE: u64 = 64 << 20;
+/// The most places that an error names.
+const MAX_PLACES: usize = 4;
+
+/// A source tree.
+#[derive(Clone, Debug)]
+pub struct Tree {
+    root: PathBuf,
+    kernel: bool,
+    files: Vec<PathBuf>,
+}
+
+/// A definition with its file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Relative to the tree's root, with `/`.
+    pub path: String,
+    /// The file's text.
+    pub text: String,
+    /// The definition in it.
+    pub definition: Definition,
+}
+
+/// Why a definition is not found, or cannot be told from others.
+#[derive(Debug, thiserror::Error)]
+pub enum TreeError {
+    /// A file or folder that cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Not in the tree.
+    #[error("no definition of {what} in {}{hint}", root.display())]
+    NotFound {
+        /// What was looked for.
+        what: String,
+        /// Where.
+        root: PathBuf,
+        /// Where a macro may make it.
+        hint: String,
+    },
+    /// Made by a macro.
+    #[error("{place}: {what} is made by this macro: its members cannot be moved here")]
+    InMacro {
+        /// File and line.
+        place: String,
+        /// What was looked for.
+        what: String,
+    },
+    /// Several that fit.
+    #[error(
+        "{what} is defined in several places that all fit the recorded kernel: {places}; name the file (--file)"
+    )]
+    Several {
+        /// What was looked for.
+        what: String,
+        /// Files and lines.
+        places: String,
+    },
+    /// One, which does not fit.
+    #[error("{path}:{error}")]
+    Unfit {
+        /// The file.
+        path: String,
+        /// Line and reason.
+        error: RewriteError,
+    },
+    /// Several, of which none fits.
+    #[error("none of the definitions of {what} fits the recorded kernel: {places}")]
+    NoneFits {
+        /// What was looked for.
+        what: String,
+        /// Files, lines and reasons.
+        places: String,
+    },
+    /// A file that git would change on its way.
+    #[error("{place}: the line ends with CR LF, which git am would change")]
+    CarriageReturn {
+        /// File and line.
+        place: String,
+    },
+}
+
+impl Tree {
+    /// Lists the C files below `root`; `arch` is the folder below `arch/` that counts in a Linux tree.
+    ///
+    /// # Errors
+    /// A folder that cannot be read.
+    pub fn open(root: &Path, arch: &str) -> Result<Tree, TreeError> {
+        let kernel = root.join("include/linux/cache.h").is_file() && root.join("Kbuild").is_file();
+        let mut tree = Tree {
+            root: root.to_owned(),
+            kernel,
+            files: Vec::new(),
+        };
+        let mut folders = vec![root.to_owned()];
+        while let Some(folder) = folders.pop() {
+            let read = |source| TreeError::Read {
+                path: folder.clone(),
+                source,
+            };
+            for entry in fs::read_dir(&folder).map_err(read)? {
+                let entry = entry.map_err(read)?;
+                let (path, kind) = (entry.path(), entry.file_type().map_err(read)?);
+                let name = entry.file_name();
+                let name = name.to_str().unwrap_or("");
+                if kind.is_dir() && tree.enters(&folder, name, arch) {
+                    folders.push(path);
+                } else if kind.is_file() && (name.ends_with(".h") || name.ends_with(".c")) {
+                    tree.files.push(path);
+                }
+            }
+        }
+        tree.files.sort();
+        Ok(tree)
+    }
+
+    fn enters(&self, folder: &Path, name: &str, arch: &str) -> bool {
+        if name.starts_with('.') {
+            return false;
+        }
+        let top = folder == self.root;
+        !self.kernel
+            || if folder == self.root.join("arch") {
+                name == arch
+            } else {
+                !(top && NOT_KERNEL.contains(&name))
+            }
+    }
+
+    /// Whether this is a Linux tree.
+    pub fn is_kernel(&self) -> bool {
+        self.kernel
+    }
+
+    /// The tree's root.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The one definition of what is `sought` that has the members of the recorded kernel. With `only`, looks in that file (relative to
+    /// the root) alone.
+    ///
+    /// # Errors
+    /// When there is none, or several.
+    pub fn find(
+        &self,
+        sought: &Sought,
+        wanted: &Wanted,
+        only: Option<&Path>,
+    ) -> Result<Found, TreeError> {
+        let what = describe(sought);
+        let all = match only {
+            Some(file) => self.search_file(&self.root.join(file), sought)?,
+            None => self.search(sought)?,
+        };
+        let (mut fitting, mut unfit) = (Vec::new(), Vec::new());
+        for found in all {
+            match rewrite::check(&found.text, &found.definition, wanted) {
+                Ok(()) => fitting.push(found),
+                Err(error) => unfit.push((found, error)),
+            }
+        }
+        let place = |found: &Found| format!("{}:{}", found.path, found.definition.line);
+        if fitting.len() > 1 {
+            let places: Vec<String> = fitting.iter().take(MAX_PLACES).map(place).collect();
+            return Err(TreeError::Several {
+                what,
+                places: places.join(", "),
+            });
+        }
+        if let Some(found) = fitting.pop() {
+            return no_carriage_returns(found);
+        }
+        if unfit.len() > 1 {
+            let each = unfit
+                .iter()
+                .take(MAX_PLACES)
+                .map(|(found, error)| format!("{}:{error}", found.path));
+            return Err(TreeError::NoneFits {
+                what,
+                places: each.collect::<Vec<_>>().join("; "),
+            });
+        }
+        match unfit.pop() {
+            Some((found, error)) => Err(TreeError::Unfit {
+                path: found.path,
+                error,
+            }),
+            None => Err(self.not_found(sought, what)?),
+        }
+    }
+
+    fn search(&self, sought: &Sought) -> Result<Vec<Found>, TreeError> {
+        let mut found = Vec::new();
+        for path in &self.files {
+            found.extend(self.search_file(path, sought)?);
+        }
+        Ok(found)
+    }
+
+    fn search_file(&self, path: &Path, sought: &Sought) -> Result<Vec<Found>, TreeError> {
+        let Some(text) = self.text(path, sought.needle())? else {
+            return Ok(Vec::new());
+        };
+        let definitions = definition::find(&text, sought);
+        let found = |definition| Found {
+            path: self.relative(path),
+            text: text.clone(),
+            definition,
+        };
+        Ok(definitions.into_iter().map(found).collect())
+    }
+
+    /// The text of a file that has `needle` in it; `None` when it has not, or is no UTF-8.
+    fn text(&self, path: &Path, needle: &str) -> Result<Option<String>, TreeError> {
+        let read = |source| TreeError::Read {
+            path: path.to_owned(),
+            source,
+        };
+        if fs::metadata(path).map_err(read)?.len() > MAX_FILE {
+            return Ok(None);
+        }
+        let bytes = fs::read(path).map_err(read)?;
+        let has = memchr::memmem::find(&bytes, needle.as_bytes()).is_some();
+        Ok(if has {
+            String::from_utf8(bytes).ok()
+        } else {
+            None
+        })
+    }
+
+    fn relative(&self, path: &Path) -> String {
+        let path = path.strip_prefix(&self.root).unwrap_or(path);
+        let parts: Vec<&str> = path.iter().filter_map(|part| part.to_str()).collect();
+        parts.join("/")
+    }
+
+    /// The error for what is nowhere defined: looks whether a macro does it.
+    fn not_found(&self, sought: &Sought, what: String) -> Result<TreeError, TreeError> {
+        let mut hint = String::new();
+        if let Sought::Tag(tag) = sought {
+            for path in &self.files {
+                let needle = tag.split('_').next_back().unwrap_or(tag);
+                let Some(text) = self.text(path, needle)? else {
+                    continue;
+                };
+                let Some(line) = definition::in_macros(&text, tag).first().copied() else {
+                    continue;
+                };
+                let place = format!("{}:{line}", self.relative(path));
+                if memchr::memmem::find(text.as_bytes(), format!("struct {tag} ").as_bytes())
+                    .is_some()
+                {
+                    return Ok(TreeError::InMacro { place, what });
+                }
+                if hint.is_empty() {
+                    hint = format!("; a macro may make it: {place}");
+                }
+            }
+        }
+        Ok(TreeError::NotFound {
+            what,
+            root: self.root.clone(),
+            hint,
+        })
+    }
+}
+
+fn describe(sought: &Sought) -> String {
+    match sought {
+        Sought::Tag(tag) => format!("struct {tag}"),
+        Sought::Typedef(name) => format!("typedef {name}"),
+        Sought::Members(names) => format!("a struct without a tag with {}", names.join(", ")),
+    }
+}
+
+fn no_carriage_returns(found: Found) -> Result<Found, TreeError> {
+    match found.text.find("\r\n") {
+        Some(at) => {
+            let place = format!("{}:{}", found.path, definition::line_of(&found.text, at));
+            Err(TreeError::CarriageReturn { place })
+        }
+        None => Ok(found),
+    }
+}
