@@ -1,0 +1,272 @@
+//! What-ifs of a made-up recording: exact counts, nothing from nothing, the same result on any number of threads.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
+#[allow(
+    dead_code,
+    reason = "shared with the tests of attribution, which need more of it"
+)]
+#[path = "../../attribution/tests/world/mod.rs"]
+mod world;
+
+use std::collections::BTreeMap;
+
+use linemate_attribution::Analysis;
+use linemate_layout::{Run, Study, Subject, WhatIf, parse_flags};
+use linemate_machine::{Machine, find};
+use linemate_recording::{AccessKind, Recording};
+use world::{F, RQ, UNITS, World};
+
+const ROUNDS: u64 = 100;
+
+/// CPU 0 writes nr_running of its `rq`, CPU 1 reads curr, on the same line; both use the lock.
+fn recording() -> Recording {
+    let mut w = World::with_chunks_of(64);
+    let rq = UNITS[0] + RQ;
+    for _ in 0..ROUNDS {
+        w.access(0, AccessKind::Store, rq, 4, F::WakeTask, false);
+        w.access(1, AccessKind::Load, rq + 8, 8, F::UpdateRq, false);
+        w.access(0, AccessKind::Rmw, rq + 72, 4, F::WakeTask, false);
+        w.access(1, AccessKind::Rmw, rq + 72, 4, F::UpdateRq, false);
+    }
+    w.record()
+}
+
+fn run(machine: &str) -> Run {
+    let mut machine = find(machine).unwrap();
+    // Fetching pairs of lines would mix what an edit separates, once.
+    machine.adjacent_line_pairs = false;
+    Run {
+        machine,
+        cpus: None,
+        seed: 1,
+        interleavings: 8,
+        ablate: false,
+    }
+}
+
+fn whatif_of(recording: &Recording, edits: &[&str], run: &Run) -> Result<WhatIf, String> {
+    let analysis = Analysis::new(recording).unwrap();
+    let flags: Vec<String> = edits.iter().map(|e| (*e).to_owned()).collect();
+    let edits = parse_flags(Subject::Named("rq".into()), &flags).unwrap();
+    let images = BTreeMap::new();
+    let study = Study::new(&analysis, &edits, &images, &[]).map_err(|e| e.to_string())?;
+    study.run(run).map_err(|e| e.to_string())
+}
+
+fn whatif(edits: &[&str]) -> WhatIf {
+    whatif_of(&recording(), edits, &run("westmere-4s-80")).unwrap()
+}
+
+fn count(result: &WhatIf, cause: &str) -> (f64, f64) {
+    let row = result.causes.iter().find(|row| row.name == cause);
+    row.map_or((0.0, 0.0), |row| (row.count.without, row.count.with))
+}
+
+fn field(result: &WhatIf, name: &str) -> (f64, f64) {
+    let row = result.fields.iter().find(|row| row.name == name).unwrap();
+    (row.count.without, row.count.with)
+}
+
+#[test]
+fn isolating_a_field_ends_its_false_sharing() {
+    let result = whatif(&["isolate nr_running"]);
+    assert_eq!(result.accesses, 4 * ROUNDS);
+    let (without, with) = count(&result, "false_sharing");
+    assert!(
+        without > 1.5 * ROUNDS as f64,
+        "both sides lose the line nearly each round: {without}"
+    );
+    assert_eq!(with, 0.0);
+    let (before, after) = count(&result, "true_sharing");
+    assert_eq!(before, after, "the lock is not helped");
+    assert_eq!(
+        field(&result, "nr_running").1,
+        1.0,
+        "fetched once, then its own"
+    );
+    assert_eq!(field(&result, "curr").1, 1.0);
+    assert!(
+        result.types.measurable && result.types.difference < 0.0,
+        "{:?}",
+        result.types
+    );
+    assert_eq!(
+        result.types.difference, result.whole.difference,
+        "nothing else was touched"
+    );
+    let size = &result.sizes[0];
+    assert_eq!((size.without_bytes, size.with_bytes), (128, 192));
+    assert_eq!((size.without_lines, size.with_lines), (2, 3));
+    assert_eq!((result.relocated, result.skipped), (1, 0));
+    let potential = &result.potential;
+    let shares = potential.true_sharing
+        + potential.false_sharing
+        + potential.cold
+        + potential.capacity
+        + potential.unshared;
+    assert!((shares - 1.0).abs() < 1e-9, "{potential:?}");
+}
+
+#[test]
+fn an_edit_that_changes_nothing_has_no_effect_at_all() {
+    let result = whatif(&["order nr_running curr"]);
+    for measure in [result.types, result.whole, result.duration] {
+        assert_eq!(
+            (measure.difference, measure.bar, measure.measurable),
+            (0.0, 0.0, false)
+        );
+    }
+    assert!(result.fields.iter().all(|row| row.cycles.difference == 0.0));
+    // Nor has one that moves what nobody uses to where nobody is hurt.
+    let unused = whatif(&["pad after lock 8"]);
+    assert_eq!((unused.types.difference, unused.relocated), (0.0, 0));
+}
+
+#[test]
+fn removed_fields_take_their_accesses_along() {
+    let result = whatif(&["remove nr_running"]);
+    assert_eq!(result.skipped, ROUNDS);
+    assert_eq!(count(&result, "false_sharing").1, 0.0);
+    assert_eq!(field(&result, "nr_running").1, 0.0);
+}
+
+#[test]
+fn ablation_gives_each_edit_its_share() {
+    let edits = ["isolate nr_running", "align lock line"];
+    let result = whatif_of(
+        &recording(),
+        &edits,
+        &Run {
+            ablate: true,
+            ..run("westmere-4s-80")
+        },
+    )
+    .unwrap();
+    let [isolate, align] = &result.ablation[..] else {
+        panic!("{:?}", result.ablation)
+    };
+    assert_eq!(
+        (isolate.edit.as_str(), align.edit.as_str()),
+        (edits[0], edits[1])
+    );
+    assert!(isolate.alone.unwrap().measurable && isolate.last.unwrap().measurable);
+    assert!(isolate.alone.unwrap().difference < 0.0);
+    // The lock has a line that nothing else uses either way.
+    assert_eq!(
+        (
+            align.alone.unwrap().difference,
+            align.last.unwrap().difference
+        ),
+        (0.0, 0.0)
+    );
+    // An edit that needs another one says so.
+    let edits = ["group g { nr_running }", "move g last"];
+    let result = whatif_of(
+        &recording(),
+        &edits,
+        &Run {
+            ablate: true,
+            ..run("westmere-4s-80")
+        },
+    )
+    .unwrap();
+    let moved = &result.ablation[1];
+    assert_eq!(moved.alone, None);
+    let why = moved.why_not.as_deref().unwrap();
+    assert!(why.contains("there is no field or group `g`"), "{why}");
+}
+
+#[test]
+fn the_number_of_threads_does_not_matter() {
+    let recording = recording();
+    let on = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .unwrap();
+        pool.install(|| whatif_of(&recording, &["isolate nr_running"], &run("gnr-2s-480")).unwrap())
+    };
+    let one = on(1);
+    assert_eq!(one, on(3));
+    assert_eq!(one, on(1));
+}
+
+#[test]
+fn lines_of_128_bytes_get_a_layout_for_128() {
+    let machine: Machine = find("power11").unwrap();
+    assert_eq!(machine.line.bytes(), 128);
+    let result = whatif_of(&recording(), &["isolate nr_running"], &run("power11")).unwrap();
+    let size = &result.sizes[0];
+    assert_eq!(
+        (size.recorded_bytes, size.without_bytes, size.with_bytes),
+        (128, 256, 384)
+    );
+    assert_eq!(count(&result, "false_sharing").1, 0.0);
+}
+
+#[test]
+fn cloned_cpus_have_their_own_runqueues() {
+    let once = whatif(&["isolate nr_running"]);
+    let twice = whatif_of(
+        &recording(),
+        &["isolate nr_running"],
+        &Run {
+            cpus: Some(4),
+            ..run("westmere-4s-80")
+        },
+    )
+    .unwrap();
+    assert_eq!((twice.cpus, twice.recorded_cpus), (4, 2));
+    // Two pairs of CPUs, each with its own runqueue: twice the fetches, none across.
+    assert_eq!(
+        field(&twice, "nr_running").1,
+        2.0 * field(&once, "nr_running").1
+    );
+    let refused = whatif_of(
+        &recording(),
+        &["isolate nr_running"],
+        &Run {
+            cpus: Some(5),
+            ..run("westmere-4s-80")
+        },
+    );
+    assert_eq!(
+        refused.unwrap_err(),
+        "5 CPUs are no multiple of the 2 recorded ones: the nearest is 6"
+    );
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let refused =
+        |edits: &[&str]| whatif_of(&recording(), edits, &run("westmere-4s-80")).unwrap_err();
+    assert_eq!(
+        refused(&[]),
+        "there is nothing to compare: the edits are empty"
+    );
+    assert_eq!(
+        refused(&["move currr last"]),
+        "edit 1:1: rq: there is no field or group `currr`; the nearest: curr"
+    );
+    assert_eq!(
+        refused(&["percpu entity"]),
+        "the recording has no access to any entity: was it recorded with a workload that uses it?"
+    );
+    assert_eq!(
+        refused(&["reuse RMW of lock in update_r"]),
+        "edit: there is no function `update_r` in this kernel (is it inlined everywhere?); the nearest: update_rq"
+    );
+    let few = whatif_of(
+        &recording(),
+        &["isolate lock"],
+        &Run {
+            interleavings: 7,
+            ..run("westmere-4s-80")
+        },
+    );
+    assert_eq!(
+        few.unwrap_err(),
+        "7 interleavings give no error bar: 8 at least"
+    );
+}
