@@ -35,6 +35,7 @@ enum Verb {
     Machines(verbs::machines::Args),
     Whatif(Box<verbs::whatif::Args>),
     Diff(verbs::diff::Args),
+    Patch(Box<verbs::patch::Args>),
     Doctor(verbs::doctor::Args),
 }
 
@@ -71,6 +72,7 @@ fn dispatch(verb: Verb) -> anyhow::Result<Outcome> {
         Verb::Verify(args) => verbs::verify::run(&args),
         Verb::Machines(args) => verbs::machines::run(&args),
         Verb::Whatif(args) => verbs::whatif::run(&args),
+        Verb::Patch(args) => verbs::patch::run(&args),
         Verb::Diff(args) => verbs::diff::run(&args),
         Verb::Doctor(args) => verbs::doctor::run(&args),
     }

@@ -4,6 +4,7 @@ pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod layout;
 pub(crate) mod machines;
+pub(crate) mod patch;
 pub(crate) mod record;
 pub(crate) mod report;
 pub(crate) mod verify;

@@ -1,0 +1,449 @@
+//! `linemate patch`: an edit as a patch of the sources, proven by compiling.
+
+mod prove;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, anyhow, bail};
+use linemate_layout::plan::{resolve, subject_name};
+use linemate_layout::{EditFile, Layouts, Plan, Subject, parse};
+use linemate_recording::Recording;
+use linemate_source::mail::{self, Mail};
+use linemate_source::message::{self, Evidence, SizeChange, TypeChange};
+use linemate_source::tree::{Found, Tree};
+use linemate_source::{Idiom, Sought, Wanted, definition, diff, rewrite, wanted};
+use linemate_types::{KernelImage, LineSize, TypeId, TypeModel, btf, pahole};
+
+use crate::cli::Outcome;
+use prove::{Means, Proof};
+
+const TOOL: &str = concat!("linemate ", env!("CARGO_PKG_VERSION"));
+
+/// Write an edit as a patch of the sources that `git am` takes, proven by compiling (docs/patch.md)
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// A file of edits (docs/edits.md)
+    #[arg(long, value_name = "FILE")]
+    edit: PathBuf,
+    /// The source tree
+    #[arg(long, value_name = "TREE")]
+    source: PathBuf,
+    /// The recording whose types the edit is about
+    #[arg(
+        short,
+        long,
+        value_name = "FILE",
+        default_value = "linemate.data",
+        conflicts_with = "kernel"
+    )]
+    input: PathBuf,
+    /// Take the types from this kernel image, ELF file or BTF blob instead of a recording
+    #[arg(long, value_name = "IMAGE")]
+    kernel: Option<PathBuf>,
+    /// Prove with the config of this folder: a kernel's build or headers folder, with include/generated
+    #[arg(long, value_name = "FOLDER")]
+    config: Option<PathBuf>,
+    /// Prove with this command; it compiles $LINEMATE_UNIT, with debug information, to $LINEMATE_OBJECT, in $LINEMATE_TREE
+    #[arg(long, value_name = "COMMAND", conflicts_with = "config")]
+    build: Option<String>,
+    /// Where the definition is, relative to the tree, when several fit
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// The folder below arch/ that counts in a kernel's tree
+    #[arg(long, value_name = "ARCH", default_value = "x86")]
+    arch: String,
+    /// Bytes of a cache line of the machine that the kernel is built for
+    #[arg(long, value_name = "BYTES", default_value = "64", value_parser = line_size)]
+    line: LineSize,
+    /// What speaks for the change: a JSON file (docs/patch.md)
+    #[arg(long, value_name = "FILE")]
+    evidence: Option<PathBuf>,
+    /// `Name <address>` (default: the tree's git config)
+    #[arg(long, value_name = "AUTHOR")]
+    author: Option<String>,
+    /// RFC 2822 (default: that of the tree's last commit, else the start of 1970)
+    #[arg(long, value_name = "DATE")]
+    date: Option<String>,
+    /// The subject, without [PATCH]
+    #[arg(long, value_name = "TEXT")]
+    subject: Option<String>,
+    /// Write the patch to this file (default: standard output)
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+fn line_size(text: &str) -> Result<LineSize, String> {
+    let bytes = text.parse::<u64>().map_err(|e| e.to_string())?;
+    LineSize::new(bytes).map_err(|e| e.to_string())
+}
+
+/// A type on its way into the patch.
+struct Change {
+    name: String,
+    sought: Sought,
+    id: TypeId,
+    wanted: Wanted,
+    path: String,
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
+    let edits = read_edits(&args.edit)?;
+    let model = types(args)?;
+    let evidence = evidence(args)?;
+    let tree = Tree::open(&args.source, &args.arch)?;
+    let at_edit = || args.edit.display().to_string();
+    let mut plan = Plan::new(&model, args.line, &edits, &BTreeMap::new()).with_context(at_edit)?;
+    let (mut changes, mut files) = (Vec::new(), BTreeMap::new());
+    for subject in subjects(&edits) {
+        let Some((id, wanted)) = wish(&model, &mut plan, &edits, subject).with_context(at_edit)?
+        else {
+            continue;
+        };
+        changes.extend(change(
+            args,
+            &tree,
+            &model,
+            subject,
+            (id, wanted),
+            &evidence,
+            &mut files,
+        )?);
+    }
+    files.retain(|_, (old, new)| old != new);
+    if files.is_empty() {
+        writeln!(
+            io::stderr(),
+            "linemate: the edit changes nothing: no patch is written"
+        )?;
+        return Ok(Outcome::Fine);
+    }
+    changes.retain(|change: &Change| files.contains_key(&change.path));
+    let proofs = prove(args, &tree, &model, &mut plan, &changes, &files)?;
+    let text = patch(
+        args,
+        &tree,
+        (&model, &edits),
+        &changes,
+        &proofs,
+        &files,
+        &evidence,
+    )?;
+    match &args.output {
+        Some(path) => {
+            fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?
+        }
+        None => io::stdout().lock().write_all(text.as_bytes())?,
+    }
+    Ok(Outcome::Fine)
+}
+
+fn read_edits(path: &Path) -> anyhow::Result<EditFile> {
+    let text =
+        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let place = |error: &dyn std::fmt::Display| anyhow!("{}:{error}", path.display());
+    let edits = parse(&text).map_err(|e| place(&e))?;
+    wanted::check(&edits).map_err(|e| place(&e))?;
+    if edits.is_empty() {
+        bail!("{} has no edits", path.display());
+    }
+    Ok(edits)
+}
+
+fn types(args: &Args) -> anyhow::Result<TypeModel> {
+    match &args.kernel {
+        Some(path) => {
+            let name = || path.display().to_string();
+            let bytes =
+                fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+            KernelImage::parse(&bytes)
+                .with_context(name)?
+                .types()
+                .with_context(name)
+        }
+        None => {
+            let name = || args.input.display().to_string();
+            let recording = Recording::open(&args.input).with_context(name)?;
+            btf::parse(&recording.btf().with_context(name)?).with_context(name)
+        }
+    }
+}
+
+fn evidence(args: &Args) -> anyhow::Result<Evidence> {
+    let Some(path) = &args.evidence else {
+        return Ok(Evidence::default());
+    };
+    let text =
+        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    serde_json::from_str(&text).with_context(|| path.display().to_string())
+}
+
+/// The subjects of the edits' sections, each once.
+fn subjects(edits: &EditFile) -> Vec<&Subject> {
+    let mut found: Vec<&Subject> = Vec::new();
+    for subject in edits.sections.iter().filter_map(|s| s.subject.as_ref()) {
+        if !found.contains(&subject) {
+            found.push(subject);
+        }
+    }
+    found
+}
+
+/// What the plan wants of the subject; `None` when it leaves its members alone.
+fn wish(
+    model: &TypeModel,
+    plan: &mut Plan<'_>,
+    edits: &EditFile,
+    subject: &Subject,
+) -> anyhow::Result<Option<(TypeId, Wanted)>> {
+    let ids = resolve(model, subject).map_err(|e| anyhow!("{}: {e}", subject_name(subject)))?;
+    let Some(id) = ids.first().copied() else {
+        return Ok(None);
+    };
+    let id = model.strip(id);
+    Ok(Wanted::new(plan, id, edits)?.map(|wanted| (id, wanted)))
+}
+
+fn sought(model: &TypeModel, id: TypeId, subject: &Subject) -> Sought {
+    let tag = model
+        .composite(id)
+        .map(|c| c.name.to_string())
+        .unwrap_or_default();
+    match subject {
+        _ if !tag.is_empty() => Sought::Tag(tag),
+        Subject::Named(name) => Sought::Typedef(name.clone()),
+        Subject::With(members) => Sought::Members(members.clone()),
+    }
+}
+
+/// Finds the definition and rewrites it in `files` (path → text before, text after).
+fn change(
+    args: &Args,
+    tree: &Tree,
+    model: &TypeModel,
+    subject: &Subject,
+    (id, wanted): (TypeId, Wanted),
+    evidence: &Evidence,
+    files: &mut BTreeMap<String, (String, String)>,
+) -> anyhow::Result<Option<Change>> {
+    let sought = sought(model, id, subject);
+    let Found {
+        path,
+        text,
+        definition,
+    } = tree.find(&sought, &wanted, args.file.as_deref())?;
+    let (_, current) = files
+        .entry(path.clone())
+        .or_insert_with(|| (text.clone(), text));
+    // Another type of the same file may have been rewritten: its lines have moved, its number among those sought has not.
+    let definition = definition::find(current, &sought)
+        .into_iter()
+        .find(|found| linemate_source::check(current, found, &wanted).is_ok())
+        .unwrap_or(definition);
+    let body = &current[definition.body.clone()];
+    let idiom = Idiom::of(tree.is_kernel(), body, current, args.line.bytes());
+    let intents = message::intents(evidence, &wanted);
+    let new = rewrite(current, &definition, &wanted, &idiom, &intents)
+        .map_err(|e| anyhow!("{path}:{e}"))?;
+    if new == *current {
+        return Ok(None);
+    }
+    *current = new;
+    let name = match &sought {
+        Sought::Tag(tag) => format!("struct {tag}"),
+        Sought::Typedef(name) => name.clone(),
+        Sought::Members(_) => definition
+            .behind
+            .first()
+            .cloned()
+            .unwrap_or_else(|| subject_name(subject)),
+    };
+    Ok(Some(Change {
+        name,
+        sought,
+        id,
+        wanted,
+        path,
+    }))
+}
+
+/// Compiles both sides of each change and compares them with what they have to be.
+fn prove(
+    args: &Args,
+    tree: &Tree,
+    model: &TypeModel,
+    plan: &mut Plan<'_>,
+    changes: &[Change],
+    files: &BTreeMap<String, (String, String)>,
+) -> anyhow::Result<Vec<Proof>> {
+    let means = match (&args.build, &args.config) {
+        (Some(command), _) => Means::Command(command.clone()),
+        (None, Some(folder)) if tree.is_kernel() => Means::kernel(folder, &args.arch)?,
+        (None, Some(_)) => bail!(
+            "{} is no Linux tree: prove with --build instead of --config",
+            tree.root().display()
+        ),
+        (None, None) if tree.is_kernel() => {
+            bail!(
+                "nothing to prove the patch with: give --config (a build or headers folder of that kernel) or --build"
+            )
+        }
+        (None, None) => Means::Compiler,
+    };
+    let news: BTreeMap<&str, &str> = files
+        .iter()
+        .map(|(path, (_, new))| (path.as_str(), new.as_str()))
+        .collect();
+    let bench = prove::Bench::new(tree.root(), &news, means)?;
+    let recorded = Layouts::new(model, args.line);
+    let mut proofs = Vec::new();
+    for change in changes {
+        let before = Layouts::new(model, recorded.line()).of(change.id)?;
+        let after = plan.layouts.of(change.id)?;
+        let old_order: Vec<usize> = (0..change.wanted.members.len()).collect();
+        let old = prove::Expected {
+            sought: &change.sought,
+            path: &change.path,
+            model,
+            layout: &before,
+            order: &old_order,
+        };
+        let new = prove::Expected {
+            layout: &after,
+            order: &change.wanted.order,
+            ..old
+        };
+        bench.check(tree.root(), &old).with_context(|| {
+            format!(
+                "{}: the unpatched tree is not the recorded kernel's, or its config is another",
+                change.path
+            )
+        })?;
+        let proof = bench.check(bench.patched(), &new).with_context(|| {
+            format!(
+                "{}: the patched {} does not have the edit's layout; nothing is written",
+                change.path, change.name
+            )
+        })?;
+        proofs.push(proof);
+    }
+    Ok(proofs)
+}
+
+fn patch(
+    args: &Args,
+    tree: &Tree,
+    (model, edits): (&TypeModel, &EditFile),
+    changes: &[Change],
+    proofs: &[Proof],
+    files: &BTreeMap<String, (String, String)>,
+    evidence: &Evidence,
+) -> anyhow::Result<String> {
+    let mut types = Vec::new();
+    for (change, proof) in changes.iter().zip(proofs) {
+        types.push(TypeChange {
+            name: change.name.clone(),
+            sizes: sizes(model, edits, change.id)?,
+            before: pahole::print(model, change.id, args.line).unwrap_or_default(),
+            after: pahole::print(&proof.model, proof.id, args.line).unwrap_or_default(),
+            proof: format!(
+                "Compiled with {}: {} has exactly the layout that was predicted.",
+                proof.means, change.name
+            ),
+        });
+    }
+    let diffs: Vec<diff::FileDiff> = files
+        .iter()
+        .filter_map(|(path, (old, new))| {
+            let heading = changes
+                .iter()
+                .find(|c| c.path == *path)
+                .map(|c| format!("{} {{", c.name));
+            diff::file_diff(path, old, new, heading.as_deref().unwrap_or(""))
+        })
+        .collect();
+    let named: Vec<(String, &Wanted)> = changes
+        .iter()
+        .map(|c| (c.name.clone(), &c.wanted))
+        .collect();
+    let path = changes.first().map_or("", |c| c.path.as_str());
+    let subject = match &args.subject {
+        Some(subject) => subject.clone(),
+        None => message::subject(&named, path, tree.is_kernel()),
+    };
+    let mail = Mail {
+        author: author(args)?,
+        date: date(args),
+        subject,
+        body: message::body(evidence, &types, TOOL),
+        tool: TOOL.to_owned(),
+    };
+    Ok(mail::write(&mail, &diffs))
+}
+
+/// The type's size for lines of 64 and 128 bytes.
+fn sizes(model: &TypeModel, edits: &EditFile, id: TypeId) -> anyhow::Result<Vec<SizeChange>> {
+    let mut sizes = Vec::new();
+    for line in [LineSize::B64, LineSize::B128] {
+        let before = Layouts::new(model, line).of(id)?.size;
+        let after = Plan::new(model, line, edits, &BTreeMap::new())?
+            .layouts
+            .of(id)?
+            .size;
+        sizes.push(SizeChange {
+            line: line.bytes(),
+            before,
+            after,
+        });
+    }
+    Ok(sizes)
+}
+
+/// What git says in the tree; `None` when it says nothing.
+fn git(tree: &Path, arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git")
+        .arg("-C")
+        .arg(tree)
+        .args(arguments)
+        .output()
+        .ok()?;
+    let text = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+    (output.status.success() && !text.is_empty()).then_some(text)
+}
+
+fn author(args: &Args) -> anyhow::Result<String> {
+    if let Some(author) = &args.author {
+        if !(author.contains(" <") && author.ends_with('>')) {
+            bail!("{author:?} is no author: `Name <address>` is");
+        }
+        return Ok(author.clone());
+    }
+    let name = git(&args.source, &["config", "user.name"]);
+    let address = git(&args.source, &["config", "user.email"]);
+    match (name, address) {
+        (Some(name), Some(address)) => Ok(format!("{name} <{address}>")),
+        _ => bail!(
+            "who wrote the patch? git has no user.name and user.email for {}: give --author",
+            args.source.display()
+        ),
+    }
+}
+
+/// The same for the same tree: there is no clock in a patch.
+fn date(args: &Args) -> String {
+    let same = |top: String| {
+        let (top, tree) = (
+            fs::canonicalize(top).ok()?,
+            fs::canonicalize(&args.source).ok()?,
+        );
+        (top == tree).then_some(())
+    };
+    let top = git(&args.source, &["rev-parse", "--show-toplevel"]).and_then(same);
+    let commit = top.and_then(|()| git(&args.source, &["log", "-1", "--format=%cD"]));
+    let date = args.date.clone().or(commit);
+    date.unwrap_or_else(|| "Thu, 1 Jan 1970 00:00:00 +0000".to_owned())
+}

@@ -1,0 +1,245 @@
+//! Compiles a definition in its tree, patched and unpatched, and reads the layout back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, bail};
+use linemate_layout::Layout;
+use linemate_source::{Sought, proof};
+use linemate_types::{KernelImage, TypeId, TypeModel};
+use tempfile::TempDir;
+
+/// What compiles.
+pub(super) enum Means {
+    /// The user's command.
+    Command(String),
+    /// The compiler with a kernel's flags and generated headers.
+    Kernel {
+        /// A build or headers folder.
+        folder: PathBuf,
+        /// Below `arch/`.
+        arch: String,
+    },
+    /// The compiler alone.
+    Compiler,
+}
+
+impl Means {
+    pub(super) fn kernel(folder: &Path, arch: &str) -> anyhow::Result<Means> {
+        let folder = fs::canonicalize(folder)
+            .with_context(|| format!("cannot read {}", folder.display()))?;
+        let generated = folder.join("include/generated/autoconf.h");
+        if !generated.is_file() {
+            bail!(
+                "{} is missing: --config takes a kernel's build or headers folder",
+                generated.display()
+            );
+        }
+        Ok(Means::Kernel {
+            folder,
+            arch: arch.to_owned(),
+        })
+    }
+
+    /// What the patch's message calls it.
+    fn name(&self) -> String {
+        match self {
+            Means::Command(command) => format!("`{command}`"),
+            Means::Kernel { folder, .. } => {
+                let release = fs::read_to_string(folder.join("include/generated/utsrelease.h"))
+                    .unwrap_or_default();
+                match release.split('"').nth(1) {
+                    Some(release) => format!("the config of {release}"),
+                    None => "the given config".to_owned(),
+                }
+            }
+            Means::Compiler => "the system's compiler".to_owned(),
+        }
+    }
+}
+
+/// What a compiled unit has to contain.
+#[derive(Clone, Copy)]
+pub(super) struct Expected<'a> {
+    pub(super) sought: &'a Sought,
+    /// The definition's file.
+    pub(super) path: &'a str,
+    /// The recorded types.
+    pub(super) model: &'a TypeModel,
+    pub(super) layout: &'a Layout,
+    /// The members' order: indices of the recorded ones.
+    pub(super) order: &'a [usize],
+}
+
+/// A compiled type that is as it was to be.
+pub(super) struct Proof {
+    pub(super) model: TypeModel,
+    pub(super) id: TypeId,
+    /// What it was compiled with.
+    pub(super) means: String,
+}
+
+/// A place to compile at: the tree again, as links, with the changed files in place.
+pub(super) struct Bench {
+    folder: TempDir,
+    patched: PathBuf,
+    means: Means,
+}
+
+impl Bench {
+    /// `files` are the changed ones with their new texts.
+    pub(super) fn new(
+        tree: &Path,
+        files: &BTreeMap<&str, &str>,
+        means: Means,
+    ) -> anyhow::Result<Bench> {
+        let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+        let patched = folder.path().join("tree");
+        let tree =
+            fs::canonicalize(tree).with_context(|| format!("cannot read {}", tree.display()))?;
+        let mut own: BTreeSet<PathBuf> = BTreeSet::from([PathBuf::new()]);
+        for path in files.keys() {
+            own.extend(Path::new(path).ancestors().skip(1).map(Path::to_path_buf));
+        }
+        for folder in &own {
+            link(&tree.join(folder), &patched.join(folder), |name| {
+                let path = folder.join(name);
+                own.contains(&path) || files.keys().any(|file| Path::new(file) == path)
+            })?;
+        }
+        for (path, text) in files {
+            let path = patched.join(path);
+            fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        Ok(Bench {
+            folder,
+            patched,
+            means,
+        })
+    }
+
+    /// The root of the patched tree.
+    pub(super) fn patched(&self) -> &Path {
+        &self.patched
+    }
+
+    /// Compiles the definition in `tree` and compares.
+    pub(super) fn check(&self, tree: &Path, expected: &Expected<'_>) -> anyhow::Result<Proof> {
+        let tree =
+            fs::canonicalize(tree).with_context(|| format!("cannot read {}", tree.display()))?;
+        let (unit, object) = (
+            self.folder.path().join("unit.c"),
+            self.folder.path().join("unit.o"),
+        );
+        let file = tree.join(expected.path);
+        fs::write(
+            &unit,
+            proof::unit(&file.display().to_string(), expected.sought),
+        )
+        .with_context(|| format!("cannot write {}", unit.display()))?;
+        let _ = fs::remove_file(&object);
+        run(&mut self.compiler(&tree, &unit, &object))?;
+        if !object.is_file() {
+            bail!("the build command left nothing at $LINEMATE_OBJECT");
+        }
+        let model = read(&object)?;
+        let id = proof::compiled_type(&model, expected.sought)?;
+        proof::compare(
+            (&model, id),
+            (expected.model, expected.layout),
+            expected.order,
+        )?;
+        Ok(Proof {
+            model,
+            id,
+            means: self.means.name(),
+        })
+    }
+
+    fn compiler(&self, tree: &Path, unit: &Path, object: &Path) -> Command {
+        let mut cc = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
+        cc.args(["-g", "-gdwarf-4", "-c", "-o"])
+            .arg(object)
+            .arg(unit);
+        match &self.means {
+            Means::Command(command) => {
+                let mut shell = Command::new("sh");
+                shell.args(["-c", command]).current_dir(tree);
+                shell
+                    .env("LINEMATE_TREE", tree)
+                    .env("LINEMATE_UNIT", unit)
+                    .env("LINEMATE_OBJECT", object);
+                shell
+            }
+            Means::Kernel { folder, arch } => {
+                let (tree, folder) = (tree.display().to_string(), folder.display().to_string());
+                cc.args(proof::kernel_flags(&tree, &folder, arch));
+                cc
+            }
+            Means::Compiler => {
+                cc.arg("-w")
+                    .arg("-I")
+                    .arg(tree)
+                    .arg("-I")
+                    .arg(tree.join("include"));
+                cc
+            }
+        }
+    }
+}
+
+/// Links everything in `from` into the new folder `to`, but what `skips`.
+fn link(from: &Path, to: &Path, skips: impl Fn(&str) -> bool) -> anyhow::Result<()> {
+    fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
+    let entries = fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))?;
+    for entry in entries {
+        let entry = entry.with_context(|| format!("cannot read {}", from.display()))?;
+        let name = entry.file_name();
+        if !name.to_str().is_some_and(&skips) {
+            let target = to.join(&name);
+            symlink(entry.path(), &target)
+                .with_context(|| format!("cannot link {}", target.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Runs a command; when it fails, its first line of complaint is the error.
+fn run(command: &mut Command) -> anyhow::Result<()> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command
+        .output()
+        .with_context(|| format!("cannot run {program}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let complaint = said
+        .lines()
+        .find(|line| line.contains("error"))
+        .or_else(|| said.lines().next());
+    bail!(
+        "{program} failed ({}): {}",
+        output.status,
+        complaint.unwrap_or("it said nothing").trim()
+    );
+}
+
+/// The types of an object file: its BTF, else what pahole makes of its DWARF.
+fn read(object: &Path) -> anyhow::Result<TypeModel> {
+    let bytes =
+        |path: &Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
+    let name = || object.display().to_string();
+    if let Ok(image) = KernelImage::parse(&bytes(object)?) {
+        return image.types().with_context(name);
+    }
+    run(Command::new("pahole").arg("-J").arg(object))
+        .context("pahole is needed to read layouts back (package dwarves)")?;
+    let bytes = bytes(object)?;
+    let image = KernelImage::parse(&bytes)
+        .context("the object has no debug information: compile with -g")?;
+    image.types().with_context(name)
+}
