@@ -117,7 +117,12 @@ fn pinned_real_time_threads_show_what_root_domain_shares() {
         // rto_push_work; rto_mask (0x30) is a pointer with this configuration, so that it is only read.
         let published = [
             "rto_count",
-            "overloaded",
+            // Its name before Linux 6.10.
+            if series == "6.1" {
+                "overload"
+            } else {
+                "overloaded"
+            },
             "rto_push_work.node.u_flags",
             "rto_lock",
             "rto_cpu",
