@@ -3,7 +3,7 @@
 //! In deterministic mode all CPUs run in turns on one thread and share a lane. Nothing on the access path locks or
 //! allocates; where events go is the [`Sink`]'s business.
 
-use linemate_recording::{Call, CpuId, FunctionId, Mark, Marker, Return, VirtualTime};
+use linemate_recording::{AccessKind, Call, CpuId, FunctionId, Mark, Marker, Return, VirtualTime};
 
 use crate::clock::{Clock, Count};
 use crate::decode::Shape;
@@ -78,6 +78,10 @@ impl Instruction {
     }
 
     #[inline]
+    fn is_single(self) -> bool {
+        self.0 >> Self::SHAPE_SHIFT & 3 == 0
+    }
+
     fn shape(self) -> Shape {
         let bytes = 1 << (self.0 >> (Self::SHAPE_SHIFT + 2) & 7);
         match self.0 >> Self::SHAPE_SHIFT & 3 {
@@ -167,6 +171,36 @@ impl<S: Sink> Lane<S> {
         if cpu != self.current {
             self.switch(cpu, time);
         }
+        if !instruction.is_single() || self.pairing.is_open() {
+            return self.touch_in_parts((time, cpu, instruction), touch, value);
+        }
+        let silent = touch.store && self.is_silent(instruction, &touch, value);
+        let kind = if touch.store {
+            AccessKind::Store
+        } else {
+            AccessKind::Load
+        };
+        self.sink.access(&Whole {
+            time,
+            cpu,
+            instruction: instruction.id(),
+            addr: touch.addr,
+            size: touch.size,
+            kind,
+            silent,
+            user_mapping: touch.user_mapping,
+        });
+    }
+
+    /// A callback that may be only a part of an access, or end one.
+    #[inline(never)]
+    fn touch_in_parts(
+        &mut self,
+        (time, cpu, instruction): (VirtualTime, u16, Instruction),
+        touch: Touch,
+        value: impl FnOnce() -> u128,
+    ) {
+        let shape = instruction.shape();
         let mut piece = Piece {
             time,
             cpu,
@@ -178,41 +212,36 @@ impl<S: Sink> Lane<S> {
             silent: false,
             user_mapping: touch.user_mapping,
         };
-        self.look(instruction, &mut piece, value);
-        let shape = instruction.shape();
-        if shape == Shape::Single && !self.pairing.is_open() {
-            self.sink.access(&Whole::of(&piece));
-        } else {
-            let sink = &mut self.sink;
-            self.pairing
-                .push(shape, &piece, &mut |whole| sink.access(&whole));
+        if matches!(shape, Shape::Atomic { .. }) {
+            // Its load half tells the old value, so that nothing need be known of memory; but others may want to know.
+            piece.value = value();
+            self.is_silent(instruction, &touch, || piece.value);
+        } else if touch.store {
+            piece.silent = self.is_silent(instruction, &touch, value);
         }
+        let sink = &mut self.sink;
+        self.pairing
+            .push(shape, &piece, &mut |whole| sink.access(&whole));
     }
 
-    /// Compares a callback's value with what is known of memory.
+    /// Compares what is stored (or, for an atomic instruction, loaded) with what is known of memory, and learns it.
+    ///
+    /// Plain loads would teach the contents too, at a tenth of the whole cost of recording, for few silent stores more.
     #[inline]
-    fn look(&mut self, instruction: Instruction, piece: &mut Piece, value: impl FnOnce() -> u128) {
-        if matches!(instruction.shape(), Shape::Atomic { .. }) {
-            piece.value = value();
-            let Some(shadow) = &mut self.shadow else {
-                return;
-            };
-            if piece.user_mapping {
-                shadow.forget(piece.addr, piece.size);
-            } else {
-                shadow.learn(piece.addr, piece.size, piece.value);
-            }
-            return;
-        }
-        // Loads would teach the contents too, at a tenth of the whole cost of recording, for few stores more.
-        let Some(shadow) = self.shadow.as_mut().filter(|_| piece.store) else {
-            return;
+    fn is_silent(
+        &mut self,
+        instruction: Instruction,
+        touch: &Touch,
+        value: impl FnOnce() -> u128,
+    ) -> bool {
+        let Some(shadow) = &mut self.shadow else {
+            return false;
         };
-        if piece.user_mapping || instruction.bulk_store() {
-            shadow.forget(piece.addr, piece.size);
-        } else if shadow.covers(piece.addr) {
-            piece.silent = shadow.learn(piece.addr, piece.size, value());
+        if touch.user_mapping || instruction.bulk_store() {
+            shadow.forget(touch.addr, touch.size);
+            return false;
         }
+        shadow.covers(touch.addr) && shadow.learn(touch.addr, touch.size, value())
     }
 
     /// Another CPU runs than at the last event, or the same after it was idle.

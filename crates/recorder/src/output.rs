@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use linemate_recording::{
     Call, CpuId, Encoder, GuestAddr, InstructionId, LaneId, LaneWriter, Marker, RawAccess,
-    RawChunk, Return,
+    RawChunk, Return, VirtualTime,
 };
 
 use crate::lane::Sink;
@@ -49,7 +49,6 @@ pub(crate) struct Output {
     /// Filled after the encoder's own.
     spare: RawChunk,
     accesses: u64,
-    last: u64,
     reported_failure: bool,
 }
 
@@ -71,7 +70,6 @@ impl Output {
             unannounced,
             spare: RawChunk::default(),
             accesses: 0,
-            last: 0,
             reported_failure: false,
         }
     }
@@ -92,9 +90,9 @@ impl Output {
     }
 
     #[cold]
-    fn hand_over(&mut self) {
+    fn hand_over(&mut self, time: VirtualTime) {
         self.flush();
-        let (accesses, time) = (self.accesses, self.last);
+        let (accesses, time) = (self.accesses, time.0);
         let _ = writeln!(
             io::stderr(),
             "linemate-recorder: progress accesses={accesses} time={time}"
@@ -108,10 +106,22 @@ impl Output {
         }
     }
 
+    /// Pieces of masked operands and of user mappings can have a size that no access has: they are told in two or more.
+    #[cold]
+    fn in_pieces(&mut self, mut piece: RawAccess, size: u8) {
+        let mut left = size;
+        while let Some(size_log2) = left.checked_ilog2() {
+            piece.size_log2 = size_log2 as u8;
+            self.encoder.access(piece);
+            piece.addr.0 = piece.addr.0.wrapping_add(1 << size_log2);
+            left -= 1 << size_log2;
+        }
+    }
+
     #[inline]
-    fn after_event(&mut self) {
+    fn after_event(&mut self, time: VirtualTime) {
         if self.encoder.is_full() {
-            self.hand_over();
+            self.hand_over(time);
         }
     }
 }
@@ -120,39 +130,36 @@ impl Sink for Output {
     #[inline]
     fn access(&mut self, access: &Whole) {
         self.accesses += 1;
-        self.last = access.time.0;
-        // Pieces of masked or odd operands can add up to a size that no access has: they are told in two or more.
-        let (mut addr, mut left) = (access.addr, u32::from(access.size));
-        while left > 0 {
-            let size_log2 = left.ilog2();
-            self.encoder.access(RawAccess {
-                time: access.time,
-                cpu: CpuId(access.cpu),
-                instruction: InstructionId(access.instruction),
-                addr: GuestAddr(addr),
-                size_log2: size_log2 as u8,
-                kind: access.kind,
-                silent: access.silent,
-                user_mapping: access.user_mapping,
-            });
-            addr = addr.wrapping_add(1 << size_log2);
-            left -= 1 << size_log2;
+        let whole = RawAccess {
+            time: access.time,
+            cpu: CpuId(access.cpu),
+            instruction: InstructionId(access.instruction),
+            addr: GuestAddr(access.addr),
+            size_log2: access.size.trailing_zeros() as u8,
+            kind: access.kind,
+            silent: access.silent,
+            user_mapping: access.user_mapping,
+        };
+        if access.size.is_power_of_two() {
+            self.encoder.access(whole);
+        } else {
+            self.in_pieces(whole, access.size);
         }
-        self.after_event();
+        self.after_event(access.time);
     }
 
     fn call(&mut self, call: &Call) {
         self.encoder.call(call);
-        self.after_event();
+        self.after_event(call.time);
     }
 
     fn return_(&mut self, return_: &Return) {
         self.encoder.ret(return_);
-        self.after_event();
+        self.after_event(return_.time);
     }
 
     fn mark(&mut self, marker: &Marker) {
         self.encoder.marker(marker);
-        self.after_event();
+        self.after_event(marker.time);
     }
 }

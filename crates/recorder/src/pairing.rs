@@ -53,8 +53,7 @@ pub(crate) struct Whole {
 
 impl Whole {
     /// The access that a callback is by itself.
-    #[inline]
-    pub(crate) fn of(piece: &Piece) -> Self {
+    fn of(piece: &Piece) -> Self {
         Self {
             time: piece.time,
             cpu: piece.cpu,

@@ -4,6 +4,7 @@ use std::ffi::{CStr, c_void};
 use std::marker::PhantomData;
 use std::ptr;
 use std::slice;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use linemate_recording::Register;
 
@@ -117,6 +118,11 @@ impl BlockInstruction<'_> {
     }
 }
 
+const SIZES_BITS: u32 = 6;
+/// Sizes by a hash of `info`: the size in bits 0 to 7, above it `info` and that there is an entry at all.
+static SIZES: [AtomicU64; 1 << SIZES_BITS] = [const { AtomicU64::new(0) }; 1 << SIZES_BITS];
+const SIZE_KNOWN: u64 = 1 << 32;
+
 /// The access of a memory callback.
 pub(crate) struct MemoryAccess<'a> {
     info: raw::MemInfo,
@@ -134,11 +140,28 @@ impl MemoryAccess<'_> {
     }
 
     /// Bytes, as QEMU emulated it.
+    ///
+    /// There are some dozens of different `info` numbers, each with its size: most are remembered, as a call per access
+    /// is dear.
     #[inline]
     pub(crate) fn size(&self) -> u8 {
+        let place = self.info.wrapping_mul(0x9e37_79b1) >> (32 - SIZES_BITS);
+        let remembered = &SIZES[place as usize];
+        let entry = remembered.load(Ordering::Relaxed);
+        if entry >> 8 == u64::from(self.info) | SIZE_KNOWN {
+            return entry as u8;
+        }
+        self.ask_size(remembered)
+    }
+
+    #[cold]
+    fn ask_size(&self, remembered: &AtomicU64) -> u8 {
         // SAFETY: takes the number apart, no state.
         let shift = unsafe { raw::qemu_plugin_mem_size_shift(self.info) };
-        1 << shift.min(6)
+        let size = 1u8 << shift.min(6);
+        let entry = (u64::from(self.info) | SIZE_KNOWN) << 8 | u64::from(size);
+        remembered.store(entry, Ordering::Relaxed);
+        size
     }
 
     /// The bytes loaded or stored, little endian.
