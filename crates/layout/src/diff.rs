@@ -8,14 +8,15 @@ use std::collections::BTreeMap;
 use linemate_attribution::Analysis;
 use linemate_recording::{Access, AccessKind, Call, Decoder, Marker, Return, Visitor};
 use linemate_replay::{
-    AsRecorded, Cause, Clones, Config, Interleaving, KeyId, Placed, Replay, Sharing, SiteId,
+    AsRecorded, Cause, Clones, Config, Counts, Interleaving, KeyId, Placed, Replay, ReplayError,
+    SiteId,
 };
 use serde::Serialize;
 
 use crate::edit::Subject;
 use crate::plan::{resolve, subject_name};
 use crate::scene::{Scene, Step, Watch};
-use crate::whatif::{WhatIfError, recorded_cpus};
+use crate::whatif::{WhatIfError, copies, recorded_cpus};
 
 /// The figures of a field in one recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -28,6 +29,10 @@ pub struct Figures {
     pub fetches: u64,
     /// Their cycles.
     pub cycles: u64,
+    /// Those of them that happened because another core had taken the line.
+    pub sharing: u64,
+    /// Their cycles.
+    pub sharing_cycles: u64,
 }
 
 /// A field in both recordings; `None` where the type has no such field or nothing touched it.
@@ -44,60 +49,111 @@ pub struct Row {
 /// One side of a comparison: a type's fields in a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Fields {
-    /// Bytes of the type.
+    /// Bytes of the type; 0 if it is every type.
     pub bytes: u64,
+    /// CPUs: the replayed ones, or the recorded ones without a machine.
+    pub cpus: usize,
     /// All accesses of the recording.
     pub accesses: u64,
     /// By path.
     pub fields: BTreeMap<String, Figures>,
 }
 
-/// The fields of a type in a recording; with a machine also what they cost there, under the interleaving of `seed`.
+/// Where and how to replay.
+#[derive(Clone, Copy, Debug)]
+pub struct On<'m> {
+    /// The machine.
+    pub machine: &'m linemate_machine::Machine,
+    /// The interleaving's seed.
+    pub seed: u64,
+    /// How many CPUs to replay; `None`: as many as were recorded. Accesses are counted as recorded all the same.
+    pub cpus: Option<usize>,
+}
+
+/// The fields of a type in a recording, or of every type if none is named; with a machine also what they cost there.
 ///
 /// # Errors
-/// A type that does not exist or that nothing touched, a damaged recording, a machine that is too small.
+/// A type that does not exist or that nothing touched, a damaged recording, CPUs that cannot be.
 pub fn fields(
     analysis: &Analysis<'_>,
-    subject: &Subject,
-    machine: Option<&linemate_machine::Machine>,
-    seed: u64,
+    subject: Option<&Subject>,
+    on: Option<On<'_>>,
 ) -> Result<Fields, WhatIfError> {
-    let name = subject_name(subject);
+    let name = subject.map_or_else(|| "type".to_owned(), subject_name);
     let model = analysis.model();
-    let ids = resolve(model, subject).map_err(|reason| WhatIfError::Type {
+    let ids = subject.map_or(Ok(Vec::new()), |subject| resolve(model, subject));
+    let ids = ids.map_err(|reason| WhatIfError::Type {
         name: name.clone(),
         reason,
     })?;
     let cpus = recorded_cpus(analysis)?;
+    let copies = copies(cpus, on.and_then(|on| on.cpus))?;
     let bytes = ids.first().and_then(|id| model.size_of(*id)).unwrap_or(0);
-    let scene = Scene::new(
-        analysis,
-        cpus,
-        &Watch {
-            types: vec![ids],
-            pairs: Vec::new(),
-        },
-    )?;
+    let watch = Watch {
+        types: vec![ids],
+        every: subject.is_none(),
+        pairs: Vec::new(),
+    };
+    let scene = Scene::new(analysis, cpus, &watch)?;
     if scene.keys.iter().all(|key| key.watched.is_none()) {
         return Err(WhatIfError::Absent(name));
     }
+    let replay = on.map(|on| start(on, cpus, copies)).transpose()?;
+    let counts = count(analysis, &scene, replay)?;
+    let watched = scene.keys.iter().zip(counts);
+    let mut fields: BTreeMap<String, Figures> = BTreeMap::new();
+    for (key, figures) in watched.filter(|(key, _)| key.watched.is_some()) {
+        fields.entry(key.path.clone()).or_default().add(&figures);
+    }
+    Ok(Fields {
+        bytes,
+        cpus: cpus * usize::from(copies),
+        accesses: scene.accesses,
+        fields,
+    })
+}
+
+fn start(on: On<'_>, cpus: usize, copies: u16) -> Result<Replay<AsRecorded, Clones>, ReplayError> {
     let config = Config {
         recorded_cpus: cpus,
         cpus: None,
-        interleaving: Interleaving::Seeded(seed),
+        interleaving: Interleaving::Seeded(on.seed),
         lines: false,
     };
-    let mut replay = match machine {
-        Some(machine) => Some(Replay::new(
-            machine,
-            &config,
-            AsRecorded,
-            Clones { copies: 1 },
-        )?),
-        None => None,
-    };
+    Replay::new(on.machine, &config, AsRecorded, Clones { copies })
+}
+
+impl Figures {
+    fn add(&mut self, other: &Figures) {
+        self.loads += other.loads;
+        self.stores += other.stores;
+        self.fetches += other.fetches;
+        self.cycles += other.cycles;
+        self.sharing += other.sharing;
+        self.sharing_cycles += other.sharing_cycles;
+    }
+
+    fn cost(&mut self, costs: &Counts) {
+        for cause in Cause::ALL {
+            let tally = costs.cause(cause);
+            self.fetches += tally.count;
+            self.cycles += tally.cycles;
+            if matches!(cause, Cause::TrueSharing | Cause::FalseSharing) {
+                self.sharing += tally.count;
+                self.sharing_cycles += tally.cycles;
+            }
+        }
+    }
+}
+
+/// Figures by key.
+fn count(
+    analysis: &Analysis<'_>,
+    scene: &Scene<'_>,
+    mut replay: Option<Replay<AsRecorded, Clones>>,
+) -> Result<Vec<Figures>, WhatIfError> {
     let mut counter = Counter {
-        scene: &scene,
+        scene,
         counts: vec![Figures::default(); scene.keys.len()],
         steps: Vec::new(),
         keep: replay.is_some(),
@@ -118,29 +174,10 @@ pub fn fields(
     if let Some(replay) = replay {
         let (outcome, _) = replay.finish();
         for (figures, costs) in counts.iter_mut().zip(&outcome.keys) {
-            figures.fetches = Cause::ALL
-                .into_iter()
-                .map(|cause| costs.cause(cause).count)
-                .sum();
-            figures.cycles = Cause::ALL
-                .into_iter()
-                .map(|cause| costs.cause(cause).cycles)
-                .sum();
+            figures.cost(costs);
         }
     }
-    let watched = scene
-        .keys
-        .iter()
-        .zip(counts)
-        .filter(|(key, _)| key.watched.is_some());
-    let fields = watched
-        .map(|(key, figures)| (key.path.clone(), figures))
-        .collect();
-    Ok(Fields {
-        bytes,
-        accesses: scene.accesses,
-        fields,
-    })
+    Ok(counts)
 }
 
 fn placed(step: &Step) -> Placed {
@@ -149,7 +186,7 @@ fn placed(step: &Step) -> Placed {
         addr: step.access.addr,
         key: KeyId(key),
         site: SiteId(0),
-        sharing: Sharing::Shared,
+        sharing: step.sharing,
         skip: false,
     }
 }
@@ -221,6 +258,7 @@ mod tests {
             .map(|(path, l, c)| ((*path).to_owned(), figures(*l, *c)));
         Fields {
             bytes: 0,
+            cpus: 1,
             accesses: 0,
             fields: fields.collect(),
         }

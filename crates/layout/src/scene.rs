@@ -77,6 +77,9 @@ enum SubjectSharing {
 pub struct Watch {
     /// Types (each with its variants) whose fields are told apart.
     pub types: Vec<Vec<TypeId>>,
+    /// Instead of those: every type that the recording has objects of. Keys are then called `TYPE.PATH`, variables without a type
+    /// by their names.
+    pub every: bool,
     /// Pairs of types whose objects are matched.
     pub pairs: Vec<(Vec<TypeId>, Vec<TypeId>)>,
 }
@@ -123,10 +126,8 @@ impl<'a> Scene<'a> {
         let types = subject_types(analysis);
         let model = analysis.model();
         let holds = |id: TypeId, set: &[TypeId]| set.contains(&id);
-        let watched: Vec<bool> = types
-            .iter()
-            .map(|id| id.is_some_and(|id| watch.types.iter().any(|set| embeds(model, id, set))))
-            .collect();
+        let told_apart = |id| watch.every || watch.types.iter().any(|set| embeds(model, id, set));
+        let watched: Vec<bool> = types.iter().map(|id| id.is_some_and(told_apart)).collect();
         let sides: Vec<[Vec<bool>; 2]> = watch
             .pairs
             .iter()
@@ -160,25 +161,20 @@ impl<'a> Scene<'a> {
             functions: FxHashMap::default(),
             sharing: Vec::new(),
         };
-        scene.number_keys(
-            model,
-            names.schema(),
-            watch,
-            survey.offsets.into_iter().collect(),
-        );
+        scene.number_subjects(names.schema());
+        let offsets = survey.offsets.into_iter().collect();
+        if watch.every {
+            scene.number_every_field(model, names.schema(), offsets);
+        } else {
+            scene.number_keys(model, watch, offsets);
+        }
         scene.number_functions(analysis, survey.pcs.into_iter().collect());
         scene.sharing = scene.share_out(cpus);
         Ok(scene)
     }
 
-    /// Subjects first, then the fields of watched types in the order of (subject, offset).
-    fn number_keys(
-        &mut self,
-        model: &TypeModel,
-        schema: &Schema,
-        watch: &Watch,
-        offsets: BTreeSet<(u32, u32)>,
-    ) {
+    /// The first keys are the subjects themselves, in their order.
+    fn number_subjects(&mut self, schema: &Schema) {
         for subject in self.names.subjects() {
             let path = match (subject.ty, subject.label.as_str()) {
                 (Some(ty), "") => schema.name(ty).to_owned(),
@@ -190,6 +186,53 @@ impl<'a> Scene<'a> {
                 path,
             });
         }
+    }
+
+    /// The fields of all types behind them, in the order of (subject, offset); and variables without a type.
+    fn number_every_field(
+        &mut self,
+        model: &TypeModel,
+        schema: &Schema,
+        offsets: BTreeSet<(u32, u32)>,
+    ) {
+        for (key, subject) in self.keys.iter_mut().zip(self.names.subjects()) {
+            if matches!(subject.bucket, Bucket::GlobalNamed | Bucket::PercpuNamed) {
+                key.watched = Some(0);
+            }
+        }
+        let mut flats: FxHashMap<TypeId, Option<FlatType>> = FxHashMap::default();
+        let mut known: FxHashMap<String, u32> = FxHashMap::default();
+        for (subject, offset) in offsets {
+            let at = subject as usize;
+            let (Some(outer), Some(ty)) = (self.types[at], self.names.subjects()[at].ty) else {
+                continue;
+            };
+            let flat = flats
+                .entry(outer)
+                .or_insert_with(|| FlatType::new(model, outer).ok());
+            let leaf = flat.as_ref().and_then(|flat| {
+                let found = flat.find(ByteOffset(u64::from(offset)), 1)?;
+                Some(flat.leaf(found.leaf)?.path.clone())
+            });
+            let name = schema.name(ty);
+            let path = leaf.map_or_else(
+                || format!("{name} (padding)"),
+                |leaf| format!("{name}.{leaf}"),
+            );
+            let keys = &mut self.keys;
+            let key = *known.entry(path).or_insert_with_key(|path| {
+                keys.push(KeyName {
+                    watched: Some(0),
+                    path: path.clone(),
+                });
+                (keys.len() - 1) as u32
+            });
+            self.fields.insert((subject, offset), key);
+        }
+    }
+
+    /// The fields of watched types behind them, in the order of (subject, offset).
+    fn number_keys(&mut self, model: &TypeModel, watch: &Watch, offsets: BTreeSet<(u32, u32)>) {
         let flats: Vec<Option<FlatType>> = watch
             .types
             .iter()

@@ -156,6 +156,7 @@ impl<'a> Study<'a> {
         });
         let watch = Watch {
             types: types.iter().map(|(_, ids)| ids.clone()).collect(),
+            every: false,
             pairs: pairs.collect(),
         };
         let scene = Scene::new(analysis, recorded, &watch)?;
@@ -251,19 +252,7 @@ impl<'a> Study<'a> {
     }
 
     fn copies(&self, wanted: Option<usize>) -> Result<u16, WhatIfError> {
-        let recorded = self.recorded;
-        let wanted = wanted.unwrap_or(recorded);
-        let copies = wanted / recorded;
-        if copies == 0 || copies * recorded != wanted || copies > usize::from(COPIES_MAX) {
-            let nearest =
-                recorded * ((wanted + recorded / 2) / recorded).clamp(1, usize::from(COPIES_MAX));
-            return Err(WhatIfError::Cpus {
-                wanted,
-                recorded,
-                nearest,
-            });
-        }
-        Ok(copies as u16)
+        copies(self.recorded, wanted)
     }
 
     /// One side, and the size in bytes of each reported type in it.
@@ -374,6 +363,22 @@ impl<'a> Study<'a> {
         }
         Ok(())
     }
+}
+
+/// How many times the recorded CPUs have to be replayed to give the wanted ones; once, if none are wanted.
+pub(crate) fn copies(recorded: usize, wanted: Option<usize>) -> Result<u16, WhatIfError> {
+    let wanted = wanted.unwrap_or(recorded);
+    let copies = wanted / recorded;
+    if copies == 0 || copies * recorded != wanted || copies > usize::from(COPIES_MAX) {
+        let nearest =
+            recorded * ((wanted + recorded / 2) / recorded).clamp(1, usize::from(COPIES_MAX));
+        return Err(WhatIfError::Cpus {
+            wanted,
+            recorded,
+            nearest,
+        });
+    }
+    Ok(copies as u16)
 }
 
 /// The number of CPUs that the recording's description tells.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use linemate_attribution::Analysis;
 use linemate_layout::Subject;
-use linemate_layout::diff::{Fields, Figures, Row, compare, fields};
+use linemate_layout::diff::{Fields, Figures, On, Row, compare, fields};
 use linemate_machine::Machine;
 use linemate_recording::Recording;
 use serde::Serialize;
@@ -28,12 +28,15 @@ pub(crate) struct Args {
     /// The second recording
     #[arg(value_name = "B")]
     b: PathBuf,
-    /// The type
+    /// The type; all types if none is given
     #[arg(long = "type", value_name = "T")]
-    type_name: String,
+    type_name: Option<String>,
     /// Also compare what the fields cost on this machine: a name (see `linemate machines`), a TOML file, or `this`
     #[arg(long, value_name = "M")]
     machine: Option<String>,
+    /// Replay this many CPUs of both, a multiple of the recorded ones (docs/scaling.md)
+    #[arg(long, value_name = "N", requires = "machine")]
+    cpus: Option<usize>,
     /// The interleaving's seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -51,7 +54,7 @@ struct Json<'a> {
     schema: &'static str,
     tool: &'static str,
     #[serde(rename = "type")]
-    type_name: &'a str,
+    type_name: Option<&'a str>,
     machine: Option<&'a str>,
     seed: u64,
     a: &'a Fields,
@@ -67,7 +70,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         let json = Json {
             schema: SCHEMA,
             tool: env!("CARGO_PKG_VERSION"),
-            type_name: &args.type_name,
+            type_name: args.type_name.as_deref(),
             machine: args.machine.as_deref(),
             seed: args.seed,
             a: &a,
@@ -85,8 +88,13 @@ fn side(path: &Path, args: &Args, machine: Option<&Machine>) -> anyhow::Result<F
     let name = || path.display().to_string();
     let recording = Recording::open(path).with_context(name)?;
     let analysis = Analysis::new(&recording).with_context(name)?;
-    let subject = Subject::Named(args.type_name.clone());
-    fields(&analysis, &subject, machine, args.seed).with_context(name)
+    let subject = args.type_name.clone().map(Subject::Named);
+    let on = machine.map(|machine| On {
+        machine,
+        seed: args.seed,
+        cpus: args.cpus,
+    });
+    fields(&analysis, subject.as_ref(), on).with_context(name)
 }
 
 fn text(args: &Args, a: &Fields, b: &Fields) -> String {
@@ -95,15 +103,16 @@ fn text(args: &Args, a: &Fields, b: &Fields) -> String {
         out,
         "linemate {}, {}",
         env!("CARGO_PKG_VERSION"),
-        args.type_name
+        args.type_name.as_deref().unwrap_or("all types")
     );
     for (side, path, fields) in [("A", &args.a, a), ("B", &args.b, b)] {
         let touched: u64 = fields.fields.values().map(|f| f.loads + f.stores).sum();
         let share = touched as f64 / fields.accesses.max(1) as f64;
         let _ = writeln!(
             out,
-            "  {side}: {}: {} bytes, {touched} of {} accesses ({})",
+            "  {side}: {}: {} CPUs, {} bytes, {touched} of {} accesses ({})",
             path.display(),
+            fields.cpus,
             fields.bytes,
             fields.accesses,
             percent(share)
