@@ -5,12 +5,15 @@
 //! two explains it, from bytes without a name. So laying out the members again in their old order gives the old layout,
 //! always; and members that move take the alignment that was asked for with them.
 //!
+//! An alignment to a line is taken for the type's own, not the member's, when some member of that struct type was aligned so, and
+//! all of them in all types lie as if it held for them too (`struct sched_avg`): then it goes wherever the type goes.
+//!
 //! What cannot be seen: an alignment that happened to cost nothing where the member lies.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use linemate_types::{BitOffset, Composite, CompositeKind, Type, TypeId, TypeModel};
+use linemate_types::{BitOffset, Composite, CompositeKind, Member, Type, TypeId, TypeModel};
 
 /// The line size that the kernels of recordings are built for (x86-64: L1_CACHE_SHIFT 6): an alignment to that is
 /// `____cacheline_aligned` and means "to a line".
@@ -105,6 +108,25 @@ pub enum OriginError {
 pub struct Origins<'m> {
     model: &'m TypeModel,
     known: HashMap<TypeId, Result<Arc<Origin>, OriginError>>,
+    /// Alignments that structs have by themselves, worked out before anything else.
+    own: BTreeMap<TypeId, Forced>,
+}
+
+/// What the members of one struct type say about its alignment.
+struct Evidence {
+    /// One of them was put at the start of a line where it need not have been.
+    asked: bool,
+    /// All of them start lines, in types of whole lines.
+    everywhere: bool,
+}
+
+impl Default for Evidence {
+    fn default() -> Evidence {
+        Evidence {
+            asked: false,
+            everywhere: true,
+        }
+    }
 }
 
 /// `value` rounded up to a multiple of `align`, a power of two. Sizes are at most 2^48 bytes, so nothing overflows.
@@ -124,10 +146,61 @@ fn power_of_two_in(value: u64) -> u64 {
 impl<'m> Origins<'m> {
     /// For the types of `model`.
     pub fn new(model: &'m TypeModel) -> Origins<'m> {
-        Origins {
+        let mut origins = Origins {
             model,
             known: HashMap::new(),
+            own: BTreeMap::new(),
+        };
+        origins.own = origins.own_alignments();
+        origins.known.clear();
+        origins
+    }
+
+    /// The structs that start lines by themselves, as far as their members in all types betray it.
+    fn own_alignments(&mut self) -> BTreeMap<TypeId, Forced> {
+        let mut evidence: BTreeMap<TypeId, Evidence> = BTreeMap::new();
+        for (id, t) in self.model.iter() {
+            let Type::Composite(composite) = t else {
+                continue;
+            };
+            let inner = |m: &Member| self.line_sized(m.type_id);
+            let inners: Vec<Option<TypeId>> = composite.members.iter().map(inner).collect();
+            if inners.iter().all(Option::is_none) {
+                continue;
+            }
+            let Ok(origin) = self.of(id) else { continue };
+            for unit in &origin.units {
+                let Some(inner) = unit.members.first().and_then(|m| inners[*m]) else {
+                    continue;
+                };
+                let evidence = evidence.entry(inner).or_default();
+                evidence.asked |= unit.forced == Some(Forced::Line);
+                evidence.everywhere &= (unit.start | origin.size).is_multiple_of(BUILT_LINE);
+            }
         }
+        let own = evidence
+            .into_iter()
+            .filter(|(_, e)| e.asked && e.everywhere);
+        own.map(|(id, _)| (id, Forced::Line)).collect()
+    }
+
+    /// The struct or union that a member is, when it fills whole lines. Not behind typedefs: they can have alignments of
+    /// their own.
+    fn line_sized(&self, id: TypeId) -> Option<TypeId> {
+        let id = self.unqualified(id);
+        let composite = matches!(self.model.get(id), Some(Type::Composite(_)));
+        let size = self.model.size_of(id).unwrap_or(0);
+        (composite && size > 0 && size.is_multiple_of(BUILT_LINE)).then_some(id)
+    }
+
+    /// The type behind qualifiers.
+    fn unqualified(&self, id: TypeId) -> TypeId {
+        let mut id = id;
+        // The model has checked that such chains end.
+        while let Some(Type::Qualified { target, .. }) = self.model.get(id) {
+            id = *target;
+        }
+        id
     }
 
     /// The types.
@@ -146,7 +219,7 @@ impl<'m> Origins<'m> {
         }
         // The model has checked that types do not contain themselves and nest at most MAX_DEPTH deep.
         let origin = match self.model.get(id) {
-            Some(Type::Composite(composite)) => self.infer(composite).map(Arc::new),
+            Some(Type::Composite(composite)) => self.infer(id, composite).map(Arc::new),
             _ => Err(OriginError::NotComposite(id)),
         };
         self.known.insert(id, origin.clone());
@@ -166,7 +239,7 @@ impl<'m> Origins<'m> {
         }
     }
 
-    fn infer(&mut self, composite: &Composite) -> Result<Origin, OriginError> {
+    fn infer(&mut self, id: TypeId, composite: &Composite) -> Result<Origin, OriginError> {
         let mut units = self.units(composite);
         let naturals: Vec<u64> = units.iter().map(|u| self.natural(composite, u)).collect();
         let size = u64::from(composite.size);
@@ -191,7 +264,10 @@ impl<'m> Origins<'m> {
         } else {
             end = units.iter().map(|u| u.bytes).max().unwrap_or(0);
         }
+        let own = self.own.get(&id).copied();
+        align = align.max(own.map_or(1, |f| f.bytes(BUILT_LINE)));
         let (forced, tail) = explain_end(end, align, size);
+        let forced = forced.or(own);
         align = align.max(forced.map_or(1, |f| f.bytes(BUILT_LINE)));
         Ok(Origin {
             kind: composite.kind,

@@ -269,8 +269,8 @@ fn the_published_rq_grouping() {
     let (before, _) = published("6.12.", "rq", "", LineSize::B64);
     assert_eq!(
         (before.size, layout.size),
-        (3456, 3456),
-        "the published size is unchanged too"
+        (3456, 3520),
+        "what gcc makes of the patched struct: sched_avg starts lines by itself, so the moves cost one here"
     );
 }
 

@@ -1,0 +1,56 @@
+//! Alignments that a struct has by itself: told from those of single members, and taken along when members move.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
+use std::collections::BTreeMap;
+
+use linemate_layout::{Plan, parse};
+use linemate_types::btf_writer::{TypeList, member};
+use linemate_types::{LineSize, TypeModel};
+
+/// ```text
+/// struct avg { u64 x[8]; } aligned(64);
+/// struct entity { u64 a; struct avg avg; }               a hole of 56 shows it
+/// struct rq { u64 lock[8]; struct avg avg; u64 end; }    nothing shows it here
+/// ```
+/// With `other`, a third struct has an `avg` where such an alignment would not let it lie.
+fn model(other: bool) -> TypeModel {
+    let mut t = TypeList::default();
+    let u64_ = t.unsigned("unsigned long", 8);
+    let eight = t.array(u64_, 8);
+    let avg = t.structure("avg", 64, &[member("x", eight, 0)]);
+    t.structure(
+        "entity",
+        128,
+        &[member("a", u64_, 0), member("avg", avg, 64)],
+    );
+    let members = [
+        member("lock", eight, 0),
+        member("avg", avg, 64),
+        member("end", u64_, 128),
+    ];
+    t.structure("rq", 192, &members);
+    if other {
+        t.structure("other", 72, &[member("b", u64_, 0), member("avg", avg, 8)]);
+    }
+    TypeModel::new(t.types, 8).unwrap()
+}
+
+fn moved(model: &TypeModel) -> (Vec<u64>, u64) {
+    let file = parse("type rq\nmove end first").unwrap();
+    let mut plan = Plan::new(model, LineSize::B64, &file, &BTreeMap::new()).unwrap();
+    let layout = plan.layouts.of(model.struct_named("rq").unwrap()).unwrap();
+    let offsets = layout.offsets.iter().map(|o| o.unwrap().0 / 8).collect();
+    (offsets, layout.size)
+}
+
+#[test]
+fn a_types_own_alignment_goes_along() {
+    assert_eq!(moved(&model(false)), (vec![8, 128, 0], 192));
+}
+
+#[test]
+fn one_place_that_contradicts_makes_it_the_members() {
+    // `lock` 8, `avg` directly behind at 72; the struct itself is still aligned to 64.
+    assert_eq!(moved(&model(true)), (vec![8, 72, 0], 192));
+}
