@@ -9,6 +9,8 @@
 #include <fcntl.h>
 #include <net/if.h>
 #include <sched.h>
+#include <stdio.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -16,11 +18,20 @@
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
+#include <time.h>
+#include <time.h>
 #include <unistd.h>
 
 #define PROTOCOL 1
+#define QUIET_ROUNDS_MAX 120
 #define SYMBOLS_MAX (64ul << 20)
+
+/* At rest: this many intervals in a row with at most one busy tick; or the guest never rests. */
+#define SETTLE_INTERVAL_NS 250000000
+#define SETTLE_QUIET 4
+#define SETTLE_INTERVALS 80
 
 static const struct {
 	const char *source, *target, *type;
@@ -102,6 +113,90 @@ static void pin_to_cpu0(cpu_set_t *before)
 		die_errno("sched_setaffinity");
 }
 
+/* Clock ticks that all CPUs together have been busy. */
+static unsigned long long busy_ticks(void)
+{
+	unsigned long long user, nice, system, idle, wait, irq, softirq;
+	FILE *stat = fopen("/proc/stat", "re");
+	int n;
+
+	if (!stat)
+		die_errno("/proc/stat");
+	n = fscanf(stat, "cpu %llu %llu %llu %llu %llu %llu %llu",
+		   &user, &nice, &system, &idle, &wait, &irq, &softirq);
+	fclose(stat);
+	if (n != 7)
+		die("/proc/stat: not the usual first line");
+	return user + nice + system + irq + softirq;
+}
+
+/*
+ * Kernel threads go on booting for a while (self-tests of ciphers, mostly): that work would be part of
+ * every recording. Waiting costs guest time, which is nearly free while the guest is idle.
+ */
+static void wait_for_rest(void)
+{
+	const struct timespec interval = { .tv_nsec = SETTLE_INTERVAL_NS };
+	unsigned long long before = busy_ticks(), now;
+	int quiet = 0, i;
+
+	for (i = 0; i < SETTLE_INTERVALS && quiet < SETTLE_QUIET; i++) {
+		nanosleep(&interval, NULL);
+		now = busy_ticks();
+		quiet = now - before <= 1 ? quiet + 1 : 0;
+		before = now;
+	}
+}
+
+/* Clock ticks that all CPUs have spent on anything but idling. */
+static unsigned long busy_ticks(void)
+{
+	unsigned long user, nice, system, idle, iowait, irq, softirq;
+	FILE *file = fopen("/proc/stat", "re");
+
+	if (!file)
+		die_errno("/proc/stat");
+	if (fscanf(file, "cpu %lu %lu %lu %lu %lu %lu %lu", &user, &nice, &system, &idle, &iowait,
+		   &irq, &softirq) != 7)
+		die("/proc/stat: not understood");
+	fclose(file);
+	return user + nice + system + irq + softirq;
+}
+
+/*
+ * Kernels go on with work of their own after they started us (keys are verified, devices probed). It does
+ * not belong into a recording, and a CPU that runs while the machine is being paused would stop anywhere.
+ */
+static void wait_until_quiet(void)
+{
+	unsigned long before, now = busy_ticks();
+	int round;
+
+	for (round = 0; round < QUIET_ROUNDS_MAX; round++) {
+		before = now;
+		usleep(500 * 1000);
+		now = busy_ticks();
+		if (now - before <= 1)
+			return;
+	}
+}
+
+/*
+ * While QEMU is pausing the machine it takes all CPUs for idle and moves the clock to the next timer, and the CPU
+ * that this one wakes runs for as long as the pausing takes. So the next timer has to be ours: this CPU
+ * stands still already.
+ */
+static void pause_for_snapshot(void)
+{
+	struct itimerspec soon = { .it_value = { .tv_nsec = 100 * 1000 } };
+	int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+
+	if (timer < 0 || timerfd_settime(timer, 0, &soon, NULL))
+		die_errno("timer");
+	host_pause("snapshot");
+	close(timer);
+}
+
 static void hand_over_symbols(void)
 {
 	char *buf = mmap(NULL, SYMBOLS_MAX, PROT_READ | PROT_WRITE,
@@ -122,7 +217,7 @@ static void hand_over_symbols(void)
 	host_say("symbols %#lx %zu", (unsigned long)buf, len);
 	/* A run from power-on goes straight on: to stop and continue a machine is not repeatable. */
 	if (!fwcfg_has("opt/linemate/straight"))
-		host_pause("snapshot");
+		pause_for_snapshot();
 	munmap(buf, SYMBOLS_MAX);
 }
 
@@ -146,7 +241,9 @@ int main(void)
 	open_console();
 	loopback_up();
 	install_busybox();
+	wait_for_rest();
 	pin_to_cpu0(&all);
+	wait_until_quiet();
 	hand_over_symbols();
 	if (sched_setaffinity(0, sizeof(all), &all))
 		die_errno("sched_setaffinity");
