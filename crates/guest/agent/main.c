@@ -28,11 +28,6 @@
 #define QUIET_ROUNDS_MAX 120
 #define SYMBOLS_MAX (64ul << 20)
 
-/* At rest: this many intervals in a row with at most one busy tick; or the guest never rests. */
-#define SETTLE_INTERVAL_NS 250000000
-#define SETTLE_QUIET 4
-#define SETTLE_INTERVALS 80
-
 static const struct {
 	const char *source, *target, *type;
 	int needed;
@@ -111,41 +106,6 @@ static void pin_to_cpu0(cpu_set_t *before)
 	CPU_SET(0, &one);
 	if (sched_setaffinity(0, sizeof(one), &one))
 		die_errno("sched_setaffinity");
-}
-
-/* Clock ticks that all CPUs together have been busy. */
-static unsigned long long busy_ticks(void)
-{
-	unsigned long long user, nice, system, idle, wait, irq, softirq;
-	FILE *stat = fopen("/proc/stat", "re");
-	int n;
-
-	if (!stat)
-		die_errno("/proc/stat");
-	n = fscanf(stat, "cpu %llu %llu %llu %llu %llu %llu %llu",
-		   &user, &nice, &system, &idle, &wait, &irq, &softirq);
-	fclose(stat);
-	if (n != 7)
-		die("/proc/stat: not the usual first line");
-	return user + nice + system + irq + softirq;
-}
-
-/*
- * Kernel threads go on booting for a while (self-tests of ciphers, mostly): that work would be part of
- * every recording. Waiting costs guest time, which is nearly free while the guest is idle.
- */
-static void wait_for_rest(void)
-{
-	const struct timespec interval = { .tv_nsec = SETTLE_INTERVAL_NS };
-	unsigned long long before = busy_ticks(), now;
-	int quiet = 0, i;
-
-	for (i = 0; i < SETTLE_INTERVALS && quiet < SETTLE_QUIET; i++) {
-		nanosleep(&interval, NULL);
-		now = busy_ticks();
-		quiet = now - before <= 1 ? quiet + 1 : 0;
-		before = now;
-	}
 }
 
 /* Clock ticks that all CPUs have spent on anything but idling. */
@@ -241,7 +201,6 @@ int main(void)
 	open_console();
 	loopback_up();
 	install_busybox();
-	wait_for_rest();
 	pin_to_cpu0(&all);
 	wait_until_quiet();
 	hand_over_symbols();
