@@ -10,7 +10,6 @@
 #include <net/if.h>
 #include <sched.h>
 #include <stdio.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -20,8 +19,6 @@
 #include <sys/stat.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <time.h>
 #include <unistd.h>
 
 #define PROTOCOL 1
