@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* Unpacks a cpio archive (newc form, as the kernel's own initramfs): directories, files, symbolic links. */
+/*
+ * Unpacks a cpio archive (newc form, as the kernel's own initramfs): directories, files,
+ * symbolic links.
+ */
 #include "agent.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Reading of QEMU's fw_cfg. The directory is read byte by byte through the data port, the file itself by
- * DMA, which is as synchronous but a thousand times faster: the guest's clock counts instructions, and
- * neither way depends on host time as a block device would.
+ * Reading of QEMU's fw_cfg. The directory is read byte by byte through the data port, the file
+ * itself by DMA, which is as synchronous but a thousand times faster: the guest's clock counts
+ * instructions, and neither way depends on host time as a block device would.
  */
 #include "agent.h"
 

@@ -13,7 +13,10 @@
 #define PORT_BARRIER 0x4e3
 #define PORT_PVPANIC 0x505
 
-/* What the host's pipe takes: one byte more, and QEMU waits for the host with the guest at this instruction. */
+/*
+ * What the host's pipe takes: one byte more, and QEMU waits for the host with the guest at this
+ * instruction.
+ */
 #define PIPE_BYTES 4096
 
 void host_open(void)
@@ -63,8 +66,9 @@ void host_pause(const char *why)
 }
 
 /*
- * The guest stands still as well, but QEMU does not know: stopping and continuing the machine would move
- * the guest's clock by a time that depends on the host, and a recording could not be repeated.
+ * The guest stands still as well, but QEMU does not know: stopping and continuing the machine
+ * would move the guest's clock by a time that depends on the host, and a recording could not be
+ * repeated.
  */
 void host_barrier(const char *name)
 {

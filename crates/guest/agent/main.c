@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * The guest's first process: mounts, hands the kernel's symbols to the host, waits to be snapshotted, and
- * then runs what the payload says. It decides nothing about recording.
+ * The guest's first process: mounts, hands the kernel's symbols to the host, waits to be
+ * snapshotted, and then runs what the payload says. It decides nothing about recording.
  */
 #include "agent.h"
 
@@ -121,8 +121,9 @@ static unsigned long busy_ticks(void)
 }
 
 /*
- * Kernels go on with work of their own after they started us (keys are verified, devices probed). It does
- * not belong into a recording, and a CPU that runs while the machine is being paused would stop anywhere.
+ * Kernels go on with work of their own after they started us (keys are verified, devices
+ * probed). It does not belong into a recording, and a CPU that runs while the machine is being
+ * paused would stop anywhere.
  */
 static void wait_until_quiet(void)
 {
@@ -139,9 +140,9 @@ static void wait_until_quiet(void)
 }
 
 /*
- * While QEMU is pausing the machine it takes all CPUs for idle and moves the clock to the next timer, and the CPU
- * that this one wakes runs for as long as the pausing takes. So the next timer has to be ours: this CPU
- * stands still already.
+ * While QEMU is pausing the machine it takes all CPUs for idle and moves the clock to the next
+ * timer, and the CPU that this one wakes runs for as long as the pausing takes. So the next
+ * timer has to be ours: this CPU stands still already.
  */
 static void pause_for_snapshot(void)
 {
@@ -172,7 +173,10 @@ static void hand_over_symbols(void)
 		die_errno("/proc/kallsyms");
 	close(fd);
 	host_say("symbols %#lx %zu", (unsigned long)buf, len);
-	/* A run from power-on goes straight on: to stop and continue a machine is not repeatable. */
+	/*
+	 * A run from power-on goes straight on: to stop and continue a machine is not
+	 * repeatable.
+	 */
 	if (!fwcfg_has("opt/linemate/straight"))
 		pause_for_snapshot();
 	munmap(buf, SYMBOLS_MAX);

@@ -16,8 +16,9 @@
 #define MAX_WORDS 4096
 
 /*
- * The marks are no-ops that the recorder knows by their displacement. The time stamp counter is handed over
- * in rdi: under -icount shift=0 it counts nanoseconds of guest time, one for each instruction.
+ * The marks are no-ops that the recorder knows by their displacement. The time stamp counter is
+ * handed over in rdi: under -icount shift=0 it counts nanoseconds of guest time, one for each
+ * instruction.
  */
 #define MARK(number)                                                                     \
 	__asm__ volatile("rdtsc\n\t"                                                     \
@@ -159,7 +160,10 @@ void run_setup(void)
 	host_say("setup");
 	pid = spawn("/bin/busybox", argv, env, fds[1], fds[1]);
 	close(fds[1]);
-	/* A background process of the script may keep the pipe open: stop with the script itself. */
+	/*
+	 * A background process of the script may keep the pipe open: stop with the script
+	 * itself.
+	 */
 	while (waitpid(pid, &status, WNOHANG) == 0) {
 		struct pollfd fd = { .fd = fds[0], .events = POLLIN };
 
@@ -178,8 +182,8 @@ void run_setup(void)
 }
 
 /*
- * Runs in a process of its own that adopts every orphan of the workload, so that "finished" means all of its
- * processes, and none of those that the set-up script left running.
+ * Runs in a process of its own that adopts every orphan of the workload, so that "finished"
+ * means all of its processes, and none of those that the set-up script left running.
  */
 static void supervise(void)
 {
