@@ -10,7 +10,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use linemate_recording::{
-    Access, Call, Decoder, Error as RecordingError, EventChunk, Marker, Moment, Recording, Return, Visitor,
+    Access, Call, Decoder, Error as RecordingError, EventChunk, Marker, Moment, Recording, Return,
+    Visitor,
 };
 use linemate_types::{ModelError, Symbols, SymbolsError, TypeModel, btf};
 use rayon::prelude::*;
@@ -91,9 +92,22 @@ impl<'r> Analysis<'r> {
         let map = {
             let start = Memory::at(recording, Moment::Start)?;
             let stop = Memory::at(recording, Moment::Stop)?;
-            Kernel { model: &model, schema: &schema, types: &types, symbols: &symbols, start: &start, stop: &stop }.survey()
+            Kernel {
+                model: &model,
+                schema: &schema,
+                types: &types,
+                symbols: &symbols,
+                start: &start,
+                stop: &stop,
+            }
+            .survey()
         };
-        let collected = collect(recording, &map, &types, (&table_entries(&model, &types), &symbols))?;
+        let collected = collect(
+            recording,
+            &map,
+            &types,
+            (&table_entries(&model, &types), &symbols),
+        )?;
         let facts = Facts {
             objects: collected.objects.len() as u64,
             sightings: collected.sightings,
@@ -103,7 +117,13 @@ impl<'r> Analysis<'r> {
             stacks: collected.stacks.len() as u64,
         };
         let names = Names::new(map, schema, collected);
-        Ok(Analysis { recording, model, symbols, names, facts })
+        Ok(Analysis {
+            recording,
+            model,
+            symbols,
+            names,
+            facts,
+        })
     }
 
     /// The recording.
@@ -148,8 +168,14 @@ impl<'r> Analysis<'r> {
         let parts: Vec<Result<Counter<'_>, RecordingError>> = (0..workers)
             .into_par_iter()
             .map(|_| {
-                let co_use = fields.as_ref().map(|f| CoUseCollector::new(f.clone(), &self.names));
-                let mut counter = Counter { names: &self.names, tally: Tally::new(), co_use };
+                let co_use = fields
+                    .as_ref()
+                    .map(|f| CoUseCollector::new(f.clone(), &self.names));
+                let mut counter = Counter {
+                    names: &self.names,
+                    tally: Tally::new(),
+                    co_use,
+                };
                 let mut decoder = Decoder::new();
                 while let Some(chunk) = chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
                     if let Some(co_use) = &mut counter.co_use {
@@ -176,7 +202,10 @@ impl<'r> Analysis<'r> {
 /// The types of page-table entries (arch/x86/include/asm/pgtable_types.h). They are typedefs of anonymous structs.
 fn table_entries(model: &TypeModel, types: &FxHashMap<u32, TypeIndex>) -> FxHashSet<TypeIndex> {
     let names = ["pte_t", "pmd_t", "pud_t", "p4d_t", "pgd_t"];
-    let ids = names.iter().filter_map(|name| model.typedef_named(name)).map(|id| model.strip(id));
+    let ids = names
+        .iter()
+        .filter_map(|name| model.typedef_named(name))
+        .map(|id| model.strip(id));
     ids.filter_map(|id| types.get(&id.0)).copied().collect()
 }
 
@@ -221,7 +250,10 @@ fn collect(
     let batch_size = rayon::current_num_threads().max(1) * 2;
     let mut decoded: Vec<Steps> = Vec::new();
     for batch in recording.chunks().chunks(batch_size) {
-        let (next, ()) = rayon::join(|| decode(recording, batch), || take_in(&mut collector, &decoded));
+        let (next, ()) = rayon::join(
+            || decode(recording, batch),
+            || take_in(&mut collector, &decoded),
+        );
         decoded = next?;
     }
     take_in(&mut collector, &decoded);

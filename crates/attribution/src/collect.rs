@@ -5,12 +5,14 @@
 
 use std::ops::Range;
 
-use linemate_recording::{Call, FunctionId, FunctionTable, GuestAddr, Meaning, Return, Role, VirtualTime};
+use linemate_recording::{
+    Call, FunctionId, FunctionTable, GuestAddr, Meaning, Return, Role, VirtualTime,
+};
 use linemate_types::Symbols;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::index::{NEVER, ObjectId};
 use crate::frames::Frames;
+use crate::index::{NEVER, ObjectId};
 use crate::kinds::{Kind, KindId, Kinds, Origin, SILENT, SignatureId};
 use crate::map::{KernelMap, PAGE_SIZE, PageUse, STACK_SIZE};
 use crate::schema::TypeIndex;
@@ -18,7 +20,9 @@ use crate::sites::{self, SiteUse};
 use crate::votes::{Bounds, Votes};
 
 /// The slots of the kernel's general caches on x86-64 (mm/slab_common.c, `kmalloc_info`), to tell what is too small for one.
-const GENERAL_SIZES: [u64; 13] = [8, 16, 32, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096, 8192];
+const GENERAL_SIZES: [u64; 13] = [
+    8, 16, 32, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096, 8192,
+];
 
 /// The largest object that is believed: 1 GiB. Larger sizes come from error values and broken recordings.
 const SIZE_MAX: u64 = 1 << 30;
@@ -128,7 +132,11 @@ impl<'a> Collector<'a> {
             bulk: FxHashMap::default(),
             last_stack: u64::MAX,
             frames: Frames::default(),
-            uses: table.functions.iter().map(|f| sites::by_name(&f.name)).collect(),
+            uses: table
+                .functions
+                .iter()
+                .map(|f| sites::by_name(&f.name))
+                .collect(),
             entries,
             symbols,
             site_uses: FxHashMap::default(),
@@ -139,7 +147,9 @@ impl<'a> Collector<'a> {
     pub(crate) fn call(&mut self, call: &Call) {
         self.stack(call.stack.0);
         self.frames.enter(call.stack, call.function);
-        let Some(function) = self.table.functions.get(call.function.0 as usize) else { return };
+        let Some(function) = self.table.functions.get(call.function.0 as usize) else {
+            return;
+        };
         let mut value = Values::default();
         for (parameter, &raw) in function.parameters.iter().zip(&call.values) {
             let Some(raw) = raw else { continue };
@@ -158,7 +168,9 @@ impl<'a> Collector<'a> {
             }
         }
         match function.role {
-            Role::HeapAlloc | Role::PercpuAlloc | Role::PageAlloc | Role::VirtualAlloc => self.begin(call, &value),
+            Role::HeapAlloc | Role::PercpuAlloc | Role::PageAlloc | Role::VirtualAlloc => {
+                self.begin(call, &value)
+            }
             Role::HeapFree | Role::VirtualFree => self.free(value.object, call.time),
             Role::PercpuFree => self.free_percpu(value.object, call.time),
             Role::PageFree => self.free_pages(value.object, value.order.unwrap_or(0), call.time),
@@ -172,9 +184,18 @@ impl<'a> Collector<'a> {
             self.out.unpaired += 1;
             return;
         };
-        let Some(role) = self.table.functions.get(ret.function.0 as usize).map(|f| f.role) else { return };
+        let Some(role) = self
+            .table
+            .functions
+            .get(ret.function.0 as usize)
+            .map(|f| f.role)
+        else {
+            return;
+        };
         // A tail call: the first one has the site, any may have the size.
-        let Some(mut call) = calls.first().copied() else { return };
+        let Some(mut call) = calls.first().copied() else {
+            return;
+        };
         for later in &calls[1..] {
             call.cache = later.cache.or(call.cache);
             call.size = call.size.or(later.size);
@@ -220,7 +241,10 @@ impl<'a> Collector<'a> {
             self.out.sightings_unused += 1;
         } else if let Some(object) = self.living(addr).or_else(|| self.implied(addr, time)) {
             let start = self.out.objects[object.0 as usize].range.start;
-            self.votes.entry(object).or_default().add(addr - start, ty, 1);
+            self.votes
+                .entry(object)
+                .or_default()
+                .add(addr - start, ty, 1);
         } else if self.map.image.contains(&addr) {
             self.out.in_image.add(addr, ty, 1);
         } else if let Some((_, percpu)) = self.map.percpu_address(addr) {
@@ -234,12 +258,17 @@ impl<'a> Collector<'a> {
 
     /// An entry of a page table was handed over: its page is one.
     fn page_table(&mut self, addr: u64, time: VirtualTime) {
-        let Some(frame) = self.map.frame(addr) else { return };
+        let Some(frame) = self.map.frame(addr) else {
+            return;
+        };
         match self.living_pages(addr - addr % PAGE_SIZE) {
             Some(object) => {
                 let about = self.out.kinds.get(self.out.objects[object.0 as usize].kind);
                 if about.usage != SiteUse::PageTable {
-                    let kind = Kind { usage: SiteUse::PageTable, ..about };
+                    let kind = Kind {
+                        usage: SiteUse::PageTable,
+                        ..about
+                    };
                     let kind = self.out.kinds.number(kind, Bounds::Exact(about.size), None);
                     self.out.objects[object.0 as usize].kind = kind;
                 }
@@ -256,9 +285,16 @@ impl<'a> Collector<'a> {
         if self.map.vmalloc.contains(&addr) {
             return true;
         }
-        let Some(frame) = self.map.frame(addr) else { return false };
-        let kernels = matches!(self.map.pages_at_start.of(frame), PageUse::Kernel | PageUse::Unknown);
-        kernels && !self.out.frame_freed.contains_key(&frame) && !self.out.frame_taken.contains_key(&frame)
+        let Some(frame) = self.map.frame(addr) else {
+            return false;
+        };
+        let kernels = matches!(
+            self.map.pages_at_start.of(frame),
+            PageUse::Kernel | PageUse::Unknown
+        );
+        kernels
+            && !self.out.frame_freed.contains_key(&frame)
+            && !self.out.frame_taken.contains_key(&frame)
     }
 
     /// The innermost living object at an address.
@@ -266,7 +302,10 @@ impl<'a> Collector<'a> {
         let list = self.live.get(&(addr / PAGE_SIZE))?;
         let objects = &self.out.objects;
         let holds = |o: &&ObjectId| objects[o.0 as usize].range.contains(&addr);
-        list.iter().filter(holds).min_by_key(|o| length(&objects[o.0 as usize].range)).copied()
+        list.iter()
+            .filter(holds)
+            .min_by_key(|o| length(&objects[o.0 as usize].range))
+            .copied()
     }
 
     /// The object from before the recording (or from a bulk allocation) whose slot of a slab holds `addr`.
@@ -297,12 +336,26 @@ impl<'a> Collector<'a> {
     fn kind_of_cache(&mut self, cache: u32, site: Option<GuestAddr>) -> KindId {
         let about = &self.map.caches[cache as usize];
         let size = about.object_size;
-        let kind = Kind { origin: Origin::Cache(cache), site, size, usage: SiteUse::Other };
+        let kind = Kind {
+            origin: Origin::Cache(cache),
+            site,
+            size,
+            usage: SiteUse::Other,
+        };
         if about.is_general() {
-            let over = GENERAL_SIZES.iter().rev().find(|s| **s < size).copied().unwrap_or(0);
-            self.out.kinds.number(kind, Bounds::Slot { size, over }, None)
+            let over = GENERAL_SIZES
+                .iter()
+                .rev()
+                .find(|s| **s < size)
+                .copied()
+                .unwrap_or(0);
+            self.out
+                .kinds
+                .number(kind, Bounds::Slot { size, over }, None)
         } else {
-            self.out.kinds.number(kind, Bounds::Exact(size), Some(&about.name))
+            self.out
+                .kinds
+                .number(kind, Bounds::Exact(size), Some(&about.name))
         }
     }
 
@@ -330,12 +383,31 @@ impl<'a> Collector<'a> {
         let symbols = self.symbols;
         let site = *self.site_uses.entry(call.caller.0).or_insert_with(|| {
             // The return address can lie behind the function, if the call was its last instruction.
-            symbols.at(call.caller.0.saturating_sub(1)).map_or(SiteUse::Other, |(s, _)| sites::by_name(&s.name))
+            symbols
+                .at(call.caller.0.saturating_sub(1))
+                .map_or(SiteUse::Other, |(s, _)| sites::by_name(&s.name))
         });
-        let of = |f: FunctionId| self.uses.get(f.0 as usize).copied().unwrap_or(SiteUse::Other);
-        let pages = self.table.functions.get(call.function.0 as usize).is_some_and(|f| f.role == Role::PageAlloc);
-        let callers = self.frames.callers(call.stack).take(CALLERS_ASKED).filter(|_| pages).map(of);
-        std::iter::once(site).chain(callers).find(|u| *u != SiteUse::Other).unwrap_or(SiteUse::Other)
+        let of = |f: FunctionId| {
+            self.uses
+                .get(f.0 as usize)
+                .copied()
+                .unwrap_or(SiteUse::Other)
+        };
+        let pages = self
+            .table
+            .functions
+            .get(call.function.0 as usize)
+            .is_some_and(|f| f.role == Role::PageAlloc);
+        let callers = self
+            .frames
+            .callers(call.stack)
+            .take(CALLERS_ASKED)
+            .filter(|_| pages)
+            .map(of);
+        std::iter::once(site)
+            .chain(callers)
+            .find(|u| *u != SiteUse::Other)
+            .unwrap_or(SiteUse::Other)
     }
 
     fn note_bulk(&mut self, call: &Pending) {
@@ -356,14 +428,23 @@ impl<'a> Collector<'a> {
             let about = self.out.kinds.get(self.out.objects[inner.0 as usize].kind);
             let bounds = self.bounds_of(about);
             let hint = self.hint_of(about.origin);
-            let outer = Kind { site: Some(call.caller), ..about };
+            let outer = Kind {
+                site: Some(call.caller),
+                ..about
+            };
             self.out.objects[inner.0 as usize].kind = self.out.kinds.number(outer, bounds, hint);
             return;
         }
-        let cache = call.cache.and_then(|c| self.map.cache_at.get(&c)).copied().or_else(|| self.cache_of_page(addr));
+        let cache = call
+            .cache
+            .and_then(|c| self.map.cache_at.get(&c))
+            .copied()
+            .or_else(|| self.cache_of_page(addr));
         let origin = match (cache, call.size) {
             (Some(cache), _) => Origin::Cache(cache),
-            (None, Some(size)) => self.general_cache(size).map_or(Origin::Kmalloc, Origin::Cache),
+            (None, Some(size)) => self
+                .general_cache(size)
+                .map_or(Origin::Kmalloc, Origin::Cache),
             (None, None) => return,
         };
         let size = match (call.size, cache) {
@@ -371,7 +452,12 @@ impl<'a> Collector<'a> {
             (None, Some(cache)) => self.map.caches[cache as usize].object_size,
             (None, None) => return,
         };
-        let kind = Kind { origin, site: Some(call.caller), size, usage: call.usage };
+        let kind = Kind {
+            origin,
+            site: Some(call.caller),
+            size,
+            usage: call.usage,
+        };
         let bounds = self.bounds_of(kind);
         let hint = self.hint_of(origin);
         let kind = self.out.kinds.number(kind, bounds, hint);
@@ -383,49 +469,88 @@ impl<'a> Collector<'a> {
     }
 
     fn hint_of(&self, origin: Origin) -> Option<&'a str> {
-        let Origin::Cache(cache) = origin else { return None };
+        let Origin::Cache(cache) = origin else {
+            return None;
+        };
         let about = self.map.caches.get(cache as usize)?;
         (!about.is_general()).then_some(about.name.as_str())
     }
 
     fn cache_of_page(&self, addr: u64) -> Option<u32> {
         let frame = self.map.frame(addr)?;
-        let uses = [self.map.pages_at_start.of(frame), self.map.pages_at_stop.of(frame)];
+        let uses = [
+            self.map.pages_at_start.of(frame),
+            self.map.pages_at_stop.of(frame),
+        ];
         let intact = !self.out.frame_freed.contains_key(&frame);
-        uses.into_iter().skip(usize::from(!intact)).find_map(|u| match u {
-            PageUse::Slab { cache, .. } => Some(cache),
-            _ => None,
-        })
+        uses.into_iter()
+            .skip(usize::from(!intact))
+            .find_map(|u| match u {
+                PageUse::Slab { cache, .. } => Some(cache),
+                _ => None,
+            })
     }
 
     fn general_cache(&self, size: u64) -> Option<u32> {
-        let plain = |name: &str| name.strip_prefix("kmalloc-").is_some_and(|n| n.starts_with(|c: char| c.is_ascii_digit()));
-        let fitting = self.map.caches.iter().enumerate().filter(|(_, c)| plain(&c.name) && c.object_size >= size);
-        fitting.min_by_key(|(i, c)| (c.object_size, *i)).map(|(i, _)| i as u32)
+        let plain = |name: &str| {
+            name.strip_prefix("kmalloc-")
+                .is_some_and(|n| n.starts_with(|c: char| c.is_ascii_digit()))
+        };
+        let fitting = self
+            .map
+            .caches
+            .iter()
+            .enumerate()
+            .filter(|(_, c)| plain(&c.name) && c.object_size >= size);
+        fitting
+            .min_by_key(|(i, c)| (c.object_size, *i))
+            .map(|(i, _)| i as u32)
     }
 
     fn percpu(&mut self, call: &Pending, cookie: u64) {
-        let Some(size) = call.size.filter(|_| cookie != 0) else { return };
-        let kind = Kind { origin: Origin::Percpu, site: Some(call.caller), size, usage: SiteUse::Other };
+        let Some(size) = call.size.filter(|_| cookie != 0) else {
+            return;
+        };
+        let kind = Kind {
+            origin: Origin::Percpu,
+            site: Some(call.caller),
+            size,
+            usage: SiteUse::Other,
+        };
         let kind = self.out.kinds.number(kind, Bounds::Exact(size), None);
         for cpu in 0..self.map.percpu.offsets.len() {
             let start = cookie.wrapping_add(self.map.percpu.offsets[cpu]);
-            self.birth(start..start.saturating_add(size), call.time, kind, cpu as u16);
+            self.birth(
+                start..start.saturating_add(size),
+                call.time,
+                kind,
+                cpu as u16,
+            );
         }
     }
 
     fn pages(&mut self, call: &Pending, ret: &Return) {
-        let Some(addr) = self.map.page_address(ret.value) else { return };
+        let Some(addr) = self.map.page_address(ret.value) else {
+            return;
+        };
         let size = PAGE_SIZE << call.order.unwrap_or(0).min(18);
         let first = (addr - self.map.direct_map.start) / PAGE_SIZE;
         for frame in first..first + size / PAGE_SIZE {
             self.out.frame_taken.entry(frame).or_insert(call.time);
         }
         // An allocator inside another, as for heap objects.
-        if let Some(inner) = self.living_pages(addr).filter(|o| self.out.objects[o.0 as usize].birth >= call.time) {
+        if let Some(inner) = self
+            .living_pages(addr)
+            .filter(|o| self.out.objects[o.0 as usize].birth >= call.time)
+        {
             self.kill(inner, call.time);
         }
-        let kind = Kind { origin: Origin::Pages, site: Some(call.caller), size, usage: call.usage };
+        let kind = Kind {
+            origin: Origin::Pages,
+            site: Some(call.caller),
+            size,
+            usage: call.usage,
+        };
         let kind = self.out.kinds.number(kind, Bounds::Exact(size), None);
         let object = self.birth(addr..addr.saturating_add(size), call.time, kind, NO_CPU);
         self.out.objects[object.0 as usize].ready = ret.time;
@@ -441,11 +566,21 @@ impl<'a> Collector<'a> {
     }
 
     fn virtually(&mut self, call: &Pending, addr: u64) {
-        let Some(size) = call.size.filter(|_| self.map.vmalloc.contains(&addr)) else { return };
-        if self.living(addr).is_some_and(|o| self.out.objects[o.0 as usize].birth >= call.time) {
+        let Some(size) = call.size.filter(|_| self.map.vmalloc.contains(&addr)) else {
+            return;
+        };
+        if self
+            .living(addr)
+            .is_some_and(|o| self.out.objects[o.0 as usize].birth >= call.time)
+        {
             return;
         }
-        let kind = Kind { origin: Origin::Virtual, site: Some(call.caller), size, usage: SiteUse::Other };
+        let kind = Kind {
+            origin: Origin::Virtual,
+            site: Some(call.caller),
+            size,
+            usage: SiteUse::Other,
+        };
         let kind = self.out.kinds.number(kind, Bounds::Exact(size), None);
         self.birth(addr..addr.saturating_add(size), call.time, kind, NO_CPU);
     }
@@ -460,7 +595,15 @@ impl<'a> Collector<'a> {
         for page in pages_of(&range) {
             self.live.entry(page).or_default().push(id);
         }
-        self.out.objects.push(Object { range, birth: time, death: NEVER, kind, signature: SILENT, cpu, ready: time });
+        self.out.objects.push(Object {
+            range,
+            birth: time,
+            death: NEVER,
+            kind,
+            signature: SILENT,
+            cpu,
+            ready: time,
+        });
         id
     }
 
@@ -469,13 +612,16 @@ impl<'a> Collector<'a> {
         let same = |o: &&ObjectId| {
             let object = &self.out.objects[o.0 as usize];
             let pages = |origin| origin == Origin::Pages;
-            object.range.start == range.start && pages(self.out.kinds.get(object.kind).origin) == pages(origin)
+            object.range.start == range.start
+                && pages(self.out.kinds.get(object.kind).origin) == pages(origin)
         };
         list.iter().find(same).copied()
     }
 
     fn free(&mut self, addr: Option<u64>, time: VirtualTime) {
-        let Some(addr) = addr.filter(|a| *a >= PAGE_SIZE) else { return };
+        let Some(addr) = addr.filter(|a| *a >= PAGE_SIZE) else {
+            return;
+        };
         let object = self.living(addr).or_else(|| self.implied(addr, time));
         let Some(object) = object else { return };
         let about = &self.out.objects[object.0 as usize];
@@ -486,7 +632,9 @@ impl<'a> Collector<'a> {
     }
 
     fn free_percpu(&mut self, cookie: Option<u64>, time: VirtualTime) {
-        let Some(cookie) = cookie.filter(|c| *c != 0) else { return };
+        let Some(cookie) = cookie.filter(|c| *c != 0) else {
+            return;
+        };
         for cpu in 0..self.map.percpu.offsets.len() {
             let start = cookie.wrapping_add(self.map.percpu.offsets[cpu]);
             if let Some(object) = self.living(start)
@@ -498,7 +646,9 @@ impl<'a> Collector<'a> {
     }
 
     fn free_pages(&mut self, page: Option<u64>, order: u64, time: VirtualTime) {
-        let Some(addr) = page.and_then(|p| self.map.page_address(p)) else { return };
+        let Some(addr) = page.and_then(|p| self.map.page_address(p)) else {
+            return;
+        };
         if let Some(object) = self.living_pages(addr) {
             self.kill(object, time);
         }
@@ -512,7 +662,13 @@ impl<'a> Collector<'a> {
     /// A page that goes takes what lies in it along.
     fn empty_page(&mut self, page: u64, time: VirtualTime) {
         for object in self.live.get(&page).cloned().unwrap_or_default() {
-            if self.out.kinds.get(self.out.objects[object.0 as usize].kind).origin != Origin::Pages {
+            if self
+                .out
+                .kinds
+                .get(self.out.objects[object.0 as usize].kind)
+                .origin
+                != Origin::Pages
+            {
                 self.kill(object, time);
             }
         }

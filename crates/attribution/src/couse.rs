@@ -53,17 +53,30 @@ impl CoUse {
             && flat.leaves().len() <= FIELDS_MAX
         {
             fields = flat.leaves().len();
-            let hit = |offset| flat.find(linemate_types::ByteOffset(offset), 1).map_or(NONE, |h| h.leaf.0 as u16);
+            let hit = |offset| {
+                flat.find(linemate_types::ByteOffset(offset), 1)
+                    .map_or(NONE, |h| h.leaf.0 as u16)
+            };
             field_at = (0..about.size.min(1 << 20)).map(hit).collect();
         }
-        CoUse { ty, field_at, fields, pairs: [vec![0; fields * fields], vec![0; fields * fields]] }
+        CoUse {
+            ty,
+            field_at,
+            fields,
+            pairs: [vec![0; fields * fields], vec![0; fields * fields]],
+        }
     }
 
     /// Counts for fields 0 to `fields` - 1 of no type.
     #[cfg(test)]
     pub(crate) fn of_fields(fields: usize) -> CoUse {
         let none = || vec![0; fields * fields];
-        CoUse { ty: TypeIndex(0), field_at: Vec::new(), fields, pairs: [none(), none()] }
+        CoUse {
+            ty: TypeIndex(0),
+            field_at: Vec::new(),
+            fields,
+            pairs: [none(), none()],
+        }
     }
 
     /// Adds uses together.
@@ -75,13 +88,23 @@ impl CoUse {
     /// How often two fields were used together.
     #[must_use]
     pub fn together(&self, by: By, a: usize, b: usize) -> u64 {
-        let at = |a: usize, b: usize| self.pairs[by as usize].get(a * self.fields + b).copied().unwrap_or(0);
+        let at = |a: usize, b: usize| {
+            self.pairs[by as usize]
+                .get(a * self.fields + b)
+                .copied()
+                .unwrap_or(0)
+        };
         u64::from(at(a, b)) + if a == b { 0 } else { u64::from(at(b, a)) }
     }
 
     /// Adds the counts of another part of the recording.
     pub fn merge(&mut self, other: &CoUse) {
-        for (sum, part) in self.pairs.iter_mut().flatten().zip(other.pairs.iter().flatten()) {
+        for (sum, part) in self
+            .pairs
+            .iter_mut()
+            .flatten()
+            .zip(other.pairs.iter().flatten())
+        {
             *sum = sum.saturating_add(*part);
         }
     }
@@ -103,11 +126,19 @@ pub struct CoUseCollector<'n> {
     recent: Vec<([Recent; RECENT], usize)>,
 }
 
-const NOTHING: Recent = Recent { time: 0, object: GuestAddr(0), field: NONE };
+const NOTHING: Recent = Recent {
+    time: 0,
+    object: GuestAddr(0),
+    field: NONE,
+};
 
 impl<'n> CoUseCollector<'n> {
     pub(crate) fn new(counts: CoUse, names: &'n Names) -> CoUseCollector<'n> {
-        CoUseCollector { counts, names, recent: Vec::new() }
+        CoUseCollector {
+            counts,
+            names,
+            recent: Vec::new(),
+        }
     }
 
     /// A window does not reach over the border of two chunks, so chunks can be counted in any order.
@@ -119,20 +150,38 @@ impl<'n> CoUseCollector<'n> {
         if self.names.subjects()[at.subject.0 as usize].ty != Some(self.counts.ty) {
             return;
         }
-        let Some(&field) = self.counts.field_at.get(at.offset as usize).filter(|f| **f != NONE) else { return };
+        let Some(&field) = self
+            .counts
+            .field_at
+            .get(at.offset as usize)
+            .filter(|f| **f != NONE)
+        else {
+            return;
+        };
         let cpu = usize::from(access.cpu.0);
         if cpu >= self.recent.len() {
             self.recent.resize(cpu + 1, ([NOTHING; RECENT], 0));
         }
         let (ring, next) = &mut self.recent[cpu];
         let time = access.time.0;
-        let by = if at.owner.is_none_or(|owner| owner == access.cpu) { By::Owner } else { By::Others };
+        let by = if at.owner.is_none_or(|owner| owner == access.cpu) {
+            By::Owner
+        } else {
+            By::Others
+        };
         let pairs = &mut self.counts.pairs[by as usize];
-        for other in ring.iter().filter(|o| o.field != NONE && o.object == at.object && time.saturating_sub(o.time) <= WINDOW) {
-            let pair = &mut pairs[usize::from(other.field) * self.counts.fields + usize::from(field)];
+        for other in ring.iter().filter(|o| {
+            o.field != NONE && o.object == at.object && time.saturating_sub(o.time) <= WINDOW
+        }) {
+            let pair =
+                &mut pairs[usize::from(other.field) * self.counts.fields + usize::from(field)];
             *pair = pair.saturating_add(1);
         }
-        ring[*next] = Recent { time, object: at.object, field };
+        ring[*next] = Recent {
+            time,
+            object: at.object,
+            field,
+        };
         *next = (*next + 1) % RECENT;
     }
 

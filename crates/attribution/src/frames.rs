@@ -21,7 +21,10 @@ impl Frames {
     /// Notes a call.
     pub(crate) fn enter(&mut self, stack: GuestAddr, function: FunctionId) {
         let frames = self.stacks.entry(stack.0 / STACK_SIZE).or_default();
-        while frames.last().is_some_and(|(pointer, _)| *pointer <= stack.0) {
+        while frames
+            .last()
+            .is_some_and(|(pointer, _)| *pointer <= stack.0)
+        {
             frames.pop();
         }
         if frames.len() < DEPTH_MAX {
@@ -31,8 +34,15 @@ impl Frames {
 
     /// The functions under way that called the one at `stack`, the innermost first.
     pub(crate) fn callers(&self, stack: GuestAddr) -> impl Iterator<Item = FunctionId> + '_ {
-        let frames = self.stacks.get(&(stack.0 / STACK_SIZE)).map_or(&[][..], |v| v);
-        frames.iter().rev().filter(move |(pointer, _)| *pointer > stack.0).map(|(_, function)| *function)
+        let frames = self
+            .stacks
+            .get(&(stack.0 / STACK_SIZE))
+            .map_or(&[][..], |v| v);
+        frames
+            .iter()
+            .rev()
+            .filter(move |(pointer, _)| *pointer > stack.0)
+            .map(|(_, function)| *function)
     }
 }
 

@@ -84,13 +84,22 @@ pub fn find(co_use: &CoUse, uses: &BTreeMap<usize, FieldUse>) -> Vec<FieldGroup>
     let by_others: u64 = uses.values().map(|u| u.others.total()).sum();
     let mut groups = Vec::new();
     for class in [Class::Atomic, Class::ReadByOthers, Class::Own] {
-        let fields: Vec<(usize, FieldUse)> =
-            uses.iter().filter(|(_, u)| class_of(u, all, by_others) == class).map(|(f, u)| (*f, *u)).collect();
-        groups.extend(cluster(co_use, &fields, class).into_iter().map(|fields| FieldGroup { class, fields }));
+        let fields: Vec<(usize, FieldUse)> = uses
+            .iter()
+            .filter(|(_, u)| class_of(u, all, by_others) == class)
+            .map(|(f, u)| (*f, *u))
+            .collect();
+        groups.extend(
+            cluster(co_use, &fields, class)
+                .into_iter()
+                .map(|fields| FieldGroup { class, fields }),
+        );
     }
     let total = |f: &usize| uses.get(f).map_or(0, |u| u.total());
     for group in &mut groups {
-        group.fields.sort_by_key(|f| (std::cmp::Reverse(total(f)), *f));
+        group
+            .fields
+            .sort_by_key(|f| (std::cmp::Reverse(total(f)), *f));
     }
     groups.sort_by_key(|g| g.fields.first().map(|f| (std::cmp::Reverse(total(f)), *f)));
     groups
@@ -101,7 +110,9 @@ fn class_of(field: &FieldUse, all: u64, by_others: u64) -> Class {
     let writes = rmws + field.owner.stores + field.others.stores;
     if rmws > 0 && rmws as f64 >= RMW_SHARE * writes as f64 {
         Class::Atomic
-    } else if u128::from(field.others.loads) * u128::from(all) > u128::from(by_others) * u128::from(field.total()) {
+    } else if u128::from(field.others.loads) * u128::from(all)
+        > u128::from(by_others) * u128::from(field.total())
+    {
         Class::ReadByOthers
     } else {
         Class::Own
@@ -152,7 +163,11 @@ fn strongest(alive: &[usize], ties: &[(u64, u64)], count: usize) -> Option<(usiz
     for (at, &i) in alive.iter().enumerate() {
         for &j in &alive[at + 1..] {
             let (tied, less) = ties[i * count + j];
-            let tie = if less > 0 { tied as f64 / less as f64 } else { 0.0 };
+            let tie = if less > 0 {
+                tied as f64 / less as f64
+            } else {
+                0.0
+            };
             if tie >= TIE_MIN && best.is_none_or(|(b, ..)| tie > b) {
                 best = Some((tie, i, j));
             }
@@ -166,11 +181,18 @@ mod tests {
     use super::*;
 
     fn uses(loads: u64, stores: u64, rmws: u64) -> Uses {
-        Uses { loads, stores, rmws }
+        Uses {
+            loads,
+            stores,
+            rmws,
+        }
     }
 
     fn own(loads: u64, stores: u64) -> FieldUse {
-        FieldUse { owner: uses(loads, stores, 0), others: Uses::default() }
+        FieldUse {
+            owner: uses(loads, stores, 0),
+            others: Uses::default(),
+        }
     }
 
     fn groups(pairs: &[(By, usize, usize, u32)], fields: &[FieldUse]) -> Vec<(Class, Vec<usize>)> {
@@ -179,39 +201,73 @@ mod tests {
             co_use.add(by, a, b, count);
         }
         let uses = fields.iter().copied().enumerate().collect();
-        find(&co_use, &uses).into_iter().map(|g| (g.class, g.fields)).collect()
+        find(&co_use, &uses)
+            .into_iter()
+            .map(|g| (g.class, g.fields))
+            .collect()
     }
 
     #[test]
     fn fields_that_are_used_together_are_a_group() {
         let fields = [own(100, 0), own(90, 10), own(50, 0), own(60, 5)];
-        let pairs = [(By::Owner, 0, 1, 80), (By::Owner, 3, 2, 40), (By::Owner, 1, 2, 5)];
-        assert_eq!(groups(&pairs, &fields), [(Class::Own, vec![0, 1]), (Class::Own, vec![3, 2])]);
+        let pairs = [
+            (By::Owner, 0, 1, 80),
+            (By::Owner, 3, 2, 40),
+            (By::Owner, 1, 2, 5),
+        ];
+        assert_eq!(
+            groups(&pairs, &fields),
+            [(Class::Own, vec![0, 1]), (Class::Own, vec![3, 2])]
+        );
     }
 
     #[test]
     fn one_field_that_everybody_uses_does_not_chain_the_others_together() {
         // 0 is used with 1 to 4, which are never used with one another.
-        let fields = [own(400, 0), own(100, 0), own(100, 0), own(100, 0), own(100, 0)];
+        let fields = [
+            own(400, 0),
+            own(100, 0),
+            own(100, 0),
+            own(100, 0),
+            own(100, 0),
+        ];
         let pairs: Vec<_> = (1..5).map(|i| (By::Owner, 0, i, 60)).collect();
         let found = groups(&pairs, &fields);
-        assert_eq!(found[0], (Class::Own, vec![0, 1, 2]), "60 % with 1; then 30 % on average with 2; then 20 % with 3");
+        assert_eq!(
+            found[0],
+            (Class::Own, vec![0, 1, 2]),
+            "60 % with 1; then 30 % on average with 2; then 20 % with 3"
+        );
         assert_eq!(found.len(), 3);
     }
 
     #[test]
     fn locks_stay_alone_however_often_they_are_used_with_others() {
-        let lock = FieldUse { owner: uses(5, 50, 50), others: Uses::default() };
+        let lock = FieldUse {
+            owner: uses(5, 50, 50),
+            others: Uses::default(),
+        };
         let found = groups(&[(By::Owner, 0, 1, 100)], &[lock, own(100, 0)]);
         assert_eq!(found, [(Class::Atomic, vec![0]), (Class::Own, vec![1])]);
     }
 
     #[test]
     fn what_others_read_is_apart_from_what_the_owner_uses() {
-        let read = FieldUse { owner: uses(50, 10, 0), others: uses(40, 0, 0) };
+        let read = FieldUse {
+            owner: uses(50, 10, 0),
+            others: uses(40, 0, 0),
+        };
         let fields = [read, own(300, 50), read];
         // The owner uses all three together, but others only 0 and 2.
-        let pairs = [(By::Owner, 0, 1, 60), (By::Owner, 0, 2, 60), (By::Owner, 1, 2, 60), (By::Others, 0, 2, 40)];
-        assert_eq!(groups(&pairs, &fields), [(Class::Own, vec![1]), (Class::ReadByOthers, vec![0, 2])]);
+        let pairs = [
+            (By::Owner, 0, 1, 60),
+            (By::Owner, 0, 2, 60),
+            (By::Owner, 1, 2, 60),
+            (By::Others, 0, 2, 40),
+        ];
+        assert_eq!(
+            groups(&pairs, &fields),
+            [(Class::Own, vec![1]), (Class::ReadByOthers, vec![0, 2])]
+        );
     }
 }

@@ -95,7 +95,9 @@ impl Index {
                 rows.push((page, life.range.start, life.range.end, i as u32));
             }
         }
-        rows.sort_unstable_by_key(|&(page, start, end, i)| (page, start, end, lifetimes[i as usize].birth, i));
+        rows.sort_unstable_by_key(|&(page, start, end, i)| {
+            (page, start, end, lifetimes[i as usize].birth, i)
+        });
         let mut index = Index::default();
         for &(page, start, end, i) in &rows {
             index.push(page, start, end, &lifetimes[i as usize]);
@@ -106,11 +108,19 @@ impl Index {
     fn push(&mut self, page: u64, start: u64, end: u64, life: &Lifetime) {
         let place_count = self.places.len() as u32;
         let span = self.pages.entry(page).or_insert((place_count, place_count));
-        let same = span.1 > span.0 && self.places.last().is_some_and(|p| p.start == start && p.end == end);
+        let same = span.1 > span.0
+            && self
+                .places
+                .last()
+                .is_some_and(|p| p.start == start && p.end == end);
         if !same {
             span.1 += 1;
             let at = self.tenants.len() as u32;
-            self.places.push(Place { start, end, tenants: (at, at) });
+            self.places.push(Place {
+                start,
+                end,
+                tenants: (at, at),
+            });
         }
         if let Some(place) = self.places.last_mut() {
             if place.tenants.1 > place.tenants.0
@@ -120,17 +130,26 @@ impl Index {
             }
             place.tenants.1 += 1;
         }
-        self.tenants.push(Tenancy { birth: life.birth.0, death: life.death.0, object: life.object });
+        self.tenants.push(Tenancy {
+            birth: life.birth.0,
+            death: life.death.0,
+            object: life.object,
+        });
     }
 
     /// What is known of `addr` at `time`. Where places overlap (a page that was first one slab, then another), the one
     /// that starts last and is alive counts.
     #[must_use]
     pub fn at(&self, addr: GuestAddr, time: VirtualTime) -> Tenant {
-        let Some(&(from, to)) = self.pages.get(&(addr.0 >> PAGE_BITS)) else { return Tenant::Unknown };
+        let Some(&(from, to)) = self.pages.get(&(addr.0 >> PAGE_BITS)) else {
+            return Tenant::Unknown;
+        };
         let places = &self.places[from as usize..to as usize];
         let mut answer = Tenant::Unknown;
-        for place in places[..places.partition_point(|p| p.start <= addr.0)].iter().rev() {
+        for place in places[..places.partition_point(|p| p.start <= addr.0)]
+            .iter()
+            .rev()
+        {
             if addr.0 >= place.end {
                 // Places of one geometry do not overlap, so without a hit so far the one before may still be long enough.
                 continue;
@@ -139,7 +158,10 @@ impl Index {
             let next = tenants.partition_point(|t| t.birth <= time.0);
             match next.checked_sub(1).map(|i| tenants[i]) {
                 Some(t) if time.0 < t.death => {
-                    return Tenant::Alive { object: t.object, start: GuestAddr(place.start) };
+                    return Tenant::Alive {
+                        object: t.object,
+                        start: GuestAddr(place.start),
+                    };
                 }
                 _ => answer = Tenant::Vacant,
             }
@@ -153,11 +175,19 @@ mod tests {
     use super::*;
 
     fn life(range: Range<u64>, birth: u64, death: u64, object: u32) -> Lifetime {
-        Lifetime { range, birth: VirtualTime(birth), death: VirtualTime(death), object: ObjectId(object) }
+        Lifetime {
+            range,
+            birth: VirtualTime(birth),
+            death: VirtualTime(death),
+            object: ObjectId(object),
+        }
     }
 
     fn alive(object: u32, start: u64) -> Tenant {
-        Tenant::Alive { object: ObjectId(object), start: GuestAddr(start) }
+        Tenant::Alive {
+            object: ObjectId(object),
+            start: GuestAddr(start),
+        }
     }
 
     fn at(index: &Index, addr: u64, time: u64) -> Tenant {
@@ -166,7 +196,10 @@ mod tests {
 
     #[test]
     fn a_place_changes_its_tenant() {
-        let index = Index::new(&[life(0x1000..0x1040, 10, 20, 0), life(0x1000..0x1040, 30, u64::MAX, 1)]);
+        let index = Index::new(&[
+            life(0x1000..0x1040, 10, 20, 0),
+            life(0x1000..0x1040, 30, u64::MAX, 1),
+        ]);
         assert_eq!(at(&index, 0x1000, 9), Tenant::Vacant);
         assert_eq!(at(&index, 0x103f, 10), alive(0, 0x1000));
         assert_eq!(at(&index, 0x1000, 20), Tenant::Vacant);
@@ -186,18 +219,32 @@ mod tests {
 
     #[test]
     fn a_page_can_change_its_geometry() {
-        let index = Index::new(&[life(0x1000..0x1100, 0, 50, 0), life(0x1040..0x1080, 60, 70, 1)]);
-        assert_eq!(at(&index, 0x1050, 10), alive(0, 0x1000), "the later, inner place is not alive yet");
+        let index = Index::new(&[
+            life(0x1000..0x1100, 0, 50, 0),
+            life(0x1040..0x1080, 60, 70, 1),
+        ]);
+        assert_eq!(
+            at(&index, 0x1050, 10),
+            alive(0, 0x1000),
+            "the later, inner place is not alive yet"
+        );
         assert_eq!(at(&index, 0x1050, 60), alive(1, 0x1040));
         assert_eq!(at(&index, 0x1090, 60), Tenant::Vacant);
     }
 
     #[test]
     fn a_missed_free_ends_with_the_next_birth() {
-        let index = Index::new(&[life(0x1000..0x1040, 10, u64::MAX, 0), life(0x1000..0x1040, 30, 40, 1)]);
+        let index = Index::new(&[
+            life(0x1000..0x1040, 10, u64::MAX, 0),
+            life(0x1000..0x1040, 30, 40, 1),
+        ]);
         assert_eq!(at(&index, 0x1000, 29), alive(0, 0x1000));
         assert_eq!(at(&index, 0x1000, 30), alive(1, 0x1000));
-        assert_eq!(at(&index, 0x1000, 40), Tenant::Vacant, "the first does not come back");
+        assert_eq!(
+            at(&index, 0x1000, 40),
+            Tenant::Vacant,
+            "the first does not come back"
+        );
     }
 
     #[test]

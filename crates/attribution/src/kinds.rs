@@ -115,7 +115,14 @@ impl Kinds {
         *self.numbers.entry(kind).or_insert_with(|| {
             let general = kind.site.is_none() && hint.is_none();
             let hint = hint.map(str::to_owned);
-            entries.push(Entry { kind, bounds, hint, general, votes: Votes::default(), objects: 0 });
+            entries.push(Entry {
+                kind,
+                bounds,
+                hint,
+                general,
+                votes: Votes::default(),
+                objects: 0,
+            });
             next
         })
     }
@@ -149,27 +156,44 @@ impl Kinds {
         let signature: Signature = sighted.keys_sorted().into();
         let next = SignatureId(self.signatures.len() as u32);
         let signatures = &mut self.signatures;
-        *self.signature_numbers.entry(Arc::clone(&signature)).or_insert_with(|| {
-            signatures.push(signature);
-            next
-        })
+        *self
+            .signature_numbers
+            .entry(Arc::clone(&signature))
+            .or_insert_with(|| {
+                signatures.push(signature);
+                next
+            })
     }
 
     /// Settles every kind.
     #[must_use]
     pub fn settle(&self, schema: &Schema) -> Settler<'_> {
-        let mut forms = Forms { forms: vec![Vec::new()], ..Forms::default() };
+        let mut forms = Forms {
+            forms: vec![Vec::new()],
+            ..Forms::default()
+        };
         forms.numbers.insert(Vec::new(), FormId(0));
         let mut agreed = Vec::with_capacity(self.entries.len());
         for entry in &self.entries {
-            let settled = entry.votes.settle(schema, entry.bounds, entry.hint.as_deref());
-            let share = |(part, whole): (u64, u64)| settled.explained * whole >= settled.total * part;
+            let settled = entry
+                .votes
+                .settle(schema, entry.bounds, entry.hint.as_deref());
+            let share =
+                |(part, whole): (u64, u64)| settled.explained * whole >= settled.total * part;
             agreed.push(!entry.general && share(AGREEMENT));
             let speaks = !entry.general && share(MAJORITY);
-            let form = forms.number(if speaks { settled.placements } else { Vec::new() });
+            let form = forms.number(if speaks {
+                settled.placements
+            } else {
+                Vec::new()
+            });
             forms.of_kind.push(form);
         }
-        Settler { kinds: self, agreed, forms }
+        Settler {
+            kinds: self,
+            agreed,
+            forms,
+        }
     }
 }
 
@@ -207,8 +231,14 @@ impl Settler<'_> {
         for &(offset, ty) in self.kinds.signatures[signature.0 as usize].iter() {
             votes.add(offset, ty, 1);
         }
-        let placements = votes.settle(schema, entry.bounds, entry.hint.as_deref()).placements;
-        let form = if placements.is_empty() { of_kind } else { self.forms.number(placements) };
+        let placements = votes
+            .settle(schema, entry.bounds, entry.hint.as_deref())
+            .placements;
+        let form = if placements.is_empty() {
+            of_kind
+        } else {
+            self.forms.number(placements)
+        };
         self.forms.of_object.insert((kind, signature), form);
         form
     }
@@ -237,11 +267,19 @@ mod tests {
     }
 
     fn kind(site: Option<u64>, size: u64) -> Kind {
-        Kind { origin: Origin::Kmalloc, site: site.map(GuestAddr), size, usage: SiteUse::Other }
+        Kind {
+            origin: Origin::Kmalloc,
+            site: site.map(GuestAddr),
+            size,
+            usage: SiteUse::Other,
+        }
     }
 
     fn name(forms: &Forms, form: FormId) -> Vec<(u64, u32)> {
-        forms.forms[form.0 as usize].iter().map(|p| (p.start, p.ty.0)).collect()
+        forms.forms[form.0 as usize]
+            .iter()
+            .map(|p| (p.start, p.ty.0))
+            .collect()
     }
 
     #[test]
@@ -252,7 +290,10 @@ mod tests {
         let seen = kinds.bury(k, &votes(&[(0, TASK)]));
         let silent = kinds.bury(k, &Votes::default());
         let mut settler = kinds.settle(&schema);
-        let (a, b) = (settler.form(&schema, k, seen), settler.form(&schema, k, silent));
+        let (a, b) = (
+            settler.form(&schema, k, seen),
+            settler.form(&schema, k, silent),
+        );
         let forms = settler.finish();
         assert_eq!(name(&forms, a), vec![(0, 2)]);
         assert_eq!(a, b);
@@ -276,15 +317,29 @@ mod tests {
     fn objects_of_a_mixed_kind_speak_for_themselves() {
         let schema = sample();
         let mut kinds = Kinds::default();
-        let k = kinds.number(kind(None, 256), Bounds::Slot { size: 256, over: 192 }, None);
+        let k = kinds.number(
+            kind(None, 256),
+            Bounds::Slot {
+                size: 256,
+                over: 192,
+            },
+            None,
+        );
         let task = kinds.bury(k, &votes(&[(0, TASK)]));
         let entity = kinds.bury(k, &votes(&[(8, ENTITY)]));
         let silent = kinds.bury(k, &Votes::default());
         let mut settler = kinds.settle(&schema);
-        let forms: Vec<FormId> = [task, entity, silent].iter().map(|s| settler.form(&schema, k, *s)).collect();
+        let forms: Vec<FormId> = [task, entity, silent]
+            .iter()
+            .map(|s| settler.form(&schema, k, *s))
+            .collect();
         let all = settler.finish();
         assert_eq!(name(&all, forms[0]), vec![(0, 2)]);
         assert_eq!(name(&all, forms[1]), vec![(8, 1)]);
-        assert_eq!(name(&all, forms[2]), vec![], "in a general cache nothing follows from the neighbours");
+        assert_eq!(
+            name(&all, forms[2]),
+            vec![],
+            "in a general cache nothing follows from the neighbours"
+        );
     }
 }

@@ -29,8 +29,14 @@ pub(crate) fn size(model: &TypeModel, name: &str) -> Option<u64> {
 
 /// The value of an enumerator of the enum called `name`.
 pub(crate) fn enumerator(model: &TypeModel, name: &str, enumerator: &str) -> Option<i64> {
-    model.named(name).iter().find_map(|id| match model.get(*id) {
-        Some(Type::Enum { values, .. }) => values.iter().find(|v| &*v.name == enumerator).map(|v| v.value),
-        _ => None,
-    })
+    model
+        .named(name)
+        .iter()
+        .find_map(|id| match model.get(*id) {
+            Some(Type::Enum { values, .. }) => values
+                .iter()
+                .find(|v| &*v.name == enumerator)
+                .map(|v| v.value),
+            _ => None,
+        })
 }

@@ -110,12 +110,15 @@ impl Bucket {
             Bucket::Field => Group::Field,
             Bucket::PercpuTyped | Bucket::PercpuNamed => Group::Percpu,
             Bucket::GlobalTyped | Bucket::GlobalNamed => Group::Global,
-            Bucket::HeapSite | Bucket::HeapCache | Bucket::HeapTail | Bucket::HeapVacant => Group::Heap,
+            Bucket::HeapSite | Bucket::HeapCache | Bucket::HeapTail | Bucket::HeapVacant => {
+                Group::Heap
+            }
             Bucket::Stack | Bucket::EntryArea => Group::Stack,
             Bucket::PageTable | Bucket::StructPage => Group::Paging,
-            Bucket::UserMapping | Bucket::PageContents | Bucket::PageCleared | Bucket::HeapContents => {
-                Group::Contents
-            },
+            Bucket::UserMapping
+            | Bucket::PageContents
+            | Bucket::PageCleared
+            | Bucket::HeapContents => Group::Contents,
             Bucket::UnknownKernelPage
             | Bucket::UnknownFreePage
             | Bucket::UnknownPage
@@ -129,7 +132,10 @@ impl Bucket {
     /// Whether the type of what lies there is known.
     #[must_use]
     pub fn is_typed(self) -> bool {
-        matches!(self, Bucket::Field | Bucket::PercpuTyped | Bucket::GlobalTyped)
+        matches!(
+            self,
+            Bucket::Field | Bucket::PercpuTyped | Bucket::GlobalTyped
+        )
     }
 
     /// A few words for a table.
@@ -222,7 +228,11 @@ impl Ledger {
     /// The accesses of a group.
     #[must_use]
     pub fn of_group(&self, group: Group) -> u64 {
-        Bucket::ALL.iter().filter(|b| b.group() == group).map(|b| self.of(*b)).sum()
+        Bucket::ALL
+            .iter()
+            .filter(|b| b.group() == group)
+            .map(|b| self.of(*b))
+            .sum()
     }
 
     /// All accesses.
@@ -234,13 +244,20 @@ impl Ledger {
     /// Accesses whose type is known.
     #[must_use]
     pub fn typed(&self) -> u64 {
-        Bucket::ALL.iter().filter(|b| b.is_typed()).map(|b| self.of(*b)).sum()
+        Bucket::ALL
+            .iter()
+            .filter(|b| b.is_typed())
+            .map(|b| self.of(*b))
+            .sum()
     }
 
     /// Accesses that could have a type: all but stacks, page tables, `struct page` and page contents.
     #[must_use]
     pub fn typable(&self) -> u64 {
-        self.total() - self.of_group(Group::Stack) - self.of_group(Group::Paging) - self.of_group(Group::Contents)
+        self.total()
+            - self.of_group(Group::Stack)
+            - self.of_group(Group::Paging)
+            - self.of_group(Group::Contents)
     }
 }
 
@@ -262,10 +279,23 @@ mod tests {
             ledger.book(*bucket, 1 << i);
         }
         assert_eq!(ledger.total(), (1 << Bucket::ALL.len()) - 1);
-        assert_eq!(Group::ALL.iter().map(|g| ledger.of_group(*g)).sum::<u64>(), ledger.total());
+        assert_eq!(
+            Group::ALL.iter().map(|g| ledger.of_group(*g)).sum::<u64>(),
+            ledger.total()
+        );
         assert_eq!(ledger.typed(), 1 | 1 << 1 | 1 << 3);
-        let others = [Bucket::Stack, Bucket::EntryArea, Bucket::PageTable, Bucket::StructPage];
-        let contents = [Bucket::UserMapping, Bucket::PageContents, Bucket::PageCleared, Bucket::HeapContents];
+        let others = [
+            Bucket::Stack,
+            Bucket::EntryArea,
+            Bucket::PageTable,
+            Bucket::StructPage,
+        ];
+        let contents = [
+            Bucket::UserMapping,
+            Bucket::PageContents,
+            Bucket::PageCleared,
+            Bucket::HeapContents,
+        ];
         let excluded: u64 = others.iter().chain(&contents).map(|b| ledger.of(*b)).sum();
         assert_eq!(ledger.typable(), ledger.total() - excluded);
     }

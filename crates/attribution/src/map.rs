@@ -71,7 +71,11 @@ impl PageUses {
     /// The use of a frame.
     #[must_use]
     pub fn of(&self, frame: u64) -> PageUse {
-        usize::try_from(frame).ok().and_then(|f| self.frames.get(f)).copied().unwrap_or_default()
+        usize::try_from(frame)
+            .ok()
+            .and_then(|f| self.frames.get(f))
+            .copied()
+            .unwrap_or_default()
     }
 }
 
@@ -122,7 +126,10 @@ impl Variables {
     /// The variable at an address, by its index in the list.
     #[must_use]
     pub fn find(&self, addr: u64) -> Option<usize> {
-        let at = self.list.partition_point(|v| v.range.start <= addr).checked_sub(1)?;
+        let at = self
+            .list
+            .partition_point(|v| v.range.start <= addr)
+            .checked_sub(1)?;
         self.list[at].range.contains(&addr).then_some(at)
     }
 }
@@ -163,20 +170,29 @@ impl KernelMap {
     /// pages were never handed to the page allocator (mm/percpu.c gives back what a unit does not need).
     #[must_use]
     pub fn percpu_address(&self, addr: u64) -> Option<(CpuId, u64)> {
-        self.percpu.find(addr).filter(|(_, percpu)| self.in_unit(addr, *percpu))
+        self.percpu
+            .find(addr)
+            .filter(|(_, percpu)| self.in_unit(addr, *percpu))
     }
 
     /// Whether an address that is inside the extent of a per-CPU unit belongs to it.
     #[must_use]
     pub fn in_unit(&self, addr: u64, percpu: u64) -> bool {
         self.percpu.section.contains(&percpu)
-            || self.frame(addr).is_none_or(|f| matches!(self.pages_at_start.of(f), PageUse::Kernel | PageUse::Unknown))
+            || self.frame(addr).is_none_or(|f| {
+                matches!(
+                    self.pages_at_start.of(f),
+                    PageUse::Kernel | PageUse::Unknown
+                )
+            })
     }
 
     /// The page frame of a direct-map address.
     #[must_use]
     pub fn frame(&self, addr: u64) -> Option<u64> {
-        self.direct_map.contains(&addr).then(|| (addr - self.direct_map.start) / PAGE_SIZE)
+        self.direct_map
+            .contains(&addr)
+            .then(|| (addr - self.direct_map.start) / PAGE_SIZE)
     }
 
     /// The direct-map address of the page that a `struct page *` stands for.
@@ -186,7 +202,10 @@ impl KernelMap {
             return None;
         }
         let frame = (struct_page - self.struct_pages.start).checked_div(self.struct_page_size)?;
-        let addr = self.direct_map.start.checked_add(frame.checked_mul(PAGE_SIZE)?)?;
+        let addr = self
+            .direct_map
+            .start
+            .checked_add(frame.checked_mul(PAGE_SIZE)?)?;
         self.direct_map.contains(&addr).then_some(addr)
     }
 
@@ -194,9 +213,14 @@ impl KernelMap {
     /// asked for; what the cache keeps behind it belongs to no object.
     #[must_use]
     pub fn slab_slot(&self, addr: u64, usage: PageUse) -> Option<(u32, Range<u64>)> {
-        let PageUse::Slab { cache, first } = usage else { return None };
+        let PageUse::Slab { cache, first } = usage else {
+            return None;
+        };
         let about = self.caches.get(cache as usize)?;
-        let base = self.direct_map.start.checked_add(u64::from(first) * PAGE_SIZE)?;
+        let base = self
+            .direct_map
+            .start
+            .checked_add(u64::from(first) * PAGE_SIZE)?;
         let number = addr.checked_sub(base)?.checked_div(about.stride)?;
         let start = base + number * about.stride;
         Some((cache, start..start + about.object_size.max(1)))
@@ -212,8 +236,17 @@ mod tests {
             direct_map: 0x10_0000..0x20_0000,
             struct_pages: 0x9000_0000..0x9000_4000,
             struct_page_size: 64,
-            caches: vec![Cache { address: GuestAddr(1), name: "task".into(), object_size: 200, stride: 256 }],
-            percpu: PercpuAreas { offsets: vec![0x5000, 0x8000], section: 0x100..0x500, unit_size: 0x1000 },
+            caches: vec![Cache {
+                address: GuestAddr(1),
+                name: "task".into(),
+                object_size: 200,
+                stride: 256,
+            }],
+            percpu: PercpuAreas {
+                offsets: vec![0x5000, 0x8000],
+                section: 0x100..0x500,
+                unit_size: 0x1000,
+            },
             ..KernelMap::default()
         }
     }
@@ -231,7 +264,10 @@ mod tests {
     fn slab_slots_are_counted_from_the_slabs_first_page() {
         let m = map();
         let slab = PageUse::Slab { cache: 0, first: 2 };
-        assert_eq!(m.slab_slot(0x10_2000 + 256 + 10, slab), Some((0, 0x10_2100..0x10_21c8)));
+        assert_eq!(
+            m.slab_slot(0x10_2000 + 256 + 10, slab),
+            Some((0, 0x10_2100..0x10_21c8))
+        );
         assert_eq!(m.slab_slot(0x10_1fff, slab), None);
         assert_eq!(m.slab_slot(0x10_2000, PageUse::Free), None);
     }
@@ -247,7 +283,14 @@ mod tests {
 
     #[test]
     fn variables_end() {
-        let v = Variables { list: vec![Variable { name: "a".into(), range: 8..16, ty: None, typed: false }] };
+        let v = Variables {
+            list: vec![Variable {
+                name: "a".into(),
+                range: 8..16,
+                ty: None,
+                typed: false,
+            }],
+        };
         assert_eq!(v.find(7), None);
         assert_eq!(v.find(15), Some(0));
         assert_eq!(v.find(16), None);

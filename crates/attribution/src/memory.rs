@@ -40,10 +40,14 @@ impl Memory {
     pub fn bytes(&self, addr: u64, length: usize) -> Option<&[u8]> {
         let after = self.pieces.partition_point(|p| p.0 <= addr);
         // Images may overlap: a small one inside a large one. The nearest that is long enough counts.
-        self.pieces[..after].iter().rev().take(16).find_map(|(start, bytes)| {
-            let from = usize::try_from(addr - start).ok()?;
-            bytes.get(from..from.checked_add(length)?)
-        })
+        self.pieces[..after]
+            .iter()
+            .rev()
+            .take(16)
+            .find_map(|(start, bytes)| {
+                let from = usize::try_from(addr - start).ok()?;
+                bytes.get(from..from.checked_add(length)?)
+            })
     }
 
     /// An unsigned 64-bit number.
@@ -78,7 +82,10 @@ mod tests {
 
     #[test]
     fn reads_what_is_there() {
-        let memory = Memory::new(vec![(100, b"name\0\x01\x02\x03\x04\x05\x06\x07\x08".to_vec()), (200, vec![0xff; 4])]);
+        let memory = Memory::new(vec![
+            (100, b"name\0\x01\x02\x03\x04\x05\x06\x07\x08".to_vec()),
+            (200, vec![0xff; 4]),
+        ]);
         assert_eq!(memory.text(100), Some("name".into()));
         assert_eq!(memory.u64(105), Some(0x0807_0605_0403_0201));
         assert_eq!(memory.u32(200), Some(u32::MAX));

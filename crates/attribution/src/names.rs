@@ -62,6 +62,7 @@ struct Named {
     kind: KindId,
     form: FormId,
     cpu: u16,
+    birth: VirtualTime,
     ready: VirtualTime,
 }
 
@@ -83,11 +84,23 @@ impl Subjects {
     }
 
     fn bucket(&mut self, bucket: Bucket) -> SubjectId {
-        self.number(Subject { bucket, ty: None, label: String::new(), site: None, percpu: false })
+        self.number(Subject {
+            bucket,
+            ty: None,
+            label: String::new(),
+            site: None,
+            percpu: false,
+        })
     }
 
     fn typed(&mut self, bucket: Bucket, ty: TypeIndex, label: &str, percpu: bool) -> SubjectId {
-        self.number(Subject { bucket, ty: Some(ty), label: label.to_owned(), site: None, percpu })
+        self.number(Subject {
+            bucket,
+            ty: Some(ty),
+            label: label.to_owned(),
+            site: None,
+            percpu,
+        })
     }
 }
 
@@ -145,36 +158,90 @@ impl Names {
                 kind: o.kind,
                 form: settler.form(&schema, o.kind, o.signature),
                 cpu: o.cpu,
+                birth: o.birth,
                 ready: o.ready,
             })
             .collect();
         let settled = settler.finish();
-        let percpu_forms: FxHashSet<FormId> = objects.iter().filter(|o| o.cpu != NO_CPU).map(|o| o.form).collect();
+        let percpu_forms: FxHashSet<FormId> = objects
+            .iter()
+            .filter(|o| o.cpu != NO_CPU)
+            .map(|o| o.form)
+            .collect();
         let forms: Vec<Vec<Extent>> = (0u32..)
             .zip(&settled.forms)
-            .map(|(i, form)| extents(&mut subjects, form, Bucket::Field, "", percpu_forms.contains(&FormId(i))))
+            .map(|(i, form)| {
+                extents(
+                    &mut subjects,
+                    form,
+                    Bucket::Field,
+                    "",
+                    percpu_forms.contains(&FormId(i)),
+                )
+            })
             .collect();
-        let kinds: Vec<Kind> = (0..collected.kinds.len()).map(|k| collected.kinds.get(KindId(k as u32))).collect();
+        let kinds: Vec<Kind> = (0..collected.kinds.len())
+            .map(|k| collected.kinds.get(KindId(k as u32)))
+            .collect();
         let kind_rest = kinds
             .iter()
             .zip(&settled.of_kind)
-            .map(|(kind, form)| rest_of(&mut subjects, &map, kind, !settled.forms[form.0 as usize].is_empty()))
+            .map(|(kind, form)| {
+                rest_of(
+                    &mut subjects,
+                    &map,
+                    kind,
+                    !settled.forms[form.0 as usize].is_empty(),
+                )
+            })
             .collect();
-        let cache_kinds = kinds.iter().enumerate().filter_map(|(i, k)| match (k.origin, k.site) {
-            (Origin::Cache(cache), None) => Some((cache, KindId(i as u32))),
-            _ => None,
-        });
+        let cache_kinds = kinds
+            .iter()
+            .enumerate()
+            .filter_map(|(i, k)| match (k.origin, k.site) {
+                (Origin::Cache(cache), None) => Some((cache, KindId(i as u32))),
+                _ => None,
+            });
         let cache_kinds = cache_kinds.collect();
         let cache_rest = map
             .caches
             .iter()
-            .map(|c| subjects.number(Subject { label: c.name.clone(), ..bare(Bucket::HeapCache) }))
+            .map(|c| {
+                subjects.number(Subject {
+                    label: c.name.clone(),
+                    ..bare(Bucket::HeapCache)
+                })
+            })
             .collect();
-        let globals = variables(&mut subjects, &schema, &map.globals, &collected.in_image, false);
-        let percpu_variables = variables(&mut subjects, &schema, &map.percpu_variables, &collected.in_percpu, true);
+        let globals = variables(
+            &mut subjects,
+            &schema,
+            &map.globals,
+            &collected.in_image,
+            false,
+        );
+        let percpu_variables = variables(
+            &mut subjects,
+            &schema,
+            &map.percpu_variables,
+            &collected.in_percpu,
+            true,
+        );
         let open = |votes: &Votes| votes.settle(&schema, Bounds::Open, None).placements;
-        let percpu_open = extents(&mut subjects, &open(&collected.in_percpu), Bucket::Field, "", true);
-        let elsewhere = extents(&mut subjects, &open(&collected.elsewhere), Bucket::Field, "", false);
+        let percpu_open = extents(
+            &mut subjects,
+            &open(&collected.in_percpu),
+            Bucket::Field,
+            "",
+            true,
+        );
+        let elsewhere = extents(
+            &mut subjects,
+            &open(&collected.elsewhere),
+            Bucket::Field,
+            "",
+            false,
+        );
         let (heap, pages) = indices(&collected.objects, &kinds);
         let objects_by_type = count_types(&settled.forms, &objects);
         let mut units: Vec<(u64, u16)> = (0u16..)
@@ -226,6 +293,14 @@ impl Names {
         self.objects_by_type.get(&ty).copied().unwrap_or(0)
     }
 
+    /// The first byte, the birth (0 for objects from before the recording) and the name of every tracked object.
+    pub fn objects(&self) -> impl Iterator<Item = (GuestAddr, VirtualTime, Located)> + '_ {
+        (0u32..).zip(&self.objects).map(|(id, object)| {
+            let start = GuestAddr(object.start);
+            (start, object.birth, self.in_object(ObjectId(id), start))
+        })
+    }
+
     /// Where an access went: by its first byte.
     #[must_use]
     pub fn locate(&self, access: &Access) -> Located {
@@ -240,7 +315,9 @@ impl Names {
     pub fn locate_at(&self, addr: GuestAddr, time: VirtualTime) -> Located {
         let a = addr.0;
         if self.map.image.contains(&a) {
-            return self.in_variable(&self.map.globals, &self.globals, a, a, None).unwrap_or_else(|| self.nowhere(Bucket::UnknownImage));
+            return self
+                .in_variable(&self.map.globals, &self.globals, a, a, None)
+                .unwrap_or_else(|| self.nowhere(Bucket::UnknownImage));
         }
         if let Some((cpu, percpu)) = self.unit(a) {
             return self.in_unit(addr, time, cpu, percpu);
@@ -262,7 +339,12 @@ impl Names {
     }
 
     fn nowhere(&self, bucket: Bucket) -> Located {
-        Located { subject: self.whole[bucket as usize], offset: 0, object: GuestAddr(0), owner: None }
+        Located {
+            subject: self.whole[bucket as usize],
+            offset: 0,
+            object: GuestAddr(0),
+            owner: None,
+        }
     }
 
     /// The CPU whose unit of the first per-CPU chunk holds an address, and the per-CPU address.
@@ -271,13 +353,20 @@ impl Names {
         let (start, cpu) = self.units[at];
         let inside = addr - start;
         let percpu = self.map.percpu.section.start + inside;
-        (inside < self.map.percpu.unit_size && self.map.in_unit(addr, percpu)).then_some((CpuId(cpu), percpu))
+        (inside < self.map.percpu.unit_size && self.map.in_unit(addr, percpu))
+            .then_some((CpuId(cpu), percpu))
     }
 
     fn in_unit(&self, addr: GuestAddr, time: VirtualTime, cpu: CpuId, percpu: u64) -> Located {
         let owner = Some(cpu);
         if self.map.percpu.section.contains(&percpu)
-            && let Some(found) = self.in_variable(&self.map.percpu_variables, &self.percpu_variables, percpu, addr.0, owner)
+            && let Some(found) = self.in_variable(
+                &self.map.percpu_variables,
+                &self.percpu_variables,
+                percpu,
+                addr.0,
+                owner,
+            )
         {
             return found;
         }
@@ -286,7 +375,10 @@ impl Names {
         }
         match find(&self.percpu_open, percpu) {
             Some(extent) => self.inside(&extent, percpu, addr.0 - (percpu - extent.start), owner),
-            None => Located { owner, ..self.nowhere(Bucket::UnknownPercpu) },
+            None => Located {
+                owner,
+                ..self.nowhere(Bucket::UnknownPercpu)
+            },
         }
     }
 
@@ -307,7 +399,12 @@ impl Names {
             return Some(self.inside(&extent, offset, object.0 + extent.start, owner));
         }
         let offset = offset.checked_rem(names.strides[index]).unwrap_or(offset);
-        Some(Located { subject: names.subjects[index], offset: clip(offset), object, owner })
+        Some(Located {
+            subject: names.subjects[index],
+            offset: clip(offset),
+            object,
+            owner,
+        })
     }
 
     fn in_direct_map(&self, addr: GuestAddr, time: VirtualTime) -> Located {
@@ -322,7 +419,8 @@ impl Names {
             _ => None,
         };
         let before = |at: Option<&VirtualTime>| at.is_none_or(|t| time < *t);
-        let unchanged = before(self.frame_freed.get(&frame)) && before(self.frame_taken.get(&frame));
+        let unchanged =
+            before(self.frame_freed.get(&frame)) && before(self.frame_taken.get(&frame));
         let usage = self.map.pages_at_start.of(frame);
         if unchanged && matches!(usage, PageUse::Slab { .. }) {
             return self.in_slab(addr, usage, vacant);
@@ -335,9 +433,13 @@ impl Names {
             let stop = self.map.pages_at_stop.of(frame);
             return match (self.subjects[found.subject.0 as usize].bucket, stop) {
                 (Bucket::UnknownKernelPage, _) if vacant => self.nowhere(Bucket::HeapVacant),
-                (Bucket::UnknownKernelPage, PageUse::Slab { .. }) => self.nowhere(Bucket::HeapVacant),
+                (Bucket::UnknownKernelPage, PageUse::Slab { .. }) => {
+                    self.nowhere(Bucket::HeapVacant)
+                }
                 (Bucket::UnknownKernelPage, PageUse::PageTable) => self.nowhere(Bucket::PageTable),
-                (Bucket::UnknownKernelPage, PageUse::Contents) => self.nowhere(Bucket::PageContents),
+                (Bucket::UnknownKernelPage, PageUse::Contents) => {
+                    self.nowhere(Bucket::PageContents)
+                }
                 _ => found,
             };
         }
@@ -367,7 +469,10 @@ impl Names {
         if vacant || !slot.contains(&addr.0) {
             return self.nowhere(Bucket::HeapVacant);
         }
-        let form = self.cache_kinds.get(&cache).map(|k| self.kind_forms[k.0 as usize]);
+        let form = self
+            .cache_kinds
+            .get(&cache)
+            .map(|k| self.kind_forms[k.0 as usize]);
         let offset = addr.0 - slot.start;
         match form.and_then(|f| find(&self.forms[f.0 as usize], offset)) {
             Some(extent) => self.inside(&extent, offset, slot.start + extent.start, None),
@@ -415,7 +520,12 @@ impl Names {
     fn inside(&self, extent: &Extent, at: u64, start: u64, owner: Option<CpuId>) -> Located {
         let offset = at - extent.start;
         let inner = offset.checked_rem(extent.stride).unwrap_or(offset);
-        Located { subject: extent.subject, offset: clip(inner), object: GuestAddr(start + (offset - inner)), owner }
+        Located {
+            subject: extent.subject,
+            offset: clip(inner),
+            object: GuestAddr(start + (offset - inner)),
+            owner,
+        }
     }
 }
 
@@ -424,7 +534,13 @@ fn clip(offset: u64) -> u32 {
 }
 
 fn bare(bucket: Bucket) -> Subject {
-    Subject { bucket, ty: None, label: String::new(), site: None, percpu: false }
+    Subject {
+        bucket,
+        ty: None,
+        label: String::new(),
+        site: None,
+        percpu: false,
+    }
 }
 
 fn find(extents: &[Extent], at: u64) -> Option<Extent> {
@@ -432,7 +548,13 @@ fn find(extents: &[Extent], at: u64) -> Option<Extent> {
     (at < extents[i].end).then_some(extents[i])
 }
 
-fn extents(subjects: &mut Subjects, form: &[Placement], bucket: Bucket, label: &str, percpu: bool) -> Vec<Extent> {
+fn extents(
+    subjects: &mut Subjects,
+    form: &[Placement],
+    bucket: Bucket,
+    label: &str,
+    percpu: bool,
+) -> Vec<Extent> {
     let extent = |p: &Placement| Extent {
         start: p.start,
         end: p.start.saturating_add(p.size),
@@ -462,7 +584,12 @@ fn rest_of(subjects: &mut Subjects, map: &KernelMap, kind: &Kind, typed: bool) -
         Origin::Pages => format!("{} pages", kind.size / crate::map::PAGE_SIZE),
         Origin::Virtual => format!("vmalloc({})", kind.size),
     };
-    subjects.number(Subject { label, site: kind.site, percpu: kind.origin == Origin::Percpu, ..bare(bucket) })
+    subjects.number(Subject {
+        label,
+        site: kind.site,
+        percpu: kind.origin == Origin::Percpu,
+        ..bare(bucket)
+    })
 }
 
 fn variables(
@@ -472,13 +599,19 @@ fn variables(
     votes: &Votes,
     percpu: bool,
 ) -> VariableNames {
-    let (typed, named) =
-        if percpu { (Bucket::PercpuTyped, Bucket::PercpuNamed) } else { (Bucket::GlobalTyped, Bucket::GlobalNamed) };
+    let (typed, named) = if percpu {
+        (Bucket::PercpuTyped, Bucket::PercpuNamed)
+    } else {
+        (Bucket::GlobalTyped, Bucket::GlobalNamed)
+    };
     let mut names = VariableNames::default();
     let mut inside: FxHashMap<usize, Votes> = FxHashMap::default();
     for (addr, ty, weight) in votes.iter() {
         if let Some(index) = list.find(addr) {
-            inside.entry(index).or_default().add(addr - list.list[index].range.start, ty, weight);
+            inside
+                .entry(index)
+                .or_default()
+                .add(addr - list.list[index].range.start, ty, weight);
         }
     }
     for (index, variable) in list.list.iter().enumerate() {
@@ -486,14 +619,22 @@ fn variables(
         let bucket = special.unwrap_or(if variable.typed { typed } else { named });
         let label = variable.name.clone();
         let ty = variable.ty.filter(|_| special.is_none());
-        names.subjects.push(subjects.number(Subject { ty, label, percpu, ..bare(bucket) }));
+        names.subjects.push(subjects.number(Subject {
+            ty,
+            label,
+            percpu,
+            ..bare(bucket)
+        }));
         names.strides.push(ty.map_or(0, |t| schema.size(t)));
         let silent = Votes::default();
         if !variable.typed && special.is_none() {
             let votes = inside.get(&index).unwrap_or(&silent);
             let found = settle_variable(schema, variable, votes);
             if !found.is_empty() {
-                names.extents.insert(index, extents(subjects, &found, typed, &variable.name, percpu));
+                names.extents.insert(
+                    index,
+                    extents(subjects, &found, typed, &variable.name, percpu),
+                );
             }
         }
     }
@@ -504,18 +645,23 @@ fn variables(
 fn settle_variable(schema: &Schema, variable: &Variable, votes: &Votes) -> Vec<Placement> {
     let size = variable.range.end - variable.range.start;
     let over = size.saturating_sub(64);
-    votes.settle(schema, Bounds::Slot { size, over }, Some(&variable.name)).placements
+    votes
+        .settle(schema, Bounds::Slot { size, over }, Some(&variable.name))
+        .placements
 }
 
 /// Variables that hold stacks and page tables (arch/x86: init_task.c, head_64.S, cpu_entry_area.c).
 fn special_bucket(name: &str) -> Option<Bucket> {
     match name {
-        "init_stack" | "__start_init_stack" | "init_thread_union" | "irq_stack_backing_store" | "exception_stacks"
+        "init_stack"
+        | "__start_init_stack"
+        | "init_thread_union"
+        | "irq_stack_backing_store"
+        | "exception_stacks"
         | "entry_stack_storage" => Some(Bucket::Stack),
-        "init_top_pgt" | "early_top_pgt" | "level4_kernel_pgt" | "level3_kernel_pgt" | "level3_ident_pgt"
-        | "level2_kernel_pgt" | "level2_ident_pgt" | "level2_fixmap_pgt" | "level1_fixmap_pgt" | "early_dynamic_pgts" => {
-            Some(Bucket::PageTable)
-        }
+        "init_top_pgt" | "early_top_pgt" | "level4_kernel_pgt" | "level3_kernel_pgt"
+        | "level3_ident_pgt" | "level2_kernel_pgt" | "level2_ident_pgt" | "level2_fixmap_pgt"
+        | "level1_fixmap_pgt" | "early_dynamic_pgts" => Some(Bucket::PageTable),
         _ => None,
     }
 }
@@ -524,9 +670,24 @@ fn indices(objects: &[Object], kinds: &[Kind]) -> (Index, Index) {
     let mut heap = Vec::new();
     let mut pages = Vec::new();
     for (object, id) in objects.iter().zip(0u32..) {
-        let Object { range, birth, death, kind, .. } = object;
-        let list = if kinds[kind.0 as usize].origin == Origin::Pages { &mut pages } else { &mut heap };
-        list.push(Lifetime { range: range.clone(), birth: *birth, death: *death, object: ObjectId(id) });
+        let Object {
+            range,
+            birth,
+            death,
+            kind,
+            ..
+        } = object;
+        let list = if kinds[kind.0 as usize].origin == Origin::Pages {
+            &mut pages
+        } else {
+            &mut heap
+        };
+        list.push(Lifetime {
+            range: range.clone(),
+            birth: *birth,
+            death: *death,
+            object: ObjectId(id),
+        });
     }
     (Index::new(&heap), Index::new(&pages))
 }
@@ -535,7 +696,8 @@ fn count_types(forms: &[Vec<Placement>], objects: &[Named]) -> FxHashMap<TypeInd
     let mut counts = FxHashMap::default();
     for object in objects {
         for placement in &forms[object.form.0 as usize] {
-            *counts.entry(placement.ty).or_default() += placement.size.checked_div(placement.stride).unwrap_or(1);
+            *counts.entry(placement.ty).or_default() +=
+                placement.size.checked_div(placement.stride).unwrap_or(1);
         }
     }
     counts

@@ -90,7 +90,11 @@ impl Schema {
                 }
             }
         }
-        Schema { types, by_name, embedders }
+        Schema {
+            types,
+            by_name,
+            embedders,
+        }
     }
 
     /// All structs and unions of a type model, and which of them each of the model's ids stands for.
@@ -100,7 +104,9 @@ impl Schema {
         let mut known: FxHashMap<(CompositeKind, &str, u32), TypeIndex> = FxHashMap::default();
         let mut kept: Vec<(TypeId, &Composite)> = Vec::new();
         for (id, ty) in model.iter() {
-            let ModelType::Composite(composite) = ty else { continue };
+            let ModelType::Composite(composite) = ty else {
+                continue;
+            };
             let next = TypeIndex(kept.len() as u32);
             let mut keep = || {
                 kept.push((id, composite));
@@ -109,11 +115,16 @@ impl Schema {
             let index = if composite.name.is_empty() {
                 keep()
             } else {
-                *known.entry((composite.kind, &composite.name, composite.size)).or_insert_with(keep)
+                *known
+                    .entry((composite.kind, &composite.name, composite.size))
+                    .or_insert_with(keep)
             };
             numbers.insert(id.0, index);
         }
-        let types = kept.iter().map(|(id, c)| convert(model, *id, c, &numbers)).collect();
+        let types = kept
+            .iter()
+            .map(|(id, c)| convert(model, *id, c, &numbers))
+            .collect();
         (Schema::new(types), numbers)
     }
 
@@ -148,7 +159,10 @@ impl Schema {
 
     /// All types with their indices.
     pub fn iter(&self) -> impl Iterator<Item = (TypeIndex, &Type)> {
-        self.types.iter().enumerate().map(|(i, t)| (TypeIndex(i as u32), t))
+        self.types
+            .iter()
+            .enumerate()
+            .map(|(i, t)| (TypeIndex(i as u32), t))
     }
 
     /// In how many places other types embed this one directly.
@@ -163,17 +177,26 @@ impl Schema {
         self.contains_within(outer, inner, offset, MAX_DEPTH)
     }
 
-    fn contains_within(&self, outer: TypeIndex, inner: TypeIndex, offset: u64, depth: usize) -> bool {
+    fn contains_within(
+        &self,
+        outer: TypeIndex,
+        inner: TypeIndex,
+        offset: u64,
+        depth: usize,
+    ) -> bool {
         if outer == inner && offset == 0 {
             return true;
         }
-        let (Some(ty), Some(depth)) = (self.get(outer), depth.checked_sub(1)) else { return false };
-        ty.members.iter().any(|m| match offset.checked_sub(m.offset) {
-            Some(rest) if rest < m.size || flexible(m) => {
-                step_into(&m.shape, rest).is_some_and(|(t, o)| self.contains_within(t, inner, o, depth))
-            }
-            _ => false,
-        })
+        let (Some(ty), Some(depth)) = (self.get(outer), depth.checked_sub(1)) else {
+            return false;
+        };
+        ty.members
+            .iter()
+            .any(|m| match offset.checked_sub(m.offset) {
+                Some(rest) if rest < m.size || flexible(m) => step_into(&m.shape, rest)
+                    .is_some_and(|(t, o)| self.contains_within(t, inner, o, depth)),
+                _ => false,
+            })
     }
 
     /// The types of exactly `size` bytes that embed `inner` at `offset`, at any depth, sorted.
@@ -184,9 +207,12 @@ impl Schema {
         let mut budget = 20_000usize;
         let mut open = vec![(inner, offset, 0usize)];
         while let Some((ty, rest, depth)) = open.pop() {
-            let Some(left) = budget.checked_sub(1) else { break };
+            let Some(left) = budget.checked_sub(1) else {
+                break;
+            };
             budget = left;
-            if rest == 0 && ty != inner && self.size(ty) == size && !self.name(ty).starts_with('(') {
+            if rest == 0 && ty != inner && self.size(ty) == size && !self.name(ty).starts_with('(')
+            {
                 found.push(ty);
             }
             if depth < MAX_DEPTH {
@@ -221,12 +247,16 @@ impl Schema {
         depth: usize,
         found: &mut Vec<(u64, String)>,
     ) {
-        let (Some(ty), Some(depth)) = (self.get(outer), depth.checked_sub(1)) else { return };
+        let (Some(ty), Some(depth)) = (self.get(outer), depth.checked_sub(1)) else {
+            return;
+        };
         if found.len() > 64 {
             return;
         }
         for member in &ty.members {
-            let Some((t, is_array)) = aggregate_of(&member.shape) else { continue };
+            let Some((t, is_array)) = aggregate_of(&member.shape) else {
+                continue;
+            };
             let mut here = join(path, &member.name);
             if is_array {
                 here.push_str("[0]");
@@ -243,15 +273,24 @@ impl Schema {
     /// Whether the type ends in a flexible array, so that an object of it can be longer than its size.
     #[must_use]
     pub fn is_flexible(&self, ty: TypeIndex) -> bool {
-        self.get(ty).is_some_and(|t| !t.union && t.members.last().is_some_and(flexible))
+        self.get(ty)
+            .is_some_and(|t| !t.union && t.members.last().is_some_and(flexible))
     }
 }
 
-fn convert(model: &TypeModel, id: TypeId, composite: &Composite, numbers: &FxHashMap<u32, TypeIndex>) -> Type {
+fn convert(
+    model: &TypeModel,
+    id: TypeId,
+    composite: &Composite,
+    numbers: &FxHashMap<u32, TypeIndex>,
+) -> Type {
     let members = composite.members.iter().map(|m| Member {
         name: m.name.to_string(),
         offset: m.offset.0 / 8,
-        size: m.bits.map_or_else(|| model.size_of(m.type_id).unwrap_or(0), |bits| (m.offset.0 % 8 + u64::from(bits)).div_ceil(8)),
+        size: m.bits.map_or_else(
+            || model.size_of(m.type_id).unwrap_or(0),
+            |bits| (m.offset.0 % 8 + u64::from(bits)).div_ceil(8),
+        ),
         shape: shape_of(model, m.type_id, numbers, MAX_DEPTH),
     });
     Type {
@@ -264,10 +303,17 @@ fn convert(model: &TypeModel, id: TypeId, composite: &Composite, numbers: &FxHas
 }
 
 /// What a type of the model is to the schema.
-pub(crate) fn shape_of(model: &TypeModel, id: TypeId, numbers: &FxHashMap<u32, TypeIndex>, depth: usize) -> Shape {
+pub(crate) fn shape_of(
+    model: &TypeModel,
+    id: TypeId,
+    numbers: &FxHashMap<u32, TypeIndex>,
+    depth: usize,
+) -> Shape {
     let id = model.strip(id);
     match (model.get(id), depth.checked_sub(1)) {
-        (Some(ModelType::Composite(_)), _) => numbers.get(&id.0).map_or(Shape::Scalar, |t| Shape::Aggregate(*t)),
+        (Some(ModelType::Composite(_)), _) => numbers
+            .get(&id.0)
+            .map_or(Shape::Scalar, |t| Shape::Aggregate(*t)),
         (Some(ModelType::Array { element, count, .. }), Some(depth)) => Shape::Array {
             element: Box::new(shape_of(model, *element, numbers, depth)),
             element_size: model.size_of(*element).unwrap_or(0),
@@ -286,7 +332,14 @@ fn join(path: &str, name: &str) -> String {
 }
 
 fn flexible(member: &Member) -> bool {
-    matches!(member.shape, Shape::Array { count: 0, element_size: 1.., .. })
+    matches!(
+        member.shape,
+        Shape::Array {
+            count: 0,
+            element_size: 1..,
+            ..
+        }
+    )
 }
 
 /// The struct or union that a shape is or is an array of.
@@ -314,7 +367,11 @@ fn step_into(shape: &Shape, rest: u64) -> Option<(TypeIndex, u64)> {
         match shape {
             Shape::Scalar => return None,
             Shape::Aggregate(t) => return Some((*t, rest)),
-            Shape::Array { element, element_size, .. } => {
+            Shape::Array {
+                element,
+                element_size,
+                ..
+            } => {
                 rest = rest.checked_rem(*element_size)?;
                 shape = element;
             }
@@ -329,12 +386,22 @@ pub(crate) mod tests {
 
     /// A scalar member.
     pub(crate) fn scalar(name: &str, offset: u64, size: u64) -> Member {
-        Member { name: name.into(), offset, size, shape: Shape::Scalar }
+        Member {
+            name: name.into(),
+            offset,
+            size,
+            shape: Shape::Scalar,
+        }
     }
 
     /// A struct member.
     pub(crate) fn nested(name: &str, offset: u64, size: u64, ty: u32) -> Member {
-        Member { name: name.into(), offset, size, shape: Shape::Aggregate(TypeIndex(ty)) }
+        Member {
+            name: name.into(),
+            offset,
+            size,
+            shape: Shape::Aggregate(TypeIndex(ty)),
+        }
     }
 
     /// An array of structs.
@@ -343,24 +410,70 @@ pub(crate) mod tests {
             name: name.into(),
             offset,
             size: element_size * count,
-            shape: Shape::Array { element: Box::new(Shape::Aggregate(TypeIndex(ty))), element_size, count },
+            shape: Shape::Array {
+                element: Box::new(Shape::Aggregate(TypeIndex(ty))),
+                element_size,
+                count,
+            },
         }
     }
 
     /// A type.
     pub(crate) fn ty(name: &str, size: u64, members: Vec<Member>) -> Type {
-        Type { name: name.into(), size, union: false, members, id: TypeId::VOID }
+        Type {
+            name: name.into(),
+            size,
+            union: false,
+            members,
+            id: TypeId::VOID,
+        }
     }
 
     /// 0 list_head, 1 entity (list_head at 16), 2 task (entity at 64, lock at 200), 3 vector, 4 pri (vector[3] at 8), 5 flex.
     pub(crate) fn sample() -> Schema {
         Schema::new(vec![
-            ty("list_head", 16, vec![scalar("next", 0, 8), scalar("prev", 8, 8)]),
-            ty("entity", 64, vec![scalar("load", 0, 8), nested("node", 16, 16, 0), scalar("on_rq", 40, 4)]),
-            ty("task", 256, vec![scalar("state", 0, 4), nested("se", 64, 64, 1), scalar("lock", 200, 4)]),
-            ty("vector", 16, vec![scalar("count", 0, 4), scalar("mask", 8, 8)]),
-            ty("pri", 64, vec![scalar("lock", 0, 4), array("vec", 8, 16, 3, 3), nested("", 56, 8, 6)]),
-            ty("flex", 8, vec![scalar("n", 0, 8), array("items", 8, 16, 0, 3)]),
+            ty(
+                "list_head",
+                16,
+                vec![scalar("next", 0, 8), scalar("prev", 8, 8)],
+            ),
+            ty(
+                "entity",
+                64,
+                vec![
+                    scalar("load", 0, 8),
+                    nested("node", 16, 16, 0),
+                    scalar("on_rq", 40, 4),
+                ],
+            ),
+            ty(
+                "task",
+                256,
+                vec![
+                    scalar("state", 0, 4),
+                    nested("se", 64, 64, 1),
+                    scalar("lock", 200, 4),
+                ],
+            ),
+            ty(
+                "vector",
+                16,
+                vec![scalar("count", 0, 4), scalar("mask", 8, 8)],
+            ),
+            ty(
+                "pri",
+                64,
+                vec![
+                    scalar("lock", 0, 4),
+                    array("vec", 8, 16, 3, 3),
+                    nested("", 56, 8, 6),
+                ],
+            ),
+            ty(
+                "flex",
+                8,
+                vec![scalar("n", 0, 8), array("items", 8, 16, 0, 3)],
+            ),
             Type {
                 name: String::new(),
                 size: 8,
@@ -379,8 +492,14 @@ pub(crate) mod tests {
         assert!(!s.contains(TypeIndex(2), TypeIndex(1), 0));
         assert!(!s.contains(TypeIndex(1), TypeIndex(2), 0));
         assert!(s.contains(TypeIndex(4), TypeIndex(3), 8 + 32));
-        assert!(!s.contains(TypeIndex(4), TypeIndex(3), 8 + 48), "past the last element");
-        assert!(s.contains(TypeIndex(5), TypeIndex(3), 8 + 160), "a flexible array has no end");
+        assert!(
+            !s.contains(TypeIndex(4), TypeIndex(3), 8 + 48),
+            "past the last element"
+        );
+        assert!(
+            s.contains(TypeIndex(5), TypeIndex(3), 8 + 160),
+            "a flexible array has no end"
+        );
     }
 
     #[test]
@@ -389,12 +508,18 @@ pub(crate) mod tests {
         assert_eq!(s.containers(TypeIndex(0), 80, 256), vec![TypeIndex(2)]);
         assert_eq!(s.containers(TypeIndex(0), 80, 255), vec![]);
         assert_eq!(s.containers(TypeIndex(0), 16, 64), vec![TypeIndex(1)]);
-        assert_eq!(s.places(TypeIndex(2), TypeIndex(0)), vec![(80, "se.node".into())]);
+        assert_eq!(
+            s.places(TypeIndex(2), TypeIndex(0)),
+            vec![(80, "se.node".into())]
+        );
     }
 
     #[test]
     fn a_cyclic_schema_ends() {
-        let s = Schema::new(vec![ty("a", 8, vec![nested("b", 0, 8, 1)]), ty("b", 8, vec![nested("a", 0, 8, 0)])]);
+        let s = Schema::new(vec![
+            ty("a", 8, vec![nested("b", 0, 8, 1)]),
+            ty("b", 8, vec![nested("a", 0, 8, 0)]),
+        ]);
         assert!(!s.contains(TypeIndex(0), TypeIndex(7), 0));
         assert_eq!(s.containers(TypeIndex(0), 0, 8), vec![TypeIndex(1)]);
         assert!(s.places(TypeIndex(0), TypeIndex(0)).len() <= 64);

@@ -18,8 +18,16 @@ pub enum SiteUse {
 }
 
 /// Functions whose name contains one of these allocate page tables (arch/x86/mm/pgtable.c, mm/memory.c).
-const PAGE_TABLE: [&str; 8] =
-    ["pte_alloc", "pmd_alloc", "pud_alloc", "p4d_alloc", "pgd_alloc", "pgtable", "_pgd_", "preallocate_pmds"];
+const PAGE_TABLE: [&str; 8] = [
+    "pte_alloc",
+    "pmd_alloc",
+    "pud_alloc",
+    "p4d_alloc",
+    "pgd_alloc",
+    "pgtable",
+    "_pgd_",
+    "preallocate_pmds",
+];
 
 /// Functions whose name contains one of these allocate what holds data of processes and files (mm/memory.c, mm/filemap.c,
 /// mm/shmem.c, fs/pipe.c, net/core/skbuff.c, fs/exec.c).
@@ -45,7 +53,12 @@ const CONTENTS: [&str; 18] = [
 ];
 
 /// Functions that get pages for slabs (mm/slub.c).
-const SLAB: [&str; 4] = ["allocate_slab", "alloc_slab_page", "new_slab", "___slab_alloc"];
+const SLAB: [&str; 4] = [
+    "allocate_slab",
+    "alloc_slab_page",
+    "new_slab",
+    "___slab_alloc",
+];
 
 /// What a function's name tells about the memory that it allocates.
 #[must_use]

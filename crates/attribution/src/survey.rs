@@ -9,7 +9,9 @@ use linemate_types::{Symbol, Symbols, TypeModel};
 use rustc_hash::FxHashMap;
 
 use crate::layout_of;
-use crate::map::{Cache, KernelMap, PAGE_SIZE, PageUse, PageUses, PercpuAreas, Variable, Variables};
+use crate::map::{
+    Cache, KernelMap, PAGE_SIZE, PageUse, PageUses, PercpuAreas, Variable, Variables,
+};
 use crate::memory::Memory;
 use crate::schema::{MAX_DEPTH, Schema, Shape, TypeIndex, aggregate_of, shape_of};
 
@@ -67,7 +69,10 @@ impl Kernel<'_> {
 
     fn image(&self) -> Range<u64> {
         let symbol = |name| self.symbols.address_of(name);
-        match (symbol("_text").or_else(|| symbol("_stext")), symbol("_end").or_else(|| symbol("__brk_limit"))) {
+        match (
+            symbol("_text").or_else(|| symbol("_stext")),
+            symbol("_end").or_else(|| symbol("__brk_limit")),
+        ) {
             (Some(start), Some(end)) if start < end => start..end,
             _ => 0..0,
         }
@@ -82,15 +87,28 @@ impl Kernel<'_> {
     /// The direct map, the `struct page` array and the vmalloc area. Their bases are variables of the kernel; where those were not imaged, the
     /// architecture's defaults hold (Documentation/arch/x86/x86_64/mm.rst), which `nokaslr` leaves in place.
     fn areas(&self, map: &mut KernelMap) {
-        let five_levels = self.symbols.address_of("__per_cpu_offset").and_then(|a| self.start.u64(a));
+        let five_levels = self
+            .symbols
+            .address_of("__per_cpu_offset")
+            .and_then(|a| self.start.u64(a));
         let five_levels = five_levels.is_some_and(|offset| offset >> 52 == 0xff1);
         let default = |five: u64, four: u64| if five_levels { five } else { four };
-        let direct = self.value("page_offset_base").unwrap_or(default(0xff11_0000_0000_0000, 0xffff_8880_0000_0000));
-        let vmalloc = self.value("vmalloc_base").unwrap_or(default(0xffa0_0000_0000_0000, 0xffff_c900_0000_0000));
-        let pages = self.value("vmemmap_base").unwrap_or(default(0xffd4_0000_0000_0000, 0xffff_ea00_0000_0000));
+        let direct = self
+            .value("page_offset_base")
+            .unwrap_or(default(0xff11_0000_0000_0000, 0xffff_8880_0000_0000));
+        let vmalloc = self
+            .value("vmalloc_base")
+            .unwrap_or(default(0xffa0_0000_0000_0000, 0xffff_c900_0000_0000));
+        let pages = self
+            .value("vmemmap_base")
+            .unwrap_or(default(0xffd4_0000_0000_0000, 0xffff_ea00_0000_0000));
         let frames = self.value("max_pfn").filter(|f| *f < 1 << 36);
-        let direct_end = frames.map_or(vmalloc, |f| direct.saturating_add(f * PAGE_SIZE).min(vmalloc));
-        let pages_end = frames.map_or(ENTRY_AREA.start, |f| pages.saturating_add(f * map.struct_page_size));
+        let direct_end = frames.map_or(vmalloc, |f| {
+            direct.saturating_add(f * PAGE_SIZE).min(vmalloc)
+        });
+        let pages_end = frames.map_or(ENTRY_AREA.start, |f| {
+            pages.saturating_add(f * map.struct_page_size)
+        });
         map.direct_map = direct..direct_end.max(direct);
         map.vmalloc = vmalloc..pages.max(vmalloc);
         map.struct_pages = pages..pages_end.max(pages);
@@ -104,36 +122,72 @@ impl Kernel<'_> {
             _ => start..start,
         };
         let Some(table) = self.symbols.address_of("__per_cpu_offset") else {
-            return PercpuAreas { section, ..PercpuAreas::default() };
+            return PercpuAreas {
+                section,
+                ..PercpuAreas::default()
+            };
         };
         // A CPU that is not there keeps the boot value, which lies in the image.
-        let offset = |cpu: u64| self.start.u64(table + 8 * cpu).or_else(|| self.stop.u64(table + 8 * cpu));
+        let offset = |cpu: u64| {
+            self.start
+                .u64(table + 8 * cpu)
+                .or_else(|| self.stop.u64(table + 8 * cpu))
+        };
         let offsets: Vec<u64> = (0..CPUS_MAX)
             .map_while(offset)
-            .take_while(|o| map.direct_map.contains(&o.wrapping_add(section.start)) || map.vmalloc.contains(&o.wrapping_add(section.start)))
+            .take_while(|o| {
+                map.direct_map.contains(&o.wrapping_add(section.start))
+                    || map.vmalloc.contains(&o.wrapping_add(section.start))
+            })
             .collect();
         let length = section.end - section.start;
         // Units lie side by side (mm/percpu.c, `pcpu_embed_first_chunk`), so their distance is their size, unless the
         // CPUs are on several nodes: then the smallest distance still is.
         let mut sorted = offsets.clone();
         sorted.sort_unstable();
-        let distance = sorted.windows(2).map(|w| w[1] - w[0]).filter(|d| *d >= length).min();
-        let told = self.symbols.address_of("pcpu_unit_size").and_then(|a| self.start.u32(a).or_else(|| self.stop.u32(a)));
+        let distance = sorted
+            .windows(2)
+            .map(|w| w[1] - w[0])
+            .filter(|d| *d >= length)
+            .min();
+        let told = self
+            .symbols
+            .address_of("pcpu_unit_size")
+            .and_then(|a| self.start.u32(a).or_else(|| self.stop.u32(a)));
         let unit_size = told.map(u64::from).filter(|v| *v >= length).or(distance);
-        PercpuAreas { offsets, unit_size: unit_size.unwrap_or(length), section }
+        PercpuAreas {
+            offsets,
+            unit_size: unit_size.unwrap_or(length),
+            section,
+        }
     }
 
     fn percpu_variables(&self, areas: &PercpuAreas) -> Variables {
         let base = self.symbols.percpu_base();
-        let known: FxHashMap<u64, _> =
-            self.model.percpu_variables().into_iter().map(|v| (base.wrapping_add(v.offset.0), v)).collect();
-        let mut list = self.named(&areas.section, |s| s.name != "__per_cpu_start" && s.name != "__per_cpu_end");
+        let known: FxHashMap<u64, _> = self
+            .model
+            .percpu_variables()
+            .into_iter()
+            .map(|v| (base.wrapping_add(v.offset.0), v))
+            .collect();
+        let mut list = self.named(&areas.section, |s| {
+            s.name != "__per_cpu_start" && s.name != "__per_cpu_end"
+        });
         for variable in &mut list {
-            let Some(btf) = known.get(&variable.range.start) else { continue };
+            let Some(btf) = known.get(&variable.range.start) else {
+                continue;
+            };
             variable.name = btf.name.to_string();
-            let size = if btf.size == 0 { self.model.size_of(btf.type_id).unwrap_or(0) } else { btf.size.into() };
+            let size = if btf.size == 0 {
+                self.model.size_of(btf.type_id).unwrap_or(0)
+            } else {
+                btf.size.into()
+            };
             if size > 0 {
-                variable.range.end = variable.range.end.min(variable.range.start.saturating_add(size));
+                variable.range.end = variable
+                    .range
+                    .end
+                    .min(variable.range.start.saturating_add(size));
             }
             variable.typed = true;
             variable.ty = self.struct_of(btf.type_id);
@@ -151,9 +205,16 @@ impl Kernel<'_> {
     }
 
     fn globals(&self, image: &Range<u64>) -> Variables {
-        let mut list = self.named(image, |s| s.module.is_none() && !s.name.starts_with("__pfx_"));
+        let mut list = self.named(image, |s| {
+            s.module.is_none() && !s.name.starts_with("__pfx_")
+        });
         for variable in &mut list {
-            let Some((_, member)) = STATIC_STRUCTS.iter().find(|(name, _)| *name == variable.name) else { continue };
+            let Some((_, member)) = STATIC_STRUCTS
+                .iter()
+                .find(|(name, _)| *name == variable.name)
+            else {
+                continue;
+            };
             let size = variable.range.end - variable.range.start;
             variable.ty = self.anonymous_struct(member, size);
             variable.typed = variable.ty.is_some();
@@ -166,7 +227,10 @@ impl Kernel<'_> {
         let fits = |t: &&(TypeIndex, &crate::schema::Type)| {
             let (index, ty) = **t;
             let has = ty.members.iter().any(|m| m.name == member);
-            has && ty.name.is_empty() && !ty.union && ty.size <= size && self.schema.embedder_count(index) == 0
+            has && ty.name.is_empty()
+                && !ty.union
+                && ty.size <= size
+                && self.schema.embedder_count(index) == 0
         };
         let all: Vec<_> = self.schema.iter().collect();
         let mut found = all.iter().filter(fits);
@@ -177,7 +241,11 @@ impl Kernel<'_> {
     /// The symbols inside `area` as variables up to the next symbol; of several at one address the one that is visible
     /// elsewhere, then the first by name.
     fn named(&self, area: &Range<u64>, wanted: impl Fn(&Symbol) -> bool) -> Vec<Variable> {
-        let symbols = self.symbols.all().iter().filter(|s| area.contains(&s.address) && wanted(s));
+        let symbols = self
+            .symbols
+            .all()
+            .iter()
+            .filter(|s| area.contains(&s.address) && wanted(s));
         let mut list: Vec<(Variable, bool)> = Vec::new();
         for symbol in symbols {
             let visible = symbol.letter.is_ascii_uppercase();
@@ -192,7 +260,15 @@ impl Kernel<'_> {
                 last.range.end = symbol.address;
             }
             let range = symbol.address..area.end;
-            list.push((Variable { name: symbol.name.clone(), range, ty: None, typed: false }, visible));
+            list.push((
+                Variable {
+                    name: symbol.name.clone(),
+                    range,
+                    ty: None,
+                    typed: false,
+                },
+                visible,
+            ));
         }
         list.into_iter().map(|(variable, _)| variable).collect()
     }
@@ -200,20 +276,30 @@ impl Kernel<'_> {
     /// Adds the caches on the list `slab_caches` that are not there yet.
     fn caches(&self, memory: &Memory, map: &mut KernelMap) {
         let offset = |member| layout_of::member(self.model, "kmem_cache", member);
-        let (Some(list), Some(name), Some(size), Some(object_size)) =
-            (offset("list"), offset("name"), offset("size"), offset("object_size"))
-        else {
+        let (Some(list), Some(name), Some(size), Some(object_size)) = (
+            offset("list"),
+            offset("name"),
+            offset("size"),
+            offset("object_size"),
+        ) else {
             return;
         };
-        let Some(head) = self.symbols.address_of("slab_caches") else { return };
+        let Some(head) = self.symbols.address_of("slab_caches") else {
+            return;
+        };
         let mut entry = memory.u64(head);
         for _ in 0..CACHES_MAX {
-            let Some(at) = entry.filter(|e| *e != head) else { break };
+            let Some(at) = entry.filter(|e| *e != head) else {
+                break;
+            };
             let cache = at.wrapping_sub(list);
             let read = || {
                 Some(Cache {
                     address: GuestAddr(cache),
-                    name: memory.u64(cache.wrapping_add(name)).and_then(|n| memory.text(n)).unwrap_or_else(|| format!("cache at {cache:#x}")),
+                    name: memory
+                        .u64(cache.wrapping_add(name))
+                        .and_then(|n| memory.text(n))
+                        .unwrap_or_else(|| format!("cache at {cache:#x}")),
                     object_size: memory.u32(cache.wrapping_add(object_size))?.into(),
                     stride: memory.u32(cache.wrapping_add(size))?.into(),
                 })
@@ -234,7 +320,9 @@ impl Kernel<'_> {
         if memory.is_empty() || count > 1 << 32 {
             return PageUses::default();
         }
-        let Some(reader) = PageReader::new(self, memory, map) else { return PageUses::default() };
+        let Some(reader) = PageReader::new(self, memory, map) else {
+            return PageUses::default();
+        };
         let mut frames = Vec::new();
         for frame in 0..count {
             let usage = reader.usage(frame);
@@ -276,9 +364,15 @@ enum PageTypes {
 impl<'a> PageReader<'a> {
     fn new(kernel: &Kernel<'_>, memory: &'a Memory, map: &'a KernelMap) -> Option<PageReader<'a>> {
         let of_page = |member| layout_of::member(kernel.model, "page", member);
-        let flag = |name| layout_of::enumerator(kernel.model, "pageflags", name).map(|bit| 1u64 << (bit & 63));
+        let flag = |name| {
+            layout_of::enumerator(kernel.model, "pageflags", name).map(|bit| 1u64 << (bit & 63))
+        };
         let number = |name| layout_of::enumerator(kernel.model, "pagetype", name).map(|n| n as u32);
-        let types = match (number("PGTY_buddy"), number("PGTY_table"), number("PGTY_slab")) {
+        let types = match (
+            number("PGTY_buddy"),
+            number("PGTY_table"),
+            number("PGTY_slab"),
+        ) {
             (Some(buddy), Some(table), Some(slab)) => PageTypes::Numbers { buddy, table, slab },
             _ => PageTypes::Bits,
         };
@@ -309,7 +403,10 @@ impl<'a> PageReader<'a> {
         // Bit 0 of compound_head: this is a tail page, the rest is its head's address.
         let (head, first) = if compound & 1 == 1 {
             let head = compound - 1;
-            (head, head.checked_sub(self.map.struct_pages.start)? / self.map.struct_page_size)
+            (
+                head,
+                head.checked_sub(self.map.struct_pages.start)? / self.map.struct_page_size,
+            )
         } else {
             (page, frame)
         };
@@ -322,13 +419,20 @@ impl<'a> PageReader<'a> {
             }
             PageTypes::Bits => {
                 let has = |bit: u32| page_type & (0xf000_0000 | bit) == 0xf000_0000;
-                (has(0x80), has(0x200), self.slab_bit.is_some_and(|bit| flags & bit != 0))
+                (
+                    has(0x80),
+                    has(0x200),
+                    self.slab_bit.is_some_and(|bit| flags & bit != 0),
+                )
             }
         };
         if slab {
             let cache = self.memory.u64(head + self.slab_cache)?;
             let cache = *self.map.cache_at.get(&cache)?;
-            return Some(PageUse::Slab { cache, first: u32::try_from(first).ok()? });
+            return Some(PageUse::Slab {
+                cache,
+                first: u32::try_from(first).ok()?,
+            });
         }
         let refcount = self.memory.u32(head + self.refcount)?;
         let mapping = self.memory.u64(head + self.mapping)?;

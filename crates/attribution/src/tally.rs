@@ -104,19 +104,33 @@ pub struct CpuCount {
 }
 
 const RECENT: usize = 1 << 12;
-const NO_KEY: Key =
-    Key { subject: SubjectId(u32::MAX), offset: u32::MAX, pc: GuestAddr(u64::MAX), kind: AccessKind::Load, size: 0 };
+const NO_KEY: Key = Key {
+    subject: SubjectId(u32::MAX),
+    offset: u32::MAX,
+    pc: GuestAddr(u64::MAX),
+    kind: AccessKind::Load,
+    size: 0,
+};
 
 impl Tally {
     /// An empty one.
     #[must_use]
     pub fn new() -> Tally {
-        Tally { recent: vec![(NO_KEY, 0); RECENT], ..Tally::default() }
+        Tally {
+            recent: vec![(NO_KEY, 0); RECENT],
+            ..Tally::default()
+        }
     }
 
     /// Counts an access.
     pub fn count(&mut self, names: &Names, access: &Access, at: &Located) {
-        let key = Key { subject: at.subject, offset: at.offset, pc: access.pc, kind: access.kind, size: access.size };
+        let key = Key {
+            subject: at.subject,
+            offset: at.offset,
+            pc: access.pc,
+            kind: access.kind,
+            size: access.size,
+        };
         let row = self.row(key);
         let remote = at.owner.is_some_and(|owner| owner != access.cpu);
         let count = &mut self.counts[row as usize];
@@ -124,7 +138,8 @@ impl Tally {
         count.silent += u64::from(access.silent);
         count.remote += u64::from(remote);
         count.cpus.insert(access.cpu.0);
-        self.ledger.book(names.subjects()[at.subject.0 as usize].bucket, 1);
+        self.ledger
+            .book(names.subjects()[at.subject.0 as usize].bucket, 1);
         let cpu = usize::from(access.cpu.0);
         if cpu >= self.per_cpu.len() {
             self.per_cpu.resize(cpu + 1, CpuCount::default());
@@ -162,14 +177,18 @@ impl Tally {
     pub fn merge(&mut self, other: &Tally) {
         for (key, row) in &other.rows {
             let mine = self.row(*key);
-            let (sum, part) = (&mut self.counts[mine as usize], &other.counts[*row as usize]);
+            let (sum, part) = (
+                &mut self.counts[mine as usize],
+                &other.counts[*row as usize],
+            );
             sum.count += part.count;
             sum.silent += part.silent;
             sum.remote += part.remote;
             sum.cpus.merge(&part.cpus);
         }
         if self.per_cpu.len() < other.per_cpu.len() {
-            self.per_cpu.resize(other.per_cpu.len(), CpuCount::default());
+            self.per_cpu
+                .resize(other.per_cpu.len(), CpuCount::default());
         }
         for (sum, part) in self.per_cpu.iter_mut().zip(&other.per_cpu) {
             sum.loads += part.loads;
@@ -183,7 +202,11 @@ impl Tally {
     /// All rows, sorted.
     #[must_use]
     pub fn rows(&self) -> Vec<(Key, &Count)> {
-        let mut rows: Vec<(Key, &Count)> = self.rows.iter().map(|(k, r)| (*k, &self.counts[*r as usize])).collect();
+        let mut rows: Vec<(Key, &Count)> = self
+            .rows
+            .iter()
+            .map(|(k, r)| (*k, &self.counts[*r as usize]))
+            .collect();
         rows.sort_unstable_by_key(|(key, _)| *key);
         rows
     }

@@ -106,7 +106,9 @@ impl Votes {
 
     /// Offset, type and weight of every vote, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (u64, TypeIndex, u64)> + '_ {
-        self.weights.iter().map(|(&(offset, ty), &weight)| (offset, ty, weight))
+        self.weights
+            .iter()
+            .map(|(&(offset, ty), &weight)| (offset, ty, weight))
     }
 
     /// What was voted for, sorted, without the weights.
@@ -126,9 +128,15 @@ impl Votes {
     /// Settles the votes. `hint` is a name that may be a type's (a cache's name).
     #[must_use]
     pub fn settle(&self, schema: &Schema, bounds: Bounds, hint: Option<&str>) -> Settled {
-        let mut votes: Vec<(u64, TypeIndex, u64)> = self.weights.iter().map(|(&(o, t), &w)| (o, t, w)).collect();
+        let mut votes: Vec<(u64, TypeIndex, u64)> =
+            self.weights.iter().map(|(&(o, t), &w)| (o, t, w)).collect();
         votes.sort_unstable();
-        let mut settling = Settling { schema, bounds, votes: &votes, known: FxHashMap::default() };
+        let mut settling = Settling {
+            schema,
+            bounds,
+            votes: &votes,
+            known: FxHashMap::default(),
+        };
         let mut candidates = settling.sighted();
         settling.add_containers(&mut candidates, hint);
         if let Some(ty) = settling.hinted(hint) {
@@ -139,7 +147,13 @@ impl Votes {
         candidates.retain(|c| settling.is_telling(c));
         // The best first; of equals the outermost; the rest only to be the same in every run.
         candidates.sort_by(|a, b| {
-            (b.score, b.size, a.offset, schema.name(a.ty), a.ty).cmp(&(a.score, a.size, b.offset, schema.name(b.ty), b.ty))
+            (b.score, b.size, a.offset, schema.name(a.ty), a.ty).cmp(&(
+                a.score,
+                a.size,
+                b.offset,
+                schema.name(b.ty),
+                b.ty,
+            ))
         });
         settling.place(&candidates)
     }
@@ -164,12 +178,17 @@ struct Settling<'a> {
 impl Settling<'_> {
     fn contains(&mut self, outer: TypeIndex, inner: TypeIndex, offset: u64) -> bool {
         let schema = self.schema;
-        *self.known.entry((outer, inner, offset)).or_insert_with(|| schema.contains(outer, inner, offset))
+        *self
+            .known
+            .entry((outer, inner, offset))
+            .or_insert_with(|| schema.contains(outer, inner, offset))
     }
 
     fn votes_in(&self, start: u64, size: u64) -> &[(u64, TypeIndex, u64)] {
         let from = self.votes.partition_point(|v| v.0 < start);
-        let to = self.votes.partition_point(|v| v.0 < start.saturating_add(size));
+        let to = self
+            .votes
+            .partition_point(|v| v.0 < start.saturating_add(size));
         &self.votes[from..to.max(from)]
     }
 
@@ -182,9 +201,19 @@ impl Settling<'_> {
                 explained = explained.saturating_add(weight);
             }
         }
-        let fit = if offset == 0 && self.bounds.fits(size) { EXACT_FIT } else { 1 };
+        let fit = if offset == 0 && self.bounds.fits(size) {
+            EXACT_FIT
+        } else {
+            1
+        };
         let score = explained.max(u64::from(sure)).saturating_mul(fit);
-        Candidate { offset, ty, size, explained, score }
+        Candidate {
+            offset,
+            ty,
+            size,
+            explained,
+            score,
+        }
     }
 
     fn sighted(&mut self) -> Vec<Candidate> {
@@ -203,9 +232,15 @@ impl Settling<'_> {
     /// A type of exactly the object's size that explains (nearly) all that was sighted inside names the object even if it was
     /// never handed over itself: `shmem_inode_info` is seen only through its `inode`. If several do, the hint has to decide.
     fn add_containers(&mut self, candidates: &mut Vec<Candidate>, hint: Option<&str>) {
-        let Bounds::Exact(size) = self.bounds else { return };
+        let Bounds::Exact(size) = self.bounds else {
+            return;
+        };
         let total: u64 = self.votes.iter().map(|v| v.2).sum();
-        let Some(best) = candidates.iter().max_by_key(|c| (c.explained, std::cmp::Reverse((c.offset, c.ty)))).cloned() else {
+        let Some(best) = candidates
+            .iter()
+            .max_by_key(|c| (c.explained, std::cmp::Reverse((c.offset, c.ty))))
+            .cloned()
+        else {
             return;
         };
         if best.size == size {
@@ -215,11 +250,16 @@ impl Settling<'_> {
         let mut fitting: Vec<Candidate> = Vec::new();
         for ty in found {
             let candidate = self.candidate(0, ty, false);
-            if candidate.explained.saturating_mul(UNSIGHTED_SHARE.1) >= total.saturating_mul(UNSIGHTED_SHARE.0) {
+            if candidate.explained.saturating_mul(UNSIGHTED_SHARE.1)
+                >= total.saturating_mul(UNSIGHTED_SHARE.0)
+            {
                 fitting.push(candidate);
             }
         }
-        let hinted = fitting.iter().filter(|c| hint.is_some_and(|h| resembles(self.schema.name(c.ty), h))).count();
+        let hinted = fitting
+            .iter()
+            .filter(|c| hint.is_some_and(|h| resembles(self.schema.name(c.ty), h)))
+            .count();
         if fitting.len() > 1 && hinted == 1 {
             fitting.retain(|c| hint.is_some_and(|h| resembles(self.schema.name(c.ty), h)));
         }
@@ -234,38 +274,64 @@ impl Settling<'_> {
     fn hinted(&self, hint: Option<&str>) -> Option<TypeIndex> {
         let hint = hint?;
         let stem = hint.trim_end_matches("_cachep").trim_end_matches("_cache");
-        let names = [hint.to_owned(), format!("{hint}_struct"), stem.to_owned(), format!("{stem}_struct")];
+        let names = [
+            hint.to_owned(),
+            format!("{hint}_struct"),
+            stem.to_owned(),
+            format!("{stem}_struct"),
+        ];
         let fits = |size: u64| match self.bounds {
-            Bounds::Exact(exact) => size <= exact.saturating_mul(CUT_MAX) && size.saturating_mul(2) > exact,
+            Bounds::Exact(exact) => {
+                size <= exact.saturating_mul(CUT_MAX) && size.saturating_mul(2) > exact
+            }
             Bounds::Slot { size: slot, .. } => size <= slot,
             Bounds::Open => false,
         };
-        names.iter().find_map(|name| self.schema.named(name).into_iter().find(|t| fits(self.schema.size(*t))))
+        names.iter().find_map(|name| {
+            self.schema
+                .named(name)
+                .into_iter()
+                .find(|t| fits(self.schema.size(*t)))
+        })
     }
 
     /// See [`EMBEDDERS_MAX`].
     fn is_telling(&self, candidate: &Candidate) -> bool {
         match self.bounds {
             Bounds::Exact(size) | Bounds::Slot { size, .. } => {
-                candidate.size.saturating_mul(2) >= size || self.schema.embedder_count(candidate.ty) <= EMBEDDERS_MAX
+                candidate.size.saturating_mul(2) >= size
+                    || self.schema.embedder_count(candidate.ty) <= EMBEDDERS_MAX
             }
             Bounds::Open => true,
         }
     }
 
     fn place(&mut self, candidates: &[Candidate]) -> Settled {
-        let mut settled = Settled { total: self.votes.iter().map(|v| v.2).sum(), ..Settled::default() };
+        let mut settled = Settled {
+            total: self.votes.iter().map(|v| v.2).sum(),
+            ..Settled::default()
+        };
         for candidate in candidates {
             let (size, stride) = self.extent(candidate);
-            let at = settled.placements.partition_point(|p| p.start < candidate.offset);
-            let after = settled.placements.get(at).is_some_and(|p| p.start < candidate.offset.saturating_add(size));
+            let at = settled
+                .placements
+                .partition_point(|p| p.start < candidate.offset);
+            let after = settled
+                .placements
+                .get(at)
+                .is_some_and(|p| p.start < candidate.offset.saturating_add(size));
             let before = at.checked_sub(1).is_some_and(|i| {
                 let p = &settled.placements[i];
                 p.start.saturating_add(p.size) > candidate.offset
             });
             if !after && !before {
                 settled.explained = settled.explained.saturating_add(candidate.explained);
-                let placement = Placement { start: candidate.offset, size, ty: candidate.ty, stride };
+                let placement = Placement {
+                    start: candidate.offset,
+                    size,
+                    ty: candidate.ty,
+                    stride,
+                };
                 settled.placements.insert(at, placement);
             }
         }
@@ -276,7 +342,9 @@ impl Settling<'_> {
     /// array; or the whole object, if the object is a multiple of it and it was sighted in several places of that grid.
     fn extent(&self, candidate: &Candidate) -> (u64, u64) {
         let single = (candidate.size, candidate.size);
-        let (Bounds::Exact(end) | Bounds::Slot { size: end, .. }) = self.bounds else { return single };
+        let (Bounds::Exact(end) | Bounds::Slot { size: end, .. }) = self.bounds else {
+            return single;
+        };
         if candidate.size >= end {
             return (end, end);
         }
@@ -285,14 +353,27 @@ impl Settling<'_> {
             return (size, size);
         }
         let grid = |o: u64| o % candidate.size == 0;
-        let seen = self.votes.iter().filter(|v| v.1 == candidate.ty && grid(v.0)).count();
-        if candidate.offset == 0 && seen >= 2 && grid(end) { (end, candidate.size) } else { single }
+        let seen = self
+            .votes
+            .iter()
+            .filter(|v| v.1 == candidate.ty && grid(v.0))
+            .count();
+        if candidate.offset == 0 && seen >= 2 && grid(end) {
+            (end, candidate.size)
+        } else {
+            single
+        }
     }
 }
 
 /// Whether a type's name has a word in common with the start of a cache's name, whatever the case: `tcp_sock` and `TCP`.
 fn resembles(type_name: &str, hint: &str) -> bool {
-    let word = |s: &str| s.split(['_', '-']).next().unwrap_or_default().to_ascii_lowercase();
+    let word = |s: &str| {
+        s.split(['_', '-'])
+            .next()
+            .unwrap_or_default()
+            .to_ascii_lowercase()
+    };
     word(type_name) == word(hint)
 }
 
@@ -305,62 +386,136 @@ mod tests {
     const ENTITY: TypeIndex = TypeIndex(1);
     const TASK: TypeIndex = TypeIndex(2);
 
-    fn settle(votes: &[(u64, TypeIndex, u64)], bounds: Bounds, hint: Option<&str>) -> Vec<(u64, u64, String)> {
+    fn settle(
+        votes: &[(u64, TypeIndex, u64)],
+        bounds: Bounds,
+        hint: Option<&str>,
+    ) -> Vec<(u64, u64, String)> {
         let mut all = Votes::default();
         for &(o, t, w) in votes {
             all.add(o, t, w);
         }
         let schema = sample();
         let settled = all.settle(&schema, bounds, hint);
-        settled.placements.iter().map(|p| (p.start, p.size, schema.name(p.ty).to_owned())).collect()
+        settled
+            .placements
+            .iter()
+            .map(|p| (p.start, p.size, schema.name(p.ty).to_owned()))
+            .collect()
     }
 
     #[test]
     fn the_outermost_type_wins_however_often_its_members_are_seen() {
         let votes = [(0, TASK, 1), (64, ENTITY, 1000), (80, LIST, 5000)];
-        assert_eq!(settle(&votes, Bounds::Exact(256), None), vec![(0, 256, "task".into())]);
-        assert_eq!(settle(&votes, Bounds::Open, None), vec![(0, 256, "task".into())]);
+        assert_eq!(
+            settle(&votes, Bounds::Exact(256), None),
+            vec![(0, 256, "task".into())]
+        );
+        assert_eq!(
+            settle(&votes, Bounds::Open, None),
+            vec![(0, 256, "task".into())]
+        );
     }
 
     #[test]
     fn a_wrong_sighting_is_outvoted() {
         // The entity at 8 contradicts the entity at 64 in a task; it overlaps the task, so it goes.
         let votes = [(0, TASK, 3), (64, ENTITY, 3), (8, ENTITY, 5)];
-        assert_eq!(settle(&votes, Bounds::Open, None), vec![(0, 256, "task".into())]);
+        assert_eq!(
+            settle(&votes, Bounds::Open, None),
+            vec![(0, 256, "task".into())]
+        );
         // And the other way round: one wrong task over many rightly seen entities.
         let votes = [(0, TASK, 1), (0, ENTITY, 40), (128, ENTITY, 40)];
-        assert_eq!(settle(&votes, Bounds::Open, None), vec![(0, 64, "entity".into()), (128, 64, "entity".into())]);
+        assert_eq!(
+            settle(&votes, Bounds::Open, None),
+            vec![(0, 64, "entity".into()), (128, 64, "entity".into())]
+        );
     }
 
     #[test]
     fn an_exact_fit_beats_a_slightly_more_frequent_misfit() {
         let votes = [(0, ENTITY, 3), (0, TASK, 1)];
-        assert_eq!(settle(&votes, Bounds::Exact(256), None), vec![(0, 256, "task".into())]);
-        assert_eq!(settle(&votes, Bounds::Exact(100), None), vec![(0, 64, "entity".into())], "a task does not fit in 100 bytes");
+        assert_eq!(
+            settle(&votes, Bounds::Exact(256), None),
+            vec![(0, 256, "task".into())]
+        );
+        assert_eq!(
+            settle(&votes, Bounds::Exact(100), None),
+            vec![(0, 64, "entity".into())],
+            "a task does not fit in 100 bytes"
+        );
     }
 
     #[test]
     fn an_unsighted_container_is_found_by_size_and_member() {
-        assert_eq!(settle(&[(64, ENTITY, 2)], Bounds::Exact(256), None), vec![(0, 256, "task".into())]);
-        assert_eq!(settle(&[(64, ENTITY, 2)], Bounds::Exact(264), None), vec![(64, 64, "entity".into())]);
-        assert_eq!(settle(&[(65, ENTITY, 2)], Bounds::Exact(256), None), vec![(65, 64, "entity".into())]);
+        assert_eq!(
+            settle(&[(64, ENTITY, 2)], Bounds::Exact(256), None),
+            vec![(0, 256, "task".into())]
+        );
+        assert_eq!(
+            settle(&[(64, ENTITY, 2)], Bounds::Exact(264), None),
+            vec![(64, 64, "entity".into())]
+        );
+        assert_eq!(
+            settle(&[(65, ENTITY, 2)], Bounds::Exact(256), None),
+            vec![(65, 64, "entity".into())]
+        );
     }
 
     #[test]
     fn a_cache_with_a_types_name_and_size_needs_no_sighting() {
-        assert_eq!(settle(&[], Bounds::Exact(256), Some("task")), vec![(0, 256, "task".into())]);
-        assert_eq!(settle(&[], Bounds::Exact(192), Some("task")), vec![(0, 192, "task".into())], "cut off");
-        assert_eq!(settle(&[], Bounds::Exact(512), Some("task")), vec![], "too large for its name");
-        assert_eq!(settle(&[], Bounds::Slot { size: 192, over: 128 }, Some("task")), vec![], "a variable is never cut off");
-        assert_eq!(settle(&[], Bounds::Slot { size: 4096, over: 4032 }, Some("task")), vec![(0, 256, "task".into())]);
+        assert_eq!(
+            settle(&[], Bounds::Exact(256), Some("task")),
+            vec![(0, 256, "task".into())]
+        );
+        assert_eq!(
+            settle(&[], Bounds::Exact(192), Some("task")),
+            vec![(0, 192, "task".into())],
+            "cut off"
+        );
+        assert_eq!(
+            settle(&[], Bounds::Exact(512), Some("task")),
+            vec![],
+            "too large for its name"
+        );
+        assert_eq!(
+            settle(
+                &[],
+                Bounds::Slot {
+                    size: 192,
+                    over: 128
+                },
+                Some("task")
+            ),
+            vec![],
+            "a variable is never cut off"
+        );
+        assert_eq!(
+            settle(
+                &[],
+                Bounds::Slot {
+                    size: 4096,
+                    over: 4032
+                },
+                Some("task")
+            ),
+            vec![(0, 256, "task".into())]
+        );
         assert_eq!(settle(&[], Bounds::Exact(256), None), vec![]);
     }
 
     #[test]
     fn arrays_and_flexible_ends_cover_the_object() {
         let votes = [(0, ENTITY, 1), (128, ENTITY, 1)];
-        assert_eq!(settle(&votes, Bounds::Exact(192), None), vec![(0, 192, "entity".into())]);
-        assert_eq!(settle(&[(0, TypeIndex(5), 1)], Bounds::Exact(72), None), vec![(0, 72, "flex".into())]);
+        assert_eq!(
+            settle(&votes, Bounds::Exact(192), None),
+            vec![(0, 192, "entity".into())]
+        );
+        assert_eq!(
+            settle(&[(0, TypeIndex(5), 1)], Bounds::Exact(72), None),
+            vec![(0, 72, "flex".into())]
+        );
     }
 
     #[test]
@@ -372,7 +527,16 @@ mod tests {
         let schema = Schema::new(types);
         let mut votes = Votes::default();
         votes.add(0, TypeIndex(0), 50);
-        assert_eq!(votes.settle(&schema, Bounds::Exact(64), None).placements, vec![]);
-        assert_eq!(votes.settle(&schema, Bounds::Exact(32), None).placements.len(), 1);
+        assert_eq!(
+            votes.settle(&schema, Bounds::Exact(64), None).placements,
+            vec![]
+        );
+        assert_eq!(
+            votes
+                .settle(&schema, Bounds::Exact(32), None)
+                .placements
+                .len(),
+            1
+        );
     }
 }

@@ -15,21 +15,31 @@ fn counted(recording: &Recording) -> (Analysis<'_>, Counted) {
 /// Non-empty buckets.
 fn ledger(counted: &Counted) -> Vec<(Bucket, u64)> {
     let ledger = counted.tally.ledger();
-    Bucket::ALL.iter().map(|b| (*b, ledger.of(*b))).filter(|(_, n)| *n > 0).collect()
+    Bucket::ALL
+        .iter()
+        .map(|b| (*b, ledger.of(*b)))
+        .filter(|(_, n)| *n > 0)
+        .collect()
 }
 
 /// (type or label, offset, accesses, of those remote), summed over instructions.
 fn fields(analysis: &Analysis<'_>, counted: &Counted) -> Vec<(String, u32, u64, u64)> {
     let names = analysis.names();
-    let name = |s: &Subject| s.ty.map_or(s.label.clone(), |t| names.schema().name(t).to_owned());
+    let name = |s: &Subject| {
+        s.ty.map_or(s.label.clone(), |t| names.schema().name(t).to_owned())
+    };
     let mut sums = std::collections::BTreeMap::new();
     for (key, count) in counted.tally.rows() {
-        let sum: &mut (u64, u64) =
-            sums.entry((name(&names.subjects()[key.subject.0 as usize]), key.offset)).or_default();
+        let sum: &mut (u64, u64) = sums
+            .entry((name(&names.subjects()[key.subject.0 as usize]), key.offset))
+            .or_default();
         sum.0 += count.count;
         sum.1 += count.remote;
     }
-    sums.into_iter().filter(|((n, _), _)| !n.is_empty()).map(|((n, o), (c, r))| (n, o, c, r)).collect()
+    sums.into_iter()
+        .filter(|((n, _), _)| !n.is_empty())
+        .map(|((n, o), (c, r))| (n, o, c, r))
+        .collect()
 }
 
 #[test]
@@ -47,7 +57,14 @@ fn every_kind_of_address_has_its_bucket() {
     w.load(0, 0xffff_fe00_0000_1000); // EntryArea
     w.load(0, DIRECT + 10 * 4096); // PageTable
     w.load(0, PAGES + 128); // StructPage
-    w.access(0, AccessKind::Load, DIRECT + 11 * 4096, 8, F::WakeTask, true); // UserMapping
+    w.access(
+        0,
+        AccessKind::Load,
+        DIRECT + 11 * 4096,
+        8,
+        F::WakeTask,
+        true,
+    ); // UserMapping
     w.load(0, DIRECT + 11 * 4096 + 64); // PageContents
     w.load(0, DIRECT + 20 * 4096); // UnknownKernelPage
     w.load(0, DIRECT + 12 * 4096); // UnknownFreePage
@@ -76,7 +93,10 @@ fn every_kind_of_address_has_its_bucket() {
         (Bucket::UnknownArea, 1),
     ];
     assert_eq!(ledger(&counted), expected);
-    assert_eq!(counted.tally.ledger().total(), recording.totals().accesses());
+    assert_eq!(
+        counted.tally.ledger().total(),
+        recording.totals().accesses()
+    );
 }
 
 #[test]
@@ -96,9 +116,23 @@ fn a_reused_address_does_not_keep_its_type() {
     w.store(0, a); // nobody says what it is now
     let recording = w.record();
     let (analysis, counted) = counted(&recording);
-    assert_eq!(ledger(&counted), [(Bucket::Field, 2), (Bucket::HeapSite, 1), (Bucket::HeapVacant, 1)]);
-    let expected = [("entity", 0, 1, 0), ("kmalloc-64", 0, 1, 0), ("vector", 8, 1, 0)];
-    assert_eq!(fields(&analysis, &counted), expected.map(|(n, o, c, r)| (n.to_owned(), o, c, r)));
+    assert_eq!(
+        ledger(&counted),
+        [
+            (Bucket::Field, 2),
+            (Bucket::HeapSite, 1),
+            (Bucket::HeapVacant, 1)
+        ]
+    );
+    let expected = [
+        ("entity", 0, 1, 0),
+        ("kmalloc-64", 0, 1, 0),
+        ("vector", 8, 1, 0),
+    ];
+    assert_eq!(
+        fields(&analysis, &counted),
+        expected.map(|(n, o, c, r)| (n.to_owned(), o, c, r))
+    );
 }
 
 #[test]
@@ -126,7 +160,10 @@ fn nested_objects_are_named_by_the_outermost() {
     w.store(0, KMALLOC_SLAB + 40);
     let recording = w.record();
     let (analysis, counted) = counted(&recording);
-    let expected = [("entity".to_owned(), 40, 1, 0), ("task".to_owned(), 104, 1, 0)];
+    let expected = [
+        ("entity".to_owned(), 40, 1, 0),
+        ("task".to_owned(), 104, 1, 0),
+    ];
     assert_eq!(fields(&analysis, &counted), expected);
 }
 
@@ -136,12 +173,22 @@ fn wrong_sightings_are_outvoted_by_the_siblings() {
     for i in 0..16 {
         let a = KMALLOC_SLAB + 64 * i;
         w.alloc(F::Kmalloc, &[64], IMAGE + 0x850, a);
-        w.sight(if i == 3 { F::LockVector } else { F::UpdateEntity }, a);
+        w.sight(
+            if i == 3 {
+                F::LockVector
+            } else {
+                F::UpdateEntity
+            },
+            a,
+        );
         w.load(0, a + 40);
     }
     let recording = w.record();
     let (analysis, counted) = counted(&recording);
-    assert_eq!(fields(&analysis, &counted), [("entity".to_owned(), 40, 16, 0)]);
+    assert_eq!(
+        fields(&analysis, &counted),
+        [("entity".to_owned(), 40, 16, 0)]
+    );
 }
 
 #[test]
@@ -173,7 +220,15 @@ fn percpu_objects_have_an_owner() {
     let (analysis, counted) = counted(&recording);
     let expected = [("entity".to_owned(), 0, 2, 1), ("rq".to_owned(), 64, 4, 2)];
     assert_eq!(fields(&analysis, &counted), expected);
-    assert_eq!(counted.tally.per_cpu().iter().map(|c| c.remote).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(
+        counted
+            .tally
+            .per_cpu()
+            .iter()
+            .map(|c| c.remote)
+            .collect::<Vec<_>>(),
+        [1, 2]
+    );
 }
 
 #[test]
@@ -192,8 +247,12 @@ fn pages_change_their_use() {
     w.load(0, addr);
     let recording = w.record();
     let (_, counted) = counted(&recording);
-    let expected =
-        [(Bucket::PageTable, 1), (Bucket::PageCleared, 1), (Bucket::UnknownKernelPage, 1), (Bucket::UnknownFreePage, 2)];
+    let expected = [
+        (Bucket::PageTable, 1),
+        (Bucket::PageCleared, 1),
+        (Bucket::UnknownKernelPage, 1),
+        (Bucket::UnknownFreePage, 2),
+    ];
     assert_eq!(ledger(&counted), expected);
 }
 
@@ -208,7 +267,10 @@ fn globals_without_a_type_in_btf_are_named() {
     let subject = |label: &str| names.subjects().iter().find(|s| s.label == label).unwrap();
     assert_eq!(names.schema().size(subject("nohz").ty.unwrap()), 40);
     assert_eq!(subject("counter").ty, None);
-    assert_eq!(ledger(&counted), [(Bucket::GlobalTyped, 1), (Bucket::GlobalNamed, 1)]);
+    assert_eq!(
+        ledger(&counted),
+        [(Bucket::GlobalTyped, 1), (Bucket::GlobalNamed, 1)]
+    );
 }
 
 fn busy(chunk: u32) -> Recording {
@@ -229,15 +291,30 @@ fn busy(chunk: u32) -> Recording {
 fn counts_do_not_depend_on_threads() {
     let recording = busy(37);
     let with = |threads: usize| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .unwrap();
         pool.install(|| {
             let (_, counted) = counted(&recording);
-            let rows: Vec<_> = counted.tally.rows().into_iter().map(|(k, c)| (k, c.clone())).collect();
+            let rows: Vec<_> = counted
+                .tally
+                .rows()
+                .into_iter()
+                .map(|(k, c)| (k, c.clone()))
+                .collect();
             (ledger(&counted), rows)
         })
     };
     let one = with(1);
-    assert_eq!(one.0, [(Bucket::Field, 400), (Bucket::PercpuTyped, 400), (Bucket::Stack, 400)]);
+    assert_eq!(
+        one.0,
+        [
+            (Bucket::Field, 400),
+            (Bucket::PercpuTyped, 400),
+            (Bucket::Stack, 400)
+        ]
+    );
     for threads in [2, 5] {
         assert_eq!(with(threads), one);
     }

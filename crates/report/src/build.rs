@@ -7,7 +7,8 @@ use linemate_attribution::{Analysis, Bucket, Counted, Group, Subject};
 use linemate_types::LineSize;
 
 use crate::model::{
-    CpuRow, FieldRow, FunctionRow, Inputs, LedgerBucket, LedgerGroup, LedgerView, LineRow, Report, SCHEMA, TypeRow, View,
+    CpuRow, FieldRow, FunctionRow, Inputs, LedgerBucket, LedgerGroup, LedgerView, LineRow, Report,
+    SCHEMA, TypeRow, View,
 };
 use crate::resolve::{FieldName, Resolver, count};
 use crate::sums::{Sum, largest, share};
@@ -15,14 +16,29 @@ use crate::typeview;
 use crate::{By, Error, Options};
 
 /// Makes the report.
-pub(crate) fn build(analysis: &Analysis<'_>, counted: &Counted, options: &Options) -> Result<Report, Error> {
+pub(crate) fn build(
+    analysis: &Analysis<'_>,
+    counted: &Counted,
+    options: &Options,
+) -> Result<Report, Error> {
     let mut resolver = Resolver::new(analysis);
     let rows = counted.tally.rows();
     let line = options.line;
     let view = match &options.type_name {
-        Some(name) => View::Type(Box::new(typeview::build(analysis, counted, &rows, &mut resolver, name, line)?)),
+        Some(name) => View::Type(Box::new(typeview::build(
+            analysis,
+            counted,
+            &rows,
+            &mut resolver,
+            name,
+            line,
+        )?)),
         None => {
-            let mut build = Builder { analysis, resolver, rows: &rows };
+            let mut build = Builder {
+                analysis,
+                resolver,
+                rows: &rows,
+            };
             let mut view = match options.by {
                 By::Type => View::Types(build.types()),
                 By::Field => View::Fields(build.fields(line)),
@@ -34,7 +50,12 @@ pub(crate) fn build(analysis: &Analysis<'_>, counted: &Counted, options: &Option
             view
         }
     };
-    Ok(Report { schema: SCHEMA, inputs: inputs(analysis), ledger: ledger(analysis, counted), view })
+    Ok(Report {
+        schema: SCHEMA,
+        inputs: inputs(analysis),
+        ledger: ledger(analysis, counted),
+        view,
+    })
 }
 
 fn truncate(view: &mut View, top: usize) {
@@ -62,10 +83,21 @@ fn ledger(analysis: &Analysis<'_>, counted: &Counted) -> LedgerView {
     let ledger = counted.tally.ledger();
     let total = ledger.total();
     let group = |group: Group| {
-        let buckets = Bucket::ALL.iter().filter(|b| b.group() == group && ledger.of(**b) > 0);
-        let bucket = |b: &Bucket| LedgerBucket { name: b.words(), accesses: ledger.of(*b), share: share(ledger.of(*b), total) };
+        let buckets = Bucket::ALL
+            .iter()
+            .filter(|b| b.group() == group && ledger.of(**b) > 0);
+        let bucket = |b: &Bucket| LedgerBucket {
+            name: b.words(),
+            accesses: ledger.of(*b),
+            share: share(ledger.of(*b), total),
+        };
         let accesses = ledger.of_group(group);
-        LedgerGroup { name: group.words(), accesses, share: share(accesses, total), buckets: buckets.map(bucket).collect() }
+        LedgerGroup {
+            name: group.words(),
+            accesses,
+            share: share(accesses, total),
+            buckets: buckets.map(bucket).collect(),
+        }
     };
     LedgerView {
         recorded: analysis.recording().totals().accesses(),
@@ -80,7 +112,14 @@ fn cpus(counted: &Counted) -> Vec<CpuRow> {
     let row = |(cpu, c): (u32, &linemate_attribution::tally::CpuCount)| {
         let accesses = c.loads + c.stores + c.rmws;
         let remote_share = share(c.remote, accesses);
-        CpuRow { cpu, accesses, loads: c.loads, stores: c.stores, rmws: c.rmws, remote_share }
+        CpuRow {
+            cpu,
+            accesses,
+            loads: c.loads,
+            stores: c.stores,
+            rmws: c.rmws,
+            remote_share,
+        }
     };
     (0u32..).zip(counted.tally.per_cpu()).map(row).collect()
 }
@@ -116,7 +155,9 @@ impl Builder<'_> {
         for (key, counts) in self.rows {
             let subject = &names.subjects()[key.subject.0 as usize];
             let function = self.resolver.function(key.pc);
-            sums.entry(subject).or_default().add(key, counts, subject.percpu, function);
+            sums.entry(subject)
+                .or_default()
+                .add(key, counts, subject.percpu, function);
         }
         let mut rows: Vec<TypeRow> = Vec::new();
         for (subject, parts) in sums {
@@ -133,7 +174,10 @@ impl Builder<'_> {
         }
         rows.sort_by(|a, b| {
             let key = |r: &TypeRow| (r.name.clone(), r.kind, r.place.clone());
-            b.figures.accesses.cmp(&a.figures.accesses).then_with(|| key(a).cmp(&key(b)))
+            b.figures
+                .accesses
+                .cmp(&a.figures.accesses)
+                .then_with(|| key(a).cmp(&key(b)))
         });
         rows
     }
@@ -152,17 +196,29 @@ impl Builder<'_> {
             }
             let field = match subject.ty {
                 Some(ty) => self.resolver.field(ty, key.offset, key.size),
-                None => FieldName { offset: 0, path: "(all)".to_owned(), size: 0, aliases: Vec::new() },
+                None => FieldName {
+                    offset: 0,
+                    path: "(all)".to_owned(),
+                    size: 0,
+                    aliases: Vec::new(),
+                },
             };
             let name = self.resolver.subject(&subject);
             let function = self.resolver.function(key.pc);
-            sums.entry((name, field)).or_default().add(key, counts, subject.percpu, function);
+            sums.entry((name, field))
+                .or_default()
+                .add(key, counts, subject.percpu, function);
         }
-        let mut rows: Vec<FieldRow> =
-            sums.into_iter().map(|((name, field), parts)| field_row(&name, &field, &parts, line)).collect();
+        let mut rows: Vec<FieldRow> = sums
+            .into_iter()
+            .map(|((name, field), parts)| field_row(&name, &field, &parts, line))
+            .collect();
         rows.sort_by(|a, b| {
             let key = |r: &FieldRow| (r.type_name.clone(), r.offset, r.field.clone());
-            b.figures.accesses.cmp(&a.figures.accesses).then_with(|| key(a).cmp(&key(b)))
+            b.figures
+                .accesses
+                .cmp(&a.figures.accesses)
+                .then_with(|| key(a).cmp(&key(b)))
         });
         rows
     }
@@ -174,18 +230,30 @@ impl Builder<'_> {
             if !Self::is_named(&subject) {
                 continue;
             }
-            let part = subject.ty.map_or_else(String::new, |ty| self.resolver.field(ty, key.offset, key.size).path);
+            let part = subject.ty.map_or_else(String::new, |ty| {
+                self.resolver.field(ty, key.offset, key.size).path
+            });
             let name = self.resolver.subject(&subject);
             let number = u64::from(key.offset) / line.bytes();
-            sums.entry((name, number)).or_default().add(key, counts, subject.percpu, &part);
+            sums.entry((name, number))
+                .or_default()
+                .add(key, counts, subject.percpu, &part);
         }
         let mut rows: Vec<LineRow> = sums
             .into_iter()
-            .map(|((type_name, line), p)| LineRow { type_name, line, figures: p.sum.figures(), fields: largest(&p.parts) })
+            .map(|((type_name, line), p)| LineRow {
+                type_name,
+                line,
+                figures: p.sum.figures(),
+                fields: largest(&p.parts),
+            })
             .collect();
         rows.sort_by(|a, b| {
             let key = |r: &LineRow| (r.type_name.clone(), r.line);
-            b.figures.accesses.cmp(&a.figures.accesses).then_with(|| key(a).cmp(&key(b)))
+            b.figures
+                .accesses
+                .cmp(&a.figures.accesses)
+                .then_with(|| key(a).cmp(&key(b)))
         });
         rows
     }
@@ -196,18 +264,34 @@ impl Builder<'_> {
             let subject = self.subject(key).clone();
             let part = self.resolver.subject(&subject);
             let name = self.resolver.function(key.pc).to_owned();
-            sums.entry(name).or_default().add(key, counts, subject.percpu, &part);
+            sums.entry(name)
+                .or_default()
+                .add(key, counts, subject.percpu, &part);
         }
         let mut rows: Vec<FunctionRow> = sums
             .into_iter()
-            .map(|(name, p)| FunctionRow { name, figures: p.sum.figures(), types: largest(&p.parts) })
+            .map(|(name, p)| FunctionRow {
+                name,
+                figures: p.sum.figures(),
+                types: largest(&p.parts),
+            })
             .collect();
-        rows.sort_by(|a, b| b.figures.accesses.cmp(&a.figures.accesses).then_with(|| a.name.cmp(&b.name)));
+        rows.sort_by(|a, b| {
+            b.figures
+                .accesses
+                .cmp(&a.figures.accesses)
+                .then_with(|| a.name.cmp(&b.name))
+        });
         rows
     }
 }
 
-pub(crate) fn field_row(type_name: &str, field: &FieldName, parts: &Parts, line: LineSize) -> FieldRow {
+pub(crate) fn field_row(
+    type_name: &str,
+    field: &FieldName,
+    parts: &Parts,
+    line: LineSize,
+) -> FieldRow {
     FieldRow {
         type_name: type_name.to_owned(),
         field: field.path.clone(),

@@ -30,7 +30,12 @@ pub(crate) struct Resolver<'a> {
 
 impl<'a> Resolver<'a> {
     pub(crate) fn new(analysis: &'a Analysis<'a>) -> Resolver<'a> {
-        Resolver { analysis, flats: HashMap::new(), functions: HashMap::new(), fields: HashMap::new() }
+        Resolver {
+            analysis,
+            flats: HashMap::new(),
+            functions: HashMap::new(),
+            fields: HashMap::new(),
+        }
     }
 
     /// The function that an instruction belongs to.
@@ -40,7 +45,9 @@ impl<'a> Resolver<'a> {
             if pc.0 >> 63 == 0 {
                 return "(user code)".to_owned();
             }
-            symbols.at(pc.0).map_or_else(|| pc.to_string(), |(symbol, _)| symbol.name.clone())
+            symbols
+                .at(pc.0)
+                .map_or_else(|| pc.to_string(), |(symbol, _)| symbol.name.clone())
         })
     }
 
@@ -61,10 +68,24 @@ impl<'a> Resolver<'a> {
             let path = flat.path(&hit);
             let size = flat.leaf(hit.leaf).map_or(0, |leaf| leaf.size);
             let aliases = crate::typeview::aliases(flat, hit.leaf.0 as usize);
-            let path = if path.is_empty() { "(value)".into() } else { path };
-            Some(FieldName { offset: hit.offset.0, path, size, aliases })
+            let path = if path.is_empty() {
+                "(value)".into()
+            } else {
+                path
+            };
+            Some(FieldName {
+                offset: hit.offset.0,
+                path,
+                size,
+                aliases,
+            })
         });
-        found.unwrap_or_else(|| FieldName { offset: at.0, path: PADDING.to_owned(), size: size.into(), aliases: Vec::new() })
+        found.unwrap_or_else(|| FieldName {
+            offset: at.0,
+            path: PADDING.to_owned(),
+            size: size.into(),
+            aliases: Vec::new(),
+        })
     }
 
     /// A type's leaves.
@@ -83,7 +104,9 @@ impl<'a> Resolver<'a> {
     pub(crate) fn subject(&self, subject: &Subject) -> String {
         let schema = self.analysis.names().schema();
         match subject.ty {
-            Some(ty) if schema.get(ty).is_some_and(|t| !t.name.is_empty()) => schema.name(ty).to_owned(),
+            Some(ty) if schema.get(ty).is_some_and(|t| !t.name.is_empty()) => {
+                schema.name(ty).to_owned()
+            }
             _ if !subject.label.is_empty() => subject.label.clone(),
             _ => format!("({})", subject.bucket.words()),
         }
@@ -92,7 +115,10 @@ impl<'a> Resolver<'a> {
     /// Where a subject's objects are: the variable's name, the allocation site, or nothing.
     pub(crate) fn place(&mut self, subject: &Subject) -> String {
         match (subject.site, subject.ty) {
-            (Some(site), _) => format!("allocated in {}", self.function(GuestAddr(site.0.wrapping_sub(1)))),
+            (Some(site), _) => format!(
+                "allocated in {}",
+                self.function(GuestAddr(site.0.wrapping_sub(1)))
+            ),
             (None, Some(_)) => subject.label.clone(),
             (None, None) => String::new(),
         }

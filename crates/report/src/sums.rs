@@ -69,8 +69,19 @@ impl Sum {
     /// How a field with this sum is used.
     pub(crate) fn uses(&self) -> FieldUse {
         let [loads, stores, rmws] = self.by_others;
-        let owner = Uses { loads: self.loads - loads, stores: self.stores - stores, rmws: self.rmws - rmws };
-        FieldUse { owner, others: Uses { loads, stores, rmws } }
+        let owner = Uses {
+            loads: self.loads - loads,
+            stores: self.stores - stores,
+            rmws: self.rmws - rmws,
+        };
+        FieldUse {
+            owner,
+            others: Uses {
+                loads,
+                stores,
+                rmws,
+            },
+        }
     }
 
     pub(crate) fn loads_per_store(&self) -> Option<f64> {
@@ -94,14 +105,27 @@ impl Sum {
 
 /// `part` of `whole`; 0 of nothing.
 pub(crate) fn share(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+    if whole == 0 {
+        0.0
+    } else {
+        part as f64 / whole as f64
+    }
 }
 
 /// The largest parts, by accesses, then by name.
 pub(crate) fn largest(parts: &BTreeMap<String, u64>) -> Vec<Share> {
-    let mut all: Vec<Share> =
-        parts.iter().map(|(name, accesses)| Share { name: name.clone(), accesses: *accesses }).collect();
-    all.sort_by(|a, b| b.accesses.cmp(&a.accesses).then_with(|| a.name.cmp(&b.name)));
+    let mut all: Vec<Share> = parts
+        .iter()
+        .map(|(name, accesses)| Share {
+            name: name.clone(),
+            accesses: *accesses,
+        })
+        .collect();
+    all.sort_by(|a, b| {
+        b.accesses
+            .cmp(&a.accesses)
+            .then_with(|| a.name.cmp(&b.name))
+    });
     all.truncate(NAMED);
     all
 }

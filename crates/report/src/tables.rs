@@ -18,13 +18,19 @@ pub fn text(report: &Report, top: usize) -> String {
 }
 
 fn inputs(report: &Report) -> String {
-    let mut out = format!("linemate {}, recorded by {}\n", report.inputs.tool, report.inputs.recorded_by);
+    let mut out = format!(
+        "linemate {}, recorded by {}\n",
+        report.inputs.tool, report.inputs.recorded_by
+    );
     for (key, value) in &report.inputs.recording {
         let _ = writeln!(out, "  {key}: {value}");
     }
     match (&report.inputs.checksum, &report.inputs.cut) {
         (_, Some(cut)) => {
-            let _ = writeln!(out, "  this recording is {cut}; the figures are of what is there");
+            let _ = writeln!(
+                out,
+                "  this recording is {cut}; the figures are of what is there"
+            );
         }
         (Some(checksum), None) => {
             let _ = writeln!(out, "  checksum: {checksum}");
@@ -38,15 +44,31 @@ fn ledger(report: &Report) -> String {
     let ledger = &report.ledger;
     let mut table = table(&["where the accesses went", "accesses", "share"]);
     for group in &ledger.groups {
-        table.add_row(vec![group.name.to_owned(), group.accesses.to_string(), percent(group.share)]);
+        table.add_row(vec![
+            group.name.to_owned(),
+            group.accesses.to_string(),
+            percent(group.share),
+        ]);
         if group.buckets.len() > 1 || group.name == "unknown" {
             for bucket in &group.buckets {
-                table.add_row(vec![format!("  {}", bucket.name), bucket.accesses.to_string(), percent(bucket.share)]);
+                table.add_row(vec![
+                    format!("  {}", bucket.name),
+                    bucket.accesses.to_string(),
+                    percent(bucket.share),
+                ]);
             }
         }
     }
-    let whole = if ledger.total == ledger.recorded { "all that was recorded" } else { "NOT all that was recorded" };
-    table.add_row(vec![format!("total ({whole})"), ledger.total.to_string(), percent(1.0)]);
+    let whole = if ledger.total == ledger.recorded {
+        "all that was recorded"
+    } else {
+        "NOT all that was recorded"
+    };
+    table.add_row(vec![
+        format!("total ({whole})"),
+        ledger.total.to_string(),
+        percent(1.0),
+    ]);
     align(&mut table, 1);
     format!(
         "{table}\nTyped: {} of all that is not stack, page table, struct page or page contents. Unknown: {}.\n",
@@ -58,9 +80,28 @@ fn ledger(report: &Report) -> String {
 fn view(view: &View, top: usize) -> String {
     match view {
         View::Types(rows) => {
-            let mut t = table(&["type or variable", "where", "size", "objects", ACCESSES, "loads", "stores", "RMW", "silent", REMOTE, "readers", "writers", "most by"]);
+            let mut t = table(&[
+                "type or variable",
+                "where",
+                "size",
+                "objects",
+                ACCESSES,
+                "loads",
+                "stores",
+                "RMW",
+                "silent",
+                REMOTE,
+                "readers",
+                "writers",
+                "most by",
+            ]);
             for row in rows {
-                let mut cells = vec![row.name.clone(), place(row.kind, &row.place), number(row.size), number(row.objects)];
+                let mut cells = vec![
+                    row.name.clone(),
+                    place(row.kind, &row.place),
+                    number(row.size),
+                    number(row.objects),
+                ];
                 cells.extend(figures(&row.figures));
                 cells.push(names(&row.functions));
                 t.add_row(cells);
@@ -70,7 +111,18 @@ fn view(view: &View, top: usize) -> String {
         View::Fields(rows) => fields(rows, true),
         View::Lines(rows) => lines(rows),
         View::Functions(rows) => {
-            let mut t = table(&["function", ACCESSES, "loads", "stores", "RMW", "silent", REMOTE, "CPUs reading", "writing", "most in"]);
+            let mut t = table(&[
+                "function",
+                ACCESSES,
+                "loads",
+                "stores",
+                "RMW",
+                "silent",
+                REMOTE,
+                "CPUs reading",
+                "writing",
+                "most in",
+            ]);
             for row in rows {
                 let mut cells = vec![row.name.clone()];
                 cells.extend(figures(&row.figures));
@@ -80,7 +132,14 @@ fn view(view: &View, top: usize) -> String {
             finish(t, 1)
         }
         View::Cpus(rows) => {
-            let mut t = table(&["CPU", ACCESSES, "loads", "stores", "RMW", "to other CPUs' objects"]);
+            let mut t = table(&[
+                "CPU",
+                ACCESSES,
+                "loads",
+                "stores",
+                "RMW",
+                "to other CPUs' objects",
+            ]);
             for r in rows {
                 let counts = [r.accesses, r.loads, r.stores, r.rmws].map(|n| n.to_string());
                 let mut cells = vec![r.cpu.to_string()];
@@ -106,7 +165,9 @@ fn type_view(view: &TypeView, top: usize) -> String {
         view.line_size,
         view.figures.accesses
     );
-    let mut t = table(&["owner", ACCESSES, "loads", "stores", "RMW", "silent", REMOTE, "readers", "writers"]);
+    let mut t = table(&[
+        "owner", ACCESSES, "loads", "stores", "RMW", "silent", REMOTE, "readers", "writers",
+    ]);
     for place in &view.places {
         let mut cells = vec![place.owner.clone()];
         cells.extend(figures(&place.figures));
@@ -115,11 +176,20 @@ fn type_view(view: &TypeView, top: usize) -> String {
     out.push_str(&finish(t, 1));
     out.push_str("\nFields, most used first\n");
     let mut rows = view.fields.clone();
-    rows.sort_by(|a, b| b.figures.accesses.cmp(&a.figures.accesses).then(a.offset.cmp(&b.offset)));
+    rows.sort_by(|a, b| {
+        b.figures
+            .accesses
+            .cmp(&a.figures.accesses)
+            .then(a.offset.cmp(&b.offset))
+    });
     rows.truncate(top);
     out.push_str(&fields(&rows, false));
     if view.fields.len() > rows.len() {
-        let _ = writeln!(out, "and {} more fields (--top)", view.fields.len() - rows.len());
+        let _ = writeln!(
+            out,
+            "and {} more fields (--top)",
+            view.fields.len() - rows.len()
+        );
     }
     out.push_str("\nLines, from 0\n");
     out.push_str(&lines(&view.lines));
@@ -129,11 +199,25 @@ fn type_view(view: &TypeView, top: usize) -> String {
 }
 
 fn fields(rows: &[FieldRow], with_type: bool) -> String {
-    let mut t = table(&["field", "offset", "size", "line", ACCESSES, "loads", "stores", "RMW", "silent", REMOTE, "readers", "writers", "most by"]);
+    let mut t = table(&[
+        "field", "offset", "size", "line", ACCESSES, "loads", "stores", "RMW", "silent", REMOTE,
+        "readers", "writers", "most by",
+    ]);
     for row in rows {
-        let path = [std::slice::from_ref(&row.field), &row.aliases].concat().join(" | ");
-        let name = if with_type { format!("{}.{path}", row.type_name) } else { path };
-        let mut cells = vec![name, row.offset.to_string(), row.size.to_string(), row.line.to_string()];
+        let path = [std::slice::from_ref(&row.field), &row.aliases]
+            .concat()
+            .join(" | ");
+        let name = if with_type {
+            format!("{}.{path}", row.type_name)
+        } else {
+            path
+        };
+        let mut cells = vec![
+            name,
+            row.offset.to_string(),
+            row.size.to_string(),
+            row.line.to_string(),
+        ];
         cells.extend(figures(&row.figures));
         cells.push(names(&row.functions));
         t.add_row(cells);
@@ -142,7 +226,10 @@ fn fields(rows: &[FieldRow], with_type: bool) -> String {
 }
 
 fn lines(rows: &[LineRow]) -> String {
-    let mut t = table(&["type", "line", ACCESSES, "loads", "stores", "RMW", "silent", REMOTE, "readers", "writers", "most in"]);
+    let mut t = table(&[
+        "type", "line", ACCESSES, "loads", "stores", "RMW", "silent", REMOTE, "readers", "writers",
+        "most in",
+    ]);
     for row in rows {
         let mut cells = vec![row.type_name.clone(), row.line.to_string()];
         cells.extend(figures(&row.figures));
@@ -153,12 +240,28 @@ fn lines(rows: &[LineRow]) -> String {
 }
 
 fn groups(rows: &[GroupRow], top: usize) -> String {
-    let mut t = table(&["share", "loads : stores", REMOTE, "class", "lines", "fields"]);
+    let mut t = table(&[
+        "share",
+        "loads : stores",
+        REMOTE,
+        "class",
+        "lines",
+        "fields",
+    ]);
     for row in rows.iter().take(top) {
-        let ratio = row.loads_per_store.map_or("no stores".to_owned(), |r| format!("{r:.1} : 1"));
+        let ratio = row
+            .loads_per_store
+            .map_or("no stores".to_owned(), |r| format!("{r:.1} : 1"));
         let lines: Vec<String> = row.lines.iter().map(u64::to_string).collect();
         let remote = row.figures.remote_share.map_or(String::new(), percent);
-        t.add_row(vec![percent(row.share), ratio, remote, row.class.to_owned(), lines.join(" "), row.fields.join(" ")]);
+        t.add_row(vec![
+            percent(row.share),
+            ratio,
+            remote,
+            row.class.to_owned(),
+            lines.join(" "),
+            row.fields.join(" "),
+        ]);
     }
     finish(t, 0)
 }
@@ -172,11 +275,19 @@ fn figures(f: &Figures) -> Vec<String> {
 }
 
 fn place(kind: &str, place: &str) -> String {
-    if place.is_empty() { kind.to_owned() } else { format!("{kind}: {place}") }
+    if place.is_empty() {
+        kind.to_owned()
+    } else {
+        format!("{kind}: {place}")
+    }
 }
 
 fn names(parts: &[Share]) -> String {
-    let names: Vec<&str> = parts.iter().map(|p| p.name.as_str()).filter(|n| !n.is_empty()).collect();
+    let names: Vec<&str> = parts
+        .iter()
+        .map(|p| p.name.as_str())
+        .filter(|n| !n.is_empty())
+        .collect();
     names.join(" ")
 }
 
@@ -191,15 +302,21 @@ fn percent(share: f64) -> String {
 fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     // No borders, and never wrapped to a terminal's width: the same bytes everywhere.
-    table.load_preset(presets::NOTHING).set_header(header.to_vec());
+    table
+        .load_preset(presets::NOTHING)
+        .set_header(header.to_vec());
     table
 }
 
 /// Numbers to the right: every column from `from` on whose cells are numbers.
 fn align(table: &mut Table, from: usize) {
-    let rows: Vec<Vec<String>> = table.row_iter().map(|r| r.cell_iter().map(|c| c.content()).collect()).collect();
+    let rows: Vec<Vec<String>> = table
+        .row_iter()
+        .map(|r| r.cell_iter().map(|c| c.content()).collect())
+        .collect();
     for (index, column) in table.column_iter_mut().enumerate().skip(from) {
-        let numeric = |cell: &String| cell.is_empty() || cell.starts_with(|c: char| c.is_ascii_digit());
+        let numeric =
+            |cell: &String| cell.is_empty() || cell.starts_with(|c: char| c.is_ascii_digit());
         if rows.iter().all(|r| r.get(index).is_none_or(numeric)) {
             column.set_cell_alignment(CellAlignment::Right);
         }

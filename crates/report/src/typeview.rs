@@ -19,27 +19,51 @@ const OFFERED: usize = 3;
 /// The type that a user means: a struct's name, or the name of a variable whose type is known (an anonymous struct's, say).
 pub(crate) fn find_type(analysis: &Analysis<'_>, name: &str) -> Result<TypeIndex, Error> {
     let names = analysis.names();
-    let plain = name.strip_prefix("struct ").or_else(|| name.strip_prefix("union ")).unwrap_or(name).trim();
+    let plain = name
+        .strip_prefix("struct ")
+        .or_else(|| name.strip_prefix("union "))
+        .unwrap_or(name)
+        .trim();
     let mut candidates = names.schema().named(plain);
     // Of several variants the one that was met.
     candidates.sort_by_key(|t| !names.subjects().iter().any(|s| s.ty == Some(*t)));
-    let of_variable = || names.subjects().iter().find(|s| s.label == plain && s.ty.is_some()).and_then(|s| s.ty);
-    candidates.first().copied().or_else(of_variable).ok_or_else(|| Error::UnknownType {
-        name: plain.to_owned(),
-        nearest: nearest(analysis, plain),
-    })
+    let of_variable = || {
+        names
+            .subjects()
+            .iter()
+            .find(|s| s.label == plain && s.ty.is_some())
+            .and_then(|s| s.ty)
+    };
+    candidates
+        .first()
+        .copied()
+        .or_else(of_variable)
+        .ok_or_else(|| Error::UnknownType {
+            name: plain.to_owned(),
+            nearest: nearest(analysis, plain),
+        })
 }
 
 fn nearest(analysis: &Analysis<'_>, name: &str) -> Vec<String> {
     let names = analysis.names();
     let types = names.schema().iter().map(|(_, t)| t.name.as_str());
-    let variables = names.subjects().iter().filter(|s| s.ty.is_some()).map(|s| s.label.as_str());
+    let variables = names
+        .subjects()
+        .iter()
+        .filter(|s| s.ty.is_some())
+        .map(|s| s.label.as_str());
     let mut known: Vec<&str> = types.chain(variables).filter(|n| !n.is_empty()).collect();
     known.sort_unstable();
     known.dedup();
-    let mut near: Vec<(usize, &str)> = known.into_iter().map(|n| (strsim::damerau_levenshtein(name, n), n)).collect();
+    let mut near: Vec<(usize, &str)> = known
+        .into_iter()
+        .map(|n| (strsim::damerau_levenshtein(name, n), n))
+        .collect();
     near.sort_unstable();
-    near.into_iter().take(OFFERED).map(|(_, n)| n.to_owned()).collect()
+    near.into_iter()
+        .take(OFFERED)
+        .map(|(_, n)| n.to_owned())
+        .collect()
 }
 
 pub(crate) fn build(
@@ -57,15 +81,35 @@ pub(crate) fn build(
     for (key, counts) in rows {
         let subject = &subjects[key.subject.0 as usize];
         let Some(outer) = subject.ty else { continue };
-        let Some((owner, offset)) = locate(analysis, subject, outer, ty, key.offset, &mut inside) else { continue };
+        let Some((owner, offset)) = locate(analysis, subject, outer, ty, key.offset, &mut inside)
+        else {
+            continue;
+        };
         let field = resolver.field(ty, offset, key.size);
         let function = resolver.function(key.pc);
-        gathered.add(key, counts, subject.percpu, owner, offset, field, function, line);
+        gathered.add(
+            key,
+            counts,
+            subject.percpu,
+            owner,
+            offset,
+            field,
+            function,
+            line,
+        );
     }
     let schema = analysis.names().schema();
-    let type_name = if schema.get(ty).is_some_and(|t| !t.name.is_empty()) { schema.name(ty) } else { name };
+    let type_name = if schema.get(ty).is_some_and(|t| !t.name.is_empty()) {
+        schema.name(ty)
+    } else {
+        name
+    };
     let total = gathered.total.accesses();
-    let fields: Vec<FieldRow> = gathered.fields.iter().map(|(f, p)| field_row(type_name, f, p, line)).collect();
+    let fields: Vec<FieldRow> = gathered
+        .fields
+        .iter()
+        .map(|(f, p)| field_row(type_name, f, p, line))
+        .collect();
     Ok(TypeView {
         name: type_name.to_owned(),
         size: schema.size(ty),
@@ -97,9 +141,12 @@ fn locate(
         return Some((owner, offset));
     }
     let schema = analysis.names().schema();
-    let places = inside.entry(outer).or_insert_with(|| schema.places(outer, ty));
+    let places = inside
+        .entry(outer)
+        .or_insert_with(|| schema.places(outer, ty));
     let size = schema.size(ty);
-    let within = |(start, _): &&(u64, String)| (*start..start.saturating_add(size)).contains(&offset.into());
+    let within =
+        |(start, _): &&(u64, String)| (*start..start.saturating_add(size)).contains(&offset.into());
     let (start, path) = places.iter().find(within)?;
     let inner = u32::try_from(u64::from(offset) - start).ok()?;
     Some((format!("{}.{path}", schema.name(outer)), inner))
@@ -127,9 +174,20 @@ impl Gathered {
         line: LineSize,
     ) {
         self.total.add(key.kind, counts, owned);
-        self.lines.entry(u64::from(offset) / line.bytes()).or_default().add(key, counts, owned, &field.path);
-        self.fields.entry(field.clone()).or_default().add(key, counts, owned, function);
-        self.places.entry(owner).or_default().entry(field).or_default().add(key, counts, owned, function);
+        self.lines
+            .entry(u64::from(offset) / line.bytes())
+            .or_default()
+            .add(key, counts, owned, &field.path);
+        self.fields
+            .entry(field.clone())
+            .or_default()
+            .add(key, counts, owned, function);
+        self.places
+            .entry(owner)
+            .or_default()
+            .entry(field)
+            .or_default()
+            .add(key, counts, owned, function);
     }
 
     fn places(&self, type_name: &str, line: LineSize) -> Vec<Place> {
@@ -139,10 +197,22 @@ impl Gathered {
             for parts in fields.values() {
                 sum.merge(&parts.sum);
             }
-            let rows = fields.iter().map(|(f, p)| field_row(type_name, f, p, line)).collect();
-            places.push(Place { owner: owner.clone(), figures: sum.figures(), fields: rows });
+            let rows = fields
+                .iter()
+                .map(|(f, p)| field_row(type_name, f, p, line))
+                .collect();
+            places.push(Place {
+                owner: owner.clone(),
+                figures: sum.figures(),
+                fields: rows,
+            });
         }
-        places.sort_by(|a, b| b.figures.accesses.cmp(&a.figures.accesses).then_with(|| a.owner.cmp(&b.owner)));
+        places.sort_by(|a, b| {
+            b.figures
+                .accesses
+                .cmp(&a.figures.accesses)
+                .then_with(|| a.owner.cmp(&b.owner))
+        });
         places
     }
 
@@ -166,14 +236,19 @@ fn group_rows(
     total: u64,
     line: LineSize,
 ) -> Vec<GroupRow> {
-    let (Some(co_use), Some(flat)) = (&counted.co_use, resolver.flat(ty)) else { return Vec::new() };
+    let (Some(co_use), Some(flat)) = (&counted.co_use, resolver.flat(ty)) else {
+        return Vec::new();
+    };
     let mut sums: BTreeMap<usize, Sum> = BTreeMap::new();
     for (field, parts) in gathered.fields.iter().filter(|(f, _)| f.path != PADDING) {
         if let Some(hit) = flat.find(linemate_types::ByteOffset(field.offset), field.size.max(1)) {
-            sums.entry(hit.leaf.0 as usize).or_default().merge(&parts.sum);
+            sums.entry(hit.leaf.0 as usize)
+                .or_default()
+                .merge(&parts.sum);
         }
     }
-    let uses: BTreeMap<usize, groups::FieldUse> = sums.iter().map(|(leaf, sum)| (*leaf, sum.uses())).collect();
+    let uses: BTreeMap<usize, groups::FieldUse> =
+        sums.iter().map(|(leaf, sum)| (*leaf, sum.uses())).collect();
     let mut rows = Vec::new();
     for group in groups::find(co_use, &uses) {
         let mut sum = Sum::default();
@@ -198,17 +273,29 @@ fn group_rows(
             figures: sum.figures(),
         });
     }
-    rows.sort_by(|a, b| b.figures.accesses.cmp(&a.figures.accesses).then_with(|| a.fields.cmp(&b.fields)));
+    rows.sort_by(|a, b| {
+        b.figures
+            .accesses
+            .cmp(&a.figures.accesses)
+            .then_with(|| a.fields.cmp(&b.fields))
+    });
     rows
 }
 
 /// Other names of a leaf's bytes: members of a union that have the same place and size.
 pub(crate) fn aliases(flat: &linemate_types::FlatType, leaf: usize) -> Vec<String> {
-    let Some(about) = flat.leaves().get(leaf) else { return Vec::new() };
-    let same = |other: &&linemate_types::Leaf| {
-        (other.offset, other.size, other.bits) == (about.offset, about.size, about.bits) && other.path != about.path
+    let Some(about) = flat.leaves().get(leaf) else {
+        return Vec::new();
     };
-    flat.leaves().iter().filter(same).map(|other| other.path.clone()).collect()
+    let same = |other: &&linemate_types::Leaf| {
+        (other.offset, other.size, other.bits) == (about.offset, about.size, about.bits)
+            && other.path != about.path
+    };
+    flat.leaves()
+        .iter()
+        .filter(same)
+        .map(|other| other.path.clone())
+        .collect()
 }
 
 fn class_words(class: groups::Class) -> &'static str {

@@ -1,8 +1,9 @@
 //! A small kernel for tests: types, symbols, memory images and watched functions, and a recorder of made-up events.
 
 use linemate_recording::{
-    AccessKind, Call, CpuId, Encoder, Function, FunctionId, FunctionTable, GuestAddr, InstructionId, LaneId, MAX_PARAMETERS,
-    Mark, Marker, Meaning, Metadata, Moment, Parameter, RawAccess, RawChunk, Recording, Register, Return, Role, VirtualTime, Writer,
+    AccessKind, Call, CpuId, Encoder, Function, FunctionId, FunctionTable, GuestAddr,
+    InstructionId, LaneId, MAX_PARAMETERS, Mark, Marker, Meaning, Metadata, Moment, Parameter,
+    RawAccess, RawChunk, Recording, Register, Return, Role, VirtualTime, Writer,
 };
 use linemate_types::btf_writer::{Endian, TypeList, member, write};
 use linemate_types::{Enumerator, Name, Type, TypeId};
@@ -43,8 +44,16 @@ pub(crate) enum F {
 }
 
 const NAMES: [&str; 10] = [
-    "wake_task", "update_entity", "kmem_cache_alloc", "__kmalloc", "kfree", "alloc_percpu", "pte_alloc_one", "update_rq",
-    "lock_vector", "free_pages",
+    "wake_task",
+    "update_entity",
+    "kmem_cache_alloc",
+    "__kmalloc",
+    "kfree",
+    "alloc_percpu",
+    "pte_alloc_one",
+    "update_rq",
+    "lock_vector",
+    "free_pages",
 ];
 
 pub(crate) struct World {
@@ -68,22 +77,67 @@ fn types() -> (Vec<u8>, Ids) {
     let mut t = TypeList::default();
     let int = t.int("int", 4);
     let long = t.unsigned("long unsigned int", 8);
-    let list = t.structure("list_head", 16, &[member("next", long, 0), member("prev", long, 8)]);
-    let entity =
-        t.structure("entity", 64, &[member("load", long, 0), member("node", list, 16), member("on_rq", int, 40)]);
-    let task = t.structure("task", 256, &[member("state", int, 0), member("se", entity, 64), member("prio", int, 200)]);
+    let list = t.structure(
+        "list_head",
+        16,
+        &[member("next", long, 0), member("prev", long, 8)],
+    );
+    let entity = t.structure(
+        "entity",
+        64,
+        &[
+            member("load", long, 0),
+            member("node", list, 16),
+            member("on_rq", int, 40),
+        ],
+    );
+    let task = t.structure(
+        "task",
+        256,
+        &[
+            member("state", int, 0),
+            member("se", entity, 64),
+            member("prio", int, 200),
+        ],
+    );
     let rq = t.structure(
         "rq",
         128,
-        &[member("nr_running", int, 0), member("curr", long, 8), member("clock", long, 64), member("lock", int, 72)],
+        &[
+            member("nr_running", int, 0),
+            member("curr", long, 8),
+            member("clock", long, 64),
+            member("lock", int, 72),
+        ],
     );
-    let vector = t.structure("vector", 40, &[member("count", int, 0), member("mask", long, 8), member("tail", long, 32)]);
-    let anonymous = t.structure("", 40, &[member("idle_cpus_mask", long, 0), member("nr_cpus", int, 8)]);
-    t.add(Type::Variable { name: Name::from("unused"), type_id: anonymous, linkage: linemate_types::Linkage::Static });
+    let vector = t.structure(
+        "vector",
+        40,
+        &[
+            member("count", int, 0),
+            member("mask", long, 8),
+            member("tail", long, 32),
+        ],
+    );
+    let anonymous = t.structure(
+        "",
+        40,
+        &[member("idle_cpus_mask", long, 0), member("nr_cpus", int, 8)],
+    );
+    t.add(Type::Variable {
+        name: Name::from("unused"),
+        type_id: anonymous,
+        linkage: linemate_types::Linkage::Static,
+    });
     t.structure(
         "kmem_cache",
         64,
-        &[member("name", long, 0), member("size", int, 8), member("object_size", int, 12), member("list", list, 16)],
+        &[
+            member("name", long, 0),
+            member("size", int, 8),
+            member("object_size", int, 12),
+            member("list", list, 16),
+        ],
     );
     t.structure(
         "page",
@@ -98,15 +152,39 @@ fn types() -> (Vec<u8>, Ids) {
     );
     t.structure("slab", 64, &[member("slab_cache", long, 16)]);
     enumeration(&mut t, "pageflags", &[("PG_lru", 5), ("PG_reserved", 13)]);
-    enumeration(&mut t, "pagetype", &[("PGTY_buddy", 0xf0), ("PGTY_table", 0xf2), ("PGTY_slab", 0xf5)]);
+    enumeration(
+        &mut t,
+        "pagetype",
+        &[
+            ("PGTY_buddy", 0xf0),
+            ("PGTY_table", 0xf2),
+            ("PGTY_slab", 0xf5),
+        ],
+    );
     t.percpu(&[("runqueues", rq, RQ as u32, 128), ("ticks", long, 0x200, 8)]);
-    let ids = Ids { entity: entity.0, task: task.0, rq: rq.0, vector: vector.0 };
+    let ids = Ids {
+        entity: entity.0,
+        task: task.0,
+        rq: rq.0,
+        vector: vector.0,
+    };
     (write(&t.types, Endian::Little).unwrap(), ids)
 }
 
 fn enumeration(t: &mut TypeList, name: &str, values: &[(&str, i64)]) -> TypeId {
-    let values = values.iter().map(|(n, v)| Enumerator { name: Name::from(*n), value: *v }).collect();
-    t.add(Type::Enum { name: Name::from(name), size: 4, signed: false, values })
+    let values = values
+        .iter()
+        .map(|(n, v)| Enumerator {
+            name: Name::from(*n),
+            value: *v,
+        })
+        .collect();
+    t.add(Type::Enum {
+        name: Name::from(name),
+        size: 4,
+        signed: false,
+        values,
+    })
 }
 
 fn symbols() -> String {
@@ -144,26 +222,68 @@ fn entry(function: usize) -> u64 {
 fn functions(ids: &Ids) -> FunctionTable {
     let p = |register, meaning| Parameter { register, meaning };
     let rows: [(Role, bool, Vec<Parameter>); 10] = [
-        (Role::Plain, false, vec![p(Register::Rdi, Meaning::StructPointer(ids.task))]),
-        (Role::Plain, false, vec![p(Register::Rdi, Meaning::StructPointer(ids.entity))]),
-        (Role::HeapAlloc, true, vec![p(Register::Rdi, Meaning::Cache)]),
+        (
+            Role::Plain,
+            false,
+            vec![p(Register::Rdi, Meaning::StructPointer(ids.task))],
+        ),
+        (
+            Role::Plain,
+            false,
+            vec![p(Register::Rdi, Meaning::StructPointer(ids.entity))],
+        ),
+        (
+            Role::HeapAlloc,
+            true,
+            vec![p(Register::Rdi, Meaning::Cache)],
+        ),
         (Role::HeapAlloc, true, vec![p(Register::Rdi, Meaning::Size)]),
-        (Role::HeapFree, false, vec![p(Register::Rdi, Meaning::Object)]),
-        (Role::PercpuAlloc, true, vec![p(Register::Rdi, Meaning::Size)]),
-        (Role::PageAlloc, true, vec![p(Register::Rsi, Meaning::Order)]),
-        (Role::Plain, false, vec![p(Register::Rdi, Meaning::StructPointer(ids.rq))]),
-        (Role::Plain, false, vec![p(Register::Rdi, Meaning::StructPointer(ids.vector))]),
-        (Role::PageFree, false, vec![p(Register::Rdi, Meaning::Object), p(Register::Rsi, Meaning::Order)]),
+        (
+            Role::HeapFree,
+            false,
+            vec![p(Register::Rdi, Meaning::Object)],
+        ),
+        (
+            Role::PercpuAlloc,
+            true,
+            vec![p(Register::Rdi, Meaning::Size)],
+        ),
+        (
+            Role::PageAlloc,
+            true,
+            vec![p(Register::Rsi, Meaning::Order)],
+        ),
+        (
+            Role::Plain,
+            false,
+            vec![p(Register::Rdi, Meaning::StructPointer(ids.rq))],
+        ),
+        (
+            Role::Plain,
+            false,
+            vec![p(Register::Rdi, Meaning::StructPointer(ids.vector))],
+        ),
+        (
+            Role::PageFree,
+            false,
+            vec![
+                p(Register::Rdi, Meaning::Object),
+                p(Register::Rsi, Meaning::Order),
+            ],
+        ),
     ];
-    let function = |(i, (role, returns, parameters)): (usize, (Role, bool, Vec<Parameter>))| Function {
-        entry: GuestAddr(entry(i)),
-        size: 0x100,
-        name: NAMES[i].to_owned(),
-        role,
-        returns,
-        parameters,
-    };
-    FunctionTable { functions: rows.into_iter().enumerate().map(function).collect() }
+    let function =
+        |(i, (role, returns, parameters)): (usize, (Role, bool, Vec<Parameter>))| Function {
+            entry: GuestAddr(entry(i)),
+            size: 0x100,
+            name: NAMES[i].to_owned(),
+            role,
+            returns,
+            parameters,
+        };
+    FunctionTable {
+        functions: rows.into_iter().enumerate().map(function).collect(),
+    }
 }
 
 fn put(bytes: &mut [u8], at: usize, value: u64, size: usize) {
@@ -183,7 +303,10 @@ fn images() -> Vec<(u64, Vec<u8>)> {
     data[0x300..0x305].copy_from_slice(b"task\0");
     data[0x310..0x31b].copy_from_slice(b"kmalloc-64\0");
     let mut caches = vec![0u8; 128];
-    for (at, name, size, next) in [(0, 0x300, 256, CACHE_KMALLOC + 16), (64, 0x310, 64, SLAB_CACHES)] {
+    for (at, name, size, next) in [
+        (0, 0x300, 256, CACHE_KMALLOC + 16),
+        (64, 0x310, 64, SLAB_CACHES),
+    ] {
         put(&mut caches, at, SLAB_CACHES + name, 8);
         put(&mut caches, at + 8, size, 4);
         put(&mut caches, at + 12, size, 4);
@@ -242,7 +365,15 @@ impl World {
         self.time += instructions;
     }
 
-    pub(crate) fn access(&mut self, cpu: u16, kind: AccessKind, addr: u64, size: u8, function: F, user_mapping: bool) {
+    pub(crate) fn access(
+        &mut self,
+        cpu: u16,
+        kind: AccessKind,
+        addr: u64,
+        size: u8,
+        function: F,
+        user_mapping: bool,
+    ) {
         let pc = entry(function as usize) + 0x10 + 4 * (kind as u64);
         let instruction = self.pcs.iter().position(|p| *p == pc).unwrap_or_else(|| {
             self.pcs.push(pc);
@@ -332,23 +463,36 @@ impl World {
 
     fn finish(mut self, whole: bool) -> Recording {
         let time = self.tick();
-        self.encoder.marker(&Marker { time, cpu: CpuId(0), mark: Mark::Stop, guest_ns: 0 });
+        self.encoder.marker(&Marker {
+            time,
+            cpu: CpuId(0),
+            mark: Mark::Stop,
+            guest_ns: 0,
+        });
         let (btf, ids) = types();
         let file = tempfile::NamedTempFile::new().unwrap();
-        let metadata = Metadata::from([("kernel".to_owned(), "6.12-test".to_owned()), ("seed".to_owned(), "42".to_owned())]);
+        let metadata = Metadata::from([
+            ("cpus".to_owned(), "2".to_owned()),
+            ("kernel".to_owned(), "6.12-test".to_owned()),
+            ("seed".to_owned(), "42".to_owned()),
+        ]);
         let mut writer = Writer::create(file.path(), "0.1.0", &metadata).unwrap();
         writer.btf(&btf).unwrap();
         writer.symbols(symbols().as_bytes()).unwrap();
         writer.functions(&functions(&ids)).unwrap();
         for (addr, bytes) in images() {
-            writer.image(Moment::Start, GuestAddr(addr), &bytes).unwrap();
+            writer
+                .image(Moment::Start, GuestAddr(addr), &bytes)
+                .unwrap();
         }
         let pcs: Vec<GuestAddr> = self.pcs.iter().map(|p| GuestAddr(*p)).collect();
         writer.instructions(&pcs).unwrap();
         for chunk in &self.chunks {
             writer.events(chunk).unwrap();
         }
-        writer.events(&self.encoder.take(RawChunk::default())).unwrap();
+        writer
+            .events(&self.encoder.take(RawChunk::default()))
+            .unwrap();
         if whole {
             writer.finish().unwrap();
         } else {

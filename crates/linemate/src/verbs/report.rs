@@ -57,7 +57,8 @@ fn line_size(text: &str) -> Result<LineSize, String> {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let recording = Recording::open(&args.input).with_context(|| args.input.display().to_string())?;
+    let recording =
+        Recording::open(&args.input).with_context(|| args.input.display().to_string())?;
     let by = match args.by {
         Rows::Type => By::Type,
         Rows::Field => By::Field,
@@ -65,10 +66,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         Rows::Function => By::Function,
         Rows::Cpu => By::Cpu,
     };
-    let options = Options { by, type_name: args.type_name.clone(), top: args.top, line: args.line };
+    let options = Options {
+        by,
+        type_name: args.type_name.clone(),
+        top: args.top,
+        line: args.line,
+    };
     let analysis = Analysis::new(&recording).with_context(|| args.input.display().to_string())?;
     let report = linemate_report::make(&analysis, &options)?;
-    let text = if args.json { linemate_report::json(&report)? } else { linemate_report::text(&report, args.top) };
+    let text = if args.json {
+        linemate_report::json(&report)?
+    } else {
+        linemate_report::text(&report, args.top)
+    };
     io::stdout().write_all(text.as_bytes())?;
     Ok(Outcome::Fine)
 }
