@@ -446,7 +446,7 @@ impl Names {
         if unchanged && vacant {
             return self.nowhere(Bucket::HeapVacant);
         }
-        if unchanged && self.page_tables.get(&frame).is_some() {
+        if unchanged && self.page_tables.contains_key(&frame) {
             return self.nowhere(Bucket::PageTable);
         }
         if !unchanged {

@@ -352,7 +352,7 @@ impl Settling<'_> {
             let size = end - candidate.offset;
             return (size, size);
         }
-        let grid = |o: u64| o % candidate.size == 0;
+        let grid = |o: u64| o.is_multiple_of(candidate.size);
         let seen = self
             .votes
             .iter()

@@ -1,5 +1,7 @@
 //! Made-up recordings with exact ledgers.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod world;
 
 use linemate_attribution::{Analysis, Bucket, Counted, Subject};

@@ -1,5 +1,8 @@
 //! A small kernel for tests: types, symbols, memory images and watched functions, and a recorder of made-up events.
 
+#![allow(dead_code, reason = "each test file uses a part")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use linemate_recording::{
     AccessKind, Call, CpuId, Encoder, Function, FunctionId, FunctionTable, GuestAddr,
     InstructionId, LaneId, MAX_PARAMETERS, Mark, Marker, Meaning, Metadata, Moment, Parameter,
@@ -360,7 +363,6 @@ impl World {
     }
 
     /// Lets time pass.
-    #[allow(dead_code, reason = "not every test file needs it")]
     pub(crate) fn wait(&mut self, instructions: u64) {
         self.time += instructions;
     }
@@ -456,7 +458,6 @@ impl World {
     }
 
     /// The recording without its end.
-    #[allow(dead_code, reason = "not every test file needs it")]
     pub(crate) fn cut(self) -> Recording {
         self.finish(false)
     }

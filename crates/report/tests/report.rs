@@ -1,0 +1,196 @@
+//! Reports on made-up recordings.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "../../attribution/tests/world/mod.rs"]
+mod world;
+
+use linemate_attribution::Analysis;
+use linemate_recording::{AccessKind, Recording};
+use linemate_report::{By, Error, Options, json, make, text};
+use linemate_types::LineSize;
+use serde_json::Value;
+use world::*;
+
+fn options(by: By, type_name: Option<&str>) -> Options {
+    Options {
+        by,
+        type_name: type_name.map(str::to_owned),
+        top: 10,
+        line: LineSize::B64,
+    }
+}
+
+fn value(recording: &Recording, options: &Options) -> Value {
+    let analysis = Analysis::new(recording).unwrap();
+    serde_json::from_str(&json(&make(&analysis, options).unwrap()).unwrap()).unwrap()
+}
+
+/// Two CPUs and two queues: the owners tick their clocks, others look at who runs.
+fn queues() -> Recording {
+    let mut w = World::new();
+    for i in 0..40u64 {
+        let (cpu, other) = ((i % 2) as u16, UNITS[((i + 1) % 2) as usize]);
+        let own = UNITS[usize::from(cpu)];
+        w.access(cpu, AccessKind::Rmw, own + RQ + 72, 4, F::UpdateRq, false);
+        w.access(cpu, AccessKind::Store, own + RQ + 72, 4, F::UpdateRq, false);
+        w.wait(1000);
+        w.access(cpu, AccessKind::Store, own + RQ + 64, 8, F::UpdateRq, false);
+        w.access(cpu, AccessKind::Store, own + RQ, 4, F::UpdateEntity, false);
+        w.wait(1000);
+        w.access(cpu, AccessKind::Load, other + RQ, 4, F::WakeTask, false);
+        w.access(cpu, AccessKind::Load, other + RQ + 8, 8, F::WakeTask, false);
+        w.wait(1000);
+    }
+    w.record()
+}
+
+#[test]
+fn a_type_shows_fields_lines_and_groups() {
+    let report = value(&queues(), &options(By::Type, Some("rq")));
+    assert_eq!(report["schema"], "linemate.report/1");
+    assert_eq!(report["ledger"]["total"], 240);
+    assert_eq!(report["ledger"]["recorded"], 240);
+    assert_eq!(report["inputs"]["recording"]["seed"], "42");
+    let fields: Vec<_> = report["type"]["fields"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(row)
+        .collect();
+    assert_eq!(
+        fields,
+        [
+            ("nr_running".to_owned(), 40, 40, 0, Some(0.5), 2, 2),
+            ("curr".to_owned(), 40, 0, 0, Some(1.0), 2, 0),
+            ("clock".to_owned(), 0, 40, 0, Some(0.0), 0, 2),
+            ("lock".to_owned(), 0, 40, 40, Some(0.0), 2, 2),
+        ]
+    );
+    assert_eq!(
+        report["type"]["fields"][0]["functions"][0]["name"],
+        "update_entity"
+    );
+    let lines: Vec<_> = report["type"]["lines"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|l| l["accesses"].as_u64())
+        .collect();
+    assert_eq!(lines, [Some(120), Some(120)]);
+    let groups: Vec<_> = report["type"]["groups"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(group)
+        .collect();
+    assert_eq!(
+        groups,
+        [
+            (
+                "read by others".to_owned(),
+                "nr_running curr".to_owned(),
+                Some(2.0)
+            ),
+            ("atomic".to_owned(), "lock".to_owned(), Some(0.5)),
+            ("own".to_owned(), "clock".to_owned(), Some(0.0)),
+        ]
+    );
+    assert_eq!(report["type"]["places"][0]["owner"], "per-CPU runqueues");
+}
+
+#[allow(clippy::type_complexity, reason = "a row of the table")]
+fn row(f: &Value) -> (String, u64, u64, u64, Option<f64>, u64, u64) {
+    let n = |name: &str| f[name].as_u64().unwrap();
+    let field = f["field"].as_str().unwrap().to_owned();
+    (
+        field,
+        n("loads"),
+        n("stores"),
+        n("rmws"),
+        f["remote_share"].as_f64(),
+        n("readers"),
+        n("writers"),
+    )
+}
+
+fn group(g: &Value) -> (String, String, Option<f64>) {
+    let fields: Vec<_> = g["fields"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|f| f.as_str().unwrap())
+        .collect();
+    (
+        g["class"].as_str().unwrap().to_owned(),
+        fields.join(" "),
+        g["loads_per_store"].as_f64(),
+    )
+}
+
+#[test]
+fn embedded_objects_are_told_from_objects_of_their_own() {
+    let mut w = World::new();
+    w.sight(F::WakeTask, TASK_SLAB);
+    w.sight(F::UpdateEntity, KMALLOC_SLAB);
+    w.store(0, TASK_SLAB + 64 + 40);
+    w.store(0, KMALLOC_SLAB + 40);
+    w.store(0, KMALLOC_SLAB);
+    let report = value(&w.record(), &options(By::Type, Some("struct entity")));
+    let places = report["type"]["places"].as_array().unwrap();
+    let owners: Vec<_> = places
+        .iter()
+        .map(|p| (p["owner"].as_str().unwrap(), p["accesses"].as_u64()))
+        .collect();
+    assert_eq!(owners, [("heap", Some(2)), ("task.se", Some(1))]);
+    assert_eq!(report["type"]["fields"][1]["field"], "on_rq");
+    assert_eq!(report["type"]["fields"][1]["accesses"], 2);
+}
+
+#[test]
+fn every_view_adds_up_and_is_the_same_each_time() {
+    let recording = queues();
+    let views = [
+        (By::Type, "types"),
+        (By::Field, "fields"),
+        (By::Line, "lines"),
+        (By::Function, "functions"),
+        (By::Cpu, "cpus"),
+    ];
+    for (by, name) in views {
+        let report = value(&recording, &options(by, None));
+        let rows = report[name].as_array().unwrap();
+        let sum: u64 = rows.iter().map(|r| r["accesses"].as_u64().unwrap()).sum();
+        assert_eq!(sum, 240, "{name}");
+        assert_eq!(report, value(&recording, &options(by, None)));
+    }
+}
+
+#[test]
+fn an_unknown_type_offers_names() {
+    let recording = queues();
+    let analysis = Analysis::new(&recording).unwrap();
+    let error = make(&analysis, &options(By::Type, Some("struct tsk"))).unwrap_err();
+    let Error::UnknownType { name, nearest } = &error else {
+        panic!("{error}")
+    };
+    assert_eq!((name.as_str(), nearest[0].as_str()), ("tsk", "task"));
+    assert!(error.to_string().contains("task"));
+    assert!(
+        make(&analysis, &options(By::Type, Some("nohz"))).is_ok(),
+        "a variable's name will do"
+    );
+}
+
+#[test]
+fn a_cut_recording_says_so() {
+    let mut w = World::new();
+    w.load(0, UNITS[0] + RQ);
+    let recording = w.cut();
+    let analysis = Analysis::new(&recording).unwrap();
+    let report = make(&analysis, &options(By::Type, None)).unwrap();
+    assert_eq!(report.inputs.checksum, None);
+    let page = text(&report, 10);
+    assert!(page.contains("this recording is cut"), "{page}");
+    assert!(page.contains("total (all that was recorded)"), "{page}");
+}
