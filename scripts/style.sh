@@ -89,7 +89,7 @@ git grep -InE --untracked "(^|[^A-Za-z0-9_.}/-])($here([^A-Za-z0-9_.-]|\$)|/home
 	complain "a path of somebody's machine" || true
 
 # A verb that nobody can find is not there.
-for file in $(files 'crates/linemate/src/verbs/*.rs' | grep -v '/mod\.rs$' || true); do
+for file in $(files 'crates/linemate/src/verbs/*.rs' | grep -E '/verbs/[^/]+\.rs$' | grep -v '/mod\.rs$' || true); do
 	verb=$(basename "$file" .rs | tr _ -)
 	grep -qE "linemate $verb( |\`|\$)" README.md 2>/dev/null ||
 		echo "$file:1: error: README.md does not say what \`linemate $verb\` does" >>"$errors"

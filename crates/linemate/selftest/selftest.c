@@ -133,7 +133,8 @@ static void stack(void)
 	ON_STACK("pop to memory", "", "pop 8(%%rdi)", "load 8 1024, store 8 8");
 	ON_STACK("push flags", "", "pushf", "store 8 1016");
 	ON_STACK("call", "", "call 5f; 5: nop", "store 8 1016");
-	ON_STACK("return", "lea 6f(%%rip), %%rax; mov %%rax, (%%rsp)", "ret; 6: nop", "load 8 1024");
+	ON_STACK("return", "lea 6f(%%rip), %%rax; mov %%rax, (%%rsp)",
+		 "ret; 6: nop", "load 8 1024");
 	ON_STACK("leave", "mov %%rbp, %%rbx; lea 512(%%rdi), %%rbp",
 		 "leave; mov %%rbx, %%rbp", "load 8 512");
 }

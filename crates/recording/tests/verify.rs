@@ -1,4 +1,6 @@
 //! `verify` on sound and on broken recordings: exactly these findings.
+//!
+//! Long because each invariant has its own broken recording.
 
 #![allow(clippy::unwrap_used, reason = "a set-up that fails fails the test")]
 

@@ -74,6 +74,7 @@ pub(super) struct RegisterDescriptor {
     pub(super) feature: *const c_char,
 }
 
+// SAFETY: declared as QEMU's and glib's headers have them; QEMU refuses to load the plugin if its interface is older.
 unsafe extern "C" {
     pub(super) fn qemu_plugin_register_vcpu_init_cb(id: PluginId, cb: VcpuCallback);
     pub(super) fn qemu_plugin_register_vcpu_tb_trans_cb(id: PluginId, cb: TranslateCallback);
