@@ -38,7 +38,13 @@ for target in "${targets[@]}"; do
 done
 
 fuzz_one() {
-	if cargo fuzz run "$1" --sanitizer none -- -max_total_time="$seconds" -print_final_stats=1 >"$logs/$1.log" 2>&1; then
+	local corpus=(fuzz/corpus/"$1")
+	mkdir -p "${corpus[0]}"
+	if [ -d fuzz/seeds/"$1" ]; then
+		corpus+=(fuzz/seeds/"$1")
+	fi
+	if cargo fuzz run "$1" --sanitizer none "${corpus[@]}" -- -max_total_time="$seconds" -rss_limit_mb=4096 \
+		-print_final_stats=1 >"$logs/$1.log" 2>&1; then
 		echo "fuzz: $1: nothing found in $(sed -nE 's/^stat::number_of_executed_units: *//p' "$logs/$1.log") inputs"
 	else
 		tail -n 30 "$logs/$1.log" >&2
