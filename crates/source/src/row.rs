@@ -265,6 +265,10 @@ impl Row {
         };
         let conditions = placed.conditions[gap.shared..].to_vec();
         let mut pieces = Vec::new();
+        let behind_leaf = gap.at.checked_sub(1).map(|i| &self.pieces[i]);
+        if matches!(behind_leaf, Some(Piece::Leaf(_))) && starts_paragraph(&placed.leaf) {
+            pieces.push(Piece::Blank("\n".to_owned()));
+        }
         let close = || Piece::Close {
             text: "#endif\n".to_owned(),
             made: true,
@@ -502,6 +506,16 @@ impl Piece {
             Piece::Gone(_) => String::new(),
         }
     }
+}
+
+/// Whether a comment of several lines stands in front: such members stand apart from those before.
+fn starts_paragraph(leaf: &Leaf) -> bool {
+    let lead = match leaf.nodes.first() {
+        Some(Node::Member(member)) => &member.lead,
+        Some(Node::Block(block)) => &block.lead,
+        _ => return false,
+    };
+    lead.matches('\n').count() > 1
 }
 
 fn is_barrier(leaf: &Leaf) -> bool {
