@@ -105,6 +105,8 @@ pub fn fields(
     for (key, figures) in watched.filter(|(key, _)| key.watched.is_some()) {
         fields.entry(key.path.clone()).or_default().add(&figures);
     }
+    // All variables without a type are keys, most of them never touched.
+    fields.retain(|_, figures| figures.loads + figures.stores > 0);
     Ok(Fields {
         bytes,
         cpus: cpus * usize::from(copies),
