@@ -1,0 +1,45 @@
+# Turns the JSON of `linemate whatif` and `linemate diff` into the tables of docs/validation.md.
+
+def round2: . * 100 | round / 100;
+def signed: round2 | if . > 0 then "+\(.)" else tostring end;
+def mega: . / 1e6 * 1000 | round / 1000;
+def per_cent(of): if of == 0 then "-" else "\(100 * .difference / of | signed) ± \(100 * .bar / of | round2) %" end;
+def verdict: if .measurable then (if .difference < 0 then "better" else "worse" end) else "no measurable effect" end;
+def measure(name): "| \(name) | \(.without | mega) | \(.with | mega) | \(per_cent(.without)) | \(verdict) |";
+
+# The bar of a sum whose parts are not known to vary independently: the sum of theirs.
+def total: {without: (map(.without) | add // 0), with: (map(.with) | add // 0),
+	difference: (map(.difference) | add // 0), bar: (map(.bar) | add // 0)}
+	| .measurable = ((.difference | fabs) > .bar);
+
+# Functions that only the load balancer calls, as the compiler left them in Debian's 6.12 kernel.
+def balancing: ["sched_balance_rq", "update_sd_lb_stats", "sched_balance_find_src_group", "update_group_capacity", "can_migrate_task"];
+
+def rq_table: .results[] | . as $r
+	| "\n`\(.machine)`, \(.cpus) CPUs, lines of \(.line_bytes) bytes, \(.interleavings) interleavings:\n",
+	"| cost, million cycles | before | after | change | |", "|---|---|---|---|---|",
+	(.types | measure("`rq`")), (.whole | measure("everything")), (.duration | measure("duration of the replay")),
+	(balancing[] as $name | .functions[] | select(.name == $name) | .cycles | measure("`\($name)`")),
+	([.functions[] | select(.name as $n | balancing | index($n)) | .cycles] | total | measure("sum of these functions")),
+	(.functions[] | select(.name == "idle_cpu") | .cycles | measure("`idle_cpu`")),
+	([.functions[] | select(.name as $n | (balancing + ["idle_cpu"]) | index($n)) | .cycles] | total | measure("sum with `idle_cpu`"));
+
+def placement_row(name; published): .results[0]
+	| "| \(name) | \(published) | \(.types.with | mega) | \(.types | per_cent(.without)) | \(.types | verdict) |";
+
+def original_row(published): .results[0] | "| original | \(published) | \(.types.without | mega) | | |";
+
+# Of the 20 fields with the most sharing cost in the real recording ($b): the cloned one's ($a) error.
+def scaling($from; $to; $full): (.a.fields) as $a
+	| [.b.fields | to_entries[] | select(.value.sharing_cycles > 0)]
+	| sort_by(-.value.sharing_cycles) | .[:20]
+	| map(($a[.key] // {loads: 0, stores: 0, cycles: 0, sharing: 0}) as $p | .value as $v
+		| {name: .key, predicted: $p.cycles, real: $v.cycles,
+			error: (100 * ($p.cycles - $v.cycles) / $v.cycles),
+			fetch_error: (if $v.sharing == 0 then 0 else 100 * ($p.sharing - $v.sharing) / $v.sharing end),
+			work: (if $p.loads + $p.stores == 0 then 0 else ($v.loads + $v.stores) / $to / (($p.loads + $p.stores) / $from) end)})
+	| (if $full then
+		"| field | predicted | real | error, cycles | error, fetches | accesses per CPU, real ÷ recorded |", "|---|---|---|---|---|---|",
+		(.[] | "| `\(.name)` | \(.predicted | mega) | \(.real | mega) | \(.error | signed) % | \(.fetch_error | signed) % | \(.work | round2) |"), ""
+	else empty end),
+	(length as $n | "\($from) → \($to): mean absolute error \(map(.error | fabs) | add / $n | round2) % of cycles, \(map(.fetch_error | fabs) | add / $n | round2) % of fetches; largest \(map(.error | fabs) | max | round2) % and \(map(.fetch_error | fabs) | max | round2) %; sum of the 20 fields \(100 * ((map(.predicted) | add) / (map(.real) | add) - 1) | signed) % of cycles");
