@@ -11,8 +11,22 @@ fn main() {
     let compiler = env::var("CC").unwrap_or_else(|_| "cc".to_owned());
     let folder = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let status = Command::new(&compiler)
-        .args(["-static", "-fno-pie", "-no-pie", "-O2", "-std=gnu11", "-D_GNU_SOURCE"])
-        .args(["-Wall", "-Wextra", "-Werror", "-Wl,--build-id=none", "-s", "-o"])
+        .args([
+            "-static",
+            "-fno-pie",
+            "-no-pie",
+            "-O2",
+            "-std=gnu11",
+            "-D_GNU_SOURCE",
+        ])
+        .args([
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-Wl,--build-id=none",
+            "-s",
+            "-o",
+        ])
         .arg(folder.join("selftest"))
         .arg("selftest/selftest.c")
         .status();
