@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# The replay's figures of docs/validation.md and docs/scaling.md: records what they were recorded from, replays it, prints markdown on
+# stdout and progress on stderr. Counts and cycles of deterministic replays: they are the same on every computer, unless the tables of
+# docs/ were made by another version of linemate.
+#
+# Needs what `make setup`, `make workloads` and a release build leave, and jq. The first boot of 32 CPUs takes minutes. Recordings
+# are kept in target/validate and made again if that folder is removed.
+#
+# usage: validate.sh [rq|placements|scaling]...   (default: all)
+# shellcheck disable=SC2016 # backquotes are markdown here
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readonly linemate=target/release/linemate
+readonly work=target/validate
+readonly edits=scripts/lib/edits
+command -v jq >/dev/null || {
+	echo "validate: jq is missing (Debian: apt-get install jq)" >&2
+	exit 2
+}
+mkdir -p "$work"
+
+say() {
+	echo "validate: $*" >&2
+}
+
+# recorded NAME SERIES CPUS ARGUMENT…: makes $work/NAME.data unless it is there; arguments are `record`'s from there on.
+recorded() {
+	local name=$1 series=$2 cpus=$3
+	shift 3
+	[ -f "$work/$name.data" ] && return
+	say "recording $name: $cpus CPUs, $series"
+	"$linemate" record --kernel "$(scripts/kernel-image.sh "$series")" --smp "$cpus" -o "$work/partial.data" "$@" >&2
+	mv "$work/partial.data" "$work/$name.data"
+}
+
+table() {
+	jq -r -L scripts/lib "include \"validate\"; $1" "$2"
+}
+
+rq() {
+	recorded sleepers 6.12 8 -- target/workloads/sleepers -m 1 -l 6 -c 64
+	say "replaying the published rq layout"
+	"$linemate" whatif -i "$work/sleepers.data" --edit "$edits/rq.txt" --machine gnr-2s-480 --machine power11 --json >"$work/rq.json"
+	printf '\n## Replay: the published `rq` layout on 6.12\n'
+	table rq_table "$work/rq.json"
+}
+
+placements() {
+	local name
+	recorded cgtree 6.1 8 --setup workloads/cgtree.sh -- target/workloads/cgtree -w 2 -i 10 /cg/tree
+	for name in separate common reuse; do
+		say "replaying load_avg: $name"
+		"$linemate" whatif -i "$work/cgtree.data" --edit "$edits/load_avg-$name.txt" --machine westmere-4s-80 --json >"$work/$name.json"
+	done
+	printf '\n## Replay: four placements of `load_avg` on 6.1\n\n'
+	printf '| placement | published, %% CPU | cost of `task_group`, million cycles | change | |\n|---|---|---|---|---|\n'
+	table 'placement_row("lines of their own, value reused"; 0.55)' "$work/separate.json"
+	table 'placement_row("one common line, value reused"; 1.01)' "$work/common.json"
+	table 'placement_row("value reused"; 1.06)' "$work/reuse.json"
+	table 'original_row(1.22)' "$work/reuse.json"
+}
+
+# compare FROM TO FULL: the recording of FROM CPUs, cloned to TO, beside the recording of TO.
+compare() {
+	say "replaying $1 CPUs as $2"
+	"$linemate" diff "$work/sleepers-$1.data" "$work/sleepers-$2.data" --machine gnr-2s-480 --cpus "$2" --json >"$work/scaling.json"
+	table "scaling($1; $2; $3)" "$work/scaling.json"
+}
+
+scaling() {
+	local cpus
+	for cpus in 4 8 16 32; do
+		recorded "sleepers-$cpus" 6.12 "$cpus" -- target/workloads/sleepers -m 4 -l 5 -c $((4 * cpus))
+	done
+	printf '\n## Clones: the 20 fields with the most sharing cost\n\n'
+	compare 8 32 true
+	compare 8 16 false
+	compare 4 16 false
+	compare 4 32 false
+}
+
+[ $# -gt 0 ] || set -- rq placements scaling
+for part; do
+	case $part in
+	rq | placements | scaling) "$part" ;;
+	*)
+		echo "validate: no such part: $part (rq, placements, scaling)" >&2
+		exit 2
+		;;
+	esac
+done
