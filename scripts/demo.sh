@@ -12,5 +12,5 @@ run() {
 	"$@"
 }
 
-run "$linemate" record --kernel "$kernel" --smp 8 -o target/demo.data -- target/workloads/sleepers -m 1 -l 6 -c 32
-run "$linemate" report -i target/demo.data --type rq
+run "$linemate" record --kernel "$kernel" --smp 8 -o target/demo.data -- target/workloads/sleepers -m 1 -l 6 -c 64
+run "$linemate" report -i target/demo.data --type rq --top 20
