@@ -3,6 +3,8 @@
 //! Memory is bounded by the objects and the distinct sightings, not by the length of the stream: accesses are not looked at.
 //! It does not decide what anything is; [`crate::kinds`] does when all is seen.
 
+mod pages;
+
 use std::ops::Range;
 
 use linemate_recording::{
@@ -256,29 +258,6 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// An entry of a page table was handed over: its page is one.
-    fn page_table(&mut self, addr: u64, time: VirtualTime) {
-        let Some(frame) = self.map.frame(addr) else {
-            return;
-        };
-        match self.living_pages(addr - addr % PAGE_SIZE) {
-            Some(object) => {
-                let about = self.out.kinds.get(self.out.objects[object.0 as usize].kind);
-                if about.usage != SiteUse::PageTable {
-                    let kind = Kind {
-                        usage: SiteUse::PageTable,
-                        ..about
-                    };
-                    let kind = self.out.kinds.number(kind, Bounds::Exact(about.size), None);
-                    self.out.objects[object.0 as usize].kind = kind;
-                }
-            }
-            None => {
-                self.out.page_tables.entry(frame).or_insert(time);
-            }
-        }
-    }
-
     /// Whether an address outside of every tracked object can hold one all the same: the kernel's own pages from before the
     /// recording, and the vmalloc area.
     fn is_open(&self, addr: u64) -> bool {
@@ -529,42 +508,6 @@ impl<'a> Collector<'a> {
         }
     }
 
-    fn pages(&mut self, call: &Pending, ret: &Return) {
-        let Some(addr) = self.map.page_address(ret.value) else {
-            return;
-        };
-        let size = PAGE_SIZE << call.order.unwrap_or(0).min(18);
-        let first = (addr - self.map.direct_map.start) / PAGE_SIZE;
-        for frame in first..first + size / PAGE_SIZE {
-            self.out.frame_taken.entry(frame).or_insert(call.time);
-        }
-        // An allocator inside another, as for heap objects.
-        if let Some(inner) = self
-            .living_pages(addr)
-            .filter(|o| self.out.objects[o.0 as usize].birth >= call.time)
-        {
-            self.kill(inner, call.time);
-        }
-        let kind = Kind {
-            origin: Origin::Pages,
-            site: Some(call.caller),
-            size,
-            usage: call.usage,
-        };
-        let kind = self.out.kinds.number(kind, Bounds::Exact(size), None);
-        let object = self.birth(addr..addr.saturating_add(size), call.time, kind, NO_CPU);
-        self.out.objects[object.0 as usize].ready = ret.time;
-    }
-
-    fn living_pages(&self, addr: u64) -> Option<ObjectId> {
-        let list = self.live.get(&(addr / PAGE_SIZE))?;
-        let is_pages = |o: &&ObjectId| {
-            let object = &self.out.objects[o.0 as usize];
-            object.range.start == addr && self.out.kinds.get(object.kind).origin == Origin::Pages
-        };
-        list.iter().find(is_pages).copied()
-    }
-
     fn virtually(&mut self, call: &Pending, addr: u64) {
         let Some(size) = call.size.filter(|_| self.map.vmalloc.contains(&addr)) else {
             return;
@@ -639,35 +582,6 @@ impl<'a> Collector<'a> {
             let start = cookie.wrapping_add(self.map.percpu.offsets[cpu]);
             if let Some(object) = self.living(start)
                 && self.out.objects[object.0 as usize].range.start == start
-            {
-                self.kill(object, time);
-            }
-        }
-    }
-
-    fn free_pages(&mut self, page: Option<u64>, order: u64, time: VirtualTime) {
-        let Some(addr) = page.and_then(|p| self.map.page_address(p)) else {
-            return;
-        };
-        if let Some(object) = self.living_pages(addr) {
-            self.kill(object, time);
-        }
-        let first = (addr - self.map.direct_map.start) / PAGE_SIZE;
-        for frame in first..first + (1u64 << order.min(18)) {
-            self.out.frame_freed.entry(frame).or_insert(time);
-            self.empty_page(addr / PAGE_SIZE + (frame - first), time);
-        }
-    }
-
-    /// A page that goes takes what lies in it along.
-    fn empty_page(&mut self, page: u64, time: VirtualTime) {
-        for object in self.live.get(&page).cloned().unwrap_or_default() {
-            if self
-                .out
-                .kinds
-                .get(self.out.objects[object.0 as usize].kind)
-                .origin
-                != Origin::Pages
             {
                 self.kill(object, time);
             }

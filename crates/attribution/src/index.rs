@@ -81,7 +81,7 @@ pub struct Index {
 
 impl Index {
     /// Builds the index. Lifetimes of one place may not overlap in time; where they do (a missed free), the later birth
-    /// ends the earlier life.
+    /// ends the earlier life, because the latest birth before a time is looked at.
     #[must_use]
     pub fn new(lifetimes: &[Lifetime]) -> Index {
         let mut rows: Vec<(u64, u64, u64, u32)> = Vec::with_capacity(lifetimes.len());
@@ -123,11 +123,6 @@ impl Index {
             });
         }
         if let Some(place) = self.places.last_mut() {
-            if place.tenants.1 > place.tenants.0
-                && let Some(previous) = self.tenants.last_mut()
-            {
-                previous.death = previous.death.min(life.birth.0);
-            }
             place.tenants.1 += 1;
         }
         self.tenants.push(Tenancy {

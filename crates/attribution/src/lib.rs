@@ -21,11 +21,13 @@ pub mod memory;
 pub mod names;
 pub mod schema;
 pub mod sites;
+mod subjects;
 mod survey;
 pub mod tally;
 pub mod votes;
 
 pub use analysis::{Analysis, Counted, Error, Facts};
 pub use ledger::{Bucket, Group, Ledger};
-pub use names::{Located, Names, Subject, SubjectId};
+pub use names::{Located, Names};
+pub use subjects::{Subject, SubjectId};
 pub use tally::Tally;

@@ -1,6 +1,6 @@
 //! Where the kernel keeps what: the areas of its address space, the pages and the slab caches.
 //!
-//! Plain data, filled by [`crate::open`] from a recording's symbols and memory images. What is not known is empty and matches
+//! Plain data, filled by `survey` from a recording's symbols and memory images. What is not known is empty and matches
 //! nothing; no area is guessed.
 
 use std::ops::Range;

@@ -9,7 +9,8 @@ use linemate_recording::{Access, AccessKind, GuestAddr};
 use rustc_hash::{FxHashMap, FxHasher};
 
 use crate::ledger::Ledger;
-use crate::names::{Located, Names, SubjectId};
+use crate::names::{Located, Names};
+use crate::subjects::SubjectId;
 
 /// What a row counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,6 +4,7 @@
 
 mod world;
 
+use linemate_attribution::couse::By;
 use linemate_attribution::{Analysis, Bucket, Counted, Subject};
 use linemate_recording::{AccessKind, Recording};
 use world::*;
@@ -202,8 +203,10 @@ fn stack_objects_are_no_fields() {
     w.sight(F::WakeTask, VMALLOC + 0x3000);
     w.load(0, VMALLOC + 0x3000);
     let recording = w.record();
-    let (_, counted) = counted(&recording);
+    let (analysis, counted) = counted(&recording);
     assert_eq!(ledger(&counted), [(Bucket::Stack, 2)]);
+    let facts = analysis.facts();
+    assert_eq!((facts.sightings, facts.sightings_unused), (2, 2));
 }
 
 #[test]
@@ -335,4 +338,26 @@ fn a_cut_recording_is_analysed_as_far_as_it_goes() {
     let recording = w.cut();
     assert!(recording.is_cut());
     assert_eq!(ledger(&counted(&recording).1), [(Bucket::PercpuTyped, 1)]);
+}
+
+#[test]
+fn fields_are_used_together_within_a_window_on_one_object() {
+    let mut w = World::new();
+    let (own, other) = (UNITS[0] + RQ, UNITS[1] + RQ);
+    w.load(0, own);
+    w.load(0, own + 64); // together: 1 instruction later
+    w.wait(linemate_attribution::couse::WINDOW);
+    w.load(0, own + 72); // too late for both
+    w.load(0, other); // another object, and another CPU's
+    w.load(0, other + 72); // together, by others
+    let recording = w.record();
+    let analysis = Analysis::new(&recording).unwrap();
+    let rq = analysis.names().schema().named("rq")[0];
+    let counted = analysis.count(Some(rq)).unwrap();
+    let co_use = counted.co_use.unwrap();
+    let (nr_running, clock, lock) = (0, 2, 3);
+    assert_eq!(co_use.together(By::Owner, nr_running, clock), 1);
+    assert_eq!(co_use.together(By::Owner, clock, lock), 0);
+    assert_eq!(co_use.together(By::Owner, nr_running, lock), 0);
+    assert_eq!(co_use.together(By::Others, nr_running, lock), 1);
 }

@@ -1,0 +1,234 @@
+//! Subjects: what accesses are counted for, and where each lies inside an object or variable.
+
+use linemate_recording::GuestAddr;
+use rustc_hash::FxHashMap;
+
+use crate::kinds::{Kind, Origin};
+use crate::ledger::Bucket;
+use crate::map::{KernelMap, Variable, Variables};
+use crate::schema::{Schema, TypeIndex};
+use crate::sites::SiteUse;
+use crate::votes::{Bounds, Placement, Votes};
+
+/// A subject's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SubjectId(pub u32);
+
+/// What accesses are counted for: a type, a variable, the untyped objects of one cache and site, or a whole bucket.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Subject {
+    /// Its bucket.
+    pub bucket: Bucket,
+    /// Its type, if that is known.
+    pub ty: Option<TypeIndex>,
+    /// The variable's name; for untyped heap objects the cache and the size; else empty.
+    pub label: String,
+    /// Where untyped heap objects were allocated.
+    pub site: Option<GuestAddr>,
+    /// Whether objects of it have an owner: one CPU for each.
+    pub percpu: bool,
+}
+
+/// A placement with its subject.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extent {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) stride: u64,
+    pub(crate) subject: SubjectId,
+}
+
+/// Subjects of whole buckets, and the list of all.
+#[derive(Debug, Default)]
+pub(crate) struct Subjects {
+    pub(crate) list: Vec<Subject>,
+    pub(crate) numbers: FxHashMap<Subject, SubjectId>,
+}
+
+impl Subjects {
+    pub(crate) fn number(&mut self, subject: Subject) -> SubjectId {
+        let next = SubjectId(self.list.len() as u32);
+        let list = &mut self.list;
+        *self.numbers.entry(subject).or_insert_with_key(|s| {
+            list.push(s.clone());
+            next
+        })
+    }
+
+    pub(crate) fn bucket(&mut self, bucket: Bucket) -> SubjectId {
+        self.number(Subject {
+            bucket,
+            ty: None,
+            label: String::new(),
+            site: None,
+            percpu: false,
+        })
+    }
+
+    pub(crate) fn typed(
+        &mut self,
+        bucket: Bucket,
+        ty: TypeIndex,
+        label: &str,
+        percpu: bool,
+    ) -> SubjectId {
+        self.number(Subject {
+            bucket,
+            ty: Some(ty),
+            label: label.to_owned(),
+            site: None,
+            percpu,
+        })
+    }
+}
+
+/// Variables with their subjects and what was found inside of them.
+#[derive(Debug, Default)]
+pub(crate) struct VariableNames {
+    pub(crate) subjects: Vec<SubjectId>,
+    pub(crate) strides: Vec<u64>,
+    /// By variable: what sightings say about one that has no type. Offsets from the variable's start.
+    pub(crate) extents: FxHashMap<usize, Vec<Extent>>,
+}
+
+pub(crate) fn clip(offset: u64) -> u32 {
+    u32::try_from(offset).unwrap_or(u32::MAX)
+}
+
+pub(crate) fn bare(bucket: Bucket) -> Subject {
+    Subject {
+        bucket,
+        ty: None,
+        label: String::new(),
+        site: None,
+        percpu: false,
+    }
+}
+
+pub(crate) fn find(extents: &[Extent], at: u64) -> Option<Extent> {
+    let i = extents.partition_point(|e| e.start <= at).checked_sub(1)?;
+    (at < extents[i].end).then_some(extents[i])
+}
+
+pub(crate) fn extents(
+    subjects: &mut Subjects,
+    form: &[Placement],
+    bucket: Bucket,
+    label: &str,
+    percpu: bool,
+) -> Vec<Extent> {
+    let extent = |p: &Placement| Extent {
+        start: p.start,
+        end: p.start.saturating_add(p.size),
+        stride: p.stride,
+        subject: subjects.typed(bucket, p.ty, label, percpu),
+    };
+    form.iter().map(extent).collect()
+}
+
+/// The subject of the bytes of a kind's objects that no placement covers.
+pub(crate) fn rest_of(
+    subjects: &mut Subjects,
+    map: &KernelMap,
+    kind: &Kind,
+    typed: bool,
+) -> SubjectId {
+    let cache = |c: u32| map.caches.get(c as usize).map_or("", |c| c.name.as_str());
+    let bucket = match (kind.origin, kind.site, kind.usage) {
+        (Origin::Pages, _, SiteUse::PageTable) => Bucket::PageTable,
+        (Origin::Pages, _, SiteUse::Contents) => Bucket::PageContents,
+        (Origin::Pages, _, SiteUse::Slab) => Bucket::HeapVacant,
+        (Origin::Pages, ..) => Bucket::UnknownKernelPage,
+        (_, _, SiteUse::Contents) => Bucket::HeapContents,
+        _ if typed => Bucket::HeapTail,
+        (_, Some(_), _) => Bucket::HeapSite,
+        (_, None, _) => Bucket::HeapCache,
+    };
+    let label = match kind.origin {
+        Origin::Cache(c) => cache(c).to_owned(),
+        Origin::Kmalloc => format!("kmalloc({})", kind.size),
+        Origin::Percpu => format!("per-CPU allocation of {}", kind.size),
+        Origin::Pages => format!("{} pages", kind.size / crate::map::PAGE_SIZE),
+        Origin::Virtual => format!("vmalloc({})", kind.size),
+    };
+    subjects.number(Subject {
+        label,
+        site: kind.site,
+        percpu: kind.origin == Origin::Percpu,
+        ..bare(bucket)
+    })
+}
+
+pub(crate) fn variables(
+    subjects: &mut Subjects,
+    schema: &Schema,
+    list: &Variables,
+    votes: &Votes,
+    percpu: bool,
+) -> VariableNames {
+    let (typed, named) = if percpu {
+        (Bucket::PercpuTyped, Bucket::PercpuNamed)
+    } else {
+        (Bucket::GlobalTyped, Bucket::GlobalNamed)
+    };
+    let mut names = VariableNames::default();
+    let mut inside: FxHashMap<usize, Votes> = FxHashMap::default();
+    for (addr, ty, weight) in votes.iter() {
+        if let Some(index) = list.find(addr) {
+            inside
+                .entry(index)
+                .or_default()
+                .add(addr - list.list[index].range.start, ty, weight);
+        }
+    }
+    for (index, variable) in list.list.iter().enumerate() {
+        let special = special_bucket(&variable.name);
+        let bucket = special.unwrap_or(if variable.typed { typed } else { named });
+        let label = variable.name.clone();
+        let ty = variable.ty.filter(|_| special.is_none());
+        names.subjects.push(subjects.number(Subject {
+            ty,
+            label,
+            percpu,
+            ..bare(bucket)
+        }));
+        names.strides.push(ty.map_or(0, |t| schema.size(t)));
+        let silent = Votes::default();
+        if !variable.typed && special.is_none() {
+            let votes = inside.get(&index).unwrap_or(&silent);
+            let found = settle_variable(schema, variable, votes);
+            if !found.is_empty() {
+                names.extents.insert(
+                    index,
+                    extents(subjects, &found, typed, &variable.name, percpu),
+                );
+            }
+        }
+    }
+    names
+}
+
+/// A symbol's size is only known up to the next symbol, so anything that fits may lie there.
+fn settle_variable(schema: &Schema, variable: &Variable, votes: &Votes) -> Vec<Placement> {
+    let size = variable.range.end - variable.range.start;
+    let over = size.saturating_sub(64);
+    votes
+        .settle(schema, Bounds::Slot { size, over }, Some(&variable.name))
+        .placements
+}
+
+/// Variables that hold stacks and page tables (arch/x86: init_task.c, head_64.S, cpu_entry_area.c).
+fn special_bucket(name: &str) -> Option<Bucket> {
+    match name {
+        "init_stack"
+        | "__start_init_stack"
+        | "init_thread_union"
+        | "irq_stack_backing_store"
+        | "exception_stacks"
+        | "entry_stack_storage" => Some(Bucket::Stack),
+        "init_top_pgt" | "early_top_pgt" | "level4_kernel_pgt" | "level3_kernel_pgt"
+        | "level3_ident_pgt" | "level2_kernel_pgt" | "level2_ident_pgt" | "level2_fixmap_pgt"
+        | "level1_fixmap_pgt" | "early_dynamic_pgts" => Some(Bucket::PageTable),
+        _ => None,
+    }
+}
