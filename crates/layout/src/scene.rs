@@ -63,7 +63,12 @@ pub struct Scene<'a> {
     fields: FxHashMap<(u32, u32), u32>,
     functions: FxHashMap<u64, u32>,
     sharing: Vec<SubjectSharing>,
+    /// Where the first idle task's stack starts.
+    boot_stack: u64,
 }
+
+/// Bytes of a kernel stack on x86-64 (`THREAD_SIZE` without KASAN).
+const STACK_BYTES: u64 = 16 << 10;
 
 #[derive(Clone, Debug)]
 enum SubjectSharing {
@@ -160,6 +165,7 @@ impl<'a> Scene<'a> {
             fields: FxHashMap::default(),
             functions: FxHashMap::default(),
             sharing: Vec::new(),
+            boot_stack: boot_stack(analysis),
         };
         scene.number_subjects(names.schema());
         let offsets = survey.offsets.into_iter().collect();
@@ -335,6 +341,8 @@ impl<'a> Scene<'a> {
         let at = self.names.locate(access);
         let base = access.addr.0.wrapping_sub(u64::from(at.offset));
         let sharing = match &self.sharing[at.subject.0 as usize] {
+            // A stack like others, but a variable of the kernel image, which are shared otherwise.
+            _ if access.addr.0.wrapping_sub(self.boot_stack) < STACK_BYTES => Sharing::Cloned,
             SubjectSharing::All(sharing) => *sharing,
             SubjectSharing::ByObject(cloned) if cloned.contains(&base) => Sharing::Cloned,
             SubjectSharing::ByObject(_) => Sharing::Shared,
@@ -355,6 +363,12 @@ impl<'a> Scene<'a> {
             sharing,
         }
     }
+}
+
+/// The address of `init_stack`; where the kernel has no such symbol, one that no access is near.
+fn boot_stack(analysis: &Analysis<'_>) -> u64 {
+    let found = analysis.symbols().address_of("init_stack");
+    found.unwrap_or(u64::MAX - STACK_BYTES)
 }
 
 /// The CPU that makes more than half of the accesses, if any.
