@@ -34,10 +34,10 @@ const SIMULATED_CPUS_MAX: usize = 4096;
 #[derive(Debug, thiserror::Error)]
 pub enum WhatIfError {
     /// An impossible edit.
-    #[error("edit {0}")]
+    #[error(transparent)]
     Plan(#[from] PlanError),
     /// An edit that does not fit the recording.
-    #[error("edit: {0}")]
+    #[error(transparent)]
     Arm(#[from] ArmError),
     /// A type to report that does not exist.
     #[error("{name}: {reason}")]
