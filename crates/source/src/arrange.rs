@@ -3,7 +3,7 @@
 //! The leaves that can stay are the heaviest increasing run; the others are cut out and put behind their new neighbour, where the
 //! fewest conditions have to be opened or closed. What the recorded kernel lacks stays where it is.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::body::{self, Node};
 use crate::condition::Condition;
@@ -27,16 +27,47 @@ pub(crate) fn arrange(items: &[Item], wanted: &Wanted) -> Result<Row, Refused> {
     let folded = flatten(items, wanted, &ranks, &BTreeSet::new())?;
     let staying = staying(&folded);
     let mut row = Row::new(flatten(items, wanted, &ranks, &staying)?);
-    let barriers = row.barriers();
+    let (barriers, followers) = (row.barriers(), row.followers());
     let mut moving = row.cut(&staying);
     moving.sort_by_key(|placed| placed.rank);
     row.clean(&mut moving);
     for placed in moving {
-        row.insert(placed, wanted)?;
+        let rank = placed.rank.unwrap_or(0);
+        row.insert(placed, (rank.checked_sub(1), rank), wanted)?;
     }
+    lower(&mut row, &followers, wanted)?;
     row.merge();
     row.check_barriers(&barriers, wanted)?;
     Ok(row)
+}
+
+/// What the recorded kernel lacks must not end up in front of everything because what it stood behind has moved: it follows that, or
+/// the end of its group.
+fn lower(
+    row: &mut Row,
+    followers: &BTreeMap<usize, usize>,
+    wanted: &Wanted,
+) -> Result<(), Refused> {
+    let mut leading = row.cut_leading(followers);
+    row.clean(&mut leading);
+    let group = |rank: usize| {
+        wanted
+            .order
+            .get(rank)
+            .and_then(|m| wanted.members[*m].group)
+    };
+    // The last first: each goes directly behind its place.
+    for mut placed in leading.into_iter().rev() {
+        placed.rank = None;
+        let Some(mut rank) = followers.get(&placed.number).copied() else {
+            continue;
+        };
+        while group(rank).is_some() && group(rank) == group(rank + 1) {
+            rank += 1;
+        }
+        row.insert(placed, (Some(rank), rank + 1), wanted)?;
+    }
+    Ok(())
 }
 
 fn flatten(

@@ -275,7 +275,10 @@ fn type_change(change: &TypeChange) -> Vec<String> {
         .sizes
         .iter()
         .map(|s| {
-            let cell = |size: u64| format!("{size} bytes, {} lines", size.div_ceil(s.line.max(1)));
+            let cell = |size: u64| match size.div_ceil(s.line.max(1)) {
+                1 => format!("{size} bytes, 1 line"),
+                lines => format!("{size} bytes, {lines} lines"),
+            };
             [
                 format!("{}-byte lines", s.line),
                 cell(s.before),

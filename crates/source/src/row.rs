@@ -2,7 +2,7 @@
 //!
 //! Knows how to take leaves out and put them in such that each keeps the conditions around it; not which ones, nor where to.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::body::{self, Node};
 use crate::condition::Condition;
@@ -238,28 +238,70 @@ impl Row {
         self.pieces = kept;
     }
 
-    /// Puts a leaf behind the one of the next lower rank.
-    pub(crate) fn insert(&mut self, placed: Placed, wanted: &Wanted) -> Result<(), Refused> {
-        let rank = placed.rank.unwrap_or(0);
-        let ranked = |piece: &Piece| match piece {
-            Piece::Leaf(p) => p.rank,
-            _ => None,
-        };
-        let place = |below: bool| {
-            let candidates = self
-                .pieces
-                .iter()
-                .enumerate()
-                .filter_map(|(i, p)| Some((ranked(p)?, i)));
-            let fitting = candidates.filter(|(r, _)| (*r < rank) == below);
-            if below { fitting.max() } else { fitting.min() }
-        };
-        let from = place(true).map_or(0, |(_, at)| at + 1);
-        let to = place(false).map_or(self.pieces.len(), |(_, at)| at);
+    /// For each leaf that the recorded kernel lacks, by its number, the rank of the last member in front of it.
+    pub(crate) fn followers(&self) -> BTreeMap<usize, usize> {
+        let mut last = None;
+        let mut found = BTreeMap::new();
+        for piece in &self.pieces {
+            let Piece::Leaf(placed) = piece else { continue };
+            match (placed.rank, last) {
+                (Some(rank), _) => last = Some(rank + placed.leaf.members.len() - 1),
+                (None, Some(last)) => {
+                    found.insert(placed.number, last);
+                }
+                (None, None) => {}
+            }
+        }
+        found
+    }
+
+    /// Takes out the leaves of `followers` that stand in front of all members. Each gets a rank of its own, for [`Row::clean`].
+    pub(crate) fn cut_leading(&mut self, followers: &BTreeMap<usize, usize>) -> Vec<Placed> {
+        let mut leading = Vec::new();
+        for piece in &mut self.pieces {
+            let Piece::Leaf(placed) = piece else { continue };
+            if placed.rank.is_some() {
+                break;
+            }
+            if !followers.contains_key(&placed.number) {
+                continue;
+            }
+            let rank = usize::MAX - placed.number;
+            placed.rank = Some(rank);
+            if let Piece::Leaf(placed) = std::mem::replace(piece, Piece::Gone(rank)) {
+                leading.push(placed);
+            }
+        }
+        leading
+    }
+
+    /// Puts a leaf between the last one of at most the first of these ranks, and the first of at least the other.
+    pub(crate) fn insert(
+        &mut self,
+        placed: Placed,
+        (below, above): (Option<usize>, usize),
+        wanted: &Wanted,
+    ) -> Result<(), Refused> {
+        let mut ranked: Vec<(usize, usize)> = Vec::new();
+        for (at, piece) in self.pieces.iter().enumerate() {
+            if let Piece::Leaf(Placed {
+                rank: Some(rank), ..
+            }) = piece
+            {
+                ranked.push((*rank, at));
+            }
+        }
+        let from = ranked
+            .iter()
+            .filter(|(rank, _)| below.is_some_and(|b| *rank <= b))
+            .max();
+        let from = from.map_or(0, |(_, at)| at + 1);
+        let to = ranked.iter().filter(|(rank, _)| *rank >= above).min();
+        let to = to.map_or(self.pieces.len(), |(_, at)| *at);
         let Some(gap) = self.best_gap(&placed, from, to) else {
             let name = wanted
                 .order
-                .get(rank)
+                .get(above)
                 .map_or_else(String::new, |m| wanted.members[*m].first_name());
             return refuse(placed.leaf.line, Refusal::Tears(name));
         };

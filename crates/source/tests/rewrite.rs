@@ -104,6 +104,16 @@ fn into_the_middle_of_a_condition() {
 }
 
 #[test]
+fn what_was_not_compiled_in_does_not_come_to_the_front() {
+    golden(
+        "struct t {\n\tint a;\n#ifdef X\n\t/* n */\n\tint n;\n#endif\n\tint b;\n\tint c;\n\tint d;\n};\n",
+        "a b c d",
+        "(b c) a d",
+        "struct t {\n\t/* group 0 */\n\tint b ____cacheline_aligned;\n\tint c;\n\n\tint a ____cacheline_aligned;\n#ifdef X\n\t/* n */\n\tint n;\n#endif\n\tint d;\n};\n",
+    );
+}
+
+#[test]
 fn whole_conditions_move_whole() {
     golden(
         "struct t {\n\t/* X is */\n#ifdef X\n\tint b;\n#ifdef Y\n\tint n;\n#endif\n\tint c;\n#endif /* X */\n\tint d;\n\tint e;\n\tint f;\n\tint g;\n\tint h;\n\tint i;\n\tint j;\n\tint k;\n};\n",
@@ -194,7 +204,7 @@ fn macros_that_declare_members() {
         "struct t {\n\tDECLARE_BITMAP(mask, 8);\n\tint a;\n\tRH_KABI_RESERVE(1)\n\tstruct_group(key,\n\t\tint k;\n\t\tint l;\n\t);\n\tint z;\n\tint y;\n};\n",
         "mask a k+l+key z y",
         "k+l+key a mask z y",
-        "struct t {\n\tRH_KABI_RESERVE(1)\n\tstruct_group(key,\n\t\tint k;\n\t\tint l;\n\t);\n\tint a;\n\tDECLARE_BITMAP(mask, 8);\n\tint z;\n\tint y;\n};\n",
+        "struct t {\n\tstruct_group(key,\n\t\tint k;\n\t\tint l;\n\t);\n\tint a;\n\tRH_KABI_RESERVE(1)\n\tDECLARE_BITMAP(mask, 8);\n\tint z;\n\tint y;\n};\n",
     );
 }
 

@@ -1,0 +1,380 @@
+//! `linemate patch` as a user calls it, over small trees. Needs cc, git and pahole, and fails without.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+/// A header that the tests move members in.
+const QUEUE: &str = "\
+#ifndef QUEUE_H
+#define QUEUE_H
+
+/* A queue. */
+struct queue {
+	/* guards all below */
+	int lock;
+	unsigned flags:3, state:5;
+#ifdef WITH_STATS
+	unsigned long seen;	/* total */
+#endif
+	long head, tail;
+	union {
+		void *first;
+		long token;
+	};
+	unsigned long hits;
+	void (*done)(struct queue *q);
+};
+
+#endif
+";
+
+struct Tree {
+    folder: TempDir,
+}
+
+impl Tree {
+    fn new(files: &[(&str, &str)]) -> Tree {
+        let folder = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = folder.path().join("tree").join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        Tree { folder }
+    }
+
+    fn root(&self) -> PathBuf {
+        self.folder.path().join("tree")
+    }
+
+    fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// The types of a unit that includes `header`, as a blob that `--kernel` takes.
+    fn types(&self, header: &str, flags: &[&str]) -> PathBuf {
+        let unit = self.file(
+            "types.c",
+            &format!("#include \"{header}\"\nstruct queue *q;\n"),
+        );
+        let object = self.folder.path().join("types.o");
+        let mut cc = Command::new("cc");
+        cc.args(["-g", "-gdwarf-4", "-c", "-o"])
+            .arg(&object)
+            .arg(unit)
+            .arg("-I")
+            .arg(self.root())
+            .args(flags);
+        succeed(&mut cc);
+        succeed(Command::new("pahole").arg("-J").arg(&object));
+        object
+    }
+
+    fn patch(&self, edit: &str, types: &Path, more: &[&str]) -> Output {
+        let edit = self.file("edit", edit);
+        Command::new(env!("CARGO_BIN_EXE_linemate"))
+            .args([
+                "patch",
+                "--author",
+                "A U Thor <author@example.org>",
+                "--edit",
+            ])
+            .arg(edit)
+            .arg("--source")
+            .arg(self.root())
+            .arg("--kernel")
+            .arg(types)
+            .args(more)
+            .output()
+            .unwrap()
+    }
+
+    fn git(&self, arguments: &[&str]) -> String {
+        let mut git = Command::new("git");
+        git.arg("-C").arg(self.root());
+        git.args([
+            "-c",
+            "user.name=C O Mitter",
+            "-c",
+            "user.email=c@example.org",
+        ])
+        .args(arguments);
+        succeed(&mut git)
+    }
+}
+
+fn succeed(command: &mut Command) -> String {
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(
+        output.status.success(),
+        "{command:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The patch on standard output.
+fn written(output: &Output) -> String {
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// The one line of complaint, without the folder's name.
+fn refusal(tree: &Tree, output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(2));
+    assert!(output.stdout.is_empty());
+    let said = String::from_utf8(output.stderr.clone()).unwrap();
+    assert_eq!(said.lines().count(), 1, "{said}");
+    said.replace(&tree.folder.path().display().to_string(), "FOLDER")
+        .trim_end()
+        .to_owned()
+}
+
+const EDIT: &str = "type queue\ngroup hot first { head hits first }\nmove flags last\n";
+
+#[test]
+fn a_patch_applies_compiles_and_is_the_same_again() {
+    let tree = Tree::new(&[
+        ("lib/queue.h", QUEUE),
+        ("lib/other.h", "struct other { int a; };\n"),
+    ]);
+    let types = tree.types("lib/queue.h", &[]);
+    let evidence = tree.file(
+        "evidence.json",
+        r#"{"problem": "Everything lies on one line — and all CPUs write it.", "workload": "pings",
+            "groups": [{"name": "hot", "intent": "Read by every push.", "reasons": ["push() loads head"]}],
+            "effect": [{"metric": "HITM", "before": "100", "after": "60", "change": "-40 % ± 2"}]}"#,
+    );
+    let more = ["--evidence", evidence.to_str().unwrap()];
+    let patch = written(&tree.patch(EDIT, &types, &more));
+    assert_eq!(written(&tree.patch(EDIT, &types, &more)), patch);
+    assert!(
+        patch.contains("Subject: [PATCH] queue: Group members of struct queue by use\n"),
+        "{patch}"
+    );
+    assert!(
+        patch.contains("\n        before  after     change\n  HITM     100     60  -40 % ± 2\n")
+    );
+
+    tree.git(&["init", "-q"]);
+    tree.git(&["add", "."]);
+    tree.git(&["commit", "-q", "-m", "base"]);
+    let mail = tree.file("0001.patch", &patch);
+    tree.git(&["am", "-q", mail.to_str().unwrap()]);
+    assert_eq!(
+        tree.git(&["log", "-1", "--format=%an <%ae>|%s"]),
+        "A U Thor <author@example.org>|queue: Group members of struct queue by use\n"
+    );
+    let message = tree.git(&["log", "-1", "--format=%b"]);
+    assert!(message.starts_with("Everything lies on one line — and all CPUs write it.\n\nhot: Read by every push.\n\n  - push() loads head\n"), "{message}");
+    assert!(
+        message.contains("struct queue has exactly the layout\nthat was predicted."),
+        "{message}"
+    );
+    assert!(message.trim_end().ends_with(&format!(
+        "Written by linemate {}.",
+        env!("CARGO_PKG_VERSION")
+    )));
+    let text = fs::read_to_string(tree.root().join("lib/queue.h")).unwrap();
+    assert_eq!(
+        text,
+        "\
+#ifndef QUEUE_H
+#define QUEUE_H
+
+/* A queue. */
+struct queue {
+	/* Read by every push. */
+	long head __attribute__((aligned(64)));
+	unsigned long hits;
+	union {
+		void *first;
+		long token;
+	};
+
+	/* guards all below */
+	int lock __attribute__((aligned(64)));
+	long tail;
+	void (*done)(struct queue *q);
+	unsigned flags:3, state:5;
+#ifdef WITH_STATS
+	unsigned long seen;	/* total */
+#endif
+};
+
+#endif
+"
+    );
+}
+
+#[test]
+fn a_linux_tree_has_its_own_words() {
+    let cache = "#define ____cacheline_aligned __attribute__((__aligned__(64)))\n";
+    let header = format!("#include <linux/cache.h>\n{QUEUE}");
+    let files = [
+        ("Kbuild", ""),
+        ("include/linux/cache.h", cache),
+        ("kernel/q/queue.h", &header),
+        ("tools/queue.h", QUEUE),
+    ];
+    let tree = Tree::new(&files);
+    let include = format!("-I{}/include", tree.root().display());
+    let types = tree.types("kernel/q/queue.h", &[&include, "-DWITH_STATS"]);
+    let build = "cc -g -DWITH_STATS -I include -c -o $LINEMATE_OBJECT $LINEMATE_UNIT && test -h tools -o -d tools";
+    let edit = "type queue\nisolate seen\n";
+    let none = tree.patch(edit, &types, &[]);
+    assert_eq!(
+        refusal(&tree, &none),
+        "linemate: nothing to prove the patch with: give --config (a build or headers folder of that kernel) or --build"
+    );
+    let patch = written(&tree.patch(edit, &types, &["--build", build]));
+    assert!(patch.contains("Subject: [PATCH] q: Group members of struct queue by use\n"));
+    let diff = &patch[patch.find("@@").unwrap()..patch.find("-- \n").unwrap()];
+    assert_eq!(
+        diff,
+        "\
+@@ -7,10 +7,14 @@ struct queue {
+ 	/* guards all below */
+ 	int lock;
+ 	unsigned flags:3, state:5;
++
++	/* On cache lines of its own */
+ #ifdef WITH_STATS
+-	unsigned long seen;	/* total */
++	unsigned long seen ____cacheline_aligned;	/* total */
+ #endif
+-	long head, tail;
++
++	long head ____cacheline_aligned;
++	long tail;
+ 	union {
+ 		void *first;
+ 		long token;
+"
+    );
+    // Without the config the member is not there: nothing is taken for proven.
+    let other = "cc -g -I include -c -o $LINEMATE_OBJECT $LINEMATE_UNIT";
+    let refused = refusal(&tree, &tree.patch(edit, &types, &["--build", other]));
+    assert_eq!(
+        refused,
+        "linemate: kernel/q/queue.h: the unpatched tree is not the recorded kernel's, or its config is another: member 3 is `head` in the compiled unit, not `seen`"
+    );
+    let failing = refusal(
+        &tree,
+        &tree.patch(edit, &types, &["--build", "echo bad: error: no >&2; false"]),
+    );
+    assert!(
+        failing.ends_with("sh failed (exit status: 1): bad: error: no"),
+        "{failing}"
+    );
+}
+
+#[test]
+fn what_changes_nothing_writes_nothing() {
+    let tree = Tree::new(&[("queue.h", QUEUE)]);
+    let types = tree.types("queue.h", &[]);
+    let output = tree.patch("type queue\norder lock flags head\n", &types, &[]);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(0), 0));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(
+        said,
+        "linemate: the edit changes nothing: no patch is written\n"
+    );
+}
+
+#[test]
+fn bad_input_gets_one_line() {
+    let good = Tree::new(&[("queue.h", QUEUE)]);
+    let types = good.types("queue.h", &[]);
+    let changed = QUEUE.replace("long head, tail", "long head, middle, tail");
+    let wider = QUEUE.replace("int lock", "long lock");
+    let swapped = QUEUE.replace("head, tail", "tail, head");
+    let in_macro = format!(
+        "#define DEFINE_QUEUE \\\n{}\n",
+        QUEUE
+            .lines()
+            .skip(4)
+            .take(2)
+            .collect::<Vec<_>>()
+            .join(" \\\n")
+    )
+    .replace("struct queue {", "struct queue { int a; };");
+    let torn = QUEUE.replace(
+        "int lock;",
+        "int lock\n#ifdef X\n\t__aligned(8)\n#endif\n\t;",
+    );
+    let crlf = QUEUE.replace('\n', "\r\n");
+    let move_tail = "type queue\nmove tail first\n";
+    for (files, edit, message) in [
+        (
+            vec![("a.h", "int x;\n")],
+            move_tail,
+            "linemate: no definition of struct queue in FOLDER/tree",
+        ),
+        (
+            vec![("a.h", QUEUE), ("b.h", QUEUE)],
+            move_tail,
+            "linemate: struct queue is defined in several places that all fit the recorded kernel: a.h:5, b.h:5; name the file (--file)",
+        ),
+        (
+            vec![("a.h", in_macro.as_str())],
+            move_tail,
+            "linemate: a.h:1: struct queue is made by this macro: its members cannot be moved here",
+        ),
+        (
+            vec![("a.h", &changed)],
+            move_tail,
+            "linemate: a.h:12: `middle` is no member in the recorded kernel: the tree is not that kernel's",
+        ),
+        (
+            vec![("a.h", &swapped)],
+            move_tail,
+            "linemate: a.h:12: `head` stands behind `tail` here, but in front of it in the recorded kernel: the tree is not that kernel's",
+        ),
+        (
+            vec![("a.h", &wider)],
+            move_tail,
+            "linemate: a.h: the unpatched tree is not the recorded kernel's, or its config is another: `lock` has 8 bytes in the compiled unit, not 4 bytes",
+        ),
+        (
+            vec![("a.h", &torn)],
+            move_tail,
+            "linemate: a.h:7: preprocessor lines cut through this declaration, so that nothing can be said about `lock`",
+        ),
+        (
+            vec![("a.h", &crlf)],
+            move_tail,
+            "linemate: a.h:1: the line ends with CR LF, which git am would change",
+        ),
+        (
+            vec![("a.h", QUEUE)],
+            "type queue\nremove tail\n",
+            "linemate: FOLDER/edit:2:1: `remove tail` changes code beyond the definition, which a patch of the definition cannot do: leave it out",
+        ),
+        (
+            vec![("a.h", QUEUE)],
+            "type queue\npad lock to 64\n",
+            "linemate: FOLDER/edit:2:1: `pad lock to 64` cannot be written as C that follows the machine: align or isolate what comes next instead",
+        ),
+    ] {
+        let tree = Tree::new(&files);
+        assert_eq!(refusal(&tree, &tree.patch(edit, &types, &[])), message);
+    }
+    let two = Tree::new(&[("a.h", QUEUE), ("b.h", QUEUE)]);
+    let patch = written(&two.patch(move_tail, &types, &["--file", "b.h"]));
+    assert!(patch.contains("+++ b/b.h\n") && !patch.contains("a/a.h"));
+}
