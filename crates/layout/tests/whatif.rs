@@ -2,10 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
-#[allow(
-    dead_code,
-    reason = "shared with the tests of attribution, which need more of it"
-)]
 #[path = "../../attribution/tests/world/mod.rs"]
 mod world;
 
