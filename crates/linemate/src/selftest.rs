@@ -271,7 +271,9 @@ mod tests {
     fn any_difference_is_told() {
         type Change = fn(&mut Vec<Access>);
         let changes: [Change; 6] = [
-            |all| drop(all.remove(0)),
+            |all| {
+                all.remove(0);
+            },
             |all| all[0].size = 8,
             |all| all[0].kind = AccessKind::Rmw,
             |all| all[0].addr.0 += 1,
