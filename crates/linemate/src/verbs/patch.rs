@@ -68,7 +68,7 @@ pub(crate) struct Args {
     /// RFC 2822 (default: that of the tree's last commit, else the start of 1970)
     #[arg(long, value_name = "DATE")]
     date: Option<String>,
-    /// The subject, without [PATCH]
+    /// The subject, without `[PATCH]`
     #[arg(long, value_name = "TEXT")]
     subject: Option<String>,
     /// Write the patch to this file (default: standard output)
