@@ -1,7 +1,7 @@
 //! The edit language: what a what-if changes, as a small text.
 //!
 //! This module holds the words ([`EditFile`], [`Edit`]) and their canonical spelling ([`std::fmt::Display`]);
-//! [`crate::parse`] reads them. Neither knows any type: whether a field exists is for [`crate::arrange`] to say.
+//! [`crate::parse()`] reads them. Neither knows any type: whether a field exists is for [`crate::arrange`] to say.
 //! The grammar with examples is in `docs/edits.md`.
 
 use std::fmt;

@@ -2,7 +2,7 @@
 //! how far away those are.
 //!
 //! A [`Machine`] comes from a TOML description ([`Machine::from_toml`]), from the ones that are shipped
-//! ([`shipped`]) or from the sysfs tree of a running Linux ([`Machine::from_sysfs`]). All three are checked
+//! ([`shipped()`]) or from the sysfs tree of a running Linux ([`Machine::from_sysfs`]). All three are checked
 //! alike: a machine that cannot be is refused with the reason and the offending value.
 //!
 //! Not here: what happens in the caches (the replay crate), reading files (the caller hands in text).
