@@ -1,0 +1,286 @@
+//! `linemate whatif` as a command, on a small recording of a real kernel: schema, edits that change nothing, bad input.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use common::{linemate, record, story, workload};
+use serde_json::Value;
+
+/// One recording for all of a test: two CPUs, four children that sleep four times.
+fn small_recording(folder: &Path) -> String {
+    let sleepers = workload("sleepers");
+    let command = [&*sleepers, "-m", "1", "-l", "2", "-c", "4"];
+    record(folder, "6.12", &["--smp", "2"], &command)
+}
+
+fn keys(value: &Value) -> BTreeSet<&str> {
+    value
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect()
+}
+
+fn whatif(data: &str, more: &[&str]) -> Value {
+    let output = linemate(&[&["whatif", "-i", data, "--json"], more].concat());
+    assert!(output.status.success(), "{}", story(&output));
+    assert!(output.stderr.is_empty(), "{}", story(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Exit code 2, nothing on standard output, one line on standard error that holds all of `parts`.
+fn refused(data: &str, more: &[&str], parts: &[&str]) {
+    let output = linemate(&[&["whatif", "-i", data], more].concat());
+    assert_eq!(
+        output.status.code(),
+        Some(2),
+        "{more:?}: {}",
+        story(&output)
+    );
+    assert!(output.stdout.is_empty(), "{more:?}: {}", story(&output));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(said.lines().count(), 1, "{more:?}: {said}");
+    for part in parts {
+        assert!(said.contains(part), "{more:?}: no `{part}` in: {said}");
+    }
+}
+
+const MEASURE: [&str; 5] = ["bar", "difference", "measurable", "with", "without"];
+
+fn has_exactly(value: &Value, expected: &[&str]) {
+    assert_eq!(
+        keys(value),
+        expected.iter().copied().collect::<BTreeSet<_>>()
+    );
+}
+
+fn schema_is_as_described(json: &Value) {
+    let top = [
+        "schema",
+        "tool",
+        "recording",
+        "checksum",
+        "edits",
+        "results",
+    ];
+    has_exactly(json, &top);
+    assert_eq!(json["schema"], "linemate.whatif/1");
+    let result = &json["results"][0];
+    let described = [
+        "machine",
+        "line_bytes",
+        "cpus",
+        "recorded_cpus",
+        "seed",
+        "interleavings",
+        "accesses",
+        "potential",
+        "sizes",
+        "types",
+        "whole",
+        "duration",
+        "causes",
+        "sources",
+        "fields",
+        "functions",
+        "ablation",
+        "relocated",
+        "paired",
+        "skipped",
+    ];
+    has_exactly(result, &described);
+    let potential = [
+        "cost",
+        "true_sharing",
+        "false_sharing",
+        "cold",
+        "capacity",
+        "unshared",
+    ];
+    has_exactly(&result["potential"], &potential);
+    let size = [
+        "name",
+        "recorded_bytes",
+        "without_bytes",
+        "with_bytes",
+        "without_lines",
+        "with_lines",
+    ];
+    has_exactly(&result["sizes"][0], &size);
+    for measure in ["types", "whole", "duration"] {
+        has_exactly(&result[measure], &MEASURE);
+    }
+    for rows in ["causes", "sources", "fields", "functions"] {
+        has_exactly(&result[rows][0], &["name", "count", "cycles"]);
+        has_exactly(&result[rows][0]["cycles"], &MEASURE);
+    }
+}
+
+/// Every measure of a result, by where it stands.
+fn measures(value: &Value, path: &str, found: &mut Vec<(String, f64, bool)>) {
+    match value {
+        Value::Object(map) if map.contains_key("measurable") => {
+            let difference = value["difference"].as_f64().unwrap();
+            let measurable = value["measurable"].as_bool().unwrap();
+            found.push((path.to_owned(), difference, measurable));
+        }
+        Value::Object(map) => map
+            .iter()
+            .for_each(|(key, v)| measures(v, &format!("{path}.{key}"), found)),
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .for_each(|(i, v)| measures(v, &format!("{path}[{i}]"), found)),
+        _ => {}
+    }
+}
+
+fn changes(result: &Value) -> (usize, Vec<(String, f64, bool)>) {
+    let mut found = Vec::new();
+    measures(result, "", &mut found);
+    let all = found.len();
+    found.retain(|(_, difference, measurable)| *difference != 0.0 || *measurable);
+    (all, found)
+}
+
+#[test]
+fn a_small_recording_answers_or_says_why_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = small_recording(folder.path());
+
+    let moved = whatif(&data, &["--type", "rq", "-e", "isolate __lock"]);
+    schema_is_as_described(&moved);
+    let result = &moved["results"][0];
+    assert_eq!(
+        (result["cpus"].as_u64(), result["recorded_cpus"].as_u64()),
+        (Some(2), Some(2))
+    );
+    assert_eq!(result["interleavings"], 8);
+    assert!(
+        result["sizes"][0]["with_bytes"].as_u64() > result["sizes"][0]["without_bytes"].as_u64(),
+        "a line of its own makes rq longer: {}",
+        result["sizes"]
+    );
+    assert!(!changes(result).1.is_empty(), "an edit of the hottest lock");
+    assert_eq!(
+        whatif(&data, &["--type", "rq", "-e", "isolate __lock"]),
+        moved,
+        "the same question again"
+    );
+
+    // `nr_running` is the member behind `__lock` in both kernels' rq.
+    let same = whatif(
+        &data,
+        &["--type", "rq", "-e", "move nr_running after __lock"],
+    );
+    let result = &same["results"][0];
+    assert_eq!(
+        result["sizes"][0]["without_bytes"],
+        result["sizes"][0]["with_bytes"]
+    );
+    let (all, changed) = changes(result);
+    assert!(all > 100, "{all} measures");
+    assert_eq!(changed, [], "an edit that changes nothing changed figures");
+
+    let doubled = whatif(
+        &data,
+        &["--type", "rq", "-e", "isolate __lock", "--cpus", "8"],
+    );
+    assert_eq!(doubled["results"][0]["cpus"], 8);
+    bad_edits_are_refused(&data);
+    bad_machines_are_refused(&data, folder.path());
+    bad_recordings_are_refused(&data, folder.path());
+}
+
+fn bad_edits_are_refused(data: &str) {
+    let edit = |type_name: &str, edit: &str, parts: &[&str]| {
+        refused(data, &["--type", type_name, "-e", edit], parts);
+    };
+    edit("rq", "isolate __lokc", &["`__lokc`", "__lock"]);
+    edit(
+        "task_struct",
+        "isolate sched_contributes_to_load",
+        &[
+            "`sched_contributes_to_load`",
+            "bit-field",
+            "`sched_reset_on_fork`",
+        ],
+    );
+    edit("rqq", "isolate __lock", &["rqq", "rq"]);
+    edit(
+        "rq",
+        "align __lock 48",
+        &["48", "powers of two", "nearest is"],
+    );
+    edit(
+        "rq",
+        "reuse RMW of __lock in no_such_function_at_all",
+        &["no_such_function_at_all"],
+    );
+    edit("ext4_inode_info", "move i_data first", &["ext4_inode_info"]);
+    refused(data, &["--type", "rq"], &["nothing to compare"]);
+    refused(
+        data,
+        &[
+            "--type",
+            "rq",
+            "-e",
+            "isolate __lock",
+            "--interleavings",
+            "7",
+        ],
+        &["7 interleavings", "8 at least"],
+    );
+}
+
+fn bad_machines_are_refused(data: &str, folder: &Path) {
+    let with = |more: &[&str], parts: &[&str]| {
+        let edit = ["--type", "rq", "-e", "isolate __lock"];
+        refused(data, &[&edit, more].concat(), parts);
+    };
+    with(
+        &["--cpus", "3"],
+        &["3 CPUs", "multiple of the 2", "nearest"],
+    );
+    with(&["--cpus", "482"], &["482", "gnr-2s-480", "480"]);
+    with(&["--machine", "gnr-2s-840"], &["gnr-2s-840", "gnr-2s-480"]);
+
+    let shown = linemate(&["machines", "--text", "gnr-2s-480"]);
+    assert!(shown.status.success(), "{}", story(&shown));
+    let text = String::from_utf8(shown.stdout).unwrap();
+    let write = |name: &str, text: String| {
+        let path = folder.join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let unknown = write("unknown.toml", format!("colour = \"red\"\n{text}"));
+    with(&["--machine", &unknown], &["unknown.toml", "colour"]);
+    let no_ways = text.replacen("ways = ", "ways = 0 #", 1);
+    assert_ne!(no_ways, text);
+    let no_ways = write("no-ways.toml", no_ways);
+    with(&["--machine", &no_ways], &["no-ways.toml", "ways"]);
+}
+
+fn bad_recordings_are_refused(data: &str, folder: &Path) {
+    let with = |path: &Path, parts: &[&str]| {
+        refused(
+            path.to_str().unwrap(),
+            &["--type", "rq", "-e", "isolate __lock"],
+            parts,
+        );
+    };
+    let mut bytes = std::fs::read(data).unwrap();
+    // The version stands behind the magic number (docs/format.md).
+    bytes[8..12].copy_from_slice(&99_u32.to_le_bytes());
+    let newer = folder.join("newer.data");
+    std::fs::write(&newer, &bytes).unwrap();
+    with(&newer, &["newer.data", "99", "newer"]);
+    std::fs::write(&newer, "text\n").unwrap();
+    with(&newer, &["newer.data", "not a linemate recording"]);
+    with(&folder.join("missing.data"), &["missing.data"]);
+}
