@@ -335,3 +335,171 @@ impl<S: Sink> Lane<S> {
         self.pairing.abandoned()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAP: u64 = 0xffff_8880_0000_0000;
+
+    /// What came out, in words.
+    #[derive(Debug, Default)]
+    struct Words(Vec<String>);
+
+    impl Sink for Words {
+        fn access(&mut self, a: &Whole) {
+            let silent = if a.silent { " silent" } else { "" };
+            let (time, cpu, id) = (a.time.0, a.cpu, a.instruction);
+            let offset = a.addr - MAP;
+            self.0.push(format!(
+                "@{time} cpu{cpu} i{id} {:?} {} {offset}{silent}",
+                a.kind, a.size
+            ));
+        }
+        fn call(&mut self, call: &Call) {
+            self.0.push(format!("{call:?}"));
+        }
+        fn return_(&mut self, return_: &Return) {
+            self.0.push(format!("{return_:?}"));
+        }
+        fn mark(&mut self, m: &Marker) {
+            self.0
+                .push(format!("@{} cpu{} {:?}", m.time.0, m.cpu.0, m.mark));
+        }
+    }
+
+    fn lane() -> Lane<Words> {
+        let count: &'static Count = Box::leak(Box::new(Count::new()));
+        let shadow = Shadow::new(1 << 20, MAP).unwrap();
+        let mut lane = Lane::new(2, count, Some(shadow), Words::default());
+        lane.start();
+        lane
+    }
+
+    fn instruction(id: u32, back: u32, shape: Shape) -> Instruction {
+        Instruction::new(id, back, shape, false).unwrap()
+    }
+
+    fn kernel(store: bool, offset: u64, size: u8) -> Touch {
+        Touch {
+            store,
+            addr: MAP + offset,
+            size,
+            user_mapping: false,
+        }
+    }
+
+    #[test]
+    fn an_instruction_survives_its_bits() {
+        for (shape, bulk) in [
+            (Shape::Single, false),
+            (Shape::Single, true),
+            (Shape::Atomic { bytes: 16 }, false),
+            (Shape::Wide { bytes: 64 }, false),
+        ] {
+            let packed = Instruction::new(0x00ff_fffe, 512, shape, bulk).unwrap();
+            let back = Instruction::from_bits(packed.to_bits());
+            let parts = (back.id(), back.back(), back.shape(), back.bulk_store());
+            assert_eq!(parts, (0x00ff_fffe, 512, shape, bulk));
+            assert_eq!(back.is_single(), shape == Shape::Single);
+        }
+        assert_eq!(Instruction::new(1 << 24, 1, Shape::Single, false), None);
+        assert_eq!(Instruction::new(1, 1 << 12, Shape::Single, false), None);
+    }
+
+    #[test]
+    fn accesses_have_their_time_and_what_is_known_of_them() {
+        let mut lane = lane();
+        let (plain, atomic) = (
+            instruction(1, 3, Shape::Single),
+            instruction(2, 1, Shape::Atomic { bytes: 8 }),
+        );
+        lane.count.add(5);
+        lane.touch((0, plain), kernel(true, 64, 8), || 7);
+        lane.touch((0, plain), kernel(true, 64, 8), || 7);
+        lane.touch((0, plain), kernel(true, 64, 8), || 8);
+        lane.touch((0, atomic), kernel(false, 64, 8), || 8);
+        lane.touch((0, atomic), kernel(true, 64, 8), || 9);
+        // The store half taught the new value.
+        lane.touch((0, plain), kernel(true, 64, 8), || 9);
+        assert_eq!(
+            lane.sink().0,
+            [
+                "@2 cpu0 i1 Store 8 64",
+                "@2 cpu0 i1 Store 8 64 silent",
+                "@2 cpu0 i1 Store 8 64",
+                "@4 cpu0 i2 Rmw 8 64",
+                "@4 cpu0 i1 Store 8 64 silent",
+            ]
+        );
+    }
+
+    #[test]
+    fn unseen_ways_of_writing_are_never_silent() {
+        let mut lane = lane();
+        let plain = instruction(1, 1, Shape::Single);
+        let bulk = Instruction::new(2, 1, Shape::Single, true).unwrap();
+        lane.touch((0, plain), kernel(true, 0, 8), || 7);
+        lane.touch((0, bulk), kernel(true, 0, 8), || 7);
+        lane.touch((0, plain), kernel(true, 0, 8), || 7);
+        let user = Touch {
+            user_mapping: true,
+            ..kernel(true, 0, 8)
+        };
+        lane.touch((0, plain), user, || 7);
+        lane.touch((0, plain), kernel(true, 0, 8), || 7);
+        assert!(
+            lane.sink().0.iter().all(|line| !line.contains("silent")),
+            "{:?}",
+            lane.sink().0
+        );
+    }
+
+    #[test]
+    fn an_idle_cpu_resumes_with_its_next_event() {
+        let mut lane = lane();
+        let plain = instruction(1, 1, Shape::Single);
+        lane.count.add(4);
+        lane.mark((0, 1), Mark::Idle, 0);
+        lane.touch((1, plain), kernel(false, 8, 4), || 0);
+        lane.count.add(4);
+        lane.touch((0, plain), kernel(false, 8, 4), || 0);
+        lane.mark((0, 1), Mark::Idle, 0);
+        lane.touch((0, plain), kernel(false, 8, 4), || 0);
+        assert_eq!(
+            lane.sink().0,
+            [
+                "@3 cpu0 Idle",
+                "@3 cpu1 i1 Load 4 8",
+                "@7 cpu0 Resume",
+                "@7 cpu0 i1 Load 4 8",
+                "@7 cpu0 Idle",
+                "@7 cpu0 Resume",
+                "@7 cpu0 i1 Load 4 8",
+            ]
+        );
+    }
+
+    #[test]
+    fn another_cpu_ends_what_is_open() {
+        let mut lane = lane();
+        let wide = instruction(1, 1, Shape::Wide { bytes: 32 });
+        lane.touch((0, wide), kernel(false, 0, 16), || 0);
+        lane.touch(
+            (1, instruction(2, 1, Shape::Single)),
+            kernel(false, 64, 4),
+            || 0,
+        );
+        lane.touch(
+            (0, instruction(3, 1, Shape::Atomic { bytes: 4 })),
+            kernel(false, 0, 4),
+            || 0,
+        );
+        lane.finish();
+        assert_eq!(
+            lane.sink().0,
+            ["@0 cpu0 i1 Load 16 0", "@0 cpu1 i2 Load 4 64"]
+        );
+        assert_eq!(lane.abandoned(), 1);
+    }
+}

@@ -219,8 +219,11 @@ mod tests {
         }
     }
 
-    /// (instruction, address, size, kind, silent) of everything that comes out.
-    fn run(callbacks: &[(Shape, Piece)]) -> (Vec<(u32, u64, u8, AccessKind, bool)>, u64) {
+    /// Instruction, address, size, kind, silent.
+    type Seen = (u32, u64, u8, AccessKind, bool);
+
+    /// Everything that comes out, and how many were abandoned.
+    fn run(callbacks: &[(Shape, Piece)]) -> (Vec<Seen>, u64) {
         let mut pairing = Pairing::default();
         let mut out = Vec::new();
         let mut emit = |w: Whole| out.push((w.instruction, w.addr, w.size, w.kind, w.silent));
