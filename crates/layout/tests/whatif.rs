@@ -243,7 +243,7 @@ fn what_cannot_be_is_refused() {
     );
     assert_eq!(
         refused(&["move currr last"]),
-        "edit 1:1: rq: there is no field or group `currr`; the nearest: curr"
+        "1:1: rq: there is no field or group `currr`; the nearest: curr"
     );
     assert_eq!(
         refused(&["percpu entity"]),
@@ -251,7 +251,7 @@ fn what_cannot_be_is_refused() {
     );
     assert_eq!(
         refused(&["reuse RMW of lock in update_r"]),
-        "edit: there is no function `update_r` in this kernel (is it inlined everywhere?); the nearest: update_rq"
+        "there is no function `update_r` in this kernel (is it inlined everywhere?); the nearest: update_rq"
     );
     let few = whatif_of(
         &recording(),
