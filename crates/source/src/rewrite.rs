@@ -277,6 +277,14 @@ fn annotate(row: &mut Row, wanted: &Wanted, comments: &[String]) {
             pieces.push(Piece::Blank("\n".to_owned()));
         }
         pieces.push(Piece::Loose(comment.clone()));
+        // A comment of the member itself is not part of the group's.
+        let own = match &row.pieces[at] {
+            Piece::Leaf(placed) => crate::row::lead(&placed.leaf).contains("/*"),
+            _ => false,
+        };
+        if own {
+            pieces.push(Piece::Blank("\n".to_owned()));
+        }
         row.pieces.splice(at..at, pieces);
     }
 }

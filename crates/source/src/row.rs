@@ -552,12 +552,16 @@ impl Piece {
 
 /// Whether a comment of several lines stands in front: such members stand apart from those before.
 fn starts_paragraph(leaf: &Leaf) -> bool {
-    let lead = match leaf.nodes.first() {
+    lead(leaf).matches('\n').count() > 1
+}
+
+/// What stands in front of a leaf: comments and indentation.
+pub(crate) fn lead(leaf: &Leaf) -> &str {
+    match leaf.nodes.first() {
         Some(Node::Member(member)) => &member.lead,
         Some(Node::Block(block)) => &block.lead,
-        _ => return false,
-    };
-    lead.matches('\n').count() > 1
+        _ => "",
+    }
 }
 
 fn is_barrier(leaf: &Leaf) -> bool {

@@ -22,8 +22,8 @@ const NOT_KERNEL: [&str; 8] = [
     "tools",
     "usr",
 ];
-/// The largest file that is read, in bytes: generated register headers reach 20 MiB.
-const MAX_FILE: u64 = 64 << 20;
+/// The largest file that is read, in bytes: what is larger is generated (lists of registers), and holds no hand-laid struct.
+const MAX_FILE: u64 = 4 << 20;
 /// The most places that an error names.
 const MAX_PLACES: usize = 4;
 
@@ -178,15 +178,19 @@ impl Tree {
         only: Option<&Path>,
     ) -> Result<Found, TreeError> {
         let what = describe(sought);
-        let all = match only {
-            Some(file) => self.search_file(&self.root.join(file), sought)?,
-            None => self.search(sought)?,
-        };
         let (mut fitting, mut unfit) = (Vec::new(), Vec::new());
-        for found in all {
-            match rewrite::check(&found.text, &found.definition, wanted) {
-                Ok(()) => fitting.push(found),
-                Err(error) => unfit.push((found, error)),
+        // Headers first: what is in one that fits is not in a .c file too, or its units could not be compiled.
+        for files in self.order(only) {
+            for path in files {
+                for found in self.search_file(&path, sought)? {
+                    match rewrite::check(&found.text, &found.definition, wanted) {
+                        Ok(()) => fitting.push(found),
+                        Err(error) => unfit.push((found, error)),
+                    }
+                }
+            }
+            if !fitting.is_empty() {
+                break;
             }
         }
         let place = |found: &Found| format!("{}:{}", found.path, found.definition.line);
@@ -219,12 +223,22 @@ impl Tree {
         }
     }
 
-    fn search(&self, sought: &Sought) -> Result<Vec<Found>, TreeError> {
-        let mut found = Vec::new();
-        for path in &self.files {
-            found.extend(self.search_file(path, sought)?);
+    /// The files in the order of search.
+    fn order(&self, only: Option<&Path>) -> Vec<Vec<PathBuf>> {
+        match only {
+            Some(file) => vec![vec![self.root.join(file)]],
+            None => {
+                let header = |path: &&PathBuf| path.extension().is_some_and(|e| e == "h");
+                let headers = self.files.iter().filter(header).cloned().collect();
+                let others = self
+                    .files
+                    .iter()
+                    .filter(|path| !header(path))
+                    .cloned()
+                    .collect();
+                vec![headers, others]
+            }
         }
-        Ok(found)
     }
 
     fn search_file(&self, path: &Path, sought: &Sought) -> Result<Vec<Found>, TreeError> {
