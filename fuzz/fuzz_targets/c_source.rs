@@ -1,0 +1,87 @@
+//! C definitions: what can be read can be printed back byte for byte, and members that are brought into another order are all
+//! still there, with their comments and conditions.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use linemate_source::definition::{Sought, find, in_macros};
+use linemate_source::lex::lex;
+use linemate_source::{
+    Align, Group, Idiom, Recorded, Refusal, RewriteReason, Wanted, body, check, rewrite,
+};
+use linemate_types::LineSize;
+
+fuzz_target!(|data: &[u8]| {
+    let Some((seed, text)) = data.split_first() else {
+        return;
+    };
+    let Ok(text) = std::str::from_utf8(text) else {
+        return;
+    };
+    let tokens: String = lex(text).iter().map(|t| t.text).collect();
+    assert_eq!(tokens, text);
+    in_macros(text, "t");
+    if let Ok(body) = body::read(text, 0) {
+        assert_eq!(body.print(), text);
+        reorder(&format!("struct t {{\n{text}\n}};\n"), *seed);
+    }
+});
+
+/// Brings all names of `struct t` into an order that `seed` chooses.
+fn reorder(text: &str, seed: u8) {
+    let sought = Sought::Tag("t".to_owned());
+    let Some(definition) = find(text, &sought).into_iter().next() else {
+        return;
+    };
+    let Ok(body) = body::read(&text[definition.body.clone()], 0) else {
+        return;
+    };
+    let mut members: Vec<Recorded> = Vec::new();
+    for (_, member) in body.members() {
+        for name in member.declaration.names() {
+            if members.iter().all(|m| m.names[0] != name) {
+                let unit = members.len();
+                members.push(Recorded {
+                    names: vec![name],
+                    align: None,
+                    group: None,
+                    unit,
+                });
+            }
+        }
+    }
+    if members.is_empty() || members.len() > 64 {
+        return;
+    }
+    let mut order: Vec<usize> = (0..members.len()).collect();
+    order.sort_by_key(|i| (i * 37) ^ usize::from(seed));
+    members[order[0]].align = (seed & 1 == 1).then_some(Align::Line);
+    members[order[0]].group = Some(0);
+    let groups = vec![Group { name: None }];
+    let mut wanted = Wanted {
+        members,
+        order,
+        groups,
+        line: LineSize::B64,
+    };
+    let idiom = Idiom::of(seed & 2 == 2, text, text, 64);
+    match rewrite(text, &definition, &wanted, &idiom, &["together".to_owned()]) {
+        Ok(new) => {
+            let moved = find(&new, &sought)
+                .into_iter()
+                .next()
+                .expect("the definition is still there");
+            let sorted: Vec<Recorded> = wanted
+                .order
+                .iter()
+                .map(|i| wanted.members[*i].clone())
+                .collect();
+            wanted.members = sorted;
+            check(&new, &moved, &wanted).expect("the members have the wanted order");
+        }
+        Err(error) => assert!(
+            !matches!(error.reason, RewriteReason::Refused(Refusal::Lost(_))),
+            "{error}\n{text}"
+        ),
+    }
+}
