@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #define PORT_BARRIER 0x4e3
-#define PORT_PVPANIC 0x505
 
 /*
  * What the host's pipe takes: one byte more, and QEMU waits for the host with the guest at this
@@ -58,11 +57,14 @@ void host_say(const char *fmt, ...)
 	va_end(ap);
 }
 
-/* The whole machine stops at this instruction, ready to be saved. */
-void host_pause(const char *why)
+/*
+ * The recorder holds the guest at this mark until the host has had the machine stopped, ready to
+ * be saved.
+ */
+void host_hold(const char *why)
 {
-	host_say("pause %s", why);
-	outb(1, PORT_PVPANIC);
+	host_say("hold %s", why);
+	MARK(0x03);
 }
 
 /*

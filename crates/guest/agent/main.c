@@ -17,7 +17,6 @@
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -122,8 +121,7 @@ static unsigned long busy_ticks(void)
 
 /*
  * Kernels go on with work of their own after they started us (keys are verified, devices
- * probed). It does not belong into a recording, and a CPU that runs while the machine is being
- * paused would stop anywhere.
+ * probed). It does not belong into a recording.
  */
 static void wait_until_quiet(void)
 {
@@ -137,22 +135,6 @@ static void wait_until_quiet(void)
 		if (now - before <= 1)
 			return;
 	}
-}
-
-/*
- * While QEMU is pausing the machine it takes all CPUs for idle and moves the clock to the next
- * timer, and the CPU that this one wakes runs for as long as the pausing takes. So the next
- * timer has to be ours: this CPU stands still already.
- */
-static void pause_for_snapshot(void)
-{
-	struct itimerspec soon = { .it_value = { .tv_nsec = 100 * 1000 } };
-	int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
-
-	if (timer < 0 || timerfd_settime(timer, 0, &soon, NULL))
-		die_errno("timer");
-	host_pause("snapshot");
-	close(timer);
 }
 
 static void hand_over_symbols(void)
@@ -178,7 +160,7 @@ static void hand_over_symbols(void)
 	 * repeatable.
 	 */
 	if (!fwcfg_has("opt/linemate/straight"))
-		pause_for_snapshot();
+		host_hold("snapshot");
 	munmap(buf, SYMBOLS_MAX);
 }
 

@@ -15,19 +15,6 @@
 
 #define MAX_WORDS 4096
 
-/*
- * The marks are no-ops that the recorder knows by their displacement. The time stamp counter is
- * handed over in rdi: under -icount shift=0 it counts nanoseconds of guest time, one for each
- * instruction.
- */
-#define MARK(number)                                                                     \
-	__asm__ volatile("rdtsc\n\t"                                                     \
-			 "shl $32, %%rdx\n\t"                                            \
-			 "or %%rdx, %%rax\n\t"                                           \
-			 "mov %%rax, %%rdi\n\t"                                          \
-			 ".byte 0x0f, 0x1f, 0x84, 0x00, " #number ", 0xfe, 0xca, 0x6b"   \
-			 ::: "rax", "rdx", "rdi", "memory")
-
 char *read_all(const char *path, size_t *len)
 {
 	struct stat st;

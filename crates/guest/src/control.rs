@@ -8,7 +8,7 @@ pub(crate) const PROTOCOL: u32 = 1;
 /// Why the guest stands still.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pause {
-    /// Booted, symbols in memory: the machine is paused, to be saved.
+    /// Booted, symbols in memory: the recorder holds the guest, to be saved.
     Snapshot,
     /// About to start the command: the guest waits at the barrier.
     Start,
@@ -68,8 +68,8 @@ impl Message {
                     length: length.parse().ok()?,
                 }
             }
-            "pause" | "barrier" => Message::Pause(match line {
-                "pause snapshot" => Pause::Snapshot,
+            "hold" | "barrier" => Message::Pause(match line {
+                "hold snapshot" => Pause::Snapshot,
                 "barrier start" => Pause::Start,
                 "barrier stop" => Pause::Stop,
                 _ => return None,
@@ -109,6 +109,10 @@ mod tests {
                 length: 12
             })
         );
+        assert_eq!(
+            parse("hold snapshot"),
+            Some(Message::Pause(Pause::Snapshot))
+        );
         assert_eq!(parse("barrier start"), Some(Message::Pause(Pause::Start)));
         assert_eq!(parse("payload 5"), Some(Message::Payload(5)));
         assert_eq!(parse("setup"), Some(Message::Setup));
@@ -125,7 +129,7 @@ mod tests {
             "",
             "hello",
             "symbols 7f00 12",
-            "pause",
+            "hold",
             "command exit 256",
             "other",
         ] {

@@ -13,6 +13,13 @@ use crate::text::{last_words, read_lossy};
 /// How often it is looked whether it has ended.
 const TICK: Duration = Duration::from_millis(10);
 
+/// The number of the system call by which threads wait for each other.
+#[cfg(target_arch = "x86_64")]
+const FUTEX: u32 = 202;
+/// The number of the system call by which threads wait for each other (generic table).
+#[cfg(not(target_arch = "x86_64"))]
+const FUTEX: u32 = 98;
+
 /// QEMU's process: killed when it is forgotten.
 #[derive(Debug)]
 pub(crate) struct Process {
@@ -44,6 +51,14 @@ impl Process {
             self.used = (ticks.unwrap_or(0), Instant::now());
         }
         self.used.1.elapsed()
+    }
+
+    /// Whether its main thread waits for another of its threads; `None` where the system does not tell.
+    pub(crate) fn main_thread_waits(&self) -> Option<bool> {
+        let path = format!("/proc/{}/syscall", self.child.id());
+        let words = fs::read_to_string(path).ok()?;
+        let number = words.split_ascii_whitespace().next()?;
+        Some(number.parse() == Ok(FUTEX))
     }
 
     /// Why a QEMU that closed its connection did so, in its own words.

@@ -72,6 +72,42 @@ fn check_version(program: &str, line: &str) -> Result<(), GuestError> {
     }
 }
 
+/// What the recorder is loaded for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Plugin {
+    /// To record.
+    Record(PluginOptions),
+    /// To hold the guest where it is to be saved.
+    Hold {
+        /// The recorder's file.
+        library: PathBuf,
+        /// The pipe on which it hears when to let go.
+        pipe: PathBuf,
+    },
+}
+
+impl Plugin {
+    /// The recording that it writes.
+    pub(crate) fn recording(&self) -> Option<&Path> {
+        match self {
+            Plugin::Record(options) => Some(&options.recording),
+            Plugin::Hold { .. } => None,
+        }
+    }
+
+    fn to_argument(&self) -> OsString {
+        match self {
+            Plugin::Record(options) => options.to_argument(),
+            Plugin::Hold { library, pipe } => {
+                let mut argument = escape(library);
+                argument.push(",hold=");
+                argument.push(escape(pipe));
+                argument
+            }
+        }
+    }
+}
+
 /// The recorder's options, as QEMU's `-plugin` takes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PluginOptions {
@@ -84,7 +120,7 @@ pub(crate) struct PluginOptions {
 }
 
 impl PluginOptions {
-    pub(crate) fn to_argument(&self) -> OsString {
+    fn to_argument(&self) -> OsString {
         let mut argument = escape(&self.library);
         argument.push(",recording=");
         argument.push(escape(&self.recording));
@@ -155,6 +191,9 @@ impl GuestFiles {
     pub(crate) fn barrier(&self) -> PathBuf {
         self.folder.join("barrier")
     }
+    pub(crate) fn hold(&self) -> PathBuf {
+        self.folder.join("hold")
+    }
     pub(crate) fn memory(&self) -> PathBuf {
         self.folder.join("memory")
     }
@@ -163,7 +202,7 @@ impl GuestFiles {
 /// Where a guest starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
-    /// At power-on, to pause for a snapshot when it has booted.
+    /// At power-on, to be held and saved when it has booted.
     Boot,
     /// At power-on, to go straight on to the command.
     WholeBoot,
@@ -182,7 +221,7 @@ pub(crate) fn arguments(
     shape: &Shape,
     kernel: &Path,
     files: &GuestFiles,
-    plugin: Option<&PluginOptions>,
+    plugin: Option<&Plugin>,
     start: Start,
 ) -> Result<Vec<OsString>, GuestError> {
     let mut arguments: Vec<OsString> = shape
@@ -217,8 +256,6 @@ pub(crate) fn arguments(
         "-device",
         "isa-debugcon,iobase=0x4e3,chardev=barrier".into(),
     );
-    option("-device", "pvpanic".into());
-    option("-action", "panic=pause".into());
     option(
         "-fw_cfg",
         with_path("name=opt/linemate/payload,file=", &files.payload()),
@@ -288,14 +325,14 @@ mod tests {
         let shape = Shape::default();
         let plain = arguments(&shape, Path::new("/k"), &files, None, Start::Boot).unwrap();
         assert!(!plain.contains(&"-loadvm".into()) && !plain.contains(&"-plugin".into()));
-        let plugin = PluginOptions {
+        let plugin = Plugin::Record(PluginOptions {
             library: "/r.so".into(),
             recording: "/o".into(),
             memory_bytes: shape.memory_bytes,
             user: false,
             whole_boot: false,
             parallel: false,
-        };
+        });
         let restored = arguments(
             &shape,
             Path::new("/k"),
@@ -315,6 +352,15 @@ mod tests {
             ]
             .map(OsString::from)
         );
+    }
+
+    #[test]
+    fn a_guest_to_be_saved_is_held() {
+        let plugin = Plugin::Hold {
+            library: "/r.so".into(),
+            pipe: "/a,b".into(),
+        };
+        assert_eq!(plugin.to_argument(), "/r.so,hold=/a,,b");
     }
 
     #[test]

@@ -74,9 +74,19 @@ impl Qmp {
 
     /// Runs a command and gives its result.
     pub(crate) fn execute(&mut self, command: &str, arguments: Value) -> Result<Value, QmpError> {
+        self.send(command, arguments)?;
+        self.answer(command)
+    }
+
+    /// Hands a command over, whose answer is to be taken next.
+    pub(crate) fn send(&mut self, command: &str, arguments: Value) -> Result<(), QmpError> {
         let mut request = json!({ "execute": command, "arguments": arguments }).to_string();
         request.push('\n');
-        self.stream.write_all(request.as_bytes()).map_err(closed)?;
+        self.stream.write_all(request.as_bytes()).map_err(closed)
+    }
+
+    /// The result of the command that was sent.
+    pub(crate) fn answer(&mut self, command: &str) -> Result<Value, QmpError> {
         let deadline = Instant::now() + ANSWER_LIMIT;
         while Instant::now() < deadline {
             let Some(mut message) = self.message(deadline)? else {

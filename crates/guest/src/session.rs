@@ -17,7 +17,7 @@ use crate::initramfs;
 use crate::kernel::Kernel;
 use crate::observer::{Observer, Stage};
 use crate::payload::{self, Workload};
-use crate::qemu::{self, GuestFiles, PluginOptions, Qemu, Start};
+use crate::qemu::{self, GuestFiles, Plugin, PluginOptions, Qemu, Start};
 use crate::ram::{self, KernelMemory, Ram};
 use crate::run_folder::RunFolder;
 use crate::shape::{Shape, Timing};
@@ -40,8 +40,10 @@ pub struct Session {
     pub workload: Workload,
     /// Where snapshots are.
     pub cache: PathBuf,
-    /// The recorder's library; without it the guest runs unrecorded, and nothing is written.
-    pub recorder: Option<PathBuf>,
+    /// The recorder's library.
+    pub recorder: PathBuf,
+    /// The guest runs unrecorded, and nothing is written.
+    pub bare: bool,
     /// Where the recording goes. It has `.partial` behind its name until it is complete.
     pub output: PathBuf,
     /// Record user-mode code too.
@@ -124,11 +126,13 @@ impl Session {
         let search_path = env::var("PATH").unwrap_or_default();
         self.shape.topology().map_err(GuestError::from)?;
         let partial = partial(&self.output);
-        if self.recorder.is_some() {
+        if !self.bare {
             // Before the boot: who has waited for it should not learn only then that the place is wrong.
             File::create(&partial).map_err(GuestError::io("create", &partial))?;
         }
-        let unfinished = Unfinished(self.recorder.as_ref().map(|_| partial.as_path()));
+        let unfinished = Unfinished((!self.bare).then_some(partial.as_path()));
+        let recorder = fs::canonicalize(&self.recorder)
+            .map_err(|_| GuestError::RecorderMissing(self.recorder.clone()))?;
         let payload = payload::pack(&self.workload, &search_path)?;
         let initramfs = initramfs::build(&search_path)?;
         let boot = Boot {
@@ -137,6 +141,7 @@ impl Session {
             kernel: &self.kernel.path,
             kernel_bytes: &self.kernel.bytes,
             initramfs: &initramfs,
+            recorder: &recorder,
             limit: self.timeout,
         };
         let snapshot = boot.snapshot(&self.cache, cancel, observer)?;
@@ -149,7 +154,7 @@ impl Session {
         let disk = snapshot.disk();
         fs::copy(&disk, files.disk()).map_err(GuestError::io("copy", &disk))?;
         let mut images = Images::new(folder.path())?;
-        if self.recorder.is_none() {
+        if self.bare {
             let ran = self.run(&files, None, &known, &mut images, cancel, observer)?;
             return Ok(Recorded {
                 status: ran.status,
@@ -162,14 +167,8 @@ impl Session {
         head::write(&partial, &metadata, &known).map_err(|e| recording_error(&partial, &e))?;
         // QEMU may run elsewhere, so to speak: its path is made absolute while we know where we are.
         let absolute = fs::canonicalize(&partial).map_err(GuestError::io("find", &partial))?;
-        let ran = self.run(
-            &files,
-            Some(&absolute),
-            &known,
-            &mut images,
-            cancel,
-            observer,
-        );
+        let plugin = self.plugin(recorder, absolute);
+        let ran = self.run(&files, Some(&plugin), &known, &mut images, cancel, observer);
         observer.stage(Stage::Writing);
         unfinished.disarm();
         self.finish(&partial, ran, images)
@@ -179,25 +178,19 @@ impl Session {
     fn run(
         &self,
         files: &GuestFiles,
-        recording: Option<&Path>,
+        plugin: Option<&Plugin>,
         known: &Known,
         images: &mut Images,
         cancel: &AtomicBool,
         observer: &mut dyn Observer,
     ) -> Result<Ran, GuestError> {
-        let plugin = self.plugin(recording)?;
+        let recording = plugin.and_then(Plugin::recording);
         let start = if self.whole_boot {
             Start::WholeBoot
         } else {
             Start::Snapshot
         };
-        let arguments = qemu::arguments(
-            &self.shape,
-            &self.kernel.path,
-            files,
-            plugin.as_ref(),
-            start,
-        )?;
+        let arguments = qemu::arguments(&self.shape, &self.kernel.path, files, plugin, start)?;
         let limit = self.timeout.unwrap_or(RUN_LIMIT);
         let limit = Some((Instant::now() + limit, limit.as_secs()));
         observer.stage(if self.whole_boot {
@@ -260,23 +253,18 @@ impl Session {
         Ok(Ran { status, duration })
     }
 
-    fn plugin(&self, recording: Option<&Path>) -> Result<Option<PluginOptions>, GuestError> {
-        let (Some(library), Some(recording)) = (&self.recorder, recording) else {
-            return Ok(None);
-        };
-        let library =
-            fs::canonicalize(library).map_err(|_| GuestError::RecorderMissing(library.clone()))?;
+    fn plugin(&self, library: PathBuf, recording: PathBuf) -> Plugin {
         let end = ram::ranges(self.shape.memory_bytes)
             .last()
             .map_or(0, |(_, end)| *end);
-        Ok(Some(PluginOptions {
+        Plugin::Record(PluginOptions {
             library,
-            recording: recording.to_owned(),
+            recording,
             memory_bytes: end,
             user: self.user,
             whole_boot: self.whole_boot,
             parallel: self.shape.timing == Timing::Parallel,
-        }))
+        })
     }
 
     fn take_images(
@@ -286,7 +274,7 @@ impl Session {
         known: &Known,
         images: &mut Images,
     ) -> Result<(), GuestError> {
-        if self.recorder.is_none() {
+        if self.bare {
             return Ok(());
         }
         let ram = Ram::open(vm.pid(), &self.shape)?;

@@ -14,12 +14,12 @@ use crate::control::{Message, PROTOCOL, Pause};
 use crate::disk;
 use crate::error::GuestError;
 use crate::observer::{Observer, Stage};
-use crate::qemu::{self, GuestFiles, Qemu, Start};
+use crate::qemu::{self, GuestFiles, Plugin, Qemu, Start};
 use crate::shape::{Shape, Timing};
 use crate::vm::{Vm, Watch};
 
 /// Changes when what a snapshot's folder holds, or how a guest is started, changes.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// What a boot depends on.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +29,8 @@ pub(crate) struct Boot<'a> {
     pub(crate) kernel: &'a Path,
     pub(crate) kernel_bytes: &'a [u8],
     pub(crate) initramfs: &'a [u8],
+    /// The recorder's library, which holds the guest where it is saved.
+    pub(crate) recorder: &'a Path,
     /// Host time that a boot may take; derived from the number of CPUs when absent.
     pub(crate) limit: Option<Duration>,
 }
@@ -131,9 +133,15 @@ impl Boot<'_> {
         // QEMU wants the file; the agent reads it only after the snapshot.
         write(&files.payload(), b"-")?;
         write(&files.disk(), &disk::empty())?;
-        let arguments = qemu::arguments(self.shape, self.kernel, &files, None, Start::Boot)?;
+        let plugin = Plugin::Hold {
+            library: self.recorder.to_owned(),
+            pipe: files.hold(),
+        };
+        let arguments =
+            qemu::arguments(self.shape, self.kernel, &files, Some(&plugin), Start::Boot)?;
         let mut vm = Vm::start(&self.qemu.program, &arguments, &files)?;
         let said = self.boot(&mut vm, cancel, observer)?;
+        vm.stop_held()?;
         let (address, length) = symbols_place(&said)?;
         let symbols = vm.read_virtual(address, length)?;
         write(&folder.join("symbols"), &symbols)?;
@@ -141,6 +149,7 @@ impl Boot<'_> {
         vm.quit()?;
         for path in [
             files.barrier(),
+            files.hold(),
             files.initramfs(),
             files.payload(),
             files.memory(),
@@ -219,6 +228,7 @@ mod tests {
             kernel: Path::new("/k"),
             kernel_bytes: kernel,
             initramfs,
+            recorder: Path::new("/r"),
             limit: None,
         };
         boot.key().unwrap()

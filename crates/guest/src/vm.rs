@@ -1,8 +1,9 @@
 //! A running QEMU: started, watched until the guest pauses or fails, read, and never left behind.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -35,6 +36,13 @@ const PANIC_LIMIT: Duration = Duration::from_secs(5);
 /// How long QEMU may do nothing at all while the guest should run.
 const STALL_LIMIT: Duration = Duration::from_secs(60);
 
+/// For how many looks in a row, a millisecond apart, QEMU's main thread has to wait for its other threads until it is
+/// believed to wait for the processors: it waits shortly for other things, too.
+const ORDER_TICKS: u32 = 50;
+
+/// How long QEMU is given to take the order to stop where the system does not tell what its threads do.
+const ORDER_LIMIT: Duration = Duration::from_secs(3);
+
 /// What the barrier's pipe holds, and what the agent writes to it: one byte more, which waits.
 const PIPE_BYTES: usize = 4096;
 const BARRIER_BYTES: usize = PIPE_BYTES + 1;
@@ -49,6 +57,8 @@ pub(crate) struct Vm {
     monitor: Monitor,
     files: GuestFiles,
     barrier: File,
+    /// The way to let a held guest go.
+    hold: Option<File>,
     control: Tail,
     stdout: Tail,
     stderr: Tail,
@@ -101,6 +111,7 @@ impl Vm {
         ] {
             File::create(&path).map_err(GuestError::io("create", &path))?;
         }
+        make_pipe(&files.hold()).map_err(GuestError::io("create a pipe in", &files.hold()))?;
         let barrier = make_barrier(&files.barrier())
             .map_err(GuestError::io("create a pipe in", &files.barrier()))?;
         let words_path = files.qemu_words();
@@ -126,6 +137,7 @@ impl Vm {
             process: Process::new(child),
             monitor: Monitor::Silent(Some(ours)),
             barrier,
+            hold: None,
             control: Tail::new(files.control()),
             stdout: Tail::new(files.stdout()),
             stderr: Tail::new(files.stderr()),
@@ -158,10 +170,15 @@ impl Vm {
 
     fn execute(&mut self, command: &str, arguments: Value) -> Result<Value, GuestError> {
         let answer = self.qmp().and_then(|qmp| qmp.execute(command, arguments));
-        answer.map_err(|error| match error {
+        answer.map_err(|error| self.told(error))
+    }
+
+    /// What a failed conversation means.
+    fn told(&mut self, error: QmpError) -> GuestError {
+        match error {
             QmpError::Closed => self.process.died(&self.files, "being asked to stop"),
             other => other.into(),
-        })
+        }
     }
 
     /// Saves the paused machine to its disk.
@@ -200,7 +217,7 @@ impl Vm {
             if ended {
                 return Err(self.why_ended(&said, watch.doing));
             }
-            // A kernel with a pvpanic driver of its own does not end QEMU.
+            // Not every kernel ends QEMU when it panics.
             if self.panicked.is_some_and(|at| at.elapsed() > PANIC_LIMIT) {
                 return Err(self.ended(watch.doing));
             }
@@ -236,9 +253,7 @@ impl Vm {
         let deadline = Instant::now() + QUIT_LIMIT;
         while Instant::now() < deadline {
             let still = match pause {
-                Pause::Snapshot => {
-                    self.execute("query-status", json!({}))?["running"] == json!(false)
-                }
+                Pause::Snapshot => self.at_hold()?,
                 // The pipe is full: QEMU waits with the last byte.
                 Pause::Start | Pause::Stop => self.at_barrier(),
             };
@@ -254,6 +269,54 @@ impl Vm {
             doing: "standing still",
             seconds: QUIT_LIMIT.as_secs(),
         })
+    }
+
+    /// Whether the guest is held where it is to be saved.
+    fn at_hold(&mut self) -> Result<bool, GuestError> {
+        let path = self.files.hold();
+        let mut options = OpenOptions::new();
+        options
+            .write(true)
+            .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+        match options.open(&path) {
+            Ok(pipe) => self.hold = Some(pipe),
+            // Nobody reads it yet.
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => {}
+            Err(source) => return Err(GuestError::io("open", &path)(source)),
+        }
+        Ok(self.hold.is_some())
+    }
+
+    /// Stops a guest that is held, at the mark that holds it.
+    ///
+    /// QEMU's main thread takes the order and then waits for the processors. The guest must not be let go before: it
+    /// would run on until the order arrives.
+    pub(crate) fn stop_held(&mut self) -> Result<(), GuestError> {
+        let Some(mut pipe) = self.hold.take() else {
+            return Ok(());
+        };
+        let sent = self.qmp().and_then(|qmp| qmp.send("stop", json!({})));
+        sent.map_err(|error| self.told(error))?;
+        self.until_ordered();
+        let path = self.files.hold();
+        pipe.write_all(b".")
+            .map_err(GuestError::io("write", &path))?;
+        let answer = self.qmp().and_then(|qmp| qmp.answer("stop"));
+        answer.map_err(|error| self.told(error))?;
+        Ok(())
+    }
+
+    /// Returns when QEMU's main thread has taken the order to stop.
+    fn until_ordered(&self) {
+        let deadline = Instant::now() + ORDER_LIMIT;
+        let mut waiting = 0;
+        while waiting < ORDER_TICKS && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(1));
+            waiting = match self.process.main_thread_waits() {
+                Some(true) => waiting + 1,
+                _ => 0,
+            };
+        }
     }
 
     /// Lets a guest that waits at the barrier go on.
@@ -427,12 +490,21 @@ impl Vm {
     }
 }
 
+fn make_pipe(path: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, FileType, Mode};
+    Ok(rustix::fs::mknodat(
+        CWD,
+        path,
+        FileType::Fifo,
+        Mode::RUSR | Mode::WUSR,
+        0,
+    )?)
+}
+
 /// A pipe that holds [`PIPE_BYTES`], open on both sides so that nobody waits for the other to open it.
 fn make_barrier(path: &Path) -> io::Result<File> {
-    use rustix::fs::{CWD, FileType, Mode, OFlags};
-    use std::os::unix::fs::OpenOptionsExt;
-    rustix::fs::mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
-    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    make_pipe(path)?;
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let pipe = OpenOptions::new()
         .read(true)
         .write(true)

@@ -53,6 +53,19 @@ impl Log {
     }
 }
 
+/// The plugin, where cargo puts it: built by `make test` before any test runs.
+fn recorder() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let folder = test.ancestors().nth(2).unwrap();
+    let library = folder.join("liblinemate_recorder.so");
+    assert!(
+        library.is_file(),
+        "{}: run `cargo build --workspace`",
+        library.display()
+    );
+    library
+}
+
 fn session(command: &[&str]) -> Session {
     Session {
         qemu: Qemu::find().expect("QEMU: run `make setup`"),
@@ -66,7 +79,8 @@ fn session(command: &[&str]) -> Session {
             ..Workload::default()
         },
         cache: cache_folder(),
-        recorder: None,
+        recorder: recorder(),
+        bare: true,
         output: PathBuf::from("/nonexistent/not-written-without-a-recorder"),
         user: false,
         whole_boot: false,

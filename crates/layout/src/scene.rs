@@ -4,6 +4,7 @@
 //! depend on their number.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use linemate_attribution::schema::Schema;
@@ -63,8 +64,8 @@ pub struct Scene<'a> {
     fields: FxHashMap<(u32, u32), u32>,
     functions: FxHashMap<u64, u32>,
     sharing: Vec<SubjectSharing>,
-    /// Where the first idle task's stack starts.
-    boot_stack: u64,
+    /// The first idle task and its stack.
+    first_idle: [Range<u64>; 2],
 }
 
 /// Bytes of a kernel stack on x86-64 (`THREAD_SIZE` without KASAN).
@@ -165,7 +166,7 @@ impl<'a> Scene<'a> {
             fields: FxHashMap::default(),
             functions: FxHashMap::default(),
             sharing: Vec::new(),
-            boot_stack: boot_stack(analysis),
+            first_idle: first_idle(analysis),
         };
         scene.number_subjects(names.schema());
         let offsets = survey.offsets.into_iter().collect();
@@ -341,8 +342,14 @@ impl<'a> Scene<'a> {
         let at = self.names.locate(access);
         let base = access.addr.0.wrapping_sub(u64::from(at.offset));
         let sharing = match &self.sharing[at.subject.0 as usize] {
-            // A stack like others, but a variable of the kernel image, which are shared otherwise.
-            _ if access.addr.0.wrapping_sub(self.boot_stack) < STACK_BYTES => Sharing::Cloned,
+            // A task and a stack like others, but variables of the kernel image, which are shared otherwise.
+            _ if self
+                .first_idle
+                .iter()
+                .any(|part| part.contains(&access.addr.0)) =>
+            {
+                Sharing::Cloned
+            }
             SubjectSharing::All(sharing) => *sharing,
             SubjectSharing::ByObject(cloned) if cloned.contains(&base) => Sharing::Cloned,
             SubjectSharing::ByObject(_) => Sharing::Shared,
@@ -365,10 +372,15 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// The address of `init_stack`; where the kernel has no such symbol, one that no access is near.
-fn boot_stack(analysis: &Analysis<'_>) -> u64 {
-    let found = analysis.symbols().address_of("init_stack");
-    found.unwrap_or(u64::MAX - STACK_BYTES)
+/// Where the first idle task and its stack lie; a part that the kernel has no symbol for is empty.
+fn first_idle(analysis: &Analysis<'_>) -> [Range<u64>; 2] {
+    let model = analysis.model();
+    let task = model.struct_named("task_struct");
+    let task_bytes = task.and_then(|id| model.size_of(id)).unwrap_or(0);
+    [("init_task", task_bytes), ("init_stack", STACK_BYTES)].map(|(symbol, bytes)| {
+        let start = analysis.symbols().address_of(symbol).unwrap_or(0);
+        start..start.saturating_add(if start == 0 { 0 } else { bytes })
+    })
 }
 
 /// The CPU that makes more than half of the accesses, if any.

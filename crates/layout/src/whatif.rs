@@ -30,6 +30,10 @@ pub const INTERLEAVINGS_MIN: usize = 8;
 /// the recording is read again for the next interleavings.
 const SIMULATED_CPUS_MAX: usize = 4096;
 
+/// How many replays are held in memory at a time: each remembers every line that was touched (100 to 200 MiB for a recording of 50 M
+/// accesses). Reading and naming the recording again costs a tenth of so many replays.
+const REPLAYS_MAX: usize = 8;
+
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum WhatIfError {
@@ -310,7 +314,8 @@ impl<'a> Study<'a> {
         arms: &[&Arm],
     ) -> Result<Vec<Vec<Outcome>>, WhatIfError> {
         let cpus = self.recorded * usize::from(copies);
-        let at_once = (SIMULATED_CPUS_MAX / (cpus * arms.len()).max(1)).clamp(1, run.interleavings);
+        let replays = REPLAYS_MAX.min(SIMULATED_CPUS_MAX / cpus.max(1));
+        let at_once = (replays / arms.len().max(1)).clamp(1, run.interleavings);
         let seeds: Vec<u64> = (0..run.interleavings as u64)
             .map(|i| run.seed.wrapping_add(i))
             .collect();

@@ -11,6 +11,30 @@ const VMEMMAP: u64 = 0xffff_ea00_0000_0000;
 /// More guest memory than any x86-64 machine addresses: a slip of the unit.
 const MAX_MEMORY: u64 = 1 << 46;
 
+/// What the plugin is loaded for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Task {
+    /// To record.
+    Record(Options),
+    /// To hold the guest at the hold mark until the host has written to this named pipe. Nothing is recorded.
+    Hold(PathBuf),
+}
+
+impl Task {
+    /// Parses `key=value` arguments.
+    ///
+    /// # Errors
+    /// As [`Options::parse`], and for `hold=` beside anything else.
+    pub(crate) fn parse(arguments: &[&str]) -> Result<Self, OptionError> {
+        let hold = |argument: &&str| argument.strip_prefix("hold=").map(str::to_owned);
+        match (arguments.iter().find_map(hold), arguments) {
+            (None, _) => Options::parse(arguments.iter().copied()).map(Task::Record),
+            (Some(pipe), [_]) => path("hold", &pipe).map(Task::Hold),
+            (Some(_), _) => Err(OptionError::HoldAlone),
+        }
+    }
+}
+
 /// What to record, and where to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
@@ -38,7 +62,7 @@ pub(crate) enum OptionError {
     Form(String),
     /// No such key.
     #[error(
-        "unknown option {0:?} (known: recording, memory, user, whole_boot, parallel, direct_map, vmemmap)"
+        "unknown option {0:?} (known: hold, recording, memory, user, whole_boot, parallel, direct_map, vmemmap)"
     )]
     Unknown(String),
     /// Given twice.
@@ -47,6 +71,9 @@ pub(crate) enum OptionError {
     /// A required key is missing.
     #[error("option {0}= is missing")]
     Missing(&'static str),
+    /// Holding and recording are two things.
+    #[error("option hold stands alone: a run that is held records nothing")]
+    HoldAlone,
     /// A value that does not fit its key.
     #[error("option {key}={value:?} is not {expected}")]
     Value {
@@ -198,6 +225,17 @@ mod tests {
         ])
         .unwrap();
         assert!(options.user && options.whole_boot && options.parallel);
+    }
+
+    #[test]
+    fn holding_stands_alone() {
+        let pipe = Ok(Task::Hold(PathBuf::from("/a=b")));
+        assert_eq!(Task::parse(&["hold=/a=b"]), pipe);
+        assert_eq!(Task::parse(&["hold="]), Err(bad("hold", "", "a file name")));
+        let both = Task::parse(&["memory=1048576", "hold=/a", "recording=f"]);
+        assert_eq!(both, Err(OptionError::HoldAlone));
+        let record = Task::parse(&["recording=f", "memory=1048576"]);
+        assert!(matches!(record, Ok(Task::Record(_))));
     }
 
     #[test]

@@ -73,6 +73,8 @@ impl Numbers {
 /// `KK` of the marking no-op.
 const START: u8 = 1;
 const STOP: u8 = 2;
+/// Where a guest is held that is to be saved.
+pub(crate) const HOLD: u8 = 3;
 
 /// Whether an address belongs to the kernel.
 #[inline]

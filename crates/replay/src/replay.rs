@@ -81,7 +81,8 @@ pub enum ReplayError {
 pub struct Config {
     /// CPUs in the recording.
     pub recorded_cpus: usize,
-    /// Where they sit: the logical CPU of recorded CPU c's copy n is number n x `recorded_cpus` + c.
+    /// Where they sit: the logical CPU of recorded CPU c's copy n is number c x copies + n, so that two
+    /// recorded CPUs' copies are as far from each other as the recorded CPUs are when they are spread alone.
     /// `None` spreads them evenly ([`linemate_machine::Topology::spread`]).
     pub cpus: Option<Vec<LogicalCpu>>,
     /// How the slices of a round lie to each other.
@@ -313,16 +314,16 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
             slices,
             cloner,
             engine,
-            recorded,
             ..
         } = self;
+        let copies = usize::from(cloner.copies());
         weaver.round(
             slices,
             cloner.copies(),
             |access| round[access].offset,
             |access, slice, copy, now| {
                 let waiting = &round[access];
-                let cpu = usize::from(copy) * *recorded + usize::from(slices[slice].cpu);
+                let cpu = usize::from(slices[slice].cpu) * copies + usize::from(copy);
                 engine.step(waiting, cpu, cloner.instance(copy, waiting.sharing), now)
             },
         );

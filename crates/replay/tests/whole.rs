@@ -391,8 +391,9 @@ fn references_between_cpus_keep_their_relation_in_every_copy() {
         .iter()
         .map(|pair| (pair.from.0, pair.to.0))
         .collect();
-    // Six CPUs on eight cores: 0, 1, 2, 4, 5, 6. Copy n of CPU c is the (2n + c)-th of them.
-    assert_eq!(pairs, [(0, 1), (2, 4), (5, 6)]);
+    // Six CPUs on eight cores: 0, 1, 2, 4, 5, 6. Copy n of CPU c is the (3c + n)-th of them: each pair is as far apart as CPUs 0
+    // and 1 are when they are spread alone, on both sockets.
+    assert_eq!(pairs, [(0, 4), (1, 5), (2, 6)]);
 }
 
 #[test]

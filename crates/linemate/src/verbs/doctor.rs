@@ -211,7 +211,8 @@ fn self_test(
             ..Workload::default()
         },
         cache,
-        recorder: Some(recorder),
+        recorder,
+        bare: false,
         output: folder.path().join("selftest.data"),
         user: true,
         whole_boot: false,

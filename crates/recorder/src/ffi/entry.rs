@@ -10,10 +10,10 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use super::guest::{Block, Machine, MemoryAccess, Registers};
-use super::raw;
+use super::{hold, raw};
 use crate::clock::Count;
 use crate::lane::{Instruction, Lane, Touch};
-use crate::options::Options;
+use crate::options::Task;
 use crate::output::Output;
 use crate::recorder::{Recorder, SetUpError};
 use crate::running::Running;
@@ -183,7 +183,10 @@ unsafe fn install(
         let argument = unsafe { CStr::from_ptr(*argv.add(index)) };
         arguments.push(argument.to_str().map_err(|_| SetUpError::NotUtf8(index))?);
     }
-    let options = Options::parse(arguments.into_iter())?;
+    let options = match Task::parse(&arguments)? {
+        Task::Record(options) => options,
+        Task::Hold(pipe) => return hold::install(id, pipe),
+    };
     let cpus = usize::try_from(info.max_vcpus)
         .unwrap_or(1)
         .clamp(1, usize::from(u16::MAX) - 1);

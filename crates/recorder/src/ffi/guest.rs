@@ -108,6 +108,19 @@ impl BlockInstruction<'_> {
         }
     }
 
+    /// Calls `callback`, with no data, before the instruction runs.
+    pub(super) fn call(&self, callback: raw::ExecCallback) {
+        // SAFETY: `insn` as above; a callback without data looks at none.
+        unsafe {
+            raw::qemu_plugin_register_vcpu_insn_exec_cb(
+                self.insn,
+                callback,
+                raw::NO_REGS,
+                ptr::null_mut(),
+            );
+        }
+    }
+
     /// Calls the recorder before the instruction runs.
     pub(crate) fn watch_execution(&self, hooked: &'static Hooked) {
         let data = ptr::from_ref(hooked).cast_mut().cast::<c_void>();

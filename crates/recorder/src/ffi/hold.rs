@@ -1,0 +1,56 @@
+//! Holds a guest at its hold mark until the host says go on.
+//!
+//! QEMU can only be asked to stop, and does so some instructions later, or, if the guest asks itself, with its clock moved
+//! on to the next timer or not: whichever of its threads is quicker. A guest that is held executes nothing, and QEMU does not
+//! take its processors for idle; when it has been asked to stop and is let go, it leaves at the end of the mark's block.
+//!
+//! Nothing is recorded, and nothing but the mark is instrumented.
+
+use std::ffi::{c_uint, c_void};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use super::guest::{Block, MAX_INSTRUCTION};
+use super::raw;
+use crate::decode::mark_number;
+use crate::recorder::SetUpError;
+use crate::translate::{HOLD, is_kernel};
+
+/// The pipe on which the host says go on.
+static PIPE: OnceLock<PathBuf> = OnceLock::new();
+
+/// Asks QEMU for the callbacks that find the mark.
+pub(super) fn install(id: raw::PluginId, pipe: PathBuf) -> Result<(), SetUpError> {
+    PIPE.set(pipe).map_err(|_| SetUpError::Twice)?;
+    // SAFETY: `id` is ours, the callback has the declared type and lives as long as the process.
+    unsafe { raw::qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate) };
+    Ok(())
+}
+
+extern "C" fn on_translate(_id: raw::PluginId, tb: *mut raw::Tb) {
+    // SAFETY: `tb` is valid during this callback.
+    let block = unsafe { Block::new(tb) };
+    let mut buffer = [0; MAX_INSTRUCTION];
+    for instruction in block.instructions() {
+        let held = !is_kernel(instruction.address())
+            && mark_number(instruction.bytes(&mut buffer)) == Some(HOLD);
+        if held {
+            instruction.call(on_hold);
+        }
+    }
+}
+
+/// QEMU's lock is not held here: its other threads go on.
+extern "C" fn on_hold(_cpu: c_uint, _data: *mut c_void) {
+    let Some(pipe) = PIPE.get() else { return };
+    let said = File::open(pipe).and_then(|mut pipe| pipe.read_exact(&mut [0]));
+    if let Err(error) = said {
+        let _ = writeln!(
+            io::stderr(),
+            "linemate-recorder: error: {}: {error}",
+            pipe.display()
+        );
+    }
+}
