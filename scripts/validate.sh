@@ -48,17 +48,19 @@ rq() {
 
 placements() {
 	local name
-	recorded cgtree 6.1 8 --setup workloads/cgtree.sh -- target/workloads/cgtree -w 2 -i 10 /cg/tree
-	for name in separate common reuse; do
+	recorded onegroup 6.1 16 --setup workloads/onegroup.sh --file target/workloads/sleepers:/bin/sleepers \
+		-- sh -c 'echo $$ >/cg/one/cgroup.procs; exec /bin/sleepers -m 1 -l 5 -c 192'
+	for name in separate common reuse original; do
 		say "replaying load_avg: $name"
-		"$linemate" whatif -i "$work/cgtree.data" --edit "$edits/load_avg-$name.txt" --machine westmere-4s-80 --json >"$work/$name.json"
+		"$linemate" whatif -i "$work/onegroup.data" --edit "$edits/load_avg-$name.txt" --machine westmere-4s-80 --json >"$work/$name.json"
 	done
 	printf '\n## Replay: four placements of `load_avg` on 6.1\n\n'
-	printf '| placement | published, %% CPU | cost of `task_group`, million cycles | change | |\n|---|---|---|---|---|\n'
+	printf '| placement | published, %% CPU | cost of `task_group`, million cycles | bar |\n|---|---|---|---|\n'
 	table 'placement_row("lines of their own, value reused"; 0.55)' "$work/separate.json"
 	table 'placement_row("one common line, value reused"; 1.01)' "$work/common.json"
 	table 'placement_row("value reused"; 1.06)' "$work/reuse.json"
-	table 'original_row(1.22)' "$work/reuse.json"
+	table 'placement_row("as in Linux 3.13"; 1.22)' "$work/original.json"
+	table 'as_recorded_row' "$work/original.json"
 }
 
 # compare FROM TO FULL: the recording of FROM CPUs, cloned to TO, beside the recording of TO.
