@@ -28,6 +28,27 @@ pub struct Potential {
     pub unshared: f64,
 }
 
+impl Potential {
+    /// Of so many cycles, which have the causes `cycles`.
+    pub(crate) fn new(cost: f64, cycles: impl Fn(Cause) -> f64) -> Potential {
+        let share = |cause| {
+            if cost > 0.0 {
+                cycles(cause) / cost
+            } else {
+                0.0
+            }
+        };
+        Potential {
+            cost,
+            true_sharing: share(Cause::TrueSharing),
+            false_sharing: share(Cause::FalseSharing),
+            cold: share(Cause::Cold),
+            capacity: share(Cause::Capacity),
+            unshared: share(Cause::Unshared),
+        }
+    }
+}
+
 /// Size of a type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Size {
@@ -253,24 +274,10 @@ impl Facts<'_> {
     }
 
     fn potential(&self, causes: &[Row], cost: f64) -> Potential {
-        let share = |cause: Cause| {
+        Potential::new(cost, |cause| {
             let row = causes.iter().find(|row| row.name == cause.name());
-            row.map_or(0.0, |row| {
-                if cost > 0.0 {
-                    row.cycles.without / cost
-                } else {
-                    0.0
-                }
-            })
-        };
-        Potential {
-            cost,
-            true_sharing: share(Cause::TrueSharing),
-            false_sharing: share(Cause::FalseSharing),
-            cold: share(Cause::Cold),
-            capacity: share(Cause::Capacity),
-            unshared: share(Cause::Unshared),
-        }
+            row.map_or(0.0, |row| row.cycles.without)
+        })
     }
 
     fn sizes(&self) -> Vec<Size> {

@@ -6,12 +6,13 @@
 //! * [`Plan`] checks a file of edits against a kernel's types: layouts, and rules about accesses and objects;
 //! * [`Study`] replays a recording with and without edits and gives a [`WhatIf`].
 //!
-//! [`diff`] compares two recordings field by field.
+//! [`costs`] replays a recording as it is and says what costs how much; [`diff`] compares two recordings field by field.
 //!
 //! Nothing here reads files or prints.
 
 pub mod arm;
 pub mod arrange;
+pub mod costs;
 pub mod diff;
 pub mod edit;
 pub mod effect;
@@ -27,6 +28,7 @@ pub mod stats;
 pub mod whatif;
 
 pub use arrange::{Refusal, Slot};
+pub use costs::{CostRun, Costs, costs};
 pub use edit::{Alignment, Edit, EditFile, Position, Section, Statement, Subject, Target};
 pub use effect::WhatIf;
 pub use layout::{Layout, Layouts};

@@ -22,6 +22,17 @@ pub struct KeyName {
     pub watched: Option<usize>,
     /// The field's path, or what else it is.
     pub path: String,
+    /// In a scene of every type: bytes from the start of the type to the accesses of this key, each place having a key of its own.
+    pub place: Option<Place>,
+}
+
+/// A place in a type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The type's name.
+    pub type_name: String,
+    /// Bytes from its start.
+    pub offset: u32,
 }
 
 /// An access with all that does not depend on edits.
@@ -191,6 +202,7 @@ impl<'a> Scene<'a> {
             self.keys.push(KeyName {
                 watched: None,
                 path,
+                place: None,
             });
         }
     }
@@ -208,7 +220,7 @@ impl<'a> Scene<'a> {
             }
         }
         let mut flats: FxHashMap<TypeId, Option<FlatType>> = FxHashMap::default();
-        let mut known: FxHashMap<String, u32> = FxHashMap::default();
+        let mut known: FxHashMap<(String, u32), u32> = FxHashMap::default();
         for (subject, offset) in offsets {
             let at = subject as usize;
             let (Some(outer), Some(ty)) = (self.types[at], self.names.subjects()[at].ty) else {
@@ -227,13 +239,19 @@ impl<'a> Scene<'a> {
                 |leaf| format!("{name}.{leaf}"),
             );
             let keys = &mut self.keys;
-            let key = *known.entry(path).or_insert_with_key(|path| {
-                keys.push(KeyName {
-                    watched: Some(0),
-                    path: path.clone(),
+            let key = *known
+                .entry((path, offset))
+                .or_insert_with_key(|(path, offset)| {
+                    keys.push(KeyName {
+                        watched: Some(0),
+                        path: path.clone(),
+                        place: Some(Place {
+                            type_name: name.to_owned(),
+                            offset: *offset,
+                        }),
+                    });
+                    (keys.len() - 1) as u32
                 });
-                (keys.len() - 1) as u32
-            });
             self.fields.insert((subject, offset), key);
         }
     }
@@ -269,6 +287,7 @@ impl<'a> Scene<'a> {
                     keys.push(KeyName {
                         watched: Some(*number),
                         path: path.clone(),
+                        place: None,
                     });
                     (keys.len() - 1) as u32
                 });
@@ -279,17 +298,7 @@ impl<'a> Scene<'a> {
     fn number_functions(&mut self, analysis: &Analysis<'_>, pcs: BTreeSet<u64>) {
         let mut known: BTreeMap<&str, u32> = BTreeMap::new();
         for pc in pcs {
-            let symbol = analysis
-                .symbols()
-                .at(pc)
-                .map_or("(unknown)", |(symbol, _)| &symbol.name);
-            let name = if pc >> 63 == 0 { "(user code)" } else { symbol };
-            // What the compiler split off or cloned belongs to its function.
-            let name = name
-                .split('.')
-                .next()
-                .filter(|n| !n.is_empty())
-                .unwrap_or(name);
+            let name = function_name(analysis, pc);
             let sites = &mut self.sites;
             let site = *known.entry(name).or_insert_with(|| {
                 sites.push(name.to_owned());
@@ -370,6 +379,19 @@ impl<'a> Scene<'a> {
             sharing,
         }
     }
+}
+
+/// The function of an instruction. What the compiler split off or cloned (`name.part.0`) belongs to its function.
+pub(crate) fn function_name<'a>(analysis: &'a Analysis<'_>, pc: u64) -> &'a str {
+    if pc >> 63 == 0 {
+        return "(user code)";
+    }
+    let symbol = analysis
+        .symbols()
+        .at(pc)
+        .map_or("(unknown)", |(symbol, _)| &symbol.name);
+    let name = symbol.split('.').next();
+    name.filter(|name| !name.is_empty()).unwrap_or(symbol)
 }
 
 /// Where the first idle task and its stack lie; a part that the kernel has no symbol for is empty.

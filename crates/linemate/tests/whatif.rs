@@ -192,9 +192,56 @@ fn a_small_recording_answers_or_says_why_not() {
         &["--type", "rq", "-e", "isolate __lock", "--cpus", "8"],
     );
     assert_eq!(doubled["results"][0]["cpus"], 8);
+    costs_are_as_described(&data);
     bad_edits_are_refused(&data);
     bad_machines_are_refused(&data, folder.path());
     bad_recordings_are_refused(&data, folder.path());
+}
+
+/// `report --machine`: docs/schema-costs.md, and the first line.
+fn costs_are_as_described(data: &str) {
+    let report = |more: &[&str]| linemate(&[&["report", "-i", data], more].concat());
+    let output = report(&["--machine", "power11", "--json"]);
+    assert!(output.status.success(), "{}", story(&output));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let expected = ["schema", "tool", "recording", "checksum", "type", "costs"];
+    has_exactly(&json, &expected);
+    assert_eq!(json["schema"], "linemate.costs/1");
+    let costs = &json["costs"];
+    let expected = "machine line_bytes cpus recorded_cpus seed accesses duration potential whole types fields functions pairs lines";
+    has_exactly(costs, &expected.split(' ').collect::<Vec<_>>());
+    assert_eq!(costs["line_bytes"], 128);
+    let sum = |rows: &str| -> u64 {
+        let rows = costs[rows].as_array().unwrap();
+        rows.iter().map(|row| row["cycles"].as_u64().unwrap()).sum()
+    };
+    let whole = costs["whole"]["cycles"].as_u64().unwrap();
+    assert!(whole > 0);
+    for rows in ["types", "fields", "functions"] {
+        assert_eq!(sum(rows), whole, "{rows}");
+    }
+    let whole = &costs["whole"];
+    let accesses = whole["loads"].as_u64().unwrap() + whole["stores"].as_u64().unwrap();
+    assert_eq!(costs["accesses"].as_u64(), Some(accesses));
+
+    let output = report(&["--machine", "gnr-2s-480", "--type", "rq"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let first = text.lines().next().unwrap();
+    assert!(
+        first.starts_with("gnr-2s-480: of what rq costs, a layout can change "),
+        "{first}"
+    );
+    assert!(text.contains("capacity misses are a lower bound"));
+    assert!(text.contains("\nrq from byte 0: "), "{text}");
+    let again = report(&["--machine", "gnr-2s-480", "--type", "rq"]);
+    assert_eq!(
+        String::from_utf8(again.stdout).unwrap(),
+        text,
+        "the same question again"
+    );
+    let output = report(&["--machine", "gnr-2s-480", "--type", "rqq"]);
+    assert_eq!(output.status.code(), Some(2), "{}", story(&output));
+    assert!(output.stdout.is_empty());
 }
 
 fn bad_edits_are_refused(data: &str) {

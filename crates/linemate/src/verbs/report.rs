@@ -1,4 +1,6 @@
-//! `linemate report`: what is hot, who reads, who writes.
+//! `linemate report`: what is hot, who reads, who writes, and with a machine, what it costs there.
+
+mod costs;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -27,7 +29,7 @@ enum Rows {
     Cpu,
 }
 
-/// Show where a recording's accesses went: the ledger, then types, fields, lines, functions or CPUs
+/// Show where a recording's accesses went: the ledger, then types, fields, lines, functions or CPUs; or what they cost on a machine
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// The recording
@@ -45,7 +47,17 @@ pub(crate) struct Args {
     /// Bytes of a cache line
     #[arg(long, value_name = "BYTES", default_value = "64", value_parser = line_size)]
     line: LineSize,
-    /// Write JSON (docs/schema-report.md)
+    /// Show what the accesses cost on this machine, by replay: a name (see `linemate machines`), a TOML file, or `this`. Rows by `cpu`
+    /// are then pairs of CPUs, rows by `line` what happens inside the lines that go between cores
+    #[arg(long, value_name = "M", conflicts_with = "line")]
+    machine: Option<String>,
+    /// Replay this many CPUs, a multiple of the recorded ones (docs/scaling.md)
+    #[arg(long, value_name = "N", requires = "machine")]
+    cpus: Option<usize>,
+    /// The interleaving's seed
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "machine")]
+    seed: u64,
+    /// Write JSON (docs/schema-report.md; with a machine docs/schema-costs.md)
     #[arg(long)]
     json: bool,
 }
@@ -59,6 +71,9 @@ fn line_size(text: &str) -> Result<LineSize, String> {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let recording =
         Recording::open(&args.input).with_context(|| args.input.display().to_string())?;
+    if let Some(machine) = &args.machine {
+        return costs::run(args, machine, &recording);
+    }
     let by = match args.by {
         Rows::Type => By::Type,
         Rows::Field => By::Field,

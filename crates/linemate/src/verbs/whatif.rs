@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use comfy_table::{CellAlignment, Table, presets};
 use linemate_attribution::Analysis;
-use linemate_layout::effect::Row;
+use linemate_layout::effect::{Potential, Row};
 use linemate_layout::stats::Measure;
 use linemate_layout::{Edit, EditFile, Run, Study, Subject, WhatIf, parse, parse_flags};
 use linemate_machine::{Machine, shipped};
@@ -204,7 +204,7 @@ fn text(
     let names = names.join(", ");
     let mut out = String::new();
     for result in results {
-        potential(&mut out, result, &names);
+        potential(&mut out, &result.machine, &names, &result.potential);
     }
     let _ = writeln!(
         out,
@@ -236,13 +236,12 @@ fn text(
     out
 }
 
-fn potential(out: &mut String, result: &WhatIf, names: &str) {
-    let p = &result.potential;
+/// How much of a cost a layout can change at all.
+pub(crate) fn potential(out: &mut String, machine: &str, names: &str, p: &Potential) {
     let _ = writeln!(
         out,
-        "{}: of what {names} costs, a layout can change {} at most: false sharing {}, lines fetched for the first time {} or again {}, \
+        "{machine}: of what {names} costs, a layout can change {} at most: false sharing {}, lines fetched for the first time {} or again {}, \
          unshared {}. True sharing, {}, stays but for words that are fetched together.",
-        result.machine,
         percent(p.false_sharing + p.cold + p.capacity + p.unshared),
         percent(p.false_sharing),
         percent(p.cold),

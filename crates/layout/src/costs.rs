@@ -1,0 +1,512 @@
+//! What a recording costs on a machine, as it is: by type, field, function, pair of CPUs and line.
+//!
+//! One replay under one interleaving, everything where it was recorded. *Cost* is cycles of accesses that left their core, as in
+//! [`crate::effect`]. No edits, and no error bars: those belong to differences.
+
+use std::collections::BTreeMap;
+
+use linemate_attribution::Analysis;
+use linemate_machine::Machine;
+use linemate_recording::{Access, Call, Decoder, Marker, Return, Visitor};
+use linemate_replay::{
+    AsRecorded, Cause, Clones, Config, Counts, Interleaving, LineView, Outcome, Placed, Replay,
+    Source,
+};
+use serde::Serialize;
+
+use crate::edit::Subject;
+use crate::effect::Potential;
+use crate::plan::{resolve, subject_name};
+use crate::scene::{KeyName, Scene, Step, Watch, function_name};
+use crate::whatif::{WhatIfError, copies, recorded_cpus};
+
+/// The most functions named with a place in a line.
+const FUNCTIONS_MAX: usize = 3;
+
+/// Where and how to replay.
+#[derive(Clone, Copy, Debug)]
+pub struct CostRun<'m> {
+    /// The machine.
+    pub machine: &'m Machine,
+    /// How many CPUs to replay; `None`: as many as were recorded.
+    pub cpus: Option<usize>,
+    /// The interleaving's seed.
+    pub seed: u64,
+}
+
+/// How often something was accessed and what the accesses that left their core cost.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Cost {
+    /// Type, field or function.
+    pub name: String,
+    /// Loads, of all CPUs replayed; for functions only those that left their core, as all that follows.
+    pub loads: u64,
+    /// Stores and atomic read-modify-writes.
+    pub stores: u64,
+    /// Accesses that left their core.
+    pub fetches: u64,
+    /// Their cycles.
+    pub cycles: u64,
+    /// The part of the cycles spent waiting until others had done with the line.
+    pub waited: u64,
+    /// Modified lines fetched from a core of the domain, of the socket, of another socket.
+    pub hitm: [u64; 3],
+    /// Permission to write asked for.
+    pub upgrades: u64,
+    /// Lines from memory.
+    pub dram: u64,
+    /// Cycles by cause.
+    pub causes: Causes,
+}
+
+/// Cycles by the reason why an access left its core.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Causes {
+    /// The core never had the line.
+    pub cold: u64,
+    /// Its caches had no room for it.
+    pub capacity: u64,
+    /// Words are exchanged.
+    pub true_sharing: u64,
+    /// Only the line is.
+    pub false_sharing: u64,
+    /// Permission asked for without another holder.
+    pub unshared: u64,
+}
+
+/// Modified lines that one CPU took from another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PairCost {
+    /// Who wrote last: the recorded CPU, and which of its copies.
+    pub from: (usize, usize),
+    /// Who fetched.
+    pub to: (usize, usize),
+    /// How often.
+    pub fetches: u64,
+    /// Cycles.
+    pub cycles: u64,
+}
+
+/// A line of a type, over all objects of the type in which it went between cores.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LineCost {
+    /// The type, or what else lies there.
+    pub name: String,
+    /// Bytes from the object's start to the line's, negative where the object starts inside the line.
+    pub start: i64,
+    /// How many such lines went between cores.
+    pub lines: u64,
+    /// Modified lines fetched.
+    pub hitm: u64,
+    /// Cycles of all loads that left their core and of all stores.
+    pub cycles: u64,
+    /// What lies in it, by offset.
+    pub cells: Vec<CellCost>,
+}
+
+/// A field in such a line.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CellCost {
+    /// Bytes from the line's start.
+    pub offset: u8,
+    /// The field.
+    pub field: String,
+    /// Of the line's HITM, this field's.
+    pub hitm: u64,
+    /// Loads that left their core.
+    pub loads: u64,
+    /// Cycles of each of them, on average.
+    pub cycles_per_load: f64,
+    /// Stores and atomics.
+    pub stores: u64,
+    /// Upgrades.
+    pub upgrades: u64,
+    /// The functions with the most cycles in it.
+    pub functions: Vec<String>,
+}
+
+/// What a recording costs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Costs {
+    /// The machine's name.
+    pub machine: String,
+    /// Bytes of a line.
+    pub line_bytes: u64,
+    /// CPUs replayed.
+    pub cpus: usize,
+    /// CPUs recorded.
+    pub recorded_cpus: usize,
+    /// The interleaving's seed.
+    pub seed: u64,
+    /// Accesses in the recording.
+    pub accesses: u64,
+    /// Cycles from the replay's start to its end.
+    pub duration: u64,
+    /// What a layout can change of the type's cost, or of everything's if no type was asked for.
+    pub potential: Potential,
+    /// The cost of everything.
+    pub whole: Cost,
+    /// By type and variable, and all that is neither; most cycles first, as everywhere.
+    pub types: Vec<Cost>,
+    /// By field: those of the type that was asked for, or of all.
+    pub fields: Vec<Cost>,
+    /// By function.
+    pub functions: Vec<Cost>,
+    /// By pair of CPUs.
+    pub pairs: Vec<PairCost>,
+    /// By line: those of the type that was asked for, or all.
+    pub lines: Vec<LineCost>,
+}
+
+/// Replays a recording as it is. `subject` narrows fields and lines to one type.
+///
+/// # Errors
+/// CPUs that cannot be, a type that does not exist or that nothing touched, a damaged recording.
+pub fn costs(
+    analysis: &Analysis<'_>,
+    subject: Option<&Subject>,
+    run: CostRun<'_>,
+) -> Result<Costs, WhatIfError> {
+    let only = subject
+        .map(|subject| known(analysis, subject))
+        .transpose()?;
+    let recorded = recorded_cpus(analysis)?;
+    let copies = copies(recorded, run.cpus)?;
+    let watch = Watch {
+        every: true,
+        ..Watch::default()
+    };
+    let scene = Scene::new(analysis, recorded, &watch)?;
+    let outcome = replay(analysis, &scene, run, (recorded, copies))?;
+    let book = Book {
+        analysis,
+        scene: &scene,
+        outcome: &outcome,
+        only: only.as_deref(),
+    };
+    let fields = book.fields();
+    if let (Some(name), true) = (&only, fields.is_empty()) {
+        return Err(WhatIfError::Absent(name.clone()));
+    }
+    let whole = cost("everything".to_owned(), &outcome.totals);
+    let asked = only
+        .is_some()
+        .then(|| fields.iter().fold(Cost::default(), Cost::plus));
+    Ok(Costs {
+        machine: run.machine.name.clone(),
+        line_bytes: run.machine.line.bytes(),
+        cpus: recorded * usize::from(copies),
+        recorded_cpus: recorded,
+        seed: run.seed,
+        accesses: scene.accesses,
+        duration: outcome.cycles,
+        potential: asked.as_ref().unwrap_or(&whole).potential(),
+        types: book.types(),
+        functions: book.functions(),
+        pairs: pairs(&outcome, run, (recorded, copies)),
+        lines: book.lines(),
+        fields,
+        whole,
+    })
+}
+
+/// The name of a type that exists.
+fn known(analysis: &Analysis<'_>, subject: &Subject) -> Result<String, WhatIfError> {
+    let name = subject_name(subject);
+    match resolve(analysis.model(), subject) {
+        Ok(_) => Ok(name),
+        Err(reason) => Err(WhatIfError::Type { name, reason }),
+    }
+}
+
+fn replay(
+    analysis: &Analysis<'_>,
+    scene: &Scene<'_>,
+    run: CostRun<'_>,
+    (recorded, copies): (usize, u16),
+) -> Result<Outcome, WhatIfError> {
+    let config = Config {
+        recorded_cpus: recorded,
+        cpus: None,
+        interleaving: Interleaving::Seeded(run.seed),
+        lines: true,
+    };
+    let mut replay = Replay::new(run.machine, &config, AsRecorded, Clones { copies })?;
+    let mut decoder = Decoder::new();
+    let mut steps = Steps {
+        scene,
+        steps: Vec::new(),
+    };
+    for chunk in analysis.recording().chunks() {
+        steps.steps.clear();
+        analysis
+            .recording()
+            .visit(chunk, &mut decoder, &mut steps)?;
+        for step in &steps.steps {
+            let placed = Placed {
+                addr: step.access.addr,
+                key: step.key,
+                site: step.site,
+                sharing: step.sharing,
+                skip: false,
+            };
+            replay.push_placed(&step.access, placed)?;
+        }
+    }
+    Ok(replay.finish().0)
+}
+
+struct Steps<'s> {
+    scene: &'s Scene<'s>,
+    steps: Vec<Step>,
+}
+
+impl Visitor for Steps<'_> {
+    #[inline]
+    fn access(&mut self, access: &Access) {
+        self.steps.push(self.scene.step(access));
+    }
+    fn call(&mut self, _: &Call) {}
+    fn ret(&mut self, _: &Return) {}
+    fn marker(&mut self, _: &Marker) {}
+}
+
+impl Cost {
+    fn plus(mut self, other: &Cost) -> Cost {
+        self.add(other);
+        self
+    }
+
+    fn add(&mut self, other: &Cost) {
+        self.loads += other.loads;
+        self.stores += other.stores;
+        self.fetches += other.fetches;
+        self.cycles += other.cycles;
+        self.waited += other.waited;
+        self.upgrades += other.upgrades;
+        self.dram += other.dram;
+        for (mine, theirs) in self.hitm.iter_mut().zip(other.hitm) {
+            *mine += theirs;
+        }
+        let (mine, theirs) = (&mut self.causes, &other.causes);
+        mine.cold += theirs.cold;
+        mine.capacity += theirs.capacity;
+        mine.true_sharing += theirs.true_sharing;
+        mine.false_sharing += theirs.false_sharing;
+        mine.unshared += theirs.unshared;
+    }
+
+    fn potential(&self) -> Potential {
+        Potential::new(self.cycles as f64, |cause| match cause {
+            Cause::Cold => self.causes.cold as f64,
+            Cause::Capacity => self.causes.capacity as f64,
+            Cause::TrueSharing => self.causes.true_sharing as f64,
+            Cause::FalseSharing => self.causes.false_sharing as f64,
+            Cause::Unshared => self.causes.unshared as f64,
+        })
+    }
+}
+
+fn cost(name: String, counts: &Counts) -> Cost {
+    let cycles = |cause| counts.cause(cause).cycles;
+    let count = |source| counts.source(source).count;
+    Cost {
+        name,
+        loads: counts.loads,
+        stores: counts.stores + counts.rmws,
+        fetches: Cause::ALL
+            .map(|cause| counts.cause(cause).count)
+            .iter()
+            .sum(),
+        cycles: Cause::ALL.map(cycles).iter().sum(),
+        waited: counts.waited,
+        hitm: [Source::HitmDomain, Source::HitmSocket, Source::HitmRemote].map(count),
+        upgrades: count(Source::Upgrade),
+        dram: count(Source::DramLocal) + count(Source::DramRemote),
+        causes: Causes {
+            cold: cycles(Cause::Cold),
+            capacity: cycles(Cause::Capacity),
+            true_sharing: cycles(Cause::TrueSharing),
+            false_sharing: cycles(Cause::FalseSharing),
+            unshared: cycles(Cause::Unshared),
+        },
+    }
+}
+
+/// Sums by name, the most cycles first, then by name; without what was never touched.
+fn ranked(costs: impl Iterator<Item = Cost>) -> Vec<Cost> {
+    let mut sums: BTreeMap<String, Cost> = BTreeMap::new();
+    for cost in costs.filter(|cost| cost.loads + cost.stores > 0) {
+        match sums.get_mut(&cost.name) {
+            Some(sum) => sum.add(&cost),
+            None => {
+                sums.insert(cost.name.clone(), cost);
+            }
+        }
+    }
+    let mut rows: Vec<Cost> = sums.into_values().collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.cycles));
+    rows
+}
+
+fn pairs(outcome: &Outcome, run: CostRun<'_>, (recorded, copies): (usize, u16)) -> Vec<PairCost> {
+    let copies = usize::from(copies);
+    let spread = run.machine.topology.spread(recorded * copies);
+    let spread = spread.unwrap_or_default();
+    let place = |cpu| {
+        let number = spread.iter().position(|at| *at == cpu).unwrap_or(0);
+        (number / copies, number % copies)
+    };
+    let mut pairs: Vec<PairCost> = outcome
+        .pairs
+        .iter()
+        .map(|pair| PairCost {
+            from: place(pair.from),
+            to: place(pair.to),
+            fetches: pair.tally.count,
+            cycles: pair.tally.cycles,
+        })
+        .collect();
+    pairs.sort_by_key(|pair| (std::cmp::Reverse(pair.cycles), pair.from, pair.to));
+    pairs
+}
+
+/// An outcome with what its numbers mean.
+struct Book<'b> {
+    analysis: &'b Analysis<'b>,
+    scene: &'b Scene<'b>,
+    outcome: &'b Outcome,
+    only: Option<&'b str>,
+}
+
+/// A line of a type: the type's name, and the line's start from the object's.
+type LineId = (String, i64);
+
+impl Book<'_> {
+    fn keys(&self) -> impl Iterator<Item = (&KeyName, &Counts)> {
+        self.scene.keys.iter().zip(&self.outcome.keys)
+    }
+
+    fn types(&self) -> Vec<Cost> {
+        ranked(
+            self.keys()
+                .map(|(key, counts)| cost(owner(key).to_owned(), counts)),
+        )
+    }
+
+    fn fields(&self) -> Vec<Cost> {
+        let wanted = |key: &KeyName| self.only.is_none_or(|only| owner(key) == only);
+        let keys = self.keys().filter(|(key, _)| wanted(key));
+        ranked(keys.map(|(key, counts)| cost(key.path.clone(), counts)))
+    }
+
+    fn functions(&self) -> Vec<Cost> {
+        let sites = self.scene.sites.iter().zip(&self.outcome.sites);
+        ranked(sites.map(|(name, counts)| cost(name.clone(), counts)))
+    }
+
+    fn lines(&self) -> Vec<LineCost> {
+        let mut sums: BTreeMap<LineId, Gathered<'_>> = BTreeMap::new();
+        for view in &self.outcome.lines {
+            let id = self.line_id(view);
+            if self.only.is_some_and(|only| id.0 != only) {
+                continue;
+            }
+            sums.entry(id).or_default().add(self, view);
+        }
+        let mut lines: Vec<LineCost> = sums
+            .into_iter()
+            .map(|(id, gathered)| gathered.finish(id))
+            .filter(|line| line.cycles > 0)
+            .collect();
+        lines.sort_by_key(|line| std::cmp::Reverse(line.cycles));
+        lines
+    }
+
+    /// What the line is called: after the place with the most cycles of which the type is known.
+    fn line_id(&self, view: &LineView) -> LineId {
+        let key = |cell: &linemate_replay::Cell| self.scene.keys.get(cell.key.0 as usize);
+        let hottest = view
+            .cells
+            .iter()
+            .filter(|cell| key(cell).is_some_and(|key| key.place.is_some()))
+            .max_by_key(|cell| (cell.loads.cycles + cell.stores.cycles, cell.hitm));
+        let named = hottest.and_then(|cell| {
+            let place = key(cell)?.place.as_ref()?;
+            let start = i64::from(place.offset) - i64::from(cell.offset);
+            Some((place.type_name.clone(), start))
+        });
+        named.unwrap_or_else(|| {
+            let first = view.cells.first().and_then(key);
+            (first.map_or_else(String::new, |key| key.path.clone()), 0)
+        })
+    }
+}
+
+/// The type or variable of a key.
+fn owner(key: &KeyName) -> &str {
+    key.place
+        .as_ref()
+        .map_or(&key.path, |place| &place.type_name)
+}
+
+/// A line's cells by offset and field, each with its cycles by function.
+#[derive(Default)]
+struct Gathered<'b> {
+    lines: u64,
+    cells: BTreeMap<(u8, &'b str), (CellCost, BTreeMap<&'b str, u64>)>,
+    cycles: u64,
+}
+
+impl<'b> Gathered<'b> {
+    fn add(&mut self, book: &'b Book<'_>, view: &LineView) {
+        self.lines += 1;
+        self.cycles += view.cycles();
+        for cell in &view.cells {
+            let name = book.scene.keys.get(cell.key.0 as usize);
+            let field = name.map_or("", |key| key.path.as_str());
+            let (sum, functions) = self.cells.entry((cell.offset, field)).or_insert_with(|| {
+                let new = CellCost {
+                    offset: cell.offset,
+                    field: field.to_owned(),
+                    hitm: 0,
+                    loads: 0,
+                    cycles_per_load: 0.0,
+                    stores: 0,
+                    upgrades: 0,
+                    functions: Vec::new(),
+                };
+                (new, BTreeMap::new())
+            });
+            sum.hitm += cell.hitm.iter().sum::<u64>();
+            sum.loads += cell.loads.count;
+            // Cycles until `finish` divides them.
+            sum.cycles_per_load += cell.loads.cycles as f64;
+            sum.stores += cell.stores.count;
+            sum.upgrades += cell.upgrades;
+            *functions
+                .entry(function_name(book.analysis, cell.pc.0))
+                .or_default() += cell.loads.cycles + cell.stores.cycles;
+        }
+    }
+
+    fn finish(self, (name, start): LineId) -> LineCost {
+        let cells = self.cells.into_values().map(|(mut cell, functions)| {
+            cell.cycles_per_load /= cell.loads.max(1) as f64;
+            let mut ranked: Vec<(&str, u64)> = functions.into_iter().collect();
+            ranked.sort_by_key(|(name, cycles)| (std::cmp::Reverse(*cycles), *name));
+            let names = ranked.into_iter().take(FUNCTIONS_MAX);
+            cell.functions = names.map(|(name, _)| name.to_owned()).collect();
+            cell
+        });
+        let cells: Vec<CellCost> = cells.collect();
+        LineCost {
+            name,
+            start,
+            lines: self.lines,
+            hitm: cells.iter().map(|cell| cell.hitm).sum(),
+            cycles: self.cycles,
+            cells,
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! What a made-up recording costs: every row counted by hand.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
+#[path = "../../attribution/tests/world/mod.rs"]
+mod world;
+
+use linemate_attribution::Analysis;
+use linemate_layout::costs::{Cost, CostRun, Costs, costs};
+use linemate_layout::{Subject, WhatIfError};
+use linemate_machine::{Machine, find};
+use linemate_recording::{AccessKind, Recording};
+use world::{F, NOHZ, RQ, UNITS, World};
+
+const ROUNDS: u64 = 100;
+
+/// CPU 0 writes `nr_running`, then CPU 1 reads `curr` beside it, each round; both use the lock on the next line. CPU 1 alone uses `nohz`.
+fn recording() -> Recording {
+    let mut w = World::with_chunks_of(64);
+    let rq = UNITS[0] + RQ;
+    for _ in 0..ROUNDS {
+        w.access(0, AccessKind::Store, rq, 4, F::WakeTask, false);
+        w.access(1, AccessKind::Load, rq + 8, 8, F::UpdateRq, false);
+        w.access(0, AccessKind::Rmw, rq + 72, 4, F::WakeTask, false);
+        w.access(1, AccessKind::Rmw, rq + 72, 4, F::UpdateRq, false);
+        w.access(1, AccessKind::Load, NOHZ, 8, F::UpdateRq, false);
+    }
+    w.record()
+}
+
+fn machine() -> Machine {
+    let mut machine = find("westmere-4s-80").unwrap();
+    machine.adjacent_line_pairs = false;
+    machine
+}
+
+fn found(subject: Option<&str>, cpus: Option<usize>) -> Result<Costs, WhatIfError> {
+    let recording = recording();
+    let analysis = Analysis::new(&recording).unwrap();
+    let machine = machine();
+    let run = CostRun {
+        machine: &machine,
+        cpus,
+        seed: 1,
+    };
+    let subject = subject.map(|name| Subject::Named(name.to_owned()));
+    costs(&analysis, subject.as_ref(), run)
+}
+
+fn row<'a>(rows: &'a [Cost], name: &str) -> &'a Cost {
+    rows.iter().find(|row| row.name == name).unwrap()
+}
+
+#[test]
+fn every_access_is_in_one_type_one_field_and_the_whole() {
+    let costs = found(None, None).unwrap();
+    assert_eq!(costs.accesses, 5 * ROUNDS);
+    let whole = &costs.whole;
+    assert_eq!((whole.loads, whole.stores), (2 * ROUNDS, 3 * ROUNDS));
+    for rows in [&costs.types, &costs.fields] {
+        assert_eq!(
+            rows.iter().map(|row| row.loads + row.stores).sum::<u64>(),
+            5 * ROUNDS
+        );
+        assert_eq!(rows.iter().map(|row| row.cycles).sum::<u64>(), whole.cycles);
+    }
+    assert_eq!(
+        costs.functions.iter().map(|row| row.cycles).sum::<u64>(),
+        whole.cycles
+    );
+    assert_eq!(
+        costs.pairs.iter().map(|pair| pair.fetches).sum::<u64>(),
+        whole.hitm.iter().sum::<u64>()
+    );
+    let causes = &whole.causes;
+    let sum = causes.cold
+        + causes.capacity
+        + causes.true_sharing
+        + causes.false_sharing
+        + causes.unshared;
+    assert_eq!(sum, whole.cycles);
+    let rq = row(&costs.types, "rq");
+    assert_eq!((rq.loads, rq.stores), (ROUNDS, 3 * ROUNDS));
+    assert!(row(&costs.fields, "rq.curr").causes.true_sharing == 0);
+    assert_eq!(
+        row(&costs.fields, "rq.curr").hitm.iter().sum::<u64>(),
+        ROUNDS
+    );
+}
+
+#[test]
+fn a_line_shows_its_fields_and_who_touches_them() {
+    let costs = found(Some("rq"), None).unwrap();
+    assert!(costs.fields.iter().all(|row| row.name.starts_with("rq.")));
+    let names: Vec<(&str, i64, u64)> = costs
+        .lines
+        .iter()
+        .map(|line| (line.name.as_str(), line.start, line.lines))
+        .collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    assert!(
+        names.contains(&("rq", 0, 1)) && names.contains(&("rq", 64, 1)),
+        "{names:?}"
+    );
+    let first = costs.lines.iter().find(|line| line.start == 0).unwrap();
+    assert_eq!(first.hitm, ROUNDS);
+    let fields: Vec<(u8, &str)> = first
+        .cells
+        .iter()
+        .map(|cell| (cell.offset, cell.field.as_str()))
+        .collect();
+    assert_eq!(fields, [(0, "rq.nr_running"), (8, "rq.curr")]);
+    let curr = &first.cells[1];
+    assert_eq!((curr.loads, curr.hitm, curr.stores), (ROUNDS, ROUNDS, 0));
+    assert_eq!(curr.functions, ["update_rq"]);
+    let expected = f64::from(machine().latency.hitm_other_socket);
+    assert!(
+        curr.cycles_per_load >= expected,
+        "two CPUs are spread over two sockets"
+    );
+}
+
+#[test]
+fn clones_multiply_accesses_and_cpus() {
+    let costs = found(None, Some(8)).unwrap();
+    assert_eq!((costs.cpus, costs.recorded_cpus), (8, 2));
+    assert_eq!(costs.whole.loads + costs.whole.stores, 4 * 5 * ROUNDS);
+    assert!(
+        costs
+            .pairs
+            .iter()
+            .all(|pair| pair.from.0 < 2 && pair.from.1 < 4 && pair.from.1 == pair.to.1)
+    );
+}
+
+#[test]
+fn what_is_not_there_is_named() {
+    assert!(matches!(
+        found(Some("rqq"), None),
+        Err(WhatIfError::Type { .. })
+    ));
+    assert!(matches!(
+        found(None, Some(3)),
+        Err(WhatIfError::Cpus { nearest: 4, .. })
+    ));
+}

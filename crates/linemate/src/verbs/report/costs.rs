@@ -1,0 +1,204 @@
+//! `linemate report --machine`: what a recording costs on a described machine.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use anyhow::Context;
+use linemate_attribution::Analysis;
+use linemate_layout::Subject;
+use linemate_layout::costs::{Cost, CostRun, Costs, LineCost, PairCost, costs};
+use linemate_recording::Recording;
+use serde::Serialize;
+
+use super::{Args, Rows};
+use crate::cli::Outcome;
+use crate::verbs::machines;
+use crate::verbs::whatif::{percent, potential, table};
+
+/// Version of the form that `--json` writes (docs/schema-costs.md).
+const SCHEMA: &str = "linemate.costs/1";
+
+/// What `--json` writes.
+#[derive(Serialize)]
+struct Json<'a> {
+    schema: &'static str,
+    tool: &'static str,
+    recording: &'a BTreeMap<String, String>,
+    checksum: Option<String>,
+    #[serde(rename = "type")]
+    type_name: Option<&'a str>,
+    costs: &'a Costs,
+}
+
+/// Replays and prints.
+pub(super) fn run(args: &Args, machine: &str, recording: &Recording) -> anyhow::Result<Outcome> {
+    let machine = machines::resolve(machine)?;
+    let path = || args.input.display().to_string();
+    let analysis = Analysis::new(recording).with_context(path)?;
+    let subject = args.type_name.clone().map(Subject::Named);
+    let run = CostRun {
+        machine: &machine,
+        cpus: args.cpus,
+        seed: args.seed,
+    };
+    let found = costs(&analysis, subject.as_ref(), run).with_context(path)?;
+    let text = if args.json {
+        let json = Json {
+            schema: SCHEMA,
+            tool: env!("CARGO_PKG_VERSION"),
+            recording: recording.metadata(),
+            checksum: recording.checksum().map(|sum| format!("{sum:016x}")),
+            type_name: args.type_name.as_deref(),
+            costs: &found,
+        };
+        serde_json::to_string_pretty(&json)? + "\n"
+    } else {
+        text(args, recording, &found)
+    };
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(Outcome::Fine)
+}
+
+fn text(args: &Args, recording: &Recording, costs: &Costs) -> String {
+    let mut out = String::new();
+    let subject = args.type_name.as_deref().unwrap_or("everything");
+    potential(&mut out, &costs.machine, subject, &costs.potential);
+    if recording.metadata().get("user").map(String::as_str) != Some("on") {
+        let _ = writeln!(
+            out,
+            "User-mode accesses were not recorded: they would press on the caches, so capacity misses are a lower bound."
+        );
+    }
+    let _ = writeln!(
+        out,
+        "\nlinemate {}, recording {}",
+        env!("CARGO_PKG_VERSION"),
+        args.input.display()
+    );
+    for (key, value) in recording.metadata() {
+        let _ = writeln!(out, "  {key}: {value}");
+    }
+    let _ = writeln!(
+        out,
+        "\n{}: {} CPUs ({} recorded), {}-byte lines, interleaving {}; cycles are those of accesses that leave their core\n",
+        costs.machine, costs.cpus, costs.recorded_cpus, costs.line_bytes, costs.seed
+    );
+    let top = args.top;
+    match (&args.type_name, args.by) {
+        (Some(_), _) => {
+            rows(&mut out, "field", &costs.fields, costs, top);
+            lines(&mut out, &costs.lines, top);
+        }
+        (None, Rows::Type) => rows(&mut out, "type or variable", &costs.types, costs, top),
+        (None, Rows::Field) => rows(&mut out, "field", &costs.fields, costs, top),
+        (None, Rows::Function) => rows(&mut out, "function", &costs.functions, costs, top),
+        (None, Rows::Line) => lines(&mut out, &costs.lines, top),
+        (None, Rows::Cpu) => pairs(&mut out, &costs.pairs, top),
+    }
+    out
+}
+
+fn rows(out: &mut String, what: &str, rows: &[Cost], costs: &Costs, top: usize) {
+    let mut table = table(&[
+        what,
+        "loads",
+        "stores",
+        "left the core",
+        "cycles",
+        "share",
+        "waited",
+        "HITM domain",
+        "HITM socket",
+        "HITM remote",
+        "upgrades",
+        "memory",
+        "true sharing",
+        "false sharing",
+        "cold",
+        "capacity",
+    ]);
+    for row in rows.iter().take(top) {
+        let share = |cycles: u64| percent(cycles as f64 / row.cycles.max(1) as f64);
+        let mut cells = vec![
+            row.name.clone(),
+            row.loads.to_string(),
+            row.stores.to_string(),
+            row.fetches.to_string(),
+            row.cycles.to_string(),
+            percent(row.cycles as f64 / costs.whole.cycles.max(1) as f64),
+            share(row.waited),
+        ];
+        cells.extend(row.hitm.map(|count| count.to_string()));
+        cells.extend([row.upgrades, row.dram].map(|count| count.to_string()));
+        let causes = &row.causes;
+        cells.extend(
+            [
+                causes.true_sharing,
+                causes.false_sharing,
+                causes.cold,
+                causes.capacity,
+            ]
+            .map(share),
+        );
+        table.add_row(cells);
+    }
+    let _ = writeln!(out, "{table}");
+    more(out, rows.len(), top);
+}
+
+fn pairs(out: &mut String, pairs: &[PairCost], top: usize) {
+    let mut table = table(&["wrote last", "fetched", "modified lines", "cycles"]);
+    let name = |(cpu, copy): (usize, usize)| match copy {
+        0 => format!("CPU {cpu}"),
+        _ => format!("CPU {cpu}, copy {copy}"),
+    };
+    for pair in pairs.iter().take(top) {
+        table.add_row(vec![
+            name(pair.from),
+            name(pair.to),
+            pair.fetches.to_string(),
+            pair.cycles.to_string(),
+        ]);
+    }
+    let _ = writeln!(out, "{table}");
+    more(out, pairs.len(), top);
+}
+
+fn lines(out: &mut String, lines: &[LineCost], top: usize) {
+    for line in lines.iter().take(top) {
+        let _ = writeln!(
+            out,
+            "\n{} from byte {}: {} HITM, {} cycles, {} such {}",
+            line.name,
+            line.start,
+            line.hitm,
+            line.cycles,
+            line.lines,
+            if line.lines == 1 { "line" } else { "lines" }
+        );
+        let mut table = table(&[
+            "offset", "field", "HITM", "loads", "each", "stores", "upgrades", "most by",
+        ]);
+        for cell in &line.cells {
+            table.add_row(vec![
+                cell.offset.to_string(),
+                cell.field.clone(),
+                percent(cell.hitm as f64 / line.hitm.max(1) as f64),
+                cell.loads.to_string(),
+                format!("{:.0}", cell.cycles_per_load),
+                cell.stores.to_string(),
+                cell.upgrades.to_string(),
+                cell.functions.join(", "),
+            ]);
+        }
+        let _ = writeln!(out, "{table}");
+    }
+    more(out, lines.len(), top);
+}
+
+fn more(out: &mut String, rows: usize, top: usize) {
+    if rows > top {
+        let _ = writeln!(out, "({} more; --top N shows more)", rows - top);
+    }
+}
