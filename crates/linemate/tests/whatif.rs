@@ -269,6 +269,11 @@ fn bad_edits_are_refused(data: &str) {
         "reuse RMW of __lock in no_such_function_at_all",
         &["no_such_function_at_all"],
     );
+    edit(
+        "sched_group",
+        "move cpumask first",
+        &["sched_group", "cpumask", "flexible"],
+    );
     edit("ext4_inode_info", "move i_data first", &["ext4_inode_info"]);
     refused(data, &["--type", "rq"], &["nothing to compare"]);
     refused(
