@@ -6,20 +6,7 @@
 
 use std::fmt;
 
-/// Where a statement starts in its text, both counted from 1. Columns count characters.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Position {
-    /// The line; for `-e` flags the number of the flag.
-    pub line: u32,
-    /// The column.
-    pub column: u32,
-}
-
-impl fmt::Display for Position {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.line, self.column)
-    }
-}
+pub use linemate_words::Position;
 
 /// Which type a section edits.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -214,16 +201,7 @@ const KEYWORDS: [&str; 8] = [
 
 /// A name as it is written: in quotes where a bare word would read as something else.
 fn word(text: &str) -> String {
-    let bare = !text.is_empty()
-        && !KEYWORDS.contains(&text)
-        && !text
-            .chars()
-            .any(|c| c.is_whitespace() || crate::parse::is_special(c));
-    if bare {
-        text.to_owned()
-    } else {
-        format!("\"{text}\"")
-    }
+    linemate_words::written(text, &KEYWORDS)
 }
 
 fn words(names: &[String]) -> String {

@@ -181,7 +181,7 @@ fn every_refusal_tells_place_and_reason() {
         assert_eq!(parse(text).unwrap_err().to_string(), expected, "{text:?}");
     }
     let long = " ".repeat((1 << 20) + 1);
-    let expected = "1048577 bytes are too many for edits (1048576 at most)";
+    let expected = "1048577 bytes are too many to read (1048576 at most)";
     assert_eq!(parse(&long).unwrap_err().to_string(), expected);
 }
 
