@@ -184,9 +184,8 @@ impl Parser {
     fn group(&mut self) -> Result<Edit, ParseError> {
         let name = self.words.name("the group's name")?;
         let target = self.target()?;
-        let fields = self
-            .words
-            .braced("`{`, `after F`, `before F`, `first` or `last`")?;
+        let before = "`{`, `after F`, `before F`, `first` or `last`";
+        let fields = self.words.braced(before, |words| words.name(FIELD))?;
         Ok(Edit::Group {
             name,
             target,

@@ -36,6 +36,7 @@ enum Verb {
     Whatif(Box<verbs::whatif::Args>),
     Diff(verbs::diff::Args),
     Patch(Box<verbs::patch::Args>),
+    Check(verbs::check::Args),
     Doctor(verbs::doctor::Args),
 }
 
@@ -73,6 +74,7 @@ fn dispatch(verb: Verb) -> anyhow::Result<Outcome> {
         Verb::Machines(args) => verbs::machines::run(&args),
         Verb::Whatif(args) => verbs::whatif::run(&args),
         Verb::Patch(args) => verbs::patch::run(&args),
+        Verb::Check(args) => verbs::check::run(&args),
         Verb::Diff(args) => verbs::diff::run(&args),
         Verb::Doctor(args) => verbs::doctor::run(&args),
     }

@@ -14,9 +14,9 @@
 
 use object::{Object, ObjectSection};
 
-use crate::TypeModel;
 use crate::btf::{self, BtfError};
 use crate::unpack::{self, Compression, UnpackError};
+use crate::{LineSize, TypeModel};
 
 /// The machine that a kernel is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,6 +48,16 @@ impl Arch {
             Arch::Riscv64 => "riscv64",
             Arch::Loongarch64 => "loongarch64",
             Arch::S390x => "s390x",
+        }
+    }
+
+    /// The line size that Linux lays its types out for (`L1_CACHE_BYTES` of distribution kernels); `None` for s390x, whose 256
+    /// bytes are no [`LineSize`].
+    pub fn line(self) -> Option<LineSize> {
+        match self {
+            Arch::Ppc64 => Some(LineSize::B128),
+            Arch::S390x => None,
+            _ => Some(LineSize::B64),
         }
     }
 }

@@ -212,27 +212,31 @@ impl Words {
         Ok(names)
     }
 
-    /// Reads one or more names in braces, over as many lines as they take; the opening brace comes next.
+    /// Reads one or more of what `item` reads, in braces and over as many lines as they take; the opening brace comes next.
     ///
     /// # Errors
-    /// Something else than a brace (`before` says what would be right there), than a field's name, or no closing brace.
-    pub fn braced(&mut self, before: &'static str) -> Result<Vec<String>, WordError> {
+    /// Something else than a brace (`before` says what would be right there), no closing brace, or what `item` refuses.
+    pub fn braced<T, E: From<WordError>>(
+        &mut self,
+        before: &'static str,
+        mut item: impl FnMut(&mut Words) -> Result<T, E>,
+    ) -> Result<Vec<T>, E> {
         if *self.peek() != Token::Open {
             return self.unexpected(before);
         }
         self.next += 1;
-        let mut names = Vec::new();
+        let mut items = Vec::new();
         loop {
             match self.peek() {
-                Token::Close if !names.is_empty() => break,
+                Token::Close if !items.is_empty() => break,
                 Token::End if self.next + 1 < self.tokens.len() => self.next += 1,
-                Token::Word(_) | Token::Quoted(_) => names.push(self.name(FIELD)?),
-                _ if names.is_empty() => return self.unexpected(FIELD),
+                Token::Word(_) | Token::Quoted(_) => items.push(item(self)?),
+                _ if items.is_empty() => return self.unexpected(FIELD),
                 _ => return self.unexpected("a field's name or `}`"),
             }
         }
         self.next += 1;
-        Ok(names)
+        Ok(items)
     }
 
     /// Reads a number, decimal or `0x…`.

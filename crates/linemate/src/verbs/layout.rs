@@ -33,7 +33,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-fn parse_line(text: &str) -> Result<LineSize, String> {
+pub(crate) fn parse_line(text: &str) -> Result<LineSize, String> {
     let bytes: u64 = text
         .parse()
         .map_err(|_| format!("{text:?} is not a number"))?;

@@ -1,0 +1,208 @@
+//! `linemate check`: do kernels keep the rules about which members share lines.
+
+mod output;
+mod sarif;
+
+use std::collections::BTreeSet;
+use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow, bail};
+use linemate_rules::{Baseline, Checked, Finding, Gone, Rules, Verdict, Where};
+use linemate_types::kernel_image::Arch;
+use linemate_types::{KernelImage, LineSize};
+
+use crate::cli::Outcome;
+
+/// Check that kernels keep the rules about which members share cache lines.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// A file of rules (docs/check.md)
+    #[arg(value_name = "RULES")]
+    rules: PathBuf,
+    /// Kernel images, ELF files or BTF blobs: of any version, configuration and architecture
+    #[arg(long, value_name = "IMAGE", required = true, num_args = 1..)]
+    kernel: Vec<PathBuf>,
+    /// Bytes of a cache line for all of them: 64 or 128 (default: what each is built for, 128 for ppc64, else 64)
+    #[arg(long, value_name = "BYTES", value_parser = super::layout::parse_line)]
+    line: Option<LineSize>,
+    /// Findings that are known: only new and worse ones fail
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
+    /// Write the findings as a baseline; with --baseline what is left of it, never more
+    #[arg(long, value_name = "FILE")]
+    write_baseline: Option<PathBuf>,
+    /// Write JSON (docs/schema-check.md)
+    #[arg(long, conflicts_with = "sarif")]
+    json: bool,
+    /// Write SARIF 2.1.0, located in the file of rules
+    #[arg(long)]
+    sarif: bool,
+}
+
+/// One kernel with what it breaks.
+struct Kernel {
+    path: PathBuf,
+    release: Option<String>,
+    arch: Option<Arch>,
+    line: LineSize,
+    checked: Checked,
+}
+
+impl Kernel {
+    /// What it is called: the release, else the file.
+    fn title(&self) -> String {
+        match &self.release {
+            Some(release) => release.clone(),
+            None => self.path.display().to_string(),
+        }
+    }
+
+    fn place(&self) -> Where {
+        Where {
+            arch: self.arch.map_or("any", Arch::name).to_owned(),
+            line: self.line,
+        }
+    }
+}
+
+/// All that was found.
+struct Report<'a> {
+    rules: &'a Path,
+    kernels: Vec<Kernel>,
+    baseline: Option<Baseline>,
+    gone: Vec<Gone>,
+}
+
+impl Report<'_> {
+    /// What the baseline says about a finding; without a baseline nothing.
+    fn verdict(&self, kernel: &Kernel, finding: &Finding) -> Option<Verdict> {
+        let baseline = self.baseline.as_ref()?;
+        Some(baseline.verdict(&kernel.place(), finding))
+    }
+
+    /// Kernels and findings in their order.
+    fn findings(&self) -> impl Iterator<Item = (&Kernel, &Finding, Option<Verdict>)> {
+        self.kernels.iter().flat_map(move |kernel| {
+            let findings = kernel.checked.findings.iter();
+            findings.map(move |finding| (kernel, finding, self.verdict(kernel, finding)))
+        })
+    }
+
+    /// How many findings the baseline does not accept.
+    fn failing(&self) -> usize {
+        self.findings()
+            .filter(|(_, _, verdict)| *verdict != Some(Verdict::Accepted))
+            .count()
+    }
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
+    let text = read_text(&args.rules)?;
+    let rules =
+        linemate_rules::parse(&text).map_err(|e| anyhow!("{}:{e}", args.rules.display()))?;
+    let baseline = args.baseline.as_deref().map(read_baseline).transpose()?;
+    if let (Some(path), None) = (&args.write_baseline, &baseline)
+        && path.exists()
+    {
+        bail!(
+            "{}: is there already: give it to --baseline as well to make it better, or remove it to start anew",
+            path.display()
+        );
+    }
+    let kernels = args.kernel.iter().map(|path| kernel(path, &rules, args));
+    let kernels = kernels.collect::<anyhow::Result<Vec<_>>>()?;
+
+    let places: BTreeSet<Where> = kernels.iter().map(Kernel::place).collect();
+    let mut found = Baseline::default();
+    for kernel in &kernels {
+        for finding in &kernel.checked.findings {
+            found.add(&kernel.place(), finding);
+        }
+    }
+    let gone = match &baseline {
+        Some(baseline) => baseline.gone(&places, &found),
+        None => Vec::new(),
+    };
+    let written = match &baseline {
+        Some(baseline) => baseline.tightened(&places, &found),
+        None => found,
+    };
+    let report = Report {
+        rules: &args.rules,
+        kernels,
+        baseline,
+        gone,
+    };
+    let text = if args.json {
+        output::json(&report)?
+    } else if args.sarif {
+        sarif::print(&report)?
+    } else {
+        output::text(&report)
+    };
+    if let Some(path) = &args.write_baseline {
+        write_whole(path, &written.to_json())?;
+    }
+    io::stdout().lock().write_all(text.as_bytes())?;
+    let is_adopted = args.write_baseline.is_some() && report.baseline.is_none();
+    match report.failing() {
+        0 => Ok(Outcome::Fine),
+        _ if is_adopted => Ok(Outcome::Fine),
+        _ => Ok(Outcome::Findings),
+    }
+}
+
+fn read_text(path: &Path) -> anyhow::Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+fn read_baseline(path: &Path) -> anyhow::Result<Baseline> {
+    Baseline::from_json(&read_text(path)?).with_context(|| path.display().to_string())
+}
+
+fn kernel(path: &Path, rules: &Rules, args: &Args) -> anyhow::Result<Kernel> {
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let image = KernelImage::parse(&bytes).with_context(|| path.display().to_string())?;
+    let model = image.types().with_context(|| path.display().to_string())?;
+    let own = match image.arch {
+        Some(arch) => arch.line(),
+        None => Some(LineSize::B64),
+    };
+    let Some(line) = args.line.or(own) else {
+        bail!(
+            "{}: its lines have 256 bytes, which rules cannot be checked for: give --line 64 or --line 128",
+            path.display()
+        );
+    };
+    let checked = linemate_rules::check(rules, &model, line)
+        .map_err(|error| anyhow!("{}:{error} ({})", args.rules.display(), path.display()))?;
+    Ok(Kernel {
+        path: path.to_owned(),
+        release: image.release,
+        arch: image.arch,
+        line,
+        checked,
+    })
+}
+
+/// Writes a file so that it is there whole or, if anything fails, as it was.
+fn write_whole(path: &Path, text: &str) -> anyhow::Result<()> {
+    let what = || format!("cannot write {}", path.display());
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let mut file = tempfile::Builder::new()
+        .prefix(".linemate-")
+        .tempfile_in(folder)
+        .with_context(what)?;
+    file.write_all(text.as_bytes()).with_context(what)?;
+    // Temporary files are the owner's alone; a baseline is a file like others.
+    let mode = std::fs::Permissions::from_mode(0o644);
+    file.as_file().set_permissions(mode).with_context(what)?;
+    file.as_file().sync_all().with_context(what)?;
+    file.persist(path).with_context(what)?;
+    Ok(())
+}

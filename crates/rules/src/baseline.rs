@@ -1,0 +1,223 @@
+//! Findings that are known and accepted, so that an old tree can adopt rules and only get better.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use linemate_types::LineSize;
+use serde::{Deserialize, Serialize};
+
+use crate::finding::Finding;
+
+/// What a baseline says that it is.
+const SCHEMA: &str = "linemate.check-baseline/1";
+
+/// Where a finding was made: versions and configurations of one architecture count as one place.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Where {
+    /// As `uname -m` has it; `any` where the image does not tell.
+    pub arch: String,
+    /// The size of a line.
+    pub line: LineSize,
+}
+
+/// Why a text is no baseline.
+#[derive(Debug, thiserror::Error)]
+pub enum BaselineError {
+    /// Something else than this JSON.
+    #[error("no baseline: {0}")]
+    Json(#[from] serde_json::Error),
+    /// JSON of another kind or version.
+    #[error("schema {0:?} is not {SCHEMA:?}")]
+    Schema(String),
+    /// A line size that does not exist.
+    #[error("lines of {0} bytes are none: 64 or 128 are")]
+    Line(u64),
+    /// One finding twice.
+    #[error("{subject}, {rule} ({arch}, {line} bytes) is in it twice")]
+    Twice {
+        /// The type.
+        subject: String,
+        /// The rule.
+        rule: String,
+        /// The architecture.
+        arch: String,
+        /// Bytes of a line.
+        line: u64,
+    },
+}
+
+/// What tells one finding from another: place, type, rule.
+type Key = (Where, String, String);
+
+/// How bad a finding was.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Known {
+    measure: u64,
+    members: BTreeSet<String>,
+}
+
+/// What a baseline says about a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Not known.
+    New,
+    /// Known, but not that bad.
+    Worse,
+    /// Known, and no worse.
+    Accepted,
+}
+
+/// A known finding that is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gone {
+    /// Where.
+    pub place: Where,
+    /// The type.
+    pub subject: String,
+    /// The rule.
+    pub rule: String,
+}
+
+/// Findings that are known and accepted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Baseline {
+    known: BTreeMap<Key, Known>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    schema: String,
+    findings: Vec<Entry>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    arch: String,
+    line: u64,
+    #[serde(rename = "type")]
+    subject: String,
+    rule: String,
+    measure: u64,
+    members: Vec<String>,
+}
+
+impl Baseline {
+    /// Reads what [`Baseline::to_json`] wrote.
+    ///
+    /// # Errors
+    /// [`BaselineError`]: something else.
+    pub fn from_json(text: &str) -> Result<Baseline, BaselineError> {
+        let document: Document = serde_json::from_str(text)?;
+        if document.schema != SCHEMA {
+            return Err(BaselineError::Schema(document.schema));
+        }
+        let mut baseline = Baseline::default();
+        for entry in document.findings {
+            let line = LineSize::new(entry.line).map_err(|error| BaselineError::Line(error.0))?;
+            let arch = entry.arch.clone();
+            let place = Where { arch, line };
+            let known = Known {
+                measure: entry.measure,
+                members: entry.members.into_iter().collect(),
+            };
+            let key = (place, entry.subject.clone(), entry.rule.clone());
+            if baseline.known.insert(key, known).is_some() {
+                return Err(BaselineError::Twice {
+                    subject: entry.subject,
+                    rule: entry.rule,
+                    arch: entry.arch,
+                    line: entry.line,
+                });
+            }
+        }
+        Ok(baseline)
+    }
+
+    /// The baseline as JSON, ended by a line end; the same findings give the same bytes.
+    pub fn to_json(&self) -> String {
+        let entry = |((place, subject, rule), known): (&Key, &Known)| Entry {
+            arch: place.arch.clone(),
+            line: place.line.bytes(),
+            subject: subject.clone(),
+            rule: rule.clone(),
+            measure: known.measure,
+            members: known.members.iter().cloned().collect(),
+        };
+        let document = Document {
+            schema: SCHEMA.to_owned(),
+            findings: self.known.iter().map(entry).collect(),
+        };
+        // Strings and numbers alone: nothing in it can fail to be written.
+        serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
+    }
+
+    /// How many findings are known.
+    pub fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    /// Takes up a finding. Of several of one rule at one place the worst counts, and everybody who is part of any.
+    pub fn add(&mut self, place: &Where, finding: &Finding) {
+        let known = self.known.entry(key(place, finding)).or_default();
+        known.measure = known.measure.max(finding.measure());
+        known.members.extend(finding.members());
+    }
+
+    /// What it says about a finding.
+    pub fn verdict(&self, place: &Where, finding: &Finding) -> Verdict {
+        match self.known.get(&key(place, finding)) {
+            None => Verdict::New,
+            Some(known)
+                if finding.measure() > known.measure
+                    || !finding.members().is_subset(&known.members) =>
+            {
+                Verdict::Worse
+            }
+            Some(_) => Verdict::Accepted,
+        }
+    }
+
+    /// What is known of these places and no longer in `found`: mended, or no longer a rule.
+    pub fn gone(&self, places: &BTreeSet<Where>, found: &Baseline) -> Vec<Gone> {
+        let looked_at = |key: &&Key| places.contains(&key.0) && !found.known.contains_key(*key);
+        let gone = self.known.keys().filter(looked_at);
+        gone.map(|(place, subject, rule)| Gone {
+            place: place.clone(),
+            subject: subject.clone(),
+            rule: rule.clone(),
+        })
+        .collect()
+    }
+
+    /// The baseline to go on with: at `places` what was found, as far as it was known and is no worse; elsewhere what was known.
+    #[must_use]
+    pub fn tightened(&self, places: &BTreeSet<Where>, found: &Baseline) -> Baseline {
+        let mut known = BTreeMap::new();
+        for (key, old) in &self.known {
+            match found.known.get(key) {
+                _ if !places.contains(&key.0) => {
+                    known.insert(key.clone(), old.clone());
+                }
+                Some(new) => {
+                    let both = Known {
+                        measure: old.measure.min(new.measure),
+                        members: old.members.intersection(&new.members).cloned().collect(),
+                    };
+                    known.insert(key.clone(), both);
+                }
+                None => {}
+            }
+        }
+        Baseline { known }
+    }
+}
+
+fn key(place: &Where, finding: &Finding) -> Key {
+    (place.clone(), finding.subject.clone(), finding.rule.clone())
+}

@@ -1,0 +1,606 @@
+//! Compares rules with the types of one kernel.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use linemate_types::{
+    CompositeKind, Layout, LineSize, MAX_LEAVES, NamedMember, Type, TypeId, TypeModel,
+    named_members,
+};
+use linemate_words::Position;
+
+use crate::finding::{Fault, Finding, Kind, Lines};
+use crate::member::{self, PathError, Span, suggestion};
+use crate::rules::{Limit, Member, Rule, Rules, Statement, Subject, TypeRules};
+
+/// Why rules cannot be compared with a kernel.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{at}: {reason}")]
+pub struct CheckError {
+    /// The rule, or the type's header.
+    pub at: Position,
+    /// Why.
+    pub reason: CheckReason,
+}
+
+/// Why a rule means nothing for a kernel.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CheckReason {
+    /// The kernel has no such type.
+    #[error("the kernel has no type `{subject}`{}; if it may lack it, write `type? {subject}`", suggestion(.nearest))]
+    NoType {
+        /// The type.
+        subject: Subject,
+        /// Names like it, best first.
+        nearest: Vec<String>,
+    },
+    /// Something that has no members.
+    #[error("`{0}` is no struct")]
+    NoStruct(Subject),
+    /// A union.
+    #[error(
+        "`{0}` is a union: its members lie on the same bytes by themselves, so rules are about a struct that holds it"
+    )]
+    Union(Subject),
+    /// Several different structs have the members.
+    #[error("{count} different structs are `{subject}`: name more members")]
+    Ambiguous {
+        /// The type.
+        subject: Subject,
+        /// How many.
+        count: usize,
+    },
+    /// No such member.
+    #[error("{error}; if a kernel may lack it, write `{path}?`")]
+    Missing {
+        /// The member's path.
+        path: String,
+        /// What was looked for and what there is.
+        error: PathError,
+    },
+    /// A path that leads nowhere.
+    #[error(transparent)]
+    Path(PathError),
+    /// A group that is called like a member.
+    #[error(
+        "group `{0}` is called like a member of the type: rules could mean either, so call it otherwise"
+    )]
+    NameTaken(String),
+    /// A group that does not fit where it shall.
+    #[error("group `{group}` has {bytes} bytes, and {lines} of {line} bytes hold {room}", lines = Limit::Lines(*.lines), room = .lines.saturating_mul(*.line))]
+    CannotFit {
+        /// The group.
+        group: String,
+        /// Its members' bytes.
+        bytes: u64,
+        /// The lines that it shall lie on.
+        lines: u64,
+        /// Bytes of a line.
+        line: u64,
+    },
+}
+
+/// A rule that had nothing to look at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// The type, as the rules call it.
+    pub subject: String,
+    /// The rule: `group clocks`.
+    pub rule: String,
+    /// Where it stands.
+    pub at: Position,
+}
+
+/// What a kernel breaks, and what could not be looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// In the order of the rules.
+    pub findings: Vec<Finding>,
+    /// Rules all of whose members (or whose type) this kernel lacks, which they may.
+    pub skipped: Vec<Skipped>,
+    /// Rules that were compared.
+    pub compared: usize,
+}
+
+/// Compares `rules` with the types of a kernel whose lines are of that size.
+///
+/// # Errors
+/// The first rule that means nothing for this kernel: see [`CheckReason`].
+pub fn check(rules: &Rules, model: &TypeModel, line: LineSize) -> Result<Checked, CheckError> {
+    let mut checked = Checked::default();
+    for type_rules in &rules.types {
+        let id = resolve(model, type_rules)?;
+        let view = View {
+            model,
+            id: id.unwrap_or(TypeId::VOID),
+            line,
+            subject: type_rules.subject.to_string(),
+        };
+        if id.is_none() {
+            for rule in &type_rules.rules {
+                for name in view.names(rule) {
+                    checked.skipped.push(view.skipped(rule, name));
+                }
+            }
+            continue;
+        }
+        view.check(type_rules, &mut checked)?;
+    }
+    Ok(checked)
+}
+
+/// The struct that rules are about; `None` where the kernel may lack it and does.
+fn resolve(model: &TypeModel, rules: &TypeRules) -> Result<Option<TypeId>, CheckError> {
+    let subject = || rules.subject.clone();
+    let fail = |reason| {
+        let at = rules.at;
+        Err(CheckError { at, reason })
+    };
+    let found = match &rules.subject {
+        Subject::Named(name) => model.lookup(name).into_iter().collect(),
+        Subject::With(names) => with_members(model, names),
+    };
+    let id = match found.as_slice() {
+        [] if rules.optional => return Ok(None),
+        [] => {
+            let nearest = match &rules.subject {
+                Subject::Named(name) => model.nearest_names(name, 3),
+                Subject::With(_) => Vec::new(),
+            };
+            let subject = subject();
+            return fail(CheckReason::NoType { subject, nearest });
+        }
+        [id] => *id,
+        several => {
+            let (subject, count) = (subject(), several.len());
+            return fail(CheckReason::Ambiguous { subject, count });
+        }
+    };
+    match model.composite(id).map(|composite| composite.kind) {
+        Some(CompositeKind::Struct) => Ok(Some(model.strip(id))),
+        Some(CompositeKind::Union) => fail(CheckReason::Union(subject())),
+        None => fail(CheckReason::NoStruct(subject())),
+    }
+}
+
+/// The structs that have all these members; of those that are laid out alike, the first.
+fn with_members(model: &TypeModel, names: &[String]) -> Vec<TypeId> {
+    let mut places = BTreeSet::new();
+    let mut found = Vec::new();
+    for (id, t) in model.iter() {
+        let Type::Composite(composite) = t else {
+            continue;
+        };
+        let has = |name: &String| composite.members.iter().any(|m| &*m.name == name.as_str());
+        if composite.kind == CompositeKind::Struct && names.iter().all(has) {
+            let place = |m: &linemate_types::Member| (m.name.to_string(), m.offset);
+            let members: Vec<_> = composite.members.iter().map(place).collect();
+            if places.insert(members) {
+                found.push(id);
+            }
+        }
+    }
+    found
+}
+
+/// Something that a rule names, with the members that this kernel has of it.
+struct Thing {
+    members: Vec<(String, Span)>,
+}
+
+impl Thing {
+    fn spans(&self) -> impl Iterator<Item = Span> {
+        self.members.iter().map(|(_, span)| *span)
+    }
+}
+
+/// The groups of a type, by name.
+type Groups = BTreeMap<String, Thing>;
+
+/// One type of one kernel.
+struct View<'a> {
+    model: &'a TypeModel,
+    id: TypeId,
+    line: LineSize,
+    subject: String,
+}
+
+impl View<'_> {
+    fn check(&self, rules: &TypeRules, checked: &mut Checked) -> Result<(), CheckError> {
+        let mut groups = Groups::new();
+        for rule in &rules.rules {
+            if let Statement::Group { name, members, .. } = &rule.statement {
+                let group = self.group(name, members).map_err(|r| failed(rule, r))?;
+                groups.insert(name.clone(), group);
+            }
+        }
+        for rule in &rules.rules {
+            let faults = self.rule(rule, &groups).map_err(|r| failed(rule, r))?;
+            for (name, fault) in self.names(rule).into_iter().zip(faults) {
+                match fault {
+                    Outcome::Kept => checked.compared += 1,
+                    Outcome::Nothing => checked.skipped.push(self.skipped(rule, name)),
+                    Outcome::Broken(fault) => {
+                        checked.compared += 1;
+                        checked.findings.push(self.finding(rule, name, fault));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What a rule is called in findings; a separation from several counts as several.
+    fn names(&self, rule: &Rule) -> Vec<String> {
+        match &rule.statement {
+            Statement::Group { name, .. } => vec![format!("group {name}")],
+            Statement::Apart { what, from } => from
+                .iter()
+                .map(|other| format!("apart {} from {}", what.path, other.path))
+                .collect(),
+            Statement::Isolate(what) => vec![format!("isolate {}", what.path)],
+            Statement::Start(what) => vec![format!("start {}", what.path)],
+            Statement::Size(Limit::Bytes(_)) => vec!["size in bytes".to_owned()],
+            Statement::Size(Limit::Lines(_)) => vec!["size in lines".to_owned()],
+            Statement::Hole(_) => vec!["hole".to_owned()],
+        }
+    }
+
+    fn skipped(&self, rule: &Rule, name: String) -> Skipped {
+        Skipped {
+            subject: self.subject.clone(),
+            rule: name,
+            at: rule.at,
+        }
+    }
+
+    fn finding(&self, rule: &Rule, name: String, fault: Fault) -> Finding {
+        Finding {
+            subject: self.subject.clone(),
+            kind: kind(&rule.statement),
+            rule: name,
+            at: rule.at,
+            reason: rule.reason.as_ref().map(|r| r.text().to_owned()),
+            fault,
+        }
+    }
+
+    fn group(&self, name: &str, members: &[Member]) -> Result<Thing, CheckReason> {
+        let taken = member::find(self.model, self.id, name, self.line).is_ok();
+        if taken {
+            return Err(CheckReason::NameTaken(name.to_owned()));
+        }
+        let mut found = Vec::new();
+        for member in members {
+            if let Some(span) = self.member(member)? {
+                found.push((member.path.clone(), span));
+            }
+        }
+        Ok(Thing { members: found })
+    }
+
+    /// A member's bytes; `None` when the kernel lacks it, as it may.
+    fn member(&self, member: &Member) -> Result<Option<Span>, CheckReason> {
+        match member::find(self.model, self.id, &member.path, self.line) {
+            Ok(span) => Ok(Some(span)),
+            Err(PathError::Missing { .. }) if member.optional => Ok(None),
+            Err(error @ PathError::Missing { .. }) => Err(CheckReason::Missing {
+                path: member.path.clone(),
+                error,
+            }),
+            Err(error) => Err(CheckReason::Path(error)),
+        }
+    }
+
+    /// A group by its name, or a member.
+    fn thing(&self, named: &Member, groups: &Groups) -> Result<Thing, CheckReason> {
+        if let Some(group) = groups.get(&named.path) {
+            let members = group.members.clone();
+            return Ok(Thing { members });
+        }
+        let found = self.member(named)?;
+        let members = found.map(|span| (named.path.clone(), span));
+        Ok(Thing {
+            members: members.into_iter().collect(),
+        })
+    }
+
+    /// How the kernel keeps a rule; as many answers as [`View::names`] gives names.
+    fn rule(&self, rule: &Rule, groups: &Groups) -> Result<Vec<Outcome>, CheckReason> {
+        match &rule.statement {
+            Statement::Group { name, lines, .. } => {
+                let group = groups.get(name);
+                Ok(vec![match group {
+                    Some(group) => self.together(name, group, *lines)?,
+                    None => Outcome::Nothing,
+                }])
+            }
+            Statement::Apart { what, from } => {
+                let a = self.thing(what, groups)?;
+                from.iter()
+                    .map(|other| Ok(self.apart(&a, &self.thing(other, groups)?)))
+                    .collect()
+            }
+            Statement::Isolate(what) => {
+                let thing = self.thing(what, groups)?;
+                Ok(vec![self.alone(&thing)?])
+            }
+            Statement::Start(what) => {
+                let thing = self.thing(what, groups)?;
+                Ok(vec![self.starts(&thing)])
+            }
+            Statement::Size(limit) => Ok(vec![self.size(*limit)]),
+            Statement::Hole(limit) => Ok(vec![self.holes(*limit)]),
+        }
+    }
+
+    fn together(
+        &self,
+        name: &str,
+        group: &Thing,
+        wanted: Option<u64>,
+    ) -> Result<Outcome, CheckReason> {
+        let spans = group.spans().map(|span| (span.start, span.end));
+        let bytes = merged(spans).iter().map(|(start, end)| end - start).sum();
+        let line = self.line.bytes();
+        // The sizes of C types are multiples of their alignments, so that any set of members can be packed without holes.
+        let needed = u64::div_ceil(bytes, line).max(1);
+        let enough = match wanted {
+            Some(lines) if needed > lines => {
+                let group = name.to_owned();
+                return Err(CheckReason::CannotFit {
+                    group,
+                    bytes,
+                    lines,
+                    line,
+                });
+            }
+            Some(lines) => lines,
+            None => needed,
+        };
+        let lines = self.lines(group);
+        if group.members.is_empty() {
+            return Ok(Outcome::Nothing);
+        }
+        let count = lines.iter().map(|(first, end)| end - first).sum();
+        if count <= enough {
+            return Ok(Outcome::Kept);
+        }
+        let mut places: BTreeMap<Lines, Vec<String>> = BTreeMap::new();
+        for (path, span) in &group.members {
+            if let Some((first, last)) = span.lines(self.line) {
+                let lines = Lines { first, last };
+                places.entry(lines).or_default().push(path.clone());
+            }
+        }
+        Ok(Outcome::Broken(Fault::Scattered {
+            lines: count,
+            enough,
+            places: places.into_iter().collect(),
+        }))
+    }
+
+    /// The lines of a thing as ranges, ascending, the last one of each not included.
+    fn lines(&self, thing: &Thing) -> Vec<(u64, u64)> {
+        let ranges = thing.spans().filter_map(|span| span.lines(self.line));
+        merged(ranges.map(|(first, last)| (first, last + 1)))
+    }
+
+    fn apart(&self, a: &Thing, b: &Thing) -> Outcome {
+        if a.members.is_empty() || b.members.is_empty() {
+            return Outcome::Nothing;
+        }
+        let (lines_a, lines_b) = (self.lines(a), self.lines(b));
+        let common = common(&lines_a, &lines_b);
+        let Some((first, _)) = common.first() else {
+            return Outcome::Kept;
+        };
+        let there = |thing: &Thing| {
+            let members = thing.members.iter();
+            let on = |span: &Span| span.lines(self.line).is_some_and(|l| touches(&common, l));
+            let on = members.filter(|(_, span)| on(span));
+            on.map(|(path, _)| path.clone()).collect()
+        };
+        Outcome::Broken(Fault::Shared {
+            lines: common.iter().map(|(first, end)| end - first).sum(),
+            first: *first,
+            a: there(a),
+            b: there(b),
+        })
+    }
+
+    fn alone(&self, thing: &Thing) -> Result<Outcome, CheckReason> {
+        if thing.members.is_empty() {
+            return Ok(Outcome::Nothing);
+        }
+        let mut search = Intruders {
+            view: self,
+            own: merged(thing.spans().map(|span| (span.start, span.end))),
+            lines: self.lines(thing),
+            found: Vec::new(),
+            visits: 0,
+        };
+        search
+            .look(self.id, 0, "")
+            .map_err(|error| CheckReason::Path(error.into()))?;
+        if search.found.is_empty() {
+            return Ok(Outcome::Kept);
+        }
+        let range = |(first, end): &(u64, u64)| Lines {
+            first: *first,
+            last: end - 1,
+        };
+        Ok(Outcome::Broken(Fault::Intruded {
+            lines: search.lines.iter().map(range).collect(),
+            others: search.found,
+        }))
+    }
+
+    fn starts(&self, thing: &Thing) -> Outcome {
+        let Some(offset) = thing.spans().map(|span| span.start).min() else {
+            return Outcome::Nothing;
+        };
+        let line = self.line.bytes();
+        match offset % line {
+            0 => Outcome::Kept,
+            into => Outcome::Broken(Fault::Inside {
+                offset,
+                into,
+                line: offset / line,
+            }),
+        }
+    }
+
+    fn size(&self, limit: Limit) -> Outcome {
+        let bytes = self.model.size_of(self.id).unwrap_or(0);
+        let (size, is_larger) = match limit {
+            Limit::Bytes(most) => (Limit::Bytes(bytes), bytes > most),
+            Limit::Lines(most) => {
+                let lines = bytes.div_ceil(self.line.bytes());
+                (Limit::Lines(lines), lines > most)
+            }
+        };
+        match is_larger {
+            true => Outcome::Broken(Fault::TooLarge { size, limit }),
+            false => Outcome::Kept,
+        }
+    }
+
+    fn holes(&self, limit: u64) -> Outcome {
+        let layout = Layout::new(self.model, self.id, self.line).unwrap_or_default();
+        let members = self.model.composite(self.id).map(|c| c.members.as_slice());
+        let mut holes = vec![(String::new(), layout.first_hole)];
+        for (member, place) in members.unwrap_or(&[]).iter().zip(&layout.members) {
+            let name = match member.name.as_str() {
+                "" => "an anonymous member",
+                name => name,
+            };
+            holes.push((name.to_owned(), place.hole));
+        }
+        holes.retain(|(_, bytes)| *bytes > limit);
+        match holes.is_empty() {
+            true => Outcome::Kept,
+            false => Outcome::Broken(Fault::Holes { holes, limit }),
+        }
+    }
+}
+
+/// How a kernel keeps a rule.
+enum Outcome {
+    Kept,
+    Broken(Fault),
+    /// All that the rule is about may be missing, and is.
+    Nothing,
+}
+
+fn failed(rule: &Rule, reason: CheckReason) -> CheckError {
+    let at = rule.at;
+    CheckError { at, reason }
+}
+
+fn kind(statement: &Statement) -> Kind {
+    match statement {
+        Statement::Group { .. } => Kind::Group,
+        Statement::Apart { .. } => Kind::Apart,
+        Statement::Isolate(_) => Kind::Isolate,
+        Statement::Start(_) => Kind::Start,
+        Statement::Size(_) => Kind::Size,
+        Statement::Hole(_) => Kind::Hole,
+    }
+}
+
+/// Ranges in ascending order, those that touch or overlap joined, empty ones left out. Ends are not included.
+fn merged(ranges: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
+    let mut sorted: Vec<(u64, u64)> = ranges.filter(|(start, end)| start < end).collect();
+    sorted.sort_unstable();
+    let mut joined: Vec<(u64, u64)> = Vec::with_capacity(sorted.len());
+    for (start, end) in sorted {
+        match joined.last_mut() {
+            Some((_, last)) if start <= *last => *last = end.max(*last),
+            _ => joined.push((start, end)),
+        }
+    }
+    joined
+}
+
+/// What two lists of merged ranges have in common.
+fn common(a: &[(u64, u64)], b: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let (mut i, mut j, mut found) = (0, 0, Vec::new());
+    while let (Some(left), Some(right)) = (a.get(i), b.get(j)) {
+        let (start, end) = (left.0.max(right.0), left.1.min(right.1));
+        if start < end {
+            found.push((start, end));
+        }
+        if left.1 < right.1 {
+            i += 1;
+        } else {
+            j += 1;
+        }
+    }
+    found
+}
+
+/// Whether any of the ranges (ends not included) has one of the lines `first..=last`.
+fn touches(ranges: &[(u64, u64)], (first, last): (u64, u64)) -> bool {
+    let next = ranges.partition_point(|(_, end)| *end <= first);
+    ranges.get(next).is_some_and(|(start, _)| *start <= last)
+}
+
+/// Looks for what lies on lines that are somebody's own.
+struct Intruders<'a> {
+    view: &'a View<'a>,
+    /// The owner's bytes: what shares them with it (another alternative of a union) is no intruder.
+    own: Vec<(u64, u64)>,
+    lines: Vec<(u64, u64)>,
+    found: Vec<String>,
+    /// Members looked at: hostile types can nest unions so that each level doubles them.
+    visits: usize,
+}
+
+impl Intruders<'_> {
+    /// Looks through the members of `id`, which lies at byte `base`. Recursion: at most MAX_DEPTH of the types.
+    fn look(
+        &mut self,
+        id: TypeId,
+        base: u64,
+        prefix: &str,
+    ) -> Result<(), linemate_types::FlattenError> {
+        let (model, line) = (self.view.model, self.view.line);
+        for member in named_members(model, id, line)? {
+            self.visits += 1;
+            if self.visits > MAX_LEAVES {
+                return Err(linemate_types::FlattenError::TooManyLeaves(id));
+            }
+            let inner = member::span(&member);
+            let span = Span {
+                start: base.saturating_add(inner.start),
+                end: base.saturating_add(inner.end),
+            };
+            if !self.intrudes(span) {
+                continue;
+            }
+            let path = format!("{prefix}{}", member.name);
+            // What holds the owner intrudes only with its other members.
+            let whole = [(span.start, span.end)];
+            let holds = !common(&self.own, &whole).is_empty();
+            match holds && self.is_struct(&member) {
+                true => self.look(model.strip(member.type_id), span.start, &format!("{path}."))?,
+                false => self.found.push(path),
+            }
+        }
+        Ok(())
+    }
+
+    fn is_struct(&self, member: &NamedMember) -> bool {
+        self.view.model.composite(member.type_id).is_some()
+    }
+
+    /// Whether some of these bytes are not the owner's, but on its lines.
+    fn intrudes(&self, span: Span) -> bool {
+        let line = self.view.line.bytes();
+        let on_lines = |(first, end): &(u64, u64)| (first * line, end.saturating_mul(line));
+        let owned: Vec<(u64, u64)> = self.lines.iter().map(on_lines).collect();
+        let there = common(&owned, &[(span.start, span.end)]);
+        let bytes = |ranges: &[(u64, u64)]| ranges.iter().map(|(s, e)| e - s).sum::<u64>();
+        bytes(&there) > bytes(&common(&there, &self.own))
+    }
+}

@@ -1,0 +1,255 @@
+//! What breaks a rule, as facts and as a sentence.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use linemate_words::Position;
+
+use crate::rules::Limit;
+
+/// The kinds of rules, by the words that they start with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// `group`
+    Group,
+    /// `apart`
+    Apart,
+    /// `isolate`
+    Isolate,
+    /// `start`
+    Start,
+    /// `size`
+    Size,
+    /// `hole`
+    Hole,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 6] = [
+        Kind::Group,
+        Kind::Apart,
+        Kind::Isolate,
+        Kind::Start,
+        Kind::Size,
+        Kind::Hole,
+    ];
+
+    /// The word that such a rule starts with.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Group => "group",
+            Kind::Apart => "apart",
+            Kind::Isolate => "isolate",
+            Kind::Start => "start",
+            Kind::Size => "size",
+            Kind::Hole => "hole",
+        }
+    }
+
+    /// What such a rule asks for.
+    pub fn asks(self) -> &'static str {
+        match self {
+            Kind::Group => "These members share lines.",
+            Kind::Apart => "These members share no line.",
+            Kind::Isolate => "No other member lies on the lines of this one.",
+            Kind::Start => "This member starts a line.",
+            Kind::Size => "The type is no larger than that.",
+            Kind::Hole => "No hole between members is larger than that.",
+        }
+    }
+}
+
+/// The lines of an object from the first to the last, both counted from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Lines {
+    /// The first.
+    pub first: u64,
+    /// The last; the first again for a single one.
+    pub last: u64,
+}
+
+impl fmt::Display for Lines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.first == self.last {
+            true => write!(f, "line {}", self.first),
+            false => write!(f, "lines {} to {}", self.first, self.last),
+        }
+    }
+}
+
+/// What is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A group on too many lines.
+    Scattered {
+        /// How many.
+        lines: u64,
+        /// How many are enough.
+        enough: u64,
+        /// Which members lie where, in the order of the lines.
+        places: Vec<(Lines, Vec<String>)>,
+    },
+    /// Two that shall be apart meet.
+    Shared {
+        /// How many lines they share.
+        lines: u64,
+        /// The first of these.
+        first: u64,
+        /// The members on one side, as far as they lie there.
+        a: Vec<String>,
+        /// Those on the other.
+        b: Vec<String>,
+    },
+    /// Others on the lines of what shall be alone.
+    Intruded {
+        /// Its lines.
+        lines: Vec<Lines>,
+        /// The other members there.
+        others: Vec<String>,
+    },
+    /// A member that starts inside of a line.
+    Inside {
+        /// From the start of the type, in bytes.
+        offset: u64,
+        /// From the start of the line, in bytes.
+        into: u64,
+        /// The line.
+        line: u64,
+    },
+    /// A type beyond its budget.
+    TooLarge {
+        /// Its size, in the unit of the limit.
+        size: Limit,
+        /// The most.
+        limit: Limit,
+    },
+    /// Holes that are too large.
+    Holes {
+        /// The member in front of each (empty for a hole at the start), and its bytes.
+        holes: Vec<(String, u64)>,
+        /// The most bytes.
+        limit: u64,
+    },
+}
+
+/// A rule that a kernel breaks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The type, as the rules call it.
+    pub subject: String,
+    /// The rule's kind.
+    pub kind: Kind,
+    /// The rule without its list of members: `group clocks`, `apart rto_mask from cpupri`. The same in every version of the
+    /// rules in which it means the same.
+    pub rule: String,
+    /// Where the rule stands.
+    pub at: Position,
+    /// Why it exists.
+    pub reason: Option<String>,
+    /// What is wrong.
+    pub fault: Fault,
+}
+
+impl Finding {
+    /// How bad it is, for comparing a finding with an older one of the same rule: lines too many, lines that are shared,
+    /// bytes too many.
+    pub fn measure(&self) -> u64 {
+        match &self.fault {
+            Fault::Scattered { lines, enough, .. } => lines - enough.min(lines),
+            Fault::Shared { lines, .. } => *lines,
+            Fault::Intruded { .. } | Fault::Inside { .. } => 1,
+            Fault::TooLarge { size, .. } => match size {
+                Limit::Bytes(size) | Limit::Lines(size) => *size,
+            },
+            Fault::Holes { holes, .. } => holes.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0),
+        }
+    }
+
+    /// Who is part of it: the members away from where most of a group lies, those that share or intrude, those in front of holes.
+    pub fn members(&self) -> BTreeSet<String> {
+        match &self.fault {
+            Fault::Scattered { places, .. } => {
+                let most = places.iter().map(|(_, names)| names.len()).max();
+                let home = places
+                    .iter()
+                    .position(|(_, names)| Some(names.len()) == most);
+                let away = places.iter().enumerate().filter(|(i, _)| Some(*i) != home);
+                away.flat_map(|(_, (_, names))| names.iter().cloned())
+                    .collect()
+            }
+            Fault::Shared { a, b, .. } => a.iter().chain(b).cloned().collect(),
+            Fault::Intruded { others, .. } => others.iter().cloned().collect(),
+            Fault::Inside { .. } | Fault::TooLarge { .. } => BTreeSet::new(),
+            Fault::Holes { holes, .. } => holes.iter().map(|(after, _)| after.clone()).collect(),
+        }
+    }
+}
+
+/// `a`, `a and b`, `a, b and c`; more than eight are counted.
+fn list(names: &[String]) -> String {
+    const SHOWN: usize = 8;
+    match names {
+        [] => String::new(),
+        [one] => one.clone(),
+        names if names.len() > SHOWN => {
+            let more = names.len() - SHOWN;
+            format!("{} and {more} more", names[..SHOWN].join(", "))
+        }
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}
+
+/// The sentence about the fault.
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Scattered {
+                lines,
+                enough,
+                places,
+            } => {
+                let is = if *enough == 1 { "is" } else { "are" };
+                write!(f, "on {lines} lines where {enough} {is} enough: ")?;
+                let place = |(lines, names): &(Lines, Vec<String>)| {
+                    let verb = if names.len() == 1 { "lies" } else { "lie" };
+                    let on = if lines.first == lines.last {
+                        "on"
+                    } else {
+                        "over"
+                    };
+                    format!("{} {verb} {on} {lines}", list(names))
+                };
+                let all: Vec<String> = places.iter().map(place).collect();
+                f.write_str(&all.join("; "))
+            }
+            Fault::Shared { lines, first, a, b } => {
+                let where_ = match lines {
+                    1 => format!("line {first}"),
+                    lines => format!("{lines} lines from line {first} on"),
+                };
+                let verb = if a.len() == 1 { "shares" } else { "share" };
+                write!(f, "{} {verb} {where_} with {}", list(a), list(b))
+            }
+            Fault::Intruded { lines, others } => {
+                let verb = if others.len() == 1 { "lies" } else { "lie" };
+                let all: Vec<String> = lines.iter().map(Lines::to_string).collect();
+                write!(f, "{} {verb} on {} too", list(others), list(&all))
+            }
+            Fault::Inside { offset, into, line } => {
+                write!(f, "starts {into} bytes into line {line}, at byte {offset}")
+            }
+            Fault::TooLarge { size, limit } => {
+                write!(f, "the type has {size}, {limit} at most are wanted")
+            }
+            Fault::Holes { holes, limit } => {
+                let hole = |(after, bytes): &(String, u64)| match after.is_empty() {
+                    true => format!("{bytes} bytes at the start"),
+                    false => format!("{bytes} bytes behind {after}"),
+                };
+                let all: Vec<String> = holes.iter().map(hole).collect();
+                write!(f, "{} are unused, {limit} at most are wanted", list(&all))
+            }
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Rules about which members of a type share cache lines, and what in a kernel breaks them.
+//!
+//! * [`Rules`] are what was asked for: groups, separations, starts of lines, budgets. They print as a file that reads back
+//!   the same; [`parse()`] reads it. The grammar is in `docs/check.md`.
+//! * [`check()`] compares them with the types of one kernel, for one size of line, and gives [`Finding`]s.
+//! * [`Baseline`] tells findings that are known and accepted from new, worse and mended ones.
+//!
+//! Everything here is a pure function of what it is handed: no file is opened, nothing is printed. It knows layouts alone:
+//! not how often a member is used, and not where objects lie. An object is taken to start at the start of a line.
+
+mod baseline;
+mod check;
+mod finding;
+mod member;
+mod parse;
+mod rules;
+mod sanity;
+
+pub use baseline::{Baseline, BaselineError, Gone, Verdict, Where};
+pub use check::{CheckError, CheckReason, Checked, Skipped, check};
+pub use finding::{Fault, Finding, Kind, Lines};
+pub use linemate_words::Position;
+pub use member::PathError;
+pub use parse::{ParseError, parse};
+pub use rules::{Limit, Member, Reason, Rule, Rules, Statement, Subject, TypeRules};
+pub use sanity::{Contradiction, SanityError};

@@ -1,0 +1,232 @@
+//! Where the members that rules name lie: paths like `cfs.avg` or `pri_to_cpu[0].count` → bytes of the outermost type.
+
+use linemate_types::{
+    CompositeKind, FlattenError, LineSize, NamedMember, Type, TypeId, TypeModel, named_members,
+};
+
+/// Bytes `start..end` of a type. A member without a size (a flexible array, a lock that a configuration empties) has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Span {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+}
+
+impl Span {
+    pub(crate) fn is_empty(self) -> bool {
+        self.start >= self.end
+    }
+
+    /// The lines that it touches, first and last; `None` without bytes.
+    pub(crate) fn lines(self, line: LineSize) -> Option<(u64, u64)> {
+        let last = self.end.checked_sub(1)?;
+        (!self.is_empty()).then(|| (self.start / line.bytes(), last / line.bytes()))
+    }
+}
+
+/// The bytes that a member takes; of a bit-field those that its bits touch.
+pub(crate) fn span(member: &NamedMember) -> Span {
+    let place = member.place;
+    match place.bits {
+        Some((first, width)) => {
+            let bit = place.offset.0 * 8 + first;
+            Span {
+                start: bit / 8,
+                end: (bit + u64::from(width)).div_ceil(8),
+            }
+        }
+        None => Span {
+            start: place.offset.0,
+            end: place.offset.0 + place.size,
+        },
+    }
+}
+
+/// Why a path leads to no member.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PathError {
+    /// The kernel has no such member.
+    #[error("{owner} has no member `{name}`{}", suggestion(.nearest))]
+    Missing {
+        /// The type that lacks it.
+        owner: String,
+        /// The name.
+        name: String,
+        /// Names like it, best first.
+        nearest: Vec<String>,
+    },
+    /// Something behind a dot that has no members.
+    #[error("`{path}` is no struct or union, so it has no member `{name}`")]
+    NoMembers {
+        /// The path up to the dot.
+        path: String,
+        /// The name behind the dot.
+        name: String,
+    },
+    /// An index behind something that is no array.
+    #[error("`{0}` is no array")]
+    NoArray(String),
+    /// A member of an array's element without an index.
+    #[error("`{path}` is an array: write `{path}[0].{name}`, or name the array itself")]
+    NoIndex {
+        /// The path up to the array.
+        path: String,
+        /// The name behind the dot.
+        name: String,
+    },
+    /// An index past the end of an array.
+    #[error("`{path}` has {count} elements, so none of index {index}")]
+    Index {
+        /// The array.
+        path: String,
+        /// The index.
+        index: u64,
+        /// Number of elements.
+        count: u64,
+    },
+    /// Something that is no path at all.
+    #[error("`{0}` is no member's path: names are parted by dots, indices stand in [ ]")]
+    Spelling(String),
+    /// Types too large to be looked through (hostile types only).
+    #[error(transparent)]
+    Flatten(#[from] FlattenError),
+}
+
+/// What to say of names that were perhaps meant.
+pub(crate) fn suggestion(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        names => format!("; the nearest: {}", names.join(", ")),
+    }
+}
+
+/// A name and the indices behind it.
+fn step(text: &str) -> Option<(&str, Vec<u64>)> {
+    let (name, mut rest) = match text.find('[') {
+        Some(at) => text.split_at(at),
+        None => (text, ""),
+    };
+    let mut indices = Vec::new();
+    while !rest.is_empty() {
+        let (index, behind) = rest.strip_prefix('[')?.split_once(']')?;
+        indices.push(index.parse().ok()?);
+        rest = behind;
+    }
+    (!name.is_empty()).then_some((name, indices))
+}
+
+/// The bytes of the member at `path` of the struct `id`.
+///
+/// # Errors
+/// [`PathError`]: no such member, or an array or struct taken for something else.
+pub(crate) fn find(
+    model: &TypeModel,
+    id: TypeId,
+    path: &str,
+    line: LineSize,
+) -> Result<Span, PathError> {
+    let (mut owner, mut base, mut so_far) = (id, 0u64, String::new());
+    let mut found = Span { start: 0, end: 0 };
+    for text in path.split('.') {
+        let spelling = || PathError::Spelling(path.to_owned());
+        let (name, indices) = step(text).ok_or_else(spelling)?;
+        if !so_far.is_empty() {
+            enter(model, owner, &so_far, name)?;
+            so_far.push('.');
+        }
+        so_far.push_str(name);
+        let members = named_members(model, owner, line)?;
+        let Some(member) = members.iter().find(|m| m.name.as_str() == name) else {
+            return Err(missing(model, owner, name, &members));
+        };
+        let inner = span(member);
+        found = Span {
+            start: base.saturating_add(inner.start),
+            end: base.saturating_add(inner.end),
+        };
+        owner = model.strip(member.type_id);
+        for index in indices {
+            (owner, found) = element(model, owner, found, index, &so_far)?;
+            so_far.push_str(&format!("[{index}]"));
+        }
+        base = found.start;
+    }
+    Ok(found)
+}
+
+/// Makes sure that `owner`, which lies at `path`, can have a member `name`.
+fn enter(model: &TypeModel, owner: TypeId, path: &str, name: &str) -> Result<(), PathError> {
+    let (path, name) = (path.to_owned(), name.to_owned());
+    match model.get(owner) {
+        Some(Type::Composite(_)) => Ok(()),
+        Some(Type::Array { .. }) => Err(PathError::NoIndex { path, name }),
+        _ => Err(PathError::NoMembers { path, name }),
+    }
+}
+
+fn element(
+    model: &TypeModel,
+    array: TypeId,
+    whole: Span,
+    index: u64,
+    path: &str,
+) -> Result<(TypeId, Span), PathError> {
+    let Some(Type::Array { element, count, .. }) = model.get(array) else {
+        return Err(PathError::NoArray(path.to_owned()));
+    };
+    let count = u64::from(*count);
+    if index >= count {
+        return Err(PathError::Index {
+            path: path.to_owned(),
+            index,
+            count,
+        });
+    }
+    let size = model.size_of(*element).unwrap_or(0);
+    let start = whole.start.saturating_add(index.saturating_mul(size));
+    let end = start.saturating_add(size);
+    Ok((model.strip(*element), Span { start, end }))
+}
+
+fn missing(model: &TypeModel, owner: TypeId, name: &str, members: &[NamedMember]) -> PathError {
+    let candidates: Vec<&str> = members.iter().map(|m| m.name.as_str()).collect();
+    PathError::Missing {
+        owner: owner_name(model, owner),
+        name: name.to_owned(),
+        nearest: most_like(name, &candidates),
+    }
+}
+
+fn owner_name(model: &TypeModel, id: TypeId) -> String {
+    match model.composite(id) {
+        Some(c) if c.name.is_empty() => format!("the {} without a tag", c.kind.keyword()),
+        Some(c) if c.kind == CompositeKind::Struct => c.name.to_string(),
+        Some(c) => format!("{} {}", c.kind.keyword(), c.name),
+        None => "it".to_owned(),
+    }
+}
+
+/// The at most three of `names` that are most like `name`, best first.
+fn most_like(name: &str, names: &[&str]) -> Vec<String> {
+    // Comparing takes the product of the lengths: nobody misspells names of a kilobyte.
+    if name.len() > 256 {
+        return Vec::new();
+    }
+    let limit = 2.max(name.len() / 3);
+    let mut scored: Vec<(usize, &str)> = names
+        .iter()
+        .filter(|candidate| candidate.len() <= 256)
+        .map(|candidate| {
+            let related = name.len() > 2 && candidate.contains(name);
+            let distance = match related {
+                true => 0,
+                false => strsim::damerau_levenshtein(name, candidate),
+            };
+            (distance, *candidate)
+        })
+        .filter(|(distance, _)| *distance <= limit)
+        .collect();
+    scored.sort_unstable();
+    scored.dedup();
+    let best = scored.into_iter().take(3);
+    best.map(|(_, name)| name.to_owned()).collect()
+}

@@ -1,0 +1,304 @@
+//! What rules are made of, and their canonical spelling ([`std::fmt::Display`]); [`crate::parse()`] reads it back.
+//!
+//! Rules know no type: whether a member exists is for [`crate::check()`] to say.
+//!
+//! ```
+//! use linemate_rules::{Member, Reason, Rules, Statement, Subject, TypeRules};
+//!
+//! let clocks = Statement::Group {
+//!     name: "clocks".into(),
+//!     lines: Some(1),
+//!     members: vec![Member::new("clock_task"), Member::optional("clock_pelt")],
+//! };
+//! let rq = TypeRules::new(Subject::Named("rq".into())).because(clocks, Reason::new("written together"));
+//! let text = Rules { types: vec![rq] }.to_string();
+//! assert_eq!(text, "type rq\ngroup clocks on 1 line { clock_task clock_pelt? }\n\tbecause \"written together\"\n");
+//! ```
+
+use std::fmt;
+
+use linemate_words::{Position, written};
+
+/// Which type rules are about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// The struct of that tag, or the one behind the typedef of that name.
+    Named(String),
+    /// The one struct that has all these members: how a struct without a tag is told (`nohz` of the scheduler).
+    With(Vec<String>),
+}
+
+/// A member, or a group of the same type by its name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Member {
+    /// `clock`, `cfs.avg`, `pri_to_cpu[0].count`, or a group's name.
+    pub path: String,
+    /// Whether a kernel may lack it, because of its configuration or its version.
+    pub optional: bool,
+}
+
+impl Member {
+    /// A member that every kernel has.
+    pub fn new(path: &str) -> Member {
+        Member {
+            path: path.to_owned(),
+            optional: false,
+        }
+    }
+
+    /// A member that a kernel may lack.
+    pub fn optional(path: &str) -> Member {
+        Member {
+            path: path.to_owned(),
+            optional: true,
+        }
+    }
+}
+
+/// Why a rule exists: shown with what breaks it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reason(String);
+
+impl Reason {
+    /// A reason of that text, on one line: what cannot stand in quotes is replaced (line ends by spaces, `"` by `'`).
+    pub fn new(text: &str) -> Reason {
+        let plain = |c: char| match c {
+            '"' => '\'',
+            c if c.is_control() => ' ',
+            c => c,
+        };
+        Reason(text.chars().map(plain).collect())
+    }
+
+    /// Its text.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+}
+
+/// How large a type may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// So many bytes, whatever the line.
+    Bytes(u64),
+    /// So many lines of the machine at hand.
+    Lines(u64),
+}
+
+/// What must be so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Statement {
+    /// `group NAME { F G… }`: the members lie on as few lines as their bytes need, or on as many as are given.
+    Group {
+        /// What other rules call it.
+        name: String,
+        /// The most lines; `None` for as few as possible.
+        lines: Option<u64>,
+        /// In the order of the text.
+        members: Vec<Member>,
+    },
+    /// `apart A from B…`: no line holds bytes of A and bytes of any of the others.
+    Apart {
+        /// A member or group.
+        what: Member,
+        /// Members or groups.
+        from: Vec<Member>,
+    },
+    /// `isolate A`: no other member of the type lies on A's lines.
+    Isolate(Member),
+    /// `start A`: A's first byte is the first byte of a line.
+    Start(Member),
+    /// `size at most N bytes` or `… lines`
+    Size(Limit),
+    /// `hole at most N bytes`: so many unused bytes between two members, and no more.
+    Hole(u64),
+}
+
+/// A statement with its reason and its place. Two are equal when they say the same, wherever they stand.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// What must be so.
+    pub statement: Statement,
+    /// Why.
+    pub reason: Option<Reason>,
+    /// Where it starts; the default for rules that were never text.
+    pub at: Position,
+}
+
+impl PartialEq for Rule {
+    fn eq(&self, other: &Rule) -> bool {
+        self.statement == other.statement && self.reason == other.reason
+    }
+}
+
+impl Eq for Rule {}
+
+/// The rules about one type.
+#[derive(Clone, Debug)]
+pub struct TypeRules {
+    /// Which.
+    pub subject: Subject,
+    /// Whether a kernel may lack it.
+    pub optional: bool,
+    /// In the order of the text.
+    pub rules: Vec<Rule>,
+    /// Where its header starts.
+    pub at: Position,
+}
+
+impl TypeRules {
+    /// No rules yet, about a type that every kernel has.
+    pub fn new(subject: Subject) -> TypeRules {
+        TypeRules {
+            subject,
+            optional: false,
+            rules: Vec::new(),
+            at: Position::default(),
+        }
+    }
+
+    /// These and another one.
+    #[must_use]
+    pub fn rule(self, statement: Statement) -> TypeRules {
+        self.with(statement, None)
+    }
+
+    /// These and another one, with the reason for it.
+    #[must_use]
+    pub fn because(self, statement: Statement, reason: Reason) -> TypeRules {
+        self.with(statement, Some(reason))
+    }
+
+    fn with(mut self, statement: Statement, reason: Option<Reason>) -> TypeRules {
+        self.rules.push(Rule {
+            statement,
+            reason,
+            at: Position::default(),
+        });
+        self
+    }
+}
+
+impl PartialEq for TypeRules {
+    fn eq(&self, other: &TypeRules) -> bool {
+        (&self.subject, self.optional, &self.rules)
+            == (&other.subject, other.optional, &other.rules)
+    }
+}
+
+impl Eq for TypeRules {}
+
+/// A whole file of rules.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// In the order of the text; each type once.
+    pub types: Vec<TypeRules>,
+}
+
+impl Rules {
+    /// How many rules there are.
+    pub fn len(&self) -> usize {
+        self.types.iter().map(|t| t.rules.len()).sum()
+    }
+
+    /// Whether nothing is asked for.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Words that mean something where a name can also stand; what is so called is written in quotes.
+const KEYWORDS: [&str; 6] = ["because", "from", "lines", "on", "struct", "with"];
+
+/// A name in quotes where it would read as something else, for instance as an optional member.
+fn name(text: &str) -> String {
+    if text.ends_with('?') {
+        format!("\"{text}\"")
+    } else {
+        written(text, &KEYWORDS)
+    }
+}
+
+fn members(members: &[Member]) -> String {
+    let all: Vec<String> = members.iter().map(Member::to_string).collect();
+    all.join(" ")
+}
+
+impl fmt::Display for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mark = if self.optional { "?" } else { "" };
+        write!(f, "{}{mark}", name(&self.path))
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Subject::Named(text) => f.write_str(&name(text)),
+            Subject::With(names) => {
+                let names: Vec<String> = names.iter().map(|text| name(text)).collect();
+                write!(f, "with {}", names.join(" "))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (number, unit) = match self {
+            Limit::Bytes(bytes) => (bytes, "byte"),
+            Limit::Lines(lines) => (lines, "line"),
+        };
+        let plural = if *number == 1 { "" } else { "s" };
+        write!(f, "{number} {unit}{plural}")
+    }
+}
+
+impl fmt::Display for Statement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Statement::Group {
+                name: group,
+                lines,
+                members: all,
+            } => {
+                write!(f, "group {}", name(group))?;
+                if let Some(lines) = lines {
+                    write!(f, " on {}", Limit::Lines(*lines))?;
+                }
+                write!(f, " {{ {} }}", members(all))
+            }
+            Statement::Apart { what, from } => write!(f, "apart {what} from {}", members(from)),
+            Statement::Isolate(what) => write!(f, "isolate {what}"),
+            Statement::Start(what) => write!(f, "start {what}"),
+            Statement::Size(limit) => write!(f, "size at most {limit}"),
+            Statement::Hole(bytes) => write!(f, "hole at most {}", Limit::Bytes(*bytes)),
+        }
+    }
+}
+
+impl fmt::Display for TypeRules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mark = if self.optional { "?" } else { "" };
+        writeln!(f, "type{mark} {}", self.subject)?;
+        for rule in &self.rules {
+            writeln!(f, "{}", rule.statement)?;
+            if let Some(reason) = &rule.reason {
+                writeln!(f, "\tbecause \"{}\"", reason.text())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Rules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, rules) in self.types.iter().enumerate() {
+            if index > 0 {
+                writeln!(f)?;
+            }
+            write!(f, "{rules}")?;
+        }
+        Ok(())
+    }
+}
