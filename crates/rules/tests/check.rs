@@ -148,7 +148,7 @@ fn only_what_is_marked_may_be_missing() {
             "group h",
             "start gamma",
             "apart beta from gamma",
-            "apart alpha from h",
+            "apart beta from h",
             "isolate h"
         ]
     );
