@@ -4,7 +4,7 @@
 #   scripts/setup.sh [demo|test|lint|packages]
 #
 #   demo      (default) tools, QEMU and the 6.12 kernel image
-#   test      the same, the test oracle (pahole) and the 6.1 kernel image
+#   test      the same, the test oracle (pahole), the 6.1 kernel image, and images for arm64 and ppc64el to read
 #   lint      the tools of `make lint` only
 #   packages  everything that needs root and nothing that lands in a home folder
 #
@@ -22,6 +22,8 @@ readonly here
 . "$here/lib/apt.sh"
 # shellcheck source-path=SCRIPTDIR source=lib/kernel.sh
 . "$here/lib/kernel.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/foreign.sh
+. "$here/lib/foreign.sh"
 
 # One line: what is wrong, what to do.
 die() {
@@ -184,7 +186,11 @@ main() {
 	[ "$goal" != packages ] || return 0
 
 	ensure_kernel 6.12
-	[ "$goal" != test ] || ensure_kernel 6.1
+	if [ "$goal" = test ]; then
+		ensure_kernel 6.1
+		ensure_foreign_kernel 6.1-arm64
+		ensure_foreign_kernel 6.12-ppc64el
+	fi
 }
 
 main "$@"

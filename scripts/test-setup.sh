@@ -29,6 +29,8 @@ machine() {
 	qemu 10.0.2 '-plugin [file=]<file>'
 	kernel 6.12.117+deb12-cloud-amd64
 	kernel 6.1.0-55-cloud-amd64
+	kernel 6.1.0-55-cloud-arm64
+	kernel 6.12.95+deb12-powerpc64le
 }
 
 stand_in() {

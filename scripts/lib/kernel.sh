@@ -11,16 +11,25 @@ kernel_pin() {
 	awk -v series="$1" '$1 == series { print $2 }' "$here/kernels.list"
 }
 
+# kernel_flavour SERIES: what ends the names of its packages: the smallest that has everything.
+kernel_flavour() {
+	case $1 in
+	*-arm64) echo cloud-arm64 ;;
+	*-ppc64el) echo powerpc64le ;;
+	*) echo cloud-amd64 ;;
+	esac
+}
+
 # kernel_in_cache SERIES PIN: prints the image's path; fails where there is none.
 kernel_in_cache() {
-	local image
+	local image names="${1%%-*}.*-$(kernel_flavour "$1")"
 	image="$(kernel_cache)/$2/boot/vmlinuz-$2"
 	if [ -s "$image" ]; then
 		echo "$image"
 		return
 	fi
 	# Any other version of the series will do where the pinned one is no longer on offer: the newest.
-	image=$(find "$(kernel_cache)" -path "*/$1.*/boot/vmlinuz-$1.*-cloud-amd64" -size +0 2>/dev/null | sort -V | tail -n 1)
+	image=$(find "$(kernel_cache)" -path "*/$names/boot/vmlinuz-$names" -size +0 2>/dev/null | sort -V | tail -n 1)
 	[ -n "$image" ] && echo "$image"
 }
 
@@ -30,7 +39,8 @@ kernel_on_offer() {
 		echo "$2"
 		return
 	fi
-	local names="^linux-image-${1//./\\.}\\.[0-9.]+(-[0-9]+|\\+deb[0-9.]+)-cloud-amd64\$"
+	local series=${1%%-*} names
+	names="^linux-image-${series//./\\.}\\.[0-9.]+(-[0-9]+|\\+deb[0-9.]+)-$(kernel_flavour "$1")\$"
 	{ apt-cache search --names-only "$names" 2>/dev/null || true; } |
 		sed -E 's/^linux-image-([^ ]+) .*/\1/' | sort -rV |
 		while read -r version; do
@@ -45,7 +55,7 @@ kernel_on_offer() {
 # The kernel in an unpacked tree, wherever this version of the package has put it; may be empty.
 kernel_in_tree() {
 	local image
-	for image in "$1"/boot/vmlinuz-* "$1"/usr/lib/modules/*/vmlinuz "$1"/lib/modules/*/vmlinuz; do
+	for image in "$1"/boot/vmlinu[xz]-* "$1"/usr/lib/modules/*/vmlinuz "$1"/lib/modules/*/vmlinuz; do
 		if [ -s "$image" ]; then
 			echo "$image"
 			return
@@ -57,7 +67,7 @@ kernel_in_tree() {
 kernel_unpack() {
 	local members=()
 	mapfile -t members < <(dpkg-deb --fsys-tarfile "$1" | tar -t |
-		grep -E '^\./(boot/(vmlinuz|config)-[^/]+|(usr/)?lib/modules/[^/]+/(vmlinuz|config))$')
+		grep -E '^\./(boot/(vmlinu[xz]|config)-[^/]+|(usr/)?lib/modules/[^/]+/(vmlinuz|config))$')
 	[ "${#members[@]}" -eq 0 ] || dpkg-deb --fsys-tarfile "$1" | tar -x -C "$2" -- "${members[@]}"
 }
 
@@ -97,14 +107,18 @@ ensure_kernel() {
 }
 
 kernel_fetch() {
-	local version=$1 cache tree package file image next
+	local version=$1 cache tree package file image next megabytes
 	cache=$(kernel_cache)
 	mkdir -p "$cache" 2>/dev/null || die "cannot create $cache: set LINEMATE_CACHE to a folder that can be written"
 	tree=$(mktemp -d "$cache/.fetch.XXXXXX") || die "cannot write to $cache: set LINEMATE_CACHE to a folder that can be written"
 	# shellcheck disable=SC2064
 	trap "rm -rf '$tree'" EXIT
 	mkdir "$tree/root"
-	say "downloading the kernel image $version (about 35 MB)"
+	case $version in
+	*-powerpc64le) megabytes=80 ;;
+	*) megabytes=35 ;;
+	esac
+	say "downloading the kernel image $version (about $megabytes MB)"
 	package=linux-image-$version
 	file=$(kernel_download "$package" "$tree") || exit 2
 	kernel_unpack "$file" "$tree/root"

@@ -1,0 +1,63 @@
+# shellcheck shell=bash
+# Kernels of other architectures for scripts/setup.sh, by an apt of their own: its lists and settings lie in a folder that
+# vanishes, so that this machine's apt does not change and root is not needed. Needs `die`, `say`, apt.sh and kernel.sh.
+
+# ensure_foreign_kernel SERIES: an image of the series is in the cache afterwards.
+ensure_foreign_kernel() {
+	kernel_in_cache "$1" "$(kernel_pin "$1")" >/dev/null || (foreign_fetch "$1") || exit 2
+}
+
+# In a subshell: what it sets and traps is its own.
+foreign_fetch() {
+	local series=$1 arch pin version folder
+	arch=${series#*-}
+	pin=$(kernel_pin "$series")
+	command -v apt-get >/dev/null || die "there is no kernel image of $series in $(kernel_cache) and no apt-get to fetch" \
+		"one: put Debian's at $(kernel_cache)/$pin/boot/vmlinuz-$pin"
+	folder=$(mktemp -d "${TMPDIR:-/tmp}/linemate-apt.XXXXXX") || die "cannot create a temporary folder"
+	# shellcheck disable=SC2064
+	trap "rm -rf '$folder'" EXIT
+	foreign_settings "$arch" "$folder"
+	export APT_CONFIG=$folder/apt.conf
+	say "reading the package lists of $arch"
+	# A mirror may lack an architecture in one suite and have the kernel in another: what is missing in the end tells.
+	apt-get update -q </dev/null >"$folder/log" 2>&1 || true
+	version=$(kernel_on_offer "$series" "$pin")
+	[ -n "$version" ] || die "no apt source of this machine has a kernel image of $series" \
+		"($(grep -E '^(E|W|Err)' "$folder/log" | tail -n 1 || true)): add Debian's archive with its backports to the sources"
+	[ "$version" = "$pin" ] || say "the pinned kernel $pin is no longer on offer: taking $version"
+	kernel_fetch "$version"
+}
+
+# foreign_settings ARCHITECTURE FOLDER: an apt that knows this machine's Debian archives and one other architecture.
+foreign_settings() {
+	local arch=$1 folder=$2 codename suite source own
+	codename=$(os_release VERSION_CODENAME)
+	[ -n "$codename" ] || die "this is not Debian: put its $arch kernel into $(kernel_cache) by hand"
+	mkdir -p "$folder"/state/lists/partial "$folder"/cache/archives/partial
+	: >"$folder/status"
+	own=$(apt_archive "$codename" | sed -n 1p)
+	for suite in "$codename-security" "$codename-backports" "$codename"; do
+		source=$(apt_archive "$suite" | sed -n 1p)
+		# Backports lie beside the release, whether or not this machine takes anything from there.
+		[ -n "$source" ] || [ "$suite" != "$codename-backports" ] || source=$own
+		[ -z "$source" ] || foreign_source "$suite" "$source"
+	done >"$folder/sources.list"
+	cat >"$folder/apt.conf" <<-END
+		APT::Architecture "$arch";
+		APT::Architectures { "$arch"; };
+		APT::Sandbox::User "root";
+		Acquire::Languages "none";
+		Dir::State "$folder/state";
+		Dir::State::status "$folder/status";
+		Dir::Cache "$folder/cache";
+		Dir::Etc::sourcelist "$folder/sources.list";
+		Dir::Etc::sourceparts "-";
+	END
+}
+
+# foreign_source SUITE "URI<tab>KEYRING"
+foreign_source() {
+	local keyring=${2#*$'\t'}
+	printf 'deb [signed-by=%s] %s %s main\n' "${keyring:-/usr/share/keyrings/debian-archive-keyring.gpg}" "${2%%$'\t'*}" "$1"
+}
