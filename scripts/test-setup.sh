@@ -29,8 +29,8 @@ machine() {
 	qemu 10.0.2 '-plugin [file=]<file>'
 	kernel 6.12.117+deb12-cloud-amd64
 	kernel 6.1.0-55-cloud-amd64
-	kernel 6.1.0-55-cloud-arm64
-	kernel 6.12.95+deb12-powerpc64le
+	kernel 6.1.0-55-cloud-arm64 foreign-kernels
+	kernel 6.12.95+deb12-powerpc64le foreign-kernels
 }
 
 stand_in() {
@@ -43,9 +43,11 @@ qemu() {
 	stand_in qemu-system-x86_64 "case \$1 in --version) echo 'QEMU emulator version $1 (Debian)' ;; -help) echo '$2' ;; esac"
 }
 
+# kernel VERSION [FOLDER]
 kernel() {
-	mkdir -p "$work/cache/kernels/$1/boot"
-	echo kernel >"$work/cache/kernels/$1/boot/vmlinuz-$1"
+	local folder=$work/cache/${2:-kernels}/$1/boot
+	mkdir -p "$folder"
+	echo kernel >"$folder/vmlinuz-$1"
 }
 
 without() {
@@ -152,6 +154,13 @@ expect "no kernel image, no apt" 2 \
 kernel 6.12.200+deb12-cloud-amd64
 expect "another version of the series will do" 0 ""
 
+machine
+rm -r "$work/cache/foreign-kernels"
+expect "demo needs no kernel of another architecture" 0 "" demo
+without apt-get
+expect "no kernel of another architecture, no apt" 2 \
+	"setup: error: there is no kernel image of 6.1-arm64 in @/cache/foreign-kernels and no apt-get to fetch one: put Debian's at @/cache/foreign-kernels/6.1.0-55-cloud-arm64/boot/vmlinuz-6.1.0-55-cloud-arm64" test
+
 # --- Kernel packages ------------------------------------------------------------------------------------------------------
 
 # package NAME DEPENDS [FILE…]
@@ -178,7 +187,7 @@ archive_machine() {
 	stand_in apt-get "case \"\$*\" in *download*) cp $work/archive/\"\${@: -1}\"_1_all.deb . ;; esac"
 	stand_in apt-cache "case \$1 in
 		madison) for f in $work/archive/\"\$2\"_*; do [ ! -e \"\$f\" ] || echo \" \$2 | 1 | archive main\"; done ;;
-		search) cd $work/archive && for f in *_1_all.deb; do echo \"\${f%_1_all.deb} - Linux\"; done ;;
+		search) cd $work/archive && for f in *_1_all.deb; do [[ ! \${f%_1_all.deb} =~ \$3 ]] || echo \"\${f%_1_all.deb} - Linux\"; done ;;
 		esac"
 }
 
@@ -228,6 +237,41 @@ equal "and nothing is left behind" "kernels" "$(cd "$work/cache" && find kernels
 archive_machine
 expect "no kernel on offer" 2 "setup: reading the package lists
 setup: error: no apt source of this machine has a cloud kernel image of 6.12: run \`apt-get update\` as root, or add Debian 12's main and security archive to the sources"
+
+# --- Kernels of other architectures ---------------------------------------------------------------------------------------
+
+archive_machine
+kernel 6.12.117+deb12-cloud-amd64
+kernel 6.1.0-55-cloud-amd64
+kernel 6.1.0-55-cloud-arm64 foreign-kernels
+mkdir -p "$work/apt" "$work/archive"
+printf 'ID=debian\nVERSION_CODENAME=bookworm\n' >"$work/os-release"
+cat >"$work/apt/sources.list" <<-'END'
+	deb http://archive.example/debian bookworm main
+	deb [signed-by=/etc/apt/keyrings/own.asc] http://security.example/debian-security bookworm-security main
+END
+package linux-image-6.12.96+deb12-powerpc64le "" boot/vmlinux-6.12.96+deb12-powerpc64le
+package linux-image-6.12.99+deb12-powerpc64le-64k "" boot/vmlinux-6.12.99+deb12-powerpc64le-64k
+package linux-image-6.12.118+deb12-cloud-amd64 "" boot/vmlinuz-6.12.118+deb12-cloud-amd64
+stand_in apt-get "case \"\$*\" in
+	*update*) cat \"\${APT_CONFIG%/*}/sources.list\" \"\$APT_CONFIG\" >$work/asked; echo 'E: one suite lacks it'; exit 100 ;;
+	*download*) cp $work/archive/\"\${@: -1}\"_1_all.deb . ;;
+	esac"
+expect "one of the series, by an apt of its own" 0 "setup: reading the package lists of ppc64el
+setup: the pinned kernel 6.12.95+deb12-powerpc64le is no longer on offer: taking 6.12.96+deb12-powerpc64le
+setup: downloading the kernel image 6.12.96+deb12-powerpc64le (about 80 MB)
+setup: unpacked to @/cache/foreign-kernels/6.12.96+deb12-powerpc64le" test
+equal "an uncompressed kernel gets the name that is looked for" linux-image-6.12.96+deb12-powerpc64le \
+	"$(cat "$work/cache/foreign-kernels/6.12.96+deb12-powerpc64le/boot/vmlinuz-6.12.96+deb12-powerpc64le")"
+equal "sources" "deb [signed-by=/etc/apt/keyrings/own.asc] http://security.example/debian-security bookworm-security main
+deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://archive.example/debian bookworm-backports main
+deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://archive.example/debian bookworm main
+APT::Architecture \"ppc64el\";" "$(head -n 4 "$work/asked")"
+expect "and a second time nothing" 0 "" test
+rm -r "$work/cache/foreign-kernels" "$work/archive"
+mkdir "$work/archive"
+expect "none on offer" 2 "setup: reading the package lists of arm64
+setup: error: no apt source of this machine has a kernel image of 6.1-arm64 (E: one suite lacks it): add Debian's archive with its backports to the sources" test
 
 # --- The address of the archive -------------------------------------------------------------------------------------------
 

@@ -4,13 +4,21 @@
 
 # ensure_foreign_kernel SERIES: an image of the series is in the cache afterwards.
 ensure_foreign_kernel() {
-	kernel_in_cache "$1" "$(kernel_pin "$1")" >/dev/null || (foreign_fetch "$1") || exit 2
+	foreign_in_cache "$1" >/dev/null || (foreign_fetch "$1") || exit 2
 }
+
+# foreign_in_cache SERIES: prints the image's path; fails where there is none.
+foreign_in_cache() (
+	kernel_folder=foreign-kernels
+	kernel_in_cache "$1" "$(kernel_pin "$1")"
+)
 
 # In a subshell: what it sets and traps is its own.
 foreign_fetch() {
 	local series=$1 arch pin version folder
 	arch=${series#*-}
+	# shellcheck disable=SC2034 # kernel.sh reads it
+	kernel_folder=foreign-kernels
 	pin=$(kernel_pin "$series")
 	command -v apt-get >/dev/null || die "there is no kernel image of $series in $(kernel_cache) and no apt-get to fetch" \
 		"one: put Debian's at $(kernel_cache)/$pin/boot/vmlinuz-$pin"

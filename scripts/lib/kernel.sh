@@ -1,8 +1,11 @@
 # shellcheck shell=bash
 # Kernel images for scripts/setup.sh: Debian's packages, unpacked into the cache. Needs `die`, `say`, `here` and apt.sh.
 
+# Those of other architectures lie apart (foreign.sh): whoever looks for a kernel to boot shall not find them.
+kernel_folder=kernels
+
 kernel_cache() {
-	echo "${LINEMATE_CACHE:-${XDG_CACHE_HOME:-${HOME:?is not set, and neither is LINEMATE_CACHE}/.cache}/linemate}/kernels"
+	echo "${LINEMATE_CACHE:-${XDG_CACHE_HOME:-${HOME:?is not set, and neither is LINEMATE_CACHE}/.cache}/linemate}/$kernel_folder"
 }
 
 # The pinned version of a series.

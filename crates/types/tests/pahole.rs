@@ -32,9 +32,10 @@ fn cache() -> PathBuf {
     })
 }
 
-/// The image of the newest cached kernel whose release starts with `series`.
-fn image(series: &str) -> PathBuf {
-    let kernels = cache().join("kernels");
+/// The image of the newest cached kernel whose release starts with `series`; `folder` is `kernels` or, for other architectures,
+/// `foreign-kernels`.
+fn image(folder: &str, series: &str) -> PathBuf {
+    let kernels = cache().join(folder);
     let mut found: Vec<PathBuf> = std::fs::read_dir(&kernels)
         .map(|entries| {
             entries
@@ -73,8 +74,11 @@ fn file(name: &str) -> PathBuf {
 
 /// Reads a kernel and leaves its BTF in a file of its own for pahole.
 fn kernel(series: &str) -> Kernel {
-    let path = image(series);
-    let image = KernelImage::parse(&std::fs::read(&path).unwrap()).unwrap();
+    kernel_at(&image("kernels", series))
+}
+
+fn kernel_at(path: &Path) -> Kernel {
+    let image = KernelImage::parse(&std::fs::read(path).unwrap()).unwrap();
     let release = image.release.clone().unwrap();
     assert!(
         path.ends_with(format!("vmlinuz-{release}")),
@@ -196,6 +200,28 @@ fn every_type_of_6_1_prints_as_pahole_prints_it() {
         "{structs} structs, {unions} unions"
     );
     assert_eq!(compare_all(&kernel, LineSize::B128), (structs, unions));
+}
+
+#[test]
+fn every_type_of_ppc64el_prints_as_pahole_prints_it() {
+    let kernel = kernel_at(&image("foreign-kernels", "6.12."));
+    let (structs, unions) = compare_all(&kernel, LineSize::B128);
+    println!("ppc64el: {structs} structs and {unions} unions compared, all identical");
+    assert!(
+        structs > 8000 && unions > 100,
+        "{structs} structs, {unions} unions"
+    );
+}
+
+#[test]
+fn every_type_of_arm64_prints_as_pahole_prints_it() {
+    let kernel = kernel_at(&image("foreign-kernels", "6.1."));
+    let (structs, unions) = compare_all(&kernel, LineSize::B64);
+    println!("arm64: {structs} structs and {unions} unions compared, all identical");
+    assert!(
+        structs > 7000 && unions > 100,
+        "{structs} structs, {unions} unions"
+    );
 }
 
 #[test]
