@@ -1,0 +1,309 @@
+//! `linemate check` as a user calls it: on Debian's kernels of two versions and three architectures, and on bad input.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+use common::{linemate, root, story};
+use serde_json::Value;
+
+/// A small BTF blob with `struct outer`, which has `array` at 8 and `b` at 32.
+const BTF: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/btf/sample");
+
+fn kernel(series: &str) -> String {
+    common::kernel(series).to_str().unwrap().to_owned()
+}
+
+fn shipped() -> String {
+    let path = root().join("rules/sched.rules");
+    path.to_str().unwrap().to_owned()
+}
+
+/// Standard output of a call that ends with `status` and has nothing to say on standard error.
+fn says(status: i32, arguments: &[&str]) -> String {
+    let output = call(arguments);
+    assert_eq!(output.status.code(), Some(status), "{}", story(&output));
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The one line that a call that fails with exit code 2 leaves on standard error.
+fn fails(arguments: &[&str]) -> String {
+    let output = call(arguments);
+    assert_eq!(output.status.code(), Some(2), "{}", story(&output));
+    assert!(output.stdout.is_empty());
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(text.lines().count(), 1, "{text}");
+    text.trim_end().to_owned()
+}
+
+fn call(arguments: &[&str]) -> Output {
+    let mut all = vec!["check"];
+    all.extend(arguments);
+    linemate(&all)
+}
+
+/// A file in `folder`, by its path.
+fn file(folder: &Path, name: &str, text: &str) -> String {
+    let path = folder.join(name);
+    fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_shipped_rules_are_silent_about_what_changed_between_6_1_and_6_12() {
+    let (old, new) = (kernel("6.1"), kernel("6.12"));
+    let text = says(0, &[&shipped(), "--kernel", &old, &new]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 3, "{text}");
+    for (line, release) in lines.iter().zip(["6.1.", "6.12."]) {
+        assert!(line.starts_with(release), "{text}");
+        assert!(
+            line.ends_with(", x86_64, lines of 64 bytes: 30 rules, all kept"),
+            "{text}"
+        );
+    }
+    assert_eq!(lines[2], "0 findings, 2 kernels");
+}
+
+/// Rule → sentence of the only kernel's findings.
+fn findings(arguments: &[&str]) -> Vec<(String, String)> {
+    let document: Value = serde_json::from_str(&says(1, arguments)).unwrap();
+    assert_eq!(document["schema"], "linemate.check/1");
+    let findings = document["kernels"][0]["findings"].as_array().unwrap();
+    assert_eq!(document["failing"], findings.len());
+    let text = |finding: &Value, key: &str| finding[key].as_str().unwrap().to_owned();
+    let pair = |f: &Value| {
+        let rule = format!("{}: {}", text(f, "type"), text(f, "rule"));
+        (rule, text(f, "message"))
+    };
+    findings.iter().map(pair).collect()
+}
+
+fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
+    let owned = |(a, b): &(&str, &str)| ((*a).to_owned(), (*b).to_owned());
+    expected.iter().map(owned).collect()
+}
+
+#[test]
+fn lines_of_128_bytes_are_found_on_the_real_thing() {
+    let image = kernel("6.12-ppc64el");
+    let found = findings(&[&shipped(), "--json", "--kernel", &image]);
+    let expected = pairs(&[
+        (
+            "rq: apart __lock from ttwu_pending",
+            "__lock shares line 0 with ttwu_pending",
+        ),
+        (
+            "rq: apart clocks from cpu_capacity",
+            "clock_task, clock_pelt, lost_idle_time, clock_pelt_idle and clock_idle share line 23 with cpu_capacity",
+        ),
+        (
+            "rq: hole",
+            "72 bytes behind clock and 64 bytes behind cfs_tasks are unused, 63 at most are wanted",
+        ),
+        (
+            "root_domain: group rto",
+            "on 2 lines where 1 is enough: rto_lock and rto_loop lie on line 8; rto_cpu, rto_loop_next and rto_loop_start lie on line 9",
+        ),
+    ]);
+    assert_eq!(found, expected);
+    // With 64-byte lines the same kernel parts what 128-byte lines bring together.
+    let found = findings(&[&shipped(), "--json", "--line", "64", "--kernel", &image]);
+    let rules: Vec<&str> = found.iter().map(|(rule, _)| rule.as_str()).collect();
+    assert_eq!(rules, ["rq: hole", "root_domain: group rto"]);
+}
+
+#[test]
+fn another_configuration_can_break_what_the_usual_one_keeps() {
+    // Masks of 256 CPUs lie inside of root_domain there, and push the fields behind them over a line's end.
+    let image = kernel("6.1-arm64");
+    let expected = pairs(&[(
+        "root_domain: group rto",
+        "on 2 lines where 1 is enough: rto_lock and rto_loop lie on line 3; rto_cpu, rto_loop_next and rto_loop_start lie on line 4",
+    )]);
+    assert_eq!(
+        findings(&[&shipped(), "--json", "--kernel", &image]),
+        expected
+    );
+}
+
+#[test]
+fn an_old_tree_adopts_rules_and_only_gets_better() {
+    let folder = tempfile::tempdir().unwrap();
+    let known = folder.path().join("known.json");
+    let known = known.to_str().unwrap();
+    let rules = |text: &str| file(folder.path(), "r.rules", &format!("type outer\n{text}\n"));
+    // array lies on 8 to 32, b on 32 to 40.
+    let bad = rules("start b\nstart array");
+    let adopted = says(0, &[&bad, "--kernel", BTF, "--write-baseline", known]);
+    assert!(adopted.ends_with("2 findings, 1 kernel\n"), "{adopted}");
+    let written = fs::read_to_string(known).unwrap();
+    let accepted = says(0, &[&bad, "--kernel", BTF, "--baseline", known]);
+    let expected = format!(
+        "{BTF}, lines of 64 bytes: 2 rules, 2 broken
+{bad}:2:1: outer, start b: starts 32 bytes into line 0, at byte 32 [accepted by the baseline]
+{bad}:3:1: outer, start array: starts 8 bytes into line 0, at byte 8 [accepted by the baseline]
+0 findings, 1 kernel, 2 accepted
+"
+    );
+    assert_eq!(accepted, expected);
+
+    // One is mended, and another one is new: the new one fails, and does not get into the baseline.
+    let changed = rules("start array\napart array from b\nbecause \"they contend\"");
+    let both = [
+        &changed,
+        "--kernel",
+        BTF,
+        "--baseline",
+        known,
+        "--write-baseline",
+        known,
+    ];
+    let text = says(1, &both);
+    let expected = format!(
+        "{BTF}, lines of 64 bytes: 2 rules, 2 broken
+{changed}:2:1: outer, start array: starts 8 bytes into line 0, at byte 8 [accepted by the baseline]
+{changed}:3:1: outer, apart array from b: array shares line 0 with b [new]
+\tbecause they contend
+mended since the baseline: outer, start b (any, lines of 64 bytes)
+1 finding, 1 kernel, 1 accepted, 1 mended: write the baseline anew to keep it so
+"
+    );
+    assert_eq!(text, expected);
+    let tightened = fs::read_to_string(known).unwrap();
+    assert!(tightened.len() < written.len());
+    assert!(tightened.contains("start array") && !tightened.contains("start b"));
+    assert!(!tightened.contains("apart"));
+    // What was mended fails when it comes back.
+    let bad = rules("start b\nstart array");
+    says(1, &[&bad, "--kernel", BTF, "--baseline", known]);
+    let message = fails(&[&bad, "--kernel", BTF, "--write-baseline", known]);
+    assert_eq!(
+        message,
+        format!(
+            "linemate: {known}: is there already: give it to --baseline as well to make it better, or remove it to start anew"
+        )
+    );
+    assert_eq!(fs::read_to_string(known).unwrap(), tightened);
+    let left: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
+    assert_eq!(left.len(), 2, "nothing is left behind: {left:?}");
+}
+
+#[test]
+fn sarif_points_at_the_rules() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = file(
+        folder.path(),
+        "a b.rules",
+        "type outer\n\n  start b\nbecause \"it is hot\"",
+    );
+    let log: Value = serde_json::from_str(&says(1, &[&rules, "--sarif", "--kernel", BTF])).unwrap();
+    assert_eq!(log["version"], "2.1.0");
+    let run = &log["runs"][0];
+    assert_eq!(run["tool"]["driver"]["name"], "linemate");
+    let [result] = run["results"].as_array().unwrap().as_slice() else {
+        panic!("{log}")
+    };
+    let index = usize::try_from(result["ruleIndex"].as_u64().unwrap()).unwrap();
+    assert_eq!(result["ruleId"], "start");
+    assert_eq!(run["tool"]["driver"]["rules"][index]["id"], "start");
+    assert_eq!(result["level"], "error");
+    let place = &result["locations"][0]["physicalLocation"];
+    let uri = format!("file://{}/a%20b.rules", folder.path().display());
+    assert_eq!(place["artifactLocation"]["uri"], uri);
+    assert_eq!(place["region"]["startLine"], 3);
+    assert_eq!(place["region"]["startColumn"], 3);
+    let text = format!(
+        "outer, start b: starts 32 bytes into line 0, at byte 32 ({BTF}, lines of 64 bytes). Because it is hot"
+    );
+    assert_eq!(result["message"]["text"], text);
+    assert_eq!(
+        result["partialFingerprints"]["linemateRule/v1"],
+        "any/64/outer/start b"
+    );
+    assert!(result.get("baselineState").is_none());
+
+    let known = folder.path().join("known.json");
+    let known = known.to_str().unwrap();
+    says(0, &[&rules, "--kernel", BTF, "--write-baseline", known]);
+    let log = says(
+        0,
+        &[&rules, "--sarif", "--kernel", BTF, "--baseline", known],
+    );
+    let log: Value = serde_json::from_str(&log).unwrap();
+    let result = &log["runs"][0]["results"][0];
+    assert_eq!(result["baselineState"], "unchanged");
+    assert_eq!(result["level"], "note");
+    assert_eq!(result["suppressions"][0]["kind"], "external");
+}
+
+#[test]
+fn bad_input_gets_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = |text: &str| file(folder.path(), "r.rules", text);
+    for (text, expected) in [
+        ("", ":1:1: there is no rule in it".to_owned()),
+        (
+            "type outer\nstrat b",
+            ":2:1: unknown rule `strat`; known are type, type?, group, apart, isolate, start, size, hole, because".to_owned(),
+        ),
+        (
+            "type outer\nstart array\nstart arrya",
+            format!(":3:1: outer has no member `arrya`; the nearest: array; if a kernel may lack it, write `arrya?` ({BTF})"),
+        ),
+        (
+            "type outre\nstart b",
+            format!(":1:1: the kernel has no type `outre`; the nearest: outer; if it may lack it, write `type? outre` ({BTF})"),
+        ),
+        (
+            "type outer\ngroup g { b array }\ngroup h { b }\napart g from h",
+            ":4:1: groups `g` and `h` shall be apart, but `b` is in both".to_owned(),
+        ),
+    ] {
+        let path = rules(text);
+        assert_eq!(
+            fails(&[&path, "--kernel", BTF]),
+            format!("linemate: {path}{expected}")
+        );
+    }
+    let good = rules("type outer\nsize at most 9 lines");
+    let text = says(0, &[&good, "--kernel", BTF]);
+    assert!(text.ends_with("0 findings, 1 kernel\n"), "{text}");
+    let missing = folder.path().join("none");
+    let missing = missing.to_str().unwrap();
+    for arguments in [
+        [missing, "--kernel", BTF, "--json"],
+        [&good, "--kernel", missing, "--json"],
+    ] {
+        assert_eq!(
+            fails(&arguments),
+            format!("linemate: cannot read {missing}: No such file or directory (os error 2)")
+        );
+    }
+    let message = fails(&[&good, "--kernel", &good]);
+    assert!(
+        message.starts_with(&format!("linemate: {good}: not a kernel image")),
+        "{message}"
+    );
+    let bad = file(
+        folder.path(),
+        "bad.json",
+        "{ \"schema\": \"other\", \"findings\": [] }",
+    );
+    assert_eq!(
+        fails(&[&good, "--kernel", BTF, "--baseline", &bad]),
+        format!("linemate: {bad}: schema \"other\" is not \"linemate.check-baseline/1\"")
+    );
+    let nowhere = folder.path().join("no/where.json");
+    let nowhere = nowhere.to_str().unwrap();
+    let message = fails(&[&good, "--kernel", BTF, "--write-baseline", nowhere]);
+    assert!(
+        message.starts_with(&format!("linemate: cannot write {nowhere}: ")),
+        "{message}"
+    );
+}
