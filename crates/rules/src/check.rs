@@ -604,3 +604,32 @@ impl Intruders<'_> {
         bytes(&there) > bytes(&common(&there, &self.own))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_join_where_they_touch() {
+        let ranges = [(6, 8), (0, 2), (9, 9), (2, 4), (7, 12), (20, 21)];
+        assert_eq!(merged(ranges.into_iter()), [(0, 4), (6, 12), (20, 21)]);
+    }
+
+    #[test]
+    fn common_ranges_are_found_on_both_sides() {
+        let (a, b) = ([(0, 4), (6, 12), (20, 21)], [(1, 2), (3, 7), (11, 30)]);
+        let expected = [(1, 2), (3, 4), (6, 7), (11, 12), (20, 21)];
+        assert_eq!(common(&a, &b), expected);
+        assert_eq!(common(&b, &a), expected);
+        assert_eq!(common(&a, &[(4, 6)]), []);
+    }
+
+    #[test]
+    fn a_line_is_touched_at_both_ends() {
+        let ranges = [(2, 4), (8, 9)];
+        let touched: Vec<u64> = (0..10).filter(|n| touches(&ranges, (*n, *n))).collect();
+        assert_eq!(touched, [2, 3, 8]);
+        assert!(touches(&ranges, (0, 2)) && touches(&ranges, (5, 8)));
+        assert!(!touches(&ranges, (4, 7)));
+    }
+}

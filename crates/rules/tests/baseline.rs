@@ -95,6 +95,8 @@ fn a_baseline_only_gets_better() {
     assert_eq!(rules, ["group g"]);
     assert_eq!((gone[0].subject.as_str(), &gone[0].place), ("t", &x86()));
     assert_eq!(known.tightened(&places, &better), better);
+    // Of b and c, which were away, b has come back.
+    assert_eq!(baseline([0, 64, 128]).tightened(&places, &known), known);
     // What is worse does not get in, and what was not looked at stays.
     assert_eq!(better.tightened(&places, &known), better);
     let elsewhere = BTreeSet::from([place("ppc64", LineSize::B128)]);
