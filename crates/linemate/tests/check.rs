@@ -9,6 +9,8 @@ use std::path::Path;
 use std::process::Output;
 
 use common::{linemate, root, story};
+use linemate_types::btf_writer::{self, Endian};
+use linemate_types::{BitOffset, Composite, KernelImage, Member, Type};
 use serde_json::Value;
 
 /// A small BTF blob with `struct outer`, which has `array` at 8 and `b` at 32.
@@ -130,6 +132,86 @@ fn another_configuration_can_break_what_the_usual_one_keeps() {
         findings(&[&shipped(), "--json", "--kernel", &image]),
         expected
     );
+}
+
+/// The types of Debian's 6.12 kernel with one struct changed, as a BTF file in `folder`.
+fn changed(folder: &Path, name: &str, change: impl Fn(&mut Composite)) -> String {
+    let image = KernelImage::parse(&fs::read(kernel("6.12")).unwrap()).unwrap();
+    let model = image.types().unwrap();
+    let mut types: Vec<Type> = model.iter().map(|(_, t)| t.clone()).collect();
+    let mut found = 0;
+    for t in &mut types {
+        if let Type::Composite(composite) = t
+            && composite.name.as_str() == name
+        {
+            change(composite);
+            composite.members.sort_by_key(|m| m.offset);
+            found += 1;
+        }
+    }
+    assert_eq!(found, 1, "struct {name}");
+    let path = folder.join(format!("{name}.btf"));
+    fs::write(&path, btf_writer::write(&types, Endian::Little).unwrap()).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+fn member<'a>(composite: &'a mut Composite, name: &str) -> &'a mut Member {
+    let mut members = composite.members.iter_mut();
+    members.find(|m| m.name.as_str() == name).unwrap()
+}
+
+#[test]
+fn a_change_of_a_real_type_is_found_when_it_breaks_a_promise() {
+    let folder = tempfile::tempdir().unwrap();
+    // One of the clocks changes places with a field of the balancer.
+    let moved = changed(folder.path(), "rq", |rq| {
+        let clock = member(rq, "clock_pelt_idle").offset;
+        let other = std::mem::replace(&mut member(rq, "next_balance").offset, clock);
+        member(rq, "clock_pelt_idle").offset = other;
+    });
+    let expected = pairs(&[
+        (
+            "rq: group clocks",
+            "on 2 lines where 1 is enough: clock_pelt_idle lies on line 42; clock_task, clock_pelt, lost_idle_time and clock_idle lie on line 43",
+        ),
+        (
+            "rq: apart clocks from idle",
+            "clock_pelt_idle shares line 42 with idle",
+        ),
+    ]);
+    let found = findings(&[&shipped(), "--json", "--kernel", &moved]);
+    assert_eq!(found, expected);
+
+    // A counter of 4 bytes becomes a struct of 32, and everything behind it moves on.
+    let grown = changed(folder.path(), "root_domain", |domain| {
+        let work = member(domain, "rto_push_work").type_id;
+        let count = member(domain, "dlo_count");
+        count.type_id = work;
+        let start = count.offset;
+        for member in domain.members.iter_mut().filter(|m| m.offset > start) {
+            member.offset = BitOffset(member.offset.0 + 24 * 8);
+        }
+        domain.size += 24;
+    });
+    let expected = pairs(&[(
+        "root_domain: group rto",
+        "on 2 lines where 1 is enough: rto_lock, rto_loop, rto_cpu and rto_loop_next lie on line 2; rto_loop_start lies on line 3",
+    )]);
+    assert_eq!(
+        findings(&[&shipped(), "--json", "--kernel", &grown]),
+        expected
+    );
+
+    // A field more that nobody made a promise about.
+    let unrelated = changed(folder.path(), "rq", |rq| {
+        let mut more = member(rq, "nr_switches").clone();
+        more.name = "nr_more".into();
+        more.offset = BitOffset(u64::from(rq.size) * 8);
+        rq.members.push(more);
+        rq.size += 64;
+    });
+    let text = says(0, &[&shipped(), "--kernel", &unrelated]);
+    assert!(text.ends_with("0 findings, 1 kernel\n"), "{text}");
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod check;
 mod finding;
 mod member;
 mod parse;
+mod ranges;
 mod rules;
 mod sanity;
 
