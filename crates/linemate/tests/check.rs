@@ -49,6 +49,17 @@ fn call(arguments: &[&str]) -> Output {
     linemate(&all)
 }
 
+/// The same types in an ELF file for that machine (`e_machine` of the ELF specification).
+fn elf(folder: &Path, machine: u8) -> String {
+    let seed = root().join("fuzz/seeds/kernel_image/elf");
+    let mut bytes = fs::read(seed).unwrap();
+    assert_eq!(bytes.get(..4), Some(&b"\x7fELF"[..]));
+    bytes[18] = machine;
+    let path = folder.join(format!("elf-{machine}"));
+    fs::write(&path, bytes).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
 /// A file in `folder`, by its path.
 fn file(folder: &Path, name: &str, text: &str) -> String {
     let path = folder.join(name);
@@ -274,6 +285,31 @@ mended since the baseline: outer, start b (any, lines of 64 bytes)
     assert_eq!(fs::read_to_string(known).unwrap(), tightened);
     let left: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
     assert_eq!(left.len(), 2, "nothing is left behind: {left:?}");
+}
+
+#[test]
+fn lines_have_the_size_that_a_kernel_is_built_for() {
+    const PPC64: u8 = 21;
+    const S390: u8 = 22;
+    const X86_64: u8 = 62;
+    let folder = tempfile::tempdir().unwrap();
+    let rules = file(folder.path(), "r.rules", "type outer\nsize at most 1 line");
+    for (machine, arch, line) in [(X86_64, "x86_64", 64), (PPC64, "ppc64", 128)] {
+        let image = elf(folder.path(), machine);
+        let text = says(0, &[&rules, "--kernel", &image]);
+        let wanted = format!(", {arch}, lines of {line} bytes: 1 rule, all kept");
+        assert!(text.lines().next().unwrap().ends_with(&wanted), "{text}");
+    }
+    let image = elf(folder.path(), S390);
+    let expected = format!(
+        "linemate: {image}: its lines have 256 bytes, which rules cannot be checked for: give --line 64 or --line 128"
+    );
+    assert_eq!(fails(&[&rules, "--kernel", &image]), expected);
+    let text = says(0, &[&rules, "--line", "128", "--kernel", &image]);
+    assert!(
+        text.contains(", s390x, lines of 128 bytes: 1 rule,"),
+        "{text}"
+    );
 }
 
 #[test]
