@@ -1,6 +1,7 @@
 //! What rules are made of, and their canonical spelling ([`std::fmt::Display`]); [`crate::parse()`] reads it back.
 //!
-//! Rules know no type: whether a member exists is for [`crate::check()`] to say.
+//! Rules know no type: whether a member exists is for [`crate::check()`] to say. Names are written as they are, in quotes where
+//! it takes them: a name with a quote or a line end in it has no spelling (no name in C has).
 //!
 //! ```
 //! use linemate_rules::{Member, Reason, Rules, Statement, Subject, TypeRules};
