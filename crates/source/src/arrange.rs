@@ -143,6 +143,7 @@ impl Flattener<'_> {
             rank,
             conditions,
             number,
+            apart: false,
         }));
         Ok(())
     }

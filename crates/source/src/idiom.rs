@@ -62,6 +62,10 @@ impl Idiom {
         if align == Align::Line && starts_line(&member.text) {
             return Some(());
         }
+        // What a macro without arguments stands for need not end where its name does.
+        if matches!(member.declaration.shape, Shape::Macro(_)) && !member.text.contains('(') {
+            return None;
+        }
         let in_braces = matches!(member.declaration.shape, Shape::Anonymous(_));
         let mut text = member.text.clone();
         for range in alignments(&text).into_iter().rev() {

@@ -4,7 +4,7 @@
 //! * [`definition`] finds definitions in a file, [`body`] reads their inside without losing a byte;
 //! * [`tree`] finds the definition of a recorded type in a tree;
 //! * [`proof`] says what to compile, and compares what came out with the layout that was wanted;
-//! * [`diff`], [`message`] and [`mail`] make the patch;
+//! * [`diff`], [`message`], [`excerpt`] and [`mail`] make the patch;
 //! * [`rewrite()`] moves members with their comments and conditions, and proves on the text that none is lost.
 //!
 //! A token reader of its own instead of a C parser: definitions in real trees are full of conditions and macros that no parser
@@ -19,6 +19,7 @@ pub mod conserve;
 pub mod declaration;
 pub mod definition;
 pub mod diff;
+pub mod excerpt;
 mod idiom;
 pub mod lex;
 pub mod mail;

@@ -15,6 +15,8 @@ pub struct Mail {
     pub subject: String,
     /// The message, without the subject.
     pub body: String,
+    /// Whether the message ends with the author's sign-off.
+    pub signoff: bool,
     /// What wrote it, with its version.
     pub tool: String,
 }
@@ -28,10 +30,10 @@ pub fn write(mail: &Mail, files: &[FileDiff]) -> String {
     let _ = writeln!(text, "From: {}", author(&mail.author));
     let _ = writeln!(text, "Date: {}", one_line(&mail.date));
     let _ = writeln!(text, "Subject: [PATCH] {}", encoded(&subject));
-    let all = files
-        .iter()
-        .map(|f| f.text.as_str())
-        .chain([mail.body.as_str()]);
+    let all = files.iter().map(|f| f.text.as_str()).chain([
+        mail.body.as_str(),
+        if mail.signoff { &mail.author } else { "" },
+    ]);
     if all.clone().any(|t| !t.is_ascii()) {
         text.push_str("MIME-Version: 1.0\nContent-Type: text/plain; charset=UTF-8\nContent-Transfer-Encoding: 8bit\n");
     }
@@ -43,6 +45,9 @@ pub fn write(mail: &Mail, files: &[FileDiff]) -> String {
             || line.starts_with("Index: ")
             || line.starts_with("From ");
         let _ = writeln!(text, "{}{}", if ends { " " } else { "" }, line.trim_end());
+    }
+    if mail.signoff {
+        let _ = writeln!(text, "\nSigned-off-by: {}", one_line(&mail.author));
     }
     text.push_str("---\n");
     text.push_str(&summary(files));

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 
 use crate::rewrite::wrap;
-use crate::wanted::{Recorded, Wanted};
+use crate::wanted::{Align, Recorded, Wanted};
 
 /// The width of running text in a commit message.
 const WIDTH: usize = 72;
@@ -79,11 +79,13 @@ pub struct Ablation {
 pub struct TypeChange {
     /// `struct rq`
     pub name: String,
+    /// What is done to it: see [`summary`].
+    pub summary: String,
     /// For each line size: bytes of a line, then size and lines before and after.
     pub sizes: Vec<SizeChange>,
-    /// pahole's form before and after; empty when it is not known.
+    /// pahole's form before, cut for a message (see [`crate::excerpt`]); empty when it is not known.
     pub before: String,
-    /// After.
+    /// Likewise, after.
     pub after: String,
     /// What was compiled to prove the layout; empty when nothing was.
     pub proof: String,
@@ -104,6 +106,7 @@ pub struct SizeChange {
 pub fn body(evidence: &Evidence, types: &[TypeChange], tool: &str) -> String {
     let mut parts: Vec<String> = Vec::new();
     parts.extend(paragraph(evidence.problem.as_deref().unwrap_or("")));
+    parts.extend(types.iter().flat_map(|change| paragraph(&change.summary)));
     for group in &evidence.groups {
         let intent = group.intent.as_deref().unwrap_or("");
         parts.extend(paragraph(&format!("{}: {intent}", group.name)));
@@ -213,6 +216,55 @@ pub fn intents(evidence: &Evidence, wanted: &Wanted) -> Vec<String> {
         .collect()
 }
 
+/// What a patch does to the definition of `name`, in a sentence or two.
+pub fn summary(name: &str, wanted: &Wanted) -> String {
+    let listed = |members: Vec<&Recorded>| {
+        let names: Vec<String> = members.iter().map(|m| m.first_name()).collect();
+        match names.split_last() {
+            Some((last, [])) => last.clone(),
+            Some((last, others)) => format!("{} and {last}", others.join(", ")),
+            None => String::new(),
+        }
+    };
+    let ordered = || wanted.order.iter().filter_map(|m| wanted.members.get(*m));
+    let mut sentences = Vec::new();
+    for (number, group) in wanted.groups.iter().enumerate() {
+        let members: Vec<&Recorded> = ordered().filter(|m| m.group == Some(number)).collect();
+        let own = if members.len() == 1 { "its" } else { "their" };
+        let called = group
+            .name
+            .as_ref()
+            .map_or(String::new(), |n| format!(" ({n})"));
+        sentences.push(format!(
+            "Put {} of {name} on cache lines of {own} own{called}.",
+            listed(members)
+        ));
+    }
+    let mut behind = None;
+    let mut aligned: Vec<&Recorded> = Vec::new();
+    for member in ordered() {
+        // What starts a line because a group ends in front of it is not asked for itself.
+        if member.align == Some(Align::Line) && member.group.is_none() && behind.is_none() {
+            aligned.push(member);
+        }
+        behind = member.group;
+    }
+    if !aligned.is_empty() {
+        let each = if aligned.len() == 1 { "" } else { "each " };
+        let members = listed(aligned);
+        sentences.push(format!("Let {members} of {name} {each}start a cache line."));
+    }
+    if !wanted.order.iter().copied().eq(0..wanted.members.len()) {
+        let what = if sentences.is_empty() {
+            format!("Reorder members of {name}.")
+        } else {
+            "Reorder other members to suit.".to_owned()
+        };
+        sentences.push(what);
+    }
+    sentences.join(" ")
+}
+
 /// The subject of a patch of these types, in the manner of the tree: `sched: Group members of struct rq by use`.
 pub fn subject(types: &[(String, &Wanted)], path: &str, is_kernel: bool) -> String {
     let names: Vec<&str> = types.iter().map(|(name, _)| name.as_str()).collect();
@@ -302,12 +354,7 @@ fn type_change(change: &TypeChange) -> Vec<String> {
     }
     for (title, text) in [("before", &change.before), ("after", &change.after)] {
         if !text.trim().is_empty() {
-            let lines: Vec<String> = text
-                .trim_end()
-                .lines()
-                .map(|l| format!("  {l}").trim_end().to_owned())
-                .collect();
-            parts.push(format!("pahole, {title}:\n\n{}", lines.join("\n")));
+            parts.push(format!("pahole, {title}:\n\n{}", text.trim_end()));
         }
     }
     parts

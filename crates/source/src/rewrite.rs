@@ -1,6 +1,8 @@
 //! Rewrites a definition in the text of its file: the wanted order, alignments, a comment for each group. Nothing outside of its
 //! braces changes.
 
+use std::collections::BTreeSet;
+
 use crate::arrange::arrange;
 use crate::body::{self, BodyError, Member, Node};
 use crate::conserve::Inventory;
@@ -57,7 +59,8 @@ pub fn rewrite(
     let parts = Parts::new(file, definition)?;
     let old = &file[definition.body.clone()];
     let mut items = matched(&parts.body, wanted).map_err(|e| parts.at(e))?;
-    align(&mut items, wanted, idiom).map_err(|e| parts.at(e))?;
+    let mut aligned = BTreeSet::new();
+    align(&mut items, wanted, idiom, &mut aligned).map_err(|e| parts.at(e))?;
     let mut row = arrange(&items, wanted).map_err(|e| parts.at(e))?;
     let indentation = parts.indentation();
     if format!("{}{}", parts.head, row.print(&indentation)) == *old {
@@ -68,6 +71,7 @@ pub fn rewrite(
         .map(|intent| comment(intent, &indentation))
         .collect();
     annotate(&mut row, wanted, &comments);
+    set_apart(&mut row, &aligned);
     let mut new = row.print(&indentation);
     if !new.rsplit('\n').next().unwrap_or("").trim().is_empty() {
         new.truncate(new.trim_end().len());
@@ -80,11 +84,35 @@ pub fn rewrite(
             reason: Refusal::Lost(lost),
         }));
     }
+    if let Err(wrong) = matched(&after, &reached(wanted)) {
+        return Err(parts.at(Refused {
+            line: 0,
+            reason: Refusal::Lost(wrong.reason.to_string()),
+        }));
+    }
     let mut text = file[..definition.body.start].to_owned();
     text.push_str(parts.head);
     text.push_str(&new);
     text.push_str(&file[definition.body.end..]);
     Ok(text)
+}
+
+/// What a definition that is as wanted has: the members in the wanted order, with nothing left to do.
+fn reached(wanted: &Wanted) -> Wanted {
+    let members = wanted.order.iter().filter_map(|m| wanted.members.get(*m));
+    let members: Vec<_> = members
+        .map(|member| crate::wanted::Recorded {
+            align: None,
+            group: None,
+            ..member.clone()
+        })
+        .collect();
+    Wanted {
+        order: (0..members.len()).collect(),
+        members,
+        groups: Vec::new(),
+        line: wanted.line,
+    }
 }
 
 /// A definition's inside: what stands on the line of its brace, and the rest.
@@ -157,14 +185,19 @@ impl<'f> Parts<'f> {
     }
 }
 
-/// Adds the alignments. Recursion: as deep as conditions nest.
-fn align(items: &mut [Item], wanted: &Wanted, idiom: &Idiom) -> Result<(), Refused> {
+/// Adds the alignments; `changed` gets the members whose text has changed. Recursion: as deep as conditions nest.
+fn align(
+    items: &mut [Item],
+    wanted: &Wanted,
+    idiom: &Idiom,
+    changed: &mut BTreeSet<usize>,
+) -> Result<(), Refused> {
     for item in items {
         match item {
             Item::Blank(_) | Item::Loose(_) => {}
             Item::Block(block) => {
                 for (_, _, items) in &mut block.arms {
-                    align(items, wanted, idiom)?;
+                    align(items, wanted, idiom, changed)?;
                 }
             }
             Item::Leaf(leaf) => {
@@ -173,12 +206,16 @@ fn align(items: &mut [Item], wanted: &Wanted, idiom: &Idiom) -> Result<(), Refus
                         continue;
                     };
                     let name = wanted.members[member].first_name();
-                    let declared = declaring(&mut leaf.nodes, &wanted.members[member].names);
-                    if declared.and_then(|m| idiom.apply(m, asked)).is_none() {
-                        return Err(Refused {
-                            line: leaf.line,
-                            reason: Refusal::NoPlace(name),
-                        });
+                    let no_place = Refused {
+                        line: leaf.line,
+                        reason: Refusal::NoPlace(name),
+                    };
+                    let declared = declaring(&mut leaf.nodes, &wanted.members[member].names)
+                        .ok_or_else(|| no_place.clone())?;
+                    let old = declared.text.clone();
+                    idiom.apply(declared, asked).ok_or(no_place)?;
+                    if declared.text != old {
+                        changed.insert(member);
                     }
                 }
             }
@@ -237,6 +274,44 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// The place in front of the piece at `first` and of the conditions that open with it; whether a paragraph starts there already.
+fn front(row: &Row, first: usize) -> (usize, bool) {
+    let mut at = first;
+    while at > 0 && matches!(&row.pieces[at - 1], Piece::Open { lead, .. } if lead.is_empty()) {
+        at -= 1;
+    }
+    let starts = at.checked_sub(1).is_none_or(|before| {
+        matches!(
+            row.pieces[before],
+            Piece::Blank(_) | Piece::Open { .. } | Piece::Else { .. }
+        )
+    });
+    (at, starts)
+}
+
+/// Puts a blank line in front of what starts a line of the cache now, unless its group's comment stands there: a paragraph of its own.
+fn set_apart(row: &mut Row, aligned: &BTreeSet<usize>) {
+    let mut at = 0;
+    while at < row.pieces.len() {
+        let starts_line = match &row.pieces[at] {
+            Piece::Leaf(placed) => placed
+                .leaf
+                .members
+                .first()
+                .is_some_and(|m| aligned.contains(m)),
+            _ => false,
+        };
+        if starts_line
+            && let (place, false) = front(row, at)
+            && !matches!(row.pieces[place - 1], Piece::Loose(_))
+        {
+            row.pieces.insert(place, Piece::Blank("\n".to_owned()));
+            at += 1;
+        }
+        at += 1;
+    }
+}
+
 /// Puts each group's comment in front of it, and blank lines around it.
 fn annotate(row: &mut Row, wanted: &Wanted, comments: &[String]) {
     for (number, comment) in comments.iter().enumerate().take(wanted.groups.len()) {
@@ -263,15 +338,7 @@ fn annotate(row: &mut Row, wanted: &Wanted, comments: &[String]) {
         ) {
             row.pieces.insert(behind, Piece::Blank("\n".to_owned()));
         }
-        let mut at = first;
-        while at > 0 && matches!(&row.pieces[at - 1], Piece::Open { lead, .. } if lead.is_empty()) {
-            at -= 1;
-        }
-        let starts = at == 0
-            || matches!(
-                row.pieces[at - 1],
-                Piece::Blank(_) | Piece::Open { .. } | Piece::Else { .. }
-            );
+        let (at, starts) = front(row, first);
         let mut pieces = Vec::new();
         if !starts {
             pieces.push(Piece::Blank("\n".to_owned()));

@@ -9,6 +9,9 @@ use crate::condition::Condition;
 use crate::matching::{Leaf, Refusal, Refused, refuse};
 use crate::wanted::Wanted;
 
+/// The most lines in a block whose `#endif` needs no comment (the kernel's coding style: "more than a few lines").
+const SHORT_BLOCK: usize = 4;
+
 /// A piece of the definition's text.
 #[derive(Clone, Debug)]
 pub(crate) enum Piece {
@@ -43,12 +46,16 @@ pub(crate) struct Placed {
     pub(crate) conditions: Vec<Condition>,
     /// Its number in the old text.
     pub(crate) number: usize,
+    /// Whether it stood apart from what was in front of it in the old text.
+    pub(crate) apart: bool,
 }
 
 /// The row.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) pieces: Vec<Piece>,
+    /// How the old text wrote the first and the last line of each condition, where it is one that can be written again.
+    lines: BTreeMap<Condition, (String, String)>,
 }
 
 /// What has to stand around a leaf at a place.
@@ -61,8 +68,18 @@ struct Gap {
 }
 
 impl Row {
-    pub(crate) fn new(pieces: Vec<Piece>) -> Row {
-        Row { pieces }
+    pub(crate) fn new(mut pieces: Vec<Piece>) -> Row {
+        let mut apart = false;
+        for piece in &mut pieces {
+            match piece {
+                Piece::Leaf(placed) => (placed.apart, apart) = (apart, false),
+                Piece::Blank(_) => apart = true,
+                Piece::Open { .. } | Piece::Else { .. } | Piece::Close { .. } => {}
+                Piece::Loose(_) | Piece::Gone(_) => apart = false,
+            }
+        }
+        let lines = spellings(&pieces);
+        Row { pieces, lines }
     }
 
     /// Takes the leaves out whose members do not stay.
@@ -308,7 +325,10 @@ impl Row {
         let conditions = placed.conditions[gap.shared..].to_vec();
         let mut pieces = Vec::new();
         let behind_leaf = gap.at.checked_sub(1).map(|i| &self.pieces[i]);
-        if matches!(behind_leaf, Some(Piece::Leaf(_))) && starts_paragraph(&placed.leaf) {
+        let comments = lead(&placed.leaf);
+        let starts_paragraph =
+            comments.matches('\n').count() > 1 || (placed.apart && comments.contains("/*"));
+        if matches!(behind_leaf, Some(Piece::Leaf(_))) && starts_paragraph {
             pieces.push(Piece::Blank("\n".to_owned()));
         }
         let close = || Piece::Close {
@@ -317,7 +337,10 @@ impl Row {
         };
         let open = |condition: &Condition| Piece::Open {
             lead: String::new(),
-            text: format!("{}\n", condition.opening()),
+            text: match self.lines.get(condition) {
+                Some((opening, _)) => opening.clone(),
+                None => format!("{}\n", condition.opening()),
+            },
             condition: condition.clone(),
             made: true,
         };
@@ -380,6 +403,7 @@ impl Row {
         let mut at = 0;
         while at + 1 < self.pieces.len() {
             if self.mergeable(at) {
+                self.keep_end(at);
                 self.pieces.drain(at..at + 2);
                 at = at.saturating_sub(1);
             } else {
@@ -387,6 +411,58 @@ impl Row {
             }
         }
         self.drop_made_empties();
+        self.name_ends();
+    }
+
+    /// Gives long blocks that close here anew the comment on their `#endif` that the old text had.
+    fn name_ends(&mut self) {
+        let mut open: Vec<(Option<Condition>, usize)> = Vec::new();
+        for at in 0..self.pieces.len() {
+            match &mut self.pieces[at] {
+                Piece::Open { condition, .. } => {
+                    // What nests is not told at a glance either.
+                    for (_, lines) in &mut open {
+                        *lines += SHORT_BLOCK;
+                    }
+                    open.push((Some(condition.clone()), 0));
+                }
+                Piece::Else { .. } => {
+                    if let Some((condition, _)) = open.last_mut() {
+                        *condition = None;
+                    }
+                }
+                Piece::Close { text, made } => {
+                    let Some((Some(condition), lines)) = open.pop() else {
+                        continue;
+                    };
+                    if *made
+                        && text == "#endif\n"
+                        && lines > SHORT_BLOCK
+                        && let Some((_, end)) = self.lines.get(&condition)
+                    {
+                        text.clone_from(end);
+                    }
+                }
+                piece => {
+                    let lines = piece.text().matches('\n').count();
+                    for (_, inside) in &mut open {
+                        *inside += lines;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Where the block that opens behind the `#endif` at `at` ends without a comment, it ends as that one did.
+    fn keep_end(&mut self, at: usize) {
+        let Piece::Close { text: kept, .. } = self.pieces[at].clone() else {
+            return;
+        };
+        if let Some(end) = self.end_of(at + 1)
+            && let Piece::Close { text, made: true } = &mut self.pieces[end]
+        {
+            *text = kept;
+        }
     }
 
     /// Takes blocks that moved as one apart again where they landed beside their own condition.
@@ -550,9 +626,35 @@ impl Piece {
     }
 }
 
-/// Whether a comment of several lines stands in front: such members stand apart from those before.
-fn starts_paragraph(leaf: &Leaf) -> bool {
-    lead(leaf).matches('\n').count() > 1
+/// The first and the last line of blocks without alternatives, the first of each condition; only such as fill one line.
+fn spellings(pieces: &[Piece]) -> BTreeMap<Condition, (String, String)> {
+    let (mut open, mut found) = (Vec::new(), BTreeMap::new());
+    for piece in pieces {
+        match piece {
+            Piece::Open {
+                text, condition, ..
+            } => open.push(Some((condition, text))),
+            Piece::Else { .. } => {
+                if let Some(last) = open.last_mut() {
+                    *last = None;
+                }
+            }
+            Piece::Close { text: end, .. } => {
+                let Some(Some((condition, text))) = open.pop() else {
+                    continue;
+                };
+                let plain =
+                    |line: &String| line.matches('\n').count() == 1 && line.starts_with('#');
+                if plain(text) && plain(end) && !text.contains("/*") && !text.contains("//") {
+                    found
+                        .entry(condition.clone())
+                        .or_insert_with(|| (text.clone(), end.clone()));
+                }
+            }
+            _ => {}
+        }
+    }
+    found
 }
 
 /// What stands in front of a leaf: comments and indentation.

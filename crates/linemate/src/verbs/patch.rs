@@ -12,6 +12,7 @@ use anyhow::{Context, anyhow, bail};
 use linemate_layout::plan::{resolve, subject_name};
 use linemate_layout::{EditFile, Layouts, Plan, Subject, parse};
 use linemate_recording::Recording;
+use linemate_source::excerpt::excerpt;
 use linemate_source::mail::{self, Mail};
 use linemate_source::message::{self, Evidence, SizeChange, TypeChange};
 use linemate_source::tree::{Found, Tree};
@@ -71,6 +72,9 @@ pub(crate) struct Args {
     /// The subject, without `[PATCH]`
     #[arg(long, value_name = "TEXT")]
     subject: Option<String>,
+    /// End the message with `Signed-off-by: AUTHOR`
+    #[arg(long)]
+    signoff: bool,
     /// Write the patch to this file (default: standard output)
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -345,11 +349,18 @@ fn patch(
 ) -> anyhow::Result<String> {
     let mut types = Vec::new();
     for (change, proof) in changes.iter().zip(proofs) {
+        let print = |model: &TypeModel, id| pahole::print(model, id, args.line).unwrap_or_default();
+        let (before, after) = excerpt(
+            &print(model, change.id),
+            &print(&proof.model, proof.id),
+            args.line.bytes(),
+        );
         types.push(TypeChange {
             name: change.name.clone(),
+            summary: message::summary(&change.name, &change.wanted),
             sizes: sizes(model, edits, change.id)?,
-            before: pahole::print(model, change.id, args.line).unwrap_or_default(),
-            after: pahole::print(&proof.model, proof.id, args.line).unwrap_or_default(),
+            before,
+            after,
             proof: format!(
                 "Compiled with {}: {} has exactly the layout that was predicted.",
                 proof.means, change.name
@@ -380,6 +391,7 @@ fn patch(
         date: date(args),
         subject,
         body: message::body(evidence, &types, TOOL),
+        signoff: args.signoff,
         tool: TOOL.to_owned(),
     };
     Ok(mail::write(&mail, &diffs))

@@ -1,0 +1,253 @@
+//! What of a type's two layouts, in pahole's form, a commit message has room for: the members that lie elsewhere on their lines now.
+
+use similar::{Algorithm, DiffOp, capture_diff_slices};
+
+/// The widest line, in columns.
+const WIDTH: usize = 75;
+/// Blanks in front of every line of a message.
+const MARGIN: &str = "  ";
+/// How many members that lie as before are shown beside those that do not.
+const CONTEXT: usize = 2;
+
+/// A member, with the notes (holes, boundaries) in front of it.
+struct Item<'t> {
+    notes: Vec<&'t str>,
+    /// Several for a struct or union that is printed with its inside.
+    lines: Vec<&'t str>,
+}
+
+/// A type as pahole prints it.
+struct Printed<'t> {
+    head: &'t str,
+    items: Vec<Item<'t>>,
+    /// What is behind the last member: notes, sums, the brace.
+    tail: Vec<&'t str>,
+}
+
+/// `before` and `after` (pahole's form of one type, for lines of `line` bytes) without the runs of members that keep their order and
+/// their places on their lines, in at most 75 columns.
+pub fn excerpt(before: &str, after: &str, line: u64) -> (String, String) {
+    let (old, new) = (read(before), read(after));
+    let keys = |printed: &Printed<'_>| -> Vec<String> {
+        printed.items.iter().map(|item| key(item, line)).collect()
+    };
+    let (mut in_old, mut in_new) = (vec![false; old.items.len()], vec![false; new.items.len()]);
+    for op in capture_diff_slices(Algorithm::Myers, &keys(&old), &keys(&new)) {
+        if let DiffOp::Equal {
+            old_index,
+            new_index,
+            len,
+        } = op
+        {
+            hide(&mut in_old, old_index, len);
+            hide(&mut in_new, new_index, len);
+        }
+    }
+    (print(&old, &in_old), print(&new, &in_new))
+}
+
+/// Hides a run of equal members but for some at its ends; a run that would hide but one or two is shown.
+fn hide(hidden: &mut [bool], from: usize, length: usize) {
+    let start = if from == 0 { 0 } else { from + CONTEXT };
+    let end = match from + length {
+        end if end == hidden.len() => end,
+        end => end - CONTEXT.min(length),
+    };
+    if end > start + CONTEXT {
+        hidden[start..end].fill(true);
+    }
+}
+
+fn read(text: &str) -> Printed<'_> {
+    let mut lines = text.lines();
+    let mut printed = Printed {
+        head: lines.next().unwrap_or(""),
+        items: Vec::new(),
+        tail: Vec::new(),
+    };
+    let (mut notes, mut open, mut depth) = (Vec::new(), Vec::new(), 0_usize);
+    for line in lines {
+        let code = line.trim();
+        let is_note = code.is_empty() || code.starts_with("/*");
+        if depth == 0 && (is_note || code.starts_with('}')) {
+            notes.push(line);
+            continue;
+        }
+        open.push(line);
+        depth = (depth + usize::from(code.ends_with('{')))
+            .saturating_sub(usize::from(code.starts_with('}')));
+        if depth == 0 {
+            printed.items.push(Item {
+                notes: std::mem::take(&mut notes),
+                lines: std::mem::take(&mut open),
+            });
+        }
+    }
+    printed.tail = notes;
+    printed.tail.extend(open);
+    printed
+}
+
+/// What is the same for members that are declared alike and start at the same place of a line.
+fn key(item: &Item<'_>, line: u64) -> String {
+    let mut key = String::new();
+    for text in &item.lines {
+        let (declared, place) = parted(text);
+        key.push_str(declared);
+        let offset = place.trim_start_matches("/*").split_whitespace().next();
+        if let Some(Ok(offset)) = offset.map(str::parse::<u64>) {
+            key.push_str(&format!("@{}", offset % line.max(1)));
+        }
+        key.push('\n');
+    }
+    key
+}
+
+/// A member's declaration, and the comment that tells its place.
+fn parted(line: &str) -> (&str, &str) {
+    match line.find("/*") {
+        Some(at) if !line.trim_start().starts_with("/*") => (line[..at].trim_end(), &line[at..]),
+        _ => (line.trim_end(), ""),
+    }
+}
+
+fn print(printed: &Printed<'_>, hidden: &[bool]) -> String {
+    let mut text = String::new();
+    put(&mut text, printed.head);
+    let mut skipped = 0;
+    for (item, hides) in printed.items.iter().zip(hidden) {
+        if *hides {
+            skipped += 1;
+            continue;
+        }
+        omission(&mut text, &mut skipped);
+        item.notes
+            .iter()
+            .chain(&item.lines)
+            .for_each(|line| put(&mut text, line));
+    }
+    omission(&mut text, &mut skipped);
+    for line in &printed.tail {
+        put(&mut text, line);
+    }
+    text
+}
+
+fn omission(text: &mut String, skipped: &mut usize) {
+    if *skipped > 0 {
+        let note =
+            format!("\n\t/* ... {skipped} members that lie on their lines as before ... */\n");
+        note.lines().for_each(|line| put(text, line));
+        text.push('\n');
+        *skipped = 0;
+    }
+}
+
+/// Adds a line; one that is too wide loses the blanks of its columns, and where that is not enough its place stands below.
+fn put(text: &mut String, line: &str) {
+    let tabs = line.len() - line.trim_start_matches('\t').len();
+    let indentation = format!("{MARGIN}{}", "    ".repeat(tabs));
+    let line = line.trim();
+    let fits = |line: &str| indentation.len() + line.chars().count() <= WIDTH;
+    let (declared, place) = parted(line);
+    if line.is_empty() {
+        // A blank line never doubles.
+        if !text.ends_with("\n\n") {
+            text.push('\n');
+        }
+    } else if fits(line) || place.is_empty() {
+        text.push_str(&format!("{indentation}{line}\n"));
+    } else {
+        let declared = declared.split_whitespace().collect::<Vec<_>>().join(" ");
+        let room = WIDTH.saturating_sub(indentation.len() + declared.chars().count());
+        if place.len() < room {
+            text.push_str(&format!("{indentation}{declared}{place:>room$}\n"));
+        } else {
+            text.push_str(&format!("{indentation}{declared}\n{place:>WIDTH$}\n"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn members(names: &str, first: u64) -> String {
+        let mut text = String::from("struct t {\n");
+        for (i, name) in names.split_whitespace().enumerate() {
+            let offset = first + 8 * i as u64;
+            text.push_str(&format!(
+                "\tlong unsigned int          {name:20} /* {offset:5}     8 */\n"
+            ));
+        }
+        text + "\n\t/* size: 1 */\n};\n"
+    }
+
+    #[test]
+    fn members_that_lie_as_before_are_counted() {
+        let (old, new) = (
+            members("x; a; b; c; d; e; f; g; h; i;", 0),
+            members("y; a; b; c; d; e; f; g; h; i;", 64),
+        );
+        let (old, new) = excerpt(&old, &new, 64);
+        assert_eq!(
+            new,
+            "  struct t {\n\
+             \x20     long unsigned int          y;                   /*    64     8 */\n\
+             \x20     long unsigned int          a;                   /*    72     8 */\n\
+             \x20     long unsigned int          b;                   /*    80     8 */\n\n\
+             \x20     /* ... 7 members that lie on their lines as before ... */\n\n\
+             \x20     /* size: 1 */\n  };\n"
+        );
+        assert!(old.contains(" x;") && old.contains("... 7 members"));
+        // Elsewhere on their lines, all of them.
+        let (_, new) = excerpt(
+            &members("a; b; c; d; e; f; g;", 0),
+            &members("a; b; c; d; e; f; g;", 8),
+            64,
+        );
+        assert!(!new.contains("..."), "{new}");
+    }
+
+    #[test]
+    fn the_inside_of_a_union_stays_with_it() {
+        let union = "struct t {\n\tlong a; /* 0 8 */\n\tlong b; /* 8 8 */\n\tlong c; /* 16 8 */\n\tlong d; /* 24 8 */\n\tunion {\n\t\tlong u; /* 32 8 */\n\t\tlong v; /* 32 8 */\n\t}; /* 32 8 */\n\tlong z; /* 40 8 */\n};\n";
+        let other = union.replace("long v;", "char v;");
+        let (old, new) = excerpt(union, &other, 64);
+        assert_eq!(
+            new,
+            "  struct t {\n      long a; /* 0 8 */\n      long b; /* 8 8 */\n      long c; /* 16 8 */\n      long d; /* 24 8 */\n      union {\n          long u; /* 32 8 */\n          char v; /* 32 8 */\n      }; /* 32 8 */\n      long z; /* 40 8 */\n  };\n"
+        );
+        assert_eq!(old, new.replace("char v", "long v"));
+    }
+
+    #[test]
+    fn wide_lines_are_squeezed_then_broken() {
+        let print = |line: &str| {
+            let text = format!("struct t {{\n\t{line}\n}};\n");
+            excerpt(&text, "", 64).0
+        };
+        assert_eq!(
+            print("long unsigned int          a_member_with_a_rather_long_one; /*    24     8 */"),
+            "  struct t {\n      long unsigned int a_member_with_a_rather_long_one;  /*    24     8 */\n  };\n"
+        );
+        let broken = print(
+            "call_single_data_t         nohz_csd_with_a_longer_name __attribute__((__aligned__(64))); /*    64    32 */",
+        );
+        let place = format!("{:>75}", "/*    64    32 */");
+        assert_eq!(
+            broken,
+            format!(
+                "  struct t {{\n      call_single_data_t nohz_csd_with_a_longer_name __attribute__((__aligned__(64)));\n{place}\n  }};\n"
+            )
+        );
+    }
+
+    #[test]
+    fn any_text_is_taken() {
+        for text in ["", "x", "{\n{\n", "}\n}\n", "struct {\n\ta; /* x", "é /* é"] {
+            excerpt(text, text, 0);
+            excerpt(text, "struct t {\n\tint a; /* 0 4 */\n};\n", 64);
+        }
+    }
+}
