@@ -94,10 +94,11 @@ const CALL_WORDS: [&str; 10] = [
     "__aligned",
 ];
 /// What asks for a start on a line of the machine at hand.
-pub const LINE_ALIGNMENTS: [&str; 3] = [
+pub const LINE_ALIGNMENTS: [&str; 4] = [
     "____cacheline_aligned",
     "____cacheline_aligned_in_smp",
     "____cacheline_internodealigned_in_smp",
+    "_Alignas(SMP_CACHE_BYTES)",
 ];
 
 /// Whether `word` is a word of C itself that can start or make up a type.
@@ -152,12 +153,12 @@ impl Declaration {
     /// When there are braces in it whose inside is no list of members.
     pub fn read(text: &str, depth: usize) -> Result<Declaration, BodyError> {
         let tokens = lex(text);
-        let mut braces = 0_i64;
+        let mut open = 0_i64;
         for token in &tokens {
             match token.text {
-                "{" => braces += 1,
-                "}" => braces -= 1,
-                _ if token.kind == Kind::Directive && braces == 0 => {
+                "{" | "(" => open += 1,
+                "}" | ")" => open -= 1,
+                _ if token.kind == Kind::Directive && open == 0 => {
                     return Ok(Declaration::bare(Shape::Torn));
                 }
                 _ => {}
@@ -169,6 +170,10 @@ impl Declaration {
         }
         if let Some(words) = macro_words(&deep) {
             return Ok(Declaration::bare(Shape::Macro(words)));
+        }
+        // Conditions within braces are the inner type's; within parentheses only a macro that moves whole can have them.
+        if has_inner_directive(&tokens) {
+            return Ok(Declaration::bare(Shape::Torn));
         }
         let open = deep.iter().position(|d| d.depth == 0 && d.token.is("{"));
         let behind = open.map_or(0, |open| close(&deep, open));
@@ -237,6 +242,21 @@ impl Declaration {
             _ => false,
         }
     }
+}
+
+/// Whether a preprocessor line stands in parentheses that are not in braces.
+fn has_inner_directive(tokens: &[Token<'_>]) -> bool {
+    let (mut braces, mut parens) = (0_i64, 0_i64);
+    tokens.iter().any(|token| {
+        match token.text {
+            "{" => braces += 1,
+            "}" => braces -= 1,
+            "(" if braces == 0 => parens += 1,
+            ")" if braces == 0 => parens -= 1,
+            _ => {}
+        }
+        token.kind == Kind::Directive && braces == 0 && parens > 0
+    })
 }
 
 /// Whether a tag stands between `struct` and its brace.
@@ -615,6 +635,10 @@ mod tests {
         assert_eq!(torn.shape, Shape::Torn);
         let inside = Declaration::read("struct {\n#ifdef X\nint b;\n#endif\nint c;};", 0).unwrap();
         assert_eq!(inside.names(), ["b", "c"]);
+        let group = Declaration::read("G(k,\nint a;\n#ifdef X\nint b;\n#endif\n);", 0).unwrap();
+        assert_eq!(group.names(), ["k", "int", "a", "int", "b"]);
+        let typed = Declaration::read("int a M(\n#ifdef X\n1\n#endif\n);", 0).unwrap();
+        assert_eq!(typed.shape, Shape::Torn);
     }
 
     #[test]

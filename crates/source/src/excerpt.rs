@@ -1,5 +1,7 @@
 //! What of a type's two layouts, in pahole's form, a commit message has room for: the members that lie elsewhere on their lines now.
 
+use crate::rewrite::wrap;
+
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
 /// The widest line, in columns.
@@ -155,17 +157,31 @@ fn put(text: &mut String, line: &str) {
         if !text.ends_with("\n\n") {
             text.push('\n');
         }
-    } else if fits(line) || place.is_empty() {
+    } else if fits(line) {
         text.push_str(&format!("{indentation}{line}\n"));
+    } else if place.is_empty() {
+        for (i, part) in wrap(line, room_for(&indentation)).iter().enumerate() {
+            let hanging = if i == 0 { "" } else { "   " };
+            text.push_str(&format!("{indentation}{hanging}{part}\n"));
+        }
     } else {
         let declared = declared.split_whitespace().collect::<Vec<_>>().join(" ");
         let room = WIDTH.saturating_sub(indentation.len() + declared.chars().count());
         if place.len() < room {
             text.push_str(&format!("{indentation}{declared}{place:>room$}\n"));
         } else {
-            text.push_str(&format!("{indentation}{declared}\n{place:>WIDTH$}\n"));
+            for (i, part) in wrap(&declared, room_for(&indentation)).iter().enumerate() {
+                let hanging = if i == 0 { "" } else { "    " };
+                text.push_str(&format!("{indentation}{hanging}{part}\n"));
+            }
+            text.push_str(&format!("{place:>WIDTH$}\n"));
         }
     }
+}
+
+/// Columns for text whose further lines hang by up to four.
+fn room_for(indentation: &str) -> usize {
+    WIDTH.saturating_sub(indentation.len() + 4).max(20)
 }
 
 #[cfg(test)]
@@ -238,8 +254,19 @@ mod tests {
         assert_eq!(
             broken,
             format!(
-                "  struct t {{\n      call_single_data_t nohz_csd_with_a_longer_name __attribute__((__aligned__(64)));\n{place}\n  }};\n"
+                "  struct t {{\n      call_single_data_t nohz_csd_with_a_longer_name\n          \
+                 __attribute__((__aligned__(64)));\n{place}\n  }};\n"
             )
+        );
+    }
+
+    #[test]
+    fn wide_notes_are_wrapped() {
+        let note = "/* sum bitfield members: 83 bits, bit holes: 2, sum bit holes: 45 bits */";
+        let (text, _) = excerpt(&format!("struct t {{\n\t{note}\n}};\n"), "", 64);
+        assert_eq!(
+            text,
+            "  struct t {\n      /* sum bitfield members: 83 bits, bit holes: 2, sum bit holes: 45\n         bits */\n  };\n"
         );
     }
 

@@ -4,6 +4,9 @@ use crate::body::Member;
 use crate::declaration::{Shape, alignments, starts_line};
 use crate::wanted::Align;
 
+/// The longest line that the kernel's coding style checks let pass.
+const MAX_COLUMNS: usize = 100;
+
 /// The way of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Idiom {
@@ -76,18 +79,34 @@ impl Idiom {
             };
             text.replace_range(range.start..end, "");
         }
-        match self {
-            Idiom::Alignas { keyword, line } if !in_braces => {
-                let bytes = bytes(align, *line);
-                text.insert_str(0, &format!("{keyword}({bytes}) "));
+        let specifier = match self {
+            Idiom::Alignas { keyword, line } => {
+                Some(format!("{keyword}({}) ", bytes(align, *line)))
             }
-            _ => {
+            _ if in_braces => Some(self.in_front(align)),
+            _ => None,
+        };
+        match specifier {
+            Some(specifier) => text.insert_str(0, &specifier),
+            None => {
                 let end = text.strip_suffix(';')?.trim_end().len();
                 text.insert_str(end, &format!(" {}", self.attribute(align)));
             }
         }
-        member.text = text;
+        let old = std::mem::replace(&mut member.text, text);
+        keep_column(member, &old);
         Some(())
+    }
+
+    /// For members without a name: an attribute behind their brace would be their type's, and make that longer.
+    fn in_front(&self, align: Align) -> String {
+        match (self, align) {
+            (Idiom::Kernel { .. }, Align::Line) => "_Alignas(SMP_CACHE_BYTES) ".to_owned(),
+            (Idiom::Alignas { line, .. } | Idiom::Attribute { line }, Align::Line) => {
+                format!("_Alignas({line}) ")
+            }
+            (_, Align::Bytes(bytes)) => format!("_Alignas({bytes}) "),
+        }
     }
 
     fn attribute(&self, align: Align) -> String {
@@ -99,6 +118,47 @@ impl Idiom {
             }
         }
     }
+}
+
+/// Keeps the comment behind a member in its column where there is room, and puts it in front of the member where the line would be
+/// longer than [`MAX_COLUMNS`].
+fn keep_column(member: &mut Member, old: &str) {
+    let comment = member.trail.trim_start_matches([' ', '\t']);
+    let blanks = &member.trail[..member.trail.len() - comment.len()];
+    if !comment.starts_with("/*") || blanks.is_empty() {
+        return;
+    }
+    let indentation = match member.lead.rfind('\n') {
+        Some(at) => &member.lead[at + 1..],
+        None => member.lead.as_str(),
+    };
+    let last_line = |text: &str| text.rsplit('\n').next().map(str::to_owned);
+    let end = |text: &str| last_line(&format!("{indentation}{text}")).map_or(0, |l| columns(0, &l));
+    let (was, is) = (columns(end(old), blanks), end(&member.text));
+    let mut between = String::new();
+    while columns(is, &between) < was {
+        between.push('\t');
+    }
+    if between.is_empty() || columns(is, &between) > was {
+        between = if blanks.starts_with('\t') { "\t" } else { " " }.to_owned();
+    }
+    let line = comment.trim_end();
+    if columns(is, &between) + columns(0, line) > MAX_COLUMNS && !line.contains('\n') {
+        member
+            .lead
+            .push_str(&format!("{line}\n{}", indentation.to_owned()));
+        member.trail = "\n".to_owned();
+    } else {
+        member.trail = format!("{between}{comment}");
+    }
+}
+
+/// The column behind `text` that starts in column `from`, with tabs of 8.
+fn columns(from: usize, text: &str) -> usize {
+    text.chars().fold(from, |column, c| match c {
+        '\t' => (column / 8 + 1) * 8,
+        _ => column + 1,
+    })
 }
 
 fn bytes(align: Align, line: u64) -> u64 {
@@ -143,7 +203,7 @@ mod tests {
                 "union { int a ____cacheline_aligned; };",
                 Align::Line
             ),
-            "union { int a ____cacheline_aligned; } ____cacheline_aligned;"
+            "_Alignas(SMP_CACHE_BYTES) union { int a ____cacheline_aligned; };"
         );
         let smp = Idiom::of(true, "int x ____cacheline_aligned_in_smp;", "", 64);
         assert_eq!(
@@ -158,12 +218,51 @@ mod tests {
         );
         assert_eq!(
             apply(&c11, "struct { int a; };", Align::Line),
-            "struct { int a; } __attribute__((aligned(64)));"
+            "alignas(64) struct { int a; };"
         );
         let gnu = Idiom::of(false, "", "/* alignas */ int x;", 128);
         assert_eq!(
             apply(&gnu, "int a[2];", Align::Line),
             "int a[2] __attribute__((aligned(128)));"
+        );
+        assert_eq!(
+            apply(&gnu, "union { int a; };", Align::Line),
+            "_Alignas(128) union { int a; };"
+        );
+        let bare = read("FIELDS\n", 0).unwrap();
+        let Node::Member(mut member) = bare.nodes[0].clone() else {
+            panic!("{bare:?}")
+        };
+        assert_eq!(kernel.apply(&mut member, Align::Line), None);
+    }
+
+    #[test]
+    fn comments_behind_keep_their_column() {
+        let kernel = Idiom::of(true, "", "", 64);
+        let print = |text: &str| {
+            let mut body = read(text, 0).unwrap();
+            let Node::Member(member) = &mut body.nodes[0] else {
+                panic!("{body:?}")
+            };
+            kernel.apply(member, Align::Line).unwrap();
+            body.print()
+        };
+        assert_eq!(
+            print("\tint a;\t\t\t\t\t/* a */\n"),
+            "\tint a ____cacheline_aligned;\t\t/* a */\n"
+        );
+        assert_eq!(
+            print("\tint a;\t\t/* a */\n"),
+            "\tint a ____cacheline_aligned;\t/* a */\n"
+        );
+        assert_eq!(
+            print("\tint a; /* a */\n"),
+            "\tint a ____cacheline_aligned; /* a */\n"
+        );
+        let long = "/* so long that it has no room on this line any more, behind the attribute */";
+        assert_eq!(
+            print(&format!("\tint a; {long}\n")),
+            format!("\t{long}\n\tint a ____cacheline_aligned;\n")
         );
     }
 }

@@ -219,7 +219,11 @@ pub fn intents(evidence: &Evidence, wanted: &Wanted) -> Vec<String> {
 /// What a patch does to the definition of `name`, in a sentence or two.
 pub fn summary(name: &str, wanted: &Wanted) -> String {
     let listed = |members: Vec<&Recorded>| {
-        let names: Vec<String> = members.iter().map(|m| m.first_name()).collect();
+        // A member without a name is called by those inside of it.
+        let names: Vec<String> = members
+            .iter()
+            .map(|m| m.names[..m.names.len().min(3)].join("/"))
+            .collect();
         match names.split_last() {
             Some((last, [])) => last.clone(),
             Some((last, others)) => format!("{} and {last}", others.join(", ")),

@@ -11,12 +11,38 @@ use crate::wanted::inner_names;
 /// The name of the variable that keeps the type in the object file.
 pub const VARIABLE: &str = "linemate_proof";
 
+/// Headers that a kernel's units include first, so that its other headers rely on them.
+const BASIC_HEADERS: [&str; 10] = [
+    "linux/kernel.h",
+    "linux/sched.h",
+    "linux/mutex.h",
+    "linux/workqueue.h",
+    "linux/hrtimer.h",
+    "linux/timerqueue.h",
+    "linux/mm.h",
+    "linux/fs.h",
+    "linux/poll.h",
+    "linux/skbuff.h",
+];
+
+/// The unit of [`unit`] for a header of a kernel that does not compile on its own: behind those that most of the kernel includes.
+pub fn unit_behind_basics(path: &str, sought: &Sought) -> String {
+    let mut text = String::new();
+    for header in BASIC_HEADERS {
+        text.push_str(&format!(
+            "#if __has_include(<{header}>)\n#include <{header}>\n#endif\n"
+        ));
+    }
+    text + &unit(path, sought)
+}
+
 /// A translation unit that has the type. `path` is the file of the definition, as it is to be included; a variable of a struct without
 /// a tag keeps the type alive by itself.
 pub fn unit(path: &str, sought: &Sought) -> String {
     let variable = match sought {
         Sought::Tag(tag) => format!("struct {tag} *{VARIABLE};\n"),
         Sought::Typedef(name) => format!("{name} *{VARIABLE};\n"),
+        // Nothing can name it: the compiler has to be told to describe what is not used.
         Sought::Members(_) => String::new(),
     };
     format!("#include \"{path}\"\n{variable}")

@@ -289,6 +289,19 @@ fn front(row: &Row, first: usize) -> (usize, bool) {
     (at, starts)
 }
 
+/// Puts a comment behind the one that a member has in front of it; false when it has none.
+fn add_to_comment(nodes: &mut [Node], comment: &str) -> bool {
+    let Some(Node::Member(member)) = nodes.first_mut() else {
+        return false;
+    };
+    let at = member.lead.rfind('\n').map_or(0, |at| at + 1);
+    let has = at > 0 && member.lead[..at].contains("*/");
+    if has {
+        member.lead.insert_str(at, comment);
+    }
+    has
+}
+
 /// Puts a blank line in front of what starts a line of the cache now, unless its group's comment stands there: a paragraph of its own.
 fn set_apart(row: &mut Row, aligned: &BTreeSet<usize>) {
     let mut at = 0;
@@ -327,6 +340,7 @@ fn annotate(row: &mut Row, wanted: &Wanted, comments: &[String]) {
             continue;
         };
         let last = row.pieces.iter().rposition(in_group).unwrap_or(first);
+        let alone = first == last;
         let closes = row.pieces[last + 1..]
             .iter()
             .take_while(|p| matches!(p, Piece::Close { .. }))
@@ -337,6 +351,12 @@ fn annotate(row: &mut Row, wanted: &Wanted, comments: &[String]) {
             None | Some(Piece::Blank(_) | Piece::Else { .. })
         ) {
             row.pieces.insert(behind, Piece::Blank("\n".to_owned()));
+        }
+        if alone
+            && let Piece::Leaf(placed) = &mut row.pieces[first]
+            && add_to_comment(&mut placed.leaf.nodes, comment)
+        {
+            continue;
         }
         let (at, starts) = front(row, first);
         let mut pieces = Vec::new();

@@ -349,8 +349,20 @@ impl Row {
         pieces.push(Piece::Leaf(placed));
         pieces.extend(conditions.iter().map(|_| close()));
         pieces.extend(gap.torn.iter().map(open));
+        if conditions.is_empty() && gap.torn.is_empty() && self.starts_paragraph(gap.at) {
+            pieces.push(Piece::Blank("\n".to_owned()));
+        }
         self.pieces.splice(gap.at..gap.at, pieces);
         Ok(())
+    }
+
+    /// Whether what stands at `at` has comments of its own, and nothing was in front of it.
+    fn starts_paragraph(&self, at: usize) -> bool {
+        match self.pieces.get(at) {
+            Some(Piece::Loose(text)) => text.contains("/*"),
+            Some(Piece::Leaf(placed)) => placed.number == 0 && lead(&placed.leaf).contains("/*"),
+            _ => false,
+        }
     }
 
     /// The place between `from` and `to` where the fewest conditions have to be torn, then opened; of several the first.

@@ -167,8 +167,9 @@ impl Wanted {
                     .position(|n| *n == number)
                     .unwrap_or_else(|| {
                         numbers.push(number);
+                        let first = unit.members.first().and_then(|m| members.get(*m));
                         groups.push(Group {
-                            name: group_name(file, composite, unit.members.first().copied()),
+                            name: group_name(file, composite, first),
                         });
                         groups.len() - 1
                     })
@@ -215,8 +216,8 @@ fn alignment(
 }
 
 /// The name of the group that the member stands in; `None` for `isolate`.
-fn group_name(file: &EditFile, composite: &Composite, member: Option<usize>) -> Option<String> {
-    let member = composite.members.get(member?)?;
+fn group_name(file: &EditFile, composite: &Composite, member: Option<&Recorded>) -> Option<String> {
+    let member = member?;
     let about = |subject: Option<&Subject>| match subject {
         Some(Subject::Named(name)) => {
             composite.name.is_empty() || name.rsplit(' ').next() == Some(&*composite.name)
@@ -226,7 +227,7 @@ fn group_name(file: &EditFile, composite: &Composite, member: Option<usize>) -> 
     file.statements()
         .filter(|(subject, _)| about(*subject))
         .find_map(|(_, s)| match &s.edit {
-            Edit::Group { name, fields, .. } if fields.iter().any(|f| *f == *member.name) => {
+            Edit::Group { name, fields, .. } if fields.iter().any(|f| member.names.contains(f)) => {
                 Some(name.clone())
             }
             _ => None,

@@ -421,7 +421,8 @@ proptest! {
         let found = definition::find(&new, &Sought::Tag("t".to_owned()));
         let now = names.join(" ");
         prop_assert!(check(&new, &found[0], &wanted(&now, &now)).is_ok(), "{}\n{}", made.text, new);
-        prop_assert_eq!(new.matches("____cacheline_aligned").count(), usize::from(aligned.is_some()));
+        let asks = ["____cacheline_aligned", "_Alignas(SMP_CACHE_BYTES)"].map(|ask| new.matches(ask).count());
+        prop_assert_eq!(asks.iter().sum::<usize>(), usize::from(aligned.is_some()));
         let back = moved(&new, &now, &recorded).unwrap();
         let found = definition::find(&back, &Sought::Tag("t".to_owned()));
         prop_assert!(check(&back, &found[0], &wanted(&recorded, &recorded)).is_ok());

@@ -262,7 +262,8 @@ fn change(
         Sought::Typedef(name) => name.clone(),
         Sought::Members(_) => definition
             .behind
-            .first()
+            .iter()
+            .find(|word| !word.starts_with("__"))
             .cloned()
             .unwrap_or_else(|| subject_name(subject)),
     };
