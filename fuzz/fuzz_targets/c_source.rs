@@ -80,11 +80,11 @@ fn reorder(text: &str, seed: u8) {
                 .into_iter()
                 .next()
                 .expect("the definition is still there");
-            let sorted: Vec<Recorded> = wanted
-                .order
-                .iter()
-                .map(|i| wanted.members[*i].clone())
-                .collect();
+            let sorted = wanted.order.iter().map(|i| Recorded {
+                align: None,
+                ..wanted.members[*i].clone()
+            });
+            let sorted: Vec<Recorded> = sorted.collect();
             wanted.members = sorted;
             check(&new, &moved, &wanted).expect("the members have the wanted order");
         }

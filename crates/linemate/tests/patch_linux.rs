@@ -1,14 +1,19 @@
 //! `linemate patch` over Debian's Linux sources: the patches apply, compile and have the layouts of their edits.
 //!
-//! Not part of the usual tests: the sources take 3 GB. Run with `--ignored`; needs, in the cache folder (`LINEMATE_CACHE`, else
+//! Not part of the usual tests: the sources take 3 GB, and no text of theirs can be part of this tree. The reviewed patches are
+//! therefore told by the git hash of the file that they make, which stands in the patch.
+//!
+//! `--nocapture` shows the table of docs/validation.md. Run with `--ignored`; needs, in the cache folder (`LINEMATE_CACHE`, else
 //! `~/.cache/linemate`), `kernels/*/boot/vmlinuz-*` and, for 6.1 and 6.12 each, `sources/VERSION` (package linux-source-VERSION,
 //! unpacked) and `headers/linux-headers-RELEASE` (package of that name). Fails when they are missing.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use std::fs;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 fn cache() -> PathBuf {
     if let Some(folder) = std::env::var_os("LINEMATE_CACHE") {
@@ -58,42 +63,56 @@ fn image(version: &str) -> PathBuf {
     )
 }
 
-/// Writes the patch, applies it to a repository with the files that it changes, and gives the first of them back.
-fn patched(version: &str, edit: &str) -> String {
-    let tree = cache().join("sources").join(version);
+/// The command with everything but the edit's file and the output.
+fn linemate((sources, kernel): (&str, &str), edit: &Path) -> Command {
     let headers = entry(
         &cache().join("headers"),
-        &format!("linux-headers-{version}."),
+        &format!("linux-headers-{sources}."),
         "-cloud-amd64",
     );
-    let folder = tempfile::tempdir().unwrap();
-    let (edit_file, patch) = (folder.path().join("edit"), folder.path().join("patch"));
-    fs::write(&edit_file, edit).unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_linemate"))
-        .args([
-            "patch",
-            "--author",
-            "A U Thor <author@example.org>",
-            "--edit",
-        ])
-        .arg(&edit_file)
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linemate"));
+    command
+        .args(["patch", "--signoff", "--author"])
+        .arg("A U Thor <author@example.org>")
+        .arg("--edit")
+        .arg(edit)
         .arg("--source")
-        .arg(&tree)
+        .arg(cache().join("sources").join(sources))
         .arg("--kernel")
-        .arg(image(version))
+        .arg(image(kernel))
         .arg("--config")
-        .arg(headers)
+        .arg(headers);
+    command
+}
+
+/// What a patch came to.
+struct Patched {
+    /// The first file that it changes, as `git am` left it.
+    text: String,
+    /// The patch.
+    patch: String,
+}
+
+/// Writes the patch, applies it to a repository with the files that it changes, and has the tree's own checkpatch.pl look at it.
+fn patched(version: &str, edit: &str) -> Patched {
+    let tree = cache().join("sources").join(version);
+    let folder = tempfile::tempdir().unwrap();
+    let (edit_file, path) = (folder.path().join("edit"), folder.path().join("patch"));
+    fs::write(&edit_file, edit).unwrap();
+    let start = Instant::now();
+    let output = linemate((version, version), &edit_file)
         .arg("-o")
-        .arg(&patch)
+        .arg(&path)
         .output()
         .unwrap();
+    let seconds = start.elapsed().as_secs_f64();
     assert!(
         output.status.success(),
         "{version}: {edit}{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let text = fs::read_to_string(&patch).unwrap();
-    let files: Vec<&str> = text
+    let patch = fs::read_to_string(&path).unwrap();
+    let files: Vec<&str> = patch
         .lines()
         .filter_map(|line| line.strip_prefix("+++ b/"))
         .collect();
@@ -106,102 +125,230 @@ fn patched(version: &str, edit: &str) -> String {
         vec!["init", "-q"],
         vec!["add", "."],
         vec!["commit", "-qm", "base"],
-        vec!["am", "-q", patch.to_str().unwrap()],
+        vec!["am", "-q", path.to_str().unwrap()],
     ] {
         let mut git = Command::new("git");
         git.arg("-C").arg(&repository);
         git.args(["-c", "user.name=C", "-c", "user.email=c@example.org"])
             .args(&arguments);
-        let output = git.output().unwrap();
-        assert!(
-            output.status.success(),
-            "{arguments:?}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        succeed(&mut git);
     }
-    fs::read_to_string(repository.join(files[0])).unwrap()
+    let mut checkpatch = Command::new("perl");
+    checkpatch
+        .arg(tree.join("scripts/checkpatch.pl"))
+        .args(["--no-tree", "--no-summary", "--terse"])
+        .arg(&path);
+    let said = checkpatch.output().unwrap();
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert!(!said.contains("ERROR"), "{version}: {edit}{said}");
+    let changed = |sign: char, header: &str| {
+        let lines = patch.lines().skip_while(|line| !line.starts_with("diff "));
+        lines
+            .filter(|line| line.starts_with(sign) && !line.starts_with(header))
+            .count()
+    };
+    let _ = writeln!(
+        io::stdout(),
+        "| {} | {version} | +{} −{} | {seconds:.1} | {} |",
+        edit.trim_end().replace('\n', "; "),
+        changed('+', "+++"),
+        changed('-', "-- "),
+        said.matches("WARNING").count()
+    );
+    Patched {
+        text: fs::read_to_string(repository.join(files[0])).unwrap(),
+        patch,
+    }
 }
 
-const READ_MOSTLY: &str =
-    "nr_running nr_numa_running nr_preferred_running ttwu_pending cpu_capacity curr idle";
+fn succeed(command: &mut Command) {
+    let output = command.output().unwrap();
+    assert!(
+        output.status.success(),
+        "{command:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// The one line that it says when it writes nothing, and its exit code.
+fn refused(version: &str, edit: &str, more: &[&str]) -> (Option<i32>, String) {
+    refused_of((version, version), edit, more)
+}
+
+/// Likewise, of the sources of one version and the kernel of another.
+fn refused_of(versions: (&str, &str), edit: &str, more: &[&str]) -> (Option<i32>, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let (edit_file, path) = (folder.path().join("edit"), folder.path().join("patch"));
+    fs::write(&edit_file, edit).unwrap();
+    let mut command = linemate(versions, &edit_file);
+    let output = command.args(more).arg("-o").arg(&path).output().unwrap();
+    assert!(!path.exists(), "{versions:?}: {edit}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(said.lines().count(), 1, "{said}");
+    let folder = folder.path().display().to_string();
+    let sources = cache().join("sources").display().to_string();
+    let said = said.replace(&folder, "FOLDER").replace(&sources, "SOURCES");
+    (output.status.code(), said.trim_end().to_owned())
+}
+
+/// The hash of the file that a patch makes.
+fn blob(patch: &str) -> &str {
+    let line = patch.lines().find_map(|line| line.strip_prefix("index "));
+    line.and_then(|l| l.split("..").nth(1)?.split(' ').next())
+        .unwrap()
+}
+
+/// The edit that docs/edits.md has under the heading.
+fn published(heading: &str) -> String {
+    let text = include_str!("../../../docs/edits.md");
+    let (_, section) = text.split_once(&format!("\n## {heading}")).unwrap();
+    let (_, block) = section.split_once("```\n").unwrap();
+    block.split_once("```").unwrap().0.to_owned()
+}
+
+#[test]
+#[ignore = "needs Linux sources in the cache folder"]
+fn published_edits_of_rq_and_root_domain() {
+    let rq = patched("6.12", &published("`struct rq`"));
+    assert_eq!(blob(&rq.patch), "RQ_BLOB");
+    assert!(rq.text.contains(
+        "struct rq {\n\t/* read mostly: used together, on cache lines of their own */\n"
+    ));
+    assert!(rq.text.contains(
+        "\n\n\t/* runqueue lock: */\n\traw_spinlock_t\t\t__lock ____cacheline_aligned;\n"
+    ));
+    let domain = published("`struct root_domain`");
+    assert_eq!(blob(&patched("6.12", &domain).patch), "RD_BLOB");
+    // 6.1 called it otherwise.
+    patched("6.1", &domain.replace("overloaded", "overload"));
+    patched("6.1", &rq_of_6_1());
+}
+
+fn rq_of_6_1() -> String {
+    "type rq\ngroup read_mostly first { nr_running nr_numa_running nr_preferred_running ttwu_pending cpu_capacity curr idle }\nmove __lock after read_mostly\n"
+        .to_owned()
+}
 
 #[test]
 #[ignore = "needs Linux sources in the cache folder"]
 fn the_scheduler_of_6_1() {
-    let text = patched(
-        "6.1",
-        &format!(
-            "type rq\ngroup read_mostly first {{ {READ_MOSTLY} }}\nmove __lock after read_mostly\n"
-        ),
-    );
-    assert!(text.contains(
-        "struct rq {\n\t/* read mostly: used together, on cache lines of their own */\n"
-    ));
-    assert!(text.contains(
-        "\tunsigned int\t\tnr_running ____cacheline_aligned;\n#ifdef CONFIG_NUMA_BALANCING\n"
-    ));
-    patched(
-        "6.1",
-        "type root_domain\nalign cpupri line\norder cpupri rto_mask pd overload overutilized\nalign rto_mask line\n",
-    );
-    patched("6.1", "type task_group\nisolate load_avg shares\n");
-    patched(
-        "6.1",
-        "type cfs_rq\ngroup hot first { nr_running h_nr_running curr }\nmove tg after rq\nmove h_load first\n",
-    );
-    patched("6.1", "type with idle_cpus_mask nr_cpus\nisolate nr_cpus\n");
-    patched(
-        "6.1",
-        "type sched_entity\nmove on_rq first\ntype rt_rq\nmove rt_nr_running first\ntype rq\nmove nr_switches first\n",
-    );
+    for edit in [
+        "type task_group\nisolate load_avg",
+        "type task_group\nisolate load_avg shares",
+        "type cfs_rq\ngroup hot first { nr_running h_nr_running curr }\nmove tg after rq\nmove h_load first",
+        "type rq\ngroup read_mostly first { nr_running nr_numa_running nr_preferred_running ttwu_pending cpu_capacity curr idle }\nmove __lock after read_mostly",
+        "type sched_entity\nmove on_rq first\nmove depth last\ntype rt_rq\nmove rt_nr_running first\ntype rq\nmove nr_switches first",
+        "type with idle_cpus_mask nr_cpus\nisolate nr_cpus",
+    ] {
+        patched("6.1", edit);
+    }
 }
 
 #[test]
 #[ignore = "needs Linux sources in the cache folder"]
 fn the_scheduler_of_6_12() {
-    let text = patched(
-        "6.12",
-        &format!(
-            "type rq\ngroup read_mostly first {{ {READ_MOSTLY} }}\nmove __lock after read_mostly\n"
-        ),
-    );
-    assert!(
-        text.contains(
-            "\t/* runqueue lock: */\n\traw_spinlock_t\t\t__lock ____cacheline_aligned;\n"
-        )
-    );
-    patched(
-        "6.12",
-        "type root_domain\nalign cpupri line\norder cpupri rto_mask pd overloaded overutilized\nalign rto_mask line\n",
-    );
-    patched("6.12", "type task_group\nisolate load_avg shares\n");
-    patched(
-        "6.12",
-        "type cfs_rq\ngroup hot first { nr_running h_nr_queued curr }\nmove tg after rq\nmove h_load first\n",
-    );
-    patched(
-        "6.12",
-        "type with idle_cpus_mask nr_cpus\nisolate nr_cpus\n",
-    );
+    for edit in [
+        "type rq\norder nr_running curr idle __lock\nalign cfs line",
+        "type task_group\nisolate load_avg",
+        "type task_group\nisolate load_avg shares",
+        "type cfs_rq\ngroup hot first { nr_running h_nr_queued curr }\nmove tg after rq\nmove h_load first",
+        "type sched_entity\ngroup picked first { vruntime deadline min_vruntime min_slice on_rq }\nisolate avg",
+        "type rt_rq\nmove rt_nr_running first\nisolate pushable_tasks",
+        "type dl_rq\ngroup bw { this_bw running_bw extra_bw max_bw }\nmove root last",
+        "type sched_domain\ngroup balance first { flags level last_balance balance_interval nr_balance_failed }",
+        "type with idle_cpus_mask nr_cpus\nisolate nr_cpus",
+        "type sched_entity\nmove on_rq first\nmove depth last\ntype rt_rq\nmove rt_nr_running first\ntype rq\nmove nr_switches first",
+    ] {
+        patched("6.12", edit);
+    }
 }
 
 #[test]
 #[ignore = "needs Linux sources in the cache folder"]
 fn other_structs_of_6_12() {
-    patched(
-        "6.12",
-        "type task_struct\nmove prio after on_cpu\nisolate wakee_flips\n",
-    );
-    patched("6.12", "type sched_domain\nmove flags first\n");
-    patched("6.12", "type dentry\nmove d_flags last\n");
-    patched("6.12", "type sock\nmove sk_err first\n");
-    patched("6.12", "type dl_rq\nmove running_bw first\n");
-    patched("6.12", "type file\nmove f_pos first\nisolate f_mode\n");
-    patched("6.12", "type inode\nisolate i_count\n");
-    patched("6.12", "type hrtimer_cpu_base\nisolate lock\n");
-    patched("6.12", "type zone\nmove present_pages first\n");
-    patched(
-        "6.12",
-        "type signal_struct\nisolate sigcnt\nmove curr_target first\n",
+    for edit in [
+        "type task_struct\nmove prio after on_cpu\nisolate wakee_flips",
+        "type task_struct\ngroup wake { wake_entry wakee_flips wakee_flip_decay_ts last_wakee recent_used_cpu wake_cpu }\nmove on_rq after on_cpu",
+        "type task_struct\nmove mm after prio\nmove signal before pid\nalign files line",
+        "type with map_count mmap_lock pgd\nisolate mmap_lock\nmove map_count before mm_mt",
+        "type with map_count mmap_lock pgd\ngroup rss { hiwater_rss hiwater_vm total_vm pinned_vm }\nmove arg_start first",
+        "type vm_area_struct\ngroup look first { vm_start vm_mm vm_lock vm_lock_seq }\nmove vm_policy after vm_ops",
+        "type file\ngroup hot first { f_mode f_op f_inode f_pos f_count }",
+        "type file\nisolate f_pos_lock\nmove f_inode first\nmove f_ep last",
+        "type inode\norder i_mode i_sb i_mapping i_op\ngroup counts { i_count i_dio_count i_writecount }\nmove i_ino first",
+        "type dentry\ngroup lookup first { d_seq d_hash d_parent d_name }\nmove d_lru last",
+        "type pipe_inode_info\nisolate mutex\ngroup ring { head tail max_usage ring_size bufs }\nmove wr_wait last",
+        "type hrtimer_cpu_base\ngroup expiry { expires_next next_timer softirq_expires_next }\nisolate lock",
+        "type tmigr_group\nisolate migr_state\nmove parent last",
+        "type tmigr_cpu\nisolate lock\nmove wakeup first",
+        "type lruvec\nisolate lru_lock\nmove pgdat first",
+        "type zone\nisolate _watermark\nmove flags first\nmove contiguous before compact_blockskip_flush",
+        "type zone\nmove lock before free_area\nmove initialized first",
+        "type pglist_data\nisolate kswapd_wait\nmove node_id first",
+        "type kmem_cache\ngroup hot first { cpu_slab flags object_size offset size random }\nisolate refcount",
+        "type kmem_cache_cpu\nmove slab first",
+        "type signal_struct\nisolate live\ngroup times { utime stime cutime cstime }",
+        "type files_struct\nmove fdt first\nisolate count",
+        "type cred\nisolate usage\nmove user_ns after fsgid",
+        "type sock\nisolate sk_drops\nmove sk_mark before sk_priority\nmove sk_wmem_alloc last",
+        "type sock\nmove sk_wmem_alloc after sk_sndbuf\nisolate sk_error_queue",
+        "type sk_buff\nmove sk after len\nmove queue_mapping last",
+        "type sk_buff\nmove len after _nfct\nmove mac_len before sk",
+        "type unix_sock\nisolate peer_wq\nmove path last",
+        "type tick_sched\nmove tick_dep_mask first\ngroup idle { idle_calls idle_sleeps idle_entrytime idle_exittime }",
+        "type psi_group\nisolate avgs_lock\nmove total first",
+        "type tlb_state\nmove loaded_mm_asid first",
+        "type anon_vma_chain\nmove rb first",
+    ] {
+        patched("6.12", edit);
+    }
+}
+
+#[test]
+#[ignore = "needs Linux sources in the cache folder"]
+fn what_cannot_be_patched_gets_one_line() {
+    let stays = "type rq\norder __lock nr_running nr_numa_running\nmove idle after dl_server\n";
+    let nothing = "linemate: the edit changes nothing: no patch is written";
+    assert_eq!(refused("6.12", stays, &[]), (Some(0), nothing.to_owned()));
+    for (version, edit, more, message) in [
+        (
+            "6.12",
+            "type task_struct\nmove stack first\n",
+            &[][..],
+            "linemate: include/linux/sched.h:801: `stack` would cross this line, which decides what is laid out at random",
+        ),
+        (
+            "6.12",
+            "type trace_event_raw_sched_switch\nmove next_pid first\n",
+            &[],
+            "linemate: no definition of struct trace_event_raw_sched_switch in SOURCES/6.12; a macro may make it: include/trace/stages/stage1_struct_define.h:49",
+        ),
+        (
+            "6.12",
+            "type psi_group_cpu\nmove state_mask first\n",
+            &[],
+            "linemate: include/linux/psi_types.h: the patched struct psi_group_cpu does not have the edit's layout; nothing is written: `tasks` lies at byte 64 in the compiled unit, not at byte 4",
+        ),
+        (
+            "6.12",
+            "type nosuch\nmove x first\n",
+            &[],
+            "linemate: FOLDER/edit: 2:1: nosuch: there is no such struct",
+        ),
+        (
+            "6.12",
+            "type rq\nmove nr_running first\n",
+            &["--file", "kernel/sched/nosuch.h"],
+            "linemate: cannot read SOURCES/6.12/kernel/sched/nosuch.h: No such file or directory (os error 2)",
+        ),
+    ] {
+        assert_eq!(refused(version, edit, more), (Some(2), message.to_owned()));
+    }
+    // The sources of one version, the kernel of the other.
+    let mixed = ("6.1", "6.12");
+    let message = "linemate: kernel/sched/sched.h:835: `overload` is no member in the recorded kernel: the tree is not that kernel's";
+    assert_eq!(
+        refused_of(mixed, "type root_domain\nmove rto_mask first\n", &[]),
+        (Some(2), message.to_owned())
     );
 }

@@ -127,9 +127,18 @@ fn closing(tokens: &[Token<'_>], open: usize) -> Option<usize> {
     None
 }
 
-/// The lines of macros whose replacement defines `struct tag`, or that paste its name together in a struct's definition.
-pub fn in_macros(text: &str, tag: &str) -> Vec<u32> {
-    let mut lines = Vec::new();
+/// A macro that defines a struct.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InMacro {
+    /// Its line, counted from 1.
+    pub line: u32,
+    /// How many characters of the tag stand in it: all, or the longest piece that is pasted to others.
+    pub characters: usize,
+}
+
+/// The macros whose replacement defines `struct tag`, or that paste its name together in a struct's definition.
+pub fn in_macros(text: &str, tag: &str) -> Vec<InMacro> {
+    let mut found = Vec::new();
     for token in lex(text).iter().filter(|t| t.kind == Kind::Directive) {
         let replacement = token.text.trim_start_matches(['#', ' ', '\t']);
         let Some(replacement) = replacement.strip_prefix("define") else {
@@ -144,17 +153,21 @@ pub fn in_macros(text: &str, tag: &str) -> Vec<u32> {
             .any(|w| w[0].is("struct") && w[1].is(tag) && w[2].is("{"));
         let pasted = words.windows(2).any(|w| w[0].is("#") && w[1].is("#"));
         let defines = words.iter().any(|w| w.is("struct")) && words.iter().any(|w| w.is("{"));
-        if whole
-            || (pasted
-                && defines
-                && words.iter().any(|w| {
-                    w.is_word() && w.text.len() > 2 && tag.contains(w.text) && w.text != "struct"
-                }))
-        {
-            lines.push(line_of(text, token.start));
+        let piece = |w: &&Token<'_>| w.is_word() && w.text.len() > 2 && tag.contains(w.text);
+        let characters = match whole {
+            true => tag.len(),
+            false if pasted && defines => {
+                let pieces = words.iter().filter(|w| w.text != "struct").filter(piece);
+                pieces.map(|w| w.text.len()).max().unwrap_or(0)
+            }
+            false => 0,
+        };
+        if characters > 0 {
+            let line = line_of(text, token.start);
+            found.push(InMacro { line, characters });
         }
     }
-    lines
+    found
 }
 
 #[cfg(test)]
@@ -178,7 +191,8 @@ mod tests {
             tag(text, "rq"),
             [(5, " int a; struct { int b; } c; ".to_owned())]
         );
-        assert_eq!(in_macros(text, "rq"), [4]);
+        let at = |line, characters| [InMacro { line, characters }];
+        assert_eq!(in_macros(text, "rq"), at(4, 2));
         assert_eq!(
             tag("struct __attribute__((aligned(8))) rq { int a; };", "rq").len(),
             1
@@ -187,8 +201,8 @@ mod tests {
         assert_eq!(tag("struct a { struct rq { int b; } c; };", "rq").len(), 1);
         assert_eq!(tag("struct rq { int a;", "rq"), []);
         let pasted = "#define M(n) \\\nstruct n##_rq { int a; }\n";
-        assert_eq!(in_macros(pasted, "my_rq"), [1]);
-        assert_eq!(in_macros(pasted, "queue"), Vec::<u32>::new());
+        assert_eq!(in_macros(pasted, "my_rq"), at(1, 3));
+        assert_eq!(in_macros(pasted, "queue"), []);
     }
 
     #[test]

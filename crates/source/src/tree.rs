@@ -50,7 +50,7 @@ pub struct Found {
 #[derive(Debug, thiserror::Error)]
 pub enum TreeError {
     /// A file or folder that cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read {}", path.display())]
     Read {
         /// Which.
         path: PathBuf,
@@ -280,27 +280,29 @@ impl Tree {
 
     /// The error for what is nowhere defined: looks whether a macro does it.
     fn not_found(&self, sought: &Sought, what: String) -> Result<TreeError, TreeError> {
-        let mut hint = String::new();
+        let mut best: Option<(usize, String)> = None;
         if let Sought::Tag(tag) = sought {
             for path in &self.files {
-                let needle = tag.split('_').next_back().unwrap_or(tag);
-                let Some(text) = self.text(path, needle)? else {
+                let Some(text) = self.text(path, "define")? else {
                     continue;
                 };
-                let Some(line) = definition::in_macros(&text, tag).first().copied() else {
-                    continue;
-                };
-                let place = format!("{}:{line}", self.relative(path));
-                if memchr::memmem::find(text.as_bytes(), format!("struct {tag} ").as_bytes())
-                    .is_some()
-                {
-                    return Ok(TreeError::InMacro { place, what });
-                }
-                if hint.is_empty() {
-                    hint = format!("; a macro may make it: {place}");
+                for made in definition::in_macros(&text, tag) {
+                    if best
+                        .as_ref()
+                        .is_none_or(|(most, _)| made.characters > *most)
+                    {
+                        let place = format!("{}:{}", self.relative(path), made.line);
+                        best = Some((made.characters, place));
+                    }
                 }
             }
+            if let Some((_, place)) = best.take_if(|(characters, _)| *characters == tag.len()) {
+                return Ok(TreeError::InMacro { place, what });
+            }
         }
+        let hint = best.map_or(String::new(), |(_, place)| {
+            format!("; a macro may make it: {place}")
+        });
         Ok(TreeError::NotFound {
             what,
             root: self.root.clone(),
