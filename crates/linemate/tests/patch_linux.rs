@@ -210,7 +210,7 @@ fn published(heading: &str) -> String {
 #[ignore = "needs Linux sources in the cache folder"]
 fn published_edits_of_rq_and_root_domain() {
     let rq = patched("6.12", &published("`struct rq`"));
-    assert_eq!(blob(&rq.patch), "RQ_BLOB");
+    assert_eq!(blob(&rq.patch), "1d7ba912f7b3a6b4aa2b33c6029dfe805b5213da");
     assert!(rq.text.contains(
         "struct rq {\n\t/* read mostly: used together, on cache lines of their own */\n"
     ));
@@ -218,7 +218,7 @@ fn published_edits_of_rq_and_root_domain() {
         "\n\n\t/* runqueue lock: */\n\traw_spinlock_t\t\t__lock ____cacheline_aligned;\n"
     ));
     let domain = published("`struct root_domain`");
-    assert_eq!(blob(&patched("6.12", &domain).patch), "RD_BLOB");
+    assert_eq!(blob(&patched("6.12", &domain).patch), "756ed928e4ef244cd473b5ef0a7f9f3f8e5aa051");
     // 6.1 called it otherwise.
     patched("6.1", &domain.replace("overloaded", "overload"));
     patched("6.1", &rq_of_6_1());
@@ -278,7 +278,7 @@ fn other_structs_of_6_12() {
         "type inode\norder i_mode i_sb i_mapping i_op\ngroup counts { i_count i_dio_count i_writecount }\nmove i_ino first",
         "type dentry\ngroup lookup first { d_seq d_hash d_parent d_name }\nmove d_lru last",
         "type pipe_inode_info\nisolate mutex\ngroup ring { head tail max_usage ring_size bufs }\nmove wr_wait last",
-        "type hrtimer_cpu_base\ngroup expiry { expires_next next_timer softirq_expires_next }\nisolate lock",
+        "type hrtimer_cpu_base\ngroup expiry { expires_next next_timer softirq_expires_next softirq_next_timer }\nisolate lock",
         "type tmigr_group\nisolate migr_state\nmove parent last",
         "type tmigr_cpu\nisolate lock\nmove wakeup first",
         "type lruvec\nisolate lru_lock\nmove pgdat first",

@@ -177,7 +177,17 @@ fn recorded(evidence: &Evidence) -> String {
         .iter()
         .filter_map(|(name, value)| Some((name, value.as_deref()?)));
     let lines: Vec<String> = known
-        .map(|(name, value)| format!("  {:10}{value}", format!("{name}:")))
+        .flat_map(|(name, value)| {
+            let parts = wrap(value, WIDTH - 12);
+            parts.into_iter().enumerate().map(move |(i, part)| {
+                let name = if i == 0 {
+                    format!("{name}:")
+                } else {
+                    String::new()
+                };
+                format!("  {name:10}{part}")
+            })
+        })
         .collect();
     lines.join("\n")
 }
@@ -307,22 +317,26 @@ fn table(head: &[&str], rows: &[Vec<&str>]) -> String {
             .chain([cell(head, column)]);
         cells.map(|c| c.chars().count()).max().unwrap_or(0)
     };
-    let line = |row: &[&str]| {
-        let mut text = String::from("  ");
-        for column in &columns {
+    let others: usize = columns[1..].iter().map(|c| width(*c) + 2).sum();
+    // Names that leave no room for figures take several lines.
+    let first = width(0).min(WIDTH.saturating_sub(others + 2).max(20));
+    let lines = |row: &[&str]| {
+        let mut names = wrap(&cell(row, 0), first);
+        let mut last = format!("  {:first$}", names.pop().unwrap_or_default());
+        for column in &columns[1..] {
             let (cell, width) = (cell(row, *column), width(*column));
             // Writing to a String does not fail.
-            let _ = match column {
-                0 => write!(text, "{cell:width$}"),
-                _ => write!(text, "  {cell:>width$}"),
-            };
+            let _ = write!(last, "  {cell:>width$}");
         }
-        text.trim_end().to_owned()
+        let mut lines: Vec<String> = names.iter().map(|name| format!("  {name}")).collect();
+        lines.push(last.trim_end().to_owned());
+        lines
     };
-    let lines = [line(head)]
+    let lines: Vec<String> = lines(head)
         .into_iter()
-        .chain(rows.iter().map(|row| line(row)));
-    lines.collect::<Vec<_>>().join("\n")
+        .chain(rows.iter().flat_map(|row| lines(row)))
+        .collect();
+    lines.join("\n")
 }
 
 fn type_change(change: &TypeChange) -> Vec<String> {
@@ -362,4 +376,88 @@ fn type_change(change: &TypeChange) -> Vec<String> {
         }
     }
     parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linemate_types::LineSize;
+
+    fn member(name: &str, align: Option<Align>, group: Option<usize>) -> Recorded {
+        Recorded {
+            names: vec![name.to_owned()],
+            align,
+            group,
+            unit: 0,
+        }
+    }
+
+    #[test]
+    fn names_that_are_too_wide_for_a_table_are_wrapped() {
+        let name = "cycles of everything that leaves its core on a machine with a long name";
+        let table = table(
+            &["", "before", "after"],
+            &[vec![name, "1", "22"], vec!["short", "333", "4"]],
+        );
+        assert_eq!(
+            table,
+            "                                                           before  after\n\
+             \x20 cycles of everything that leaves its core on a machine\n\
+             \x20 with a long name                                              1     22\n\
+             \x20 short                                                       333      4"
+        );
+    }
+
+    #[test]
+    fn what_was_recorded_hangs_behind_its_name() {
+        let evidence = Evidence {
+            workload: Some("word ".repeat(20)),
+            seed: Some("42".to_owned()),
+            ..Evidence::default()
+        };
+        let line = ["word"; 12].join(" ");
+        assert_eq!(
+            recorded(&evidence),
+            format!(
+                "  Workload: {line}\n            {}\n  Seed:     42",
+                ["word"; 8].join(" ")
+            )
+        );
+    }
+
+    #[test]
+    fn a_summary_says_what_is_done() {
+        let mut wanted = Wanted {
+            members: vec![
+                member("a", Some(Align::Line), Some(0)),
+                member("b", None, Some(0)),
+                member("c", Some(Align::Line), None),
+                member("d", None, None),
+                member("e", Some(Align::Line), None),
+            ],
+            order: vec![0, 1, 2, 3, 4],
+            groups: vec![crate::Group {
+                name: Some("hot".to_owned()),
+            }],
+            line: LineSize::B64,
+        };
+        assert_eq!(
+            summary("struct t", &wanted),
+            "Put a and b of struct t on cache lines of their own (hot). Let e of struct t start a cache line."
+        );
+        wanted.order = vec![0, 1, 2, 4, 3];
+        wanted.groups.clear();
+        wanted.members.truncate(5);
+        for member in &mut wanted.members {
+            (member.align, member.group) = (None, None);
+        }
+        assert_eq!(summary("struct t", &wanted), "Reorder members of struct t.");
+        for member in [1, 3] {
+            wanted.members[member].align = Some(Align::Line);
+        }
+        assert_eq!(
+            summary("struct t", &wanted),
+            "Let b and d of struct t each start a cache line. Reorder other members to suit."
+        );
+    }
 }
