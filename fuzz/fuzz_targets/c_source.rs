@@ -85,6 +85,7 @@ fn reorder(text: &str, seed: u8) {
                 ..wanted.members[*i].clone()
             });
             let sorted: Vec<Recorded> = sorted.collect();
+            wanted.order = (0..sorted.len()).collect();
             wanted.members = sorted;
             check(&new, &moved, &wanted).expect("the members have the wanted order");
         }

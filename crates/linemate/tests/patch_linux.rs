@@ -218,7 +218,10 @@ fn published_edits_of_rq_and_root_domain() {
         "\n\n\t/* runqueue lock: */\n\traw_spinlock_t\t\t__lock ____cacheline_aligned;\n"
     ));
     let domain = published("`struct root_domain`");
-    assert_eq!(blob(&patched("6.12", &domain).patch), "756ed928e4ef244cd473b5ef0a7f9f3f8e5aa051");
+    assert_eq!(
+        blob(&patched("6.12", &domain).patch),
+        "756ed928e4ef244cd473b5ef0a7f9f3f8e5aa051"
+    );
     // 6.1 called it otherwise.
     patched("6.1", &domain.replace("overloaded", "overload"));
     patched("6.1", &rq_of_6_1());
@@ -321,7 +324,7 @@ fn what_cannot_be_patched_gets_one_line() {
             "6.12",
             "type trace_event_raw_sched_switch\nmove next_pid first\n",
             &[],
-            "linemate: no definition of struct trace_event_raw_sched_switch in SOURCES/6.12; a macro may make it: include/trace/stages/stage1_struct_define.h:49",
+            "linemate: no definition of struct trace_event_raw_sched_switch in SOURCES/6.12; a macro may make it: include/trace/trace_events.h:51",
         ),
         (
             "6.12",

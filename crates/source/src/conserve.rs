@@ -141,3 +141,42 @@ fn squeezed(text: &str) -> String {
         .collect();
     tokens.join(" ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::body::read;
+
+    /// What `after` is said to lack, when `added` is the comment that it may have more.
+    fn lost(before: &str, after: &str, added: &str) -> Option<String> {
+        let of = |text: &str| Inventory::of(&read(text, 0).unwrap());
+        of(before).difference(&of(after), &[added.to_owned()])
+    }
+
+    #[test]
+    fn everything_is_counted() {
+        let text = "/* a */\nint a; /* b */\n#ifdef X\nint b, *c;\n#endif\n#define Y 1\n";
+        assert_eq!(lost(text, text, ""), None);
+        let parted = "#define Y 1\n#ifdef X\nint *c;\n#endif\n/* new */\n#ifdef X\nint b __aligned(64);\n#endif\n/* a */\nint a; /* b */\n";
+        assert_eq!(lost(text, parted, "/* new */"), None);
+        for (old, new, what) in [
+            ("int a;", "int a2;", "`int a ;`"),
+            ("int b, *c;", "int b;", "`int * c ;` under #ifdef X"),
+            ("#ifdef X", "#ifdef Z", "`int * c ;` under #ifdef X"),
+            ("/* a */", "", "the comment `/* a */`"),
+            ("/* a */", "/* a */ /* a */", "the comment `/* a */`"),
+            ("/* b */", "/* B */", "the comment `/* b */`"),
+            ("#define Y 1", "", "`#define Y 1`"),
+        ] {
+            assert_eq!(
+                lost(text, &text.replace(old, new), "/* new */"),
+                Some(format!("{what} is not there as often as before")),
+                "{old} -> {new}"
+            );
+        }
+        // A comment that comes in is no comment of the old text.
+        let twice = text.replace("/* a */", "/* a */ /* a */");
+        assert_eq!(lost(text, &twice, "/* a */"), None);
+        assert!(lost(&twice, text, "/* a */").is_some());
+    }
+}

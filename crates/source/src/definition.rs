@@ -151,16 +151,11 @@ pub fn in_macros(text: &str, tag: &str) -> Vec<InMacro> {
         let whole = words
             .windows(3)
             .any(|w| w[0].is("struct") && w[1].is(tag) && w[2].is("{"));
-        let pasted = words.windows(2).any(|w| w[0].is("#") && w[1].is("#"));
-        let defines = words.iter().any(|w| w.is("struct")) && words.iter().any(|w| w.is("{"));
-        let piece = |w: &&Token<'_>| w.is_word() && w.text.len() > 2 && tag.contains(w.text);
+        let starts = (0..words.len()).filter(|i| words[*i].is("struct"));
+        let pasted = starts.filter_map(|at| pasted(&words[at + 1..], tag)).max();
         let characters = match whole {
             true => tag.len(),
-            false if pasted && defines => {
-                let pieces = words.iter().filter(|w| w.text != "struct").filter(piece);
-                pieces.map(|w| w.text.len()).max().unwrap_or(0)
-            }
-            false => 0,
+            false => pasted.unwrap_or(0),
         };
         if characters > 0 {
             let line = line_of(text, token.start);
@@ -168,6 +163,19 @@ pub fn in_macros(text: &str, tag: &str) -> Vec<InMacro> {
         }
     }
     found
+}
+
+/// The characters of the longest piece of `tag` in a name that is pasted together in front of a brace.
+fn pasted(words: &[Token<'_>], tag: &str) -> Option<usize> {
+    let name = words.iter().take_while(|w| w.is_word() || w.is("#"));
+    let name: Vec<&Token<'_>> = name.collect();
+    let defines = words.get(name.len()).is_some_and(|w| w.is("{"));
+    let is_pasted = name.iter().any(|w| w.is("#"));
+    let pieces = name
+        .iter()
+        .filter(|w| w.is_word() && w.text.len() > 2 && tag.contains(w.text));
+    let longest = pieces.map(|w| w.text.len()).max();
+    longest.filter(|_| defines && is_pasted)
 }
 
 #[cfg(test)]
@@ -203,6 +211,8 @@ mod tests {
         let pasted = "#define M(n) \\\nstruct n##_rq { int a; }\n";
         assert_eq!(in_macros(pasted, "my_rq"), at(1, 3));
         assert_eq!(in_macros(pasted, "queue"), []);
+        let pointer = "#define M(n) \\\nint f(struct n##_rq *q) { return 0; }\n";
+        assert_eq!(in_macros(pointer, "my_rq"), []);
     }
 
     #[test]

@@ -471,7 +471,8 @@ impl Row {
             return;
         };
         if let Some(end) = self.end_of(at + 1)
-            && let Piece::Close { text, made: true } = &mut self.pieces[end]
+            && let Piece::Close { text, .. } = &mut self.pieces[end]
+            && text == "#endif\n"
         {
             *text = kept;
         }

@@ -114,6 +114,49 @@ fn what_was_not_compiled_in_does_not_come_to_the_front() {
 }
 
 #[test]
+fn what_was_not_compiled_in_does_not_come_into_a_group() {
+    golden(
+        "struct t {\n\tint a;\n#ifdef X\n\tint n;\n#endif\n\t/* b */\n\tint b;\n\tint c;\n\tint d;\n};\n",
+        "a b c d",
+        "b (a c) d",
+        "struct t {\n\t/* b */\n\tint b;\n\n\t/* group 0 */\n\tint a ____cacheline_aligned;\n\tint c;\n\n#ifdef X\n\tint n;\n#endif\n\n\tint d ____cacheline_aligned;\n};\n",
+    );
+}
+
+#[test]
+fn long_conditions_say_at_their_end_what_they_are() {
+    golden(
+        "struct t {\n#if defined(X)\n\tint a;\n\tint b;\n\tint c;\n\tint d;\n\tint e;\n\tint f;\n#endif /* X */\n\tint g;\n};\n",
+        "a b c d e f g",
+        "a b c d e g f",
+        "struct t {\n#if defined(X)\n\tint a;\n\tint b;\n\tint c;\n\tint d;\n\tint e;\n#endif /* X */\n\tint g;\n#if defined(X)\n\tint f;\n#endif /* X */\n};\n",
+    );
+    golden(
+        "struct t {\n#ifdef X\n\tint a;\n#endif /* X */\n\tint m;\n#ifdef X\n\tint b;\n#endif\n\tint c;\n};\n",
+        "a m b c",
+        "a b c m",
+        "struct t {\n#ifdef X\n\tint a;\n\tint b;\n#endif /* X */\n\tint c;\n\tint m;\n};\n",
+    );
+}
+
+#[test]
+fn paragraphs_stay_apart() {
+    golden(
+        "struct t {\n\t/* a */\n\tint a;\n\tint b;\n\n\t/* c */\n\tint c;\n\tint d;\n\tint e;\n\tint f;\n};\n",
+        "a b c d e f",
+        "f a b d c e",
+        "struct t {\n\tint f;\n\n\t/* a */\n\tint a;\n\tint b;\n\tint d;\n\n\t/* c */\n\tint c;\n\tint e;\n};\n",
+    );
+    // What starts a line is a paragraph; alone in its group, its own comment comes first.
+    golden(
+        "struct t {\n\tint a;\n\tint b;\n\t/* c */\n\tint c;\n};\n",
+        "a b c",
+        "a >b (c)",
+        "struct t {\n\tint a;\n\n\tint b ____cacheline_aligned;\n\n\t/* c */\n\t/* group 0 */\n\tint c ____cacheline_aligned;\n};\n",
+    );
+}
+
+#[test]
 fn whole_conditions_move_whole() {
     golden(
         "struct t {\n\t/* X is */\n#ifdef X\n\tint b;\n#ifdef Y\n\tint n;\n#endif\n\tint c;\n#endif /* X */\n\tint d;\n\tint e;\n\tint f;\n\tint g;\n\tint h;\n\tint i;\n\tint j;\n\tint k;\n};\n",
