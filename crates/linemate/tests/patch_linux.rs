@@ -239,7 +239,6 @@ fn the_scheduler_of_6_1() {
         "type task_group\nisolate load_avg",
         "type task_group\nisolate load_avg shares",
         "type cfs_rq\ngroup hot first { nr_running h_nr_running curr }\nmove tg after rq\nmove h_load first",
-        "type rq\ngroup read_mostly first { nr_running nr_numa_running nr_preferred_running ttwu_pending cpu_capacity curr idle }\nmove __lock after read_mostly",
         "type sched_entity\nmove on_rq first\nmove depth last\ntype rt_rq\nmove rt_nr_running first\ntype rq\nmove nr_switches first",
         "type with idle_cpus_mask nr_cpus\nisolate nr_cpus",
     ] {

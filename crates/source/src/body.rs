@@ -3,9 +3,11 @@
 //! Lossless: [`Body::print`] gives the text back byte for byte. Members are told apart, not understood (that is
 //! [`crate::declaration`]'s); conditions are kept, not evaluated.
 
-use crate::condition::{self, Condition, Line};
-use crate::declaration::{Declaration, is_call_word, is_type_word};
-use crate::lex::{Kind, Token, lex};
+mod reader;
+
+use crate::condition::Condition;
+use crate::declaration::Declaration;
+use reader::Reader;
 
 /// How deep conditions and braces may nest.
 pub const MAX_DEPTH: usize = 32;
@@ -101,17 +103,8 @@ pub enum BodyReason {
 /// # Errors
 /// When conditions or declarations do not end.
 pub fn read(text: &str, depth: usize) -> Result<Body, BodyError> {
-    let mut reader = Reader {
-        text,
-        tokens: lex(text),
-        at: 0,
-        depth,
-    };
-    let nodes = reader.nodes(0)?;
-    match reader.tokens.get(reader.at) {
-        None => Ok(Body { nodes }),
-        Some(token) => Err(reader.error(token.start, BodyReason::LooseArm)),
-    }
+    let nodes = Reader::new(text, depth).all()?;
+    Ok(Body { nodes })
 }
 
 impl Body {
@@ -180,338 +173,6 @@ fn collect<'a>(
     }
 }
 
-struct Reader<'t> {
-    text: &'t str,
-    tokens: Vec<Token<'t>>,
-    at: usize,
-    depth: usize,
-}
-
-impl<'t> Reader<'t> {
-    fn error(&self, start: usize, reason: BodyReason) -> BodyError {
-        BodyError {
-            line: self.line(start),
-            reason,
-        }
-    }
-
-    fn line(&self, start: usize) -> u32 {
-        let lines = memchr::memchr_iter(b'\n', &self.text.as_bytes()[..start]).count();
-        u32::try_from(lines).unwrap_or(u32::MAX)
-    }
-
-    fn peek(&self) -> Option<Token<'t>> {
-        self.tokens.get(self.at).copied()
-    }
-
-    fn slice(&self, from: usize, to: usize) -> String {
-        let start = self.tokens.get(from).map_or(self.text.len(), |t| t.start);
-        let end = self.tokens.get(to).map_or(self.text.len(), |t| t.start);
-        self.text[start..end.max(start)].to_owned()
-    }
-
-    /// Everything up to the end, or to a line that ends or changes the condition around it.
-    fn nodes(&mut self, nesting: usize) -> Result<Vec<Node>, BodyError> {
-        let mut nodes = Vec::new();
-        loop {
-            let lead = self.trivia(&mut nodes);
-            let Some(token) = self.peek() else {
-                push(&mut nodes, lead, Node::Loose);
-                return Ok(nodes);
-            };
-            if token.kind != Kind::Directive {
-                nodes.push(self.member(lead)?);
-                continue;
-            }
-            match condition::read(token.text) {
-                Line::If(condition) => nodes.push(self.block(lead, condition, nesting)?),
-                Line::Other => {
-                    self.at += 1;
-                    let line = lead + token.text + &self.rest_of_line();
-                    nodes.push(Node::Loose(line));
-                }
-                Line::Elif(_) | Line::Else | Line::Endif => {
-                    // The indentation of the line belongs to it: see `arm_line`.
-                    self.unread_indentation(&mut nodes, lead);
-                    return Ok(nodes);
-                }
-            }
-        }
-    }
-
-    /// Reads blanks and comments. Blank lines and the comments in front of them become nodes; comments that directly precede what
-    /// comes next are given back, with its indentation.
-    fn trivia(&mut self, nodes: &mut Vec<Node>) -> String {
-        let (mut pending, mut line) = (String::new(), String::new());
-        while let Some(token) = self.peek() {
-            match token.kind {
-                Kind::Newline => {
-                    line.push_str(token.text);
-                    if line.trim().is_empty() {
-                        push(nodes, std::mem::take(&mut pending), Node::Loose);
-                        nodes.push(Node::Blank(std::mem::take(&mut line)));
-                    } else {
-                        pending.push_str(&std::mem::take(&mut line));
-                    }
-                }
-                Kind::Blank | Kind::Comment => line.push_str(token.text),
-                _ => break,
-            }
-            self.at += 1;
-        }
-        pending + &line
-    }
-
-    /// Gives the blanks in front of the current directive back, and keeps the comments as a node.
-    fn unread_indentation(&mut self, nodes: &mut Vec<Node>, lead: String) {
-        let kept = lead.trim_end_matches([' ', '\t']).len();
-        let indented = kept < lead.len() && (kept == 0 || lead[..kept].ends_with('\n'));
-        let kept = if indented { kept } else { lead.len() };
-        if indented {
-            self.at -= 1;
-        }
-        push(nodes, lead[..kept].to_owned(), Node::Loose);
-    }
-
-    /// The directive at hand with its indentation and the end of its line.
-    fn arm_line(&mut self) -> (String, Token<'t>) {
-        let from = self.at;
-        if self.peek().is_some_and(|t| t.kind == Kind::Blank) {
-            self.at += 1;
-        }
-        let token = self.tokens[self.at.min(self.tokens.len() - 1)];
-        self.at = (self.at + 1).min(self.tokens.len());
-        let text = self.slice(from, self.at);
-        (text + &self.rest_of_line(), token)
-    }
-
-    fn rest_of_line(&mut self) -> String {
-        match self.peek() {
-            Some(token) if token.kind == Kind::Newline => {
-                self.at += 1;
-                token.text.to_owned()
-            }
-            _ => String::new(),
-        }
-    }
-
-    fn block(&mut self, lead: String, first: Condition, nesting: usize) -> Result<Node, BodyError> {
-        let start = self.peek().map_or(self.text.len(), |t| t.start);
-        if nesting + self.depth >= MAX_DEPTH {
-            return Err(self.error(start, BodyReason::TooDeep));
-        }
-        let line = self.line(start);
-        let (mut directive, _) = self.arm_line();
-        let (mut condition, mut otherwise) = (first.clone(), first.negated());
-        let mut arms = Vec::new();
-        loop {
-            let nodes = self.nodes(nesting + 1)?;
-            arms.push(Arm {
-                directive,
-                condition,
-                nodes,
-            });
-            if self.peek().is_none() {
-                return Err(self.error(start, BodyReason::OpenCondition));
-            }
-            let (text, token) = self.arm_line();
-            match condition::read(token.text) {
-                Line::Elif(next) => {
-                    condition = otherwise.and(&next);
-                    otherwise = otherwise.and(&next.negated());
-                }
-                Line::Else => condition = otherwise.clone(),
-                _ => {
-                    return Ok(Node::Block(Block {
-                        lead,
-                        arms,
-                        end: text,
-                        line,
-                    }));
-                }
-            }
-            directive = text;
-        }
-    }
-
-    fn member(&mut self, lead: String) -> Result<Node, BodyError> {
-        let from = self.at;
-        let start = self.tokens[from].start;
-        let behind = match self.bare_macro() {
-            Some(behind) => behind,
-            None => self
-                .declaration_end()
-                .ok_or_else(|| self.error(start, BodyReason::OpenDeclaration))?,
-        };
-        if self.depth >= MAX_DEPTH {
-            return Err(self.error(start, BodyReason::TooDeep));
-        }
-        let text = self.slice(from, behind);
-        let line = self.line(start);
-        let declaration = Declaration::read(&text, self.depth).map_err(|inner| BodyError {
-            line: line + inner.line + newlines_to_brace(&text),
-            reason: inner.reason,
-        })?;
-        self.at = behind;
-        let trail = self.trail();
-        Ok(Node::Member(Box::new(Member {
-            lead,
-            text,
-            trail,
-            line,
-            declaration,
-        })))
-    }
-
-    /// One behind the `;` of the declaration at hand; `None` when it does not end. Where conditions cut through it, all that
-    /// is between its first and last is part of it.
-    fn declaration_end(&self) -> Option<usize> {
-        let (mut depth, mut conditions, mut ended) = (0_i64, 0_i64, false);
-        for (i, token) in self.tokens.iter().enumerate().skip(self.at) {
-            match (token.kind, token.text) {
-                (Kind::Sign, "(" | "[" | "{") => depth += 1,
-                (Kind::Sign, ")" | "]" | "}") => depth -= 1,
-                (Kind::Sign, ";") if depth == 0 => ended = true,
-                (Kind::Directive, text) => match condition::read(text) {
-                    Line::If(_) => conditions += 1,
-                    Line::Endif => conditions -= 1,
-                    _ => {}
-                },
-                _ => continue,
-            }
-            if conditions < 0 || depth < 0 {
-                return None;
-            }
-            if ended && conditions == 0 {
-                return Some(i + 1);
-            }
-        }
-        None
-    }
-
-    /// One behind a macro that stands for a declaration but has no `;`: alone on its line, and what follows does not continue it.
-    fn bare_macro(&self) -> Option<usize> {
-        let first = self.peek()?;
-        if !first.is_word() || is_type_word(first.text) || is_call_word(first.text) {
-            return None;
-        }
-        let mut behind = self.at + 1;
-        let called = self
-            .significant(behind)
-            .is_some_and(|i| self.tokens[i].is("("));
-        if called {
-            behind = self.closing(self.significant(behind)?)? + 1;
-        }
-        let next = (behind..self.tokens.len())
-            .find(|i| self.tokens[*i].is_significant() || self.tokens[*i].kind == Kind::Directive);
-        let Some(next) = next else {
-            return Some(behind);
-        };
-        let token = self.tokens[next];
-        let same_line = self.tokens[behind..next]
-            .iter()
-            .all(|t| t.kind != Kind::Newline);
-        if same_line {
-            return None;
-        }
-        let fresh = match token.kind {
-            Kind::Directive => {
-                condition::read(token.text) == Line::Other
-                    || called
-                    || first.text.starts_with("randomized_")
-            }
-            Kind::Word if called => true,
-            Kind::Word => self.column(token.start) <= self.column(first.start),
-            _ => false,
-        };
-        fresh.then_some(behind)
-    }
-
-    fn significant(&self, from: usize) -> Option<usize> {
-        (from..self.tokens.len()).find(|i| self.tokens[*i].is_significant())
-    }
-
-    fn closing(&self, open: usize) -> Option<usize> {
-        let mut depth = 0_i64;
-        for (i, token) in self.tokens.iter().enumerate().skip(open) {
-            match (token.kind, token.text) {
-                (Kind::Sign, "(" | "[" | "{") => depth += 1,
-                (Kind::Sign, ")" | "]" | "}") => depth -= 1,
-                _ => continue,
-            }
-            if depth == 0 {
-                return Some(i);
-            }
-        }
-        None
-    }
-
-    /// The column of a byte, with tabs of 8.
-    fn column(&self, start: usize) -> usize {
-        let line = self.text[..start].rfind('\n').map_or(0, |at| at + 1);
-        self.text[line..start].chars().fold(0, |column, c| {
-            if c == '\t' {
-                (column / 8 + 1) * 8
-            } else {
-                column + 1
-            }
-        })
-    }
-
-    /// What stands behind a declaration on its line, and the comments that go on below in the same column.
-    fn trail(&mut self) -> String {
-        let from = self.at;
-        let mut comment = None;
-        while let Some(token) = self.peek() {
-            match token.kind {
-                Kind::Comment => comment = Some(self.column(token.start)),
-                Kind::Newline => {
-                    self.at += 1;
-                    if let Some(column) = comment {
-                        self.continued(column);
-                    }
-                    break;
-                }
-                Kind::Blank => {}
-                _ => break,
-            }
-            self.at += 1;
-        }
-        self.slice(from, self.at)
-    }
-
-    /// Skips lines that hold nothing but a comment that starts in `column` or right of it.
-    fn continued(&mut self, column: usize) {
-        loop {
-            let mut ahead = self.tokens[self.at..].iter();
-            let (Some(blank), Some(comment), Some(end)) =
-                (ahead.next(), ahead.next(), ahead.next())
-            else {
-                return;
-            };
-            let alone = blank.kind == Kind::Blank
-                && comment.kind == Kind::Comment
-                && end.kind == Kind::Newline;
-            if !alone || self.column(comment.start) < column.max(9) {
-                return;
-            }
-            self.at += 3;
-        }
-    }
-}
-
-fn push(nodes: &mut Vec<Node>, text: String, node: fn(String) -> Node) {
-    if !text.is_empty() {
-        nodes.push(node(text));
-    }
-}
-
-/// Lines from the start of a declaration to its brace.
-fn newlines_to_brace(text: &str) -> u32 {
-    let brace = text.find('{').unwrap_or(0);
-    u32::try_from(text[..brace].matches('\n').count()).unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -548,6 +209,11 @@ mod tests {
         check(
             "\n\t/* A */\n\tint a;\n\tint b; /* B */\n\t       /* B2 */\n\n\t/* apart */\n\n\t/* C\n\t * C */\n\tint c;\n",
             "_ a(A) b(BB2) _ </* apart */> _ c(CC)",
+        );
+        // What stands further left below is about what comes next.
+        check(
+            "\tint a;\t\t/* A */\n\t\t\t/* A2 */\n\t/* B */\n\tint b;\n",
+            "a(AA2) b(B)",
         );
         check(
             " int a; /* A */ int b; ",

@@ -147,6 +147,12 @@ fn paragraphs_stay_apart() {
         "f a b d c e",
         "struct t {\n\tint f;\n\n\t/* a */\n\tint a;\n\tint b;\n\tint d;\n\n\t/* c */\n\tint c;\n\tint e;\n};\n",
     );
+    golden(
+        "struct t {\n\tint a;\n\n\t/* b */\n\tint b;\n\n\tint c;\n\tint d;\n\tint e;\n\tint f;\n};\n",
+        "a b c d e f",
+        "a c d e f b",
+        "struct t {\n\tint a;\n\n\tint c;\n\tint d;\n\tint e;\n\tint f;\n\n\t/* b */\n\tint b;\n};\n",
+    );
     // What starts a line is a paragraph; alone in its group, its own comment comes first.
     golden(
         "struct t {\n\tint a;\n\tint b;\n\t/* c */\n\tint c;\n};\n",
@@ -209,6 +215,12 @@ fn declarations_of_several_names_part() {
         "a b c d",
         "a d b c",
         "struct t {\n\tunsigned int\ta;\t/* abc */\n\tint d;\n\tunsigned int\t*b;\n\tunsigned int\tc[2];\n};\n",
+    );
+    golden(
+        "struct t {\n\tint d;\n\tint a, b;\n};\n",
+        "d a b",
+        "d >a b",
+        "struct t {\n\tint d;\n\n\tint a ____cacheline_aligned;\n\tint b;\n};\n",
     );
     let tied = moved(
         "struct t {\n\tint d;\n\tstruct { int x; } a, b;\n};\n",
