@@ -1,0 +1,197 @@
+//! Joins the conditions that leaves brought along with those beside them, and writes their ends.
+
+use std::collections::BTreeMap;
+
+use super::{Piece, Row};
+use crate::body::Node;
+use crate::condition::Condition;
+
+/// The most lines in a block whose `#endif` needs no comment (the kernel's coding style: "more than a few lines").
+const SHORT_BLOCK: usize = 4;
+
+impl Row {
+    /// Joins a condition that closes with the same condition opening directly behind, where one of them was made here.
+    pub(crate) fn merge(&mut self) {
+        self.unfold();
+        let mut at = 0;
+        while at + 1 < self.pieces.len() {
+            if self.mergeable(at) {
+                self.keep_end(at);
+                self.pieces.drain(at..at + 2);
+                at = at.saturating_sub(1);
+            } else {
+                at += 1;
+            }
+        }
+        self.drop_made_empties();
+        self.name_ends();
+    }
+
+    /// Gives long blocks that close here anew the comment on their `#endif` that the old text had.
+    fn name_ends(&mut self) {
+        let mut open: Vec<(Option<Condition>, usize)> = Vec::new();
+        for at in 0..self.pieces.len() {
+            match &mut self.pieces[at] {
+                Piece::Open { condition, .. } => {
+                    // What nests is not told at a glance either.
+                    for (_, lines) in &mut open {
+                        *lines += SHORT_BLOCK;
+                    }
+                    open.push((Some(condition.clone()), 0));
+                }
+                Piece::Else { .. } => {
+                    if let Some((condition, _)) = open.last_mut() {
+                        *condition = None;
+                    }
+                }
+                Piece::Close { text, made } => {
+                    let Some((Some(condition), lines)) = open.pop() else {
+                        continue;
+                    };
+                    if *made
+                        && text == "#endif\n"
+                        && lines > SHORT_BLOCK
+                        && let Some((_, end)) = self.lines.get(&condition)
+                    {
+                        text.clone_from(end);
+                    }
+                }
+                piece => {
+                    let lines = piece.text().matches('\n').count();
+                    for (_, inside) in &mut open {
+                        *inside += lines;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Where the block that opens behind the `#endif` at `at` ends without a comment, it ends as that one did.
+    fn keep_end(&mut self, at: usize) {
+        let Piece::Close { text: kept, .. } = self.pieces[at].clone() else {
+            return;
+        };
+        if let Some(end) = self.end_of(at + 1)
+            && let Piece::Close { text, .. } = &mut self.pieces[end]
+            && text == "#endif\n"
+        {
+            *text = kept;
+        }
+    }
+
+    /// Takes blocks that moved as one apart again where they landed beside their own condition.
+    fn unfold(&mut self) {
+        let mut at = 0;
+        while at < self.pieces.len() {
+            if let Piece::Leaf(placed) = &self.pieces[at]
+                && let [Node::Block(block)] = placed.leaf.nodes.as_slice()
+                && let ([arm], true) = (block.arms.as_slice(), block.lead.is_empty())
+            {
+                let behind = at
+                    .checked_sub(1)
+                    .is_some_and(|i| matches!(self.pieces[i], Piece::Close { .. }));
+                let in_front = matches!(self.pieces.get(at + 1), Some(Piece::Open { .. }));
+                if behind || in_front {
+                    let condition = arm.condition.clone();
+                    let open = Piece::Open {
+                        lead: String::new(),
+                        text: arm.directive.clone(),
+                        condition: condition.clone(),
+                        made: true,
+                    };
+                    let close = Piece::Close {
+                        text: block.end.clone(),
+                        made: true,
+                    };
+                    let mut inner = placed.clone();
+                    inner.leaf.nodes = arm.nodes.clone();
+                    inner.conditions.push(condition);
+                    self.pieces
+                        .splice(at..=at, [open, Piece::Leaf(inner), close]);
+                    at += 2;
+                }
+            }
+            at += 1;
+        }
+    }
+
+    fn mergeable(&self, at: usize) -> bool {
+        let (
+            Piece::Close { made: first, .. },
+            Piece::Open {
+                condition,
+                made: second,
+                lead,
+                ..
+            },
+        ) = (&self.pieces[at], &self.pieces[at + 1])
+        else {
+            return false;
+        };
+        let mut depth = 0;
+        let opening = self.pieces[..at].iter().rev().find(|piece| match piece {
+            Piece::Close { .. } => {
+                depth += 1;
+                false
+            }
+            Piece::Open { .. } if depth > 0 => {
+                depth -= 1;
+                false
+            }
+            Piece::Open { .. } | Piece::Else { .. } => depth == 0,
+            _ => false,
+        });
+        let same = matches!(opening, Some(Piece::Open { condition: c, .. }) if c == condition);
+        same && (*first || *second) && lead.is_empty()
+    }
+
+    /// Tearing at the edge of a condition leaves an empty one.
+    fn drop_made_empties(&mut self) {
+        let mut at = 0;
+        while at + 1 < self.pieces.len() {
+            let empty = match (&self.pieces[at], &self.pieces[at + 1]) {
+                (Piece::Open { made, lead, .. }, Piece::Close { made: too, .. }) => {
+                    (*made || *too) && lead.is_empty()
+                }
+                _ => false,
+            };
+            if empty {
+                self.pieces.drain(at..at + 2);
+                at = at.saturating_sub(1);
+            } else {
+                at += 1;
+            }
+        }
+    }
+}
+
+/// The first and the last line of blocks without alternatives, the first of each condition; only such as fill one line.
+pub(super) fn spellings(pieces: &[Piece]) -> BTreeMap<Condition, (String, String)> {
+    let (mut open, mut found) = (Vec::new(), BTreeMap::new());
+    for piece in pieces {
+        match piece {
+            Piece::Open {
+                text, condition, ..
+            } => open.push(Some((condition, text))),
+            Piece::Else { .. } => {
+                if let Some(last) = open.last_mut() {
+                    *last = None;
+                }
+            }
+            Piece::Close { text: end, .. } => {
+                let Some(Some((condition, text))) = open.pop() else {
+                    continue;
+                };
+                let plain =
+                    |line: &String| line.matches('\n').count() == 1 && line.starts_with('#');
+                if plain(text) && plain(end) && !text.contains("/*") && !text.contains("//") {
+                    found
+                        .entry(condition.clone())
+                        .or_insert_with(|| (text.clone(), end.clone()));
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}
