@@ -159,7 +159,7 @@ fn a_patch_applies_compiles_and_is_the_same_again() {
             "groups": [{"name": "hot", "intent": "Read by every push.", "reasons": ["push() loads head"]}],
             "effect": [{"metric": "HITM", "before": "100", "after": "60", "change": "-40 % ± 2"}]}"#,
     );
-    let more = ["--evidence", evidence.to_str().unwrap()];
+    let more = ["--signoff", "--evidence", evidence.to_str().unwrap()];
     let patch = written(&tree.patch(EDIT, &types, &more));
     assert_eq!(written(&tree.patch(EDIT, &types, &more)), patch);
     assert!(
@@ -180,13 +180,13 @@ fn a_patch_applies_compiles_and_is_the_same_again() {
         "A U Thor <author@example.org>|queue: Group members of struct queue by use\n"
     );
     let message = tree.git(&["log", "-1", "--format=%b"]);
-    assert!(message.starts_with("Everything lies on one line — and all CPUs write it.\n\nhot: Read by every push.\n\n  - push() loads head\n"), "{message}");
+    assert!(message.starts_with("Everything lies on one line — and all CPUs write it.\n\nPut head, hits and first/token of struct queue on cache lines of their\nown (hot). Reorder other members to suit.\n\nhot: Read by every push.\n\n  - push() loads head\n"), "{message}");
     assert!(
         message.contains("struct queue has exactly the layout\nthat was predicted."),
         "{message}"
     );
     assert!(message.trim_end().ends_with(&format!(
-        "Written by linemate {}.",
+        "Written by linemate {}.\n\nSigned-off-by: A U Thor <author@example.org>",
         env!("CARGO_PKG_VERSION")
     )));
     let text = fs::read_to_string(tree.root().join("lib/queue.h")).unwrap();

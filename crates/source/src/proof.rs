@@ -25,7 +25,7 @@ const BASIC_HEADERS: [&str; 10] = [
     "linux/skbuff.h",
 ];
 
-/// The unit of [`unit`] for a header of a kernel that does not compile on its own: behind those that most of the kernel includes.
+/// The unit of [`unit()`] for a header of a kernel that does not compile on its own: behind those that most of the kernel includes.
 pub fn unit_behind_basics(path: &str, sought: &Sought) -> String {
     let mut text = String::new();
     for header in BASIC_HEADERS {
