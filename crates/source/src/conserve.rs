@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::body::{Body, Node};
 use crate::condition::Condition;
-use crate::declaration::{Shape, alignments};
+use crate::declaration::{Shape, alignments, joined};
 use crate::lex::{Kind, lex};
 
 /// A definition's inventory: how often each thing is there.
@@ -120,7 +120,7 @@ fn declarations(text: &str, declaration: &crate::declaration::Declaration) -> Ve
     let head = &text[..declarators[0].range.start];
     declarators
         .iter()
-        .map(|d| unaligned(&format!("{head}{};", &text[d.range.clone()])))
+        .map(|d| unaligned(&joined(head, &text[d.range.clone()])))
         .collect()
 }
 

@@ -312,6 +312,15 @@ fn macro_words(deep: &[Deep<'_>]) -> Option<Vec<String>> {
     Some(words)
 }
 
+/// A declaration of one name: `char` and `b` of `char*a, b;` need a blank that was not there.
+pub(crate) fn joined(specifier: &str, declarator: &str) -> String {
+    let word =
+        |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_' || !c.is_ascii());
+    let touch = word(specifier.chars().next_back()) && word(declarator.chars().next());
+    let blank = if touch { " " } else { "" };
+    format!("{specifier}{blank}{declarator};")
+}
+
 /// Where a declaration asks for an alignment, outside of braces: the attribute with the blanks in front of it.
 pub fn alignments(text: &str) -> Vec<Range<usize>> {
     let tokens = lex(text);

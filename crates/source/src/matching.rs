@@ -408,7 +408,7 @@ fn split(
     };
     let mut members = Vec::new();
     for (i, (from, to)) in pieces.into_iter().enumerate() {
-        let piece = format!("{}{};", &text[..first], &text[from..to]);
+        let piece = crate::declaration::joined(&text[..first], &text[from..to]);
         let Ok(declaration) = crate::declaration::Declaration::read(&piece, 0) else {
             continue;
         };

@@ -222,6 +222,12 @@ fn declarations_of_several_names_part() {
         "d >a b",
         "struct t {\n\tint d;\n\n\tint a ____cacheline_aligned;\n\tint b;\n};\n",
     );
+    golden(
+        "struct t {\n\tchar*a,b;\n\tint d;\n};\n",
+        "a b d",
+        "a d b",
+        "struct t {\n\tchar*a;\n\tint d;\n\tchar b;\n};\n",
+    );
     let tied = moved(
         "struct t {\n\tint d;\n\tstruct { int x; } a, b;\n};\n",
         "d a b",
