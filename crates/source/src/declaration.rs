@@ -43,7 +43,7 @@ pub struct Declaration {
     pub shape: Shape,
     /// One byte behind the specifiers: `int` in `int a, b;`.
     pub specifier: usize,
-    /// Whether the specifiers define a type in braces, so that they cannot be repeated.
+    /// Whether the specifiers define a type in braces, or what is between commas is not understood: it cannot be parted then.
     pub defines_type: bool,
 }
 
@@ -180,11 +180,12 @@ impl Declaration {
         }
         let open = deep.iter().position(|d| d.depth == 0 && d.token.is("{"));
         let behind = open.map_or(0, |open| close(&deep, open));
-        let (specifier, declarators) = declarators(&deep, behind);
+        let declarators = declarators(&deep, behind);
+        let specifier = declarators.specifier;
         let tagged = open.is_some_and(|open| has_tag(&deep[..open]));
         let is_enum = deep.iter().any(|d| d.depth == 0 && d.token.is("enum"));
         if let Some(open) = open
-            && declarators.is_empty()
+            && declarators.found.is_empty()
             && !tagged
             && !is_enum
         {
@@ -197,11 +198,10 @@ impl Declaration {
                 defines_type: true,
             });
         }
-        let shape = Shape::Plain(declarators);
         Ok(Declaration {
-            shape,
+            shape: Shape::Plain(declarators.found),
             specifier,
-            defines_type: open.is_some(),
+            defines_type: open.is_some() || declarators.unread,
         })
     }
 
@@ -465,6 +465,11 @@ mod tests {
         assert_eq!(
             (specifier.as_str(), pieces.join("|")),
             ("struct foo __rcu", "*a|**b".to_owned())
+        );
+        let unread = Declaration::read("i, nte *f, 7;", 0).unwrap();
+        assert_eq!(
+            (unread.names(), unread.defines_type),
+            (vec!["f".to_owned()], true)
         );
         let (specifier, pieces) = texts("unsigned a:1, :0, b:2;");
         assert_eq!(

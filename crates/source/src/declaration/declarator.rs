@@ -2,9 +2,19 @@
 
 use super::{Declarator, Deep, QUALIFIERS, TAG_WORDS, close, is_attribute_like, is_type_word};
 
-/// Where the specifiers end, and the declarators behind them. `behind` is the first token behind braces, 0 without.
-pub(super) fn declarators(deep: &[Deep<'_>], behind: usize) -> (usize, Vec<Declarator>) {
-    let mut found = Vec::new();
+/// The declarators of a declaration.
+pub(super) struct Declarators {
+    /// One byte behind the specifiers.
+    pub(super) specifier: usize,
+    /// In the order of the text.
+    pub(super) found: Vec<Declarator>,
+    /// Whether something between commas declares nothing that is understood: what is in no declarator must not get lost.
+    pub(super) unread: bool,
+}
+
+/// Reads the declarators; `behind` is the first token behind braces, 0 without.
+pub(super) fn declarators(deep: &[Deep<'_>], behind: usize) -> Declarators {
+    let (mut found, mut skipped) = (Vec::new(), false);
     let mut specifier = deep.last().map_or(0, |d| d.token.end());
     let mut start = behind;
     for segment in deep[behind..].split(|d| d.depth == 0 && d.token.is(",")) {
@@ -13,6 +23,7 @@ pub(super) fn declarators(deep: &[Deep<'_>], behind: usize) -> (usize, Vec<Decla
         let from = start;
         start += segment.len() + 1;
         let Some(one) = Segment::new(outside, segment, first).declarator() else {
+            skipped = true;
             continue;
         };
         let (begin, declarator) = one;
@@ -21,7 +32,12 @@ pub(super) fn declarators(deep: &[Deep<'_>], behind: usize) -> (usize, Vec<Decla
         }
         found.push(declarator);
     }
-    (specifier, found)
+    let unread = skipped && !found.is_empty();
+    Declarators {
+        specifier,
+        found,
+        unread,
+    }
 }
 
 /// A stretch between commas.
