@@ -454,9 +454,12 @@ fn owner(key: &KeyName) -> &str {
 #[derive(Default)]
 struct Gathered<'b> {
     lines: u64,
-    cells: BTreeMap<(u8, &'b str), (CellCost, BTreeMap<&'b str, u64>)>,
+    cells: BTreeMap<(u8, &'b str), GatheredCell<'b>>,
     cycles: u64,
 }
+
+/// A cell, whose `cycles_per_load` is their sum until [`Gathered::finish`] divides it, and its cycles by function.
+type GatheredCell<'b> = (CellCost, BTreeMap<&'b str, u64>);
 
 impl<'b> Gathered<'b> {
     fn add(&mut self, book: &'b Book<'_>, view: &LineView) {
@@ -480,7 +483,6 @@ impl<'b> Gathered<'b> {
             });
             sum.hitm += cell.hitm.iter().sum::<u64>();
             sum.loads += cell.loads.count;
-            // Cycles until `finish` divides them.
             sum.cycles_per_load += cell.loads.cycles as f64;
             sum.stores += cell.stores.count;
             sum.upgrades += cell.upgrades;
