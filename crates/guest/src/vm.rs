@@ -43,6 +43,9 @@ const ORDER_TICKS: u32 = 50;
 /// How long QEMU is given to take the order to stop where the system does not tell what its threads do.
 const ORDER_LIMIT: Duration = Duration::from_secs(3);
 
+/// How the agent's lines in the kernel's log start.
+const AGENT: &str = "linemate: ";
+
 /// What the barrier's pipe holds, and what the agent writes to it: one byte more, which waits.
 const PIPE_BYTES: usize = 4096;
 const BARRIER_BYTES: usize = PIPE_BYTES + 1;
@@ -467,6 +470,10 @@ impl Vm {
                 return GuestError::OutOfMemory { words };
             }
             return GuestError::Panic { doing, words };
+        }
+        // The agent's own words where it has no other way to the host.
+        if let Some(words) = find_line(&console, AGENT) {
+            return GuestError::Agent(words.trim_start_matches(AGENT).to_owned());
         }
         GuestError::Ended {
             doing,
