@@ -1,0 +1,40 @@
+//! Prints the advice for a recording: `remedies FILE [MACHINE [TRIALS [TYPE]]]`, as JSON with `JSON=1` in the environment.
+
+use std::process::ExitCode;
+
+use linemate_advise::remedies::{Options, find};
+use linemate_attribution::Analysis;
+use linemate_recording::Recording;
+
+fn run() -> Result<String, Box<dyn std::error::Error>> {
+    let mut words = std::env::args().skip(1);
+    let path = words.next().ok_or("which recording?")?;
+    let name = words.next().unwrap_or_else(|| "gnr-2s-480".to_owned());
+    let mut options = Options::new(linemate_machine::find(&name)?);
+    if let Some(trials) = words.next() {
+        options.trials = trials.parse()?;
+    }
+    options.focus = words.next();
+    let recording = Recording::open(path.as_ref())?;
+    let analysis = Analysis::new(&recording)?;
+    let found = find(&analysis, &options)?;
+    Ok(if std::env::var_os("JSON").is_some() {
+        serde_json::to_string_pretty(&found)?
+    } else {
+        found.to_string()
+    })
+}
+
+#[allow(clippy::print_stdout, clippy::print_stderr, reason = "it is a command")]
+fn main() -> ExitCode {
+    match run() {
+        Ok(text) => {
+            println!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("remedies: {error}");
+            ExitCode::from(2)
+        }
+    }
+}

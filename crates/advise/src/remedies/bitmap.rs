@@ -1,0 +1,130 @@
+//! Which fields of a recording's types are bitmaps, and which point to one.
+//!
+//! A bitmap is a struct of one member that is an array of `unsigned long` (`cpumask`, `nodemask_t`), or a member that is such an
+//! array itself. A pointer to one is a pointer to such a struct (`cpumask_var_t` of a kernel with `CONFIG_CPUMASK_OFFSTACK`).
+
+use linemate_attribution::Analysis;
+use linemate_types::{FlatType, IntEncoding, Type, TypeId, TypeModel};
+use rustc_hash::FxHashMap;
+
+/// A bitmap's number in [`Bitmaps`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct BitmapId(pub(crate) u32);
+
+/// The bitmaps of a recording's subjects.
+#[derive(Debug, Default)]
+pub(crate) struct Bitmaps {
+    /// By subject and byte: the bitmap that lies there.
+    inside: FxHashMap<(u32, u32), BitmapId>,
+    /// By subject and byte: the bitmap that the pointer there points to.
+    behind: FxHashMap<(u32, u32), BitmapId>,
+    /// By number.
+    names: Vec<String>,
+}
+
+/// Types beyond that size are not searched: they hold tables, not fields.
+const TYPE_BYTES_MAX: u64 = 1 << 20;
+
+impl Bitmaps {
+    /// The bitmaps in the types of a recording's subjects.
+    pub(crate) fn new(analysis: &Analysis<'_>) -> Bitmaps {
+        let (names, model) = (analysis.names(), analysis.model());
+        let mut bitmaps = Bitmaps::default();
+        for (number, subject) in (0u32..).zip(names.subjects()) {
+            let about = subject.ty.and_then(|ty| names.schema().get(ty));
+            let Some(about) = about.filter(|about| about.size <= TYPE_BYTES_MAX) else {
+                continue;
+            };
+            let owner = if about.name.is_empty() {
+                &subject.label
+            } else {
+                &about.name
+            };
+            if let Ok(flat) = FlatType::new(model, about.id) {
+                bitmaps.take(model, number, owner, &flat);
+            }
+        }
+        bitmaps
+    }
+
+    fn take(&mut self, model: &TypeModel, subject: u32, owner: &str, flat: &FlatType) {
+        for leaf in flat.leaves() {
+            let is_array = is_words(model, leaf.type_id, leaf.arrays.last());
+            let points = points_to_bitmap(model, leaf.type_id);
+            if !is_array && !points {
+                continue;
+            }
+            let Ok(id) = u32::try_from(self.names.len()) else {
+                return;
+            };
+            let id = BitmapId(id);
+            self.names.push(format!("{owner}.{}", leaf.path));
+            let map = if is_array {
+                &mut self.inside
+            } else {
+                &mut self.behind
+            };
+            // All elements of all arrays around it; atomics on a bitmap can start at any of its bytes.
+            let step = if is_array { 1 } else { 8 };
+            let mut starts = vec![leaf.offset.0];
+            for (stride, count) in &leaf.arrays {
+                let room = TYPE_BYTES_MAX / (starts.len() as u64).max(1);
+                starts = (0..(*count).min(room))
+                    .flat_map(|i| starts.iter().map(move |start| start + i * stride))
+                    .collect();
+            }
+            for start in starts {
+                for byte in (0..leaf.size).step_by(step) {
+                    if let Ok(at) = u32::try_from(start + byte) {
+                        map.insert((subject, at), id);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The bitmap that has that byte.
+    pub(crate) fn inside(&self, subject: u32, offset: u32) -> Option<BitmapId> {
+        self.inside.get(&(subject, offset)).copied()
+    }
+
+    /// The bitmap that the pointer at that byte points to.
+    pub(crate) fn behind(&self, subject: u32, offset: u32) -> Option<BitmapId> {
+        self.behind.get(&(subject, offset)).copied()
+    }
+
+    /// What it is called.
+    pub(crate) fn name(&self, id: BitmapId) -> &str {
+        self.names.get(id.0 as usize).map_or("", String::as_str)
+    }
+}
+
+/// Whether a leaf inside of an array is one of a bitmap's words.
+fn is_words(model: &TypeModel, element: TypeId, array: Option<&(u64, u64)>) -> bool {
+    array.is_some_and(|(stride, _)| *stride == 8) && is_word(model, element)
+}
+
+fn is_word(model: &TypeModel, id: TypeId) -> bool {
+    matches!(
+        model.get(model.strip(id)),
+        Some(Type::Int {
+            size: 8,
+            encoding: IntEncoding::Unsigned,
+            ..
+        })
+    )
+}
+
+fn points_to_bitmap(model: &TypeModel, id: TypeId) -> bool {
+    let target = model.pointer_to_composite(id);
+    let Some(composite) = target.and_then(|target| model.composite(target)) else {
+        return false;
+    };
+    let [only] = &composite.members[..] else {
+        return false;
+    };
+    match model.get(model.strip(only.type_id)) {
+        Some(Type::Array { element, .. }) => is_word(model, *element),
+        _ => false,
+    }
+}

@@ -1,0 +1,355 @@
+//! What each field costs on the machine, by what the access does and by function: one replay without edits.
+//!
+//! Costs only rank candidates; what a remedy would gain is [`super::trial`]'s to say. *Cost* is cycles of accesses that left their
+//! core, as everywhere.
+
+use std::collections::BTreeMap;
+
+use linemate_attribution::Analysis;
+use linemate_layout::scene::{Scene, Step};
+use linemate_recording::{
+    Access, AccessKind, Call, Decoder, Error as RecordingError, EventChunk, Marker, Return, Visitor,
+};
+use linemate_replay::{
+    AsRecorded, Cause, Clones, Config, Counts, Interleaving, KeyId, Placed, Replay, ReplayError,
+    SiteId,
+};
+use rayon::prelude::*;
+use rustc_hash::FxHashMap;
+
+use super::fields::{FieldId, Fields};
+
+/// How long after its own atomic a CPU's load of the same field still counts as *shortly behind*, in instructions of the whole guest:
+/// as far as a value can be handed on as a result or an argument. The scheduler's tick and wake-up paths take 1000 to 4000
+/// instructions; what lies further apart belongs to another path.
+pub(crate) const REUSE_WINDOW: u64 = 1024;
+
+/// A compare-and-exchange loop loads what it compares this shortly before, in instructions.
+const EXCHANGE_WINDOW: u64 = 16;
+
+/// What an access does, as far as remedies differ by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Act {
+    /// A load.
+    Load,
+    /// The first load behind the CPU's own atomic on the same bytes, with no own store between.
+    LoadBehindRmw,
+    /// A store.
+    Store,
+    /// A store that left memory as it was.
+    SilentStore,
+    /// An atomic read-modify-write.
+    Rmw,
+}
+
+/// How often, and for how many cycles.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cost {
+    /// Accesses, whether they left their core or not.
+    pub(crate) accesses: u64,
+    /// Accesses that left their core.
+    pub(crate) fetches: u64,
+    /// Their cycles.
+    pub(crate) cycles: u64,
+    /// Of `fetches`: because words are really exchanged between cores.
+    pub(crate) true_fetches: u64,
+    /// Their cycles.
+    pub(crate) true_cycles: u64,
+    /// Of `fetches`: because another core took the line for other words.
+    pub(crate) false_fetches: u64,
+    /// Their cycles.
+    pub(crate) false_cycles: u64,
+}
+
+impl Cost {
+    fn add_counts(&mut self, counts: &Counts) {
+        for cause in Cause::ALL {
+            let tally = counts.cause(cause);
+            self.fetches += tally.count;
+            self.cycles += tally.cycles;
+            match cause {
+                Cause::TrueSharing => {
+                    self.true_fetches += tally.count;
+                    self.true_cycles += tally.cycles;
+                }
+                Cause::FalseSharing => {
+                    self.false_fetches += tally.count;
+                    self.false_cycles += tally.cycles;
+                }
+                Cause::Cold | Cause::Capacity | Cause::Unshared => {}
+            }
+        }
+    }
+
+    /// Adds another's figures.
+    pub(crate) fn add(&mut self, other: &Cost) {
+        self.accesses += other.accesses;
+        self.fetches += other.fetches;
+        self.cycles += other.cycles;
+        self.true_fetches += other.true_fetches;
+        self.true_cycles += other.true_cycles;
+        self.false_fetches += other.false_fetches;
+        self.false_cycles += other.false_cycles;
+    }
+
+    /// Fetches because another core had taken the line.
+    pub(crate) fn shared_fetches(&self) -> u64 {
+        self.true_fetches + self.false_fetches
+    }
+
+    /// Cycles of those.
+    pub(crate) fn shared_cycles(&self) -> u64 {
+        self.true_cycles + self.false_cycles
+    }
+}
+
+/// The costs of a recording.
+#[derive(Debug, Default)]
+pub(crate) struct Costs {
+    /// By field, act and function.
+    pub(crate) rows: BTreeMap<(FieldId, Act, u32), Cost>,
+    /// How many loads behind an atomic were followed by another atomic of the same CPU on the same bytes at once: by field and
+    /// function.
+    pub(crate) exchanges: BTreeMap<(FieldId, u32), u64>,
+    /// Everything.
+    pub(crate) whole: Cost,
+}
+
+impl Costs {
+    /// Replays the recording once.
+    ///
+    /// # Errors
+    /// CPUs that do not fit the machine, a damaged recording.
+    pub(crate) fn measure(
+        analysis: &Analysis<'_>,
+        scene: &Scene<'_>,
+        fields: &Fields,
+        mut replay: Replay<AsRecorded, Clones>,
+    ) -> Result<Costs, CostsError> {
+        let mut classes = Classes::new(fields);
+        for batch in analysis
+            .recording()
+            .chunks()
+            .chunks(rayon::current_num_threads().max(1))
+        {
+            for steps in decode(analysis, scene, batch)? {
+                for step in &steps {
+                    replay.push_placed(&step.access, classes.place(step))?;
+                }
+            }
+        }
+        let (outcome, _) = replay.finish();
+        let mut costs = Costs {
+            exchanges: classes.exchanges.into_iter().collect(),
+            ..Costs::default()
+        };
+        costs.whole.accesses = outcome.accesses;
+        costs.whole.add_counts(&outcome.totals);
+        for ((row, site), accesses) in classes.sites.into_iter().zip(classes.accesses) {
+            let mut cost = Cost {
+                accesses,
+                ..Cost::default()
+            };
+            if let Some(counts) = outcome.sites.get(site as usize) {
+                cost.add_counts(counts);
+            }
+            costs.rows.insert(row, cost);
+        }
+        Ok(costs)
+    }
+
+    /// A field's rows.
+    pub(crate) fn of(&self, field: FieldId) -> impl Iterator<Item = (Act, u32, &Cost)> {
+        let range = (field, Act::Load, 0)..=(field, Act::Rmw, u32::MAX);
+        self.rows
+            .range(range)
+            .map(|((_, act, function), cost)| (*act, *function, cost))
+    }
+
+    /// A field's cost in all, of the acts that `wanted` accepts.
+    pub(crate) fn sum(&self, field: FieldId, wanted: impl Fn(Act) -> bool) -> Cost {
+        let mut sum = Cost::default();
+        for (act, _, cost) in self.of(field) {
+            if wanted(act) {
+                sum.add(cost);
+            }
+        }
+        sum
+    }
+}
+
+/// Why there are no costs.
+#[derive(Debug, thiserror::Error)]
+pub enum CostsError {
+    /// The recording.
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
+    /// The replay.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+}
+
+/// The accesses of some chunks, named, on all threads.
+pub(crate) fn decode(
+    analysis: &Analysis<'_>,
+    scene: &Scene<'_>,
+    chunks: &[EventChunk],
+) -> Result<Vec<Vec<Step>>, RecordingError> {
+    let one = |decoder: &mut Decoder, chunk: &EventChunk| {
+        let mut steps = Steps {
+            scene,
+            steps: Vec::new(),
+        };
+        analysis.recording().visit(chunk, decoder, &mut steps)?;
+        Ok(steps.steps)
+    };
+    chunks.par_iter().map_init(Decoder::new, one).collect()
+}
+
+struct Steps<'s> {
+    scene: &'s Scene<'s>,
+    steps: Vec<Step>,
+}
+
+impl Visitor for Steps<'_> {
+    #[inline]
+    fn access(&mut self, access: &Access) {
+        self.steps.push(self.scene.step(access));
+    }
+    fn call(&mut self, _: &Call) {}
+    fn ret(&mut self, _: &Return) {}
+    fn marker(&mut self, _: &Marker) {}
+}
+
+/// A replay without edits.
+///
+/// # Errors
+/// CPUs that do not fit the machine.
+pub(crate) fn replay(
+    machine: &linemate_machine::Machine,
+    cpus: usize,
+    copies: u16,
+    seed: u64,
+) -> Result<Replay<AsRecorded, Clones>, ReplayError> {
+    let config = Config {
+        recorded_cpus: cpus,
+        cpus: None,
+        interleaving: Interleaving::Seeded(seed),
+        lines: false,
+    };
+    Replay::new(machine, &config, AsRecorded, Clones { copies })
+}
+
+/// An atomic that no load has followed yet.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    addr: u64,
+    time: u64,
+    /// The load that followed: its field, function and time.
+    load: Option<(FieldId, u32, u64)>,
+}
+
+/// How many of a CPU's latest atomics are remembered.
+const PENDING: usize = 32;
+
+/// Sorts accesses by what they do, in the order of the recording.
+struct Classes<'f> {
+    fields: &'f Fields,
+    numbers: FxHashMap<(FieldId, Act, u32), u32>,
+    /// By site number minus 1.
+    accesses: Vec<u64>,
+    sites: Vec<((FieldId, Act, u32), u32)>,
+    exchanges: FxHashMap<(FieldId, u32), u64>,
+    pending: Vec<Vec<Pending>>,
+}
+
+impl<'f> Classes<'f> {
+    fn new(fields: &'f Fields) -> Classes<'f> {
+        Classes {
+            fields,
+            numbers: FxHashMap::default(),
+            accesses: Vec::new(),
+            sites: Vec::new(),
+            exchanges: FxHashMap::default(),
+            pending: Vec::new(),
+        }
+    }
+
+    /// Where the step goes: site 0 is all that is no field.
+    fn place(&mut self, step: &Step) -> Placed {
+        let site = match self.fields.at(step.subject.0, step.offset) {
+            Some(field) => {
+                let act = self.act(step, field);
+                self.site((field, act, step.site.0))
+            }
+            None => 0,
+        };
+        Placed {
+            addr: step.access.addr,
+            key: KeyId(0),
+            site: SiteId(site),
+            sharing: step.sharing,
+            skip: false,
+        }
+    }
+
+    fn site(&mut self, row: (FieldId, Act, u32)) -> u32 {
+        let next = self.sites.len() as u32 + 1;
+        let site = *self.numbers.entry(row).or_insert(next);
+        if site == next {
+            self.sites.push((row, site));
+            self.accesses.push(0);
+        }
+        self.accesses[site as usize - 1] += 1;
+        site
+    }
+
+    fn act(&mut self, step: &Step, field: FieldId) -> Act {
+        let access = &step.access;
+        let cpu = usize::from(access.cpu.0);
+        if cpu >= self.pending.len() {
+            self.pending.resize_with(cpu + 1, Vec::new);
+        }
+        let pending = &mut self.pending[cpu];
+        let known = pending.iter().position(|p| p.addr == access.addr.0);
+        match access.kind {
+            AccessKind::Rmw => {
+                if let Some(known) = known {
+                    let before = pending.remove(known);
+                    if let Some((field, function, time)) = before.load
+                        && access.time.0.saturating_sub(time) <= EXCHANGE_WINDOW
+                    {
+                        *self.exchanges.entry((field, function)).or_default() += 1;
+                    }
+                } else if pending.len() == PENDING {
+                    pending.remove(0);
+                }
+                pending.push(Pending {
+                    addr: access.addr.0,
+                    time: access.time.0,
+                    load: None,
+                });
+                Act::Rmw
+            }
+            AccessKind::Store => {
+                if let Some(known) = known {
+                    pending.remove(known);
+                }
+                if access.silent {
+                    Act::SilentStore
+                } else {
+                    Act::Store
+                }
+            }
+            AccessKind::Load => match known.map(|known| &mut pending[known]) {
+                Some(p)
+                    if p.load.is_none() && access.time.0.saturating_sub(p.time) <= REUSE_WINDOW =>
+                {
+                    p.load = Some((field, step.site.0, access.time.0));
+                    Act::LoadBehindRmw
+                }
+                _ => Act::Load,
+            },
+        }
+    }
+}

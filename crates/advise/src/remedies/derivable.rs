@@ -1,0 +1,102 @@
+//! Counters that are written whenever a bit of a bitmap is: their value is the bitmap's weight, and whether it is 0 is whether the
+//! bitmap is empty.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use linemate_layout::Edit;
+use linemate_types::Type;
+
+use super::bitmap::BitmapId;
+use super::fields::{Field, FieldId};
+use super::{Context, Kind, Remedy, is_named, percent, stake, trial};
+
+/// The share of a counter's writes that have to go along with the bitmap's: below that, it counts something else as well.
+const TOGETHER: (u64, u64) = (9, 10);
+
+/// Instructions that write a counter: one adds and one takes away, at least.
+const WRITERS_MIN: usize = 2;
+
+#[derive(Default)]
+struct Together {
+    writes: u64,
+    instructions: BTreeSet<u64>,
+}
+
+pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
+    let mut pairs: BTreeMap<(FieldId, BitmapId), Together> = BTreeMap::new();
+    for (((subject, offset, pc), bitmap), count) in &context.evidence.together {
+        if let Some(field) = context.fields.at(*subject, *offset) {
+            let pair = pairs.entry((field, *bitmap)).or_default();
+            pair.writes += count;
+            pair.instructions.insert(*pc);
+        }
+    }
+    let one = |((id, bitmap), together): (&(FieldId, BitmapId), &Together)| {
+        one(context, *id, *bitmap, together)
+    };
+    pairs.iter().filter_map(one).collect()
+}
+
+fn one(
+    context: &Context<'_>,
+    id: FieldId,
+    bitmap: BitmapId,
+    together: &Together,
+) -> Option<Remedy> {
+    let field = context.fields.get(id);
+    let home = field.home.as_ref().filter(|_| is_named(field))?;
+    let writes = field.used.writes();
+    let enough = together.writes * TOGETHER.1 >= writes * TOGETHER.0;
+    if !enough || together.instructions.len() < WRITERS_MIN || !is_integer(context, field) {
+        return None;
+    }
+    let cost = context.costs.sum(id, |_| true);
+    if cost.shared_fetches() == 0 {
+        return None;
+    }
+    let bitmap = context.bitmaps.name(bitmap);
+    let mut reasons = context.reasons(&[id], |_| true);
+    reasons.notes.push(format!(
+        "{:.1} % of its {writes} writes go along with an atomic on the bitmap {bitmap}, by {} instructions",
+        percent(together.writes, writes),
+        together.instructions.len(),
+    ));
+    Some(Remedy {
+        kind: Kind::Derive,
+        subject: format!("{} from {bitmap}", field.name),
+        advice: format!(
+            "drop {0} and look at the bitmap instead (is it empty, how many bits are set), if {0} counts its bits and an answer that \
+             is not exact is good enough",
+            home.member
+        ),
+        concerns: vec![field.owner.clone()],
+        stake: stake(&cost),
+        reasons,
+        trials: vec![trial(
+            Some(&home.subject),
+            vec![Edit::Remove(home.member.clone())],
+        )],
+    })
+}
+
+/// Whether a field is an integer of 4 or 8 bytes; a struct of one such member (`atomic_t`) is.
+fn is_integer(context: &Context<'_>, field: &Field) -> bool {
+    let model = context.analysis.model();
+    let Some(leaf) = field.leaf.as_ref().filter(|l| matches!(l.size, 4 | 8)) else {
+        return false;
+    };
+    let mut id = model.strip(leaf.type_id);
+    // atomic_long_t holds an atomic64_t holds an s64: by-value chains end.
+    while let Some(Type::Composite(composite)) = model.get(id) {
+        let [only] = &composite.members[..] else {
+            return false;
+        };
+        id = model.strip(only.type_id);
+    }
+    matches!(model.get(id), Some(Type::Int { .. }))
+}
+
+/// Whether a field is a number: shared by rules about counters.
+pub(super) fn is_number(context: &Context<'_>, field: &Field) -> bool {
+    is_integer(context, field)
+}

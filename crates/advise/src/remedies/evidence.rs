@@ -1,0 +1,224 @@
+//! The first pass over a recording: who touches what, which types are used in turn, and what is dirtied together.
+//!
+//! Chunks are taken in any order by all threads and only sums are kept, so windows do not reach over the border of two chunks and
+//! nothing depends on the number of threads. Memory grows with the number of different instructions and places, not with the
+//! recording.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use linemate_attribution::couse::WINDOW;
+use linemate_attribution::schema::TypeIndex;
+use linemate_attribution::{Analysis, Bucket, Located, Names, Subject, Tally};
+use linemate_recording::{
+    Access, AccessKind, Call, Decoder, Error as RecordingError, Marker, Return, Visitor,
+};
+use rayon::prelude::*;
+use rustc_hash::FxHashMap;
+
+use super::bitmap::{BitmapId, Bitmaps};
+
+/// How many of a CPU's latest atomics and loads are looked back at. A function that sets a bit and counts it has a handful of each
+/// between the two.
+const RECENT: usize = 8;
+
+/// An instruction that writes a counter (subject, offset, instruction) beside a bitmap.
+pub(crate) type CounterWrite = (u32, u32, u64);
+
+/// What the pass finds.
+#[derive(Debug, Default)]
+pub(crate) struct Evidence {
+    /// All accesses.
+    pub(crate) tally: Tally,
+    /// How often a CPU went from an object of one type to one of the other within the window; the smaller type first.
+    pub(crate) in_turn: BTreeMap<(TypeIndex, TypeIndex), u64>,
+    /// How often an atomic wrote there within the window of an atomic on the bitmap, by the same CPU.
+    pub(crate) together: BTreeMap<(CounterWrite, BitmapId), u64>,
+}
+
+impl Evidence {
+    /// Reads the recording once.
+    ///
+    /// # Errors
+    /// A damaged chunk.
+    pub(crate) fn collect(
+        analysis: &Analysis<'_>,
+        bitmaps: &Bitmaps,
+    ) -> Result<Evidence, RecordingError> {
+        let chunks = analysis.recording().chunks();
+        let next = AtomicUsize::new(0);
+        let workers = rayon::current_num_threads().clamp(1, chunks.len().max(1));
+        let work = |_| {
+            let mut collector = Collector::new(analysis.names(), bitmaps);
+            let mut decoder = Decoder::new();
+            while let Some(chunk) = chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
+                collector.cpus.clear();
+                analysis
+                    .recording()
+                    .visit(chunk, &mut decoder, &mut collector)?;
+            }
+            Ok(collector)
+        };
+        let parts: Vec<Result<Collector<'_>, RecordingError>> =
+            (0..workers).into_par_iter().map(work).collect();
+        let mut sum = Evidence {
+            tally: Tally::new(),
+            ..Evidence::default()
+        };
+        for part in parts {
+            let part = part?;
+            sum.tally.merge(&part.tally);
+            for (pair, count) in part.in_turn {
+                *sum.in_turn.entry(pair).or_default() += count;
+            }
+            for (pair, count) in part.together {
+                *sum.together.entry(pair).or_default() += count;
+            }
+        }
+        Ok(sum)
+    }
+}
+
+/// An atomic that was seen lately.
+#[derive(Clone, Copy, Debug)]
+struct Atomic {
+    time: u64,
+    write: CounterWrite,
+    bitmap: Option<BitmapId>,
+    /// Whether its partner was met.
+    paired: bool,
+}
+
+/// What is remembered of a CPU.
+#[derive(Clone, Debug, Default)]
+struct Latest {
+    object: Option<(TypeIndex, u64, u64)>,
+    /// (time, subject, offset) of loads of eight bytes: pointers are among them.
+    loads: [(u64, u32, u32); RECENT],
+    next_load: usize,
+    atomics: Vec<Atomic>,
+}
+
+struct Collector<'n> {
+    names: &'n Names,
+    bitmaps: &'n Bitmaps,
+    tally: Tally,
+    cpus: Vec<Latest>,
+    in_turn: FxHashMap<(TypeIndex, TypeIndex), u64>,
+    together: FxHashMap<(CounterWrite, BitmapId), u64>,
+}
+
+impl<'n> Collector<'n> {
+    fn new(names: &'n Names, bitmaps: &'n Bitmaps) -> Collector<'n> {
+        Collector {
+            names,
+            bitmaps,
+            tally: Tally::new(),
+            cpus: Vec::new(),
+            in_turn: FxHashMap::default(),
+            together: FxHashMap::default(),
+        }
+    }
+
+    fn turns(&mut self, access: &Access, at: &Located, subject: &Subject) {
+        let Some(ty) = subject.ty else { return };
+        if subject.bucket != Bucket::Field {
+            return;
+        }
+        let base = access.addr.0.wrapping_sub(u64::from(at.offset));
+        let latest = &mut self.cpus[usize::from(access.cpu.0)];
+        let time = access.time.0;
+        if let Some((other, object, when)) = latest.object
+            && object != base
+            && other != ty
+            && time.saturating_sub(when) <= WINDOW
+        {
+            *self
+                .in_turn
+                .entry((other.min(ty), other.max(ty)))
+                .or_default() += 1;
+        }
+        latest.object = Some((ty, base, time));
+    }
+
+    /// The bitmap that an atomic hits: its type says so, or a pointer to one was loaded just before.
+    fn bitmap(&self, access: &Access, at: &Located, typed: bool) -> Option<BitmapId> {
+        let subject = at.subject.0;
+        if let Some(own) = self.bitmaps.inside(subject, at.offset) {
+            return Some(own);
+        }
+        if typed {
+            return None;
+        }
+        let latest = &self.cpus[usize::from(access.cpu.0)];
+        let loads = latest
+            .loads
+            .iter()
+            .filter(|(time, ..)| *time > 0 && access.time.0.saturating_sub(*time) <= WINDOW);
+        let pointers = loads.filter_map(|(time, subject, offset)| {
+            Some((*time, self.bitmaps.behind(*subject, *offset)?))
+        });
+        pointers.max_by_key(|(time, _)| *time).map(|(_, id)| id)
+    }
+
+    fn atomic(&mut self, access: &Access, at: &Located, typed: bool) {
+        let bitmap = self.bitmap(access, at, typed);
+        let mut new = Atomic {
+            time: access.time.0,
+            write: (at.subject.0, at.offset, access.pc.0),
+            bitmap,
+            paired: false,
+        };
+        let latest = &mut self.cpus[usize::from(access.cpu.0)];
+        latest
+            .atomics
+            .retain(|a| new.time.saturating_sub(a.time) <= WINDOW);
+        let fits = |a: &&mut Atomic| !a.paired && a.bitmap.is_some() != new.bitmap.is_some();
+        if let Some(other) = latest.atomics.iter_mut().rev().find(fits) {
+            let pair = match (other.bitmap, new.bitmap) {
+                (Some(bitmap), None) if typed => Some((new.write, bitmap)),
+                (None, Some(bitmap)) => Some((other.write, bitmap)),
+                _ => None,
+            };
+            if let Some(pair) = pair {
+                *self.together.entry(pair).or_default() += 1;
+                other.paired = true;
+                new.paired = true;
+            }
+        }
+        if latest.atomics.len() == RECENT {
+            latest.atomics.remove(0);
+        }
+        if typed || bitmap.is_some() {
+            latest.atomics.push(new);
+        }
+    }
+}
+
+impl Visitor for Collector<'_> {
+    #[inline]
+    fn access(&mut self, access: &Access) {
+        let at = self.names.locate(access);
+        self.tally.count(self.names, access, &at);
+        let cpu = usize::from(access.cpu.0);
+        if cpu >= self.cpus.len() {
+            self.cpus.resize_with(cpu + 1, Latest::default);
+        }
+        let names = self.names;
+        let subject = &names.subjects()[at.subject.0 as usize];
+        let typed = subject.ty.is_some();
+        self.turns(access, &at, subject);
+        match access.kind {
+            AccessKind::Load if typed && access.size == 8 => {
+                let latest = &mut self.cpus[cpu];
+                latest.loads[latest.next_load] = (access.time.0, at.subject.0, at.offset);
+                latest.next_load = (latest.next_load + 1) % RECENT;
+            }
+            AccessKind::Rmw if subject.bucket != Bucket::Stack => self.atomic(access, &at, typed),
+            _ => {}
+        }
+    }
+    fn call(&mut self, _: &Call) {}
+    fn ret(&mut self, _: &Return) {}
+    fn marker(&mut self, _: &Marker) {}
+}

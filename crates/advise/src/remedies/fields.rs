@@ -1,0 +1,276 @@
+//! The fields and variables of a recording, each with its use and with the words that edits call it by.
+//!
+//! A *field* here is a leaf of an outermost type wherever objects of that type lie; all elements of an array are one field. A
+//! variable without a type is one field. The table is made from the tally; costs are [`super::costs`]'s business.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use linemate_attribution::schema::{Schema, TypeIndex};
+use linemate_attribution::tally::{Count, CpuSet, Key};
+use linemate_attribution::{Analysis, Bucket, Subject as Owner, Tally};
+use linemate_layout::{Subject, plan::resolve};
+use linemate_recording::AccessKind;
+use linemate_types::{ByteOffset, FlatType, Leaf, Type, TypeId, TypeModel};
+use rustc_hash::FxHashMap;
+
+/// A field's number in [`Fields::list`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct FieldId(pub(crate) u32);
+
+/// The struct that declares a field, in the edit language's words.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Home {
+    /// The struct.
+    pub(crate) subject: Subject,
+    /// The member's name.
+    pub(crate) member: String,
+}
+
+/// How often something happened, and who did it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Use {
+    pub(crate) loads: u64,
+    pub(crate) stores: u64,
+    pub(crate) rmws: u64,
+    pub(crate) silent_stores: u64,
+    pub(crate) readers: CpuSet,
+    pub(crate) writers: CpuSet,
+}
+
+impl Use {
+    fn add(&mut self, key: &Key, count: &Count) {
+        match key.kind {
+            AccessKind::Load => self.loads += count.count,
+            AccessKind::Store => {
+                self.stores += count.count;
+                self.silent_stores += count.silent;
+            }
+            AccessKind::Rmw => self.rmws += count.count,
+        }
+        if key.kind != AccessKind::Store {
+            self.readers.merge(&count.cpus);
+        }
+        if key.kind != AccessKind::Load {
+            self.writers.merge(&count.cpus);
+        }
+    }
+
+    /// Stores and atomic read-modify-writes.
+    pub(crate) fn writes(&self) -> u64 {
+        self.stores + self.rmws
+    }
+}
+
+/// A field or variable.
+#[derive(Clone, Debug)]
+pub(crate) struct Field {
+    /// `TYPE.PATH`, `VARIABLE.PATH` for a type without a tag, or the variable.
+    pub(crate) name: String,
+    /// The outermost type, or the variable: what a user asks advice for.
+    pub(crate) owner: String,
+    /// The outermost type.
+    pub(crate) outer: Option<TypeIndex>,
+    /// The leaf, where there is a type.
+    pub(crate) leaf: Option<Leaf>,
+    /// Whether each object of it has an owner.
+    pub(crate) percpu: bool,
+    /// Where it is declared.
+    pub(crate) home: Option<Home>,
+    /// All accesses.
+    pub(crate) used: Use,
+}
+
+/// All fields.
+#[derive(Debug, Default)]
+pub(crate) struct Fields {
+    pub(crate) list: Vec<Field>,
+    by_place: FxHashMap<(u32, u32), FieldId>,
+    /// By subject: whether it has fields at all.
+    has_fields: Vec<bool>,
+}
+
+impl Fields {
+    /// The fields that a tally has accesses to, in the order of (subject, offset).
+    pub(crate) fn new(analysis: &Analysis<'_>, tally: &Tally) -> Fields {
+        let names = analysis.names();
+        let mut builder = Builder {
+            model: analysis.model(),
+            schema: names.schema(),
+            flats: FxHashMap::default(),
+            known: BTreeMap::new(),
+            fields: Fields {
+                has_fields: vec![false; names.subjects().len()],
+                ..Fields::default()
+            },
+        };
+        for (key, count) in tally.rows() {
+            let owner = &names.subjects()[key.subject.0 as usize];
+            if let Some(id) = builder.field(key.subject.0, owner, key.offset) {
+                builder.fields.list[id.0 as usize].used.add(&key, count);
+            }
+        }
+        builder.fields
+    }
+
+    /// The field at an offset of a subject.
+    #[inline]
+    pub(crate) fn at(&self, subject: u32, offset: u32) -> Option<FieldId> {
+        if !self
+            .has_fields
+            .get(subject as usize)
+            .copied()
+            .unwrap_or(false)
+        {
+            return None;
+        }
+        self.by_place
+            .get(&(subject, offset))
+            .or_else(|| self.by_place.get(&(subject, u32::MAX)))
+            .copied()
+    }
+
+    /// The field of a number.
+    pub(crate) fn get(&self, id: FieldId) -> &Field {
+        &self.list[id.0 as usize]
+    }
+
+    /// All with their numbers.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (FieldId, &Field)> {
+        (0u32..).map(FieldId).zip(&self.list)
+    }
+}
+
+struct Builder<'a> {
+    model: &'a TypeModel,
+    schema: &'a Schema,
+    flats: FxHashMap<TypeIndex, Option<FlatType>>,
+    /// By type and leaf, or by variable.
+    known: BTreeMap<(Option<(TypeIndex, u32)>, String), FieldId>,
+    fields: Fields,
+}
+
+impl Builder<'_> {
+    fn field(&mut self, subject: u32, owner: &Owner, offset: u32) -> Option<FieldId> {
+        let variable = matches!(owner.bucket, Bucket::GlobalNamed | Bucket::PercpuNamed);
+        let (field, place) = match owner.ty {
+            Some(ty) => (self.typed(ty, owner, offset)?, offset),
+            None if variable => (self.variable(owner), u32::MAX),
+            None => return None,
+        };
+        self.fields.by_place.insert((subject, place), field);
+        self.fields.has_fields[subject as usize] = true;
+        Some(field)
+    }
+
+    fn variable(&mut self, owner: &Owner) -> FieldId {
+        let field = Field {
+            name: owner.label.clone(),
+            owner: owner.label.clone(),
+            outer: None,
+            leaf: None,
+            percpu: owner.percpu,
+            home: None,
+            used: Use::default(),
+        };
+        self.number((None, owner.label.clone()), field)
+    }
+
+    fn typed(&mut self, ty: TypeIndex, owner: &Owner, offset: u32) -> Option<FieldId> {
+        let (model, schema) = (self.model, self.schema);
+        let flat = self.flats.entry(ty).or_insert_with(|| {
+            let about = schema.get(ty)?;
+            FlatType::new(model, about.id).ok()
+        });
+        let flat = flat.as_ref()?;
+        let hit = flat.find(ByteOffset(offset.into()), 1)?;
+        let leaf = flat.leaf(hit.leaf)?.clone();
+        let tag = &schema.get(ty)?.name;
+        // A type without a tag is known by its variable; such types differ however alike their names.
+        let owner_name = if tag.is_empty() { &owner.label } else { tag };
+        let key = (Some((ty, hit.leaf.0)), owner_name.clone());
+        if let Some(known) = self.known.get(&key) {
+            return Some(*known);
+        }
+        let field = Field {
+            name: format!("{owner_name}.{}", leaf.path),
+            owner: owner_name.clone(),
+            outer: Some(ty),
+            percpu: owner.percpu,
+            home: home(model, flat.type_id(), &leaf.path),
+            leaf: Some(leaf),
+            used: Use::default(),
+        };
+        Some(self.number(key, field))
+    }
+
+    fn number(&mut self, key: (Option<(TypeIndex, u32)>, String), field: Field) -> FieldId {
+        let list = &mut self.fields.list;
+        *self.known.entry(key).or_insert_with(|| {
+            list.push(field);
+            FieldId((list.len() - 1) as u32)
+        })
+    }
+}
+
+/// The innermost struct that can be named and declares what a path leads to. `None` inside of unions with a name and where no
+/// edit could name the struct.
+fn home(model: &TypeModel, outer: TypeId, path: &str) -> Option<Home> {
+    let mut at = model.strip(outer);
+    let mut names = path.split('.').peekable();
+    loop {
+        let name = names.next()?;
+        let bare = name.trim_end_matches("[]");
+        let member = member_of(model, at, bare, 0)?;
+        if names.peek().is_none() {
+            return Some(Home {
+                subject: subject_of(model, at)?,
+                member: bare.to_owned(),
+            });
+        }
+        at = element_of(model, member);
+    }
+}
+
+/// How deep anonymous members are looked into; the kernel nests five.
+const ANONYMOUS_DEPTH_MAX: usize = 24;
+
+/// The type of the member of that name, anonymous members' members included. Recursion: bounded by [`ANONYMOUS_DEPTH_MAX`].
+fn member_of(model: &TypeModel, id: TypeId, name: &str, depth: usize) -> Option<TypeId> {
+    let composite = model.composite(id)?;
+    let named = composite.members.iter().find(|m| &*m.name == name);
+    if let Some(member) = named {
+        return Some(member.type_id);
+    }
+    if depth == ANONYMOUS_DEPTH_MAX {
+        return None;
+    }
+    let mut hidden = composite.members.iter().filter(|m| m.name.is_empty());
+    hidden.find_map(|m| member_of(model, m.type_id, name, depth + 1))
+}
+
+/// The type without arrays around it.
+pub(crate) fn element_of(model: &TypeModel, id: TypeId) -> TypeId {
+    let mut id = model.strip(id);
+    while let Some(Type::Array { element, .. }) = model.get(id) {
+        id = model.strip(*element);
+    }
+    id
+}
+
+/// What edits call a struct; `None` if they cannot.
+fn subject_of(model: &TypeModel, id: TypeId) -> Option<Subject> {
+    let composite = model.composite(id)?;
+    let subject = if composite.name.is_empty() {
+        let members: BTreeSet<String> = composite
+            .members
+            .iter()
+            .filter(|m| !m.name.is_empty())
+            .map(|m| m.name.to_string())
+            .collect();
+        Subject::With(members.into_iter().collect())
+    } else {
+        Subject::Named(composite.name.to_string())
+    };
+    let ids = resolve(model, &subject).ok()?;
+    ids.contains(&model.strip(id)).then_some(subject)
+}

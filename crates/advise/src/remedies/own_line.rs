@@ -1,0 +1,79 @@
+//! Fields that are written all the time beside others: a line of their own.
+//!
+//! The search for layouts does this better where several fields are to blame; this rule speaks of single culprits, and beside the other
+//! remedies for the same field.
+
+use std::collections::BTreeMap;
+
+use linemate_attribution::schema::TypeIndex;
+use linemate_layout::Edit;
+
+use super::costs::{Act, Cost};
+use super::fields::FieldId;
+use super::{Context, Kind, Remedy, Stake, is_named, trial};
+
+pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
+    let line = context.options.machine.line.bytes();
+    let mut lines: BTreeMap<(TypeIndex, &str, u64), Vec<FieldId>> = BTreeMap::new();
+    for (id, field) in context.fields.iter().filter(|(_, f)| is_named(f)) {
+        if let (Some(ty), Some(leaf)) = (field.outer, &field.leaf) {
+            let number = leaf.offset.0 / line;
+            lines
+                .entry((ty, &field.owner, number))
+                .or_default()
+                .push(id);
+        }
+    }
+    lines.values().filter_map(|ids| one(context, ids)).collect()
+}
+
+fn one(context: &Context<'_>, ids: &[FieldId]) -> Option<Remedy> {
+    let writes = |id: &FieldId| {
+        context
+            .costs
+            .sum(*id, |act| !matches!(act, Act::Load | Act::LoadBehindRmw))
+    };
+    let all: u64 = ids.iter().map(|id| writes(id).shared_fetches()).sum();
+    let culprit = ids
+        .iter()
+        .copied()
+        .find(|id| 2 * writes(id).shared_fetches() > all)?;
+    let mut at_stake = Cost::default();
+    let mut victims: Vec<(u64, &str)> = Vec::new();
+    for id in ids {
+        let cost = context.costs.sum(*id, |_| true);
+        at_stake.add(&cost);
+        if *id != culprit && cost.false_fetches > 0 {
+            victims.push((cost.false_cycles, &context.fields.get(*id).name));
+        }
+    }
+    if victims.is_empty() {
+        return None;
+    }
+    victims.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(b.1)));
+    let field = context.fields.get(culprit);
+    let home = field.home.as_ref()?;
+    let listed: Vec<&str> = victims.iter().take(4).map(|(_, name)| *name).collect();
+    let mut reasons = context.reasons(&[culprit], |_| true);
+    reasons
+        .notes
+        .push(format!("it takes the line from {}", listed.join(", ")));
+    Some(Remedy {
+        kind: Kind::OwnLine,
+        subject: field.name.clone(),
+        advice: format!(
+            "start a line with {} and put nothing behind it",
+            home.member
+        ),
+        concerns: vec![field.owner.clone()],
+        stake: Stake {
+            fetches: at_stake.false_fetches,
+            cycles: at_stake.false_cycles,
+        },
+        reasons,
+        trials: vec![trial(
+            Some(&home.subject),
+            vec![Edit::Isolate(vec![home.member.clone()])],
+        )],
+    })
+}

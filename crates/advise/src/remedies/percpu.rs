@@ -1,0 +1,81 @@
+//! Objects in which several CPUs do nothing but count: each could have its own.
+
+use std::collections::BTreeMap;
+
+use linemate_attribution::schema::TypeIndex;
+use linemate_layout::Edit;
+
+use super::costs::{Act, Cost};
+use super::fields::{FieldId, Home};
+use super::{Context, Kind, Remedy, derivable, is_named, locks, percent, stake, trial};
+
+/// The share of the cost of sharing that writing has to make up: a CPU's own copy spares it the fetch before a write; what reads the sum
+/// has to visit all copies.
+const WRITING: (u64, u64) = (2, 3);
+
+pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
+    let mut types: BTreeMap<TypeIndex, Vec<FieldId>> = BTreeMap::new();
+    for (id, field) in context.fields.iter() {
+        if let Some(ty) = field.outer.filter(|_| !field.percpu && is_named(field)) {
+            types.entry(ty).or_default().push(id);
+        }
+    }
+    types.values().filter_map(|ids| one(context, ids)).collect()
+}
+
+fn one(context: &Context<'_>, ids: &[FieldId]) -> Option<Remedy> {
+    let model = context.analysis.model();
+    let (mut all, mut writing) = (Cost::default(), Cost::default());
+    let mut counters = Vec::new();
+    for id in ids {
+        let field = context.fields.get(*id);
+        // An object whose lock is taken is shared on purpose.
+        if field.used.rmws > 0 && locks::is_lock(model, field) {
+            return None;
+        }
+        let cost = context.costs.sum(*id, |_| true);
+        let writes = context.costs.sum(*id, |act| {
+            matches!(act, Act::Store | Act::SilentStore | Act::Rmw)
+        });
+        if writes.true_fetches > 0 {
+            // What is linked or points somewhere is no counter.
+            if !derivable::is_number(context, field) {
+                return None;
+            }
+            counters.push(*id);
+        }
+        all.add(&cost);
+        writing.add(&writes);
+    }
+    let first = context.fields.get(*ids.first()?);
+    let reasons = context.reasons(&counters, |_| true);
+    let enough = writing.shared_cycles() * WRITING.1 >= all.shared_cycles() * WRITING.0;
+    // Half of the CPUs at least: a producer and a consumer have no use for copies.
+    let many = reasons.writers > 1 && 2 * u64::from(reasons.writers) >= context.recorded as u64;
+    if counters.is_empty() || !enough || !many {
+        return None;
+    }
+    let name = match (&first.home, &first.leaf) {
+        (Some(Home { .. }), Some(_)) => first.owner.clone(),
+        _ => return None,
+    };
+    let mut reasons = reasons;
+    let listed: Vec<&str> = counters
+        .iter()
+        .map(|id| context.fields.get(*id).name.as_str())
+        .collect();
+    reasons.notes.push(format!(
+        "{:.0} % of what its sharing costs are writes, to {}",
+        percent(writing.shared_cycles(), all.shared_cycles()),
+        listed.join(", ")
+    ));
+    Some(Remedy {
+        kind: Kind::SplitPerCpu,
+        subject: name.clone(),
+        advice: "give each CPU its own copy and add them up where the sum is read".to_owned(),
+        concerns: vec![name.clone()],
+        stake: stake(&all),
+        reasons,
+        trials: vec![trial(None, vec![Edit::Percpu(name)])],
+    })
+}

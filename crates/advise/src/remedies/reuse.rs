@@ -1,0 +1,78 @@
+//! Loads of a field shortly behind the same CPU's atomic on it: the atomic's result was at hand.
+
+use std::collections::BTreeMap;
+
+use linemate_layout::Edit;
+
+use super::costs::{Act, Cost};
+use super::fields::FieldId;
+use super::{Context, FunctionUse, Kind, Remedy, is_named, locks, percent, stake, trial};
+
+pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
+    let mut rows: BTreeMap<(FieldId, u32), Cost> = BTreeMap::new();
+    for ((id, act, function), cost) in &context.costs.rows {
+        if *act == Act::LoadBehindRmw {
+            rows.entry((*id, *function)).or_default().add(cost);
+        }
+    }
+    let one = |((id, function), cost): (&(FieldId, u32), &Cost)| one(context, *id, *function, cost);
+    rows.iter().filter_map(one).collect()
+}
+
+fn one(context: &Context<'_>, id: FieldId, function: u32, behind: &Cost) -> Option<Remedy> {
+    let field = context.fields.get(id);
+    let home = field.home.as_ref().filter(|_| is_named(field))?;
+    // A load that hits costs nothing that a result would save.
+    if behind.shared_fetches() == 0 || locks::is_lock(context.analysis.model(), field) {
+        return None;
+    }
+    let exchanges = context.costs.exchanges.get(&(id, function));
+    // Most of them feed a compare-and-exchange, which needs the latest value.
+    if 2 * exchanges.copied().unwrap_or(0) > behind.accesses {
+        return None;
+    }
+    let name = context.function(function).to_owned();
+    let loads = context
+        .costs
+        .of(id)
+        .filter(|(act, f, _)| *f == function && matches!(act, Act::Load | Act::LoadBehindRmw))
+        .map(|(_, _, cost)| cost.accesses)
+        .sum();
+    let mut reasons = context.reasons(&[id], |act| act == Act::Rmw);
+    reasons.notes.push(format!(
+        "{:.1} % of {name}'s {loads} loads come at most {} instructions behind the CPU's own atomic, with no own store between; {} of \
+         those had to fetch the line again",
+        percent(behind.accesses, loads),
+        super::costs::REUSE_WINDOW,
+        behind.shared_fetches(),
+    ));
+    reasons.functions.insert(
+        0,
+        FunctionUse {
+            name: format!("{name} (those loads)"),
+            accesses: behind.accesses,
+            fetches: behind.fetches,
+            cycles: behind.cycles,
+        },
+    );
+    let reuse = Edit::Reuse {
+        field: home.member.clone(),
+        function: name.clone(),
+    };
+    let isolate = Edit::Isolate(vec![home.member.clone()]);
+    Some(Remedy {
+        kind: Kind::ReuseResult,
+        subject: format!("{} in {name}", field.name),
+        advice: format!(
+            "use what the atomic on {} returned instead of loading it again",
+            home.member
+        ),
+        concerns: vec![field.owner.clone()],
+        stake: stake(behind),
+        reasons,
+        trials: vec![
+            trial(Some(&home.subject), vec![reuse.clone()]),
+            trial(Some(&home.subject), vec![isolate, reuse]),
+        ],
+    })
+}

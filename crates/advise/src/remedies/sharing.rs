@@ -1,0 +1,46 @@
+//! Words that are really exchanged between CPUs: what no layout cures.
+
+use super::fields::Field;
+use super::{Context, Kind, Remedy, Stake, is_named, locks};
+
+pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
+    let ids = context.fields.iter().filter(|(_, field)| is_named(field));
+    let remedy = |(id, field): (super::FieldId, &Field)| {
+        let cost = context.costs.sum(id, |_| true);
+        if cost.true_fetches == 0 {
+            return None;
+        }
+        let mut reasons = context.reasons(&[id], |_| true);
+        let per_million =
+            1e6 * field.used.writes() as f64 / context.costs.whole.accesses.max(1) as f64;
+        reasons.notes.push(format!(
+            "written {per_million:.0} times per million accesses; {:.0} % of its cost are words really exchanged",
+            super::percent(cost.true_cycles, cost.cycles),
+        ));
+        Some(Remedy {
+            kind: Kind::WriteLess,
+            subject: field.name.clone(),
+            advice: advice(context, field).to_owned(),
+            concerns: vec![field.owner.clone()],
+            stake: Stake {
+                fetches: cost.true_fetches,
+                cycles: cost.true_cycles,
+            },
+            reasons,
+            trials: Vec::new(),
+        })
+    };
+    ids.filter_map(remedy).collect()
+}
+
+/// Who reads at least as often as all write sees a change each time: only fewer writes help. What is written more often than read can
+/// be gathered first.
+fn advice(context: &Context<'_>, field: &Field) -> &'static str {
+    if locks::is_lock(context.analysis.model(), field) {
+        "no layout cures it: take the lock less often, or one lock for fewer CPUs"
+    } else if field.used.loads < field.used.writes() {
+        "no layout cures it: count per CPU or gather several changes before writing"
+    } else {
+        "no layout cures it: write less often, or only on a change that readers need"
+    }
+}
