@@ -1,4 +1,5 @@
-//! What each field costs on the machine, by what the access does and by function: one replay without edits.
+//! What each field costs on the machine, by what the access does and by function: one replay without edits. The recording is read in
+//! order here, so pointers are followed on the way ([`super::links`]).
 //!
 //! Costs only rank candidates; what a remedy would gain is [`super::trial`]'s to say. *Cost* is cycles of accesses that left their
 //! core, as everywhere.
@@ -18,6 +19,7 @@ use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 use super::fields::{FieldId, Fields};
+use super::links::{Follower, Meetings, Question};
 
 /// How long after its own atomic a CPU's load of the same field still counts as *shortly behind*, in instructions of the whole guest:
 /// as far as a value can be handed on as a result or an argument. The scheduler's tick and wake-up paths take 1000 to 4000
@@ -111,6 +113,8 @@ pub(crate) struct Costs {
     /// How many loads behind an atomic were followed by another atomic of the same CPU on the same bytes at once: by field and
     /// function.
     pub(crate) exchanges: BTreeMap<(FieldId, u32), u64>,
+    /// Where pointers led, by pointer field.
+    pub(crate) meetings: BTreeMap<FieldId, Meetings>,
     /// Everything.
     pub(crate) whole: Cost,
 }
@@ -124,9 +128,10 @@ impl Costs {
         analysis: &Analysis<'_>,
         scene: &Scene<'_>,
         fields: &Fields,
+        questions: &[Question],
         mut replay: Replay<AsRecorded, Clones>,
     ) -> Result<Costs, CostsError> {
-        let mut classes = Classes::new(fields);
+        let mut classes = Classes::new(fields, Follower::new(analysis, fields, questions));
         for batch in analysis
             .recording()
             .chunks()
@@ -141,6 +146,7 @@ impl Costs {
         let (outcome, _) = replay.finish();
         let mut costs = Costs {
             exchanges: classes.exchanges.into_iter().collect(),
+            meetings: classes.follower.finish(),
             ..Costs::default()
         };
         costs.whole.accesses = outcome.accesses;
@@ -255,6 +261,7 @@ const PENDING: usize = 32;
 /// Sorts accesses by what they do, in the order of the recording.
 struct Classes<'f> {
     fields: &'f Fields,
+    follower: Follower<'f>,
     numbers: FxHashMap<(FieldId, Act, u32), u32>,
     /// By site number minus 1.
     accesses: Vec<u64>,
@@ -264,9 +271,10 @@ struct Classes<'f> {
 }
 
 impl<'f> Classes<'f> {
-    fn new(fields: &'f Fields) -> Classes<'f> {
+    fn new(fields: &'f Fields, follower: Follower<'f>) -> Classes<'f> {
         Classes {
             fields,
+            follower,
             numbers: FxHashMap::default(),
             accesses: Vec::new(),
             sites: Vec::new(),
@@ -279,6 +287,7 @@ impl<'f> Classes<'f> {
     fn place(&mut self, step: &Step) -> Placed {
         let site = match self.fields.at(step.subject.0, step.offset) {
             Some(field) => {
+                self.follower.step(step, field);
                 let act = self.act(step, field);
                 self.site((field, act, step.site.0))
             }

@@ -76,6 +76,8 @@ pub(crate) struct Field {
     pub(crate) percpu: bool,
     /// Where it is declared.
     pub(crate) home: Option<Home>,
+    /// The innermost struct larger than a line around it: where a line of its own can be made for it.
+    pub(crate) room: Option<Home>,
     /// All accesses.
     pub(crate) used: Use,
 }
@@ -91,11 +93,12 @@ pub(crate) struct Fields {
 
 impl Fields {
     /// The fields that a tally has accesses to, in the order of (subject, offset).
-    pub(crate) fn new(analysis: &Analysis<'_>, tally: &Tally) -> Fields {
+    pub(crate) fn new(analysis: &Analysis<'_>, tally: &Tally, line_bytes: u64) -> Fields {
         let names = analysis.names();
         let mut builder = Builder {
             model: analysis.model(),
             schema: names.schema(),
+            line_bytes,
             flats: FxHashMap::default(),
             known: BTreeMap::new(),
             fields: Fields {
@@ -143,6 +146,7 @@ impl Fields {
 struct Builder<'a> {
     model: &'a TypeModel,
     schema: &'a Schema,
+    line_bytes: u64,
     flats: FxHashMap<TypeIndex, Option<FlatType>>,
     /// By type and leaf, or by variable.
     known: BTreeMap<(Option<(TypeIndex, u32)>, String), FieldId>,
@@ -170,6 +174,7 @@ impl Builder<'_> {
             leaf: None,
             percpu: owner.percpu,
             home: None,
+            room: None,
             used: Use::default(),
         };
         self.number((None, owner.label.clone()), field)
@@ -196,7 +201,8 @@ impl Builder<'_> {
             owner: owner_name.clone(),
             outer: Some(ty),
             percpu: owner.percpu,
-            home: home(model, flat.type_id(), &leaf.path),
+            home: home(model, flat.type_id(), &leaf.path, 0),
+            room: home(model, flat.type_id(), &leaf.path, self.line_bytes),
             leaf: Some(leaf),
             used: Use::default(),
         };
@@ -212,23 +218,25 @@ impl Builder<'_> {
     }
 }
 
-/// The innermost struct that can be named and declares what a path leads to. `None` inside of unions with a name and where no
-/// edit could name the struct.
-fn home(model: &TypeModel, outer: TypeId, path: &str) -> Option<Home> {
+/// The innermost struct of more than `larger_than` bytes that can be named, and its member that a path leads through. `None` where
+/// there is none.
+fn home(model: &TypeModel, outer: TypeId, path: &str, larger_than: u64) -> Option<Home> {
     let mut at = model.strip(outer);
-    let mut names = path.split('.').peekable();
-    loop {
-        let name = names.next()?;
+    let mut innermost = None;
+    for name in path.split('.') {
         let bare = name.trim_end_matches("[]");
         let member = member_of(model, at, bare, 0)?;
-        if names.peek().is_none() {
-            return Some(Home {
-                subject: subject_of(model, at)?,
+        if model.size_of(at).is_some_and(|size| size > larger_than)
+            && let Some(subject) = subject_of(model, at)
+        {
+            innermost = Some(Home {
+                subject,
                 member: bare.to_owned(),
             });
         }
         at = element_of(model, member);
     }
+    innermost
 }
 
 /// How deep anonymous members are looked into; the kernel nests five.

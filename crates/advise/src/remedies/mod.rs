@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! pass 1  evidence   uses by instruction; types used in turn; counters dirtied beside bitmaps     (all threads, sums)
-//! pass 2  scene      objects with their users; which objects of two types are partners            (all threads, sums)
-//! pass 3  costs      one replay without edits: cost by field, act and function                    (in order)
+//! pass 2  scene      objects with their users                                                      (all threads, sums)
+//! pass 3  costs      one replay without edits: cost by field, act and function; where pointers led (in order)
 //!         rules      one module per kind of advice: candidates with what is at stake
 //! pass 4+ trial      replays with and without the best candidates: predicted effect, error bars
 //! ```
@@ -16,6 +16,7 @@ mod costs;
 mod derivable;
 mod evidence;
 mod fields;
+mod links;
 mod locks;
 mod own_line;
 mod partners;
@@ -62,7 +63,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// The usual ones for a machine: 8 interleavings from seed 1, five remedies of each kind, six tried.
+    /// The usual ones for a machine: 8 interleavings from seed 1, eight remedies of each kind, six tried.
     #[must_use]
     pub fn new(machine: Machine) -> Options {
         Options {
@@ -70,7 +71,7 @@ impl Options {
             cpus: None,
             seed: 1,
             interleavings: INTERLEAVINGS_MIN,
-            per_kind: 5,
+            per_kind: 8,
             trials: 6,
             focus: None,
         }
@@ -322,21 +323,20 @@ pub fn find(analysis: &Analysis<'_>, options: &Options) -> Result<Found, RemedyE
     let copies = copies(recorded, options.cpus)?;
     let bitmaps = Bitmaps::new(analysis);
     let evidence = Evidence::collect(analysis, &bitmaps)?;
-    let fields = Fields::new(analysis, &evidence.tally);
+    let fields = Fields::new(analysis, &evidence.tally, options.machine.line.bytes());
     if let Some(focus) = &options.focus
         && fields.iter().all(|(_, field)| field.owner != *focus)
     {
         return Err(RemedyError::Absent(focus.clone()));
     }
-    let pairs = partners::questions(analysis, &evidence, options.focus.as_deref());
-    let watch = Watch {
-        types: Vec::new(),
-        every: false,
-        pairs: pairs.clone(),
-    };
-    let scene = Scene::new(analysis, recorded, &watch)?;
+    let questions = links::questions(analysis, &evidence, &fields, options.focus.as_deref());
+    let mut scene = Scene::new(analysis, recorded, &Watch::default())?;
     let base = costs::replay(&options.machine, recorded, copies, options.seed)?;
-    let costs = Costs::measure(analysis, &scene, &fields, base)?;
+    let costs = Costs::measure(analysis, &scene, &fields, &questions, base)?;
+    let answers = partners::answers(analysis, &fields, &costs, &questions);
+    // `colocate` pairs by these counts: what pointers tell is better than who is touched next to whom.
+    scene.neighbours = answers.iter().map(partners::Answer::neighbours).collect();
+    let pairs: Vec<Pair> = answers.iter().map(|answer| answer.pair.clone()).collect();
     let context = Context {
         analysis,
         options,
@@ -345,7 +345,7 @@ pub fn find(analysis: &Analysis<'_>, options: &Options) -> Result<Found, RemedyE
         fields: &fields,
         scene: &scene,
         costs: &costs,
-        pairs: &pairs,
+        answers: &answers,
         recorded,
     };
     let (mut remedies, left_out) = context.candidates();
@@ -382,7 +382,7 @@ struct Context<'a> {
     fields: &'a Fields,
     scene: &'a Scene<'a>,
     costs: &'a Costs,
-    pairs: &'a [Pair],
+    answers: &'a [partners::Answer],
     recorded: usize,
 }
 

@@ -52,7 +52,7 @@ fn one(context: &Context<'_>, ids: &[FieldId]) -> Option<Remedy> {
     }
     victims.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(b.1)));
     let field = context.fields.get(culprit);
-    let home = field.home.as_ref()?;
+    let room = field.room.as_ref()?;
     let listed: Vec<&str> = victims.iter().take(4).map(|(_, name)| *name).collect();
     let mut reasons = context.reasons(&[culprit], |_| true);
     reasons
@@ -63,7 +63,7 @@ fn one(context: &Context<'_>, ids: &[FieldId]) -> Option<Remedy> {
         subject: field.name.clone(),
         advice: format!(
             "start a line with {} and put nothing behind it",
-            home.member
+            room.member
         ),
         concerns: vec![field.owner.clone()],
         stake: Stake {
@@ -72,8 +72,8 @@ fn one(context: &Context<'_>, ids: &[FieldId]) -> Option<Remedy> {
         },
         reasons,
         trials: vec![trial(
-            Some(&home.subject),
-            vec![Edit::Isolate(vec![home.member.clone()])],
+            Some(&room.subject),
+            vec![Edit::Isolate(vec![room.member.clone()])],
         )],
     })
 }

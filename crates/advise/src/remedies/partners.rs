@@ -7,18 +7,14 @@ use linemate_attribution::schema::TypeIndex;
 use linemate_layout::{Edit, EditFile, Position, Section, Statement};
 use linemate_types::{Type, TypeId, TypeModel};
 
-use super::costs::Cost;
-use super::evidence::Evidence;
-use super::fields::{Field, FieldId};
+use super::costs::{Cost, Costs};
+use super::fields::{Field, FieldId, Fields};
+use super::links::{Meetings, Question};
 use super::trial::{Pair, ids_of};
 use super::{Context, Effect, Kind, Remedy, Trial, percent, stake, trial};
 
-/// How many pairs of types are looked at object by object: those that are used in turn most often. More would cost memory for each pair of
-/// objects that meet.
-const QUESTIONS_MAX: usize = 16;
-
-/// The share of the steps between two types that objects have to make which are each other's most frequent neighbour. Where objects meet at
-/// random, about half of them are by chance.
+/// The share of a pointer's uses that have to lead from an object to the one it mostly leads to, and to an object that no other
+/// object's pointer mostly leads to. The rest is for pointers that were only compared, and for objects that came and went.
 const PARTNERS: (u64, u64) = (9, 10);
 
 /// One pair is no population.
@@ -27,75 +23,45 @@ const PAIRS_MIN: usize = 2;
 /// How many pointers are named that lead to the objects.
 const POINTERS_NAMED: usize = 6;
 
-/// The pairs of types whose objects are worth matching.
-pub(super) fn questions(
-    analysis: &Analysis<'_>,
-    evidence: &Evidence,
-    focus: Option<&str>,
-) -> Vec<Pair> {
-    let (model, schema) = (analysis.model(), analysis.names().schema());
-    let named = |ty: &TypeIndex| schema.get(*ty).is_some_and(|t| !t.name.is_empty());
-    let asked = |ty: &TypeIndex| focus.is_none_or(|focus| schema.name(*ty) == focus);
-    let mut pairs: Vec<(u64, &(TypeIndex, TypeIndex))> = evidence
-        .in_turn
-        .iter()
-        .filter(|((a, b), _)| named(a) && named(b) && (asked(a) || asked(b)))
-        .map(|(pair, count)| (*count, pair))
-        .collect();
-    pairs.sort_by_key(|(count, pair)| (std::cmp::Reverse(*count), **pair));
-    let ids = |(_, (a, b)): (u64, &(TypeIndex, TypeIndex))| {
-        let (a, b) = (
-            ids_of(model, schema.name(*a)),
-            ids_of(model, schema.name(*b)),
-        );
-        (!a.is_empty() && !b.is_empty() && a != b).then_some((a, b))
-    };
-    let mut found: Vec<Pair> = Vec::new();
-    for pair in pairs.into_iter().filter_map(ids) {
-        if found.len() < QUESTIONS_MAX && !found.contains(&pair) {
-            found.push(pair);
-        }
-    }
-    found
-}
-
-/// Which objects of two types belong together.
+/// Which objects belong together by a pointer.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Partners {
-    /// Each other's most frequent neighbours.
-    pairs: Vec<(u64, u64)>,
-    /// Steps from one type to the other.
+    /// From the object with the pointer to the one it mostly leads to, where no other object's pointer mostly leads there; how often.
+    pairs: BTreeMap<(u64, u64), u64>,
+    /// How often the pointer was followed.
     steps: u64,
-    /// Of those, the ones between partners.
-    between: u64,
-    /// Steps of objects of the first type that have a partner, and of the second.
-    of_partners: [u64; 2],
+    /// Of those, to the object it mostly leads to.
+    steady: u64,
+    /// From objects in `pairs`.
+    exclusive: u64,
 }
 
 impl Partners {
-    fn new(neighbours: &BTreeMap<(u64, u64), u64>) -> Partners {
-        let mut best: [BTreeMap<u64, (u64, u64)>; 2] = Default::default();
-        let mut sums: [BTreeMap<u64, u64>; 2] = Default::default();
-        for ((a, b), count) in neighbours {
-            for (side, (me, other)) in [(a, b), (b, a)].into_iter().enumerate() {
-                *sums[side].entry(*me).or_default() += count;
-                let known = best[side].entry(*me).or_insert((*count, *other));
-                // Ascending order: of equals the first stays.
-                if *count > known.0 {
-                    *known = (*count, *other);
-                }
+    fn new(meetings: &Meetings) -> Partners {
+        // By object with the pointer: (most frequent, where to), and all.
+        let mut best: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+        let mut sums: BTreeMap<u64, u64> = BTreeMap::new();
+        for ((from, to), count) in meetings {
+            *sums.entry(*from).or_default() += count;
+            let known = best.entry(*from).or_insert((*count, *to));
+            // Ascending order: of equals the first stays.
+            if *count > known.0 {
+                *known = (*count, *to);
             }
         }
+        let mut claims: BTreeMap<u64, usize> = BTreeMap::new();
+        for (_, to) in best.values() {
+            *claims.entry(*to).or_default() += 1;
+        }
         let mut partners = Partners {
-            steps: neighbours.values().sum(),
+            steps: meetings.values().sum(),
             ..Partners::default()
         };
-        for (a, (count, b)) in &best[0] {
-            if best[1].get(b).is_some_and(|(_, back)| back == a) {
-                partners.pairs.push((*a, *b));
-                partners.between += count;
-                partners.of_partners[0] += sums[0].get(a).copied().unwrap_or(0);
-                partners.of_partners[1] += sums[1].get(b).copied().unwrap_or(0);
+        for (from, (count, to)) in best {
+            partners.steady += count;
+            if claims.get(&to) == Some(&1) {
+                partners.pairs.insert((from, to), count);
+                partners.exclusive += sums.get(&from).copied().unwrap_or(0);
             }
         }
         partners
@@ -103,28 +69,82 @@ impl Partners {
 
     fn belong_together(&self) -> bool {
         let enough = |part: u64| part * PARTNERS.1 >= self.steps * PARTNERS.0;
-        self.pairs.len() >= PAIRS_MIN && self.of_partners.into_iter().all(enough)
+        self.pairs.len() >= PAIRS_MIN && enough(self.steady) && enough(self.exclusive)
     }
+}
+
+/// The partners that answer a question, and the pointer that tells them.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pointer: FieldId,
+    partners: Partners,
+    types: (TypeIndex, TypeIndex),
+    /// The same types for edits: the one with the pointer first.
+    pub(super) pair: Pair,
+}
+
+impl Answer {
+    /// The partners as a scene counts neighbours.
+    pub(super) fn neighbours(&self) -> BTreeMap<(u64, u64), u64> {
+        self.partners.pairs.clone()
+    }
+}
+
+/// For each question, the pointer that is followed most of those that lead from one object to one other.
+pub(super) fn answers(
+    analysis: &Analysis<'_>,
+    fields: &Fields,
+    costs: &Costs,
+    questions: &[Question],
+) -> Vec<Answer> {
+    let (model, schema) = (analysis.model(), analysis.names().schema());
+    let mut answers = Vec::new();
+    for question in questions {
+        let mut best: Option<(FieldId, Partners)> = None;
+        for id in &question.pointers {
+            let partners = costs.meetings.get(id).map(Partners::new);
+            let Some(partners) = partners.filter(Partners::belong_together) else {
+                continue;
+            };
+            if best.as_ref().is_none_or(|(_, b)| partners.steps > b.steps) {
+                best = Some((*id, partners));
+            }
+        }
+        let Some((pointer, partners)) = best else {
+            continue;
+        };
+        let (a, b) = question.types;
+        let types = if fields.get(pointer).outer == Some(a) {
+            (a, b)
+        } else {
+            (b, a)
+        };
+        let pair = (
+            ids_of(model, schema.name(types.0)),
+            ids_of(model, schema.name(types.1)),
+        );
+        if !pair.0.is_empty() && !pair.1.is_empty() && pair.0 != pair.1 {
+            answers.push(Answer {
+                pointer,
+                partners,
+                types,
+                pair,
+            });
+        }
+    }
+    answers
 }
 
 pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
-    let counted = context.pairs.iter().zip(&context.scene.neighbours);
-    counted
-        .filter_map(|(pair, neighbours)| one(context, pair, &Partners::new(neighbours)))
-        .collect()
+    context.answers.iter().map(|a| one(context, a)).collect()
 }
 
-fn one(context: &Context<'_>, pair: &Pair, partners: &Partners) -> Option<Remedy> {
-    if !partners.belong_together() {
-        return None;
-    }
-    let model = context.analysis.model();
-    let name = |ids: &[TypeId]| {
-        model
-            .composite(*ids.first()?)
-            .map(|composite| composite.name.to_string())
-    };
-    let (a, b) = (name(&pair.0)?, name(&pair.1)?);
+fn one(context: &Context<'_>, answer: &Answer) -> Remedy {
+    let schema = context.analysis.names().schema();
+    let (a, b) = (
+        schema.name(answer.types.0).to_owned(),
+        schema.name(answer.types.1).to_owned(),
+    );
     let of = |name: &str| -> Vec<FieldId> {
         let fields = context.fields.iter();
         fields
@@ -148,8 +168,8 @@ fn one(context: &Context<'_>, pair: &Pair, partners: &Partners) -> Option<Remedy
     };
     let both: Vec<FieldId> = of_a.into_iter().chain(of_b).collect();
     let mut reasons = context.reasons(&both, |_| true);
-    reasons.notes.push(notes(context, pair, partners));
-    let pointers = pointers(context, pair);
+    reasons.notes.push(notes(context, answer));
+    let pointers = pointers(context, &answer.pair);
     if !pointers.is_empty() {
         let listed: Vec<String> = pointers
             .iter()
@@ -164,7 +184,7 @@ fn one(context: &Context<'_>, pair: &Pair, partners: &Partners) -> Option<Remedy
     let colocate = Edit::Colocate(a.clone(), b.clone());
     let mut trials = vec![trial(None, vec![colocate.clone()])];
     trials.extend(without_spare_arrays(context, &colocate, &pointers));
-    Some(Remedy {
+    Remedy {
         kind: Kind::CoAllocate,
         subject: format!("{a} with its {b}"),
         advice:
@@ -174,25 +194,26 @@ fn one(context: &Context<'_>, pair: &Pair, partners: &Partners) -> Option<Remedy
         stake: stake(&smaller),
         reasons,
         trials,
-    })
+    }
 }
 
-fn notes(context: &Context<'_>, pair: &Pair, partners: &Partners) -> String {
-    let mut of_one_cpu = 0;
-    for (a, b) in &partners.pairs {
+fn notes(context: &Context<'_>, answer: &Answer) -> String {
+    let (partners, pair) = (&answer.partners, &answer.pair);
+    let of_one_cpu = |(a, b): &&(u64, u64)| {
         let (first, second) = (
             main_user(context, &pair.0, *a),
             main_user(context, &pair.1, *b),
         );
-        of_one_cpu += usize::from(first.is_some() && first == second);
-    }
+        first.is_some() && first == second
+    };
     format!(
-        "{} pairs that are each other's most frequent neighbour make {:.0} and {:.0} % of all steps between the two types, {:.0} % of \
-         them inside of a pair; {of_one_cpu} pairs belong to one CPU",
+        "{} leads from each of {} objects to one of its own: {:.0} % of the {} times it was followed; one CPU uses both most in {} of \
+         the pairs",
+        context.fields.get(answer.pointer).name,
         partners.pairs.len(),
-        percent(partners.of_partners[0], partners.steps),
-        percent(partners.of_partners[1], partners.steps),
-        percent(partners.between, partners.steps),
+        percent(partners.steady, partners.steps),
+        partners.steps,
+        partners.pairs.keys().filter(of_one_cpu).count(),
     )
 }
 
@@ -271,33 +292,39 @@ mod tests {
     use super::*;
 
     fn partners(steps: &[(u64, u64, u64)]) -> Partners {
-        Partners::new(
-            &steps
-                .iter()
-                .map(|(a, b, count)| ((*a, *b), *count))
-                .collect(),
-        )
+        let steps = steps.iter().map(|(a, b, count)| ((*a, *b), *count));
+        Partners::new(&steps.collect())
     }
 
     #[test]
-    fn objects_that_prefer_each_other_are_partners() {
-        let one_to_one = partners(&[(1, 11, 9), (1, 12, 2), (2, 12, 9), (2, 11, 1)]);
-        assert_eq!(one_to_one.pairs, [(1, 11), (2, 12)]);
-        assert_eq!((one_to_one.steps, one_to_one.between), (21, 18));
+    fn a_pointer_that_leads_to_one_object_each_makes_partners() {
+        let one_to_one = partners(&[(1, 11, 19), (1, 12, 1), (2, 12, 20)]);
+        assert_eq!(one_to_one.pairs, [((1, 11), 19), ((2, 12), 20)].into());
+        assert_eq!(
+            (one_to_one.steps, one_to_one.steady, one_to_one.exclusive),
+            (40, 39, 40)
+        );
         assert!(one_to_one.belong_together());
     }
 
     #[test]
-    fn what_many_share_is_nobodys_partner() {
-        // Ten of the first share each one of the second: a file's inode.
-        let steps: Vec<(u64, u64, u64)> = (0..20).map(|a| (a, 100 + a / 10, 5)).collect();
-        let many_to_one = partners(&steps);
-        assert_eq!(many_to_one.pairs.len(), 2);
-        assert_eq!(many_to_one.of_partners, [10, 100]);
-        assert!(!many_to_one.belong_together());
-        assert!(
-            !partners(&[(1, 11, 100)]).belong_together(),
-            "one pair is no population"
-        );
+    fn what_many_point_to_is_nobodys_partner() {
+        // Two of twenty share one: a file's inode.
+        let shared = partners(&[(1, 11, 10), (2, 11, 10), (3, 12, 80)]);
+        assert_eq!(shared.pairs, [((3, 12), 80)].into());
+        assert_eq!((shared.steady, shared.exclusive), (100, 80));
+        assert!(!shared.belong_together());
+    }
+
+    #[test]
+    fn a_pointer_that_changes_makes_no_partners() {
+        let current = partners(&[(1, 11, 6), (1, 12, 4), (2, 13, 10)]);
+        assert_eq!((current.steady, current.exclusive), (16, 20));
+        assert!(!current.belong_together());
+    }
+
+    #[test]
+    fn one_pair_is_no_population() {
+        assert!(!partners(&[(1, 11, 100)]).belong_together());
     }
 }

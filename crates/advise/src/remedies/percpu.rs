@@ -13,6 +13,9 @@ use super::{Context, Kind, Remedy, derivable, is_named, locks, percent, stake, t
 /// has to visit all copies.
 const WRITING: (u64, u64) = (2, 3);
 
+/// The share of a counter's writes that have to be atomic; the rest is for setting it up.
+const ATOMIC: (u64, u64) = (9, 10);
+
 pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
     let mut types: BTreeMap<TypeIndex, Vec<FieldId>> = BTreeMap::new();
     for (id, field) in context.fields.iter() {
@@ -38,8 +41,10 @@ fn one(context: &Context<'_>, ids: &[FieldId]) -> Option<Remedy> {
             matches!(act, Act::Store | Act::SilentStore | Act::Rmw)
         });
         if writes.true_fetches > 0 {
-            // What is linked or points somewhere is no counter.
-            if !derivable::is_number(context, field) {
+            // What several CPUs write without atomics is protected by a lock and belongs to what that protects; what is linked or
+            // points somewhere is no counter.
+            let atomic = field.used.rmws * ATOMIC.1 >= field.used.writes() * ATOMIC.0;
+            if !atomic || !derivable::is_number(context, field) {
                 return None;
             }
             counters.push(*id);
@@ -72,7 +77,8 @@ fn one(context: &Context<'_>, ids: &[FieldId]) -> Option<Remedy> {
     Some(Remedy {
         kind: Kind::SplitPerCpu,
         subject: name.clone(),
-        advice: "give each CPU its own copy and add them up where the sum is read".to_owned(),
+        advice: "count in a copy of each CPU's own and add them up where the sum is read (a reference count: percpu_ref)"
+            .to_owned(),
         concerns: vec![name.clone()],
         stake: stake(&all),
         reasons,

@@ -59,7 +59,12 @@ fn one(context: &Context<'_>, id: FieldId, function: u32, behind: &Cost) -> Opti
         field: home.member.clone(),
         function: name.clone(),
     };
-    let isolate = Edit::Isolate(vec![home.member.clone()]);
+    let mut trials = vec![trial(Some(&home.subject), vec![reuse.clone()])];
+    // On a line of its own, too, where that is in the same struct.
+    if field.room.as_ref() == Some(home) {
+        let isolate = Edit::Isolate(vec![home.member.clone()]);
+        trials.push(trial(Some(&home.subject), vec![isolate, reuse]));
+    }
     Some(Remedy {
         kind: Kind::ReuseResult,
         subject: format!("{} in {name}", field.name),
@@ -70,9 +75,6 @@ fn one(context: &Context<'_>, id: FieldId, function: u32, behind: &Cost) -> Opti
         concerns: vec![field.owner.clone()],
         stake: stake(behind),
         reasons,
-        trials: vec![
-            trial(Some(&home.subject), vec![reuse.clone()]),
-            trial(Some(&home.subject), vec![isolate, reuse]),
-        ],
+        trials,
     })
 }

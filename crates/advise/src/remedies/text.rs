@@ -6,14 +6,14 @@ use super::{Effect, Found, Gain, Remedy};
 
 impl Display for Found {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let seed = self.seed;
         writeln!(
             f,
-            "{}: {} CPUs ({} recorded), {}-byte lines; what is at stake: interleaving {}; effects: interleavings {0} to {}",
+            "{}: {} CPUs ({} recorded), {}-byte lines; what is at stake: interleaving {seed}; effects: interleavings {seed} to {}",
             self.machine,
             self.cpus,
             self.recorded_cpus,
             self.line_bytes,
-            self.seed,
             self.seed
                 .saturating_add(self.interleavings as u64)
                 .saturating_sub(1),

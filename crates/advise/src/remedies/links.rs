@@ -1,0 +1,169 @@
+//! Which object a pointer leads to, learnt from use: a CPU loads a pointer field of one object and touches an object of the pointer's
+//! type directly after.
+//!
+//! A recording holds no values, so a pointer that is only compared can be taken for one that leads to the next object of its type; the
+//! most frequent target of an object's pointer is right as long as it is followed more often than that.
+
+use std::collections::BTreeMap;
+
+use linemate_attribution::couse::WINDOW;
+use linemate_attribution::schema::TypeIndex;
+use linemate_attribution::{Analysis, Bucket};
+use linemate_layout::scene::Step;
+use linemate_recording::AccessKind;
+use linemate_types::{Type, TypeModel};
+use rustc_hash::FxHashMap;
+
+use super::evidence::Evidence;
+use super::fields::{Field, FieldId, Fields};
+
+/// How many pairs of types are looked at object by object: those that are used in turn most often. Each costs memory for each pair of
+/// objects that meet.
+const QUESTIONS_MAX: usize = 16;
+
+/// How many pairs of objects are kept in all, some 40 bytes each; later ones are not counted.
+const MEETINGS_MAX: usize = 1 << 21;
+
+/// How many of a CPU's latest pointers wait to be followed.
+const WAITING: usize = 8;
+
+/// Two types, the smaller first, and the fields of one that point to the other.
+#[derive(Clone, Debug)]
+pub(crate) struct Question {
+    pub(crate) types: (TypeIndex, TypeIndex),
+    pub(crate) pointers: Vec<FieldId>,
+}
+
+/// The pairs of types that are worth asking about: used in turn, and one has a pointer to the other that is loaded.
+pub(crate) fn questions(
+    analysis: &Analysis<'_>,
+    evidence: &Evidence,
+    fields: &Fields,
+    focus: Option<&str>,
+) -> Vec<Question> {
+    let (model, schema) = (analysis.model(), analysis.names().schema());
+    let mut pointers: BTreeMap<(TypeIndex, TypeIndex), Vec<FieldId>> = BTreeMap::new();
+    for (id, field) in fields.iter() {
+        let (Some(outer), Some(name)) = (field.outer, pointee(model, field)) else {
+            continue;
+        };
+        let target = schema.named(name).first().copied();
+        if let Some(target) = target.filter(|target| *target != outer && field.used.loads > 0) {
+            let pair = (outer.min(target), outer.max(target));
+            pointers.entry(pair).or_default().push(id);
+        }
+    }
+    let asked = |ty: &TypeIndex| focus.is_none_or(|focus| schema.name(*ty) == focus);
+    let mut found: Vec<(u64, Question)> = pointers
+        .into_iter()
+        .filter(|((a, b), _)| asked(a) || asked(b))
+        .filter_map(|(types, pointers)| {
+            let count = *evidence.in_turn.get(&types)?;
+            Some((count, Question { types, pointers }))
+        })
+        .collect();
+    found.sort_by_key(|(count, question)| (std::cmp::Reverse(*count), question.types));
+    found.truncate(QUESTIONS_MAX);
+    found.into_iter().map(|(_, question)| question).collect()
+}
+
+/// The tag of the struct that a field points to.
+fn pointee<'m>(model: &'m TypeModel, field: &Field) -> Option<&'m str> {
+    let leaf = field.leaf.as_ref()?;
+    let target = model.pointer_to_composite(leaf.type_id)?;
+    match model.get(target)? {
+        Type::Composite(composite) if !composite.name.is_empty() => Some(&composite.name),
+        _ => None,
+    }
+}
+
+/// How often a pointer of one object led to another one.
+pub(crate) type Meetings = BTreeMap<(u64, u64), u64>;
+
+/// Follows pointers through a recording.
+pub(crate) struct Follower<'n> {
+    names: &'n linemate_attribution::Names,
+    /// By pointer field: the type it points to.
+    targets: FxHashMap<FieldId, TypeIndex>,
+    /// By type: whether something points to it.
+    wanted: FxHashMap<TypeIndex, ()>,
+    /// By CPU: (pointer, its object, time).
+    waiting: Vec<Vec<(FieldId, u64, u64)>>,
+    meetings: FxHashMap<(FieldId, u64, u64), u64>,
+}
+
+impl<'n> Follower<'n> {
+    pub(crate) fn new(
+        analysis: &'n Analysis<'_>,
+        fields: &Fields,
+        questions: &[Question],
+    ) -> Follower<'n> {
+        let mut targets = FxHashMap::default();
+        for question in questions {
+            for id in &question.pointers {
+                let (a, b) = question.types;
+                let outer = fields.get(*id).outer;
+                targets.insert(*id, if outer == Some(a) { b } else { a });
+            }
+        }
+        Follower {
+            names: analysis.names(),
+            wanted: targets.values().map(|ty| (*ty, ())).collect(),
+            targets,
+            waiting: Vec::new(),
+            meetings: FxHashMap::default(),
+        }
+    }
+
+    /// Takes the next access to a field.
+    pub(crate) fn step(&mut self, step: &Step, field: FieldId) {
+        let subject = &self.names.subjects()[step.subject.0 as usize];
+        if subject.bucket != Bucket::Field {
+            return;
+        }
+        let Some(ty) = subject.ty else { return };
+        let access = &step.access;
+        let points = access.kind == AccessKind::Load && self.targets.contains_key(&field);
+        if !points && !self.wanted.contains_key(&ty) {
+            return;
+        }
+        let cpu = usize::from(access.cpu.0);
+        if cpu >= self.waiting.len() {
+            self.waiting.resize_with(cpu + 1, Vec::new);
+        }
+        let base = access.addr.0.wrapping_sub(u64::from(step.offset));
+        let waiting = &mut self.waiting[cpu];
+        waiting.retain(|(_, _, time)| access.time.0.saturating_sub(*time) <= WINDOW);
+        let targets = &self.targets;
+        // The latest pointer to this type leads here.
+        if let Some(at) = waiting
+            .iter()
+            .rposition(|(id, ..)| targets.get(id) == Some(&ty))
+        {
+            let (id, from, _) = waiting.remove(at);
+            let room = self.meetings.len() < MEETINGS_MAX;
+            match self.meetings.get_mut(&(id, from, base)) {
+                Some(count) => *count += 1,
+                None if room => {
+                    self.meetings.insert((id, from, base), 1);
+                }
+                None => {}
+            }
+        }
+        if points {
+            if waiting.len() == WAITING {
+                waiting.remove(0);
+            }
+            waiting.push((field, base, access.time.0));
+        }
+    }
+
+    /// What met, by pointer field.
+    pub(crate) fn finish(self) -> BTreeMap<FieldId, Meetings> {
+        let mut found: BTreeMap<FieldId, Meetings> = BTreeMap::new();
+        for ((id, from, to), count) in self.meetings {
+            found.entry(id).or_default().insert((from, to), count);
+        }
+        found
+    }
+}
