@@ -1,0 +1,424 @@
+//! Each kind of remedy in made-up recordings: found with exact reasons, and not found where something is missing.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod world;
+
+use linemate_advise::remedies::{Effect, Found, Kind, Options, Remedy, find};
+use linemate_attribution::Analysis;
+use linemate_recording::Recording;
+use world::{CPUS, F, Heap, NOHZ, World, object};
+
+const ROUNDS: u64 = 100;
+
+fn options() -> Options {
+    let mut machine = linemate_machine::find("westmere-4s-80").unwrap();
+    // Fetching pairs of lines would mix what lies on different ones.
+    machine.adjacent_line_pairs = false;
+    Options::new(machine)
+}
+
+fn found_with(recording: &Recording, options: &Options) -> Found {
+    let analysis = Analysis::new(recording).unwrap();
+    find(&analysis, options).unwrap()
+}
+
+/// The remedies of a kind, in the rounds that `round` makes.
+fn of_kind(kind: Kind, round: impl Fn(&mut World, u64)) -> Vec<Remedy> {
+    let mut world = World::new();
+    for number in 0..ROUNDS {
+        round(&mut world, number);
+    }
+    let found = found_with(&world.record(), &options());
+    found
+        .remedies
+        .into_iter()
+        .filter(|r| r.kind == kind)
+        .collect()
+}
+
+fn subjects(remedies: &[Remedy]) -> Vec<&str> {
+    remedies.iter().map(|r| r.subject.as_str()).collect()
+}
+
+fn gains(remedy: &Remedy) -> bool {
+    remedy.gain().is_some()
+}
+
+const MODE: u64 = 128;
+const STAT: u64 = 64;
+
+#[test]
+fn silent_stores_that_take_a_line_are_found() {
+    let mode = object(Heap::Crate, 0) + MODE;
+    let round = |w: &mut World, _| {
+        w.silent_store(0, F::Enter, mode);
+        w.load(1, F::Look, mode);
+    };
+    let found = of_kind(Kind::SkipSilentStores, round);
+    assert_eq!(subjects(&found), ["crate.mode"]);
+    let reasons = &found[0].reasons;
+    assert_eq!(
+        (
+            reasons.loads,
+            reasons.stores,
+            reasons.silent_stores,
+            reasons.rmws
+        ),
+        (ROUNDS, ROUNDS, ROUNDS, 0)
+    );
+    assert_eq!((reasons.readers, reasons.writers), (1, 1));
+    assert_eq!(reasons.functions[0].name, "enter");
+    assert_eq!(reasons.functions[0].accesses, ROUNDS);
+    assert_eq!(
+        found[0].trials[0].edits,
+        "type crate\nskip silent stores of mode\n"
+    );
+    assert!(gains(&found[0]), "{:?}", found[0].trials);
+}
+
+#[test]
+fn stores_that_change_something_or_clear_whole_objects_are_not_skipped() {
+    let mode = object(Heap::Crate, 0) + MODE;
+    let changing = |w: &mut World, _| {
+        w.store(0, F::Enter, mode);
+        w.load(1, F::Look, mode);
+    };
+    assert_eq!(
+        subjects(&of_kind(Kind::SkipSilentStores, changing)),
+        [""; 0]
+    );
+    // One instruction for all fields.
+    let clearing = |w: &mut World, _| {
+        for offset in [8, 72, MODE, MODE + 8] {
+            w.silent_store(0, F::Clear, object(Heap::Crate, 0) + offset);
+        }
+        w.load(1, F::Look, mode);
+    };
+    assert_eq!(
+        subjects(&of_kind(Kind::SkipSilentStores, clearing)),
+        [""; 0]
+    );
+    // Nobody else has the line.
+    let private = |w: &mut World, _| w.silent_store(0, F::Enter, mode);
+    assert_eq!(subjects(&of_kind(Kind::SkipSilentStores, private)), [""; 0]);
+}
+
+/// Both CPUs count, then look at what they counted.
+fn counting(between: impl Fn(&mut World, u16)) -> impl Fn(&mut World, u64) {
+    move |w, _| {
+        let stat = object(Heap::Crate, 0) + STAT;
+        for cpu in [0, 1] {
+            w.rmw(cpu, F::Enter, stat);
+        }
+        for cpu in [0, 1] {
+            between(w, cpu);
+            w.load(cpu, F::Look, stat);
+        }
+        w.wait(4000);
+    }
+}
+
+#[test]
+fn a_load_behind_an_atomic_can_reuse_its_result() {
+    let found = of_kind(Kind::ReuseResult, counting(|_, _| {}));
+    assert_eq!(subjects(&found), ["crate.stat in look"]);
+    let reasons = &found[0].reasons;
+    assert_eq!((reasons.loads, reasons.rmws), (2 * ROUNDS, 2 * ROUNDS));
+    assert_eq!(reasons.functions[0].name, "look (those loads)");
+    assert_eq!(reasons.functions[0].accesses, 2 * ROUNDS);
+    let edits: Vec<&str> = found[0].trials.iter().map(|t| t.edits.as_str()).collect();
+    assert_eq!(
+        edits,
+        [
+            "type crate\nreuse RMW of stat in look\n",
+            "type crate\nisolate stat\nreuse RMW of stat in look\n"
+        ]
+    );
+    let Effect::Tried(gain) = &found[0].trials[0].effect else {
+        panic!("{:?}", found[0].trials)
+    };
+    assert_eq!(gain.skipped, 2 * ROUNDS);
+    assert!(gains(&found[0]), "{gain:?}");
+}
+
+#[test]
+fn a_load_that_needs_the_value_afresh_reuses_nothing() {
+    let stat = object(Heap::Crate, 0) + STAT;
+    let stored = counting(move |w, cpu| w.store(cpu, F::Leave, stat));
+    assert_eq!(subjects(&of_kind(Kind::ReuseResult, stored)), [""; 0]);
+    let late = counting(|w, _| w.wait(1100));
+    assert_eq!(subjects(&of_kind(Kind::ReuseResult, late)), [""; 0]);
+    // Load and compare-and-exchange, again and again.
+    let exchange = |w: &mut World, _| {
+        for cpu in [0, 1] {
+            w.load(cpu, F::Look, stat);
+            w.rmw(cpu, F::Look, stat);
+        }
+    };
+    assert_eq!(subjects(&of_kind(Kind::ReuseResult, exchange)), [""; 0]);
+    // A lock's word.
+    let lock = |w: &mut World, _| {
+        let lock = object(Heap::Guarded, 0);
+        for cpu in [0, 1] {
+            w.rmw(cpu, F::Enter, lock);
+        }
+        for cpu in [0, 1] {
+            w.load(cpu, F::Look, lock);
+        }
+        w.wait(4000);
+    };
+    assert_eq!(subjects(&of_kind(Kind::ReuseResult, lock)), [""; 0]);
+}
+
+/// A CPU goes idle in even rounds and comes back in odd ones; `alone` more counts go without the bitmap.
+fn idling(alone: u64) -> impl Fn(&mut World, u64) {
+    move |w, number| {
+        let cpu = (number / 2 % 3) as u16;
+        let function = if number % 2 == 0 { F::Enter } else { F::Leave };
+        w.load_pointer(cpu, function, NOHZ);
+        w.rmw(cpu, function, object(Heap::Block, 1));
+        w.rmw(cpu, function, NOHZ + 8);
+        w.load(3, F::Look, NOHZ + 8);
+        if number < alone {
+            w.wait(100);
+            w.rmw(cpu, F::Clear, NOHZ + 8);
+        }
+        w.wait(100);
+    }
+}
+
+#[test]
+fn a_counter_beside_a_bitmap_can_be_derived() {
+    let found = of_kind(Kind::Derive, idling(0));
+    assert_eq!(subjects(&found), ["nohz.nr_cpus from nohz.idle_cpus_mask"]);
+    let reasons = &found[0].reasons;
+    assert_eq!((reasons.loads, reasons.rmws), (ROUNDS, ROUNDS));
+    assert_eq!((reasons.readers, reasons.writers), (4, 3));
+    assert_eq!(
+        reasons.notes,
+        [
+            "100.0 % of its 100 writes go along with an atomic on the bitmap nohz.idle_cpus_mask, by 2 instructions"
+        ]
+    );
+    assert_eq!(
+        found[0].trials[0].edits,
+        "type with has_blocked idle_cpus_mask nr_cpus\nremove nr_cpus\n"
+    );
+    assert!(gains(&found[0]), "{:?}", found[0].trials);
+}
+
+#[test]
+fn a_counter_that_counts_something_else_too_is_kept() {
+    assert_eq!(
+        of_kind(Kind::Derive, idling(5)).len(),
+        1,
+        "100 of 105 are nine tenths and more"
+    );
+    assert_eq!(
+        of_kind(Kind::Derive, idling(20)).len(),
+        0,
+        "100 of 120 are less"
+    );
+    let only_up = |w: &mut World, number| {
+        let cpu = (number % 3) as u16;
+        w.load_pointer(cpu, F::Enter, NOHZ);
+        w.rmw(cpu, F::Enter, object(Heap::Block, 1));
+        w.rmw(cpu, F::Enter, NOHZ + 8);
+        w.load(3, F::Look, NOHZ + 8);
+        w.wait(100);
+    };
+    assert_eq!(
+        of_kind(Kind::Derive, only_up).len(),
+        0,
+        "nothing takes away"
+    );
+    let far_apart = |w: &mut World, number| {
+        let function = if number % 2 == 0 { F::Enter } else { F::Leave };
+        w.load_pointer(0, function, NOHZ);
+        w.rmw(0, function, object(Heap::Block, 1));
+        w.wait(100);
+        w.rmw(0, function, NOHZ + 8);
+        w.load(3, F::Look, NOHZ + 8);
+        w.wait(100);
+    };
+    assert_eq!(of_kind(Kind::Derive, far_apart).len(), 0);
+}
+
+#[test]
+fn counters_of_all_cpus_in_one_object_are_split() {
+    let round = |w: &mut World, _| {
+        for cpu in 0..CPUS {
+            w.rmw(cpu, F::Enter, object(Heap::Stats, 0));
+            w.rmw(cpu, F::Enter, object(Heap::Stats, 0) + 8);
+        }
+    };
+    let found = of_kind(Kind::SplitPerCpu, round);
+    assert_eq!(subjects(&found), ["stats"]);
+    let reasons = &found[0].reasons;
+    assert_eq!(
+        (reasons.loads, reasons.stores, reasons.rmws),
+        (0, 0, 8 * ROUNDS)
+    );
+    assert_eq!(found[0].trials[0].edits, "percpu stats\n");
+    assert!(gains(&found[0]), "{:?}", found[0].trials);
+}
+
+#[test]
+fn what_a_lock_guards_or_everybody_reads_is_not_split() {
+    let locked = |w: &mut World, _| {
+        for cpu in 0..CPUS {
+            w.rmw(cpu, F::Enter, object(Heap::Guarded, 0));
+            w.rmw(cpu, F::Enter, object(Heap::Guarded, 0) + 8);
+        }
+    };
+    assert_eq!(subjects(&of_kind(Kind::SplitPerCpu, locked)), [""; 0]);
+    let read = |w: &mut World, _| {
+        w.rmw(0, F::Enter, object(Heap::Stats, 0));
+        for cpu in 1..CPUS {
+            w.load(cpu, F::Look, object(Heap::Stats, 0));
+        }
+    };
+    assert_eq!(subjects(&of_kind(Kind::SplitPerCpu, read)), [""; 0]);
+    let plain = |w: &mut World, _| {
+        for cpu in 0..CPUS {
+            w.store(cpu, F::Enter, object(Heap::Stats, 0));
+        }
+    };
+    assert_eq!(subjects(&of_kind(Kind::SplitPerCpu, plain)), [""; 0]);
+}
+
+/// Crates 0 to 2 and the items that `item` says.
+fn unpacking(item: impl Fn(u64) -> u64) -> impl Fn(&mut World, u64) {
+    move |w, number| {
+        let chosen = number % 3;
+        w.load_pointer(chosen as u16, F::Look, object(Heap::Crate, chosen));
+        w.load(chosen as u16, F::Look, object(Heap::Item, item(chosen)));
+        w.wait(100);
+    }
+}
+
+#[test]
+fn objects_that_point_to_one_of_their_own_are_partners() {
+    let found = of_kind(Kind::CoAllocate, unpacking(|number| number));
+    assert_eq!(subjects(&found), ["crate with its item"]);
+    assert_eq!(
+        found[0].reasons.notes,
+        [
+            "crate.item leads from each of 3 objects to one of its own: 100 % of the 100 times it was followed; one CPU uses both most in \
+             3 of the pairs",
+            "reached through crate.item (100 loads)"
+        ]
+    );
+    assert_eq!(found[0].trials[0].edits, "colocate crate item\n");
+    assert!(matches!(found[0].trials[0].effect, Effect::Tried(_)));
+    let shared = of_kind(Kind::CoAllocate, unpacking(|number| number / 2));
+    assert_eq!(subjects(&shared), [""; 0], "crates 0 and 1 share an item");
+}
+
+#[test]
+fn a_field_that_takes_its_neighbours_line_away_gets_its_own() {
+    let beside = object(Heap::Crate, 0) + STAT + 8;
+    let round = |w: &mut World, _| {
+        w.rmw(0, F::Enter, beside - 8);
+        w.load(1, F::Look, beside);
+    };
+    let found = of_kind(Kind::OwnLine, round);
+    assert_eq!(subjects(&found), ["crate.stat"]);
+    assert_eq!(
+        found[0].reasons.notes,
+        ["it takes the line from crate.beside"]
+    );
+    assert_eq!(found[0].trials[0].edits, "type crate\nisolate stat\n");
+    assert!(gains(&found[0]));
+    let apart = |w: &mut World, _| {
+        w.rmw(0, F::Enter, beside - 8);
+        w.load(1, F::Look, beside + 64);
+    };
+    assert_eq!(subjects(&of_kind(Kind::OwnLine, apart)), [""; 0]);
+}
+
+#[test]
+fn words_that_are_exchanged_are_no_layouts_business() {
+    let mode = object(Heap::Crate, 0) + MODE;
+    let round = |w: &mut World, _| {
+        w.store(0, F::Enter, mode);
+        w.load(1, F::Look, mode);
+        w.load(2, F::Look, mode);
+    };
+    let found = of_kind(Kind::WriteLess, round);
+    assert_eq!(subjects(&found), ["crate.mode"]);
+    assert_eq!(
+        found[0].advice,
+        "no layout cures it: write less often, or only on a change that readers need"
+    );
+    assert_eq!(
+        (found[0].reasons.loads, found[0].reasons.stores),
+        (200, 100)
+    );
+    assert_eq!(found[0].trials, []);
+    let private = |w: &mut World, _| w.store(0, F::Enter, mode);
+    assert_eq!(subjects(&of_kind(Kind::WriteLess, private)), [""; 0]);
+}
+
+#[test]
+fn the_number_of_threads_does_not_matter() {
+    let mut world = World::new();
+    for number in 0..ROUNDS {
+        idling(5)(&mut world, number);
+        counting(|_, _| {})(&mut world, number);
+        unpacking(|n| n)(&mut world, number);
+    }
+    let recording = world.record();
+    let on = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .unwrap();
+        let found = pool.install(|| found_with(&recording, &options()));
+        serde_json::to_string(&found).unwrap() + &found.to_string()
+    };
+    let one = on(1);
+    assert_eq!(one, on(3));
+    assert_eq!(one, on(1));
+}
+
+#[test]
+fn advice_can_be_about_one_type_and_the_best_are_tried_first() {
+    let mut world = World::new();
+    for number in 0..ROUNDS {
+        idling(0)(&mut world, number);
+        counting(|_, _| {})(&mut world, number);
+    }
+    let recording = world.record();
+    let about = |focus: &str| Options {
+        focus: Some(focus.to_owned()),
+        trials: 1,
+        ..options()
+    };
+    let found = found_with(&recording, &about("nohz"));
+    assert!(found.remedies.iter().all(|r| r.concerns == ["nohz"]));
+    let tried = found.remedies.iter().flat_map(|r| &r.trials);
+    assert_eq!(tried.filter(|t| t.effect != Effect::NotTried).count(), 1);
+    let analysis = Analysis::new(&recording).unwrap();
+    let absent = find(&analysis, &about("item")).unwrap_err().to_string();
+    assert_eq!(
+        absent,
+        "the recording has no access to any type or variable `item`"
+    );
+    let few = Options {
+        interleavings: 7,
+        ..options()
+    };
+    let few = find(&analysis, &few).unwrap_err().to_string();
+    assert_eq!(few, "7 interleavings give no error bar: 8 at least");
+    let odd = Options {
+        cpus: Some(6),
+        ..options()
+    };
+    let odd = find(&analysis, &odd).unwrap_err().to_string();
+    assert_eq!(
+        odd,
+        "6 CPUs are no multiple of the 4 recorded ones, or more than 4096 times as many"
+    );
+}
