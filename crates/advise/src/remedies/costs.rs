@@ -1,7 +1,7 @@
 //! What each field costs on the machine, by what the access does and by function: one replay without edits. The recording is read in
 //! order here, so pointers are followed on the way ([`super::links`]).
 //!
-//! Costs only rank candidates; what a remedy would gain is [`super::trial`]'s to say. *Cost* is cycles of accesses that left their
+//! Costs only rank candidates; what a remedy would gain is [`super::trials`]'s to say. *Cost* is cycles of accesses that left their
 //! core, as everywhere.
 
 use std::collections::BTreeMap;

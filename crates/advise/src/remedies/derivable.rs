@@ -80,7 +80,7 @@ fn one(
 }
 
 /// Whether a field is an integer of 4 or 8 bytes; a struct of one such member (`atomic_t`) is.
-fn is_integer(context: &Context<'_>, field: &Field) -> bool {
+pub(super) fn is_integer(context: &Context<'_>, field: &Field) -> bool {
     let model = context.analysis.model();
     let Some(leaf) = field.leaf.as_ref().filter(|l| matches!(l.size, 4 | 8)) else {
         return false;
@@ -94,9 +94,4 @@ fn is_integer(context: &Context<'_>, field: &Field) -> bool {
         id = model.strip(only.type_id);
     }
     matches!(model.get(id), Some(Type::Int { .. }))
-}
-
-/// Whether a field is a number: shared by rules about counters.
-pub(super) fn is_number(context: &Context<'_>, field: &Field) -> bool {
-    is_integer(context, field)
 }

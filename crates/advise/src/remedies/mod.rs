@@ -5,7 +5,7 @@
 //! pass 2  scene      objects with their users                                                      (all threads, sums)
 //! pass 3  costs      one replay without edits: cost by field, act and function; where pointers led (in order)
 //!         rules      one module per kind of advice: candidates with what is at stake
-//! pass 4+ trial      replays with and without the best candidates: predicted effect, error bars
+//! pass 4+ trials     replays with and without the best candidates: predicted effect, error bars
 //! ```
 //!
 //! A rule says that the code does something needless or that data lie where they cost; it does not know what the program means.
@@ -18,6 +18,7 @@ mod evidence;
 mod fields;
 mod links;
 mod locks;
+mod model;
 mod own_line;
 mod partners;
 mod percpu;
@@ -25,291 +26,26 @@ mod reuse;
 mod sharing;
 mod silent;
 mod text;
-mod trial;
+mod trials;
+
+use std::collections::BTreeMap;
 
 use linemate_attribution::Analysis;
+use linemate_attribution::tally::CpuSet;
 use linemate_layout::scene::{Scene, Watch};
-use linemate_layout::stats::Measure;
 use linemate_layout::whatif::INTERLEAVINGS_MIN;
 use linemate_layout::{Edit, EditFile, Section, Statement, Subject};
-use linemate_machine::Machine;
-use linemate_recording::Error as RecordingError;
-use linemate_replay::{COPIES_MAX, ReplayError};
-use serde::Serialize;
+use linemate_replay::COPIES_MAX;
+
+pub use model::{
+    Effect, Found, FunctionUse, Gain, Kind, Options, Reasons, Remedy, RemedyError, Stake, Trial,
+};
 
 use bitmap::Bitmaps;
-use costs::{Cost, Costs, CostsError};
+use costs::{Cost, Costs};
 use evidence::Evidence;
 use fields::{Field, FieldId, Fields};
-use trial::{Pair, Trials};
-
-/// How to look for remedies.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The machine that costs and effects are of.
-    pub machine: Machine,
-    /// How many CPUs to replay; `None`: as many as were recorded.
-    pub cpus: Option<usize>,
-    /// The first interleaving's seed; the others count up from it.
-    pub seed: u64,
-    /// How many interleavings a predicted effect is a mean of.
-    pub interleavings: usize,
-    /// How many remedies of each kind to list.
-    pub per_kind: usize,
-    /// How many remedies to try by replay; the best of each kind come first.
-    pub trials: usize,
-    /// Only what concerns this type or variable; `None`: all.
-    pub focus: Option<String>,
-}
-
-impl Options {
-    /// The usual ones for a machine: 8 interleavings from seed 1, eight remedies of each kind, six tried.
-    #[must_use]
-    pub fn new(machine: Machine) -> Options {
-        Options {
-            machine,
-            cpus: None,
-            seed: 1,
-            interleavings: INTERLEAVINGS_MIN,
-            per_kind: 8,
-            trials: 6,
-            focus: None,
-        }
-    }
-}
-
-/// Why there is no advice.
-#[derive(Debug, thiserror::Error)]
-pub enum RemedyError {
-    /// The recording.
-    #[error(transparent)]
-    Recording(#[from] RecordingError),
-    /// The replay.
-    #[error(transparent)]
-    Replay(#[from] ReplayError),
-    /// The recording does not say how many CPUs it has.
-    #[error("the recording does not tell its number of CPUs")]
-    NoCpus,
-    /// A number of CPUs that cloning cannot give.
-    #[error(
-        "{wanted} CPUs are no multiple of the {recorded} recorded ones, or more than {COPIES_MAX} times as many"
-    )]
-    Cpus {
-        /// What was asked for.
-        wanted: usize,
-        /// Recorded CPUs.
-        recorded: usize,
-    },
-    /// No error bar from so few.
-    #[error("{0} interleavings give no error bar: {INTERLEAVINGS_MIN} at least")]
-    Interleavings(usize),
-    /// Nothing of that name was touched.
-    #[error("the recording has no access to any type or variable `{0}`")]
-    Absent(String),
-}
-
-impl From<CostsError> for RemedyError {
-    fn from(error: CostsError) -> RemedyError {
-        match error {
-            CostsError::Recording(error) => RemedyError::Recording(error),
-            CostsError::Replay(error) => RemedyError::Replay(error),
-        }
-    }
-}
-
-/// A kind of advice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// Stores that leave memory as it was take the line from others all the same: test first.
-    SkipSilentStores,
-    /// An atomic's result is at hand when its field is loaded again.
-    ReuseResult,
-    /// A counter is written whenever a bitmap is: it can be derived.
-    Derive,
-    /// Every CPU counts in one object: give each its own.
-    SplitPerCpu,
-    /// Objects of two types belong together one by one: allocate them as one.
-    CoAllocate,
-    /// A field that is written all the time takes its neighbours' line away.
-    OwnLine,
-    /// Words that are really exchanged: no layout helps.
-    WriteLess,
-}
-
-impl Kind {
-    /// All kinds.
-    pub const ALL: [Kind; 7] = [
-        Kind::SkipSilentStores,
-        Kind::ReuseResult,
-        Kind::Derive,
-        Kind::SplitPerCpu,
-        Kind::CoAllocate,
-        Kind::OwnLine,
-        Kind::WriteLess,
-    ];
-
-    /// What it advises, in a few words.
-    #[must_use]
-    pub fn words(self) -> &'static str {
-        match self {
-            Kind::SkipSilentStores => "skip silent stores",
-            Kind::ReuseResult => "reuse an atomic's result",
-            Kind::Derive => "derive instead of count",
-            Kind::SplitPerCpu => "split per CPU",
-            Kind::CoAllocate => "allocate together",
-            Kind::OwnLine => "give a line of its own",
-            Kind::WriteLess => "write less often",
-        }
-    }
-}
-
-/// What a remedy is about, in the replay without edits: accesses that left their core. What it could gain at most, but for what follows
-/// elsewhere.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Stake {
-    /// Accesses that left their core, under the first interleaving.
-    pub fetches: u64,
-    /// Their cycles.
-    pub cycles: u64,
-}
-
-/// A function's part in a remedy.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct FunctionUse {
-    /// Its symbol, without what the compiler appended.
-    pub name: String,
-    /// Its accesses.
-    pub accesses: u64,
-    /// Those that left their core.
-    pub fetches: u64,
-    /// Their cycles.
-    pub cycles: u64,
-}
-
-/// Why a remedy is advised.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Reasons {
-    /// Loads.
-    pub loads: u64,
-    /// Stores.
-    pub stores: u64,
-    /// Of those, the ones that left memory as it was.
-    pub silent_stores: u64,
-    /// Atomic read-modify-writes.
-    pub rmws: u64,
-    /// CPUs that read.
-    pub readers: u32,
-    /// CPUs that write.
-    pub writers: u32,
-    /// The functions that pay most.
-    pub functions: Vec<FunctionUse>,
-    /// What else the rule went by.
-    pub notes: Vec<String>,
-}
-
-/// A predicted effect.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Gain {
-    /// Cycles of the concerned types' accesses that left their core.
-    pub types: Measure,
-    /// How many such accesses.
-    pub fetches: Measure,
-    /// Cycles of all accesses that left their core.
-    pub whole: Measure,
-    /// Recorded accesses that did not happen.
-    pub skipped: u64,
-}
-
-/// What replay says of edits.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Effect {
-    /// Nothing: others were tried first ([`Options::trials`]).
-    NotTried,
-    /// The edits cannot be applied to this recording.
-    Refused {
-        /// Why.
-        why: String,
-    },
-    /// A prediction.
-    Tried(Gain),
-}
-
-impl Effect {
-    /// Cycles that the concerned types gain, if that is beyond the error bar.
-    #[must_use]
-    pub fn gain(&self) -> Option<f64> {
-        match self {
-            Effect::Tried(gain) if gain.types.measurable && gain.types.difference < 0.0 => {
-                Some(-gain.types.difference)
-            }
-            _ => None,
-        }
-    }
-}
-
-/// Edits that stand for a remedy in a replay.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Trial {
-    /// In the edit language (docs/edits.md).
-    pub edits: String,
-    /// What replay says.
-    pub effect: Effect,
-}
-
-/// One piece of advice.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Remedy {
-    /// Its kind.
-    pub kind: Kind,
-    /// What it is about: `TYPE.FIELD`, or types.
-    pub subject: String,
-    /// The advice.
-    pub advice: String,
-    /// The types and variables concerned.
-    pub concerns: Vec<String>,
-    /// What it is about in cycles.
-    pub stake: Stake,
-    /// Why.
-    pub reasons: Reasons,
-    /// Edits that stand for it, and what they would gain; none where no edit can.
-    pub trials: Vec<Trial>,
-}
-
-impl Remedy {
-    /// The largest gain of its trials.
-    #[must_use]
-    pub fn gain(&self) -> Option<f64> {
-        let gains = self.trials.iter().filter_map(|trial| trial.effect.gain());
-        gains.max_by(f64::total_cmp)
-    }
-}
-
-/// All advice for a recording on a machine.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Found {
-    /// The machine's name.
-    pub machine: String,
-    /// Bytes of a line.
-    pub line_bytes: u64,
-    /// CPUs replayed.
-    pub cpus: usize,
-    /// CPUs recorded.
-    pub recorded_cpus: usize,
-    /// The first seed.
-    pub seed: u64,
-    /// Interleavings of each trial.
-    pub interleavings: usize,
-    /// Accesses in the recording.
-    pub accesses: u64,
-    /// What everything costs, without edits, under the first interleaving.
-    pub whole: Stake,
-    /// The advice: what gains most first, then what was not shown to gain, by what is at stake.
-    pub remedies: Vec<Remedy>,
-    /// Candidates beyond [`Options::per_kind`], by kind.
-    pub left_out: Vec<(Kind, usize)>,
-}
+use trials::{Pair, Trials};
 
 /// Looks for remedies.
 ///
@@ -417,16 +153,16 @@ impl Context<'_> {
     /// The uses of some fields together, with the functions that pay most for `acts`.
     fn reasons(&self, ids: &[FieldId], wanted: impl Fn(costs::Act) -> bool) -> Reasons {
         let mut reasons = Reasons::default();
-        let (mut readers, mut writers) = Default::default();
-        let mut functions: std::collections::BTreeMap<u32, Cost> = Default::default();
+        let (mut readers, mut writers) = (CpuSet::default(), CpuSet::default());
+        let mut functions: BTreeMap<u32, Cost> = BTreeMap::new();
         for id in ids {
             let used = &self.fields.get(*id).used;
             reasons.loads += used.loads;
             reasons.stores += used.stores;
             reasons.silent_stores += used.silent_stores;
             reasons.rmws += used.rmws;
-            merge(&mut readers, &used.readers);
-            merge(&mut writers, &used.writers);
+            readers.merge(&used.readers);
+            writers.merge(&used.writers);
             for (act, function, cost) in self.costs.of(*id) {
                 if wanted(act) {
                     functions.entry(function).or_default().add(cost);
@@ -439,7 +175,7 @@ impl Context<'_> {
         reasons
     }
 
-    fn top_functions(&self, costs: &std::collections::BTreeMap<u32, Cost>) -> Vec<FunctionUse> {
+    fn top_functions(&self, costs: &BTreeMap<u32, Cost>) -> Vec<FunctionUse> {
         let mut functions: Vec<FunctionUse> = costs
             .iter()
             .map(|(site, cost)| FunctionUse {
@@ -461,13 +197,6 @@ impl Context<'_> {
             .get(site as usize)
             .map_or("", String::as_str)
     }
-}
-
-fn merge(
-    into: &mut linemate_attribution::tally::CpuSet,
-    other: &linemate_attribution::tally::CpuSet,
-) {
-    into.merge(other);
 }
 
 /// How many functions a remedy names.

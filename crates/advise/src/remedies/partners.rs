@@ -10,7 +10,7 @@ use linemate_types::{Type, TypeId, TypeModel};
 use super::costs::{Cost, Costs};
 use super::fields::{Field, FieldId, Fields};
 use super::links::{Meetings, Question};
-use super::trial::{Pair, ids_of};
+use super::trials::{Pair, ids_of};
 use super::{Context, Effect, Kind, Remedy, Trial, percent, stake, trial};
 
 /// The share of a pointer's uses that have to lead from an object to the one it mostly leads to, and to an object that no other

@@ -6,7 +6,7 @@ use linemate_attribution::schema::TypeIndex;
 use linemate_layout::Edit;
 
 use super::costs::{Act, Cost};
-use super::fields::{FieldId, Home};
+use super::fields::FieldId;
 use super::{Context, Kind, Remedy, derivable, is_named, locks, percent, stake, trial};
 
 /// The share of the cost of sharing that writing has to make up: a CPU's own copy spares it the fetch before a write; what reads the sum
@@ -44,7 +44,7 @@ fn one(context: &Context<'_>, ids: &[FieldId]) -> Option<Remedy> {
             // What several CPUs write without atomics is protected by a lock and belongs to what that protects; what is linked or
             // points somewhere is no counter.
             let atomic = field.used.rmws * ATOMIC.1 >= field.used.writes() * ATOMIC.0;
-            if !atomic || !derivable::is_number(context, field) {
+            if !atomic || !derivable::is_integer(context, field) {
                 return None;
             }
             counters.push(*id);
@@ -52,19 +52,14 @@ fn one(context: &Context<'_>, ids: &[FieldId]) -> Option<Remedy> {
         all.add(&cost);
         writing.add(&writes);
     }
-    let first = context.fields.get(*ids.first()?);
-    let reasons = context.reasons(&counters, |_| true);
+    let mut reasons = context.reasons(&counters, |_| true);
     let enough = writing.shared_cycles() * WRITING.1 >= all.shared_cycles() * WRITING.0;
     // Half of the CPUs at least: a producer and a consumer have no use for copies.
     let many = reasons.writers > 1 && 2 * u64::from(reasons.writers) >= context.recorded as u64;
     if counters.is_empty() || !enough || !many {
         return None;
     }
-    let name = match (&first.home, &first.leaf) {
-        (Some(Home { .. }), Some(_)) => first.owner.clone(),
-        _ => return None,
-    };
-    let mut reasons = reasons;
+    let name = context.fields.get(*ids.first()?).owner.clone();
     let listed: Vec<&str> = counters
         .iter()
         .map(|id| context.fields.get(*id).name.as_str())

@@ -19,8 +19,8 @@ use rayon::prelude::*;
 use super::costs::{CostsError, decode, replay};
 use super::{Effect, Gain, Options};
 
-/// How many replays are held in memory at a time: each takes some 100 to 200 MiB on a recording of 100 M accesses.
-const REPLAYS_MAX: usize = 8;
+/// How many replays are held in memory at a time: each takes 100 to 250 MiB, for it remembers every line that was touched.
+const REPLAYS_MAX: usize = 6;
 
 /// A type pair whose objects a scene has matched.
 pub(crate) type Pair = (Vec<TypeId>, Vec<TypeId>);
@@ -49,9 +49,9 @@ impl Trials<'_> {
     /// # Errors
     /// A damaged recording.
     pub(crate) fn run(&self, texts: &[String]) -> Result<Vec<Effect>, CostsError> {
-        let none = self.side("").map_err(|why| Effect::Refused { why });
-        let Ok(none) = none else {
-            return Ok(vec![Effect::NotTried; texts.len()]);
+        let none = match self.side("") {
+            Ok(none) => none,
+            Err(why) => return Ok(vec![Effect::Refused { why }; texts.len()]),
         };
         let built: Vec<Result<Side, String>> = texts.iter().map(|text| self.side(text)).collect();
         let mut sides: Vec<&Side> = vec![&none];

@@ -1,0 +1,278 @@
+//! What goes in and what comes out: options, advice, errors.
+
+use linemate_layout::stats::Measure;
+use linemate_layout::whatif::INTERLEAVINGS_MIN;
+use linemate_machine::Machine;
+use linemate_recording::Error as RecordingError;
+use linemate_replay::{COPIES_MAX, ReplayError};
+use serde::Serialize;
+
+use super::costs::CostsError;
+
+/// How to look for remedies.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The machine that costs and effects are of.
+    pub machine: Machine,
+    /// How many CPUs to replay; `None`: as many as were recorded.
+    pub cpus: Option<usize>,
+    /// The first interleaving's seed; the others count up from it.
+    pub seed: u64,
+    /// How many interleavings a predicted effect is a mean of.
+    pub interleavings: usize,
+    /// How many remedies of each kind to list.
+    pub per_kind: usize,
+    /// How many remedies to try by replay; the best of each kind come first.
+    pub trials: usize,
+    /// Only what concerns this type or variable; `None`: all.
+    pub focus: Option<String>,
+}
+
+impl Options {
+    /// The usual ones for a machine: 8 interleavings from seed 1, eight remedies of each kind, six tried.
+    #[must_use]
+    pub fn new(machine: Machine) -> Options {
+        Options {
+            machine,
+            cpus: None,
+            seed: 1,
+            interleavings: INTERLEAVINGS_MIN,
+            per_kind: 8,
+            trials: 6,
+            focus: None,
+        }
+    }
+}
+
+/// Why there is no advice.
+#[derive(Debug, thiserror::Error)]
+pub enum RemedyError {
+    /// The recording.
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
+    /// The replay.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    /// The recording does not say how many CPUs it has.
+    #[error("the recording does not tell its number of CPUs")]
+    NoCpus,
+    /// A number of CPUs that cloning cannot give.
+    #[error(
+        "{wanted} CPUs are no multiple of the {recorded} recorded ones, or more than {COPIES_MAX} times as many"
+    )]
+    Cpus {
+        /// What was asked for.
+        wanted: usize,
+        /// Recorded CPUs.
+        recorded: usize,
+    },
+    /// No error bar from so few.
+    #[error("{0} interleavings give no error bar: {INTERLEAVINGS_MIN} at least")]
+    Interleavings(usize),
+    /// Nothing of that name was touched.
+    #[error("the recording has no access to any type or variable `{0}`")]
+    Absent(String),
+}
+
+impl From<CostsError> for RemedyError {
+    fn from(error: CostsError) -> RemedyError {
+        match error {
+            CostsError::Recording(error) => RemedyError::Recording(error),
+            CostsError::Replay(error) => RemedyError::Replay(error),
+        }
+    }
+}
+
+/// A kind of advice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Stores that leave memory as it was take the line from others all the same: test first.
+    SkipSilentStores,
+    /// An atomic's result is at hand when its field is loaded again.
+    ReuseResult,
+    /// A counter is written whenever a bitmap is: it can be derived.
+    Derive,
+    /// Every CPU counts in one object: give each its own.
+    SplitPerCpu,
+    /// Objects of two types belong together one by one: allocate them as one.
+    CoAllocate,
+    /// A field that is written all the time takes its neighbours' line away.
+    OwnLine,
+    /// Words that are really exchanged: no layout helps.
+    WriteLess,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Kind; 7] = [
+        Kind::SkipSilentStores,
+        Kind::ReuseResult,
+        Kind::Derive,
+        Kind::SplitPerCpu,
+        Kind::CoAllocate,
+        Kind::OwnLine,
+        Kind::WriteLess,
+    ];
+
+    /// What it advises, in a few words.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Kind::SkipSilentStores => "skip silent stores",
+            Kind::ReuseResult => "reuse an atomic's result",
+            Kind::Derive => "derive instead of count",
+            Kind::SplitPerCpu => "split per CPU",
+            Kind::CoAllocate => "allocate together",
+            Kind::OwnLine => "give a line of its own",
+            Kind::WriteLess => "write less often",
+        }
+    }
+}
+
+/// What a remedy is about, in the replay without edits: accesses that left their core. What it could gain at most, but for what follows
+/// elsewhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Stake {
+    /// Accesses that left their core, under the first interleaving.
+    pub fetches: u64,
+    /// Their cycles.
+    pub cycles: u64,
+}
+
+/// A function's part in a remedy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FunctionUse {
+    /// Its symbol, without what the compiler appended.
+    pub name: String,
+    /// Its accesses.
+    pub accesses: u64,
+    /// Those that left their core.
+    pub fetches: u64,
+    /// Their cycles.
+    pub cycles: u64,
+}
+
+/// Why a remedy is advised.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Reasons {
+    /// Loads.
+    pub loads: u64,
+    /// Stores.
+    pub stores: u64,
+    /// Of those, the ones that left memory as it was.
+    pub silent_stores: u64,
+    /// Atomic read-modify-writes.
+    pub rmws: u64,
+    /// CPUs that read.
+    pub readers: u32,
+    /// CPUs that write.
+    pub writers: u32,
+    /// The functions that pay most.
+    pub functions: Vec<FunctionUse>,
+    /// What else the rule went by.
+    pub notes: Vec<String>,
+}
+
+/// A predicted effect.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Gain {
+    /// Cycles of the concerned types' accesses that left their core.
+    pub types: Measure,
+    /// How many such accesses.
+    pub fetches: Measure,
+    /// Cycles of all accesses that left their core.
+    pub whole: Measure,
+    /// Recorded accesses that did not happen.
+    pub skipped: u64,
+}
+
+/// What replay says of edits.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    /// Nothing: others were tried first ([`Options::trials`]).
+    NotTried,
+    /// The edits cannot be applied to this recording.
+    Refused {
+        /// Why.
+        why: String,
+    },
+    /// A prediction.
+    Tried(Gain),
+}
+
+impl Effect {
+    /// Cycles that the concerned types gain, if that is beyond the error bar.
+    #[must_use]
+    pub fn gain(&self) -> Option<f64> {
+        match self {
+            Effect::Tried(gain) if gain.types.measurable && gain.types.difference < 0.0 => {
+                Some(-gain.types.difference)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Edits that stand for a remedy in a replay.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Trial {
+    /// In the edit language (docs/edits.md).
+    pub edits: String,
+    /// What replay says.
+    pub effect: Effect,
+}
+
+/// One piece of advice.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Remedy {
+    /// Its kind.
+    pub kind: Kind,
+    /// What it is about: `TYPE.FIELD`, or types.
+    pub subject: String,
+    /// The advice.
+    pub advice: String,
+    /// The types and variables concerned.
+    pub concerns: Vec<String>,
+    /// What it is about in cycles.
+    pub stake: Stake,
+    /// Why.
+    pub reasons: Reasons,
+    /// Edits that stand for it, and what they would gain; none where no edit can.
+    pub trials: Vec<Trial>,
+}
+
+impl Remedy {
+    /// The largest gain of its trials.
+    #[must_use]
+    pub fn gain(&self) -> Option<f64> {
+        let gains = self.trials.iter().filter_map(|trial| trial.effect.gain());
+        gains.max_by(f64::total_cmp)
+    }
+}
+
+/// All advice for a recording on a machine.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Found {
+    /// The machine's name.
+    pub machine: String,
+    /// Bytes of a line.
+    pub line_bytes: u64,
+    /// CPUs replayed.
+    pub cpus: usize,
+    /// CPUs recorded.
+    pub recorded_cpus: usize,
+    /// The first seed.
+    pub seed: u64,
+    /// Interleavings of each trial.
+    pub interleavings: usize,
+    /// Accesses in the recording.
+    pub accesses: u64,
+    /// What everything costs, without edits, under the first interleaving.
+    pub whole: Stake,
+    /// The advice: what gains most first, then what was not shown to gain, by what is at stake.
+    pub remedies: Vec<Remedy>,
+    /// Candidates beyond [`Options::per_kind`], by kind.
+    pub left_out: Vec<(Kind, usize)>,
+}
