@@ -19,7 +19,7 @@ use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 use super::fields::{FieldId, Fields};
-use super::links::{Follower, Meetings, Question};
+use super::links::{ByCode, Follower, Question};
 
 /// How long after its own atomic a CPU's load of the same field still counts as *shortly behind*, in instructions of the whole guest:
 /// as far as a value can be handed on as a result or an argument. The scheduler's tick and wake-up paths take 1000 to 4000
@@ -114,7 +114,7 @@ pub(crate) struct Costs {
     /// function.
     pub(crate) exchanges: BTreeMap<(FieldId, u32), u64>,
     /// Where pointers led, by pointer field.
-    pub(crate) meetings: BTreeMap<FieldId, Meetings>,
+    pub(crate) meetings: BTreeMap<FieldId, ByCode>,
     /// Everything.
     pub(crate) whole: Cost,
 }

@@ -1,8 +1,9 @@
 //! Which object a pointer leads to, learnt from use: a CPU loads a pointer field of one object and touches an object of the pointer's
 //! type directly after.
 //!
-//! A recording holds no values, so a pointer that is only compared can be taken for one that leads to the next object of its type; the
-//! most frequent target of an object's pointer is right as long as it is followed more often than that.
+//! A recording holds no values, so a pointer that is only compared with NULL can be taken for one that leads to the next object of its
+//! type. Which it is depends on the code, so meetings are kept apart by the instruction that loads the pointer and the one that
+//! touches the object.
 
 use std::collections::BTreeMap;
 
@@ -21,11 +22,11 @@ use super::fields::{Field, FieldId, Fields};
 /// objects that meet.
 const QUESTIONS_MAX: usize = 16;
 
-/// How many pairs of objects are kept in all, some 40 bytes each; later ones are not counted.
+/// How many meetings are kept in all, some 60 bytes each; later ones are not counted.
 const MEETINGS_MAX: usize = 1 << 21;
 
 /// How many of a CPU's latest pointers wait to be followed.
-const WAITING: usize = 8;
+const WAITING_MAX: usize = 8;
 
 /// Two types, the smaller first, and the fields of one that point to the other.
 #[derive(Clone, Debug)]
@@ -80,6 +81,24 @@ fn pointee<'m>(model: &'m TypeModel, field: &Field) -> Option<&'m str> {
 /// How often a pointer of one object led to another one.
 pub(crate) type Meetings = BTreeMap<(u64, u64), u64>;
 
+/// Meetings by the code that makes them.
+pub(crate) type ByCode = BTreeMap<Code, Meetings>;
+
+/// The instruction that loads a pointer, and the one that touches the object.
+type Code = (u64, u64);
+
+/// A pointer field, code, the object with the pointer, and the other one.
+type Meeting = (FieldId, Code, u64, u64);
+
+/// A pointer that was loaded.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    field: FieldId,
+    object: u64,
+    time: u64,
+    pc: u64,
+}
+
 /// Follows pointers through a recording.
 pub(crate) struct Follower<'n> {
     names: &'n linemate_attribution::Names,
@@ -87,9 +106,9 @@ pub(crate) struct Follower<'n> {
     targets: FxHashMap<FieldId, TypeIndex>,
     /// By type: whether something points to it.
     wanted: FxHashMap<TypeIndex, ()>,
-    /// By CPU: (pointer, its object, time).
-    waiting: Vec<Vec<(FieldId, u64, u64)>>,
-    meetings: FxHashMap<(FieldId, u64, u64), u64>,
+    /// By CPU.
+    waiting: Vec<Vec<Waiting>>,
+    meetings: FxHashMap<Meeting, u64>,
 }
 
 impl<'n> Follower<'n> {
@@ -133,36 +152,42 @@ impl<'n> Follower<'n> {
         }
         let base = access.addr.0.wrapping_sub(u64::from(step.offset));
         let waiting = &mut self.waiting[cpu];
-        waiting.retain(|(_, _, time)| access.time.0.saturating_sub(*time) <= WINDOW);
+        waiting.retain(|w| access.time.0.saturating_sub(w.time) <= WINDOW);
         let targets = &self.targets;
         // The latest pointer to this type leads here.
-        if let Some(at) = waiting
-            .iter()
-            .rposition(|(id, ..)| targets.get(id) == Some(&ty))
-        {
-            let (id, from, _) = waiting.remove(at);
+        let leads_here = |w: &Waiting| targets.get(&w.field) == Some(&ty);
+        if let Some(at) = waiting.iter().rposition(leads_here) {
+            let from = waiting.remove(at);
+            let code = (from.pc, access.pc.0);
+            let meeting = (from.field, code, from.object, base);
             let room = self.meetings.len() < MEETINGS_MAX;
-            match self.meetings.get_mut(&(id, from, base)) {
+            match self.meetings.get_mut(&meeting) {
                 Some(count) => *count += 1,
                 None if room => {
-                    self.meetings.insert((id, from, base), 1);
+                    self.meetings.insert(meeting, 1);
                 }
                 None => {}
             }
         }
         if points {
-            if waiting.len() == WAITING {
+            if waiting.len() == WAITING_MAX {
                 waiting.remove(0);
             }
-            waiting.push((field, base, access.time.0));
+            waiting.push(Waiting {
+                field,
+                object: base,
+                time: access.time.0,
+                pc: access.pc.0,
+            });
         }
     }
 
     /// What met, by pointer field.
-    pub(crate) fn finish(self) -> BTreeMap<FieldId, Meetings> {
-        let mut found: BTreeMap<FieldId, Meetings> = BTreeMap::new();
-        for ((id, from, to), count) in self.meetings {
-            found.entry(id).or_default().insert((from, to), count);
+    pub(crate) fn finish(self) -> BTreeMap<FieldId, ByCode> {
+        let mut found: BTreeMap<FieldId, ByCode> = BTreeMap::new();
+        for ((id, code, from, to), count) in self.meetings {
+            let by_code = found.entry(id).or_default();
+            by_code.entry(code).or_default().insert((from, to), count);
         }
         found
     }

@@ -9,7 +9,7 @@ use linemate_types::{Type, TypeId, TypeModel};
 
 use super::costs::{Cost, Costs};
 use super::fields::{Field, FieldId, Fields};
-use super::links::{Meetings, Question};
+use super::links::{ByCode, Meetings, Question};
 use super::trials::{Pair, ids_of};
 use super::{Context, Effect, Kind, Remedy, Trial, percent, stake, trial};
 
@@ -20,8 +20,11 @@ const PARTNERS: (u64, u64) = (9, 10);
 /// One pair is no population.
 const PAIRS_MIN: usize = 2;
 
-/// How many pointers are named that lead to the objects.
-const POINTERS_NAMED: usize = 6;
+/// How often a pair's pointer has to be followed on average: setting up, one use and tearing down are no habit.
+const FOLLOWED_MIN: u64 = 4;
+
+/// How many pointers are named that lead to the objects, and how many arrays of such pointers.
+const POINTERS_NAMED: usize = 4;
 
 /// Which objects belong together by a pointer.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -67,9 +70,28 @@ impl Partners {
         partners
     }
 
-    fn belong_together(&self) -> bool {
+    /// What the code that follows the pointer agrees on. Code that leads elsewhere follows another pointer.
+    fn of_code(by_code: &ByCode) -> Partners {
+        let mut sum = Meetings::new();
+        for meetings in by_code.values() {
+            if Partners::new(meetings).one_each() {
+                for (pair, count) in meetings {
+                    *sum.entry(*pair).or_default() += count;
+                }
+            }
+        }
+        Partners::new(&sum)
+    }
+
+    /// Whether the pointer leads from each object to one of its own.
+    fn one_each(&self) -> bool {
         let enough = |part: u64| part * PARTNERS.1 >= self.steps * PARTNERS.0;
-        self.pairs.len() >= PAIRS_MIN && enough(self.steady) && enough(self.exclusive)
+        enough(self.steady) && enough(self.exclusive)
+    }
+
+    fn belong_together(&self) -> bool {
+        let often = self.steps >= FOLLOWED_MIN * self.pairs.len() as u64;
+        self.pairs.len() >= PAIRS_MIN && often && self.one_each()
     }
 }
 
@@ -102,7 +124,7 @@ pub(super) fn answers(
     for question in questions {
         let mut best: Option<(FieldId, Partners)> = None;
         for id in &question.pointers {
-            let partners = costs.meetings.get(id).map(Partners::new);
+            let partners = costs.meetings.get(id).map(Partners::of_code);
             let Some(partners) = partners.filter(Partners::belong_together) else {
                 continue;
             };
@@ -171,11 +193,16 @@ fn one(context: &Context<'_>, answer: &Answer) -> Remedy {
     reasons.notes.push(notes(context, answer));
     let pointers = pointers(context, &answer.pair);
     if !pointers.is_empty() {
-        let listed: Vec<String> = pointers
-            .iter()
+        let direct = pointers.iter().filter(|(_, array)| !array);
+        let arrays = pointers.iter().filter(|(_, array)| *array);
+        let listed: Vec<String> = direct
             .take(POINTERS_NAMED)
-            .map(|(id, _)| context.fields.get(*id))
-            .map(|field| format!("{} ({} loads)", field.name, field.used.loads))
+            .chain(arrays.take(POINTERS_NAMED))
+            .map(|(id, array)| {
+                let field = context.fields.get(*id);
+                let elements = if *array { "[]" } else { "" };
+                format!("{}{elements} ({} loads)", field.name, field.used.loads)
+            })
             .collect();
         reasons
             .notes
@@ -324,7 +351,19 @@ mod tests {
     }
 
     #[test]
-    fn one_pair_is_no_population() {
+    fn code_that_only_compares_a_pointer_is_left_out() {
+        let own: Meetings = [((1, 11), 10), ((2, 12), 10)].into();
+        let parents: Meetings = [((1, 13), 50), ((2, 13), 50)].into();
+        let by_code: ByCode = [((100, 101), own), ((102, 103), parents)].into();
+        let partners = Partners::of_code(&by_code);
+        assert_eq!(partners.pairs, [((1, 11), 10), ((2, 12), 10)].into());
+        assert!(partners.belong_together());
+    }
+
+    #[test]
+    fn one_pair_is_no_population_and_once_no_habit() {
         assert!(!partners(&[(1, 11, 100)]).belong_together());
+        assert!(!partners(&[(1, 11, 3), (2, 12, 4)]).belong_together());
+        assert!(partners(&[(1, 11, 4), (2, 12, 4)]).belong_together());
     }
 }

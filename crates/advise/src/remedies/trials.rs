@@ -19,8 +19,8 @@ use rayon::prelude::*;
 use super::costs::{CostsError, decode, replay};
 use super::{Effect, Gain, Options};
 
-/// How many replays are held in memory at a time: each takes 100 to 250 MiB, for it remembers every line that was touched.
-const REPLAYS_MAX: usize = 6;
+/// How many replays are held in memory at a time: each takes 200 to 400 MiB, for it remembers every line that was touched.
+const REPLAYS_MAX: usize = 4;
 
 /// A type pair whose objects a scene has matched.
 pub(crate) type Pair = (Vec<TypeId>, Vec<TypeId>);
