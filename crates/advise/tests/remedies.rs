@@ -132,6 +132,7 @@ fn a_load_behind_an_atomic_can_reuse_its_result() {
         edits,
         [
             "type crate\nreuse RMW of stat in look\n",
+            "type crate\nisolate stat\n",
             "type crate\nisolate stat\nreuse RMW of stat in look\n"
         ]
     );

@@ -60,9 +60,10 @@ fn one(context: &Context<'_>, id: FieldId, function: u32, behind: &Cost) -> Opti
         function: name.clone(),
     };
     let mut trials = vec![trial(Some(&home.subject), vec![reuse.clone()])];
-    // On a line of its own, too, where that is in the same struct.
+    // On a line of its own, too, where that is in the same struct; and that alone, to tell whose the gain is.
     if field.room.as_ref() == Some(home) {
         let isolate = Edit::Isolate(vec![home.member.clone()]);
+        trials.push(trial(Some(&home.subject), vec![isolate.clone()]));
         trials.push(trial(Some(&home.subject), vec![isolate, reuse]));
     }
     Some(Remedy {
