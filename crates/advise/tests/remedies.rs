@@ -315,6 +315,18 @@ fn objects_that_point_to_one_of_their_own_are_partners() {
     assert!(matches!(found[0].trials[0].effect, Effect::Tried(_)));
     let shared = of_kind(Kind::CoAllocate, unpacking(|number| number / 2));
     assert_eq!(subjects(&shared), [""; 0], "crates 0 and 1 share an item");
+    let handed_over = |w: &mut World, number: u64| {
+        unpacking(|number| number)(w, number);
+        for _ in 0..3 {
+            w.load(3, F::Clear, object(Heap::Item, number % 3));
+        }
+        w.wait(100);
+    };
+    assert_eq!(
+        subjects(&of_kind(Kind::CoAllocate, handed_over)),
+        [""; 0],
+        "another CPU uses the items most"
+    );
 }
 
 #[test]

@@ -137,7 +137,8 @@ impl<'n> Follower<'n> {
     /// Takes the next access to a field.
     pub(crate) fn step(&mut self, step: &Step, field: FieldId) {
         let subject = &self.names.subjects()[step.subject.0 as usize];
-        if subject.bucket != Bucket::Field {
+        // A pointer to per-CPU memory leads to another object on each CPU.
+        if subject.bucket != Bucket::Field || subject.percpu {
             return;
         }
         let Some(ty) = subject.ty else { return };

@@ -158,10 +158,16 @@ pub(super) fn answers(
 }
 
 pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
-    context.answers.iter().map(|a| one(context, a)).collect()
+    let answers = context.answers.iter();
+    answers.filter_map(|answer| one(context, answer)).collect()
 }
 
-fn one(context: &Context<'_>, answer: &Answer) -> Remedy {
+fn one(context: &Context<'_>, answer: &Answer) -> Option<Remedy> {
+    // What different CPUs use belongs on different lines.
+    let of_one_cpu = of_one_cpu(context, answer);
+    if 2 * of_one_cpu <= answer.partners.pairs.len() {
+        return None;
+    }
     let schema = context.analysis.names().schema();
     let (a, b) = (
         schema.name(answer.types.0).to_owned(),
@@ -190,7 +196,7 @@ fn one(context: &Context<'_>, answer: &Answer) -> Remedy {
     };
     let both: Vec<FieldId> = of_a.into_iter().chain(of_b).collect();
     let mut reasons = context.reasons(&both, |_| true);
-    reasons.notes.push(notes(context, answer));
+    reasons.notes.push(notes(context, answer, of_one_cpu));
     let pointers = pointers(context, &answer.pair);
     if !pointers.is_empty() {
         let direct = pointers.iter().filter(|(_, array)| !array);
@@ -211,7 +217,7 @@ fn one(context: &Context<'_>, answer: &Answer) -> Remedy {
     let colocate = Edit::Colocate(a.clone(), b.clone());
     let mut trials = vec![trial(None, vec![colocate.clone()])];
     trials.extend(without_spare_arrays(context, &colocate, &pointers));
-    Remedy {
+    Some(Remedy {
         kind: Kind::CoAllocate,
         subject: format!("{a} with its {b}"),
         advice:
@@ -221,27 +227,28 @@ fn one(context: &Context<'_>, answer: &Answer) -> Remedy {
         stake: stake(&smaller),
         reasons,
         trials,
-    }
+    })
 }
 
-fn notes(context: &Context<'_>, answer: &Answer) -> String {
-    let (partners, pair) = (&answer.partners, &answer.pair);
-    let of_one_cpu = |(a, b): &&(u64, u64)| {
-        let (first, second) = (
-            main_user(context, &pair.0, *a),
-            main_user(context, &pair.1, *b),
-        );
-        first.is_some() && first == second
-    };
+fn notes(context: &Context<'_>, answer: &Answer, of_one_cpu: usize) -> String {
+    let partners = &answer.partners;
     format!(
-        "{} leads from each of {} objects to one of its own: {:.0} % of the {} times it was followed; one CPU uses both most in {} of \
-         the pairs",
+        "{} leads from each of {} objects to one of its own: {:.0} % of the {} times it was followed; one CPU uses both most in \
+         {of_one_cpu} of the pairs",
         context.fields.get(answer.pointer).name,
         partners.pairs.len(),
         percent(partners.steady, partners.steps),
         partners.steps,
-        partners.pairs.keys().filter(of_one_cpu).count(),
     )
+}
+
+/// In how many pairs one CPU makes more than half of the accesses to either object.
+fn of_one_cpu(context: &Context<'_>, answer: &Answer) -> usize {
+    let one_cpu = |(a, b): &&(u64, u64)| {
+        let first = main_user(context, &answer.pair.0, *a);
+        first.is_some() && first == main_user(context, &answer.pair.1, *b)
+    };
+    answer.partners.pairs.keys().filter(one_cpu).count()
 }
 
 /// The CPU that makes more than half of the accesses to an object.
