@@ -22,6 +22,9 @@ use super::{Effect, Gain, Options};
 /// How many replays are held in memory at a time: each takes 200 to 400 MiB, for it remembers every line that was touched.
 const REPLAYS_MAX: usize = 4;
 
+/// How many simulated CPUs are held in memory at a time: each has its caches, some 10 to 100 KiB when used.
+const SIMULATED_CPUS_MAX: usize = 4096;
+
 /// A type pair whose objects a scene has matched.
 pub(crate) type Pair = (Vec<TypeId>, Vec<TypeId>);
 
@@ -113,7 +116,9 @@ impl Trials<'_> {
             wanted.extend((0..sides.len()).map(|side| (*seed, side)));
         }
         let mut outcomes: Vec<Vec<Outcome>> = sides.iter().map(|_| Vec::new()).collect();
-        for wave in wanted.chunks(REPLAYS_MAX) {
+        let cpus = self.recorded * usize::from(self.copies);
+        let at_once = (SIMULATED_CPUS_MAX / cpus.max(1)).clamp(1, REPLAYS_MAX);
+        for wave in wanted.chunks(at_once) {
             let mut runners = Vec::new();
             for (seed, side) in wave {
                 runners.push(Runner {
