@@ -281,6 +281,13 @@ fn what_a_lock_guards_or_everybody_reads_is_not_split() {
         }
     };
     assert_eq!(subjects(&of_kind(Kind::SplitPerCpu, read)), [""; 0]);
+    let summed = |w: &mut World, number| {
+        w.rmw((number % 4) as u16, F::Enter, object(Heap::Stats, 0));
+        for cpu in 0..CPUS {
+            w.load(cpu, F::Look, object(Heap::Stats, 0));
+        }
+    };
+    assert_eq!(subjects(&of_kind(Kind::SplitPerCpu, summed)), [""; 0]);
     let plain = |w: &mut World, _| {
         for cpu in 0..CPUS {
             w.store(cpu, F::Enter, object(Heap::Stats, 0));
