@@ -356,6 +356,12 @@ fn a_field_that_takes_its_neighbours_line_away_gets_its_own() {
         w.load(1, F::Look, beside + 64);
     };
     assert_eq!(subjects(&of_kind(Kind::OwnLine, apart)), [""; 0]);
+    let alone = |w: &mut World, _| {
+        for cpu in [0, 1] {
+            w.rmw(cpu, F::Enter, beside - 8);
+        }
+    };
+    assert_eq!(subjects(&of_kind(Kind::OwnLine, alone)), [""; 0]);
 }
 
 #[test]
