@@ -218,11 +218,14 @@ fn by_stake(a: &Remedy, b: &Remedy) -> std::cmp::Ordering {
 fn try_best(remedies: &mut [Remedy], trials: &Trials<'_>) -> Result<(), RemedyError> {
     let mut chosen: Vec<usize> = Vec::new();
     for rank in 0..trials.options.per_kind {
-        for kind in Kind::ALL {
+        let of_rank = |kind: Kind| {
             let of_kind = remedies.iter().enumerate().filter(|(_, r)| r.kind == kind);
-            let found = of_kind.map(|(number, _)| number).nth(rank);
-            chosen.extend(found.filter(|number| !remedies[*number].trials.is_empty()));
-        }
+            of_kind.map(|(number, _)| number).nth(rank)
+        };
+        let mut best: Vec<usize> = Kind::ALL.into_iter().filter_map(of_rank).collect();
+        best.retain(|number| !remedies[*number].trials.is_empty());
+        best.sort_by(|a, b| by_stake(&remedies[*a], &remedies[*b]));
+        chosen.extend(best);
     }
     chosen.truncate(trials.options.trials);
     let texts: Vec<String> = chosen
