@@ -20,7 +20,7 @@ use super::costs::{CostsError, decode, replay};
 use super::{Effect, Gain, Options};
 
 /// How many replays are held in memory at a time: each takes 200 to 400 MiB, for it remembers every line that was touched.
-const REPLAYS_MAX: usize = 4;
+const REPLAYS_MAX: usize = 3;
 
 /// How many simulated CPUs are held in memory at a time: each has its caches, some 10 to 100 KiB when used.
 const SIMULATED_CPUS_MAX: usize = 4096;
