@@ -93,13 +93,19 @@ impl Trials<'_> {
             &questions,
         )
         .map_err(|e| e.to_string())?;
-        let edited: Vec<TypeId> = plan
-            .types
-            .iter()
-            .flat_map(|(_, ids)| ids)
-            .copied()
-            .collect();
-        let concerned = |id: &Option<TypeId>| id.is_some_and(|id| holds(model, id, &edited));
+        // Whole objects move or are copied; fields change wherever their type lies inside of another one.
+        let mut moved: Vec<TypeId> = Vec::new();
+        for rule in &plan.objects {
+            match rule {
+                ObjectRule::Colocate(a, b) => moved.extend(a.iter().chain(b)),
+                ObjectRule::Percpu(ids) | ObjectRule::BaseAlign(ids, _) => moved.extend(ids),
+            }
+        }
+        let named = plan.types.iter().flat_map(|(_, ids)| ids).copied();
+        let edited: Vec<TypeId> = named.filter(|id| !moved.contains(id)).collect();
+        let concerned = |id: &Option<TypeId>| {
+            id.is_some_and(|id| moved.contains(&id) || holds(model, id, &edited))
+        };
         Ok(Side {
             arm,
             concerned: self.scene.types.iter().map(concerned).collect(),
