@@ -60,7 +60,7 @@ impl Trials<'_> {
         let mut sides: Vec<&Side> = vec![&none];
         sides.extend(built.iter().filter_map(|side| side.as_ref().ok()));
         let outcomes = self.replay(&sides)?;
-        let mut tried = (1..sides.len()).map(|number| gain(sides[number], &outcomes, number));
+        let mut tried = (1..sides.len()).map(|number| gain(&outcomes, number));
         let effect = |side: &Result<Side, String>| match side {
             Ok(_) => tried.next().map_or(Effect::NotTried, Effect::Tried),
             Err(why) => Effect::Refused { why: why.clone() },
@@ -112,8 +112,8 @@ impl Trials<'_> {
         })
     }
 
-    /// Outcomes by side, then by interleaving.
-    fn replay(&self, sides: &[&Side]) -> Result<Vec<Vec<Outcome>>, CostsError> {
+    /// Figures by side, then by interleaving.
+    fn replay(&self, sides: &[&Side]) -> Result<Vec<Vec<Figures>>, CostsError> {
         let seeds: Vec<u64> = (0..self.options.interleavings as u64)
             .map(|i| self.options.seed.wrapping_add(i))
             .collect();
@@ -121,7 +121,7 @@ impl Trials<'_> {
         for seed in &seeds {
             wanted.extend((0..sides.len()).map(|side| (*seed, side)));
         }
-        let mut outcomes: Vec<Vec<Outcome>> = sides.iter().map(|_| Vec::new()).collect();
+        let mut outcomes: Vec<Vec<Figures>> = sides.iter().map(|_| Vec::new()).collect();
         let cpus = self.recorded * usize::from(self.copies);
         let at_once = (SIMULATED_CPUS_MAX / cpus.max(1)).clamp(1, REPLAYS_MAX);
         for wave in wanted.chunks(at_once) {
@@ -139,7 +139,8 @@ impl Trials<'_> {
                 runners.par_iter_mut().try_for_each(|r| r.take(&steps))?;
             }
             for (runner, (_, side)) in runners.into_iter().zip(wave) {
-                outcomes[*side].push(runner.replay.finish().0);
+                let outcome = runner.replay.finish().0;
+                outcomes[*side].push(Figures::new(&outcome, sides));
             }
         }
         Ok(outcomes)
@@ -181,26 +182,53 @@ fn fetches(counts: &Counts) -> u64 {
     causes.map(|cause| counts.cause(cause).count).sum()
 }
 
-fn gain(side: &Side, outcomes: &[Vec<Outcome>], number: usize) -> Gain {
-    let measure = |figure: &dyn Fn(&Outcome) -> u64| {
-        let series = |number: usize| -> Vec<f64> {
-            let list = outcomes.get(number).map_or(&[][..], Vec::as_slice);
-            list.iter().map(|o| figure(o) as f64).collect()
+/// What is kept of a replay: its counts by subject are thousands of times larger.
+struct Figures {
+    /// By side: cycles and number of the fetches of the types that the side's edits concern.
+    concerned: Vec<(u64, u64)>,
+    /// Cycles of all fetches.
+    whole: u64,
+    skipped: u64,
+}
+
+impl Figures {
+    fn new(outcome: &Outcome, sides: &[&Side]) -> Figures {
+        let concerned = |side: &&Side| {
+            let mut sum = (0, 0);
+            for (counts, concerned) in outcome.keys.iter().zip(&side.concerned) {
+                if *concerned {
+                    sum.0 += cost(counts);
+                    sum.1 += fetches(counts);
+                }
+            }
+            sum
+        };
+        Figures {
+            concerned: sides.iter().map(concerned).collect(),
+            whole: cost(&outcome.totals),
+            skipped: outcome.skipped,
+        }
+    }
+}
+
+/// What side `number` gains over side 0.
+fn gain(outcomes: &[Vec<Figures>], number: usize) -> Gain {
+    let measure = |figure: &dyn Fn(&Figures) -> u64| {
+        let series = |side: usize| -> Vec<f64> {
+            let list = outcomes.get(side).map_or(&[][..], Vec::as_slice);
+            list.iter().map(|f| figure(f) as f64).collect()
         };
         paired(&series(0), &series(number))
     };
-    let concerned = |o: &Outcome, figure: &dyn Fn(&Counts) -> u64| -> u64 {
-        let keys = o.keys.iter().zip(&side.concerned);
-        keys.filter(|(_, c)| **c).map(|(k, _)| figure(k)).sum()
-    };
+    let concerned = |f: &Figures| f.concerned.get(number).copied().unwrap_or_default();
     Gain {
-        types: measure(&|o| concerned(o, &cost)),
-        fetches: measure(&|o| concerned(o, &fetches)),
-        whole: measure(&|o| cost(&o.totals)),
+        types: measure(&|f| concerned(f).0),
+        fetches: measure(&|f| concerned(f).1),
+        whole: measure(&|f| f.whole),
         skipped: outcomes
             .get(number)
-            .and_then(|o| o.first())
-            .map_or(0, |o| o.skipped),
+            .and_then(|list| list.first())
+            .map_or(0, |f| f.skipped),
     }
 }
 
