@@ -13,10 +13,10 @@ WORKLOAD_CFLAGS := -std=gnu11 -O2 -Wall -Wextra -Werror -pthread
 workload_sources := $(wildcard workloads/*.c)
 workload_binaries := $(workload_sources:workloads/%.c=target/workloads/%)
 
-.PHONY: help setup build workloads demo test lint bench fuzz clean
+.PHONY: help setup build workloads demo test lint bench fuzz clean clean-cache
 
 help: ## this list
-	@sed -nE 's/^([a-z]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 setup: ## get what demo and test need from this machine's apt sources (idempotent)
 	@scripts/setup.sh test
@@ -59,3 +59,6 @@ fuzz: ## every fuzz target, a minute each (FUZZ_SECONDS=60)
 clean: ## remove what was built; downloaded kernels and boot snapshots stay in the cache
 	$(CARGO) clean
 	rm -rf fuzz/target
+
+clean-cache: ## remove boot snapshots (some 100 MB per kernel and shape of machine): the next recording boots again
+	rm -rf "$${LINEMATE_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/linemate}/snapshots"
