@@ -1,5 +1,24 @@
 //! Advice from a recording: what to change, and what that would gain.
 //!
-//! [`remedies`] finds what is no reorder of members. Nothing here reads files or prints.
+//! * [`shape`] and [`candidate`]: what can be moved, and how a layout is described;
+//! * [`trace`] and [`cost`]: the fast model;
+//! * [`search`] and [`confirm`]: a fast model proposes, replay disposes;
+//! * [`remedies`]: what is no reorder of members.
+//!
+//! Reads no files but the recordings it is handed, prints nothing.
 
+pub mod advise;
+pub mod candidate;
+pub mod confirm;
+pub mod cost;
+pub mod error;
+pub mod reasons;
 pub mod remedies;
+pub mod search;
+pub mod shape;
+pub mod side;
+pub mod survey;
+pub mod trace;
+
+pub use advise::{Advice, Request, Tried, advise};
+pub use error::AdviseError;

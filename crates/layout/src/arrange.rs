@@ -602,7 +602,7 @@ fn anonymous_names(model: &TypeModel, id: linemate_types::TypeId) -> Vec<&str> {
 }
 
 /// The at most three of `names` that are most like `name`, best first.
-pub(crate) fn nearest(name: &str, names: &[&str]) -> Vec<String> {
+pub fn nearest(name: &str, names: &[&str]) -> Vec<String> {
     let mut scored: Vec<(usize, &str)> = names
         .iter()
         .map(|candidate| {

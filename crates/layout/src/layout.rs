@@ -57,6 +57,18 @@ pub(crate) struct Foreign {
     pub(crate) map: Arc<OffsetMap>,
 }
 
+/// What a unit asks of its place, when nothing is asked for it in addition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Its bytes, as long as its type is after edits.
+    pub bytes: u64,
+    /// What it adds to the alignment of its struct.
+    pub align: u64,
+    /// By the last four bits of where the unit in front ends: how many bytes behind that it starts at the earliest. Where
+    /// its alignment is beyond 16, [`Extent::align`] has to be kept in addition.
+    pub skip: [u8; 16],
+}
+
 /// Size, alignment and what happened inside of a value.
 struct Value {
     size: u64,
@@ -107,6 +119,37 @@ impl<'m> Layouts<'m> {
     /// The order of members that edits gave a type, with what was asked for each; `None` when no edit did.
     pub fn slots(&self, id: TypeId) -> Option<&[Slot]> {
         self.slots.get(&self.model().strip(id)).map(Vec::as_slice)
+    }
+
+    /// What each unit of struct `id` asks of its place, in the order of [`Origin::units`].
+    ///
+    /// # Errors
+    /// When it is no struct or union, or its members overlap.
+    pub fn extents(&mut self, id: TypeId) -> Result<Vec<Extent>, OriginError> {
+        let id = self.model().strip(id);
+        let origin = self.origins.of(id)?;
+        let Some(Type::Composite(composite)) = self.model().get(id) else {
+            return Err(OriginError::NotComposite(id));
+        };
+        let mut extents = Vec::with_capacity(origin.units.len());
+        for unit in &origin.units {
+            let value = self.value(composite, unit);
+            let align = if origin.packed { 1 } else { value.align };
+            let mut skip = [0; 16];
+            for (cursor, skip) in (0..).zip(&mut skip) {
+                let start = self
+                    .origins
+                    .natural_start(composite, unit, cursor, align.min(16));
+                // Bit-fields start within 16 bytes, and so does what is aligned to 16.
+                *skip = (start - cursor) as u8;
+            }
+            extents.push(Extent {
+                bytes: value.size,
+                align,
+                skip,
+            });
+        }
+        Ok(extents)
     }
 
     /// From now on struct `id` lies as these edits of its layout say, in order; other edits change nothing here.

@@ -31,7 +31,7 @@ pub use arrange::{Refusal, Slot};
 pub use costs::{CostRun, Costs, costs};
 pub use edit::{Alignment, Edit, EditFile, Position, Section, Statement, Subject, Target};
 pub use effect::WhatIf;
-pub use layout::{Layout, Layouts};
+pub use layout::{Extent, Layout, Layouts};
 pub use map::OffsetMap;
 pub use parse::{ParseError, parse, parse_flags};
 pub use plan::{AccessRule, Field, ObjectRule, Plan, PlanError, PlanReason};

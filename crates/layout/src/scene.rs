@@ -103,7 +103,7 @@ pub struct Watch {
 
 /// The type of `wanted` that holds byte `offset` of a value of type `id`, and the byte's offset in it; the outermost one. Recursion:
 /// at most as deep as types nest.
-pub(crate) fn enclosing(
+pub fn enclosing(
     model: &TypeModel,
     id: TypeId,
     offset: u64,
@@ -427,7 +427,7 @@ fn subject_types(analysis: &Analysis<'_>) -> Vec<Option<TypeId>> {
 }
 
 /// Whether a value of type `id` is one of `set` or holds one by value. Recursion: at most as deep as types nest.
-pub(crate) fn embeds(model: &TypeModel, id: TypeId, set: &[TypeId]) -> bool {
+pub fn embeds(model: &TypeModel, id: TypeId, set: &[TypeId]) -> bool {
     let id = model.strip(id);
     match model.get(id) {
         _ if set.contains(&id) => true,

@@ -1,0 +1,435 @@
+//! From recordings and machines to a recommendation: extract, search, confirm.
+
+use std::collections::BTreeMap;
+
+use linemate_attribution::Analysis;
+use linemate_layout::origin::BUILT_LINE;
+use linemate_layout::plan::resolve;
+use linemate_layout::scene::{Scene, Watch};
+use linemate_layout::{EditFile, Layouts, Plan, Subject};
+use linemate_machine::Machine;
+use linemate_types::{BitOffset, LineSize, TypeId, TypeModel};
+
+use crate::candidate::Candidate;
+use crate::confirm::{Arena, Effect};
+use crate::cost::{CostModel, Objective};
+use crate::error::AdviseError;
+use crate::reasons::{GroupReasons, Knowledge};
+use crate::search::{Limit, MOVE_WORTH, Scored, Search};
+use crate::shape::{Metrics, Placed, Shape, built};
+use crate::side::{Change, side};
+use crate::trace::Trace;
+
+/// Interleavings that a recommendation is confirmed under.
+pub const INTERLEAVINGS: usize = 8;
+/// How many different candidates are replayed at most.
+const CANDIDATES_MAX: usize = 4;
+/// Accesses that all replays of the candidates together may take: bounds the time, not the result's quality below 100 M accesses.
+const REPLAYED_MAX: u64 = 2_400_000_000;
+
+/// What to search.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The type.
+    pub type_name: String,
+    /// The machines.
+    pub machines: Vec<Machine>,
+    /// Members that stay.
+    pub pins: Vec<String>,
+    /// Bytes by which the type may grow beyond its lines.
+    pub max_growth: u64,
+    /// The first interleaving's seed.
+    pub seed: u64,
+}
+
+/// A candidate that was replayed.
+#[derive(Clone, Debug)]
+pub struct Tried {
+    /// What the fast model says.
+    pub scored: Scored,
+    /// The edit.
+    pub edits: EditFile,
+    /// By recording and then machine.
+    pub effects: Vec<Vec<Effect>>,
+    /// Its size and lines, for lines of 64 and of 128 bytes.
+    pub sides: Vec<Change>,
+    /// Its groups, and why.
+    pub groups: Vec<GroupReasons>,
+}
+
+impl Tried {
+    /// Whether replay confirms a gain: measurably better somewhere, measurably worse nowhere, neither for the type nor in all.
+    pub fn confirmed(&self) -> bool {
+        let all = || self.effects.iter().flatten();
+        let better = all().any(|e| e.types.measurable && e.types.difference < 0.0);
+        let worse = all().any(|e| {
+            let up = |m: &linemate_layout::stats::Measure| m.measurable && m.difference > 0.0;
+            up(&e.types) || up(&e.whole)
+        });
+        better && !worse
+    }
+
+    /// What it is worth: its cost by replay, and what its moves have to be worth.
+    fn worth(&self) -> f64 {
+        self.relative() + MOVE_WORTH as f64 / 1e6 * self.scored.candidate.moves() as f64
+    }
+
+    /// The mean over recordings and machines of the type's cost relative to what it is without the edit.
+    pub fn relative(&self) -> f64 {
+        let all = self.effects.iter().flatten();
+        let part = |e: &Effect| {
+            if e.types.without > 0.0 {
+                e.types.with / e.types.without
+            } else {
+                1.0
+            }
+        };
+        let (sum, count) = all.fold((0.0, 0.0), |(s, n), e| (s + part(e), n + 1.0));
+        if count > 0.0 { sum / count } else { 1.0 }
+    }
+}
+
+/// The outcome of a search.
+#[derive(Clone, Debug)]
+pub struct Advice {
+    /// The type.
+    pub shape: Shape,
+    /// Why the first member stays, if nobody asked for that.
+    pub first_stays: Option<String>,
+    /// All that was replayed, best first.
+    pub tried: Vec<Tried>,
+    /// How many layouts the search ended at.
+    pub found: usize,
+    /// Events that the fast model worked on, by recording.
+    pub events: Vec<usize>,
+    /// Whether a recording had more than it keeps.
+    pub cut: bool,
+}
+
+impl Advice {
+    /// The layout to recommend: the best that replay confirmed.
+    pub fn recommended(&self) -> Option<&Tried> {
+        self.tried.iter().find(|t| t.confirmed())
+    }
+}
+
+/// Searches the layout of a type.
+///
+/// # Errors
+/// An unknown or unsuitable type, an unknown pin, a recording without it, a machine that is too small, a damaged recording.
+pub fn advise(analyses: &[&Analysis<'_>], request: &Request) -> Result<Advice, AdviseError> {
+    let first = analyses.first().ok_or(AdviseError::Nothing("recording"))?;
+    if request.machines.is_empty() {
+        return Err(AdviseError::Nothing("machine"));
+    }
+    let (shape, ids) = shape(first, &request.type_name, &request.pins)?;
+    let scenes = analyses
+        .iter()
+        .map(|analysis| scene(analysis, &shape, &ids))
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut traces = Vec::new();
+    for (analysis, (scene, cpus)) in analyses.iter().zip(&scenes) {
+        let (types, seed) = (&scene.types, request.seed);
+        traces.push(Trace::extract(analysis, types, &shape, *cpus, seed)?);
+    }
+    if traces.iter().any(|t| t.accesses == 0) {
+        return Err(AdviseError::Absent(request.type_name.clone()));
+    }
+    let (found, mut tried) = propose(analyses, request, &shape, &traces)?;
+    let arenas: Vec<Arena<'_>> = analyses
+        .iter()
+        .zip(&scenes)
+        .map(|(analysis, (scene, cpus))| Arena {
+            analysis,
+            scene,
+            cpus: *cpus,
+        })
+        .collect();
+    confirm(&arenas, request, &mut tried)?;
+    Ok(Advice {
+        first_stays: shape.first_stays.clone(),
+        events: traces.iter().map(Trace::events).collect(),
+        cut: traces.iter().any(|t| t.cut),
+        found,
+        tried,
+        shape,
+    })
+}
+
+/// What the fast model proposes: how many layouts the search ended at, and those to replay.
+fn propose(
+    analyses: &[&Analysis<'_>],
+    request: &Request,
+    shape: &Shape,
+    traces: &[Trace],
+) -> Result<(usize, Vec<Tried>), AdviseError> {
+    let model = analyses
+        .first()
+        .map(|a| a.model())
+        .ok_or(AdviseError::Nothing("recording"))?;
+    let by_line = metrics(model, shape)?;
+    let models = models(traces, &request.machines, &by_line, shape)?;
+    let objective = Objective::of_original(&models, shape);
+    let limits = limits(&models, &by_line, request.max_growth);
+    let search = Search::new(shape, &objective, &limits);
+    let found = search.run();
+    let accesses: u64 = traces.iter().map(|t| t.all).sum();
+    let recordings = traces.iter().zip(analyses);
+    let knowledge = Knowledge {
+        shape,
+        traces: recordings.map(|(t, a)| (t, a.symbols())).collect(),
+        models: &models,
+        originals: &objective.originals,
+        hot: search.hot(),
+    };
+    let original = Candidate::original(shape).slots(shape);
+    let subject = Subject::Named(request.type_name.clone());
+    let mut tried = Vec::new();
+    for scored in finalists(&found, accesses * request.machines.len() as u64) {
+        let candidate = &scored.candidate;
+        let names = knowledge.group_names(candidate);
+        let edits = candidate.edits(&subject, shape, &names);
+        // What the fast layout says has to be what the edit does.
+        if !agrees(model, &edits, candidate, shape, &by_line)? {
+            continue;
+        }
+        let slots = candidate.slots(shape);
+        let change = |metrics: &Metrics| Change {
+            line_bytes: metrics.line,
+            before: side(shape, metrics, &original, traces),
+            after: side(shape, metrics, &slots, traces),
+        };
+        tried.push(Tried {
+            edits,
+            effects: Vec::new(),
+            sides: by_line.iter().map(change).collect(),
+            groups: knowledge.reasons(candidate, &names),
+            scored,
+        });
+    }
+    Ok((found.len(), tried))
+}
+
+/// Replays the candidates on all recordings and machines, and puts the best first.
+fn confirm(
+    arenas: &[Arena<'_>],
+    request: &Request,
+    tried: &mut [Tried],
+) -> Result<(), AdviseError> {
+    let layouts: Vec<EditFile> = tried.iter().map(|t| t.edits.clone()).collect();
+    if layouts.is_empty() {
+        return Ok(());
+    }
+    for arena in arenas {
+        let mut by_machine = Vec::new();
+        for machine in &request.machines {
+            by_machine.push(arena.contest(&layouts, machine, request.seed, INTERLEAVINGS)?);
+        }
+        for (number, tried) in tried.iter_mut().enumerate() {
+            let effects = by_machine.iter().map(|effects| effects[number].clone());
+            tried.effects.push(effects.collect());
+        }
+    }
+    tried.sort_by(|a, b| a.worth().total_cmp(&b.worth()));
+    Ok(())
+}
+
+/// A type prepared for the search, and its ids.
+pub(crate) fn shape(
+    analysis: &Analysis<'_>,
+    name: &str,
+    pins: &[String],
+) -> Result<(Shape, Vec<TypeId>), AdviseError> {
+    let model = analysis.model();
+    let subject = Subject::Named(name.to_owned());
+    let ids = resolve(model, &subject).map_err(|reason| AdviseError::NoType {
+        name: name.to_owned(),
+        reason,
+    })?;
+    let mut layouts = Layouts::new(model, built());
+    Ok((Shape::new(&mut layouts, name, &ids, pins)?, ids))
+}
+
+/// How many CPUs the recording says it has.
+pub(crate) fn recorded_cpus(analysis: &Analysis<'_>) -> Result<usize, AdviseError> {
+    let told = analysis
+        .recording()
+        .metadata()
+        .get("cpus")
+        .and_then(|text| text.parse().ok())
+        .filter(|cpus| *cpus > 0);
+    let cpus: usize = told.ok_or(AdviseError::NoCpus)?;
+    if cpus > crate::trace::CPUS_MAX {
+        return Err(AdviseError::Cpus(cpus));
+    }
+    Ok(cpus)
+}
+
+/// What a recording holds of the type, which its kernel must lay out as the first one's does.
+fn scene<'a>(
+    analysis: &'a Analysis<'_>,
+    wanted: &Shape,
+    ids: &[TypeId],
+) -> Result<(Scene<'a>, usize), AdviseError> {
+    let cpus = recorded_cpus(analysis)?;
+    let (other, of_other) = shape(analysis, &wanted.name, &[])?;
+    if other.names != wanted.names || other.origin != wanted.origin || of_other != ids {
+        return Err(AdviseError::Kernels {
+            name: wanted.name.clone(),
+        });
+    }
+    let watch = Watch {
+        types: vec![of_other],
+        ..Watch::default()
+    };
+    Ok((Scene::new(analysis, cpus, &watch)?, cpus))
+}
+
+/// What units ask of their places, for lines of 64 and of 128 bytes.
+pub(crate) fn metrics(model: &TypeModel, shape: &Shape) -> Result<Vec<Metrics>, AdviseError> {
+    let of = |line| Metrics::new(&mut Layouts::new(model, line), shape);
+    Ok(vec![of(LineSize::B64)?, of(LineSize::B128)?])
+}
+
+pub(crate) fn models<'t>(
+    traces: &'t [Trace],
+    machines: &[Machine],
+    by_line: &[Metrics],
+    shape: &Shape,
+) -> Result<Vec<CostModel<'t>>, AdviseError> {
+    let mut models = Vec::new();
+    for trace in traces {
+        for machine in machines {
+            let metrics = by_line.iter().find(|m| m.line == machine.line.bytes());
+            let metrics = metrics.unwrap_or(&by_line[0]).clone();
+            models.push(CostModel::new(trace, machine, metrics, shape)?);
+        }
+    }
+    Ok(models)
+}
+
+/// How large a layout may be: as many lines as the original has, where all objects start lines; else as many bytes.
+pub(crate) fn limits(models: &[CostModel<'_>], by_line: &[Metrics], max_growth: u64) -> Vec<Limit> {
+    let aligned = models.iter().all(CostModel::line_aligned);
+    let limit = |metrics: &Metrics| {
+        let room = if aligned {
+            metrics.original.next_multiple_of(metrics.line)
+        } else {
+            metrics.original
+        };
+        Limit {
+            metrics: metrics.clone(),
+            bytes: room.saturating_add(max_growth),
+        }
+    };
+    let on = |line: u64| models.iter().any(|m| m.metrics().line == line);
+    let used = by_line.iter().filter(|m| m.line == 64 || on(m.line));
+    let mut limits: Vec<Limit> = used.map(limit).collect();
+    // The first one's lines are those that groups are made to fit.
+    let first = models.first().map_or(BUILT_LINE, |m| m.metrics().line);
+    limits.sort_by_key(|limit| limit.metrics.line != first);
+    limits
+}
+
+/// The candidates to replay: the best ones by the model that differ in cost.
+fn finalists(found: &[Scored], accesses: u64) -> Vec<Scored> {
+    let replays = REPLAYED_MAX / (accesses.max(1) * INTERLEAVINGS as u64);
+    let count = (replays.saturating_sub(1) as usize).clamp(1, CANDIDATES_MAX);
+    let mut chosen: Vec<Scored> = Vec::new();
+    for scored in found.iter().filter(|s| s.cost < 1_000_000) {
+        if chosen.iter().all(|c| c.cost != scored.cost) && chosen.len() < count {
+            chosen.push(scored.clone());
+        }
+    }
+    chosen
+}
+
+/// Whether the edit, read back and laid out by the layout crate, puts every unit where the search put it.
+fn agrees(
+    model: &TypeModel,
+    edits: &EditFile,
+    candidate: &Candidate,
+    shape: &Shape,
+    by_line: &[Metrics],
+) -> Result<bool, AdviseError> {
+    let slots = candidate.slots(shape);
+    let composite = model.composite(shape.id);
+    for metrics in by_line {
+        let line = LineSize::new(metrics.line).unwrap_or(LineSize::B64);
+        let mut plan = Plan::new(model, line, edits, &BTreeMap::new())?;
+        let layout = plan.layouts.of(shape.id)?;
+        let mut placed = Placed::default();
+        metrics.place(&slots, &mut placed);
+        let same = shape
+            .units()
+            .iter()
+            .zip(&placed.starts)
+            .all(|(unit, start)| {
+                let Some((member, composite)) = unit.members.first().zip(composite) else {
+                    return false;
+                };
+                let within = composite.members[*member].offset.0 - 8 * unit.start;
+                let bit = 8 * u64::from(*start) + within;
+                layout.offsets[*member] == Some(BitOffset(bit))
+            });
+        if !same || layout.size != placed.size {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linemate_layout::stats::Measure;
+
+    /// By 100 cycles of 1000, with that bar.
+    fn measure(difference: f64, bar: f64) -> Measure {
+        Measure {
+            without: 1000.0,
+            with: 1000.0 + difference,
+            difference,
+            bar,
+            measurable: difference.abs() > bar,
+        }
+    }
+
+    fn tried(effects: &[(Measure, Measure)]) -> Tried {
+        let effect = |(types, whole): &(Measure, Measure)| Effect {
+            types: *types,
+            whole: *whole,
+            duration: *whole,
+        };
+        Tried {
+            scored: Scored {
+                score: 0,
+                cost: 0,
+                candidate: Candidate {
+                    rest: Vec::new(),
+                    at: 0,
+                    segments: Vec::new(),
+                    open: false,
+                },
+            },
+            edits: EditFile::default(),
+            effects: vec![effects.iter().map(effect).collect()],
+            sides: Vec::new(),
+            groups: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn only_a_gain_beyond_the_bar_is_confirmed_and_no_loss_elsewhere() {
+        let (gain, loss) = (measure(-100.0, 10.0), measure(100.0, 10.0));
+        let (maybe, none) = (measure(-100.0, 200.0), measure(0.0, 0.0));
+        assert!(tried(&[(gain, gain)]).confirmed());
+        assert!(tried(&[(gain, none), (none, none)]).confirmed());
+        assert!(!tried(&[(maybe, maybe)]).confirmed(), "within the bar");
+        assert!(!tried(&[(none, none)]).confirmed(), "nothing gained");
+        assert!(!tried(&[(gain, gain), (loss, none)]).confirmed());
+        assert!(!tried(&[(gain, loss)]).confirmed(), "others pay for it");
+        assert!(!tried(&[]).confirmed());
+        assert_eq!(tried(&[(gain, gain), (none, none)]).relative(), 0.95);
+    }
+}

@@ -1,0 +1,262 @@
+//! A candidate layout, in the form that a maintainer would describe it: groups that start lines, at one place, and the rest in its order.
+//!
+//! ```text
+//!   rest[..at]   │ segment 0 ░░│ segment 1 ░│ … segment n   rest[at..]
+//!   stays        │ sealed: lines of its own │ open: starts a line, the rest follows directly
+//! ```
+
+use linemate_layout::arrange::Slot;
+use linemate_layout::origin::Forced;
+use linemate_layout::{Alignment, Edit, EditFile, Position, Section, Statement, Subject, Target};
+
+use crate::shape::{Metrics, Shape};
+
+/// A layout to try.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Candidate {
+    /// Units in no segment, in their new order.
+    pub rest: Vec<usize>,
+    /// How many of them lie in front of the segments.
+    pub at: usize,
+    /// Units that lie together, from a line's start on.
+    pub segments: Vec<Vec<usize>>,
+    /// Whether the last segment shares its lines with the rest.
+    pub open: bool,
+}
+
+impl Candidate {
+    /// The recorded order.
+    pub fn original(shape: &Shape) -> Candidate {
+        Candidate {
+            rest: (0..shape.units().len()).collect(),
+            at: shape.frozen,
+            segments: Vec::new(),
+            open: false,
+        }
+    }
+
+    /// The units in their new order, with what is asked for each.
+    pub fn slots(&self, shape: &Shape) -> Vec<Slot> {
+        let mut slots = Vec::with_capacity(shape.units().len());
+        let slot = |unit: usize, group: Option<usize>| {
+            let forced = shape.units()[unit].forced;
+            Slot {
+                unit,
+                forced,
+                gap: shape.units()[unit].gap,
+                least: 0,
+                after: 0,
+                group,
+            }
+        };
+        slots.extend(self.rest[..self.at].iter().map(|u| slot(*u, None)));
+        for (number, segment) in self.segments.iter().enumerate() {
+            let sealed = !self.is_open(number);
+            let first = slots.len();
+            slots.extend(segment.iter().map(|u| slot(*u, sealed.then_some(number))));
+            if !sealed && self.open_is_aligned() && first < slots.len() {
+                slots[first].forced = Some(Forced::Line);
+            }
+        }
+        slots.extend(self.rest[self.at..].iter().map(|u| slot(*u, None)));
+        slots
+    }
+
+    fn is_open(&self, segment: usize) -> bool {
+        self.open && segment + 1 == self.segments.len()
+    }
+
+    /// Whether the open segment has to ask for its line: behind a group, and at the start, it has one.
+    fn open_is_aligned(&self) -> bool {
+        self.segments.len() == 1 && self.at > 0
+    }
+
+    /// How much there is to explain: units that leave their order, and segments.
+    pub fn moves(&self) -> usize {
+        let moved: usize = self.segments.iter().map(Vec::len).sum();
+        let kept = longest_rise(&self.rest).len();
+        moved + (self.rest.len() - kept)
+    }
+
+    /// The units of the rest that left their order, as few as explain it.
+    pub fn out_of_order(&self) -> Vec<usize> {
+        let kept = longest_rise(&self.rest);
+        let moved = self.rest.iter().copied();
+        moved.filter(|u| !kept.contains(u)).collect()
+    }
+
+    /// Where a unit lies: in which segment, or in the rest.
+    pub fn segment_of(&self, unit: usize) -> Option<usize> {
+        self.segments.iter().position(|s| s.contains(&unit))
+    }
+
+    /// Takes a unit out of where it is. Segments that are left empty go.
+    pub fn take(&mut self, unit: usize) {
+        if let Some(segment) = self.segment_of(unit) {
+            self.segments[segment].retain(|u| *u != unit);
+            self.drop_empty();
+        } else if let Some(place) = self.rest.iter().position(|u| *u == unit) {
+            self.rest.remove(place);
+            self.at -= usize::from(place < self.at);
+        }
+    }
+
+    fn drop_empty(&mut self) {
+        let last_is_empty = self.segments.last().is_some_and(Vec::is_empty);
+        self.open &= !last_is_empty;
+        self.segments.retain(|s| !s.is_empty());
+    }
+
+    /// Puts a unit that is nowhere back to where it was in the recorded order.
+    pub fn put_back(&mut self, unit: usize) {
+        let place = self.rest.iter().position(|u| *u > unit);
+        let place = place.unwrap_or(self.rest.len());
+        self.rest.insert(place, unit);
+        // A unit that lay behind the last one in front of the segments goes behind the segments.
+        self.at += usize::from(place < self.at);
+    }
+
+    /// Puts a unit that is nowhere directly behind another one, into its segment if it lies in one.
+    pub fn put_behind(&mut self, before: usize, unit: usize) {
+        if let Some(segment) = self.segment_of(before) {
+            let units = &mut self.segments[segment];
+            let place = units.iter().position(|u| *u == before);
+            units.insert(place.map_or(units.len(), |p| p + 1), unit);
+            return;
+        }
+        let place = self.rest.iter().position(|u| *u == before);
+        let place = place.map_or(self.rest.len(), |p| p + 1);
+        self.rest.insert(place, unit);
+        self.at += usize::from(place <= self.at && place > 0 && self.at > 0);
+    }
+
+    /// Puts a unit that is nowhere into a segment: the widest first, so that there are no holes between them.
+    pub fn put_into(&mut self, segment: usize, unit: usize, metrics: &Metrics) {
+        let units = &mut self.segments[segment];
+        let rank = |u: usize| (std::cmp::Reverse(metrics.align(u)), u);
+        let place = units.partition_point(|u| rank(*u) < rank(unit));
+        units.insert(place, unit);
+    }
+
+    /// The candidate as edits of `subject`. `names` are those of the segments.
+    pub fn edits(&self, subject: &Subject, shape: &Shape, names: &[String]) -> EditFile {
+        let name = |unit: usize| shape.names[unit].clone().unwrap_or_default();
+        // The rest first: groups are put behind members that have to lie where they will stay.
+        let mut edits = self.order_rest(shape);
+        let mut anchor = self.at.checked_sub(1).map(|i| name(self.rest[i]));
+        let behind = |anchor: &Option<String>| match anchor {
+            Some(name) => Target::After(name.clone()),
+            None => Target::First,
+        };
+        for (number, segment) in self.segments.iter().enumerate() {
+            let fields: Vec<String> = segment.iter().map(|u| name(*u)).collect();
+            let target = behind(&anchor);
+            if !self.is_open(number) {
+                let name = names[number].clone();
+                anchor = Some(name.clone());
+                let target = Some(target);
+                edits.push(Edit::Group {
+                    name,
+                    target,
+                    fields,
+                });
+                continue;
+            }
+            anchor = fields.last().cloned();
+            let field = fields[0].clone();
+            edits.push(Edit::Move { field, target });
+            if fields.len() > 1 {
+                edits.push(Edit::Order(fields.clone()));
+            }
+            if self.open_is_aligned() {
+                edits.push(Edit::Align {
+                    field: fields[0].clone(),
+                    alignment: Alignment::Line,
+                });
+            }
+        }
+        let statement = |(line, edit)| Statement {
+            edit,
+            at: Position { line, column: 1 },
+        };
+        let statements = (2u32..).zip(edits).map(statement).collect();
+        EditFile {
+            sections: vec![Section {
+                subject: Some(subject.clone()),
+                statements,
+            }],
+        }
+    }
+
+    /// Moves the members of the rest that leave their order.
+    fn order_rest(&self, shape: &Shape) -> Vec<Edit> {
+        let stays = longest_rise(&self.rest);
+        let name = |unit: usize| shape.names[unit].clone().unwrap_or_default();
+        let mut edits: Vec<Edit> = Vec::new();
+        for (place, unit) in self.rest.iter().enumerate() {
+            if stays.contains(unit) {
+                continue;
+            }
+            let field = name(*unit);
+            let Some(front) = place.checked_sub(1).map(|before| name(self.rest[before])) else {
+                let target = Target::First;
+                edits.push(Edit::Move { field, target });
+                continue;
+            };
+            // Members that follow one another from here on are one statement.
+            match edits.last_mut() {
+                Some(Edit::Order(fields)) if fields.last() == Some(&front) => fields.push(field),
+                _ => edits.push(Edit::Order(vec![front, field])),
+            }
+        }
+        edits
+    }
+}
+
+/// A longest ascending part of `order`, as a sorted list of its values; of several the one that patience sorting finds.
+fn longest_rise(order: &[usize]) -> Rise {
+    let mut piles: Vec<usize> = Vec::new();
+    let mut before: Vec<Option<usize>> = vec![None; order.len()];
+    for (i, value) in order.iter().enumerate() {
+        let pile = piles.partition_point(|top| order[*top] < *value);
+        before[i] = pile.checked_sub(1).map(|p| piles[p]);
+        if pile == piles.len() {
+            piles.push(i);
+        } else {
+            piles[pile] = i;
+        }
+    }
+    let mut rise = Vec::with_capacity(piles.len());
+    let mut next = piles.last().copied();
+    while let Some(i) = next {
+        rise.push(order[i]);
+        next = before[i];
+    }
+    rise.reverse();
+    Rise(rise)
+}
+
+struct Rise(Vec<usize>);
+
+impl Rise {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn contains(&self, value: &usize) -> bool {
+        self.0.binary_search(value).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_rise_stays() {
+        assert_eq!(longest_rise(&[0, 1, 2]).0, [0, 1, 2]);
+        assert_eq!(longest_rise(&[3, 0, 1, 4, 2]).0.len(), 3);
+        assert_eq!(longest_rise(&[2, 1, 0]).0, [0]);
+        assert_eq!(longest_rise(&[]).0, [] as [usize; 0]);
+    }
+}

@@ -1,0 +1,560 @@
+//! What a layout costs by the fast model: MESIF over the lines of one type's objects.
+//!
+//! The model is replay's (docs/replay.md) with three simplifications: nothing is ever dropped for lack of room, the lines around the type do not
+//! exist, and the type's own accesses are the only ones that stall a CPU. In exchange the cost of a layout is a sum over *blocks* (a line; the
+//! aligned pair of lines where the machine fetches pairs), each of which depends only on which atoms lie on it: it is worked out once for each
+//! set of atoms.
+
+use std::sync::RwLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use linemate_layout::origin::BUILT_LINE;
+use linemate_machine::{Distance, Machine};
+use rayon::prelude::*;
+use rustc_hash::FxHashMap;
+
+use crate::candidate::Candidate;
+use crate::error::AdviseError;
+use crate::shape::{Metrics, Placed, Shape};
+use crate::trace::{Event, Kind, Trace, mix};
+
+/// How many times longer a slice takes than its instructions, because of what else stalls it: replay's duration over the sum of its rounds'
+/// longest slices is 1.6 to 2.6 on the recordings of docs/benchmarks.md.
+const STRETCH: u64 = 2;
+
+/// An atom's place in a block: which line of it.
+type Entry = (u16, u8);
+
+/// A machine as the model needs it, for the CPUs of a recording.
+#[derive(Clone, Debug)]
+struct Costs {
+    line: u64,
+    pairs: bool,
+    /// By CPU: its core among those in use, its domain, its socket.
+    core: Vec<u8>,
+    domain: Vec<u8>,
+    socket: Vec<u16>,
+    /// By domain and domain.
+    distance: Vec<Vec<Distance>>,
+    /// By core in use: its domain.
+    core_domain: Vec<u8>,
+    latency: linemate_machine::Latencies,
+}
+
+/// The events of one recording, to be costed on one machine.
+#[derive(Debug)]
+pub struct CostModel<'t> {
+    trace: &'t Trace,
+    costs: Costs,
+    metrics: Metrics,
+    /// By residue class: the objects in it.
+    classes: Vec<(u8, Vec<u32>)>,
+    /// By class and atom: its events as (object, index), in order.
+    index: Vec<Vec<Vec<(u32, u32)>>>,
+    /// By class: the atoms that have events.
+    used: Vec<Vec<u16>>,
+    /// By the sum of its entries' marks: the cost of a block. Two sets of atoms of one sum are less likely than a flipped bit.
+    known: RwLock<FxHashMap<u128, u64>>,
+    worked: AtomicU64,
+}
+
+/// A line while a block is costed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Line {
+    /// Cores that have it.
+    holders: u64,
+    /// The core that may write it, from 1; 0 is none.
+    owner: u8,
+    dirty: bool,
+    /// Domains whose LLC has it.
+    llc: u64,
+    /// The socket of its memory, once touched.
+    home: Option<u16>,
+    /// In the current round.
+    busy_until: u64,
+}
+
+impl<'t> CostModel<'t> {
+    /// For the events of `trace` on `machine`; `metrics` are those of the machine's line size.
+    ///
+    /// # Errors
+    /// When the machine has too few CPUs.
+    pub fn new(
+        trace: &'t Trace,
+        machine: &Machine,
+        metrics: Metrics,
+        shape: &Shape,
+    ) -> Result<CostModel<'t>, AdviseError> {
+        let costs = Costs::new(machine, trace.cpus)?;
+        let mut classes: Vec<(u8, Vec<u32>)> = Vec::new();
+        for (number, object) in (0u32..).zip(&trace.objects) {
+            match classes.iter_mut().find(|(r, _)| *r == object.residue) {
+                Some((_, objects)) => objects.push(number),
+                None => classes.push((object.residue, vec![number])),
+            }
+        }
+        classes.sort_unstable_by_key(|(residue, _)| *residue);
+        let index: Vec<Vec<Vec<(u32, u32)>>> = classes
+            .iter()
+            .map(|(_, objects)| {
+                let mut atoms = vec![Vec::new(); shape.atoms.len()];
+                for &object in objects {
+                    let events = &trace.objects[object as usize].events;
+                    for (i, event) in (0u32..).zip(events) {
+                        atoms[usize::from(event.atom)].push((object, i));
+                    }
+                }
+                atoms
+            })
+            .collect();
+        let used = |atoms: &Vec<Vec<(u32, u32)>>| {
+            let atoms = (0u16..).zip(atoms).filter(|(_, events)| !events.is_empty());
+            atoms.map(|(atom, _)| atom).collect()
+        };
+        Ok(CostModel {
+            trace,
+            costs,
+            metrics,
+            used: index.iter().map(used).collect(),
+            classes,
+            index,
+            known: RwLock::new(FxHashMap::default()),
+            worked: AtomicU64::new(0),
+        })
+    }
+
+    /// What units ask of their places in a kernel for this machine.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Events worked through so far: the search's measure of its own effort.
+    pub fn worked(&self) -> u64 {
+        self.worked.load(Ordering::Relaxed)
+    }
+
+    /// Events of an atom.
+    pub fn uses(&self, atom: usize) -> usize {
+        self.index.iter().map(|class| class[atom].len()).sum()
+    }
+
+    /// Whether all objects start lines of the recorded kernel.
+    pub fn line_aligned(&self) -> bool {
+        self.classes
+            .iter()
+            .all(|(residue, _)| u64::from(*residue).is_multiple_of(BUILT_LINE))
+    }
+
+    /// The cost of a layout, in cycles.
+    pub fn cost(&self, shape: &Shape, placed: &Placed) -> u64 {
+        let mut marks: Vec<u128> = Vec::new();
+        let mut cycles = 0;
+        for class in 0..self.classes.len() {
+            marks.clear();
+            for &atom in &self.used[class] {
+                let (block, line) = self.place_of(class, shape, placed, atom);
+                if block >= marks.len() {
+                    marks.resize(block + 1, 0);
+                }
+                marks[block] = marks[block].wrapping_add(mark(class, atom, line));
+            }
+            for (block, mark) in marks.iter().enumerate().filter(|(_, m)| **m != 0) {
+                cycles += self.block(class, *mark, || {
+                    let used = self.used[class].iter();
+                    let places = used.map(|a| (*a, self.place_of(class, shape, placed, *a)));
+                    let inside = places.filter(|(_, place)| place.0 == block);
+                    inside.map(|(atom, place)| (atom, place.1)).collect()
+                });
+            }
+        }
+        cycles
+    }
+
+    /// The cost of units that lie together on one line and with nothing else.
+    pub fn together(&self, shape: &Shape, units: &[usize]) -> u64 {
+        let of_units = |class: usize| -> Vec<Entry> {
+            let used = self.used[class].iter();
+            let of =
+                used.filter(|a| units.contains(&usize::from(shape.atoms[usize::from(**a)].unit)));
+            of.map(|atom| (*atom, 0)).collect()
+        };
+        let cost = |class: usize| {
+            let entries = of_units(class);
+            let marks = entries.iter().map(|(atom, line)| mark(class, *atom, *line));
+            let sum = marks.fold(0u128, u128::wrapping_add);
+            self.block(class, sum, || entries)
+        };
+        (0..self.classes.len()).map(cost).sum()
+    }
+
+    /// Which block an atom lies in, and on which of its lines.
+    #[inline]
+    fn place_of(&self, class: usize, shape: &Shape, placed: &Placed, atom: u16) -> (usize, u8) {
+        let unit = usize::from(shape.atoms[usize::from(atom)].unit);
+        let start = u64::from(placed.starts[unit]);
+        let within = u64::from(self.metrics.within[usize::from(atom)]);
+        let line = (placed.residue(self.classes[class].0) + start + within) / self.costs.line;
+        if self.costs.pairs {
+            ((line / 2) as usize, (line % 2) as u8)
+        } else {
+            (line as usize, 0)
+        }
+    }
+
+    fn block(&self, class: usize, mark: u128, entries: impl FnOnce() -> Vec<Entry>) -> u64 {
+        // A worker that panicked left the map whole: entries are inserted in one step.
+        let known = self.known.read().unwrap_or_else(|e| e.into_inner());
+        if let Some(known) = known.get(&mark) {
+            return *known;
+        }
+        drop(known);
+        let cost = self.work_out(class, &entries());
+        let mut known = self.known.write().unwrap_or_else(|e| e.into_inner());
+        known.insert(mark, cost);
+        cost
+    }
+
+    fn work_out(&self, class: usize, entries: &[Entry]) -> u64 {
+        let mut events: Vec<(u32, u32, u8)> = Vec::new();
+        for (atom, line) in entries {
+            let of = &self.index[class][usize::from(*atom)];
+            events.extend(of.iter().map(|(object, i)| (*object, *i, *line)));
+        }
+        self.worked
+            .fetch_add(events.len() as u64, Ordering::Relaxed);
+        // A few ascending runs one behind the other: what a stable sort merges fast.
+        events.sort();
+        let found = events.iter().map(|(object, i, line)| {
+            let event = self.trace.objects[*object as usize].events[*i as usize];
+            (*object, event, *line)
+        });
+        let events: Vec<(u32, Event, u8)> = found.collect();
+        let mut bench = Bench::new(&self.costs, self.trace.cpus);
+        let mut cycles = 0;
+        for object in events.chunk_by(|a, b| a.0 == b.0) {
+            bench.start_object();
+            for events in object.chunk_by(|a, b| a.1.round == b.1.round) {
+                let alone = events.iter().all(|e| e.1.cpu == events[0].1.cpu);
+                let events = events.iter().map(|e| (e.1, e.2));
+                cycles += if alone {
+                    bench.alone(events)
+                } else {
+                    bench.round(events)
+                };
+            }
+        }
+        cycles
+    }
+}
+
+/// A number for an atom on a line; sums of them stand for sets.
+#[inline]
+fn mark(class: usize, atom: u16, line: u8) -> u128 {
+    let key = (class as u64) << 32 | u64::from(atom) << 8 | u64::from(line);
+    u128::from(mix(key)) << 64 | u128::from(mix(key ^ 0x5555_5555_5555_5555))
+}
+
+impl Costs {
+    fn new(machine: &Machine, cpus: usize) -> Result<Costs, AdviseError> {
+        let topology = &machine.topology;
+        let too_small = || AdviseError::Machine {
+            machine: machine.name.clone(),
+            available: topology.cpus(),
+            recorded: cpus,
+        };
+        let spread = topology.spread(cpus).ok_or_else(too_small)?;
+        let (mut core, mut domain, mut socket) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut cores, mut core_domain) = (Vec::new(), Vec::new());
+        for logical in spread {
+            let place = topology.place(logical).ok_or_else(too_small)?;
+            let known = cores.iter().position(|c| *c == place.core);
+            core.push(known.unwrap_or(cores.len()) as u8);
+            if known.is_none() {
+                cores.push(place.core);
+                core_domain.push(place.domain.0 as u8);
+            }
+            domain.push(place.domain.0 as u8);
+            socket.push(place.socket.0);
+        }
+        let all = 0..topology.domains() as u16;
+        let id = linemate_machine::DomainId;
+        let row = |a: u16| {
+            all.clone()
+                .map(|b| topology.distance(id(a), id(b)))
+                .collect()
+        };
+        Ok(Costs {
+            line: machine.line.bytes(),
+            pairs: machine.adjacent_line_pairs,
+            core,
+            domain,
+            socket,
+            distance: all.clone().map(row).collect(),
+            core_domain,
+            latency: machine.latency,
+        })
+    }
+}
+
+/// Works through the events of one block, object by object and round by round.
+struct Bench<'c> {
+    costs: &'c Costs,
+    lines: [Line; 2],
+    /// By CPU.
+    queues: Vec<Queue>,
+    active: Vec<usize>,
+}
+
+/// A CPU's part of a round.
+#[derive(Clone, Default)]
+struct Queue {
+    /// Stalls so far.
+    shift: u64,
+    /// Its events with their lines.
+    events: Vec<(Event, u8)>,
+    /// The next of them.
+    next: usize,
+}
+
+impl<'c> Bench<'c> {
+    fn new(costs: &'c Costs, cpus: usize) -> Bench<'c> {
+        Bench {
+            costs,
+            lines: [Line::default(); 2],
+            queues: vec![Queue::default(); cpus],
+            active: Vec::new(),
+        }
+    }
+
+    fn start_object(&mut self) {
+        self.lines = [Line::default(); 2];
+    }
+
+    /// One CPU has the round for itself.
+    fn alone(&mut self, events: impl Iterator<Item = (Event, u8)>) -> u64 {
+        for line in &mut self.lines {
+            line.busy_until = 0;
+        }
+        let mut cycles = 0;
+        for (event, line) in events {
+            let now = u64::from(event.at) * STRETCH + cycles;
+            cycles += self.access(&event, usize::from(line), now);
+        }
+        cycles
+    }
+
+    /// The CPUs run side by side; who is due first goes on, ties go to the lower number.
+    fn round(&mut self, events: impl Iterator<Item = (Event, u8)>) -> u64 {
+        for line in &mut self.lines {
+            line.busy_until = 0;
+        }
+        for (event, line) in events {
+            let cpu = usize::from(event.cpu);
+            let queue = &mut self.queues[cpu];
+            if queue.events.is_empty() {
+                self.active.push(cpu);
+            }
+            queue.events.push((event, line));
+        }
+        self.active.sort_unstable();
+        let mut cycles = 0;
+        loop {
+            let mut next: Option<(u64, usize)> = None;
+            for &cpu in &self.active {
+                let queue = &self.queues[cpu];
+                if let Some((event, _)) = queue.events.get(queue.next) {
+                    let due = u64::from(event.at) * STRETCH + queue.shift;
+                    if next.is_none_or(|(first, _)| due < first) {
+                        next = Some((due, cpu));
+                    }
+                }
+            }
+            let Some((now, cpu)) = next else { break };
+            let (event, line) = self.queues[cpu].events[self.queues[cpu].next];
+            let stall = self.access(&event, usize::from(line), now);
+            self.queues[cpu].shift += stall;
+            self.queues[cpu].next += 1;
+            cycles += stall;
+        }
+        for cpu in self.active.drain(..) {
+            let queue = &mut self.queues[cpu];
+            queue.events.clear();
+            (queue.shift, queue.next) = (0, 0);
+        }
+        cycles
+    }
+
+    /// The cycles of an access beyond a private hit.
+    fn access(&mut self, event: &Event, line: usize, now: u64) -> u64 {
+        let cpu = usize::from(event.cpu);
+        let core = self.costs.core[cpu];
+        let holds = self.lines[line].holders & (1 << core) != 0;
+        if holds && !event.kind.writes() {
+            return 0;
+        }
+        if holds && self.lines[line].owner == core + 1 {
+            self.lines[line].dirty = true;
+            return 0;
+        }
+        let atomic = if event.kind == Kind::Rmw {
+            u64::from(self.costs.latency.atomic)
+        } else {
+            0
+        };
+        let cycles = if holds {
+            let farthest = self.invalidate(line, cpu);
+            let latency = farthest.map_or(self.costs.latency.llc, |d| self.costs.latency.hitm(d));
+            self.own(line, cpu);
+            self.serve(line, now, u64::from(latency) + atomic, true)
+        } else if event.kind.writes() {
+            let (latency, _) = self.supply(line, cpu);
+            let farthest = self.invalidate(line, cpu);
+            let reach = farthest.map_or(0, |d| u64::from(self.costs.latency.hitm(d)));
+            self.own(line, cpu);
+            self.serve(line, now, latency.max(reach) + atomic, true)
+        } else {
+            let (latency, exclusive) = self.supply(line, cpu);
+            self.share(line, cpu);
+            self.serve(line, now, latency, exclusive)
+        };
+        if self.costs.pairs && !holds {
+            let other = 1 - line;
+            if self.lines[other].holders & (1 << core) == 0 {
+                let (latency, exclusive) = self.supply(other, cpu);
+                self.share(other, cpu);
+                self.serve(other, now, latency, exclusive);
+            }
+        }
+        cycles
+    }
+
+    /// What fetching the line takes, and whether it changes hands as a whole.
+    fn supply(&mut self, line: usize, cpu: usize) -> (u64, bool) {
+        let costs = self.costs;
+        let state = &mut self.lines[line];
+        let row = &costs.distance[usize::from(costs.domain[cpu])];
+        let clean = |distance: Distance| match distance {
+            Distance::Domain => costs.latency.llc,
+            other => costs.latency.hitm(other),
+        };
+        if state.owner > 0 {
+            let distance = row[usize::from(costs.core_domain[usize::from(state.owner) - 1])];
+            return if state.dirty {
+                (u64::from(costs.latency.hitm(distance)), true)
+            } else {
+                (u64::from(clean(distance)), false)
+            };
+        }
+        let mut copies = state.llc;
+        let mut nearest: Option<Distance> = None;
+        while copies != 0 {
+            let distance = row[copies.trailing_zeros() as usize];
+            nearest = Some(nearest.map_or(distance, |n| n.min(distance)));
+            copies &= copies - 1;
+        }
+        if let Some(distance) = nearest {
+            return (u64::from(clean(distance)), false);
+        }
+        let home = *state.home.get_or_insert(costs.socket[cpu]);
+        let cycles = if home == costs.socket[cpu] {
+            costs.latency.dram_local
+        } else {
+            costs.latency.dram_remote
+        };
+        (u64::from(cycles), false)
+    }
+
+    /// A read: the owner keeps a shared copy, modified data goes to its LLC.
+    fn share(&mut self, line: usize, cpu: usize) {
+        let costs = self.costs;
+        let (core, domain) = (costs.core[cpu], 1u64 << costs.domain[cpu]);
+        let state = &mut self.lines[line];
+        if state.owner > 0 {
+            if state.dirty {
+                state.llc |= 1 << costs.core_domain[usize::from(state.owner) - 1];
+            }
+            state.owner = 0;
+            state.dirty = false;
+        }
+        let alone = state.holders == 0 && state.llc & !domain == 0;
+        if alone {
+            state.owner = core + 1;
+        }
+        state.holders |= 1 << core;
+        state.llc |= domain;
+    }
+
+    /// Takes all other copies away; how far the farthest was.
+    fn invalidate(&mut self, line: usize, cpu: usize) -> Option<Distance> {
+        let costs = self.costs;
+        let own_domain = costs.domain[cpu];
+        let row = &costs.distance[usize::from(own_domain)];
+        let state = &mut self.lines[line];
+        let mut farthest: Option<Distance> = None;
+        let mut others = state.holders & !(1 << costs.core[cpu]);
+        while others != 0 {
+            let core = others.trailing_zeros() as usize;
+            farthest = farthest.max(Some(row[usize::from(costs.core_domain[core])]));
+            others &= others - 1;
+        }
+        let mut copies = state.llc & !(1 << own_domain);
+        while copies != 0 {
+            farthest = farthest.max(Some(row[copies.trailing_zeros() as usize]));
+            copies &= copies - 1;
+        }
+        farthest
+    }
+
+    fn own(&mut self, line: usize, cpu: usize) {
+        let state = &mut self.lines[line];
+        state.holders = 1 << self.costs.core[cpu];
+        state.owner = self.costs.core[cpu] + 1;
+        state.dirty = true;
+        state.llc = 1 << self.costs.domain[cpu];
+    }
+
+    /// The line as a server: the wait and the latency.
+    fn serve(&mut self, line: usize, now: u64, latency: u64, exclusive: bool) -> u64 {
+        let state = &mut self.lines[line];
+        let begin = now.max(state.busy_until);
+        let kept = if exclusive {
+            latency
+        } else {
+            u64::from(self.costs.latency.serve)
+        };
+        state.busy_until = begin + kept;
+        begin - now + latency
+    }
+}
+
+/// Costs layouts on several models at once, each relative to what the original layout costs there.
+#[derive(Debug)]
+pub struct Objective<'m, 't> {
+    /// One for each recording and machine.
+    pub models: &'m [CostModel<'t>],
+    /// What the original costs on each.
+    pub originals: Vec<u64>,
+}
+
+impl<'m, 't> Objective<'m, 't> {
+    /// Measures the recorded order.
+    pub fn of_original(models: &'m [CostModel<'t>], shape: &Shape) -> Objective<'m, 't> {
+        let slots = Candidate::original(shape).slots(shape);
+        let cost = |model: &CostModel<'_>| {
+            let mut placed = Placed::default();
+            model.metrics().place(&slots, &mut placed);
+            model.cost(shape, &placed)
+        };
+        let originals = models.par_iter().map(cost).collect();
+        Objective { models, originals }
+    }
+
+    /// The mean over the models of a layout's cost relative to the original's, in millionths.
+    pub fn relative(&self, costs: &[u64]) -> u64 {
+        let part = |(cost, original): (&u64, &u64)| {
+            u128::from(*cost) * 1_000_000 / u128::from((*original).max(1))
+        };
+        let sum: u128 = costs.iter().zip(&self.originals).map(part).sum();
+        u64::try_from(sum / costs.len().max(1) as u128).unwrap_or(u64::MAX)
+    }
+}

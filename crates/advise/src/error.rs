@@ -1,0 +1,92 @@
+//! Why there is no advice.
+
+use linemate_layout::WhatIfError;
+use linemate_layout::origin::OriginError;
+use linemate_layout::plan::{PlanError, PlanReason};
+use linemate_recording::Error as RecordingError;
+use linemate_replay::ReplayError;
+
+/// Why there is no advice.
+#[derive(Debug, thiserror::Error)]
+pub enum AdviseError {
+    /// There is no such type, or it is not one whose members have an order.
+    #[error("{name}: {reason}")]
+    NoType {
+        /// As it was asked for.
+        name: String,
+        /// Why.
+        reason: PlanReason,
+    },
+    /// The type cannot be searched.
+    #[error("{name}: {why}")]
+    Type {
+        /// As it was asked for.
+        name: String,
+        /// Why.
+        why: String,
+    },
+    /// The recording does not touch it.
+    #[error(
+        "the recording has no access to any {0}: was it recorded with a workload that uses it?"
+    )]
+    Absent(String),
+    /// A pin that is no member.
+    #[error("--pin {pin}: {type_name} has no such member{}", suggestion(nearest))]
+    Pin {
+        /// The type.
+        type_name: String,
+        /// What was asked for.
+        pin: String,
+        /// The names most like it.
+        nearest: Vec<String>,
+    },
+    /// Recordings whose kernels lay the type out differently.
+    #[error("{name} differs between the recordings' kernels: give recordings of one kernel")]
+    Kernels {
+        /// The type.
+        name: String,
+    },
+    /// More CPUs than the fast model's sets hold.
+    #[error("the recording has {0} CPUs; at most {max} can be searched", max = crate::trace::CPUS_MAX)]
+    Cpus(usize),
+    /// The recording does not say how many CPUs it has.
+    #[error("the recording does not tell its number of CPUs")]
+    NoCpus,
+    /// A machine that is too small.
+    #[error(
+        "{machine} has {available} CPUs, but the recording has {recorded}: choose a larger machine"
+    )]
+    Machine {
+        /// Its name.
+        machine: String,
+        /// Its CPUs.
+        available: usize,
+        /// Recorded CPUs.
+        recorded: usize,
+    },
+    /// Nothing to look at.
+    #[error("give at least one {0}")]
+    Nothing(&'static str),
+    /// The type's layout.
+    #[error(transparent)]
+    Origin(#[from] OriginError),
+    /// An edit that the language refuses.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The replay's preparation.
+    #[error(transparent)]
+    WhatIf(#[from] WhatIfError),
+    /// The replay.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    /// The recording.
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
+}
+
+fn suggestion(nearest: &[String]) -> String {
+    match nearest {
+        [] => String::new(),
+        names => format!("; the nearest: {}", names.join(", ")),
+    }
+}

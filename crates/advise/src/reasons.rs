@@ -1,0 +1,233 @@
+//! Why members lie together: who reads and writes them, in which functions, and what they are kept from.
+
+use std::collections::BTreeMap;
+
+use linemate_types::Symbols;
+use serde::Serialize;
+
+use crate::candidate::Candidate;
+use crate::cost::CostModel;
+use crate::shape::Shape;
+use crate::trace::{Kind, Trace};
+
+/// Functions that are named for a group at most, and members that it is kept from.
+const NAMED: usize = 4;
+/// From so many loads per write on, members are read mostly.
+pub const READ_MOSTLY: f64 = 4.0;
+
+/// How a member is used.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct MemberUse {
+    /// Its name in the edit.
+    pub name: String,
+    /// Loads in the recordings.
+    pub loads: u64,
+    /// Plain stores.
+    pub stores: u64,
+    /// Atomic read-modify-writes.
+    pub rmws: u64,
+    /// CPUs that read it: the most in any recording.
+    pub readers: u32,
+    /// CPUs that write it, likewise.
+    pub writers: u32,
+}
+
+/// A member that a group is kept from.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Kept {
+    /// Its name.
+    pub name: String,
+    /// What sharing a line with it would cost, as a share of what the type costs as recorded, by the fast model.
+    pub share: f64,
+}
+
+/// A group of an advised layout, and why.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GroupReasons {
+    /// Its name in the edit; of the one that shares its last line with the rest, its first member's.
+    pub name: String,
+    /// Whether nothing else lies on its lines.
+    pub sealed: bool,
+    /// Its members that are used, in order.
+    pub members: Vec<MemberUse>,
+    /// Members that only fill its last line.
+    pub fills: Vec<String>,
+    /// Loads for each store or atomic; `None` without any.
+    pub loads_per_write: Option<f64>,
+    /// Functions that read it most, most first.
+    pub read_in: Vec<String>,
+    /// Functions that write it most.
+    pub written_in: Vec<String>,
+    /// What sharing a line saves its members, as a share of what the type costs as recorded, by the fast model.
+    pub saves: f64,
+    /// What it is kept from, most costly first.
+    pub kept_from: Vec<Kept>,
+}
+
+/// What is known about a type's use.
+#[derive(Debug)]
+pub struct Knowledge<'k, 't> {
+    /// The type.
+    pub shape: &'k Shape,
+    /// By recording: its accesses and its kernel's symbols.
+    pub traces: Vec<(&'k Trace, &'k Symbols)>,
+    /// The fast models.
+    pub models: &'k [CostModel<'t>],
+    /// What the recorded layout costs on each.
+    pub originals: &'k [u64],
+    /// Units that are moved for their own sake, not to fill holes.
+    pub hot: &'k [usize],
+}
+
+impl Knowledge<'_, '_> {
+    /// Names for the groups of a candidate, after how they are used; they are no names of members.
+    pub fn group_names(&self, candidate: &Candidate) -> Vec<String> {
+        let taken = |name: &str| self.shape.names.iter().flatten().any(|n| n == name);
+        let mut names: Vec<String> = Vec::new();
+        for segment in &candidate.segments {
+            let uses: Vec<MemberUse> = segment.iter().map(|u| self.member(*u)).collect();
+            let base = match ratio(&uses) {
+                None => "read_only",
+                Some(ratio) if ratio >= READ_MOSTLY => "read_mostly",
+                Some(ratio) if ratio >= 1.0 => "read_and_written",
+                Some(_) => "written",
+            };
+            let mut name = base.to_owned();
+            let mut number = 2;
+            while names.contains(&name) || taken(&name) {
+                name = format!("{base}_{number}");
+                number += 1;
+            }
+            names.push(name);
+        }
+        names
+    }
+
+    /// The reasons of each group of a candidate.
+    pub fn reasons(&self, candidate: &Candidate, names: &[String]) -> Vec<GroupReasons> {
+        let last = candidate.segments.len().saturating_sub(1);
+        let of = |(number, segment): (usize, &Vec<usize>)| {
+            let sealed = !(candidate.open && number == last);
+            let name = if sealed {
+                names[number].clone()
+            } else {
+                self.shape.unit_name(segment[0]).to_owned()
+            };
+            self.group(name, sealed, segment)
+        };
+        candidate.segments.iter().enumerate().map(of).collect()
+    }
+
+    fn group(&self, name: String, sealed: bool, segment: &[usize]) -> GroupReasons {
+        let (hot, cold): (Vec<usize>, Vec<usize>) =
+            segment.iter().partition(|u| self.hot.contains(u));
+        let members: Vec<MemberUse> = hot.iter().map(|u| self.member(*u)).collect();
+        let apart: f64 = hot.iter().map(|u| self.together(&[*u])).sum();
+        let here = self.together(&hot);
+        let mut kept: Vec<Kept> = self
+            .hot
+            .iter()
+            .filter(|u| !segment.contains(u))
+            .map(|u| {
+                let both = [&hot[..], &[*u]].concat();
+                Kept {
+                    name: self.shape.unit_name(*u).to_owned(),
+                    share: self.together(&both) - here - self.together(&[*u]),
+                }
+            })
+            .filter(|kept| kept.share > 0.001)
+            .collect();
+        kept.sort_by(|a, b| {
+            b.share
+                .total_cmp(&a.share)
+                .then_with(|| a.name.cmp(&b.name))
+        });
+        kept.truncate(NAMED);
+        GroupReasons {
+            name,
+            sealed,
+            loads_per_write: ratio(&members),
+            members,
+            fills: cold
+                .iter()
+                .map(|u| self.shape.unit_name(*u).to_owned())
+                .collect(),
+            read_in: self.functions(&hot, false),
+            written_in: self.functions(&hot, true),
+            saves: apart - here,
+            kept_from: kept,
+        }
+    }
+
+    /// The mean cost, relative to the recorded layout's, of units that share a line with nothing else.
+    fn together(&self, units: &[usize]) -> f64 {
+        let parts = self.models.iter().zip(self.originals);
+        let sum: f64 = parts
+            .map(|(m, original)| m.together(self.shape, units) as f64 / (*original).max(1) as f64)
+            .sum();
+        sum / self.models.len().max(1) as f64
+    }
+
+    fn member(&self, unit: usize) -> MemberUse {
+        let mut member = MemberUse {
+            name: self.shape.unit_name(unit).to_owned(),
+            ..MemberUse::default()
+        };
+        for (trace, _) in &self.traces {
+            let (mut readers, mut writers) = (0u64, 0u64);
+            for ((_, _, kind), used) in of_unit(trace, unit) {
+                match kind {
+                    Kind::Load => member.loads += used.count,
+                    Kind::Store => member.stores += used.count,
+                    Kind::Rmw => member.rmws += used.count,
+                }
+                if *kind != Kind::Store {
+                    readers |= used.cpus;
+                }
+                if kind.writes() {
+                    writers |= used.cpus;
+                }
+            }
+            member.readers = member.readers.max(readers.count_ones());
+            member.writers = member.writers.max(writers.count_ones());
+        }
+        member
+    }
+
+    /// The functions that read, or write, the units most.
+    fn functions(&self, units: &[usize], writes: bool) -> Vec<String> {
+        let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+        for (trace, symbols) in &self.traces {
+            for unit in units {
+                for ((_, pc, _), used) in
+                    of_unit(trace, *unit).filter(|((.., kind), _)| kind.writes() == writes)
+                {
+                    let name = symbols.at(*pc).map_or("(unknown)", |(s, _)| &s.name);
+                    // What the compiler split off belongs to its function.
+                    let name = name.split('.').next().unwrap_or(name);
+                    *counts.entry(name).or_default() += used.count;
+                }
+            }
+        }
+        let mut counts: Vec<(&str, u64)> = counts.into_iter().collect();
+        counts.sort_by_key(|(name, count)| (std::cmp::Reverse(*count), *name));
+        let names = counts.into_iter().take(NAMED);
+        names.map(|(name, _)| name.to_owned()).collect()
+    }
+}
+
+fn of_unit(
+    trace: &Trace,
+    unit: usize,
+) -> impl Iterator<Item = (&(u16, u64, Kind), &crate::trace::Use)> {
+    let unit = unit as u16;
+    trace
+        .uses
+        .range((unit, 0, Kind::Load)..=(unit, u64::MAX, Kind::Rmw))
+}
+
+fn ratio(members: &[MemberUse]) -> Option<f64> {
+    let loads: u64 = members.iter().map(|m| m.loads).sum();
+    let writes: u64 = members.iter().map(|m| m.stores + m.rmws).sum();
+    (writes > 0).then(|| loads as f64 / writes as f64)
+}

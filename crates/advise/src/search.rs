@@ -1,0 +1,392 @@
+//! The search: which layout costs least by the fast model and is no larger than allowed.
+//!
+//! Small structs are searched exhaustively. Larger ones are climbed from several starts: the recorded order, fields that save together
+//! clustered on lines, sorted by heat, holes filled. A step tries all neighbours of a layout and takes the best. Nothing depends on the
+//! number of threads: costs are pure, ties go to the earlier neighbour.
+
+mod neighbours;
+mod starts;
+
+use rayon::prelude::*;
+
+use crate::candidate::Candidate;
+use crate::cost::Objective;
+use crate::shape::{Metrics, Placed, Shape};
+
+/// What a moved member has to be worth, in millionths of the original's cost: an edit is to be understood.
+pub const MOVE_WORTH: u64 = 1_000;
+/// The most units that are moved around: the ones with most events. The others are taken to fill holes.
+const HOT_UNITS: usize = 48;
+/// The least share of all events of a unit that is moved around, in thousandths.
+const HOT_PERMILLE: usize = 1;
+/// The most segments.
+const SEGMENTS_MAX: usize = 14;
+/// The most steps of a climb.
+const STEPS_MAX: usize = 120;
+/// How many of the most promising neighbours are filled up together, and in all.
+const FILLED_AT_ONCE: usize = 8;
+const FILLED_MAX: usize = 64;
+/// How often the best layout is disturbed and climbed from again.
+const SHAKES: u64 = 12;
+/// How many members a disturbance moves.
+const SHAKEN: u64 = 4;
+/// Structs with at most so many movable members are searched exhaustively.
+pub const EXHAUSTIVE_UNITS: usize = 8;
+
+/// How large a layout may be in a kernel for one line size.
+#[derive(Clone, Debug)]
+pub struct Limit {
+    /// What units ask of their places there.
+    pub metrics: Metrics,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// What is searched, and within which bounds.
+#[derive(Debug)]
+pub struct Search<'s, 'm, 't> {
+    /// The type.
+    pub shape: &'s Shape,
+    /// What a layout costs.
+    pub objective: &'s Objective<'m, 't>,
+    /// How large it may be.
+    pub limits: &'s [Limit],
+    /// Whether objects start lines, so that members can.
+    pub lines: bool,
+    /// How often the best layout is disturbed and climbed from again.
+    pub shakes: u64,
+    /// Units with events, those with most first.
+    hot: Vec<usize>,
+    /// Units that may fill holes, the largest first.
+    cold: Vec<usize>,
+}
+
+/// A layout and what it is worth by the model.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Scored {
+    /// Cost relative to the original's in millionths, and what its moves have to be worth.
+    pub score: u64,
+    /// The cost alone.
+    pub cost: u64,
+    /// The layout.
+    pub candidate: Candidate,
+}
+
+impl<'s, 'm, 't> Search<'s, 'm, 't> {
+    /// Prepares a search.
+    pub fn new(
+        shape: &'s Shape,
+        objective: &'s Objective<'m, 't>,
+        limits: &'s [Limit],
+    ) -> Search<'s, 'm, 't> {
+        let mut uses = vec![0usize; shape.units().len()];
+        for (number, atom) in shape.atoms.iter().enumerate() {
+            let events = objective.models.iter().map(|m| m.uses(number));
+            uses[usize::from(atom.unit)] += events.sum::<usize>();
+        }
+        let least = (uses.iter().sum::<usize>() / 1000 * HOT_PERMILLE).max(1);
+        let mut hot: Vec<usize> = (0..uses.len())
+            .filter(|u| uses[*u] >= least && shape.movable(*u))
+            .collect();
+        hot.sort_by_key(|u| (std::cmp::Reverse(uses[*u]), *u));
+        let lines = objective.models.iter().all(|m| m.line_aligned());
+        let metrics = &limits[0].metrics;
+        let fills = |u: &usize| {
+            let bytes = metrics.bytes(*u);
+            let free = shape.movable(*u) && shape.units()[*u].forced.is_none();
+            free && !hot.contains(u) && bytes > 0 && bytes < metrics.line
+        };
+        let mut cold: Vec<usize> = (0..shape.units().len()).filter(fills).collect();
+        cold.sort_by_key(|u| (std::cmp::Reverse(metrics.bytes(*u)), *u));
+        Search {
+            shape,
+            objective,
+            limits,
+            lines,
+            shakes: SHAKES,
+            hot,
+            cold,
+        }
+    }
+
+    /// The units that have events, those with most first.
+    pub fn hot(&self) -> &[usize] {
+        &self.hot
+    }
+
+    fn metrics(&self) -> &Metrics {
+        &self.limits[0].metrics
+    }
+
+    /// Whether a layout is within its limits.
+    pub fn fits(&self, candidate: &Candidate) -> bool {
+        self.excess(candidate) == 0
+    }
+
+    /// Bytes beyond the limits.
+    fn excess(&self, candidate: &Candidate) -> u64 {
+        let slots = candidate.slots(self.shape);
+        let mut placed = Placed::default();
+        let over = |limit: &Limit| {
+            limit.metrics.place(&slots, &mut placed);
+            placed.size.saturating_sub(limit.bytes)
+        };
+        self.limits.iter().map(over).sum()
+    }
+
+    /// A layout with its worth, filled up with cold members if it is too large otherwise; `None` when that does not help.
+    pub fn score(&self, candidate: Candidate) -> Option<Scored> {
+        let candidate = if self.fits(&candidate) {
+            candidate
+        } else {
+            self.fill(candidate)?
+        };
+        Some(self.rate(candidate))
+    }
+
+    /// A layout with its worth, however large it is.
+    fn rate(&self, candidate: Candidate) -> Scored {
+        let slots = candidate.slots(self.shape);
+        let mut placed = Placed::default();
+        let mut costs = Vec::with_capacity(self.objective.models.len());
+        for model in self.objective.models {
+            model.metrics().place(&slots, &mut placed);
+            costs.push(model.cost(self.shape, &placed));
+        }
+        let cost = self.objective.relative(&costs);
+        Scored {
+            score: cost + MOVE_WORTH * candidate.moves() as u64,
+            cost,
+            candidate,
+        }
+    }
+
+    /// Moves cold members into holes until the layout is small enough: into the largest hole the largest member that fits and
+    /// leaves less unused, again and again.
+    fn fill(&self, mut candidate: Candidate) -> Option<Candidate> {
+        let mut excess = self.excess(&candidate);
+        let mut slack = self.slack(&candidate);
+        while excess > 0 {
+            let fits = |&(before, hole): &(usize, u64)| {
+                let small = |u: &&usize| self.metrics().bytes(**u) <= hole && **u != before;
+                self.cold.iter().filter(small).find_map(|unit| {
+                    if candidate.segment_of(*unit).is_some() {
+                        return None;
+                    }
+                    let mut next = candidate.clone();
+                    next.take(*unit);
+                    next.put_behind(before, *unit);
+                    let found = (self.excess(&next), self.slack(&next));
+                    (found < (excess, slack)).then_some((found, next))
+                })
+            };
+            let ((left, unused), next) = self.holes(&candidate).iter().find_map(fits)?;
+            (excess, slack, candidate) = (left, unused, next);
+        }
+        Some(candidate)
+    }
+
+    /// Unused bytes, in the first limit's kernel.
+    fn slack(&self, candidate: &Candidate) -> u64 {
+        let slots = candidate.slots(self.shape);
+        let mut placed = Placed::default();
+        self.metrics().place(&slots, &mut placed);
+        // Holes in front count more than the end: a hole that moves to the end has become usable.
+        let mut end = 0;
+        let mut unused = 0;
+        for slot in &slots {
+            let start = u64::from(placed.starts[slot.unit]);
+            unused += start.saturating_sub(end);
+            end = start + self.metrics().bytes(slot.unit);
+        }
+        unused
+    }
+
+    /// Members with a hole behind them and its bytes, the largest hole first. No hole is filled in front of what stays.
+    fn holes(&self, candidate: &Candidate) -> Vec<(usize, u64)> {
+        let slots = candidate.slots(self.shape);
+        let mut placed = Placed::default();
+        self.metrics().place(&slots, &mut placed);
+        let first = self.shape.frozen.saturating_sub(1);
+        let hole = |pair: &[linemate_layout::arrange::Slot]| {
+            let end = u64::from(placed.starts[pair[0].unit]) + self.metrics().bytes(pair[0].unit);
+            let hole = u64::from(placed.starts[pair[1].unit]).saturating_sub(end);
+            let named = self.shape.names[pair[0].unit].is_some();
+            (hole > 0 && named).then_some((pair[0].unit, hole))
+        };
+        let mut holes: Vec<(usize, u64)> = slots[first..].windows(2).filter_map(hole).collect();
+        holes.sort_by_key(|(unit, hole)| (std::cmp::Reverse(*hole), *unit));
+        holes
+    }
+
+    /// The best layouts that were found, best first, all different and all within limits; the original is not among them.
+    pub fn run(&self) -> Vec<Scored> {
+        let original = Candidate::original(self.shape);
+        let mut found: Vec<Scored> = Vec::new();
+        if self.hot.is_empty() {
+            return found;
+        }
+        let movable = (0..self.shape.units().len()).filter(|u| self.shape.movable(*u));
+        if movable.count() <= EXHAUSTIVE_UNITS
+            && let Some(best) = self.exhaust()
+        {
+            found.extend((best.candidate != original).then_some(best));
+            return found;
+        }
+        let baselines: Vec<Candidate> = vec![
+            original.clone(),
+            self.by_heat(),
+            self.holes_filled(&original),
+        ];
+        let mut starts = vec![original.clone()];
+        if self.lines {
+            let clusters = self.clusters();
+            for open in [false, true] {
+                starts.push(self.clustered(&clusters, open));
+                starts.push(self.heat_lines(open));
+            }
+        }
+        for start in starts.into_iter().chain(baselines.clone()) {
+            if let Some(start) = self.score(start) {
+                found.push(start.clone());
+                found.push(self.climb(start, MOVE_WORTH));
+            }
+        }
+        found.sort();
+        self.shake(&mut found);
+        found.sort();
+        self.guard(&baselines, &mut found);
+        found.retain(|f| f.candidate != original);
+        found.dedup();
+        found
+    }
+
+    /// Disturbs the best layout and climbs again, some times.
+    fn shake(&self, found: &mut Vec<Scored>) {
+        let Some(mut best) = found.first().cloned() else {
+            return;
+        };
+        let hot = &self.hot[..self.hot.len().min(HOT_UNITS)];
+        for round in 0..self.shakes {
+            let mut next = best.candidate.clone();
+            for step in 0..SHAKEN {
+                let mut moves = Vec::new();
+                let pick = crate::trace::mix(round << 8 | step);
+                let unit = hot[(pick % hot.len() as u64) as usize];
+                if self.lines {
+                    self.move_unit(&next, unit, &mut moves);
+                } else {
+                    self.permute(&next, &[unit], &mut moves);
+                }
+                let count = moves.len() as u64;
+                if count > 0 {
+                    next = moves.swap_remove((crate::trace::mix(pick) % count) as usize);
+                }
+            }
+            if let Some(start) = self.score(next) {
+                let top = self.climb(start, MOVE_WORTH);
+                if top.score < best.score {
+                    best = top.clone();
+                }
+                found.push(top);
+            }
+        }
+    }
+
+    /// The recommendation must not cost more than a layout that needs no search, however few moves it has.
+    fn guard(&self, baselines: &[Candidate], found: &mut Vec<Scored>) {
+        let known = |c: &Candidate| self.fits(c).then(|| self.score(c.clone())).flatten();
+        let cheapest = baselines.iter().filter_map(known).min_by_key(|s| s.cost);
+        if let (Some(cheapest), Some(first)) = (cheapest, found.first())
+            && cheapest.cost < first.cost
+        {
+            let better = self.climb(cheapest, 0);
+            found.insert(0, better);
+        }
+    }
+
+    /// Steps to the best neighbour as long as there is a better one. Neighbours are rated as they are first; only the most promising
+    /// ones are filled up to be small enough, for that takes longer.
+    pub fn climb(&self, start: Scored, move_worth: u64) -> Scored {
+        let priced = |s: Scored| Scored {
+            score: s.cost + move_worth * s.candidate.moves() as u64,
+            ..s
+        };
+        let mut here = priced(start);
+        for _ in 0..STEPS_MAX {
+            let mut rated: Vec<Scored> = self
+                .neighbours(&here.candidate)
+                .into_par_iter()
+                .map(|n| priced(self.rate(n)))
+                .filter(|n| n.score < here.score)
+                .collect();
+            rated.par_sort_unstable();
+            rated.dedup();
+            let best = rated
+                .chunks(FILLED_AT_ONCE)
+                .take(FILLED_MAX / FILLED_AT_ONCE)
+                .find_map(|chunk| {
+                    chunk
+                        .par_iter()
+                        .filter_map(|n| self.score(n.candidate.clone()).map(priced))
+                        .filter(|n| n.score < here.score)
+                        .min()
+                });
+            match best {
+                Some(best) => here = best,
+                None => break,
+            }
+        }
+        here
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linemate_layout::Layouts;
+    use linemate_types::btf_writer::{TypeList, member};
+    use linemate_types::{LineSize, TypeModel};
+
+    use super::*;
+    use crate::cost::CostModel;
+    use crate::trace::{Event, Kind, ObjectTrace, Trace};
+
+    #[test]
+    fn a_result_that_costs_more_than_no_search_is_replaced() {
+        let mut list = TypeList::default();
+        let long = list.unsigned("long", 8);
+        list.structure("s", 16, &[member("a", long, 0), member("b", long, 8)]);
+        let types = TypeModel::new(list.types, 8).unwrap_or_else(|e| panic!("{e}"));
+        let mut layouts = Layouts::new(&types, LineSize::B64);
+        let shape = Shape::new(&mut layouts, "s", types.named("s"), &[]).expect("a plain struct");
+        let metrics = Metrics::new(&mut layouts, &shape).expect("a plain struct");
+        let event = |round| Event {
+            round,
+            at: 0,
+            atom: 0,
+            cpu: (round % 2) as u8,
+            kind: Kind::Store,
+        };
+        let trace = Trace {
+            objects: vec![ObjectTrace {
+                residue: 0,
+                events: (0..10).map(event).collect(),
+            }],
+            cpus: 2,
+            ..Trace::default()
+        };
+        let machine = linemate_machine::find("turin-2s").expect("a shipped machine");
+        let models = [CostModel::new(&trace, &machine, metrics.clone(), &shape).expect("fits")];
+        let objective = Objective::of_original(&models, &shape);
+        let limits = [Limit { metrics, bytes: 64 }];
+        let search = Search::new(&shape, &objective, &limits);
+        let original = Candidate::original(&shape);
+        let mut found = vec![Scored {
+            score: 0,
+            cost: 2_000_000,
+            candidate: original.clone(),
+        }];
+        search.guard(std::slice::from_ref(&original), &mut found);
+        assert_eq!((found.len(), found[0].cost), (2, 1_000_000));
+    }
+}

@@ -1,0 +1,224 @@
+//! The steps of a climb: all layouts that one change makes of another.
+
+use linemate_layout::origin::UnitKind;
+
+use super::{HOT_UNITS, SEGMENTS_MAX, Search};
+use crate::candidate::Candidate;
+use crate::shape::Placed;
+
+impl Search<'_, '_, '_> {
+    pub(super) fn neighbours(&self, here: &Candidate) -> Vec<Candidate> {
+        let mut all = Vec::new();
+        let hot = &self.hot[..self.hot.len().min(HOT_UNITS)];
+        if self.lines {
+            for &unit in hot {
+                self.move_unit(here, unit, &mut all);
+            }
+            for unit in here.segments.iter().flatten() {
+                if !hot.contains(unit) {
+                    let mut next = here.clone();
+                    next.take(*unit);
+                    next.put_back(*unit);
+                    all.push(next);
+                }
+            }
+            self.swap_units(here, hot, &mut all);
+            self.change_segments(here, &mut all);
+        }
+        if !self.lines || self.shape.units().len() <= 24 {
+            self.permute(here, hot, &mut all);
+        }
+        self.restore(here, &mut all);
+        all
+    }
+
+    /// One unit to every other segment, to a new one, and back to where it was.
+    pub(super) fn move_unit(&self, here: &Candidate, unit: usize, all: &mut Vec<Candidate>) {
+        let from = here.segment_of(unit);
+        let mut out = here.clone();
+        out.take(unit);
+        for segment in 0..out.segments.len() {
+            let mut next = out.clone();
+            next.put_into(segment, unit, self.metrics());
+            if next != *here {
+                all.push(next);
+            }
+        }
+        if from.is_some() {
+            let mut next = out.clone();
+            next.put_back(unit);
+            all.push(next);
+        }
+        if out.segments.len() < SEGMENTS_MAX {
+            for place in [0, out.segments.len()] {
+                let mut next = out.clone();
+                next.segments.insert(place, vec![unit]);
+                next.open |= next.segments.len() == 1;
+                all.push(next);
+                if place == out.segments.len() {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Members of the rest that left their order, each back where it was.
+    fn restore(&self, here: &Candidate, all: &mut Vec<Candidate>) {
+        for unit in here.out_of_order() {
+            let mut next = here.clone();
+            next.take(unit);
+            next.put_back(unit);
+            if next != *here {
+                all.push(next);
+            }
+        }
+    }
+
+    /// Two units of different segments, and a unit of a segment with one of the rest.
+    fn swap_units(&self, here: &Candidate, hot: &[usize], all: &mut Vec<Candidate>) {
+        for (i, &a) in hot.iter().enumerate() {
+            for &b in &hot[i + 1..] {
+                let (of_a, of_b) = (here.segment_of(a), here.segment_of(b));
+                let (Some(in_a), true) = (of_a.or(of_b), of_a != of_b) else {
+                    continue;
+                };
+                let mut next = here.clone();
+                match (of_a, of_b) {
+                    (Some(x), Some(y)) => {
+                        next.segments[x].retain(|u| *u != a);
+                        next.segments[y].retain(|u| *u != b);
+                        next.put_into(x, b, self.metrics());
+                        next.put_into(y, a, self.metrics());
+                    }
+                    _ => {
+                        let (inside, outside) = if of_a.is_some() { (a, b) } else { (b, a) };
+                        next.segments[in_a].retain(|u| *u != inside);
+                        next.put_into(in_a, outside, self.metrics());
+                        next.rest.retain(|u| *u != outside);
+                        next.at = next.at.min(next.rest.len());
+                        if next.rest.len() + 1 == here.rest.len() {
+                            let front = here.rest[..here.at].contains(&outside);
+                            next.at = here.at - usize::from(front);
+                        }
+                        next.put_back(inside);
+                    }
+                }
+                all.push(next);
+            }
+        }
+    }
+
+    /// Segments exchanged, joined, given up, opened; a line of cold members between them; another place for all of them.
+    fn change_segments(&self, here: &Candidate, all: &mut Vec<Candidate>) {
+        let count = here.segments.len();
+        for a in 0..count {
+            for b in a + 1..count {
+                let mut next = here.clone();
+                next.segments.swap(a, b);
+                all.push(next);
+                let mut next = here.clone();
+                let joined = next.segments.remove(b);
+                next.open &= b + 1 != count;
+                for unit in joined {
+                    next.put_into(a, unit, self.metrics());
+                }
+                all.push(next);
+            }
+            let mut next = here.clone();
+            for unit in here.segments[a].clone() {
+                next.take(unit);
+                next.put_back(unit);
+            }
+            all.push(next);
+            if count < SEGMENTS_MAX {
+                all.extend(self.spacer(here, a));
+            }
+        }
+        if count > 0 {
+            let mut next = here.clone();
+            next.open = !next.open;
+            all.push(next);
+            for at in self.ends_of_lines(here) {
+                let mut next = here.clone();
+                next.at = at;
+                all.push(next);
+            }
+        }
+    }
+
+    /// A line of cold members in front of segment `place`.
+    fn spacer(&self, here: &Candidate, place: usize) -> Option<Candidate> {
+        let mut next = here.clone();
+        let (mut units, mut bytes) = (Vec::new(), 0);
+        for &unit in &here.rest {
+            let size = self.metrics().bytes(unit);
+            let cold = self.shape.movable(unit)
+                && !self.hot.contains(&unit)
+                && self.shape.units()[unit].forced.is_none();
+            if cold && size > 0 && bytes + size <= self.metrics().line {
+                bytes += size;
+                units.push(unit);
+            }
+        }
+        if bytes < self.metrics().line / 2 {
+            return None;
+        }
+        for unit in &units {
+            next.take(*unit);
+        }
+        units.sort_by_key(|u| (std::cmp::Reverse(self.metrics().align(*u)), *u));
+        next.segments.insert(place, units);
+        Some(next)
+    }
+
+    /// Places in the rest where a line ends, or nearly: segments put there leave no hole in front.
+    fn ends_of_lines(&self, here: &Candidate) -> Vec<usize> {
+        let slots = here.slots(self.shape);
+        let mut placed = Placed::default();
+        self.metrics().place(&slots, &mut placed);
+        let line = self.metrics().line;
+        (self.shape.frozen..=here.rest.len())
+            .filter(|at| {
+                let Some(last) = at.checked_sub(1).map(|i| here.rest[i]) else {
+                    return true;
+                };
+                let end = u64::from(placed.starts[last]) + self.metrics().bytes(last);
+                let flexible = self.shape.units()[last].kind == UnitKind::Flexible;
+                self.shape.names[last].is_some()
+                    && !flexible
+                    && end.next_multiple_of(line) - end <= 8
+            })
+            .collect()
+    }
+
+    /// Every unit with events to every place of the rest.
+    pub(super) fn permute(&self, here: &Candidate, hot: &[usize], all: &mut Vec<Candidate>) {
+        let flexible = here
+            .rest
+            .last()
+            .is_some_and(|u| self.shape.units()[*u].kind == UnitKind::Flexible);
+        let end = here.rest.len() - usize::from(flexible);
+        for &unit in hot {
+            let Some(from) = here.rest.iter().position(|u| *u == unit) else {
+                continue;
+            };
+            for to in self.shape.frozen..end {
+                if to == from || to + 1 == from && from == here.at {
+                    continue;
+                }
+                let mut next = here.clone();
+                next.rest.remove(from);
+                next.rest.insert(to, unit);
+                let named = to == 0 || self.shape.names[next.rest[to - 1]].is_some();
+                if named {
+                    all.push(next);
+                }
+                if to > from && self.shape.movable(here.rest[to]) {
+                    let mut next = here.clone();
+                    next.rest.swap(from, to);
+                    all.push(next);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Where climbs start: layouts that need no search, clusters of what saves together; and all layouts of small structs.
+
+use rayon::prelude::*;
+
+use super::{HOT_UNITS, SEGMENTS_MAX, Scored, Search};
+use crate::candidate::Candidate;
+use crate::cost::CostModel;
+
+impl Search<'_, '_, '_> {
+    /// The members by the number of their events, most first: what a profiler alone would suggest.
+    pub fn by_heat(&self) -> Candidate {
+        let mut candidate = Candidate::original(self.shape);
+        for unit in &self.hot {
+            candidate.take(*unit);
+        }
+        let at = candidate.at;
+        let behind = candidate.rest.split_off(at);
+        candidate.rest.extend(&self.hot);
+        candidate.rest.extend(behind);
+        candidate
+    }
+
+    /// The same, a line's worth of members at a time.
+    pub(super) fn heat_lines(&self, open: bool) -> Candidate {
+        let mut candidate = Candidate::original(self.shape);
+        let (mut line, mut bytes) = (Vec::new(), 0);
+        for &unit in self.hot.iter().take(HOT_UNITS / 2) {
+            let size = self.metrics().bytes(unit);
+            if size > self.metrics().line {
+                continue;
+            }
+            candidate.take(unit);
+            if bytes + size > self.metrics().line {
+                candidate.segments.push(std::mem::take(&mut line));
+                bytes = 0;
+            }
+            bytes += size;
+            line.push(unit);
+        }
+        candidate.segments.push(line);
+        for segment in &mut candidate.segments {
+            segment.sort_by_key(|u| (std::cmp::Reverse(self.metrics().align(*u)), *u));
+        }
+        candidate.segments.retain(|s| !s.is_empty());
+        candidate.open = open && !candidate.segments.is_empty();
+        candidate
+    }
+
+    /// Holes filled with the last member that fits, as pahole's `--reorganize` does.
+    pub fn holes_filled(&self, original: &Candidate) -> Candidate {
+        let mut here = original.clone();
+        for _ in 0..self.shape.units().len() {
+            let slack = self.slack(&here);
+            let better = self.holes(&here).into_iter().find_map(|(before, hole)| {
+                let place = here.rest.iter().position(|u| *u == before)?;
+                let later = here.rest[place + 1..].iter().rev().copied();
+                let mut fitting =
+                    later.filter(|u| self.shape.movable(*u) && self.metrics().bytes(*u) <= hole);
+                fitting.find_map(|unit| {
+                    let mut next = here.clone();
+                    next.take(unit);
+                    next.put_behind(before, unit);
+                    (self.slack(&next) < slack).then_some(next)
+                })
+            });
+            match better {
+                Some(next) => here = next,
+                None => break,
+            }
+        }
+        here
+    }
+
+    /// Units joined bottom up: each time the two groups that save most when they share a line, as long as they fit one.
+    pub(super) fn clusters(&self) -> Vec<Vec<usize>> {
+        let hot = &self.hot[..self.hot.len().min(HOT_UNITS)];
+        let line = self.metrics().line;
+        let fits =
+            |units: &[usize]| units.iter().map(|u| self.metrics().bytes(*u)).sum::<u64>() <= line;
+        let cost = |units: &[usize]| -> u64 {
+            let models = self.objective.models.iter().zip(&self.objective.originals);
+            let part = |(model, original): (&CostModel<'_>, &u64)| {
+                model.together(self.shape, units) * 1_000 / (*original / 1_000).max(1)
+            };
+            models.map(part).sum()
+        };
+        let mut groups: Vec<(Vec<usize>, u64)> = hot
+            .par_iter()
+            .filter(|u| fits(&[**u]))
+            .map(|u| (vec![*u], cost(&[*u])))
+            .collect();
+        loop {
+            let pairs: Vec<(usize, usize)> = (0..groups.len())
+                .flat_map(|a| (a + 1..groups.len()).map(move |b| (a, b)))
+                .collect();
+            let saved = |&(a, b): &(usize, usize)| {
+                let joined = [&groups[a].0[..], &groups[b].0[..]].concat();
+                if !fits(&joined) {
+                    return None;
+                }
+                let saved = (groups[a].1 + groups[b].1).checked_sub(cost(&joined))?;
+                (saved > 0).then_some((saved, std::cmp::Reverse((a, b))))
+            };
+            let Some((saved, std::cmp::Reverse((a, b)))) = pairs.par_iter().filter_map(saved).max()
+            else {
+                break;
+            };
+            let (units, costs) = groups.remove(b);
+            groups[a].0.extend(units);
+            groups[a].1 = groups[a].1 + costs - saved;
+        }
+        groups.sort_by_key(|(units, cost)| (std::cmp::Reverse(*cost), units.clone()));
+        groups.into_iter().map(|(units, _)| units).collect()
+    }
+
+    /// The costliest clusters as segments.
+    pub(super) fn clustered(&self, clusters: &[Vec<usize>], open: bool) -> Candidate {
+        let mut candidate = Candidate::original(self.shape);
+        for cluster in clusters
+            .iter()
+            .filter(|c| c.len() > 1)
+            .take(SEGMENTS_MAX / 2)
+        {
+            for unit in cluster {
+                candidate.take(*unit);
+            }
+            candidate.segments.push(Vec::new());
+            let segment = candidate.segments.len() - 1;
+            for unit in cluster {
+                candidate.put_into(segment, *unit, self.metrics());
+            }
+        }
+        candidate.open = open && !candidate.segments.is_empty();
+        candidate
+    }
+
+    /// All orders of a small struct's members, each with lines started wherever that fits.
+    pub(super) fn exhaust(&self) -> Option<Scored> {
+        let original = Candidate::original(self.shape);
+        let movable: Vec<usize> = original
+            .rest
+            .iter()
+            .copied()
+            .filter(|u| self.shape.movable(*u))
+            .collect();
+        // Only where all that moves lies in one piece: behind what stays, in front of a flexible array.
+        let first = original.rest.iter().position(|u| movable.contains(u))?;
+        if original.rest[first..first + movable.len()] != movable[..] {
+            return None;
+        }
+        let cheapest = |s: &Scored| (s.cost, s.score, s.candidate.clone());
+        let orders = permutations(movable.len());
+        let cuts = if self.lines {
+            1u32 << (movable.len() - 1)
+        } else {
+            1
+        };
+        orders
+            .into_par_iter()
+            .filter_map(|order| {
+                let units: Vec<usize> = order.iter().map(|i| movable[*i]).collect();
+                (0..cuts)
+                    .filter_map(|cut| self.cut(&original, first, &units, cut))
+                    .filter(|c| self.fits(c))
+                    .map(|c| self.rate(c))
+                    .min_by_key(cheapest)
+            })
+            .min_by_key(cheapest)
+    }
+
+    /// The units in that order, with a line started behind each whose bit is set.
+    fn cut(
+        &self,
+        original: &Candidate,
+        first: usize,
+        units: &[usize],
+        cut: u32,
+    ) -> Option<Candidate> {
+        let mut next = original.clone();
+        if cut == 0 {
+            next.rest[first..first + units.len()].copy_from_slice(units);
+            return Some(next);
+        }
+        next.rest.drain(first..first + units.len());
+        next.at = first;
+        let mut segment = Vec::new();
+        for (i, unit) in units.iter().enumerate() {
+            segment.push(*unit);
+            if cut & 1 << i != 0 || i + 1 == units.len() {
+                next.segments.push(std::mem::take(&mut segment));
+            }
+        }
+        next.open = true;
+        Some(next)
+    }
+}
+
+/// All orders of 0 to `count` - 1, by Heap's algorithm.
+fn permutations(count: usize) -> Vec<Vec<usize>> {
+    let mut order: Vec<usize> = (0..count).collect();
+    let mut all = vec![order.clone()];
+    let mut counters = vec![0; count];
+    let mut i = 1;
+    while i < count {
+        if counters[i] < i {
+            let other = if i % 2 == 0 { 0 } else { counters[i] };
+            order.swap(other, i);
+            all.push(order.clone());
+            counters[i] += 1;
+            i = 1;
+        } else {
+            counters[i] = 0;
+            i += 1;
+        }
+    }
+    all
+}

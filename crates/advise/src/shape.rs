@@ -1,0 +1,388 @@
+//! What a type is made of, as far as a search cares: units that move as one, atoms that an access touches, what stays where it is.
+//!
+//! Lays units out in any order in about a microsecond ([`Metrics::place`]); [`linemate_layout::Layouts`] has the last word on every layout that
+//! leaves this crate.
+
+use std::sync::Arc;
+
+use linemate_layout::arrange::Slot;
+use linemate_layout::origin::{BUILT_LINE, Forced, Origin, Unit, UnitKind};
+use linemate_layout::{Extent, Layouts};
+use linemate_types::{Composite, CompositeKind, LineSize, Type, TypeId, TypeModel};
+
+use crate::error::AdviseError;
+
+/// The largest type that is searched, in bytes: the table of its bytes is kept in memory.
+pub const BYTES_MAX: u64 = 1 << 20;
+
+/// The most units of a type that is searched.
+const UNITS_MAX: usize = 4000;
+
+/// No atom lies there.
+pub(crate) const NO_ATOM: u16 = u16::MAX;
+
+/// The part of a unit that accesses are told apart by: at most 8 bytes that cannot lie on two lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Atom {
+    /// The unit, by its index in [`Shape::units`].
+    pub unit: u16,
+    /// First byte in the recorded layout, from the unit's start.
+    pub within: u32,
+}
+
+/// A struct, prepared for the search.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    /// The struct's name as it was asked for.
+    pub name: String,
+    /// The first of its type ids.
+    pub id: TypeId,
+    /// All ids that mean it.
+    pub ids: Vec<TypeId>,
+    /// What the compiler was told.
+    pub origin: Arc<Origin>,
+    /// By unit: the name that an edit calls it by; `None` when it has none.
+    pub names: Vec<Option<String>>,
+    /// Units that stay where they are, all those in front of the last such one included.
+    pub frozen: usize,
+    /// Why the first unit stays, if it does by itself.
+    pub first_stays: Option<String>,
+    /// By atom.
+    pub atoms: Vec<Atom>,
+    /// By byte of the recorded layout.
+    atom_at: Vec<u16>,
+}
+
+/// Names of types that nobody converts an object's address to: what they guard or count is the object around them.
+const FREE_FIRST: [&str; 14] = [
+    "spinlock",
+    "raw_spinlock",
+    "spinlock_t",
+    "raw_spinlock_t",
+    "qspinlock",
+    "rwlock_t",
+    "mutex",
+    "rw_semaphore",
+    "seqcount",
+    "atomic_t",
+    "atomic64_t",
+    "atomic_long_t",
+    "refcount_t",
+    "refcount_struct",
+];
+
+impl Shape {
+    /// Prepares struct `ids` of `layouts`' types. `pins` are members that stay.
+    ///
+    /// # Errors
+    /// A union, something too large, or a pin that is no member.
+    pub fn new(
+        layouts: &mut Layouts<'_>,
+        name: &str,
+        ids: &[TypeId],
+        pins: &[String],
+    ) -> Result<Shape, AdviseError> {
+        let model = layouts.model();
+        let id = model.strip(ids.first().copied().unwrap_or(TypeId::VOID));
+        let origin = layouts.origin(id)?;
+        let refuse = |why: &str| AdviseError::Type {
+            name: name.to_owned(),
+            why: why.to_owned(),
+        };
+        let composite = model
+            .composite(id)
+            .ok_or_else(|| refuse("it is no struct"))?;
+        if composite.kind == CompositeKind::Union {
+            return Err(refuse(
+                "it is a union: its members lie on top of each other and have no order",
+            ));
+        }
+        if origin.size > BYTES_MAX || origin.units.len() > UNITS_MAX {
+            return Err(refuse("it is too large to be searched"));
+        }
+        let names: Vec<Option<String>> = origin
+            .units
+            .iter()
+            .map(|u| unit_name(model, composite, u))
+            .collect();
+        let first_stays = first_stays(model, composite, &origin);
+        let mut frozen = usize::from(first_stays.is_some());
+        for pin in pins {
+            frozen = frozen.max(1 + unit_of(model, composite, &origin, name, pin)?);
+        }
+        let extents = layouts.extents(id)?;
+        let mut shape = Shape {
+            name: name.to_owned(),
+            id,
+            ids: ids.to_vec(),
+            origin,
+            names,
+            frozen,
+            first_stays,
+            atoms: Vec::new(),
+            atom_at: Vec::new(),
+        };
+        shape.make_atoms(&extents)?;
+        Ok(shape)
+    }
+
+    fn make_atoms(&mut self, extents: &[Extent]) -> Result<(), AdviseError> {
+        // Checked above: at most BYTES_MAX.
+        self.atom_at = vec![NO_ATOM; self.origin.size as usize];
+        for (number, (unit, extent)) in self.origin.units.iter().zip(extents).enumerate() {
+            let grain = match unit.bytes {
+                0..=8 => 8,
+                // Bytes in a row are not told apart below 8: a longer table, and no struct has hot strings.
+                _ if extent.align < 4 => 8,
+                _ => extent.align.min(8),
+            };
+            for within in (0..unit.bytes).step_by(grain as usize) {
+                let atom = self.atoms.len();
+                if atom >= usize::from(NO_ATOM) {
+                    return Err(AdviseError::Type {
+                        name: self.name.clone(),
+                        why: "it has too many parts to be searched".into(),
+                    });
+                }
+                self.atoms.push(Atom {
+                    unit: number as u16,
+                    within: within as u32,
+                });
+                let first = unit.start + within;
+                let end = (first + grain)
+                    .min(unit.start + unit.bytes)
+                    .min(self.origin.size);
+                self.atom_at[first as usize..end.max(first) as usize].fill(atom as u16);
+            }
+        }
+        Ok(())
+    }
+
+    /// The members that move as one.
+    pub fn units(&self) -> &[Unit] {
+        &self.origin.units
+    }
+
+    /// The name of a unit for messages.
+    pub fn unit_name(&self, unit: usize) -> &str {
+        self.names
+            .get(unit)
+            .and_then(Option::as_deref)
+            .unwrap_or("(anonymous)")
+    }
+
+    /// The atoms that an access of `size` bytes at `offset` touches.
+    #[inline]
+    pub fn touched(&self, offset: u32, size: u8) -> impl Iterator<Item = u16> + '_ {
+        let start = (offset as usize).min(self.atom_at.len());
+        let end = (start + usize::from(size)).min(self.atom_at.len());
+        let mut last = NO_ATOM;
+        self.atom_at[start..end].iter().copied().filter(move |at| {
+            let new = *at != NO_ATOM && *at != last;
+            last = *at;
+            new
+        })
+    }
+
+    /// Whether an edit can move the unit.
+    pub fn movable(&self, unit: usize) -> bool {
+        unit >= self.frozen
+            && self.names[unit].is_some()
+            && self.units()[unit].kind != UnitKind::Flexible
+    }
+}
+
+/// Why the first member has to stay, if it does: code converts an object's address to that of its first member, and back, without
+/// the compiler knowing (`struct sock_common` in sockets, `struct thread_info` in tasks), and no debug information tells. So a struct
+/// or union by value at the start stays, unless it is a lock or a counter. Scalars, pointers and arrays move.
+fn first_stays(model: &TypeModel, composite: &Composite, origin: &Origin) -> Option<String> {
+    let unit = origin.units.first().filter(|u| u.start == 0)?;
+    let member = &composite.members[*unit.members.first()?];
+    let mut id = member.type_id;
+    // The model has checked that such chains end.
+    loop {
+        id = match model.get(id) {
+            Some(Type::Typedef { name, .. }) if FREE_FIRST.contains(&&**name) => return None,
+            Some(Type::Typedef { target, .. } | Type::Qualified { target, .. }) => *target,
+            _ => break,
+        };
+    }
+    match model.get(id) {
+        Some(Type::Composite(c)) if !FREE_FIRST.contains(&&*c.name) => Some(format!(
+            "`{}` is a struct at offset 0: code may convert between the two",
+            if member.name.is_empty() {
+                "the first member"
+            } else {
+                &member.name
+            }
+        )),
+        _ => None,
+    }
+}
+
+/// The name that an edit calls a unit by.
+fn unit_name(model: &TypeModel, composite: &Composite, unit: &Unit) -> Option<String> {
+    let member = &composite.members[*unit.members.first()?];
+    if member.name.is_empty() {
+        inner_name(model, member.type_id)
+    } else {
+        Some(member.name.to_string())
+    }
+}
+
+/// The first name inside of an anonymous struct or union. Recursion: as deep as types nest.
+fn inner_name(model: &TypeModel, id: TypeId) -> Option<String> {
+    let members = &model.composite(id)?.members;
+    members.iter().find_map(|m| {
+        if m.name.is_empty() {
+            inner_name(model, m.type_id)
+        } else {
+            Some(m.name.to_string())
+        }
+    })
+}
+
+/// The unit that holds the member `name`, anonymous ones looked through.
+fn unit_of(
+    model: &TypeModel,
+    composite: &Composite,
+    origin: &Origin,
+    type_name: &str,
+    name: &str,
+) -> Result<usize, AdviseError> {
+    fn holds(model: &TypeModel, id: TypeId, name: &str) -> bool {
+        let members = model.composite(id).map_or(&[][..], |c| &c.members);
+        members
+            .iter()
+            .any(|m| &*m.name == name || (m.name.is_empty() && holds(model, m.type_id, name)))
+    }
+    let found = origin.units.iter().position(|unit| {
+        unit.members.iter().any(|i| {
+            let member = &composite.members[*i];
+            &*member.name == name || (member.name.is_empty() && holds(model, member.type_id, name))
+        })
+    });
+    found.ok_or_else(|| {
+        let names: Vec<&str> = composite.members.iter().map(|m| &*m.name).collect();
+        AdviseError::Pin {
+            type_name: type_name.to_owned(),
+            pin: name.to_owned(),
+            nearest: linemate_layout::arrange::nearest(name, &names),
+        }
+    })
+}
+
+/// What units ask of their places in a kernel that is built for one line size.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    /// Bytes of a line.
+    pub line: u64,
+    extents: Vec<Extent>,
+    plain: Vec<bool>,
+    forced: Option<Forced>,
+    tail: u64,
+    /// By atom: its offset from the start of its unit in this kernel.
+    pub within: Vec<u32>,
+    /// The size of the recorded order in this kernel.
+    pub original: u64,
+}
+
+/// A layout: where units start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Placed {
+    /// By unit.
+    pub starts: Vec<u32>,
+    /// `sizeof`.
+    pub size: u64,
+    /// `_Alignof`.
+    pub align: u64,
+}
+
+impl Placed {
+    /// Where an object starts within 128 bytes that started at `recorded` there: one that asks for a larger alignment moves up.
+    pub fn residue(&self, recorded: u8) -> u64 {
+        u64::from(recorded).next_multiple_of(self.align.max(1)) % 128
+    }
+}
+
+impl Metrics {
+    /// For kernels built for the line size of `layouts`, which must be without edits.
+    ///
+    /// # Errors
+    /// When the type cannot be laid out.
+    pub fn new(layouts: &mut Layouts<'_>, shape: &Shape) -> Result<Metrics, AdviseError> {
+        let line = layouts.line();
+        let layout = layouts.of(shape.id)?;
+        let extents = layouts.extents(shape.id)?;
+        let kinds = shape.units().iter().map(|u| u.kind);
+        let plain = kinds.map(|k| k != UnitKind::BitFields).collect();
+        let moved = |offset: u64| {
+            layout
+                .moved(linemate_types::ByteOffset(offset))
+                .map_or(0, |o| o.0)
+        };
+        let within = shape.atoms.iter().map(|atom| {
+            let start = shape.units()[usize::from(atom.unit)].start;
+            let at = moved(start + u64::from(atom.within));
+            u32::try_from(at.saturating_sub(moved(start))).unwrap_or(u32::MAX)
+        });
+        Ok(Metrics {
+            line: line.bytes(),
+            within: within.collect(),
+            extents,
+            plain,
+            forced: shape.origin.forced,
+            tail: shape.origin.tail,
+            original: layout.size,
+        })
+    }
+
+    /// Bytes of a unit.
+    pub fn bytes(&self, unit: usize) -> u64 {
+        self.extents[unit].bytes
+    }
+
+    /// The alignment that a unit's type has by itself.
+    pub fn align(&self, unit: usize) -> u64 {
+        self.extents[unit].align
+    }
+
+    /// Lays units out in the order of `slots`, as [`Layouts`] does.
+    pub fn place(&self, slots: &[Slot], into: &mut Placed) {
+        into.starts.clear();
+        into.starts.resize(self.extents.len(), 0);
+        let mut align = self.forced.map_or(1, |f| f.bytes(self.line));
+        let (mut cursor, mut group) = (0u64, None);
+        for slot in slots {
+            let extent = &self.extents[slot.unit];
+            let mut forced = slot.forced.map_or(1, |f| f.bytes(self.line));
+            if slot.group != group {
+                forced = forced.max(self.line);
+            }
+            group = slot.group;
+            let floor = cursor.next_multiple_of(forced);
+            let start = slot.gap
+                + if self.plain[slot.unit] {
+                    floor.next_multiple_of(extent.align)
+                } else {
+                    floor + u64::from(extent.skip[(floor % 16) as usize])
+                };
+            align = align.max(extent.align).max(forced);
+            into.starts[slot.unit] = start as u32;
+            cursor = start + extent.bytes.max(slot.least) + slot.after;
+        }
+        into.align = align;
+        into.size = (cursor.next_multiple_of(align) + self.tail).next_multiple_of(align);
+    }
+
+    /// Lines of a layout whose objects start lines.
+    pub fn lines(&self, placed: &Placed) -> u64 {
+        placed.size.div_ceil(self.line)
+    }
+}
+
+/// The line size that recorded kernels are built for.
+pub fn built() -> LineSize {
+    // BUILT_LINE is one of the two line sizes.
+    LineSize::new(BUILT_LINE).unwrap_or(LineSize::B64)
+}

@@ -1,0 +1,78 @@
+//! The cost side of a layout: bytes, lines, holes, and lines that one CPU has for itself.
+
+use linemate_layout::arrange::Slot;
+use serde::Serialize;
+
+use crate::shape::{Metrics, Placed, Shape};
+use crate::trace::Trace;
+
+/// A layout's figures in a kernel for one line size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Side {
+    /// `sizeof`.
+    pub bytes: u64,
+    /// Lines of an object that starts one.
+    pub lines: u64,
+    /// Gaps between members, and at the end.
+    pub holes: u64,
+    /// Bytes in them.
+    pub hole_bytes: u64,
+    /// Lines that are touched at all, over all objects of the recordings.
+    pub touched: u64,
+    /// Of those: lines that only one CPU touches.
+    pub alone: u64,
+}
+
+/// A layout before and after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// Bytes of a line.
+    pub line_bytes: u64,
+    /// Of the recorded order.
+    pub before: Side,
+    /// Of the new one.
+    pub after: Side,
+}
+
+/// Measures units laid out as `slots` say.
+pub fn side(shape: &Shape, metrics: &Metrics, slots: &[Slot], traces: &[Trace]) -> Side {
+    let mut placed = Placed::default();
+    metrics.place(slots, &mut placed);
+    let (mut holes, mut hole_bytes, mut end) = (0, 0, 0);
+    let ends = slots.iter().map(|slot| {
+        let start = u64::from(placed.starts[slot.unit]);
+        (start, start + metrics.bytes(slot.unit))
+    });
+    for (start, next) in ends.chain([(placed.size, placed.size)]) {
+        let hole = start.saturating_sub(end);
+        holes += u64::from(hole > 0);
+        hole_bytes += hole;
+        end = next;
+    }
+    let (mut touched, mut alone) = (0, 0);
+    let mut users: Vec<u64> = Vec::new();
+    for object in traces.iter().flat_map(|t| &t.objects) {
+        users.clear();
+        for event in &object.events {
+            let unit = usize::from(shape.atoms[usize::from(event.atom)].unit);
+            let within = u64::from(metrics.within[usize::from(event.atom)]);
+            let at = placed.residue(object.residue) + u64::from(placed.starts[unit]) + within;
+            // At most the largest type's size in lines.
+            let line = (at / metrics.line) as usize;
+            if line >= users.len() {
+                users.resize(line + 1, 0);
+            }
+            users[line] |= 1 << (event.cpu % 64);
+        }
+        touched += users.iter().filter(|u| **u != 0).count() as u64;
+        alone += users.iter().filter(|u| u.count_ones() == 1).count() as u64;
+    }
+    Side {
+        bytes: placed.size,
+        lines: metrics.lines(&placed),
+        holes,
+        hole_bytes,
+        touched,
+        alone,
+    }
+}

@@ -1,0 +1,261 @@
+//! Which types a layout can win most for: a replay tells what each costs and why, a short search what there is to be had.
+//!
+//! Two figures for each type. *At most*: all that is no true sharing, an upper bound that the replay of the recorded layout gives. *Estimate*: the
+//! gain of the best layout that a short search finds without growth, by the fast model; nothing has confirmed it.
+
+use std::collections::BTreeMap;
+
+use linemate_attribution::Analysis;
+use linemate_layout::scene::{Scene, Watch};
+use linemate_machine::Machine;
+use linemate_recording::{Access, Call, Decoder, Marker, Return, Visitor};
+use linemate_replay::{
+    AsRecorded, Cause, Clones, Config, Counts, Interleaving, Outcome, Placed, Replay,
+};
+use rayon::prelude::*;
+use serde::Serialize;
+
+use crate::advise::{limits, metrics, models, recorded_cpus, shape};
+use crate::cost::Objective;
+use crate::error::AdviseError;
+use crate::search::Search;
+use crate::trace::Trace;
+
+/// What a type costs, and what a layout could win.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Row {
+    /// The type.
+    pub name: String,
+    /// Cycles of its accesses that left their core, over all recordings and machines.
+    pub cost: f64,
+    /// Share of all such cycles.
+    pub share: f64,
+    /// Share of its cost by cause.
+    pub true_sharing: f64,
+    /// Likewise.
+    pub false_sharing: f64,
+    /// Lines fetched for the first time or again, and permission asked for without another holder, likewise.
+    pub fetching: f64,
+    /// What a short search finds.
+    pub estimate: Option<Estimate>,
+    /// Why nothing was searched.
+    pub why_not: Option<String>,
+}
+
+/// What a short search finds for a type.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Estimate {
+    /// Cycles of its cost that the best layout found saves, by the fast model.
+    pub gain: f64,
+    /// The same as a share of its cost.
+    pub share: f64,
+    /// Members that it moves.
+    pub moves: usize,
+}
+
+/// Surveys recordings on machines: all types by the most that a layout can win, the first `searched` of them searched.
+///
+/// # Errors
+/// A machine that is too small, a damaged recording.
+pub fn survey(
+    analyses: &[&Analysis<'_>],
+    machines: &[Machine],
+    seed: u64,
+    searched: usize,
+) -> Result<Vec<Row>, AdviseError> {
+    let mut scenes = Vec::new();
+    let mut sums: BTreeMap<String, [u64; 3]> = BTreeMap::new();
+    let mut whole = 0u64;
+    for analysis in analyses {
+        let cpus = recorded_cpus(analysis)?;
+        let watch = Watch {
+            every: true,
+            ..Watch::default()
+        };
+        let scene = Scene::new(analysis, cpus, &watch)?;
+        for machine in machines {
+            let outcome = replay(analysis, &scene, machine, cpus, seed)?;
+            whole += by_cause(&outcome.totals).iter().sum::<u64>();
+            // The first keys are whole subjects, which have no type; fields follow, and are called TYPE.PATH.
+            let fields = scene.keys.iter().zip(&outcome.keys);
+            for (name, counts) in fields.skip(scene.types.len()) {
+                let path = name.path.as_str();
+                let padding = path.strip_suffix(" (padding)");
+                let name = padding.or_else(|| path.split('.').next()).unwrap_or(path);
+                let sum = sums.entry(name.to_owned()).or_default();
+                for (sum, part) in sum.iter_mut().zip(by_cause(counts)) {
+                    *sum += part;
+                }
+            }
+        }
+        scenes.push((scene, cpus));
+    }
+    let mut rows: Vec<Row> = sums
+        .into_iter()
+        .map(|(name, sums)| row(name, sums, whole))
+        .filter(|row| row.cost > 0.0)
+        .collect();
+    rows.sort_by(|a, b| {
+        (b.most())
+            .total_cmp(&a.most())
+            .then_with(|| a.name.cmp(&b.name))
+    });
+    for row in rows.iter_mut().take(searched) {
+        match estimate(analyses, &scenes, machines, &row.name, seed) {
+            Ok((share, moves)) => {
+                row.estimate = Some(Estimate {
+                    gain: share * row.cost,
+                    share,
+                    moves,
+                });
+            }
+            Err(error @ (AdviseError::NoType { .. } | AdviseError::Type { .. })) => {
+                row.why_not = Some(error.to_string());
+            }
+            Err(AdviseError::Absent(_) | AdviseError::Kernels { .. }) => {
+                row.why_not = Some("it is not in all recordings, or differs between them".into());
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    rows.sort_by(|a, b| {
+        let gain = |row: &Row| row.estimate.map_or(-1.0, |e| e.gain);
+        gain(b)
+            .total_cmp(&gain(a))
+            .then_with(|| b.most().total_cmp(&a.most()))
+            .then_with(|| a.name.cmp(&b.name))
+    });
+    Ok(rows)
+}
+
+impl Row {
+    /// The cycles that are no true sharing, false sharing counted twice: it is what a layout ends most surely.
+    fn most(&self) -> f64 {
+        self.cost * (2.0 * self.false_sharing + self.fetching)
+    }
+}
+
+/// Cycles of true sharing, of false sharing, and of all else that left the core.
+fn by_cause(counts: &Counts) -> [u64; 3] {
+    let mut sums = [0; 3];
+    for cause in Cause::ALL {
+        let place = match cause {
+            Cause::TrueSharing => 0,
+            Cause::FalseSharing => 1,
+            _ => 2,
+        };
+        sums[place] += counts.cause(cause).cycles;
+    }
+    sums
+}
+
+fn row(name: String, sums: [u64; 3], whole: u64) -> Row {
+    let cost: u64 = sums.iter().sum();
+    let part = |cycles: u64| cycles as f64 / cost.max(1) as f64;
+    Row {
+        name,
+        cost: cost as f64,
+        share: cost as f64 / whole.max(1) as f64,
+        true_sharing: part(sums[0]),
+        false_sharing: part(sums[1]),
+        fetching: part(sums[2]),
+        estimate: None,
+        why_not: None,
+    }
+}
+
+/// One replay of the recorded layout.
+fn replay(
+    analysis: &Analysis<'_>,
+    scene: &Scene<'_>,
+    machine: &Machine,
+    cpus: usize,
+    seed: u64,
+) -> Result<Outcome, AdviseError> {
+    let config = Config {
+        recorded_cpus: cpus,
+        cpus: None,
+        interleaving: Interleaving::Seeded(seed),
+        lines: false,
+    };
+    let mut replay = Replay::new(machine, &config, AsRecorded, Clones { copies: 1 })?;
+    let recording = analysis.recording();
+    for batch in recording
+        .chunks()
+        .chunks(rayon::current_num_threads().max(1))
+    {
+        let named: Vec<Result<Vec<(Access, Placed)>, linemate_recording::Error>> = batch
+            .par_iter()
+            .map_init(Decoder::new, |decoder, chunk| {
+                let mut names = Named {
+                    scene,
+                    steps: Vec::new(),
+                };
+                recording.visit(chunk, decoder, &mut names)?;
+                Ok(names.steps)
+            })
+            .collect();
+        for steps in named {
+            for (access, placed) in steps? {
+                replay.push_placed(&access, placed)?;
+            }
+        }
+    }
+    Ok(replay.finish().0)
+}
+
+struct Named<'s> {
+    scene: &'s Scene<'s>,
+    steps: Vec<(Access, Placed)>,
+}
+
+impl Visitor for Named<'_> {
+    #[inline]
+    fn access(&mut self, access: &Access) {
+        let step = self.scene.step(access);
+        let placed = Placed {
+            addr: access.addr,
+            key: step.key,
+            site: step.site,
+            sharing: step.sharing,
+            skip: false,
+        };
+        self.steps.push((*access, placed));
+    }
+    fn call(&mut self, _: &Call) {}
+    fn ret(&mut self, _: &Return) {}
+    fn marker(&mut self, _: &Marker) {}
+}
+
+/// The share of a type's cost that a short search saves, and how many members it moves for that.
+fn estimate(
+    analyses: &[&Analysis<'_>],
+    scenes: &[(Scene<'_>, usize)],
+    machines: &[Machine],
+    name: &str,
+    seed: u64,
+) -> Result<(f64, usize), AdviseError> {
+    let Some(first) = analyses.first() else {
+        return Err(AdviseError::Nothing("recording"));
+    };
+    let (shape, _) = shape(first, name, &[])?;
+    let mut traces = Vec::new();
+    for (analysis, (scene, cpus)) in analyses.iter().zip(scenes) {
+        let other = self::shape(analysis, name, &[])?.0;
+        if other.names != shape.names || other.origin != shape.origin || other.ids != shape.ids {
+            return Err(AdviseError::Kernels { name: name.into() });
+        }
+        traces.push(Trace::extract(analysis, &scene.types, &shape, *cpus, seed)?);
+    }
+    let by_line = metrics(first.model(), &shape)?;
+    let models = models(&traces, machines, &by_line, &shape)?;
+    let objective = Objective::of_original(&models, &shape);
+    let limits = limits(&models, &by_line, 0);
+    let mut search = Search::new(&shape, &objective, &limits);
+    search.shakes = 0;
+    let best = search.run().into_iter().next();
+    Ok(best.map_or((0.0, 0), |best| {
+        let saved = 1.0 - best.cost as f64 / 1e6;
+        (saved.max(0.0), best.candidate.moves())
+    }))
+}

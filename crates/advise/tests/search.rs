@@ -1,0 +1,213 @@
+//! The quality of the search: the optimum of small structs, never worse than what needs no search, the same on any number of threads.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use common::{Dice, machine, model, shape, trace, with_objective};
+use linemate_advise::candidate::Candidate;
+use linemate_advise::cost::Objective;
+use linemate_advise::search::{Limit, MOVE_WORTH, Search};
+use linemate_advise::shape::{Placed, Shape};
+use linemate_layout::arrange::Slot;
+
+const SIZES: [u32; 6] = [1, 2, 4, 8, 16, 40];
+
+fn random_sizes(count: u64, dice: &mut Dice) -> Vec<u32> {
+    (0..count)
+        .map(|_| SIZES[dice.below(SIZES.len() as u64) as usize])
+        .collect()
+}
+
+/// The least cost of all orders, each with lines started at any set of members; tried one by one, without the search's code.
+fn brute_force(shape: &Shape, objective: &Objective<'_, '_>, limit: &Limit) -> u64 {
+    fn orders(left: &mut Vec<usize>, so_far: &mut Vec<usize>, visit: &mut dyn FnMut(&[usize])) {
+        if left.is_empty() {
+            visit(so_far);
+        }
+        for i in 0..left.len() {
+            let unit = left.remove(i);
+            so_far.push(unit);
+            orders(left, so_far, visit);
+            so_far.pop();
+            left.insert(i, unit);
+        }
+    }
+    let originals = Slot::originals(&shape.origin);
+    let mut least = u64::MAX;
+    let mut visit = |order: &[usize]| {
+        for starts in 0..1u32 << (order.len() - 1) {
+            let mut group = 0;
+            let mut slots = Vec::new();
+            for (place, unit) in order.iter().enumerate() {
+                group += usize::from(place > 0 && starts & 1 << (place - 1) != 0);
+                let group = Some(group);
+                slots.push(Slot {
+                    group,
+                    ..originals[*unit].clone()
+                });
+            }
+            let mut placed = Placed::default();
+            limit.metrics.place(&slots, &mut placed);
+            if placed.size <= limit.bytes {
+                let cost = objective.models[0].cost(shape, &placed);
+                least = least.min(objective.relative(&[cost]));
+            }
+        }
+    };
+    orders(
+        &mut (0..shape.units().len()).collect(),
+        &mut Vec::new(),
+        &mut visit,
+    );
+    least
+}
+
+#[test]
+fn the_optimum_of_small_structs_is_found() {
+    for seed in 0..24 {
+        let mut dice = Dice(seed);
+        let members = 2 + seed % 5;
+        let model = model(&random_sizes(members, &mut dice));
+        let shape = shape(&model);
+        let trace = trace(&shape, 4, 400, &mut dice);
+        let name = ["gnr-2s-480", "westmere-4s-80"][seed as usize % 2];
+        with_objective(
+            &model,
+            &shape,
+            &trace,
+            &machine(name),
+            |objective, limits| {
+                let search = Search::new(&shape, objective, limits);
+                let found = search.run().first().map_or(1_000_000, |best| best.cost);
+                let least = brute_force(&shape, objective, &limits[0]).min(1_000_000);
+                assert_eq!(found, least, "seed {seed}");
+            },
+        );
+    }
+}
+
+#[test]
+fn eight_members_are_still_searched_exhaustively() {
+    let mut dice = Dice(8);
+    let model = model(&[8, 40, 4, 8, 16, 2, 40, 8]);
+    let shape = shape(&model);
+    let trace = trace(&shape, 4, 200, &mut dice);
+    let machine = machine("westmere-4s-80");
+    with_objective(&model, &shape, &trace, &machine, |objective, limits| {
+        let found = Search::new(&shape, objective, limits).run();
+        let least = brute_force(&shape, objective, &limits[0]);
+        assert!(least < 1_000_000, "there is something to find: {least}");
+        assert_eq!(found[0].cost, least);
+    });
+}
+
+#[test]
+fn climbing_alone_comes_close_to_the_optimum_of_small_structs() {
+    let (mut reached, mut tried) = (0, 0);
+    for seed in 100..124 {
+        let mut dice = Dice(seed);
+        let model = model(&random_sizes(6, &mut dice));
+        let shape = shape(&model);
+        let trace = trace(&shape, 4, 400, &mut dice);
+        with_objective(
+            &model,
+            &shape,
+            &trace,
+            &machine("gnr-2s-480"),
+            |objective, limits| {
+                let search = Search::new(&shape, objective, limits);
+                let start = search.score(Candidate::original(&shape)).unwrap();
+                let top = search.climb(start, 0);
+                let least = brute_force(&shape, objective, &limits[0]).min(1_000_000);
+                assert!(top.cost >= least);
+                tried += 1;
+                reached += u32::from(top.cost * 100 <= least * 102);
+            },
+        );
+    }
+    assert!(reached * 4 >= tried * 3, "{reached} of {tried} within 2 %");
+}
+
+#[test]
+fn no_result_is_worse_than_what_needs_no_search() {
+    let mut better = 0;
+    for seed in 0..16 {
+        let mut dice = Dice(1000 + seed);
+        let sizes = random_sizes(14 + seed, &mut dice);
+        let model = model(&sizes);
+        let shape = shape(&model);
+        let trace = trace(&shape, 6, 2000, &mut dice);
+        with_objective(
+            &model,
+            &shape,
+            &trace,
+            &machine("gnr-2s-480"),
+            |objective, limits| {
+                let mut search = Search::new(&shape, objective, limits);
+                search.shakes = 2;
+                let found = search.run();
+                let original = Candidate::original(&shape);
+                let best = found.first().map_or(1_000_000, |f| f.cost.min(1_000_000));
+                for (name, other) in [
+                    ("the original", original.clone()),
+                    ("sort by heat", search.by_heat()),
+                    ("holes filled", search.holes_filled(&original)),
+                ] {
+                    if search.fits(&other) {
+                        let other = search.score(other).unwrap();
+                        assert!(
+                            best <= other.cost,
+                            "seed {seed}: {best} > {} of {name}",
+                            other.cost
+                        );
+                    }
+                }
+                for scored in &found {
+                    assert!(search.fits(&scored.candidate), "seed {seed}: grown");
+                    let moves = scored.candidate.moves() as u64;
+                    assert!(scored.score <= scored.cost + MOVE_WORTH * moves);
+                    let mut units: Vec<usize> = scored
+                        .candidate
+                        .slots(&shape)
+                        .iter()
+                        .map(|slot| slot.unit)
+                        .collect();
+                    units.sort_unstable();
+                    assert!(units.into_iter().eq(0..sizes.len()), "each member once");
+                }
+                better += u32::from(best < 950_000);
+            },
+        );
+    }
+    assert!(
+        better >= 12,
+        "5 % or more gained in {better} of 16 cases only"
+    );
+}
+
+#[test]
+fn results_do_not_depend_on_the_number_of_threads() {
+    let mut dice = Dice(77);
+    let model = model(&random_sizes(20, &mut dice));
+    let shape = shape(&model);
+    let trace = trace(&shape, 6, 1500, &mut dice);
+    let machine = machine("turin-2s");
+    let run = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .unwrap();
+        pool.install(|| {
+            with_objective(&model, &shape, &trace, &machine, |objective, limits| {
+                let mut search = Search::new(&shape, objective, limits);
+                search.shakes = 2;
+                search.run()
+            })
+        })
+    };
+    let one = run(1);
+    assert!(!one.is_empty());
+    assert_eq!(one, run(3));
+    assert_eq!(one, run(1));
+}

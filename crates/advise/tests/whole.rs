@@ -1,0 +1,204 @@
+//! From a made-up recording to a recommendation: what is extracted, what replay confirms, and when there is nothing to say.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "../../attribution/tests/world/mod.rs"]
+mod world;
+
+use std::collections::BTreeMap;
+
+use linemate_advise::shape::Shape;
+use linemate_advise::survey::survey;
+use linemate_advise::trace::Trace;
+use linemate_advise::{Advice, AdviseError, Request, advise};
+use linemate_attribution::Analysis;
+use linemate_layout::plan::resolve;
+use linemate_layout::scene::{Scene, Watch};
+use linemate_layout::{Layouts, Run, Study, Subject};
+use linemate_machine::{Machine, find};
+use linemate_recording::{AccessKind, Recording};
+use linemate_types::LineSize;
+use world::{F, RQ, UNITS, World};
+
+const ROUNDS: u64 = 100;
+
+/// CPU 0 writes nr_running of its `rq`, CPU 1 reads curr, on the same line; both use the lock.
+fn contended() -> Recording {
+    let mut w = World::with_chunks_of(64);
+    let rq = UNITS[0] + RQ;
+    for _ in 0..ROUNDS {
+        w.access(0, AccessKind::Store, rq, 4, F::WakeTask, false);
+        w.access(1, AccessKind::Load, rq + 8, 8, F::UpdateRq, false);
+        w.access(0, AccessKind::Rmw, rq + 72, 4, F::WakeTask, false);
+        w.access(1, AccessKind::Rmw, rq + 72, 4, F::UpdateRq, false);
+    }
+    w.record()
+}
+
+/// CPU 0 alone.
+fn alone() -> Recording {
+    let mut w = World::with_chunks_of(64);
+    let rq = UNITS[0] + RQ;
+    for _ in 0..ROUNDS {
+        w.access(0, AccessKind::Store, rq, 4, F::WakeTask, false);
+        w.access(0, AccessKind::Load, rq + 8, 8, F::UpdateRq, false);
+    }
+    w.record()
+}
+
+fn machine() -> Machine {
+    let mut machine = find("westmere-4s-80").unwrap();
+    // Fetching pairs of lines would mix what a layout of two lines separates.
+    machine.adjacent_line_pairs = false;
+    machine
+}
+
+fn request(pins: &[&str]) -> Request {
+    Request {
+        type_name: "rq".into(),
+        machines: vec![machine()],
+        pins: pins.iter().map(|p| (*p).to_owned()).collect(),
+        max_growth: 0,
+        seed: 1,
+    }
+}
+
+fn advice(recording: &Recording, request: &Request) -> Result<Advice, AdviseError> {
+    let analysis = Analysis::new(recording).unwrap();
+    advise(&[&analysis], request)
+}
+
+fn trace(recording: &Recording) -> Trace {
+    let analysis = Analysis::new(recording).unwrap();
+    let ids = resolve(analysis.model(), &Subject::Named("rq".into())).unwrap();
+    let mut layouts = Layouts::new(analysis.model(), LineSize::B64);
+    let shape = Shape::new(&mut layouts, "rq", &ids, &[]).unwrap();
+    let watch = Watch {
+        types: vec![ids],
+        ..Watch::default()
+    };
+    let scene = Scene::new(&analysis, 2, &watch).unwrap();
+    Trace::extract(&analysis, &scene.types, &shape, 2, 1).unwrap()
+}
+
+#[test]
+fn accesses_that_no_layout_changes_are_left_out() {
+    let all = trace(&contended());
+    assert_eq!((all.accesses, all.all), (4 * ROUNDS, 4 * ROUNDS));
+    assert_eq!(all.objects.len(), 1);
+    let kept = all.events() as u64;
+    assert_eq!(kept, 4 * ROUNDS, "each one may find its line gone");
+    let alone = trace(&alone());
+    assert_eq!(alone.accesses, 2 * ROUNDS);
+    assert_eq!(alone.events(), 2, "the first store and the first load");
+    let stores: u64 = alone
+        .uses
+        .iter()
+        .filter(|((.., kind), _)| kind.writes())
+        .map(|(_, used)| used.count)
+        .sum();
+    assert_eq!(stores, ROUNDS, "reasons count all");
+}
+
+#[test]
+fn what_contends_is_parted_and_replay_confirms_it() {
+    let recording = contended();
+    let advice = advice(&recording, &request(&[])).unwrap();
+    let best = advice.recommended().unwrap();
+    let effect = &best.effects[0][0];
+    assert!(effect.types.measurable && effect.types.difference < 0.0);
+    // The same as a what-if with the same edit says.
+    let analysis = Analysis::new(&recording).unwrap();
+    let images = BTreeMap::new();
+    let study = Study::new(&analysis, &best.edits, &images, &[]).unwrap();
+    let run = Run {
+        machine: machine(),
+        cpus: None,
+        seed: 1,
+        interleavings: 8,
+        ablate: false,
+    };
+    let whatif = study.run(&run).unwrap();
+    assert_eq!(whatif.types, effect.types);
+    assert_eq!(whatif.whole, effect.whole);
+    let causes = whatif.causes.iter();
+    let false_sharing: f64 = causes
+        .filter(|row| row.name == "false_sharing")
+        .map(|row| row.count.with)
+        .sum();
+    let (before, after) = (effect.types.without, effect.types.with);
+    assert!(after < 0.75 * before, "{before} to {after}");
+    assert!(false_sharing <= ROUNDS as f64, "{false_sharing}");
+    let side = best.sides[0];
+    assert_eq!((side.before.lines, side.after.lines), (2, 2));
+    assert_eq!((side.before.touched, side.before.alone), (2, 0));
+    assert_eq!((side.after.touched, side.after.alone), (2, 1));
+}
+
+#[test]
+fn where_nothing_is_to_be_had_nothing_is_recommended() {
+    let advice = advice(&alone(), &request(&[])).unwrap();
+    assert!(advice.recommended().is_none());
+}
+
+#[test]
+fn pinned_members_stay() {
+    // All members are pinned with the last one.
+    let all = advice(&contended(), &request(&["lock"])).unwrap();
+    assert!(all.recommended().is_none());
+    let some = advice(&contended(), &request(&["curr"])).unwrap();
+    for tried in &some.tried {
+        let text = tried.edits.to_string();
+        assert!(!text.contains("nr_running"), "{text}");
+    }
+}
+
+#[test]
+fn several_recordings_and_machines_count_alike() {
+    let (a, b) = (contended(), alone());
+    let (a, b) = (Analysis::new(&a).unwrap(), Analysis::new(&b).unwrap());
+    let mut request = request(&[]);
+    request.machines.push(find("power11").unwrap());
+    let advice = advise(&[&a, &b], &request).unwrap();
+    for tried in &advice.tried {
+        assert_eq!(tried.effects.len(), 2, "recordings");
+        assert!(tried.effects.iter().all(|e| e.len() == 2), "machines");
+    }
+    assert_eq!(advice.events, [400, 2]);
+}
+
+#[test]
+fn the_survey_puts_the_contended_type_first() {
+    let recording = contended();
+    let analysis = Analysis::new(&recording).unwrap();
+    let rows = survey(&[&analysis], &[machine()], 1, 3).unwrap();
+    assert_eq!(rows[0].name, "rq");
+    let row = &rows[0];
+    assert!((row.true_sharing + row.false_sharing + row.fetching - 1.0).abs() < 1e-9);
+    assert!((row.share - 1.0).abs() < 1e-9, "nothing else was touched");
+    let estimate = row.estimate.unwrap();
+    assert!(estimate.share > 0.25, "{estimate:?}");
+    assert!((estimate.gain - estimate.share * row.cost).abs() < 1e-6);
+}
+
+#[test]
+fn refusals_say_what_is_wrong() {
+    let refused = |change: fn(&mut Request)| {
+        let mut request = request(&[]);
+        change(&mut request);
+        advice(&contended(), &request).unwrap_err().to_string()
+    };
+    assert_eq!(
+        refused(|r| r.type_name = "rqq".into()),
+        "rqq: there is no such struct; the nearest: rq"
+    );
+    assert_eq!(
+        refused(|r| r.type_name = "vector".into()),
+        "the recording has no access to any vector: was it recorded with a workload that uses it?"
+    );
+    assert_eq!(
+        refused(|r| r.pins = vec!["lok".into()]),
+        "--pin lok: rq has no such member; the nearest: lock, clock"
+    );
+    assert_eq!(refused(|r| r.machines.clear()), "give at least one machine");
+}

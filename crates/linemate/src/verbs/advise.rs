@@ -1,0 +1,241 @@
+//! `linemate advise`: the layout that costs least, and why; without a type, the types where a layout can win most.
+
+mod evidence;
+mod survey;
+mod text;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use anyhow::{Context, anyhow, bail};
+use linemate_advise::advise::INTERLEAVINGS;
+use linemate_advise::confirm::Effect;
+use linemate_advise::reasons::GroupReasons;
+use linemate_advise::side::Change;
+use linemate_advise::{Advice, Request, Tried, advise};
+use linemate_attribution::Analysis;
+use linemate_machine::Machine;
+use linemate_recording::Recording;
+use serde::Serialize;
+
+use crate::cli::Outcome;
+use crate::verbs::machines;
+
+/// Version of the form that `--json` writes (docs/schema-advise.md).
+const SCHEMA: &str = "linemate.advise/1";
+const TOOL: &str = env!("CARGO_PKG_VERSION");
+/// The most bytes that a type may be allowed to grow by.
+const GROWTH_MAX: u64 = 1 << 20;
+
+/// Find the layout of a type that costs least, confirmed by replay (docs/advise.md)
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// The type; without it, the types where a layout can win most
+    #[arg(long = "type", value_name = "T")]
+    type_name: Option<String>,
+    /// A recording; may be repeated
+    #[arg(
+        short = 'i',
+        long = "input",
+        value_name = "REC",
+        default_value = "linemate.data"
+    )]
+    inputs: Vec<PathBuf>,
+    /// The machine to replay on: a name (see `linemate machines`), a TOML file, or `this`; may be repeated
+    #[arg(long = "machine", value_name = "M", default_value = "gnr-2s-480")]
+    machines: Vec<String>,
+    /// A member that stays where it is, with all that lies in front of it; may be repeated
+    #[arg(long = "pin", value_name = "F", requires = "type_name")]
+    pins: Vec<String>,
+    /// Bytes by which the type may grow beyond the lines that it has
+    #[arg(
+        long,
+        value_name = "BYTES",
+        requires = "type_name",
+        allow_hyphen_values = true
+    )]
+    max_growth: Option<String>,
+    /// The first interleaving's seed
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Write the edit to this file, for `whatif --edit` and `patch --edit`
+    #[arg(short, long, value_name = "EDITFILE", requires = "type_name")]
+    output: Option<PathBuf>,
+    /// Write what speaks for the edit to this file, for `patch --evidence`
+    #[arg(long, value_name = "FILE", requires = "type_name")]
+    evidence: Option<PathBuf>,
+    /// The most rows of a table
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    top: usize,
+    /// Write JSON (docs/schema-advise.md)
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--json` writes for a type.
+#[derive(Serialize)]
+struct Json<'a> {
+    schema: &'static str,
+    tool: &'static str,
+    recordings: Vec<JsonRecording<'a>>,
+    machines: Vec<&'a str>,
+    #[serde(rename = "type")]
+    type_name: &'a str,
+    pins: &'a [String],
+    max_growth: u64,
+    seed: u64,
+    interleavings: usize,
+    first_stays: Option<&'a str>,
+    events: &'a [usize],
+    cut: bool,
+    found: usize,
+    recommended: Option<JsonLayout<'a>>,
+    others: Vec<JsonLayout<'a>>,
+}
+
+/// A recording that a result rests on.
+#[derive(Serialize)]
+struct JsonRecording<'a> {
+    description: &'a BTreeMap<String, String>,
+    checksum: Option<String>,
+}
+
+/// A layout that was replayed.
+#[derive(Serialize)]
+struct JsonLayout<'a> {
+    edits: String,
+    model: f64,
+    confirmed: bool,
+    effects: &'a [Vec<Effect>],
+    sides: &'a [Change],
+    groups: &'a [GroupReasons],
+}
+
+impl<'a> JsonLayout<'a> {
+    fn new(tried: &'a Tried) -> JsonLayout<'a> {
+        JsonLayout {
+            edits: tried.edits.to_string(),
+            model: tried.scored.cost as f64 / 1e6,
+            confirmed: tried.confirmed(),
+            effects: &tried.effects,
+            sides: &tried.sides,
+            groups: &tried.groups,
+        }
+    }
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
+    let machines = args
+        .machines
+        .iter()
+        .map(|name| machines::resolve(name))
+        .collect::<anyhow::Result<Vec<Machine>>>()?;
+    let max_growth = growth(args)?;
+    let recordings = args
+        .inputs
+        .iter()
+        .map(|path| Recording::open(path).with_context(|| path.display().to_string()))
+        .collect::<anyhow::Result<Vec<Recording>>>()?;
+    let analyses = recordings
+        .iter()
+        .zip(&args.inputs)
+        .map(|(r, path)| Analysis::new(r).with_context(|| path.display().to_string()))
+        .collect::<anyhow::Result<Vec<Analysis<'_>>>>()?;
+    let analyses: Vec<&Analysis<'_>> = analyses.iter().collect();
+    let Some(type_name) = &args.type_name else {
+        return survey::run(args, &recordings, &analyses, &machines);
+    };
+    let request = Request {
+        type_name: type_name.clone(),
+        machines,
+        pins: args.pins.clone(),
+        max_growth,
+        seed: args.seed,
+    };
+    let advice = advise(&analyses, &request)?;
+    write_files(args, &request, &recordings, &advice)?;
+    let text = if args.json {
+        json(&request, &recordings, &advice)?
+    } else {
+        text::advice(args, &request, &recordings, &advice)
+    };
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(Outcome::Fine)
+}
+
+fn growth(args: &Args) -> anyhow::Result<u64> {
+    let Some(text) = &args.max_growth else {
+        return Ok(0);
+    };
+    let bytes: u64 = text
+        .parse()
+        .map_err(|_| anyhow!("--max-growth {text}: not a number of bytes"))?;
+    if bytes > GROWTH_MAX {
+        bail!("--max-growth {text}: at most {GROWTH_MAX} bytes");
+    }
+    Ok(bytes)
+}
+
+/// The edit and its evidence, when there is something to recommend.
+fn write_files(
+    args: &Args,
+    request: &Request,
+    recordings: &[Recording],
+    advice: &Advice,
+) -> anyhow::Result<()> {
+    let Some(best) = advice.recommended() else {
+        return Ok(());
+    };
+    let write = |path: &PathBuf, text: String| {
+        fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+    };
+    if let Some(path) = &args.evidence {
+        let evidence = evidence::of(request, recordings, best);
+        write(path, serde_json::to_string_pretty(&evidence)? + "\n")?;
+    }
+    if let Some(path) = &args.output {
+        write(path, best.edits.to_string())?;
+    }
+    Ok(())
+}
+
+fn json(request: &Request, recordings: &[Recording], advice: &Advice) -> anyhow::Result<String> {
+    let recommended = advice.recommended();
+    let same = |tried: &&Tried| recommended.is_none_or(|best| !std::ptr::eq(best, *tried));
+    let json = Json {
+        schema: SCHEMA,
+        tool: TOOL,
+        recordings: described(recordings),
+        machines: request.machines.iter().map(|m| m.name.as_str()).collect(),
+        type_name: &request.type_name,
+        pins: &request.pins,
+        max_growth: request.max_growth,
+        seed: request.seed,
+        interleavings: INTERLEAVINGS,
+        first_stays: advice.first_stays.as_deref(),
+        events: &advice.events,
+        cut: advice.cut,
+        found: advice.found,
+        recommended: recommended.map(JsonLayout::new),
+        others: advice
+            .tried
+            .iter()
+            .filter(same)
+            .map(JsonLayout::new)
+            .collect(),
+    };
+    Ok(serde_json::to_string_pretty(&json)? + "\n")
+}
+
+fn described(recordings: &[Recording]) -> Vec<JsonRecording<'_>> {
+    recordings
+        .iter()
+        .map(|recording| JsonRecording {
+            description: recording.metadata(),
+            checksum: recording.checksum().map(|sum| format!("{sum:016x}")),
+        })
+        .collect()
+}

@@ -1,0 +1,104 @@
+//! Without a type: where a layout can win most.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use linemate_advise::survey::{Row, survey};
+use linemate_attribution::Analysis;
+use linemate_machine::Machine;
+use linemate_recording::Recording;
+use serde::Serialize;
+
+use super::{Args, JsonRecording, TOOL, described, text};
+use crate::cli::Outcome;
+use crate::verbs::whatif::{cycles, percent, table};
+
+/// Version of the form that `--json` writes (docs/schema-advise.md).
+const SCHEMA: &str = "linemate.advise-survey/1";
+/// How many types are searched.
+const SEARCHED: usize = 10;
+
+#[derive(Serialize)]
+struct Json<'a> {
+    schema: &'static str,
+    tool: &'static str,
+    recordings: Vec<JsonRecording<'a>>,
+    machines: Vec<&'a str>,
+    seed: u64,
+    types: &'a [Row],
+}
+
+/// Surveys the recordings.
+pub(super) fn run(
+    args: &Args,
+    recordings: &[Recording],
+    analyses: &[&Analysis<'_>],
+    machines: &[Machine],
+) -> anyhow::Result<Outcome> {
+    let mut rows = survey(analyses, machines, args.seed, SEARCHED.min(args.top))?;
+    rows.truncate(args.top);
+    let text = if args.json {
+        let json = Json {
+            schema: SCHEMA,
+            tool: TOOL,
+            recordings: described(recordings),
+            machines: machines.iter().map(|m| m.name.as_str()).collect(),
+            seed: args.seed,
+            types: &rows,
+        };
+        serde_json::to_string_pretty(&json)? + "\n"
+    } else {
+        let mut out = String::new();
+        text::inputs(&mut out, args, recordings);
+        let names: Vec<&str> = machines.iter().map(|m| m.name.as_str()).collect();
+        print(&mut out, &rows, &names.join(", "));
+        out
+    };
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(Outcome::Fine)
+}
+
+fn print(out: &mut String, rows: &[Row], machines: &str) {
+    let mut list = table(&[
+        "type",
+        "cost",
+        "of all cost",
+        "true sharing",
+        "false sharing",
+        "fetching",
+        "layout wins at most",
+        "estimate",
+        "of its cost",
+        "moves",
+    ]);
+    for row in rows {
+        let (gain, share, moves) = match (&row.estimate, &row.why_not) {
+            (Some(e), _) => (cycles(e.gain), percent(e.share), e.moves.to_string()),
+            (None, Some(_)) => ("no search".to_owned(), "-".to_owned(), "-".to_owned()),
+            (None, None) => ("-".to_owned(), "-".to_owned(), "-".to_owned()),
+        };
+        list.add_row(vec![
+            row.name.clone(),
+            cycles(row.cost),
+            percent(row.share),
+            percent(row.true_sharing),
+            percent(row.false_sharing),
+            percent(row.fetching),
+            cycles(row.cost * (row.false_sharing + row.fetching)),
+            gain,
+            share,
+            moves,
+        ]);
+    }
+    let _ = writeln!(
+        out,
+        "Types by what a layout can win on {machines}, in cycles of accesses that leave their core.\n\n{list}\n\n\
+         At most: all that is no true sharing, by a replay of the recorded layout. Estimate: the best layout of a short search without growth, by the \
+         fast model; confirm it with --type."
+    );
+    for row in rows {
+        if let Some(why) = &row.why_not {
+            let _ = writeln!(out, "No search of {}: {why}.", row.name);
+        }
+    }
+}
