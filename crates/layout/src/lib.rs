@@ -6,7 +6,7 @@
 //! * [`Plan`] checks a file of edits against a kernel's types: layouts, and rules about accesses and objects;
 //! * [`Study`] replays a recording with and without edits and gives a [`WhatIf`].
 //!
-//! [`costs`] replays a recording as it is and says what costs how much; [`diff`] compares two recordings field by field.
+//! [`mod@costs`] replays a recording as it is and says what costs how much; [`diff`] compares two recordings field by field.
 //!
 //! Nothing here reads files or prints.
 

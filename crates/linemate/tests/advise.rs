@@ -77,8 +77,16 @@ fn schema_is_as_described(json: &Value) {
         "found",
         "recommended",
         "others",
+        "remedies",
     ];
     has_exactly(json, &top);
+    let remedies = json["remedies"]["remedies"].as_array().unwrap();
+    let described = [
+        "kind", "subject", "advice", "concerns", "stake", "reasons", "trials",
+    ];
+    has_exactly(&remedies[0], &described);
+    let tried = |remedy: &Value| remedy["trials"][0]["effect"] != "not_tried";
+    assert_eq!(remedies.iter().filter(|remedy| tried(remedy)).count(), 1);
     assert_eq!(json["schema"], "linemate.advise/1");
     assert_eq!(json["interleavings"], 8);
     let layout = &json["recommended"];
@@ -132,6 +140,16 @@ fn the_recommendation_holds(data: &str, folder: &Path, json: &Value) {
     assert_eq!(groups(&evidence["groups"]), groups(&best["groups"]));
     assert_eq!(groups(&evidence["effect"]), 2);
     assert!(evidence["kernel"].as_str().unwrap().starts_with("6.12"));
+    let rules = folder.join("rq.rules");
+    let kernel = common::kernel("6.12");
+    let kernel = kernel.to_str().unwrap();
+    let output = linemate(&["check", rules.to_str().unwrap(), "--kernel", kernel]);
+    assert_eq!(
+        output.status.code(),
+        Some(1),
+        "the kernel without the edit breaks them: {}",
+        story(&output)
+    );
 }
 
 fn bad_input_is_refused(data: &str, folder: &Path) {
@@ -164,7 +182,7 @@ fn advice_is_confirmed_repeats_and_refuses_nonsense() {
     let folder = tempfile::tempdir().unwrap();
     let data = small_recording(folder.path());
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (edit, evidence) = (path("rq.edit"), path("rq.json"));
+    let (edit, evidence, rules) = (path("rq.edit"), path("rq.json"), path("rq.rules"));
     let flags = [
         "--type",
         "rq",
@@ -173,13 +191,19 @@ fn advice_is_confirmed_repeats_and_refuses_nonsense() {
         &edit,
         "--evidence",
         &evidence,
+        "--rules",
+        &rules,
+        "--trials",
+        "1",
     ];
     let text = advise(&data, "2", &flags);
     let json: Value = serde_json::from_slice(&text).unwrap();
     schema_is_as_described(&json);
     the_recommendation_holds(&data, folder.path(), &json);
     assert_eq!(advise(&data, "1", &flags), text, "threads change nothing");
-    let pinned = advise(&data, "2", &["--type", "rq", "--json", "--pin", "cfs"]);
+    let quick = ["--json", "--trials", "0"];
+    let pinned = [&quick[..], &["--type", "rq", "--pin", "cfs"]].concat();
+    let pinned = advise(&data, "2", &pinned);
     let pinned: Value = serde_json::from_slice(&pinned).unwrap();
     if let Some(edits) = pinned["recommended"]["edits"].as_str() {
         for member in ["__lock", "nr_running", "cfs"] {
@@ -190,7 +214,7 @@ fn advice_is_confirmed_repeats_and_refuses_nonsense() {
             );
         }
     }
-    let survey = advise(&data, "2", &["--json", "--top", "3"]);
+    let survey = advise(&data, "2", &[&quick[..], &["--top", "3"]].concat());
     let survey: Value = serde_json::from_slice(&survey).unwrap();
     assert_eq!(survey["schema"], "linemate.advise-survey/1");
     assert_eq!(survey["types"].as_array().unwrap().len(), 3);

@@ -1,6 +1,8 @@
-//! `linemate advise`: the layout that costs least, and why; without a type, the types where a layout can win most.
+//! `linemate advise`: the layout that costs least, and why; without a type, the types where a layout can win most. And, either way, what
+//! is no matter of order.
 
 mod evidence;
+mod rules;
 mod survey;
 mod text;
 
@@ -13,6 +15,7 @@ use anyhow::{Context, anyhow, bail};
 use linemate_advise::advise::INTERLEAVINGS;
 use linemate_advise::confirm::Effect;
 use linemate_advise::reasons::GroupReasons;
+use linemate_advise::remedies::{self, Found};
 use linemate_advise::side::Change;
 use linemate_advise::{Advice, Request, Tried, advise};
 use linemate_attribution::Analysis;
@@ -66,6 +69,12 @@ pub(crate) struct Args {
     /// Write what speaks for the edit to this file, for `patch --evidence`
     #[arg(long, value_name = "FILE", requires = "type_name")]
     evidence: Option<PathBuf>,
+    /// Write the edit's groups as rules to this file, for `check`
+    #[arg(long, value_name = "FILE", requires = "type_name")]
+    rules: Option<PathBuf>,
+    /// How many pieces of advice that is no reorder are tried by replay, on the first recording and machine (docs/remedies.md)
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    trials: usize,
     /// The most rows of a table
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
@@ -93,6 +102,7 @@ struct Json<'a> {
     found: usize,
     recommended: Option<JsonLayout<'a>>,
     others: Vec<JsonLayout<'a>>,
+    remedies: &'a Found,
 }
 
 /// A recording that a result rests on.
@@ -146,24 +156,42 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         .collect::<anyhow::Result<Vec<Analysis<'_>>>>()?;
     let analyses: Vec<&Analysis<'_>> = analyses.iter().collect();
     let Some(type_name) = &args.type_name else {
-        return survey::run(args, &recordings, &analyses, &machines);
+        let remedies = remedies(args, &analyses, &machines)?;
+        return survey::run(args, &recordings, &analyses, &machines, &remedies);
     };
     let request = Request {
         type_name: type_name.clone(),
-        machines,
+        machines: machines.clone(),
         pins: args.pins.clone(),
         max_growth,
         seed: args.seed,
     };
     let advice = advise(&analyses, &request)?;
+    let remedies = remedies(args, &analyses, &machines)?;
     write_files(args, &request, &recordings, &advice)?;
     let text = if args.json {
-        json(&request, &recordings, &advice)?
+        json(&request, &recordings, &advice, &remedies)?
     } else {
-        text::advice(args, &request, &recordings, &advice)
+        text::advice(args, &request, &recordings, &advice) + &text::remedies(&remedies)
     };
     io::stdout().write_all(text.as_bytes())?;
     Ok(Outcome::Fine)
+}
+
+/// The advice that is no reorder, from the first recording for the first machine.
+fn remedies(
+    args: &Args,
+    analyses: &[&Analysis<'_>],
+    machines: &[Machine],
+) -> anyhow::Result<Found> {
+    let (Some(analysis), Some(machine)) = (analyses.first(), machines.first()) else {
+        bail!("a recording and a machine are needed");
+    };
+    let mut options = remedies::Options::new(machine.clone());
+    options.seed = args.seed;
+    options.trials = args.trials;
+    options.focus.clone_from(&args.type_name);
+    Ok(remedies::find(analysis, &options)?)
 }
 
 fn growth(args: &Args) -> anyhow::Result<u64> {
@@ -179,7 +207,7 @@ fn growth(args: &Args) -> anyhow::Result<u64> {
     Ok(bytes)
 }
 
-/// The edit and its evidence, when there is something to recommend.
+/// The edit, its evidence and its rules, when there is something to recommend.
 fn write_files(
     args: &Args,
     request: &Request,
@@ -196,13 +224,31 @@ fn write_files(
         let evidence = evidence::of(request, recordings, best);
         write(path, serde_json::to_string_pretty(&evidence)? + "\n")?;
     }
+    if let Some(path) = &args.rules {
+        let names: Vec<&str> = advice
+            .shape
+            .names
+            .iter()
+            .flatten()
+            .map(String::as_str)
+            .collect();
+        write(
+            path,
+            rules::of(&request.type_name, &names, best).to_string(),
+        )?;
+    }
     if let Some(path) = &args.output {
         write(path, best.edits.to_string())?;
     }
     Ok(())
 }
 
-fn json(request: &Request, recordings: &[Recording], advice: &Advice) -> anyhow::Result<String> {
+fn json(
+    request: &Request,
+    recordings: &[Recording],
+    advice: &Advice,
+    remedies: &Found,
+) -> anyhow::Result<String> {
     let recommended = advice.recommended();
     let same = |tried: &&Tried| recommended.is_none_or(|best| !std::ptr::eq(best, *tried));
     let json = Json {
@@ -226,6 +272,7 @@ fn json(request: &Request, recordings: &[Recording], advice: &Advice) -> anyhow:
             .filter(same)
             .map(JsonLayout::new)
             .collect(),
+        remedies,
     };
     Ok(serde_json::to_string_pretty(&json)? + "\n")
 }

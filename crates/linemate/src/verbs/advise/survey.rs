@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
+use linemate_advise::remedies::Found;
 use linemate_advise::survey::{Row, survey};
 use linemate_attribution::Analysis;
 use linemate_machine::Machine;
@@ -26,6 +27,7 @@ struct Json<'a> {
     machines: Vec<&'a str>,
     seed: u64,
     types: &'a [Row],
+    remedies: &'a Found,
 }
 
 /// Surveys the recordings.
@@ -34,6 +36,7 @@ pub(super) fn run(
     recordings: &[Recording],
     analyses: &[&Analysis<'_>],
     machines: &[Machine],
+    remedies: &Found,
 ) -> anyhow::Result<Outcome> {
     let mut rows = survey(analyses, machines, args.seed, SEARCHED.min(args.top))?;
     rows.truncate(args.top);
@@ -45,6 +48,7 @@ pub(super) fn run(
             machines: machines.iter().map(|m| m.name.as_str()).collect(),
             seed: args.seed,
             types: &rows,
+            remedies,
         };
         serde_json::to_string_pretty(&json)? + "\n"
     } else {
@@ -52,6 +56,7 @@ pub(super) fn run(
         text::inputs(&mut out, args, recordings);
         let names: Vec<&str> = machines.iter().map(|m| m.name.as_str()).collect();
         print(&mut out, &rows, &names.join(", "));
+        out.push_str(&text::remedies(remedies));
         out
     };
     io::stdout().write_all(text.as_bytes())?;

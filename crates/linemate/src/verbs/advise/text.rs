@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use linemate_advise::advise::INTERLEAVINGS;
 use linemate_advise::reasons::GroupReasons;
+use linemate_advise::remedies::Found;
 use linemate_advise::{Advice, Request, Tried};
 use linemate_layout::stats::Measure;
 use linemate_recording::Recording;
@@ -35,6 +36,11 @@ pub(super) fn advice(
     }
     others(&mut out, advice);
     out
+}
+
+/// The advice that is no reorder.
+pub(super) fn remedies(found: &Found) -> String {
+    format!("\nBeside the order of members (docs/remedies.md), first recording:\n{found}")
 }
 
 fn headline(out: &mut String, request: &Request, advice: &Advice) {
