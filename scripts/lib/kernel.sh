@@ -25,7 +25,9 @@ kernel_flavour() {
 
 # kernel_in_cache SERIES PIN: prints the image's path; fails where there is none.
 kernel_in_cache() {
-	local image names="${1%%-*}.*-$(kernel_flavour "$1")"
+	local image flavour names
+	flavour=$(kernel_flavour "$1")
+	names="${1%%-*}.*-$flavour"
 	image="$(kernel_cache)/$2/boot/vmlinuz-$2"
 	if [ -s "$image" ]; then
 		echo "$image"
