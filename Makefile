@@ -13,7 +13,7 @@ WORKLOAD_CFLAGS := -std=gnu11 -O2 -Wall -Wextra -Werror -pthread
 workload_sources := $(wildcard workloads/*.c)
 workload_binaries := $(workload_sources:workloads/%.c=target/workloads/%)
 
-.PHONY: help setup build workloads demo test lint bench fuzz clean clean-cache
+.PHONY: help setup build workloads demo test lint bench cases fuzz clean clean-cache
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -51,6 +51,11 @@ bench: ## the figures of docs/benchmarks.md on this machine, as markdown
 	@scripts/setup.sh test
 	@$(MAKE) --no-print-directory build
 	@scripts/bench.sh
+
+cases: ## the five published works in full: kernels are built, booted and recorded (hours; goes on where it was interrupted)
+	@scripts/setup.sh test
+	@$(MAKE) --no-print-directory build
+	@for case in cases/*/case.toml; do target/release/linemate case run "$${case%/case.toml}"; done
 
 fuzz: ## every fuzz target, a minute each (FUZZ_SECONDS=60)
 	@scripts/setup.sh demo

@@ -38,6 +38,7 @@ enum Verb {
     Diff(verbs::diff::Args),
     Patch(Box<verbs::patch::Args>),
     Check(verbs::check::Args),
+    Case(verbs::case::Args),
     Doctor(verbs::doctor::Args),
 }
 
@@ -77,6 +78,7 @@ fn dispatch(verb: Verb) -> anyhow::Result<Outcome> {
         Verb::Advise(args) => verbs::advise::run(&args),
         Verb::Patch(args) => verbs::patch::run(&args),
         Verb::Check(args) => verbs::check::run(&args),
+        Verb::Case(args) => verbs::case::run(&args),
         Verb::Diff(args) => verbs::diff::run(&args),
         Verb::Doctor(args) => verbs::doctor::run(&args),
     }

@@ -1,6 +1,7 @@
 //! One file per verb: its flags (`Args`) and `run`, which calls the crates and prints.
 
 pub(crate) mod advise;
+pub(crate) mod case;
 pub(crate) mod check;
 pub(crate) mod diff;
 pub(crate) mod doctor;

@@ -1,0 +1,167 @@
+//! A case that passed its checks.
+
+/// A reproducible experiment. Paths are as written: the verb that carries a case out says where they lead.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Case {
+    /// Its name; the folder's, by convention.
+    pub name: String,
+    /// What it is about, in a sentence.
+    pub summary: String,
+    /// The kernel that is examined, unmodified.
+    pub kernel: KernelSource,
+    /// The guest's hardware.
+    pub guest: Guest,
+    /// What runs in it.
+    pub workload: Workload,
+    /// The types that are looked at; never empty.
+    pub types: Vec<String>,
+    /// The machines to predict for; never empty.
+    pub machines: Vec<String>,
+    /// The remedies.
+    pub edits: Vec<CaseEdit>,
+    /// How kernels are built for remedies that have patches.
+    pub build: Option<Build>,
+    /// Figures that somebody published.
+    pub published: Vec<Published>,
+}
+
+/// Which kernel is booted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KernelSource {
+    /// The image of a series that set-up provides, such as `6.12`.
+    Series(String),
+    /// An image file.
+    Image(String),
+}
+
+/// The guest's hardware: what `linemate record` is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guest {
+    /// CPUs.
+    pub cpus: u16,
+    /// Memory, as `record --memory` takes it (`1G`).
+    pub memory: String,
+    /// The seed of the guest's randomness.
+    pub seed: u32,
+    /// NUMA nodes.
+    pub numa: u16,
+    /// More words for the kernel's command line.
+    pub append: String,
+}
+
+/// What runs in the guest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workload {
+    /// A script that runs before recording starts.
+    pub setup: Option<String>,
+    /// Files to take along, `HOST[:GUEST]`.
+    pub files: Vec<String>,
+    /// The command and its arguments; never empty.
+    pub command: Vec<String>,
+}
+
+/// A remedy: an edit, and the patches that put it into a kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CaseEdit {
+    /// Its name.
+    pub name: String,
+    /// What it does, in a sentence; may be empty.
+    pub title: String,
+    /// The file of edits (docs/edits.md).
+    pub file: String,
+    /// Patches of a kernel that does what the edit says, in their order; may be empty.
+    pub patches: Vec<String>,
+}
+
+/// How variants of a kernel are built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Build {
+    /// The source tree.
+    pub source: Source,
+    /// The fragment of a configuration.
+    pub config: String,
+    /// The script that builds; the checkout's own if absent.
+    pub script: Option<String>,
+}
+
+/// A kernel's source tree.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    /// Debian's package of that name (`linux-source-6.12`), unpacked.
+    Package(String),
+    /// A folder.
+    Folder(String),
+}
+
+/// A published figure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Published {
+    /// What was measured.
+    pub key: String,
+    /// The figure, with its unit.
+    pub value: String,
+    /// Where it was published and on what it was measured.
+    pub source: String,
+    /// Which figure of ours stands beside it, if one can.
+    pub found: Option<FoundFigure>,
+    /// Which predicted change stands beside it, if one can.
+    pub predicted: Option<PredictedOf>,
+}
+
+/// A figure of the unmodified kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FoundFigure {
+    /// The share of a type's accesses that the group of a field has.
+    GroupShare {
+        /// The type.
+        type_name: String,
+        /// A field of the group.
+        field: String,
+    },
+    /// Loads for each store of the group of a field.
+    GroupLoadsPerStore {
+        /// The type.
+        type_name: String,
+        /// A field of the group.
+        field: String,
+    },
+    /// The lines that the group of a field lies on.
+    GroupLines {
+        /// The type.
+        type_name: String,
+        /// A field of the group.
+        field: String,
+    },
+    /// The place of a field among those that cost most on the first machine, from 1.
+    Rank {
+        /// The type.
+        type_name: String,
+        /// The field.
+        field: String,
+    },
+    /// The average cycles of a load of the field that left its core, on the first machine.
+    CyclesPerLoad {
+        /// The type.
+        type_name: String,
+        /// The field.
+        field: String,
+    },
+    /// How often a field was loaded, and how often stored.
+    Accesses {
+        /// The type.
+        type_name: String,
+        /// The field.
+        field: String,
+    },
+}
+
+/// A predicted change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PredictedOf {
+    /// The edit.
+    pub edit: String,
+    /// The machine.
+    pub machine: String,
+    /// Of what: the edited types' cost if absent.
+    pub function: Option<String>,
+}

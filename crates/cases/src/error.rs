@@ -1,0 +1,82 @@
+//! Why a `case.toml` is refused.
+
+/// What is wrong with a `case.toml`, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{line}: {reason}")]
+pub struct CaseError {
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong.
+    pub reason: Reason,
+}
+
+/// What is wrong with a `case.toml`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Reason {
+    /// Not TOML, a missing or unknown key, or a value of another type.
+    #[error("{0}")]
+    Syntax(String),
+    /// The file is longer than any description has a reason to be.
+    #[error("the file has {bytes} bytes, {limit} are the most")]
+    TooLong {
+        /// How long it is.
+        bytes: usize,
+        /// The most.
+        limit: usize,
+    },
+    /// Something that must say something is empty.
+    #[error("{0} is empty")]
+    Empty(&'static str),
+    /// A name that would not do as part of a file's name or of a table.
+    #[error("{what} {value:?}: use letters, digits, '-', '_' and '.' only")]
+    Name {
+        /// What is called so.
+        what: &'static str,
+        /// The name.
+        value: String,
+    },
+    /// Two things of the same name.
+    #[error("two {what}s are called {value:?}")]
+    Twice {
+        /// What.
+        what: &'static str,
+        /// The name.
+        value: String,
+    },
+    /// A reference to something that the case does not have.
+    #[error("there is no {what} called {value:?} in this case; it has: {known}")]
+    Unknown {
+        /// What is referred to.
+        what: &'static str,
+        /// By which name.
+        value: String,
+        /// The names that exist.
+        known: String,
+    },
+    /// Both or neither of two keys of which one is needed.
+    #[error("{table}: give either {one} or {other}")]
+    Either {
+        /// The table.
+        table: &'static str,
+        /// One key.
+        one: &'static str,
+        /// The other key.
+        other: &'static str,
+    },
+    /// Patches, but nothing to apply them to.
+    #[error("edit {0:?} has patches, but the case has no [build] that says what they are for")]
+    NoBuild(String),
+    /// A number outside of what makes sense.
+    #[error("{what} is {value}; from {least} to {most} is possible")]
+    Range {
+        /// Which number.
+        what: &'static str,
+        /// What it is.
+        value: u64,
+        /// The least.
+        least: u64,
+        /// The most.
+        most: u64,
+    },
+}

@@ -1,0 +1,259 @@
+//! results.md: the tables that a reader compares.
+
+use std::fmt::Write as _;
+
+use crate::results::{FoundType, Measured, Predicted, PublishedRow, Rebuilt, Results, list};
+
+/// The results as markdown. The same results give the same bytes.
+#[must_use]
+pub fn markdown(results: &Results) -> String {
+    let mut out = String::new();
+    let _ = writeln!(out, "# {}: {}\n", results.case, results.summary);
+    inputs(&mut out, results);
+    published(&mut out, &results.published);
+    for found in &results.found {
+        type_found(&mut out, found);
+    }
+    predicted(&mut out, &results.predicted);
+    rebuilt(&mut out, results);
+    out
+}
+
+fn inputs(out: &mut String, results: &Results) {
+    let _ = writeln!(
+        out,
+        "Made by `linemate case run`, version {}, {} form. Recorded: {} accesses, checksum `{}`.\n",
+        results.tool,
+        results.mode,
+        grouped(results.inputs.accesses),
+        results.inputs.checksum
+    );
+    table(out, &["", "recording"]);
+    for (name, value) in &results.inputs.recording {
+        row(out, &[name.clone(), code(value)]);
+    }
+}
+
+fn published(out: &mut String, rows: &[PublishedRow]) {
+    if rows.is_empty() {
+        return;
+    }
+    out.push_str("\n## Beside what was published\n\n");
+    table(
+        out,
+        &[
+            "",
+            "published",
+            "found",
+            "predicted",
+            "re-recorded",
+            "source",
+        ],
+    );
+    let cell = |ours: &Option<String>| ours.clone().unwrap_or_default();
+    for r in rows {
+        row(
+            out,
+            &[
+                r.key.clone(),
+                r.published.clone(),
+                cell(&r.found),
+                cell(&r.predicted),
+                cell(&r.rerecorded),
+                r.source.clone(),
+            ],
+        );
+    }
+}
+
+fn type_found(out: &mut String, found: &FoundType) {
+    let _ = writeln!(
+        out,
+        "\n## Found: `{}`, {} bytes, {} accesses\n",
+        found.name,
+        found.bytes,
+        grouped(found.accesses)
+    );
+    table(
+        out,
+        &["group", "share", "loads : stores", "lines", "fields"],
+    );
+    for group in &found.groups {
+        let ratio = group.loads_per_store;
+        row(
+            out,
+            &[
+                group.class.clone(),
+                format!("{:.1} %", 100.0 * group.share),
+                ratio.map_or_else(|| "no stores".to_owned(), |r| format!("{r:.1} : 1")),
+                list(&group.lines),
+                code(&group.fields.join(" ")),
+            ],
+        );
+    }
+    let _ = writeln!(
+        out,
+        "\nOn `{}` its accesses that leave their core cost {} million cycles: {:.1} % true sharing, {:.1} % false sharing.\n",
+        found.machine,
+        mega(found.cycles),
+        100.0 * found.true_sharing,
+        100.0 * found.false_sharing
+    );
+    table(
+        out,
+        &[
+            "field",
+            "million cycles",
+            "loads",
+            "stores",
+            "HITM",
+            "cycles per load",
+        ],
+    );
+    for field in &found.contended {
+        row(
+            out,
+            &[
+                code(&field.field),
+                mega(field.cycles as f64),
+                field.loads.to_string(),
+                field.stores.to_string(),
+                field.hitm.to_string(),
+                field
+                    .cycles_per_load
+                    .map_or_else(String::new, |c| format!("{c:.0}")),
+            ],
+        );
+    }
+}
+
+fn predicted(out: &mut String, rows: &[Predicted]) {
+    if rows.is_empty() {
+        return;
+    }
+    out.push_str(
+        "\n## Predicted for the unmodified kernel\n\nMillion cycles of accesses that leave their core; bars are 95 % confidence intervals over interleavings.\n\n",
+    );
+    table(
+        out,
+        &[
+            "edit",
+            "machine",
+            "lines of the type",
+            "before",
+            "after",
+            "change",
+            "change of everything",
+            "accesses less",
+        ],
+    );
+    for p in rows {
+        let sizes = p
+            .sizes
+            .iter()
+            .map(|(name, without, with)| format!("`{name}` {without} → {with}"));
+        row(
+            out,
+            &[
+                p.edit.clone(),
+                format!("`{}`, {} CPUs, {} bytes", p.machine, p.cpus, p.line_bytes),
+                sizes.collect::<Vec<_>>().join(", "),
+                mega(p.types.without),
+                mega(p.types.with),
+                change(&p.types),
+                change(&p.whole),
+                p.skipped.to_string(),
+            ],
+        );
+    }
+}
+
+fn rebuilt(out: &mut String, results: &Results) {
+    out.push_str("\n## Predicted beside re-recorded\n\n");
+    if results.rebuilt.is_empty() {
+        let why = if results.mode == "quick" {
+            "Not run: kernels are built without `--quick` only."
+        } else {
+            "Nothing to run: no edit of this case has patches."
+        };
+        let _ = writeln!(out, "{why}");
+        return;
+    }
+    out.push_str("Million cycles of the types' accesses that leave their core. Predicted from the kernel that was built without patches.\n\n");
+    table(
+        out,
+        &[
+            "edit",
+            "machine",
+            "types",
+            "without",
+            "predicted",
+            "re-recorded",
+            "error of the prediction",
+        ],
+    );
+    for r in &results.rebuilt {
+        let error = Rebuilt::error(r);
+        row(
+            out,
+            &[
+                r.edit.clone(),
+                code(&r.machine),
+                code(&r.types.join(" ")),
+                mega(r.predicted.without),
+                format!("{} ± {}", mega(r.predicted.with), mega(r.predicted.bar)),
+                mega(r.rerecorded),
+                error.map_or_else(String::new, |e| format!("{e:+.1} %")),
+            ],
+        );
+    }
+}
+
+fn table(out: &mut String, header: &[&str]) {
+    let _ = writeln!(
+        out,
+        "| {} |\n|{}",
+        header.join(" | "),
+        "---|".repeat(header.len())
+    );
+}
+
+fn row(out: &mut String, cells: &[String]) {
+    let clean: Vec<String> = cells
+        .iter()
+        .map(|cell| cell.replace('\n', " ").replace('|', "\\|"))
+        .collect();
+    let _ = writeln!(out, "| {} |", clean.join(" | "));
+}
+
+fn code(text: &str) -> String {
+    if text.is_empty() {
+        String::new()
+    } else {
+        format!("`{text}`")
+    }
+}
+
+fn mega(cycles: f64) -> String {
+    format!("{:.3}", cycles / 1e6)
+}
+
+fn change(measure: &Measured) -> String {
+    match measure.relative() {
+        Some((change, bar)) => format!("{change:+.2} ± {bar:.2} %"),
+        None => "-".to_owned(),
+    }
+}
+
+/// `48,961,053`.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}

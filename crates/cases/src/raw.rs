@@ -1,0 +1,392 @@
+//! `case.toml` as it is written, and its checks.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::case::{
+    Build, Case, CaseEdit, FoundFigure, Guest, KernelSource, PredictedOf, Published, Source,
+    Workload,
+};
+use crate::error::{CaseError, Reason};
+
+/// The longest `case.toml` in bytes.
+const BYTES_MAX: usize = 1 << 20;
+/// The most CPUs that a guest is asked for here; `linemate record` has its own limit.
+const CPUS_MAX: u64 = 4096;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawCase {
+    name: Spanned<String>,
+    summary: Spanned<String>,
+    types: Spanned<Vec<Spanned<String>>>,
+    machines: Spanned<Vec<Spanned<String>>>,
+    kernel: Spanned<RawKernel>,
+    guest: RawGuest,
+    workload: RawWorkload,
+    build: Option<Spanned<RawBuild>>,
+    #[serde(default)]
+    edit: Vec<RawEdit>,
+    #[serde(default)]
+    published: Vec<RawPublished>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawKernel {
+    series: Option<String>,
+    image: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawGuest {
+    cpus: Spanned<u64>,
+    memory: Option<String>,
+    seed: Option<u32>,
+    numa: Option<Spanned<u64>>,
+    append: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawWorkload {
+    setup: Option<String>,
+    #[serde(default)]
+    files: Vec<String>,
+    command: Spanned<Vec<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawBuild {
+    package: Option<String>,
+    source: Option<String>,
+    config: String,
+    script: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawEdit {
+    name: Spanned<String>,
+    #[serde(default)]
+    title: String,
+    file: Spanned<String>,
+    #[serde(default)]
+    patches: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawPublished {
+    key: Spanned<String>,
+    value: Spanned<String>,
+    source: Spanned<String>,
+    found: Option<RawFound>,
+    predicted: Option<RawPredicted>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawFound {
+    #[serde(rename = "type")]
+    type_name: Option<Spanned<String>>,
+    field: Spanned<String>,
+    figure: RawFigure,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum RawFigure {
+    GroupShare,
+    GroupLoadsPerStore,
+    GroupLines,
+    Rank,
+    CyclesPerLoad,
+    Accesses,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawPredicted {
+    edit: Spanned<String>,
+    machine: Spanned<String>,
+    function: Option<String>,
+}
+
+/// Reads a case.
+///
+/// # Errors
+/// The first thing that is wrong, with its line.
+pub fn parse(text: &str) -> Result<Case, CaseError> {
+    let checker = Checker { text };
+    if text.len() > BYTES_MAX {
+        return Err(CaseError {
+            line: 1,
+            reason: Reason::TooLong {
+                bytes: text.len(),
+                limit: BYTES_MAX,
+            },
+        });
+    }
+    let raw: RawCase = toml::from_str(text).map_err(|error| {
+        let start = error.span().map_or(0, |span| span.start);
+        checker.error(start, Reason::Syntax(one_line(error.message())))
+    })?;
+    checker.case(raw)
+}
+
+fn one_line(message: &str) -> String {
+    message.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The text, to tell lines from offsets.
+struct Checker<'t> {
+    text: &'t str,
+}
+
+impl Checker<'_> {
+    fn error(&self, offset: usize, reason: Reason) -> CaseError {
+        let before = self.text.as_bytes().get(..offset).unwrap_or_default();
+        CaseError {
+            line: 1 + before.iter().filter(|b| **b == b'\n').count(),
+            reason,
+        }
+    }
+
+    fn at<T>(&self, spanned: &Spanned<T>, reason: Reason) -> CaseError {
+        self.error(spanned.span().start, reason)
+    }
+
+    fn said(&self, what: &'static str, text: Spanned<String>) -> Result<String, CaseError> {
+        if text.get_ref().trim().is_empty() {
+            return Err(self.at(&text, Reason::Empty(what)));
+        }
+        Ok(text.into_inner())
+    }
+
+    fn name(&self, what: &'static str, name: Spanned<String>) -> Result<String, CaseError> {
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let value = name.get_ref().clone();
+        if value.is_empty() {
+            return Err(self.at(&name, Reason::Empty(what)));
+        }
+        if !value.chars().all(fits) || value.starts_with('.') {
+            return Err(self.at(&name, Reason::Name { what, value }));
+        }
+        Ok(value)
+    }
+
+    /// A list of at least one string, each different.
+    fn list(
+        &self,
+        what: &'static str,
+        list: Spanned<Vec<Spanned<String>>>,
+    ) -> Result<Vec<String>, CaseError> {
+        if list.get_ref().is_empty() {
+            return Err(self.at(&list, Reason::Empty(what)));
+        }
+        let mut names = Vec::new();
+        for item in list.into_inner() {
+            let (value, twice) = (item.get_ref().clone(), names.contains(item.get_ref()));
+            if twice {
+                return Err(self.at(&item, Reason::Twice { what, value }));
+            }
+            names.push(self.said(what, item)?);
+        }
+        Ok(names)
+    }
+
+    fn range(
+        &self,
+        what: &'static str,
+        number: &Spanned<u64>,
+        most: u64,
+    ) -> Result<u16, CaseError> {
+        let value = *number.get_ref();
+        let fits = (1..=most).contains(&value);
+        match u16::try_from(value) {
+            Ok(value) if fits => Ok(value),
+            _ => Err(self.at(
+                number,
+                Reason::Range {
+                    what,
+                    value,
+                    least: 1,
+                    most,
+                },
+            )),
+        }
+    }
+
+    fn case(&self, raw: RawCase) -> Result<Case, CaseError> {
+        let name = self.name("name", raw.name)?;
+        let summary = self.said("summary", raw.summary)?;
+        let types = self.list("type", raw.types)?;
+        let machines = self.list("machine", raw.machines)?;
+        let kernel = self.kernel(raw.kernel)?;
+        let guest = self.guest(raw.guest)?;
+        let workload = self.workload(raw.workload)?;
+        let build = raw.build.map(|build| self.build(build)).transpose()?;
+        let edits = self.edits(raw.edit, build.is_some())?;
+        let mut case = Case {
+            name,
+            summary,
+            kernel,
+            guest,
+            workload,
+            types,
+            machines,
+            edits,
+            build,
+            published: Vec::new(),
+        };
+        for figure in raw.published {
+            let figure = self.published(figure, &case)?;
+            case.published.push(figure);
+        }
+        Ok(case)
+    }
+
+    fn kernel(&self, raw: Spanned<RawKernel>) -> Result<KernelSource, CaseError> {
+        let reason = Reason::Either {
+            table: "[kernel]",
+            one: "series",
+            other: "image",
+        };
+        let error = self.at(&raw, reason);
+        match raw.into_inner() {
+            RawKernel {
+                series: Some(series),
+                image: None,
+            } => Ok(KernelSource::Series(series)),
+            RawKernel {
+                series: None,
+                image: Some(image),
+            } => Ok(KernelSource::Image(image)),
+            _ => Err(error),
+        }
+    }
+
+    fn guest(&self, raw: RawGuest) -> Result<Guest, CaseError> {
+        let numa = raw.numa.map(|n| self.range("numa", &n, 64)).transpose()?;
+        Ok(Guest {
+            cpus: self.range("cpus", &raw.cpus, CPUS_MAX)?,
+            memory: raw.memory.unwrap_or_else(|| "1G".to_owned()),
+            seed: raw.seed.unwrap_or(42),
+            numa: numa.unwrap_or(1),
+            append: raw.append.unwrap_or_default(),
+        })
+    }
+
+    fn workload(&self, raw: RawWorkload) -> Result<Workload, CaseError> {
+        if raw.command.get_ref().first().is_none_or(String::is_empty) {
+            return Err(self.at(&raw.command, Reason::Empty("command")));
+        }
+        Ok(Workload {
+            setup: raw.setup,
+            files: raw.files,
+            command: raw.command.into_inner(),
+        })
+    }
+
+    fn build(&self, raw: Spanned<RawBuild>) -> Result<Build, CaseError> {
+        let reason = Reason::Either {
+            table: "[build]",
+            one: "package",
+            other: "source",
+        };
+        let error = self.at(&raw, reason);
+        let raw = raw.into_inner();
+        let source = match (raw.package, raw.source) {
+            (Some(package), None) => Source::Package(package),
+            (None, Some(folder)) => Source::Folder(folder),
+            _ => return Err(error),
+        };
+        Ok(Build {
+            source,
+            config: raw.config,
+            script: raw.script,
+        })
+    }
+
+    fn edits(&self, raw: Vec<RawEdit>, can_build: bool) -> Result<Vec<CaseEdit>, CaseError> {
+        let mut edits = Vec::new();
+        let mut names = BTreeSet::new();
+        for edit in raw {
+            let start = edit.name.span().start;
+            let name = self.name("edit", edit.name)?;
+            if !names.insert(name.clone()) {
+                let reason = Reason::Twice {
+                    what: "edit",
+                    value: name,
+                };
+                return Err(self.error(start, reason));
+            }
+            if !edit.patches.is_empty() && !can_build {
+                return Err(self.error(start, Reason::NoBuild(name)));
+            }
+            edits.push(CaseEdit {
+                name,
+                title: edit.title,
+                file: self.said("file", edit.file)?,
+                patches: edit.patches,
+            });
+        }
+        Ok(edits)
+    }
+
+    fn published(&self, raw: RawPublished, case: &Case) -> Result<Published, CaseError> {
+        let found = raw.found.map(|found| self.found(found, case)).transpose()?;
+        let predicted = match raw.predicted {
+            None => None,
+            Some(raw) => {
+                let edits: Vec<String> = case.edits.iter().map(|e| e.name.clone()).collect();
+                Some(PredictedOf {
+                    edit: self.known("edit", raw.edit, &edits)?,
+                    machine: self.known("machine", raw.machine, &case.machines)?,
+                    function: raw.function,
+                })
+            }
+        };
+        Ok(Published {
+            key: self.said("key", raw.key)?,
+            value: self.said("value", raw.value)?,
+            source: self.said("source", raw.source)?,
+            found,
+            predicted,
+        })
+    }
+
+    fn found(&self, raw: RawFound, case: &Case) -> Result<FoundFigure, CaseError> {
+        let type_name = match raw.type_name {
+            Some(name) => self.known("type", name, &case.types)?,
+            None => case.types.first().cloned().unwrap_or_default(),
+        };
+        let field = self.said("field", raw.field)?;
+        Ok(match raw.figure {
+            RawFigure::GroupShare => FoundFigure::GroupShare { type_name, field },
+            RawFigure::GroupLoadsPerStore => FoundFigure::GroupLoadsPerStore { type_name, field },
+            RawFigure::GroupLines => FoundFigure::GroupLines { type_name, field },
+            RawFigure::Rank => FoundFigure::Rank { type_name, field },
+            RawFigure::CyclesPerLoad => FoundFigure::CyclesPerLoad { type_name, field },
+            RawFigure::Accesses => FoundFigure::Accesses { type_name, field },
+        })
+    }
+
+    fn known(
+        &self,
+        what: &'static str,
+        name: Spanned<String>,
+        known: &[String],
+    ) -> Result<String, CaseError> {
+        if known.contains(name.get_ref()) {
+            return Ok(name.into_inner());
+        }
+        let (value, known) = (name.get_ref().clone(), known.join(", "));
+        Err(self.at(&name, Reason::Unknown { what, value, known }))
+    }
+}

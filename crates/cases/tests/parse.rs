@@ -1,0 +1,226 @@
+//! Reading of case.toml: what is understood, and what is refused with which line and words.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use linemate_cases::{
+    Build, CaseEdit, FoundFigure, Guest, KernelSource, PredictedOf, Source, Workload, parse,
+};
+
+const WHOLE: &str = r#"name = "nohz"
+summary = "a counter"
+types = ["nohz", "rq"]
+machines = ["gnr-2s-480"]
+
+[kernel]
+series = "6.12"
+
+[build]
+package = "linux-source-6.12"
+config = "../kernel.config"
+
+[guest]
+cpus = 8
+
+[workload]
+setup = "cgtree.sh"
+files = ["sleepers:/bin/sleepers"]
+command = ["sleepers", "-m", "1"]
+
+[[edit]]
+name = "no-counter"
+file = "edits/no-counter.txt"
+patches = ["patches/0001.patch"]
+
+[[published]]
+key = "cycles"
+value = "0.81 %"
+source = "2026"
+found = { type = "rq", field = "__lock", figure = "group-share" }
+predicted = { edit = "no-counter", machine = "gnr-2s-480", function = "f" }
+"#;
+
+#[test]
+fn a_whole_case_is_understood() {
+    let case = parse(WHOLE).unwrap();
+    assert_eq!(case.name, "nohz");
+    assert_eq!(case.types, ["nohz", "rq"]);
+    assert_eq!(case.kernel, KernelSource::Series("6.12".into()));
+    assert_eq!(
+        case.guest,
+        Guest {
+            cpus: 8,
+            memory: "1G".into(),
+            seed: 42,
+            numa: 1,
+            append: String::new(),
+        }
+    );
+    assert_eq!(
+        case.workload,
+        Workload {
+            setup: Some("cgtree.sh".into()),
+            files: vec!["sleepers:/bin/sleepers".into()],
+            command: vec!["sleepers".into(), "-m".into(), "1".into()],
+        }
+    );
+    assert_eq!(
+        case.build,
+        Some(Build {
+            source: Source::Package("linux-source-6.12".into()),
+            config: "../kernel.config".into(),
+            script: None,
+        })
+    );
+    assert_eq!(
+        case.edits,
+        [CaseEdit {
+            name: "no-counter".into(),
+            title: String::new(),
+            file: "edits/no-counter.txt".into(),
+            patches: vec!["patches/0001.patch".into()],
+        }]
+    );
+    let [published] = &case.published[..] else {
+        panic!("{:?}", case.published)
+    };
+    assert_eq!(
+        published.found,
+        Some(FoundFigure::GroupShare {
+            type_name: "rq".into(),
+            field: "__lock".into()
+        })
+    );
+    assert_eq!(
+        published.predicted,
+        Some(PredictedOf {
+            edit: "no-counter".into(),
+            machine: "gnr-2s-480".into(),
+            function: Some("f".into())
+        })
+    );
+}
+
+/// What is said when `from` is replaced by `to` in a case that is in order.
+fn refused(from: &str, to: &str) -> String {
+    assert!(WHOLE.contains(from), "{from:?}");
+    parse(&WHOLE.replacen(from, to, 1)).unwrap_err().to_string()
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_line() {
+    for (from, to, said) in [
+        (
+            "name = \"nohz\"",
+            "name = \"no hz\"",
+            "1: name \"no hz\": use letters, digits, '-', '_' and '.' only",
+        ),
+        ("name = \"nohz\"", "name = \"\"", "1: name is empty"),
+        (
+            "name = \"nohz\"",
+            "name = \"../x\"",
+            "1: name \"../x\": use letters, digits, '-', '_' and '.' only",
+        ),
+        (
+            "summary = \"a counter\"",
+            "summary = \" \"",
+            "2: summary is empty",
+        ),
+        (
+            "types = [\"nohz\", \"rq\"]",
+            "types = []",
+            "3: type is empty",
+        ),
+        (
+            "types = [\"nohz\", \"rq\"]",
+            "types = [\"rq\",\n \"rq\"]",
+            "4: two types are called \"rq\"",
+        ),
+        (
+            "series = \"6.12\"",
+            "",
+            "6: [kernel]: give either series or image",
+        ),
+        (
+            "series = \"6.12\"",
+            "series = \"6.12\"\nimage = \"vmlinuz\"",
+            "6: [kernel]: give either series or image",
+        ),
+        (
+            "package = \"linux-source-6.12\"",
+            "",
+            "9: [build]: give either package or source",
+        ),
+        (
+            "cpus = 8",
+            "cpus = 0",
+            "14: cpus is 0; from 1 to 4096 is possible",
+        ),
+        (
+            "cpus = 8",
+            "cpus = 70000",
+            "14: cpus is 70000; from 1 to 4096 is possible",
+        ),
+        (
+            "command = [\"sleepers\", \"-m\", \"1\"]",
+            "command = []",
+            "19: command is empty",
+        ),
+        (
+            "[build]\npackage = \"linux-source-6.12\"\nconfig = \"../kernel.config\"\n",
+            "",
+            "19: edit \"no-counter\" has patches, but the case has no [build] that says what they are for",
+        ),
+        (
+            "[[published]]",
+            "[[edit]]\nname = \"no-counter\"\nfile = \"x\"\n[[published]]",
+            "27: two edits are called \"no-counter\"",
+        ),
+        (
+            "type = \"rq\"",
+            "type = \"task_group\"",
+            "30: there is no type called \"task_group\" in this case; it has: nohz, rq",
+        ),
+        (
+            "edit = \"no-counter\"",
+            "edit = \"published\"",
+            "31: there is no edit called \"published\" in this case; it has: no-counter",
+        ),
+        (
+            "machine = \"gnr-2s-480\"",
+            "machine = \"power11\"",
+            "31: there is no machine called \"power11\" in this case; it has: gnr-2s-480",
+        ),
+        (
+            "[guest]",
+            "[guest]\nkernel = 3",
+            "14: unknown field `kernel`, expected one of `cpus`, `memory`, `seed`, `numa`, `append`",
+        ),
+        (
+            "figure = \"group-share\"",
+            "figure = \"size\"",
+            "30: unknown variant `size`, expected one of `group-share`, `group-loads-per-store`, `group-lines`, `rank`, `cycles-per-load`, `accesses`",
+        ),
+        ("cpus = 8", "", "13: missing field `cpus`"),
+    ] {
+        assert_eq!(refused(from, to), said, "{from:?} -> {to:?}");
+    }
+}
+
+#[test]
+fn a_file_without_end_is_not_read() {
+    let text = "#".repeat((1 << 20) + 1);
+    assert_eq!(
+        parse(&text).unwrap_err().to_string(),
+        "1: the file has 1048577 bytes, 1048576 are the most"
+    );
+}
+
+#[test]
+fn no_bytes_make_it_panic() {
+    for end in 0..WHOLE.len() {
+        let _ = parse(&WHOLE[..end]);
+        let mut text = WHOLE.to_owned();
+        text.replace_range(end..=end, "\u{fffd}");
+        let _ = parse(&text);
+    }
+}

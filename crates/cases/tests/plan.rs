@@ -1,0 +1,185 @@
+//! The steps of a case, and on what their keys depend.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+
+use linemate_cases::{Case, Digests, Ingredient, Key, Mode, Plan, parse};
+
+const CASE: &str = r#"
+name = "made-up"
+summary = "a made-up case"
+types = ["rq"]
+machines = ["m1", "m2"]
+[kernel]
+series = "6.12"
+[build]
+source = "tree"
+config = "config"
+[guest]
+cpus = 8
+[workload]
+setup = "setup.sh"
+files = ["data:/data"]
+command = ["run", "-x"]
+[[edit]]
+name = "built"
+file = "built.txt"
+patches = ["1.patch", "2.patch"]
+[[edit]]
+name = "only-predicted"
+file = "only.txt"
+"#;
+
+/// Every ingredient has the digest of its name, but for the one that changed.
+#[derive(Default)]
+struct Changed(BTreeMap<Ingredient, String>);
+
+impl Digests for Changed {
+    type Error = String;
+
+    fn digest(&mut self, ingredient: &Ingredient) -> Result<String, String> {
+        let changed = self.0.get(ingredient).cloned();
+        Ok(changed.unwrap_or_else(|| format!("{ingredient:?}")))
+    }
+}
+
+fn keys(case: &Case, mode: Mode, digests: &mut Changed) -> Vec<(String, Key)> {
+    let plan = Plan::new(case, mode);
+    let mut keys = Vec::new();
+    for step in &plan.steps {
+        let key = plan.key(step, &keys, digests).unwrap();
+        keys.push(key);
+    }
+    let titles = plan.steps.iter().map(|step| step.title.clone());
+    titles.zip(keys).collect()
+}
+
+#[test]
+fn quick_builds_nothing() {
+    let case = parse(CASE).unwrap();
+    let titles: Vec<String> = keys(&case, Mode::Quick, &mut Changed::default())
+        .into_iter()
+        .map(|(title, _)| title)
+        .collect();
+    assert_eq!(
+        titles,
+        [
+            "record the unmodified kernel 6.12",
+            "report on rq",
+            "find what rq costs on m1",
+            "predict built on m1",
+            "predict built on m2",
+            "predict only-predicted on m1",
+            "predict only-predicted on m2",
+        ]
+    );
+}
+
+#[test]
+fn full_predicts_from_a_kernel_that_differs_in_the_patches_alone() {
+    let case = parse(CASE).unwrap();
+    let titles: Vec<String> = keys(&case, Mode::Full, &mut Changed::default())
+        .into_iter()
+        .map(|(title, _)| title)
+        .collect();
+    assert_eq!(
+        titles[7..14],
+        [
+            "build the kernel without patches",
+            "record the kernel built without patches",
+            "predict built on m1, kernel built without patches",
+            "predict built on m2, kernel built without patches",
+            "build the kernel with built",
+            "boot and record the kernel with built",
+            "measure built on m1, interleaving 1 of 8",
+        ]
+    );
+    assert_eq!(titles.len(), 13 + 2 * 8);
+}
+
+/// The titles of the steps whose keys are others once an ingredient has changed.
+fn redone(ingredient: Ingredient) -> Vec<String> {
+    let case = parse(CASE).unwrap();
+    let before = keys(&case, Mode::Full, &mut Changed::default());
+    let mut changed = Changed([(ingredient, "another".to_owned())].into());
+    let after = keys(&case, Mode::Full, &mut changed);
+    before
+        .into_iter()
+        .zip(after)
+        .filter(|(before, after)| before.1 != after.1)
+        .map(|(before, _)| before.0)
+        .collect()
+}
+
+#[test]
+fn only_what_depends_on_a_change_is_done_again() {
+    let all = 29;
+    let built: Vec<String> = redone(Ingredient::File("2.patch".into()));
+    assert_eq!(
+        built[..2],
+        [
+            "build the kernel with built",
+            "boot and record the kernel with built"
+        ]
+    );
+    assert_eq!(built.len(), 2 + 2 * 8);
+    assert_eq!(
+        redone(Ingredient::File("only.txt".into())),
+        [
+            "predict only-predicted on m1",
+            "predict only-predicted on m2"
+        ]
+    );
+    // All but the builds, of which there are two.
+    for of_every_run in [
+        Ingredient::File("setup.sh".into()),
+        Ingredient::File("data".into()),
+        Ingredient::Program("run".into()),
+        Ingredient::Recorder,
+    ] {
+        assert_eq!(
+            redone(of_every_run.clone()).len(),
+            all - 2,
+            "{of_every_run:?}"
+        );
+    }
+    // All that is neither a build nor a recording, of which there are three.
+    assert_eq!(redone(Ingredient::Analyser).len(), all - 5);
+    assert_eq!(redone(Ingredient::Series("6.12".into())).len(), 7);
+    assert_eq!(redone(Ingredient::File("config".into())).len(), all - 7);
+    assert_eq!(redone(Ingredient::File("nothing of it".into())).len(), 0);
+}
+
+#[test]
+fn every_step_has_a_key_of_its_own() {
+    let case = parse(CASE).unwrap();
+    let mut keys: Vec<Key> = keys(&case, Mode::Full, &mut Changed::default())
+        .into_iter()
+        .map(|(_, key)| key)
+        .collect();
+    let count = keys.len();
+    keys.sort();
+    keys.dedup();
+    assert_eq!(keys.len(), count);
+    assert!(keys.iter().all(|key| key.0.len() == 32));
+}
+
+#[test]
+fn the_guest_and_the_command_are_part_of_the_key() {
+    let case = parse(CASE).unwrap();
+    let before = keys(&case, Mode::Quick, &mut Changed::default());
+    for (from, to) in [
+        ("cpus = 8", "cpus = 9"),
+        ("cpus = 8", "cpus = 8\nseed = 1"),
+        ("cpus = 8", "cpus = 8\nmemory = \"2G\""),
+        ("cpus = 8", "cpus = 8\nnuma = 2"),
+        ("cpus = 8", "cpus = 8\nappend = \"quiet\""),
+        ("\"-x\"", "\"-y\""),
+        ("\"run\", \"-x\"", "\"run\", \"-\", \"x\""),
+    ] {
+        let other = parse(&CASE.replacen(from, to, 1)).unwrap();
+        let after = keys(&other, Mode::Quick, &mut Changed::default());
+        assert_ne!(before[0].1, after[0].1, "{from} -> {to}");
+    }
+}

@@ -1,0 +1,161 @@
+//! `linemate case run`: a whole experiment, end to end, resumed where it was interrupted.
+
+mod execute;
+mod files;
+
+use std::env;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use anyhow::{Context, anyhow, bail};
+use clap::Subcommand;
+use linemate_cases::{Case, Key, Mode, Outputs, Plan, Results, StepId, markdown, parse};
+use linemate_guest::cache_folder;
+
+use crate::cli::Outcome;
+use execute::{Bench, Interrupted};
+use files::Files;
+
+/// Carry out a whole experiment: record, report, predict, build, boot and compare
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand, Debug)]
+enum Action {
+    Run(RunArgs),
+}
+
+/// Run the case of a folder and write results.md and results.json; steps that are done are not done again
+#[derive(clap::Args, Debug)]
+struct RunArgs {
+    /// The folder with case.toml (docs/cases.md)
+    #[arg(value_name = "FOLDER")]
+    folder: PathBuf,
+    /// Leave out what needs a kernel build: found and predicted, nothing re-recorded
+    #[arg(long)]
+    quick: bool,
+    /// Where to write results.md and results.json [default: FOLDER]
+    #[arg(short, long, value_name = "FOLDER")]
+    output: Option<PathBuf>,
+    /// Where recordings and kernels are kept [default: `cases` in linemate's cache]
+    #[arg(long, value_name = "FOLDER")]
+    cache: Option<PathBuf>,
+    /// Also write results.json's content to standard output
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
+    let Action::Run(args) = &args.action;
+    let cancel = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&cancel);
+    ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))
+        .context("cannot catch Ctrl-C")?;
+    let case = read(&args.folder)?;
+    let mode = if args.quick { Mode::Quick } else { Mode::Full };
+    let cache = match &args.cache {
+        Some(folder) => folder.clone(),
+        None => cache_folder().join("cases"),
+    };
+    fs::create_dir_all(&cache).with_context(|| format!("cannot create {}", cache.display()))?;
+    let cache = fs::canonicalize(&cache).with_context(|| cache.display().to_string())?;
+    let plan = Plan::new(&case, mode);
+    let outputs = carry_out(&case, &plan, &args.folder, cache, &cancel)?;
+    let results = Results::new(env!("CARGO_PKG_VERSION"), &case, mode, &plan, &outputs)?;
+    let folder = args.output.as_deref().unwrap_or(&args.folder);
+    let json = serde_json::to_string_pretty(&results)? + "\n";
+    whole(&folder.join("results.json"), &json)?;
+    whole(&folder.join("results.md"), &markdown(&results))?;
+    tell(&format!("wrote {}", folder.join("results.md").display()));
+    if args.json {
+        io::stdout().write_all(json.as_bytes())?;
+    }
+    Ok(Outcome::Fine)
+}
+
+fn read(folder: &Path) -> anyhow::Result<Case> {
+    let path = folder.join("case.toml");
+    let text =
+        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    parse(&text).map_err(|error| anyhow!("{}:{error}", path.display()))
+}
+
+/// Does every step that is not done yet; gives the JSON that steps left.
+fn carry_out(
+    case: &Case,
+    plan: &Plan<'_>,
+    folder: &Path,
+    cache: PathBuf,
+    cancel: &AtomicBool,
+) -> anyhow::Result<Outputs> {
+    let mut files = Files::new(folder)?;
+    let bench = Bench {
+        case,
+        plan,
+        cache,
+        cancel,
+    };
+    let mut keys: Vec<Key> = Vec::new();
+    let mut outputs = Outputs::new();
+    let count = plan.steps.len();
+    for (number, step) in plan.steps.iter().enumerate() {
+        let place = format!("[{}/{count}] {}", number + 1, step.title);
+        let failed = || format!("{}: {}", case.name, step.title);
+        let key = plan.key(step, &keys, &mut files).with_context(failed)?;
+        let output = bench.output(step, &key);
+        keys.push(key);
+        if output.exists() {
+            tell(&format!("{place}: kept from an earlier run"));
+        } else {
+            let started = Instant::now();
+            match bench.carry_out(step, &keys, &files, &place) {
+                Ok(()) => {}
+                Err(error) if error.is::<Interrupted>() => bail!(
+                    "{}: interrupted at {:?}: what is done is kept, the same command goes on from there",
+                    case.name,
+                    step.title
+                ),
+                Err(error) => return Err(error.context(failed())),
+            }
+            tell(&format!(
+                "{place}: {:.1} s",
+                started.elapsed().as_secs_f64()
+            ));
+        }
+        if output.extension().is_some_and(|e| e == "json") {
+            let text = fs::read(&output).with_context(|| output.display().to_string())?;
+            let value =
+                serde_json::from_slice(&text).with_context(|| output.display().to_string())?;
+            outputs.insert(StepId(number), value);
+        }
+    }
+    Ok(outputs)
+}
+
+/// A file appears with all its content or not at all.
+fn whole(path: &Path, text: &str) -> anyhow::Result<()> {
+    let name = || format!("cannot write {}", path.display());
+    let folder = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder).with_context(name)?;
+    let mut file = tempfile::NamedTempFile::new_in(folder).with_context(name)?;
+    file.write_all(text.as_bytes()).with_context(name)?;
+    let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    file.as_file()
+        .set_permissions(readable)
+        .with_context(name)?;
+    file.persist(path).with_context(name)?;
+    Ok(())
+}
+
+/// A line on standard error. That nobody reads it is no reason to fail.
+fn tell(line: &str) {
+    let _ = writeln!(io::stderr(), "linemate: {line}");
+}

@@ -1,0 +1,277 @@
+//! Where the names of a case lead, and digests of what is there.
+//!
+//! A name is looked up in the case's folder, then among the checkout's compiled workloads, then among its set-up scripts. The checkout
+//! is the nearest folder above the case that has them; a case elsewhere does without.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, anyhow, bail};
+use linemate_cases::{Digests, Ingredient, Source};
+use linemate_guest::{Qemu, cache_folder};
+use sha2::{Digest, Sha256};
+
+use crate::verbs::record::recorder;
+
+/// The paths of a case.
+#[derive(Debug)]
+pub(super) struct Files {
+    /// The case's folder.
+    folder: PathBuf,
+    /// The checkout that it lies in.
+    checkout: Option<PathBuf>,
+    digests: BTreeMap<Ingredient, String>,
+}
+
+impl Files {
+    /// # Errors
+    /// The folder does not exist.
+    pub(super) fn new(folder: &Path) -> anyhow::Result<Self> {
+        let folder = fs::canonicalize(folder).with_context(|| folder.display().to_string())?;
+        let is_checkout = |folder: &&Path| folder.join("scripts/kernel-image.sh").is_file();
+        let checkout = folder.ancestors().find(is_checkout).map(Path::to_owned);
+        Ok(Files {
+            folder,
+            checkout,
+            digests: BTreeMap::new(),
+        })
+    }
+
+    /// The folder that steps run in: paths in recordings are relative to it, so that they do not depend on where it lies.
+    pub(super) fn base(&self) -> &Path {
+        self.checkout.as_deref().unwrap_or(&self.folder)
+    }
+
+    /// The path of a file of the case, relative to [`Files::base`] where it lies below.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(super) fn find(&self, name: &str) -> anyhow::Result<PathBuf> {
+        if let Some(path) = self.look(name) {
+            return Ok(path);
+        }
+        let mut places = vec![self.folder.display().to_string()];
+        if let Some(checkout) = &self.checkout {
+            places.push(checkout.join("target/workloads").display().to_string());
+            places.push(checkout.join("workloads").display().to_string());
+        }
+        bail!(
+            "{name} is not there: looked in {} (workloads are compiled by `make workloads`)",
+            places.join(", ")
+        )
+    }
+
+    fn look(&self, name: &str) -> Option<PathBuf> {
+        let mut places = vec![self.folder.join(name)];
+        if let Some(checkout) = &self.checkout {
+            places.push(checkout.join("target/workloads").join(name));
+            places.push(checkout.join("workloads").join(name));
+        }
+        let path = places.into_iter().find(|path| path.is_file())?;
+        let short = path.strip_prefix(self.base()).map(Path::to_owned);
+        Some(short.unwrap_or(path))
+    }
+
+    /// The program of a command: a file of the case, else what the search path has, under its own name.
+    ///
+    /// # Errors
+    /// Neither.
+    pub(super) fn program(&self, name: &str) -> anyhow::Result<PathBuf> {
+        if let Some(path) = self.look(name) {
+            return Ok(path);
+        }
+        if name.contains('/') || in_search_path(name).is_some() {
+            return Ok(PathBuf::from(name));
+        }
+        bail!(
+            "the program {name} is neither a file of the case, nor a workload (`make workloads`), nor installed"
+        )
+    }
+
+    /// `HOST[:GUEST]` with the host's part found.
+    ///
+    /// # Errors
+    /// The host has no such file.
+    pub(super) fn extra(&self, file: &str) -> anyhow::Result<String> {
+        let (host, guest) = match file.split_once(':') {
+            Some((host, guest)) => (host, Some(guest)),
+            None => (file, None),
+        };
+        let host = self.find(host)?.display().to_string();
+        Ok(guest.map_or(host.clone(), |guest| format!("{host}:{guest}")))
+    }
+
+    /// The image of a series.
+    ///
+    /// # Errors
+    /// No checkout, or no image.
+    pub(super) fn series(&self, series: &str) -> anyhow::Result<PathBuf> {
+        let Some(checkout) = &self.checkout else {
+            bail!(
+                "kernel.series needs linemate's checkout around the case: give kernel.image instead"
+            )
+        };
+        let script = checkout.join("scripts/kernel-image.sh");
+        let output = Command::new(&script)
+            .arg(series)
+            .output()
+            .with_context(|| format!("cannot run {}", script.display()))?;
+        if !output.status.success() {
+            bail!("{}", last_line(&output.stderr));
+        }
+        Ok(PathBuf::from(
+            String::from_utf8_lossy(&output.stdout).trim_end(),
+        ))
+    }
+
+    /// A machine as the other verbs take it: a file of the case, or a name.
+    pub(super) fn machine(&self, name: &str) -> PathBuf {
+        self.look(name).unwrap_or_else(|| PathBuf::from(name))
+    }
+
+    /// The script that builds kernels.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(super) fn build_script(&self, named: Option<&str>) -> anyhow::Result<PathBuf> {
+        if let Some(name) = named {
+            return Ok(self.base().join(self.find(name)?));
+        }
+        let script = self.base().join("scripts/build-kernel.sh");
+        if script.is_file() {
+            return Ok(script);
+        }
+        bail!(
+            "{} is not there: kernels are built by linemate's checkout, or by build.script",
+            script.display()
+        )
+    }
+
+    /// A kernel's source tree.
+    ///
+    /// # Errors
+    /// It is not there, or no kernel's.
+    pub(super) fn source(&self, source: &Source) -> anyhow::Result<PathBuf> {
+        let (places, remedy) = match source {
+            Source::Folder(folder) => (vec![self.folder.join(folder)], String::new()),
+            Source::Package(name) => {
+                let unpacked = cache_folder().join("sources").join(name);
+                let remedy = format!(
+                    ": install the package {name} and unpack /usr/src/{name}.tar.xz to {}",
+                    unpacked.display()
+                );
+                (vec![unpacked, Path::new("/usr/src").join(name)], remedy)
+            }
+        };
+        let found = places.iter().find(|path| path.join("Makefile").is_file());
+        found.cloned().ok_or_else(|| {
+            let places: Vec<String> = places.iter().map(|p| p.display().to_string()).collect();
+            anyhow!("no kernel source in {}{remedy}", places.join(" or "))
+        })
+    }
+
+    fn make(&self, ingredient: &Ingredient) -> anyhow::Result<String> {
+        let below = |path: PathBuf| file_digest(&self.base().join(path));
+        match ingredient {
+            Ingredient::Series(series) => file_digest(&self.series(series)?),
+            Ingredient::File(name) => below(self.find(name)?),
+            Ingredient::Program(name) => {
+                let path = self.program(name)?;
+                match in_search_path(name) {
+                    Some(installed) if path == Path::new(name) => file_digest(&installed),
+                    _ => below(path),
+                }
+            }
+            Ingredient::Machine(name) => match self.look(name) {
+                Some(path) => below(path),
+                // Shipped descriptions are part of the program, `this` is this computer.
+                None => Ok(name.clone()),
+            },
+            Ingredient::Source(source) => tree_digest(&self.source(source)?),
+            Ingredient::BuildScript(named) => file_digest(&self.build_script(named.as_deref())?),
+            Ingredient::Recorder => Ok(format!(
+                "{} {} {}",
+                env!("CARGO_PKG_VERSION"),
+                Qemu::find()?.version,
+                file_digest(&recorder()?)?
+            )),
+            Ingredient::Analyser => {
+                let program = env::current_exe().context("cannot find this program's file")?;
+                file_digest(&program)
+            }
+        }
+    }
+}
+
+impl Digests for Files {
+    type Error = anyhow::Error;
+
+    fn digest(&mut self, ingredient: &Ingredient) -> anyhow::Result<String> {
+        if let Some(known) = self.digests.get(ingredient) {
+            return Ok(known.clone());
+        }
+        let made = self.make(ingredient)?;
+        self.digests.insert(ingredient.clone(), made.clone());
+        Ok(made)
+    }
+}
+
+/// The last line that says something.
+pub(super) fn last_line(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let line = text.lines().rev().find(|line| !line.trim().is_empty());
+    line.unwrap_or("it said nothing").trim().to_owned()
+}
+
+fn in_search_path(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path)
+        .map(|folder| folder.join(name))
+        .find(|path| path.is_file())
+}
+
+fn hexadecimal(hash: Sha256) -> String {
+    hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
+}
+
+fn file_digest(path: &Path) -> anyhow::Result<String> {
+    let name = || format!("cannot read {}", path.display());
+    let mut file = fs::File::open(path).with_context(name)?;
+    let mut hash = Sha256::new();
+    io::copy(&mut file, &mut hash).with_context(name)?;
+    Ok(hexadecimal(hash))
+}
+
+/// A source tree has 80,000 files: their names, sizes and times of change stand for their content, as they do for `make`.
+fn tree_digest(root: &Path) -> anyhow::Result<String> {
+    let mut hash = Sha256::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let name = || format!("cannot read {}", folder.display());
+        let entries = fs::read_dir(&folder).with_context(name)?;
+        let mut entries: Vec<fs::DirEntry> =
+            entries.collect::<Result<_, _>>().with_context(name)?;
+        entries.sort_by_key(fs::DirEntry::file_name);
+        for entry in entries {
+            if entry.file_name() == OsStr::new(".git") {
+                continue;
+            }
+            let path = entry.path();
+            let about = entry.metadata().with_context(name)?;
+            if about.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let below = path.strip_prefix(root).unwrap_or(&path);
+            let line = format!("{} {} {}\n", below.display(), about.len(), about.mtime());
+            hash.update(line.as_bytes());
+        }
+    }
+    Ok(hexadecimal(hash))
+}
