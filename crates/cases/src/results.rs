@@ -243,7 +243,7 @@ impl Results {
         let text = match figure {
             FoundFigure::GroupShare { type_name, field } => self
                 .group(type_name, field)
-                .map(|group| format!("{:.1} %", 100.0 * group.share)),
+                .map(|group| format!("{:.1} % of accesses", 100.0 * group.share)),
             FoundFigure::GroupLoadsPerStore { type_name, field } => {
                 self.group(type_name, field).map(|group| {
                     let ratio = group.loads_per_store;
@@ -483,6 +483,9 @@ impl<'b> Book<'b> {
             if on != machine || self.kernel_of(*of) != Some(edit) {
                 continue;
             }
+            // An edit names a struct without a tag by its members, the costs by its variable, which is what the case calls it.
+            let untagged = types.iter().any(|name| name.starts_with("struct with "));
+            let types = if untagged { &self.case.types } else { types };
             let mut sum = 0.0;
             for row in output.items("/costs/types")? {
                 if types.iter().any(|name| row.text("/name") == Ok(name)) {

@@ -1,0 +1,200 @@
+//! results.md and results.json of made-up outputs of every kind of step.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use linemate_cases::{Case, Mode, Outputs, Plan, Results, StepId, Work, markdown, parse};
+use serde_json::{Value, json};
+
+const CASE: &str = r#"
+name = "made-up"
+summary = "a lock beside what is read"
+types = ["rq"]
+machines = ["m1"]
+[kernel]
+series = "6.12"
+[build]
+source = "tree"
+config = "config"
+[guest]
+cpus = 8
+[workload]
+command = ["run"]
+[[edit]]
+name = "apart"
+file = "apart.txt"
+patches = ["1.patch"]
+
+[[published]]
+key = "share of the lock"
+value = "50 %"
+source = "a paper"
+found = { field = "__lock", figure = "group-share" }
+[[published]]
+key = "loads for each store"
+value = "38 : 1"
+source = "a paper"
+found = { field = "nr_running", figure = "group-loads-per-store" }
+[[published]]
+key = "lines"
+value = "five"
+source = "a paper"
+found = { field = "nr_running", figure = "group-lines" }
+[[published]]
+key = "rank"
+value = "first"
+source = "a paper"
+found = { field = "__lock", figure = "rank" }
+[[published]]
+key = "latency"
+value = "10,000 cycles"
+source = "a paper"
+found = { field = "__lock", figure = "cycles-per-load" }
+[[published]]
+key = "rates"
+value = "1 kHz"
+source = "a paper"
+found = { field = "nr_running", figure = "accesses" }
+[[published]]
+key = "what nobody touched"
+value = "1 kHz"
+source = "a paper"
+found = { field = "absent", figure = "accesses" }
+[[published]]
+key = "cost"
+value = "-4.4 %"
+source = "a paper"
+predicted = { edit = "apart", machine = "m1" }
+[[published]]
+key = "cost of f"
+value = "-5 %"
+source = "a paper"
+predicted = { edit = "apart", machine = "m1", function = "f" }
+[[published]]
+key = "throughput | all"
+value = "+1 %"
+source = "a paper"
+"#;
+
+fn report() -> Value {
+    json!({
+        "inputs": { "recording": { "kernel": "6.12.0", "command": "run" }, "checksum": "00ff" },
+        "ledger": { "recorded": 1_234_567 },
+        "type": {
+            "size": 3456,
+            "figures": { "accesses": 1000 },
+            "groups": [
+                { "class": "atomic", "fields": ["__lock"], "share": 0.5, "loads_per_store": 1.0, "lines": [0] },
+                { "class": "read by others", "fields": ["nr_running", "curr"], "share": 0.39, "loads_per_store": 38.25, "lines": [0, 3] },
+                { "class": "own", "fields": ["cpu"], "share": 0.11, "loads_per_store": null, "lines": [1] },
+            ],
+        },
+    })
+}
+
+fn costs_of_the_type() -> Value {
+    let row = |name: &str, cycles: u64, hitm: [u64; 3]| json!({ "name": name, "cycles": cycles, "loads": 70, "stores": 30, "hitm": hitm });
+    let cell = |field: &str, loads: u64, each: f64| json!({ "field": field, "loads": loads, "cycles_per_load": each });
+    json!({ "costs": {
+        "machine": "m1",
+        "potential": { "cost": 2_500_000.0, "true_sharing": 0.25, "false_sharing": 0.5 },
+        "fields": [row("__lock", 2_000_000, [1, 2, 3]), row("nr_running", 500_000, [0, 0, 1])],
+        "lines": [
+            { "cells": [cell("__lock", 3, 100.0), cell("nr_running", 0, 0.0)] },
+            { "cells": [cell("__lock", 1, 500.0)] },
+        ],
+    }})
+}
+
+fn whatif(without: f64, with: f64) -> Value {
+    let measure = |without: f64, with: f64, bar: f64| json!({ "without": without, "with": with, "difference": with - without, "bar": bar });
+    json!({ "results": [{
+        "machine": "m1", "cpus": 8, "line_bytes": 64, "skipped": 7,
+        "sizes": [{ "name": "rq", "without_lines": 54, "with_lines": 55 }],
+        "types": measure(without, with, without / 100.0),
+        "whole": measure(10.0 * without, 9.0 * without + with, without / 10.0),
+        "functions": [
+            { "name": "f", "cycles": measure(100.0, 80.0, 1.0) },
+            { "name": "g", "cycles": measure(100.0, 90.0, 1.0) },
+        ],
+    }]})
+}
+
+/// The cost of types in a recording of the rebuilt kernel, another with each interleaving.
+fn sums(seed: u64) -> Value {
+    json!({ "costs": { "types": [
+        { "name": "other", "cycles": 5_000_000 },
+        { "name": "rq", "cycles": 1_000_000 + 1000 * seed },
+    ]}})
+}
+
+fn outputs(plan: &Plan<'_>) -> Outputs {
+    let output = |work: &Work| match work {
+        Work::Report { .. } => Some(report()),
+        Work::Costs {
+            type_name: Some(_), ..
+        } => Some(costs_of_the_type()),
+        Work::Costs { seed, .. } => Some(sums(*seed)),
+        Work::WhatIf { of: StepId(0), .. } => Some(whatif(2_000_000.0, 1_500_000.0)),
+        Work::WhatIf { .. } => Some(whatif(1_600_000.0, 1_100_000.0)),
+        Work::Record { .. } | Work::Build { .. } => None,
+    };
+    let steps = plan.steps.iter().enumerate();
+    steps
+        .filter_map(|(number, step)| Some((StepId(number), output(&step.work)?)))
+        .collect()
+}
+
+fn results(case: &Case, mode: Mode) -> Results {
+    let plan = Plan::new(case, mode);
+    Results::new("1.2.3", case, mode, &plan, &outputs(&plan)).unwrap()
+}
+
+#[test]
+fn the_page_is_as_it_was_written_down() {
+    let case = parse(CASE).unwrap();
+    let page = markdown(&results(&case, Mode::Full));
+    assert_eq!(page, include_str!("results.md"));
+}
+
+#[test]
+fn without_builds_the_page_says_so() {
+    let case = parse(CASE).unwrap();
+    let page = markdown(&results(&case, Mode::Quick));
+    let end =
+        "## Predicted beside re-recorded\n\nNot run: kernels are built without `--quick` only.\n";
+    assert!(page.ends_with(end), "{page}");
+    assert!(
+        page.contains("| cost | -4.4 % |  | -25.0 ± 1.0 % |  | a paper |"),
+        "{page}"
+    );
+}
+
+#[test]
+fn the_rebuilt_kernel_is_held_against_the_one_without_patches() {
+    let case = parse(CASE).unwrap();
+    let results = results(&case, Mode::Full);
+    let [rebuilt] = &results.rebuilt[..] else {
+        panic!("{:?}", results.rebuilt)
+    };
+    assert_eq!(rebuilt.predicted.without, 1_600_000.0);
+    assert_eq!(rebuilt.predicted.with, 1_100_000.0);
+    // The mean of the eight interleavings.
+    assert_eq!(rebuilt.rerecorded, 1_004_500.0);
+    assert_eq!(rebuilt.types, ["rq"]);
+    let error = rebuilt.error().unwrap();
+    assert!((error - 9.507_217).abs() < 1e-6, "{error}");
+    assert_eq!(results.predicted[0].types.without, 2_000_000.0);
+}
+
+#[test]
+fn an_output_of_another_schema_is_named() {
+    let case = parse(CASE).unwrap();
+    let plan = Plan::new(&case, Mode::Quick);
+    let mut outputs = outputs(&plan);
+    outputs.insert(StepId(3), json!({ "results": [{ "machine": "m1" }] }));
+    let error = Results::new("1.2.3", &case, Mode::Quick, &plan, &outputs).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the output of \"predict apart on m1\" has no /sizes"
+    );
+}

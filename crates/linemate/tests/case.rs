@@ -1,0 +1,280 @@
+//! `linemate case run` on a real kernel: a shipped case in its quick form, resuming, and what goes wrong with kernel builds.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use common::{items, kernel, linemate, root, story, workload};
+use serde_json::Value;
+
+fn run(case: &Path, cache: &Path, output: &Path, options: &[&str]) -> Output {
+    let mut arguments = vec!["case", "run", case.to_str().unwrap()];
+    arguments.extend(["--cache", cache.to_str().unwrap()]);
+    arguments.extend(["--output", output.to_str().unwrap()]);
+    arguments.extend(options);
+    linemate(&arguments)
+}
+
+/// The steps that were not done because they had been, and those that were.
+fn steps(output: &Output) -> (usize, usize) {
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let steps = text.lines().filter(|l| l.starts_with("linemate: ["));
+    let (kept, done): (Vec<&str>, Vec<&str>) =
+        steps.partition(|l| l.ends_with("kept from an earlier run"));
+    (kept.len(), done.len())
+}
+
+#[test]
+fn the_nohz_case_finds_predicts_and_is_not_done_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let (cache, output) = (folder.path().join("cache"), folder.path().join("out"));
+    let case = root().join("cases/nohz");
+    let first = run(&case, &cache, &output, &["--quick"]);
+    assert!(first.status.success(), "{}", story(&first));
+    assert_eq!(steps(&first), (0, 4), "{}", story(&first));
+
+    let json = fs::read(output.join("results.json")).unwrap();
+    let results: Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(results["schema"], "linemate.case/1");
+    assert_eq!(results["mode"], "quick");
+    let found = &items(&results, "/found")[0];
+    let row = |field: &str| {
+        let rows = items(found, "/contended");
+        rows.iter().find(|row| row["field"] == field).unwrap()
+    };
+    // What is published: the counter is written more often than it is read.
+    let counter = row("nr_cpus");
+    assert!(
+        counter["stores"].as_u64() > counter["loads"].as_u64()
+            && counter["stores"].as_u64() > Some(100),
+        "{counter}"
+    );
+    let predicted = &items(&results, "/predicted")[0];
+    assert_eq!(predicted["edit"], "no-counter");
+    // Without the field all accesses to it go, and with them cost; the bar does not reach zero.
+    assert!(predicted["skipped"].as_u64() > Some(100), "{predicted}");
+    let figure = |name: &str| predicted["types"][name].as_f64().unwrap();
+    assert!(figure("difference") + figure("bar") < 0.0, "{predicted}");
+    assert_eq!(items(&results, "/rebuilt").len(), 0);
+
+    let page = fs::read_to_string(output.join("results.md")).unwrap();
+    let again = run(&case, &cache, &output, &["--quick"]);
+    assert!(again.status.success(), "{}", story(&again));
+    assert_eq!(steps(&again), (4, 0), "{}", story(&again));
+    assert_eq!(fs::read(output.join("results.json")).unwrap(), json);
+    assert_eq!(fs::read_to_string(output.join("results.md")).unwrap(), page);
+}
+
+/// A case of one CPU, with patches and a script of ours that stands in for the build.
+fn made_up_case(folder: &Path, script: &str) {
+    let image = kernel("6.12");
+    let text = format!(
+        r#"name = "made-up"
+summary = "faults of builds"
+types = ["rq"]
+machines = ["gnr-2s-480"]
+[kernel]
+image = "{}"
+[build]
+source = "tree"
+config = "config"
+script = "build.sh"
+[guest]
+cpus = 2
+[workload]
+command = ["{}", "-m", "1", "-l", "2", "-c", "2"]
+[[edit]]
+name = "apart"
+file = "apart.txt"
+patches = ["1.patch"]
+"#,
+        image.display(),
+        workload("sleepers")
+    );
+    fs::create_dir_all(folder.join("tree")).unwrap();
+    for (name, text) in [
+        ("case.toml", &*text),
+        ("tree/Makefile", "VERSION = 6\n"),
+        ("config", ""),
+        ("apart.txt", "type rq\nisolate __lock\n"),
+        ("1.patch", "a patch\n"),
+        ("build.sh", script),
+    ] {
+        fs::write(folder.join(name), text).unwrap();
+    }
+    let script = folder.join("build.sh");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// The last line on standard error.
+fn last_line(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    text.lines().last().unwrap().to_owned()
+}
+
+/// Fault injection: `build.sh` fails, or gives what does not boot, or gives the distribution's kernel. No kernel is compiled here.
+#[test]
+fn faults_of_builds_are_one_line_and_cost_nothing_that_was_done() {
+    let folder = tempfile::tempdir().unwrap();
+    let (case, cache, output) = (
+        folder.path().join("case"),
+        folder.path().join("cache"),
+        folder.path().join("out"),
+    );
+
+    made_up_case(
+        &case,
+        "#!/bin/sh\nfor n in 1 2 3; do echo \"cc: error $n\" >&2; done\nexit 1\n",
+    );
+    let failed = run(&case, &cache, &output, &[]);
+    assert_eq!(failed.status.code(), Some(2), "{}", story(&failed));
+    assert_eq!(steps(&failed), (0, 4), "{}", story(&failed));
+    let line = last_line(&failed);
+    let start = "linemate: made-up: build the kernel without patches: cc: error 3 (log: ";
+    assert!(line.starts_with(start), "{line}");
+    let log = line.strip_prefix(start).unwrap().strip_suffix(')').unwrap();
+    assert_eq!(
+        fs::read_to_string(log).unwrap(),
+        "cc: error 1\ncc: error 2\ncc: error 3\n"
+    );
+    assert!(
+        story(&failed).contains("linemate:   cc: error 1\n"),
+        "{}",
+        story(&failed)
+    );
+    assert!(!output.exists());
+
+    // The patch does not apply; the kernel without it is built by then.
+    let image = kernel("6.12");
+    let builds = format!(
+        "#!/bin/sh\n[ $# -eq 3 ] || {{ echo '1.patch does not apply' >&2; exit 1; }}\necho {}\n",
+        image.display()
+    );
+    made_up_case(&case, &builds);
+    let failed = run(&case, &cache, &output, &[]);
+    assert_eq!(failed.status.code(), Some(2), "{}", story(&failed));
+    assert_eq!(steps(&failed), (4, 3), "{}", story(&failed));
+    let line = last_line(&failed);
+    let start = "linemate: made-up: build the kernel with apart: 1.patch does not apply (log: ";
+    assert!(line.starts_with(start), "{line}");
+
+    // What comes out is no kernel.
+    made_up_case(&case, "#!/bin/sh\necho nonsense >$3\necho $3\n");
+    let failed = run(&case, &cache, &output, &[]);
+    assert_eq!(failed.status.code(), Some(2), "{}", story(&failed));
+    assert_eq!(steps(&failed), (4, 1), "{}", story(&failed));
+    let line = last_line(&failed);
+    assert!(
+        line.starts_with("linemate: made-up: record the kernel built without patches: "),
+        "{line}"
+    );
+    assert!(line.contains("not an x86 kernel image"), "{line}");
+
+    // Nothing is where the image should be.
+    made_up_case(&case, "#!/bin/sh\necho /nowhere/bzImage\n");
+    let line = last_line(&run(&case, &cache, &output, &[]));
+    assert_eq!(
+        line,
+        "linemate: made-up: build the kernel without patches: the build names /nowhere/bzImage as its image: No such file or directory (os error 2)"
+    );
+
+    // No source at all.
+    fs::remove_file(case.join("tree/Makefile")).unwrap();
+    let line = last_line(&run(&case, &cache, &output, &[]));
+    let source = fs::canonicalize(&case).unwrap().join("tree");
+    assert_eq!(
+        line,
+        format!(
+            "linemate: made-up: build the kernel without patches: no kernel source in {}",
+            source.display()
+        )
+    );
+}
+
+#[test]
+fn an_interrupted_run_goes_on_where_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let (case, cache, output) = (
+        folder.path().join("case"),
+        folder.path().join("cache"),
+        folder.path().join("out"),
+    );
+    made_up_case(&case, "");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_linemate"))
+        .args(["case", "run", "--quick"])
+        .arg(&case)
+        .arg("--cache")
+        .arg(&cache)
+        .arg("--output")
+        .arg(&output)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let first = lines.next().unwrap().unwrap();
+    assert!(
+        first.starts_with("linemate: [1/4] record the unmodified kernel "),
+        "{first}"
+    );
+    let id = child.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-TERM", &id])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let last = lines.last().unwrap().unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(2));
+    assert!(
+        last.starts_with("linemate: made-up: interrupted at ")
+            && last.ends_with(": what is done is kept, the same command goes on from there"),
+        "{last}"
+    );
+    assert!(!output.exists());
+
+    let rest = run(&case, &cache, &output, &["--quick"]);
+    assert!(rest.status.success(), "{}", story(&rest));
+    let (kept, done) = steps(&rest);
+    assert!(
+        kept >= 1 && done >= 1 && kept + done == 4,
+        "{}",
+        story(&rest)
+    );
+    assert!(output.join("results.md").is_file());
+    // Nothing half done is left behind.
+    let left = fs::read_dir(&cache).unwrap().flatten();
+    let left: Vec<String> = left
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| name.starts_with("work-") || name.ends_with(".log"))
+        .collect();
+    assert_eq!(left, Vec::<String>::new());
+}
+
+#[test]
+fn a_case_that_cannot_be_is_refused_with_file_and_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("case.toml");
+    let said = |folder: &Path| last_line(&linemate(&["case", "run", folder.to_str().unwrap()]));
+    assert_eq!(
+        said(folder.path()),
+        format!(
+            "linemate: cannot read {}: No such file or directory (os error 2)",
+            path.display()
+        )
+    );
+    fs::write(&path, "name = \"x\"\nsummary = 3\n").unwrap();
+    assert_eq!(
+        said(folder.path()),
+        format!(
+            "linemate: {}:2: invalid type: integer `3`, expected a string",
+            path.display()
+        )
+    );
+}
