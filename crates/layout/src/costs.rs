@@ -167,9 +167,7 @@ pub fn costs(
     subject: Option<&Subject>,
     run: CostRun<'_>,
 ) -> Result<Costs, WhatIfError> {
-    let only = subject
-        .map(|subject| known(analysis, subject))
-        .transpose()?;
+    let only = subject.map(subject_name);
     let recorded = recorded_cpus(analysis)?;
     let copies = copies(recorded, run.cpus)?;
     let watch = Watch {
@@ -177,6 +175,9 @@ pub fn costs(
         ..Watch::default()
     };
     let scene = Scene::new(analysis, recorded, &watch)?;
+    if let (Some(name), Some(subject)) = (&only, subject) {
+        known(analysis, &scene, name, subject)?;
+    }
     let outcome = replay(analysis, &scene, run, (recorded, copies))?;
     let book = Book {
         analysis,
@@ -210,12 +211,20 @@ pub fn costs(
     })
 }
 
-/// The name of a type that exists.
-fn known(analysis: &Analysis<'_>, subject: &Subject) -> Result<String, WhatIfError> {
-    let name = subject_name(subject);
+/// Refuses a name that neither a type has nor a variable of a struct without a tag that was touched.
+fn known(
+    analysis: &Analysis<'_>,
+    scene: &Scene<'_>,
+    name: &str,
+    subject: &Subject,
+) -> Result<(), WhatIfError> {
+    let touched = |key: &KeyName| key.place.is_some() && owner(key) == name;
     match resolve(analysis.model(), subject) {
-        Ok(_) => Ok(name),
-        Err(reason) => Err(WhatIfError::Type { name, reason }),
+        Err(reason) if !scene.keys.iter().any(touched) => Err(WhatIfError::Type {
+            name: name.to_owned(),
+            reason,
+        }),
+        _ => Ok(()),
     }
 }
 

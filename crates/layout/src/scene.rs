@@ -233,7 +233,13 @@ impl<'a> Scene<'a> {
                 let found = flat.find(ByteOffset(u64::from(offset)), 1)?;
                 Some(flat.leaf(found.leaf)?.path.clone())
             });
-            let name = schema.name(ty);
+            // A variable's name tells more than that its struct has none.
+            let label = self.names.subjects()[at].label.as_str();
+            let untagged = schema.get(ty).is_some_and(|about| about.name.is_empty());
+            let name = match label {
+                label if untagged && !label.is_empty() => label,
+                _ => schema.name(ty),
+            };
             let path = leaf.map_or_else(
                 || format!("{name} (padding)"),
                 |leaf| format!("{name}.{leaf}"),
