@@ -82,7 +82,10 @@ impl Bench<'_> {
             cancel: self.cancel,
         };
         match &step.work {
-            Work::Build { edit } => self.build(*edit, work.path(), &made, files, &run)?,
+            Work::Build { edit } => {
+                let folder = self.build_folder(keys);
+                self.build(*edit, (work.path(), &folder), &made, files, &run)?;
+            }
             Work::Record { .. } => {
                 let mut command = self.itself(files)?;
                 command.args(self.record(step, keys, &made, files)?);
@@ -180,10 +183,22 @@ impl Bench<'_> {
         Ok(words)
     }
 
+    /// Where kernels of one source and configuration are built: what is compiled without patches serves all variants. The first build is
+    /// that without patches; its key stands for all that variants have in common.
+    fn build_folder(&self, keys: &[Key]) -> PathBuf {
+        let steps = self.plan.steps.iter().zip(keys);
+        let first = steps
+            .filter(|(step, _)| matches!(step.work, Work::Build { .. }))
+            .map(|(_, key)| key.0.as_str())
+            .next();
+        self.cache
+            .join(format!("{}.build", first.unwrap_or_default()))
+    }
+
     fn build(
         &self,
         edit: Option<usize>,
-        work: &Path,
+        (work, folder): (&Path, &Path),
         made: &Path,
         files: &Files,
         run: &Run<'_>,
@@ -196,7 +211,7 @@ impl Bench<'_> {
             .current_dir(files.base())
             .arg(files.source(&build.source)?)
             .arg(absolute(&build.config)?)
-            .arg(work.join("build"));
+            .arg(folder);
         for patch in self.plan.patches(edit) {
             command.arg(absolute(patch)?);
         }
