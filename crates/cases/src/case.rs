@@ -71,6 +71,9 @@ pub struct CaseEdit {
     pub file: String,
     /// Patches of a kernel that does what the edit says, in their order; may be empty.
     pub patches: Vec<String>,
+    /// Edits that name the same types and change nothing in the kernel with the patches: what they cost there is what is compared. Present
+    /// if there are patches.
+    pub measure: Option<String>,
 }
 
 /// How variants of a kernel are built.

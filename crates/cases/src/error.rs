@@ -67,6 +67,11 @@ pub enum Reason {
     /// Patches, but nothing to apply them to.
     #[error("edit {0:?} has patches, but the case has no [build] that says what they are for")]
     NoBuild(String),
+    /// Patches, but nothing says what is compared.
+    #[error(
+        "edit {0:?} has patches, but no `measure`: a file of edits of the same types that change nothing in that kernel"
+    )]
+    NoMeasure(String),
     /// A number outside of what makes sense.
     #[error("{what} is {value}; from {least} to {most} is possible")]
     Range {

@@ -4,6 +4,9 @@ use std::fmt::Write as _;
 
 use crate::results::{FoundType, Measured, Predicted, PublishedRow, Rebuilt, Results, list};
 
+/// The most fields of a group that are listed.
+const FIELDS_SHOWN: usize = 10;
+
 /// The results as markdown. The same results give the same bytes.
 #[must_use]
 pub fn markdown(results: &Results) -> String {
@@ -87,7 +90,7 @@ fn type_found(out: &mut String, found: &FoundType) {
                 format!("{:.1} %", 100.0 * group.share),
                 ratio.map_or_else(|| "no stores".to_owned(), |r| format!("{r:.1} : 1")),
                 list(&group.lines),
-                code(&group.fields.join(" ")),
+                fields(&group.fields),
             ],
         );
     }
@@ -224,6 +227,22 @@ fn row(out: &mut String, cells: &[String]) {
         .map(|cell| cell.replace('\n', " ").replace('|', "\\|"))
         .collect();
     let _ = writeln!(out, "| {} |", clean.join(" | "));
+}
+
+/// The most used ones; results.json has all.
+fn fields(names: &[String]) -> String {
+    let shown: Vec<&str> = names
+        .iter()
+        .take(FIELDS_SHOWN)
+        .map(String::as_str)
+        .collect();
+    let more = names.len() - shown.len();
+    let tail = if more > 0 {
+        format!(" and {more} more")
+    } else {
+        String::new()
+    };
+    code(&shown.join(" ")) + &tail
 }
 
 fn code(text: &str) -> String {

@@ -9,8 +9,6 @@ use crate::case::{Case, CaseEdit, KernelSource, Source};
 
 /// Changes when outputs that were kept under equal keys would be made in another way.
 const FORMAT: &str = "linemate case 1";
-/// A prediction is made from, and a rebuilt kernel is measured under, the interleavings 1 to this: those of `linemate whatif`.
-const INTERLEAVINGS: u64 = 8;
 
 /// How much of a case is carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,15 +57,23 @@ pub enum Work {
     Costs {
         /// The step that recorded.
         of: StepId,
-        /// The type whose fields and lines are wanted; `None`: only the types' sums are.
-        type_name: Option<String>,
+        /// The type.
+        type_name: String,
         /// The machine.
         machine: String,
-        /// The interleaving.
-        seed: u64,
     },
     /// `linemate whatif --edit` for one machine.
     WhatIf {
+        /// The step that recorded.
+        of: StepId,
+        /// The edit's place in the case.
+        edit: usize,
+        /// The machine.
+        machine: String,
+    },
+    /// `linemate whatif` with an edit's `measure` file on the kernel with its patches, for one machine: what the types cost there, over
+    /// the same interleavings.
+    Measure {
         /// The step that recorded.
         of: StepId,
         /// The edit's place in the case.
@@ -169,9 +175,8 @@ impl<'c> Plan<'c> {
                 let title = format!("find what {type_name} costs on {machine}");
                 let work = Work::Costs {
                     of,
-                    type_name: Some(type_name.clone()),
+                    type_name: type_name.clone(),
                     machine: machine.clone(),
-                    seed: 1,
                 };
                 self.add(title, work);
             }
@@ -209,18 +214,9 @@ impl<'c> Plan<'c> {
             let title = format!("boot and record the kernel with {name}");
             let of = self.add(title, Work::Record { kernel });
             for machine in &self.case.machines {
-                for seed in 1..=INTERLEAVINGS {
-                    let title = format!(
-                        "measure {name} on {machine}, interleaving {seed} of {INTERLEAVINGS}"
-                    );
-                    let work = Work::Costs {
-                        of,
-                        type_name: None,
-                        machine: machine.clone(),
-                        seed,
-                    };
-                    self.add(title, work);
-                }
+                let title = format!("measure {name} on {machine}");
+                let machine = machine.clone();
+                self.add(title, Work::Measure { of, edit, machine });
             }
         }
     }
@@ -263,20 +259,18 @@ impl<'c> Plan<'c> {
                 of,
                 type_name,
                 machine,
-                seed,
             } => {
                 recipe.word("costs");
                 uses(&mut recipe, of);
-                recipe.word(type_name.as_deref().unwrap_or_default());
+                recipe.word(type_name);
                 recipe.word(&digests.digest(&Ingredient::Machine(machine.clone()))?);
-                recipe.word(&seed.to_string());
                 recipe.word(&digests.digest(&Ingredient::Analyser)?);
             }
-            Work::WhatIf { of, edit, machine } => {
+            Work::WhatIf { of, machine, .. } | Work::Measure { of, machine, .. } => {
                 recipe.word("whatif");
                 uses(&mut recipe, of);
-                let file = self.case.edits.get(*edit).map(|edit| edit.file.clone());
-                recipe.word(&digests.digest(&Ingredient::File(file.unwrap_or_default()))?);
+                let file = self.edit_file(&step.work).unwrap_or_default().to_owned();
+                recipe.word(&digests.digest(&Ingredient::File(file))?);
                 recipe.word(&digests.digest(&Ingredient::Machine(machine.clone()))?);
                 recipe.word(&digests.digest(&Ingredient::Analyser)?);
             }
@@ -330,6 +324,16 @@ impl<'c> Plan<'c> {
             recipe.word(&digests.digest(&Ingredient::File(patch.clone()))?);
         }
         Ok(())
+    }
+
+    /// The file of edits of a prediction or a measurement.
+    #[must_use]
+    pub fn edit_file(&self, work: &Work) -> Option<&'c str> {
+        match work {
+            Work::WhatIf { edit, .. } => Some(self.case.edits.get(*edit)?.file.as_str()),
+            Work::Measure { edit, .. } => self.case.edits.get(*edit)?.measure.as_deref(),
+            _ => None,
+        }
     }
 
     /// The patches of an edit.

@@ -77,6 +77,7 @@ struct RawEdit {
     file: Spanned<String>,
     #[serde(default)]
     patches: Vec<String>,
+    measure: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -329,11 +330,15 @@ impl Checker<'_> {
             if !edit.patches.is_empty() && !can_build {
                 return Err(self.error(start, Reason::NoBuild(name)));
             }
+            if !edit.patches.is_empty() && edit.measure.is_none() {
+                return Err(self.error(start, Reason::NoMeasure(name)));
+            }
             edits.push(CaseEdit {
                 name,
                 title: edit.title,
                 file: self.said("file", edit.file)?,
                 patches: edit.patches,
+                measure: edit.measure,
             });
         }
         Ok(edits)

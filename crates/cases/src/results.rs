@@ -366,7 +366,7 @@ impl<'b> Book<'b> {
                 continue;
             };
             let costs = self.steps().find(|(work, _)| {
-                matches!(work, Work::Costs { type_name: Some(name), .. } if name == type_name)
+                matches!(work, Work::Costs { type_name: name, .. } if name == type_name)
             });
             let Some((_, costs)) = costs else {
                 continue;
@@ -381,7 +381,7 @@ impl<'b> Book<'b> {
                 cycles: costs.number("/costs/potential/cost")?,
                 true_sharing: costs.number("/costs/potential/true_sharing")?,
                 false_sharing: costs.number("/costs/potential/false_sharing")?,
-                contended: contended(costs)?,
+                contended: contended(costs, type_name)?,
             });
         }
         Ok(found)
@@ -449,7 +449,7 @@ impl<'b> Book<'b> {
             }
             let prediction = self.prediction(*edit, output)?;
             let types: Vec<String> = prediction.sizes.iter().map(|s| s.0.clone()).collect();
-            if let Some(rerecorded) = self.rerecorded(*edit, machine, &types)? {
+            if let Some(rerecorded) = self.rerecorded(*edit, machine)? {
                 rebuilt.push(Rebuilt {
                     edit: prediction.edit,
                     machine: prediction.machine,
@@ -462,51 +462,13 @@ impl<'b> Book<'b> {
         Ok(rebuilt)
     }
 
-    /// The mean cost of types in the recording of the kernel with an edit's patches.
-    fn rerecorded(
-        &self,
-        edit: usize,
-        machine: &str,
-        types: &[String],
-    ) -> Result<Option<f64>, FigureError> {
-        let mut costs = Vec::new();
-        for (work, output) in self.steps() {
-            let Work::Costs {
-                of,
-                type_name: None,
-                machine: on,
-                ..
-            } = work
-            else {
-                continue;
-            };
-            if on != machine || self.kernel_of(*of) != Some(edit) {
-                continue;
-            }
-            // An edit names a struct without a tag by its members, the costs by its variable, which is what the case calls it.
-            let untagged = types.iter().any(|name| name.starts_with("struct with "));
-            let types = if untagged { &self.case.types } else { types };
-            let mut sum = 0.0;
-            for row in output.items("/costs/types")? {
-                if types.iter().any(|name| row.text("/name") == Ok(name)) {
-                    sum += row.number("/cycles")?;
-                }
-            }
-            costs.push(sum);
-        }
-        Ok((!costs.is_empty()).then(|| costs.iter().sum::<f64>() / costs.len() as f64))
-    }
-
-    /// The edit whose kernel a recording is of.
-    fn kernel_of(&self, recording: StepId) -> Option<usize> {
-        let work = |id: StepId| self.plan.steps.get(id.0).map(|step| &step.work);
-        let Some(Work::Record { kernel: Some(id) }) = work(recording) else {
-            return None;
-        };
-        match work(*id) {
-            Some(Work::Build { edit }) => *edit,
-            _ => None,
-        }
+    /// The mean cost of the edit's types in the recording of the kernel with its patches.
+    fn rerecorded(&self, edit: usize, machine: &str) -> Result<Option<f64>, FigureError> {
+        let measured = self.steps().find(|(work, _)| {
+            matches!(work, Work::Measure { edit: e, machine: m, .. } if *e == edit && m == machine)
+        });
+        let cost = measured.map(|(_, output)| output.number("/results/0/types/without"));
+        cost.transpose()
     }
 }
 
@@ -520,28 +482,29 @@ fn group(group: Output<'_>) -> Result<FoundGroup, FigureError> {
     })
 }
 
-fn contended(costs: Output<'_>) -> Result<Vec<Contended>, FigureError> {
+fn contended(costs: Output<'_>, type_name: &str) -> Result<Vec<Contended>, FigureError> {
+    let prefix = format!("{type_name}.");
     let mut rows = Vec::new();
     for row in costs.items("/costs/fields")?.take(CONTENDED_MAX) {
-        let field = row.text("/name")?.to_owned();
+        let path = row.text("/name")?;
         rows.push(Contended {
+            field: path.strip_prefix(&prefix).unwrap_or(path).to_owned(),
             cycles: row.count("/cycles")?,
             loads: row.count("/loads")?,
             stores: row.count("/stores")?,
             hitm: row.counts("/hitm")?.iter().sum(),
-            cycles_per_load: cycles_per_load(costs, &field)?,
-            field,
+            cycles_per_load: cycles_per_load(costs, path)?,
         });
     }
     Ok(rows)
 }
 
-/// Over all lines in which the field went between cores.
-fn cycles_per_load(costs: Output<'_>, field: &str) -> Result<Option<f64>, FigureError> {
+/// Over all lines in which the field, called by its whole path, went between cores.
+fn cycles_per_load(costs: Output<'_>, path: &str) -> Result<Option<f64>, FigureError> {
     let (mut loads, mut cycles) = (0.0, 0.0);
     for line in costs.items("/costs/lines")? {
         for cell in line.items("/cells")? {
-            if cell.text("/field")? == field {
+            if cell.text("/field")? == path {
                 let count = cell.number("/loads")?;
                 loads += count;
                 cycles += count * cell.number("/cycles_per_load")?;

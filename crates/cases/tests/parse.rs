@@ -30,6 +30,7 @@ command = ["sleepers", "-m", "1"]
 name = "no-counter"
 file = "edits/no-counter.txt"
 patches = ["patches/0001.patch"]
+measure = "same.txt"
 
 [[published]]
 key = "cycles"
@@ -78,6 +79,7 @@ fn a_whole_case_is_understood() {
             title: String::new(),
             file: "edits/no-counter.txt".into(),
             patches: vec!["patches/0001.patch".into()],
+            measure: Some("same.txt".into()),
         }]
     );
     let [published] = &case.published[..] else {
@@ -171,24 +173,29 @@ fn what_is_wrong_is_told_with_its_line() {
             "19: edit \"no-counter\" has patches, but the case has no [build] that says what they are for",
         ),
         (
+            "measure = \"same.txt\"\n",
+            "",
+            "22: edit \"no-counter\" has patches, but no `measure`: a file of edits of the same types that change nothing in that kernel",
+        ),
+        (
             "[[published]]",
             "[[edit]]\nname = \"no-counter\"\nfile = \"x\"\n[[published]]",
-            "27: two edits are called \"no-counter\"",
+            "28: two edits are called \"no-counter\"",
         ),
         (
             "type = \"rq\"",
             "type = \"task_group\"",
-            "30: there is no type called \"task_group\" in this case; it has: nohz, rq",
+            "31: there is no type called \"task_group\" in this case; it has: nohz, rq",
         ),
         (
             "edit = \"no-counter\"",
             "edit = \"published\"",
-            "31: there is no edit called \"published\" in this case; it has: no-counter",
+            "32: there is no edit called \"published\" in this case; it has: no-counter",
         ),
         (
             "machine = \"gnr-2s-480\"",
             "machine = \"power11\"",
-            "31: there is no machine called \"power11\" in this case; it has: gnr-2s-480",
+            "32: there is no machine called \"power11\" in this case; it has: gnr-2s-480",
         ),
         (
             "[guest]",
@@ -198,7 +205,7 @@ fn what_is_wrong_is_told_with_its_line() {
         (
             "figure = \"group-share\"",
             "figure = \"size\"",
-            "30: unknown variant `size`, expected one of `group-share`, `group-loads-per-store`, `group-lines`, `rank`, `cycles-per-load`, `accesses`",
+            "31: unknown variant `size`, expected one of `group-share`, `group-loads-per-store`, `group-lines`, `rank`, `cycles-per-load`, `accesses`",
         ),
         ("cpus = 8", "", "13: missing field `cpus`"),
     ] {

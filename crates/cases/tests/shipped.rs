@@ -20,14 +20,16 @@ fn every_shipped_case_is_in_order() {
         let case = parse(&text).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
         assert_eq!(folder.file_name().unwrap(), case.name.as_str());
         for edit in &case.edits {
-            let file = folder.join(&edit.file);
-            assert!(file.is_file(), "{} is not there", file.display());
+            for name in edit.measure.iter().chain([&edit.file]) {
+                let file = folder.join(name);
+                assert!(file.is_file(), "{} is not there", file.display());
+            }
         }
         for machine in &case.machines {
             let file = root.join("machines").join(format!("{machine}.toml"));
             assert!(file.is_file(), "{} is not there", file.display());
         }
-        for script in &case.workload.setup {
+        if let Some(script) = &case.workload.setup {
             let file = root.join("workloads").join(script);
             assert!(file.is_file(), "{} is not there", file.display());
         }

@@ -93,6 +93,7 @@ command = ["{}", "-m", "1", "-l", "2", "-c", "2"]
 name = "apart"
 file = "apart.txt"
 patches = ["1.patch"]
+measure = "same.txt"
 "#,
         image.display(),
         workload("sleepers")
@@ -104,6 +105,7 @@ patches = ["1.patch"]
         ("config", ""),
         ("apart.txt", "type rq\nisolate __lock\n"),
         ("1.patch", "a patch\n"),
+        ("same.txt", "base-align rq 8\n"),
         ("build.sh", script),
     ] {
         fs::write(folder.join(name), text).unwrap();

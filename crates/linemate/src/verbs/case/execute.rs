@@ -152,7 +152,7 @@ impl Bench<'_> {
 
     fn analysis(&self, step: &Step, keys: &[Key], files: &Files) -> anyhow::Result<Vec<OsString>> {
         let (verb, of) = match &step.work {
-            Work::WhatIf { of, .. } => ("whatif", of),
+            Work::WhatIf { of, .. } | Work::Measure { of, .. } => ("whatif", of),
             Work::Report { of, .. } | Work::Costs { of, .. } => ("report", of),
             Work::Record { .. } | Work::Build { .. } => bail!("no analysis: {}", step.title),
         };
@@ -162,20 +162,14 @@ impl Bench<'_> {
         match &step.work {
             Work::Report { type_name, .. } => option("--type", type_name.into()),
             Work::Costs {
-                type_name,
-                machine,
-                seed,
-                ..
+                type_name, machine, ..
             } => {
-                if let Some(name) = type_name {
-                    option("--type", name.into());
-                }
+                option("--type", type_name.into());
                 option("--machine", files.machine(machine).into());
-                option("--seed", seed.to_string().into());
             }
-            Work::WhatIf { edit, machine, .. } => {
-                let edit = self.case.edits.get(*edit).context("no such edit")?;
-                option("--edit", files.find(&edit.file)?.into());
+            Work::WhatIf { machine, .. } | Work::Measure { machine, .. } => {
+                let edit = self.plan.edit_file(&step.work).context("no such edit")?;
+                option("--edit", files.find(edit)?.into());
                 option("--machine", files.machine(machine).into());
             }
             Work::Record { .. } | Work::Build { .. } => {}
