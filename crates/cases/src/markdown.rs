@@ -4,6 +4,10 @@ use std::fmt::Write as _;
 
 use crate::results::{FoundType, Measured, Predicted, PublishedRow, Rebuilt, Results, list};
 
+/// The most groups that are listed.
+const GROUPS_SHOWN: usize = 8;
+/// The most fields that are ranked.
+const CONTENDED_SHOWN: usize = 12;
 /// The most fields of a group that are listed.
 const FIELDS_SHOWN: usize = 10;
 
@@ -81,7 +85,7 @@ fn type_found(out: &mut String, found: &FoundType) {
         out,
         &["group", "share", "loads : stores", "lines", "fields"],
     );
-    for group in &found.groups {
+    for group in found.groups.iter().take(GROUPS_SHOWN) {
         let ratio = group.loads_per_store;
         row(
             out,
@@ -113,7 +117,7 @@ fn type_found(out: &mut String, found: &FoundType) {
             "cycles per load",
         ],
     );
-    for field in &found.contended {
+    for field in found.contended.iter().take(CONTENDED_SHOWN) {
         row(
             out,
             &[
