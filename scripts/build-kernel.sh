@@ -109,7 +109,10 @@ patch_stage() {
 bring() {
 	local stage=$1 file
 	touched >"$out/touched.new"
-	sort -u "$out/touched.new" "$out/touched" 2>/dev/null | while read -r file; do
+	touch "$out/touched"
+	# Files that were ever touched: all of them may have to go back.
+	sort -u "$out/touched.new" "$out/touched" >"$out/touched.all"
+	while read -r file; do
 		local wanted=$source/$file
 		! grep -qxF -- "$file" "$out/touched.new" || wanted=$stage/$file
 		if [ ! -e "$wanted" ]; then
@@ -119,9 +122,8 @@ bring() {
 			mkdir -p "$(dirname "$tree/$file")"
 			cp --no-preserve=timestamps "$wanted" "$tree/$file"
 		fi
-	done
-	# Files that were ever touched: all of them may have to go back.
-	sort -u "$out/touched.new" "$out/touched" -o "$out/touched" 2>/dev/null || mv "$out/touched.new" "$out/touched"
+	done <"$out/touched.all"
+	mv "$out/touched.all" "$out/touched"
 	rm -f "$out/touched.new"
 }
 
