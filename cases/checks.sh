@@ -107,7 +107,7 @@ say "hackbench"
 load 100
 hackbench -T -g 2 -l 50 >/dev/null || failed "hackbench with threads"
 say "groups"
-storm "${ROUNDS:-6}"
+storm "${ROUNDS:-2}"
 say "autogroups"
 autogroups
 say "hotplug"
