@@ -9,6 +9,7 @@ make --no-print-directory workloads
 cargo build --workspace
 scripts/test-setup.sh
 scripts/test-style.sh
+scripts/test-build-kernel.sh
 cargo test --workspace --lib --bins
 cargo test --workspace --doc
 RUST_TEST_THREADS=1 cargo test --workspace --test '*'
