@@ -116,7 +116,7 @@ put "20000 10000" "$root/plug/cpu.max"
 hotplug
 $busybox cat /sys/kernel/debug/sched/debug >/dev/null 2>&1 || true
 
-bad='WARNING|BUG|Oops|panic|stall|hung task|Call Trace|lockdep|KASAN|general protection|possible .* deadlock'
+bad='WARNING|BUG|Oops|Kernel panic|stall|hung task|Call Trace|lockdep|KASAN|general protection|possible .* deadlock'
 if $busybox dmesg | $busybox grep -E "$bad" >/dev/null; then
 	failed "the kernel's log:"
 	$busybox dmesg | $busybox grep -E -A 30 "$bad"
