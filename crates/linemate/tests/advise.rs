@@ -85,8 +85,11 @@ fn schema_is_as_described(json: &Value) {
         "kind", "subject", "advice", "concerns", "stake", "reasons", "trials",
     ];
     has_exactly(&remedies[0], &described);
-    let tried = |remedy: &Value| remedy["trials"][0]["effect"] != "not_tried";
-    assert_eq!(remedies.iter().filter(|remedy| tried(remedy)).count(), 1);
+    let tried = |remedy: &&Value| {
+        let trials = remedy["trials"].as_array().unwrap();
+        trials.iter().any(|trial| trial["effect"] != "not_tried")
+    };
+    assert_eq!(remedies.iter().filter(tried).count(), 1);
     assert_eq!(json["schema"], "linemate.advise/1");
     assert_eq!(json["interleavings"], 8);
     let layout = &json["recommended"];
