@@ -6,13 +6,11 @@ use std::collections::BTreeMap;
 
 use linemate_attribution::Analysis;
 use linemate_layout::arm::{Arm, Memory};
-use linemate_layout::scene::{Scene, Step};
+use linemate_layout::scene::{Scene, Step, Steps};
 use linemate_layout::stats::{Measure, paired};
 use linemate_layout::{EditFile, Plan, WhatIfError};
 use linemate_machine::Machine;
-use linemate_recording::{
-    Access, Call, Decoder, Error as RecordingError, EventChunk, Marker, Return, Visitor,
-};
+use linemate_recording::{Decoder, Error as RecordingError, EventChunk};
 use linemate_replay::{
     AsRecorded, Cause, Clones, Config, Counts, Interleaving, Outcome, Replay, ReplayError,
 };
@@ -203,19 +201,4 @@ impl Runner<'_> {
         }
         Ok(())
     }
-}
-
-struct Steps<'s> {
-    scene: &'s Scene<'s>,
-    steps: Vec<Step>,
-}
-
-impl Visitor for Steps<'_> {
-    #[inline]
-    fn access(&mut self, access: &Access) {
-        self.steps.push(self.scene.step(access));
-    }
-    fn call(&mut self, _: &Call) {}
-    fn ret(&mut self, _: &Return) {}
-    fn marker(&mut self, _: &Marker) {}
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use linemate_attribution::Analysis;
 use linemate_machine::Machine;
-use linemate_recording::{Access, Call, Decoder, Marker, Return, Visitor};
+use linemate_recording::Decoder;
 use linemate_replay::{
     AsRecorded, Cause, Clones, Config, Counts, Interleaving, LineView, Outcome, Placed, Replay,
     Source,
@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::edit::Subject;
 use crate::effect::Potential;
 use crate::plan::{resolve, subject_name};
-use crate::scene::{KeyName, Scene, Step, Watch, function_name};
+use crate::scene::{KeyName, Scene, Steps, Watch, function_name};
 use crate::whatif::{WhatIfError, copies, recorded_cpus};
 
 /// The most functions named with a place in a line.
@@ -263,21 +263,6 @@ fn replay(
         }
     }
     Ok(replay.finish().0)
-}
-
-struct Steps<'s> {
-    scene: &'s Scene<'s>,
-    steps: Vec<Step>,
-}
-
-impl Visitor for Steps<'_> {
-    #[inline]
-    fn access(&mut self, access: &Access) {
-        self.steps.push(self.scene.step(access));
-    }
-    fn call(&mut self, _: &Call) {}
-    fn ret(&mut self, _: &Return) {}
-    fn marker(&mut self, _: &Marker) {}
 }
 
 impl Cost {

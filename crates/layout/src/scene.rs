@@ -400,6 +400,25 @@ pub(crate) fn function_name<'a>(analysis: &'a Analysis<'_>, pc: u64) -> &'a str 
     name.filter(|name| !name.is_empty()).unwrap_or(symbol)
 }
 
+/// Collects the accesses of a chunk as steps.
+#[derive(Debug)]
+pub struct Steps<'s> {
+    /// What they are named by.
+    pub scene: &'s Scene<'s>,
+    /// In the order of the chunk.
+    pub steps: Vec<Step>,
+}
+
+impl Visitor for Steps<'_> {
+    #[inline]
+    fn access(&mut self, access: &Access) {
+        self.steps.push(self.scene.step(access));
+    }
+    fn call(&mut self, _: &Call) {}
+    fn ret(&mut self, _: &Return) {}
+    fn marker(&mut self, _: &Marker) {}
+}
+
 /// Where the first idle task and its stack lie; a part that the kernel has no symbol for is empty.
 fn first_idle(analysis: &Analysis<'_>) -> [Range<u64>; 2] {
     let model = analysis.model();

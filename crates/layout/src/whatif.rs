@@ -8,9 +8,7 @@ use std::collections::BTreeMap;
 
 use linemate_attribution::Analysis;
 use linemate_machine::Machine;
-use linemate_recording::{
-    Access, Call, Decoder, Error as RecordingError, EventChunk, Marker, Return, Visitor,
-};
+use linemate_recording::{Decoder, Error as RecordingError, EventChunk};
 use linemate_replay::{
     AsRecorded, COPIES_MAX, Clones, Config, Interleaving, Outcome, Replay, ReplayError,
 };
@@ -21,7 +19,7 @@ use crate::arm::{Arm, ArmError, Memory};
 use crate::edit::{EditFile, Subject};
 use crate::effect::{self, WhatIf};
 use crate::plan::{ObjectRule, Plan, PlanError, PlanReason, resolve, subject_name};
-use crate::scene::{Scene, Step, Watch};
+use crate::scene::{Scene, Step, Steps, Watch};
 
 /// The fewest interleavings that give an error bar worth the name.
 pub const INTERLEAVINGS_MIN: usize = 8;
@@ -417,19 +415,4 @@ impl Runner<'_> {
         }
         Ok(())
     }
-}
-
-struct Steps<'s> {
-    scene: &'s Scene<'s>,
-    steps: Vec<Step>,
-}
-
-impl Visitor for Steps<'_> {
-    #[inline]
-    fn access(&mut self, access: &Access) {
-        self.steps.push(self.scene.step(access));
-    }
-    fn call(&mut self, _: &Call) {}
-    fn ret(&mut self, _: &Return) {}
-    fn marker(&mut self, _: &Marker) {}
 }

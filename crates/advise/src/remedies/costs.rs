@@ -7,10 +7,8 @@
 use std::collections::BTreeMap;
 
 use linemate_attribution::Analysis;
-use linemate_layout::scene::{Scene, Step};
-use linemate_recording::{
-    Access, AccessKind, Call, Decoder, Error as RecordingError, EventChunk, Marker, Return, Visitor,
-};
+use linemate_layout::scene::{Scene, Step, Steps};
+use linemate_recording::{AccessKind, Decoder, Error as RecordingError, EventChunk};
 use linemate_replay::{
     AsRecorded, Cause, Clones, Config, Counts, Interleaving, KeyId, Placed, Replay, ReplayError,
     SiteId,
@@ -210,21 +208,6 @@ pub(crate) fn decode(
         Ok(steps.steps)
     };
     chunks.par_iter().map_init(Decoder::new, one).collect()
-}
-
-struct Steps<'s> {
-    scene: &'s Scene<'s>,
-    steps: Vec<Step>,
-}
-
-impl Visitor for Steps<'_> {
-    #[inline]
-    fn access(&mut self, access: &Access) {
-        self.steps.push(self.scene.step(access));
-    }
-    fn call(&mut self, _: &Call) {}
-    fn ret(&mut self, _: &Return) {}
-    fn marker(&mut self, _: &Marker) {}
 }
 
 /// A replay without edits.
