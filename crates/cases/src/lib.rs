@@ -2,7 +2,7 @@
 //!
 //! * [`parse`] reads a `case.toml` into a [`Case`] that passed its checks;
 //! * [`Plan`] says which steps a case takes, what each is made of, and under which content key its output is kept;
-//! * [`Results`] is what came out: found, predicted, re-recorded and published figures side by side, as JSON and as [`markdown`].
+//! * [`Results`] is what came out: found, predicted, re-recorded and published figures side by side, as JSON and as [`markdown()`].
 //!
 //! Nothing here spawns, reads files or prints: steps are carried out by the `case` verb.
 
