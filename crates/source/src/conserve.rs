@@ -101,6 +101,30 @@ impl Inventory {
     }
 }
 
+/// A word, number or sign that `after` has less often than `before`: text that is no C can read differently behind other text. Commas are
+/// not counted, for names that part need none; nor is anything where an alignment may have gone.
+pub(crate) fn lost_token(before: &str, after: &str) -> Option<String> {
+    if before.contains("align") {
+        return None;
+    }
+    let counted = |text| {
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        for token in lex(text)
+            .iter()
+            .filter(|t| t.is_significant() && t.text != ",")
+        {
+            *counts.entry(token.text.to_owned()).or_default() += 1;
+        }
+        counts
+    };
+    let after = counted(after);
+    let fewer =
+        |(token, count): &(&String, &usize)| after.get(*token).is_none_or(|now| now < *count);
+    let before = counted(before);
+    let lost = before.iter().find(fewer);
+    lost.map(|(token, _)| format!("`{token}` is not there as often as before"))
+}
+
 fn differing<'a, K: Ord>(
     before: &'a BTreeMap<K, usize>,
     after: &'a BTreeMap<K, usize>,

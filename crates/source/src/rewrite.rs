@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::arrange::arrange;
 use crate::body::{self, BodyError, Member, Node};
-use crate::conserve::Inventory;
+use crate::conserve::{Inventory, lost_token};
 use crate::definition::Definition;
 use crate::idiom::Idiom;
 use crate::lex::{Kind, lex};
@@ -78,7 +78,9 @@ pub fn rewrite(
         new.push('\n');
     }
     let after = body::read(&new, 0).map_err(|e| parts.at_body(&e))?;
-    if let Some(lost) = Inventory::of(&parts.body).difference(&Inventory::of(&after), &comments) {
+    let lost = Inventory::of(&parts.body).difference(&Inventory::of(&after), &comments);
+    let whole = format!("{}{new}", parts.head);
+    if let Some(lost) = lost.or_else(|| lost_token(old, &whole)) {
         return Err(parts.at(Refused {
             line: 0,
             reason: Refusal::Lost(lost),
