@@ -36,6 +36,9 @@ impl Inventory {
                 Node::Member(member) => {
                     self.trivia(&member.lead);
                     self.trivia(&member.trail);
+                    for gap in gaps(&member.text, &member.declaration) {
+                        self.trivia_in(gap);
+                    }
                     for declaration in declarations(&member.text, &member.declaration) {
                         self.trivia_in(&declaration);
                         *self
@@ -131,6 +134,17 @@ fn differing<'a, K: Ord>(
 ) -> Option<&'a K> {
     let changed = |key: &&'a K| before.get(*key) != after.get(*key);
     before.keys().chain(after.keys()).find(changed)
+}
+
+/// What stands between the names that are declared together: in none of their texts.
+fn gaps<'a>(text: &'a str, declaration: &crate::declaration::Declaration) -> Vec<&'a str> {
+    let Shape::Plain(declarators) = &declaration.shape else {
+        return Vec::new();
+    };
+    let between = declarators.windows(2);
+    between
+        .filter_map(|two| text.get(two[0].range.end..two[1].range.start))
+        .collect()
 }
 
 /// One text for each name, without the alignments.
