@@ -307,6 +307,17 @@ fn nothing_to_do_is_nothing_done() {
 }
 
 #[test]
+fn a_comment_between_names_is_not_lost() {
+    let text = "struct t {\n\tint a, /* of b */\n\t\tb;\n\tint c;\n};\n";
+    let refused = moved(text, "a b c", "b c a").unwrap_err();
+    assert_eq!(
+        refused,
+        "2: after the move the comment `/* of b */` is not there as often as before: this definition is beyond what can be moved safely"
+    );
+    moved(text, "a b c", "c a b").unwrap();
+}
+
+#[test]
 fn refusals_name_the_line() {
     for (text, recorded, order, message) in [
         (
