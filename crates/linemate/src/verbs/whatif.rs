@@ -412,7 +412,7 @@ fn change(measure: &Measure) -> String {
 }
 
 /// The difference in per cent of `of`.
-fn relative(measure: &Measure, of: f64) -> String {
+pub(crate) fn relative(measure: &Measure, of: f64) -> String {
     if of > 0.0 {
         format!(
             "{:+.2} ± {:.2} %",
@@ -424,7 +424,7 @@ fn relative(measure: &Measure, of: f64) -> String {
     }
 }
 
-fn verdict(measure: &Measure) -> &'static str {
+pub(crate) fn verdict(measure: &Measure) -> &'static str {
     match (measure.measurable, measure.difference < 0.0) {
         (false, _) => "no measurable effect",
         (true, true) => "better",

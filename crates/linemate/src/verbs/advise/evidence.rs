@@ -7,6 +7,7 @@ use linemate_recording::Recording;
 use linemate_source::message::{Effect, Evidence, GroupEvidence};
 
 use super::text;
+use crate::verbs::whatif::relative;
 
 /// The evidence for `best`.
 pub(super) fn of(request: &Request, recordings: &[Recording], best: &Tried) -> Evidence {
@@ -91,6 +92,6 @@ fn row(metric: String, measure: &Measure) -> Effect {
         metric,
         before: format!("{:.0}", measure.without),
         after: format!("{:.0}", measure.with),
-        change: text::relative(measure, measure.without),
+        change: relative(measure, measure.without),
     }
 }

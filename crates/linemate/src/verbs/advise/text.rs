@@ -6,11 +6,10 @@ use linemate_advise::advise::INTERLEAVINGS;
 use linemate_advise::reasons::GroupReasons;
 use linemate_advise::remedies::Found;
 use linemate_advise::{Advice, Request, Tried};
-use linemate_layout::stats::Measure;
 use linemate_recording::Recording;
 
 use super::{Args, TOOL};
-use crate::verbs::whatif::{cycles, percent, table};
+use crate::verbs::whatif::{cycles, percent, relative, table, verdict};
 
 /// The advice for a type.
 pub(super) fn advice(
@@ -260,26 +259,5 @@ fn others(out: &mut String, advice: &Advice) {
             gains.join(", "),
             percent(tried.scored.cost as f64 / 1e6 - 1.0)
         );
-    }
-}
-
-/// The difference in per cent of `of`.
-pub(super) fn relative(measure: &Measure, of: f64) -> String {
-    if of > 0.0 {
-        format!(
-            "{:+.2} ± {:.2} %",
-            100.0 * measure.difference / of,
-            100.0 * measure.bar / of
-        )
-    } else {
-        "-".to_owned()
-    }
-}
-
-fn verdict(measure: &Measure) -> &'static str {
-    match (measure.measurable, measure.difference < 0.0) {
-        (false, _) => "no measurable effect",
-        (true, true) => "better",
-        (true, false) => "worse",
     }
 }
