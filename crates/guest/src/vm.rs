@@ -41,7 +41,7 @@ const STALL_LIMIT: Duration = Duration::from_secs(60);
 const ORDER_TICKS: u32 = 50;
 
 /// How long QEMU is given to take the order to stop where the system does not tell what its threads do.
-const ORDER_LIMIT: Duration = Duration::from_secs(3);
+const ORDER_TIME: Duration = Duration::from_secs(3);
 
 /// How the agent's lines in the kernel's log start.
 const AGENT: &str = "linemate: ";
@@ -300,7 +300,7 @@ impl Vm {
         };
         let sent = self.qmp().and_then(|qmp| qmp.send("stop", json!({})));
         sent.map_err(|error| self.told(error))?;
-        self.until_ordered();
+        self.until_ordered()?;
         let path = self.files.hold();
         pipe.write_all(b".")
             .map_err(GuestError::io("write", &path))?;
@@ -310,16 +310,27 @@ impl Vm {
     }
 
     /// Returns when QEMU's main thread has taken the order to stop.
-    fn until_ordered(&self) {
-        let deadline = Instant::now() + ORDER_LIMIT;
+    fn until_ordered(&self) -> Result<(), GuestError> {
+        let deadline = Instant::now() + QUIT_LIMIT;
         let mut waiting = 0;
-        while waiting < ORDER_TICKS && Instant::now() < deadline {
+        while Instant::now() < deadline {
+            match self.process.main_thread_waits() {
+                Some(true) => waiting += 1,
+                Some(false) => waiting = 0,
+                None => {
+                    thread::sleep(ORDER_TIME);
+                    return Ok(());
+                }
+            }
+            if waiting == ORDER_TICKS {
+                return Ok(());
+            }
             thread::sleep(Duration::from_millis(1));
-            waiting = match self.process.main_thread_waits() {
-                Some(true) => waiting + 1,
-                _ => 0,
-            };
         }
+        Err(GuestError::Timeout {
+            doing: "taking the order to stop",
+            seconds: QUIT_LIMIT.as_secs(),
+        })
     }
 
     /// Lets a guest that waits at the barrier go on.
