@@ -53,9 +53,11 @@ bench: ## the figures of docs/benchmarks.md on this machine, as markdown
 	@scripts/bench.sh
 
 cases: ## the five published works in full: kernels are built, booted and recorded (hours; goes on where it was interrupted)
-	@scripts/setup.sh test
+	@scripts/setup.sh cases
 	@$(MAKE) --no-print-directory build
-	@for case in cases/*/case.toml; do target/release/linemate case run "$${case%/case.toml}"; done
+	@failed=0; for case in $$(find cases -name case.toml | sort); do \
+		target/release/linemate case run "$${case%/case.toml}" || failed=1; \
+	done; exit $$failed
 
 fuzz: ## every fuzz target, a minute each (FUZZ_SECONDS=60)
 	@scripts/setup.sh demo

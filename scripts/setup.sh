@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Brings this machine to the point where `make demo` and `make test` run, and does nothing where nothing is missing.
 #
-#   scripts/setup.sh [demo|test|lint|packages]
+#   scripts/setup.sh [demo|test|cases|lint|packages]
 #
 #   demo      (default) tools, QEMU and the 6.12 kernel image
 #   test      the same, the test oracle (pahole), the 6.1 kernel image, and images for arm64 and ppc64el to read
+#   cases     the same as test, what kernels are compiled with, the workloads of the cases, the kernel sources 6.12 and 6.1
 #   lint      the tools of `make lint` only
-#   packages  everything that needs root and nothing that lands in a home folder
+#   packages  everything of `test` that needs root and nothing that lands in a home folder; `packages cases`: of `cases`
 #
 # Packages come from this machine's own apt sources. Kernel images are downloaded and unpacked into
 # ${LINEMATE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/linemate}/kernels/VERSION/boot, never installed.
@@ -24,6 +25,8 @@ readonly here
 . "$here/lib/kernel.sh"
 # shellcheck source-path=SCRIPTDIR source=lib/foreign.sh
 . "$here/lib/foreign.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/source.sh
+. "$here/lib/source.sh"
 
 # One line: what is wrong, what to do.
 die() {
@@ -70,6 +73,29 @@ find_missing() {
 	if [ "$goal" != demo ]; then
 		want_command pahole dwarves
 	fi
+	if [ "$packages_of" = cases ]; then
+		find_missing_of_cases
+	fi
+}
+
+want_header() {
+	cc -E -x c - <<<"#include <$1>" >/dev/null 2>&1 || missing+=("$2")
+}
+
+# What scripts/build-kernel.sh needs beside a compiler, and the programs that the cases run.
+find_missing_of_cases() {
+	local tool
+	for tool in make patch flex bison bc cpio; do
+		want_command "$tool" "$tool"
+	done
+	want_command xz xz-utils
+	want_header libelf.h libelf-dev
+	want_header openssl/opensslv.h libssl-dev
+	for tool in stress-ng ffmpeg; do
+		want_command "$tool" "$tool"
+	done
+	want_command pi_stress rt-tests
+	want_command cyclictest rt-tests
 }
 
 # --- QEMU ---------------------------------------------------------------------------------------------------------------
@@ -162,9 +188,12 @@ ensure_cargo() {
 
 main() {
 	goal=${1:-demo}
+	# Whose packages are looked for.
+	packages_of=$goal
+	[ "$goal" != packages ] || packages_of=${2:-test}
 	case $goal in
-	demo | test | lint | packages) ;;
-	*) die "unknown goal '$goal': use demo, test, lint or packages" ;;
+	demo | test | cases | lint | packages) ;;
+	*) die "unknown goal '$goal': use demo, test, cases, lint or packages" ;;
 	esac
 	[ "$(uname -s)/$(uname -m)" = Linux/x86_64 ] || die "this is $(uname -s)/$(uname -m): linemate records on Linux/x86_64 only"
 
@@ -186,11 +215,15 @@ main() {
 	[ "$goal" != packages ] || return 0
 
 	ensure_kernel 6.12
-	if [ "$goal" = test ]; then
-		ensure_kernel 6.1
-		ensure_foreign_kernel 6.1-arm64
-		ensure_foreign_kernel 6.12-ppc64el
+	[ "$goal" != demo ] || return 0
+	ensure_kernel 6.1
+	if [ "$goal" = cases ]; then
+		ensure_source 6.12
+		ensure_source 6.1
+		return
 	fi
+	ensure_foreign_kernel 6.1-arm64
+	ensure_foreign_kernel 6.12-ppc64el
 }
 
 main "$@"

@@ -83,7 +83,7 @@ equal() {
 
 machine
 expect "nothing missing: no word, no apt" 0 "" test
-expect "unknown goal" 2 "setup: error: unknown goal 'tset': use demo, test, lint or packages" tset
+expect "unknown goal" 2 "setup: error: unknown goal 'tset': use demo, test, cases, lint or packages" tset
 
 machine
 stand_in id 'echo 1000'
@@ -91,6 +91,45 @@ without hackbench
 without cc
 expect "packages missing, not root" 2 \
 	"setup: error: missing: gcc rt-tests; installing needs root: run \`sudo scripts/setup.sh packages\`, then repeat as yourself"
+
+# What `cases` needs beside what `test` needs.
+machine_for_cases() {
+	machine
+	local tool
+	for tool in make patch flex bison bc cpio xz stress-ng ffmpeg pi_stress cyclictest; do
+		stand_in "$tool" true
+	done
+	stand_in cc true
+	mkdir -p "$work/cache/sources/linux-source-6.12" "$work/cache/sources/linux-source-6.1"
+	touch "$work/cache/sources/linux-source-6.12/Makefile" "$work/cache/sources/linux-source-6.1/Makefile"
+}
+
+machine_for_cases
+expect "cases: nothing missing" 0 "" cases
+
+machine_for_cases
+stand_in id 'echo 1000'
+without flex
+without pi_stress
+# shellcheck disable=SC2016 # the stand-in's
+stand_in cc 'case $(cat) in *libelf*) exit 1 ;; esac'
+expect "cases: packages missing, not root" 2 \
+	"setup: error: missing: flex libelf-dev rt-tests; installing needs root: run \`sudo scripts/setup.sh packages cases\`, then repeat as yourself" \
+	cases
+
+machine_for_cases
+rm "$work/cache/sources/linux-source-6.1/Makefile"
+without apt-get
+expect "cases: no sources, no apt" 2 \
+	"setup: error: there are no kernel sources in @/cache/sources/linux-source-6.1 and no apt-get to fetch them: unpack Debian's package linux-source-6.1 there" \
+	cases
+
+machine_for_cases
+rm "$work/cache/sources/linux-source-6.12/Makefile"
+stand_in id 'echo 1000'
+expect "cases: no sources on offer" 2 \
+	"setup: error: no apt source of this machine has the package linux-source-6.12: add Debian 12's main and security archive" \
+	cases
 
 machine
 without apt-get

@@ -20,7 +20,7 @@ apt_needed() {
 	command -v apt-get >/dev/null ||
 		die "$1; there is no apt-get here, so install it with this system's package manager"
 	[ "$(id -u)" = 0 ] ||
-		die "$1; installing needs root: run \`sudo $0 packages\`, then repeat as yourself"
+		die "$1; installing needs root: run \`sudo $0 packages$([ "${packages_of-}" != cases ] || echo " cases")\`, then repeat as yourself"
 }
 
 # apt_run WHAT COMMAND…: runs it quietly; its last words are shown if it fails.

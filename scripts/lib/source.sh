@@ -1,0 +1,38 @@
+# shellcheck shell=bash
+# Kernel sources for scripts/setup.sh: Debian's linux-source packages, unpacked into the cache. Needs kernel.sh and apt.sh.
+
+# source_in_cache SERIES: prints the tree; fails where there is none.
+source_in_cache() {
+	local tree
+	tree=$(dirname "$(kernel_cache)")/sources/linux-source-$1
+	[ -f "$tree/Makefile" ] && echo "$tree"
+}
+
+# ensure_source SERIES: the sources of the series are in the cache afterwards.
+ensure_source() {
+	local package=linux-source-$1 cache tree file
+	source_in_cache "$1" >/dev/null && return
+	cache=$(dirname "$(kernel_cache)")/sources
+	command -v apt-get >/dev/null || die "there are no kernel sources in $cache/$package and no apt-get to fetch" \
+		"them: unpack Debian's package $package there"
+	if [ -z "$(apt_versions "$package")" ]; then
+		[ "$(id -u)" != 0 ] || apt_refresh
+		[ -n "$(apt_versions "$package")" ] ||
+			die "no apt source of this machine has the package $package: add Debian 12's main and security archive"
+	fi
+	mkdir -p "$cache" 2>/dev/null || die "cannot create $cache: set LINEMATE_CACHE to a folder that can be written"
+	tree=$(mktemp -d "$cache/.fetch.XXXXXX") || die "cannot write to $cache: set LINEMATE_CACHE to a folder that can be written"
+	# shellcheck disable=SC2064
+	trap "rm -rf '$tree'" EXIT
+	say "downloading the kernel sources $package (about 150 MB, 1.6 GB unpacked)"
+	file=$(kernel_download "$package" "$tree") || exit 2
+	# The package holds an archive, which is read through: it is not needed on disk.
+	dpkg-deb --fsys-tarfile "$file" | tar -xO "./usr/src/$package.tar.xz" | tar -xJ -C "$tree" ||
+		die "the package $package cannot be unpacked: is there room in $cache?"
+	[ -f "$tree/$package/Makefile" ] || die "the package $package holds no kernel sources: please report its version"
+	rm -rf "${cache:?}/$package"
+	mv "$tree/$package" "$cache/$package"
+	rm -rf "$tree"
+	trap - EXIT
+	say "unpacked to $cache/$package"
+}
