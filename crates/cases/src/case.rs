@@ -21,6 +21,8 @@ pub struct Case {
     pub edits: Vec<CaseEdit>,
     /// How kernels are built for remedies that have patches.
     pub build: Option<Build>,
+    /// What kernels with patches have to stand.
+    pub checks: Vec<Check>,
     /// Figures that somebody published.
     pub published: Vec<Published>,
 }
@@ -32,6 +34,8 @@ pub enum KernelSource {
     Series(String),
     /// An image file.
     Image(String),
+    /// The one that is built without patches: for configurations that no distribution has.
+    Built,
 }
 
 /// The guest's hardware: what `linemate record` is told.
@@ -41,8 +45,10 @@ pub struct Guest {
     pub cpus: u16,
     /// Memory, as `record --memory` takes it (`1G`).
     pub memory: String,
-    /// The seed of the guest's randomness.
+    /// The seed of the guest's randomness; of the first run, where there are several.
     pub seed: u32,
+    /// How often each kernel that is built is recorded, with seeds counting up.
+    pub runs: u16,
     /// NUMA nodes.
     pub numa: u16,
     /// More words for the kernel's command line.
@@ -81,10 +87,25 @@ pub struct CaseEdit {
 pub struct Build {
     /// The source tree.
     pub source: Source,
-    /// The fragment of a configuration.
-    pub config: String,
+    /// Fragments of a configuration, a later one over those before; never empty.
+    pub config: Vec<String>,
     /// The script that builds; the checkout's own if absent.
     pub script: Option<String>,
+}
+
+/// What each kernel with patches has to stand: a command that is run in it unrecorded, and has to succeed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// Its name.
+    pub name: String,
+    /// Files to take along, `HOST[:GUEST]`.
+    pub files: Vec<String>,
+    /// The command and its arguments; never empty.
+    pub command: Vec<String>,
+    /// The guest's memory, if not that of the recordings.
+    pub memory: Option<String>,
+    /// Fragments over those of [`Build`]: the kernel is built again with them for this check. Empty: the kernel that is recorded is checked.
+    pub config: Vec<String>,
 }
 
 /// A kernel's source tree.
@@ -148,6 +169,13 @@ pub enum FoundFigure {
         type_name: String,
         /// The field.
         field: String,
+    },
+    /// How far the order of a type's fields by cost on the first machine agrees with another order: Spearman's rank correlation.
+    RankCorrelation {
+        /// The type.
+        type_name: String,
+        /// The fields in the other order, the most contended first; two at least.
+        ranking: Vec<String>,
     },
     /// How often a field was loaded, and how often stored.
     Accesses {

@@ -72,6 +72,18 @@ pub enum Reason {
         "edit {0:?} has patches, but no `measure`: a file of edits of the same types that change nothing in that kernel"
     )]
     NoMeasure(String),
+    /// The kernel to be examined is one that nothing builds.
+    #[error("the kernel is to be built, but the case has no [build] that says from what")]
+    NotBuilt,
+    /// A figure lacks what it is about.
+    #[error("this figure needs a `{key}`")]
+    Needs {
+        /// The missing key.
+        key: &'static str,
+    },
+    /// A ranking of one.
+    #[error("one field has no order: name two or more")]
+    NoOrder,
     /// A number outside of what makes sense.
     #[error("{what} is {value}; from {least} to {most} is possible")]
     Range {

@@ -15,7 +15,7 @@ mod raw;
 mod results;
 
 pub use case::{
-    Build, Case, CaseEdit, FoundFigure, Guest, KernelSource, PredictedOf, Published, Source,
+    Build, Case, CaseEdit, Check, FoundFigure, Guest, KernelSource, PredictedOf, Published, Source,
     Workload,
 };
 pub use error::{CaseError, Reason};
@@ -24,6 +24,6 @@ pub use markdown::markdown;
 pub use plan::{Digests, Ingredient, Key, Mode, Plan, Step, StepId, Work};
 pub use raw::parse;
 pub use results::{
-    Contended, FoundGroup, FoundType, Inputs, Measured, Outputs, Predicted, PublishedRow, Rebuilt,
-    Results, SCHEMA,
+    Checked, Compared, Contended, FoundGroup, FoundType, Inputs, Measured, Outputs, Predicted,
+    PublishedRow, Rebuilt, Results, SCHEMA, Spread,
 };

@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use crate::results::{FoundType, Measured, Predicted, PublishedRow, Rebuilt, Results, list};
+use crate::results::{
+    Checked, Compared, FoundType, Measured, Predicted, PublishedRow, Rebuilt, Results, Spread, list,
+};
 
 /// The most groups that are listed.
 const GROUPS_SHOWN: usize = 8;
@@ -23,6 +25,7 @@ pub fn markdown(results: &Results) -> String {
     }
     predicted(&mut out, &results.predicted);
     rebuilt(&mut out, results);
+    checked(&mut out, &results.checked);
     out
 }
 
@@ -186,31 +189,82 @@ fn rebuilt(out: &mut String, results: &Results) {
         let _ = writeln!(out, "{why}");
         return;
     }
-    out.push_str("Million cycles of the types' accesses that leave their core. Predicted from the kernel that was built without patches.\n\n");
+    out.push_str("Million cycles of accesses that leave their core, predicted from the kernel that was built without patches. ");
+    let runs = results.rebuilt.iter().map(|r| r.runs).max().unwrap_or(0);
+    if runs > 1 {
+        let _ = write!(
+            out,
+            "Means of {runs} runs of each kernel with different seeds, in brackets the least and the most. "
+        );
+    }
+    out.push_str(
+        "The error is that of the prediction, in per cent of what was recorded again.\n\n",
+    );
     table(
         out,
         &[
             "edit",
             "machine",
-            "types",
+            "of",
             "without",
             "predicted",
             "re-recorded",
-            "error of the prediction",
+            "change",
+            "error",
         ],
     );
     for r in &results.rebuilt {
-        let error = Rebuilt::error(r);
+        rebuilt_row(out, r, &code(&r.types.join(" ")), &r.cost);
+        for (name, compared) in &r.functions {
+            rebuilt_row(out, r, &code(&format!("{name}()")), compared);
+        }
+        rebuilt_row(out, r, "everything", &r.whole);
+    }
+}
+
+fn rebuilt_row(out: &mut String, rebuilt: &Rebuilt, of: &str, compared: &Compared) {
+    let per_cent = |figure: Option<f64>| figure.map_or_else(String::new, |f| format!("{f:+.1} %"));
+    row(
+        out,
+        &[
+            rebuilt.edit.clone(),
+            code(&rebuilt.machine),
+            of.to_owned(),
+            spread(&compared.without),
+            spread(&compared.predicted),
+            spread(&compared.rerecorded),
+            per_cent(compared.change()),
+            per_cent(compared.error()),
+        ],
+    );
+}
+
+fn spread(spread: &Spread) -> String {
+    if spread.least.to_bits() == spread.most.to_bits() {
+        return mega(spread.mean);
+    }
+    let (least, most) = (mega(spread.least), mega(spread.most));
+    format!("{} ({least} to {most})", mega(spread.mean))
+}
+
+fn checked(out: &mut String, rows: &[Checked]) {
+    if rows.is_empty() {
+        return;
+    }
+    out.push_str("\n## What the kernels with patches have stood\n\n");
+    table(out, &["edit", "check", "configuration", "said last"]);
+    for check in rows {
+        let config = match check.config.is_empty() {
+            true => "the case's".to_owned(),
+            false => format!("the case's with {}", code(&check.config.join(" "))),
+        };
         row(
             out,
             &[
-                r.edit.clone(),
-                code(&r.machine),
-                code(&r.types.join(" ")),
-                mega(r.predicted.without),
-                format!("{} ± {}", mega(r.predicted.with), mega(r.predicted.bar)),
-                mega(r.rerecorded),
-                error.map_or_else(String::new, |e| format!("{e:+.1} %")),
+                check.edit.clone(),
+                check.check.clone(),
+                config,
+                check.said.clone(),
             ],
         );
     }
@@ -257,8 +311,13 @@ fn code(text: &str) -> String {
     }
 }
 
+/// Million cycles; small figures keep their leading digits.
 fn mega(cycles: f64) -> String {
-    format!("{:.3}", cycles / 1e6)
+    if cycles != 0.0 && cycles.abs() < 1e5 {
+        format!("{:.5}", cycles / 1e6)
+    } else {
+        format!("{:.3}", cycles / 1e6)
+    }
 }
 
 fn change(measure: &Measured) -> String {

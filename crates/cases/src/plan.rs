@@ -45,6 +45,8 @@ pub enum Work {
     Record {
         /// The step that built the kernel.
         kernel: Option<StepId>,
+        /// Which run it is, from 0: what is added to the guest's seed.
+        run: u16,
     },
     /// `linemate report --type`.
     Report {
@@ -85,6 +87,17 @@ pub enum Work {
     Build {
         /// The edit whose patches are applied; `None`: the same source and configuration without any.
         edit: Option<usize>,
+        /// The check whose fragments lie over the configuration.
+        check: Option<usize>,
+    },
+    /// A check of a kernel with patches.
+    Check {
+        /// The step that built the kernel.
+        kernel: StepId,
+        /// The edit that the patches are of.
+        edit: usize,
+        /// The check's place in the case.
+        check: usize,
     },
 }
 
@@ -104,7 +117,7 @@ pub enum Ingredient {
     Series(String),
     /// A file's content; the path as the case has it.
     File(String),
-    /// The content of the program that a command starts.
+    /// The content of a program that a command starts, or of a file that is taken along.
     Program(String),
     /// A machine's description, by name or file.
     Machine(String),
@@ -136,21 +149,34 @@ pub struct Plan<'c> {
     case: &'c Case,
     /// The steps.
     pub steps: Vec<Step>,
+    /// The step that records the kernel that is examined.
+    pub examined: StepId,
+    /// The steps that record the kernel built without patches, run by run; empty where nothing is rebuilt.
+    pub bases: Vec<StepId>,
 }
 
 impl<'c> Plan<'c> {
-    /// The steps that a case takes.
+    /// The steps that a case takes. A kernel that has to be built is examined in [`Mode::Full`] only.
     #[must_use]
     pub fn new(case: &'c Case, mode: Mode) -> Self {
         let mut plan = Plan {
             case,
             steps: Vec::new(),
+            examined: StepId(0),
+            bases: Vec::new(),
         };
-        plan.examine();
-        if mode == Mode::Full && case.edits.iter().any(|edit| !edit.patches.is_empty()) {
+        if case.kernel != KernelSource::Built {
+            plan.examined = plan.record_examined();
+            plan.examine();
+        }
+        if mode == Mode::Full && (case.kernel == KernelSource::Built || plan.has_patches()) {
             plan.rebuild();
         }
         plan
+    }
+
+    fn has_patches(&self) -> bool {
+        self.case.edits.iter().any(|edit| !edit.patches.is_empty())
     }
 
     fn add(&mut self, title: String, work: Work) -> StepId {
@@ -158,13 +184,18 @@ impl<'c> Plan<'c> {
         StepId(self.steps.len() - 1)
     }
 
-    /// What needs no build.
-    fn examine(&mut self) {
-        let title = match &self.case.kernel {
-            KernelSource::Series(series) => format!("record the unmodified kernel {series}"),
-            KernelSource::Image(image) => format!("record the unmodified kernel {image}"),
+    fn record_examined(&mut self) -> StepId {
+        let (KernelSource::Series(name) | KernelSource::Image(name)) = &self.case.kernel else {
+            return self.examined;
         };
-        let of = self.add(title, Work::Record { kernel: None });
+        let title = format!("record the unmodified kernel {name}");
+        let (kernel, run) = (None, 0);
+        self.add(title, Work::Record { kernel, run })
+    }
+
+    /// What needs no build but that of the kernel that is examined.
+    fn examine(&mut self) {
+        let of = self.examined;
         for type_name in &self.case.types {
             let title = format!("report on {type_name}");
             let type_name = type_name.clone();
@@ -200,25 +231,99 @@ impl<'c> Plan<'c> {
     /// What builds kernels: the prediction that a rebuilt kernel is held against is made on one that differs in nothing but the patches.
     fn rebuild(&mut self) {
         let title = "build the kernel without patches".to_owned();
-        let kernel = Some(self.add(title, Work::Build { edit: None }));
-        let title = "record the kernel built without patches".to_owned();
-        let base = self.add(title, Work::Record { kernel });
-        for (edit, described) in self.case.edits.iter().enumerate() {
+        let (edit, check) = (None, None);
+        let kernel = self.add(title, Work::Build { edit, check });
+        self.bases = self.record(kernel, "record the kernel built without patches");
+        if self.case.kernel == KernelSource::Built {
+            self.examined = self.bases.first().copied().unwrap_or(kernel);
+            self.examine();
+        }
+        let case = self.case;
+        for (edit, described) in case.edits.iter().enumerate() {
             if described.patches.is_empty() {
                 continue;
             }
-            self.predict(base, edit, ", kernel built without patches");
-            let name = &described.name;
-            let title = format!("build the kernel with {name}");
-            let kernel = Some(self.add(title, Work::Build { edit: Some(edit) }));
-            let title = format!("boot and record the kernel with {name}");
-            let of = self.add(title, Work::Record { kernel });
-            for machine in &self.case.machines {
-                let title = format!("measure {name} on {machine}");
+            for (run, of) in self.bases.clone().into_iter().enumerate() {
+                if of != self.examined {
+                    let seed = self.seed_named(run);
+                    self.predict(of, edit, &format!(", kernel built without patches{seed}"));
+                }
+            }
+            self.rebuild_with(edit, &described.name);
+        }
+    }
+
+    /// A kernel with an edit's patches: built, checked, recorded, measured; built again for checks that want another configuration.
+    fn rebuild_with(&mut self, edit: usize, name: &str) {
+        let case = self.case;
+        let (this, no_check) = (Some(edit), None);
+        let title = format!("build the kernel with {name}");
+        let kernel = self.add(
+            title,
+            Work::Build {
+                edit: this,
+                check: no_check,
+            },
+        );
+        let records = self.record(kernel, &format!("boot and record the kernel with {name}"));
+        for (run, of) in records.into_iter().enumerate() {
+            for machine in &case.machines {
+                let title = format!("measure {name} on {machine}{}", self.seed_named(run));
                 let machine = machine.clone();
                 self.add(title, Work::Measure { of, edit, machine });
             }
         }
+        for (number, check) in case.checks.iter().enumerate() {
+            let mut checked = kernel;
+            if !check.config.is_empty() {
+                let title = format!("build the kernel with {name} for {}", check.name);
+                let check = Some(number);
+                checked = self.add(title, Work::Build { edit: this, check });
+            }
+            let work = Work::Check {
+                kernel: checked,
+                edit,
+                check: number,
+            };
+            self.add(
+                format!("check the kernel with {name}: {}", check.name),
+                work,
+            );
+        }
+    }
+
+    /// All runs of a kernel that was built.
+    fn record(&mut self, kernel: StepId, title: &str) -> Vec<StepId> {
+        let runs = 0..self.case.guest.runs;
+        let record = |run| {
+            let title = format!("{title}{}", self.seed_named(usize::from(run)));
+            let kernel = Some(kernel);
+            self.add(title, Work::Record { kernel, run })
+        };
+        runs.map(record).collect()
+    }
+
+    /// How a run is called beside others.
+    fn seed_named(&self, run: usize) -> String {
+        if self.case.guest.runs == 1 {
+            return String::new();
+        }
+        format!(", seed {}", self.seed(u16::try_from(run).unwrap_or(0)))
+    }
+
+    /// Which run a recording step is.
+    #[must_use]
+    pub fn run(&self, id: StepId) -> Option<usize> {
+        match self.steps.get(id.0)?.work {
+            Work::Record { run, .. } => Some(usize::from(run)),
+            _ => None,
+        }
+    }
+
+    /// The seed of a run.
+    #[must_use]
+    pub fn seed(&self, run: u16) -> u32 {
+        self.case.guest.seed.wrapping_add(u32::from(run))
     }
 
     /// The key of a step; `keys` are those of the steps before it.
@@ -236,7 +341,7 @@ impl<'c> Plan<'c> {
             recipe.word(keys.get(id.0).map_or("", |key| key.0.as_str()));
         };
         match &step.work {
-            Work::Record { kernel } => {
+            Work::Record { kernel, run } => {
                 recipe.word("record");
                 match (kernel, &self.case.kernel) {
                     (Some(id), _) => uses(&mut recipe, id),
@@ -246,8 +351,9 @@ impl<'c> Plan<'c> {
                     (None, KernelSource::Image(image)) => {
                         recipe.word(&digests.digest(&Ingredient::File(image.clone()))?);
                     }
+                    (None, KernelSource::Built) => {}
                 }
-                self.run(&mut recipe, digests)?;
+                self.recording(*run, &mut recipe, digests)?;
             }
             Work::Report { of, type_name } => {
                 recipe.word("report");
@@ -274,56 +380,98 @@ impl<'c> Plan<'c> {
                 recipe.word(&digests.digest(&Ingredient::Machine(machine.clone()))?);
                 recipe.word(&digests.digest(&Ingredient::Analyser)?);
             }
-            Work::Build { edit } => self.build(*edit, &mut recipe, digests)?,
+            Work::Build { edit, check } => {
+                let patches = self.patches(*edit);
+                return self.build_key(*check, patches, digests);
+            }
+            Work::Check { kernel, check, .. } => {
+                recipe.word("check");
+                uses(&mut recipe, kernel);
+                self.check(*check, &mut recipe, digests)?;
+            }
         }
         Ok(recipe.key())
     }
 
+    /// The key of what builds of one source and configuration have in common.
+    ///
+    /// # Errors
+    /// As [`Plan::key`].
+    pub fn common_key<D: Digests>(
+        &self,
+        check: Option<usize>,
+        digests: &mut D,
+    ) -> Result<Key, D::Error> {
+        self.build_key(check, &[], digests)
+    }
+
     /// What a run depends on beside its kernel.
-    fn run<D: Digests>(&self, recipe: &mut Recipe, digests: &mut D) -> Result<(), D::Error> {
-        let (guest, workload) = (&self.case.guest, &self.case.workload);
-        recipe.word(&guest.cpus.to_string());
-        recipe.word(&guest.memory);
-        recipe.word(&guest.seed.to_string());
-        recipe.word(&guest.numa.to_string());
-        recipe.word(&guest.append);
+    fn recording<D: Digests>(
+        &self,
+        run: u16,
+        recipe: &mut Recipe,
+        digests: &mut D,
+    ) -> Result<(), D::Error> {
+        let workload = &self.case.workload;
+        self.guest(self.seed(run), &self.case.guest.memory, recipe);
         recipe.word("set-up");
         if let Some(setup) = &workload.setup {
             recipe.word(&digests.digest(&Ingredient::File(setup.clone()))?);
         }
-        recipe.word("files");
-        for file in &workload.files {
-            recipe.word(file);
-            recipe.word(&digests.digest(&Ingredient::File(host_part(file).to_owned()))?);
-        }
-        recipe.word("command");
-        for word in &workload.command {
-            recipe.word(word);
-        }
-        if let Some(program) = workload.command.first() {
-            recipe.word(&digests.digest(&Ingredient::Program(program.clone()))?);
-        }
-        recipe.word(&digests.digest(&Ingredient::Recorder)?);
-        Ok(())
+        command(&workload.files, &workload.command, recipe, digests)
     }
 
-    fn build<D: Digests>(
+    fn check<D: Digests>(
         &self,
-        edit: Option<usize>,
+        check: usize,
         recipe: &mut Recipe,
         digests: &mut D,
     ) -> Result<(), D::Error> {
-        recipe.word("build");
-        let Some(build) = &self.case.build else {
+        let Some(check) = self.case.checks.get(check) else {
             return Ok(());
         };
-        recipe.word(&digests.digest(&Ingredient::BuildScript(build.script.clone()))?);
-        recipe.word(&digests.digest(&Ingredient::Source(build.source.clone()))?);
-        recipe.word(&digests.digest(&Ingredient::File(build.config.clone()))?);
-        for patch in self.patches(edit) {
-            recipe.word(&digests.digest(&Ingredient::File(patch.clone()))?);
+        let memory = check.memory.as_ref().unwrap_or(&self.case.guest.memory);
+        self.guest(self.seed(0), memory, recipe);
+        command(&check.files, &check.command, recipe, digests)
+    }
+
+    fn guest(&self, seed: u32, memory: &str, recipe: &mut Recipe) {
+        let guest = &self.case.guest;
+        recipe.word(&guest.cpus.to_string());
+        recipe.word(memory);
+        recipe.word(&seed.to_string());
+        recipe.word(&guest.numa.to_string());
+        recipe.word(&guest.append);
+    }
+
+    fn build_key<D: Digests>(
+        &self,
+        check: Option<usize>,
+        patches: &[String],
+        digests: &mut D,
+    ) -> Result<Key, D::Error> {
+        let mut recipe = Recipe::new();
+        recipe.word("build");
+        if let Some(build) = &self.case.build {
+            recipe.word(&digests.digest(&Ingredient::BuildScript(build.script.clone()))?);
+            recipe.word(&digests.digest(&Ingredient::Source(build.source.clone()))?);
+            for fragment in self.config(check) {
+                recipe.word(&digests.digest(&Ingredient::File(fragment.clone()))?);
+            }
+            recipe.word("patches");
+            for patch in patches {
+                recipe.word(&digests.digest(&Ingredient::File(patch.clone()))?);
+            }
         }
-        Ok(())
+        Ok(recipe.key())
+    }
+
+    /// The fragments of a build's configuration, those of a check over the case's.
+    pub fn config(&self, check: Option<usize>) -> impl Iterator<Item = &'c String> {
+        let case = self.case;
+        let own = case.build.iter().flat_map(|build| &build.config);
+        let check = check.and_then(|check| case.checks.get(check));
+        own.chain(check.into_iter().flat_map(|check| &check.config))
     }
 
     /// The file of edits of a prediction or a measurement.
@@ -347,6 +495,29 @@ impl<'c> Plan<'c> {
 /// The part of `HOST[:GUEST]` that is a path here.
 fn host_part(file: &str) -> &str {
     file.split_once(':').map_or(file, |(host, _)| host)
+}
+
+/// The part of a recipe that is what runs in the guest.
+fn command<D: Digests>(
+    files: &[String],
+    words: &[String],
+    recipe: &mut Recipe,
+    digests: &mut D,
+) -> Result<(), D::Error> {
+    recipe.word("files");
+    for file in files {
+        recipe.word(file);
+        recipe.word(&digests.digest(&Ingredient::Program(host_part(file).to_owned()))?);
+    }
+    recipe.word("command");
+    for word in words {
+        recipe.word(word);
+    }
+    if let Some(program) = words.first() {
+        recipe.word(&digests.digest(&Ingredient::Program(program.clone()))?);
+    }
+    recipe.word(&digests.digest(&Ingredient::Recorder)?);
+    Ok(())
 }
 
 /// A hash over words that cannot run into each other.

@@ -6,13 +6,15 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::case::{
-    Build, Case, CaseEdit, FoundFigure, Guest, KernelSource, PredictedOf, Published, Source,
+    Build, Case, CaseEdit, Check, FoundFigure, Guest, KernelSource, PredictedOf, Published, Source,
     Workload,
 };
 use crate::error::{CaseError, Reason};
 
 /// The longest `case.toml` in bytes.
 const BYTES_MAX: usize = 1 << 20;
+/// The most recordings of a kernel.
+const RUNS_MAX: u64 = 100;
 /// The most CPUs that a guest is asked for here; `linemate record` has its own limit.
 const CPUS_MAX: u64 = 4096;
 
@@ -30,6 +32,8 @@ struct RawCase {
     #[serde(default)]
     edit: Vec<RawEdit>,
     #[serde(default)]
+    check: Vec<RawCheck>,
+    #[serde(default)]
     published: Vec<RawPublished>,
 }
 
@@ -38,6 +42,8 @@ struct RawCase {
 struct RawKernel {
     series: Option<String>,
     image: Option<String>,
+    #[serde(default)]
+    built: bool,
 }
 
 #[derive(Deserialize)]
@@ -46,6 +52,7 @@ struct RawGuest {
     cpus: Spanned<u64>,
     memory: Option<String>,
     seed: Option<u32>,
+    runs: Option<Spanned<u64>>,
     numa: Option<Spanned<u64>>,
     append: Option<String>,
 }
@@ -64,8 +71,26 @@ struct RawWorkload {
 struct RawBuild {
     package: Option<String>,
     source: Option<String>,
-    config: String,
+    config: Spanned<OneOrMore>,
     script: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "a string or a list of strings")]
+enum OneOrMore {
+    One(String),
+    More(Vec<String>),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawCheck {
+    name: Spanned<String>,
+    #[serde(default)]
+    files: Vec<String>,
+    command: Spanned<Vec<String>>,
+    memory: Option<String>,
+    config: Option<Spanned<OneOrMore>>,
 }
 
 #[derive(Deserialize)]
@@ -95,8 +120,9 @@ struct RawPublished {
 struct RawFound {
     #[serde(rename = "type")]
     type_name: Option<Spanned<String>>,
-    field: Spanned<String>,
-    figure: RawFigure,
+    field: Option<Spanned<String>>,
+    ranking: Option<Spanned<Vec<Spanned<String>>>>,
+    figure: Spanned<RawFigure>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -107,6 +133,7 @@ enum RawFigure {
     GroupLines,
     Rank,
     CyclesPerLoad,
+    RankCorrelation,
     Accesses,
 }
 
@@ -232,17 +259,22 @@ impl Checker<'_> {
         let guest = self.guest(raw.guest)?;
         let workload = self.workload(raw.workload)?;
         let build = raw.build.map(|build| self.build(build)).transpose()?;
+        if let (KernelSource::Built, None) = (&kernel.0, &build) {
+            return Err(self.error(kernel.1, Reason::NotBuilt));
+        }
+        let checks = self.checks(raw.check)?;
         let edits = self.edits(raw.edit, build.is_some())?;
         let mut case = Case {
             name,
             summary,
-            kernel,
+            kernel: kernel.0,
             guest,
             workload,
             types,
             machines,
             edits,
             build,
+            checks,
             published: Vec::new(),
         };
         for figure in raw.published {
@@ -252,46 +284,63 @@ impl Checker<'_> {
         Ok(case)
     }
 
-    fn kernel(&self, raw: Spanned<RawKernel>) -> Result<KernelSource, CaseError> {
-        let reason = Reason::Either {
-            table: "[kernel]",
-            one: "series",
-            other: "image",
-        };
-        let error = self.at(&raw, reason);
-        match raw.into_inner() {
+    /// The kernel, and where the text speaks of it.
+    fn kernel(&self, raw: Spanned<RawKernel>) -> Result<(KernelSource, usize), CaseError> {
+        let start = raw.span().start;
+        let kernel = match raw.into_inner() {
             RawKernel {
                 series: Some(series),
                 image: None,
-            } => Ok(KernelSource::Series(series)),
+                built: false,
+            } => KernelSource::Series(series),
             RawKernel {
                 series: None,
                 image: Some(image),
-            } => Ok(KernelSource::Image(image)),
-            _ => Err(error),
-        }
+                built: false,
+            } => KernelSource::Image(image),
+            RawKernel {
+                series: None,
+                image: None,
+                built: true,
+            } => KernelSource::Built,
+            _ => {
+                let reason = Reason::Either {
+                    table: "[kernel]",
+                    one: "series",
+                    other: "image, or built = true",
+                };
+                return Err(self.error(start, reason));
+            }
+        };
+        Ok((kernel, start))
     }
 
     fn guest(&self, raw: RawGuest) -> Result<Guest, CaseError> {
         let numa = raw.numa.map(|n| self.range("numa", &n, 64)).transpose()?;
+        let runs = raw.runs.map(|n| self.range("runs", &n, RUNS_MAX));
         Ok(Guest {
             cpus: self.range("cpus", &raw.cpus, CPUS_MAX)?,
             memory: raw.memory.unwrap_or_else(|| "1G".to_owned()),
             seed: raw.seed.unwrap_or(42),
+            runs: runs.transpose()?.unwrap_or(1),
             numa: numa.unwrap_or(1),
             append: raw.append.unwrap_or_default(),
         })
     }
 
     fn workload(&self, raw: RawWorkload) -> Result<Workload, CaseError> {
-        if raw.command.get_ref().first().is_none_or(String::is_empty) {
-            return Err(self.at(&raw.command, Reason::Empty("command")));
-        }
         Ok(Workload {
             setup: raw.setup,
             files: raw.files,
-            command: raw.command.into_inner(),
+            command: self.command(raw.command)?,
         })
+    }
+
+    fn command(&self, words: Spanned<Vec<String>>) -> Result<Vec<String>, CaseError> {
+        if words.get_ref().first().is_none_or(String::is_empty) {
+            return Err(self.at(&words, Reason::Empty("command")));
+        }
+        Ok(words.into_inner())
     }
 
     fn build(&self, raw: Spanned<RawBuild>) -> Result<Build, CaseError> {
@@ -309,9 +358,43 @@ impl Checker<'_> {
         };
         Ok(Build {
             source,
-            config: raw.config,
+            config: self.fragments(raw.config)?,
             script: raw.script,
         })
+    }
+
+    /// Fragments of a configuration: one at least.
+    fn fragments(&self, raw: Spanned<OneOrMore>) -> Result<Vec<String>, CaseError> {
+        let empty = self.at(&raw, Reason::Empty("config"));
+        match raw.into_inner() {
+            OneOrMore::One(fragment) => Ok(vec![fragment]),
+            OneOrMore::More(fragments) if fragments.is_empty() => Err(empty),
+            OneOrMore::More(fragments) => Ok(fragments),
+        }
+    }
+
+    fn checks(&self, raw: Vec<RawCheck>) -> Result<Vec<Check>, CaseError> {
+        let mut checks: Vec<Check> = Vec::new();
+        for check in raw {
+            let start = check.name.span().start;
+            let name = self.name("check", check.name)?;
+            if checks.iter().any(|known| known.name == name) {
+                let reason = Reason::Twice {
+                    what: "check",
+                    value: name,
+                };
+                return Err(self.error(start, reason));
+            }
+            let config = check.config.map(|config| self.fragments(config));
+            checks.push(Check {
+                name,
+                files: check.files,
+                command: self.command(check.command)?,
+                memory: check.memory,
+                config: config.transpose()?.unwrap_or_default(),
+            });
+        }
+        Ok(checks)
     }
 
     fn edits(&self, raw: Vec<RawEdit>, can_build: bool) -> Result<Vec<CaseEdit>, CaseError> {
@@ -371,14 +454,46 @@ impl Checker<'_> {
             Some(name) => self.known("type", name, &case.types)?,
             None => case.types.first().cloned().unwrap_or_default(),
         };
-        let field = self.said("field", raw.field)?;
-        Ok(match raw.figure {
-            RawFigure::GroupShare => FoundFigure::GroupShare { type_name, field },
-            RawFigure::GroupLoadsPerStore => FoundFigure::GroupLoadsPerStore { type_name, field },
-            RawFigure::GroupLines => FoundFigure::GroupLines { type_name, field },
-            RawFigure::Rank => FoundFigure::Rank { type_name, field },
-            RawFigure::CyclesPerLoad => FoundFigure::CyclesPerLoad { type_name, field },
-            RawFigure::Accesses => FoundFigure::Accesses { type_name, field },
+        let (figure, named, ranking) = (raw.figure, raw.field, raw.ranking);
+        let needs = |key| self.at(&figure, Reason::Needs { key });
+        let field = || match named {
+            Some(field) => self.said("field", field),
+            None => Err(needs("field")),
+        };
+        Ok(match figure.get_ref() {
+            RawFigure::GroupShare => FoundFigure::GroupShare {
+                type_name,
+                field: field()?,
+            },
+            RawFigure::GroupLoadsPerStore => FoundFigure::GroupLoadsPerStore {
+                type_name,
+                field: field()?,
+            },
+            RawFigure::GroupLines => FoundFigure::GroupLines {
+                type_name,
+                field: field()?,
+            },
+            RawFigure::Rank => FoundFigure::Rank {
+                type_name,
+                field: field()?,
+            },
+            RawFigure::CyclesPerLoad => FoundFigure::CyclesPerLoad {
+                type_name,
+                field: field()?,
+            },
+            RawFigure::Accesses => FoundFigure::Accesses {
+                type_name,
+                field: field()?,
+            },
+            RawFigure::RankCorrelation => {
+                let ranking = ranking.ok_or_else(|| needs("ranking"))?;
+                let start = ranking.span().start;
+                let ranking = self.list("field", ranking)?;
+                if ranking.len() < 2 {
+                    return Err(self.error(start, Reason::NoOrder));
+                }
+                FoundFigure::RankCorrelation { type_name, ranking }
+            }
         })
     }
 

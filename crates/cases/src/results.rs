@@ -40,6 +40,8 @@ pub struct Results {
     pub predicted: Vec<Predicted>,
     /// By edit with patches and machine: the prediction and the kernel that was built.
     pub rebuilt: Vec<Rebuilt>,
+    /// What kernels with patches have stood.
+    pub checked: Vec<Checked>,
     /// The published figures and ours.
     pub published: Vec<PublishedRow>,
 }
@@ -146,7 +148,29 @@ pub struct Predicted {
     pub skipped: u64,
 }
 
-/// A prediction beside the kernel that was built.
+/// A figure of several runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Spread {
+    /// The mean.
+    pub mean: f64,
+    /// The smallest.
+    pub least: f64,
+    /// The largest.
+    pub most: f64,
+}
+
+/// A prediction beside the kernel that was built: cycles of accesses that left their core, each run the mean over its interleavings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Compared {
+    /// The kernel built without patches.
+    pub without: Spread,
+    /// Predicted from it.
+    pub predicted: Spread,
+    /// The kernel with the patches.
+    pub rerecorded: Spread,
+}
+
+/// What became of an edit in the kernel that was built with its patches.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Rebuilt {
     /// The edit.
@@ -155,10 +179,27 @@ pub struct Rebuilt {
     pub machine: String,
     /// The types whose cost is compared.
     pub types: Vec<String>,
-    /// Predicted from the kernel built without patches: its own cost is `without`.
-    pub predicted: Measured,
-    /// The cost of the same types in the recording of the patched kernel, the mean over the same interleavings.
-    pub rerecorded: f64,
+    /// How often each of both kernels was recorded.
+    pub runs: usize,
+    /// Cycles of the types.
+    pub cost: Compared,
+    /// Cycles of everything.
+    pub whole: Compared,
+    /// Cycles by function, for the functions that published figures are about; one that is inlined in either kernel has none.
+    pub functions: BTreeMap<String, Compared>,
+}
+
+/// A check that a kernel with patches has passed: a case whose check fails has no results.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Checked {
+    /// The edit.
+    pub edit: String,
+    /// The check.
+    pub check: String,
+    /// Fragments that were laid over the configuration for it.
+    pub config: Vec<String>,
+    /// The last line that it said.
+    pub said: String,
 }
 
 /// A published figure beside ours.
@@ -205,6 +246,7 @@ impl Results {
             found: book.found()?,
             predicted: book.predicted()?,
             rebuilt: book.rebuilt()?,
+            checked: book.checked()?,
             published: Vec::new(),
         };
         results.published = case.published.iter().map(|row| results.row(row)).collect();
@@ -259,6 +301,9 @@ impl Results {
             FoundFigure::CyclesPerLoad { type_name, field } => contended(type_name, field)
                 .and_then(|(_, row)| row.cycles_per_load)
                 .map(|cycles| format!("{cycles:.0} cycles")),
+            FoundFigure::RankCorrelation { type_name, ranking } => {
+                self.rank_correlation(type_name, ranking)
+            }
             FoundFigure::Accesses { type_name, field } => contended(type_name, field)
                 .map(|(_, row)| format!("{} loads, {} stores", row.loads, row.stores)),
         };
@@ -280,16 +325,46 @@ impl Results {
         }
     }
 
-    /// A function's cost is not compared: the compiler may have inlined it elsewhere in another build.
+    /// Spearman's coefficient over the fields that both rankings have.
+    fn rank_correlation(&self, type_name: &str, ranking: &[String]) -> Option<String> {
+        let rows = &self.found_type(type_name)?.contended;
+        let ours: Vec<&str> = rows
+            .iter()
+            .map(|row| row.field.as_str())
+            .filter(|field| ranking.iter().any(|name| name == field))
+            .collect();
+        let theirs: Vec<&str> = ranking
+            .iter()
+            .map(String::as_str)
+            .filter(|name| ours.contains(name))
+            .collect();
+        let count = ours.len();
+        if count < 2 {
+            return None;
+        }
+        let apart = |(place, field): (usize, &&str)| {
+            let other = theirs
+                .iter()
+                .position(|name| name == field)
+                .unwrap_or(place);
+            (place as f64 - other as f64).powi(2)
+        };
+        let squares: f64 = ours.iter().enumerate().map(apart).sum();
+        let n = count as f64;
+        let rho = 1.0 - 6.0 * squares / (n * (n * n - 1.0));
+        Some(format!("{rho:.2} over {count} of {} fields", ranking.len()))
+    }
+
     fn rerecorded(&self, of: &PredictedOf) -> Option<String> {
         let rebuilt = self
             .rebuilt
             .iter()
             .find(|r| r.edit == of.edit && r.machine == of.machine)?;
-        (of.function.is_none() && rebuilt.predicted.without > 0.0).then(|| {
-            let change = rebuilt.rerecorded / rebuilt.predicted.without - 1.0;
-            format!("{:+.1} %", 100.0 * change)
-        })
+        let compared = match &of.function {
+            Some(function) => rebuilt.functions.get(function)?,
+            None => &rebuilt.cost,
+        };
+        compared.change().map(|change| format!("{change:+.1} %"))
     }
 }
 
@@ -302,13 +377,50 @@ impl Measured {
     }
 }
 
-impl Rebuilt {
-    /// How far the re-recorded cost is from the predicted one, in per cent of the re-recorded.
+impl Spread {
+    fn of(figures: &[f64]) -> Spread {
+        Spread {
+            mean: figures.iter().sum::<f64>() / figures.len().max(1) as f64,
+            least: figures.iter().copied().reduce(f64::min).unwrap_or(0.0),
+            most: figures.iter().copied().reduce(f64::max).unwrap_or(0.0),
+        }
+    }
+}
+
+impl Compared {
+    /// How much less or more the kernel with the patches costs, in per cent.
+    #[must_use]
+    pub fn change(&self) -> Option<f64> {
+        (self.without.mean > 0.0).then(|| 100.0 * (self.rerecorded.mean / self.without.mean - 1.0))
+    }
+
+    /// How far the predicted cost is from the re-recorded one, in per cent of the re-recorded.
     #[must_use]
     pub fn error(&self) -> Option<f64> {
-        (self.rerecorded > 0.0)
-            .then(|| 100.0 * (self.predicted.with - self.rerecorded) / self.rerecorded)
+        let (predicted, rerecorded) = (self.predicted.mean, self.rerecorded.mean);
+        (rerecorded > 0.0).then(|| 100.0 * (predicted - rerecorded) / rerecorded)
     }
+}
+
+/// One figure of the predictions and measurements of an edit on a machine, run by run.
+fn compared(runs: &[Run], figure: impl Fn(&Predicted) -> Option<Measured>) -> Option<Compared> {
+    let side = |of: &dyn Fn(&Run) -> Option<f64>| {
+        let figures: Option<Vec<f64>> = runs.iter().map(of).collect();
+        figures.map(|figures| Spread::of(&figures))
+    };
+    Some(Compared {
+        without: side(&|run| Some(figure(&run.predicted)?.without))?,
+        predicted: side(&|run| Some(figure(&run.predicted)?.with))?,
+        rerecorded: side(&|run| Some(figure(&run.measured)?.without))?,
+    })
+}
+
+/// A run on both kernels.
+struct Run {
+    /// From the kernel without patches.
+    predicted: Predicted,
+    /// The kernel with them, under edits that change nothing: its cost is the side without.
+    measured: Predicted,
 }
 
 pub(crate) fn list(numbers: &[u64]) -> String {
@@ -337,13 +449,10 @@ impl<'b> Book<'b> {
         })
     }
 
-    /// The recording of the unmodified kernel is the first step.
-    const STOCK: StepId = StepId(0);
-
     fn inputs(&self) -> Result<Inputs, FigureError> {
         let report = self
             .steps()
-            .find(|(work, _)| matches!(work, Work::Report { of, .. } if *of == Self::STOCK));
+            .find(|(work, _)| matches!(work, Work::Report { .. }));
         let Some((_, report)) = report else {
             return Ok(Inputs::default());
         };
@@ -396,7 +505,7 @@ impl<'b> Book<'b> {
         let mut predicted = Vec::new();
         for (work, output) in self.steps() {
             if let Work::WhatIf { of, edit, .. } = work
-                && *of == Self::STOCK
+                && *of == self.plan.examined
             {
                 predicted.push(self.prediction(*edit, output)?);
             }
@@ -440,35 +549,67 @@ impl<'b> Book<'b> {
 
     fn rebuilt(&self) -> Result<Vec<Rebuilt>, FigureError> {
         let mut rebuilt = Vec::new();
-        for (work, output) in self.steps() {
-            let Work::WhatIf { of, edit, machine } = work else {
-                continue;
-            };
-            if *of == Self::STOCK {
-                continue;
-            }
-            let prediction = self.prediction(*edit, output)?;
-            let types: Vec<String> = prediction.sizes.iter().map(|s| s.0.clone()).collect();
-            if let Some(rerecorded) = self.rerecorded(*edit, machine)? {
+        for (number, edit) in self.case.edits.iter().enumerate() {
+            for machine in &self.case.machines {
+                let runs = self.runs(number, machine)?;
+                let Some(first) = runs.first() else { continue };
+                let names = first.predicted.functions.keys();
+                let function = |name: &String| {
+                    let figure = |p: &Predicted| p.functions.get(name).copied();
+                    Some((name.clone(), compared(&runs, figure)?))
+                };
                 rebuilt.push(Rebuilt {
-                    edit: prediction.edit,
-                    machine: prediction.machine,
-                    types,
-                    predicted: prediction.types,
-                    rerecorded,
+                    edit: edit.name.clone(),
+                    machine: first.predicted.machine.clone(),
+                    types: first.predicted.sizes.iter().map(|s| s.0.clone()).collect(),
+                    runs: runs.len(),
+                    cost: compared(&runs, |p| Some(p.types)).unwrap_or_default(),
+                    whole: compared(&runs, |p| Some(p.whole)).unwrap_or_default(),
+                    functions: names.filter_map(function).collect(),
                 });
             }
         }
         Ok(rebuilt)
     }
 
-    /// The mean cost of the edit's types in the recording of the kernel with its patches.
-    fn rerecorded(&self, edit: usize, machine: &str) -> Result<Option<f64>, FigureError> {
-        let measured = self.steps().find(|(work, _)| {
-            matches!(work, Work::Measure { edit: e, machine: m, .. } if *e == edit && m == machine)
-        });
-        let cost = measured.map(|(_, output)| output.number("/results/0/types/without"));
-        cost.transpose()
+    /// The runs of an edit on a machine that were carried out on both kernels.
+    fn runs(&self, edit: usize, machine: &str) -> Result<Vec<Run>, FigureError> {
+        let mut runs = Vec::new();
+        for (run, base) in self.plan.bases.iter().enumerate() {
+            let predicted = self.steps().find(|(work, _)| {
+                matches!(work, Work::WhatIf { of, edit: e, machine: m } if of == base && *e == edit && m == machine)
+            });
+            let measured = self.steps().find(|(work, _)| {
+                matches!(work, Work::Measure { of, edit: e, machine: m }
+                    if *e == edit && m == machine && self.plan.run(*of) == Some(run))
+            });
+            if let (Some((_, predicted)), Some((_, measured))) = (predicted, measured) {
+                runs.push(Run {
+                    predicted: self.prediction(edit, predicted)?,
+                    measured: self.prediction(edit, measured)?,
+                });
+            }
+        }
+        Ok(runs)
+    }
+
+    fn checked(&self) -> Result<Vec<Checked>, FigureError> {
+        let mut checked = Vec::new();
+        for (work, output) in self.steps() {
+            let Work::Check { edit, check, .. } = work else {
+                continue;
+            };
+            let Some(about) = self.case.checks.get(*check) else {
+                continue;
+            };
+            checked.push(Checked {
+                edit: self.edit_name(*edit),
+                check: about.name.clone(),
+                config: about.config.clone(),
+                said: output.text("/said")?.to_owned(),
+            });
+        }
+        Ok(checked)
     }
 }
 

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use linemate_cases::{
-    Build, CaseEdit, FoundFigure, Guest, KernelSource, PredictedOf, Source, Workload, parse,
+    Build, CaseEdit, Check, FoundFigure, Guest, KernelSource, PredictedOf, Source, Workload, parse,
 };
 
 const WHOLE: &str = r#"name = "nohz"
@@ -52,6 +52,7 @@ fn a_whole_case_is_understood() {
             cpus: 8,
             memory: "1G".into(),
             seed: 42,
+            runs: 1,
             numa: 1,
             append: String::new(),
         }
@@ -68,7 +69,7 @@ fn a_whole_case_is_understood() {
         case.build,
         Some(Build {
             source: Source::Package("linux-source-6.12".into()),
-            config: "../kernel.config".into(),
+            config: vec!["../kernel.config".into()],
             script: None,
         })
     );
@@ -99,6 +100,52 @@ fn a_whole_case_is_understood() {
             machine: "gnr-2s-480".into(),
             function: Some("f".into())
         })
+    );
+}
+
+#[test]
+fn a_built_kernel_checks_and_fragments_are_understood() {
+    let text = WHOLE
+        .replacen("series = \"6.12\"", "built = true", 1)
+        .replacen("\"../kernel.config\"", "[\"a\", \"b\"]", 1)
+        .replacen("cpus = 8", "cpus = 8\nruns = 3", 1)
+        + "[[check]]\nname = \"storm\"\ncommand = [\"storm.sh\"]\nfiles = [\"hackbench\"]\n"
+        + "[[check]]\nname = \"kasan\"\ncommand = [\"storm.sh\"]\nconfig = \"kasan.config\"\nmemory = \"2G\"\n";
+    let case = parse(&text).unwrap();
+    assert_eq!(case.kernel, KernelSource::Built);
+    assert_eq!(case.build.unwrap().config, ["a", "b"]);
+    assert_eq!(case.guest.runs, 3);
+    let check = |name: &str| Check {
+        name: name.to_owned(),
+        files: Vec::new(),
+        command: vec!["storm.sh".to_owned()],
+        memory: None,
+        config: Vec::new(),
+    };
+    assert_eq!(
+        case.checks,
+        [
+            Check {
+                files: vec!["hackbench".to_owned()],
+                ..check("storm")
+            },
+            Check {
+                memory: Some("2G".to_owned()),
+                config: vec!["kasan.config".to_owned()],
+                ..check("kasan")
+            },
+        ]
+    );
+    let from_nothing = text
+        .replacen(
+            "[build]\npackage = \"linux-source-6.12\"\nconfig = [\"a\", \"b\"]\n",
+            "",
+            1,
+        )
+        .replacen("patches = [\"patches/0001.patch\"]\n", "", 1);
+    assert_eq!(
+        parse(&from_nothing).unwrap_err().to_string(),
+        "6: the kernel is to be built, but the case has no [build] that says from what"
     );
 }
 
@@ -140,12 +187,12 @@ fn what_is_wrong_is_told_with_its_line() {
         (
             "series = \"6.12\"",
             "",
-            "6: [kernel]: give either series or image",
+            "6: [kernel]: give either series or image, or built = true",
         ),
         (
             "series = \"6.12\"",
             "series = \"6.12\"\nimage = \"vmlinuz\"",
-            "6: [kernel]: give either series or image",
+            "6: [kernel]: give either series or image, or built = true",
         ),
         (
             "package = \"linux-source-6.12\"",
@@ -200,14 +247,59 @@ fn what_is_wrong_is_told_with_its_line() {
         (
             "[guest]",
             "[guest]\nkernel = 3",
-            "14: unknown field `kernel`, expected one of `cpus`, `memory`, `seed`, `numa`, `append`",
+            "14: unknown field `kernel`, expected one of `cpus`, `memory`, `seed`, `runs`, `numa`, `append`",
         ),
         (
             "figure = \"group-share\"",
             "figure = \"size\"",
-            "31: unknown variant `size`, expected one of `group-share`, `group-loads-per-store`, `group-lines`, `rank`, `cycles-per-load`, `accesses`",
+            "31: unknown variant `size`, expected one of `group-share`, `group-loads-per-store`, `group-lines`, `rank`, `cycles-per-load`, `rank-correlation`, `accesses`",
         ),
         ("cpus = 8", "", "13: missing field `cpus`"),
+        (
+            "cpus = 8",
+            "cpus = 8\nruns = 0",
+            "15: runs is 0; from 1 to 100 is possible",
+        ),
+        (
+            "config = \"../kernel.config\"",
+            "config = []",
+            "11: config is empty",
+        ),
+        (
+            "config = \"../kernel.config\"",
+            "config = 3",
+            "11: a string or a list of strings",
+        ),
+        (
+            "[[published]]",
+            "[[check]]\nname = \"storm\"\ncommand = []\n[[published]]",
+            "29: command is empty",
+        ),
+        (
+            "[[published]]",
+            "[[check]]\nname = \"a\"\ncommand = [\"x\"]\n[[check]]\nname = \"a\"\ncommand = [\"x\"]\n[[published]]",
+            "31: two checks are called \"a\"",
+        ),
+        (
+            "field = \"__lock\", ",
+            "",
+            "31: this figure needs a `field`",
+        ),
+        (
+            "figure = \"group-share\"",
+            "figure = \"rank-correlation\"",
+            "31: this figure needs a `ranking`",
+        ),
+        (
+            "figure = \"group-share\"",
+            "figure = \"rank-correlation\", ranking = [\"a\"]",
+            "31: one field has no order: name two or more",
+        ),
+        (
+            "figure = \"group-share\"",
+            "figure = \"rank-correlation\", ranking = [\"a\", \"a\"]",
+            "31: two fields are called \"a\"",
+        ),
     ] {
         assert_eq!(refused(from, to), said, "{from:?} -> {to:?}");
     }

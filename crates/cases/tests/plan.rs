@@ -27,6 +27,15 @@ name = "built"
 file = "built.txt"
 patches = ["1.patch", "2.patch"]
 measure = "same.txt"
+[[check]]
+name = "storm"
+command = ["storm.sh"]
+files = ["tool"]
+[[check]]
+name = "lockdep"
+command = ["storm.sh"]
+config = ["lockdep.config"]
+memory = "2G"
 [[edit]]
 name = "only-predicted"
 file = "only.txt"
@@ -85,7 +94,7 @@ fn full_predicts_from_a_kernel_that_differs_in_the_patches_alone() {
         .map(|(title, _)| title)
         .collect();
     assert_eq!(
-        titles[7..14],
+        titles[7..],
         [
             "build the kernel without patches",
             "record the kernel built without patches",
@@ -94,9 +103,67 @@ fn full_predicts_from_a_kernel_that_differs_in_the_patches_alone() {
             "build the kernel with built",
             "boot and record the kernel with built",
             "measure built on m1",
+            "measure built on m2",
+            "check the kernel with built: storm",
+            "build the kernel with built for lockdep",
+            "check the kernel with built: lockdep",
         ]
     );
-    assert_eq!(titles.len(), 15);
+}
+
+#[test]
+fn runs_have_seeds_that_count_up_and_keys_of_their_own() {
+    let case = parse(&CASE.replacen("cpus = 8", "cpus = 8\nseed = 7\nruns = 2", 1)).unwrap();
+    let steps = keys(&case, Mode::Full, &mut Changed::default());
+    let titles: Vec<&str> = steps.iter().map(|(title, _)| title.as_str()).collect();
+    assert_eq!(
+        titles[7..20],
+        [
+            "build the kernel without patches",
+            "record the kernel built without patches, seed 7",
+            "record the kernel built without patches, seed 8",
+            "predict built on m1, kernel built without patches, seed 7",
+            "predict built on m2, kernel built without patches, seed 7",
+            "predict built on m1, kernel built without patches, seed 8",
+            "predict built on m2, kernel built without patches, seed 8",
+            "build the kernel with built",
+            "boot and record the kernel with built, seed 7",
+            "boot and record the kernel with built, seed 8",
+            "measure built on m1, seed 7",
+            "measure built on m2, seed 7",
+            "measure built on m1, seed 8",
+        ]
+    );
+    assert_ne!(steps[8].1, steps[9].1);
+    // The first run is the same as where it is the only one.
+    let one = parse(&CASE.replacen("cpus = 8", "cpus = 8\nseed = 7", 1)).unwrap();
+    assert_eq!(
+        keys(&one, Mode::Full, &mut Changed::default())[8].1,
+        steps[8].1
+    );
+}
+
+#[test]
+fn a_kernel_that_has_to_be_built_is_examined_once_it_is() {
+    let case = parse(&CASE.replacen("series = \"6.12\"", "built = true", 1)).unwrap();
+    assert_eq!(Plan::new(&case, Mode::Quick).steps, []);
+    let plan = Plan::new(&case, Mode::Full);
+    let titles: Vec<&str> = plan.steps.iter().map(|step| step.title.as_str()).collect();
+    assert_eq!(
+        titles[..9],
+        [
+            "build the kernel without patches",
+            "record the kernel built without patches",
+            "report on rq",
+            "find what rq costs on m1",
+            "predict built on m1",
+            "predict built on m2",
+            "predict only-predicted on m1",
+            "predict only-predicted on m2",
+            "build the kernel with built",
+        ]
+    );
+    assert_eq!((plan.examined.0, plan.bases.len()), (1, 1));
 }
 
 /// The titles of the steps whose keys are others once an ingredient has changed.
@@ -115,7 +182,7 @@ fn redone(ingredient: Ingredient) -> Vec<String> {
 
 #[test]
 fn only_what_depends_on_a_change_is_done_again() {
-    let all = 15;
+    let all = 18;
     let built: Vec<String> = redone(Ingredient::File("2.patch".into()));
     assert_eq!(
         built[..2],
@@ -124,7 +191,7 @@ fn only_what_depends_on_a_change_is_done_again() {
             "boot and record the kernel with built"
         ]
     );
-    assert_eq!(built.len(), 4);
+    assert_eq!(built.len(), 7);
     assert_eq!(
         redone(Ingredient::File("only.txt".into())),
         [
@@ -136,21 +203,33 @@ fn only_what_depends_on_a_change_is_done_again() {
         redone(Ingredient::File("same.txt".into())),
         ["measure built on m1", "measure built on m2"]
     );
-    // All but the builds, of which there are two.
+    // All but the builds, of which there are three, and the checks, of which there are two.
     for of_every_run in [
         Ingredient::File("setup.sh".into()),
-        Ingredient::File("data".into()),
+        Ingredient::Program("data".into()),
         Ingredient::Program("run".into()),
-        Ingredient::Recorder,
     ] {
         assert_eq!(
             redone(of_every_run.clone()).len(),
-            all - 2,
+            all - 5,
             "{of_every_run:?}"
         );
     }
-    // All that is neither a build nor a recording, of which there are three.
-    assert_eq!(redone(Ingredient::Analyser).len(), all - 5);
+    assert_eq!(redone(Ingredient::Recorder).len(), all - 3);
+    for of_checks in ["storm.sh", "tool"] {
+        let of_checks = redone(Ingredient::Program(of_checks.into()));
+        assert!(of_checks.contains(&"check the kernel with built: storm".to_owned()));
+        assert!(of_checks.iter().all(|title| title.starts_with("check ")));
+    }
+    assert_eq!(
+        redone(Ingredient::File("lockdep.config".into())),
+        [
+            "build the kernel with built for lockdep",
+            "check the kernel with built: lockdep"
+        ]
+    );
+    // All that is neither a build nor a run in a guest, of which there are three and five.
+    assert_eq!(redone(Ingredient::Analyser).len(), all - 8);
     assert_eq!(redone(Ingredient::Series("6.12".into())).len(), 7);
     assert_eq!(redone(Ingredient::File("config".into())).len(), all - 7);
     assert_eq!(redone(Ingredient::File("nothing of it".into())).len(), 0);

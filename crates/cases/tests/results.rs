@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use linemate_cases::{Case, Mode, Outputs, Plan, Results, StepId, Work, markdown, parse};
+use linemate_cases::{Case, Mode, Outputs, Plan, Results, Spread, StepId, Work, markdown, parse};
 use serde_json::{Value, json};
 
 const CASE: &str = r#"
@@ -24,6 +24,13 @@ name = "apart"
 file = "apart.txt"
 patches = ["1.patch"]
 measure = "same.txt"
+[[check]]
+name = "storm"
+command = ["storm.sh"]
+[[check]]
+name = "lockdep"
+command = ["storm.sh"]
+config = ["lockdep.config"]
 
 [[published]]
 key = "share of the lock"
@@ -50,6 +57,11 @@ key = "latency"
 value = "10,000 cycles"
 source = "a paper"
 found = { field = "__lock", figure = "cycles-per-load" }
+[[published]]
+key = "order"
+value = "theirs"
+source = "a paper"
+found = { figure = "rank-correlation", ranking = ["nr_running", "absent", "__lock", "cpu"] }
 [[published]]
 key = "rates"
 value = "1 kHz"
@@ -98,7 +110,11 @@ fn costs_of_the_type() -> Value {
     json!({ "costs": {
         "machine": "m1",
         "potential": { "cost": 2_500_000.0, "true_sharing": 0.25, "false_sharing": 0.5 },
-        "fields": [row("rq.__lock", 2_000_000, [1, 2, 3]), row("rq.nr_running", 500_000, [0, 0, 1])],
+        "fields": [
+            row("rq.__lock", 2_000_000, [1, 2, 3]),
+            row("rq.nr_running", 500_000, [0, 0, 1]),
+            row("rq.cpu", 1000, [0, 0, 0]),
+        ],
         "lines": [
             { "cells": [cell("rq.__lock", 3, 100.0), cell("rq.nr_running", 0, 0.0)] },
             { "cells": [cell("rq.__lock", 1, 500.0)] },
@@ -127,6 +143,7 @@ fn outputs(plan: &Plan<'_>) -> Outputs {
         Work::Measure { .. } => Some(whatif(1_004_500.0, 1_004_500.0)),
         Work::WhatIf { of: StepId(0), .. } => Some(whatif(2_000_000.0, 1_500_000.0)),
         Work::WhatIf { .. } => Some(whatif(1_600_000.0, 1_100_000.0)),
+        Work::Check { check, .. } => Some(json!({ "said": format!("passed check {check}") })),
         Work::Record { .. } | Work::Build { .. } => None,
     };
     let steps = plan.steps.iter().enumerate();
@@ -167,13 +184,59 @@ fn the_rebuilt_kernel_is_held_against_the_one_without_patches() {
     let [rebuilt] = &results.rebuilt[..] else {
         panic!("{:?}", results.rebuilt)
     };
-    assert_eq!(rebuilt.predicted.without, 1_600_000.0);
-    assert_eq!(rebuilt.predicted.with, 1_100_000.0);
-    assert_eq!(rebuilt.rerecorded, 1_004_500.0);
+    let one = |figure| Spread {
+        mean: figure,
+        least: figure,
+        most: figure,
+    };
+    assert_eq!(rebuilt.cost.without, one(1_600_000.0));
+    assert_eq!(rebuilt.cost.predicted, one(1_100_000.0));
+    assert_eq!(rebuilt.cost.rerecorded, one(1_004_500.0));
+    assert_eq!(rebuilt.whole.predicted, one(15_500_000.0));
+    assert_eq!(rebuilt.functions["f"].predicted, one(80.0));
+    assert_eq!(rebuilt.functions["f"].rerecorded, one(100.0));
     assert_eq!(rebuilt.types, ["rq"]);
-    let error = rebuilt.error().unwrap();
+    let error = rebuilt.cost.error().unwrap();
     assert!((error - 9.507_217).abs() < 1e-6, "{error}");
     assert_eq!(results.predicted[0].types.without, 2_000_000.0);
+}
+
+#[test]
+fn several_runs_give_a_mean_and_what_it_lies_between() {
+    let case = parse(&CASE.replacen("cpus = 8", "cpus = 8\nruns = 2", 1)).unwrap();
+    let plan = Plan::new(&case, Mode::Full);
+    let mut outputs = outputs(&plan);
+    for (number, step) in plan.steps.iter().enumerate() {
+        let second = |of: &StepId| plan.run(*of) == Some(1);
+        let output = match &step.work {
+            Work::WhatIf { of, .. } if second(of) => whatif(1_800_000.0, 1_300_000.0),
+            Work::Measure { of, .. } if second(of) => whatif(995_500.0, 995_500.0),
+            _ => continue,
+        };
+        outputs.insert(StepId(number), output);
+    }
+    let results = Results::new("1.2.3", &case, Mode::Full, &plan, &outputs).unwrap();
+    let [rebuilt] = &results.rebuilt[..] else {
+        panic!("{:?}", results.rebuilt)
+    };
+    assert_eq!(rebuilt.runs, 2);
+    assert_eq!(rebuilt.cost.without.mean, 1_700_000.0);
+    assert_eq!(rebuilt.cost.predicted.mean, 1_200_000.0);
+    assert_eq!(
+        rebuilt.cost.rerecorded,
+        Spread {
+            mean: 1_000_000.0,
+            least: 995_500.0,
+            most: 1_004_500.0
+        }
+    );
+    assert_eq!(rebuilt.cost.error(), Some(20.0));
+    let page = markdown(&results);
+    assert!(
+        page.contains("| apart | `m1` | `rq` | 1.700 (1.600 to 1.800) | 1.200 (1.100 to 1.300) | 1.000 (0.996 to 1.004) | -41.2 % | +20.0 % |"),
+        "{page}"
+    );
+    assert!(page.contains("Means of 2 runs of each kernel"), "{page}");
 }
 
 #[test]

@@ -90,6 +90,10 @@ name = "apart"
 file = "apart.txt"
 patches = ["1.patch"]
 measure = "same.txt"
+[[check]]
+name = "stands"
+command = ["check.sh"]
+config = "more.config"
 "#,
         image.display(),
         workload("sleepers")
@@ -98,16 +102,20 @@ measure = "same.txt"
     for (name, text) in [
         ("case.toml", &*text),
         ("tree/Makefile", "VERSION = 6\n"),
-        ("config", ""),
+        ("config", "CONFIG_A=y\n"),
         ("apart.txt", "type rq\nisolate __lock\n"),
         ("1.patch", "a patch\n"),
         ("same.txt", "base-align rq 8\n"),
+        ("more.config", "MORE=y"),
+        ("check.sh", "#!/bin/busybox sh\nexit 0\n"),
         ("build.sh", script),
     ] {
         fs::write(folder.join(name), text).unwrap();
     }
-    let script = folder.join("build.sh");
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    for name in ["build.sh", "check.sh"] {
+        let script = folder.join(name);
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    }
 }
 
 /// The last line on standard error.
@@ -192,6 +200,74 @@ fn faults_of_builds_are_one_line_and_cost_nothing_that_was_done() {
             "linemate: made-up: build the kernel without patches: no kernel source in {}",
             source.display()
         )
+    );
+}
+
+/// The distribution's kernel stands in for every build: what is recorded again has to cost what was recorded without patches, to the cycle.
+#[test]
+fn a_whole_case_records_again_and_holds_what_its_checks_find() {
+    let folder = tempfile::tempdir().unwrap();
+    let (case, cache, output) = (
+        folder.path().join("case"),
+        folder.path().join("cache"),
+        folder.path().join("out"),
+    );
+    let image = kernel("6.12");
+    let build = format!(
+        "#!/bin/sh\ncat \"$2\" >>{}/configs\necho {}\n",
+        folder.path().display(),
+        image.display()
+    );
+    made_up_case(&case, &build);
+    fs::write(
+        case.join("check.sh"),
+        "#!/bin/busybox sh\necho WARNING: lock held\nexit 1\n",
+    )
+    .unwrap();
+    let failed = run(&case, &cache, &output, &[]);
+    assert_eq!(failed.status.code(), Some(2), "{}", story(&failed));
+    assert_eq!(steps(&failed), (0, 11), "{}", story(&failed));
+    let line = last_line(&failed);
+    assert!(
+        line.starts_with("linemate: made-up: check the kernel with apart: stands: ")
+            && line.contains("check.sh: exit status 1 (log: "),
+        "{line}"
+    );
+    assert!(
+        story(&failed).contains("linemate:   WARNING: lock held\n"),
+        "{}",
+        story(&failed)
+    );
+    // Without patches, with them, and with them and more configuration.
+    let configs = fs::read_to_string(folder.path().join("configs")).unwrap();
+    assert_eq!(configs, "CONFIG_A=y\nCONFIG_A=y\nCONFIG_A=y\n\nMORE=y\n");
+
+    fs::write(case.join("check.sh"), "#!/bin/busybox sh\necho it stands\n").unwrap();
+    let whole = run(&case, &cache, &output, &[]);
+    assert!(whole.status.success(), "{}", story(&whole));
+    assert_eq!(steps(&whole), (11, 1), "{}", story(&whole));
+    let json = fs::read(output.join("results.json")).unwrap();
+    let results: Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(results["mode"], "full");
+    let checked = &items(&results, "/checked")[0];
+    assert_eq!(checked["said"], "it stands");
+    let rebuilt = &items(&results, "/rebuilt")[0];
+    let mean = |of: &str, side: &str| rebuilt[of][side]["mean"].as_f64().unwrap();
+    assert!(mean("cost", "without") > 0.0, "{rebuilt}");
+    assert_eq!(mean("cost", "rerecorded"), mean("cost", "without"));
+    assert_eq!(mean("whole", "rerecorded"), mean("whole", "without"));
+    assert_ne!(mean("cost", "predicted"), mean("cost", "without"));
+
+    let text = fs::read_to_string(case.join("case.toml")).unwrap();
+    let image = format!("image = \"{}\"", image.display());
+    fs::write(
+        case.join("case.toml"),
+        text.replacen(&image, "built = true", 1),
+    )
+    .unwrap();
+    assert_eq!(
+        last_line(&run(&case, &cache, &output, &["--quick"])),
+        "linemate: made-up: the kernel that it examines has to be built, which --quick leaves out: run it without"
     );
 }
 

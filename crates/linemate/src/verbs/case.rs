@@ -13,7 +13,9 @@ use std::time::Instant;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Subcommand;
-use linemate_cases::{Case, Key, Mode, Outputs, Plan, Results, StepId, markdown, parse};
+use linemate_cases::{
+    Case, KernelSource, Key, Mode, Outputs, Plan, Results, StepId, markdown, parse,
+};
 use linemate_guest::cache_folder;
 
 use crate::cli::Outcome;
@@ -61,6 +63,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         .context("cannot catch Ctrl-C")?;
     let case = read(&args.folder)?;
     let mode = if args.quick { Mode::Quick } else { Mode::Full };
+    if args.quick && case.kernel == KernelSource::Built {
+        bail!(
+            "{}: the kernel that it examines has to be built, which --quick leaves out: run it without",
+            case.name
+        );
+    }
     let cache = match &args.cache {
         Some(folder) => folder.clone(),
         None => cache_folder().join("cases"),
@@ -116,7 +124,7 @@ fn carry_out(
             tell(&format!("{place}: kept from an earlier run"));
         } else {
             let started = Instant::now();
-            match bench.carry_out(step, &keys, &files, &place) {
+            match bench.carry_out(step, &keys, &mut files, &place) {
                 Ok(()) => {}
                 Err(error) if error.is::<Interrupted>() => bail!(
                     "{}: interrupted at {:?}: what is done is kept, the same command goes on from there",

@@ -6,6 +6,7 @@ use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, IsTerminal};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,8 +15,8 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use linemate_cases::{Case, KernelSource, Key, Plan, Step, StepId, Work};
-use rustix::process::{Pid, Signal, kill_process};
+use linemate_cases::{Case, Check, KernelSource, Key, Plan, Step, StepId, Work};
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::files::{Files, last_line};
 use super::tell;
@@ -63,7 +64,7 @@ impl Bench<'_> {
         &self,
         step: &Step,
         keys: &[Key],
-        files: &Files,
+        files: &mut Files,
         place: &str,
     ) -> anyhow::Result<()> {
         let Some(key) = keys.last() else {
@@ -82,15 +83,29 @@ impl Bench<'_> {
             cancel: self.cancel,
         };
         match &step.work {
-            Work::Build { edit } => {
-                let folder = self.build_folder(keys);
-                self.build(*edit, (work.path(), &folder), &made, files, &run)?;
+            Work::Build { edit, check } => {
+                let common = self.plan.common_key(*check, files)?;
+                let build = Building {
+                    config: self.config(*check, &common, files)?,
+                    folder: self.cache.join(format!("{}.build", common.0)),
+                    said: work.path().join("stdout"),
+                };
+                self.build(*edit, &build, &made, files, &run)?;
             }
-            Work::Record { .. } => {
+            Work::Record {
+                kernel,
+                run: number,
+            } => {
                 let mut command = self.itself(files)?;
-                command.args(self.record(step, keys, &made, files)?);
+                command.args(self.record(*kernel, *number, keys, &made, files)?);
                 command.stdout(Stdio::null());
                 run.child(command)?;
+            }
+            Work::Check { kernel, check, .. } => {
+                let check = self.case.checks.get(*check).context("no such check")?;
+                let mut command = self.itself(files)?;
+                command.args(self.check(*kernel, check, keys, files)?);
+                self.checked(command, &work.path().join("stdout"), &made, &run)?;
             }
             _ => {
                 let mut command = self.itself(files)?;
@@ -115,46 +130,63 @@ impl Bench<'_> {
 
     fn record(
         &self,
-        step: &Step,
+        built: Option<StepId>,
+        run: u16,
         keys: &[Key],
         made: &Path,
         files: &Files,
     ) -> anyhow::Result<Vec<OsString>> {
-        let kernel = match (&step.work, &self.case.kernel) {
-            (Work::Record { kernel: Some(id) }, _) => self.made(*id, keys)?,
-            (_, KernelSource::Series(series)) => files.series(series)?,
-            (_, KernelSource::Image(image)) => files.find(image)?,
+        let kernel = match (built, &self.case.kernel) {
+            (Some(id), _) => self.made(id, keys)?,
+            (None, KernelSource::Series(series)) => files.series(series)?,
+            (None, KernelSource::Image(image)) => files.find(image)?,
+            (None, KernelSource::Built) => bail!("the kernel is to be built, and is not"),
         };
-        let (guest, workload) = (&self.case.guest, &self.case.workload);
-        let mut words: Vec<OsString> = vec!["record".into(), "--kernel".into(), kernel.into()];
+        let workload = &self.case.workload;
+        let mut words: Vec<OsString> = vec!["record".into(), "--output".into(), made.into()];
+        words.extend(self.guest(kernel, &self.case.guest.memory, self.plan.seed(run)));
+        if let Some(setup) = &workload.setup {
+            words.extend(["--setup".into(), files.find(setup)?.into()]);
+        }
+        words.extend(payload(&workload.files, &workload.command, files)?);
+        Ok(words)
+    }
+
+    fn check(
+        &self,
+        kernel: StepId,
+        check: &Check,
+        keys: &[Key],
+        files: &Files,
+    ) -> anyhow::Result<Vec<OsString>> {
+        let kernel = self.made(kernel, keys)?;
+        let memory = check.memory.as_ref().unwrap_or(&self.case.guest.memory);
+        let mut words: Vec<OsString> = vec!["record".into(), "--bare".into()];
+        words.extend(self.guest(kernel, memory, self.plan.seed(0)));
+        words.extend(payload(&check.files, &check.command, files)?);
+        Ok(words)
+    }
+
+    fn guest(&self, kernel: PathBuf, memory: &str, seed: u32) -> Vec<OsString> {
+        let guest = &self.case.guest;
+        let mut words: Vec<OsString> = Vec::new();
         let mut option = |name: &str, value: OsString| words.extend([name.into(), value]);
+        option("--kernel", kernel.into());
         option("--smp", guest.cpus.to_string().into());
-        option("--memory", guest.memory.clone().into());
-        option("--seed", guest.seed.to_string().into());
+        option("--memory", memory.into());
+        option("--seed", seed.to_string().into());
         option("--numa", guest.numa.to_string().into());
         option("--append", guest.append.clone().into());
-        if let Some(setup) = &workload.setup {
-            option("--setup", files.find(setup)?.into());
-        }
-        for file in &workload.files {
-            option("--file", files.extra(file)?.into());
-        }
-        option("--output", made.into());
-        words.push("--".into());
-        for (place, word) in workload.command.iter().enumerate() {
-            words.push(match place {
-                0 => files.program(word)?.into(),
-                _ => word.into(),
-            });
-        }
-        Ok(words)
+        words
     }
 
     fn analysis(&self, step: &Step, keys: &[Key], files: &Files) -> anyhow::Result<Vec<OsString>> {
         let (verb, of) = match &step.work {
             Work::WhatIf { of, .. } | Work::Measure { of, .. } => ("whatif", of),
             Work::Report { of, .. } | Work::Costs { of, .. } => ("report", of),
-            Work::Record { .. } | Work::Build { .. } => bail!("no analysis: {}", step.title),
+            Work::Record { .. } | Work::Build { .. } | Work::Check { .. } => {
+                bail!("no analysis: {}", step.title)
+            }
         };
         let mut words: Vec<OsString> = vec![verb.into(), "--json".into()];
         let mut option = |name: &str, value: OsString| words.extend([name.into(), value]);
@@ -172,56 +204,111 @@ impl Bench<'_> {
                 option("--edit", files.find(edit)?.into());
                 option("--machine", files.machine(machine).into());
             }
-            Work::Record { .. } | Work::Build { .. } => {}
+            Work::Record { .. } | Work::Build { .. } | Work::Check { .. } => {}
         }
         Ok(words)
     }
 
-    /// Where kernels of one source and configuration are built: what is compiled without patches serves all variants. The first build is
-    /// that without patches; its key stands for all that variants have in common.
-    fn build_folder(&self, keys: &[Key]) -> PathBuf {
-        let steps = self.plan.steps.iter().zip(keys);
-        let first = steps
-            .filter(|(step, _)| matches!(step.work, Work::Build { .. }))
-            .map(|(_, key)| key.0.as_str())
-            .next();
-        self.cache
-            .join(format!("{}.build", first.unwrap_or_default()))
+    /// The file of a build's configuration: the case's fragment, or several of them one behind the other.
+    fn config(&self, check: Option<usize>, common: &Key, files: &Files) -> anyhow::Result<PathBuf> {
+        let absolute = |name: &String| anyhow::Ok(files.base().join(files.find(name)?));
+        let fragments = self.plan.config(check).map(absolute);
+        let fragments: Vec<PathBuf> = fragments.collect::<Result<_, _>>()?;
+        if let [only] = &fragments[..] {
+            return Ok(only.clone());
+        }
+        let mut all = String::new();
+        for path in &fragments {
+            all += &fs::read_to_string(path).with_context(|| path.display().to_string())?;
+            all.push('\n');
+        }
+        let path = self.cache.join(format!("{}.config", common.0));
+        fs::write(&path, all).with_context(|| path.display().to_string())?;
+        Ok(path)
     }
 
     fn build(
         &self,
         edit: Option<usize>,
-        (work, folder): (&Path, &Path),
+        building: &Building,
         made: &Path,
         files: &Files,
         run: &Run<'_>,
     ) -> anyhow::Result<()> {
         let build = self.case.build.as_ref().context("no [build]")?;
-        let absolute = |name: &str| anyhow::Ok(files.base().join(files.find(name)?));
-        let said = work.join("stdout");
         let mut command = Command::new(files.build_script(build.script.as_deref())?);
         command
             .current_dir(files.base())
             .arg(files.source(&build.source)?)
-            .arg(absolute(&build.config)?)
-            .arg(folder);
+            .arg(&building.config)
+            .arg(&building.folder);
         for patch in self.plan.patches(edit) {
-            command.arg(absolute(patch)?);
+            command.arg(files.base().join(files.find(patch)?));
         }
-        command.stdout(File::create(&said).with_context(|| said.display().to_string())?);
+        let said = &building.said;
+        command.stdout(File::create(said).with_context(|| said.display().to_string())?);
         if let Err(error) = run.child(command) {
             if !error.is::<Interrupted>() {
                 show_end(run.log);
             }
             return Err(error);
         }
-        let said = fs::read(&said).with_context(|| said.display().to_string())?;
+        let said = fs::read(said).with_context(|| said.display().to_string())?;
         let image = PathBuf::from(last_line(&said));
         fs::copy(&image, made)
             .with_context(|| format!("the build names {} as its image", image.display()))?;
         Ok(())
     }
+
+    /// What a check says goes to the log when it fails: there lies what the kernel complained about.
+    fn checked(
+        &self,
+        mut command: Command,
+        said: &Path,
+        made: &Path,
+        run: &Run<'_>,
+    ) -> anyhow::Result<()> {
+        command.stdout(File::create(said).with_context(|| said.display().to_string())?);
+        let result = run.child(command);
+        let said = fs::read(said).with_context(|| said.display().to_string())?;
+        if let Err(error) = result {
+            if !error.is::<Interrupted>() {
+                let complaint = fs::read(run.log).unwrap_or_default();
+                fs::write(run.log, [said, complaint].concat())
+                    .with_context(|| run.log.display().to_string())?;
+                show_end(run.log);
+            }
+            return Err(error);
+        }
+        let said = serde_json::json!({ "said": last_line(&said) });
+        fs::write(made, said.to_string()).with_context(|| made.display().to_string())
+    }
+}
+
+/// What a kernel is built with.
+struct Building {
+    /// The fragment of a configuration.
+    config: PathBuf,
+    /// Where it is compiled: all variants of one source and configuration share it, so that what no patch touches is compiled once.
+    folder: PathBuf,
+    /// Where the script's standard output goes.
+    said: PathBuf,
+}
+
+/// Files and command, as `linemate record` takes them.
+fn payload(extra: &[String], command: &[String], files: &Files) -> anyhow::Result<Vec<OsString>> {
+    let mut words: Vec<OsString> = Vec::new();
+    for file in extra {
+        words.extend(["--file".into(), files.extra(file)?.into()]);
+    }
+    words.push("--".into());
+    for (place, word) in command.iter().enumerate() {
+        words.push(match place {
+            0 => files.program(word)?.into(),
+            _ => word.into(),
+        });
+    }
+    Ok(words)
 }
 
 /// The end of a log, for whoever has to find out why a build failed.
@@ -247,7 +334,9 @@ impl Run<'_> {
         let program = command.get_program().to_string_lossy().into_owned();
         let log = File::create(self.log)
             .with_context(|| format!("cannot write {}", self.log.display()))?;
-        command.stdin(Stdio::null()).stderr(log);
+        // A group of its own: a build is a script with a compiler below it, and a stop has to reach all of them. A compiler that went on
+        // would write where the next run compiles.
+        command.stdin(Stdio::null()).stderr(log).process_group(0);
         let mut child = command
             .spawn()
             .with_context(|| format!("cannot run {program}"))?;
@@ -273,8 +362,8 @@ impl Run<'_> {
                 return Ok(status);
             }
             if self.cancel.load(Ordering::Relaxed) {
-                // It may be gone by now, or have got Ctrl-C from the terminal itself.
-                let _ = kill_process(Pid::from_child(child), Signal::TERM);
+                // It may be gone by now.
+                let _ = kill_process_group(Pid::from_child(child), Signal::TERM);
                 return child.wait();
             }
             thread::sleep(LOOK);

@@ -84,7 +84,9 @@ impl Files {
     /// Neither.
     pub(super) fn program(&self, name: &str) -> anyhow::Result<PathBuf> {
         if let Some(path) = self.look(name) {
-            return Ok(path);
+            // With a slash in it, or it would be taken for something installed.
+            let bare = path.parent().is_some_and(|p| p.as_os_str().is_empty());
+            return Ok(if bare { Path::new(".").join(path) } else { path });
         }
         if name.contains('/') || in_search_path(name).is_some() {
             return Ok(PathBuf::from(name));
@@ -94,16 +96,20 @@ impl Files {
         )
     }
 
-    /// `HOST[:GUEST]` with the host's part found.
+    /// `HOST[:GUEST]` with the host's part found: a file of the case, else a program that is installed.
     ///
     /// # Errors
-    /// The host has no such file.
+    /// The host has neither.
     pub(super) fn extra(&self, file: &str) -> anyhow::Result<String> {
         let (host, guest) = match file.split_once(':') {
             Some((host, guest)) => (host, Some(guest)),
             None => (file, None),
         };
-        let host = self.find(host)?.display().to_string();
+        let host = match (self.look(host), in_search_path(host)) {
+            (None, Some(installed)) => installed,
+            _ => self.find(host)?,
+        };
+        let host = host.display().to_string();
         Ok(guest.map_or(host.clone(), |guest| format!("{host}:{guest}")))
     }
 
