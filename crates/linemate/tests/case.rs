@@ -331,6 +331,56 @@ fn an_interrupted_run_goes_on_where_it_was() {
     assert_eq!(left, Vec::<String>::new());
 }
 
+/// A compiler that went on would write where the next run compiles.
+#[test]
+fn a_stop_reaches_what_a_build_started() {
+    let folder = tempfile::tempdir().unwrap();
+    let (case, told) = (folder.path().join("case"), folder.path().join("pid"));
+    let build = format!(
+        "#!/bin/sh\nsleep 1000 &\necho $! >{0}.part\nmv {0}.part {0}\nwait\n",
+        told.display()
+    );
+    made_up_case(&case, &build);
+    let text = fs::read_to_string(case.join("case.toml")).unwrap();
+    let image = format!("image = \"{}\"", kernel("6.12").display());
+    fs::write(
+        case.join("case.toml"),
+        text.replacen(&image, "built = true", 1),
+    )
+    .unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_linemate"))
+        .args(["case", "run"])
+        .arg(&case)
+        .arg("--cache")
+        .arg(folder.path().join("cache"))
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let pid = loop {
+        if let Ok(pid) = fs::read_to_string(&told) {
+            break pid.trim().to_owned();
+        }
+        assert_eq!(child.try_wait().unwrap(), None, "it ended by itself");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    };
+    let signal = |signal: &str, pid: &str| {
+        let mut kill = Command::new("kill");
+        kill.args([signal, pid]).stderr(Stdio::null());
+        kill.status().unwrap().success()
+    };
+    assert!(signal("-TERM", &child.id().to_string()));
+    assert_eq!(child.wait().unwrap().code(), Some(2));
+    // Whoever is left without a parent may take a moment to be gone for good.
+    for _ in 0..500 {
+        if !signal("-0", &pid) {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert!(signal("-KILL", &pid));
+    panic!("the compiler went on");
+}
+
 #[test]
 fn a_case_that_cannot_be_is_refused_with_file_and_line() {
     let folder = tempfile::tempdir().unwrap();

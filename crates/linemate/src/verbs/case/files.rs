@@ -86,7 +86,11 @@ impl Files {
         if let Some(path) = self.look(name) {
             // With a slash in it, or it would be taken for something installed.
             let bare = path.parent().is_some_and(|p| p.as_os_str().is_empty());
-            return Ok(if bare { Path::new(".").join(path) } else { path });
+            return Ok(if bare {
+                Path::new(".").join(path)
+            } else {
+                path
+            });
         }
         if name.contains('/') || in_search_path(name).is_some() {
             return Ok(PathBuf::from(name));
