@@ -17,6 +17,8 @@ pub struct Case {
     pub types: Vec<String>,
     /// The machines to predict for; never empty.
     pub machines: Vec<String>,
+    /// Whether the CPUs that are replayed get only their share of each last-level cache, as where all CPUs of a machine do the same.
+    pub llc_share: bool,
     /// The remedies.
     pub edits: Vec<CaseEdit>,
     /// How kernels are built for remedies that have patches.
@@ -53,6 +55,8 @@ pub struct Guest {
     pub numa: u16,
     /// More words for the kernel's command line.
     pub append: String,
+    /// Whether accesses of programs are recorded beside the kernel's.
+    pub user: bool,
 }
 
 /// What runs in the guest.
@@ -193,6 +197,17 @@ pub struct PredictedOf {
     pub edit: String,
     /// The machine.
     pub machine: String,
-    /// Of what: the edited types' cost if absent.
-    pub function: Option<String>,
+    /// Of what.
+    pub of: PredictedFigure,
+}
+
+/// Of what a change is predicted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PredictedFigure {
+    /// The cycles of the edited types.
+    Types,
+    /// The cycles of all that a function accesses.
+    Function(String),
+    /// The accesses of kernel code that missed the last-level cache.
+    Misses,
 }

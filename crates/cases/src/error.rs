@@ -81,6 +81,9 @@ pub enum Reason {
         /// The missing key.
         key: &'static str,
     },
+    /// Misses are counted over all of the kernel.
+    #[error("misses are those of the whole kernel, not of a function")]
+    MissesOfFunction,
     /// A ranking of one.
     #[error("one field has no order: name two or more")]
     NoOrder,

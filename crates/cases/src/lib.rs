@@ -15,8 +15,8 @@ mod raw;
 mod results;
 
 pub use case::{
-    Build, Case, CaseEdit, Check, FoundFigure, Guest, KernelSource, PredictedOf, Published, Source,
-    Workload,
+    Build, Case, CaseEdit, Check, FoundFigure, Guest, KernelSource, PredictedFigure, PredictedOf,
+    Published, Source, Workload,
 };
 pub use error::{CaseError, Reason};
 pub use figures::FigureError;

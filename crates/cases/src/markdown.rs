@@ -154,6 +154,7 @@ fn predicted(out: &mut String, rows: &[Predicted]) {
             "after",
             "change",
             "change of everything",
+            "kernel's LLC misses",
             "accesses less",
         ],
     );
@@ -172,6 +173,7 @@ fn predicted(out: &mut String, rows: &[Predicted]) {
                 mega(p.types.with),
                 change(&p.types),
                 change(&p.whole),
+                change(&p.misses),
                 p.skipped.to_string(),
             ],
         );
@@ -219,6 +221,7 @@ fn rebuilt(out: &mut String, results: &Results) {
             rebuilt_row(out, r, &code(&format!("{name}()")), compared);
         }
         rebuilt_row(out, r, "everything", &r.whole);
+        rebuilt_row(out, r, "kernel's LLC misses (million)", &r.misses);
     }
 }
 

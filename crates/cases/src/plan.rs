@@ -378,6 +378,9 @@ impl<'c> Plan<'c> {
                 let file = self.edit_file(&step.work).unwrap_or_default().to_owned();
                 recipe.word(&digests.digest(&Ingredient::File(file))?);
                 recipe.word(&digests.digest(&Ingredient::Machine(machine.clone()))?);
+                if self.case.llc_share {
+                    recipe.word("share of the LLC");
+                }
                 recipe.word(&digests.digest(&Ingredient::Analyser)?);
             }
             Work::Build { edit, check } => {
@@ -414,6 +417,9 @@ impl<'c> Plan<'c> {
     ) -> Result<(), D::Error> {
         let workload = &self.case.workload;
         self.guest(self.seed(run), &self.case.guest.memory, recipe);
+        if self.case.guest.user {
+            recipe.word("user");
+        }
         recipe.word("set-up");
         if let Some(setup) = &workload.setup {
             recipe.word(&digests.digest(&Ingredient::File(setup.clone()))?);

@@ -6,8 +6,8 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::case::{
-    Build, Case, CaseEdit, Check, FoundFigure, Guest, KernelSource, PredictedOf, Published, Source,
-    Workload,
+    Build, Case, CaseEdit, Check, FoundFigure, Guest, KernelSource, PredictedFigure, PredictedOf,
+    Published, Source, Workload,
 };
 use crate::error::{CaseError, Reason};
 
@@ -25,6 +25,8 @@ struct RawCase {
     summary: Spanned<String>,
     types: Spanned<Vec<Spanned<String>>>,
     machines: Spanned<Vec<Spanned<String>>>,
+    #[serde(default)]
+    llc_share: bool,
     kernel: Spanned<RawKernel>,
     guest: RawGuest,
     workload: RawWorkload,
@@ -55,6 +57,8 @@ struct RawGuest {
     runs: Option<Spanned<u64>>,
     numa: Option<Spanned<u64>>,
     append: Option<String>,
+    #[serde(default)]
+    user: bool,
 }
 
 #[derive(Deserialize)]
@@ -142,7 +146,15 @@ enum RawFigure {
 struct RawPredicted {
     edit: Spanned<String>,
     machine: Spanned<String>,
-    function: Option<String>,
+    function: Option<Spanned<String>>,
+    figure: Option<RawPredictedFigure>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum RawPredictedFigure {
+    Cycles,
+    Misses,
 }
 
 /// Reads a case.
@@ -272,6 +284,7 @@ impl Checker<'_> {
             workload,
             types,
             machines,
+            llc_share: raw.llc_share,
             edits,
             build,
             checks,
@@ -325,6 +338,7 @@ impl Checker<'_> {
             runs: runs.transpose()?.unwrap_or(1),
             numa: numa.unwrap_or(1),
             append: raw.append.unwrap_or_default(),
+            user: raw.user,
         })
     }
 
@@ -436,7 +450,7 @@ impl Checker<'_> {
                 Some(PredictedOf {
                     edit: self.known("edit", raw.edit, &edits)?,
                     machine: self.known("machine", raw.machine, &case.machines)?,
-                    function: raw.function,
+                    of: self.predicted_figure(raw.function, raw.figure)?,
                 })
             }
         };
@@ -447,6 +461,23 @@ impl Checker<'_> {
             found,
             predicted,
         })
+    }
+
+    fn predicted_figure(
+        &self,
+        function: Option<Spanned<String>>,
+        figure: Option<RawPredictedFigure>,
+    ) -> Result<PredictedFigure, CaseError> {
+        match (function, figure.unwrap_or(RawPredictedFigure::Cycles)) {
+            (None, RawPredictedFigure::Cycles) => Ok(PredictedFigure::Types),
+            (None, RawPredictedFigure::Misses) => Ok(PredictedFigure::Misses),
+            (Some(function), RawPredictedFigure::Cycles) => {
+                Ok(PredictedFigure::Function(self.said("function", function)?))
+            }
+            (Some(function), RawPredictedFigure::Misses) => {
+                Err(self.at(&function, Reason::MissesOfFunction))
+            }
+        }
     }
 
     fn found(&self, raw: RawFound, case: &Case) -> Result<FoundFigure, CaseError> {

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::case::{Case, FoundFigure, PredictedOf, Published};
+use crate::case::{Case, FoundFigure, PredictedFigure, PredictedOf, Published};
 use crate::figures::{FigureError, Output};
 use crate::plan::{Mode, Plan, StepId, Work};
 
 /// The schema's name and version.
-pub const SCHEMA: &str = "linemate.case/1";
+pub const SCHEMA: &str = "linemate.case/2";
 /// The most fields in a ranking; results.md shows fewer.
 const CONTENDED_MAX: usize = 200;
 /// The most groups of fields that are listed.
@@ -142,6 +142,8 @@ pub struct Predicted {
     pub types: Measured,
     /// Cycles of everything.
     pub whole: Measured,
+    /// Accesses of kernel code that missed the last-level cache.
+    pub misses: Measured,
     /// Cycles by function, for the functions that published figures are about.
     pub functions: BTreeMap<String, Measured>,
     /// Accesses that would not happen.
@@ -159,7 +161,7 @@ pub struct Spread {
     pub most: f64,
 }
 
-/// A prediction beside the kernel that was built: cycles of accesses that left their core, each run the mean over its interleavings.
+/// A prediction beside the kernel that was built, each run the mean over its interleavings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Compared {
     /// The kernel built without patches.
@@ -185,6 +187,8 @@ pub struct Rebuilt {
     pub cost: Compared,
     /// Cycles of everything.
     pub whole: Compared,
+    /// Accesses of kernel code that missed the last-level cache.
+    pub misses: Compared,
     /// Cycles by function, for the functions that published figures are about; one that is inlined in either kernel has none.
     pub functions: BTreeMap<String, Compared>,
 }
@@ -315,9 +319,10 @@ impl Results {
             .predicted
             .iter()
             .find(|p| p.edit == of.edit && p.machine == of.machine);
-        let measure = predicted.and_then(|p| match &of.function {
-            Some(function) => p.functions.get(function),
-            None => Some(&p.types),
+        let measure = predicted.and_then(|p| match &of.of {
+            PredictedFigure::Types => Some(&p.types),
+            PredictedFigure::Function(name) => p.functions.get(name),
+            PredictedFigure::Misses => Some(&p.misses),
         });
         match measure.and_then(Measured::relative) {
             Some((change, bar)) => format!("{change:+.1} ± {bar:.1} %"),
@@ -360,9 +365,10 @@ impl Results {
             .rebuilt
             .iter()
             .find(|r| r.edit == of.edit && r.machine == of.machine)?;
-        let compared = match &of.function {
-            Some(function) => rebuilt.functions.get(function)?,
-            None => &rebuilt.cost,
+        let compared = match &of.of {
+            PredictedFigure::Types => &rebuilt.cost,
+            PredictedFigure::Function(name) => rebuilt.functions.get(name)?,
+            PredictedFigure::Misses => &rebuilt.misses,
         };
         compared.change().map(|change| format!("{change:+.1} %"))
     }
@@ -525,7 +531,10 @@ impl<'b> Book<'b> {
             .case
             .published
             .iter()
-            .filter_map(|row| row.predicted.as_ref()?.function.as_deref())
+            .filter_map(|row| match &row.predicted.as_ref()?.of {
+                PredictedFigure::Function(name) => Some(name.as_str()),
+                PredictedFigure::Types | PredictedFigure::Misses => None,
+            })
             .collect();
         let mut functions = BTreeMap::new();
         for row in result.items("/functions")? {
@@ -542,6 +551,7 @@ impl<'b> Book<'b> {
             sizes,
             types: result.measured("/types")?,
             whole: result.measured("/whole")?,
+            misses: result.measured("/misses/kernel")?,
             functions,
             skipped: result.count("/skipped")?,
         })
@@ -565,6 +575,7 @@ impl<'b> Book<'b> {
                     runs: runs.len(),
                     cost: compared(&runs, |p| Some(p.types)).unwrap_or_default(),
                     whole: compared(&runs, |p| Some(p.whole)).unwrap_or_default(),
+                    misses: compared(&runs, |p| Some(p.misses)).unwrap_or_default(),
                     functions: names.filter_map(function).collect(),
                 });
             }

@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use linemate_cases::{
-    Build, CaseEdit, Check, FoundFigure, Guest, KernelSource, PredictedOf, Source, Workload, parse,
+    Build, CaseEdit, Check, FoundFigure, Guest, KernelSource, PredictedFigure, PredictedOf, Source,
+    Workload, parse,
 };
 
 const WHOLE: &str = r#"name = "nohz"
@@ -55,6 +56,7 @@ fn a_whole_case_is_understood() {
             runs: 1,
             numa: 1,
             append: String::new(),
+            user: false,
         }
     );
     assert_eq!(
@@ -98,7 +100,7 @@ fn a_whole_case_is_understood() {
         Some(PredictedOf {
             edit: "no-counter".into(),
             machine: "gnr-2s-480".into(),
-            function: Some("f".into())
+            of: PredictedFigure::Function("f".into())
         })
     );
 }
@@ -247,7 +249,7 @@ fn what_is_wrong_is_told_with_its_line() {
         (
             "[guest]",
             "[guest]\nkernel = 3",
-            "14: unknown field `kernel`, expected one of `cpus`, `memory`, `seed`, `runs`, `numa`, `append`",
+            "14: unknown field `kernel`, expected one of `cpus`, `memory`, `seed`, `runs`, `numa`, `append`, `user`",
         ),
         (
             "figure = \"group-share\"",
@@ -294,6 +296,16 @@ fn what_is_wrong_is_told_with_its_line() {
             "figure = \"group-share\"",
             "figure = \"rank-correlation\", ranking = [\"a\"]",
             "31: one field has no order: name two or more",
+        ),
+        (
+            "function = \"f\"",
+            "function = \"f\", figure = \"misses\"",
+            "32: misses are those of the whole kernel, not of a function",
+        ),
+        (
+            "function = \"f\"",
+            "function = \"\"",
+            "32: function is empty",
         ),
         (
             "figure = \"group-share\"",

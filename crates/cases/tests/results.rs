@@ -83,6 +83,11 @@ value = "-5 %"
 source = "a paper"
 predicted = { edit = "apart", machine = "m1", function = "f" }
 [[published]]
+key = "misses"
+value = "-32 %"
+source = "a paper"
+predicted = { edit = "apart", machine = "m1", figure = "misses" }
+[[published]]
 key = "throughput | all"
 value = "+1 %"
 source = "a paper"
@@ -129,6 +134,7 @@ fn whatif(without: f64, with: f64) -> Value {
         "sizes": [{ "name": "rq", "without_lines": 54, "with_lines": 55 }],
         "types": measure(without, with, without / 100.0),
         "whole": measure(10.0 * without, 9.0 * without + with, without / 10.0),
+        "misses": { "kernel": measure(without / 1000.0, with / 2000.0, 1.0) },
         "functions": [
             { "name": "f", "cycles": measure(100.0, 80.0, 1.0) },
             { "name": "g", "cycles": measure(100.0, 90.0, 1.0) },

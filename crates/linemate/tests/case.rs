@@ -41,7 +41,7 @@ fn the_nohz_case_finds_predicts_and_is_not_done_twice() {
 
     let json = fs::read(output.join("results.json")).unwrap();
     let results: Value = serde_json::from_slice(&json).unwrap();
-    assert_eq!(results["schema"], "linemate.case/1");
+    assert_eq!(results["schema"], "linemate.case/2");
     assert_eq!(results["mode"], "quick");
     let found = &items(&results, "/found")[0];
     let row = |field: &str| {

@@ -145,6 +145,9 @@ impl Bench<'_> {
         let workload = &self.case.workload;
         let mut words: Vec<OsString> = vec!["record".into(), "--output".into(), made.into()];
         words.extend(self.guest(kernel, &self.case.guest.memory, self.plan.seed(run)));
+        if self.case.guest.user {
+            words.push("--user".into());
+        }
         if let Some(setup) = &workload.setup {
             words.extend(["--setup".into(), files.find(setup)?.into()]);
         }
@@ -203,6 +206,9 @@ impl Bench<'_> {
                 let edit = self.plan.edit_file(&step.work).context("no such edit")?;
                 option("--edit", files.find(edit)?.into());
                 option("--machine", files.machine(machine).into());
+                if self.case.llc_share {
+                    words.push("--llc-share".into());
+                }
             }
             Work::Record { .. } | Work::Build { .. } | Work::Check { .. } => {}
         }
