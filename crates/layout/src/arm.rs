@@ -5,10 +5,11 @@ use std::sync::Arc;
 use linemate_attribution::Analysis;
 use linemate_recording::{Access, AccessKind, GuestAddr};
 use linemate_replay::{Placed, Sharing};
-use linemate_types::{Symbols, TypeId, TypeModel};
-use rustc_hash::FxHashMap;
+use linemate_types::{ByteOffset, FlatType, Symbols, TypeId, TypeModel};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::arrange::nearest;
+use crate::chase::{Arrays, Chase};
 use crate::map::{OffsetMap, To};
 use crate::plan::{AccessRule, Field, ObjectRule, Plan};
 use crate::relocate::{Area, Resize, colocate, relocate};
@@ -31,6 +32,16 @@ pub enum ArmError {
     /// The recording has no object of the type.
     #[error("the recording has no access to any {0}")]
     NoObjects(String),
+    /// No array was found behind a pointer.
+    #[error(
+        "nothing to skip behind `{path}`: of {owners} objects whose `{path}` is loaded, none is told apart by what is accessed next"
+    )]
+    NoArray {
+        /// The pointer.
+        path: String,
+        /// Objects.
+        owners: usize,
+    },
 }
 
 /// How the objects of a subject change.
@@ -41,6 +52,8 @@ struct SubjectEdit {
     moved: FxHashMap<u64, u64>,
     /// Each CPU's copies start here: by old base and CPU.
     copies: FxHashMap<(u64, u16), u64>,
+    /// Objects that are not accessed at all.
+    gone: FxHashSet<u64>,
     /// Which rules' fields lie where: (rule, offset of the field in this subject's type).
     rules: FxHashMap<u32, Vec<usize>>,
 }
@@ -48,8 +61,23 @@ struct SubjectEdit {
 /// A rule about accesses with its function found.
 #[derive(Debug)]
 enum Rule {
-    Reuse { code: Vec<(u64, u64)> },
+    Reuse {
+        code: Vec<(u64, u64)>,
+    },
     SkipSilent,
+    /// Has its effect by object.
+    SkipArray,
+}
+
+/// How many arrays `skip array behind F` found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Followed {
+    /// The pointer: `TYPE.FIELD`.
+    pub pointer: String,
+    /// Objects whose pointer was loaded.
+    pub owners: usize,
+    /// Of how many of them the array is known.
+    pub arrays: usize,
 }
 
 /// How many pairs `colocate` found.
@@ -72,6 +100,8 @@ pub struct Arm {
     pub relocated: usize,
     /// What each `colocate` found.
     pub paired: Vec<Paired>,
+    /// What each `skip array behind` found.
+    pub followed: Vec<Followed>,
 }
 
 /// What an arm remembers from access to access; each replay has its own.
@@ -100,6 +130,7 @@ impl Arm {
             rules: Vec::new(),
             relocated: 0,
             paired: Vec::new(),
+            followed: Vec::new(),
         };
         let base_align = |id: TypeId, rules: &[ObjectRule]| {
             let aligns = rules.iter().filter_map(|rule| match rule {
@@ -224,9 +255,40 @@ impl Arm {
                     self.rules.push(Rule::SkipSilent);
                     field
                 }
+                AccessRule::SkipArray(chase) => {
+                    self.rules.push(Rule::SkipArray);
+                    self.skip_arrays(chase, plan.layouts.model(), scene)?;
+                    continue;
+                }
             };
             self.mark(number, field, plan.layouts.model(), scene);
         }
+        Ok(())
+    }
+
+    /// Notes which objects lie behind the pointer.
+    fn skip_arrays(
+        &mut self,
+        chase: &Chase,
+        model: &TypeModel,
+        scene: &Scene<'_>,
+    ) -> Result<(), ArmError> {
+        let path = path_of(model, &chase.field);
+        let known = scene.arrays.iter().find(|(asked, _)| asked == chase);
+        let nothing = Arrays::default();
+        let arrays = known.map_or(&nothing, |(_, arrays)| arrays);
+        let owners = arrays.owners;
+        if arrays.found.is_empty() {
+            return Err(ArmError::NoArray { path, owners });
+        }
+        for (base, subject) in &arrays.found {
+            self.edit(*subject as usize).gone.insert(*base);
+        }
+        self.followed.push(Followed {
+            pointer: path,
+            owners,
+            arrays: arrays.found.len(),
+        });
         Ok(())
     }
 
@@ -293,6 +355,10 @@ impl Arm {
         }
         let offset = u64::from(step.offset);
         let old = access.addr.0.wrapping_sub(offset);
+        if edit.gone.contains(&old) {
+            placed.skip = true;
+            return emit(&access, placed);
+        }
         let mut base = edit.moved.get(&old).copied().unwrap_or(old);
         if let Some(copy) = edit.copies.get(&(old, access.cpu.0)) {
             base = *copy;
@@ -326,6 +392,7 @@ impl Arm {
     fn happens(&self, rules: &[usize], access: &mut Access, memory: &mut Memory) -> bool {
         for number in rules {
             match &self.rules[*number] {
+                Rule::SkipArray => {}
                 Rule::SkipSilent => {
                     if access.silent && access.kind == AccessKind::Store {
                         access.kind = AccessKind::Load;
@@ -354,6 +421,18 @@ impl Arm {
         }
         true
     }
+}
+
+/// How a field of a type is called.
+fn path_of(model: &TypeModel, field: &Field) -> String {
+    let id = field.types.first().copied().unwrap_or_default();
+    let name = model.composite(id).map_or("", |c| &*c.name);
+    let flat = FlatType::new(model, id).ok();
+    let leaf = flat.as_ref().and_then(|flat| {
+        let hit = flat.find(ByteOffset(field.offset), 1)?;
+        flat.leaf(hit.leaf)
+    });
+    format!("{name}.{}", leaf.map_or("", |leaf| &leaf.path))
 }
 
 fn resize(plan: &mut Plan<'_>, id: TypeId, extra: u64) -> Resize {
@@ -464,6 +543,7 @@ mod tests {
             map: Some(Arc::new(map)),
             moved: [(OBJECT, 0xe0_0000)].into_iter().collect(),
             copies: FxHashMap::default(),
+            gone: FxHashSet::default(),
             rules: at.iter().cloned().collect(),
         };
         Arm {
@@ -471,6 +551,7 @@ mod tests {
             rules,
             relocated: 1,
             paired: Vec::new(),
+            followed: Vec::new(),
         }
     }
 

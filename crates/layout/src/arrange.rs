@@ -253,7 +253,7 @@ impl<'a> Arrangement<'a> {
                 Ok(())
             }
             Edit::Remove(field) => self.remove(field),
-            Edit::Reuse { field, .. } | Edit::SkipSilent(field) => {
+            Edit::Reuse { field, .. } | Edit::SkipSilent(field) | Edit::SkipArray(field) => {
                 self.unit(field, &[]).map(|_| ())
             }
             Edit::LayoutFrom(_) | Edit::Colocate(..) | Edit::Percpu(_) | Edit::BaseAlign { .. } => {

@@ -92,7 +92,7 @@ pub fn fields(
     let watch = Watch {
         types: vec![ids],
         every: subject.is_none(),
-        pairs: Vec::new(),
+        ..Watch::default()
     };
     let scene = Scene::new(analysis, cpus, &watch)?;
     if scene.keys.iter().all(|key| key.watched.is_none()) {

@@ -94,6 +94,8 @@ pub enum Edit {
     },
     /// `skip silent stores of F`: stores that would leave F as it was are not done.
     SkipSilent(String),
+    /// `skip array behind F`: the array that F points to is not accessed; what it holds is known otherwise.
+    SkipArray(String),
     /// `layout-from IMAGE`: the layout that the type has in another kernel.
     LayoutFrom(String),
     /// `colocate A B`: the A and the B that belong together lie in one object.
@@ -265,6 +267,7 @@ impl fmt::Display for Edit {
                 write!(f, "reuse RMW of {} in {}", word(field), word(function))
             }
             Edit::SkipSilent(field) => write!(f, "skip silent stores of {}", word(field)),
+            Edit::SkipArray(field) => write!(f, "skip array behind {}", word(field)),
             Edit::LayoutFrom(image) => write!(f, "layout-from {}", word(image)),
             Edit::Colocate(a, b) => write!(f, "colocate {} {}", word(a), word(b)),
             Edit::Percpu(name) => write!(f, "percpu {}", word(name)),

@@ -7,7 +7,7 @@ use linemate_replay::{Cause, Counts, Outcome, Source};
 use linemate_types::LineSize;
 use serde::Serialize;
 
-use crate::arm::{Arm, Paired};
+use crate::arm::{Arm, Followed, Paired};
 use crate::stats::{Measure, paired};
 use crate::whatif::{Run, Side, Study};
 
@@ -131,6 +131,8 @@ pub struct WhatIf {
     pub relocated: usize,
     /// What each `colocate` paired.
     pub paired: Vec<Paired>,
+    /// What each `skip array behind` found.
+    pub followed: Vec<Followed>,
     /// Accesses that did not happen, of all interleavings' first.
     pub skipped: u64,
 }
@@ -382,6 +384,7 @@ pub(crate) fn whatif(facts: &Facts<'_>) -> WhatIf {
         ablation: facts.ablation(),
         relocated: all.map_or(0, |arm| arm.relocated),
         paired: all.map_or_else(Vec::new, |arm| arm.paired.clone()),
+        followed: all.map_or_else(Vec::new, |arm| arm.followed.clone()),
         skipped: facts.of(Side::All).first().map_or(0, |o| o.skipped),
     }
 }

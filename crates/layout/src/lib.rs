@@ -12,6 +12,7 @@
 
 pub mod arm;
 pub mod arrange;
+pub mod chase;
 pub mod costs;
 pub mod diff;
 pub mod edit;
@@ -28,6 +29,7 @@ pub mod stats;
 pub mod whatif;
 
 pub use arrange::{Refusal, Slot};
+pub use chase::Chase;
 pub use costs::{CostRun, Costs, costs};
 pub use edit::{Alignment, Edit, EditFile, Position, Section, Statement, Subject, Target};
 pub use effect::WhatIf;

@@ -156,9 +156,13 @@ impl Parser {
                     function: self.words.name("a function's name")?,
                 })
             }
+            "skip" if self.words.accept("array") => {
+                self.words.keywords(&[("behind", "`behind`")])?;
+                Ok(Edit::SkipArray(self.words.name(FIELD)?))
+            }
             "skip" => {
                 self.words.keywords(&[
-                    ("silent", "`silent`"),
+                    ("silent", "`silent` or `array`"),
                     ("stores", "`stores`"),
                     ("of", "`of`"),
                 ])?;

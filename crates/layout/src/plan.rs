@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use linemate_types::{CompositeKind, FlatType, Type, TypeId, TypeModel};
 
 use crate::arrange::{Refusal, forced, nearest};
+use crate::chase::{Chase, chase};
 use crate::edit::{Alignment, Edit, EditFile, Position, Statement, Subject};
 use crate::foreign::{self, ForeignError};
 use crate::layout::Layouts;
@@ -38,6 +39,8 @@ pub enum AccessRule {
         /// The field.
         field: Field,
     },
+    /// The array that a pointer leads to is not accessed.
+    SkipArray(Chase),
 }
 
 /// What happens to whole objects.
@@ -105,6 +108,14 @@ pub enum PlanReason {
         "a layout from another kernel stands alone: leave out the other edits of this type's layout"
     )]
     ForeignAndEdits,
+    /// A field that no array can lie behind.
+    #[error("`{field}` {why}")]
+    NoArray {
+        /// The field.
+        field: String,
+        /// Why not.
+        why: String,
+    },
     /// The image was not handed over.
     #[error("the types of `{0}` are not at hand")]
     NoImage(String),
@@ -242,6 +253,11 @@ impl<'m> Plan<'m> {
                     let field = self.field(id, field).map_err(|e| fail(at, e))?;
                     self.add_rule(AccessRule::SkipSilent { field });
                 }
+                Edit::SkipArray(name) => {
+                    let field = self.field(id, name).map_err(|e| fail(at, e))?;
+                    let rule = chase(model, field, name).map_err(|e| fail(at, e))?;
+                    self.add_rule(AccessRule::SkipArray(rule));
+                }
                 Edit::LayoutFrom(image) => {
                     let other = images.get(image);
                     let other =
@@ -305,26 +321,28 @@ impl<'m> Plan<'m> {
     }
 
     /// Adds a rule; the variants of one type share theirs when the field lies at the same place.
-    fn add_rule(&mut self, rule: AccessRule) {
-        let parts = |rule: &AccessRule| match rule {
-            AccessRule::Reuse { field, function } => {
-                (field.offset, field.bytes, Some(function.clone()))
+    fn add_rule(&mut self, mut rule: AccessRule) {
+        let types = std::mem::take(&mut rule.field_mut().types);
+        let same = self.accesses.iter_mut().find(|known| {
+            let mut known = (**known).clone();
+            known.field_mut().types.clear();
+            known == rule
+        });
+        match same {
+            Some(known) => known.field_mut().types.extend(types),
+            None => {
+                rule.field_mut().types = types;
+                self.accesses.push(rule);
             }
-            AccessRule::SkipSilent { field } => (field.offset, field.bytes, None),
-        };
-        let same = self
-            .accesses
-            .iter_mut()
-            .find(|known| parts(known) == parts(&rule));
-        match (same, rule) {
-            (
-                Some(
-                    AccessRule::Reuse { field: known, .. }
-                    | AccessRule::SkipSilent { field: known },
-                ),
-                AccessRule::Reuse { field, .. } | AccessRule::SkipSilent { field },
-            ) => known.types.extend(field.types),
-            (None, rule) => self.accesses.push(rule),
+        }
+    }
+}
+
+impl AccessRule {
+    fn field_mut(&mut self) -> &mut Field {
+        match self {
+            AccessRule::Reuse { field, .. } | AccessRule::SkipSilent { field } => field,
+            AccessRule::SkipArray(chase) => &mut chase.field,
         }
     }
 }

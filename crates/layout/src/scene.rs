@@ -15,6 +15,8 @@ use linemate_types::{ByteOffset, FlatType, Type, TypeId, TypeModel};
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::chase::{Arrays, Chase, Follower, Places, Votes};
+
 /// What a key of a replay stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyName {
@@ -66,6 +68,8 @@ pub struct Scene<'a> {
     /// How often an object of the first type and one of the second are touched one directly after the other by one
     /// CPU; for each question asked.
     pub neighbours: Vec<BTreeMap<(u64, u64), u64>>,
+    /// What each pointer that was asked for leads to.
+    pub arrays: Vec<(Chase, Arrays)>,
     /// By [`KeyId`].
     pub keys: Vec<KeyName>,
     /// By [`SiteId`].
@@ -99,6 +103,8 @@ pub struct Watch {
     pub every: bool,
     /// Pairs of types whose objects are matched.
     pub pairs: Vec<(Vec<TypeId>, Vec<TypeId>)>,
+    /// Pointers whose arrays are looked for.
+    pub chases: Vec<Chase>,
 }
 
 /// The type of `wanted` that holds byte `offset` of a value of type `id`, and the byte's offset in it; the outermost one. Recursion:
@@ -157,7 +163,15 @@ impl<'a> Scene<'a> {
                 })
             })
             .collect();
-        let survey = run_survey(analysis, cpus, &types, &watched, &sides)?;
+        let places = Places::new(&watch.chases, model, names, &types);
+        let questions = Questions {
+            types: &types,
+            watched: &watched,
+            sides: &sides,
+            places: &places,
+        };
+        let survey = run_survey(analysis, cpus, questions)?;
+        let arrays = survey.votes.settle(watch.chases.len());
         let mut scene = Scene {
             names,
             types,
@@ -171,6 +185,7 @@ impl<'a> Scene<'a> {
                 .into_iter()
                 .map(|map| map.into_iter().collect())
                 .collect(),
+            arrays: watch.chases.iter().cloned().zip(arrays).collect(),
             keys: Vec::new(),
             sites: Vec::new(),
             accesses: survey.accesses,
@@ -469,14 +484,23 @@ struct Survey {
     offsets: FxHashSet<(u32, u32)>,
     pcs: FxHashSet<u64>,
     accesses: u64,
+    votes: Votes,
+}
+
+/// What the survey looks for, by subject.
+#[derive(Clone, Copy)]
+struct Questions<'s> {
+    types: &'s [Option<TypeId>],
+    watched: &'s [bool],
+    sides: &'s [[Vec<bool>; 2]],
+    places: &'s Places,
 }
 
 struct Surveyor<'s> {
     names: &'s Names,
-    types: &'s [Option<TypeId>],
-    watched: &'s [bool],
-    sides: &'s [[Vec<bool>; 2]],
+    asked: Questions<'s>,
     cpus: usize,
+    follower: Follower,
     /// By question and CPU: the last object of either side.
     last: Vec<Vec<[Option<u64>; 2]>>,
     found: Survey,
@@ -485,38 +509,37 @@ struct Surveyor<'s> {
 fn run_survey(
     analysis: &Analysis<'_>,
     cpus: usize,
-    types: &[Option<TypeId>],
-    watched: &[bool],
-    sides: &[[Vec<bool>; 2]],
+    asked: Questions<'_>,
 ) -> Result<Survey, RecordingError> {
     let chunks = analysis.recording().chunks();
     let next = AtomicUsize::new(0);
     let workers = rayon::current_num_threads().clamp(1, chunks.len().max(1));
     let work = |_| {
         let found = Survey {
-            objects: vec![FxHashMap::default(); types.len()],
-            neighbours: vec![FxHashMap::default(); sides.len()],
+            objects: vec![FxHashMap::default(); asked.types.len()],
+            neighbours: vec![FxHashMap::default(); asked.sides.len()],
             ..Survey::default()
         };
         let names = analysis.names();
         let last = Vec::new();
         let mut surveyor = Surveyor {
             names,
-            types,
-            watched,
-            sides,
+            asked,
             cpus,
+            follower: Follower::default(),
             last,
             found,
         };
         let mut decoder = Decoder::new();
         while let Some(chunk) = chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
             // Neighbours are counted within a chunk: chunks are taken in any order.
-            surveyor.last = vec![vec![[None; 2]; cpus]; sides.len()];
+            surveyor.last = vec![vec![[None; 2]; cpus]; asked.sides.len()];
+            surveyor.follower.restart(cpus);
             analysis
                 .recording()
                 .visit(chunk, &mut decoder, &mut surveyor)?;
         }
+        surveyor.found.votes = surveyor.follower.votes;
         Ok(surveyor.found)
     };
     let parts: Vec<Result<Survey, RecordingError>> =
@@ -550,13 +573,14 @@ impl Survey {
         self.offsets.extend(other.offsets);
         self.pcs.extend(other.pcs);
         self.accesses += other.accesses;
+        self.votes.merge(other.votes);
     }
 }
 
 impl Surveyor<'_> {
     fn neighbours(&mut self, cpu: usize, at: &Located, base: u64) {
         let subject = at.subject.0 as usize;
-        for (question, sides) in self.sides.iter().enumerate() {
+        for (question, sides) in self.asked.sides.iter().enumerate() {
             let Some(last) = self.last[question].get_mut(cpu) else {
                 continue;
             };
@@ -587,7 +611,10 @@ impl Visitor for Surveyor<'_> {
         let subject = at.subject.0 as usize;
         self.found.accesses += 1;
         self.found.pcs.insert(access.pc.0);
-        if self.types[subject].is_none() {
+        let places = self.asked.places;
+        self.follower
+            .access(places, access, at.subject.0, at.offset);
+        if self.asked.types[subject].is_none() {
             return;
         }
         let base = access.addr.0.wrapping_sub(u64::from(at.offset));
@@ -599,7 +626,7 @@ impl Visitor for Surveyor<'_> {
         if let Some(count) = users.get_mut(cpu) {
             *count = count.saturating_add(1);
         }
-        if self.watched[subject] {
+        if self.asked.watched[subject] {
             self.found.offsets.insert((at.subject.0, at.offset));
         }
         self.neighbours(cpu, &at, base);

@@ -18,7 +18,7 @@ use rayon::prelude::*;
 use crate::arm::{Arm, ArmError, Memory};
 use crate::edit::{EditFile, Subject};
 use crate::effect::{self, WhatIf};
-use crate::plan::{ObjectRule, Plan, PlanError, PlanReason, resolve, subject_name};
+use crate::plan::{AccessRule, ObjectRule, Plan, PlanError, PlanReason, resolve, subject_name};
 use crate::scene::{Scene, Step, Steps, Watch};
 
 /// The fewest interleavings that give an error bar worth the name.
@@ -156,10 +156,15 @@ impl<'a> Study<'a> {
             ObjectRule::Colocate(a, b) => Some((a.clone(), b.clone())),
             _ => None,
         });
+        let chases = plan.accesses.iter().filter_map(|rule| match rule {
+            AccessRule::SkipArray(chase) => Some(chase.clone()),
+            _ => None,
+        });
         let watch = Watch {
             types: types.iter().map(|(_, ids)| ids.clone()).collect(),
             every: false,
             pairs: pairs.collect(),
+            chases: chases.collect(),
         };
         let scene = Scene::new(analysis, recorded, &watch)?;
         for (number, (name, _)) in types.iter().enumerate() {

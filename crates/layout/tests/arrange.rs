@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use linemate_layout::{Layout, Plan, parse};
+use linemate_layout::{AccessRule, Layout, Plan, parse};
 use linemate_types::btf_writer::{TypeList, bit_field, member};
 use linemate_types::{LineSize, TypeModel};
 
@@ -15,6 +15,7 @@ use linemate_types::{LineSize, TypeModel};
 /// union { u64 curr; u32 donor; }
 /// struct rq { u32 lock; u32 nr; u64 tick; u32 csd align 64; (curr, donor); inner in[2]; u32 f0:1, f1:2; u8 tail; }
 /// struct list { u32 count; u32 hot; u64 items[]; }
+/// struct table { u64 count; u64 *numbers; struct inner *inners; union { u64 *a; u64 b; }; u64 **rows; u64 **two[2]; }
 /// struct outer { u8 id; struct inner first; struct rq rq; u32 end; }
 /// ```
 fn model() -> TypeModel {
@@ -58,6 +59,23 @@ fn model() -> TypeModel {
             member("first", inner, 8),
             member("rq", rq, 64),
             member("end", u32_, 192),
+        ],
+    );
+    let numbers = t.pointer(u64_);
+    let rows = t.pointer(numbers);
+    let inners = t.pointer(inner);
+    let either = t.union("", 8, &[member("a", numbers, 0), member("b", u64_, 0)]);
+    let two = t.array(rows, 2);
+    t.structure(
+        "table",
+        56,
+        &[
+            member("count", u64_, 0),
+            member("numbers", numbers, 8),
+            member("inners", inners, 16),
+            member("", either, 24),
+            member("rows", rows, 32),
+            member("two", two, 40),
         ],
     );
     t.union("either", 8, &[member("a", u64_, 0), member("b", u32_, 0)]);
@@ -373,6 +391,26 @@ fn impossible_edits_are_refused_with_the_reason() {
             "2:1: rq: there is no field or group `nrr`; the nearest: nr, curr",
         ),
         (
+            "type table\nskip array behind nothing",
+            "2:1: table: there is no field or group `nothing`",
+        ),
+        (
+            "type table\nskip array behind count",
+            "2:1: table: `count` is no pointer",
+        ),
+        (
+            "type table\nskip array behind two",
+            "2:1: table: `two` is no pointer",
+        ),
+        (
+            "type table\nskip array behind inners",
+            "2:1: table: `inners` does not point to an array of pointers or numbers",
+        ),
+        (
+            "type table\nskip array behind a",
+            "2:1: table: `a` lies in a union: it is not always there",
+        ),
+        (
             "type rq\nlayout-from nowhere",
             "2:1: rq: the types of `nowhere` are not at hand",
         ),
@@ -383,4 +421,25 @@ fn impossible_edits_are_refused_with_the_reason() {
         let refused = Plan::new(&model, LineSize::B64, &file, &BTreeMap::new()).unwrap_err();
         assert_eq!(refused.to_string(), expected, "{text:?}");
     }
+}
+
+#[test]
+fn a_pointer_that_is_followed_knows_its_rivals() {
+    let model = model();
+    let file = parse("type table\nskip array behind rows\nskip array behind numbers").unwrap();
+    let plan = Plan::new(&model, LineSize::B64, &file, &BTreeMap::new()).unwrap();
+    let chases: Vec<(u64, u64, Vec<u64>)> = plan
+        .accesses
+        .iter()
+        .map(|rule| match rule {
+            AccessRule::SkipArray(chase) => {
+                (chase.field.offset, chase.element, chase.rivals.clone())
+            }
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    // All that point to things of 8 bytes; `inners` points to things of 16.
+    let rivals =
+        |own: u64| -> Vec<u64> { [8, 24, 32, 40].into_iter().filter(|o| *o != own).collect() };
+    assert_eq!(chases, [(32, 8, rivals(32)), (8, 8, rivals(8))]);
 }

@@ -42,6 +42,7 @@ fn every_statement_is_read() {
         remove f
         reuse RMW of load_avg in update_tg_load_avg
         skip silent stores of overloaded
+        skip array behind se
         colocate cfs_rq sched_entity
         percpu counter
         layout-from \"a dir/vmlinuz\"
@@ -93,6 +94,7 @@ fn every_statement_is_read() {
             function: "update_tg_load_avg".into(),
         },
         Edit::SkipSilent("overloaded".into()),
+        Edit::SkipArray("se".into()),
         Edit::Colocate("cfs_rq".into(), "sched_entity".into()),
         Edit::Percpu("counter".into()),
         Edit::LayoutFrom("a dir/vmlinuz".into()),
@@ -279,6 +281,7 @@ fn any_edit() -> impl Strategy<Value = Edit> {
         name().prop_map(Edit::Remove),
         (name(), name()).prop_map(|(field, function)| Edit::Reuse { field, function }),
         name().prop_map(Edit::SkipSilent),
+        name().prop_map(Edit::SkipArray),
         name().prop_map(Edit::LayoutFrom),
     ]
 }

@@ -98,6 +98,7 @@ pub fn check(file: &EditFile) -> Result<(), WantedError> {
             Edit::Remove(_)
             | Edit::Reuse { .. }
             | Edit::SkipSilent(_)
+            | Edit::SkipArray(_)
             | Edit::Colocate(..)
             | Edit::Percpu(_) => {
                 return Err(WantedError::Code {

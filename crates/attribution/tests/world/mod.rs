@@ -94,6 +94,8 @@ fn types() -> (Vec<u8>, Ids) {
             member("on_rq", int, 40),
         ],
     );
+    let pointer = t.pointer(entity);
+    let array_of_pointers = t.pointer(pointer);
     let task = t.structure(
         "task",
         256,
@@ -101,6 +103,8 @@ fn types() -> (Vec<u8>, Ids) {
             member("state", int, 0),
             member("se", entity, 64),
             member("prio", int, 200),
+            member("queues", array_of_pointers, 208),
+            member("entities", array_of_pointers, 216),
         ],
     );
     let rq = t.structure(

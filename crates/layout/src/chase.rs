@@ -1,0 +1,299 @@
+//! Which array a pointer leads to, told by the order of accesses.
+//!
+//! A recording has addresses and no values, and its memory images hold what tells slabs and pages apart, not the heap: they
+//! would be larger than the recording. But to follow a pointer *is* two accesses, one behind the other: the pointer is loaded,
+//! then an element of what it leads to. So of each owner (an object of the pointer's type) the array is asked for which
+//! is used directly behind loads of that pointer, and whose uses come directly behind no other owner's as often:
+//!
+//! * A load of the pointer is followed when one of the CPU's next [`REACH`] accesses is to a heap object without a type, of the
+//!   size of an element, at a multiple of it. The first such access ends the search.
+//! * It counts only if no other pointer of that type to things of that size waits for its use: where `tg->se` and `tg->cfs_rq`
+//!   are loaded before either is followed, it is not known which is which. One use elsewhere that is not mixed tells for all.
+//! * An owner's array is found when each is the other's most frequent, without a tie.
+//!
+//! Addresses stand for objects: an array that is freed and whose place is used again counts as the same one.
+
+use linemate_attribution::{Bucket, Names};
+use linemate_recording::{Access, AccessKind};
+use linemate_types::{CompositeKind, FlatType, Type, TypeId, TypeModel};
+use rustc_hash::FxHashMap;
+
+use crate::plan::{Field, PlanReason};
+use crate::scene::{embeds, enclosing};
+
+/// How many accesses behind a pointer's load its array is looked for: between them lie, at most, an index and a spill.
+const REACH: u64 = 8;
+
+/// A pointer that is followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chase {
+    /// The pointer.
+    pub field: Field,
+    /// Bytes of what it points to: an element.
+    pub element: u64,
+    /// Where in the same type other pointers lie that point to things of that size.
+    pub rivals: Vec<u64>,
+}
+
+/// What was found behind a pointer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Arrays {
+    /// How many objects' pointers were loaded.
+    pub owners: usize,
+    /// The first bytes of their arrays, with the subject that their accesses count for; ascending.
+    pub found: Vec<(u64, u32)>,
+}
+
+/// Checks that a field is a pointer to pointers or numbers, and finds its rivals.
+///
+/// # Errors
+/// A field that is no such pointer, or lies in a union.
+pub fn chase(model: &TypeModel, field: Field, path: &str) -> Result<Chase, PlanReason> {
+    let id = field.types.first().copied().unwrap_or_default();
+    let fail = |why: &str| PlanReason::NoArray {
+        field: path.to_owned(),
+        why: why.to_owned(),
+    };
+    if in_union(model, id, field.offset) {
+        return Err(fail("lies in a union: it is not always there"));
+    }
+    let flat = FlatType::new(model, id).ok();
+    let leaves = flat.as_ref().map_or(&[][..], FlatType::leaves);
+    let leaf = leaves
+        .iter()
+        .find(|leaf| leaf.offset.0 == field.offset && leaf.arrays.is_empty())
+        .ok_or_else(|| fail("is no pointer"))?;
+    let target = |type_id| match model.get(model.strip(type_id)) {
+        Some(Type::Pointer { target }) => Some(model.strip(*target)),
+        _ => None,
+    };
+    let pointee = target(leaf.type_id).ok_or_else(|| fail("is no pointer"))?;
+    let element = match model.get(pointee) {
+        Some(Type::Pointer { .. } | Type::Int { .. } | Type::Enum { .. }) => {
+            model.size_of(pointee).unwrap_or(0)
+        }
+        _ => 0,
+    };
+    if element == 0 {
+        return Err(fail("does not point to an array of pointers or numbers"));
+    }
+    let rival = |leaf: &&linemate_types::Leaf| {
+        let size = target(leaf.type_id).map(|pointee| model.size_of(pointee).unwrap_or(0));
+        leaf.offset.0 != field.offset && size.is_some_and(|size| size == element || size == 0)
+    };
+    let rivals = leaves.iter().filter(rival).map(|leaf| leaf.offset.0);
+    Ok(Chase {
+        rivals: rivals.collect(),
+        field,
+        element,
+    })
+}
+
+/// Whether the byte lies in a union somewhere. Recursion: at most as deep as types nest.
+fn in_union(model: &TypeModel, id: TypeId, offset: u64) -> bool {
+    match model.get(model.strip(id)) {
+        Some(Type::Composite(c)) => {
+            c.kind == CompositeKind::Union
+                || c.members.iter().any(|member| {
+                    let start = member.offset.0 / 8;
+                    let bytes = model.size_of(member.type_id).unwrap_or(0);
+                    let into = offset.checked_sub(start).filter(|into| *into < bytes);
+                    into.is_some_and(|into| in_union(model, member.type_id, into))
+                })
+        }
+        _ => false,
+    }
+}
+
+/// A pointer at a place of a subject's objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Pointer {
+    chase: usize,
+    /// Bytes from the start of its owner.
+    into: u64,
+}
+
+/// Where the pointers lie, by subject and offset; and which subjects can be arrays.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    pointers: FxHashMap<(u32, u32), Vec<Pointer>>,
+    arrays: Vec<bool>,
+    /// By chase: where the pointer itself lies, and bytes of an element.
+    chases: Vec<(u64, u64)>,
+}
+
+impl Places {
+    pub(crate) fn new(
+        chases: &[Chase],
+        model: &TypeModel,
+        names: &Names,
+        types: &[Option<TypeId>],
+    ) -> Places {
+        let mut places = Places {
+            chases: chases.iter().map(|c| (c.field.offset, c.element)).collect(),
+            ..Places::default()
+        };
+        if chases.is_empty() {
+            return places;
+        }
+        places.arrays = names
+            .subjects()
+            .iter()
+            .map(|s| s.ty.is_none() && matches!(s.bucket, Bucket::HeapSite | Bucket::HeapCache))
+            .collect();
+        for (subject, id) in (0u32..).zip(types) {
+            let Some(id) = *id else { continue };
+            for (number, chase) in chases.iter().enumerate() {
+                if embeds(model, id, &chase.field.types) {
+                    places.add(model, (subject, id), number, chase);
+                }
+            }
+        }
+        places
+    }
+
+    fn add(&mut self, model: &TypeModel, (subject, id): (u32, TypeId), number: usize, c: &Chase) {
+        let size = model.size_of(id).unwrap_or(0);
+        for offset in 0..u32::try_from(size).unwrap_or(u32::MAX) {
+            let wanted = |t| c.field.types.contains(&t);
+            let Some((_, into)) = enclosing(model, id, u64::from(offset), &wanted) else {
+                continue;
+            };
+            if into == c.field.offset || c.rivals.contains(&into) {
+                let pointer = Pointer {
+                    chase: number,
+                    into,
+                };
+                let here = self.pointers.entry((subject, offset)).or_default();
+                here.push(pointer);
+            }
+        }
+    }
+}
+
+/// How often which array was used behind an owner's pointer.
+#[derive(Debug, Default)]
+pub(crate) struct Votes {
+    /// (chase, owner) to (array, its subject) to how often.
+    uses: FxHashMap<(usize, u64), FxHashMap<(u64, u32), u64>>,
+    /// (chase, owner) of which the pointer was loaded.
+    owners: rustc_hash::FxHashSet<(usize, u64)>,
+}
+
+impl Votes {
+    pub(crate) fn merge(&mut self, other: Votes) {
+        self.owners.extend(other.owners);
+        for (owner, arrays) in other.uses {
+            let mine = self.uses.entry(owner).or_default();
+            for (array, count) in arrays {
+                *mine.entry(array).or_default() += count;
+            }
+        }
+    }
+
+    /// Owners and arrays that are each other's most frequent.
+    pub(crate) fn settle(&self, chases: usize) -> Vec<Arrays> {
+        let mut of_array: FxHashMap<(u64, u32), FxHashMap<(usize, u64), u64>> =
+            FxHashMap::default();
+        for (owner, arrays) in &self.uses {
+            for (array, count) in arrays {
+                of_array.entry(*array).or_default().insert(*owner, *count);
+            }
+        }
+        let mut found = vec![Arrays::default(); chases];
+        for (chase, _) in &self.owners {
+            found[*chase].owners += 1;
+        }
+        for (owner, arrays) in &self.uses {
+            let Some(array) = most(arrays) else { continue };
+            if of_array.get(&array).and_then(most) == Some(*owner) {
+                found[owner.0].found.push(array);
+            }
+        }
+        for arrays in &mut found {
+            arrays.found.sort_unstable();
+        }
+        found
+    }
+}
+
+/// What comes up most, if it does so alone.
+fn most<K: Copy + PartialEq>(counts: &FxHashMap<K, u64>) -> Option<K> {
+    let (key, top) = counts.iter().max_by_key(|(_, count)| **count)?;
+    let alone = counts.values().filter(|count| *count == top).count() == 1;
+    alone.then_some(*key)
+}
+
+/// A pointer that a CPU has loaded.
+#[derive(Clone, Copy, Debug)]
+struct Loaded {
+    pointer: Pointer,
+    owner: u64,
+    at: u64,
+}
+
+/// Follows one CPU after the other through a chunk.
+#[derive(Debug, Default)]
+pub(crate) struct Follower {
+    /// By CPU: its accesses so far, and pointers loaded not long ago.
+    cpus: Vec<(u64, Vec<Loaded>)>,
+    pub(crate) votes: Votes,
+}
+
+impl Follower {
+    /// Forgets what was loaded: another chunk need not go on where the last one ended.
+    pub(crate) fn restart(&mut self, cpus: usize) {
+        self.cpus.clear();
+        self.cpus.resize_with(cpus, Default::default);
+    }
+
+    /// The next access: to byte `offset` of an object of `subject`.
+    pub(crate) fn access(&mut self, places: &Places, access: &Access, subject: u32, offset: u32) {
+        if places.chases.is_empty() {
+            return;
+        }
+        let Some((now, loaded)) = self.cpus.get_mut(usize::from(access.cpu.0)) else {
+            return;
+        };
+        *now += 1;
+        if let Some(pointers) = places.pointers.get(&(subject, offset)) {
+            if access.kind == AccessKind::Load && access.size == 8 {
+                loaded.retain(|l| *now - l.at <= REACH);
+                for pointer in pointers {
+                    let owner = access.addr.0.wrapping_sub(pointer.into);
+                    // Loaded once more, it is still one pointer.
+                    loaded.retain(|l| (l.owner, l.pointer) != (owner, *pointer));
+                    if pointer.into == places.chases[pointer.chase].0 {
+                        self.votes.owners.insert((pointer.chase, owner));
+                    }
+                    loaded.push(Loaded {
+                        pointer: *pointer,
+                        owner,
+                        at: *now,
+                    });
+                }
+            }
+            return;
+        }
+        if loaded.is_empty() || !places.arrays.get(subject as usize).is_some_and(|is| *is) {
+            return;
+        }
+        loaded.retain(|l| *now - l.at <= REACH);
+        let array = access.addr.0.wrapping_sub(u64::from(offset));
+        for chase in 0..places.chases.len() {
+            let (field, element) = places.chases[chase];
+            if u64::from(access.size) != element || !u64::from(offset).is_multiple_of(element) {
+                continue;
+            }
+            let mut of_chase = loaded.iter().filter(|l| l.pointer.chase == chase);
+            let (Some(one), None) = (of_chase.next(), of_chase.next()) else {
+                continue;
+            };
+            if one.pointer.into == field {
+                let uses = self.votes.uses.entry((chase, one.owner)).or_default();
+                *uses.entry((array, subject)).or_default() += 1;
+            }
+        }
+        loaded.clear();
+    }
+}
