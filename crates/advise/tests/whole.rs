@@ -117,6 +117,7 @@ fn what_contends_is_parted_and_replay_confirms_it() {
         seed: 1,
         interleavings: 8,
         ablate: false,
+        llc_share: false,
     };
     let whatif = study.run(&run).unwrap();
     assert_eq!(whatif.types, effect.types);

@@ -8,6 +8,7 @@ use linemate_types::LineSize;
 use serde::Serialize;
 
 use crate::arm::{Arm, Followed, Paired};
+use crate::scene::USER_CODE;
 use crate::stats::{Measure, paired};
 use crate::whatif::{Run, Side, Study};
 
@@ -90,6 +91,17 @@ pub struct Ablation {
     pub why_not: Option<String>,
 }
 
+/// Accesses that the last-level cache of their core's domain could not serve, nor a core of that domain.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Misses {
+    /// Of the reported types.
+    pub types: Measure,
+    /// Of everything that was recorded.
+    pub whole: Measure,
+    /// Of the kernel's code: everything but what user programs accessed themselves.
+    pub kernel: Measure,
+}
+
 /// The answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WhatIf {
@@ -115,6 +127,10 @@ pub struct WhatIf {
     pub types: Measure,
     /// Cost of everything.
     pub whole: Measure,
+    /// Misses of the last-level caches.
+    pub misses: Misses,
+    /// Whether each of them had only the share of the CPUs replayed on it.
+    pub llc_share: bool,
     /// Wall-clock cycles from the start to the end of the replay.
     pub duration: Measure,
     /// The reported types' accesses by why they left their core.
@@ -165,6 +181,12 @@ fn left(counts: &Counts) -> u64 {
         .sum()
 }
 
+/// Accesses that missed the last-level cache of their domain.
+fn missed(counts: &Counts) -> u64 {
+    let misses = Source::ALL.into_iter().filter(|s| s.is_llc_miss());
+    misses.map(|source| counts.source(source).count).sum()
+}
+
 impl Facts<'_> {
     /// The outcomes of a side; empty when it could not be built.
     fn of(&self, side: Side) -> &[Outcome] {
@@ -192,6 +214,19 @@ impl Facts<'_> {
     fn types(&self, pair: (Side, Side)) -> Measure {
         let watched = self.watched();
         self.measure(pair, &|o| sum(o, &watched, &cost))
+    }
+
+    fn misses(&self) -> Misses {
+        let pair = (Side::Without, Side::All);
+        let watched = self.watched();
+        let sites = &self.study.scene().sites;
+        let user = sites.iter().position(|name| name == USER_CODE);
+        let of_user = |o: &Outcome| user.and_then(|at| o.sites.get(at)).map_or(0, missed);
+        Misses {
+            types: self.measure(pair, &|o| sum(o, &watched, &missed)),
+            whole: self.measure(pair, &|o| missed(&o.totals)),
+            kernel: self.measure(pair, &|o| missed(&o.totals).saturating_sub(of_user(o))),
+        }
     }
 
     fn rows(&self, names: impl Iterator<Item = (String, Figure)>) -> Vec<Row> {
@@ -376,6 +411,8 @@ pub(crate) fn whatif(facts: &Facts<'_>) -> WhatIf {
         sizes: facts.sizes(),
         types,
         whole: facts.measure(pair, &|o| cost(&o.totals)),
+        misses: facts.misses(),
+        llc_share: run.llc_share,
         duration: facts.measure(pair, &|o| o.cycles),
         causes,
         sources: facts.sources(),

@@ -402,10 +402,13 @@ impl<'a> Scene<'a> {
     }
 }
 
+/// What stands for the functions of user programs.
+pub(crate) const USER_CODE: &str = "(user code)";
+
 /// The function of an instruction. What the compiler split off or cloned (`name.part.0`) belongs to its function.
 pub(crate) fn function_name<'a>(analysis: &'a Analysis<'_>, pc: u64) -> &'a str {
     if pc >> 63 == 0 {
-        return "(user code)";
+        return USER_CODE;
     }
     let symbol = analysis
         .symbols()

@@ -96,6 +96,8 @@ pub struct Run {
     pub interleavings: usize,
     /// Whether to replay each edit alone, and all but it.
     pub ablate: bool,
+    /// Whether each last-level cache has only the share of the CPUs that are replayed on it: a machine all of whose CPUs do the same.
+    pub llc_share: bool,
 }
 
 /// A side of the comparison.
@@ -334,6 +336,10 @@ impl<'a> Study<'a> {
                         lines: false,
                     };
                     let replay = Replay::new(&run.machine, &config, AsRecorded, Clones { copies })?;
+                    let replay = match run.llc_share {
+                        true => replay.with_llc_share(&run.machine),
+                        false => replay,
+                    };
                     runners.push(Runner {
                         arm,
                         memory: Memory::default(),

@@ -72,6 +72,7 @@ fn whatif(recording: &Recording, edits: &str) -> Result<WhatIf, String> {
         seed: 1,
         interleavings: 8,
         ablate: false,
+        llc_share: false,
     };
     study.run(&run).map_err(|e| e.to_string())
 }

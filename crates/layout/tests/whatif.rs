@@ -38,6 +38,7 @@ fn run(machine: &str) -> Run {
         seed: 1,
         interleavings: 8,
         ablate: false,
+        llc_share: false,
     }
 }
 

@@ -163,6 +163,22 @@ impl Llc {
         }
     }
 
+    /// One of which `part` of `whole` equal users have their share: so many of its sets, at least one. The hash spreads lines over
+    /// any number of sets evenly.
+    pub(crate) fn share(shape: LlcShape, part: usize, whole: usize) -> Llc {
+        let sets = shape.slices as usize * shape.slice.sets as usize;
+        let sets = sets.saturating_mul(part) / whole.max(1);
+        Llc::new(LlcShape {
+            // No more than there were, which fitted.
+            slices: sets.max(1) as u32,
+            slice: CacheShape {
+                sets: 1,
+                ways: shape.slice.ways,
+            },
+            index: LlcIndex::Hashed,
+        })
+    }
+
     fn set(&mut self, line: Line) -> &mut [u32] {
         let set = match self.index {
             LlcIndex::Plain => (line & self.set_mask) as usize,
@@ -277,6 +293,26 @@ mod tests {
         llc.remove(1, 1);
         assert_eq!(llc.insert(5, 5), None);
         assert_eq!(llc.insert(6, 6), Some(3));
+    }
+
+    #[test]
+    fn a_share_holds_its_part_of_the_lines() {
+        let shape = LlcShape {
+            slices: 3,
+            slice: CacheShape { sets: 64, ways: 4 },
+            index: LlcIndex::Hashed,
+        };
+        for (part, whole, sets) in [(1, 16, 12), (5, 16, 60), (16, 16, 192), (1, 1000, 1)] {
+            let mut llc = Llc::share(shape, part, whole);
+            assert_eq!(llc.sets_by_use.len(), sets * 4);
+            for line in 0..100 * sets as u32 {
+                llc.insert(u64::from(line), line);
+            }
+            assert!(
+                llc.sets_by_use.iter().all(|&held| held != 0),
+                "{part} of {whole}"
+            );
+        }
     }
 
     #[test]

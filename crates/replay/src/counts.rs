@@ -66,6 +66,20 @@ impl Source {
         matches!(self, Source::L1 | Source::L2)
     }
 
+    /// Not served from the last-level cache of the core's own domain, nor by a core of that domain: what processors count as
+    /// misses of that cache. Permission to write is none: the line is here.
+    pub fn is_llc_miss(self) -> bool {
+        matches!(
+            self,
+            Source::ForwardSocket
+                | Source::ForwardRemote
+                | Source::HitmSocket
+                | Source::HitmRemote
+                | Source::DramLocal
+                | Source::DramRemote
+        )
+    }
+
     /// A modified copy of another core.
     pub fn is_hitm(self) -> bool {
         matches!(

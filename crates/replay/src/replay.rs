@@ -217,6 +217,15 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         })
     }
 
+    /// Leaves each last-level cache only the share of the logical CPUs that are replayed on it, as on a machine all of whose CPUs do the
+    /// same. To be called before the first access.
+    #[must_use]
+    pub fn with_llc_share(mut self, machine: &Machine) -> Replay<P, C> {
+        let used = self.engine.cpus.iter().map(|cpu| cpu.place.domain);
+        self.engine.system.share_llc(machine, used);
+        self
+    }
+
     /// The next access of the recording.
     ///
     /// # Errors

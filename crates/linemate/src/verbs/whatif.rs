@@ -46,6 +46,9 @@ pub(crate) struct Args {
     /// Replay this many CPUs, a multiple of the recorded ones (docs/scaling.md)
     #[arg(long, value_name = "N")]
     cpus: Option<usize>,
+    /// Give the replayed CPUs only their share of each last-level cache: a machine all of whose CPUs do the same
+    #[arg(long)]
+    llc_share: bool,
     /// Also give each edit's own share: alone, and last
     #[arg(long)]
     ablate: bool,
@@ -98,6 +101,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
             seed: args.seed,
             interleavings: args.interleavings,
             ablate: args.ablate,
+            llc_share: args.llc_share,
         };
         results.push(study.run(&run)?);
     }
@@ -223,11 +227,16 @@ fn text(
     for result in results {
         let _ = writeln!(
             out,
-            "{}: {} CPUs ({} recorded), {}-byte lines, interleavings {} to {}; cycles are those of accesses that leave their core",
+            "{}: {} CPUs ({} recorded), {}-byte lines, {}interleavings {} to {}; cycles are those of accesses that leave their core",
             result.machine,
             result.cpus,
             result.recorded_cpus,
             result.line_bytes,
+            if result.llc_share {
+                "their share of each LLC, "
+            } else {
+                ""
+            },
             result.seed,
             result.seed.wrapping_add(result.interleavings as u64 - 1)
         );
@@ -291,11 +300,14 @@ fn sizes(result: &WhatIf, figure: impl Fn(&linemate_layout::effect::Size) -> (u6
 
 fn details(out: &mut String, result: &WhatIf, top: usize) {
     let whole = result.whole.without;
-    let mut totals = table(&["", "cycles before", "change", "share", "verdict"]);
+    let mut totals = table(&["", "before", "change", "share", "verdict"]);
     for (name, measure) in [
         ("the type", &result.types),
         ("everything", &result.whole),
         ("duration", &result.duration),
+        ("LLC misses: the type", &result.misses.types),
+        ("LLC misses: the kernel", &result.misses.kernel),
+        ("LLC misses: everything", &result.misses.whole),
     ] {
         totals.add_row(vec![
             name.to_owned(),
@@ -325,6 +337,13 @@ fn details(out: &mut String, result: &WhatIf, top: usize) {
             out,
             "colocate: {} pairs; {} and {} objects stayed alone.",
             paired.pairs, paired.first_alone, paired.second_alone
+        );
+    }
+    for followed in &result.followed {
+        let _ = writeln!(
+            out,
+            "skip array behind {}: of {} objects whose pointer is loaded, the array of {} is known.",
+            followed.pointer, followed.owners, followed.arrays
         );
     }
     if result.skipped > 0 {
