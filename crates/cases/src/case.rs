@@ -179,7 +179,21 @@ pub enum FoundFigure {
         /// The type.
         type_name: String,
         /// The fields in the other order, the most contended first; two at least.
-        ranking: Vec<String>,
+        fields: Vec<String>,
+    },
+    /// The share of a type's cycles on the first machine that fields have together.
+    CycleShare {
+        /// The type.
+        type_name: String,
+        /// The fields.
+        fields: Vec<String>,
+    },
+    /// Loads for each store of fields together.
+    LoadsPerStore {
+        /// The type.
+        type_name: String,
+        /// The fields.
+        fields: Vec<String>,
     },
     /// How often a field was loaded, and how often stored.
     Accesses {

@@ -76,7 +76,7 @@ pub enum Reason {
     #[error("the kernel is to be built, but the case has no [build] that says from what")]
     NotBuilt,
     /// A figure lacks what it is about.
-    #[error("this figure needs a `{key}`")]
+    #[error("this figure needs `{key}`")]
     Needs {
         /// The missing key.
         key: &'static str,

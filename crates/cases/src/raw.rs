@@ -125,7 +125,7 @@ struct RawFound {
     #[serde(rename = "type")]
     type_name: Option<Spanned<String>>,
     field: Option<Spanned<String>>,
-    ranking: Option<Spanned<Vec<Spanned<String>>>>,
+    fields: Option<Spanned<Vec<Spanned<String>>>>,
     figure: Spanned<RawFigure>,
 }
 
@@ -138,6 +138,8 @@ enum RawFigure {
     Rank,
     CyclesPerLoad,
     RankCorrelation,
+    CycleShare,
+    LoadsPerStore,
     Accesses,
 }
 
@@ -485,11 +487,15 @@ impl Checker<'_> {
             Some(name) => self.known("type", name, &case.types)?,
             None => case.types.first().cloned().unwrap_or_default(),
         };
-        let (figure, named, ranking) = (raw.figure, raw.field, raw.ranking);
+        let (figure, named, several) = (raw.figure, raw.field, raw.fields);
         let needs = |key| self.at(&figure, Reason::Needs { key });
         let field = || match named {
             Some(field) => self.said("field", field),
             None => Err(needs("field")),
+        };
+        let fields = || match several {
+            Some(fields) => self.list("field", fields),
+            None => Err(needs("fields")),
         };
         Ok(match figure.get_ref() {
             RawFigure::GroupShare => FoundFigure::GroupShare {
@@ -516,14 +522,20 @@ impl Checker<'_> {
                 type_name,
                 field: field()?,
             },
+            RawFigure::CycleShare => FoundFigure::CycleShare {
+                type_name,
+                fields: fields()?,
+            },
+            RawFigure::LoadsPerStore => FoundFigure::LoadsPerStore {
+                type_name,
+                fields: fields()?,
+            },
             RawFigure::RankCorrelation => {
-                let ranking = ranking.ok_or_else(|| needs("ranking"))?;
-                let start = ranking.span().start;
-                let ranking = self.list("field", ranking)?;
-                if ranking.len() < 2 {
-                    return Err(self.error(start, Reason::NoOrder));
+                let fields = fields()?;
+                if fields.len() < 2 {
+                    return Err(self.at(&figure, Reason::NoOrder));
                 }
-                FoundFigure::RankCorrelation { type_name, ranking }
+                FoundFigure::RankCorrelation { type_name, fields }
             }
         })
     }

@@ -305,8 +305,25 @@ impl Results {
             FoundFigure::CyclesPerLoad { type_name, field } => contended(type_name, field)
                 .and_then(|(_, row)| row.cycles_per_load)
                 .map(|cycles| format!("{cycles:.0} cycles")),
-            FoundFigure::RankCorrelation { type_name, ranking } => {
-                self.rank_correlation(type_name, ranking)
+            FoundFigure::RankCorrelation { type_name, fields } => {
+                self.rank_correlation(type_name, fields)
+            }
+            FoundFigure::CycleShare { type_name, fields } => self
+                .found_type(type_name)
+                .filter(|found| found.cycles > 0.0)
+                .map(|found| {
+                    let cycles: u64 = found.rows(fields).map(|row| row.cycles).sum();
+                    format!("{:.1} % of cycles", 100.0 * cycles as f64 / found.cycles)
+                }),
+            FoundFigure::LoadsPerStore { type_name, fields } => {
+                self.found_type(type_name).map(|found| {
+                    let loads: u64 = found.rows(fields).map(|row| row.loads).sum();
+                    let stores: u64 = found.rows(fields).map(|row| row.stores).sum();
+                    match stores {
+                        0 => "no stores".to_owned(),
+                        stores => format!("{:.1} : 1", loads as f64 / stores as f64),
+                    }
+                })
             }
             FoundFigure::Accesses { type_name, field } => contended(type_name, field)
                 .map(|(_, row)| format!("{} loads, {} stores", row.loads, row.stores)),
@@ -380,6 +397,14 @@ impl Measured {
     pub fn relative(&self) -> Option<(f64, f64)> {
         let percent = |figure: f64| 100.0 * figure / self.without;
         (self.without > 0.0).then(|| (percent(self.difference), percent(self.bar)))
+    }
+}
+
+impl FoundType {
+    /// The rows of these fields, as far as they cost anything.
+    fn rows<'f>(&'f self, fields: &'f [String]) -> impl Iterator<Item = &'f Contended> {
+        let rows = self.contended.iter();
+        rows.filter(|row| fields.contains(&row.field))
     }
 }
 

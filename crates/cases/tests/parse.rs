@@ -254,7 +254,7 @@ fn what_is_wrong_is_told_with_its_line() {
         (
             "figure = \"group-share\"",
             "figure = \"size\"",
-            "31: unknown variant `size`, expected one of `group-share`, `group-loads-per-store`, `group-lines`, `rank`, `cycles-per-load`, `rank-correlation`, `accesses`",
+            "31: unknown variant `size`, expected one of `group-share`, `group-loads-per-store`, `group-lines`, `rank`, `cycles-per-load`, `rank-correlation`, `cycle-share`, `loads-per-store`, `accesses`",
         ),
         ("cpus = 8", "", "13: missing field `cpus`"),
         (
@@ -282,19 +282,15 @@ fn what_is_wrong_is_told_with_its_line() {
             "[[check]]\nname = \"a\"\ncommand = [\"x\"]\n[[check]]\nname = \"a\"\ncommand = [\"x\"]\n[[published]]",
             "31: two checks are called \"a\"",
         ),
-        (
-            "field = \"__lock\", ",
-            "",
-            "31: this figure needs a `field`",
-        ),
+        ("field = \"__lock\", ", "", "31: this figure needs `field`"),
         (
             "figure = \"group-share\"",
             "figure = \"rank-correlation\"",
-            "31: this figure needs a `ranking`",
+            "31: this figure needs `fields`",
         ),
         (
             "figure = \"group-share\"",
-            "figure = \"rank-correlation\", ranking = [\"a\"]",
+            "figure = \"rank-correlation\", fields = [\"a\"]",
             "31: one field has no order: name two or more",
         ),
         (
@@ -309,7 +305,7 @@ fn what_is_wrong_is_told_with_its_line() {
         ),
         (
             "figure = \"group-share\"",
-            "figure = \"rank-correlation\", ranking = [\"a\", \"a\"]",
+            "figure = \"rank-correlation\", fields = [\"a\", \"a\"]",
             "31: two fields are called \"a\"",
         ),
     ] {

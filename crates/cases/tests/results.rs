@@ -61,7 +61,17 @@ found = { field = "__lock", figure = "cycles-per-load" }
 key = "order"
 value = "theirs"
 source = "a paper"
-found = { figure = "rank-correlation", ranking = ["nr_running", "absent", "__lock", "cpu"] }
+found = { figure = "rank-correlation", fields = ["nr_running", "absent", "__lock", "cpu"] }
+[[published]]
+key = "share of what is read"
+value = "39 %"
+source = "a paper"
+found = { figure = "cycle-share", fields = ["nr_running", "cpu", "absent"] }
+[[published]]
+key = "its loads for each store"
+value = "38 : 1"
+source = "a paper"
+found = { figure = "loads-per-store", fields = ["nr_running", "cpu", "absent"] }
 [[published]]
 key = "rates"
 value = "1 kHz"
