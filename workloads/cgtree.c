@@ -15,20 +15,17 @@
  * of the scheduler.
  *
  * Starting and ending a thousand processes is more work for the kernel than what
- * is looked at. -p starts the workers and leaves them waiting (in a set-up script,
- * before recording starts); -t lets them go, waits, and ends while they go on: only
- * the steady state in between is recorded. Both take the same tree.
+ * is looked at. -p starts the workers and leaves them running, for a set-up script:
+ * what is recorded then is their steady state, for as long as any command waits.
  *
  * Where it is weak: without -f the spin touches no memory, all workers do the
  * same, and a real server's leaves are neither equally busy nor in step.
  */
 #define _GNU_SOURCE
-#include <fcntl.h>
 #include <ftw.h>
 #include <getopt.h>
 #include <limits.h>
 #include <stdbool.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -40,9 +37,7 @@
 #define MICROSECONDS_MAX 10000000
 #define LEAVES_MAX	4096
 #define FOOTPRINT_MAX	1048576
-#define WINDOW_MAX	3600000
 #define LINE_BYTES	64
-#define GATE		"/tmp/cgtree.gate"	/* what prepared workers wait for */
 #define DEPTH_MAX	32	/* open folders; deeper trees are walked too, only slower */
 
 struct options {
@@ -52,8 +47,7 @@ struct options {
 	long spin_us;
 	long sleep_us;
 	long footprint;		/* KiB */
-	long window_ms;		/* 0: until all rounds are done */
-	bool prepare;
+	bool leave;		/* the workers running */
 };
 
 /* nftw() passes no context to its callback. */
@@ -151,14 +145,13 @@ static void rounds(const struct options *options, char *memory, size_t bytes)
 	};
 	long i;
 
-	for (i = 0; options->prepare || i < options->rounds; i++) {
+	for (i = 0; options->leave || i < options->rounds; i++) {
 		touch(memory, bytes, (char)i);
 		spin(options->spin_us);
 		nanosleep(&pause, NULL);
 	}
 }
 
-/* A pipe ends when its writers have closed it; a named one opens when it has a writer. Either way all start together. */
 static void work(const struct options *options, const char *leaf, int gate)
 {
 	size_t bytes = (size_t)options->footprint * 1024;
@@ -166,26 +159,20 @@ static void work(const struct options *options, const char *leaf, int gate)
 	char unused;
 
 	enter(leaf);
-	if (options->prepare) {
-		if (open(GATE, O_RDONLY) < 0)
-			die("%s: %s", GATE, strerror(errno));
-	} else {
-		while (read(gate, &unused, 1) < 0 && errno == EINTR)
-			;
-	}
+	/* Ends when the parent closes its end: all start together. */
+	while (read(gate, &unused, 1) < 0 && errno == EINTR)
+		;
 	rounds(options, memory, bytes);
 }
 
 static const char usage[] =
 	"usage: cgtree [-p] [-w WORKERS] [-i ROUNDS] [-b MICROSECONDS] [-s MICROSECONDS] [-f KIB] CGROUP\n"
-	"       cgtree -t MILLISECONDS\n"
 	"  -w WORKERS       processes per leaf (default 2)\n"
 	"  -i ROUNDS        times that each worker spins and sleeps (default 20)\n"
 	"  -b MICROSECONDS  CPU time of each spin (default 300)\n"
 	"  -s MICROSECONDS  length of each sleep (default 200)\n"
 	"  -f KIB           memory that each worker goes through in each round (default 0)\n"
-	"  -p               start the workers, leave them waiting, and end; they know no last round\n"
-	"  -t MILLISECONDS  let the workers of -p go, wait so long, and end; they go on\n"
+	"  -p               start the workers, leave them running without a last round, and end\n"
 	"  CGROUP           folder of the tree's root, made by cgtree.sh\n";
 
 static struct options parse(int argc, char **argv)
@@ -193,7 +180,7 @@ static struct options parse(int argc, char **argv)
 	struct options options = { .workers = 2, .rounds = 20, .spin_us = 300, .sleep_us = 200 };
 	int option;
 
-	while ((option = getopt(argc, argv, "w:i:b:s:f:pt:h")) != -1) {
+	while ((option = getopt(argc, argv, "w:i:b:s:f:ph")) != -1) {
 		switch (option) {
 		case 'w':
 			options.workers = parse_number("-w", optarg, 1, WORKERS_MAX);
@@ -211,10 +198,7 @@ static struct options parse(int argc, char **argv)
 			options.footprint = parse_number("-f", optarg, 0, FOOTPRINT_MAX);
 			break;
 		case 'p':
-			options.prepare = true;
-			break;
-		case 't':
-			options.window_ms = parse_number("-t", optarg, 1, WINDOW_MAX);
+			options.leave = true;
 			break;
 		case 'h':
 			fputs(usage, stdout);
@@ -224,28 +208,12 @@ static struct options parse(int argc, char **argv)
 			exit(EXIT_ERROR);
 		}
 	}
-	if (optind + !options.window_ms != argc || (options.window_ms && options.prepare)) {
+	if (optind + 1 != argc) {
 		fputs(usage, stderr);
 		exit(EXIT_ERROR);
 	}
-	/* NULL with -t, which needs no tree. */
 	options.root = argv[optind];
 	return options;
-}
-
-/* Lets prepared workers go and ends in the midst of their work. */
-static void watch(const struct options *options)
-{
-	const struct timespec window = {
-		.tv_sec = options->window_ms / 1000,
-		.tv_nsec = options->window_ms % 1000 * 1000000,
-	};
-
-	/* Without anybody who waits there it would wait itself. */
-	if (open(GATE, O_WRONLY | O_NONBLOCK) < 0)
-		die("%s: %s (start workers with -p first)", GATE, strerror(errno));
-	nanosleep(&window, NULL);
-	printf("cgtree: %ld ms\n", options->window_ms);
 }
 
 static void start_workers(const struct options *options, const int gate[2])
@@ -275,18 +243,12 @@ int main(int argc, char **argv)
 	int gate[2];
 	int status;
 
-	if (options.window_ms) {
-		watch(&options);
-		return EXIT_SUCCESS;
-	}
 	find_leaves(options.root);
-	if (options.prepare && mkfifo(GATE, 0600))
-		die("%s: %s", GATE, strerror(errno));
 	if (pipe(gate))
 		die("pipe: %s", strerror(errno));
 	start_workers(&options, gate);
 	close(gate[1]);
-	if (options.prepare)
+	if (options.leave)
 		return EXIT_SUCCESS;
 	while (wait(&status) > 0)
 		failed += status != 0;
