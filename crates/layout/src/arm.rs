@@ -1,5 +1,6 @@
 //! One side of a what-if: where the accesses of a recording go under a plan, and which do not happen.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use linemate_attribution::Analysis;
@@ -12,7 +13,7 @@ use crate::arrange::nearest;
 use crate::chase::{Arrays, Chase};
 use crate::map::{OffsetMap, To};
 use crate::plan::{AccessRule, Field, ObjectRule, Plan};
-use crate::relocate::{Area, Resize, colocate, relocate};
+use crate::relocate::{Area, Resize, colocate, relocate, slot};
 use crate::scene::{Scene, Step, enclosing, majority};
 
 /// Why a plan does not fit a recording.
@@ -192,7 +193,12 @@ impl Arm {
                     let pairs = questions
                         .next()
                         .map_or_else(Vec::new, |q| pair_up(scene, *q, &a));
-                    let (first, second) = (resize(plan, a[0], 1), resize(plan, b[0], 1));
+                    let (first, mut second) = (resize(plan, a[0], 1), resize(plan, b[0], 1));
+                    // What was allocated behind the second (statistics behind an entity) comes along.
+                    let bases: BTreeSet<u64> = subjects_of(scene, &b)
+                        .flat_map(|subject| scene.objects[subject].keys().copied())
+                        .collect();
+                    second.new += slot(bases.into_iter(), second.old) - second.old;
                     let (firsts, seconds) = colocate(&pairs, first, second, area);
                     let count = |ids: &[TypeId]| -> usize {
                         subjects_of(scene, ids)

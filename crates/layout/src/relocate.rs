@@ -9,6 +9,9 @@ const START: u64 = 0x00e0_0000_0000_0000;
 /// What an object's place is kept within.
 const KEPT: u64 = 1 << 20;
 
+/// Slots that an allocator gives out side by side lie in one page.
+const PAGE: u64 = 4096;
+
 /// Address space to give away.
 #[derive(Clone, Debug)]
 pub struct Area {
@@ -67,6 +70,20 @@ pub fn relocate(bases: &[u64], resize: Resize, area: &mut Area) -> Moves {
         }
     }
     moved
+}
+
+/// What an object of `size` bytes has for itself when objects of its type lie at `bases` (ascending): the least distance between two in
+/// one page, which is what the allocator gave each. Its own size where no two lie so close.
+pub fn slot(bases: impl Iterator<Item = u64>, size: u64) -> u64 {
+    let mut last = None;
+    let mut least = None;
+    for base in bases {
+        let gap = last.replace(base).map_or(u64::MAX, |last| base - last);
+        if gap < PAGE && gap >= size {
+            least = Some(least.map_or(gap, |least: u64| least.min(gap)));
+        }
+    }
+    least.unwrap_or(size)
 }
 
 /// New addresses for pairs of objects that become one: per owner, one behind the other. Gives the old and new addresses of the
@@ -201,6 +218,16 @@ mod tests {
             [(0x1000, at), (0x1028, at + 32)],
             "an array has no gaps"
         );
+    }
+
+    #[test]
+    fn a_slot_is_what_lies_between_neighbours() {
+        let slot = |bases: &[u64], size| slot(bases.iter().copied(), size);
+        assert_eq!(slot(&[0x1000, 0x1400, 0x1600, 0x9000], 0x100), 0x200);
+        assert_eq!(slot(&[0x1000, 0x1100], 0x100), 0x100);
+        assert_eq!(slot(&[0x1000, 0x2000], 0x100), 0x100, "two pages");
+        assert_eq!(slot(&[0x1000, 0x1080], 0x100), 0x100, "one in the other");
+        assert_eq!(slot(&[0x1000], 0x100), 0x100);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use linemate_attribution::Analysis;
 use linemate_layout::{Run, Study, Subject, WhatIf, parse_flags};
 use linemate_machine::{Machine, find};
 use linemate_recording::{AccessKind, Recording};
-use world::{F, RQ, UNITS, World};
+use world::{DIRECT, F, RQ, UNITS, World};
 
 const ROUNDS: u64 = 100;
 
@@ -172,6 +172,47 @@ fn ablation_gives_each_edit_its_share() {
     assert_eq!(moved.alone, None);
     let why = moved.why_not.as_deref().unwrap();
     assert!(why.contains("there is no field or group `g`"), "{why}");
+}
+
+/// As [`recording`]; and user code of CPU 1 goes through so many lines of its memory.
+fn recording_with_user_code(lines: u64) -> Recording {
+    let mut w = World::with_chunks_of(64);
+    let rq = UNITS[0] + RQ;
+    for line in 0..lines {
+        w.user_access(1, AccessKind::Load, DIRECT + 11 * 4096 + 64 * line);
+        w.access(0, AccessKind::Store, rq, 4, F::WakeTask, false);
+        w.access(1, AccessKind::Load, rq + 8, 8, F::UpdateRq, false);
+    }
+    w.record()
+}
+
+#[test]
+fn misses_of_the_last_level_cache_are_counted_by_who_had_them() {
+    let on = |edit, llc_share| {
+        let run = Run {
+            llc_share,
+            ..run("gnr-2s-480")
+        };
+        whatif_of(&recording_with_user_code(40), &[edit], &run).unwrap()
+    };
+    let result = on("isolate nr_running", false);
+    let misses = result.misses;
+    // Two CPUs lie on two sockets: nothing that one takes from the other is a hit.
+    let of_types: f64 = result
+        .sources
+        .iter()
+        .filter(|row| !["l1", "l2", "llc", "hitm_domain", "upgrade"].contains(&row.name.as_str()))
+        .map(|row| row.count.without)
+        .sum();
+    assert_eq!(misses.types.without, of_types);
+    assert!(of_types > 20.0, "{of_types}");
+    assert_eq!(misses.types.with, 2.0, "each CPU fetches its line once");
+    // 40 lines of user code's own, of which no edit takes one away.
+    assert_eq!(misses.whole.with, 42.0);
+    assert_eq!((misses.kernel.with, misses.kernel.without), (2.0, of_types));
+    assert_eq!(misses.kernel.difference, misses.whole.difference);
+    // Nothing comes twice, so a smaller cache misses no more.
+    assert_eq!(on("isolate nr_running", true).misses, misses);
 }
 
 #[test]

@@ -16,6 +16,8 @@ pub(crate) const VMALLOC: u64 = 0xffff_c900_0000_0000;
 pub(crate) const PAGES: u64 = 0xffff_ea00_0000_0000;
 pub(crate) const IMAGE: u64 = 0xffff_ffff_8100_0000;
 pub(crate) const FRAMES: u64 = 64;
+/// An instruction of a user program.
+const USER_CODE: u64 = 0x40_1000;
 /// Per-CPU units: frames 32 and 40.
 pub(crate) const UNITS: [u64; 2] = [DIRECT + 32 * 4096, DIRECT + 40 * 4096];
 /// `rq` is at this offset of the per-CPU section.
@@ -381,6 +383,18 @@ impl World {
         user_mapping: bool,
     ) {
         let pc = entry(function as usize) + 0x10 + 4 * (kind as u64);
+        self.access_at(cpu, kind, addr, size, pc, user_mapping);
+    }
+
+    fn access_at(
+        &mut self,
+        cpu: u16,
+        kind: AccessKind,
+        addr: u64,
+        size: u8,
+        pc: u64,
+        user_mapping: bool,
+    ) {
         let instruction = self.pcs.iter().position(|p| *p == pc).unwrap_or_else(|| {
             self.pcs.push(pc);
             self.pcs.len() - 1
@@ -396,6 +410,11 @@ impl World {
             silent: false,
             user_mapping,
         });
+    }
+
+    /// By a user program, of 8 bytes, through its own mapping.
+    pub(crate) fn user_access(&mut self, cpu: u16, kind: AccessKind, addr: u64) {
+        self.access_at(cpu, kind, addr, 8, USER_CODE, true);
     }
 
     pub(crate) fn load(&mut self, cpu: u16, addr: u64) {
