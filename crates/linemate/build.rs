@@ -1,11 +1,41 @@
-//! Compiles the recorder's self-test: a small static C program with known memory accesses, which `linemate doctor` runs in
-//! a guest.
+//! Compiles the recorder's self-test, a small static C program with known memory accesses, which `linemate doctor` runs in
+//! a guest; and makes `LINEMATE_ANALYSIS`, a digest of all that decides what an analysis says: the sources of the crates that
+//! analyse, of the verbs that call them, the shipped machines, and the versions of all dependencies. `linemate case run` keeps
+//! analyses under it, so that a change of anything else leaves them valid.
 
 use std::env;
-use std::path::PathBuf;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-fn main() {
+use sha2::{Digest, Sha256};
+
+/// Relative to this crate.
+const SOURCES: [&str; 11] = [
+    "../attribution/src",
+    "../layout/src",
+    "../machine/src",
+    "../recording/src",
+    "../replay/src",
+    "../report/src",
+    "../types/src",
+    "../words/src",
+    "../../machines",
+    "../../Cargo.lock",
+    "src/verbs",
+];
+
+fn main() -> io::Result<()> {
+    compile_selftest();
+    println!(
+        "cargo::rustc-env=LINEMATE_ANALYSIS={}",
+        digest_of_analysis()?
+    );
+    Ok(())
+}
+
+fn compile_selftest() {
     println!("cargo::rerun-if-changed=selftest");
     println!("cargo::rerun-if-env-changed=CC");
     let compiler = env::var("CC").unwrap_or_else(|_| "cc".to_owned());
@@ -41,4 +71,39 @@ fn main() {
              (Debian: apt-get install gcc libc6-dev, or set CC)"
         ),
     }
+}
+
+fn digest_of_analysis() -> io::Result<String> {
+    let mut files = Vec::new();
+    for source in SOURCES {
+        println!("cargo::rerun-if-changed={source}");
+        collect(Path::new(source), &mut files)?;
+    }
+    files.retain(|file| !file.starts_with("src/verbs") || is_analysis(file));
+    files.sort();
+    let mut hash = Sha256::new();
+    for file in files {
+        let content = fs::read(&file)?;
+        let head = format!("{} {}\n", file.display(), content.len());
+        hash.update(head);
+        hash.update(content);
+    }
+    Ok(hash.finalize().iter().map(|b| format!("{b:02x}")).collect())
+}
+
+/// The verbs whose output a case keeps.
+fn is_analysis(file: &Path) -> bool {
+    let below = file.strip_prefix("src/verbs").unwrap_or(file);
+    below.starts_with("report") || below.starts_with("report.rs") || below.starts_with("whatif.rs")
+}
+
+fn collect(path: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
+    if !path.is_dir() {
+        files.push(path.to_owned());
+        return Ok(());
+    }
+    for entry in fs::read_dir(path)? {
+        collect(&entry?.path(), files)?;
+    }
+    Ok(())
 }

@@ -127,7 +127,7 @@ pub enum Ingredient {
     BuildScript(Option<String>),
     /// What records: QEMU and the recorder.
     Recorder,
-    /// What analyses: this program.
+    /// What analyses: the sources of the program that reports and replays.
     Analyser,
 }
 
