@@ -166,7 +166,8 @@ static void work(const struct options *options, const char *leaf, int gate)
 }
 
 static const char usage[] =
-	"usage: cgtree [-p] [-w WORKERS] [-i ROUNDS] [-b MICROSECONDS] [-s MICROSECONDS] [-f KIB] CGROUP\n"
+	"usage: cgtree [-p] [-w WORKERS] [-i ROUNDS] [-b MICROSECONDS] [-s MICROSECONDS]\n"
+	"              [-f KIB] CGROUP\n"
 	"  -w WORKERS       processes per leaf (default 2)\n"
 	"  -i ROUNDS        times that each worker spins and sleeps (default 20)\n"
 	"  -b MICROSECONDS  CPU time of each spin (default 300)\n"

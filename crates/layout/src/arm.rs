@@ -6,11 +6,11 @@ use std::sync::Arc;
 use linemate_attribution::Analysis;
 use linemate_recording::{Access, AccessKind, GuestAddr};
 use linemate_replay::{Placed, Sharing};
-use linemate_types::{ByteOffset, FlatType, Symbols, TypeId, TypeModel};
+use linemate_types::{ByteOffset, FlatType, TypeId, TypeModel};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::arrange::nearest;
 use crate::chase::{Arrays, Chase};
+use crate::code::code_of;
 use crate::map::{OffsetMap, To};
 use crate::plan::{AccessRule, Field, ObjectRule, Plan};
 use crate::relocate::{Area, Resize, colocate, relocate, slot};
@@ -489,35 +489,6 @@ fn pair_up(scene: &Scene<'_>, question: usize, first: &[TypeId]) -> Vec<(u16, u6
     pairs
 }
 
-/// The code of a function: its own symbol, and what the compiler split off or cloned (`f.cold`, `f.isra.0`).
-fn code_of(symbols: &Symbols, name: &str) -> Result<Vec<(u64, u64)>, ArmError> {
-    let part_of = |symbol: &str| {
-        symbol == name
-            || symbol
-                .strip_prefix(name)
-                .is_some_and(|rest| rest.starts_with('.'))
-    };
-    let code: Vec<(u64, u64)> = symbols
-        .all()
-        .iter()
-        .filter(|s| matches!(s.letter, 't' | 'T' | 'w' | 'W') && part_of(&s.name))
-        .filter_map(|s| Some((s.address, s.address.checked_add(symbols.size_estimate(s)?)?)))
-        .collect();
-    if code.is_empty() {
-        let names: Vec<&str> = symbols
-            .all()
-            .iter()
-            .filter(|s| matches!(s.letter, 't' | 'T'))
-            .map(|s| s.name.as_str())
-            .collect();
-        return Err(ArmError::NoFunction {
-            name: name.to_owned(),
-            nearest: nearest(name, &names),
-        });
-    }
-    Ok(code)
-}
-
 #[cfg(test)]
 mod tests {
     use linemate_attribution::SubjectId;
@@ -682,22 +653,5 @@ mod tests {
             assert_eq!(result, Ok(()));
         }
         assert_eq!(places, [(0x108, Sharing::Cloned), (0x208, Sharing::Cloned)]);
-    }
-
-    #[test]
-    fn functions_take_their_clones_along() {
-        let text = "ffffffff81000000 T f\nffffffff81000010 t f.isra.0\nffffffff81000030 t fa\n\
-                    ffffffff81000040 t f.cold\nffffffff81000050 T end\n";
-        let symbols = Symbols::parse_kallsyms(text).unwrap();
-        let at = |a: u64, b: u64| (0xffff_ffff_8100_0000 + a, 0xffff_ffff_8100_0000 + b);
-        assert_eq!(
-            code_of(&symbols, "f"),
-            Ok(vec![at(0, 0x10), at(0x10, 0x30), at(0x40, 0x50)])
-        );
-        let missing = ArmError::NoFunction {
-            name: "fb".into(),
-            nearest: vec!["f".into(), "fa".into()],
-        };
-        assert_eq!(code_of(&symbols, "fb"), Err(missing));
     }
 }

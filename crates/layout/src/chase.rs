@@ -5,7 +5,7 @@
 //! then an element of what it leads to. So of each owner (an object of the pointer's type) the array is asked for which
 //! is used directly behind loads of that pointer, and whose uses come directly behind no other owner's as often:
 //!
-//! * A load of the pointer is followed when one of the CPU's next [`REACH`] accesses is to a heap object without a type, of the
+//! * A load of the pointer is followed when one of the CPU's next `REACH` accesses is to a heap object without a type, of the
 //!   size of an element, at a multiple of it. The first such access ends the search.
 //! * It counts only if no other pointer of that type to things of that size waits for its use: where `tg->se` and `tg->cfs_rq`
 //!   are loaded before either is followed, it is not known which is which. One use elsewhere that is not mixed tells for all.
@@ -256,44 +256,67 @@ impl Follower {
             return;
         };
         *now += 1;
+        let now = *now;
         if let Some(pointers) = places.pointers.get(&(subject, offset)) {
             if access.kind == AccessKind::Load && access.size == 8 {
-                loaded.retain(|l| *now - l.at <= REACH);
-                for pointer in pointers {
-                    let owner = access.addr.0.wrapping_sub(pointer.into);
-                    // Loaded once more, it is still one pointer.
-                    loaded.retain(|l| (l.owner, l.pointer) != (owner, *pointer));
-                    if pointer.into == places.chases[pointer.chase].0 {
-                        self.votes.owners.insert((pointer.chase, owner));
-                    }
-                    loaded.push(Loaded {
-                        pointer: *pointer,
-                        owner,
-                        at: *now,
-                    });
-                }
+                loaded.retain(|l| now - l.at <= REACH);
+                self.votes
+                    .load(places, pointers, access.addr.0, now, loaded);
             }
-            return;
+        } else if !loaded.is_empty() && places.arrays.get(subject as usize) == Some(&true) {
+            loaded.retain(|l| now - l.at <= REACH);
+            self.votes.follow(places, access, (subject, offset), loaded);
+            loaded.clear();
         }
-        if loaded.is_empty() || !places.arrays.get(subject as usize).is_some_and(|is| *is) {
-            return;
+    }
+}
+
+impl Votes {
+    /// Pointers were loaded from `addr`.
+    fn load(
+        &mut self,
+        places: &Places,
+        pointers: &[Pointer],
+        addr: u64,
+        now: u64,
+        loaded: &mut Vec<Loaded>,
+    ) {
+        for pointer in pointers {
+            let owner = addr.wrapping_sub(pointer.into);
+            // Loaded once more, it is still one pointer.
+            loaded.retain(|l| (l.owner, l.pointer) != (owner, *pointer));
+            if pointer.into == places.chases[pointer.chase].0 {
+                self.owners.insert((pointer.chase, owner));
+            }
+            loaded.push(Loaded {
+                pointer: *pointer,
+                owner,
+                at: now,
+            });
         }
-        loaded.retain(|l| *now - l.at <= REACH);
+    }
+
+    /// An object that can be an array was accessed behind `loaded`.
+    fn follow(
+        &mut self,
+        places: &Places,
+        access: &Access,
+        (subject, offset): (u32, u32),
+        loaded: &[Loaded],
+    ) {
         let array = access.addr.0.wrapping_sub(u64::from(offset));
-        for chase in 0..places.chases.len() {
-            let (field, element) = places.chases[chase];
-            if u64::from(access.size) != element || !u64::from(offset).is_multiple_of(element) {
+        for (chase, (field, element)) in places.chases.iter().enumerate() {
+            if u64::from(access.size) != *element || !u64::from(offset).is_multiple_of(*element) {
                 continue;
             }
             let mut of_chase = loaded.iter().filter(|l| l.pointer.chase == chase);
             let (Some(one), None) = (of_chase.next(), of_chase.next()) else {
                 continue;
             };
-            if one.pointer.into == field {
-                let uses = self.votes.uses.entry((chase, one.owner)).or_default();
+            if one.pointer.into == *field {
+                let uses = self.uses.entry((chase, one.owner)).or_default();
                 *uses.entry((array, subject)).or_default() += 1;
             }
         }
-        loaded.clear();
     }
 }

@@ -13,6 +13,7 @@
 pub mod arm;
 pub mod arrange;
 pub mod chase;
+mod code;
 pub mod costs;
 pub mod diff;
 pub mod edit;

@@ -5,7 +5,7 @@
 //! hundreds of megabytes of cache costs only what a recording touches. What one look-up reads lies
 //! close together: a replay's speed is the host's cache misses.
 
-use linemate_machine::{CacheShape, LlcIndex, LlcShape};
+use linemate_machine::{CacheShape, DomainId, LlcIndex, LlcShape, Machine};
 
 /// A line's number with the instance of cloned memory above it (see `address`).
 pub(crate) type Line = u64;
@@ -220,6 +220,23 @@ impl Llc {
             }
         }
     }
+}
+
+/// The last-level caches of a machine's domains, each with the share that the logical CPUs have which are `used`: the others are taken
+/// to fill theirs.
+pub(crate) fn shares(machine: &Machine, used: impl Iterator<Item = DomainId>) -> Vec<Llc> {
+    let mut parts = vec![0; machine.topology.domains()];
+    let mut wholes = parts.clone();
+    for domain in used {
+        parts[usize::from(domain.0)] += 1;
+    }
+    for place in machine.topology.places() {
+        wholes[usize::from(place.domain.0)] += 1;
+    }
+    let shares = parts.into_iter().zip(wholes);
+    shares
+        .map(|(part, whole)| Llc::share(machine.llc, part, whole))
+        .collect()
 }
 
 #[cfg(test)]

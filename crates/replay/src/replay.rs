@@ -6,6 +6,7 @@ use linemate_machine::{LogicalCpu, Machine};
 use linemate_recording::{Access, CpuId};
 
 use crate::address::span;
+use crate::cache::shares;
 use crate::counts::{Counts, Tally};
 use crate::engine::{Cpu, Engine, Waiting};
 use crate::lines::{LineView, Lines};
@@ -222,7 +223,7 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
     #[must_use]
     pub fn with_llc_share(mut self, machine: &Machine) -> Replay<P, C> {
         let used = self.engine.cpus.iter().map(|cpu| cpu.place.domain);
-        self.engine.system.share_llc(machine, used);
+        self.engine.system.llc = shares(machine, used);
         self
     }
 

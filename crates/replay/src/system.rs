@@ -137,23 +137,6 @@ impl System {
         }
     }
 
-    /// Leaves each domain's last-level cache only the share of the logical CPUs that are `used`: the others are taken to fill theirs.
-    /// For caches that are still empty.
-    pub(crate) fn share_llc(&mut self, machine: &Machine, used: impl Iterator<Item = DomainId>) {
-        let mut parts = vec![0; self.llc.len()];
-        for domain in used {
-            parts[usize::from(domain.0)] += 1;
-        }
-        let mut wholes = vec![0; self.llc.len()];
-        for place in machine.topology.places() {
-            wholes[usize::from(place.domain.0)] += 1;
-        }
-        let shares = parts.into_iter().zip(wholes);
-        self.llc = shares
-            .map(|(part, whole)| Llc::share(machine.llc, part, whole))
-            .collect();
-    }
-
     /// The quick way of [`System::access`] for most accesses: a hit in L1 that changes nothing for anybody else
     /// and that `lines` need not hear of. Returns its cycles and the line's entry; `None` leaves the access to be done.
     #[inline(always)]
