@@ -199,6 +199,15 @@ impl Schema {
             })
     }
 
+    /// The type that embeds `inner` and where (an array counts by its first element), if no other member of any type does.
+    #[must_use]
+    pub fn only_embedder(&self, inner: TypeIndex) -> Option<(TypeIndex, u64)> {
+        match self.embedders.get(inner.0 as usize)?.as_slice() {
+            [only] => Some(*only),
+            _ => None,
+        }
+    }
+
     /// The types of exactly `size` bytes that embed `inner` at `offset`, at any depth, sorted.
     #[must_use]
     pub fn containers(&self, inner: TypeIndex, offset: u64, size: u64) -> Vec<TypeIndex> {

@@ -231,10 +231,11 @@ impl Settling<'_> {
 
     /// A type of exactly the object's size that explains (nearly) all that was sighted inside names the object even if it was
     /// never handed over itself: `shmem_inode_info` is seen only through its `inode`. If several do, the hint has to decide.
+    /// Where the size is known only to the slot, what was sighted has to be a member of nothing else: `cpupri` of `root_domain`.
     fn add_containers(&mut self, candidates: &mut Vec<Candidate>, hint: Option<&str>) {
-        let Bounds::Exact(size) = self.bounds else {
+        if self.bounds == Bounds::Open {
             return;
-        };
+        }
         let total: u64 = self.votes.iter().map(|v| v.2).sum();
         let Some(best) = candidates
             .iter()
@@ -243,10 +244,13 @@ impl Settling<'_> {
         else {
             return;
         };
-        if best.size == size {
-            return;
-        }
-        let found: Vec<TypeIndex> = self.schema.containers(best.ty, best.offset, size);
+        let found = match self.bounds {
+            Bounds::Exact(size) if best.size != size => {
+                self.schema.containers(best.ty, best.offset, size)
+            }
+            Bounds::Slot { .. } => self.only_container(&best),
+            Bounds::Exact(_) | Bounds::Open => return,
+        };
         let mut fitting: Vec<Candidate> = Vec::new();
         for ty in found {
             let candidate = self.candidate(0, ty, false);
@@ -266,6 +270,15 @@ impl Settling<'_> {
         if fitting.len() == 1 {
             candidates.append(&mut fitting);
         }
+    }
+
+    /// The type that alone embeds the candidate's, if it does so at the candidate's offset and belongs in a slot of this size.
+    fn only_container(&self, inner: &Candidate) -> Vec<TypeIndex> {
+        let outer = self.schema.only_embedder(inner.ty);
+        let fits = |&(ty, at): &(TypeIndex, u64)| {
+            at == inner.offset && self.bounds.fits(self.schema.size(ty))
+        };
+        outer.filter(fits).map(|(ty, _)| ty).into_iter().collect()
     }
 
     /// A cache that has a struct's name holds that struct, if its objects are about as large: smaller, because the struct's end
@@ -461,6 +474,31 @@ mod tests {
             settle(&[(65, ENTITY, 2)], Bounds::Exact(256), None),
             vec![(65, 64, "entity".into())]
         );
+    }
+
+    #[test]
+    fn in_a_slot_only_the_sole_container_of_what_was_seen_is_found() {
+        let slot = |size, over| Bounds::Slot { size, over };
+        let task = vec![(0, 256, "task".to_owned())];
+        let entity = |at| vec![(at, 64, "entity".to_owned())];
+        assert_eq!(settle(&[(64, ENTITY, 2)], slot(512, 255), None), task);
+        assert_eq!(settle(&[(64, ENTITY, 2)], slot(512, 256), None), entity(64));
+        assert_eq!(settle(&[(64, ENTITY, 2)], slot(192, 96), None), entity(64));
+        assert_eq!(settle(&[(72, ENTITY, 2)], slot(512, 255), None), entity(72));
+        let contradicted = [(64, ENTITY, 2), (136, ENTITY, 1)];
+        assert_eq!(
+            settle(&contradicted, slot(512, 255), None),
+            [entity(64), entity(136)].concat(),
+            "a third of the votes speaks against a task"
+        );
+        let mut votes = Votes::default();
+        votes.add(64, TypeIndex(0), 2);
+        let node = |name| ty(name, 256, vec![nested("node", 64, 16, 0)]);
+        let one = Schema::new(vec![ty("node", 16, vec![]), node("a")]);
+        let two = Schema::new(vec![ty("node", 16, vec![]), node("a"), node("b")]);
+        let first = |s: &Schema| votes.settle(s, slot(512, 255), None).placements[0].ty;
+        assert_eq!(first(&one), TypeIndex(1));
+        assert_eq!(first(&two), TypeIndex(0), "two types embed it there");
     }
 
     #[test]
