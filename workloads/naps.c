@@ -116,7 +116,12 @@ static const char usage[] =
 
 static struct options parse(int argc, char **argv)
 {
-	struct options options = { .processes = 8, .rounds = 100, .spin = 200000, .sleep_us = 10000 };
+	struct options options = {
+		.processes = 8,
+		.rounds = 100,
+		.spin = 200000,
+		.sleep_us = 10000,
+	};
 	int option;
 
 	while ((option = getopt(argc, argv, "c:r:s:u:h")) != -1) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * aim7 - a stand-in for the compute mix of the AIM7 multi-user benchmark.
+ * aimix - a stand-in for the compute mix of the AIM7 multi-user benchmark.
  *
  * AIM7 starts one process for each user, all at once. Every user does the jobs
  * of a mix without a pause between them, in an order of its own, and the
@@ -234,7 +234,7 @@ static long collect_users(long users)
 }
 
 static const char usage[] =
-	"usage: aim7 [-u USERS] [-j JOBS] [-s SCALE]\n"
+	"usage: aimix [-u USERS] [-j JOBS] [-s SCALE]\n"
 	"  -u USERS  processes, 1 to 100000 (default 64)\n"
 	"  -j JOBS   that each does, 1 to 1000000 (default 16)\n"
 	"  -s SCALE  of every job, 1 to 1000000 (default 10: about 200,000 instructions)\n";
@@ -282,6 +282,6 @@ int main(int argc, char **argv)
 	failed = collect_users(options.users);
 	if (failed)
 		die("%ld of %ld users failed", failed, options.users);
-	printf("aim7: %ld users did %ld jobs each\n", options.users, options.jobs);
+	printf("aimix: %ld users did %ld jobs each\n", options.users, options.jobs);
 	return EXIT_SUCCESS;
 }
