@@ -72,6 +72,7 @@ find_missing() {
 	want_command hackbench rt-tests
 	if [ "$goal" != demo ]; then
 		want_command pahole dwarves
+		want_command stress-ng stress-ng
 	fi
 	if [ "$packages_of" = cases ]; then
 		find_missing_of_cases

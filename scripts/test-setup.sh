@@ -18,7 +18,7 @@ machine() {
 		uname dpkg dpkg-deb dpkg-query; do
 		ln -s "$(command -v "$tool")" "$work/bin/$tool"
 	done
-	for tool in cc ld hackbench pahole apt-get apt-cache qemu-img; do
+	for tool in cc ld hackbench pahole stress-ng apt-get apt-cache qemu-img; do
 		stand_in "$tool" 'exit 1'
 	done
 	stand_in id 'echo 0'
