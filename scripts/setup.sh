@@ -92,9 +92,7 @@ find_missing_of_cases() {
 	want_command xz xz-utils
 	want_header libelf.h libelf-dev
 	want_header openssl/opensslv.h libssl-dev
-	for tool in stress-ng ffmpeg; do
-		want_command "$tool" "$tool"
-	done
+	want_command ffmpeg ffmpeg
 	want_command pi_stress rt-tests
 	want_command cyclictest rt-tests
 }
