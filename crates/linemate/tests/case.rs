@@ -258,13 +258,7 @@ fn a_whole_case_records_again_and_holds_what_its_checks_find() {
     assert_eq!(mean("whole", "rerecorded"), mean("whole", "without"));
     assert_ne!(mean("cost", "predicted"), mean("cost", "without"));
 
-    let text = fs::read_to_string(case.join("case.toml")).unwrap();
-    let image = format!("image = \"{}\"", image.display());
-    fs::write(
-        case.join("case.toml"),
-        text.replacen(&image, "built = true", 1),
-    )
-    .unwrap();
+    examine_the_built_kernel(&case);
     assert_eq!(
         last_line(&run(&case, &cache, &output, &["--quick"])),
         "linemate: made-up: the kernel that it examines has to be built, which --quick leaves out: run it without"
@@ -331,6 +325,41 @@ fn an_interrupted_run_goes_on_where_it_was() {
     assert_eq!(left, Vec::<String>::new());
 }
 
+/// Makes a made-up case examine the kernel that it builds.
+fn examine_the_built_kernel(case: &Path) {
+    let text = fs::read_to_string(case.join("case.toml")).unwrap();
+    let image = format!("image = \"{}\"", kernel("6.12").display());
+    assert!(text.contains(&image), "{text}");
+    let text = text.replacen(&image, "built = true", 1);
+    fs::write(case.join("case.toml"), text).unwrap();
+}
+
+#[test]
+fn two_runs_do_not_build_in_one_folder_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (case, cache) = (folder.path().join("case"), folder.path().join("cache"));
+    made_up_case(
+        &case,
+        "#!/bin/sh\nmkdir -p \"$3\"\nmkdir \"$3/busy\" || exit 1\nsleep 0.5\nrmdir \"$3/busy\"\necho as asked >&2\nexit 1\n",
+    );
+    examine_the_built_kernel(&case);
+    let start = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_linemate"));
+        command.args(["case", "run"]).arg(&case);
+        command.arg("--cache").arg(&cache);
+        command.stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let both = [start(), start()];
+    for child in both {
+        let output = child.wait_with_output().unwrap();
+        assert!(
+            last_line(&output).contains(": as asked (log: "),
+            "{}",
+            story(&output)
+        );
+    }
+}
+
 /// A compiler that went on would write where the next run compiles.
 #[test]
 fn a_stop_reaches_what_a_build_started() {
@@ -341,13 +370,7 @@ fn a_stop_reaches_what_a_build_started() {
         told.display()
     );
     made_up_case(&case, &build);
-    let text = fs::read_to_string(case.join("case.toml")).unwrap();
-    let image = format!("image = \"{}\"", kernel("6.12").display());
-    fs::write(
-        case.join("case.toml"),
-        text.replacen(&image, "built = true", 1),
-    )
-    .unwrap();
+    examine_the_built_kernel(&case);
     let mut child = Command::new(env!("CARGO_BIN_EXE_linemate"))
         .args(["case", "run"])
         .arg(&case)

@@ -16,6 +16,8 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use linemate_cases::{Case, Check, KernelSource, Key, Plan, Step, StepId, Work};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::files::{Files, last_line};
@@ -85,6 +87,7 @@ impl Bench<'_> {
         match &step.work {
             Work::Build { edit, check } => {
                 let common = self.plan.common_key(*check, files)?;
+                let _alone = run.alone(&self.cache.join(format!("{}.lock", common.0)))?;
                 let build = Building {
                     config: self.config(*check, &common, files)?,
                     folder: self.cache.join(format!("{}.build", common.0)),
@@ -335,6 +338,23 @@ struct Run<'r> {
 }
 
 impl Run<'_> {
+    /// Waits until no other run builds in the folder that a file stands for; until the result is dropped, none will. The kernel takes the
+    /// lock from whoever dies.
+    fn alone(&self, path: &Path) -> anyhow::Result<File> {
+        let name = || format!("cannot lock {}", path.display());
+        let file = File::create(path).with_context(name)?;
+        loop {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(file),
+                Err(Errno::WOULDBLOCK) if self.cancel.load(Ordering::Relaxed) => {
+                    return Err(Interrupted.into());
+                }
+                Err(Errno::WOULDBLOCK) => thread::sleep(LOOK),
+                Err(error) => return Err(error).with_context(name),
+            }
+        }
+    }
+
     /// Runs a child to its end; its standard error goes to the log.
     fn child(&self, mut command: Command) -> anyhow::Result<()> {
         let program = command.get_program().to_string_lossy().into_owned();
