@@ -83,6 +83,8 @@ fn schema_is_as_described(json: &Value) {
         "sizes",
         "types",
         "whole",
+        "misses",
+        "llc_share",
         "duration",
         "causes",
         "sources",
@@ -91,6 +93,7 @@ fn schema_is_as_described(json: &Value) {
         "ablation",
         "relocated",
         "paired",
+        "followed",
         "skipped",
     ];
     has_exactly(result, &described);
@@ -115,6 +118,13 @@ fn schema_is_as_described(json: &Value) {
     for measure in ["types", "whole", "duration"] {
         has_exactly(&result[measure], &MEASURE);
     }
+    has_exactly(&result["misses"], &["types", "kernel", "whole"]);
+    for of in ["types", "kernel", "whole"] {
+        has_exactly(&result["misses"][of], &MEASURE);
+    }
+    // Programs' own accesses were not recorded.
+    assert_eq!(result["misses"]["kernel"], result["misses"]["whole"]);
+    assert_eq!(result["llc_share"], false);
     for rows in ["causes", "sources", "fields", "functions"] {
         has_exactly(&result[rows][0], &["name", "count", "cycles"]);
         has_exactly(&result[rows][0]["cycles"], &MEASURE);
@@ -192,6 +202,13 @@ fn a_small_recording_answers_or_says_why_not() {
         &["--type", "rq", "-e", "isolate __lock", "--cpus", "8"],
     );
     assert_eq!(doubled["results"][0]["cpus"], 8);
+    let shared = whatif(
+        &data,
+        &["--type", "rq", "-e", "isolate __lock", "--llc-share"],
+    );
+    assert_eq!(shared["results"][0]["llc_share"], true);
+    let misses = |json: &Value| json["results"][0]["misses"]["whole"]["without"].as_f64();
+    assert!(misses(&shared) >= misses(&moved), "a share is no more");
     costs_are_as_described(&data);
     bad_edits_are_refused(&data);
     bad_machines_are_refused(&data, folder.path());
@@ -268,6 +285,11 @@ fn bad_edits_are_refused(data: &str) {
         "rq",
         "reuse RMW of __lock in no_such_function_at_all",
         &["no_such_function_at_all"],
+    );
+    edit(
+        "task_group",
+        "skip array behind load_avg",
+        &["task_group", "`load_avg` is no pointer"],
     );
     edit(
         "sched_group",
