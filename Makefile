@@ -44,7 +44,7 @@ lint: ## format, clippy, documentation, shell scripts and this project's own rul
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
-	shellcheck -x $$(git ls-files 'scripts/*.sh' 'workloads/*.sh' .ci/run)
+	shellcheck -x $$(git ls-files 'scripts/*.sh' 'workloads/*.sh' 'cases/*.sh' .ci/run)
 	scripts/style.sh
 
 bench: ## the figures of docs/benchmarks.md on this machine, as markdown
