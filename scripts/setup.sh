@@ -94,7 +94,6 @@ find_missing_of_cases() {
 	want_header openssl/opensslv.h libssl-dev
 	want_command ffmpeg ffmpeg
 	want_command pi_stress rt-tests
-	want_command cyclictest rt-tests
 }
 
 # --- QEMU ---------------------------------------------------------------------------------------------------------------

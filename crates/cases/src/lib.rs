@@ -6,6 +6,7 @@
 //!
 //! Nothing here spawns, reads files or prints: steps are carried out by the `case` verb.
 
+mod book;
 mod case;
 mod error;
 mod figures;

@@ -257,9 +257,10 @@ fn checked(out: &mut String, rows: &[Checked]) {
     out.push_str("\n## What the kernels with patches have stood\n\n");
     table(out, &["edit", "check", "configuration", "said last"]);
     for check in rows {
-        let config = match check.config.is_empty() {
-            true => "the case's".to_owned(),
-            false => format!("the case's with {}", code(&check.config.join(" "))),
+        let config = if check.config.is_empty() {
+            "the case's".to_owned()
+        } else {
+            format!("the case's with {}", code(&check.config.join(" ")))
         };
         row(
             out,

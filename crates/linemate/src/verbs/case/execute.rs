@@ -88,6 +88,10 @@ impl Bench<'_> {
             Work::Build { edit, check } => {
                 let common = self.plan.common_key(*check, files)?;
                 let _alone = run.alone(&self.cache.join(format!("{}.lock", common.0)))?;
+                if output.exists() {
+                    // Whoever was waited for has built the same.
+                    return Ok(());
+                }
                 let build = Building {
                     config: self.config(*check, &common, files)?,
                     folder: self.cache.join(format!("{}.build", common.0)),
