@@ -173,7 +173,7 @@ impl Files {
             Source::Package(name) => {
                 let unpacked = cache_folder().join("sources").join(name);
                 let remedy = format!(
-                    ": install the package {name} and unpack /usr/src/{name}.tar.xz to {}",
+                    ": `scripts/setup.sh cases` gets it (Debian's package {name}, unpacked to {})",
                     unpacked.display()
                 );
                 (vec![unpacked, Path::new("/usr/src").join(name)], remedy)
