@@ -3,8 +3,10 @@
 //! Memory is bounded by the objects and the distinct sightings, not by the length of the stream: accesses are not looked at.
 //! It does not decide what anything is; [`crate::kinds`] does when all is seen.
 
+mod heap;
 mod pages;
 
+use std::cmp::Reverse;
 use std::ops::Range;
 
 use linemate_recording::{
@@ -276,14 +278,14 @@ impl<'a> Collector<'a> {
             && !self.out.frame_taken.contains_key(&frame)
     }
 
-    /// The innermost living object at an address.
+    /// The innermost living object at an address: the shortest, of two of one length the later one.
     fn living(&self, addr: u64) -> Option<ObjectId> {
         let list = self.live.get(&(addr / PAGE_SIZE))?;
         let objects = &self.out.objects;
         let holds = |o: &&ObjectId| objects[o.0 as usize].range.contains(&addr);
         list.iter()
             .filter(holds)
-            .min_by_key(|o| length(&objects[o.0 as usize].range))
+            .min_by_key(|o| (length(&objects[o.0 as usize].range), Reverse(o.0)))
             .copied()
     }
 
@@ -393,97 +395,6 @@ impl<'a> Collector<'a> {
         if let Some(cache) = call.cache.and_then(|c| self.map.cache_at.get(&c)) {
             self.bulk.insert(*cache, (call.time, call.caller));
         }
-    }
-
-    fn heap(&mut self, call: &Pending, addr: u64) {
-        if !self.map.direct_map.contains(&addr) {
-            return;
-        }
-        // An allocator inside another: the object is there, the outer call knows better who asked for it.
-        if let Some(inner) = self.living(addr)
-            && self.out.objects[inner.0 as usize].range.start == addr
-            && self.out.objects[inner.0 as usize].birth >= call.time
-        {
-            let about = self.out.kinds.get(self.out.objects[inner.0 as usize].kind);
-            let bounds = self.bounds_of(about);
-            let hint = self.hint_of(about.origin);
-            let outer = Kind {
-                site: Some(call.caller),
-                ..about
-            };
-            self.out.objects[inner.0 as usize].kind = self.out.kinds.number(outer, bounds, hint);
-            return;
-        }
-        let cache = call
-            .cache
-            .and_then(|c| self.map.cache_at.get(&c))
-            .copied()
-            .or_else(|| self.cache_of_page(addr));
-        let origin = match (cache, call.size) {
-            (Some(cache), _) => Origin::Cache(cache),
-            (None, Some(size)) => self
-                .general_cache(size)
-                .map_or(Origin::Kmalloc, Origin::Cache),
-            (None, None) => return,
-        };
-        let size = match (call.size, cache) {
-            (Some(size), _) => size,
-            (None, Some(cache)) => self.map.caches[cache as usize].object_size,
-            (None, None) => return,
-        };
-        let kind = Kind {
-            origin,
-            site: Some(call.caller),
-            size,
-            usage: call.usage,
-        };
-        let bounds = self.bounds_of(kind);
-        let hint = self.hint_of(origin);
-        let kind = self.out.kinds.number(kind, bounds, hint);
-        self.birth(addr..addr.saturating_add(size), call.time, kind, NO_CPU);
-    }
-
-    fn bounds_of(&self, kind: Kind) -> Bounds {
-        Bounds::Exact(kind.size)
-    }
-
-    fn hint_of(&self, origin: Origin) -> Option<&'a str> {
-        let Origin::Cache(cache) = origin else {
-            return None;
-        };
-        let about = self.map.caches.get(cache as usize)?;
-        (!about.is_general()).then_some(about.name.as_str())
-    }
-
-    fn cache_of_page(&self, addr: u64) -> Option<u32> {
-        let frame = self.map.frame(addr)?;
-        let uses = [
-            self.map.pages_at_start.of(frame),
-            self.map.pages_at_stop.of(frame),
-        ];
-        let intact = !self.out.frame_freed.contains_key(&frame);
-        uses.into_iter()
-            .skip(usize::from(!intact))
-            .find_map(|u| match u {
-                PageUse::Slab { cache, .. } => Some(cache),
-                _ => None,
-            })
-    }
-
-    fn general_cache(&self, size: u64) -> Option<u32> {
-        let plain = |name: &str| {
-            name.strip_prefix("kmalloc-")
-                .is_some_and(|n| n.starts_with(|c: char| c.is_ascii_digit()))
-        };
-        let fitting = self
-            .map
-            .caches
-            .iter()
-            .enumerate()
-            .filter(|(_, c)| plain(&c.name) && c.object_size >= size);
-        fitting
-            .min_by_key(|(i, c)| (c.object_size, *i))
-            .map(|(i, _)| i as u32)
     }
 
     fn percpu(&mut self, call: &Pending, cookie: u64) {

@@ -151,6 +151,31 @@ fn what_happens_during_the_allocation_belongs_to_the_object() {
 }
 
 #[test]
+fn the_first_slot_of_a_new_slab_is_an_object() {
+    let page = DIRECT + 12 * 4096;
+    let mut w = World::new();
+    w.call_from(F::CacheAlloc, &[CACHE_TASK], IMAGE + 0x850);
+    w.call_from(F::PteAlloc, &[0, 0], IMAGE + 0x860);
+    w.store(0, page); // the page allocator clears it
+    w.ret(F::PteAlloc, PAGES + 12 * 64);
+    w.ret(F::CacheAlloc, page);
+    w.sight(F::WakeTask, page);
+    w.store(0, page);
+    w.free(page);
+    w.store(0, page); // the allocator's list
+    let recording = w.record();
+    let (analysis, counted) = counted(&recording);
+    let expected = [
+        (Bucket::Field, 1),
+        (Bucket::HeapVacant, 1),
+        (Bucket::PageCleared, 1),
+    ];
+    assert_eq!(ledger(&counted), expected);
+    let expected = [("task".to_owned(), 0, 1, 0)];
+    assert_eq!(fields(&analysis, &counted), expected);
+}
+
+#[test]
 fn nested_objects_are_named_by_the_outermost() {
     let mut w = World::new();
     w.alloc(F::CacheAlloc, &[CACHE_TASK], IMAGE + 0x850, TASK_SLAB);

@@ -222,8 +222,9 @@ fn run(folder: &Path, series: &str, case: &Case) -> (String, String) {
     };
     let script = std::fs::read_to_string(root().join("workloads").join(case.setup)).unwrap();
     let setup = write("setup.sh", script + &probe(&btf));
+    // What the set-up woke is forgotten: it can be gone before recording starts.
     let lines = format!(
-        "#!/bin/busybox sh\n/root/program {}\n/bin/busybox cat /sys/kernel/tracing/trace\n",
+        "#!/bin/busybox sh\n: >/sys/kernel/tracing/trace\n/root/program {}\n/bin/busybox cat /sys/kernel/tracing/trace\n",
         case.arguments
     );
     let command = write("run.sh", lines);
