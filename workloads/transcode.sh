@@ -20,18 +20,24 @@ threads=10
 
 /bin/busybox sh /bin/rtpush.sh
 
+encoders=
 n=0
 while [ "$n" -lt "$instances" ]; do
 	first=$((n * cpus))
 	taskset -c "$first-$((first + cpus - 1))" chrt -f 99 ffmpeg -nostdin -hide_banner -loglevel error \
 		-progress "/run/transcode.$n" -stats_period 0.02 -filter_threads 1 \
 		-f lavfi -i testsrc2=size=320x180:rate=25 -c:v libx264 -preset superfast -threads "$threads" -f null - &
+	encoders="$encoders $!"
 	n=$((n + 1))
 done
 
 n=0
-while [ "$n" -lt "$instances" ]; do
+for encoder in $encoders; do
 	until grep -q 'frame=[1-9]' "/run/transcode.$n" 2>/dev/null; do
+		kill -0 "$encoder" 2>/dev/null || {
+			echo "transcode.sh: an encoder ended before its first frame" >&2
+			exit 2
+		}
 		sleep 0.01
 	done
 	n=$((n + 1))
