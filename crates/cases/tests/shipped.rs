@@ -71,6 +71,7 @@ fn every_shipped_case_is_in_order() {
             "cfs-tg-state",
             "cfs-tg-state-depth3-width10",
             "cfs-tg-state-depth5-width4",
+            "cfs-tg-state-no-quota",
             "nohz",
             "nohz-nr-cpus-256",
             "root-domain",
@@ -78,6 +79,7 @@ fn every_shipped_case_is_in_order() {
             "root-domain-stress-ng",
             "root-domain-transcode",
             "rq",
+            "rq-hackbench",
             "tg-load-avg",
         ]
     );
