@@ -202,6 +202,21 @@ fn faults_of_builds_are_one_line_and_cost_nothing_that_was_done() {
             source.display()
         )
     );
+
+    // A patch that is not there is told before anything is done.
+    made_up_case(&case, &builds);
+    fs::remove_file(case.join("1.patch")).unwrap();
+    let unused = folder.path().join("unused");
+    let failed = run(&case, &unused, &output, &[]);
+    assert_eq!(failed.status.code(), Some(2), "{}", story(&failed));
+    assert_eq!(steps(&failed), (0, 0), "{}", story(&failed));
+    let line = last_line(&failed);
+    let start = "linemate: made-up: build the kernel with apart: ";
+    assert!(
+        line.starts_with(start) && line.contains("1.patch"),
+        "{line}"
+    );
+    assert_eq!(fs::read_dir(&unused).unwrap().count(), 0);
 }
 
 /// The distribution's kernel stands in for every build: what is recorded again has to cost what was recorded without patches, to the cycle.

@@ -96,6 +96,16 @@ fn read(folder: &Path) -> anyhow::Result<Case> {
     parse(&text).map_err(|error| anyhow!("{}:{error}", path.display()))
 }
 
+/// The key of every step. All that any step is made of is read here, so that what is missing is told before the first one starts.
+fn keys(case: &Case, plan: &Plan<'_>, files: &mut Files) -> anyhow::Result<Vec<Key>> {
+    let mut keys = Vec::new();
+    for step in &plan.steps {
+        let failed = || format!("{}: {}", case.name, step.title);
+        keys.push(plan.key(step, &keys, files).with_context(failed)?);
+    }
+    Ok(keys)
+}
+
 /// Does every step that is not done yet; gives the JSON that steps left.
 fn carry_out(
     case: &Case,
@@ -105,33 +115,33 @@ fn carry_out(
     cancel: &AtomicBool,
 ) -> anyhow::Result<Outputs> {
     let mut files = Files::new(folder)?;
+    let keys = keys(case, plan, &mut files)?;
     let bench = Bench {
         case,
         plan,
+        keys: &keys,
         cache,
         cancel,
     };
-    let mut keys: Vec<Key> = Vec::new();
     let mut outputs = Outputs::new();
     let count = plan.steps.len();
     for (number, step) in plan.steps.iter().enumerate() {
         let place = format!("[{}/{count}] {}", number + 1, step.title);
-        let failed = || format!("{}: {}", case.name, step.title);
-        let key = plan.key(step, &keys, &mut files).with_context(failed)?;
-        let output = bench.output(step, &key);
-        keys.push(key);
+        let output = bench.output(StepId(number))?;
         if output.exists() {
             tell(&format!("{place}: kept from an earlier run"));
         } else {
             let started = Instant::now();
-            match bench.carry_out(step, &keys, &mut files, &place) {
+            match bench.carry_out(StepId(number), &mut files, &place) {
                 Ok(()) => {}
                 Err(error) if error.is::<Interrupted>() => bail!(
                     "{}: interrupted at {:?}: what is done is kept, the same command goes on from there",
                     case.name,
                     step.title
                 ),
-                Err(error) => return Err(error.context(failed())),
+                Err(error) => {
+                    return Err(error.context(format!("{}: {}", case.name, step.title)));
+                }
             }
             tell(&format!(
                 "{place}: {:.1} s",

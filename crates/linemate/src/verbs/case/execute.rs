@@ -37,42 +37,39 @@ pub(super) struct Interrupted;
 pub(super) struct Bench<'b> {
     pub(super) case: &'b Case,
     pub(super) plan: &'b Plan<'b>,
+    /// Of each step.
+    pub(super) keys: &'b [Key],
     /// Absolute: children run elsewhere.
     pub(super) cache: PathBuf,
     pub(super) cancel: &'b AtomicBool,
 }
 
 impl Bench<'_> {
+    fn step(&self, id: StepId) -> anyhow::Result<(&Step, &Key)> {
+        let found = self.plan.steps.get(id.0).zip(self.keys.get(id.0));
+        found.with_context(|| format!("there is no step {}", id.0))
+    }
+
     /// Where a step's output is kept.
-    pub(super) fn output(&self, step: &Step, key: &Key) -> PathBuf {
+    pub(super) fn output(&self, id: StepId) -> anyhow::Result<PathBuf> {
+        let (step, key) = self.step(id)?;
         let ending = match step.work {
             Work::Record { .. } => "data",
             Work::Build { .. } => "bzImage",
             _ => "json",
         };
-        self.cache.join(format!("{}.{ending}", key.0))
+        Ok(self.cache.join(format!("{}.{ending}", key.0)))
     }
 
-    /// The output of an earlier step.
-    fn made(&self, id: StepId, keys: &[Key]) -> anyhow::Result<PathBuf> {
-        match (self.plan.steps.get(id.0), keys.get(id.0)) {
-            (Some(step), Some(key)) => Ok(self.output(step, key)),
-            _ => Err(anyhow!("step {} comes before its needs", id.0)),
-        }
-    }
-
-    /// Does a step, the last one of `keys`.
+    /// Does a step; those that it uses have been done.
     pub(super) fn carry_out(
         &self,
-        step: &Step,
-        keys: &[Key],
+        id: StepId,
         files: &mut Files,
         place: &str,
     ) -> anyhow::Result<()> {
-        let Some(key) = keys.last() else {
-            bail!("a step without a key");
-        };
-        let output = self.output(step, key);
+        let (step, key) = self.step(id)?;
+        let output = self.output(id)?;
         let work = tempfile::Builder::new()
             .prefix("work-")
             .tempdir_in(&self.cache)
@@ -104,19 +101,19 @@ impl Bench<'_> {
                 run: number,
             } => {
                 let mut command = self.itself(files)?;
-                command.args(self.record(*kernel, *number, keys, &made, files)?);
+                command.args(self.record(*kernel, *number, &made, files)?);
                 command.stdout(Stdio::null());
                 run.child(command)?;
             }
             Work::Check { kernel, check, .. } => {
                 let check = self.case.checks.get(*check).context("no such check")?;
                 let mut command = self.itself(files)?;
-                command.args(self.check(*kernel, check, keys, files)?);
+                command.args(self.check(*kernel, check, files)?);
                 self.checked(command, &work.path().join("stdout"), &made, &run)?;
             }
             _ => {
                 let mut command = self.itself(files)?;
-                command.args(self.analysis(step, keys, files)?);
+                command.args(self.analysis(step, files)?);
                 let file = File::create(&made).with_context(|| made.display().to_string())?;
                 command.stdout(file);
                 run.child(command)?;
@@ -139,12 +136,11 @@ impl Bench<'_> {
         &self,
         built: Option<StepId>,
         run: u16,
-        keys: &[Key],
         made: &Path,
         files: &Files,
     ) -> anyhow::Result<Vec<OsString>> {
         let kernel = match (built, &self.case.kernel) {
-            (Some(id), _) => self.made(id, keys)?,
+            (Some(id), _) => self.output(id)?,
             (None, KernelSource::Series(series)) => files.series(series)?,
             (None, KernelSource::Image(image)) => files.find(image)?,
             (None, KernelSource::Built) => bail!("the kernel is to be built, and is not"),
@@ -162,14 +158,8 @@ impl Bench<'_> {
         Ok(words)
     }
 
-    fn check(
-        &self,
-        kernel: StepId,
-        check: &Check,
-        keys: &[Key],
-        files: &Files,
-    ) -> anyhow::Result<Vec<OsString>> {
-        let kernel = self.made(kernel, keys)?;
+    fn check(&self, kernel: StepId, check: &Check, files: &Files) -> anyhow::Result<Vec<OsString>> {
+        let kernel = self.output(kernel)?;
         let memory = check.memory.as_ref().unwrap_or(&self.case.guest.memory);
         let mut words: Vec<OsString> = vec!["record".into(), "--bare".into()];
         words.extend(self.guest(kernel, memory, self.plan.seed(0)));
@@ -190,7 +180,7 @@ impl Bench<'_> {
         words
     }
 
-    fn analysis(&self, step: &Step, keys: &[Key], files: &Files) -> anyhow::Result<Vec<OsString>> {
+    fn analysis(&self, step: &Step, files: &Files) -> anyhow::Result<Vec<OsString>> {
         let (verb, of) = match &step.work {
             Work::WhatIf { of, .. } | Work::Measure { of, .. } => ("whatif", of),
             Work::Report { of, .. } | Work::Costs { of, .. } => ("report", of),
@@ -200,7 +190,7 @@ impl Bench<'_> {
         };
         let mut words: Vec<OsString> = vec![verb.into(), "--json".into()];
         let mut option = |name: &str, value: OsString| words.extend([name.into(), value]);
-        option("--input", self.made(*of, keys)?.into());
+        option("--input", self.output(*of)?.into());
         match &step.work {
             Work::Report { type_name, .. } => option("--type", type_name.into()),
             Work::Costs {
