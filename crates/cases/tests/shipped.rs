@@ -72,6 +72,8 @@ fn every_shipped_case_is_in_order() {
             "cfs-tg-state-depth3-width10",
             "cfs-tg-state-depth5-width4",
             "cfs-tg-state-no-quota",
+            "cfs-tg-state-servers-16",
+            "cfs-tg-state-servers-256",
             "nohz",
             "nohz-nr-cpus-256",
             "root-domain",
