@@ -117,6 +117,8 @@ pub enum Ingredient {
     Series(String),
     /// A file's content; the path as the case has it.
     File(String),
+    /// What a patch changes; the path as the case has it.
+    Patch(String),
     /// The content of a program that a command starts, or of a file that is taken along.
     Program(String),
     /// A machine's description, by name or file.
@@ -466,7 +468,7 @@ impl<'c> Plan<'c> {
             }
             recipe.word("patches");
             for patch in patches {
-                recipe.word(&digests.digest(&Ingredient::File(patch.clone()))?);
+                recipe.word(&digests.digest(&Ingredient::Patch(patch.clone()))?);
             }
         }
         Ok(recipe.key())

@@ -183,7 +183,7 @@ fn redone(ingredient: Ingredient) -> Vec<String> {
 #[test]
 fn only_what_depends_on_a_change_is_done_again() {
     let all = 18;
-    let built: Vec<String> = redone(Ingredient::File("2.patch".into()));
+    let built: Vec<String> = redone(Ingredient::Patch("2.patch".into()));
     assert_eq!(
         built[..2],
         [

@@ -191,6 +191,7 @@ impl Files {
         match ingredient {
             Ingredient::Series(series) => file_digest(&self.series(series)?),
             Ingredient::File(name) => below(self.find(name)?),
+            Ingredient::Patch(name) => patch_digest(&self.base().join(self.find(name)?)),
             Ingredient::Program(name) => {
                 let path = self.program(name)?;
                 match in_search_path(name) {
@@ -255,6 +256,26 @@ fn file_digest(path: &Path) -> anyhow::Result<String> {
     Ok(hexadecimal(hash))
 }
 
+/// A patch is what it changes: its message, in which figures are that come from the case itself, is no part of it.
+fn patch_digest(path: &Path) -> anyhow::Result<String> {
+    let text = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut hash = Sha256::new();
+    hash.update(changes(&text));
+    Ok(hexadecimal(hash))
+}
+
+/// The part of a patch from its first difference on; all of it where there is none.
+fn changes(patch: &[u8]) -> &[u8] {
+    let mut at = 0;
+    for line in patch.split_inclusive(|byte| *byte == b'\n') {
+        if line.starts_with(b"diff ") || line.starts_with(b"--- ") {
+            return &patch[at..];
+        }
+        at += line.len();
+    }
+    patch
+}
+
 /// A source tree has 80,000 files: their names, sizes and times of change stand for their content, as they do for `make`.
 fn tree_digest(root: &Path) -> anyhow::Result<String> {
     let mut hash = Sha256::new();
@@ -281,4 +302,18 @@ fn tree_digest(root: &Path) -> anyhow::Result<String> {
         }
     }
     Ok(hexadecimal(hash))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::changes;
+
+    #[test]
+    fn a_patchs_message_is_no_part_of_it() {
+        let differences = "diff --git a/x b/x\n--- a/x\n+++ b/x\n";
+        let mail = format!("Subject: x\n\nIt has a --- inside.\n---\n x | 2 +-\n\n{differences}");
+        assert_eq!(changes(mail.as_bytes()), differences.as_bytes());
+        assert_eq!(changes(b"x\n--- a/x\n+++ b/x\n"), b"--- a/x\n+++ b/x\n");
+        assert_eq!(changes(b"no patch"), b"no patch");
+    }
 }
