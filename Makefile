@@ -23,7 +23,7 @@ setup: ## get what demo and test need from this machine's apt sources (idempoten
 
 workloads: $(workload_binaries) ## compile the workloads into target/workloads
 
-target/workloads/%: workloads/%.c workloads/common.h
+target/workloads/%: workloads/%.c $(wildcard workloads/*.h)
 	@mkdir -p $(@D)
 	$(CC) $(WORKLOAD_CFLAGS) -o $@ $<
 

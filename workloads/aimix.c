@@ -26,9 +26,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "children.h"
 #include "common.h"
 
 #define USERS_MAX	100000
@@ -216,24 +216,6 @@ static void create_users(const struct options *options, const int *start)
 	}
 }
 
-static long collect_users(long users)
-{
-	long failed = 0;
-	int status;
-
-	while (users > 0) {
-		if (wait(&status) < 0) {
-			if (errno == EINTR)
-				continue;
-			die("wait: %s", strerror(errno));
-		}
-		users--;
-		if (!WIFEXITED(status) || WEXITSTATUS(status) != EXIT_SUCCESS)
-			failed++;
-	}
-	return failed;
-}
-
 static const char usage[] =
 	"usage: aimix [-u USERS] [-j JOBS] [-s SCALE]\n"
 	"  -u USERS  processes, 1 to 100000 (default 64)\n"
@@ -280,7 +262,7 @@ int main(int argc, char **argv)
 	create_users(&options, start);
 	/* The last writer's end: now every user reads the end of the file and starts. */
 	close(start[1]);
-	failed = collect_users(options.users);
+	failed = collect_children(options.users);
 	if (failed)
 		die("%ld of %ld users failed", failed, options.users);
 	printf("aimix: %ld users did %ld jobs each\n", options.users, options.jobs);

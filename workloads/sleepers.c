@@ -20,10 +20,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "children.h"
 #include "common.h"
 
 #define CHILDREN_MAX	100000
@@ -134,24 +134,6 @@ static void start_children(struct start_line *line, const struct options *option
 		if (pids[i] == 0)
 			_exit(sleep_in_a_loop(line, options));
 	}
-}
-
-static long collect_children(long children)
-{
-	long failed = 0;
-	int status;
-
-	while (children > 0) {
-		if (wait(&status) < 0) {
-			if (errno == EINTR)
-				continue;
-			die("wait: %s", strerror(errno));
-		}
-		children--;
-		if (!WIFEXITED(status) || WEXITSTATUS(status) != EXIT_SUCCESS)
-			failed++;
-	}
-	return failed;
 }
 
 static const char usage[] =
