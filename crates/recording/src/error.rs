@@ -78,6 +78,22 @@ pub enum Error {
     WriterGone,
 }
 
+impl Error {
+    /// What to do about a recording that cannot be written: empty, or to be put after the error's text.
+    #[must_use]
+    pub fn remedy(&self) -> &'static str {
+        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        match self {
+            Error::Io { source, .. }
+                if matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge) =>
+            {
+                ": free some space, or record a shorter run"
+            }
+            _ => "",
+        }
+    }
+}
+
 /// What is wrong inside a chunk.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {

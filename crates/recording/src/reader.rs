@@ -335,12 +335,12 @@ impl std::fmt::Debug for Recording {
 }
 
 impl Recording {
-    /// Opens the file at `path`.
+    /// Opens the file at `path`, which must be a regular one.
     ///
     /// # Errors
     /// As [`Recording::from_source`].
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let file = File::open(path).map_err(io_error("open the recording"))?;
+        let file = linemate_files::open_file(path).map_err(io_error("open the recording"))?;
         Self::from_source(file)
     }
 
