@@ -8,6 +8,7 @@
 //! access means.
 
 mod cache;
+mod confinement;
 mod control;
 mod cpio;
 mod disk;
@@ -32,6 +33,7 @@ mod text;
 mod vm;
 
 pub use cache::cache_folder;
+pub use confinement::Confinement;
 pub use control::ExitStatus;
 pub use error::GuestError;
 pub use functions::{WatchList, watch_list};

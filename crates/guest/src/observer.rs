@@ -1,5 +1,7 @@
 //! What a run tells its caller while it goes on. The library itself prints nothing.
 
+use std::path::Path;
+
 /// Which of the workload's outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
@@ -26,6 +28,8 @@ pub enum Stage {
 
 /// Someone who watches a run.
 pub trait Observer {
+    /// A run that was killed left this unfinished recording of the same output.
+    fn left_over(&mut self, _recording: &Path) {}
     /// A stage begins.
     fn stage(&mut self, stage: Stage);
     /// The workload or the set-up script wrote something.

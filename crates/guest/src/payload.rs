@@ -119,7 +119,9 @@ pub(crate) fn pack(workload: &Workload, search_path: &str) -> Result<Vec<u8>, Gu
     if let Some(script) = &workload.setup {
         spec(
             "setup",
-            fs::read(script).map_err(GuestError::io("read the set-up script", script))?,
+            linemate_files::read_text(script)
+                .map_err(GuestError::io("read the set-up script", script))?
+                .into_bytes(),
         );
     }
     Ok(archive.to_bytes())

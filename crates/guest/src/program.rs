@@ -170,7 +170,8 @@ fn libraries(program: &Path, data: &[u8]) -> Result<Vec<PathBuf>, ProgramError> 
     };
     let output = Command::new(&loader)
         .arg("--list")
-        .arg(program)
+        // A bare name would be looked up among the libraries.
+        .arg(Path::new(".").join(program))
         .env_remove("LD_PRELOAD")
         .output()
         .map_err(|e| failed(e.to_string()))?;

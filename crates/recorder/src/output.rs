@@ -49,7 +49,6 @@ pub(crate) struct Output {
     /// Filled after the encoder's own.
     spare: RawChunk,
     accesses: u64,
-    reported_failure: bool,
 }
 
 impl Output {
@@ -70,7 +69,6 @@ impl Output {
             unannounced,
             spare: RawChunk::default(),
             accesses: 0,
-            reported_failure: false,
         }
     }
 
@@ -97,13 +95,6 @@ impl Output {
             io::stderr(),
             "linemate-recorder: progress accesses={accesses} time={time}"
         );
-        if self.writer.failed() && !self.reported_failure {
-            self.reported_failure = true;
-            let _ = writeln!(
-                io::stderr(),
-                "linemate-recorder: error: the recording cannot be written any more; what follows is lost"
-            );
-        }
     }
 
     /// Pieces of masked operands and of user mappings can have a size that no access has: they are told in two or more.

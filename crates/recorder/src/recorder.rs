@@ -1,5 +1,6 @@
 //! The recorder: what all lanes share, and what callbacks do. Safe code; QEMU's side is in [`crate::ffi`].
 
+use std::fs::File;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,13 +38,14 @@ pub(crate) enum SetUpError {
     #[error(transparent)]
     Option(#[from] OptionError),
     /// The recording's head cannot be read or appended to.
-    #[error("recording {path}: {source}")]
-    Recording {
-        /// The file.
-        path: String,
-        /// What is wrong.
-        source: linemate_recording::Error,
-    },
+    #[error("the recording: {0}")]
+    Recording(linemate_recording::Error),
+    /// The recording's descriptor is not open.
+    #[error("descriptor {0} is not open")]
+    NotOpen(i32),
+    /// The recording's descriptor cannot be used.
+    #[error("the recording's descriptor: {0}")]
+    Descriptor(io::Error),
     /// No address space for the known contents of memory.
     #[error("cannot reserve address space for {0} bytes of guest memory: {1}")]
     Shadow(u64, io::Error),
@@ -64,22 +66,20 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Reads the head of the recording and prepares a lane for each of `counts`; the guest has `cpus` CPUs.
+    /// Reads the head of `recording` and prepares a lane for each of `counts`; the guest has `cpus` CPUs.
     ///
     /// # Errors
     /// See [`SetUpError`].
     pub(crate) fn new(
         options: Options,
+        recording: File,
         cpus: usize,
         counts: &[&'static Count],
     ) -> Result<(Self, Vec<Lane<Output>>), SetUpError> {
-        let path = &options.recording;
-        let in_file = |source| SetUpError::Recording {
-            path: path.display().to_string(),
-            source,
-        };
+        let in_file = SetUpError::Recording;
         let (watch, functions, percpu_offsets) = {
-            let head = Recording::open(path).map_err(in_file)?;
+            let file = recording.try_clone().map_err(SetUpError::Descriptor)?;
+            let head = Recording::from_source(file).map_err(in_file)?;
             let table = head.functions().clone();
             let functions = table.functions.len() as u32;
             let symbols = match head.symbols() {
@@ -93,8 +93,12 @@ impl Recorder {
                 percpu_offsets(&symbols),
             )
         };
-        let writer = Writer::append(path).map_err(in_file)?;
-        let writer = BackgroundWriter::start(writer, CHUNKS_IN_FLIGHT).map_err(in_file)?;
+        let writer = Writer::append_to(recording).map_err(in_file)?;
+        let writer = BackgroundWriter::start_telling(writer, CHUNKS_IN_FLIGHT, |error, bytes| {
+            let remedy = error.remedy();
+            fail(&format!("{error}, after {bytes} bytes{remedy}"));
+        });
+        let writer = writer.map_err(in_file)?;
         let unannounced = Arc::new(Unannounced::default());
         let mut lanes = Vec::new();
         for (lane, count) in (0..).zip(counts) {
@@ -138,17 +142,14 @@ impl Recorder {
         !self.begun.swap(true, Ordering::SeqCst)
     }
 
-    /// Tells the host that something is wrong, in one line.
-    pub(crate) fn fail(&self, what: &str) {
-        let _ = writeln!(io::stderr(), "linemate-recorder: error: {what}");
-    }
-
     /// Instruments a block.
     pub(crate) fn translate(&self, block: &Block<'_>) {
         if !translate(block, (&self.watch, &self.numbers), &self.options)
             && !self.overflowed.swap(true, Ordering::Relaxed)
         {
-            self.fail("the guest runs more instructions than a recording can number; some are not recorded");
+            fail(
+                "the guest runs more instructions than a recording can number; some are not recorded",
+            );
         }
     }
 
@@ -229,9 +230,14 @@ impl Recorder {
                     "linemate-recorder: done accesses={accesses} bytes={bytes} time={time} abandoned={abandoned}"
                 );
             }
-            Err(error) => self.fail(&error.to_string()),
+            Err(error) => fail(&error.to_string()),
         }
     }
+}
+
+/// Tells the host that something is wrong, in one line: it ends the run.
+pub(crate) fn fail(what: &str) {
+    let _ = writeln!(io::stderr(), "linemate-recorder: error: {what}");
 }
 
 /// The addresses of the functions that kernel code jumps to in place of a return instruction, from kallsyms text.

@@ -7,7 +7,6 @@ mod survey;
 mod text;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -19,6 +18,7 @@ use linemate_advise::remedies::{self, Found};
 use linemate_advise::side::Change;
 use linemate_advise::{Advice, Request, Tried, advise};
 use linemate_attribution::Analysis;
+use linemate_files::Output;
 use linemate_machine::Machine;
 use linemate_recording::Recording;
 use serde::Serialize;
@@ -144,6 +144,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         .map(|name| machines::resolve(name))
         .collect::<anyhow::Result<Vec<Machine>>>()?;
     let max_growth = growth(args)?;
+    let outputs = Outputs::new(args)?;
     let recordings = args
         .inputs
         .iter()
@@ -168,7 +169,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     };
     let advice = advise(&analyses, &request)?;
     let remedies = remedies(args, &analyses, &machines)?;
-    write_files(args, &request, &recordings, &advice)?;
+    outputs.write(&request, &recordings, &advice)?;
     let text = if args.json {
         json(&request, &recordings, &advice, &remedies)?
     } else {
@@ -207,40 +208,48 @@ fn growth(args: &Args) -> anyhow::Result<u64> {
     Ok(bytes)
 }
 
-/// The edit, its evidence and its rules, when there is something to recommend.
-fn write_files(
-    args: &Args,
-    request: &Request,
-    recordings: &[Recording],
-    advice: &Advice,
-) -> anyhow::Result<()> {
-    let Some(best) = advice.recommended() else {
-        return Ok(());
-    };
-    let write = |path: &PathBuf, text: String| {
-        fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
-    };
-    if let Some(path) = &args.evidence {
-        let evidence = evidence::of(request, recordings, best);
-        write(path, serde_json::to_string_pretty(&evidence)? + "\n")?;
+/// Where the edit, its evidence and its rules go.
+struct Outputs {
+    edit: Option<Output>,
+    evidence: Option<Output>,
+    rules: Option<Output>,
+}
+
+impl Outputs {
+    /// Before the search: it takes minutes.
+    fn new(args: &Args) -> anyhow::Result<Self> {
+        let output = |path: &Option<PathBuf>| path.as_deref().map(Output::new).transpose();
+        Ok(Outputs {
+            edit: output(&args.output)?,
+            evidence: output(&args.evidence)?,
+            rules: output(&args.rules)?,
+        })
     }
-    if let Some(path) = &args.rules {
-        let names: Vec<&str> = advice
-            .shape
-            .names
-            .iter()
-            .flatten()
-            .map(String::as_str)
-            .collect();
-        write(
-            path,
-            rules::of(&request.type_name, &names, best).to_string(),
-        )?;
+
+    /// Writes them, when there is something to recommend.
+    fn write(
+        self,
+        request: &Request,
+        recordings: &[Recording],
+        advice: &Advice,
+    ) -> anyhow::Result<()> {
+        let Some(best) = advice.recommended() else {
+            return Ok(());
+        };
+        if let Some(output) = self.evidence {
+            let evidence = evidence::of(request, recordings, best);
+            output.write(&(serde_json::to_string_pretty(&evidence)? + "\n"))?;
+        }
+        if let Some(output) = self.rules {
+            let names = advice.shape.names.iter().flatten();
+            let names: Vec<&str> = names.map(String::as_str).collect();
+            output.write(&rules::of(&request.type_name, &names, best).to_string())?;
+        }
+        if let Some(output) = self.edit {
+            output.write(&best.edits.to_string())?;
+        }
+        Ok(())
     }
-    if let Some(path) = &args.output {
-        write(path, best.edits.to_string())?;
-    }
-    Ok(())
 }
 
 fn json(

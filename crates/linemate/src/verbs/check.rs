@@ -5,10 +5,10 @@ mod sarif;
 
 use std::collections::BTreeSet;
 use std::io::{self, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
+use linemate_files::Output;
 use linemate_rules::{Baseline, Checked, Finding, Gone, Rules, Verdict, Where};
 use linemate_types::kernel_image::Arch;
 use linemate_types::{KernelImage, LineSize};
@@ -111,6 +111,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
             path.display()
         );
     }
+    let output = args
+        .write_baseline
+        .as_deref()
+        .map(Output::new)
+        .transpose()?;
     let kernels = args.kernel.iter().map(|path| kernel(path, &rules, args));
     let kernels = kernels.collect::<anyhow::Result<Vec<_>>>()?;
 
@@ -142,8 +147,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     } else {
         output::text(&report)
     };
-    if let Some(path) = &args.write_baseline {
-        write_whole(path, &written.to_json())?;
+    if let Some(output) = output {
+        output.write(&written.to_json())?;
     }
     io::stdout().lock().write_all(text.as_bytes())?;
     let is_adopted = args.write_baseline.is_some() && report.baseline.is_none();
@@ -155,7 +160,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
 }
 
 fn read_text(path: &Path) -> anyhow::Result<String> {
-    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+    linemate_files::read_text(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
 fn read_baseline(path: &Path) -> anyhow::Result<Baseline> {
@@ -163,7 +168,8 @@ fn read_baseline(path: &Path) -> anyhow::Result<Baseline> {
 }
 
 fn kernel(path: &Path, rules: &Rules, args: &Args) -> anyhow::Result<Kernel> {
-    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let bytes = linemate_files::read_file(path)
+        .with_context(|| format!("cannot read {}", path.display()))?;
     let image = KernelImage::parse(&bytes).with_context(|| path.display().to_string())?;
     let model = image.types().with_context(|| path.display().to_string())?;
     let own = match image.arch {
@@ -185,24 +191,4 @@ fn kernel(path: &Path, rules: &Rules, args: &Args) -> anyhow::Result<Kernel> {
         line,
         checked,
     })
-}
-
-/// Writes a file so that it is there whole or, if anything fails, as it was.
-fn write_whole(path: &Path, text: &str) -> anyhow::Result<()> {
-    let what = || format!("cannot write {}", path.display());
-    let folder = match path.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
-    };
-    let mut file = tempfile::Builder::new()
-        .prefix(".linemate-")
-        .tempfile_in(folder)
-        .with_context(what)?;
-    file.write_all(text.as_bytes()).with_context(what)?;
-    // Temporary files are the owner's alone; a baseline is a file like others.
-    let mode = std::fs::Permissions::from_mode(0o644);
-    file.as_file().set_permissions(mode).with_context(what)?;
-    file.as_file().sync_all().with_context(what)?;
-    file.persist(path).with_context(what)?;
-    Ok(())
 }

@@ -62,11 +62,18 @@ struct Json<'a> {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let cache = cache_folder();
+    let cache = cache_folder()?;
     let mut checks = Vec::new();
     let qemu = note(&mut checks, "qemu", Qemu::find().map_err(Into::into), |q| {
         q.version.clone()
     });
+    if let Some(qemu) = &qemu {
+        checks.push(Check {
+            name: "sandbox",
+            ok: true,
+            detail: qemu.confinement.describe(),
+        });
+    }
     let recorder = note(&mut checks, "recorder", record::recorder(), |path| {
         path.display().to_string()
     });

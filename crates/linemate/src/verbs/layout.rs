@@ -85,7 +85,8 @@ impl Kernel {
 }
 
 fn read_kernel(path: &Path) -> anyhow::Result<Kernel> {
-    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let bytes = linemate_files::read_file(path)
+        .with_context(|| format!("cannot read {}", path.display()))?;
     let image = KernelImage::parse(&bytes).with_context(|| path.display().to_string())?;
     let model = image.types().with_context(|| path.display().to_string())?;
     let arch = image.arch.map(linemate_types::kernel_image::Arch::name);
@@ -109,7 +110,8 @@ fn default_kernel() -> anyhow::Result<Kernel> {
     let kernel = match std::fs::File::open(running) {
         Ok(_) => read_kernel(running)?,
         Err(error) => {
-            let found = linemate_guest::default_kernel(&linemate_guest::cache_folder());
+            let found = linemate_guest::cache_folder()
+                .and_then(|cache| linemate_guest::default_kernel(&cache));
             let found =
                 found.with_context(|| format!("{RUNNING}: {error}; give --kernel IMAGE"))?;
             read_kernel(&found.path)?

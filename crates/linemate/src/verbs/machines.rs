@@ -1,6 +1,5 @@
 //! `linemate machines`: the computers that a recording can be replayed on, and checks of own descriptions.
 
-use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -15,9 +14,6 @@ const SCHEMA: u32 = 1;
 
 /// Where a running Linux shows its CPUs.
 const SYSFS: &str = "/sys";
-
-/// The most bytes a description or a file of sysfs is read for.
-const TEXT_MAX: u64 = 1 << 20;
 
 /// List the machines that a recording can be replayed on, or check descriptions of others
 ///
@@ -135,23 +131,15 @@ fn wanted(names: &[String]) -> anyhow::Result<(Vec<Machine>, Option<String>)> {
 /// known one.
 pub(crate) fn resolve(name: &str) -> anyhow::Result<Machine> {
     if name == "this" {
-        let read = |path: &str| read_text(&Path::new(SYSFS).join(path)).ok();
+        let read = |path: &str| linemate_files::read_text(&Path::new(SYSFS).join(path)).ok();
         Machine::from_sysfs(read).context("this computer")
     } else if name.contains('/') || name.ends_with(".toml") {
-        let text = read_text(Path::new(name)).with_context(|| format!("cannot read {name}"))?;
+        let text = linemate_files::read_text(Path::new(name))
+            .with_context(|| format!("cannot read {name}"))?;
         Machine::from_toml(&text).with_context(|| name.to_owned())
     } else {
         Ok(find(name)?)
     }
-}
-
-fn read_text(path: &Path) -> io::Result<String> {
-    use std::io::Read;
-    let mut text = String::new();
-    fs::File::open(path)?
-        .take(TEXT_MAX)
-        .read_to_string(&mut text)?;
-    Ok(text)
 }
 
 fn json(machine: &Machine) -> Json {

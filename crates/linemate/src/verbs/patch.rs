@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, anyhow, bail};
+use linemate_files::Output;
 use linemate_layout::plan::{resolve, subject_name};
 use linemate_layout::{EditFile, Layouts, Plan, Subject, parse};
 use linemate_recording::Recording;
@@ -96,6 +97,7 @@ struct Change {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
+    let output = args.output.as_deref().map(Output::new).transpose()?;
     let edits = read_edits(&args.edit)?;
     let model = types(args)?;
     let evidence = evidence(args)?;
@@ -137,18 +139,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         &files,
         &evidence,
     )?;
-    match &args.output {
-        Some(path) => {
-            fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?
-        }
+    match output {
+        Some(output) => output.write(&text)?,
         None => io::stdout().lock().write_all(text.as_bytes())?,
     }
     Ok(Outcome::Fine)
 }
 
 fn read_edits(path: &Path) -> anyhow::Result<EditFile> {
-    let text =
-        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = linemate_files::read_text(path)
+        .with_context(|| format!("cannot read {}", path.display()))?;
     let place = |error: &dyn std::fmt::Display| anyhow!("{}:{error}", path.display());
     let edits = parse(&text).map_err(|e| place(&e))?;
     wanted::check(&edits).map_err(|e| place(&e))?;
@@ -162,8 +162,8 @@ fn types(args: &Args) -> anyhow::Result<TypeModel> {
     match &args.kernel {
         Some(path) => {
             let name = || path.display().to_string();
-            let bytes =
-                fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+            let bytes = linemate_files::read_file(path)
+                .with_context(|| format!("cannot read {}", path.display()))?;
             KernelImage::parse(&bytes)
                 .with_context(name)?
                 .types()
@@ -181,8 +181,8 @@ fn evidence(args: &Args) -> anyhow::Result<Evidence> {
     let Some(path) = &args.evidence else {
         return Ok(Evidence::default());
     };
-    let text =
-        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = linemate_files::read_text(path)
+        .with_context(|| format!("cannot read {}", path.display()))?;
     serde_json::from_str(&text).with_context(|| path.display().to_string())
 }
 

@@ -3,7 +3,7 @@
 use std::env;
 use std::ffi::OsStr;
 use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -115,7 +115,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
 }
 
 fn session(args: Args) -> anyhow::Result<Session> {
-    let cache = cache_folder();
+    let cache = cache_folder()?;
     let kernel = match &args.kernel {
         Some(path) => Kernel::read(path)?,
         None => default_kernel(&cache)?,
@@ -217,6 +217,13 @@ impl Display {
 }
 
 impl Observer for Display {
+    fn left_over(&mut self, recording: &Path) {
+        tell(&format!(
+            "note: {} is what a killed run left: remove it, or read it as a recording that was cut",
+            recording.display()
+        ));
+    }
+
     fn stage(&mut self, stage: Stage) {
         self.stage = match stage {
             Stage::Booting => "booting (once for each kernel and machine)",

@@ -1,6 +1,5 @@
 //! `linemate verify`: is this recording sound?
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -46,7 +45,8 @@ struct Json {
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let name = args.input.display().to_string();
-    let file = File::open(&args.input).with_context(|| format!("cannot open {name}"))?;
+    let file =
+        linemate_files::open_file(&args.input).with_context(|| format!("cannot open {name}"))?;
     let report = verify(file).with_context(|| name.clone())?;
     let mut out = io::stdout().lock();
     if args.json {

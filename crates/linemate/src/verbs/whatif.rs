@@ -127,7 +127,7 @@ fn edits(args: &Args) -> anyhow::Result<(EditFile, Vec<Subject>)> {
     let report: Vec<Subject> = args.type_name.iter().cloned().map(Subject::Named).collect();
     if let Some(path) = &args.edit {
         let name = path.display().to_string();
-        let text = std::fs::read_to_string(path).with_context(|| name.clone())?;
+        let text = linemate_files::read_text(path).with_context(|| name.clone())?;
         let edits = parse(&text).map_err(|error| anyhow::anyhow!("{name}:{error}"))?;
         return Ok((edits, report));
     }
@@ -153,7 +153,7 @@ fn images(edits: &EditFile) -> anyhow::Result<BTreeMap<String, TypeModel>> {
         if let Edit::LayoutFrom(path) = &statement.edit
             && !images.contains_key(path)
         {
-            let bytes = std::fs::read(path).with_context(|| path.clone())?;
+            let bytes = linemate_files::read_file(path.as_ref()).with_context(|| path.clone())?;
             let image = KernelImage::parse(&bytes).with_context(|| path.clone())?;
             images.insert(path.clone(), image.types().with_context(|| path.clone())?);
         }

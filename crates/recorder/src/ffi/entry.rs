@@ -2,7 +2,9 @@
 
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::{FromRawFd, RawFd};
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicUsize, Ordering, compiler_fence};
@@ -15,7 +17,7 @@ use crate::clock::Count;
 use crate::lane::{Instruction, Lane, Touch};
 use crate::options::Task;
 use crate::output::Output;
-use crate::recorder::{Recorder, SetUpError};
+use crate::recorder::{Recorder, SetUpError, fail};
 use crate::running::Running;
 use crate::translate::{Action, Hooked, is_kernel};
 
@@ -198,7 +200,8 @@ unsafe fn install(
     } else {
         vec![&SHARED_COUNT]
     };
-    let (recorder, lanes) = Recorder::new(options, cpus, &counts)?;
+    let recording = open_file(options.descriptor)?;
+    let (recorder, lanes) = Recorder::new(options, recording, cpus, &counts)?;
     let whole_boot = recorder.options().whole_boot;
     let lanes = lanes.into_iter().zip(counts).map(|(lane, count)| LaneCell {
         busy: AtomicBool::new(false),
@@ -227,6 +230,16 @@ unsafe fn install(
     Ok(())
 }
 
+/// The file that the host opened and QEMU inherited.
+fn open_file(descriptor: RawFd) -> Result<File, SetUpError> {
+    // SAFETY: fcntl with F_GETFD takes no pointers.
+    if unsafe { libc::fcntl(descriptor, libc::F_GETFD) } < 0 {
+        return Err(SetUpError::NotOpen(descriptor));
+    }
+    // SAFETY: it is open, and the host that passes its number here leaves it to the recorder.
+    Ok(unsafe { File::from_raw_fd(descriptor) })
+}
+
 extern "C" fn on_vcpu_init(_id: raw::PluginId, cpu: c_uint) {
     let Some(plugin) = PLUGIN.get() else { return };
     if let (Some(slot), Some(registers)) =
@@ -236,9 +249,7 @@ extern "C" fn on_vcpu_init(_id: raw::PluginId, cpu: c_uint) {
     }
     let thread = thread::current().id();
     if !plugin.recorder.options().parallel && *plugin.thread.get_or_init(|| thread) != thread {
-        plugin
-            .recorder
-            .fail("QEMU runs the CPUs in threads of their own: say parallel=on");
+        fail("QEMU runs the CPUs in threads of their own: say parallel=on");
         plugin.stop();
     }
 }
