@@ -194,6 +194,12 @@ kernel 6.12.200+deb12-cloud-amd64
 expect "another version of the series will do" 0 ""
 
 machine
+chmod o+w "$work/cache/kernels/6.12.117+deb12-cloud-amd64/boot"
+expect "a kernel that others could have put there" 2 \
+	"setup: error: @/cache/kernels/6.12.117+deb12-cloud-amd64/boot can be written by others, and kernels from there are booted: remove it, or set LINEMATE_CACHE"
+chmod o-w "$work/cache/kernels/6.12.117+deb12-cloud-amd64/boot"
+
+machine
 rm -r "$work/cache/foreign-kernels"
 expect "demo needs no kernel of another architecture" 0 "" demo
 without apt-get
