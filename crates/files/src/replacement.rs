@@ -39,7 +39,25 @@ pub struct Replacement {
     /// The file itself, behind all links.
     file: PathBuf,
     folder: PathBuf,
-    older: Option<Metadata>,
+    older: Option<Older>,
+}
+
+/// Whose an older file is, and who may do what with it.
+#[derive(Debug)]
+struct Older {
+    uid: u32,
+    gid: u32,
+    mode: u32,
+}
+
+impl Older {
+    fn new(about: &Metadata) -> Self {
+        Older {
+            uid: about.uid(),
+            gid: about.gid(),
+            mode: about.mode() & 0o777,
+        }
+    }
 }
 
 /// Follows `given` and checks that it can be written.
@@ -68,7 +86,7 @@ pub(crate) fn place(given: &Path) -> Result<Place, FileError> {
             }
             Ok(found) if found.is_dir() => return Err(FileError::Folder(given.to_owned())),
             Ok(found) if !found.is_file() => return Ok(Place::Stream),
-            Ok(found) => Some(found),
+            Ok(found) => Some(Older::new(&found)),
         };
         let replacement = Replacement {
             given: given.to_owned(),
@@ -136,7 +154,7 @@ impl Replacement {
         // In a sticky folder such as /tmp a file can be replaced by its owner alone.
         let folder = fs::metadata(&self.folder).map_err(FileError::io("write", &self.folder))?;
         let me = rustix::process::geteuid().as_raw();
-        let may = [0, older.uid(), folder.uid()].contains(&me);
+        let may = [0, older.uid, folder.uid()].contains(&me);
         if folder.mode() & 0o1000 != 0 && !may {
             let error = io::Error::from(io::ErrorKind::PermissionDenied);
             return Err(FileError::io("replace", &self.file)(error));
@@ -223,11 +241,11 @@ impl Replacement {
 }
 
 /// Gives `file` the owner, group and mode of the file that it replaces.
-fn take_rights(file: &File, older: &Metadata) -> io::Result<()> {
-    let mut mode = older.mode() & 0o777;
-    let new = file.metadata()?;
-    if (new.uid(), new.gid()) != (older.uid(), older.gid()) {
-        let (uid, gid) = (Uid::from_raw(older.uid()), Gid::from_raw(older.gid()));
+fn take_rights(file: &File, older: &Older) -> io::Result<()> {
+    let mut mode = older.mode;
+    let new = Older::new(&file.metadata()?);
+    if (new.uid, new.gid) != (older.uid, older.gid) {
+        let (uid, gid) = (Uid::from_raw(older.uid), Gid::from_raw(older.gid));
         // Only root can give a file away. What another group could do, mine shall not.
         if rustix::fs::fchown(file, Some(uid), Some(gid)).is_err() {
             mode &= 0o707;
