@@ -1,12 +1,12 @@
 //! Parsing of the command line and the exit-code contract. Each verb lives in its own file under `verbs/`.
 
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::verbs;
+use crate::{output, verbs};
 
 /// How a verb ended, when it did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         // A closed pipe (`linemate report | head`) is how the reader says "enough".
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            let _ = writeln!(io::stderr(), "linemate: {error:#}");
+            output::tell(&output::one_line(&error));
             ExitCode::from(2)
         }
     }

@@ -95,7 +95,14 @@ fn an_unknown_name_gets_the_nearest() {
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(
         stderr(&output),
-        "linemate: no machine is called \"power10\"; nearest: \"power11\" (known: gnr-2s-480, \
-         hcc-2s-480, power11, turin-2s, westmere-4s-80)\n"
+        "linemate: no machine is called \"power10\"; the nearest: power11; known: gnr-2s-480, \
+         hcc-2s-480, power11, turin-2s, westmere-4s-80\n"
+    );
+    // Nothing is like everything.
+    let output = linemate(&["machines", "nope"]);
+    assert_eq!(
+        stderr(&output),
+        "linemate: no machine is called \"nope\"; known: gnr-2s-480, hcc-2s-480, power11, turin-2s, \
+         westmere-4s-80\n"
     );
 }

@@ -326,7 +326,7 @@ impl Pass<'_> {
             });
         }
         let checked = match kind {
-            ChunkKind::Metadata => self.frame.metadata(chunk).map(drop),
+            ChunkKind::Metadata => self.metadata(chunk),
             ChunkKind::Btf | ChunkKind::Symbols => self.frame.payload(chunk).map(drop),
             ChunkKind::Functions => self
                 .frame
@@ -348,6 +348,12 @@ impl Pass<'_> {
             }
             Ok(()) => Ok(()),
         }
+    }
+
+    fn metadata(&self, chunk: &ChunkRef) -> Result<(), Error> {
+        let metadata = self.frame.metadata(chunk)?;
+        let description = self.frame.description(chunk, &metadata)?;
+        self.frame.bounded_images(&description)
     }
 
     fn events(&mut self, chunk: &ChunkRef) -> Result<(), Error> {

@@ -5,7 +5,7 @@ mod files;
 
 use std::env;
 use std::fs;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +19,7 @@ use linemate_cases::{
 use linemate_guest::cache_folder;
 
 use crate::cli::Outcome;
+use crate::output::{self, tell};
 use execute::{Bench, Interrupted};
 use files::Files;
 
@@ -84,7 +85,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     whole(&folder.join("results.md"), &markdown(&results))?;
     tell(&format!("wrote {}", folder.join("results.md").display()));
     if args.json {
-        io::stdout().write_all(json.as_bytes())?;
+        output::json_text(&json)?;
     }
     Ok(Outcome::Fine)
 }
@@ -171,9 +172,4 @@ fn whole(path: &Path, text: &str) -> anyhow::Result<()> {
         .with_context(name)?;
     file.persist(path).with_context(name)?;
     Ok(())
-}
-
-/// A line on standard error. That nobody reads it is no reason to fail.
-fn tell(line: &str) {
-    let _ = writeln!(io::stderr(), "linemate: {line}");
 }

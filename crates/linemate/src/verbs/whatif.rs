@@ -2,21 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
-use comfy_table::{CellAlignment, Table, presets};
-use linemate_attribution::Analysis;
 use linemate_layout::effect::{Potential, Row};
 use linemate_layout::stats::Measure;
 use linemate_layout::{Edit, EditFile, Run, Study, Subject, WhatIf, parse, parse_flags};
 use linemate_machine::{Machine, shipped};
 use linemate_recording::Recording;
+use linemate_report::Table;
+use linemate_text::shown;
 use linemate_types::{KernelImage, TypeModel};
 use serde::Serialize;
 
 use crate::cli::Outcome;
+use crate::output;
+use crate::verbs::input::{self, Input};
 use crate::verbs::machines;
 
 /// Version of the form that `--json` writes (docs/schema-whatif.md).
@@ -25,11 +26,10 @@ const SCHEMA: &str = "linemate.whatif/1";
 /// Predict what another layout would cost or gain, with error bars
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// The recording
-    #[arg(short, long, value_name = "FILE", default_value = "linemate.data")]
-    input: PathBuf,
+    #[command(flatten)]
+    input: Input,
     /// The type that -e and --layout-from are about, and whose fields are reported
-    #[arg(long = "type", value_name = "T")]
+    #[arg(long = "type", value_name = "T", value_parser = input::type_name)]
     type_name: Option<String>,
     /// A file of edits (docs/edits.md)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["statements", "layout_from"])]
@@ -89,9 +89,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         .iter()
         .map(|name| machine(name, args))
         .collect::<anyhow::Result<_>>()?;
-    let path = || args.input.display().to_string();
-    let recording = Recording::open(&args.input).with_context(path)?;
-    let analysis = Analysis::new(&recording).with_context(path)?;
+    let recording = args.input.open()?;
+    let analysis = input::analyse(args.input.path(), &recording)?;
     let study = Study::new(&analysis, &edits, &images, &report)?;
     let mut results = Vec::new();
     for machine in machines {
@@ -105,20 +104,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         };
         results.push(study.run(&run)?);
     }
-    let text = if args.json {
-        let json = Json {
+    if args.json {
+        output::json(&Json {
             schema: SCHEMA,
             tool: env!("CARGO_PKG_VERSION"),
             recording: recording.metadata(),
             checksum: recording.checksum().map(|sum| format!("{sum:016x}")),
             edits: edits.to_string(),
             results: &results,
-        };
-        serde_json::to_string_pretty(&json)? + "\n"
+        })?;
     } else {
-        text(args, &recording, &edits, &study, &results)
-    };
-    io::stdout().write_all(text.as_bytes())?;
+        output::text(&text(args, &recording, &edits, &study, &results))?;
+    }
     Ok(Outcome::Fine)
 }
 
@@ -214,10 +211,10 @@ fn text(
         out,
         "\nlinemate {}, recording {}",
         env!("CARGO_PKG_VERSION"),
-        args.input.display()
+        shown(&args.input.path().to_string_lossy())
     );
     for (key, value) in recording.metadata() {
-        let _ = writeln!(out, "  {key}: {value}");
+        let _ = writeln!(out, "  {}: {}", shown(key), shown(value));
     }
     let _ = writeln!(out, "\nedits");
     for line in edits.to_string().lines() {
@@ -261,7 +258,7 @@ pub(crate) fn potential(out: &mut String, machine: &str, names: &str, p: &Potent
 }
 
 fn summary(results: &[WhatIf], names: &str) -> String {
-    let mut table = table(&[
+    let mut table = Table::of_figures(&[
         "machine",
         "type",
         "lines",
@@ -300,7 +297,7 @@ fn sizes(result: &WhatIf, figure: impl Fn(&linemate_layout::effect::Size) -> (u6
 
 fn details(out: &mut String, result: &WhatIf, top: usize) {
     let whole = result.whole.without;
-    let mut totals = table(&["", "before", "change", "share", "verdict"]);
+    let mut totals = Table::of_figures(&["", "before", "change", "share", "verdict"]);
     for (name, measure) in [
         ("the type", &result.types),
         ("everything", &result.whole),
@@ -357,7 +354,7 @@ fn details(out: &mut String, result: &WhatIf, top: usize) {
 }
 
 fn rows(out: &mut String, title: &str, list: &[Row], top: usize, of_type: f64, of_whole: f64) {
-    let mut table = table(&[
+    let mut table = Table::of_figures(&[
         title,
         "fetches before",
         "after",
@@ -386,7 +383,7 @@ fn rows(out: &mut String, title: &str, list: &[Row], top: usize, of_type: f64, o
 }
 
 fn ablation(out: &mut String, result: &WhatIf) {
-    let mut table = table(&["edit", "alone", "last", "verdict"]);
+    let mut table = Table::of_figures(&["edit", "alone", "last", "verdict"]);
     let figure = |measure: &Option<Measure>| match measure {
         Some(m) => format!("{} ({})", change(m), relative(m, result.types.without)),
         None => "-".to_owned(),
@@ -405,17 +402,6 @@ fn ablation(out: &mut String, result: &WhatIf) {
         ]);
     }
     let _ = writeln!(out, "{table}");
-}
-
-pub(crate) fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table
-        .load_preset(presets::NOTHING)
-        .set_header(header.to_vec());
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
 }
 
 pub(crate) fn cycles(value: f64) -> String {
