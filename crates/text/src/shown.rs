@@ -21,6 +21,11 @@ fn is_unsafe(c: char) -> bool {
         )
 }
 
+/// Whether a text holds characters that change how it is displayed; newlines and tabs are among them.
+pub fn has_unsafe(text: &str) -> bool {
+    text.contains(is_unsafe)
+}
+
 /// One line of text that comes from a file; see [`shown`].
 #[derive(Clone, Copy, Debug)]
 pub struct Shown<'a>(&'a str);
