@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 use crate::{output, verbs};
@@ -46,12 +47,16 @@ enum Verb {
 pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
+        Err(error) if error.use_stderr() && error.kind() != NO_ARGUMENTS => {
+            output::tell(&usage_error(&error));
+            return ExitCode::from(2);
+        }
         Err(error) => {
+            // Help and the version; help without arguments is an error.
             let _ = error.print();
-            return if error.use_stderr() {
-                ExitCode::from(2)
-            } else {
-                ExitCode::SUCCESS
+            return match error.use_stderr() {
+                true => ExitCode::from(2),
+                false => ExitCode::SUCCESS,
             };
         }
     };
@@ -65,6 +70,20 @@ pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+const NO_ARGUMENTS: ErrorKind = ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+
+/// What is wrong with the arguments, in one line: without the summary of the usage, which `--help` has.
+fn usage_error(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let lines = text.lines().map(str::trim);
+    let told =
+        lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
+    let told: Vec<&str> = told.filter(|line| !line.is_empty()).collect();
+    let told = told.join(" ").replace(" tip: ", "; tip: ");
+    let told = told.strip_prefix("error: ").unwrap_or(&told);
+    format!("{told}; see --help")
 }
 
 fn dispatch(verb: Verb) -> anyhow::Result<Outcome> {

@@ -56,7 +56,7 @@ fn one_machine_is_described() {
 fn json_has_every_figure() {
     let output = linemate(&["machines", "westmere-4s-80", "turin-2s", "--json"]);
     let document: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
-    assert_eq!(document["schema"], 1);
+    assert_eq!(document["schema"], "linemate.machines/1");
     let machines = document["machines"].as_array().unwrap();
     assert_eq!(machines.len(), 2);
     assert_eq!(machines[0]["cpus"], 80);

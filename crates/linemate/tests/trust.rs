@@ -158,7 +158,7 @@ fn hostile_text_is_escaped_by_every_verb() {
     // Errors that name what a file holds.
     for run in [
         &["report", data, "--type", "update"][..],
-        &["whatif", data, "--type", "rq", "-e", "skip code of update"],
+        &["whatif", data, "--type", "rq", "-e", "reuse lock in update"],
         &["patch", data, "--edit", "/dev/null", "--source", "/"],
     ] {
         assert_eq!(tame(run).status.code(), Some(2), "{run:?}");
@@ -449,7 +449,7 @@ fn errors_about_edits_tell_the_file_and_the_line() {
         ("type rq\nisolate lok\n", "2:"),
         ("# nothing\ntype qr\nisolate lock\n", "3:"),
         ("type rq\n\nflip lock\n", "3:"),
-        ("type rq\nskip code of nobody\n", "2:"),
+        ("type rq\nreuse lock in nobody\n", "2:"),
         ("type rq\nlayout-from /no/such\n", "2:"),
     ] {
         let edit = file(folder.path(), "e.edit", text.as_bytes());

@@ -91,7 +91,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let evidence = evidence(args)?;
     let tree = Tree::open(&args.source, &args.arch)?;
     let at_edit = || args.edit.display().to_string();
-    let mut plan = Plan::new(&model, args.line, &edits, &BTreeMap::new()).with_context(at_edit)?;
+    let mut plan = Plan::new(&model, args.line, &edits, &BTreeMap::new())
+        .map_err(|error| anyhow!("{}:{error}", args.edit.display()))?;
     let (mut changes, mut files) = (Vec::new(), BTreeMap::new());
     for subject in subjects(&edits) {
         let Some((id, wanted)) = wish(&model, &mut plan, &edits, subject).with_context(at_edit)?

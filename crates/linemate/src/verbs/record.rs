@@ -1,5 +1,7 @@
 //! `linemate record`: boots a kernel, runs a command in it, records every memory access of the kernel.
 
+mod not_found;
+
 use std::env;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -16,6 +18,7 @@ use linemate_guest::{
 
 use crate::cli::Outcome;
 use crate::output::tell;
+use not_found::NotFound;
 
 /// The recorder's file, next to the command's own.
 const RECORDER: &str = "liblinemate_recorder.so";
@@ -102,6 +105,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     display.bar.finish_and_clear();
     let recorded = result?;
     summarise(&session, &recorded);
+    if let Some(note) = display.not_found.note(recorded.status) {
+        tell(&format!("note: {note}"));
+    }
     if recorded.status.is_success() {
         return Ok(Outcome::Fine);
     }
@@ -193,6 +199,7 @@ fn summarise(session: &Session, recorded: &Recorded) {
 struct Display {
     bar: ProgressBar,
     stage: &'static str,
+    not_found: NotFound,
 }
 
 impl Display {
@@ -206,7 +213,11 @@ impl Display {
             bar.set_style(style);
         }
         bar.enable_steady_tick(Duration::from_millis(200));
-        Display { bar, stage: "" }
+        Display {
+            bar,
+            stage: "",
+            not_found: NotFound::default(),
+        }
     }
 }
 
@@ -221,7 +232,14 @@ impl Observer for Display {
         self.bar.set_message(self.stage);
     }
 
+    fn note(&mut self, note: &str) {
+        self.bar.suspend(|| tell(&format!("note: {note}")));
+    }
+
     fn output(&mut self, stream: Stream, bytes: &[u8]) {
+        if stream == Stream::Stderr {
+            self.not_found.read(bytes);
+        }
         self.bar.suspend(|| {
             // A reader that has gone away does not end the recording.
             let _ = match stream {

@@ -5,9 +5,12 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
+use linemate_layout::arm::ArmError;
 use linemate_layout::effect::{Potential, Row};
 use linemate_layout::stats::Measure;
-use linemate_layout::{Edit, EditFile, Run, Study, Subject, WhatIf, parse, parse_flags};
+use linemate_layout::{
+    Edit, EditFile, Run, Study, Subject, WhatIf, WhatIfError, parse, parse_flags,
+};
 use linemate_machine::{Machine, shipped};
 use linemate_recording::Recording;
 use linemate_report::Table;
@@ -83,7 +86,7 @@ struct Json<'a> {
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let (edits, report) = edits(args)?;
-    let images = images(&edits)?;
+    let images = images(args, &edits)?;
     let machines: Vec<Machine> = args
         .machines
         .iter()
@@ -91,7 +94,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         .collect::<anyhow::Result<_>>()?;
     let recording = args.input.open()?;
     let analysis = input::analyse(args.input.path(), &recording)?;
-    let study = Study::new(&analysis, &edits, &images, &report)?;
+    let located = |error| located(args, &edits, error);
+    let study = Study::new(&analysis, &edits, &images, &report).map_err(located)?;
     let mut results = Vec::new();
     for machine in machines {
         let run = Run {
@@ -102,7 +106,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
             ablate: args.ablate,
             llc_share: args.llc_share,
         };
-        results.push(study.run(&run)?);
+        results.push(study.run(&run).map_err(located)?);
     }
     if args.json {
         output::json(&Json {
@@ -124,8 +128,11 @@ fn edits(args: &Args) -> anyhow::Result<(EditFile, Vec<Subject>)> {
     let report: Vec<Subject> = args.type_name.iter().cloned().map(Subject::Named).collect();
     if let Some(path) = &args.edit {
         let name = path.display().to_string();
-        let text = std::fs::read_to_string(path).with_context(|| name.clone())?;
+        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
         let edits = parse(&text).map_err(|error| anyhow::anyhow!("{name}:{error}"))?;
+        if edits.is_empty() {
+            bail!("{name}: it has no edits (docs/edits.md)");
+        }
         return Ok((edits, report));
     }
     let mut flags = args.statements.clone();
@@ -143,16 +150,45 @@ fn edits(args: &Args) -> anyhow::Result<(EditFile, Vec<Subject>)> {
     Ok((edits, report))
 }
 
+/// What errors about a place in the edits begin with.
+fn origin(args: &Args) -> String {
+    match &args.edit {
+        Some(path) => format!("{}:", path.display()),
+        None => "-e ".to_owned(),
+    }
+}
+
+/// An error with the place of the statement that it is about, if it is about one.
+fn located(args: &Args, edits: &EditFile, error: WhatIfError) -> anyhow::Error {
+    let origin = origin(args);
+    match error {
+        WhatIfError::Plan(error) => anyhow::anyhow!("{origin}{error}"),
+        WhatIfError::Arm(ArmError::NoFunction { ref name, .. }) => {
+            let names =
+                |edit: &Edit| matches!(edit, Edit::Reuse { function, .. } if function == name);
+            match edits.statements().find(|(_, s)| names(&s.edit)) {
+                Some((_, statement)) => anyhow::anyhow!("{origin}{}: {error}", statement.at),
+                None => error.into(),
+            }
+        }
+        error => error.into(),
+    }
+}
+
 /// The types of the kernels that the edits name.
-fn images(edits: &EditFile) -> anyhow::Result<BTreeMap<String, TypeModel>> {
+fn images(args: &Args, edits: &EditFile) -> anyhow::Result<BTreeMap<String, TypeModel>> {
     let mut images = BTreeMap::new();
     for (_, statement) in edits.statements() {
         if let Edit::LayoutFrom(path) = &statement.edit
             && !images.contains_key(path)
         {
-            let bytes = std::fs::read(path).with_context(|| path.clone())?;
-            let image = KernelImage::parse(&bytes).with_context(|| path.clone())?;
-            images.insert(path.clone(), image.types().with_context(|| path.clone())?);
+            let place = || match args.layout_from {
+                Some(_) => path.clone(),
+                None => format!("{}{}: {path}", origin(args), statement.at),
+            };
+            let bytes = std::fs::read(path).with_context(place)?;
+            let image = KernelImage::parse(&bytes).with_context(place)?;
+            images.insert(path.clone(), image.types().with_context(place)?);
         }
     }
     Ok(images)
