@@ -62,7 +62,7 @@ pub enum WhatIfError {
     Interleavings(usize),
     /// A number of CPUs that cloning cannot give.
     #[error(
-        "{wanted} CPUs are no multiple of the {recorded} recorded ones: the nearest is {nearest}"
+        "{wanted} CPUs are not a multiple of the {recorded} recorded ones: the nearest is {nearest}"
     )]
     Cpus {
         /// What was asked for.

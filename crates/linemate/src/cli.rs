@@ -5,7 +5,7 @@ use std::io;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::{output, verbs};
 
@@ -45,7 +45,8 @@ enum Verb {
 
 /// Runs the command with `arguments` (the first one is the program's name).
 pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(arguments) {
+    let matches = command().try_get_matches_from(arguments);
+    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() && error.kind() != NO_ARGUMENTS => {
             output::tell(&usage_error(&error));
@@ -72,6 +73,29 @@ pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
+/// The arguments' grammar. `-1` after an option is its value, not an option that is not known.
+fn command() -> clap::Command {
+    Cli::command().mut_subcommands(|verb| {
+        verb.mut_args(|arg| {
+            let is_number = arg.get_action().takes_values() && !arg.is_positional();
+            arg.allow_negative_numbers(is_number)
+        })
+    })
+}
+
+/// Texts of the standard library about numbers, and what they mean to a user.
+const NUMBERS: [(&str, &str); 3] = [
+    ("invalid digit found in string", "a whole number is wanted"),
+    (
+        "number too large to fit in target type",
+        "the number is too large",
+    ),
+    (
+        "cannot parse integer from empty string",
+        "a number is wanted",
+    ),
+];
+
 const NO_ARGUMENTS: ErrorKind = ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
 
 /// What is wrong with the arguments, in one line: without the summary of the usage, which `--help` has.
@@ -83,6 +107,11 @@ fn usage_error(error: &clap::Error) -> String {
     let told: Vec<&str> = told.filter(|line| !line.is_empty()).collect();
     let told = told.join(" ").replace(" tip: ", "; tip: ");
     let told = told.strip_prefix("error: ").unwrap_or(&told);
+    let told = NUMBERS
+        .iter()
+        .fold(told.to_owned(), |told, (text, meaning)| {
+            told.replace(text, meaning)
+        });
     format!("{told}; see --help")
 }
 

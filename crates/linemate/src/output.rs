@@ -2,24 +2,30 @@
 
 use std::io::{self, Write};
 
+use anyhow::Context;
 use linemate_text::{json_escaped, shown, shown_lines};
 use serde::Serialize;
 
 /// Writes text to standard output. Names in it that come from files have been escaped by `shown` or a table; what was forgotten cannot
 /// drive a terminal all the same.
-pub(crate) fn text(text: &str) -> io::Result<()> {
-    io::stdout().lock().write_all(shown_lines(text).as_bytes())
+pub(crate) fn text(text: &str) -> anyhow::Result<()> {
+    write(&shown_lines(text))
 }
 
 /// Writes a document to standard output as JSON, with its exact values.
 pub(crate) fn json(document: &impl Serialize) -> anyhow::Result<()> {
-    json_text(&(serde_json::to_string_pretty(document)? + "\n"))?;
-    Ok(())
+    json_text(&(serde_json::to_string_pretty(document)? + "\n"))
 }
 
 /// Writes JSON that has been made to standard output.
-pub(crate) fn json_text(text: &str) -> io::Result<()> {
-    io::stdout().lock().write_all(json_escaped(text).as_bytes())
+pub(crate) fn json_text(text: &str) -> anyhow::Result<()> {
+    write(&json_escaped(text))
+}
+
+fn write(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    written.context("cannot write to standard output")
 }
 
 /// A line on standard error. That nobody reads it is no reason to fail.
@@ -45,8 +51,6 @@ pub(crate) fn one_line(error: &anyhow::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use anyhow::Context;
-
     use super::*;
 
     #[test]

@@ -158,7 +158,14 @@ fn hostile_text_is_escaped_by_every_verb() {
     // Errors that name what a file holds.
     for run in [
         &["report", data, "--type", "update"][..],
-        &["whatif", data, "--type", "rq", "-e", "reuse lock in update"],
+        &[
+            "whatif",
+            data,
+            "--type",
+            "rq",
+            "-e",
+            "reuse RMW of lock in update",
+        ],
         &["patch", data, "--edit", "/dev/null", "--source", "/"],
     ] {
         assert_eq!(tame(run).status.code(), Some(2), "{run:?}");
@@ -449,7 +456,7 @@ fn errors_about_edits_tell_the_file_and_the_line() {
         ("type rq\nisolate lok\n", "2:"),
         ("# nothing\ntype qr\nisolate lock\n", "3:"),
         ("type rq\n\nflip lock\n", "3:"),
-        ("type rq\nreuse lock in nobody\n", "2:"),
+        ("type rq\nreuse RMW of lock in nobody\n", "2:"),
         ("type rq\nlayout-from /no/such\n", "2:"),
     ] {
         let edit = file(folder.path(), "e.edit", text.as_bytes());
@@ -480,4 +487,67 @@ fn metadata_of_any_keys_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let (verify, report, story) = codes(folder.path(), &events().bytes(true, contents));
     assert_eq!((verify, report), (Some(0), Some(0)), "{story}");
+}
+
+#[test]
+fn refusals_are_one_line_with_the_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = file(
+        folder.path(),
+        "a.data",
+        &events().bytes(true, Contents::new()),
+    );
+    let toml = file(folder.path(), "m.toml", b"name = \"x\"\ntitle = [\n");
+    let (data, toml) = (data.to_str().unwrap(), toml.to_str().unwrap());
+    let path = folder.path().to_str().unwrap();
+    for (arguments, parts) in [
+        (
+            &["report", data, "--top", "-1"][..],
+            &["'-1'", "--top", "a whole number is wanted"][..],
+        ),
+        (
+            &["report", data, "--top", "x"],
+            &["a whole number is wanted"],
+        ),
+        (&["report", data, "--line", "48"], &["48", "64 or 128"]),
+        (&["report", data, "--typ", "rq"], &["'--typ'", "--type"]),
+        (&["report", data, "--type", "RQ"], &["the nearest: rq\n"]),
+        (
+            &["report", data, "--type", "nothing"],
+            &["no type or typed variable \"nothing\" in the recording\n"],
+        ),
+        (
+            &["report", data, "--machine", toml],
+            &[&format!("{toml}: not a machine description: 2:10: ")],
+        ),
+        (&["report", path], &[path, "Is a directory"]),
+        (
+            &["verify", "/no/such"],
+            &["/no/such: there is no such file: give a recording"],
+        ),
+        (
+            &[
+                "whatif",
+                data,
+                "--type",
+                "rq",
+                "-e",
+                "isolate lock",
+                "--cpus",
+                "3",
+            ],
+            &["3 CPUs are not a multiple of the 2 recorded ones"],
+        ),
+        (
+            &["record", "--memory", "1P", "true"],
+            &["\"1P\" is not a size", "1.5G"],
+        ),
+        (&["record", "--memory", "-1G", "true"], &["-1G"]),
+        (&["layout"], &["<TYPE>", "--help"]),
+    ] {
+        let said = refusal(arguments);
+        for part in parts {
+            assert!(said.contains(part), "{arguments:?}: no {part:?} in {said}");
+        }
+    }
 }

@@ -37,13 +37,18 @@ impl Input {
 
 /// Opens a recording.
 pub(crate) fn open(path: &Path) -> anyhow::Result<Recording> {
-    Recording::open(path).map_err(|error| match error {
+    Recording::open(path).map_err(|error| located(path, error))
+}
+
+/// Why the recording at `path` cannot be read.
+pub(crate) fn located(path: &Path, error: Error) -> anyhow::Error {
+    match error {
         Error::Io { source, .. } if source.kind() == ErrorKind::NotFound => anyhow!(
             "{}: there is no such file: give a recording, or make one with `linemate record COMMAND`",
             path.display()
         ),
         error => anyhow!(error).context(path.display().to_string()),
-    })
+    }
 }
 
 /// Analyses an opened recording.

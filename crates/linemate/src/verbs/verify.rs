@@ -4,14 +4,13 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::path::Path;
 
-use anyhow::Context;
-use linemate_recording::{Recording, Report, verify};
+use linemate_recording::{Error, Recording, Report, verify};
 use linemate_text::shown;
 use serde::Serialize;
 
 use crate::cli::Outcome;
 use crate::output;
-use crate::verbs::input::Input;
+use crate::verbs::input::{self, Input};
 
 /// Version of the form that `--json` writes (docs/schema-verify.md).
 const SCHEMA: &str = "linemate.verify/1";
@@ -53,8 +52,13 @@ struct Json {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let path = args.input.path();
     let name = path.display().to_string();
-    let file = File::open(path).with_context(|| format!("cannot open {name}"))?;
-    let report = verify(file).with_context(|| name.clone())?;
+    let file = File::open(path).map_err(|source| Error::Io {
+        doing: "open the recording",
+        source,
+    });
+    let report = file
+        .and_then(verify)
+        .map_err(|error| input::located(path, error))?;
     let mut findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
     // What the other verbs refuse a recording for, unless it has been found already.
     if let Err(error) = readable(path) {
