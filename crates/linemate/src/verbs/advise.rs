@@ -23,8 +23,9 @@ use linemate_recording::Recording;
 use serde::Serialize;
 
 use crate::cli::Outcome;
+use crate::input;
 use crate::output;
-use crate::verbs::{input, machines};
+use crate::verbs::machines;
 
 /// Version of the form that `--json` writes (docs/schema-advise.md).
 const SCHEMA: &str = "linemate.advise/1";

@@ -25,7 +25,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "IMAGE", required = true, num_args = 1..)]
     kernel: Vec<PathBuf>,
     /// Bytes of a cache line for all of them: 64 or 128 (default: what each is built for, 128 for ppc64, else 64)
-    #[arg(long, value_name = "BYTES", value_parser = super::input::line_size)]
+    #[arg(long, value_name = "BYTES", value_parser = crate::input::line_size)]
     line: Option<LineSize>,
     /// Findings that are known: only new and worse ones fail
     #[arg(long, value_name = "FILE")]

@@ -12,9 +12,10 @@ use linemate_text::shown;
 use serde::Serialize;
 
 use crate::cli::Outcome;
+use crate::input;
 use crate::output;
+use crate::verbs::machines;
 use crate::verbs::whatif::percent;
-use crate::verbs::{input, machines};
 
 /// Version of the form that `--json` writes (docs/schema-whatif.md).
 const SCHEMA: &str = "linemate.diff/1";

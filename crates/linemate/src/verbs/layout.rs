@@ -10,8 +10,8 @@ use linemate_types::{
 use serde::Serialize;
 
 use crate::cli::Outcome;
+use crate::input;
 use crate::output;
-use crate::verbs::input;
 
 /// Version of the form that `--json` writes (docs/schema-layout.md).
 const SCHEMA: &str = "linemate.layout/1";

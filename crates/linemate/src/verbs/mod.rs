@@ -5,7 +5,6 @@ pub(crate) mod case;
 pub(crate) mod check;
 pub(crate) mod diff;
 pub(crate) mod doctor;
-pub(crate) mod input;
 pub(crate) mod layout;
 pub(crate) mod machines;
 pub(crate) mod patch;

@@ -20,8 +20,8 @@ use linemate_text::shown_lines;
 use linemate_types::{KernelImage, LineSize, TypeId, TypeModel, btf, pahole};
 
 use crate::cli::Outcome;
+use crate::input::{self, Input};
 use crate::output::tell;
-use crate::verbs::input::{self, Input};
 use prove::{Means, Proof};
 
 const TOOL: &str = concat!("linemate ", env!("CARGO_PKG_VERSION"));

@@ -7,8 +7,8 @@ use linemate_report::{By, Options};
 use linemate_types::LineSize;
 
 use crate::cli::Outcome;
+use crate::input::{self, Input};
 use crate::output;
-use crate::verbs::input::{self, Input};
 
 /// What rows are.
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -9,8 +9,8 @@ use linemate_text::shown;
 use serde::Serialize;
 
 use crate::cli::Outcome;
+use crate::input::{self, Input};
 use crate::output;
-use crate::verbs::input::{self, Input};
 
 /// Version of the form that `--json` writes (docs/schema-verify.md).
 const SCHEMA: &str = "linemate.verify/1";

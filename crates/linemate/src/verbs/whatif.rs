@@ -19,8 +19,8 @@ use linemate_types::{KernelImage, TypeModel};
 use serde::Serialize;
 
 use crate::cli::Outcome;
+use crate::input::{self, Input};
 use crate::output;
-use crate::verbs::input::{self, Input};
 use crate::verbs::machines;
 
 /// Version of the form that `--json` writes (docs/schema-whatif.md).

@@ -13,9 +13,10 @@ use serde::Serialize;
 
 use super::{Args, Rows};
 use crate::cli::Outcome;
+use crate::input;
 use crate::output;
+use crate::verbs::machines;
 use crate::verbs::whatif::{percent, potential};
-use crate::verbs::{input, machines};
 
 /// Version of the form that `--json` writes (docs/schema-costs.md).
 const SCHEMA: &str = "linemate.costs/1";
