@@ -44,7 +44,7 @@ fn a_shells_script_finds_its_programs_in_the_guest() {
         "{said}"
     );
     let taken = format!(
-        "note: taken into the guest, as the command names them: {}, below/own",
+        "note: taken into the guest, as the command names them: below/own, {}",
         server.display()
     );
     assert!(said.contains(&taken), "{said}");

@@ -542,7 +542,7 @@ fn refusals_are_one_line_with_the_remedy() {
             &["record", "--memory", "1P", "true"],
             &["\"1P\" is not a size", "1.5G"],
         ),
-        (&["record", "--memory", "-1G", "true"], &["-1G"]),
+        (&["record", "--smp", "-1", "true"], &["'-1'", "--smp"]),
         (&["layout"], &["<TYPE>", "--help"]),
     ] {
         let said = refusal(arguments);

@@ -8,7 +8,7 @@ use std::fmt;
 use crate::decode::Decoder;
 use crate::events_check::EventsCheck;
 use crate::format::{ChunkKind, RunningChecksum};
-use crate::payload::IMAGE_HEADER_BYTES;
+use crate::payload::{IMAGE_HEADER_BYTES, IMAGE_PIECE_BYTES};
 use crate::reader::{ChunkRef, Cut, Frame, Source};
 use crate::{
     CpuId, Error, FunctionId, FunctionTable, GuestAddr, LaneId, Moment, Totals, VirtualTime,
@@ -381,6 +381,10 @@ impl Pass<'_> {
     }
 
     fn image(&mut self, chunk: &ChunkRef) -> Result<(), Error> {
+        if chunk.header.raw as usize > IMAGE_HEADER_BYTES + IMAGE_PIECE_BYTES {
+            // Found with the metadata, and not to be unpacked.
+            return Ok(());
+        }
         let payload = self.frame.payload(chunk)?;
         let image = self.frame.image_info(chunk, &payload)?;
         let end = image.addr.0.saturating_add(image.length);
