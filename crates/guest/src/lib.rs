@@ -14,6 +14,7 @@ mod cpio;
 mod disk;
 mod error;
 mod functions;
+mod guess;
 mod head;
 mod images;
 mod initramfs;

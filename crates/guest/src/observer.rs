@@ -34,6 +34,8 @@ pub trait Observer {
     fn stage(&mut self, stage: Stage);
     /// The workload or the set-up script wrote something.
     fn output(&mut self, stream: Stream, bytes: &[u8]);
+    /// Something that the user should know, in one line.
+    fn note(&mut self, _note: &str) {}
     /// Called many times a second while the guest runs.
     fn progress(&mut self, _progress: &Progress) {}
 }

@@ -107,6 +107,14 @@ fn is_executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
 }
 
+/// Whether an executable file's libraries are to be taken along with it.
+pub(crate) fn is_program(host: &Path) -> bool {
+    use std::io::Read;
+    let mut start = [0; 4];
+    let read = fs::File::open(host).and_then(|mut file| file.read_exact(&mut start));
+    read.is_ok() && (start == object::elf::ELFMAG || start.starts_with(b"#!"))
+}
+
 /// Files that have to be at the same path in the guest for `program` to run, without the program itself.
 ///
 /// # Errors

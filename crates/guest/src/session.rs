@@ -120,6 +120,10 @@ impl Session {
         let recorder = std::fs::canonicalize(&self.recorder)
             .map_err(|_| GuestError::RecorderMissing(self.recorder.clone()))?;
         let payload = payload::pack(&self.workload, &search_path)?;
+        if let Some(note) = &payload.note {
+            observer.note(note);
+        }
+        let payload = payload.bytes;
         let initramfs = initramfs::build(&search_path)?;
         let boot = Boot {
             qemu: &self.qemu,

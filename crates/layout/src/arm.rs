@@ -22,7 +22,7 @@ pub enum ArmError {
     /// A function without code of its own.
     #[error(
         "there is no function `{name}` in this kernel (is it inlined everywhere?){}",
-        crate::plan::nearest_types(nearest)
+        linemate_text::suggestion(nearest)
     )]
     NoFunction {
         /// Its name.

@@ -51,7 +51,10 @@ impl Slot {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// No such field.
-    #[error("there is no field or group `{name}`{}", suggestion(nearest))]
+    #[error(
+        "there is no field or group `{name}`{}",
+        linemate_text::suggestion(nearest)
+    )]
     Unknown {
         /// What was asked for.
         name: String,
@@ -167,13 +170,6 @@ pub enum Refusal {
         /// The field.
         field: String,
     },
-}
-
-fn suggestion(nearest: &[String]) -> String {
-    match nearest {
-        [] => String::new(),
-        names => format!("; the nearest: {}", names.join(", ")),
-    }
 }
 
 fn header(type_name: &str) -> String {
@@ -583,7 +579,7 @@ impl<'a> Arrangement<'a> {
         }
         Refusal::Unknown {
             name: field.to_owned(),
-            nearest: nearest(field, &names),
+            nearest: linemate_text::nearest(field, names),
         }
     }
 }
@@ -599,32 +595,6 @@ fn anonymous_names(model: &TypeModel, id: linemate_types::TypeId) -> Vec<&str> {
         }
     }
     names
-}
-
-/// The at most three of `names` that are most like `name`, best first.
-pub fn nearest(name: &str, names: &[&str]) -> Vec<String> {
-    let mut scored: Vec<(usize, &str)> = names
-        .iter()
-        .map(|candidate| {
-            let related = !name.is_empty() && candidate.contains(name);
-            (
-                if related {
-                    0
-                } else {
-                    strsim::damerau_levenshtein(name, candidate)
-                },
-                *candidate,
-            )
-        })
-        .filter(|(distance, _)| *distance <= 2.max(name.len() / 3))
-        .collect();
-    scored.sort_unstable();
-    scored.dedup();
-    scored
-        .into_iter()
-        .take(3)
-        .map(|(_, candidate)| candidate.to_owned())
-        .collect()
 }
 
 /// Checks an alignment.

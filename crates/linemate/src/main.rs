@@ -1,6 +1,8 @@
 //! The `linemate` command: flags, exit codes and output. No analysis here.
 
 mod cli;
+mod input;
+mod output;
 mod selftest;
 mod verbs;
 

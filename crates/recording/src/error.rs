@@ -163,7 +163,17 @@ pub enum Problem {
         /// The offending value.
         value: u64,
     },
-    /// Text that is no UTF-8 or no JSON.
+    /// A value of the description that cannot be.
+    #[error("{key} is {value:?}, not {expected}")]
+    Description {
+        /// Which one.
+        key: &'static str,
+        /// The value's first characters.
+        value: String,
+        /// What it has to be.
+        expected: &'static str,
+    },
+    /// Text that is not UTF-8 or not JSON.
     #[error("{what} is not readable: {reason}")]
     Text {
         /// Which text.

@@ -13,9 +13,6 @@ use crate::model::{FieldRow, GroupRow, LineRow, Place, TypeView};
 use crate::resolve::{FieldName, PADDING, Resolver};
 use crate::sums::{Sum, largest, share};
 
-/// How many names an error offers.
-const OFFERED: usize = 3;
-
 /// The type that a user means: a struct's name, or the name of a variable whose type is known (an anonymous struct's, say).
 pub(crate) fn find_type(analysis: &Analysis<'_>, name: &str) -> Result<TypeIndex, Error> {
     let names = analysis.names();
@@ -52,18 +49,7 @@ fn nearest(analysis: &Analysis<'_>, name: &str) -> Vec<String> {
         .iter()
         .filter(|s| s.ty.is_some())
         .map(|s| s.label.as_str());
-    let mut known: Vec<&str> = types.chain(variables).filter(|n| !n.is_empty()).collect();
-    known.sort_unstable();
-    known.dedup();
-    let mut near: Vec<(usize, &str)> = known
-        .into_iter()
-        .map(|n| (strsim::damerau_levenshtein(name, n), n))
-        .collect();
-    near.sort_unstable();
-    near.into_iter()
-        .take(OFFERED)
-        .map(|(_, n)| n.to_owned())
-        .collect()
+    linemate_text::nearest(name, types.chain(variables))
 }
 
 pub(crate) fn build(

@@ -470,7 +470,7 @@ fn exercise(model: &TypeModel) {
         }
     }
     model.percpu_variables();
-    model.nearest_names("outer", 3);
+    model.nearest_names("outer");
 }
 
 proptest! {

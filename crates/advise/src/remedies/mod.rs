@@ -281,9 +281,8 @@ fn percent(part: u64, whole: u64) -> f64 {
 
 /// The number of CPUs that the recording's description tells.
 fn recorded_cpus(analysis: &Analysis<'_>) -> Result<usize, RemedyError> {
-    let told = analysis.recording().metadata().get("cpus");
-    let told = told.and_then(|text| text.parse().ok());
-    told.filter(|cpus| *cpus > 0).ok_or(RemedyError::NoCpus)
+    let cpus = analysis.recording().description().cpus;
+    cpus.map(usize::from).ok_or(RemedyError::NoCpus)
 }
 
 fn copies(recorded: usize, wanted: Option<usize>) -> Result<u16, RemedyError> {

@@ -485,7 +485,12 @@ impl World {
         self.finish(false)
     }
 
-    fn finish(mut self, whole: bool) -> Recording {
+    fn finish(self, whole: bool) -> Recording {
+        Recording::from_source(self.bytes(whole, Contents::new())).unwrap()
+    }
+
+    /// The bytes of a recording with these contents, with or without its end.
+    pub(crate) fn bytes(mut self, whole: bool, contents: Contents) -> Vec<u8> {
         let time = self.tick();
         self.encoder.marker(&Marker {
             time,
@@ -493,20 +498,18 @@ impl World {
             mark: Mark::Stop,
             guest_ns: 0,
         });
-        let (btf, ids) = types();
         let file = tempfile::NamedTempFile::new().unwrap();
-        let metadata = Metadata::from([
-            ("cpus".to_owned(), "2".to_owned()),
-            ("kernel".to_owned(), "6.12-test".to_owned()),
-            ("seed".to_owned(), "42".to_owned()),
-        ]);
-        let mut writer = Writer::create(file.path(), "0.1.0", &metadata).unwrap();
-        writer.btf(&btf).unwrap();
-        writer.symbols(symbols().as_bytes()).unwrap();
-        writer.functions(&functions(&ids)).unwrap();
-        for (addr, bytes) in images() {
+        let mut writer = Writer::create(file.path(), &contents.tool, &contents.metadata).unwrap();
+        if let Some(btf) = &contents.btf {
+            writer.btf(btf).unwrap();
+        }
+        if let Some(symbols) = &contents.symbols {
+            writer.symbols(symbols.as_bytes()).unwrap();
+        }
+        writer.functions(&contents.functions).unwrap();
+        for (addr, bytes) in &contents.images {
             writer
-                .image(Moment::Start, GuestAddr(addr), &bytes)
+                .image(Moment::Start, GuestAddr(*addr), bytes)
                 .unwrap();
         }
         let pcs: Vec<GuestAddr> = self.pcs.iter().map(|p| GuestAddr(*p)).collect();
@@ -522,6 +525,35 @@ impl World {
         } else {
             drop(writer);
         }
-        Recording::from_source(std::fs::read(file.path()).unwrap()).unwrap()
+        std::fs::read(file.path()).unwrap()
+    }
+}
+
+/// All of a recording but its events.
+pub(crate) struct Contents {
+    pub(crate) tool: String,
+    pub(crate) metadata: Metadata,
+    pub(crate) btf: Option<Vec<u8>>,
+    pub(crate) symbols: Option<String>,
+    pub(crate) functions: FunctionTable,
+    pub(crate) images: Vec<(u64, Vec<u8>)>,
+}
+
+impl Contents {
+    /// Those of a sound recording.
+    pub(crate) fn new() -> Contents {
+        let (btf, ids) = types();
+        Contents {
+            tool: "0.1.0".to_owned(),
+            metadata: Metadata::from([
+                ("cpus".to_owned(), "2".to_owned()),
+                ("kernel".to_owned(), "6.12-test".to_owned()),
+                ("seed".to_owned(), "42".to_owned()),
+            ]),
+            btf: Some(btf),
+            symbols: Some(symbols()),
+            functions: functions(&ids),
+            images: images(),
+        }
     }
 }

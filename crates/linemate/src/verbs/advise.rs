@@ -7,10 +7,9 @@ mod survey;
 mod text;
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
 use std::path::PathBuf;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{anyhow, bail};
 use linemate_advise::advise::INTERLEAVINGS;
 use linemate_advise::confirm::Effect;
 use linemate_advise::reasons::GroupReasons;
@@ -24,6 +23,8 @@ use linemate_recording::Recording;
 use serde::Serialize;
 
 use crate::cli::Outcome;
+use crate::input;
+use crate::output;
 use crate::verbs::machines;
 
 /// Version of the form that `--json` writes (docs/schema-advise.md).
@@ -36,15 +37,13 @@ const GROWTH_MAX: u64 = 1 << 20;
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// The type; without it, the types where a layout can win most
-    #[arg(long = "type", value_name = "T")]
+    #[arg(long = "type", value_name = "T", value_parser = input::type_name)]
     type_name: Option<String>,
-    /// A recording; may be repeated
-    #[arg(
-        short = 'i',
-        long = "input",
-        value_name = "REC",
-        default_value = "linemate.data"
-    )]
+    /// The recordings [default: linemate.data]
+    #[arg(value_name = "FILE", conflicts_with = "inputs")]
+    recordings: Vec<PathBuf>,
+    /// A recording, as an option; may be repeated
+    #[arg(short = 'i', long = "input", value_name = "FILE")]
     inputs: Vec<PathBuf>,
     /// The machine to replay on: a name (see `linemate machines`), a TOML file, or `this`; may be repeated
     #[arg(long = "machine", value_name = "M", default_value = "gnr-2s-480")]
@@ -81,6 +80,22 @@ pub(crate) struct Args {
     /// Write JSON (docs/schema-advise.md)
     #[arg(long)]
     json: bool,
+}
+
+impl Args {
+    /// The recordings' files.
+    fn paths(&self) -> Vec<PathBuf> {
+        let given: Vec<PathBuf> = self
+            .recordings
+            .iter()
+            .chain(&self.inputs)
+            .cloned()
+            .collect();
+        match given.is_empty() {
+            true => vec![PathBuf::from(input::DEFAULT)],
+            false => given,
+        }
+    }
 }
 
 /// What `--json` writes for a type.
@@ -145,15 +160,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         .collect::<anyhow::Result<Vec<Machine>>>()?;
     let max_growth = growth(args)?;
     let outputs = Outputs::new(args)?;
-    let recordings = args
-        .inputs
+    let paths = args.paths();
+    let recordings = paths
         .iter()
-        .map(|path| Recording::open(path).with_context(|| path.display().to_string()))
+        .map(|path| input::open(path))
         .collect::<anyhow::Result<Vec<Recording>>>()?;
     let analyses = recordings
         .iter()
-        .zip(&args.inputs)
-        .map(|(r, path)| Analysis::new(r).with_context(|| path.display().to_string()))
+        .zip(&paths)
+        .map(|(recording, path)| input::analyse(path, recording))
         .collect::<anyhow::Result<Vec<Analysis<'_>>>>()?;
     let analyses: Vec<&Analysis<'_>> = analyses.iter().collect();
     let Some(type_name) = &args.type_name else {
@@ -170,12 +185,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let advice = advise(&analyses, &request)?;
     let remedies = remedies(args, &analyses, &machines)?;
     outputs.write(&request, &recordings, &advice)?;
-    let text = if args.json {
-        json(&request, &recordings, &advice, &remedies)?
+    if args.json {
+        output::json(&document(&request, &recordings, &advice, &remedies))?;
     } else {
-        text::advice(args, &request, &recordings, &advice) + &text::remedies(&remedies)
-    };
-    io::stdout().write_all(text.as_bytes())?;
+        let advice = text::advice(&paths, &request, &recordings, &advice);
+        output::text(&(advice + &text::remedies(&remedies)))?;
+    }
     Ok(Outcome::Fine)
 }
 
@@ -252,15 +267,15 @@ impl Outputs {
     }
 }
 
-fn json(
-    request: &Request,
-    recordings: &[Recording],
-    advice: &Advice,
-    remedies: &Found,
-) -> anyhow::Result<String> {
+fn document<'a>(
+    request: &'a Request,
+    recordings: &'a [Recording],
+    advice: &'a Advice,
+    remedies: &'a Found,
+) -> Json<'a> {
     let recommended = advice.recommended();
     let same = |tried: &&Tried| recommended.is_none_or(|best| !std::ptr::eq(best, *tried));
-    let json = Json {
+    Json {
         schema: SCHEMA,
         tool: TOOL,
         recordings: described(recordings),
@@ -282,8 +297,7 @@ fn json(
             .map(JsonLayout::new)
             .collect(),
         remedies,
-    };
-    Ok(serde_json::to_string_pretty(&json)? + "\n")
+    }
 }
 
 fn described(recordings: &[Recording]) -> Vec<JsonRecording<'_>> {

@@ -5,7 +5,6 @@ mod files;
 
 use std::env;
 use std::fs;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +19,7 @@ use linemate_files::Output;
 use linemate_guest::cache_folder;
 
 use crate::cli::Outcome;
+use crate::output::{self, tell};
 use execute::{Bench, Interrupted};
 use files::Files;
 
@@ -89,7 +89,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     text_output.write(&markdown(&results))?;
     tell(&format!("wrote {}", folder.join("results.md").display()));
     if args.json {
-        io::stdout().write_all(json.as_bytes())?;
+        output::json_text(&json)?;
     }
     Ok(Outcome::Fine)
 }
@@ -161,9 +161,4 @@ fn carry_out(
         }
     }
     Ok(outputs)
-}
-
-/// A line on standard error. That nobody reads it is no reason to fail.
-fn tell(line: &str) {
-    let _ = writeln!(io::stderr(), "linemate: {line}");
 }

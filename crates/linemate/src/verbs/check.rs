@@ -4,7 +4,6 @@ mod output;
 mod sarif;
 
 use std::collections::BTreeSet;
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
@@ -25,7 +24,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "IMAGE", required = true, num_args = 1..)]
     kernel: Vec<PathBuf>,
     /// Bytes of a cache line for all of them: 64 or 128 (default: what each is built for, 128 for ppc64, else 64)
-    #[arg(long, value_name = "BYTES", value_parser = super::layout::parse_line)]
+    #[arg(long, value_name = "BYTES", value_parser = crate::input::line_size)]
     line: Option<LineSize>,
     /// Findings that are known: only new and worse ones fail
     #[arg(long, value_name = "FILE")]
@@ -140,17 +139,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         baseline,
         gone,
     };
-    let text = if args.json {
-        output::json(&report)?
-    } else if args.sarif {
-        sarif::print(&report)?
-    } else {
-        output::text(&report)
+    let print = || -> anyhow::Result<()> {
+        if args.json {
+            crate::output::json(&output::document(&report))?;
+        } else if args.sarif {
+            crate::output::json(&sarif::log(&report))?;
+        } else {
+            crate::output::text(&output::text(&report))?;
+        }
+        Ok(())
     };
     if let Some(output) = output {
         output.write(&written.to_json())?;
     }
-    io::stdout().lock().write_all(text.as_bytes())?;
+    print()?;
     let is_adopted = args.write_baseline.is_some() && report.baseline.is_none();
     match report.failing() {
         0 => Ok(Outcome::Fine),

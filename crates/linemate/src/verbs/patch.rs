@@ -12,15 +12,17 @@ use anyhow::{Context, anyhow, bail};
 use linemate_files::Output;
 use linemate_layout::plan::{resolve, subject_name};
 use linemate_layout::{EditFile, Layouts, Plan, Subject, parse};
-use linemate_recording::Recording;
 use linemate_source::excerpt::excerpt;
 use linemate_source::mail::{self, Mail};
 use linemate_source::message::{self, Evidence, SizeChange, TypeChange};
 use linemate_source::tree::{Found, Tree};
 use linemate_source::{Idiom, Sought, Wanted, definition, diff, rewrite, wanted};
+use linemate_text::shown_lines;
 use linemate_types::{KernelImage, LineSize, TypeId, TypeModel, btf, pahole};
 
 use crate::cli::Outcome;
+use crate::input::{self, Input};
+use crate::output::tell;
 use prove::{Means, Proof};
 
 const TOOL: &str = concat!("linemate ", env!("CARGO_PKG_VERSION"));
@@ -34,17 +36,10 @@ pub(crate) struct Args {
     /// The source tree
     #[arg(long, value_name = "TREE")]
     source: PathBuf,
-    /// The recording whose types the edit is about
-    #[arg(
-        short,
-        long,
-        value_name = "FILE",
-        default_value = "linemate.data",
-        conflicts_with = "kernel"
-    )]
-    input: PathBuf,
+    #[command(flatten)]
+    input: Input,
     /// Take the types from this kernel image, ELF file or BTF blob instead of a recording
-    #[arg(long, value_name = "IMAGE")]
+    #[arg(long, value_name = "IMAGE", conflicts_with_all = ["recording", "input"])]
     kernel: Option<PathBuf>,
     /// Prove with the config of this folder: a kernel's build or headers folder, with include/generated
     #[arg(long, value_name = "FOLDER")]
@@ -59,7 +54,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ARCH", default_value = "x86")]
     arch: String,
     /// Bytes of a cache line of the machine that the kernel is built for
-    #[arg(long, value_name = "BYTES", default_value = "64", value_parser = line_size)]
+    #[arg(long, value_name = "BYTES", default_value = "64", value_parser = input::line_size)]
     line: LineSize,
     /// What speaks for the change: a JSON file (docs/patch.md)
     #[arg(long, value_name = "FILE")]
@@ -81,11 +76,6 @@ pub(crate) struct Args {
     output: Option<PathBuf>,
 }
 
-fn line_size(text: &str) -> Result<LineSize, String> {
-    let bytes = text.parse::<u64>().map_err(|e| e.to_string())?;
-    LineSize::new(bytes).map_err(|e| e.to_string())
-}
-
 /// A type on its way into the patch.
 struct Change {
     name: String,
@@ -103,7 +93,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let evidence = evidence(args)?;
     let tree = Tree::open(&args.source, &args.arch)?;
     let at_edit = || args.edit.display().to_string();
-    let mut plan = Plan::new(&model, args.line, &edits, &BTreeMap::new()).with_context(at_edit)?;
+    let mut plan = Plan::new(&model, args.line, &edits, &BTreeMap::new())
+        .map_err(|error| anyhow!("{}:{error}", args.edit.display()))?;
     let (mut changes, mut files) = (Vec::new(), BTreeMap::new());
     for subject in subjects(&edits) {
         let Some((id, wanted)) = wish(&model, &mut plan, &edits, subject).with_context(at_edit)?
@@ -122,10 +113,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     }
     files.retain(|_, (old, new)| old != new);
     if files.is_empty() {
-        writeln!(
-            io::stderr(),
-            "linemate: the edit changes nothing: no patch is written"
-        )?;
+        tell("the edit changes nothing: no patch is written");
         return Ok(Outcome::Fine);
     }
     changes.retain(|change: &Change| files.contains_key(&change.path));
@@ -170,8 +158,8 @@ fn types(args: &Args) -> anyhow::Result<TypeModel> {
                 .with_context(name)
         }
         None => {
-            let name = || args.input.display().to_string();
-            let recording = Recording::open(&args.input).with_context(name)?;
+            let name = || args.input.path().display().to_string();
+            let recording = args.input.open()?;
             btf::parse(&recording.btf().with_context(name)?).with_context(name)
         }
     }
@@ -391,7 +379,7 @@ fn patch(
         author: author(args)?,
         date: date(args),
         subject,
-        body: message::body(evidence, &types, TOOL),
+        body: shown_lines(&message::body(evidence, &types, TOOL)).into_owned(),
         signoff: args.signoff,
         tool: TOOL.to_owned(),
     };

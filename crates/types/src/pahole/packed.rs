@@ -40,7 +40,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Structs in a union whose size is no multiple of their alignment must be packed.
+    /// Structs in a union whose size is not a multiple of their alignment must be packed.
     pub(super) fn infer_packed_in_union(&mut self, id: TypeId, composite: &Composite) {
         if !self.unions_inferred.insert(id) {
             return;

@@ -2,19 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{self, Write};
 
 use anyhow::Context;
-use linemate_attribution::Analysis;
 use linemate_layout::Subject;
 use linemate_layout::costs::{Cost, CostRun, Costs, LineCost, PairCost, costs};
 use linemate_recording::Recording;
+use linemate_report::Table;
+use linemate_text::shown;
 use serde::Serialize;
 
 use super::{Args, Rows};
 use crate::cli::Outcome;
+use crate::input;
+use crate::output;
 use crate::verbs::machines;
-use crate::verbs::whatif::{percent, potential, table};
+use crate::verbs::whatif::{percent, potential};
 
 /// Version of the form that `--json` writes (docs/schema-costs.md).
 const SCHEMA: &str = "linemate.costs/1";
@@ -34,8 +36,8 @@ struct Json<'a> {
 /// Replays and prints.
 pub(super) fn run(args: &Args, machine: &str, recording: &Recording) -> anyhow::Result<Outcome> {
     let machine = machines::resolve(machine)?;
-    let path = || args.input.display().to_string();
-    let analysis = Analysis::new(recording).with_context(path)?;
+    let path = || args.input.path().display().to_string();
+    let analysis = input::analyse(args.input.path(), recording)?;
     let subject = args.type_name.clone().map(Subject::Named);
     let run = CostRun {
         machine: &machine,
@@ -43,20 +45,18 @@ pub(super) fn run(args: &Args, machine: &str, recording: &Recording) -> anyhow::
         seed: args.seed,
     };
     let found = costs(&analysis, subject.as_ref(), run).with_context(path)?;
-    let text = if args.json {
-        let json = Json {
+    if args.json {
+        output::json(&Json {
             schema: SCHEMA,
             tool: env!("CARGO_PKG_VERSION"),
             recording: recording.metadata(),
             checksum: recording.checksum().map(|sum| format!("{sum:016x}")),
             type_name: args.type_name.as_deref(),
             costs: &found,
-        };
-        serde_json::to_string_pretty(&json)? + "\n"
+        })?;
     } else {
-        text(args, recording, &found)
-    };
-    io::stdout().write_all(text.as_bytes())?;
+        output::text(&text(args, recording, &found))?;
+    }
     Ok(Outcome::Fine)
 }
 
@@ -64,7 +64,7 @@ fn text(args: &Args, recording: &Recording, costs: &Costs) -> String {
     let mut out = String::new();
     let subject = args.type_name.as_deref().unwrap_or("everything");
     potential(&mut out, &costs.machine, subject, &costs.potential);
-    if recording.metadata().get("user").map(String::as_str) != Some("on") {
+    if !recording.description().user {
         let _ = writeln!(
             out,
             "User-mode accesses were not recorded: they would press on the caches, so capacity misses are a lower bound."
@@ -74,10 +74,10 @@ fn text(args: &Args, recording: &Recording, costs: &Costs) -> String {
         out,
         "\nlinemate {}, recording {}",
         env!("CARGO_PKG_VERSION"),
-        args.input.display()
+        shown(&args.input.path().to_string_lossy())
     );
     for (key, value) in recording.metadata() {
-        let _ = writeln!(out, "  {key}: {value}");
+        let _ = writeln!(out, "  {}: {}", shown(key), shown(value));
     }
     let _ = writeln!(
         out,
@@ -100,7 +100,7 @@ fn text(args: &Args, recording: &Recording, costs: &Costs) -> String {
 }
 
 fn rows(out: &mut String, what: &str, rows: &[Cost], costs: &Costs, top: usize) {
-    let mut table = table(&[
+    let mut table = Table::of_figures(&[
         what,
         "loads",
         "stores",
@@ -148,7 +148,7 @@ fn rows(out: &mut String, what: &str, rows: &[Cost], costs: &Costs, top: usize) 
 }
 
 fn pairs(out: &mut String, pairs: &[PairCost], top: usize) {
-    let mut table = table(&["wrote last", "fetched", "modified lines", "cycles"]);
+    let mut table = Table::of_figures(&["wrote last", "fetched", "modified lines", "cycles"]);
     let name = |(cpu, copy): (usize, usize)| match copy {
         0 => format!("CPU {cpu}"),
         _ => format!("CPU {cpu}, copy {copy}"),
@@ -170,14 +170,14 @@ fn lines(out: &mut String, lines: &[LineCost], top: usize) {
         let _ = writeln!(
             out,
             "\n{} from byte {}: {} HITM, {} cycles, {} such {}",
-            line.name,
+            shown(&line.name),
             line.start,
             line.hitm,
             line.cycles,
             line.lines,
             if line.lines == 1 { "line" } else { "lines" }
         );
-        let mut table = table(&[
+        let mut table = Table::of_figures(&[
             "offset", "field", "HITM", "loads", "each", "stores", "upgrades", "most by",
         ]);
         for cell in &line.cells {
