@@ -10,6 +10,7 @@
 mod analysis;
 mod collect;
 pub mod couse;
+mod devices;
 mod frames;
 pub mod groups;
 pub mod index;

@@ -260,6 +260,8 @@ impl Names {
             Bucket::StructPage
         } else if self.map.entry_area.contains(&a) {
             Bucket::EntryArea
+        } else if self.map.is_device(a) {
+            Bucket::Device
         } else {
             Bucket::UnknownArea
         };
@@ -416,6 +418,9 @@ impl Names {
     fn in_vmalloc(&self, addr: GuestAddr, time: VirtualTime) -> Located {
         if self.stacks.contains(&(addr.0 / STACK_SIZE)) {
             return self.nowhere(Bucket::Stack);
+        }
+        if self.map.is_device(addr.0) {
+            return self.nowhere(Bucket::Device);
         }
         match self.heap.at(addr, time) {
             Tenant::Alive { object, .. } => self.in_object(object, addr),

@@ -73,7 +73,7 @@ fn ledger(report: &Report) -> String {
     ]);
     table.align(1);
     format!(
-        "{table}\nTyped: {} of all that is not stack, page table, struct page or page contents. Unknown: {}.\n",
+        "{table}\nTyped: {} of all that is not stack, device registers, page table, struct page or page contents. Unknown: {}.\n",
         percent(ledger.typed_share),
         percent(ledger.unknown_share)
     )

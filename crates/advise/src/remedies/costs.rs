@@ -277,11 +277,9 @@ impl<'f> Classes<'f> {
             None => 0,
         };
         Placed {
-            addr: step.access.addr,
             key: KeyId(0),
             site: SiteId(site),
-            sharing: step.sharing,
-            skip: false,
+            ..step.placed()
         }
     }
 

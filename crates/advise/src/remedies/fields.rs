@@ -197,7 +197,7 @@ impl Builder<'_> {
             return Some(*known);
         }
         let field = Field {
-            name: format!("{owner_name}.{}", leaf.path),
+            name: format!("{owner_name}.{}", flat.names(hit.leaf)),
             owner: owner_name.clone(),
             outer: Some(ty),
             percpu: owner.percpu,

@@ -29,6 +29,11 @@ pub(crate) const KMALLOC_SLAB: u64 = DIRECT + 9 * 4096;
 const SLAB_CACHES: u64 = IMAGE + 0x1000;
 pub(crate) const NOHZ: u64 = IMAGE + 0x2000;
 pub(crate) const COUNTER: u64 = IMAGE + 0x3000;
+/// Device registers: one page that the kernel mapped with `ioremap`, and the local APIC's.
+pub(crate) const DEVICE: u64 = VMALLOC + 0x20_0000 + 5 * 4096;
+pub(crate) const APIC: u64 = 0xffff_ffff_ff5f_d000;
+/// `init_top_pgt`.
+const TOP_TABLE: u64 = IMAGE + 0x8000;
 /// `struct kmem_cache` objects, in frame 1.
 pub(crate) const CACHE_TASK: u64 = DIRECT + 4096;
 pub(crate) const CACHE_KMALLOC: u64 = DIRECT + 4096 + 64;
@@ -216,6 +221,7 @@ fn symbols() -> String {
         ("nohz", NOHZ),
         ("after_nohz", NOHZ + 64),
         ("counter", COUNTER),
+        ("init_top_pgt", TOP_TABLE),
         ("_end", IMAGE + 0x10000),
     ];
     for (name, addr) in data {
@@ -299,6 +305,28 @@ fn put(bytes: &mut [u8], at: usize, value: u64, size: usize) {
     bytes[at..at + size].copy_from_slice(&value.to_le_bytes()[..size]);
 }
 
+/// The page tables on the way to [`DEVICE`] and [`APIC`], in frames 57 to 62 and at [`TOP_TABLE`].
+fn page_tables() -> Vec<(u64, Vec<u8>)> {
+    const PRESENT: u64 = 1;
+    /// Cache disabled, write through: uncached.
+    const UNCACHED: u64 = 0x18;
+    let mut tables = vec![(TOP_TABLE, vec![0u8; 4096])];
+    for (page, first) in [(DEVICE, 57), (APIC, 60)] {
+        let mut table = 0;
+        for (shift, frame) in [(39, first), (30, first + 1), (21, first + 2), (12, 0xfed00)] {
+            let leaf = if shift == 12 { UNCACHED } else { 0 };
+            let entry = frame * 4096 | PRESENT | leaf;
+            let index = (page >> shift & 511) as usize;
+            put(&mut tables[table].1, index * 8, entry, 8);
+            if shift > 12 {
+                table = tables.len();
+                tables.push((DIRECT + frame * 4096, vec![0u8; 4096]));
+            }
+        }
+    }
+    tables
+}
+
 /// The images at the start: variables, caches with their names, struct pages.
 fn images() -> Vec<(u64, Vec<u8>)> {
     let mut data = vec![0u8; 0x400];
@@ -336,7 +364,9 @@ fn images() -> Vec<(u64, Vec<u8>)> {
     put(&mut pages, 10 * 64 + 48, 0xf200_0000, 4);
     put(&mut pages, 11 * 64, 1 << 5, 8);
     put(&mut pages, 12 * 64 + 48, 0xf000_0000, 4);
-    vec![(SLAB_CACHES, data), (CACHE_TASK, caches), (PAGES, pages)]
+    let mut images = vec![(SLAB_CACHES, data), (CACHE_TASK, caches), (PAGES, pages)];
+    images.extend(page_tables());
+    images
 }
 
 impl World {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use anyhow::Context;
 use linemate_layout::Subject;
-use linemate_layout::costs::{Cost, CostRun, Costs, LineCost, PairCost, costs};
+use linemate_layout::costs::{CellCost, Cost, CostRun, Costs, LineCost, PairCost, costs};
 use linemate_recording::Recording;
 use linemate_report::Table;
 use linemate_text::shown;
@@ -19,7 +19,7 @@ use crate::verbs::machines;
 use crate::verbs::whatif::{percent, potential};
 
 /// Version of the form that `--json` writes (docs/schema-costs.md).
-const SCHEMA: &str = "linemate.costs/1";
+const SCHEMA: &str = "linemate.costs/2";
 
 /// What `--json` writes.
 #[derive(Serialize)]
@@ -165,34 +165,58 @@ fn pairs(out: &mut String, pairs: &[PairCost], top: usize) {
     more(out, pairs.len(), top);
 }
 
+/// The most places of a line that are shown.
+const CELLS_MAX: usize = 24;
+
+/// A field of another type is shown from this part of the line's cycles on.
+const NEIGHBOUR_PART: u64 = 100;
+
 fn lines(out: &mut String, lines: &[LineCost], top: usize) {
     for line in lines.iter().take(top) {
         let _ = writeln!(
             out,
-            "\n{} from byte {}: {} HITM, {} cycles, {} such {}",
+            "\n{} from byte {}: {} HITM, {} left the core, {} cycles; {} such {} went between cores",
             shown(&line.name),
             line.start,
             line.hitm,
+            line.fetches,
             line.cycles,
             line.lines,
             if line.lines == 1 { "line" } else { "lines" }
         );
+        let own = line.cells.iter().map(|cell| ("", cell));
+        // Of memory that was another type's before, a trace is left of nearly everything.
+        let others = line.neighbours.iter();
+        let others = others.filter(|cell| cell.cycles * NEIGHBOUR_PART >= line.cycles);
+        let others = others.map(|cell| ("+ ", cell));
+        let mut cells: Vec<(&str, &CellCost)> = own.chain(others).collect();
+        cells.sort_by_key(|(mark, cell)| (std::cmp::Reverse(cell.cycles), *mark, cell.offset));
+        let left_out = cells.len().saturating_sub(CELLS_MAX);
+        cells.truncate(CELLS_MAX);
+        cells.sort_by_key(|(mark, cell)| (cell.offset, *mark, &cell.field));
         let mut table = Table::of_figures(&[
-            "offset", "field", "HITM", "loads", "each", "stores", "upgrades", "most by",
+            "offset", "field", "HITM", "loads", "each", "stores", "upgrades", "cycles", "most by",
         ]);
-        for cell in &line.cells {
+        for (mark, cell) in &cells {
             table.add_row(vec![
                 cell.offset.to_string(),
-                cell.field.clone(),
-                percent(cell.hitm as f64 / line.hitm.max(1) as f64),
+                format!("{mark}{}", cell.field),
+                cell.hitm.to_string(),
                 cell.loads.to_string(),
                 format!("{:.0}", cell.cycles_per_load),
                 cell.stores.to_string(),
                 cell.upgrades.to_string(),
+                cell.cycles.to_string(),
                 cell.functions.join(", "),
             ]);
         }
         let _ = writeln!(out, "{table}");
+        if left_out > 0 {
+            let _ = writeln!(out, "({left_out} more places, with fewer cycles)");
+        }
+        if cells.iter().any(|(mark, _)| !mark.is_empty()) {
+            let _ = writeln!(out, "(+ another type on the same lines, counted there)");
+        }
     }
     more(out, lines.len(), top);
 }
