@@ -176,14 +176,14 @@ machine
 stand_in id 'echo 1000'
 stand_in cargo 'echo "cargo 1.63.0"'
 expect "cargo too old, no rustup" 2 \
-	"setup: error: cargo 1.63.0 is too old, 1.88 or newer is needed: install Rust with rustup (rust-lang.org/tools/install)"
+	"setup: error: cargo 1.63.0 is too old, 1.85 or newer is needed: install Rust with rustup (rust-lang.org/tools/install)"
 stand_in rustup true
 expect "cargo too old, rustup there" 2 \
-	"setup: error: cargo 1.63.0 is too old, 1.88 or newer is needed: run \`rustup update stable\`"
+	"setup: error: cargo 1.63.0 is too old, 1.85 or newer is needed: run \`rustup update stable\`"
 without rustup
 without cargo
 expect "no cargo" 2 \
-	"setup: error: cargo is not installed, 1.88 or newer is needed: install Rust with rustup (rust-lang.org/tools/install)"
+	"setup: error: cargo is not installed, 1.85 or newer is needed: install Rust with rustup (rust-lang.org/tools/install)"
 
 machine
 rm -r "$work/cache"

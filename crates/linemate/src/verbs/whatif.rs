@@ -150,12 +150,12 @@ fn edits(args: &Args) -> anyhow::Result<(EditFile, Vec<Subject>)> {
 fn images(edits: &EditFile) -> anyhow::Result<BTreeMap<String, TypeModel>> {
     let mut images = BTreeMap::new();
     for (_, statement) in edits.statements() {
-        if let Edit::LayoutFrom(path) = &statement.edit
-            && !images.contains_key(path)
-        {
-            let bytes = std::fs::read(path).with_context(|| path.clone())?;
-            let image = KernelImage::parse(&bytes).with_context(|| path.clone())?;
-            images.insert(path.clone(), image.types().with_context(|| path.clone())?);
+        if let Edit::LayoutFrom(path) = &statement.edit {
+            if !images.contains_key(path) {
+                let bytes = std::fs::read(path).with_context(|| path.clone())?;
+                let image = KernelImage::parse(&bytes).with_context(|| path.clone())?;
+                images.insert(path.clone(), image.types().with_context(|| path.clone())?);
+            }
         }
     }
     Ok(images)
@@ -182,17 +182,17 @@ fn machine(name: &str, args: &Args) -> anyhow::Result<Machine> {
         machine.adjacent_line_pairs &= !double;
     }
     let cpus = machine.topology.cpus();
-    if let Some(wanted) = args.cpus
-        && wanted > cpus
-    {
-        let largest = shipped()
-            .iter()
-            .map(|s| s.name)
-            .collect::<Vec<_>>()
-            .join(", ");
-        bail!(
-            "{wanted} CPUs on {name}, which has {cpus}: use --cpus {cpus} or another machine ({largest})"
-        );
+    if let Some(wanted) = args.cpus {
+        if wanted > cpus {
+            let largest = shipped()
+                .iter()
+                .map(|s| s.name)
+                .collect::<Vec<_>>()
+                .join(", ");
+            bail!(
+                "{wanted} CPUs on {name}, which has {cpus}: use --cpus {cpus} or another machine ({largest})"
+            );
+        }
     }
     Ok(machine)
 }
