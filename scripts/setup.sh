@@ -4,8 +4,8 @@
 #   scripts/setup.sh [demo|test|cases|lint|packages]
 #
 #   demo      (default) tools, QEMU and the 6.12 kernel image
-#   test      the same, the test oracle (pahole), the 6.1 kernel image, and images for arm64 and ppc64el to read
-#   cases     the same as test, what kernels are compiled with, the workloads of the cases, the kernel sources 6.12 and 6.1
+#   test      the same, what kernels are compiled with, the 6.1 kernel image, and images for arm64 and ppc64el to read
+#   cases     the same as test, the workloads of the cases, the kernel sources 6.12 and 6.1
 #   lint      the tools of `make lint` only
 #   packages  everything of `test` that needs root and nothing that lands in a home folder; `packages cases`: of `cases`
 #
@@ -21,6 +21,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 readonly here
 # shellcheck source-path=SCRIPTDIR source=lib/apt.sh
 . "$here/lib/apt.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/build-tools.sh
+. "$here/lib/build-tools.sh"
 # shellcheck source-path=SCRIPTDIR source=lib/kernel.sh
 . "$here/lib/kernel.sh"
 # shellcheck source-path=SCRIPTDIR source=lib/foreign.sh
@@ -50,8 +52,19 @@ version_of() {
 
 # --- What is missing: names of packages, found by looking for what they hold ------------------------------------------
 
+# want PACKAGE…: once each.
+want() {
+	local package
+	for package in "$@"; do
+		case " ${missing[*]-} " in
+		*" $package "*) ;;
+		*) missing+=("$package") ;;
+		esac
+	done
+}
+
 want_command() {
-	command -v "$1" >/dev/null || missing+=("$2")
+	command -v "$1" >/dev/null || want "$2"
 }
 
 busybox_is_static() {
@@ -63,37 +76,23 @@ find_missing() {
 	missing=()
 	want_command cc gcc
 	want_command ld binutils
-	compgen -G '/usr/lib/*/libc.a' >/dev/null || compgen -G '/usr/lib/libc.a' >/dev/null || missing+=(libc6-dev)
+	compgen -G '/usr/lib/*/libc.a' >/dev/null || compgen -G '/usr/lib/libc.a' >/dev/null || want libc6-dev
 	if [ "$goal" = lint ]; then
 		want_command shellcheck shellcheck
 		return
 	fi
-	busybox_is_static || missing+=(busybox-static)
+	busybox_is_static || want busybox-static
 	want_command hackbench rt-tests
 	if [ "$goal" != demo ]; then
-		want_command pahole dwarves
 		want_command stress-ng stress-ng
+		# shellcheck disable=SC2046 # names of packages
+		want $(build_tools_missing)
 	fi
 	if [ "$packages_of" = cases ]; then
-		find_missing_of_cases
+		want_command xz xz-utils
+		want_command ffmpeg ffmpeg
+		want_command pi_stress rt-tests
 	fi
-}
-
-want_header() {
-	cc -E -x c - <<<"#include <$1>" >/dev/null 2>&1 || missing+=("$2")
-}
-
-# What scripts/build-kernel.sh needs beside a compiler, and the programs that the cases run.
-find_missing_of_cases() {
-	local tool
-	for tool in make patch flex bison bc cpio; do
-		want_command "$tool" "$tool"
-	done
-	want_command xz xz-utils
-	want_header libelf.h libelf-dev
-	want_header openssl/opensslv.h libssl-dev
-	want_command ffmpeg ffmpeg
-	want_command pi_stress rt-tests
 }
 
 # --- QEMU ---------------------------------------------------------------------------------------------------------------

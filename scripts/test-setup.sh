@@ -18,9 +18,10 @@ machine() {
 		uname dpkg dpkg-deb dpkg-query; do
 		ln -s "$(command -v "$tool")" "$work/bin/$tool"
 	done
-	for tool in cc ld hackbench pahole stress-ng apt-get apt-cache qemu-img; do
+	for tool in cc ld hackbench pahole stress-ng apt-get apt-cache qemu-img make patch flex bison bc cpio; do
 		stand_in "$tool" 'exit 1'
 	done
+	stand_in gcc true
 	stand_in id 'echo 0'
 	stand_in cargo 'echo "cargo 1.95.0 (f2d3ce0bd 2026-03-21)"'
 	stand_in busybox true
@@ -92,14 +93,39 @@ without cc
 expect "packages missing, not root" 2 \
 	"setup: error: missing: gcc rt-tests; installing needs root: run \`sudo scripts/setup.sh packages\`, then repeat as yourself"
 
+machine
+stand_in id 'echo 1000'
+without flex
+# shellcheck disable=SC2016 # the stand-in's
+stand_in gcc 'case $(cat) in *libelf*) exit 1 ;; esac'
+expect "test: what kernels are compiled with is missing" 2 \
+	"setup: error: missing: flex libelf-dev; installing needs root: run \`sudo scripts/setup.sh packages\`, then repeat as yourself" \
+	test
+expect "demo compiles no kernels" 0 "" demo
+
+# scripts/test-build-kernel.sh is a test: all that scripts/build-kernel.sh asks for has to come with `test`.
+machine
+stand_in id 'echo 1000'
+ln -s "$(command -v realpath)" "$work/bin/realpath"
+for tool in gcc make patch flex bison bc cpio pahole; do
+	without "$tool"
+done
+mkdir -p "$work/linux"
+touch "$work/linux/Kconfig"
+asked=$(PATH="$work/bin" bash scripts/build-kernel.sh "$work/linux" "$work/linux/Kconfig" "$work/out" 2>&1 || true)
+equal "scripts/build-kernel.sh asks for packages" "build-kernel: packages are missing; as root: apt-get install " "${asked%%gcc*}"
+asked=${asked#*apt-get install }
+expect "test: all that scripts/build-kernel.sh asks for" 2 \
+	"setup: error: missing: $asked; installing needs root: run \`sudo scripts/setup.sh packages\`, then repeat as yourself" \
+	test
+
 # What `cases` needs beside what `test` needs.
 machine_for_cases() {
 	machine
 	local tool
-	for tool in make patch flex bison bc cpio xz stress-ng ffmpeg pi_stress; do
+	for tool in xz ffmpeg pi_stress; do
 		stand_in "$tool" true
 	done
-	stand_in cc true
 	mkdir -p "$work/cache/sources/linux-source-6.12" "$work/cache/sources/linux-source-6.1"
 	touch "$work/cache/sources/linux-source-6.12/Makefile" "$work/cache/sources/linux-source-6.1/Makefile"
 }
@@ -111,10 +137,8 @@ machine_for_cases
 stand_in id 'echo 1000'
 without flex
 without pi_stress
-# shellcheck disable=SC2016 # the stand-in's
-stand_in cc 'case $(cat) in *libelf*) exit 1 ;; esac'
 expect "cases: packages missing, not root" 2 \
-	"setup: error: missing: flex libelf-dev rt-tests; installing needs root: run \`sudo scripts/setup.sh packages cases\`, then repeat as yourself" \
+	"setup: error: missing: flex rt-tests; installing needs root: run \`sudo scripts/setup.sh packages cases\`, then repeat as yourself" \
 	cases
 
 machine_for_cases
