@@ -13,7 +13,7 @@ WORKLOAD_CFLAGS := -std=gnu11 -O2 -Wall -Wextra -Werror -pthread
 workload_sources := $(wildcard workloads/*.c)
 workload_binaries := $(workload_sources:workloads/%.c=target/workloads/%)
 
-.PHONY: help setup build workloads demo test lint bench cases fuzz clean clean-cache
+.PHONY: help setup build workloads demo test fresh lint bench cases fuzz clean clean-cache
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -38,6 +38,9 @@ demo: ## record Debian's 6.12 kernel under a scheduling workload, show which fie
 test: ## all tests; those that boot a kernel run one at a time
 	@scripts/setup.sh test
 	@scripts/test.sh
+
+fresh: ## `make demo` and `make test` in a fresh clone on a minimal Debian 12, in a chroot (SUITE=trixie: 13); needs root
+	@scripts/fresh.sh $(or $(SUITE),bookworm) demo test
 
 lint: ## format, clippy, documentation, shell scripts and this project's own rules; warnings are errors
 	@scripts/setup.sh lint

@@ -7,6 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readonly setup=scripts/setup.sh
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+readonly debian_keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 failures=0
 
 # A folder of commands like this machine's, without those that a test is about.
@@ -336,6 +337,37 @@ mkdir "$work/archive"
 expect "none on offer" 2 "setup: reading the package lists of arm64
 setup: error: no apt source of this machine has a kernel image of 6.1-arm64 (E: one suite lacks it): add Debian's archive with its backports to the sources" test
 
+# Debian 13 has no 6.1: it comes from 12, which the archive has beside it.
+archive_machine
+kernel 6.12.118+deb13-cloud-amd64
+printf 'ID=debian\nVERSION_CODENAME=trixie\n' >"$work/os-release"
+cat >"$work/apt/sources.list" <<-'END'
+	deb http://archive.example/debian trixie main
+	deb http://security.example/debian-security trixie-security main
+END
+stand_in apt-get "case \"\$*\" in
+	*update*) [ -z \"\$APT_CONFIG\" ] || {
+		cat \"\${APT_CONFIG%/*}/sources.list\" \"\$APT_CONFIG\" >$work/asked; mv $work/older/* $work/archive; } ;;
+	*download*) cp $work/archive/\"\${@: -1}\"_1_all.deb . ;;
+	esac"
+package linux-image-6.1.0-55-cloud-amd64 "" boot/vmlinuz-6.1.0-55-cloud-amd64
+mkdir -p "$work/older"
+mv "$work/archive"/* "$work/older"
+kernel 6.1.0-55-cloud-arm64 foreign-kernels
+kernel 6.12.95+deb12-powerpc64le foreign-kernels
+expect "a series of the release before" 0 "setup: reading the package lists
+setup: reading the package lists of bookworm
+setup: downloading the kernel image 6.1.0-55-cloud-amd64 (about 35 MB)
+setup: unpacked to @/cache/kernels/6.1.0-55-cloud-amd64" test
+equal "its sources" "deb [signed-by=$debian_keyring] http://security.example/debian-security bookworm-security main
+deb [signed-by=$debian_keyring] http://archive.example/debian bookworm-backports main
+deb [signed-by=$debian_keyring] http://archive.example/debian bookworm main
+deb [signed-by=$debian_keyring] http://security.example/debian-security trixie-security main
+deb [signed-by=$debian_keyring] http://archive.example/debian trixie-backports main
+deb [signed-by=$debian_keyring] http://archive.example/debian trixie main
+APT::Architecture \"amd64\";" "$(head -n 7 "$work/asked")"
+equal "and the lists are gone" "" "$(compgen -G "$work/linemate-apt.*" || true)"
+
 # --- The address of the archive -------------------------------------------------------------------------------------------
 
 # backports SOURCE-FILE-NAME, text on stdin: what setup makes of these apt sources.
@@ -354,7 +386,6 @@ backports() {
 expected() {
 	printf 'Types: deb\nURIs: %s\nSuites: bookworm-backports\nComponents: main\nSigned-By: %s\n' "$1" "$2"
 }
-readonly debian_keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 
 equal "deb822" "$(expected https://archive.example/debian /usr/share/keyrings/own.gpg)" "$(
 	backports sources.list.d/debian.sources <<-'END'
