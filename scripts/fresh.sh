@@ -37,6 +37,6 @@ fresh_times=()
 echo "fresh: a minimal Debian ($suite) in $fresh_root, made in $(minutes "$SECONDS")"
 failed=0
 fresh_steps "${@/#/make }" || failed=1
-printf '\nfresh: %s\n' "$suite" "${fresh_times[@]}"
+echo; printf 'fresh: %s\n' "${fresh_times[@]}"
 [ "$failed" = 0 ] || echo "fresh: error: failed: ${*:$((${#fresh_times[@]} + 1)):1}" >&2
 exit "$failed"

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Brings this machine to the point where `make demo` and `make test` run, and does nothing where nothing is missing.
 #
-#   scripts/setup.sh [demo|test|cases|lint|packages]
+#   scripts/setup.sh [build|demo|test|cases|lint|packages]
 #
+#   build     what compiles this project: a C compiler and cargo
 #   demo      (default) tools, QEMU and the 6.12 kernel image
 #   test      the same, what kernels are compiled with, the 6.1 kernel image, and images for arm64 and ppc64el to read
 #   cases     the same as test, the workloads of the cases, the kernel sources 6.12 and 6.1
@@ -77,10 +78,13 @@ find_missing() {
 	want_command cc gcc
 	want_command ld binutils
 	compgen -G '/usr/lib/*/libc.a' >/dev/null || compgen -G '/usr/lib/libc.a' >/dev/null || want libc6-dev
-	if [ "$goal" = lint ]; then
+	case $goal in
+	build) return ;;
+	lint)
 		want_command shellcheck shellcheck
 		return
-	fi
+		;;
+	esac
 	busybox_is_static || want busybox-static
 	want_command hackbench rt-tests
 	if [ "$goal" != demo ]; then
@@ -189,8 +193,8 @@ main() {
 	packages_of=$goal
 	[ "$goal" != packages ] || packages_of=${2:-test}
 	case $goal in
-	demo | test | cases | lint | packages) ;;
-	*) die "unknown goal '$goal': use demo, test, cases, lint or packages" ;;
+	build | demo | test | cases | lint | packages) ;;
+	*) die "unknown goal '$goal': use build, demo, test, cases, lint or packages" ;;
 	esac
 	[ "$(uname -s)/$(uname -m)" = Linux/x86_64 ] || die "this is $(uname -s)/$(uname -m): linemate records on Linux/x86_64 only"
 
@@ -204,7 +208,9 @@ main() {
 	fi
 	# Under sudo the user's own cargo is out of sight: `packages` does not look for one.
 	[ "$goal" = packages ] || ensure_cargo
-	[ "$goal" != lint ] || return 0
+	case $goal in
+	build | lint) return ;;
+	esac
 
 	local fault
 	fault=$(qemu_fault)

@@ -85,7 +85,7 @@ equal() {
 
 machine
 expect "nothing missing: no word, no apt" 0 "" test
-expect "unknown goal" 2 "setup: error: unknown goal 'tset': use demo, test, cases, lint or packages" tset
+expect "unknown goal" 2 "setup: error: unknown goal 'tset': use build, demo, test, cases, lint or packages" tset
 
 machine
 stand_in id 'echo 1000'
@@ -119,6 +119,17 @@ asked=${asked#*apt-get install }
 expect "test: all that scripts/build-kernel.sh asks for" 2 \
 	"setup: error: missing: $asked; installing needs root: run \`sudo scripts/setup.sh packages\`, then repeat as yourself" \
 	test
+
+machine
+stand_in id 'echo 1000'
+rm -r "$work/cache"
+for tool in hackbench qemu-system-x86_64 pahole; do
+	without "$tool"
+done
+expect "build: a compiler and cargo are enough" 0 "" build
+without cc
+expect "build: no compiler" 2 \
+	"setup: error: missing: gcc; installing needs root: run \`sudo scripts/setup.sh packages\`, then repeat as yourself" build
 
 # What `cases` needs beside what `test` needs.
 machine_for_cases() {

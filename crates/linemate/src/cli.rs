@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Command, CommandFactory, Parser, Subcommand};
 
 use crate::verbs;
 
@@ -42,8 +42,14 @@ enum Verb {
     Doctor(verbs::doctor::Args),
 }
 
-/// Runs the command with `arguments` (the first one is the program's name).
-pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+/// The definition of the command line, for what is made from it: manual pages, completions.
+#[must_use]
+pub fn command() -> Command {
+    Cli::command()
+}
+
+/// Runs the command with `arguments` (the first one is the program's name). Returns 0 = fine, 1 = findings, 2 = error.
+pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {

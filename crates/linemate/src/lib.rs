@@ -1,0 +1,7 @@
+//! The `linemate` command: flags, exit codes and output. No analysis here.
+
+mod cli;
+mod selftest;
+mod verbs;
+
+pub use cli::{command, run};
