@@ -138,6 +138,20 @@ apt_archive() {
 	done
 }
 
+# apt_archive_like SUITE OTHER: the same, one line; where no source has SUITE, that of OTHER, which lies beside it.
+apt_archive_like() {
+	local archive
+	archive=$(apt_archive "$1" | sed -n 1p)
+	[ -n "$archive" ] || archive=$(apt_archive "$2" | sed -n 1p)
+	[ -z "$archive" ] || echo "$archive"
+}
+
+# apt_line SUITE "URI<tab>KEYRING": a line of sources.list.
+apt_line() {
+	local keyring=${2#*$'\t'}
+	printf 'deb [signed-by=%s] %s %s main\n' "${keyring:-/usr/share/keyrings/debian-archive-keyring.gpg}" "${2%%$'\t'*}" "$1"
+}
+
 # Adds this release's backports suite at the address that the machine already takes Debian from.
 apt_add_backports() {
 	local codename archive uri keyring etc=${LINEMATE_APT_ETC:-/etc/apt}

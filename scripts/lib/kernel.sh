@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# Kernel images for scripts/setup.sh: Debian's packages, unpacked into the cache. Needs `die`, `say`, `here` and apt.sh.
+# Kernel images for scripts/setup.sh: Debian's packages, unpacked into the cache. Needs `die`, `say`, `here`, apt.sh
+# and foreign.sh.
 
 # Those of other architectures lie apart (foreign.sh): whoever looks for a kernel to boot shall not find them.
 kernel_folder=kernels
@@ -18,6 +19,9 @@ kernel_cache_tampered() {
 			\( ! -uid 0 ! -uid "$(id -u)" -o ! -type l -perm /022 \) -print -quit
 	done | head -n 1
 }
+
+# The pins of kernels.list are kernels of this release. Those after it may lack a series, but it stays in the archive.
+readonly PINNED_RELEASE=bookworm
 
 # The pinned version of a series.
 kernel_pin() {
@@ -116,6 +120,11 @@ ensure_kernel() {
 		# Fresh lists may still know the pinned one; without root the lists have to do as they are.
 		[ "$(id -u)" != 0 ] || apt_refresh
 		version=$(kernel_on_offer "$series" "$pin")
+	fi
+	if [ -z "$version" ] && [ "$(os_release ID)" = debian ] && [ "$(os_release VERSION_CODENAME)" != "$PINNED_RELEASE" ]; then
+		# A kernel of an older release than this machine's.
+		(own_apt_fetch "$series" amd64) || exit 2
+		return
 	fi
 	[ -n "$version" ] || die "no apt source of this machine has a cloud kernel image of $series: run \`apt-get update\` as root," \
 		"or add Debian 12's main and security archive to the sources"

@@ -491,10 +491,10 @@ impl<'a> Collector<'a> {
         };
         for cpu in 0..self.map.percpu.offsets.len() {
             let start = cookie.wrapping_add(self.map.percpu.offsets[cpu]);
-            if let Some(object) = self.living(start)
-                && self.out.objects[object.0 as usize].range.start == start
-            {
-                self.kill(object, time);
+            if let Some(object) = self.living(start) {
+                if self.out.objects[object.0 as usize].range.start == start {
+                    self.kill(object, time);
+                }
             }
         }
     }

@@ -289,16 +289,16 @@ impl Names {
 
     fn in_unit(&self, addr: GuestAddr, time: VirtualTime, cpu: CpuId, percpu: u64) -> Located {
         let owner = Some(cpu);
-        if self.map.percpu.section.contains(&percpu)
-            && let Some(found) = self.in_variable(
+        if self.map.percpu.section.contains(&percpu) {
+            if let Some(found) = self.in_variable(
                 &self.map.percpu_variables,
                 &self.percpu_variables,
                 percpu,
                 addr.0,
                 owner,
-            )
-        {
-            return found;
+            ) {
+                return found;
+            }
         }
         if let Tenant::Alive { object, .. } = self.heap.at(addr, time) {
             return self.in_object(object, addr);
@@ -323,10 +323,10 @@ impl Names {
         let index = list.find(at)?;
         let offset = at - list.list[index].range.start;
         let object = GuestAddr(addr - offset);
-        if let Some(extents) = names.extents.get(&index)
-            && let Some(extent) = find(extents, offset)
-        {
-            return Some(self.inside(&extent, offset, object.0 + extent.start, owner));
+        if let Some(extents) = names.extents.get(&index) {
+            if let Some(extent) = find(extents, offset) {
+                return Some(self.inside(&extent, offset, object.0 + extent.start, owner));
+            }
         }
         let offset = offset.checked_rem(names.strides[index]).unwrap_or(offset);
         Some(Located {

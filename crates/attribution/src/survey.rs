@@ -328,12 +328,11 @@ impl Kernel<'_> {
                     stride: memory.u32(cache.wrapping_add(size))?.into(),
                 })
             };
-            if let Some(about) = read()
-                && about.stride > 0
-                && !map.cache_at.contains_key(&cache)
-            {
-                map.cache_at.insert(cache, map.caches.len() as u32);
-                map.caches.push(about);
+            if let Some(about) = read() {
+                if about.stride > 0 && !map.cache_at.contains_key(&cache) {
+                    map.cache_at.insert(cache, map.caches.len() as u32);
+                    map.caches.push(about);
+                }
             }
             entry = memory.u64(at);
         }

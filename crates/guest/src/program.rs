@@ -252,12 +252,12 @@ fn loader(program: &Path, data: &[u8]) -> Result<Option<PathBuf>, ProgramError> 
     }
     let header = FileHeader64::<LittleEndian>::parse(data).map_err(broken)?;
     for segment in header.program_headers(LittleEndian, data).map_err(broken)? {
-        if segment.p_type(LittleEndian) == PT_INTERP
-            && let Some(path) = segment.interpreter(LittleEndian, data).map_err(broken)?
-        {
-            return Ok(Some(PathBuf::from(
-                String::from_utf8_lossy(path).into_owned(),
-            )));
+        if segment.p_type(LittleEndian) == PT_INTERP {
+            if let Some(path) = segment.interpreter(LittleEndian, data).map_err(broken)? {
+                return Ok(Some(PathBuf::from(
+                    String::from_utf8_lossy(path).into_owned(),
+                )));
+            }
         }
     }
     Ok(None)

@@ -128,14 +128,14 @@ impl Shape {
             return Err(ShapeError::Cpus(self.cpus));
         }
         let nodes = self.numa_nodes;
-        if nodes == 0 || !self.cpus.is_multiple_of(nodes) {
+        if nodes == 0 || self.cpus % nodes != 0 {
             return Err(ShapeError::Numa {
                 cpus: self.cpus,
                 nodes,
             });
         }
         let unit = u64::from(nodes) << 20;
-        if self.memory_bytes < MIN_MEMORY || !self.memory_bytes.is_multiple_of(unit) {
+        if self.memory_bytes < MIN_MEMORY || self.memory_bytes % unit != 0 {
             return Err(ShapeError::Memory {
                 bytes: self.memory_bytes,
             });

@@ -253,13 +253,13 @@ impl Vm {
             if watch.cancel.load(Ordering::Relaxed) {
                 return Err(GuestError::Interrupted { doing: watch.doing });
             }
-            if let Some((when, seconds)) = watch.limit
-                && Instant::now() >= when
-            {
-                return Err(GuestError::Timeout {
-                    doing: watch.doing,
-                    seconds,
-                });
+            if let Some((when, seconds)) = watch.limit {
+                if Instant::now() >= when {
+                    return Err(GuestError::Timeout {
+                        doing: watch.doing,
+                        seconds,
+                    });
+                }
             }
             if watch.lively && self.process.idle_for() > STALL_LIMIT {
                 let (seconds, doing) = (STALL_LIMIT.as_secs(), watch.doing);
@@ -306,7 +306,7 @@ impl Vm {
         let mut options = OpenOptions::new();
         options
             .write(true)
-            .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+            .custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32);
         match options.open(&path) {
             Ok(pipe) => self.hold = Some(pipe),
             // Nobody reads it yet.
@@ -552,7 +552,7 @@ fn make_pipe(path: &Path) -> io::Result<()> {
 /// A pipe that holds [`PIPE_BYTES`], open on both sides so that nobody waits for the other to open it.
 fn make_barrier(path: &Path) -> io::Result<File> {
     make_pipe(path)?;
-    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
     let pipe = OpenOptions::new()
         .read(true)
         .write(true)

@@ -347,11 +347,11 @@ impl Arm {
         mut emit: impl FnMut(&Access, Placed) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut access = step.access;
-        if let Some(rules) = edit.rules.get(&step.offset)
-            && !self.happens(rules, &mut access, memory)
-        {
-            placed.fate = Fate::Removed;
-            return emit(&access, placed);
+        if let Some(rules) = edit.rules.get(&step.offset) {
+            if !self.happens(rules, &mut access, memory) {
+                placed.fate = Fate::Removed;
+                return emit(&access, placed);
+            }
         }
         let offset = u64::from(step.offset);
         let old = access.addr.0.wrapping_sub(offset);

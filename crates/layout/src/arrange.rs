@@ -385,12 +385,12 @@ impl<'a> Arrangement<'a> {
                 });
             }
             let flexible = |u: usize| self.origin.units[u].kind == UnitKind::Flexible;
-            if let (Entity::Unit(u), Target::After(_)) = (other, target)
-                && flexible(u)
-            {
-                return Err(Refusal::Flexible {
-                    field: other_name.clone(),
-                });
+            if let (Entity::Unit(u), Target::After(_)) = (other, target) {
+                if flexible(u) {
+                    return Err(Refusal::Flexible {
+                        field: other_name.clone(),
+                    });
+                }
             }
         }
         let saved = self.slots.clone();
@@ -426,14 +426,13 @@ impl<'a> Arrangement<'a> {
         let group = |i: Option<usize>| i.and_then(|i| self.slots.get(i)).and_then(|s| s.group);
         let (before, behind) = (group(before), group(behind));
         let name = |group: usize| self.groups[group].clone();
-        if let Some(own) = own
-            && before != Some(own)
-            && behind != Some(own)
-        {
-            return Err(Refusal::InGroup {
-                field: field.to_owned(),
-                group: name(own),
-            });
+        if let Some(own) = own {
+            if before != Some(own) && behind != Some(own) {
+                return Err(Refusal::InGroup {
+                    field: field.to_owned(),
+                    group: name(own),
+                });
+            }
         }
         match before {
             Some(group) if behind == Some(group) && own != Some(group) => Err(Refusal::IntoGroup {

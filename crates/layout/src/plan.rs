@@ -277,20 +277,20 @@ impl<'m> Plan<'m> {
     fn field(&self, id: TypeId, path: &str) -> Result<Field, PlanReason> {
         let model = self.layouts.model();
         let types = vec![id];
-        if let Some(composite) = model.composite(id)
-            && let Some(member) = composite.members.iter().find(|m| &*m.name == path)
-        {
-            let offset = member.offset.0 / 8;
-            let bits = member.offset.0 % 8 + u64::from(member.bits.unwrap_or(0));
-            let bytes = match member.bits {
-                Some(_) => bits.div_ceil(8),
-                None => model.size_of(member.type_id).unwrap_or(0),
-            };
-            return Ok(Field {
-                types,
-                offset,
-                bytes,
-            });
+        if let Some(composite) = model.composite(id) {
+            if let Some(member) = composite.members.iter().find(|m| &*m.name == path) {
+                let offset = member.offset.0 / 8;
+                let bits = member.offset.0 % 8 + u64::from(member.bits.unwrap_or(0));
+                let bytes = match member.bits {
+                    Some(_) => bits.div_ceil(8),
+                    None => model.size_of(member.type_id).unwrap_or(0),
+                };
+                return Ok(Field {
+                    types,
+                    offset,
+                    bytes,
+                });
+            }
         }
         let flat = FlatType::new(model, id).ok();
         let leaves = flat.as_ref().map_or(&[][..], FlatType::leaves);

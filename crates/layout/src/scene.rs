@@ -614,15 +614,15 @@ impl Surveyor<'_> {
             for side in 0..2 {
                 if sides[side][subject] {
                     // Only the step from one side to the other counts, once.
-                    if last[side] != Some(base)
-                        && let Some(other) = last[1 - side]
-                    {
-                        let pair = if side == 0 {
-                            (base, other)
-                        } else {
-                            (other, base)
-                        };
-                        *self.found.neighbours[question].entry(pair).or_default() += 1;
+                    if last[side] != Some(base) {
+                        if let Some(other) = last[1 - side] {
+                            let pair = if side == 0 {
+                                (base, other)
+                            } else {
+                                (other, base)
+                            };
+                            *self.found.neighbours[question].entry(pair).or_default() += 1;
+                        }
                     }
                     last[side] = Some(base);
                 }

@@ -5,7 +5,7 @@ use std::io;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::{output, verbs};
 
@@ -43,8 +43,8 @@ enum Verb {
     Doctor(verbs::doctor::Args),
 }
 
-/// Runs the command with `arguments` (the first one is the program's name).
-pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+/// Runs the command with `arguments` (the first one is the program's name). Returns 0 = fine, 1 = findings, 2 = error.
+pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let matches = command().try_get_matches_from(arguments);
     let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
@@ -73,8 +73,10 @@ pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// The arguments' grammar. `-1` after an option is its value, not an option that is not known.
-fn command() -> clap::Command {
+/// The grammar of the command line; manual pages and completions are made from it, too. `-1` after an option is its value, not an option
+/// that is not known.
+#[must_use]
+pub fn command() -> Command {
     Cli::command().mut_subcommands(|verb| {
         verb.mut_args(|arg| {
             let is_number = arg.get_action().takes_values() && !arg.is_positional();

@@ -181,7 +181,7 @@ pub(crate) fn private_cache(
     limit("a cache's ways", ways, 256)?;
     // Both factors are limited, so the product cannot overflow.
     let divisor = ways * line.bytes();
-    if !bytes.is_multiple_of(divisor) {
+    if bytes % divisor != 0 {
         return Err(MachineError::Indivisible {
             cache,
             bytes,
@@ -214,7 +214,7 @@ pub(crate) fn shared_cache(
         return Err(MachineError::PlainSlices(slices));
     }
     limit("a cache's size in bytes", bytes, CACHE_BYTES_MAX)?;
-    if !bytes.is_multiple_of(slices) {
+    if bytes % slices != 0 {
         return Err(MachineError::Indivisible {
             cache: "llc",
             bytes,

@@ -249,15 +249,15 @@ impl<S: Sink> Lane<S> {
     fn switch(&mut self, cpu: u16, time: VirtualTime) {
         self.finish_access();
         self.current = cpu;
-        if let Some(idle) = self.idle.get_mut(usize::from(cpu))
-            && std::mem::take(idle)
-        {
-            self.sink.mark(&Marker {
-                time,
-                cpu: CpuId(cpu),
-                mark: Mark::Resume,
-                guest_ns: 0,
-            });
+        if let Some(idle) = self.idle.get_mut(usize::from(cpu)) {
+            if std::mem::take(idle) {
+                self.sink.mark(&Marker {
+                    time,
+                    cpu: CpuId(cpu),
+                    mark: Mark::Resume,
+                    guest_ns: 0,
+                });
+            }
         }
     }
 
@@ -293,10 +293,10 @@ impl<S: Sink> Lane<S> {
             Report::Call(call) => sink.call(&call),
             Report::Return(return_) => sink.return_(&return_),
             Report::Pages { page, order } => {
-                if let Some(shadow) = shadow.as_mut()
-                    && let Some(range) = page_range(vmemmap, page, order)
-                {
-                    shadow.forget_physical(range);
+                if let Some(shadow) = shadow.as_mut() {
+                    if let Some(range) = page_range(vmemmap, page, order) {
+                        shadow.forget_physical(range);
+                    }
                 }
             }
         };

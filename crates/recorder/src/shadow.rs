@@ -104,12 +104,12 @@ impl Shadow {
             word.copy_from_slice(&(known | low).to_le_bytes());
         }
         let high = (bits >> 64) as u64;
-        if high != 0
-            && let Some(word) = self.known.get_mut(first + 8..first + 16)
-        {
-            let known = word_at(word);
-            all &= known & high == high;
-            word.copy_from_slice(&(known | high).to_le_bytes());
+        if high != 0 {
+            if let Some(word) = self.known.get_mut(first + 8..first + 16) {
+                let known = word_at(word);
+                all &= known & high == high;
+                word.copy_from_slice(&(known | high).to_le_bytes());
+            }
         }
         all
     }

@@ -68,11 +68,11 @@ impl Engine {
     pub(crate) fn step(&mut self, waiting: &Waiting, cpu: usize, instance: u16, now: u64) -> u64 {
         let Cpu { logical, place } = self.cpus[cpu];
         let first = self.piece(waiting, &waiting.span, instance);
-        if waiting.span.beyond == 0
-            && let Some((cycles, _)) = self.system.hit(logical, place.core, first)
-        {
-            self.hits[waiting.key as usize][waiting.kind as usize] += 1;
-            return cycles - self.l1_cycles;
+        if waiting.span.beyond == 0 {
+            if let Some((cycles, _)) = self.system.hit(logical, place.core, first) {
+                self.hits[waiting.key as usize][waiting.kind as usize] += 1;
+                return cycles - self.l1_cycles;
+            }
         }
         self.step_beyond(waiting, cpu, instance, first, now)
     }

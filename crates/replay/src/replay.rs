@@ -307,13 +307,13 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
     #[inline]
     fn enter_slice(&mut self, access: &Access, cpu: usize) -> u32 {
         let time = access.time.0;
-        if let Some(slice) = self.slices.last_mut()
-            && usize::from(slice.cpu) == cpu
-            && self.round.len() < ROUND_ACCESSES_MAX
-            && let Ok(offset) = u32::try_from(time.saturating_sub(self.slice_start))
-        {
-            slice.span = slice.span.max(offset);
-            return slice.span;
+        if let Some(slice) = self.slices.last_mut() {
+            if usize::from(slice.cpu) == cpu && self.round.len() < ROUND_ACCESSES_MAX {
+                if let Ok(offset) = u32::try_from(time.saturating_sub(self.slice_start)) {
+                    slice.span = slice.span.max(offset);
+                    return slice.span;
+                }
+            }
         }
         if self.in_round[cpu] || self.round.len() >= ROUND_ACCESSES_MAX {
             self.run_round();

@@ -86,18 +86,18 @@ fn mixed(seed: u64, cpus: u16, length: usize) -> Vec<Access> {
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1_442_695_040_888_963_407);
             let r = state >> 20;
-            if r.is_multiple_of(7) {
+            if r % 7 == 0 {
                 cpu = (r >> 8) as u16 % cpus;
             }
             let own = A + 0x10_0000 * u64::from(cpu + 1) + (r >> 8) % 2048 * 8;
-            let addr = if (r >> 4).is_multiple_of(3) {
+            let addr = if (r >> 4) % 3 == 0 {
                 A + (r >> 8) % 64 * 8
             } else {
                 own
             };
             let kind = match (r >> 30) % 4 {
                 0 => AccessKind::Store,
-                1 if (r >> 33).is_multiple_of(4) => AccessKind::Rmw,
+                1 if (r >> 33) % 4 == 0 => AccessKind::Rmw,
                 _ => AccessKind::Load,
             };
             access(3 * index as u64, cpu, kind, addr, 8)

@@ -475,7 +475,7 @@ fn enumeration(
         let [name, low] = records.words()?;
         let value = match (wide, signed) {
             (true, _) => i64::from(records.word()?) << 32 | i64::from(low),
-            (false, true) => i64::from(low.cast_signed()),
+            (false, true) => i64::from(low as i32),
             (false, false) => i64::from(low),
         };
         Ok(Enumerator {
@@ -573,10 +573,10 @@ fn normalise_old_bit_fields(types: &mut [Type]) {
             continue;
         };
         for (position, member) in composite.members.iter().enumerate() {
-            if member.bits.is_none()
-                && let Some(found) = narrow(types, member.type_id)
-            {
-                changes.push((index, position, found));
+            if member.bits.is_none() {
+                if let Some(found) = narrow(types, member.type_id) {
+                    changes.push((index, position, found));
+                }
             }
         }
     }

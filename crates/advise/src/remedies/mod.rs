@@ -60,10 +60,10 @@ pub fn find(analysis: &Analysis<'_>, options: &Options) -> Result<Found, RemedyE
     let bitmaps = Bitmaps::new(analysis);
     let evidence = Evidence::collect(analysis, &bitmaps)?;
     let fields = Fields::new(analysis, &evidence.tally, options.machine.line.bytes());
-    if let Some(focus) = &options.focus
-        && fields.iter().all(|(_, field)| field.owner != *focus)
-    {
-        return Err(RemedyError::Absent(focus.clone()));
+    if let Some(focus) = &options.focus {
+        if fields.iter().all(|(_, field)| field.owner != *focus) {
+            return Err(RemedyError::Absent(focus.clone()));
+        }
     }
     let questions = links::questions(analysis, &evidence, &fields, options.focus.as_deref());
     let mut scene = Scene::new(analysis, recorded, &Watch::default())?;

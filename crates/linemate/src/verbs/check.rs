@@ -102,13 +102,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let rules =
         linemate_rules::parse(&text).map_err(|e| anyhow!("{}:{e}", args.rules.display()))?;
     let baseline = args.baseline.as_deref().map(read_baseline).transpose()?;
-    if let (Some(path), None) = (&args.write_baseline, &baseline)
-        && path.exists()
-    {
-        bail!(
-            "{}: is there already: give it to --baseline as well to make it better, or remove it to start anew",
-            path.display()
-        );
+    if let (Some(path), None) = (&args.write_baseline, &baseline) {
+        if path.exists() {
+            bail!(
+                "{}: is there already: give it to --baseline as well to make it better, or remove it to start anew",
+                path.display()
+            );
+        }
     }
     let output = args
         .write_baseline

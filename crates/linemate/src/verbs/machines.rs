@@ -225,9 +225,9 @@ fn describe(out: &mut String, machine: &Machine) -> fmt::Result {
 
 /// In the largest unit that divides it.
 fn size(bytes: u64) -> String {
-    if bytes.is_multiple_of(1 << 20) {
+    if bytes % (1 << 20) == 0 {
         format!("{} MiB", bytes >> 20)
-    } else if bytes.is_multiple_of(1 << 10) {
+    } else if bytes % (1 << 10) == 0 {
         format!("{} KiB", bytes >> 10)
     } else {
         format!("{bytes} bytes")

@@ -163,20 +163,26 @@ fn session(args: Args) -> anyhow::Result<Session> {
     })
 }
 
-/// `LINEMATE_RECORDER`, else the file next to this program.
+/// `LINEMATE_RECORDER`, else the file next to this program (as built), else `../lib/linemate` from there (as installed).
 pub(crate) fn recorder() -> anyhow::Result<PathBuf> {
     if let Some(path) = env::var_os("LINEMATE_RECORDER") {
         return Ok(path.into());
     }
     let program = env::current_exe().context("cannot find the folder of this program")?;
-    let path = program.with_file_name(RECORDER);
-    if path.is_file() {
-        return Ok(path);
-    }
-    Err(anyhow!(
-        "the recorder {} is not there: run `make build`, or set LINEMATE_RECORDER to it",
-        path.display()
-    ))
+    let built = program.with_file_name(RECORDER);
+    let installed = program
+        .parent()
+        .and_then(Path::parent)
+        .map(|prefix| prefix.join("lib/linemate").join(RECORDER));
+    std::iter::once(built.clone())
+        .chain(installed)
+        .find(|path| path.is_file())
+        .ok_or_else(|| {
+            anyhow!(
+                "the recorder {} is not there: run `make build` or `make install`, or set LINEMATE_RECORDER to it",
+                built.display()
+            )
+        })
 }
 
 fn summarise(session: &Session, recorded: &Recorded) {

@@ -180,9 +180,10 @@ fn located(args: &Args, edits: &EditFile, error: WhatIfError) -> anyhow::Error {
 fn images(args: &Args, edits: &EditFile) -> anyhow::Result<BTreeMap<String, TypeModel>> {
     let mut images = BTreeMap::new();
     for (_, statement) in edits.statements() {
-        if let Edit::LayoutFrom(path) = &statement.edit
-            && !images.contains_key(path)
-        {
+        let Edit::LayoutFrom(path) = &statement.edit else {
+            continue;
+        };
+        if !images.contains_key(path) {
             let place = || match args.layout_from {
                 Some(_) => path.clone(),
                 None => format!("{}{}: {path}", origin(args), statement.at),
@@ -216,17 +217,17 @@ fn machine(name: &str, args: &Args) -> anyhow::Result<Machine> {
         machine.adjacent_line_pairs &= !double;
     }
     let cpus = machine.topology.cpus();
-    if let Some(wanted) = args.cpus
-        && wanted > cpus
-    {
-        let largest = shipped()
-            .iter()
-            .map(|s| s.name)
-            .collect::<Vec<_>>()
-            .join(", ");
-        bail!(
-            "{wanted} CPUs on {name}, which has {cpus}: use --cpus {cpus} or another machine ({largest})"
-        );
+    if let Some(wanted) = args.cpus {
+        if wanted > cpus {
+            let largest = shipped()
+                .iter()
+                .map(|s| s.name)
+                .collect::<Vec<_>>()
+                .join(", ");
+            bail!(
+                "{wanted} CPUs on {name}, which has {cpus}: use --cpus {cpus} or another machine ({largest})"
+            );
+        }
     }
     Ok(machine)
 }

@@ -271,21 +271,39 @@ pub(super) extern "C" fn on_block_of(cpu: c_uint, data: *mut c_void) {
     }
 }
 
-/// The same in deterministic mode, where `cpu` is not the CPU that runs (see [`crate::running`]). Generated code keeps
-/// the address of the running CPU's state in a register of the host, `TCG_AREG0` in QEMU's `tcg/HOST/tcg-target.h`, which a
-/// called function must preserve: it is passed on as a third argument.
-#[cfg(target_arch = "x86_64")]
-#[unsafe(naked)]
-pub(super) extern "C" fn on_any_block(cpu: c_uint, data: *mut c_void) {
-    core::arch::naked_asm!("mov rdx, rbp", "jmp {}", sym on_block_with_state)
+// SAFETY: defined below; it changes nothing but the register of the third argument and goes on in a safe function.
+unsafe extern "C" {
+    /// The same in deterministic mode, where `cpu` is not the CPU that runs (see [`crate::running`]). Generated code keeps
+    /// the address of the running CPU's state in a register of the host, `TCG_AREG0` in QEMU's `tcg/HOST/tcg-target.h`, which
+    /// a called function must preserve: it is passed on as a third argument.
+    #[link_name = "linemate_on_any_block"]
+    pub(super) safe fn on_any_block(cpu: c_uint, data: *mut c_void);
 }
 
-/// See the x86-64 variant.
-#[cfg(target_arch = "aarch64")]
-#[unsafe(naked)]
-pub(super) extern "C" fn on_any_block(cpu: c_uint, data: *mut c_void) {
-    core::arch::naked_asm!("mov x2, x19", "b {}", sym on_block_with_state)
+// Not a naked function: those need Rust 1.88.
+#[cfg(target_arch = "x86_64")]
+macro_rules! pass_state_on {
+    () => {
+        "mov rdx, rbp\njmp {}"
+    };
 }
+#[cfg(target_arch = "aarch64")]
+macro_rules! pass_state_on {
+    () => {
+        "mov x2, x19\nb {}"
+    };
+}
+core::arch::global_asm!(
+    ".pushsection .text.linemate_on_any_block,\"ax\",%progbits",
+    ".globl linemate_on_any_block",
+    ".hidden linemate_on_any_block",
+    ".type linemate_on_any_block, %function",
+    "linemate_on_any_block:",
+    pass_state_on!(),
+    ".size linemate_on_any_block, . - linemate_on_any_block",
+    ".popsection",
+    sym on_block_with_state
+);
 
 extern "C" fn on_block_with_state(_cpu: c_uint, data: *mut c_void, state: usize) {
     SHARED_COUNT.add(data.addr() as u64);
