@@ -1,15 +1,16 @@
 //! A lane: the callbacks of one QEMU thread, in order, turned into a stream of events.
 //!
-//! In deterministic mode all CPUs run in turns on one thread and share a lane. Nothing on the access path locks or
-//! allocates; where events go is the [`Sink`]'s business.
+//! In deterministic mode all CPUs run in turns on one thread and share a lane. It runs behind a queue on a thread of its own
+//! (see [`crate::consumer`]); where events go is the [`Sink`]'s business.
 
-use linemate_recording::{AccessKind, Call, CpuId, FunctionId, Mark, Marker, Return, VirtualTime};
+use linemate_recording::{AccessKind, Call, CpuId, GuestAddr, Mark, Marker, Return, VirtualTime};
 
-use crate::clock::{Clock, Count};
+use crate::clock::{Clock, Counted};
 use crate::decode::Shape;
 use crate::pairing::{Pairing, Piece, Whole};
 use crate::shadow::Shadow;
-use crate::watch::{Calls, Cpu, Report, Watch, page_range};
+use crate::tap::kind;
+use crate::watch::{Entered, Left, page_range};
 
 /// Takes the finished events of a lane.
 pub(crate) trait Sink {
@@ -24,16 +25,22 @@ pub(crate) trait Sink {
 }
 
 /// What a memory callback must know of its instruction, in the 64 bits that QEMU hands to it: no look-up, no cache miss.
+///
+/// The lower half is the head of a record (see [`crate::tap`]) but for the time; above it how many instructions it is
+/// before the end of its block, its shape, and whether it needs the slow path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Instruction(u64);
 
 impl Instruction {
+    const ID_SHIFT: u32 = 8;
     const ID_BITS: u32 = 24;
+    const BACK_SHIFT: u32 = 32;
     const BACK_BITS: u32 = 12;
-    const SHAPE_SHIFT: u32 = Self::ID_BITS + Self::BACK_BITS;
-    const BULK: u64 = 1 << (Self::SHAPE_SHIFT + 5);
+    const SHAPE_SHIFT: u32 = Self::BACK_SHIFT + Self::BACK_BITS;
     const ATOMIC: u64 = 1;
     const WIDE: u64 = 2;
+    /// Not plain: it may be of several parts, or what it stores is not tracked.
+    const SLOW: u64 = 1 << 63;
 
     /// `id` numbers it in the recording; it is `back` instructions before the end of its block, itself included;
     /// `bulk_store`: what it stores is not tracked (see [`Shadow`]). `None` if a number is too large.
@@ -47,13 +54,21 @@ impl Instruction {
             Shape::Wide { bytes } => (Self::WIDE, bytes),
         };
         let size = u64::from(bytes.max(1).ilog2() & 7);
-        let bulk = if bulk_store { Self::BULK } else { 0 };
+        let bulk = if bulk_store { kind::BULK } else { 0 };
+        let slow = if kind != 0 || bulk_store { Self::SLOW } else { 0 };
         Some(Self(
-            u64::from(id)
-                | u64::from(back) << Self::ID_BITS
+            kind::ACCESS
+                | bulk
+                | u64::from(id) << Self::ID_SHIFT
+                | u64::from(back) << Self::BACK_SHIFT
                 | (kind | size << 2) << Self::SHAPE_SHIFT
-                | bulk,
+                | slow,
         ))
+    }
+
+    /// Keeps it off the fast path.
+    pub(crate) fn slowed(self) -> Self {
+        Self(self.0 | Self::SLOW)
     }
 
     /// As it is handed to QEMU.
@@ -62,24 +77,44 @@ impl Instruction {
     }
 
     /// From what QEMU hands back.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
+    /// The lower half of a record's head.
+    #[inline(always)]
+    pub(crate) fn head(self) -> u64 {
+        self.0 & u64::from(u32::MAX)
+    }
+
+    /// Whether each of its callbacks is an access of which only address and size matter, and a store's value.
+    #[inline(always)]
+    pub(crate) fn is_plain(self) -> bool {
+        self.0 & Self::SLOW == 0
+    }
+
     #[inline]
     fn id(self) -> u32 {
-        (self.0 & ((1 << Self::ID_BITS) - 1)) as u32
+        (self.0 >> Self::ID_SHIFT & ((1 << Self::ID_BITS) - 1)) as u32
     }
 
-    #[inline]
-    fn back(self) -> u32 {
-        (self.0 >> Self::ID_BITS & ((1 << Self::BACK_BITS) - 1)) as u32
+    /// Instructions to the end of its block, itself included.
+    #[inline(always)]
+    pub(crate) fn back(self) -> u32 {
+        (self.0 >> Self::BACK_SHIFT & ((1 << Self::BACK_BITS) - 1)) as u32
     }
 
+    /// Whether each of its callbacks is an access.
     #[inline]
-    fn is_single(self) -> bool {
+    pub(crate) fn is_single(self) -> bool {
         self.0 >> Self::SHAPE_SHIFT & 3 == 0
+    }
+
+    /// Whether its load and its store are one access.
+    #[inline]
+    pub(crate) fn is_atomic(self) -> bool {
+        self.0 >> Self::SHAPE_SHIFT & 3 == Self::ATOMIC
     }
 
     fn shape(self) -> Shape {
@@ -91,9 +126,10 @@ impl Instruction {
         }
     }
 
+    /// Whether it is a repeated string instruction that stores.
     #[inline]
-    fn bulk_store(self) -> bool {
-        self.0 & Self::BULK != 0
+    pub(crate) fn bulk_store(self) -> bool {
+        self.0 & kind::BULK != 0
     }
 }
 
@@ -117,11 +153,8 @@ const NOBODY: u16 = u16::MAX;
 #[derive(Debug)]
 pub(crate) struct Lane<S> {
     clock: Clock,
-    /// The instructions that this lane's CPUs have entered.
-    count: &'static Count,
     pairing: Pairing,
     shadow: Option<Shadow>,
-    calls: Calls,
     current: u16,
     idle: Vec<bool>,
     sink: S,
@@ -129,13 +162,11 @@ pub(crate) struct Lane<S> {
 
 impl<S: Sink> Lane<S> {
     /// A lane of one of `cpus` CPUs, or of all of them.
-    pub(crate) fn new(cpus: usize, count: &'static Count, shadow: Option<Shadow>, sink: S) -> Self {
+    pub(crate) fn new(cpus: usize, shadow: Option<Shadow>, sink: S) -> Self {
         Self {
-            clock: Clock::default(),
-            count,
+            clock: Clock::new(Counted(0)),
             pairing: Pairing::default(),
             shadow,
-            calls: Calls::default(),
             current: NOBODY,
             idle: vec![false; cpus],
             sink,
@@ -153,21 +184,21 @@ impl<S: Sink> Lane<S> {
     }
 
     /// Sets time to zero.
-    pub(crate) fn start(&mut self) {
+    pub(crate) fn start(&mut self, count: Counted) {
         self.current = NOBODY;
         self.idle.fill(false);
-        self.clock.start(self.count.get());
+        self.clock = Clock::new(count);
     }
 
-    /// A memory callback. `value` gives the bytes loaded or stored and is asked only where they matter.
+    /// A memory callback. `value` is what was loaded or stored, where it matters.
     #[inline]
     pub(crate) fn touch(
         &mut self,
-        (cpu, instruction): (u16, Instruction),
-        touch: Touch,
-        value: impl FnOnce() -> u128,
+        (at, cpu): (Counted, u16),
+        instruction: Instruction,
+        (touch, value): (Touch, Option<u128>),
     ) {
-        let time = self.clock.at(self.count.get(), instruction.back());
+        let time = self.clock.at(at);
         if cpu != self.current {
             self.switch(cpu, time);
         }
@@ -198,7 +229,7 @@ impl<S: Sink> Lane<S> {
         &mut self,
         (time, cpu, instruction): (VirtualTime, u16, Instruction),
         touch: Touch,
-        value: impl FnOnce() -> u128,
+        value: Option<u128>,
     ) {
         let shape = instruction.shape();
         let mut piece = Piece {
@@ -214,8 +245,8 @@ impl<S: Sink> Lane<S> {
         };
         if matches!(shape, Shape::Atomic { .. }) {
             // Its load half tells the old value, so that nothing need be known of memory; but others may want to know.
-            piece.value = value();
-            self.is_silent(instruction, &touch, || piece.value);
+            piece.value = value.unwrap_or(0);
+            self.is_silent(instruction, &touch, value);
         } else if touch.store {
             piece.silent = self.is_silent(instruction, &touch, value);
         }
@@ -232,7 +263,7 @@ impl<S: Sink> Lane<S> {
         &mut self,
         instruction: Instruction,
         touch: &Touch,
-        value: impl FnOnce() -> u128,
+        value: Option<u128>,
     ) -> bool {
         let Some(shadow) = &mut self.shadow else {
             return false;
@@ -241,7 +272,7 @@ impl<S: Sink> Lane<S> {
             shadow.forget(touch.addr, touch.size);
             return false;
         }
-        shadow.covers(touch.addr) && shadow.learn(touch.addr, touch.size, value())
+        value.is_some_and(|value| shadow.learn(touch.addr, touch.size, value))
     }
 
     /// Another CPU runs than at the last event, or the same after it was idle.
@@ -267,8 +298,8 @@ impl<S: Sink> Lane<S> {
     }
 
     /// Prepares for an event other than an access; gives its time.
-    fn step(&mut self, cpu: u16, back: u32) -> VirtualTime {
-        let time = self.clock.at(self.count.get(), back);
+    pub(crate) fn step(&mut self, (at, cpu): (Counted, u16)) -> VirtualTime {
+        let time = self.clock.at(at);
         if cpu != self.current {
             self.switch(cpu, time);
         }
@@ -276,40 +307,43 @@ impl<S: Sink> Lane<S> {
         time
     }
 
-    /// A watched function is entered, or (`returns`) left.
-    pub(crate) fn watched(
-        &mut self,
-        (cpu, back): (u16, u32),
-        (watch, id, returns): (&Watch, FunctionId, bool),
-        vmemmap: u64,
-        state: &impl Cpu,
-    ) {
-        let Some(function) = watch.function(id) else {
-            return;
-        };
-        let at = (self.step(cpu, back), CpuId(cpu));
-        let (sink, shadow) = (&mut self.sink, &mut self.shadow);
-        let mut report = |report| match report {
-            Report::Call(call) => sink.call(&call),
-            Report::Return(return_) => sink.return_(&return_),
-            Report::Pages { page, order } => {
-                if let Some(shadow) = shadow.as_mut()
-                    && let Some(range) = page_range(vmemmap, page, order)
-                {
-                    shadow.forget_physical(range);
-                }
-            }
-        };
-        if returns {
-            self.calls.leave((id, function), at, state, &mut report);
-        } else {
-            self.calls.enter((id, function), at, state, &mut report);
+    /// A watched function is entered.
+    pub(crate) fn call(&mut self, (at, cpu): (Counted, u16), entered: &Entered) {
+        let time = self.step((at, cpu));
+        self.sink.call(&Call {
+            time,
+            cpu: CpuId(cpu),
+            function: entered.function,
+            stack: GuestAddr(entered.stack),
+            caller: GuestAddr(entered.caller),
+            values: entered.values,
+        });
+    }
+
+    /// A watched function returns.
+    pub(crate) fn return_(&mut self, (at, cpu): (Counted, u16), left: &Left) {
+        let time = self.step((at, cpu));
+        self.sink.return_(&Return {
+            time,
+            cpu: CpuId(cpu),
+            function: left.function,
+            stack: GuestAddr(left.stack),
+            value: left.value,
+        });
+    }
+
+    /// The page allocator handed out a `struct page` of the array at `vmemmap`, and those behind it.
+    pub(crate) fn pages(&mut self, vmemmap: u64, page: u64, order: u64) {
+        if let Some(shadow) = self.shadow.as_mut()
+            && let Some(range) = page_range(vmemmap, page, order)
+        {
+            shadow.forget_physical(range);
         }
     }
 
     /// Start, stop or idle.
-    pub(crate) fn mark(&mut self, (cpu, back): (u16, u32), mark: Mark, guest_ns: u64) {
-        let time = self.step(cpu, back);
+    pub(crate) fn mark(&mut self, (at, cpu): (Counted, u16), mark: Mark, guest_ns: u64) {
+        let time = self.step((at, cpu));
         self.sink.mark(&Marker {
             time,
             cpu: CpuId(cpu),

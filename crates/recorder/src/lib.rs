@@ -17,14 +17,17 @@
 #![cfg_attr(test, allow(dead_code))]
 
 mod clock;
+mod consumer;
 mod decode;
 mod ffi;
 mod lane;
 mod options;
 mod output;
 mod pairing;
+mod queue;
 mod recorder;
 mod running;
 mod shadow;
+mod tap;
 mod translate;
 mod watch;

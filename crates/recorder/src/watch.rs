@@ -6,8 +6,7 @@
 use std::collections::HashMap;
 
 use linemate_recording::{
-    Call, CpuId, Function, FunctionId, FunctionTable, GuestAddr, MAX_PARAMETERS, Meaning, Register,
-    Return, Role, VirtualTime,
+    Function, FunctionId, FunctionTable, MAX_PARAMETERS, Meaning, Register, Role,
 };
 
 use crate::decode::Flow;
@@ -109,7 +108,7 @@ struct Waiting {
     function: FunctionId,
     stack: u64,
     /// The call as it will be reported once for each object of a bulk allocation.
-    bulk: Option<(Call, u64)>,
+    bulk: Option<(Entered, u64)>,
     order: u64,
 }
 
@@ -119,13 +118,37 @@ pub(crate) struct Calls {
     waiting: Vec<Waiting>,
 }
 
+/// A call as the CPU's state tells it: [`linemate_recording::Call`] without time and CPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entered {
+    /// Which function.
+    pub(crate) function: FunctionId,
+    /// The stack pointer at entry.
+    pub(crate) stack: u64,
+    /// The return address, or zero.
+    pub(crate) caller: u64,
+    /// The listed parameters.
+    pub(crate) values: [Option<u64>; MAX_PARAMETERS],
+}
+
+/// A return as the CPU's state tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Left {
+    /// Which function.
+    pub(crate) function: FunctionId,
+    /// The stack pointer at the return instruction.
+    pub(crate) stack: u64,
+    /// The returned value.
+    pub(crate) value: u64,
+}
+
 /// What a callback has to report.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Report {
     /// A call.
-    Call(Call),
+    Call(Entered),
     /// A return.
-    Return(Return),
+    Return(Left),
     /// The page allocator handed out these physical bytes: whatever they held is not known any more.
     Pages {
         /// The `struct page`.
@@ -155,7 +178,6 @@ impl Calls {
     pub(crate) fn enter(
         &mut self,
         (id, function): (FunctionId, &Function),
-        (time, cpu): (VirtualTime, CpuId),
         state: &impl Cpu,
         report: &mut impl FnMut(Report),
     ) {
@@ -182,12 +204,10 @@ impl Calls {
         } else {
             0
         };
-        let call = Call {
-            time,
-            cpu,
+        let call = Entered {
             function: id,
-            stack: GuestAddr(stack),
-            caller: GuestAddr(caller),
+            stack,
+            caller,
             values,
         };
         match (function.role, array) {
@@ -226,7 +246,6 @@ impl Calls {
     pub(crate) fn leave(
         &mut self,
         (id, function): (FunctionId, &Function),
-        (time, cpu): (VirtualTime, CpuId),
         state: &impl Cpu,
         report: &mut impl FnMut(Report),
     ) {
@@ -241,21 +260,15 @@ impl Calls {
         } else {
             None
         };
-        let done = Return {
-            time,
-            cpu,
+        let done = Left {
             function: id,
-            stack: GuestAddr(stack),
+            stack,
             value,
         };
         if let Some((call, objects)) = waiting.as_ref().and_then(|w| w.bulk.as_ref()) {
             for object in bulk_objects(state, *objects, value & 0xffff_ffff) {
-                report(Report::Call(Call {
-                    time,
-                    cpu,
-                    ..call.clone()
-                }));
-                report(Report::Return(Return {
+                report(Report::Call(call.clone()));
+                report(Report::Return(Left {
                     value: object,
                     ..done
                 }));
@@ -295,7 +308,7 @@ fn bulk_objects(state: &impl Cpu, array: u64, count: u64) -> impl Iterator<Item 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linemate_recording::Parameter;
+    use linemate_recording::{GuestAddr, Parameter};
 
     struct Fake {
         arguments: [u64; 6],
@@ -353,31 +366,27 @@ mod tests {
     fn call(values: &[Option<u64>], caller: u64) -> Report {
         let mut all = [None; MAX_PARAMETERS];
         all[..values.len()].copy_from_slice(values);
-        Report::Call(Call {
-            time: VirtualTime(7),
-            cpu: CpuId(1),
+        Report::Call(Entered {
             function: FunctionId(3),
-            stack: GuestAddr(STACK),
-            caller: GuestAddr(caller),
+            stack: STACK,
+            caller,
             values: all,
         })
     }
 
     fn ret(value: u64) -> Report {
-        Report::Return(Return {
-            time: VirtualTime(7),
-            cpu: CpuId(1),
+        Report::Return(Left {
             function: FunctionId(3),
-            stack: GuestAddr(STACK),
+            stack: STACK,
             value,
         })
     }
 
     fn run(function: &Function, state: &Fake) -> (Vec<Report>, Vec<Report>) {
         let (mut calls, mut entered, mut left) = (Calls::default(), Vec::new(), Vec::new());
-        let (id, at) = (FunctionId(3), (VirtualTime(7), CpuId(1)));
-        calls.enter((id, function), at, state, &mut |r| entered.push(r));
-        calls.leave((id, function), at, state, &mut |r| left.push(r));
+        let id = FunctionId(3);
+        calls.enter((id, function), state, &mut |r| entered.push(r));
+        calls.leave((id, function), state, &mut |r| left.push(r));
         assert!(calls.waiting.is_empty());
         (entered, left)
     }

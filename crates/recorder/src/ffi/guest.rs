@@ -131,6 +131,12 @@ impl BlockInstruction<'_> {
     }
 }
 
+/// Log2 of the bytes of a memory callback.
+#[inline(always)]
+pub(super) fn size_log2(info: raw::MemInfo) -> u32 {
+    info >> 4 & 7
+}
+
 const SIZES_BITS: u32 = 6;
 /// Sizes by a hash of `info`: the size in bits 0 to 7, above it `info` and that there is an entry at all.
 static SIZES: [AtomicU64; 1 << SIZES_BITS] = [const { AtomicU64::new(0) }; 1 << SIZES_BITS];
