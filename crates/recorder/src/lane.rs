@@ -29,6 +29,7 @@ pub(crate) trait Sink {
 /// The lower half is the head of a record (see [`crate::tap`]) but for the time; above it how many instructions it is
 /// before the end of its block, its shape, and whether it needs the slow path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
 pub(crate) struct Instruction(u64);
 
 impl Instruction {

@@ -18,17 +18,24 @@ pub(crate) const LONGEST: usize = 16;
 /// A queue of `WORDS` words, a power of two of at least four batches. One thread adds, one takes.
 #[derive(Debug)]
 pub(crate) struct Queue<const WORDS: usize> {
-    /// Words added so far; the one at `n` is in slot `n % WORDS`. Written by the producer alone, after the words.
-    position: AtomicU64,
-    /// A record may start below it; zero while the queue is closed.
-    limit: AtomicU64,
-    open: AtomicBool,
+    producer: Producer,
     state: Mutex<State>,
     /// There is something to take, or the queue is closed.
     filled: Condvar,
     /// There is room, or nobody takes any more.
     drained: Condvar,
     words: [AtomicU64; WORDS],
+}
+
+/// What the producer looks at for every record: apart from what the consumer writes.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Producer {
+    /// Words added so far; the one at `n` is in slot `n % WORDS`. Written by the producer alone, after the words.
+    position: AtomicU64,
+    /// A record may start below it; zero while the queue is closed.
+    limit: AtomicU64,
+    open: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -56,9 +63,11 @@ impl<const WORDS: usize> Queue<WORDS> {
     /// An empty, closed queue.
     pub(crate) const fn new() -> Self {
         Self {
-            position: AtomicU64::new(0),
-            limit: AtomicU64::new(0),
-            open: AtomicBool::new(false),
+            producer: Producer {
+                position: AtomicU64::new(0),
+                limit: AtomicU64::new(0),
+                open: AtomicBool::new(false),
+            },
             state: Mutex::new(State {
                 head: 0,
                 tail: 0,
@@ -85,18 +94,18 @@ impl<const WORDS: usize> Queue<WORDS> {
     /// Lets the producer add, after a first record.
     pub(crate) fn open(&self, first: &[u64]) {
         let state = self.lock();
-        if state.closed || self.open.load(Ordering::Relaxed) {
+        if state.closed || self.producer.open.load(Ordering::Relaxed) {
             return;
         }
-        self.write(self.position.load(Ordering::Relaxed), first);
+        self.write(self.producer.position.load(Ordering::Relaxed), first);
         // The limit stays at zero: the producer comes for room, takes the lock and so sees the position.
-        self.open.store(true, Ordering::Relaxed);
+        self.producer.open.store(true, Ordering::Relaxed);
     }
 
     /// Whether records are taken. The producer's own question; others may get an old answer.
     #[inline]
     pub(crate) fn is_open(&self) -> bool {
-        self.open.load(Ordering::Relaxed)
+        self.producer.open.load(Ordering::Relaxed)
     }
 
     /// Adds a record of at most [`LONGEST`] words; waits if there is no room. A closed queue drops it.
@@ -111,8 +120,8 @@ impl<const WORDS: usize> Queue<WORDS> {
     /// Where a record can be written without more ado: for a caller that keeps the other case out of its way.
     #[inline(always)]
     pub(crate) fn room(&self) -> Option<u64> {
-        let at = self.position.load(Ordering::Relaxed);
-        (at < self.limit.load(Ordering::Relaxed)).then_some(at)
+        let at = self.producer.position.load(Ordering::Relaxed);
+        (at < self.producer.limit.load(Ordering::Relaxed)).then_some(at)
     }
 
     /// Writes a record where [`Queue::room`] said.
@@ -122,8 +131,8 @@ impl<const WORDS: usize> Queue<WORDS> {
         for (word, offset) in record.iter().zip(0..) {
             self.slot(at + offset).store(*word, Ordering::Relaxed);
         }
-        self.position
-            .store(at + record.len() as u64, Ordering::Release);
+        let next = at + record.len() as u64;
+        self.producer.position.store(next, Ordering::Release);
     }
 
     #[cold]
@@ -140,7 +149,7 @@ impl<const WORDS: usize> Queue<WORDS> {
             return None;
         }
         let mut state = self.lock();
-        let at = self.position.load(Ordering::Relaxed);
+        let at = self.producer.position.load(Ordering::Relaxed);
         state.head = at;
         while !state.closed && !state.gone {
             if state.consumer_sleeps && at - state.tail >= Self::ENOUGH {
@@ -148,7 +157,7 @@ impl<const WORDS: usize> Queue<WORDS> {
                 self.filled.notify_one();
             }
             if at + BATCH + LONGEST as u64 <= state.tail + Self::LENGTH {
-                self.limit.store(at + BATCH, Ordering::Relaxed);
+                self.producer.limit.store(at + BATCH, Ordering::Relaxed);
                 return Some(at);
             }
             state.producer_sleeps = true;
@@ -163,8 +172,8 @@ impl<const WORDS: usize> Queue<WORDS> {
     }
 
     fn shut(&self) {
-        self.open.store(false, Ordering::Relaxed);
-        self.limit.store(0, Ordering::Relaxed);
+        self.producer.open.store(false, Ordering::Relaxed);
+        self.producer.limit.store(0, Ordering::Relaxed);
     }
 
     /// Ends the queue: what was added until now can still be taken. May be called on any thread; a record that the
@@ -175,7 +184,7 @@ impl<const WORDS: usize> Queue<WORDS> {
             return;
         }
         state.closed = true;
-        state.head = self.position.load(Ordering::Acquire);
+        state.head = self.producer.position.load(Ordering::Acquire);
         self.shut();
         self.filled.notify_one();
         self.drained.notify_one();

@@ -65,7 +65,6 @@ pub(crate) struct Recorder {
     percpu_offsets: Option<u64>,
     begun: AtomicBool,
     overflowed: AtomicBool,
-    tracked: Tracked,
     ending: Mutex<Option<Ending>>,
 }
 
@@ -114,6 +113,7 @@ impl Recorder {
             let shadow = if options.parallel {
                 None
             } else {
+                tap.track(Tracked::new(options.memory, options.direct_map));
                 Some(
                     Shadow::new(options.memory, options.direct_map)
                         .map_err(|source| SetUpError::Shadow(options.memory, source))?,
@@ -125,11 +125,6 @@ impl Recorder {
             let encoder = consumer::start(tap.records(), lane, options.vmemmap);
             encoders.push(encoder.map_err(SetUpError::Thread)?);
         }
-        let tracked = if options.parallel {
-            Tracked::NOTHING
-        } else {
-            Tracked::new(options.memory, options.direct_map)
-        };
         Ok(Self {
             options,
             watch,
@@ -137,7 +132,6 @@ impl Recorder {
             percpu_offsets,
             begun: AtomicBool::new(false),
             overflowed: AtomicBool::new(false),
-            tracked,
             ending: Mutex::new(Some(Ending { encoders, writer })),
         })
     }
@@ -160,11 +154,6 @@ impl Recorder {
     /// Tells the host that something is wrong, in one line.
     pub(crate) fn fail(&self, what: &str) {
         let _ = writeln!(io::stderr(), "linemate-recorder: error: {what}");
-    }
-
-    /// Which stores are recorded with their values.
-    pub(crate) fn tracked(&self) -> Tracked {
-        self.tracked
     }
 
     /// Instructions that were translated until now.
@@ -211,7 +200,7 @@ impl Recorder {
                 size,
                 user_mapping: true,
             };
-            tap.touch((instruction, self.tracked), touch, || {
+            tap.touch(instruction, touch, || {
                 access.value() >> (8 * u32::from(offset))
             });
         }
@@ -221,15 +210,12 @@ impl Recorder {
     pub(crate) fn hook(&self, tap: &Tap, calls: &mut Calls, hooked: &Hooked, cpu: &impl Cpu) {
         let back = hooked.back;
         let guest_ns = || cpu.argument(linemate_recording::Register::Rdi);
-        let (id, returns) = match hooked.action {
-            Action::Enter(id) => (id, false),
-            Action::Leave(id) => (id, true),
+        let (function, returns) = match &hooked.action {
+            Action::Enter(function) => (function, false),
+            Action::Leave(function) => (function, true),
             Action::Idle => return tap.mark(back, Mark::Idle, 0),
             Action::Start => return tap.mark(back, Mark::Start, guest_ns()),
             Action::Stop => return tap.mark(back, Mark::Stop, guest_ns()),
-        };
-        let Some(function) = self.watch.function(id) else {
-            return;
         };
         let mut silent = true;
         let mut report = |report| {
@@ -237,9 +223,9 @@ impl Recorder {
             tap.watched(back, Some(report));
         };
         if returns {
-            calls.leave((id, function), cpu, &mut report);
+            calls.leave(function, cpu, &mut report);
         } else {
-            calls.enter((id, function), cpu, &mut report);
+            calls.enter(function, cpu, &mut report);
         }
         if silent {
             tap.watched(back, None);

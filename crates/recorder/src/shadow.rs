@@ -7,6 +7,7 @@
 
 use std::io;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::{MmapMut, MmapOptions};
 
@@ -26,12 +27,6 @@ pub(crate) struct Tracked {
 }
 
 impl Tracked {
-    /// Nothing.
-    pub(crate) const NOTHING: Self = Self {
-        direct_map: 0,
-        length: 0,
-    };
-
     /// What a [`Shadow`] of the same figures covers.
     pub(crate) fn new(memory: u64, direct_map: u64) -> Self {
         Self {
@@ -45,6 +40,38 @@ impl Tracked {
     pub(crate) fn may_cover(self, address: u64) -> bool {
         address.wrapping_sub(self.direct_map) < self.length
             || (address.wrapping_sub(IMAGE) < IMAGE_SIZE && self.length > 0)
+    }
+}
+
+/// A [`Tracked`] that is said once, before it is needed: reading it costs two loads.
+#[derive(Debug)]
+pub(crate) struct TrackedCell {
+    direct_map: AtomicU64,
+    length: AtomicU64,
+}
+
+impl TrackedCell {
+    /// Nothing is tracked.
+    pub(crate) const fn new() -> Self {
+        Self {
+            direct_map: AtomicU64::new(0),
+            length: AtomicU64::new(0),
+        }
+    }
+
+    /// Says it.
+    pub(crate) fn set(&self, tracked: Tracked) {
+        self.direct_map.store(tracked.direct_map, Ordering::Relaxed);
+        self.length.store(tracked.length, Ordering::Relaxed);
+    }
+
+    /// What was said.
+    #[inline(always)]
+    pub(crate) fn get(&self) -> Tracked {
+        Tracked {
+            direct_map: self.direct_map.load(Ordering::Relaxed),
+            length: self.length.load(Ordering::Relaxed),
+        }
     }
 }
 

@@ -13,11 +13,11 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use linemate_recording::{FunctionId, Mark};
+use linemate_recording::{FunctionId, MAX_PARAMETERS, Mark};
 
 use crate::lane::{Instruction, Touch};
 use crate::queue::Queue;
-use crate::shadow::Tracked;
+use crate::shadow::{Tracked, TrackedCell};
 use crate::watch::{Entered, Left, Report};
 
 /// 2 MiB: a few milliseconds of guest code.
@@ -71,22 +71,44 @@ pub(crate) const TURN: u64 = 1 << 31;
 /// The producer's side of a lane. Only the thread that runs the lane's CPUs uses it, but for [`Tap::start`] and
 /// [`Tap::stop`].
 #[derive(Debug)]
-#[repr(align(64))]
+#[repr(align(128))]
 pub(crate) struct Tap {
+    records: Records,
+    counter: Counter,
+    tracked: TrackedCell,
+}
+
+/// Apart from what other threads write.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Counter {
     /// Instructions in all blocks that were entered by the lane's CPUs, less the whole turns.
     count: AtomicU32,
     turns: AtomicU64,
-    records: Records,
 }
 
 impl Tap {
     /// Nothing counted, nothing recorded.
     pub(crate) const fn new() -> Self {
         Self {
-            count: AtomicU32::new(0),
-            turns: AtomicU64::new(0),
             records: Queue::new(),
+            counter: Counter {
+                count: AtomicU32::new(0),
+                turns: AtomicU64::new(0),
+            },
+            tracked: TrackedCell::new(),
         }
+    }
+
+    /// Which stores are recorded with their values: to be said before anything is recorded.
+    pub(crate) fn track(&self, tracked: Tracked) {
+        self.tracked.set(tracked);
+    }
+
+    /// Whether the value of a store to this kernel address is looked at.
+    #[inline(always)]
+    pub(crate) fn tracks(&self, addr: u64) -> bool {
+        self.tracked.get().may_cover(addr)
     }
 
     /// The queue.
@@ -102,8 +124,8 @@ impl Tap {
 
     /// Time zero is now, on `cpu`; instructions below `known` are translated already.
     pub(crate) fn start(&self, cpu: u16, known: u32) {
-        let turns = self.turns.load(Ordering::Relaxed);
-        let count = u64::from(self.count.load(Ordering::Relaxed));
+        let turns = self.counter.turns.load(Ordering::Relaxed);
+        let count = u64::from(self.counter.count.load(Ordering::Relaxed));
         let number = u64::from(cpu) << 8;
         let words = [kind::START | number, u64::from(known), turns, count];
         self.records.open(&words);
@@ -118,21 +140,21 @@ impl Tap {
     /// the addition need not be atomic.
     #[inline(always)]
     pub(crate) fn add(&self, instructions: u32) -> bool {
-        let count = self.count.load(Ordering::Relaxed).wrapping_add(instructions);
-        self.count.store(count, Ordering::Relaxed);
+        let count = self.counter.count.load(Ordering::Relaxed).wrapping_add(instructions);
+        self.counter.count.store(count, Ordering::Relaxed);
         count >= TURN as u32
     }
 
     /// The counter has come round.
     #[cold]
     pub(crate) fn turn(&self) {
-        let count = self.count.load(Ordering::Relaxed);
+        let count = self.counter.count.load(Ordering::Relaxed);
         if count < TURN as u32 {
             return;
         }
-        self.count.store(count - TURN as u32, Ordering::Relaxed);
-        let turns = self.turns.load(Ordering::Relaxed) + 1;
-        self.turns.store(turns, Ordering::Relaxed);
+        self.counter.count.store(count - TURN as u32, Ordering::Relaxed);
+        let turns = self.counter.turns.load(Ordering::Relaxed) + 1;
+        self.counter.turns.store(turns, Ordering::Relaxed);
         self.records.push(&[kind::TURN, turns]);
     }
 
@@ -149,7 +171,7 @@ impl Tap {
     /// The upper half of a head: the time of an instruction `back` before the end of the block.
     #[inline(always)]
     fn time(&self, back: u32) -> u64 {
-        u64::from(self.count.load(Ordering::Relaxed).wrapping_sub(back)) << 32
+        u64::from(self.counter.count.load(Ordering::Relaxed).wrapping_sub(back)) << 32
     }
 
     /// Adds an access by a plain instruction, of 2^`size_log2` bytes, whose value nobody looks at. `false`: there is no room, and
@@ -191,7 +213,7 @@ impl Tap {
     /// Adds any access. `value` is asked only if it is needed.
     pub(crate) fn touch(
         &self,
-        (instruction, tracked): (Instruction, Tracked),
+        instruction: Instruction,
         touch: Touch,
         value: impl FnOnce() -> u128,
     ) {
@@ -202,7 +224,7 @@ impl Tap {
         let compared = touch.store
             && !touch.user_mapping
             && !instruction.bulk_store()
-            && tracked.may_cover(touch.addr);
+            && self.tracks(touch.addr);
         let needs_value = compared || instruction.is_atomic();
         if instruction.is_single() && touch.size.is_power_of_two() && !needs_value {
             let store = if touch.store { kind::STORE } else { 0 };
@@ -256,7 +278,7 @@ impl Tap {
 
     fn call(&self, time: u64, call: &Entered) {
         let FunctionId(function) = call.function;
-        let mut words = [0; 3 + linemate_recording::MAX_PARAMETERS];
+        let mut words = [0; 3 + MAX_PARAMETERS];
         let (mut length, mut mask) = (3, 0);
         for (value, bit) in call.values.iter().zip(0..) {
             if let Some(value) = value {

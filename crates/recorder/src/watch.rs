@@ -37,7 +37,7 @@ pub(crate) trait Cpu {
 /// The table, ready for look-ups by instruction.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    functions: Vec<Function>,
+    functions: Vec<Watched>,
     entries: HashMap<u64, FunctionId>,
     /// Code of the functions whose returns are wanted: (start, end, function), sorted, not overlapping.
     returning: Vec<(u64, u64, FunctionId)>,
@@ -68,8 +68,11 @@ impl Watch {
             })
             .collect();
         returning.sort_unstable();
+        let functions = functions.iter().zip(0..);
         Self {
-            functions,
+            functions: functions
+                .map(|(function, id)| Watched::new(FunctionId(id), function))
+                .collect(),
             entries,
             returning,
             thunks,
@@ -77,12 +80,12 @@ impl Watch {
     }
 
     /// The function that is entered at `pc`.
-    pub(crate) fn entry(&self, pc: u64) -> Option<FunctionId> {
-        self.entries.get(&pc).copied()
+    pub(crate) fn entry(&self, pc: u64) -> Option<Watched> {
+        self.function(*self.entries.get(&pc)?)
     }
 
     /// The function that an instruction at `pc` with this `flow` returns from.
-    pub(crate) fn return_from(&self, pc: u64, flow: Flow) -> Option<FunctionId> {
+    pub(crate) fn return_from(&self, pc: u64, flow: Flow) -> Option<Watched> {
         let returns = match flow {
             Flow::Return => true,
             Flow::Jump(target) => self.thunks.contains(&target),
@@ -93,12 +96,58 @@ impl Watch {
         }
         let after = self.returning.partition_point(|(start, _, _)| *start <= pc);
         let (_, end, id) = self.returning.get(after.checked_sub(1)?)?;
-        (pc < *end).then_some(*id)
+        if pc < *end { self.function(*id) } else { None }
     }
 
-    /// The function of an id that this table gave out.
-    pub(crate) fn function(&self, id: FunctionId) -> Option<&Function> {
-        self.functions.get(id.0 as usize)
+    fn function(&self, id: FunctionId) -> Option<Watched> {
+        self.functions.get(id.0 as usize).copied()
+    }
+}
+
+/// What the recorder must know of a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    /// It counts only if it can be a kernel pointer.
+    Pointer,
+    Array,
+    Count,
+    Order,
+    Other,
+}
+
+/// A watched function, small enough to be kept with each instruction that enters or leaves it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Watched {
+    id: FunctionId,
+    role: Role,
+    returns: bool,
+    parameters: [Option<(Register, Use)>; MAX_PARAMETERS],
+}
+
+impl Watched {
+    fn new(id: FunctionId, function: &Function) -> Self {
+        let mut parameters = [None; MAX_PARAMETERS];
+        for (slot, parameter) in parameters.iter_mut().zip(&function.parameters) {
+            let used = match parameter.meaning {
+                Meaning::StructPointer(_) => Use::Pointer,
+                Meaning::ObjectArray => Use::Array,
+                Meaning::Count => Use::Count,
+                Meaning::Order => Use::Order,
+                _ => Use::Other,
+            };
+            *slot = Some((parameter.register, used));
+        }
+        Self {
+            id,
+            role: function.role,
+            returns: function.returns,
+            parameters,
+        }
+    }
+
+    fn has_array(&self) -> bool {
+        let array = |(_, used): &(Register, Use)| *used == Use::Array;
+        self.parameters.iter().flatten().any(array)
     }
 }
 
@@ -174,23 +223,27 @@ pub(crate) fn page_range(vmemmap: u64, page: u64, order: u64) -> Option<std::ops
 }
 
 impl Calls {
-    /// The function `id` is entered. `caller` is asked for only if the table wants it.
+    /// A function is entered. `caller` is asked for only if the table wants it.
+    #[inline]
     pub(crate) fn enter(
         &mut self,
-        (id, function): (FunctionId, &Function),
+        function: &Watched,
         state: &impl Cpu,
         report: &mut impl FnMut(Report),
     ) {
         let mut values = [None; MAX_PARAMETERS];
         let (mut array, mut count, mut order) = (None, 0, 0);
         for ((slot, parameter), index) in values.iter_mut().zip(&function.parameters).zip(0..) {
-            let value = state.argument(parameter.register);
-            match parameter.meaning {
-                Meaning::StructPointer(_) if !is_kernel_pointer(value) => continue,
-                Meaning::ObjectArray => array = Some((index, value)),
-                Meaning::Count => count = value,
-                Meaning::Order => order = value,
-                _ => {}
+            let Some((register, used)) = parameter else {
+                break;
+            };
+            let value = state.argument(*register);
+            match used {
+                Use::Pointer if !is_kernel_pointer(value) => continue,
+                Use::Array => array = Some((index, value)),
+                Use::Count => count = value,
+                Use::Order => order = value,
+                Use::Pointer | Use::Other => {}
             }
             *slot = Some(value);
         }
@@ -205,7 +258,7 @@ impl Calls {
             0
         };
         let call = Entered {
-            function: id,
+            function: function.id,
             stack,
             caller,
             values,
@@ -213,7 +266,7 @@ impl Calls {
         match (function.role, array) {
             (Role::HeapAlloc, Some((_, objects))) => {
                 self.wait(Waiting {
-                    function: id,
+                    function: function.id,
                     stack,
                     bulk: Some((call, objects)),
                     order,
@@ -231,7 +284,7 @@ impl Calls {
             (role, None) => {
                 if role == Role::PageAlloc {
                     self.wait(Waiting {
-                        function: id,
+                        function: function.id,
                         stack,
                         bulk: None,
                         order,
@@ -242,26 +295,23 @@ impl Calls {
         }
     }
 
-    /// The function `id` returns.
+    /// A function returns.
+    #[inline]
     pub(crate) fn leave(
         &mut self,
-        (id, function): (FunctionId, &Function),
+        function: &Watched,
         state: &impl Cpu,
         report: &mut impl FnMut(Report),
     ) {
         let (stack, value) = (state.stack(), state.result());
-        let needs_call = function.role == Role::PageAlloc
-            || function
-                .parameters
-                .iter()
-                .any(|p| p.meaning == Meaning::ObjectArray);
+        let needs_call = function.role == Role::PageAlloc || function.has_array();
         let waiting = if needs_call {
-            self.take(id, stack)
+            self.take(function.id, stack)
         } else {
             None
         };
         let done = Left {
-            function: id,
+            function: function.id,
             stack,
             value,
         };
@@ -384,9 +434,9 @@ mod tests {
 
     fn run(function: &Function, state: &Fake) -> (Vec<Report>, Vec<Report>) {
         let (mut calls, mut entered, mut left) = (Calls::default(), Vec::new(), Vec::new());
-        let id = FunctionId(3);
-        calls.enter((id, function), state, &mut |r| entered.push(r));
-        calls.leave((id, function), state, &mut |r| left.push(r));
+        let watched = Watched::new(FunctionId(3), function);
+        calls.enter(&watched, state, &mut |r| entered.push(r));
+        calls.leave(&watched, state, &mut |r| left.push(r));
         assert!(calls.waiting.is_empty());
         (entered, left)
     }
@@ -490,9 +540,10 @@ mod tests {
             ],
         };
         let watch = Watch::new(table, vec![0xffff_ffff_8200_0000]);
-        assert_eq!(watch.entry(0xffff_ffff_8100_1000), Some(FunctionId(1)));
+        let entered = watch.entry(0xffff_ffff_8100_1000).map(|watched| watched.id);
+        assert_eq!(entered, Some(FunctionId(1)));
         assert_eq!(watch.entry(0xffff_ffff_8100_1001), None);
-        let from = |pc, flow| watch.return_from(pc, flow);
+        let from = |pc, flow| watch.return_from(pc, flow).map(|watched| watched.id);
         assert_eq!(
             from(0xffff_ffff_8100_103f, Flow::Return),
             Some(FunctionId(1))

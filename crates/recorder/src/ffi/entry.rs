@@ -8,13 +8,12 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
 use std::thread::{self, ThreadId};
 
-use super::guest::{Block, Machine, MemoryAccess, Registers, size_log2};
+use super::guest::{Block, Halted, Machine, MemoryAccess, Registers, size_log2};
 use super::{hold, raw};
 use crate::lane::{Instruction, Touch};
 use crate::options::Task;
 use crate::recorder::{Recorder, SetUpError};
 use crate::running::Running;
-use crate::shadow::Tracked;
 use crate::tap::Tap;
 use crate::translate::{Action, Hooked, is_kernel};
 use crate::watch::Calls;
@@ -29,8 +28,6 @@ pub static qemu_plugin_version: c_int = raw::VERSION;
 static PLUGIN: OnceLock<Plugin> = OnceLock::new();
 /// In deterministic mode: the lane of all CPUs.
 static SHARED: Tap = Tap::new();
-/// What [`Recorder::tracked`] says, here for a quick look.
-static TRACKED: OnceLock<Tracked> = OnceLock::new();
 
 /// In deterministic mode: the state of the CPU that runs, as generated code has it, and the CPU's number.
 static STATE: AtomicUsize = AtomicUsize::new(0);
@@ -158,7 +155,6 @@ unsafe fn install(
         vec![&SHARED]
     };
     let recorder = Recorder::new(options, cpus, taps.iter().copied())?;
-    let _ = TRACKED.set(recorder.tracked());
     let whole_boot = recorder.options().whole_boot;
     let lanes = taps.into_iter().map(|tap| Lane {
         tap,
@@ -282,15 +278,32 @@ pub(super) extern "C" fn on_memory<const STORE: bool, const PARALLEL: bool>(
     let Some(tap) = tap::<PARALLEL>(cpu) else {
         return;
     };
-    let valued = STORE && !PARALLEL && TRACKED.get().is_some_and(|t| t.may_cover(vaddr));
-    if is_kernel(vaddr)
-        && instruction.is_plain()
-        && !valued
-        && tap.access::<STORE>(instruction, size_log2(info), vaddr)
-    {
-        return;
+    if !is_kernel(vaddr) || !instruction.is_plain() {
+        return on_other_memory::<STORE>(tap, instruction, info, vaddr);
     }
-    on_other_memory::<STORE>(tap, instruction, info, vaddr);
+    if STORE && tap.tracks(vaddr) {
+        return on_tracked_store(tap, instruction, info, vaddr);
+    }
+    if !tap.access::<STORE>(instruction, size_log2(info), vaddr) {
+        on_other_memory::<STORE>(tap, instruction, info, vaddr);
+    }
+}
+
+/// What [`on_memory`] does with a store by a plain instruction whose value is looked at.
+#[inline(never)]
+extern "C" fn on_tracked_store(
+    tap: &Tap,
+    instruction: Instruction,
+    info: raw::MemInfo,
+    vaddr: u64,
+) {
+    let size_log2 = size_log2(info);
+    if size_log2 > 3 || !tap.is_open() {
+        return on_other_memory::<true>(tap, instruction, info, vaddr);
+    }
+    // SAFETY: `info` belongs to the callback that this one is called by.
+    let value = unsafe { MemoryAccess::new(info) }.low_value();
+    tap.store(instruction, size_log2, (vaddr, value));
 }
 
 /// What [`on_memory`] does in some cases: there, it would cost in all.
@@ -314,9 +327,7 @@ extern "C" fn on_other_memory<const STORE: bool>(
             size: access.size(),
             user_mapping: false,
         };
-        tap.touch((instruction, plugin.recorder.tracked()), touch, || {
-            access.value()
-        });
+        tap.touch(instruction, touch, || access.value());
     } else {
         plugin
             .recorder
@@ -324,8 +335,22 @@ extern "C" fn on_other_memory<const STORE: bool>(
     }
 }
 
-/// An instruction that [`super::guest::BlockInstruction::watch_execution`] was called for is about to run.
+/// An instruction that [`super::guest::BlockInstruction::watch_execution`] was called for is about to run. The CPU's state
+/// is found as in [`on_any_block`].
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
 pub(super) extern "C" fn on_hook(cpu: c_uint, data: *mut c_void) {
+    core::arch::naked_asm!("mov rdx, rbp", "jmp {}", sym on_hook_with_state)
+}
+
+/// See the x86-64 variant.
+#[cfg(target_arch = "aarch64")]
+#[unsafe(naked)]
+pub(super) extern "C" fn on_hook(cpu: c_uint, data: *mut c_void) {
+    core::arch::naked_asm!("mov x2, x19", "b {}", sym on_hook_with_state)
+}
+
+extern "C" fn on_hook_with_state(cpu: c_uint, data: *mut c_void, state: *const u64) {
     let Some(plugin) = PLUGIN.get() else { return };
     // SAFETY: `watch_execution` passed a `&'static Hooked`.
     let hooked = unsafe { &*data.cast_const().cast::<Hooked>() };
@@ -340,13 +365,14 @@ pub(super) extern "C" fn on_hook(cpu: c_uint, data: *mut c_void) {
     let Some(lane) = plugin.lanes.get(index) else {
         return;
     };
-    let Some(registers) = plugin.registers.get(cpu as usize).and_then(OnceLock::get) else {
-        return;
-    };
-    if lane.tap.is_open() {
+    if lane.tap.is_open()
+        && let Some(registers) = plugin.registers.get(cpu as usize).and_then(OnceLock::get)
+    {
+        // SAFETY: `state` is that of the CPU whose instruction is about to run; registers may be read (see `watch_execution`).
+        let halted = unsafe { Halted::new(registers, state) };
         // SAFETY: see `Confined`.
         let calls = unsafe { &mut *lane.calls.0.get() };
-        plugin.recorder.hook(lane.tap, calls, hooked, registers);
+        plugin.recorder.hook(lane.tap, calls, hooked, &halted);
     }
     if hooked.action == Action::Stop {
         plugin.stop();

@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_void};
 use std::marker::PhantomData;
 use std::ptr;
 use std::slice;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use linemate_recording::Register;
 
@@ -198,6 +198,13 @@ impl MemoryAccess<'_> {
         }
     }
 
+    /// The first eight of them; what is above the access's size is meaningless.
+    #[inline(always)]
+    pub(super) fn low_value(&self) -> u64 {
+        // SAFETY: called during the memory callback, for which QEMU keeps the value.
+        unsafe { raw::qemu_plugin_mem_get_value(self.info) }.low
+    }
+
     /// The guest-physical address behind `vaddr`, a byte of the access; `None` for device memory.
     pub(crate) fn physical(&self, vaddr: u64) -> Option<u64> {
         // SAFETY: called during the memory callback; the handle is used before it ends.
@@ -306,19 +313,89 @@ impl Registers {
     }
 }
 
-impl Cpu for Registers {
+/// A CPU whose next instruction is a watched one.
+///
+/// QEMU's interface takes some 20 ns for a register and a watched function's entry needs up to eight. QEMU keeps
+/// the sixteen general registers at the very start of the CPU's state; that this is so is not promised, hence it is
+/// compared with what the interface says at the first [`Halted::TRIALS`] watched instructions and, if it was ever wrong, not
+/// relied upon.
+pub(super) struct Halted<'a> {
+    registers: &'a Registers,
+    /// [`NAMES`]' general registers, if they could be had without asking.
+    values: Option<[u64; GENERAL]>,
+}
+
+/// Watched instructions at which both ways of reading registers agreed; or [`DISAGREED`].
+static AGREED: AtomicU32 = AtomicU32::new(0);
+const DISAGREED: u32 = u32::MAX;
+/// How many of [`NAMES`] are general registers.
+const GENERAL: usize = 8;
+/// Where they are in the CPU's state, in words: the processor numbers them so.
+const PLACES: [usize; GENERAL] = [7, 6, 2, 1, 8, 9, 4, 0];
+
+impl<'a> Halted<'a> {
+    const TRIALS: u32 = 1000;
+
+    /// # Safety
+    /// Called in an instruction's callback of the CPU whose state is at `state`, which may read `registers`.
+    pub(super) unsafe fn new(registers: &'a Registers, state: *const u64) -> Self {
+        let agreed = AGREED.load(Ordering::Relaxed);
+        if agreed == DISAGREED {
+            return Self {
+                registers,
+                values: None,
+            };
+        }
+        // SAFETY: a CPU's state is much longer than sixteen words; nobody writes to it during the callback.
+        let values = PLACES.map(|place| unsafe { state.add(place).read() });
+        if agreed < Self::TRIALS {
+            let right = (0..GENERAL).all(|index| registers.read(index) == values[index]);
+            let agreed = if right { agreed + 1 } else { DISAGREED };
+            // The largest stays: on no thread is a disagreement forgotten.
+            AGREED.fetch_max(agreed, Ordering::Relaxed);
+            return Self {
+                registers,
+                values: right.then_some(values),
+            };
+        }
+        Self {
+            registers,
+            values: Some(values),
+        }
+    }
+
+    #[inline]
+    fn read(&self, index: usize) -> u64 {
+        match &self.values {
+            Some(values) => values.get(index).copied().unwrap_or(0),
+            None => self.registers.read(index),
+        }
+    }
+}
+
+impl Cpu for Halted<'_> {
+    #[inline]
     fn argument(&self, register: Register) -> u64 {
         self.read(register as usize)
     }
 
+    #[inline]
     fn stack(&self) -> u64 {
         self.read(RSP)
     }
 
+    #[inline]
     fn result(&self) -> u64 {
         self.read(RAX)
     }
 
+    fn word(&self, address: u64) -> Option<u64> {
+        self.registers.word(address)
+    }
+}
+
+impl Registers {
+    /// The 64-bit word at a guest-virtual address, if it is mapped.
     fn word(&self, address: u64) -> Option<u64> {
         // SAFETY: called in a callback of this CPU; QEMU sizes the buffer and says whether it filled it.
         unsafe {
