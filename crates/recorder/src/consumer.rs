@@ -99,16 +99,27 @@ impl<S: Sink + Announce> Consumer<S> {
 
     #[inline(always)]
     fn access<const WORDS: usize>(&mut self, head: u64, records: &mut Drain<'_, WORDS>) {
+        let size_log2 = (head >> kind::SIZE_SHIFT & 7).min(6);
         let touch = Touch {
             store: head & kind::STORE != 0,
             addr: records.next(),
-            size: 1 << (head >> kind::SIZE_SHIFT & 7).min(6),
+            size: 1 << size_log2,
             user_mapping: head & kind::USER != 0,
         };
-        let value = (head & kind::VALUE != 0).then(|| u128::from(records.next()));
-        let instruction = Instruction::from_bits(head & u64::from(u32::MAX));
         let at = (self.counted(head), self.cpu);
-        self.lane.touch(at, instruction, (touch, value));
+        if head & kind::VALUE == 0 {
+            let instruction = Instruction::from_bits(head & u64::from(u32::MAX));
+            return self.lane.touch(at, instruction, (touch, None));
+        }
+        // At most eight bytes; what is above them is meaningless.
+        let value = records.next() & u64::MAX >> (64 - (8u32 << size_log2.min(3)));
+        let instruction = if head & kind::BULK == 0 {
+            Instruction::from_bits(head & u64::from(u32::MAX))
+        } else {
+            Instruction::atomic(head, size_log2)
+        };
+        self.lane
+            .touch(at, instruction, (touch, Some(value.into())));
     }
 
     #[inline(never)]

@@ -40,7 +40,7 @@ impl Instruction {
     const SHAPE_SHIFT: u32 = Self::BACK_SHIFT + Self::BACK_BITS;
     const ATOMIC: u64 = 1;
     const WIDE: u64 = 2;
-    /// Not plain: it may be of several parts, or what it stores is not tracked.
+    /// Not plain: its accesses may be of several parts.
     const SLOW: u64 = 1 << 63;
 
     /// `id` numbers it in the recording; it is `back` instructions before the end of its block, itself included;
@@ -56,7 +56,7 @@ impl Instruction {
         };
         let size = u64::from(bytes.max(1).ilog2() & 7);
         let bulk = if bulk_store { kind::BULK } else { 0 };
-        let slow = if kind != 0 || bulk_store { Self::SLOW } else { 0 };
+        let slow = if kind == 0 { 0 } else { Self::SLOW };
         Some(Self(
             kind::ACCESS
                 | bulk
@@ -89,7 +89,7 @@ impl Instruction {
         self.0 & u64::from(u32::MAX)
     }
 
-    /// Whether each of its callbacks is an access of which only address and size matter, and a store's value.
+    /// Whether each of its callbacks is an access, and nothing is known against the fast path.
     #[inline(always)]
     pub(crate) fn is_plain(self) -> bool {
         self.0 & Self::SLOW == 0
@@ -116,6 +116,18 @@ impl Instruction {
     #[inline]
     pub(crate) fn is_atomic(self) -> bool {
         self.0 >> Self::SHAPE_SHIFT & 3 == Self::ATOMIC
+    }
+
+    /// Whether its load and its store are one access of 2^`size_log2` bytes.
+    #[inline]
+    pub(crate) fn is_atomic_of(self, size_log2: u32) -> bool {
+        self.0 >> Self::SHAPE_SHIFT & 31 == Self::ATOMIC | u64::from(size_log2) << 2
+    }
+
+    /// The atomic instruction of 2^`size_log2` bytes whose record has this `head`.
+    pub(crate) fn atomic(head: u64, size_log2: u64) -> Self {
+        let shape = Self::ATOMIC | size_log2 << 2;
+        Self(head & !kind::BULK & u64::from(u32::MAX) | shape << Self::SHAPE_SHIFT)
     }
 
     fn shape(self) -> Shape {

@@ -37,6 +37,8 @@ pub(crate) mod kind {
     pub(crate) const USER: u64 = 1 << 6;
     /// Of an access: a repeated string instruction makes it.
     pub(crate) const BULK: u64 = 1 << 7;
+    /// Of an access: it is half of an atomic one of the same size. (What repeated string instructions store is not looked at.)
+    pub(crate) const ATOMIC: u64 = BULK | VALUE;
 
     /// A call; above it a mask of its values.
     pub(crate) const CALL: u64 = 1 << 1;
@@ -195,17 +197,17 @@ impl Tap {
         true
     }
 
-    /// As [`Tap::access`], for a store of at most 8 bytes whose value is looked at.
+    /// As [`Tap::access`], with a value of at most 8 bytes. `flags`: [`kind::VALUE`] or [`kind::ATOMIC`], and whether it stores.
     #[inline(always)]
-    pub(crate) fn store(
+    pub(crate) fn valued(
         &self,
-        instruction: Instruction,
+        (instruction, flags): (Instruction, u64),
         size_log2: u32,
         (addr, value): (u64, u64),
     ) {
         let head = self.time(instruction.back())
             | instruction.head()
-            | (kind::STORE | kind::VALUE)
+            | flags
             | u64::from(size_log2) << kind::SIZE_SHIFT;
         self.records.push(&[head, addr, value]);
     }

@@ -14,7 +14,7 @@ use crate::lane::{Instruction, Touch};
 use crate::options::Task;
 use crate::recorder::{Recorder, SetUpError};
 use crate::running::Running;
-use crate::tap::Tap;
+use crate::tap::{Tap, kind};
 use crate::translate::{Action, Hooked, is_kernel};
 use crate::watch::Calls;
 
@@ -278,32 +278,39 @@ pub(super) extern "C" fn on_memory<const STORE: bool, const PARALLEL: bool>(
     let Some(tap) = tap::<PARALLEL>(cpu) else {
         return;
     };
-    if !is_kernel(vaddr) || !instruction.is_plain() {
+    if !is_kernel(vaddr) {
         return on_other_memory::<STORE>(tap, instruction, info, vaddr);
     }
-    if STORE && tap.tracks(vaddr) {
-        return on_tracked_store(tap, instruction, info, vaddr);
+    if !instruction.is_plain() || (STORE && tap.tracks(vaddr) && !instruction.bulk_store()) {
+        return on_value::<STORE>(tap, instruction, info, vaddr);
     }
     if !tap.access::<STORE>(instruction, size_log2(info), vaddr) {
         on_other_memory::<STORE>(tap, instruction, info, vaddr);
     }
 }
 
-/// What [`on_memory`] does with a store by a plain instruction whose value is looked at.
+/// What [`on_memory`] does where the value is looked at: in atomic instructions, and in stores to tracked memory.
 #[inline(never)]
-extern "C" fn on_tracked_store(
+extern "C" fn on_value<const STORE: bool>(
     tap: &Tap,
     instruction: Instruction,
     info: raw::MemInfo,
     vaddr: u64,
 ) {
     let size_log2 = size_log2(info);
-    if size_log2 > 3 || !tap.is_open() {
-        return on_other_memory::<true>(tap, instruction, info, vaddr);
+    let store = if STORE { kind::STORE } else { 0 };
+    let flags = if instruction.is_plain() {
+        kind::VALUE
+    } else {
+        kind::ATOMIC
+    };
+    let fits = size_log2 <= 3 && (instruction.is_plain() || instruction.is_atomic_of(size_log2));
+    if !fits || !tap.is_open() {
+        return on_other_memory::<STORE>(tap, instruction, info, vaddr);
     }
     // SAFETY: `info` belongs to the callback that this one is called by.
     let value = unsafe { MemoryAccess::new(info) }.low_value();
-    tap.store(instruction, size_log2, (vaddr, value));
+    tap.valued((instruction, flags | store), size_log2, (vaddr, value));
 }
 
 /// What [`on_memory`] does in some cases: there, it would cost in all.
