@@ -7,8 +7,7 @@ use linemate_recording::{FunctionId, MAX_PARAMETERS};
 
 use crate::clock::Counted;
 use crate::lane::{Instruction, Lane, Sink, Touch};
-use crate::queue::Drain;
-use crate::queue::Queue;
+use crate::queue::{Drain, Queue};
 use crate::tap::{MARKS, TURN, kind, part};
 use crate::watch::{Entered, Left};
 
@@ -207,5 +206,319 @@ fn entered<const WORDS: usize>(
         stack,
         caller,
         values,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+    use std::time::Duration;
+
+    use linemate_recording::{
+        BackgroundWriter, Call, Error, Function, FunctionTable, GuestAddr, LaneId, Mark, Marker,
+        Meaning, Metadata, Parameter, Return, Role, Writer, verify,
+    };
+
+    use super::*;
+    use crate::decode::Shape;
+    use crate::output::{Output, Unannounced};
+    use crate::pairing::Whole;
+    use crate::shadow::{Shadow, Tracked};
+    use crate::tap::Tap;
+    use crate::watch::Report;
+
+    const MAP: u64 = 0xffff_8880_0000_0000;
+    const MEMORY: u64 = 1 << 20;
+    const CHUNK: u32 = 10_000;
+    const ROUNDS: u64 = 20_000;
+
+    /// Memory that takes `room` bytes and then says that the disk is full.
+    #[derive(Clone)]
+    struct Disk {
+        bytes: Arc<Mutex<Vec<u8>>>,
+        room: usize,
+    }
+
+    impl Write for Disk {
+        fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+            let mut bytes = self.bytes.lock().unwrap();
+            if bytes.len() + buffer.len() > self.room {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            bytes.extend_from_slice(buffer);
+            Ok(buffer.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl linemate_recording::Sink for Disk {
+        fn truncate(&mut self, length: u64) -> io::Result<()> {
+            self.bytes.lock().unwrap().truncate(length as usize);
+            Ok(())
+        }
+    }
+
+    fn tap() -> &'static Tap {
+        let tap: &'static Tap = Box::leak(Box::new(Tap::new()));
+        tap.track(Tracked::new(MEMORY, MAP));
+        tap
+    }
+
+    /// One round of a made-up guest: plain loads and stores, an atomic, a wide one, a call, a return, another CPU.
+    fn round(tap: &Tap, unannounced: &Unannounced, number: u64) {
+        let new = number.is_multiple_of(100);
+        if new {
+            (0..4).for_each(|i| unannounced.push(GuestAddr(number * 64 + i)));
+            tap.translated((number / 100 * 4 + 4) as u32);
+        }
+        let id = (number / 100 * 4) as u32;
+        let instruction = |i, shape| Instruction::new(id + i, 4 - i, shape, false).unwrap();
+        if tap.add(4) {
+            tap.turn();
+        }
+        let addr = MAP + number * 8 % (MEMORY / 2);
+        let access = |store, size| Touch {
+            store,
+            addr,
+            size,
+            user_mapping: false,
+        };
+        let value = u128::from(number % 3);
+        tap.touch(instruction(0, Shape::Single), access(false, 8), || value);
+        tap.touch(instruction(1, Shape::Single), access(true, 4), || value);
+        let atomic = instruction(2, Shape::Atomic { bytes: 8 });
+        tap.touch(atomic, access(false, 8), || value);
+        tap.touch(atomic, access(true, 8), || value + u128::from(number % 2));
+        tap.touch(
+            instruction(3, Shape::Wide { bytes: 32 }),
+            access(true, 16),
+            || value << 100,
+        );
+        let (function, stack) = (FunctionId(7), addr);
+        let values = [Some(addr), None, Some(number), None, None, None];
+        let call = Entered {
+            function,
+            stack,
+            caller: number,
+            values,
+        };
+        tap.watched(1, Some(Report::Call(call)));
+        let left = Left {
+            function,
+            stack,
+            value: number,
+        };
+        tap.watched(1, Some(Report::Return(left)));
+        if number.is_multiple_of(50) {
+            tap.mark(1, Mark::Idle, 0);
+            tap.cpu((number / 50 % 2) as u16);
+        }
+    }
+
+    /// Eight functions of three parameters.
+    fn functions() -> FunctionTable {
+        use linemate_recording::Register::{Rdi, Rdx, Rsi};
+        let meanings = [
+            (Rdi, Meaning::StructPointer(1)),
+            (Rsi, Meaning::StructPointer(2)),
+            (Rdx, Meaning::Count),
+        ];
+        let parameters = meanings.map(|(register, meaning)| Parameter { register, meaning });
+        let function = |number: u64| Function {
+            entry: GuestAddr(0xffff_ffff_8100_0000 + 64 * number),
+            size: 64,
+            name: format!("f{number}"),
+            role: Role::Plain,
+            returns: true,
+            parameters: parameters.to_vec(),
+        };
+        FunctionTable {
+            functions: (0..8).map(function).collect(),
+        }
+    }
+
+    /// A whole recording on a disk with `room`; `guest` and `encoder` are asked to dawdle.
+    fn record(room: usize, (guest, encoder): (Pace, Pace)) -> (Vec<u8>, Result<Writer, Error>) {
+        let disk = Disk {
+            bytes: Arc::default(),
+            room,
+        };
+        let bytes = Arc::clone(&disk.bytes);
+        let mut writer = Writer::create_in(Box::new(disk), "1", &Metadata::new()).unwrap();
+        writer.functions(&functions()).unwrap();
+        let writer = BackgroundWriter::start(writer, 1).unwrap();
+        let unannounced = Arc::new(Unannounced::default());
+        let sizes = (2, 8);
+        let output = Output::new(
+            (LaneId(0), CHUNK),
+            sizes,
+            writer.lane(),
+            Arc::clone(&unannounced),
+        );
+        let shadow = Shadow::new(MEMORY, MAP).unwrap();
+        let sink = Slow {
+            output,
+            pace: encoder,
+            events: 0,
+        };
+        let tap = tap();
+        let thread = start(tap.records(), Lane::new(2, Some(shadow), sink), 0).unwrap();
+        tap.start(0, 0);
+        for number in 0..ROUNDS {
+            guest(number);
+            round(tap, &unannounced, number);
+        }
+        tap.stop();
+        thread.join().unwrap().sink().output.flush();
+        let stopped = writer.stop();
+        let bytes = bytes.lock().unwrap().clone();
+        (bytes, stopped)
+    }
+
+    /// An output that takes its time.
+    struct Slow {
+        output: Output,
+        pace: Pace,
+        events: u64,
+    }
+
+    impl Slow {
+        fn wait(&mut self) {
+            (self.pace)(self.events);
+            self.events += 1;
+        }
+    }
+
+    impl Announce for Slow {
+        fn translated(&mut self, known: u32) {
+            self.output.translated(known);
+        }
+    }
+
+    impl Sink for Slow {
+        fn access(&mut self, access: &Whole) {
+            self.wait();
+            self.output.access(access);
+        }
+        fn call(&mut self, call: &Call) {
+            self.output.call(call);
+        }
+        fn return_(&mut self, return_: &Return) {
+            self.output.return_(return_);
+        }
+        fn mark(&mut self, marker: &Marker) {
+            self.output.mark(marker);
+        }
+    }
+
+    /// Dawdles at some of the numbers that it is called with.
+    type Pace = fn(u64);
+
+    fn never(_number: u64) {}
+
+    fn sometimes(number: u64) {
+        if number.is_multiple_of(4000) {
+            thread::sleep(Duration::from_millis(3));
+        }
+    }
+
+    #[test]
+    fn a_recording_has_the_same_bytes_whoever_is_slow() {
+        let (bytes, stopped) = record(usize::MAX, (never, never));
+        let totals = stopped.unwrap().totals();
+        assert_eq!(totals.loads, ROUNDS);
+        assert_eq!(totals.stores, 2 * ROUNDS);
+        assert_eq!((totals.rmws, totals.calls), (ROUNDS, ROUNDS));
+        let report = verify(bytes.clone()).unwrap();
+        let findings: Vec<_> = report.findings.iter().take(3).collect();
+        assert_eq!(findings.len(), 1, "only its end is missing: {findings:?}");
+        let paces: [(Pace, Pace); 2] = [(never, sometimes), (sometimes, never)];
+        for pace in paces {
+            assert!(record(usize::MAX, pace).0 == bytes);
+        }
+    }
+
+    #[test]
+    fn a_full_disk_neither_holds_nor_ends_the_guest() {
+        let (whole, _) = record(usize::MAX, (never, never));
+        let (bytes, stopped) = record(whole.len() / 2, (never, never));
+        assert!(matches!(stopped, Err(Error::Io { .. })));
+        assert!(bytes.len() <= whole.len() / 2 && whole.starts_with(&bytes));
+    }
+
+    /// Fails at its first event.
+    struct Broken;
+
+    impl Announce for Broken {
+        fn translated(&mut self, _known: u32) {}
+    }
+
+    impl Sink for Broken {
+        fn access(&mut self, _access: &Whole) {
+            panic!("the encoder is broken");
+        }
+        fn call(&mut self, _call: &Call) {}
+        fn return_(&mut self, _return_: &Return) {}
+        fn mark(&mut self, _marker: &Marker) {}
+    }
+
+    #[test]
+    fn an_encoder_that_fails_lets_the_guest_go_on() {
+        let tap = tap();
+        let thread = start(tap.records(), Lane::new(2, None, Broken), 0).unwrap();
+        tap.start(0, 0);
+        let unannounced = Unannounced::default();
+        for number in 0..ROUNDS {
+            round(tap, &unannounced, number);
+        }
+        tap.stop();
+        assert!(thread.join().is_err());
+    }
+
+    /// Notes the times of marks.
+    struct Times(Vec<u64>);
+
+    impl Announce for Times {
+        fn translated(&mut self, _known: u32) {}
+    }
+
+    impl Sink for Times {
+        fn access(&mut self, _access: &Whole) {}
+        fn call(&mut self, _call: &Call) {}
+        fn return_(&mut self, _return_: &Return) {}
+        fn mark(&mut self, marker: &Marker) {
+            self.0.push(marker.time.0);
+        }
+    }
+
+    #[test]
+    fn time_goes_on_where_the_counter_comes_round() {
+        let tap = tap();
+        let thread = start(tap.records(), Lane::new(2, None, Times(Vec::new())), 0).unwrap();
+        tap.start(0, 0);
+        let block = 1 << 29;
+        for _ in 0..20 {
+            if tap.add(block) {
+                tap.turn();
+            }
+            tap.mark(1, Mark::Start, 0);
+            tap.mark(block, Mark::Start, 0);
+        }
+        tap.stop();
+        let times = std::mem::take(&mut thread.join().unwrap().sink().0);
+        // The second of each pair is back in time, which never is.
+        let expected: Vec<u64> = (1..=20).map(|n| n * u64::from(block) - 1).collect();
+        assert_eq!(
+            times.iter().step_by(2).copied().collect::<Vec<_>>(),
+            expected
+        );
+        assert_eq!(
+            times.iter().skip(1).step_by(2).copied().collect::<Vec<_>>(),
+            expected
+        );
     }
 }

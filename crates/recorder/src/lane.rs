@@ -272,12 +272,7 @@ impl<S: Sink> Lane<S> {
     ///
     /// Plain loads would teach the contents too, at a tenth of the whole cost of recording, for few silent stores more.
     #[inline]
-    fn is_silent(
-        &mut self,
-        instruction: Instruction,
-        touch: &Touch,
-        value: Option<u128>,
-    ) -> bool {
+    fn is_silent(&mut self, instruction: Instruction, touch: &Touch, value: Option<u128>) -> bool {
         let Some(shadow) = &mut self.shadow else {
             return false;
         };
@@ -416,11 +411,21 @@ mod tests {
     }
 
     fn lane() -> Lane<Words> {
-        let count: &'static Count = Box::leak(Box::new(Count::new()));
         let shadow = Shadow::new(1 << 20, MAP).unwrap();
-        let mut lane = Lane::new(2, count, Some(shadow), Words::default());
-        lane.start();
+        let mut lane = Lane::new(2, Some(shadow), Words::default());
+        lane.start(Counted(0));
         lane
+    }
+
+    /// `instruction` touches memory on `cpu` in a block that ends when `count` instructions have been counted.
+    fn touch(
+        lane: &mut Lane<Words>,
+        (count, cpu, instruction): (i64, u16, Instruction),
+        touch: Touch,
+        value: u128,
+    ) {
+        let at = Counted(count - i64::from(instruction.back()));
+        lane.touch((at, cpu), instruction, (touch, Some(value)));
     }
 
     fn instruction(id: u32, back: u32, shape: Shape) -> Instruction {
@@ -445,6 +450,7 @@ mod tests {
             (Shape::Wide { bytes: 64 }, false),
         ] {
             let packed = Instruction::new(0x00ff_fffe, 512, shape, bulk).unwrap();
+            assert_eq!(packed.is_plain(), shape == Shape::Single);
             let back = Instruction::from_bits(packed.to_bits());
             let parts = (back.id(), back.back(), back.shape(), back.bulk_store());
             assert_eq!(parts, (0x00ff_fffe, 512, shape, bulk));
@@ -461,14 +467,13 @@ mod tests {
             instruction(1, 3, Shape::Single),
             instruction(2, 1, Shape::Atomic { bytes: 8 }),
         );
-        lane.count.add(5);
-        lane.touch((0, plain), kernel(true, 64, 8), || 7);
-        lane.touch((0, plain), kernel(true, 64, 8), || 7);
-        lane.touch((0, plain), kernel(true, 64, 8), || 8);
-        lane.touch((0, atomic), kernel(false, 64, 8), || 8);
-        lane.touch((0, atomic), kernel(true, 64, 8), || 9);
+        touch(&mut lane, (5, 0, plain), kernel(true, 64, 8), 7);
+        touch(&mut lane, (5, 0, plain), kernel(true, 64, 8), 7);
+        touch(&mut lane, (5, 0, plain), kernel(true, 64, 8), 8);
+        touch(&mut lane, (5, 0, atomic), kernel(false, 64, 8), 8);
+        touch(&mut lane, (5, 0, atomic), kernel(true, 64, 8), 9);
         // The store half taught the new value.
-        lane.touch((0, plain), kernel(true, 64, 8), || 9);
+        touch(&mut lane, (5, 0, plain), kernel(true, 64, 8), 9);
         assert_eq!(
             lane.sink().0,
             [
@@ -486,15 +491,15 @@ mod tests {
         let mut lane = lane();
         let plain = instruction(1, 1, Shape::Single);
         let bulk = Instruction::new(2, 1, Shape::Single, true).unwrap();
-        lane.touch((0, plain), kernel(true, 0, 8), || 7);
-        lane.touch((0, bulk), kernel(true, 0, 8), || 7);
-        lane.touch((0, plain), kernel(true, 0, 8), || 7);
+        touch(&mut lane, (1, 0, plain), kernel(true, 0, 8), 7);
+        touch(&mut lane, (1, 0, bulk), kernel(true, 0, 8), 7);
+        touch(&mut lane, (1, 0, plain), kernel(true, 0, 8), 7);
         let user = Touch {
             user_mapping: true,
             ..kernel(true, 0, 8)
         };
-        lane.touch((0, plain), user, || 7);
-        lane.touch((0, plain), kernel(true, 0, 8), || 7);
+        touch(&mut lane, (1, 0, plain), user, 7);
+        touch(&mut lane, (1, 0, plain), kernel(true, 0, 8), 7);
         assert!(
             lane.sink().0.iter().all(|line| !line.contains("silent")),
             "{:?}",
@@ -506,13 +511,11 @@ mod tests {
     fn an_idle_cpu_resumes_with_its_next_event() {
         let mut lane = lane();
         let plain = instruction(1, 1, Shape::Single);
-        lane.count.add(4);
-        lane.mark((0, 1), Mark::Idle, 0);
-        lane.touch((1, plain), kernel(false, 8, 4), || 0);
-        lane.count.add(4);
-        lane.touch((0, plain), kernel(false, 8, 4), || 0);
-        lane.mark((0, 1), Mark::Idle, 0);
-        lane.touch((0, plain), kernel(false, 8, 4), || 0);
+        lane.mark((Counted(3), 0), Mark::Idle, 0);
+        touch(&mut lane, (4, 1, plain), kernel(false, 8, 4), 0);
+        touch(&mut lane, (8, 0, plain), kernel(false, 8, 4), 0);
+        lane.mark((Counted(7), 0), Mark::Idle, 0);
+        touch(&mut lane, (8, 0, plain), kernel(false, 8, 4), 0);
         assert_eq!(
             lane.sink().0,
             [
@@ -531,17 +534,11 @@ mod tests {
     fn another_cpu_ends_what_is_open() {
         let mut lane = lane();
         let wide = instruction(1, 1, Shape::Wide { bytes: 32 });
-        lane.touch((0, wide), kernel(false, 0, 16), || 0);
-        lane.touch(
-            (1, instruction(2, 1, Shape::Single)),
-            kernel(false, 64, 4),
-            || 0,
-        );
-        lane.touch(
-            (0, instruction(3, 1, Shape::Atomic { bytes: 4 })),
-            kernel(false, 0, 4),
-            || 0,
-        );
+        let single = instruction(2, 1, Shape::Single);
+        let atomic = instruction(3, 1, Shape::Atomic { bytes: 4 });
+        touch(&mut lane, (0, 0, wide), kernel(false, 0, 16), 0);
+        touch(&mut lane, (0, 1, single), kernel(false, 64, 4), 0);
+        touch(&mut lane, (0, 0, atomic), kernel(false, 0, 4), 0);
         lane.finish();
         assert_eq!(
             lane.sink().0,

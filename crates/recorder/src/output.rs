@@ -14,7 +14,7 @@ use crate::pairing::Whole;
 
 /// Events in a chunk. A chunk stands alone, so small ones cost bytes; large ones cost memory and are lost when the
 /// host's power is.
-const CHUNK_EVENTS: u32 = 2 << 20;
+pub(crate) const CHUNK_EVENTS: u32 = 2 << 20;
 /// Instructions that an encoder's tables have room for from the start: more than a kernel runs under one workload. They
 /// grow beyond it.
 const RESERVE: u32 = 1 << 17;
@@ -70,14 +70,14 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Prepares lane `lane` for events of `cpus` CPUs and `functions` functions.
+    /// Prepares lane `lane`, whose chunks have `chunk_events`, for events of `cpus` CPUs and `functions` functions.
     pub(crate) fn new(
-        lane: LaneId,
+        (lane, chunk_events): (LaneId, u32),
         (cpus, functions): (u16, u32),
         writer: LaneWriter,
         unannounced: Arc<Unannounced>,
     ) -> Self {
-        let mut encoder = Encoder::new(lane, CHUNK_EVENTS);
+        let mut encoder = Encoder::new(lane, chunk_events);
         encoder.reserve_cpus(cpus);
         encoder.reserve_functions(functions);
         encoder.reserve_instructions(RESERVE);

@@ -255,3 +255,121 @@ impl<const WORDS: usize> Drop for Drain<'_, WORDS> {
         self.queue.drained.notify_one();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+
+    type Small = Queue<{ 4 * BATCH as usize }>;
+    /// More than the queue holds several times over.
+    const RECORDS: u64 = 40_000;
+
+    /// Records of one to seven words that tell their length and number.
+    fn record(number: u64) -> Vec<u64> {
+        let length = 1 + number % 7;
+        (0..length).map(|i| number << 8 | length << 4 | i).collect()
+    }
+
+    /// Adds all records; `pace` is asked at each.
+    fn fill(queue: &Small, pace: impl Fn(u64)) {
+        for number in 0..RECORDS {
+            pace(number);
+            queue.push(&record(number));
+        }
+        queue.close();
+    }
+
+    fn open() -> Arc<Small> {
+        let queue = Arc::new(Small::new());
+        queue.open(&[]);
+        queue
+    }
+
+    /// What comes out when producer and consumer dawdle as told.
+    fn pass(producer: fn(u64), consumer: fn(u64)) -> Vec<u64> {
+        let queue = open();
+        let theirs = Arc::clone(&queue);
+        let producer = thread::spawn(move || fill(&theirs, producer));
+        let mut drain = queue.drain();
+        let (mut out, mut taken) = (Vec::new(), 0);
+        while drain.wait() {
+            while drain.has_next() {
+                consumer(taken);
+                taken += 1;
+                let first = drain.next();
+                out.push(first);
+                out.extend((1..first >> 4 & 15).map(|_| drain.next()));
+            }
+        }
+        producer.join().unwrap();
+        out
+    }
+
+    fn sometimes(number: u64) {
+        if number.is_multiple_of(5000) {
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn never(_number: u64) {}
+
+    #[test]
+    fn the_same_words_come_out_whoever_is_slow() {
+        let expected: Vec<u64> = (0..RECORDS).flat_map(record).collect();
+        assert!(expected.len() > 5 * 4 * BATCH as usize);
+        assert!(pass(never, never) == expected);
+        assert!(pass(never, sometimes) == expected);
+        assert!(pass(sometimes, never) == expected);
+        assert!(pass(sometimes, sometimes) == expected);
+    }
+
+    #[test]
+    fn a_full_queue_holds_the_producer_and_no_more_than_its_length() {
+        let queue = open();
+        let theirs = Arc::clone(&queue);
+        let producer = thread::spawn(move || fill(&theirs, never));
+        while !queue.lock().producer_sleeps {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let added = queue.producer.position.load(Ordering::Acquire);
+        assert!(added <= Small::LENGTH, "{added}");
+        assert!(!producer.is_finished());
+        let mut drain = queue.drain();
+        while drain.wait() {
+            while drain.has_next() {
+                drain.next();
+            }
+        }
+        producer.join().unwrap();
+    }
+
+    #[test]
+    fn a_consumer_that_ends_lets_the_producer_go() {
+        let queue = open();
+        let theirs = Arc::clone(&queue);
+        let producer = thread::spawn(move || fill(&theirs, never));
+        while !queue.lock().producer_sleeps {
+            thread::sleep(Duration::from_millis(1));
+        }
+        drop(queue.drain());
+        producer.join().unwrap();
+        assert!(!queue.is_open());
+    }
+
+    #[test]
+    fn what_was_added_before_the_end_is_taken_and_nothing_after_it() {
+        let queue = open();
+        queue.push(&[1, 2]);
+        queue.push(&[3]);
+        queue.close();
+        queue.push(&[4]);
+        let mut drain = queue.drain();
+        assert!(drain.wait());
+        assert_eq!([drain.next(), drain.next(), drain.next()], [1, 2, 3]);
+        assert!(!drain.has_next() && !drain.wait());
+    }
+}

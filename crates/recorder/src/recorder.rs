@@ -12,7 +12,7 @@ use crate::consumer;
 use crate::ffi::{Block, MemoryAccess};
 use crate::lane::{Instruction, Lane, Touch};
 use crate::options::{OptionError, Options};
-use crate::output::{Output, Unannounced};
+use crate::output::{CHUNK_EVENTS, Output, Unannounced};
 use crate::shadow::{Shadow, Tracked};
 use crate::tap::Tap;
 use crate::translate::{Action, Hooked, Numbers, translate};
@@ -120,7 +120,12 @@ impl Recorder {
                 )
             };
             let sizes = (cpus as u16, functions);
-            let output = Output::new(LaneId(lane), sizes, writer.lane(), Arc::clone(&unannounced));
+            let output = Output::new(
+                (LaneId(lane), CHUNK_EVENTS),
+                sizes,
+                writer.lane(),
+                Arc::clone(&unannounced),
+            );
             let lane = Lane::new(cpus, shadow, output);
             let encoder = consumer::start(tap.records(), lane, options.vmemmap);
             encoders.push(encoder.map_err(SetUpError::Thread)?);

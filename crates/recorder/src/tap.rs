@@ -142,7 +142,11 @@ impl Tap {
     /// the addition need not be atomic.
     #[inline(always)]
     pub(crate) fn add(&self, instructions: u32) -> bool {
-        let count = self.counter.count.load(Ordering::Relaxed).wrapping_add(instructions);
+        let count = self
+            .counter
+            .count
+            .load(Ordering::Relaxed)
+            .wrapping_add(instructions);
         self.counter.count.store(count, Ordering::Relaxed);
         count >= TURN as u32
     }
@@ -154,7 +158,9 @@ impl Tap {
         if count < TURN as u32 {
             return;
         }
-        self.counter.count.store(count - TURN as u32, Ordering::Relaxed);
+        self.counter
+            .count
+            .store(count - TURN as u32, Ordering::Relaxed);
         let turns = self.counter.turns.load(Ordering::Relaxed) + 1;
         self.counter.turns.store(turns, Ordering::Relaxed);
         self.records.push(&[kind::TURN, turns]);
@@ -173,7 +179,12 @@ impl Tap {
     /// The upper half of a head: the time of an instruction `back` before the end of the block.
     #[inline(always)]
     fn time(&self, back: u32) -> u64 {
-        u64::from(self.counter.count.load(Ordering::Relaxed).wrapping_sub(back)) << 32
+        u64::from(
+            self.counter
+                .count
+                .load(Ordering::Relaxed)
+                .wrapping_sub(back),
+        ) << 32
     }
 
     /// Adds an access by a plain instruction, of 2^`size_log2` bytes, whose value nobody looks at. `false`: there is no room, and

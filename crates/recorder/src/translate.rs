@@ -57,7 +57,10 @@ impl Numbers {
 
     /// How many there are.
     pub(crate) fn count(&self) -> u32 {
-        self.ids.lock().unwrap_or_else(PoisonError::into_inner).len() as u32
+        self.ids
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .len() as u32
     }
 
     /// The number of the instruction at `pc`; `None` if there are more than a recording can hold.

@@ -8,7 +8,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
 use std::thread::{self, ThreadId};
 
-use super::guest::{Block, Halted, Machine, MemoryAccess, Registers, size_log2};
+use super::guest::{
+    Block, Halted, Machine, MemoryAccess, Registers, find_size_bits, knows_size_bits, size_log2,
+};
 use super::{hold, raw};
 use crate::lane::{Instruction, Touch};
 use crate::options::Task;
@@ -154,6 +156,7 @@ unsafe fn install(
     } else {
         vec![&SHARED]
     };
+    find_size_bits();
     let recorder = Recorder::new(options, cpus, taps.iter().copied())?;
     let whole_boot = recorder.options().whole_boot;
     let lanes = taps.into_iter().map(|tap| Lane {
@@ -305,7 +308,7 @@ extern "C" fn on_value<const STORE: bool>(
         kind::ATOMIC
     };
     let fits = size_log2 <= 3 && (instruction.is_plain() || instruction.is_atomic_of(size_log2));
-    if !fits || !tap.is_open() {
+    if !fits || !knows_size_bits() || !tap.is_open() {
         return on_other_memory::<STORE>(tap, instruction, info, vaddr);
     }
     // SAFETY: `info` belongs to the callback that this one is called by.

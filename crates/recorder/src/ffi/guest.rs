@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_void};
 use std::marker::PhantomData;
 use std::ptr;
 use std::slice;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use linemate_recording::Register;
 
@@ -99,6 +99,11 @@ impl BlockInstruction<'_> {
         } else {
             (on_memory::<false, false>, on_memory::<true, false>)
         };
+        let instruction = if knows_size_bits() {
+            instruction
+        } else {
+            instruction.slowed()
+        };
         let data = ptr::without_provenance_mut(instruction.to_bits() as usize);
         // SAFETY: `insn` as above; the callbacks take `data` for an instruction's bits, which it is.
         unsafe {
@@ -131,16 +136,32 @@ impl BlockInstruction<'_> {
     }
 }
 
-/// Log2 of the bytes of a memory callback.
-#[inline(always)]
-pub(super) fn size_log2(info: raw::MemInfo) -> u32 {
-    info >> 4 & 7
+/// Where the three bits of log2 of the size are in what describes a memory callback.
+static SIZE_SHIFT: AtomicU32 = AtomicU32::new(UNKNOWN);
+const UNKNOWN: u32 = u32::MAX;
+
+/// Finds out where QEMU keeps a callback's size, by asking for the sizes of made-up callbacks: a call per access is expensive.
+/// If no place fits, [`size_log2`] is never asked.
+pub(super) fn find_size_bits() {
+    // SAFETY: takes the number apart, no state.
+    let said = |info| unsafe { raw::qemu_plugin_mem_size_shift(info) };
+    let fits =
+        |shift: &u32| (0..8).all(|size| said(size << shift) == size) && said(!(7 << shift)) == 0;
+    if let Some(shift) = (0..16).find(fits) {
+        SIZE_SHIFT.store(shift, Ordering::Relaxed);
+    }
 }
 
-const SIZES_BITS: u32 = 6;
-/// Sizes by a hash of `info`: the size in bits 0 to 7, above it `info` and that there is an entry at all.
-static SIZES: [AtomicU64; 1 << SIZES_BITS] = [const { AtomicU64::new(0) }; 1 << SIZES_BITS];
-const SIZE_KNOWN: u64 = 1 << 32;
+/// Log2 of the bytes of a memory callback, for instructions that are plain or where it was found (see [`find_size_bits`]).
+#[inline(always)]
+pub(super) fn size_log2(info: raw::MemInfo) -> u32 {
+    info.wrapping_shr(SIZE_SHIFT.load(Ordering::Relaxed)) & 7
+}
+
+/// Whether [`size_log2`] may be asked.
+pub(super) fn knows_size_bits() -> bool {
+    SIZE_SHIFT.load(Ordering::Relaxed) != UNKNOWN
+}
 
 /// The access of a memory callback.
 pub(crate) struct MemoryAccess<'a> {
@@ -159,28 +180,10 @@ impl MemoryAccess<'_> {
     }
 
     /// Bytes, as QEMU emulated it.
-    ///
-    /// There are some dozens of different `info` numbers, each with its size: most are remembered, as a call per access
-    /// is dear.
-    #[inline]
     pub(crate) fn size(&self) -> u8 {
-        let place = self.info.wrapping_mul(0x9e37_79b1) >> (32 - SIZES_BITS);
-        let remembered = &SIZES[place as usize];
-        let entry = remembered.load(Ordering::Relaxed);
-        if entry >> 8 == u64::from(self.info) | SIZE_KNOWN {
-            return entry as u8;
-        }
-        self.ask_size(remembered)
-    }
-
-    #[cold]
-    fn ask_size(&self, remembered: &AtomicU64) -> u8 {
         // SAFETY: takes the number apart, no state.
         let shift = unsafe { raw::qemu_plugin_mem_size_shift(self.info) };
-        let size = 1u8 << shift.min(6);
-        let entry = (u64::from(self.info) | SIZE_KNOWN) << 8 | u64::from(size);
-        remembered.store(entry, Ordering::Relaxed);
-        size
+        1 << shift.min(6)
     }
 
     /// The bytes loaded or stored, little endian.
