@@ -20,6 +20,8 @@ struct Pool {
     spares: Vec<RawChunk>,
     /// How many more may be made.
     left: usize,
+    /// The thread has ended: nothing comes back any more.
+    gone: bool,
 }
 
 struct Shared {
@@ -44,6 +46,9 @@ impl Shared {
         loop {
             if let Some(chunk) = pool.spares.pop() {
                 return chunk;
+            }
+            if pool.gone {
+                return RawChunk::default();
             }
             if pool.left > 0 {
                 pool.left -= 1;
@@ -113,6 +118,7 @@ impl BackgroundWriter {
             pool: Mutex::new(Pool {
                 spares: Vec::new(),
                 left: chunks,
+                gone: false,
             }),
             returned: Condvar::new(),
             failed: AtomicBool::new(false),
@@ -183,12 +189,26 @@ impl LaneWriter {
     }
 }
 
+/// Lets those go who wait for a chunk when the thread ends, in whatever way.
+struct Leaving<'a>(&'a Shared);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.0
+            .failed
+            .fetch_or(std::thread::panicking(), Ordering::Relaxed);
+        self.0.pool().gone = true;
+        self.0.returned.notify_all();
+    }
+}
+
 fn work(
     mut writer: Writer,
     jobs: &Receiver<Job>,
     shared: &Shared,
     mut on_failure: impl FnMut(&Error, u64),
 ) -> (Writer, Option<Error>) {
+    let _leaving = Leaving(shared);
     let mut first_error = None;
     for job in jobs {
         let written = match (job, first_error.is_some()) {
