@@ -216,9 +216,8 @@ extern "C" fn on_translate(_id: raw::PluginId, tb: *mut raw::Tb) {
 
 /// A block that [`Block::count`] was called for is entered in parallel mode; `data` is its number of instructions.
 pub(super) extern "C" fn on_block_of(cpu: c_uint, data: *mut c_void) {
-    if let Some(tap) = tap::<true>(cpu)
-        && tap.add(data.addr() as u32)
-    {
+    let Some(tap) = tap::<true>(cpu) else { return };
+    if tap.add(data.addr() as u32) {
         tap.turn();
     }
 }
@@ -375,9 +374,8 @@ extern "C" fn on_hook_with_state(cpu: c_uint, data: *mut c_void, state: *const u
     let Some(lane) = plugin.lanes.get(index) else {
         return;
     };
-    if lane.tap.is_open()
-        && let Some(registers) = plugin.registers.get(cpu as usize).and_then(OnceLock::get)
-    {
+    let registers = plugin.registers.get(cpu as usize).and_then(OnceLock::get);
+    if let (true, Some(registers)) = (lane.tap.is_open(), registers) {
         // SAFETY: `state` is that of the CPU whose instruction is about to run; registers may be read (see `watch_execution`).
         let halted = unsafe { Halted::new(registers, state) };
         // SAFETY: see `Confined`.
