@@ -343,7 +343,7 @@ impl<S: Sink> Lane<S> {
     /// The page allocator handed out a `struct page` of the array at `vmemmap`, and those behind it.
     pub(crate) fn pages(&mut self, vmemmap: u64, page: u64, order: u64) {
         let range = page_range(vmemmap, page, order);
-        if let (Some(shadow), Some(range)) = (self.shadow.as_mut(), range) {
+        if let (Some(shadow), Some(range)) = (&mut self.shadow, range) {
             shadow.forget_physical(range);
         }
     }

@@ -227,46 +227,62 @@ extern "C" fn on_translate(_id: raw::PluginId, tb: *mut raw::Tb) {
 
 /// A block that [`Block::count`] was called for is entered in parallel mode; `data` is its number of instructions.
 pub(super) extern "C" fn on_block_of(cpu: c_uint, data: *mut c_void) {
-    if let Some(tap) = tap::<true>(cpu)
-        && tap.add(data.addr() as u32)
-    {
+    let Some(tap) = tap::<true>(cpu) else { return };
+    if tap.add(data.addr() as u32) {
         tap.turn();
     }
 }
 
-// SAFETY: defined below; it changes nothing but the register of the third argument and goes on in a safe function.
+// SAFETY: defined below; they change nothing but the register of the third argument and go on in safe functions.
 unsafe extern "C" {
-    /// The same in deterministic mode, where `cpu` is not the CPU that runs (see [`crate::running`]). Generated code keeps
+    /// [`on_block_of`] in deterministic mode, where `cpu` is not the CPU that runs (see [`crate::running`]). Generated code keeps
     /// the address of the running CPU's state in a register of the host, `TCG_AREG0` in QEMU's `tcg/HOST/tcg-target.h`, which
     /// a called function must preserve: it is passed on as a third argument.
     #[link_name = "linemate_on_any_block"]
     pub(super) safe fn on_any_block(cpu: c_uint, data: *mut c_void);
+    /// An instruction that [`super::guest::BlockInstruction::watch_execution`] was called for is about to run. The CPU's state
+    /// is found as in [`on_any_block`].
+    #[link_name = "linemate_on_hook"]
+    pub(super) safe fn on_hook(cpu: c_uint, data: *mut c_void);
 }
 
-// Not a naked function: those need Rust 1.88.
+/// Defines the function `$name`: the address of the CPU's state becomes the third argument of `$then`. Not a naked function: those
+/// need Rust 1.88.
+macro_rules! pass_state_on {
+    ($name:literal, $move_and_jump:literal, $then:path) => {
+        core::arch::global_asm!(
+            concat!(".pushsection .text.", $name, ",\"ax\",%progbits"),
+            concat!(".globl ", $name),
+            concat!(".hidden ", $name),
+            concat!(".type ", $name, ", %function"),
+            concat!($name, ":"),
+            $move_and_jump,
+            concat!(".size ", $name, ", . - ", $name),
+            ".popsection",
+            sym $then
+        );
+    };
+}
 #[cfg(target_arch = "x86_64")]
-macro_rules! pass_state_on {
-    () => {
-        "mov rdx, rbp\njmp {}"
-    };
-}
-#[cfg(target_arch = "aarch64")]
-macro_rules! pass_state_on {
-    () => {
-        "mov x2, x19\nb {}"
-    };
-}
-core::arch::global_asm!(
-    ".pushsection .text.linemate_on_any_block,\"ax\",%progbits",
-    ".globl linemate_on_any_block",
-    ".hidden linemate_on_any_block",
-    ".type linemate_on_any_block, %function",
-    "linemate_on_any_block:",
-    pass_state_on!(),
-    ".size linemate_on_any_block, . - linemate_on_any_block",
-    ".popsection",
-    sym on_block_with_state
+pass_state_on!(
+    "linemate_on_any_block",
+    "mov rdx, rbp\njmp {}",
+    on_block_with_state
 );
+#[cfg(target_arch = "x86_64")]
+pass_state_on!(
+    "linemate_on_hook",
+    "mov rdx, rbp\njmp {}",
+    on_hook_with_state
+);
+#[cfg(target_arch = "aarch64")]
+pass_state_on!(
+    "linemate_on_any_block",
+    "mov x2, x19\nb {}",
+    on_block_with_state
+);
+#[cfg(target_arch = "aarch64")]
+pass_state_on!("linemate_on_hook", "mov x2, x19\nb {}", on_hook_with_state);
 
 extern "C" fn on_block_with_state(_cpu: c_uint, data: *mut c_void, state: usize) {
     let turned = SHARED.add(data.addr() as u32);
@@ -374,21 +390,6 @@ extern "C" fn on_other_memory<const STORE: bool>(
     }
 }
 
-/// An instruction that [`super::guest::BlockInstruction::watch_execution`] was called for is about to run. The CPU's state
-/// is found as in [`on_any_block`].
-#[cfg(target_arch = "x86_64")]
-#[unsafe(naked)]
-pub(super) extern "C" fn on_hook(cpu: c_uint, data: *mut c_void) {
-    core::arch::naked_asm!("mov rdx, rbp", "jmp {}", sym on_hook_with_state)
-}
-
-/// See the x86-64 variant.
-#[cfg(target_arch = "aarch64")]
-#[unsafe(naked)]
-pub(super) extern "C" fn on_hook(cpu: c_uint, data: *mut c_void) {
-    core::arch::naked_asm!("mov x2, x19", "b {}", sym on_hook_with_state)
-}
-
 extern "C" fn on_hook_with_state(cpu: c_uint, data: *mut c_void, state: *const u64) {
     let Some(plugin) = PLUGIN.get() else { return };
     // SAFETY: `watch_execution` passed a `&'static Hooked`.
@@ -404,9 +405,8 @@ extern "C" fn on_hook_with_state(cpu: c_uint, data: *mut c_void, state: *const u
     let Some(lane) = plugin.lanes.get(index) else {
         return;
     };
-    let registers = plugin.registers.get(cpu as usize);
-    let registers = registers.filter(|_| lane.tap.is_open());
-    if let Some(registers) = registers.and_then(OnceLock::get) {
+    let registers = plugin.registers.get(cpu as usize).and_then(OnceLock::get);
+    if let (true, Some(registers)) = (lane.tap.is_open(), registers) {
         // SAFETY: `state` is that of the CPU whose instruction is about to run; registers may be read (see `watch_execution`).
         let halted = unsafe { Halted::new(registers, state) };
         // SAFETY: see `Confined`.
