@@ -29,6 +29,7 @@ pub(crate) const KMALLOC_SLAB: u64 = DIRECT + 9 * 4096;
 const SLAB_CACHES: u64 = IMAGE + 0x1000;
 pub(crate) const NOHZ: u64 = IMAGE + 0x2000;
 pub(crate) const COUNTER: u64 = IMAGE + 0x3000;
+pub(crate) const INIT_STACK: u64 = IMAGE + 0x4000;
 /// `struct kmem_cache` objects, in frame 1.
 pub(crate) const CACHE_TASK: u64 = DIRECT + 4096;
 pub(crate) const CACHE_KMALLOC: u64 = DIRECT + 4096 + 64;
@@ -46,9 +47,13 @@ pub(crate) enum F {
     UpdateRq = 7,
     LockVector = 8,
     FreePages = 9,
+    BulkAlloc = 10,
+    FromSheaf = 11,
+    ClearPage = 12,
+    AllocateSlab = 13,
 }
 
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 14] = [
     "wake_task",
     "update_entity",
     "kmem_cache_alloc",
@@ -59,7 +64,18 @@ const NAMES: [&str; 10] = [
     "update_rq",
     "lock_vector",
     "free_pages",
+    "kmem_cache_alloc_bulk",
+    "kmem_cache_alloc_from_sheaf_noprof",
+    "clear_page_erms",
+    "allocate_slab",
 ];
+
+/// What a kernel can have otherwise than the one of most tests.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Variant {
+    /// `struct page` has `compound_info`, and a tail page's is a mask (from Linux 7.0 on).
+    pub(crate) compound_masks: bool,
+}
 
 pub(crate) struct World {
     encoder: Encoder,
@@ -69,16 +85,18 @@ pub(crate) struct World {
     chunks: Vec<RawChunk>,
     chunk_every: u32,
     since: u32,
+    variant: Variant,
 }
 
 struct Ids {
+    kmem_cache: u32,
     entity: u32,
     task: u32,
     rq: u32,
     vector: u32,
 }
 
-fn types() -> (Vec<u8>, Ids) {
+fn types(variant: Variant) -> (Vec<u8>, Ids) {
     let mut t = TypeList::default();
     let int = t.int("int", 4);
     let long = t.unsigned("long unsigned int", 8);
@@ -138,7 +156,7 @@ fn types() -> (Vec<u8>, Ids) {
         type_id: anonymous,
         linkage: linemate_types::Linkage::Static,
     });
-    t.structure(
+    let kmem_cache = t.structure(
         "kmem_cache",
         64,
         &[
@@ -148,12 +166,16 @@ fn types() -> (Vec<u8>, Ids) {
             member("list", list, 16),
         ],
     );
+    let compound = match variant.compound_masks {
+        true => "compound_info",
+        false => "compound_head",
+    };
     t.structure(
         "page",
         64,
         &[
             member("flags", long, 0),
-            member("compound_head", long, 8),
+            member(compound, long, 8),
             member("mapping", long, 24),
             member("page_type", int, 48),
             member("_refcount", int, 52),
@@ -172,6 +194,7 @@ fn types() -> (Vec<u8>, Ids) {
     );
     t.percpu(&[("runqueues", rq, RQ as u32, 128), ("ticks", long, 0x200, 8)]);
     let ids = Ids {
+        kmem_cache: kmem_cache.0,
         entity: entity.0,
         task: task.0,
         rq: rq.0,
@@ -216,6 +239,11 @@ fn symbols() -> String {
         ("nohz", NOHZ),
         ("after_nohz", NOHZ + 64),
         ("counter", COUNTER),
+        // The first idle stack as the linker has it: between two sections, whose marks have its address.
+        ("__end_rodata_aligned", INIT_STACK),
+        ("_sdata", INIT_STACK),
+        ("init_stack", INIT_STACK),
+        ("__end_init_stack", INIT_STACK + 0x4000),
         ("_end", IMAGE + 0x10000),
     ];
     for (name, addr) in data {
@@ -228,9 +256,14 @@ fn entry(function: usize) -> u64 {
     IMAGE + 0x100 * function as u64
 }
 
+/// A return address in a function.
+pub(crate) fn site(function: F) -> u64 {
+    entry(function as usize) + 0x50
+}
+
 fn functions(ids: &Ids) -> FunctionTable {
     let p = |register, meaning| Parameter { register, meaning };
-    let rows: [(Role, bool, Vec<Parameter>); 10] = [
+    let rows: [(Role, bool, Vec<Parameter>); 14] = [
         (
             Role::Plain,
             false,
@@ -280,6 +313,21 @@ fn functions(ids: &Ids) -> FunctionTable {
                 p(Register::Rsi, Meaning::Order),
             ],
         ),
+        (
+            Role::HeapAlloc,
+            true,
+            vec![
+                p(Register::Rdi, Meaning::Cache),
+                p(Register::Rcx, Meaning::ObjectArray),
+            ],
+        ),
+        (
+            Role::Plain,
+            false,
+            vec![p(Register::Rdi, Meaning::StructPointer(ids.kmem_cache))],
+        ),
+        (Role::Plain, false, Vec::new()),
+        (Role::Plain, false, Vec::new()),
     ];
     let function =
         |(i, (role, returns, parameters)): (usize, (Role, bool, Vec<Parameter>))| Function {
@@ -300,7 +348,7 @@ fn put(bytes: &mut [u8], at: usize, value: u64, size: usize) {
 }
 
 /// The images at the start: variables, caches with their names, struct pages.
-fn images() -> Vec<(u64, Vec<u8>)> {
+fn images(variant: Variant) -> Vec<(u64, Vec<u8>)> {
     let mut data = vec![0u8; 0x400];
     put(&mut data, 0, CACHE_TASK + 16, 8);
     for (i, value) in [DIRECT, VMALLOC, PAGES, FRAMES].into_iter().enumerate() {
@@ -332,6 +380,11 @@ fn images() -> Vec<(u64, Vec<u8>)> {
     };
     slab(8, CACHE_TASK);
     slab(9, CACHE_KMALLOC);
+    if variant.compound_masks {
+        // 16 and 17: one slab of two pages, whose second page keeps the address bits of the pair.
+        slab(16, CACHE_TASK);
+        put(&mut pages, 17 * 64 + 8, !127 | 1, 8);
+    }
     // 10: a page table. 11: a page of a process. 12: free.
     put(&mut pages, 10 * 64 + 48, 0xf200_0000, 4);
     put(&mut pages, 11 * 64, 1 << 5, 8);
@@ -344,6 +397,14 @@ impl World {
         World::with_chunks_of(u32::MAX)
     }
 
+    /// A world of another kernel.
+    pub(crate) fn of(variant: Variant) -> World {
+        World {
+            variant,
+            ..World::new()
+        }
+    }
+
     /// A world whose recording has a chunk for each `events` events.
     pub(crate) fn with_chunks_of(events: u32) -> World {
         World {
@@ -354,6 +415,7 @@ impl World {
             chunks: Vec::new(),
             chunk_every: events,
             since: 0,
+            variant: Variant::default(),
         }
     }
 
@@ -493,7 +555,7 @@ impl World {
             mark: Mark::Stop,
             guest_ns: 0,
         });
-        let (btf, ids) = types();
+        let (btf, ids) = types(self.variant);
         let file = tempfile::NamedTempFile::new().unwrap();
         let metadata = Metadata::from([
             ("cpus".to_owned(), "2".to_owned()),
@@ -504,7 +566,7 @@ impl World {
         writer.btf(&btf).unwrap();
         writer.symbols(symbols().as_bytes()).unwrap();
         writer.functions(&functions(&ids)).unwrap();
-        for (addr, bytes) in images() {
+        for (addr, bytes) in images(self.variant) {
             writer
                 .image(Moment::Start, GuestAddr(addr), &bytes)
                 .unwrap();
