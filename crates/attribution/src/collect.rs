@@ -65,6 +65,10 @@ pub(crate) struct Collected {
     pub(crate) frame_freed: FxHashMap<u64, VirtualTime>,
     /// When each page frame was handed out first.
     pub(crate) frame_taken: FxHashMap<u64, VirtualTime>,
+    /// When objects of a cache were handed out whose addresses no event tells, by cache, sorted.
+    pub(crate) handed_out: FxHashMap<u32, Vec<VirtualTime>>,
+    /// The caches that page objects were taken for, as far as the calls tell.
+    pub(crate) slab_caches: FxHashMap<ObjectId, u32>,
     /// Page frames from before the recording that were seen to be page tables.
     pub(crate) page_tables: FxHashMap<u64, VirtualTime>,
     /// Sightings by the functions' parameters, all and those in stacks or where no object can be.
@@ -103,12 +107,14 @@ pub(crate) struct Collector<'a> {
     pending: FxHashMap<u64, Vec<Pending>>,
     /// Slots that were freed, and when.
     vacated: FxHashMap<u64, VirtualTime>,
-    /// Caches that gave out objects in bulk, whose addresses no event tells.
-    bulk: FxHashMap<u32, (VirtualTime, GuestAddr)>,
+    /// Who asked last for objects in bulk, whose addresses no event tells, by cache.
+    bulk: FxHashMap<u32, GuestAddr>,
     last_stack: u64,
     frames: Frames,
     /// By function: what its name tells of the memory it allocates.
     uses: Vec<SiteUse>,
+    /// By function: whether it hands out an object without being watched for its result.
+    takes_from_stock: Vec<bool>,
     /// `pte_t` and its like: a page with one of these is a page table.
     entries: &'a FxHashSet<TypeIndex>,
     symbols: &'a Symbols,
@@ -141,6 +147,11 @@ impl<'a> Collector<'a> {
                 .iter()
                 .map(|f| sites::by_name(&f.name))
                 .collect(),
+            takes_from_stock: table
+                .functions
+                .iter()
+                .map(|f| sites::takes_from_stock(&f.name))
+                .collect(),
             entries,
             symbols,
             site_uses: FxHashMap::default(),
@@ -154,6 +165,13 @@ impl<'a> Collector<'a> {
         let Some(function) = self.table.functions.get(call.function.0 as usize) else {
             return;
         };
+        if self.takes_from_stock[call.function.0 as usize] {
+            let mut values = call.values.iter().flatten();
+            let cache = values.find_map(|raw| self.map.cache_at.get(raw));
+            if let Some(cache) = cache {
+                self.hand_out(*cache, call.time);
+            }
+        }
         let mut value = Values::default();
         for (parameter, &raw) in function.parameters.iter().zip(&call.values) {
             let Some(raw) = raw else { continue };
@@ -207,7 +225,7 @@ impl<'a> Collector<'a> {
             call.bulk |= later.bulk;
         }
         match role {
-            Role::HeapAlloc if call.bulk => self.note_bulk(&call),
+            Role::HeapAlloc if call.bulk => self.note_bulk(&call, ret.time),
             Role::HeapAlloc => self.heap(&call, ret.value),
             Role::PercpuAlloc => self.percpu(&call, ret.value),
             Role::PageAlloc => self.pages(&call, ret),
@@ -219,6 +237,13 @@ impl<'a> Collector<'a> {
     /// Ends the pass.
     pub(crate) fn finish(mut self) -> Collected {
         self.out.unpaired += self.pending.values().map(|v| v.len() as u64).sum::<u64>();
+        for times in self.out.handed_out.values_mut() {
+            times.sort_unstable();
+        }
+        // What a cache's name tells holds for its objects too of which no event tells.
+        for cache in 0..self.map.caches.len() as u32 {
+            self.kind_of_cache(cache, None);
+        }
         for i in 0..self.out.objects.len() {
             if self.out.objects[i].death == NEVER {
                 self.bury(ObjectId(i as u32));
@@ -243,7 +268,7 @@ impl<'a> Collector<'a> {
         }
         if self.out.stacks.contains(&(addr / STACK_SIZE)) {
             self.out.sightings_unused += 1;
-        } else if let Some(object) = self.living(addr).or_else(|| self.implied(addr, time)) {
+        } else if let Some(object) = self.object_at(addr, time) {
             let start = self.out.objects[object.0 as usize].range.start;
             self.votes
                 .entry(object)
@@ -278,6 +303,19 @@ impl<'a> Collector<'a> {
             && !self.out.frame_taken.contains_key(&frame)
     }
 
+    /// The object at an address: a living one, else one of which no event told, else the pages that were handed out there.
+    fn object_at(&mut self, addr: u64, time: VirtualTime) -> Option<ObjectId> {
+        let living = self.living(addr);
+        let pages = |o: &ObjectId| {
+            let kind = self.out.objects[o.0 as usize].kind;
+            self.out.kinds.get(kind).origin == Origin::Pages
+        };
+        match living {
+            Some(object) if !pages(&object) => living,
+            _ => self.implied(addr, time).or(living),
+        }
+    }
+
     /// The innermost living object at an address: the shortest, of two of one length the later one.
     fn living(&self, addr: u64) -> Option<ObjectId> {
         let list = self.live.get(&(addr / PAGE_SIZE))?;
@@ -289,22 +327,20 @@ impl<'a> Collector<'a> {
             .copied()
     }
 
-    /// The object from before the recording (or from a bulk allocation) whose slot of a slab holds `addr`.
+    /// The object whose slot of a slab holds `addr` although no event told of its birth: from before the recording, or handed
+    /// out in bulk.
     fn implied(&mut self, addr: u64, time: VirtualTime) -> Option<ObjectId> {
-        let frame = self.map.frame(addr)?;
-        let intact = !self.out.frame_freed.contains_key(&frame);
-        let usage = match self.map.pages_at_start.of(frame) {
-            usage @ PageUse::Slab { .. } if intact => usage,
-            _ => self.map.pages_at_stop.of(frame),
-        };
-        let (cache, range) = self.map.slab_slot(addr, usage)?;
+        let (cache, range, was_there) = self.slot_at(addr)?;
         if !range.contains(&addr) {
             return None;
         }
-        let was_there = matches!(self.map.pages_at_start.of(frame), PageUse::Slab { .. }) && intact;
-        let (birth, site) = match (self.vacated.get(&range.start), self.bulk.get(&cache)) {
+        let freed = self.vacated.get(&range.start).copied();
+        let handed_out = self.out.handed_out.get(&cache).and_then(|t| t.last());
+        let (birth, site) = match (freed, handed_out) {
             (None, _) if was_there => (VirtualTime(0), None),
-            (freed, Some(&(at, site))) if freed.is_none_or(|f| *f <= at) => (at, Some(site)),
+            (freed, Some(&at)) if freed.is_none_or(|f| f <= at) => {
+                (at, self.bulk.get(&cache).copied())
+            }
             _ => return None,
         };
         if birth > time {
@@ -312,6 +348,24 @@ impl<'a> Collector<'a> {
         }
         let kind = self.kind_of_cache(cache, site);
         Some(self.birth(range, birth, kind, NO_CPU))
+    }
+
+    /// The cache and the slot of a slab's address, and whether the slab is there since before the recording.
+    fn slot_at(&self, addr: u64) -> Option<(u32, Range<u64>, bool)> {
+        let frame = self.map.frame(addr)?;
+        let usage = self.map.pages_at_start.of(frame);
+        if matches!(usage, PageUse::Slab { .. }) && !self.out.frame_freed.contains_key(&frame) {
+            let (cache, slot) = self.map.slab_slot(addr, usage)?;
+            return Some((cache, slot, true));
+        }
+        let slab = self.live.get(&(addr / PAGE_SIZE)).into_iter().flatten();
+        let known = slab.filter_map(|o| Some((o, *self.out.slab_caches.get(o)?)));
+        if let Some((slab, cache)) = known.last() {
+            let base = self.out.objects[slab.0 as usize].range.start;
+            return Some((cache, self.map.slot(addr, base, cache)?, false));
+        }
+        let (cache, slot) = self.map.slab_slot(addr, self.map.pages_at_stop.of(frame))?;
+        Some((cache, slot, false))
     }
 
     fn kind_of_cache(&mut self, cache: u32, site: Option<GuestAddr>) -> KindId {
@@ -391,10 +445,15 @@ impl<'a> Collector<'a> {
             .unwrap_or(SiteUse::Other)
     }
 
-    fn note_bulk(&mut self, call: &Pending) {
+    fn note_bulk(&mut self, call: &Pending, returned: VirtualTime) {
         if let Some(cache) = call.cache.and_then(|c| self.map.cache_at.get(&c)) {
-            self.bulk.insert(*cache, (call.time, call.caller));
+            self.bulk.insert(*cache, call.caller);
+            self.hand_out(*cache, returned);
         }
+    }
+
+    fn hand_out(&mut self, cache: u32, time: VirtualTime) {
+        self.out.handed_out.entry(cache).or_default().push(time);
     }
 
     fn percpu(&mut self, call: &Pending, cookie: u64) {
@@ -476,8 +535,9 @@ impl<'a> Collector<'a> {
         let Some(addr) = addr.filter(|a| *a >= PAGE_SIZE) else {
             return;
         };
-        let object = self.living(addr).or_else(|| self.implied(addr, time));
-        let Some(object) = object else { return };
+        let Some(object) = self.object_at(addr, time) else {
+            return;
+        };
         let about = &self.out.objects[object.0 as usize];
         if about.range.start == addr && self.out.kinds.get(about.kind).origin != Origin::Pages {
             self.kill(object, time);

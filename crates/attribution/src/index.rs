@@ -52,9 +52,23 @@ pub enum Tenant {
         start: GuestAddr,
     },
     /// An object was alive there earlier or will be later, but none is now.
-    Vacant,
+    Vacant {
+        /// When the last one died; `None` if there was none yet.
+        since: Option<VirtualTime>,
+    },
     /// No object ever was there.
     Unknown,
+}
+
+impl Tenant {
+    /// When the last object died that was there.
+    #[must_use]
+    pub fn since(self) -> Option<VirtualTime> {
+        match self {
+            Tenant::Vacant { since } => since,
+            Tenant::Alive { .. } | Tenant::Unknown => None,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -158,7 +172,12 @@ impl Index {
                         start: GuestAddr(place.start),
                     };
                 }
-                _ => answer = Tenant::Vacant,
+                last => {
+                    let since = last.map(|t| VirtualTime(t.death));
+                    answer = Tenant::Vacant {
+                        since: since.max(answer.since()),
+                    };
+                }
             }
         }
         answer
@@ -185,6 +204,12 @@ mod tests {
         }
     }
 
+    fn vacant(since: Option<u64>) -> Tenant {
+        Tenant::Vacant {
+            since: since.map(VirtualTime),
+        }
+    }
+
     fn at(index: &Index, addr: u64, time: u64) -> Tenant {
         index.at(GuestAddr(addr), VirtualTime(time))
     }
@@ -195,9 +220,9 @@ mod tests {
             life(0x1000..0x1040, 10, 20, 0),
             life(0x1000..0x1040, 30, u64::MAX, 1),
         ]);
-        assert_eq!(at(&index, 0x1000, 9), Tenant::Vacant);
+        assert_eq!(at(&index, 0x1000, 9), vacant(None));
         assert_eq!(at(&index, 0x103f, 10), alive(0, 0x1000));
-        assert_eq!(at(&index, 0x1000, 20), Tenant::Vacant);
+        assert_eq!(at(&index, 0x1000, 20), vacant(Some(20)));
         assert_eq!(at(&index, 0x1000, 30), alive(1, 0x1000));
         assert_eq!(at(&index, 0x1040, 30), Tenant::Unknown);
         assert_eq!(at(&index, 0x9000, 30), Tenant::Unknown);
@@ -224,7 +249,7 @@ mod tests {
             "the later, inner place is not alive yet"
         );
         assert_eq!(at(&index, 0x1050, 60), alive(1, 0x1040));
-        assert_eq!(at(&index, 0x1090, 60), Tenant::Vacant);
+        assert_eq!(at(&index, 0x1090, 60), vacant(Some(50)));
     }
 
     #[test]
@@ -237,7 +262,7 @@ mod tests {
         assert_eq!(at(&index, 0x1000, 30), alive(1, 0x1000));
         assert_eq!(
             at(&index, 0x1000, 40),
-            Tenant::Vacant,
+            vacant(Some(40)),
             "the first does not come back"
         );
     }

@@ -157,6 +157,8 @@ pub struct KernelMap {
     pub percpu_variables: Variables,
     /// The image's variables.
     pub globals: Variables,
+    /// The code that only fills whole pages with zeros, sorted.
+    pub clearing: Vec<Range<u64>>,
     /// The slab caches.
     pub caches: Vec<Cache>,
     /// Their index by address.
@@ -198,6 +200,12 @@ impl KernelMap {
             .is_some_and(|at| self.devices[at].contains(&addr))
     }
 
+    /// Whether an instruction belongs to a function that only fills whole pages with zeros.
+    #[must_use]
+    pub fn clears_pages(&self, pc: GuestAddr) -> bool {
+        self.clearing.iter().any(|code| code.contains(&pc.0))
+    }
+
     /// The page frame of a direct-map address.
     #[must_use]
     pub fn frame(&self, addr: u64) -> Option<u64> {
@@ -227,14 +235,20 @@ impl KernelMap {
         let PageUse::Slab { cache, first } = usage else {
             return None;
         };
-        let about = self.caches.get(cache as usize)?;
         let base = self
             .direct_map
             .start
             .checked_add(u64::from(first) * PAGE_SIZE)?;
+        Some((cache, self.slot(addr, base, cache)?))
+    }
+
+    /// The same, given the cache and the slab's first byte.
+    #[must_use]
+    pub fn slot(&self, addr: u64, base: u64, cache: u32) -> Option<Range<u64>> {
+        let about = self.caches.get(cache as usize)?;
         let number = addr.checked_sub(base)?.checked_div(about.stride)?;
         let start = base + number * about.stride;
-        Some((cache, start..start + about.object_size.max(1)))
+        Some(start..start + about.object_size.max(1))
     }
 }
 

@@ -7,11 +7,12 @@ use linemate_recording::{Access, CpuId, GuestAddr, VirtualTime};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::collect::{Collected, NO_CPU, Object};
-use crate::index::{Index, Lifetime, ObjectId, Tenant};
+use crate::index::{Index, Lifetime, NEVER, ObjectId, Tenant};
 use crate::kinds::{FormId, Kind, KindId, Origin};
 use crate::ledger::Bucket;
 use crate::map::{KernelMap, PageUse, STACK_SIZE, Variables};
 use crate::schema::{Schema, TypeIndex};
+use crate::sites::SiteUse;
 use crate::subjects::{
     Extent, Subject, SubjectId, Subjects, VariableNames, bare, clip, extents, find, rest_of,
     variables,
@@ -59,6 +60,10 @@ pub struct Names {
     /// For slots of which no event tells: by cache.
     cache_kinds: FxHashMap<u32, KindId>,
     cache_rest: Vec<SubjectId>,
+    /// When objects of a cache were handed out of which no event tells which, sorted.
+    handed_out: FxHashMap<u32, Vec<VirtualTime>>,
+    /// The caches of the slabs that were taken during the recording.
+    slab_caches: FxHashMap<ObjectId, u32>,
     frame_freed: FxHashMap<u64, VirtualTime>,
     frame_taken: FxHashMap<u64, VirtualTime>,
     page_tables: FxHashMap<u64, VirtualTime>,
@@ -170,6 +175,7 @@ impl Names {
             "",
             false,
         );
+        let slab_caches = slab_caches(&map, &collected.objects, &kinds, collected.slab_caches);
         let (heap, pages) = indices(&collected.objects, &kinds);
         let objects_by_type = count_types(&settled.forms, &objects);
         let mut units: Vec<(u64, u16)> = (0u16..)
@@ -189,6 +195,8 @@ impl Names {
             kind_forms: settled.of_kind,
             cache_kinds,
             cache_rest,
+            handed_out: collected.handed_out,
+            slab_caches,
             frame_freed: collected.frame_freed,
             frame_taken: collected.frame_taken,
             page_tables: collected.page_tables,
@@ -235,7 +243,14 @@ impl Names {
         if access.user_mapping {
             return self.nowhere(Bucket::UserMapping);
         }
-        self.locate_at(access.addr, access.time)
+        let found = self.locate_at(access.addr, access.time);
+        // Some pages are taken in bulk, which no event tells; but nobody clears a page that stays free.
+        if found.subject == self.whole[Bucket::UnknownFreePage as usize]
+            && self.map.clears_pages(access.pc)
+        {
+            return self.nowhere(Bucket::PageCleared);
+        }
+        found
     }
 
     /// What lies at an address at a time.
@@ -338,11 +353,11 @@ impl Names {
     }
 
     fn in_direct_map(&self, addr: GuestAddr, time: VirtualTime) -> Located {
-        let vacant = match self.heap.at(addr, time) {
-            Tenant::Alive { object, .. } => return self.in_object(object, addr),
-            Tenant::Vacant => true,
-            Tenant::Unknown => false,
-        };
+        let tenant = self.heap.at(addr, time);
+        if let Tenant::Alive { object, .. } = tenant {
+            return self.in_object(object, addr);
+        }
+        let vacant = tenant != Tenant::Unknown;
         let frame = self.map.frame(addr.0).unwrap_or(u64::MAX);
         let page = match self.pages.at(addr, time) {
             Tenant::Alive { object, .. } => Some(object),
@@ -353,11 +368,14 @@ impl Names {
             before(self.frame_freed.get(&frame)) && before(self.frame_taken.get(&frame));
         let usage = self.map.pages_at_start.of(frame);
         if unchanged && matches!(usage, PageUse::Slab { .. }) {
-            return self.in_slab(addr, usage, vacant);
+            return self.in_slab(addr, usage, tenant, time);
         }
         if let Some(object) = page {
             if time < self.objects[object.0 as usize].ready {
                 return self.nowhere(Bucket::PageCleared);
+            }
+            if let Some(found) = self.in_new_slab(object, addr, tenant, time) {
+                return found;
             }
             let found = self.in_object(object, addr);
             let stop = self.map.pages_at_stop.of(frame);
@@ -392,24 +410,62 @@ impl Names {
     }
 
     /// A slab page from before the recording, where no tracked object lives.
-    fn in_slab(&self, addr: GuestAddr, usage: PageUse, vacant: bool) -> Located {
+    fn in_slab(
+        &self,
+        addr: GuestAddr,
+        usage: PageUse,
+        tenant: Tenant,
+        time: VirtualTime,
+    ) -> Located {
         let Some((cache, slot)) = self.map.slab_slot(addr.0, usage) else {
             return self.nowhere(Bucket::HeapVacant);
         };
+        let freed = tenant.since().unwrap_or(VirtualTime(0));
+        let vacant = tenant != Tenant::Unknown && !self.handed_out(cache, freed, time);
         if vacant || !slot.contains(&addr.0) {
             return self.nowhere(Bucket::HeapVacant);
         }
+        self.in_slot(cache, slot.start, addr)
+    }
+
+    /// A slab that was taken during the recording, where no tracked object lives: an object that was handed out in bulk.
+    fn in_new_slab(
+        &self,
+        slab: ObjectId,
+        addr: GuestAddr,
+        tenant: Tenant,
+        time: VirtualTime,
+    ) -> Option<Located> {
+        let cache = *self.slab_caches.get(&slab)?;
+        let about = self.objects[slab.0 as usize];
+        let slot = self.map.slot(addr.0, about.start, cache)?;
+        let since = tenant.since().unwrap_or(about.ready).max(about.ready);
+        (slot.contains(&addr.0) && self.handed_out(cache, since, time))
+            .then(|| self.in_slot(cache, slot.start, addr))
+    }
+
+    /// Whether the cache handed out objects between two times of which no event tells which. Any slot that was free then may
+    /// be one of them. What the allocator does to a slot that stayed free is taken for the object's from there on: a link written or read.
+    fn handed_out(&self, cache: u32, from: VirtualTime, to: VirtualTime) -> bool {
+        self.handed_out.get(&cache).is_some_and(|times| {
+            let next = times.partition_point(|t| *t < from);
+            times.get(next).is_some_and(|t| *t <= to)
+        })
+    }
+
+    /// A slot by what is known of its cache.
+    fn in_slot(&self, cache: u32, start: u64, addr: GuestAddr) -> Located {
         let form = self
             .cache_kinds
             .get(&cache)
             .map(|k| self.kind_forms[k.0 as usize]);
-        let offset = addr.0 - slot.start;
+        let offset = addr.0 - start;
         match form.and_then(|f| find(&self.forms[f.0 as usize], offset)) {
-            Some(extent) => self.inside(&extent, offset, slot.start + extent.start, None),
+            Some(extent) => self.inside(&extent, offset, start + extent.start, None),
             None => Located {
                 subject: self.cache_rest[cache as usize],
                 offset: clip(offset),
-                object: GuestAddr(slot.start),
+                object: GuestAddr(start),
                 owner: None,
             },
         }
@@ -460,6 +516,26 @@ impl Names {
             owner,
         }
     }
+}
+
+/// The caches of slabs that were taken during the recording: as the calls tell, else as the pages are marked at the end.
+fn slab_caches(
+    map: &KernelMap,
+    objects: &[Object],
+    kinds: &[Kind],
+    told: FxHashMap<ObjectId, u32>,
+) -> FxHashMap<ObjectId, u32> {
+    let mut found = told;
+    for (object, id) in objects.iter().zip(0u32..) {
+        let kind = kinds[object.kind.0 as usize];
+        let kept =
+            (kind.origin, kind.usage) == (Origin::Pages, SiteUse::Slab) && object.death == NEVER;
+        let usage = map.frame(object.range.start).filter(|_| kept);
+        if let Some(PageUse::Slab { cache, .. }) = usage.map(|f| map.pages_at_stop.of(f)) {
+            found.entry(ObjectId(id)).or_insert(cache);
+        }
+    }
+    found
 }
 
 fn indices(objects: &[Object], kinds: &[Kind]) -> (Index, Index) {

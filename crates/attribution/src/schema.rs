@@ -6,6 +6,8 @@
 //!
 //! All walks over types are bounded by [`MAX_DEPTH`], so a hostile or cyclic schema gives a short answer, not a hang.
 
+use std::ops::RangeInclusive;
+
 use linemate_types::{Composite, CompositeKind, Type as ModelType, TypeId, TypeModel};
 use rustc_hash::FxHashMap;
 
@@ -199,18 +201,21 @@ impl Schema {
             })
     }
 
-    /// The type that embeds `inner` and where (an array counts by its first element), if no other member of any type does.
+    /// The type that embeds `inner`, if no other does.
     #[must_use]
-    pub fn only_embedder(&self, inner: TypeIndex) -> Option<(TypeIndex, u64)> {
-        match self.embedders.get(inner.0 as usize)?.as_slice() {
-            [only] => Some(*only),
-            _ => None,
-        }
+    pub fn sole_embedder(&self, inner: TypeIndex) -> Option<TypeIndex> {
+        let ((first, _), others) = self.embedders.get(inner.0 as usize)?.split_first()?;
+        others.iter().all(|(ty, _)| ty == first).then_some(*first)
     }
 
-    /// The types of exactly `size` bytes that embed `inner` at `offset`, at any depth, sorted.
+    /// The types of one of `sizes` that embed `inner` at `offset` (an array counts by its first element), at any depth, sorted.
     #[must_use]
-    pub fn containers(&self, inner: TypeIndex, offset: u64, size: u64) -> Vec<TypeIndex> {
+    pub fn containers(
+        &self,
+        inner: TypeIndex,
+        offset: u64,
+        sizes: RangeInclusive<u64>,
+    ) -> Vec<TypeIndex> {
         let mut found = Vec::new();
         // Embedding is a DAG of a few hundred steps per type; the budget only stops a hostile schema.
         let mut budget = 20_000usize;
@@ -220,13 +225,13 @@ impl Schema {
                 break;
             };
             budget = left;
-            if rest == 0 && ty != inner && self.size(ty) == size && !self.name(ty).starts_with('(')
-            {
+            let fits = sizes.contains(&self.size(ty));
+            if rest == 0 && ty != inner && fits && !self.name(ty).starts_with('(') {
                 found.push(ty);
             }
             if depth < MAX_DEPTH {
                 for &(outer, at) in self.embedders.get(ty.0 as usize).map_or(&[][..], |v| v) {
-                    if at <= rest && self.size(outer) <= size {
+                    if at <= rest && self.size(outer) <= *sizes.end() {
                         open.push((outer, rest - at, depth + 1));
                     }
                 }
@@ -514,9 +519,12 @@ pub(crate) mod tests {
     #[test]
     fn containers_need_the_exact_size() {
         let s = sample();
-        assert_eq!(s.containers(TypeIndex(0), 80, 256), vec![TypeIndex(2)]);
-        assert_eq!(s.containers(TypeIndex(0), 80, 255), vec![]);
-        assert_eq!(s.containers(TypeIndex(0), 16, 64), vec![TypeIndex(1)]);
+        assert_eq!(
+            s.containers(TypeIndex(0), 80, 256..=256),
+            vec![TypeIndex(2)]
+        );
+        assert_eq!(s.containers(TypeIndex(0), 80, 255..=255), vec![]);
+        assert_eq!(s.containers(TypeIndex(0), 16, 64..=64), vec![TypeIndex(1)]);
         assert_eq!(
             s.places(TypeIndex(2), TypeIndex(0)),
             vec![(80, "se.node".into())]
@@ -530,7 +538,7 @@ pub(crate) mod tests {
             ty("b", 8, vec![nested("a", 0, 8, 0)]),
         ]);
         assert!(!s.contains(TypeIndex(0), TypeIndex(7), 0));
-        assert_eq!(s.containers(TypeIndex(0), 0, 8), vec![TypeIndex(1)]);
+        assert_eq!(s.containers(TypeIndex(0), 0, 8..=8), vec![TypeIndex(1)]);
         assert!(s.places(TypeIndex(0), TypeIndex(0)).len() <= 64);
     }
 }

@@ -60,6 +60,33 @@ const SLAB: [&str; 4] = [
     "___slab_alloc",
 ];
 
+/// Functions that fill whole pages with zeros before they are used, and do nothing else (arch/x86/lib/clear_page_64.S; from Linux
+/// 6.19 on inlined into the others, mm/page_alloc.c and include/linux/highmem.h).
+const CLEARS_PAGES: [&str; 6] = [
+    "clear_page_erms",
+    "clear_page_rep",
+    "clear_page_orig",
+    "__clear_pages_unrolled",
+    "clear_highpages_kasan_tagged",
+    "kernel_init_pages",
+];
+
+/// Functions that take an object of a cache out of a stock that was filled in bulk before (mm/slub.c, from Linux 6.18 on).
+const TAKES_FROM_STOCK: &str = "kmem_cache_alloc_from_sheaf";
+
+/// Whether a function only fills whole pages with zeros.
+#[must_use]
+pub fn clears_pages(name: &str) -> bool {
+    let whole = name.split('.').next().unwrap_or(name);
+    CLEARS_PAGES.contains(&whole)
+}
+
+/// Whether a function hands out an object of the cache that it is given, without being watched for its result.
+#[must_use]
+pub fn takes_from_stock(name: &str) -> bool {
+    name.strip_suffix("_noprof").unwrap_or(name) == TAKES_FROM_STOCK
+}
+
 /// What a function's name tells about the memory that it allocates.
 #[must_use]
 pub fn by_name(name: &str) -> SiteUse {

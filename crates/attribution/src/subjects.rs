@@ -211,9 +211,8 @@ pub(crate) fn variables(
 /// A symbol's size is only known up to the next symbol, so anything that fits may lie there.
 fn settle_variable(schema: &Schema, variable: &Variable, votes: &Votes) -> Vec<Placement> {
     let size = variable.range.end - variable.range.start;
-    let over = size.saturating_sub(64);
     votes
-        .settle(schema, Bounds::Slot { size, over }, Some(&variable.name))
+        .settle(schema, Bounds::Variable { size }, Some(&variable.name))
         .placements
 }
 

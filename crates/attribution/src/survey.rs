@@ -15,6 +15,7 @@ use crate::map::{
 };
 use crate::memory::Memory;
 use crate::schema::{MAX_DEPTH, Schema, Shape, TypeIndex, aggregate_of, shape_of};
+use crate::sites;
 
 /// The CPU entry areas: the page-table entry -4 (arch/x86/include/asm/pgtable_64_types.h, `CPU_ENTRY_AREA_BASE`).
 const ENTRY_AREA: Range<u64> = 0xffff_fe00_0000_0000..0xffff_fe80_0000_0000;
@@ -61,6 +62,7 @@ impl Kernel<'_> {
         map.percpu = self.percpu(&map);
         map.percpu_variables = self.percpu_variables(&map.percpu);
         map.globals = self.globals(&map.image);
+        map.clearing = self.clearing();
         for memory in [self.start, self.stop] {
             self.caches(memory, &mut map);
         }
@@ -262,39 +264,38 @@ impl Kernel<'_> {
         found.next().is_none().then_some(first)
     }
 
-    /// The symbols inside `area` as variables up to the next symbol; of several at one address the one that is visible
-    /// elsewhere, then the first by name.
+    /// See [`KernelMap::clearing`].
+    fn clearing(&self) -> Vec<Range<u64>> {
+        let symbols = self.symbols.all().iter();
+        let found = symbols.filter(|s| s.module.is_none() && sites::clears_pages(&s.name));
+        found
+            .filter_map(|s| Some(s.address..s.address + self.symbols.size_estimate(s)?))
+            .collect()
+    }
+
+    /// The symbols inside `area` as variables up to the next symbol; of several at one address the first of the table.
     fn named(&self, area: &Range<u64>, wanted: impl Fn(&Symbol) -> bool) -> Vec<Variable> {
         let symbols = self
             .symbols
             .all()
             .iter()
             .filter(|s| area.contains(&s.address) && wanted(s));
-        let mut list: Vec<(Variable, bool)> = Vec::new();
+        let mut list: Vec<Variable> = Vec::new();
         for symbol in symbols {
-            let visible = symbol.letter.is_ascii_uppercase();
-            if let Some((last, last_visible)) = list.last_mut() {
+            if let Some(last) = list.last_mut() {
                 if last.range.start == symbol.address {
-                    if visible && !*last_visible {
-                        last.name.clone_from(&symbol.name);
-                        *last_visible = true;
-                    }
                     continue;
                 }
                 last.range.end = symbol.address;
             }
-            let range = symbol.address..area.end;
-            list.push((
-                Variable {
-                    name: symbol.name.clone(),
-                    range,
-                    ty: None,
-                    typed: false,
-                },
-                visible,
-            ));
+            list.push(Variable {
+                name: symbol.name.clone(),
+                range: symbol.address..area.end,
+                ty: None,
+                typed: false,
+            });
         }
-        list.into_iter().map(|(variable, _)| variable).collect()
+        list
     }
 
     /// Adds the caches on the list `slab_caches` that are not there yet.
@@ -363,7 +364,8 @@ impl Kernel<'_> {
 struct PageReader<'a> {
     memory: &'a Memory,
     map: &'a KernelMap,
-    compound_head: u64,
+    /// `compound_head`, from Linux 7.0 on `compound_info`.
+    compound: u64,
     mapping: u64,
     page_type: u64,
     refcount: u64,
@@ -402,7 +404,7 @@ impl<'a> PageReader<'a> {
         Some(PageReader {
             memory,
             map,
-            compound_head: of_page("compound_head")?,
+            compound: of_page("compound_head").or_else(|| of_page("compound_info"))?,
             mapping: of_page("mapping")?,
             page_type: of_page("page_type")?,
             refcount: of_page("_refcount")?,
@@ -419,19 +421,26 @@ impl<'a> PageReader<'a> {
         self.read(page, frame).unwrap_or_default()
     }
 
+    /// The head of the compound page that `page` is part of. Bit 0 of `compound` says that it is a tail page; the rest is the
+    /// head's address, or, where `compound_info` is a mask (include/linux/page-flags.h, `_compound_head`), what leaves the head's
+    /// address of the tail's. A mask keeps all high bits, so it is no address in the array.
+    fn head(&self, page: u64, compound: u64) -> u64 {
+        if compound & 1 == 0 {
+            page
+        } else if self.map.struct_pages.contains(&(compound - 1)) {
+            compound - 1
+        } else {
+            page & compound
+        }
+    }
+
     fn read(&self, page: u64, frame: u64) -> Option<PageUse> {
         let size = self.map.struct_page_size as usize;
         self.memory.bytes(page, size)?;
-        let compound = self.memory.u64(page + self.compound_head)?;
-        // Bit 0 of compound_head: this is a tail page, the rest is its head's address.
-        let (head, first) = if compound & 1 == 1 {
-            let head = compound - 1;
-            (
-                head,
-                head.checked_sub(self.map.struct_pages.start)? / self.map.struct_page_size,
-            )
-        } else {
-            (page, frame)
+        let head = self.head(page, self.memory.u64(page + self.compound)?);
+        let first = match head == page {
+            true => frame,
+            false => head.checked_sub(self.map.struct_pages.start)? / self.map.struct_page_size,
         };
         let flags = self.memory.u64(head)?;
         let page_type = self.memory.u32(head + self.page_type)?;

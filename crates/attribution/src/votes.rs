@@ -23,8 +23,12 @@ const EXACT_FIT: u64 = 4;
 /// The share of the weight that a type without a sighting of its own has to explain before it names an object.
 const UNSIGHTED_SHARE: (u64, u64) = (9, 10);
 
-/// How many times larger a struct can be than an object of the cache with its name: `kmem_cache` has room for 1024 nodes.
-const CUT_MAX: u64 = 64;
+/// How many times larger a struct can be than an object of the cache with its name: `kmem_cache` has room for 1024 nodes of up to
+/// 16 bytes each behind some 200 bytes.
+const CUT_MAX: u64 = 128;
+
+/// Bytes of a line on x86-64: what follows a struct or a variable starts at the next multiple of it at the latest.
+const CACHE_LINE: u64 = 64;
 
 /// The extent that placements have to fit in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +42,12 @@ pub enum Bounds {
         /// Bytes of the next smaller cache's slot.
         over: u64,
     },
+    /// A variable: what is known of its size is where the next symbol is. Up to a cache line of that may be padding, more where
+    /// the next one starts a page or a section.
+    Variable {
+        /// Bytes up to the next symbol.
+        size: u64,
+    },
     /// An address space: any number of objects.
     Open,
 }
@@ -45,7 +55,7 @@ pub enum Bounds {
 impl Bounds {
     fn end(self) -> u64 {
         match self {
-            Bounds::Exact(size) | Bounds::Slot { size, .. } => size,
+            Bounds::Exact(size) | Bounds::Slot { size, .. } | Bounds::Variable { size } => size,
             Bounds::Open => u64::MAX,
         }
     }
@@ -54,6 +64,7 @@ impl Bounds {
         match self {
             Bounds::Exact(exact) => size == exact,
             Bounds::Slot { size: slot, over } => size > over && size <= slot,
+            Bounds::Variable { size: room } => size + CACHE_LINE > room && size <= room,
             Bounds::Open => false,
         }
     }
@@ -144,6 +155,7 @@ impl Votes {
             candidate.score = candidate.score.saturating_mul(EXACT_FIT);
             candidates.push(candidate);
         }
+        settling.add_tails(&mut candidates);
         candidates.retain(|c| settling.is_telling(c));
         // The best first; of equals the outermost; the rest only to be the same in every run.
         candidates.sort_by(|a, b| {
@@ -231,7 +243,8 @@ impl Settling<'_> {
 
     /// A type of exactly the object's size that explains (nearly) all that was sighted inside names the object even if it was
     /// never handed over itself: `shmem_inode_info` is seen only through its `inode`. If several do, the hint has to decide.
-    /// Where the size is known only to the slot, what was sighted has to be a member of nothing else: `cpupri` of `root_domain`.
+    /// Where the size is known only to the slot, what was sighted has to be a member of nothing else that would be in such a
+    /// slot: `cpupri` of `root_domain`.
     fn add_containers(&mut self, candidates: &mut Vec<Candidate>, hint: Option<&str>) {
         if self.bounds == Bounds::Open {
             return;
@@ -246,9 +259,9 @@ impl Settling<'_> {
         };
         let found = match self.bounds {
             Bounds::Exact(size) if best.size != size => {
-                self.schema.containers(best.ty, best.offset, size)
+                self.schema.containers(best.ty, best.offset, size..=size)
             }
-            Bounds::Slot { .. } => self.only_container(&best),
+            Bounds::Slot { .. } | Bounds::Variable { .. } => self.only_container(&best),
             Bounds::Exact(_) | Bounds::Open => return,
         };
         let mut fitting: Vec<Candidate> = Vec::new();
@@ -272,13 +285,21 @@ impl Settling<'_> {
         }
     }
 
-    /// The type that alone embeds the candidate's, if it does so at the candidate's offset and belongs in a slot of this size.
+    /// The type that alone embeds the candidate's, if it does so at the candidate's offset and has the right size. In a slot it
+    /// is enough that nothing else embeds it there that would be in such a slot: the offset speaks for it too, unless it is 0,
+    /// where anything can follow. Smaller types count against it, because more can have been asked for than the struct.
     fn only_container(&self, inner: &Candidate) -> Vec<TypeIndex> {
-        let outer = self.schema.only_embedder(inner.ty);
-        let fits = |&(ty, at): &(TypeIndex, u64)| {
-            at == inner.offset && self.bounds.fits(self.schema.size(ty))
-        };
-        outer.filter(fits).map(|(ty, _)| ty).into_iter().collect()
+        if self.schema.embedder_count(inner.ty) > EMBEDDERS_MAX {
+            return Vec::new();
+        }
+        let slot = matches!(self.bounds, Bounds::Slot { .. }) && inner.offset > 0;
+        let sizes = 0..=if slot { self.bounds.end() } else { u64::MAX };
+        let found = self.schema.containers(inner.ty, inner.offset, sizes);
+        let sole = slot || self.schema.sole_embedder(inner.ty).is_some();
+        match found.as_slice() {
+            [only] if sole && self.bounds.fits(self.schema.size(*only)) => found,
+            _ => Vec::new(),
+        }
     }
 
     /// A cache that has a struct's name holds that struct, if its objects are about as large: smaller, because the struct's end
@@ -297,7 +318,7 @@ impl Settling<'_> {
             Bounds::Exact(exact) => {
                 size <= exact.saturating_mul(CUT_MAX) && size.saturating_mul(2) > exact
             }
-            Bounds::Slot { size: slot, .. } => size <= slot,
+            Bounds::Slot { size: room, .. } | Bounds::Variable { size: room } => size <= room,
             Bounds::Open => false,
         };
         names.iter().find_map(|name| {
@@ -311,7 +332,7 @@ impl Settling<'_> {
     /// See [`EMBEDDERS_MAX`].
     fn is_telling(&self, candidate: &Candidate) -> bool {
         match self.bounds {
-            Bounds::Exact(size) | Bounds::Slot { size, .. } => {
+            Bounds::Exact(size) | Bounds::Slot { size, .. } | Bounds::Variable { size } => {
                 candidate.size.saturating_mul(2) >= size
                     || self.schema.embedder_count(candidate.ty) <= EMBEDDERS_MAX
             }
@@ -351,13 +372,43 @@ impl Settling<'_> {
         settled
     }
 
+    /// The types that name what follows another type up to the object's end, but reach beyond that end: structs whose last member
+    /// is as long as the machine needs (`fpu` after `task_struct`, from Linux 6.16 on). They were handed over at that place, another
+    /// candidate ends there, and they explain (nearly) all that was sighted from there on.
+    fn add_tails(&mut self, candidates: &mut Vec<Candidate>) {
+        let Bounds::Exact(end) = self.bounds else {
+            return;
+        };
+        let mut tails = Vec::new();
+        for &(offset, ty, _) in self.votes {
+            let behind = |c: &Candidate| {
+                let from = c.offset.saturating_add(c.size);
+                from <= offset && offset - from < CACHE_LINE
+            };
+            let left = end.saturating_sub(offset);
+            if left == 0 || self.schema.size(ty) <= left || !candidates.iter().any(behind) {
+                continue;
+            }
+            let mut tail = self.candidate(offset, ty, false);
+            tail.size = left;
+            let whole: u64 = self.votes_in(offset, left).iter().map(|v| v.2).sum();
+            if tail.explained.saturating_mul(UNSIGHTED_SHARE.1)
+                >= whole.saturating_mul(UNSIGHTED_SHARE.0)
+            {
+                tails.push(tail);
+            }
+        }
+        candidates.append(&mut tails);
+    }
+
     /// The bytes that a candidate covers and its stride: itself; up to the object's end, if it ends in a flexible
     /// array; or the whole object, if the object is a multiple of it and it was sighted in several places of that grid.
     fn extent(&self, candidate: &Candidate) -> (u64, u64) {
         let single = (candidate.size, candidate.size);
-        let (Bounds::Exact(end) | Bounds::Slot { size: end, .. }) = self.bounds else {
+        if self.bounds == Bounds::Open {
             return single;
-        };
+        }
+        let end = self.bounds.end();
         if candidate.size >= end {
             return (end, end);
         }
@@ -391,190 +442,4 @@ fn resembles(type_name: &str, hint: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::schema::tests::{nested, sample, scalar, ty};
-
-    const LIST: TypeIndex = TypeIndex(0);
-    const ENTITY: TypeIndex = TypeIndex(1);
-    const TASK: TypeIndex = TypeIndex(2);
-
-    fn settle(
-        votes: &[(u64, TypeIndex, u64)],
-        bounds: Bounds,
-        hint: Option<&str>,
-    ) -> Vec<(u64, u64, String)> {
-        let mut all = Votes::default();
-        for &(o, t, w) in votes {
-            all.add(o, t, w);
-        }
-        let schema = sample();
-        let settled = all.settle(&schema, bounds, hint);
-        settled
-            .placements
-            .iter()
-            .map(|p| (p.start, p.size, schema.name(p.ty).to_owned()))
-            .collect()
-    }
-
-    #[test]
-    fn the_outermost_type_wins_however_often_its_members_are_seen() {
-        let votes = [(0, TASK, 1), (64, ENTITY, 1000), (80, LIST, 5000)];
-        assert_eq!(
-            settle(&votes, Bounds::Exact(256), None),
-            vec![(0, 256, "task".into())]
-        );
-        assert_eq!(
-            settle(&votes, Bounds::Open, None),
-            vec![(0, 256, "task".into())]
-        );
-    }
-
-    #[test]
-    fn a_wrong_sighting_is_outvoted() {
-        // The entity at 8 contradicts the entity at 64 in a task; it overlaps the task, so it goes.
-        let votes = [(0, TASK, 3), (64, ENTITY, 3), (8, ENTITY, 5)];
-        assert_eq!(
-            settle(&votes, Bounds::Open, None),
-            vec![(0, 256, "task".into())]
-        );
-        // And the other way round: one wrong task over many rightly seen entities.
-        let votes = [(0, TASK, 1), (0, ENTITY, 40), (128, ENTITY, 40)];
-        assert_eq!(
-            settle(&votes, Bounds::Open, None),
-            vec![(0, 64, "entity".into()), (128, 64, "entity".into())]
-        );
-    }
-
-    #[test]
-    fn an_exact_fit_beats_a_slightly_more_frequent_misfit() {
-        let votes = [(0, ENTITY, 3), (0, TASK, 1)];
-        assert_eq!(
-            settle(&votes, Bounds::Exact(256), None),
-            vec![(0, 256, "task".into())]
-        );
-        assert_eq!(
-            settle(&votes, Bounds::Exact(100), None),
-            vec![(0, 64, "entity".into())],
-            "a task does not fit in 100 bytes"
-        );
-    }
-
-    #[test]
-    fn an_unsighted_container_is_found_by_size_and_member() {
-        assert_eq!(
-            settle(&[(64, ENTITY, 2)], Bounds::Exact(256), None),
-            vec![(0, 256, "task".into())]
-        );
-        assert_eq!(
-            settle(&[(64, ENTITY, 2)], Bounds::Exact(264), None),
-            vec![(64, 64, "entity".into())]
-        );
-        assert_eq!(
-            settle(&[(65, ENTITY, 2)], Bounds::Exact(256), None),
-            vec![(65, 64, "entity".into())]
-        );
-    }
-
-    #[test]
-    fn in_a_slot_only_the_sole_container_of_what_was_seen_is_found() {
-        let slot = |size, over| Bounds::Slot { size, over };
-        let task = vec![(0, 256, "task".to_owned())];
-        let entity = |at| vec![(at, 64, "entity".to_owned())];
-        assert_eq!(settle(&[(64, ENTITY, 2)], slot(512, 255), None), task);
-        assert_eq!(settle(&[(64, ENTITY, 2)], slot(512, 256), None), entity(64));
-        assert_eq!(settle(&[(64, ENTITY, 2)], slot(192, 96), None), entity(64));
-        assert_eq!(settle(&[(72, ENTITY, 2)], slot(512, 255), None), entity(72));
-        let contradicted = [(64, ENTITY, 2), (136, ENTITY, 1)];
-        assert_eq!(
-            settle(&contradicted, slot(512, 255), None),
-            [entity(64), entity(136)].concat(),
-            "a third of the votes speaks against a task"
-        );
-        let mut votes = Votes::default();
-        votes.add(64, TypeIndex(0), 2);
-        let node = |name| ty(name, 256, vec![nested("node", 64, 16, 0)]);
-        let one = Schema::new(vec![ty("node", 16, vec![]), node("a")]);
-        let two = Schema::new(vec![ty("node", 16, vec![]), node("a"), node("b")]);
-        let first = |s: &Schema| votes.settle(s, slot(512, 255), None).placements[0].ty;
-        assert_eq!(first(&one), TypeIndex(1));
-        assert_eq!(first(&two), TypeIndex(0), "two types embed it there");
-    }
-
-    #[test]
-    fn a_cache_with_a_types_name_and_size_needs_no_sighting() {
-        assert_eq!(
-            settle(&[], Bounds::Exact(256), Some("task")),
-            vec![(0, 256, "task".into())]
-        );
-        assert_eq!(
-            settle(&[], Bounds::Exact(192), Some("task")),
-            vec![(0, 192, "task".into())],
-            "cut off"
-        );
-        assert_eq!(
-            settle(&[], Bounds::Exact(512), Some("task")),
-            vec![],
-            "too large for its name"
-        );
-        assert_eq!(
-            settle(
-                &[],
-                Bounds::Slot {
-                    size: 192,
-                    over: 128
-                },
-                Some("task")
-            ),
-            vec![],
-            "a variable is never cut off"
-        );
-        assert_eq!(
-            settle(
-                &[],
-                Bounds::Slot {
-                    size: 4096,
-                    over: 4032
-                },
-                Some("task")
-            ),
-            vec![(0, 256, "task".into())]
-        );
-        assert_eq!(settle(&[], Bounds::Exact(256), None), vec![]);
-    }
-
-    #[test]
-    fn arrays_and_flexible_ends_cover_the_object() {
-        let votes = [(0, ENTITY, 1), (128, ENTITY, 1)];
-        assert_eq!(
-            settle(&votes, Bounds::Exact(192), None),
-            vec![(0, 192, "entity".into())]
-        );
-        assert_eq!(
-            settle(&[(0, TypeIndex(5), 1)], Bounds::Exact(72), None),
-            vec![(0, 72, "flex".into())]
-        );
-    }
-
-    #[test]
-    fn a_type_that_everything_embeds_does_not_name_an_object() {
-        let mut types = vec![ty("node", 16, vec![scalar("next", 0, 8)])];
-        for i in 0..EMBEDDERS_MAX + 1 {
-            types.push(ty(&format!("t{i}"), 24, vec![nested("node", 8, 16, 0)]));
-        }
-        let schema = Schema::new(types);
-        let mut votes = Votes::default();
-        votes.add(0, TypeIndex(0), 50);
-        assert_eq!(
-            votes.settle(&schema, Bounds::Exact(64), None).placements,
-            vec![]
-        );
-        assert_eq!(
-            votes
-                .settle(&schema, Bounds::Exact(32), None)
-                .placements
-                .len(),
-            1
-        );
-    }
-}
+mod tests;

@@ -1,6 +1,9 @@
 //! The kernel's symbol table, from the text of `/proc/kallsyms`.
 //!
-//! Does not know types: what lies behind an address is the caller's to combine with the type model.
+//! Does not know types: what is at an address is the caller's to combine with the type model.
+//!
+//! Many symbols share an address with another one. Which of them an address goes by is decided here, once, by the order of
+//! the table (see [`Symbols::all`]); everybody else takes the first.
 
 /// A symbol.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +37,7 @@ pub enum SymbolsError {
 /// A symbol table sorted by address.
 #[derive(Clone, Debug, Default)]
 pub struct Symbols {
-    /// Sorted by (address, name, module).
+    /// In the order of [`Symbols::all`].
     symbols: Vec<Symbol>,
     /// Indices into `symbols`, sorted by name.
     by_name: Vec<u32>,
@@ -68,9 +71,9 @@ impl Symbols {
 
     /// A table of `symbols` in any order.
     pub fn new(mut symbols: Vec<Symbol>) -> Symbols {
+        let order = |s: &Symbol| (s.address, Claim::of(&s.name), s.letter.is_ascii_lowercase());
         symbols.sort_by(|a, b| {
-            (a.address, &a.name, &a.module, a.letter)
-                .cmp(&(b.address, &b.name, &b.module, b.letter))
+            (order(a), &a.name, &a.module, a.letter).cmp(&(order(b), &b.name, &b.module, b.letter))
         });
         let count = u32::try_from(symbols.len()).unwrap_or(u32::MAX);
         let mut by_name: Vec<u32> = (0..count).collect();
@@ -83,7 +86,15 @@ impl Symbols {
         Symbols { symbols, by_name }
     }
 
-    /// All symbols, by address.
+    /// All symbols, by address. Of several at one address the first is the one that the address goes by:
+    ///
+    /// 1. an object or function before what a compiler or build step adds, and that before the linker script's marks;
+    /// 2. of equals a global symbol before a local one;
+    /// 3. of equals the first by name.
+    ///
+    /// Two things can have one address only if one of them has no bytes (a mark between sections, an empty struct) or if they
+    /// are two names of one thing. So a name that reads like a mark is one wherever another name is to be had, and an
+    /// object called `…_end` that is alone at its address keeps its name.
     pub fn all(&self) -> &[Symbol] {
         &self.symbols
     }
@@ -111,8 +122,8 @@ impl Symbols {
         found.all(|other| other == first).then_some(first)
     }
 
-    /// The symbol that `address` belongs to (the nearest at or below it; the first by name when several share
-    /// an address) and how far behind the symbol's start it is. `None` below the first symbol.
+    /// The symbol that `address` belongs to (the nearest at or below it; of several at one address the first of
+    /// [`Symbols::all`]) and how many bytes after the symbol's start it is. `None` below the first symbol.
     pub fn at(&self, address: u64) -> Option<(&Symbol, u64)> {
         let after = self.symbols.partition_point(|s| s.address <= address);
         let start = self.symbols.get(after.checked_sub(1)?)?.address;
@@ -139,6 +150,60 @@ impl Symbols {
         match self.address_of("__per_cpu_start") {
             Some(start) if start >= PERCPU_OFFSET_MAX => start,
             _ => 0,
+        }
+    }
+}
+
+/// How much a name says about what is at its address. The order is that of [`Symbols::all`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Claim {
+    /// An object or a function.
+    Thing,
+    /// Second names and objects without bytes.
+    Aside,
+    /// A mark of the linker script.
+    Mark,
+}
+
+impl Claim {
+    /// * Second names: `__pi_…` (arch/x86/boot/startup, for code that runs before the kernel is mapped), `__BTF_ID__…` (each entry of a
+    ///   list that has a name of its own). Without bytes: `struct lock_class_key`, unless lockdep is built in.
+    /// * Marks: include/asm-generic/vmlinux.lds.h and arch/x86/kernel/vmlinux.lds.S name the ends of sections `__start_…`,
+    ///   `__stop_…`, `__end_…`, `…_start`, `…_end`, `…_begin`, or as in `_sdata`, `_etext`.
+    fn of(name: &str) -> Claim {
+        const PREFIXES: [&str; 3] = ["__start_", "__stop_", "__end_"];
+        const SUFFIXES: [&str; 3] = ["_start", "_end", "_begin"];
+        const WHOLE: [&str; 15] = [
+            "_text",
+            "_stext",
+            "_etext",
+            "_sdata",
+            "_edata",
+            "_end",
+            "_sinittext",
+            "_einittext",
+            "__bss_stop",
+            "__brk_base",
+            "__brk_limit",
+            "__per_cpu_load",
+            "__sched_class_highest",
+            "__sched_class_lowest",
+            "__vvar_beginning_hack",
+        ];
+        let plain = name.strip_prefix("__pi_").unwrap_or(name);
+        // `__key.12`: the compiler numbers static variables of one name.
+        let stem = plain
+            .trim_end_matches(|c: char| c.is_ascii_digit())
+            .trim_end_matches('.');
+        if WHOLE.contains(&plain)
+            || PREFIXES.iter().any(|p| plain.starts_with(p))
+            || SUFFIXES.iter().any(|s| plain.ends_with(s))
+        {
+            Claim::Mark
+        } else if plain != name || plain.starts_with("__BTF_ID__") || stem.ends_with("_key") {
+            Claim::Aside
+        } else {
+            Claim::Thing
         }
     }
 }
@@ -212,13 +277,54 @@ ffffffffc0000000 t helper\t[nfs]
         assert_eq!(
             at(0xffff_ffff_8100_0101),
             Some(("alias_of_helper", 1)),
-            "first by name"
+            "the global one"
         );
-        assert_eq!(at(0), Some(("__per_cpu_start", 0)));
+        assert_eq!(at(0), Some(("fixed_percpu_data", 0)), "not the mark");
         let (symbol, _) = symbols.at(0xffff_ffff_8100_0050).unwrap();
         assert_eq!(symbols.size_estimate(symbol), Some(0xc0));
         let (last, _) = symbols.at(u64::MAX).unwrap();
         assert_eq!(symbols.size_estimate(last), None);
+    }
+
+    /// What the kernels 6.1, 6.12, 6.19 and 7.3 of Debian have at one address, and by which name it is to go.
+    #[test]
+    fn an_address_goes_by_the_object_not_by_the_mark() {
+        let groups = [
+            "D init_stack D init_thread_union D _sdata D __end_rodata_aligned D __end_rodata_hpage_align D __start_init_stack",
+            "D init_stack D init_thread_union D _sdata D __end_rodata_aligned D __end_rodata_hpage_align D __start_init_task",
+            "D vmemmap_base D __sched_class_lowest D __start_ro_after_init",
+            "D stop_sched_class D __sched_class_highest",
+            "d bringup_idt_table D __end_init_task",
+            "A fixed_percpu_data A __per_cpu_start",
+            "d old_setup_percpu_clockev d early_stack_end",
+            "D real_mode_relocs D real_mode_blob_end",
+            "d canary d gdt_end",
+            "B orc_lookup R __stop_orc_unwind",
+            "D in_suspend D __nosave_begin R __smp_locks_end",
+            "B empty_zero_page B __bss_start D __nosave_end",
+            "b wall_clock B __start_bss_decrypted",
+            "d sme_workarea D __init_scratch_begin",
+            "D physical_mask D __pi_physical_mask",
+            "b boot_ghcb_page B __pi___start_bss_decrypted B __start_bss_decrypted",
+            "b file_systems_lock b __key.0",
+            "b tstamping_devices_lock b qdisc_tx_busylock_key.1 b qdisc_tx_busylock_key.5",
+            "r bpf_rstat_kfunc_ids r __BTF_ID__set8__bpf_rstat_kfunc_ids",
+            "D jiffies D jiffies_64",
+            "B __brk_base B __bss_stop B __end_bss_decrypted",
+        ];
+        for group in groups {
+            let words: Vec<&str> = group.split(' ').collect();
+            let mut lines: Vec<String> = words
+                .chunks(2)
+                .map(|w| format!("ffffffff82c00000 {} {}\n", w[0], w[1]))
+                .collect();
+            for _ in 0..2 {
+                lines.reverse();
+                let symbols = Symbols::parse_kallsyms(&lines.concat()).unwrap();
+                let (found, _) = symbols.at(0xffff_ffff_82c0_0010).unwrap();
+                assert_eq!(found.name, words[1], "{group}");
+            }
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use linemate_recording::{Return, VirtualTime};
 use super::{Collector, NO_CPU, Pending};
 use crate::index::ObjectId;
 use crate::kinds::{Kind, Origin};
-use crate::map::PAGE_SIZE;
+use crate::map::{PAGE_SIZE, STACK_SIZE};
 use crate::sites::SiteUse;
 use crate::votes::Bounds;
 
@@ -58,6 +58,19 @@ impl Collector<'_> {
         let kind = self.out.kinds.number(kind, Bounds::Exact(size), None);
         let object = self.birth(addr..addr.saturating_add(size), call.time, kind, NO_CPU);
         self.out.objects[object.0 as usize].ready = ret.time;
+        if call.usage == SiteUse::Slab
+            && let Some(cache) = self.cache_asked(ret.stack.0)
+        {
+            self.out.slab_caches.insert(object, cache);
+        }
+    }
+
+    /// The cache of the nearest allocation that is under way on the stack of `pointer`, above it.
+    fn cache_asked(&self, pointer: u64) -> Option<u32> {
+        let same = |stack: &&u64| **stack > pointer && **stack / STACK_SIZE == pointer / STACK_SIZE;
+        let nearest = self.pending.keys().filter(same).min()?;
+        let cache = self.pending[nearest].iter().find_map(|p| p.cache)?;
+        self.map.cache_at.get(&cache).copied()
     }
 
     pub(super) fn living_pages(&self, addr: u64) -> Option<ObjectId> {

@@ -33,7 +33,8 @@ pub(crate) const COUNTER: u64 = IMAGE + 0x3000;
 pub(crate) const DEVICE: u64 = VMALLOC + 0x20_0000 + 5 * 4096;
 pub(crate) const APIC: u64 = 0xffff_ffff_ff5f_d000;
 /// `init_top_pgt`.
-const TOP_TABLE: u64 = IMAGE + 0x8000;
+const TOP_TABLE: u64 = IMAGE + 0x9000;
+pub(crate) const INIT_STACK: u64 = IMAGE + 0x4000;
 /// `struct kmem_cache` objects, in frame 1.
 pub(crate) const CACHE_TASK: u64 = DIRECT + 4096;
 pub(crate) const CACHE_KMALLOC: u64 = DIRECT + 4096 + 64;
@@ -51,9 +52,13 @@ pub(crate) enum F {
     UpdateRq = 7,
     LockVector = 8,
     FreePages = 9,
+    BulkAlloc = 10,
+    FromSheaf = 11,
+    ClearPage = 12,
+    AllocateSlab = 13,
 }
 
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 14] = [
     "wake_task",
     "update_entity",
     "kmem_cache_alloc",
@@ -64,7 +69,18 @@ const NAMES: [&str; 10] = [
     "update_rq",
     "lock_vector",
     "free_pages",
+    "kmem_cache_alloc_bulk",
+    "kmem_cache_alloc_from_sheaf_noprof",
+    "clear_page_erms",
+    "allocate_slab",
 ];
+
+/// What a kernel can have otherwise than the one of most tests.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Variant {
+    /// `struct page` has `compound_info`, and a tail page's is a mask (from Linux 7.0 on).
+    pub(crate) compound_masks: bool,
+}
 
 pub(crate) struct World {
     encoder: Encoder,
@@ -74,16 +90,18 @@ pub(crate) struct World {
     chunks: Vec<RawChunk>,
     chunk_every: u32,
     since: u32,
+    variant: Variant,
 }
 
 struct Ids {
+    kmem_cache: u32,
     entity: u32,
     task: u32,
     rq: u32,
     vector: u32,
 }
 
-fn types() -> (Vec<u8>, Ids) {
+fn types(variant: Variant) -> (Vec<u8>, Ids) {
     let mut t = TypeList::default();
     let int = t.int("int", 4);
     let long = t.unsigned("long unsigned int", 8);
@@ -143,7 +161,7 @@ fn types() -> (Vec<u8>, Ids) {
         type_id: anonymous,
         linkage: linemate_types::Linkage::Static,
     });
-    t.structure(
+    let kmem_cache = t.structure(
         "kmem_cache",
         64,
         &[
@@ -153,12 +171,16 @@ fn types() -> (Vec<u8>, Ids) {
             member("list", list, 16),
         ],
     );
+    let compound = match variant.compound_masks {
+        true => "compound_info",
+        false => "compound_head",
+    };
     t.structure(
         "page",
         64,
         &[
             member("flags", long, 0),
-            member("compound_head", long, 8),
+            member(compound, long, 8),
             member("mapping", long, 24),
             member("page_type", int, 48),
             member("_refcount", int, 52),
@@ -177,6 +199,7 @@ fn types() -> (Vec<u8>, Ids) {
     );
     t.percpu(&[("runqueues", rq, RQ as u32, 128), ("ticks", long, 0x200, 8)]);
     let ids = Ids {
+        kmem_cache: kmem_cache.0,
         entity: entity.0,
         task: task.0,
         rq: rq.0,
@@ -222,6 +245,11 @@ fn symbols() -> String {
         ("after_nohz", NOHZ + 64),
         ("counter", COUNTER),
         ("init_top_pgt", TOP_TABLE),
+        // The first idle stack as the linker has it: between two sections, whose marks have its address.
+        ("__end_rodata_aligned", INIT_STACK),
+        ("_sdata", INIT_STACK),
+        ("init_stack", INIT_STACK),
+        ("__end_init_stack", INIT_STACK + 0x4000),
         ("_end", IMAGE + 0x10000),
     ];
     for (name, addr) in data {
@@ -234,9 +262,14 @@ fn entry(function: usize) -> u64 {
     IMAGE + 0x100 * function as u64
 }
 
+/// A return address in a function.
+pub(crate) fn site(function: F) -> u64 {
+    entry(function as usize) + 0x50
+}
+
 fn functions(ids: &Ids) -> FunctionTable {
     let p = |register, meaning| Parameter { register, meaning };
-    let rows: [(Role, bool, Vec<Parameter>); 10] = [
+    let rows: [(Role, bool, Vec<Parameter>); 14] = [
         (
             Role::Plain,
             false,
@@ -286,6 +319,21 @@ fn functions(ids: &Ids) -> FunctionTable {
                 p(Register::Rsi, Meaning::Order),
             ],
         ),
+        (
+            Role::HeapAlloc,
+            true,
+            vec![
+                p(Register::Rdi, Meaning::Cache),
+                p(Register::Rcx, Meaning::ObjectArray),
+            ],
+        ),
+        (
+            Role::Plain,
+            false,
+            vec![p(Register::Rdi, Meaning::StructPointer(ids.kmem_cache))],
+        ),
+        (Role::Plain, false, Vec::new()),
+        (Role::Plain, false, Vec::new()),
     ];
     let function =
         |(i, (role, returns, parameters)): (usize, (Role, bool, Vec<Parameter>))| Function {
@@ -328,7 +376,7 @@ fn page_tables() -> Vec<(u64, Vec<u8>)> {
 }
 
 /// The images at the start: variables, caches with their names, struct pages.
-fn images() -> Vec<(u64, Vec<u8>)> {
+fn images(variant: Variant) -> Vec<(u64, Vec<u8>)> {
     let mut data = vec![0u8; 0x400];
     put(&mut data, 0, CACHE_TASK + 16, 8);
     for (i, value) in [DIRECT, VMALLOC, PAGES, FRAMES].into_iter().enumerate() {
@@ -360,6 +408,11 @@ fn images() -> Vec<(u64, Vec<u8>)> {
     };
     slab(8, CACHE_TASK);
     slab(9, CACHE_KMALLOC);
+    if variant.compound_masks {
+        // 16 and 17: one slab of two pages, whose second page keeps the address bits of the pair.
+        slab(16, CACHE_TASK);
+        put(&mut pages, 17 * 64 + 8, !127 | 1, 8);
+    }
     // 10: a page table. 11: a page of a process. 12: free.
     put(&mut pages, 10 * 64 + 48, 0xf200_0000, 4);
     put(&mut pages, 11 * 64, 1 << 5, 8);
@@ -374,6 +427,14 @@ impl World {
         World::with_chunks_of(u32::MAX)
     }
 
+    /// A world of another kernel.
+    pub(crate) fn of(variant: Variant) -> World {
+        World {
+            variant,
+            ..World::new()
+        }
+    }
+
     /// A world whose recording has a chunk for each `events` events.
     pub(crate) fn with_chunks_of(events: u32) -> World {
         World {
@@ -384,6 +445,7 @@ impl World {
             chunks: Vec::new(),
             chunk_every: events,
             since: 0,
+            variant: Variant::default(),
         }
     }
 
@@ -516,7 +578,8 @@ impl World {
     }
 
     fn finish(self, whole: bool) -> Recording {
-        Recording::from_source(self.bytes(whole, Contents::new())).unwrap()
+        let contents = Contents::of(self.variant);
+        Recording::from_source(self.bytes(whole, contents)).unwrap()
     }
 
     /// The bytes of a recording with these contents, with or without its end.
@@ -572,7 +635,12 @@ pub(crate) struct Contents {
 impl Contents {
     /// Those of a sound recording.
     pub(crate) fn new() -> Contents {
-        let (btf, ids) = types();
+        Contents::of(Variant::default())
+    }
+
+    /// Those of a variant of the kernel.
+    pub(crate) fn of(variant: Variant) -> Contents {
+        let (btf, ids) = types(variant);
         Contents {
             tool: "0.1.0".to_owned(),
             metadata: Metadata::from([
@@ -583,7 +651,7 @@ impl Contents {
             btf: Some(btf),
             symbols: Some(symbols()),
             functions: functions(&ids),
-            images: images(),
+            images: images(variant),
         }
     }
 }

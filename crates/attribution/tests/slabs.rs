@@ -1,0 +1,134 @@
+//! Made-up recordings of what no allocation's event tells: objects in bulk, pages in bulk, what was there before, aliases.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod world;
+
+use linemate_attribution::{Analysis, Bucket};
+use linemate_recording::{AccessKind, Recording};
+use world::*;
+
+/// A free page, and its `struct page`.
+const PAGE: u64 = DIRECT + 12 * 4096;
+const STRUCT_PAGE: u64 = PAGES + 12 * 64;
+
+/// Non-empty buckets; and the names of what has a type or a label, with offsets.
+fn named(recording: &Recording) -> (Vec<(Bucket, u64)>, Vec<(String, u32)>) {
+    let analysis = Analysis::new(recording).unwrap();
+    let counted = analysis.count(None).unwrap();
+    let ledger = counted.tally.ledger();
+    assert_eq!(ledger.total(), recording.totals().accesses());
+    let buckets = Bucket::ALL.iter().map(|b| (*b, ledger.of(*b)));
+    let names = analysis.names();
+    let mut fields: Vec<(String, u32)> = counted
+        .tally
+        .rows()
+        .iter()
+        .map(|(key, _)| {
+            let subject = &names.subjects()[key.subject.0 as usize];
+            let name = subject.ty.map(|t| names.schema().name(t).to_owned());
+            (name.unwrap_or_else(|| subject.label.clone()), key.offset)
+        })
+        .filter(|(name, _)| !name.is_empty())
+        .collect();
+    fields.sort();
+    (buckets.filter(|(_, n)| *n > 0).collect(), fields)
+}
+
+/// A slab for tasks, taken while tasks are handed out in bulk. Ends before that call's return.
+fn slab_in_bulk(w: &mut World) {
+    w.call_from(F::BulkAlloc, &[CACHE_TASK, 1], IMAGE + 0x850);
+    w.call_from(F::PteAlloc, &[0, 0], site(F::AllocateSlab));
+    w.ret(F::PteAlloc, STRUCT_PAGE);
+}
+
+#[test]
+fn objects_handed_out_in_bulk_are_of_their_caches_type() {
+    let mut w = World::new();
+    slab_in_bulk(&mut w);
+    w.store(0, PAGE + 256); // the allocator's list
+    w.ret(F::BulkAlloc, 16);
+    w.store(0, PAGE + 256 + 200);
+    w.load(0, PAGE + 512 + 200);
+    w.free(PAGE + 256);
+    w.store(0, PAGE + 256); // the allocator's list again
+    w.alloc(F::BulkAlloc, &[CACHE_TASK, 1], IMAGE + 0x850, 1);
+    w.load(0, PAGE + 256 + 204);
+    let (buckets, fields) = named(&w.record());
+    assert_eq!(buckets, [(Bucket::Field, 3), (Bucket::HeapVacant, 2)]);
+    let task = |offset| ("task".to_owned(), offset);
+    let labelled = ("1 pages".to_owned(), 256);
+    assert!(fields.contains(&task(200)) && fields.contains(&task(204)));
+    assert!(fields.contains(&labelled), "{fields:?}");
+}
+
+#[test]
+fn objects_out_of_a_stock_are_of_their_caches_type() {
+    let mut w = World::new();
+    w.call_from(F::CacheAlloc, &[CACHE_TASK], IMAGE + 0x850);
+    w.call_from(F::PteAlloc, &[0, 0], site(F::AllocateSlab));
+    w.ret(F::PteAlloc, STRUCT_PAGE);
+    w.ret(F::CacheAlloc, PAGE);
+    w.store(0, PAGE + 256); // nobody has that slot
+    w.sight(F::FromSheaf, CACHE_TASK);
+    w.store(0, PAGE + 256 + 200);
+    let (buckets, fields) = named(&w.record());
+    assert_eq!(buckets, [(Bucket::Field, 1), (Bucket::HeapVacant, 1)]);
+    assert!(fields.contains(&("task".to_owned(), 200)), "{fields:?}");
+}
+
+#[test]
+fn a_slab_of_another_cache_is_not_touched_by_a_bulk_allocation() {
+    let mut w = World::new();
+    w.call_from(F::Kmalloc, &[64], IMAGE + 0x850);
+    w.call_from(F::PteAlloc, &[0, 0], site(F::AllocateSlab));
+    w.ret(F::PteAlloc, STRUCT_PAGE);
+    w.ret(F::Kmalloc, PAGE);
+    w.alloc(F::BulkAlloc, &[CACHE_TASK, 1], IMAGE + 0x850, 16);
+    w.store(0, PAGE + 256);
+    let (buckets, _) = named(&w.record());
+    assert_eq!(buckets, [(Bucket::HeapVacant, 1)]);
+}
+
+#[test]
+fn a_page_that_is_being_cleared_is_not_free() {
+    let mut w = World::new();
+    w.access(0, AccessKind::Store, PAGE, 8, F::ClearPage, false);
+    w.store(0, PAGE); // by somebody else
+    let (buckets, _) = named(&w.record());
+    let expected = [(Bucket::PageCleared, 1), (Bucket::UnknownFreePage, 1)];
+    assert_eq!(buckets, expected);
+}
+
+#[test]
+fn the_first_idle_stack_is_a_stack_whatever_else_has_its_address() {
+    let mut w = World::new();
+    w.sight(F::WakeTask, INIT_STACK + 0x3000);
+    w.load(0, INIT_STACK);
+    w.load(0, INIT_STACK + 0x3000 + 200);
+    let (buckets, fields) = named(&w.record());
+    assert_eq!(buckets, [(Bucket::Stack, 2)]);
+    let stack = |offset| ("init_stack".to_owned(), offset);
+    assert_eq!(fields, [stack(0), stack(0x3000 + 200)]);
+}
+
+#[test]
+fn a_tail_page_can_keep_a_mask_instead_of_its_heads_address() {
+    let compound_masks = true;
+    let mut w = World::of(Variant { compound_masks });
+    w.load(0, TASK_SLAB + 200);
+    w.load(0, DIRECT + 17 * 4096 + 256 + 204);
+    let (buckets, fields) = named(&w.record());
+    assert_eq!(buckets, [(Bucket::Field, 2)]);
+    let task = |offset| ("task".to_owned(), offset);
+    assert_eq!(fields, [task(200), task(204)]);
+}
+
+#[test]
+fn a_caches_name_names_objects_of_which_no_event_tells() {
+    let mut w = World::new();
+    w.load(0, TASK_SLAB + 256 + 200);
+    let (buckets, fields) = named(&w.record());
+    assert_eq!(buckets, [(Bucket::Field, 1)]);
+    assert_eq!(fields, [("task".to_owned(), 200)]);
+}
