@@ -131,6 +131,17 @@ without cc
 expect "build: no compiler" 2 \
 	"setup: error: missing: gcc; installing needs root: run \`sudo scripts/setup.sh packages\`, then repeat as yourself" build
 
+# QEMU from the backports has replaced libelf1 by theirs: libelf-dev and pahole have to come from there, too.
+machine
+printf 'ID=debian\nVERSION_CODENAME=bookworm\n' >"$work/os-release"
+without pahole
+stand_in apt-cache 'echo " dwarves | 1.24 | archive bookworm/main amd64 Packages"'
+stand_in ln "exec $(command -v ln) \"\$@\""
+stand_in apt-get "case \"\$*\" in *'install '*'-t bookworm-backports dwarves') ln -s true $work/bin/pahole; exit ;; esac
+	echo 'E: Unable to correct problems, you have held broken packages.'; exit 100"
+stand_in true true
+expect "packages that go with the backports" 0 "setup: installing dwarves" test
+
 # What `cases` needs beside what `test` needs.
 machine_for_cases() {
 	machine
