@@ -63,6 +63,8 @@ uninstall_all() {
 		esac
 		rm -f "$root/$file"
 	done < <(cat "$root/$list")
+	# The list does not name itself: it was complete when it was copied.
+	rm -f "$root/$list"
 	for file in lib/linemate share/linemate/machines share/linemate/rules share/linemate share/doc/linemate; do
 		rmdir "$root/$file" 2>/dev/null || true
 	done
