@@ -78,11 +78,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     linemate_files::private_folder(&cache)?;
     let cache = fs::canonicalize(&cache).with_context(|| cache.display().to_string())?;
     let folder = args.output.as_deref().unwrap_or(&args.folder);
+    let is_new = !folder.exists();
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let json_output = Output::new(&folder.join("results.json"))?;
     let text_output = Output::new(&folder.join("results.md"))?;
     let plan = Plan::new(&case, mode);
-    let outputs = carry_out(&case, &plan, &args.folder, cache, &cancel)?;
+    let outputs = carry_out(&case, &plan, &args.folder, cache, &cancel);
+    // A folder that was made to see whether results can be written is not left empty.
+    let unused = |_: &anyhow::Error| {
+        if is_new {
+            let _ = fs::remove_dir(folder);
+        }
+    };
+    let outputs = outputs.inspect_err(unused)?;
     let results = Results::new(env!("CARGO_PKG_VERSION"), &case, mode, &plan, &outputs)?;
     let json = serde_json::to_string_pretty(&results)? + "\n";
     json_output.write(&json)?;
