@@ -78,7 +78,7 @@ pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<File> {
         .create(true)
         .truncate(true)
         .mode(0o600)
-        .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
+        .custom_flags(OFlags::NOFOLLOW.bits() as i32)
         .open(path)?;
     file.write_all(bytes)?;
     Ok(file)

@@ -18,7 +18,7 @@ pub fn open_file(path: &Path) -> io::Result<File> {
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = OpenOptions::new()
         .read(true)
-        .custom_flags(flags.bits().cast_signed())
+        .custom_flags(flags.bits() as i32)
         .open(path)?;
     let kind = file.metadata()?.file_type();
     if kind.is_file() {

@@ -75,7 +75,7 @@ fn open_stream(path: &Path) -> Result<File, FileError> {
     }
     OpenOptions::new()
         .append(true)
-        .custom_flags(OFlags::NOCTTY.bits().cast_signed())
+        .custom_flags(OFlags::NOCTTY.bits() as i32)
         .open(path)
         .map_err(FileError::io("write", path))
 }

@@ -520,7 +520,7 @@ fn refusals_are_one_line_with_the_remedy() {
             &["report", data, "--machine", toml],
             &[&format!("{toml}: not a machine description: 2:10: ")],
         ),
-        (&["report", path], &[path, "Is a directory"]),
+        (&["report", path], &[path, "it is a folder, not a file"]),
         (
             &["verify", "/no/such"],
             &["/no/such: there is no such file: give a recording"],

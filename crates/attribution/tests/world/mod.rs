@@ -363,7 +363,7 @@ fn page_tables() -> Vec<(u64, Vec<u8>)> {
         let mut table = 0;
         for (shift, frame) in [(39, first), (30, first + 1), (21, first + 2), (12, 0xfed00)] {
             let leaf = if shift == 12 { UNCACHED } else { 0 };
-            let entry = frame * 4096 | PRESENT | leaf;
+            let entry = (frame * 4096) | PRESENT | leaf;
             let index = (page >> shift & 511) as usize;
             put(&mut tables[table].1, index * 8, entry, 8);
             if shift > 12 {
