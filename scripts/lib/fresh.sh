@@ -69,6 +69,7 @@ fresh_run() {
 	local mounts=("rw:$cargo") environment=("HOME=/root" "LANG=C.UTF-8" "CARGO_HOME=$cargo") name
 	# Debian 12's own Rust is too old: the machine's, if it has one. cargo's folder has to be written to: downloaded crates, their
 	# lock, tools; it is the machine's own, so that nothing is downloaded twice.
+	# shellcheck disable=SC1091 # the root's own file
 	if [ "$(. "$fresh_root/etc/os-release" && echo "$VERSION_CODENAME")" = bookworm ] && [ -x "$cargo/bin/cargo" ] && [ -d "$rustup" ]; then
 		mounts+=("ro:$rustup")
 		environment+=("RUSTUP_HOME=$rustup")
@@ -83,10 +84,10 @@ fresh_run() {
 
 # fresh_enter ROOT "RIGHTS:FOLDER …" COMMAND…: in namespaces of its own.
 fresh_enter() {
-	local root=$1 mounts=$2 item
+	local root=$1 folders=$2 item
 	shift 2
 	mount -t proc proc "$root/proc"
-	for item in rw:/sys rw:/dev $mounts; do
+	for item in rw:/sys rw:/dev $folders; do
 		[ -d "${item#*:}" ] || continue
 		mkdir -p "$root${item#*:}"
 		mount --rbind "${item#*:}" "$root${item#*:}"
