@@ -11,6 +11,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use common::{items, kernel, linemate, root, story, workload};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 
 fn run(case: &Path, cache: &Path, output: &Path, options: &[&str]) -> Output {
@@ -306,14 +307,7 @@ fn an_interrupted_run_goes_on_where_it_was() {
         first.starts_with("linemate: [1/4] record the unmodified kernel "),
         "{first}"
     );
-    let id = child.id().to_string();
-    assert!(
-        Command::new("kill")
-            .args(["-TERM", &id])
-            .status()
-            .unwrap()
-            .success()
-    );
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     let last = lines.last().unwrap().unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(2));
     assert!(
@@ -402,21 +396,17 @@ fn a_stop_reaches_what_a_build_started() {
         assert_eq!(child.try_wait().unwrap(), None, "it ended by itself");
         std::thread::sleep(std::time::Duration::from_millis(10));
     };
-    let signal = |signal: &str, pid: &str| {
-        let mut kill = Command::new("kill");
-        kill.args([signal, pid]).stderr(Stdio::null());
-        kill.status().unwrap().success()
-    };
-    assert!(signal("-TERM", &child.id().to_string()));
+    let compiler = Pid::from_raw(pid.parse().unwrap()).unwrap();
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(2));
     // Whoever is left without a parent may take a moment to be gone for good.
     for _ in 0..500 {
-        if !signal("-0", &pid) {
+        if test_kill_process(compiler).is_err() {
             return;
         }
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
-    assert!(signal("-KILL", &pid));
+    kill_process(compiler, Signal::KILL).unwrap();
     panic!("the compiler went on");
 }
 

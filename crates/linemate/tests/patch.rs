@@ -73,8 +73,10 @@ impl Tree {
             .arg(self.root())
             .args(flags);
         succeed(&mut cc);
-        succeed(Command::new("pahole").arg("-J").arg(&object));
-        object
+        let btf = self.folder.path().join("types.btf");
+        let detached = format!("--btf_encode_detached={}", btf.display());
+        succeed(Command::new("pahole").arg(detached).arg(&object));
+        btf
     }
 
     fn patch(&self, edit: &str, types: &Path, more: &[&str]) -> Output {

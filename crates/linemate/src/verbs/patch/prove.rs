@@ -246,10 +246,14 @@ fn read(object: &Path) -> anyhow::Result<TypeModel> {
     if let Ok(image) = KernelImage::parse(&bytes(object)?) {
         return image.types().with_context(name);
     }
-    run(Command::new("pahole").arg("-J").arg(object))
-        .context("pahole is needed to read layouts back (package dwarves)")?;
-    let bytes = bytes(object)?;
-    let image = KernelImage::parse(&bytes)
+    // A file of its own instead of a section in the object: for the section pahole 1.24 runs llvm-objcopy, which few machines have.
+    let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let btf = folder.path().join("types.btf");
+    run(Command::new("pahole")
+        .arg(format!("--btf_encode_detached={}", btf.display()))
+        .arg(object))
+    .context("pahole is needed to read layouts back (package dwarves)")?;
+    let image = KernelImage::parse(&bytes(&btf)?)
         .context("the object has no debug information: compile with -g")?;
     image.types().with_context(name)
 }
