@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use linemate_attribution::Analysis;
 use linemate_layout::origin::BUILT_LINE;
 use linemate_layout::plan::resolve;
-use linemate_layout::scene::{Scene, Watch};
 use linemate_layout::{EditFile, Layouts, Plan, Subject};
 use linemate_machine::Machine;
+use linemate_study::scene::{Scene, Watch};
 use linemate_types::{BitOffset, LineSize, TypeId, TypeModel};
 
 use crate::candidate::Candidate;
@@ -63,7 +63,7 @@ impl Tried {
         let all = || self.effects.iter().flatten();
         let better = all().any(|e| e.types.measurable && e.types.difference < 0.0);
         let worse = all().any(|e| {
-            let up = |m: &linemate_layout::stats::Measure| m.measurable && m.difference > 0.0;
+            let up = |m: &linemate_study::stats::Measure| m.measurable && m.difference > 0.0;
             up(&e.types) || up(&e.whole)
         });
         better && !worse
@@ -377,7 +377,7 @@ fn agrees(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linemate_layout::stats::Measure;
+    use linemate_study::stats::Measure;
 
     /// By 100 cycles of 1000, with that bar.
     fn measure(difference: f64, bar: f64) -> Measure {

@@ -1,17 +1,18 @@
 //! Replay disposes: several layouts of a type against the recorded one, under the same interleavings.
 //!
-//! Like [`linemate_layout::Study`], for more than two sides at once: the recording is named once for all of them.
+//! Like [`linemate_study::Study`], for more than two sides at once: the recording is named once for all of them.
 
 use std::collections::BTreeMap;
 
 use linemate_attribution::Analysis;
-use linemate_layout::arm::{Arm, Memory};
-use linemate_layout::scene::{Scene, Step, Steps};
-use linemate_layout::stats::{Measure, paired};
-use linemate_layout::{EditFile, Plan, WhatIfError};
+use linemate_layout::{EditFile, Plan};
 use linemate_machine::Machine;
 use linemate_recording::{Decoder, Error as RecordingError, EventChunk};
 use linemate_replay::{AsRecorded, Clones, Config, Interleaving, Outcome, Replay, ReplayError};
+use linemate_study::WhatIfError;
+use linemate_study::scene::{Scene, Step, Steps};
+use linemate_study::stats::{Measure, paired};
+use linemate_study::variant::{Memory, Variant};
 use linemate_types::LineSize;
 use rayon::prelude::*;
 use serde::Serialize;
@@ -66,7 +67,7 @@ impl Arena<'_> {
         };
         let empty = EditFile::default();
         let sides = std::iter::once(&empty).chain(layouts);
-        let arms: Vec<Arm> = sides
+        let arms: Vec<Variant> = sides
             .map(|edits| self.arm(edits, line))
             .collect::<Result<_, _>>()?;
         // All sides of a seed, then the next seed: outcomes come in the order of the seeds.
@@ -103,16 +104,16 @@ impl Arena<'_> {
         Ok(with.iter().map(effect).collect())
     }
 
-    fn arm(&self, edits: &EditFile, line: LineSize) -> Result<Arm, AdviseError> {
+    fn arm(&self, edits: &EditFile, line: LineSize) -> Result<Variant, AdviseError> {
         let images = BTreeMap::new();
         let mut plan = Plan::new(self.analysis.model(), line, edits, &images)?;
-        let arm = Arm::new(&mut plan, self.scene, self.analysis, self.cpus, &[]);
+        let arm = Variant::new(&mut plan, self.scene, self.analysis, self.cpus, &[]);
         arm.map_err(|e| WhatIfError::from(e).into())
     }
 
     fn runner<'s>(
         &self,
-        arm: &'s Arm,
+        arm: &'s Variant,
         machine: &Machine,
         seed: u64,
     ) -> Result<Runner<'s>, ReplayError> {
@@ -176,7 +177,7 @@ struct Figures {
 
 /// A replay of one side under one interleaving.
 struct Runner<'s> {
-    arm: &'s Arm,
+    arm: &'s Variant,
     memory: Memory,
     replay: Replay<AsRecorded, Clones>,
 }

@@ -1,10 +1,10 @@
 //! Why there is no advice.
 
-use linemate_layout::WhatIfError;
 use linemate_layout::origin::OriginError;
 use linemate_layout::plan::{PlanError, PlanReason};
 use linemate_recording::Error as RecordingError;
 use linemate_replay::ReplayError;
+use linemate_study::WhatIfError;
 
 /// Why there is no advice.
 #[derive(Debug, thiserror::Error)]

@@ -6,12 +6,12 @@
 use std::collections::BTreeMap;
 
 use linemate_attribution::Analysis;
-use linemate_layout::scene::{Scene, Watch};
 use linemate_machine::Machine;
 use linemate_recording::{Access, Call, Decoder, Marker, Return, Visitor};
 use linemate_replay::{
     AsRecorded, Cause, Clones, Config, Counts, Interleaving, Outcome, Placed, Replay,
 };
+use linemate_study::scene::{Scene, Watch};
 use rayon::prelude::*;
 use serde::Serialize;
 

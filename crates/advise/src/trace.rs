@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use linemate_attribution::Analysis;
-use linemate_layout::scene::{embeds, enclosing};
+use linemate_layout::nesting::{embeds, enclosing};
 use linemate_recording::{
     Access, AccessKind, Call, Decoder, Error as RecordingError, EventChunk, Marker, Return, Visitor,
 };

@@ -13,10 +13,11 @@ use linemate_advise::trace::Trace;
 use linemate_advise::{Advice, AdviseError, Request, advise};
 use linemate_attribution::Analysis;
 use linemate_layout::plan::resolve;
-use linemate_layout::scene::{Scene, Watch};
-use linemate_layout::{Layouts, Run, Study, Subject};
+use linemate_layout::{Layouts, Subject};
 use linemate_machine::{Machine, find};
 use linemate_recording::{AccessKind, Recording};
+use linemate_study::scene::{Scene, Watch};
+use linemate_study::{Run, Study};
 use linemate_types::LineSize;
 use world::{F, RQ, UNITS, World};
 

@@ -13,13 +13,13 @@ use anyhow::{anyhow, bail};
 use linemate_advise::advise::INTERLEAVINGS;
 use linemate_advise::confirm::Effect;
 use linemate_advise::reasons::GroupReasons;
-use linemate_advise::remedies::{self, Found};
 use linemate_advise::side::Change;
 use linemate_advise::{Advice, Request, Tried, advise};
 use linemate_attribution::Analysis;
 use linemate_files::Output;
 use linemate_machine::Machine;
 use linemate_recording::Recording;
+use linemate_remedies::{self as remedies, Found};
 use serde::Serialize;
 
 use crate::cli::Outcome;

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use linemate_layout::Subject;
-use linemate_layout::diff::{Fields, Figures, On, Row, compare, fields};
 use linemate_machine::Machine;
 use linemate_report::Table;
+use linemate_study::diff::{Fields, Figures, On, Row, compare, fields};
 use linemate_text::shown;
 use serde::Serialize;
 

@@ -5,15 +5,14 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
-use linemate_layout::arm::ArmError;
-use linemate_layout::effect::{Potential, Row};
-use linemate_layout::stats::Measure;
-use linemate_layout::{
-    Edit, EditFile, Run, Study, Subject, WhatIf, WhatIfError, parse, parse_flags,
-};
+use linemate_layout::{Edit, EditFile, Subject, parse, parse_flags};
 use linemate_machine::{Machine, shipped};
 use linemate_recording::Recording;
 use linemate_report::Table;
+use linemate_study::effect::{Potential, Row};
+use linemate_study::stats::Measure;
+use linemate_study::variant::VariantError;
+use linemate_study::{Run, Study, WhatIf, WhatIfError};
 use linemate_text::shown;
 use linemate_types::{KernelImage, TypeModel};
 use serde::Serialize;
@@ -164,7 +163,7 @@ fn located(args: &Args, edits: &EditFile, error: WhatIfError) -> anyhow::Error {
     let origin = origin(args);
     match error {
         WhatIfError::Plan(error) => anyhow::anyhow!("{origin}{error}"),
-        WhatIfError::Arm(ArmError::NoFunction { ref name, .. }) => {
+        WhatIfError::Variant(VariantError::NoFunction { ref name, .. }) => {
             let names =
                 |edit: &Edit| matches!(edit, Edit::Reuse { function, .. } if function == name);
             match edits.statements().find(|(_, s)| names(&s.edit)) {
@@ -325,7 +324,7 @@ fn summary(results: &[WhatIf], names: &str) -> String {
     table.to_string()
 }
 
-fn sizes(result: &WhatIf, figure: impl Fn(&linemate_layout::effect::Size) -> (u64, u64)) -> String {
+fn sizes(result: &WhatIf, figure: impl Fn(&linemate_study::effect::Size) -> (u64, u64)) -> String {
     let one = |size| match figure(size) {
         (a, b) if a == b => a.to_string(),
         (a, b) => format!("{a} to {b}"),

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use linemate_advise::remedies::Found;
 use linemate_advise::survey::{Row, survey};
 use linemate_attribution::Analysis;
 use linemate_machine::Machine;
 use linemate_recording::Recording;
+use linemate_remedies::Found;
 use linemate_report::Table;
 use linemate_text::shown;
 use serde::Serialize;

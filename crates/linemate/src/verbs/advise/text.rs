@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use linemate_advise::advise::INTERLEAVINGS;
 use linemate_advise::reasons::GroupReasons;
-use linemate_advise::remedies::Found;
 use linemate_advise::{Advice, Request, Tried};
 use linemate_recording::Recording;
+use linemate_remedies::Found;
 use linemate_report::Table;
 use linemate_text::shown;
 

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 
 use anyhow::Context;
 use linemate_layout::Subject;
-use linemate_layout::costs::{CellCost, Cost, CostRun, Costs, LineCost, PairCost, costs};
 use linemate_recording::Recording;
 use linemate_report::Table;
+use linemate_study::costs::{CellCost, Cost, CostRun, Costs, LineCost, PairCost, costs};
 use linemate_text::shown;
 use serde::Serialize;
 

@@ -4,9 +4,9 @@
 
 mod world;
 
-use linemate_advise::remedies::{Effect, Found, Kind, Options, Remedy, find};
 use linemate_attribution::Analysis;
 use linemate_recording::Recording;
+use linemate_remedies::{Effect, Found, Kind, Options, Remedy, find};
 use world::{CPUS, F, Heap, NOHZ, World, object};
 
 const ROUNDS: u64 = 100;

@@ -12,10 +12,10 @@ use linemate_replay::{
 };
 use serde::Serialize;
 
-use crate::edit::Subject;
-use crate::plan::{resolve, subject_name};
 use crate::scene::{Scene, Step, Watch};
 use crate::whatif::{WhatIfError, copies, recorded_cpus};
+use linemate_layout::edit::Subject;
+use linemate_layout::plan::{resolve, subject_name};
 
 /// The figures of a field in one recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

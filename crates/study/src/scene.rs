@@ -11,11 +11,14 @@ use linemate_attribution::schema::Schema;
 use linemate_attribution::{Analysis, Bucket, Located, Names, SubjectId};
 use linemate_recording::{Access, Call, Decoder, Error as RecordingError, Marker, Return, Visitor};
 use linemate_replay::{Fate, KeyId, Placed, Sharing, SiteId};
-use linemate_types::{ByteOffset, FlatType, Type, TypeId, TypeModel};
+use linemate_types::{ByteOffset, FlatType, TypeId, TypeModel};
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::chase::{Arrays, Chase, Follower, Places, Votes};
+use linemate_layout::nesting::{embeds, enclosing};
+use linemate_layout::pointer::Chase;
+
+use crate::follow::{Arrays, Follower, Places, Votes};
 
 /// What a key of a replay stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,34 +126,6 @@ pub struct Watch {
     pub pairs: Vec<(Vec<TypeId>, Vec<TypeId>)>,
     /// Pointers whose arrays are looked for.
     pub chases: Vec<Chase>,
-}
-
-/// The type of `wanted` that holds byte `offset` of a value of type `id`, and the byte's offset in it; the outermost one. Recursion:
-/// at most as deep as types nest.
-pub fn enclosing(
-    model: &TypeModel,
-    id: TypeId,
-    offset: u64,
-    wanted: &dyn Fn(TypeId) -> bool,
-) -> Option<(TypeId, u64)> {
-    let id = model.strip(id);
-    if wanted(id) {
-        return Some((id, offset));
-    }
-    match model.get(id)? {
-        Type::Array { element, .. } => {
-            let size = model.size_of(*element)?;
-            enclosing(model, *element, offset.checked_rem(size)?, wanted)
-        }
-        Type::Composite(composite) => composite.members.iter().find_map(|member| {
-            let start = member.offset.0 / 8;
-            let size = model.size_of(member.type_id).unwrap_or(0);
-            let into = offset.checked_sub(start)?;
-            (member.bits.is_none() && into < size)
-                .then(|| enclosing(model, member.type_id, into, wanted))?
-        }),
-        _ => None,
-    }
 }
 
 impl<'a> Scene<'a> {
@@ -491,17 +466,6 @@ fn subject_types(analysis: &Analysis<'_>) -> Vec<Option<TypeId>> {
     }
     let id = |subject: &linemate_attribution::Subject| Some(TypeId(*ids.get(&subject.ty?)?));
     analysis.names().subjects().iter().map(id).collect()
-}
-
-/// Whether a value of type `id` is one of `set` or holds one by value. Recursion: at most as deep as types nest.
-pub fn embeds(model: &TypeModel, id: TypeId, set: &[TypeId]) -> bool {
-    let id = model.strip(id);
-    match model.get(id) {
-        _ if set.contains(&id) => true,
-        Some(Type::Array { element, .. }) => embeds(model, *element, set),
-        Some(Type::Composite(c)) => c.members.iter().any(|m| embeds(model, m.type_id, set)),
-        _ => false,
-    }
 }
 
 #[derive(Default)]

@@ -8,10 +8,11 @@ mod world;
 use std::collections::BTreeMap;
 
 use linemate_attribution::Analysis;
-use linemate_layout::arm::Followed;
-use linemate_layout::{Run, Study, WhatIf, parse};
+use linemate_layout::parse;
 use linemate_machine::find;
 use linemate_recording::{AccessKind, Recording};
+use linemate_study::variant::Followed;
+use linemate_study::{Run, Study, WhatIf};
 use world::{F, KMALLOC_SLAB, TASK_SLAB, World};
 
 const ROUNDS: u64 = 10;

@@ -8,9 +8,10 @@ mod world;
 use std::collections::BTreeMap;
 
 use linemate_attribution::Analysis;
-use linemate_layout::{Run, Study, Subject, WhatIf, parse_flags};
+use linemate_layout::{Subject, parse_flags};
 use linemate_machine::{Machine, find};
 use linemate_recording::{AccessKind, Recording};
+use linemate_study::{Run, Study, WhatIf};
 use world::{DIRECT, F, RQ, UNITS, World};
 
 const ROUNDS: u64 = 100;

@@ -15,11 +15,13 @@ use linemate_replay::{
 use linemate_types::{LineSize, TypeId, TypeModel};
 use rayon::prelude::*;
 
-use crate::arm::{Arm, ArmError, Memory};
-use crate::edit::{EditFile, Subject};
 use crate::effect::{self, WhatIf};
-use crate::plan::{AccessRule, ObjectRule, Plan, PlanError, PlanReason, resolve, subject_name};
 use crate::scene::{Scene, Step, Steps, Watch};
+use crate::variant::{Memory, Variant, VariantError};
+use linemate_layout::edit::{EditFile, Subject};
+use linemate_layout::plan::{
+    AccessRule, ObjectRule, Plan, PlanError, PlanReason, resolve, subject_name,
+};
 
 /// The fewest interleavings that give an error bar worth the name.
 pub const INTERLEAVINGS_MIN: usize = 8;
@@ -40,7 +42,7 @@ pub enum WhatIfError {
     Plan(#[from] PlanError),
     /// An edit that does not fit the recording.
     #[error(transparent)]
-    Arm(#[from] ArmError),
+    Variant(#[from] VariantError),
     /// A type to report that does not exist.
     #[error("{name}: {reason}")]
     Type {
@@ -225,7 +227,7 @@ impl<'a> Study<'a> {
             sides.extend((0..self.edits.len()).map(Side::Alone));
             sides.extend((0..self.edits.len()).map(Side::AllBut));
         }
-        let mut arms: Vec<(Side, Result<Arm, String>)> = Vec::new();
+        let mut arms: Vec<(Side, Result<Variant, String>)> = Vec::new();
         let mut layouts = Vec::new();
         for side in sides {
             let built = self.arm(side, line);
@@ -243,7 +245,7 @@ impl<'a> Study<'a> {
                 (Err(why), _) => return Err(why),
             }
         }
-        let usable: Vec<&Arm> = arms
+        let usable: Vec<&Variant> = arms
             .iter()
             .filter_map(|(_, arm)| arm.as_ref().ok())
             .collect();
@@ -265,7 +267,7 @@ impl<'a> Study<'a> {
     }
 
     /// One side, and the size in bytes of each reported type in it.
-    fn arm(&self, side: Side, line: LineSize) -> Result<(Arm, Vec<u64>), WhatIfError> {
+    fn arm(&self, side: Side, line: LineSize) -> Result<(Variant, Vec<u64>), WhatIfError> {
         let edits = self.edits.filtered(|number| match side {
             Side::Without => false,
             Side::All => true,
@@ -275,7 +277,7 @@ impl<'a> Study<'a> {
         let mut plan = Plan::new(self.analysis.model(), line, &edits, self.images)?;
         // The scene counted neighbours for the `colocate` edits of the whole file, in order.
         let questions = self.questions(&plan);
-        let arm = Arm::new(
+        let arm = Variant::new(
             &mut plan,
             &self.scene,
             self.analysis,
@@ -298,7 +300,7 @@ impl<'a> Study<'a> {
     /// Which of the scene's questions each `colocate` of the plan is.
     fn questions(&self, plan: &Plan<'_>) -> Vec<usize> {
         let all = self.edits.statements().filter_map(|(_, s)| match &s.edit {
-            crate::edit::Edit::Colocate(a, b) => Some((a, b)),
+            linemate_layout::edit::Edit::Colocate(a, b) => Some((a, b)),
             _ => None,
         });
         let model = self.analysis.model();
@@ -316,7 +318,7 @@ impl<'a> Study<'a> {
         &self,
         run: &Run,
         copies: u16,
-        arms: &[&Arm],
+        arms: &[&Variant],
     ) -> Result<Vec<Vec<Outcome>>, WhatIfError> {
         let cpus = self.recorded * usize::from(copies);
         let replays = REPLAYS_MAX.min(SIMULATED_CPUS_MAX / cpus.max(1));
@@ -403,7 +405,7 @@ pub(crate) fn recorded_cpus(analysis: &Analysis<'_>) -> Result<usize, WhatIfErro
 
 /// A replay of one side under one interleaving.
 struct Runner<'s> {
-    arm: &'s Arm,
+    arm: &'s Variant,
     memory: Memory,
     replay: Replay<AsRecorded, Clones>,
 }

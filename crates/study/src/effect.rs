@@ -7,9 +7,9 @@ use linemate_replay::{Cause, Counts, Outcome, Source};
 use linemate_types::LineSize;
 use serde::Serialize;
 
-use crate::arm::{Arm, Followed, Paired};
 use crate::scene::USER_CODE;
 use crate::stats::{Measure, paired};
+use crate::variant::{Followed, Paired, Variant};
 use crate::whatif::{Run, Side, Study};
 
 /// What a layout can change of a type's cost at all, without edits: shares of its cost.
@@ -161,7 +161,7 @@ pub(crate) struct Facts<'f> {
     pub(crate) line: LineSize,
     /// Sizes of the reported types: without edits, with all.
     pub(crate) layouts: Vec<Vec<u64>>,
-    pub(crate) arms: &'f [(Side, Result<Arm, String>)],
+    pub(crate) arms: &'f [(Side, Result<Variant, String>)],
     /// By arm that could be built, then by interleaving.
     pub(crate) outcomes: Vec<Vec<Outcome>>,
 }

@@ -15,10 +15,10 @@ use linemate_replay::{
 };
 use serde::Serialize;
 
-use crate::edit::Subject;
 use crate::effect::Potential;
-use crate::plan::{resolve, subject_name};
 use crate::scene::{KeyName, Scene, Steps, Watch};
+use linemate_layout::edit::Subject;
+use linemate_layout::plan::{resolve, subject_name};
 
 use crate::whatif::{WhatIfError, copies, recorded_cpus};
 

@@ -1,10 +1,10 @@
 //! What goes in and what comes out: options, advice, errors.
 
-use linemate_layout::stats::Measure;
-use linemate_layout::whatif::INTERLEAVINGS_MIN;
 use linemate_machine::Machine;
 use linemate_recording::Error as RecordingError;
 use linemate_replay::{COPIES_MAX, ReplayError};
+use linemate_study::stats::Measure;
+use linemate_study::whatif::INTERLEAVINGS_MIN;
 use serde::Serialize;
 
 use super::costs::CostsError;

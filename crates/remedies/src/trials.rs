@@ -6,13 +6,13 @@
 use std::collections::BTreeMap;
 
 use linemate_attribution::Analysis;
-use linemate_layout::arm::{Arm, Memory};
 use linemate_layout::plan::ObjectRule;
-use linemate_layout::scene::Scene;
-use linemate_layout::stats::paired;
 use linemate_layout::{Plan, parse, plan::resolve};
 use linemate_machine::LineSize as MachineLine;
 use linemate_replay::{AsRecorded, Clones, KeyId, Outcome, Replay};
+use linemate_study::scene::Scene;
+use linemate_study::stats::paired;
+use linemate_study::variant::{Memory, Variant};
 use linemate_types::{LineSize, Type, TypeId, TypeModel};
 use rayon::prelude::*;
 
@@ -30,7 +30,7 @@ pub(crate) type Pair = (Vec<TypeId>, Vec<TypeId>);
 
 /// One candidate's side, and what it is measured by.
 struct Side {
-    arm: Arm,
+    arm: Variant,
     /// By subject: whether its accesses belong to the edited types.
     concerned: Vec<bool>,
 }
@@ -85,7 +85,7 @@ impl Trials<'_> {
                 _ => None,
             })
             .collect();
-        let arm = Arm::new(
+        let arm = Variant::new(
             &mut plan,
             self.scene,
             self.analysis,
@@ -149,14 +149,14 @@ impl Trials<'_> {
 
 /// A replay of one side under one interleaving.
 struct Runner<'s> {
-    arm: &'s Arm,
+    arm: &'s Variant,
     memory: Memory,
     replay: Replay<AsRecorded, Clones>,
 }
 
 impl Runner<'_> {
     /// Keys are subjects: fine enough to tell the edited types from all others.
-    fn take(&mut self, chunks: &[Vec<linemate_layout::scene::Step>]) -> Result<(), CostsError> {
+    fn take(&mut self, chunks: &[Vec<linemate_study::scene::Step>]) -> Result<(), CostsError> {
         let Runner {
             arm,
             memory,

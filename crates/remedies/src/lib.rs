@@ -32,10 +32,10 @@ use std::collections::BTreeMap;
 
 use linemate_attribution::Analysis;
 use linemate_attribution::tally::CpuSet;
-use linemate_layout::scene::{Scene, Watch};
-use linemate_layout::whatif::INTERLEAVINGS_MIN;
 use linemate_layout::{Edit, EditFile, Section, Statement, Subject};
 use linemate_replay::COPIES_MAX;
+use linemate_study::scene::{Scene, Watch};
+use linemate_study::whatif::INTERLEAVINGS_MIN;
 
 pub use model::{
     Effect, Found, FunctionUse, Gain, Kind, Options, Reasons, Remedy, RemedyError, Stake, Trial,

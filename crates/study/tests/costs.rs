@@ -6,10 +6,11 @@
 mod world;
 
 use linemate_attribution::Analysis;
-use linemate_layout::costs::{CellCost, Cost, CostRun, Costs, LineCost, costs};
-use linemate_layout::{Subject, WhatIfError};
+use linemate_layout::Subject;
 use linemate_machine::{Machine, find};
 use linemate_recording::{AccessKind, Recording};
+use linemate_study::WhatIfError;
+use linemate_study::costs::{CellCost, Cost, CostRun, Costs, LineCost, costs};
 use world::{APIC, F, NOHZ, RQ, UNITS, World};
 
 const ROUNDS: u64 = 100;

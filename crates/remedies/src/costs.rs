@@ -7,12 +7,12 @@
 use std::collections::BTreeMap;
 
 use linemate_attribution::Analysis;
-use linemate_layout::scene::{Scene, Step, Steps};
 use linemate_recording::{AccessKind, Decoder, Error as RecordingError, EventChunk};
 use linemate_replay::{
     AsRecorded, Cause, Clones, Config, Counts, Interleaving, KeyId, Placed, Replay, ReplayError,
     SiteId,
 };
+use linemate_study::scene::{Scene, Step, Steps};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 

@@ -1,0 +1,23 @@
+//! Experiments on a recording: what it costs on a machine, and what edits change.
+//!
+//! * [`Scene`](scene::Scene) is what a recording holds of the types that a question is about;
+//! * [`Variant`](variant::Variant) is where its accesses go under edits;
+//! * [`Study`](whatif::Study) replays variants against the recorded layout and gives a [`WhatIf`];
+//! * [`mod@costs`] says what costs how much as it is; [`diff`] compares two recordings field by field.
+//!
+//! Nothing here prints.
+
+mod code;
+pub mod costs;
+pub mod diff;
+pub mod effect;
+pub mod follow;
+pub mod relocate;
+pub mod scene;
+pub mod stats;
+pub mod variant;
+pub mod whatif;
+
+pub use costs::{CostRun, Costs, costs};
+pub use effect::WhatIf;
+pub use whatif::{Run, Study, WhatIfError};
