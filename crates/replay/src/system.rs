@@ -19,6 +19,7 @@ use linemate_recording::AccessKind;
 use crate::cache::{CHECK, Cache, DIRTY, Held, Line, Llc, Way};
 use crate::counts::{Cause, Source};
 use crate::directory::{Directory, History, Slot};
+use crate::filter::Later;
 use crate::sharing::{MissTag, Sharing};
 
 /// A core's copy of a line.
@@ -137,8 +138,7 @@ impl System {
         }
     }
 
-    /// The quick way of [`System::access`] for most accesses: a hit in L1 that changes nothing for anybody else
-    /// and that `lines` need not hear of. Returns its cycles and the line's entry; `None` leaves the access to be done.
+    /// The quick way of [`System::access`] for most accesses: a hit in L1 that changes nothing for anybody else. Returns its cycles and the line's entry; `None` leaves the access to be done.
     #[inline(always)]
     pub(crate) fn hit(
         &mut self,
@@ -155,7 +155,7 @@ impl System {
         let mut cycles = u64::from(self.latency.l1);
         if piece.kind != AccessKind::Load {
             let entry = self.directory.entry_mut(slot);
-            if entry.owner() != Some(core) || entry.watched {
+            if entry.owner() != Some(core) {
                 return None;
             }
             entry.dirty = true;
@@ -168,6 +168,28 @@ impl System {
         }
         cache.add_touched(way, piece.words);
         Some((cycles, slot))
+    }
+
+    /// Notes the words of accesses that were left out after one to the line, which is in L1 and stays there until they would have
+    /// been done ([`crate::Filter`]).
+    pub(crate) fn use_later(&mut self, cpu: LogicalCpu, core: CoreId, line: u64, later: Later) {
+        let cache = &mut self.l1[usize::from(core.0)];
+        let Some(way) = cache.find(line) else {
+            return;
+        };
+        cache.add_touched(way, later.touched);
+        let slot = cache.slot(way);
+        let check = cache.flags(way) & CHECK != 0;
+        if later.written != 0 {
+            let entry = self.directory.entry_mut(slot);
+            entry.dirty = true;
+            entry.written |= later.written;
+            entry.last_writer = cpu;
+            cache.set_flags(way, DIRTY);
+        }
+        if check {
+            self.check(core, slot, way, later.touched);
+        }
     }
 
     /// One access by a logical CPU that sits at `place`, at `now` cycles. Calls must come in the order in
