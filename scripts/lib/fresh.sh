@@ -4,6 +4,7 @@
 # is left mounted, whatever happens. Needs apt.sh.
 
 fresh_root= # the folder, once it is made
+readonly fresh_checkout=root/linemate # in it; written so that no file holds the path that the checkout has there
 
 # fresh_make SUITE: makes $fresh_root. Where that cannot be, prints why on one line and fails.
 fresh_make() {
@@ -56,11 +57,11 @@ fresh_fill() {
 		cp -rL /etc/ssl/certs "$fresh_root/etc/ssl/" 2>/dev/null || true
 	fi
 	apt-config dump 2>/dev/null | grep -E '^Acquire::https?::' >"$fresh_root/etc/apt/apt.conf.d/80-network" || true
-	mkdir "$fresh_root/root/linemate"
+	mkdir "$fresh_root/$fresh_checkout"
 	git ls-files -z --cached --others --exclude-standard |
 		while IFS= read -r -d '' file; do [ ! -e "$file" ] || printf '%s\0' "$file"; done |
-		tar -c --null --no-recursion -T - | tar -x --no-same-owner -C "$fresh_root/root/linemate" || return 1
-	chroot "$fresh_root" sh -c 'cd /root/linemate && git init -q && git add -A'
+		tar -c --null --no-recursion -T - | tar -x --no-same-owner -C "$fresh_root/$fresh_checkout" || return 1
+	chroot "$fresh_root" sh -c "cd /$fresh_checkout && git init -q && git add -A"
 }
 
 # fresh_run COMMAND: runs it in the checkout there. All processes that it leaves end with it.
@@ -79,7 +80,7 @@ fresh_run() {
 		environment+=("$name=${!name}")
 	done
 	unshare --mount --pid --fork --kill-child --propagation private bash -euc "$(declare -f fresh_enter); fresh_enter \"\$@\"" \
-		fresh "$fresh_root" "${mounts[*]}" env -i "PATH=$path" "${environment[@]}" bash -euc "cd /root/linemate; $1" </dev/null
+		fresh "$fresh_root" "${mounts[*]}" env -i "PATH=$path" "${environment[@]}" bash -euc "cd /$fresh_checkout; $1" </dev/null
 }
 
 # fresh_enter ROOT "RIGHTS:FOLDER …" COMMAND…: in namespaces of its own.

@@ -7,6 +7,7 @@ use linemate_replay::{Cause, Counts, Outcome, Source};
 use linemate_types::LineSize;
 use serde::Serialize;
 
+use crate::experiment::Cpus;
 use crate::scene::USER_CODE;
 use crate::stats::{Measure, paired};
 use crate::variant::{Followed, Paired, Variant};
@@ -157,7 +158,7 @@ pub struct WhatIf {
 pub(crate) struct Facts<'f> {
     pub(crate) study: &'f Study<'f>,
     pub(crate) run: &'f Run,
-    pub(crate) copies: u16,
+    pub(crate) cpus: Cpus,
     pub(crate) line: LineSize,
     /// Sizes of the reported types: without edits, with all.
     pub(crate) layouts: Vec<Vec<u64>>,
@@ -396,8 +397,8 @@ pub(crate) fn whatif(facts: &Facts<'_>) -> WhatIf {
     WhatIf {
         machine: run.machine.name.clone(),
         line_bytes: facts.line.bytes(),
-        cpus: study.recorded_cpus() * usize::from(facts.copies),
-        recorded_cpus: study.recorded_cpus(),
+        cpus: facts.cpus.replayed(),
+        recorded_cpus: facts.cpus.recorded,
         seed: run.seed,
         interleavings: run.interleavings,
         accesses: study.scene().accesses,
@@ -406,7 +407,7 @@ pub(crate) fn whatif(facts: &Facts<'_>) -> WhatIf {
         types,
         whole: facts.measure(pair, &|o| cost(&o.totals)),
         misses: facts.misses(),
-        llc_share: run.llc_share,
+        llc_share: run.conditions.llc_share,
         duration: facts.measure(pair, &|o| o.cycles),
         causes,
         sources: facts.sources(),

@@ -11,13 +11,17 @@ mod code;
 pub mod costs;
 pub mod diff;
 pub mod effect;
+pub mod experiment;
 pub mod follow;
 pub mod relocate;
+mod rounds;
 pub mod scene;
 pub mod stats;
+mod steps;
 pub mod variant;
 pub mod whatif;
 
 pub use costs::{CostRun, Costs, costs};
 pub use effect::WhatIf;
+pub use experiment::{Conditions, Cpus, Experiment, ExperimentError};
 pub use whatif::{Run, Study, WhatIfError};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use linemate_attribution::Analysis;
 use linemate_recording::{Access, AccessKind, GuestAddr};
-use linemate_replay::{Fate, Placed, Sharing};
+use linemate_replay::{Fate, Item, Later, Placed, Sharing};
 use linemate_types::{ByteOffset, FlatType, TypeId, TypeModel};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -129,13 +129,7 @@ impl Variant {
         questions: &[usize],
     ) -> Result<Variant, VariantError> {
         let mut area = Area::default();
-        let mut arm = Variant {
-            subjects: (0..scene.types.len()).map(|_| None).collect(),
-            rules: Vec::new(),
-            relocated: 0,
-            paired: Vec::new(),
-            followed: Vec::new(),
-        };
+        let mut arm = Variant::as_recorded(scene);
         let base_align = |id: TypeId, rules: &[ObjectRule]| {
             let aligns = rules.iter().filter_map(|rule| match rule {
                 ObjectRule::BaseAlign(ids, bytes) if ids.contains(&id) => Some(*bytes),
@@ -163,6 +157,22 @@ impl Variant {
         arm.apply_objects(plan, scene, cpus, questions, &mut area)?;
         arm.apply_rules(plan, scene, analysis)?;
         Ok(arm)
+    }
+
+    /// The recorded layout: nothing moves, everything happens.
+    pub fn as_recorded(scene: &Scene<'_>) -> Variant {
+        Variant {
+            subjects: (0..scene.types.len()).map(|_| None).collect(),
+            rules: Vec::new(),
+            relocated: 0,
+            paired: Vec::new(),
+            followed: Vec::new(),
+        }
+    }
+
+    /// Whether it changes anything about a subject's accesses.
+    pub fn edits(&self, subject: usize) -> bool {
+        self.subjects.get(subject).is_some_and(Option::is_some)
     }
 
     fn edit(&mut self, subject: usize) -> &mut SubjectEdit {
@@ -332,11 +342,11 @@ impl Variant {
         &self,
         step: &Step,
         memory: &mut Memory,
-        mut emit: impl FnMut(&Access, Placed) -> Result<(), E>,
+        mut emit: impl FnMut(&Item, Placed) -> Result<(), E>,
     ) -> Result<(), E> {
         let placed = step.placed();
         match &self.subjects[step.subject.0 as usize] {
-            None => emit(&step.access, placed),
+            None => emit(&step.item(), placed),
             Some(edit) => self.apply_edit(edit, step, placed, memory, emit),
         }
     }
@@ -347,46 +357,52 @@ impl Variant {
         step: &Step,
         mut placed: Placed,
         memory: &mut Memory,
-        mut emit: impl FnMut(&Access, Placed) -> Result<(), E>,
+        mut emit: impl FnMut(&Item, Placed) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut access = step.access;
+        let mut item = Item {
+            // Words of the line where it was.
+            later: Later::default(),
+            ..step.item()
+        };
         if let Some(rules) = edit.rules.get(&step.offset) {
+            let mut access = step.access;
             if !self.happens(rules, &mut access, memory) {
                 placed.fate = Fate::Removed;
-                return emit(&access, placed);
+                return emit(&item, placed);
             }
+            item.kind = access.kind;
         }
         let offset = u64::from(step.offset);
-        let old = access.addr.0.wrapping_sub(offset);
+        let old = step.access.addr.0.wrapping_sub(offset);
         if edit.gone.contains(&old) {
             placed.fate = Fate::Removed;
-            return emit(&access, placed);
+            return emit(&item, placed);
         }
         let mut base = edit.moved.get(&old).copied().unwrap_or(old);
-        if let Some(copy) = edit.copies.get(&(old, access.cpu.0)) {
+        if let Some(copy) = edit.copies.get(&(old, step.access.cpu.0)) {
             base = *copy;
             placed.sharing = Sharing::Cloned;
         }
-        let bytes = u64::from(access.size);
+        let bytes = u64::from(item.size);
         let Some(map) = &edit.map else {
             placed.addr = GuestAddr(base.wrapping_add(offset));
-            return emit(&access, placed);
+            return emit(&item, placed);
         };
         let at = map.at(offset);
         if let (To::Byte(new), true) = (at.to, at.run >= bytes) {
             placed.addr = GuestAddr(base.wrapping_add(new));
-            return emit(&access, placed);
+            return emit(&item, placed);
         }
         let parts = map.parts(offset, bytes);
         if parts.is_empty() {
             placed.fate = Fate::Removed;
-            return emit(&access, placed);
+            return emit(&item, placed);
         }
         for part in parts {
             // No part is longer than the access, which is at most 64 bytes.
-            access.size = part.bytes.clamp(1, bytes) as u8;
+            item.size = part.bytes.clamp(1, bytes) as u8;
             placed.addr = GuestAddr(base.wrapping_add(part.offset));
-            emit(&access, placed)?;
+            emit(&item, placed)?;
         }
         Ok(())
     }
@@ -549,6 +565,8 @@ mod tests {
             site,
             sharing,
             fate: Fate::Cached,
+            at: 0,
+            later: Later::default(),
         }
     }
 
@@ -556,12 +574,12 @@ mod tests {
     fn emitted(arm: &Variant, steps: &[Step]) -> Vec<(u64, u8, AccessKind, bool)> {
         let (mut memory, mut found) = (Memory::default(), Vec::new());
         for step in steps {
-            let result: Result<(), ()> = arm.apply(step, &mut memory, |access, placed| {
+            let result: Result<(), ()> = arm.apply(step, &mut memory, |item, placed| {
                 assert_eq!((placed.key, placed.site), (KeyId(7), SiteId(8)));
                 found.push((
                     placed.addr.0,
-                    access.size,
-                    access.kind,
+                    item.size,
+                    item.kind,
                     placed.fate == Fate::Removed,
                 ));
                 Ok(())

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use linemate_layout::{Edit, EditFile, Subject, parse, parse_flags};
-use linemate_machine::{Machine, shipped};
+use linemate_machine::{LineSize, Machine};
 use linemate_recording::Recording;
 use linemate_report::Table;
 use linemate_study::effect::{Potential, Row};
@@ -20,7 +20,7 @@ use serde::Serialize;
 use crate::cli::Outcome;
 use crate::input::{self, Input};
 use crate::output;
-use crate::verbs::machines;
+use crate::replaying::Replaying;
 
 /// Version of the form that `--json` writes (docs/schema-whatif.md).
 const SCHEMA: &str = "linemate.whatif/1";
@@ -45,21 +45,14 @@ pub(crate) struct Args {
     /// The machine to replay on: a name (see `linemate machines`), a TOML file, or `this`; may be repeated
     #[arg(long = "machine", value_name = "M", default_value = "gnr-2s-480")]
     machines: Vec<String>,
-    /// Replay this many CPUs, a multiple of the recorded ones (docs/scaling.md)
-    #[arg(long, value_name = "N")]
-    cpus: Option<usize>,
-    /// Give the replayed CPUs only their share of each last-level cache: a machine all of whose CPUs do the same
-    #[arg(long)]
-    llc_share: bool,
+    #[command(flatten)]
+    replaying: Replaying,
     /// Also give each edit's own share: alone, and last
     #[arg(long)]
     ablate: bool,
     /// Give the machines lines of that many bytes
-    #[arg(long, value_name = "BYTES", value_parser = ["64", "128"])]
-    line: Option<String>,
-    /// The first interleaving's seed
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
+    #[arg(long, value_name = "BYTES", value_parser = input::machine_line)]
+    line: Option<LineSize>,
     /// How many interleavings, at least 8
     #[arg(long, value_name = "N", default_value_t = 8)]
     interleavings: usize,
@@ -89,7 +82,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let machines: Vec<Machine> = args
         .machines
         .iter()
-        .map(|name| machine(name, args))
+        .map(|name| args.replaying.machine(name, args.line))
         .collect::<anyhow::Result<_>>()?;
     let recording = args.input.open()?;
     let analysis = input::analyse(args.input.path(), &recording)?;
@@ -99,11 +92,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     for machine in machines {
         let run = Run {
             machine,
-            cpus: args.cpus,
-            seed: args.seed,
+            conditions: args.replaying.conditions(),
+            seed: args.replaying.seed,
             interleavings: args.interleavings,
             ablate: args.ablate,
-            llc_share: args.llc_share,
         };
         results.push(study.run(&run).map_err(located)?);
     }
@@ -193,42 +185,6 @@ fn images(args: &Args, edits: &EditFile) -> anyhow::Result<BTreeMap<String, Type
         }
     }
     Ok(images)
-}
-
-fn machine(name: &str, args: &Args) -> anyhow::Result<Machine> {
-    let mut machine = machines::resolve(name)?;
-    let wanted = match args.line.as_deref() {
-        Some("128") => linemate_machine::LineSize::B128,
-        Some(_) => linemate_machine::LineSize::B64,
-        None => machine.line,
-    };
-    if wanted != machine.line {
-        // The same capacities in lines of another size; a pair of lines is one line then.
-        let double = wanted.bytes() > machine.line.bytes();
-        for shape in [&mut machine.l1, &mut machine.l2, &mut machine.llc.slice] {
-            shape.sets = if double {
-                (shape.sets / 2).max(1)
-            } else {
-                shape.sets.saturating_mul(2)
-            };
-        }
-        machine.line = wanted;
-        machine.adjacent_line_pairs &= !double;
-    }
-    let cpus = machine.topology.cpus();
-    if let Some(wanted) = args.cpus {
-        if wanted > cpus {
-            let largest = shipped()
-                .iter()
-                .map(|s| s.name)
-                .collect::<Vec<_>>()
-                .join(", ");
-            bail!(
-                "{wanted} CPUs on {name}, which has {cpus}: use --cpus {cpus} or another machine ({largest})"
-            );
-        }
-    }
-    Ok(machine)
 }
 
 fn text(
