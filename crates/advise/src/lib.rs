@@ -11,6 +11,7 @@ pub mod candidate;
 pub mod confirm;
 pub mod cost;
 pub mod error;
+mod mix;
 pub mod reasons;
 pub mod search;
 pub mod shape;

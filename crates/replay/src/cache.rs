@@ -1,9 +1,10 @@
 //! One set-associative cache with least-recently-used replacement: which lines are in it, nothing about
 //! coherence or time.
 //!
-//! Arrays are allocated zeroed and stay untouched until a set is used, so that a described machine of
-//! hundreds of megabytes of cache costs only what a recording touches. What one look-up reads lies
-//! close together: a replay's speed is the host's cache misses.
+//! Arrays are allocated zeroed when the first line comes, and stay untouched until a set is used, so that a described machine
+//! of hundreds of cores and megabytes of cache costs only what a recording touches. (To allocate all of them at once is not free:
+//! an allocator that has the memory from an earlier replay clears it.) What one look-up reads lies close together: a replay's
+//! speed is the host's cache misses.
 
 use linemate_machine::{CacheShape, DomainId, LlcIndex, LlcShape, Machine};
 
@@ -35,7 +36,9 @@ pub(crate) type Way = usize;
 pub(crate) struct Cache {
     ways: usize,
     set_mask: u64,
-    /// Line + 1, or zero for an empty way; the words touched; the slot with the flags above it.
+    /// All sets' ways.
+    size: usize,
+    /// Line + 1, or zero for an empty way; the words touched; the slot with the flags above it. Empty until a line comes.
     sets_by_use: Vec<[u64; 3]>,
 }
 
@@ -45,7 +48,8 @@ impl Cache {
         Cache {
             ways,
             set_mask: u64::from(shape.sets) - 1,
-            sets_by_use: vec![[0; 3]; shape.sets as usize * ways],
+            size: shape.sets as usize * ways,
+            sets_by_use: Vec::new(),
         }
     }
 
@@ -58,7 +62,7 @@ impl Cache {
     #[inline]
     pub(crate) fn find(&self, line: Line) -> Option<Way> {
         let base = self.base(line);
-        let set = &self.sets_by_use[base..base + self.ways];
+        let set = self.sets_by_use.get(base..base + self.ways)?;
         set.iter()
             .position(|way| way[0] == line + 1)
             .map(|way| base + way)
@@ -68,7 +72,7 @@ impl Cache {
     #[inline]
     pub(crate) fn find_and_use(&mut self, line: Line) -> Option<Way> {
         let base = self.base(line);
-        let set = &mut self.sets_by_use[base..base + self.ways];
+        let set = self.sets_by_use.get_mut(base..base + self.ways)?;
         if set[0][0] == line + 1 {
             return Some(base);
         }
@@ -106,6 +110,9 @@ impl Cache {
     /// Puts a line that is not here in, as the one used last. Returns where, and what had to go: nothing if
     /// the set had an empty way, else the line used longest ago.
     pub(crate) fn insert(&mut self, line: Line, new: Held) -> (Way, Option<(Line, Held)>) {
+        if self.sets_by_use.is_empty() {
+            self.sets_by_use = vec![[0; 3]; self.size];
+        }
         let base = self.base(line);
         let set = &mut self.sets_by_use[base..base + self.ways];
         set.rotate_right(1);
@@ -145,7 +152,8 @@ pub(crate) struct Llc {
     slices: u64,
     sets: usize,
     index: LlcIndex,
-    /// Each set's lines by their directory slot + 1, the one used last first; zeros at the end are empty.
+    /// Each set's lines by their directory slot + 1, the one used last first; zeros at the end are empty. Empty until a line
+    /// comes.
     sets_by_use: Vec<u32>,
 }
 
@@ -159,7 +167,7 @@ impl Llc {
             slices: u64::from(shape.slices),
             sets,
             index: shape.index,
-            sets_by_use: vec![0; shape.slices as usize * sets * ways],
+            sets_by_use: Vec::new(),
         }
     }
 
@@ -190,6 +198,9 @@ impl Llc {
                 slice as usize * self.sets + ((hash >> 12) & self.set_mask) as usize
             }
         };
+        if self.sets_by_use.is_empty() {
+            self.sets_by_use = vec![0; self.slices as usize * self.sets * self.ways];
+        }
         let base = set * self.ways;
         &mut self.sets_by_use[base..base + self.ways]
     }
