@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 use linemate_recording::{FunctionId, MAX_PARAMETERS};
 
 use crate::clock::Counted;
-use crate::lane::{Instruction, Lane, Sink, Touch};
+use crate::lane::{Instruction, Lane, Plain, Sink, Touch};
 use crate::queue::{Drain, Queue};
 use crate::tap::{MARKS, TURN, kind, part};
 use crate::watch::{Entered, Left};
@@ -98,27 +98,34 @@ impl<S: Sink + Announce> Consumer<S> {
 
     #[inline(always)]
     fn access<const WORDS: usize>(&mut self, head: u64, records: &mut Drain<'_, WORDS>) {
+        let at = (self.counted(head), self.cpu);
+        let addr = records.next();
+        let value = (head & kind::VALUE != 0).then(|| records.next());
+        // Nearly all are plain: a way of their own, as the general one has more values than a processor has registers.
+        if head & kind::RARE != 0 || !self.lane.plain(at, Plain { head, addr, value }) {
+            self.access_at(at, (head, addr), value);
+        }
+    }
+
+    /// Any access.
+    #[inline(never)]
+    fn access_at(&mut self, at: (Counted, u16), (head, addr): (u64, u64), value: Option<u64>) {
         let size_log2 = (head >> kind::SIZE_SHIFT & 7).min(6);
         let touch = Touch {
             store: head & kind::STORE != 0,
-            addr: records.next(),
+            addr,
             size: 1 << size_log2,
             user_mapping: head & kind::USER != 0,
         };
-        let at = (self.counted(head), self.cpu);
-        if head & kind::VALUE == 0 {
-            let instruction = Instruction::from_bits(head & u64::from(u32::MAX));
-            return self.lane.touch(at, instruction, (touch, None));
-        }
-        // At most eight bytes; what is above them is meaningless.
-        let value = records.next() & u64::MAX >> (64 - (8u32 << size_log2.min(3)));
-        let instruction = if head & kind::BULK == 0 {
-            Instruction::from_bits(head & u64::from(u32::MAX))
-        } else {
+        let instruction = if value.is_some() && head & kind::BULK != 0 {
             Instruction::atomic(head, size_log2)
+        } else {
+            Instruction::from_bits(head & u64::from(u32::MAX))
         };
-        self.lane
-            .touch(at, instruction, (touch, Some(value.into())));
+        // At most eight bytes; what is above them is meaningless.
+        let mask = u64::MAX >> (64 - (8u32 << size_log2.min(3)));
+        let value = value.map(|value| u128::from(value & mask));
+        self.lane.touch(at, instruction, (touch, value));
     }
 
     #[inline(never)]
