@@ -1,6 +1,9 @@
-//! The thread that turns a lane's records into events, encodes them and hands them to the writing thread.
+//! What turns a lane's records into events, encodes them and hands them to the writing thread: on a thread of its own, or on
+//! the one that adds them.
 
 use std::io::{self, Write};
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use linemate_recording::{FunctionId, MAX_PARAMETERS};
@@ -26,7 +29,21 @@ struct Consumer<S> {
     vmemmap: u64,
 }
 
-/// Starts the thread. It ends when `records` is closed and gives the lane back, finished.
+/// Where a lane's records are taken.
+pub(crate) enum Encoding<S, const WORDS: usize> {
+    /// On a thread of its own.
+    Thread(JoinHandle<Lane<S>>),
+    /// On the thread that adds them.
+    Here(Arc<Mutex<Option<Taking<S, WORDS>>>>),
+}
+
+/// A consumer and its end of the queue.
+pub(crate) struct Taking<S, const WORDS: usize> {
+    records: Drain<'static, WORDS>,
+    consumer: Consumer<S>,
+}
+
+/// Starts the thread that takes `records`, up to their end.
 ///
 /// # Errors
 /// When there is no thread to be had.
@@ -34,17 +51,93 @@ pub(crate) fn start<S: Sink + Announce + Send + 'static, const WORDS: usize>(
     records: &'static Queue<WORDS>,
     lane: Lane<S>,
     vmemmap: u64,
-) -> io::Result<JoinHandle<Lane<S>>> {
-    let mut records = records.drain();
-    thread::Builder::new()
-        .name("linemate-encoder".into())
-        .spawn(move || {
-            let _told = TellPanic;
-            consume(&mut records, lane, vmemmap)
-        })
+) -> io::Result<Encoding<S, WORDS>> {
+    let mut taking = Taking::new(records, lane, vmemmap);
+    let thread = thread::Builder::new().name("linemate-encoder".into());
+    let handle = thread.spawn(move || {
+        let _told = TellPanic;
+        while taking.records.wait() {
+            taking.batch();
+        }
+        taking.finish()
+    })?;
+    Ok(Encoding::Thread(handle))
 }
 
-/// Says so if the thread ends before its time; the queue lets the guest go on.
+/// Has `records` taken on the thread that adds them: for a host with one processor, where threads would only take turns.
+pub(crate) fn start_here<S: Sink + Announce + Send + 'static, const WORDS: usize>(
+    records: &'static Queue<WORDS>,
+    lane: Lane<S>,
+    vmemmap: u64,
+) -> Encoding<S, WORDS> {
+    let taking = Taking::new(records, lane, vmemmap);
+    let shared = Arc::new(Mutex::new(Some(taking)));
+    let theirs = Arc::clone(&shared);
+    records.take_here(move || take_all(&theirs));
+    Encoding::Here(shared)
+}
+
+/// Takes what has come. One that fails is dropped, so that the guest goes on unrecorded.
+fn take_all<S: Sink + Announce, const WORDS: usize>(shared: &Mutex<Option<Taking<S, WORDS>>>) {
+    let mut taking = shared.lock().unwrap_or_else(PoisonError::into_inner);
+    let failed = taking.as_mut().is_some_and(|taking| {
+        // Nobody looks at what it leaves. A panic must not go on through QEMU.
+        let all = AssertUnwindSafe(|| {
+            let _told = TellPanic;
+            while taking.records.take() {
+                taking.batch();
+            }
+        });
+        panic::catch_unwind(all).is_err()
+    });
+    if failed {
+        *taking = None;
+    }
+}
+
+impl<S: Sink + Announce, const WORDS: usize> Encoding<S, WORDS> {
+    /// Takes the rest of the records, after their end, and gives the lane back; `None` if the encoder has failed.
+    pub(crate) fn join(self) -> Option<Lane<S>> {
+        match self {
+            Encoding::Thread(handle) => handle.join().ok(),
+            Encoding::Here(shared) => {
+                take_all(&shared);
+                let mut taking = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                taking.take().map(Taking::finish)
+            }
+        }
+    }
+}
+
+impl<S: Sink + Announce, const WORDS: usize> Taking<S, WORDS> {
+    fn new(records: &'static Queue<WORDS>, lane: Lane<S>, vmemmap: u64) -> Self {
+        Self {
+            records: records.drain(),
+            consumer: Consumer {
+                lane,
+                cpu: 0,
+                turns: 0,
+                vmemmap,
+            },
+        }
+    }
+
+    /// Takes the records that have come.
+    #[inline(never)]
+    fn batch(&mut self) {
+        let Self { records, consumer } = self;
+        while records.has_next() {
+            consumer.record(records);
+        }
+    }
+
+    fn finish(mut self) -> Lane<S> {
+        self.consumer.lane.finish();
+        self.consumer.lane
+    }
+}
+
+/// Says so if the encoder ends before its time; the queue lets the guest go on.
 struct TellPanic;
 
 impl Drop for TellPanic {
@@ -52,31 +145,10 @@ impl Drop for TellPanic {
         if thread::panicking() {
             let _ = writeln!(
                 io::stderr(),
-                "linemate-recorder: error: the encoding thread has failed; what follows is lost"
+                "linemate-recorder: error: the encoder has failed; what follows is lost"
             );
         }
     }
-}
-
-/// Takes all records there will be.
-fn consume<S: Sink + Announce, const WORDS: usize>(
-    records: &mut Drain<'_, WORDS>,
-    lane: Lane<S>,
-    vmemmap: u64,
-) -> Lane<S> {
-    let mut consumer = Consumer {
-        lane,
-        cpu: 0,
-        turns: 0,
-        vmemmap,
-    };
-    while records.wait() {
-        while records.has_next() {
-            consumer.record(records);
-        }
-    }
-    consumer.lane.finish();
-    consumer.lane
 }
 
 impl<S: Sink + Announce> Consumer<S> {
@@ -219,7 +291,6 @@ fn entered<const WORDS: usize>(
 #[cfg(test)]
 mod tests {
     use std::io::Write;
-    use std::sync::{Arc, Mutex};
     use std::time::Duration;
 
     use linemate_recording::{
@@ -232,7 +303,7 @@ mod tests {
     use crate::output::{Output, Unannounced};
     use crate::pairing::Whole;
     use crate::shadow::{Shadow, Tracked};
-    use crate::tap::Tap;
+    use crate::tap::{RECORDS, Records, Tap};
     use crate::watch::Report;
 
     const MAP: u64 = 0xffff_8880_0000_0000;
@@ -349,7 +420,19 @@ mod tests {
     }
 
     /// A whole recording on a disk with `room`; `guest` and `encoder` are asked to dawdle.
-    fn record(room: usize, (guest, encoder): (Pace, Pace)) -> (Vec<u8>, Result<Writer, Error>) {
+    fn record(room: usize, paces: (Pace, Pace)) -> (Vec<u8>, Result<Writer, Error>) {
+        record_by(room, paces, |records, lane| {
+            start(records, lane, 0).unwrap()
+        })
+    }
+
+    type Starts = fn(&'static Records, Lane<Slow>) -> Encoding<Slow, RECORDS>;
+
+    fn record_by(
+        room: usize,
+        (guest, encoder): (Pace, Pace),
+        start: Starts,
+    ) -> (Vec<u8>, Result<Writer, Error>) {
         let disk = Disk {
             bytes: Arc::default(),
             room,
@@ -373,14 +456,14 @@ mod tests {
             events: 0,
         };
         let tap = tap();
-        let thread = start(tap.records(), Lane::new(2, Some(shadow), sink), 0).unwrap();
+        let encoding = start(tap.records(), Lane::new(2, Some(shadow), sink));
         tap.start(0, 0);
         for number in 0..ROUNDS {
             guest(number);
             round(tap, &unannounced, number);
         }
         tap.stop();
-        thread.join().unwrap().sink().output.flush();
+        encoding.join().unwrap().sink().output.flush();
         let stopped = writer.stop();
         let bytes = bytes.lock().unwrap().clone();
         (bytes, stopped)
@@ -447,6 +530,10 @@ mod tests {
         for pace in paces {
             assert!(record(usize::MAX, pace).0 == bytes);
         }
+        let here = record_by(usize::MAX, (never, never), |records, lane| {
+            start_here(records, lane, 0)
+        });
+        assert!(here.0 == bytes, "without a thread for the encoder");
     }
 
     #[test]
@@ -475,15 +562,22 @@ mod tests {
 
     #[test]
     fn an_encoder_that_fails_lets_the_guest_go_on() {
-        let tap = tap();
-        let thread = start(tap.records(), Lane::new(2, None, Broken), 0).unwrap();
-        tap.start(0, 0);
-        let unannounced = Unannounced::default();
-        for number in 0..ROUNDS {
-            round(tap, &unannounced, number);
+        let on_a_thread = |records, lane| start(records, lane, 0).unwrap();
+        let here = |records, lane| start_here(records, lane, 0);
+        let ways: [fn(&'static Records, Lane<Broken>) -> Encoding<Broken, RECORDS>; 2] =
+            [on_a_thread, here];
+        for start in ways {
+            let tap = tap();
+            let encoding = start(tap.records(), Lane::new(2, None, Broken));
+            tap.start(0, 0);
+            let unannounced = Unannounced::default();
+            for number in 0..ROUNDS {
+                round(tap, &unannounced, number);
+            }
+            assert!(!tap.is_open());
+            tap.stop();
+            assert!(encoding.join().is_none());
         }
-        tap.stop();
-        assert!(thread.join().is_err());
     }
 
     /// Notes the times of marks.
