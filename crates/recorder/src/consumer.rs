@@ -173,8 +173,9 @@ impl<S: Sink + Announce> Consumer<S> {
         let at = (self.counted(head), self.cpu);
         let addr = records.next();
         let value = (head & kind::VALUE != 0).then(|| records.next());
-        // Nearly all are plain: a way of their own, as the general one has more values than a processor has registers.
-        if head & kind::RARE != 0 || !self.lane.plain(at, Plain { head, addr, value }) {
+        // Nearly all are no part of an atomic one: a way of their own, as the general one has more values than a processor has registers.
+        if head & kind::ATOMIC == kind::ATOMIC || !self.lane.plain(at, Plain { head, addr, value })
+        {
             self.access_at(at, (head, addr), value);
         }
     }

@@ -159,10 +159,10 @@ pub(crate) struct Touch {
     pub(crate) user_mapping: bool,
 }
 
-/// An access by a plain instruction through a kernel address, as its record has it.
+/// An access by a plain instruction, as its record has it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plain {
-    /// The record's head. Neither user mapping nor bulk store.
+    /// The record's head.
     pub(crate) head: u64,
     /// The address to record.
     pub(crate) addr: u64,
@@ -217,13 +217,17 @@ impl<S: Sink> Lane<S> {
     /// [`Lane::touch`] for a plain access. `false`: nothing was done, the other has to be called.
     #[inline(always)]
     pub(crate) fn plain(&mut self, (at, cpu): (Counted, u16), plain: Plain) -> bool {
-        let size_log2 = (plain.head >> kind::SIZE_SHIFT) as u8 & 7;
-        if cpu != self.current || self.pairing.is_open() || size_log2 > Shadow::WORD_LOG2 {
+        if cpu != self.current || self.pairing.is_open() {
             return false;
         }
+        let size_log2 = ((plain.head >> kind::SIZE_SHIFT) as u8 & 7).min(6);
         let store = plain.head & kind::STORE != 0;
         let silent = match (&mut self.shadow, plain.value) {
             (Some(shadow), Some(value)) => shadow.learn_word(plain.addr, size_log2, value),
+            (Some(shadow), None) if store && plain.head & (kind::USER | kind::BULK) != 0 => {
+                shadow.forget(plain.addr, 1 << size_log2);
+                false
+            }
             _ => false,
         };
         let instruction = Instruction::from_bits(plain.head).id();
@@ -239,7 +243,7 @@ impl<S: Sink> Lane<S> {
                 AccessKind::Load
             },
             silent,
-            user_mapping: false,
+            user_mapping: plain.head & kind::USER != 0,
         });
         true
     }

@@ -141,14 +141,11 @@ impl Shadow {
         self.mark_known(start, size) && change == 0
     }
 
-    /// Log2 of the most bytes that [`Shadow::learn_word`] takes.
-    pub(crate) const WORD_LOG2: u8 = 3;
-
     /// [`Shadow::learn`] for 2^`size_log2` ≤ 8 bytes; what `value` has above them is meaningless. Nearly all stores are
     /// such: two words of a host's register size instead of five.
     #[inline]
     pub(crate) fn learn_word(&mut self, address: u64, size_log2: u8, value: u64) -> bool {
-        let size = 1u32 << size_log2.min(Self::WORD_LOG2);
+        let size = 1u32 << size_log2.min(3);
         let Some(start) = self.physical(address) else {
             return false;
         };
@@ -206,7 +203,14 @@ impl Shadow {
     /// Forgets a store of unknown value at a kernel address.
     #[inline]
     pub(crate) fn forget(&mut self, address: u64, size: u8) {
-        if let Some(start) = self.physical(address) {
+        let Some(start) = self.physical(address) else {
+            return;
+        };
+        let known = self.known.get_mut(start / 8..);
+        if let (0..=8, Some(known)) = (size, known.and_then(<[u8]>::first_chunk_mut::<2>)) {
+            let bits = ((1u16 << size) - 1) << (start % 8);
+            *known = (u16::from_le_bytes(*known) & !bits).to_le_bytes();
+        } else {
             self.forget_physical(start as u64..start as u64 + u64::from(size));
         }
     }

@@ -41,8 +41,6 @@ pub(crate) mod kind {
     pub(crate) const BULK: u64 = 1 << 7;
     /// Of an access: it is half of an atomic one of the same size. (What repeated string instructions store is not looked at.)
     pub(crate) const ATOMIC: u64 = BULK | VALUE;
-    /// Of an access: one of these makes it other than [`crate::lane::Plain`].
-    pub(crate) const RARE: u64 = USER | BULK;
 
     /// A call; above it a mask of its values.
     pub(crate) const CALL: u64 = 1 << 1;
