@@ -427,12 +427,12 @@ mod tests {
         })
     }
 
-    type Starts = fn(&'static Records, Lane<Slow>) -> Encoding<Slow, RECORDS>;
+    type Starts<S> = fn(&'static Records, Lane<S>) -> Encoding<S, RECORDS>;
 
     fn record_by(
         room: usize,
         (guest, encoder): (Pace, Pace),
-        start: Starts,
+        start: Starts<Slow>,
     ) -> (Vec<u8>, Result<Writer, Error>) {
         let disk = Disk {
             bytes: Arc::default(),
@@ -565,8 +565,7 @@ mod tests {
     fn an_encoder_that_fails_lets_the_guest_go_on() {
         let on_a_thread = |records, lane| start(records, lane, 0).unwrap();
         let here = |records, lane| start_here(records, lane, 0);
-        let ways: [fn(&'static Records, Lane<Broken>) -> Encoding<Broken, RECORDS>; 2] =
-            [on_a_thread, here];
+        let ways: [Starts<Broken>; 2] = [on_a_thread, here];
         for start in ways {
             let tap = tap();
             let encoding = start(tap.records(), Lane::new(2, None, Broken));
