@@ -152,8 +152,9 @@ pub(crate) struct Llc {
     slices: u64,
     sets: usize,
     index: LlcIndex,
-    /// Each set's lines by their directory slot + 1, the one used last first; zeros at the end are empty. Empty until a line
-    /// comes.
+    /// By set: which of `sets_by_use` is its, from 1; 0 until a line comes. Most sets of a large cache never see one.
+    used: Vec<u32>,
+    /// Each used set's lines by their directory slot + 1, the one used last first; zeros at the end are empty.
     sets_by_use: Vec<u32>,
 }
 
@@ -167,6 +168,7 @@ impl Llc {
             slices: u64::from(shape.slices),
             sets,
             index: shape.index,
+            used: Vec::new(),
             sets_by_use: Vec::new(),
         }
     }
@@ -198,10 +200,16 @@ impl Llc {
                 slice as usize * self.sets + ((hash >> 12) & self.set_mask) as usize
             }
         };
-        if self.sets_by_use.is_empty() {
-            self.sets_by_use = vec![0; self.slices as usize * self.sets * self.ways];
+        if self.used.is_empty() {
+            self.used = vec![0; self.slices as usize * self.sets];
         }
-        let base = set * self.ways;
+        if self.used[set] == 0 {
+            self.sets_by_use
+                .resize(self.sets_by_use.len() + self.ways, 0);
+            // As many as sets at most, whose number fits 32 bits.
+            self.used[set] = (self.sets_by_use.len() / self.ways) as u32;
+        }
+        let base = (self.used[set] as usize - 1) * self.ways;
         &mut self.sets_by_use[base..base + self.ways]
     }
 
@@ -332,10 +340,10 @@ mod tests {
         };
         for (part, whole, sets) in [(1, 16, 12), (5, 16, 60), (16, 16, 192), (1, 1000, 1)] {
             let mut llc = Llc::share(shape, part, whole);
-            assert_eq!(llc.sets_by_use.len(), sets * 4);
             for line in 0..100 * sets as u32 {
                 llc.insert(u64::from(line), line);
             }
+            assert_eq!(llc.sets_by_use.len(), sets * 4);
             assert!(
                 llc.sets_by_use.iter().all(|&held| held != 0),
                 "{part} of {whole}"
@@ -354,10 +362,14 @@ mod tests {
         let gone = (0..768)
             .filter(|&line| llc.insert(u64::from(line), line).is_some())
             .count();
-        let filled: Vec<usize> = llc
-            .sets_by_use
-            .chunks(64 * 4)
-            .map(|slice| slice.iter().filter(|&&held| held != 0).count())
+        let lines = |used: &u32| {
+            let first = (*used as usize - 1) * 4;
+            let set = &llc.sets_by_use[first..first + 4];
+            set.iter().filter(|&&held| held != 0).count()
+        };
+        let slices = llc.used.chunks(64);
+        let filled: Vec<usize> = slices
+            .map(|slice| slice.iter().filter(|&&used| used != 0).map(lines).sum())
             .collect();
         assert_eq!(filled.iter().sum::<usize>() + gone, 768);
         assert!(filled.iter().all(|&lines| lines > 190), "{filled:?}");
