@@ -67,6 +67,8 @@ pub(crate) struct Collected {
     pub(crate) frame_taken: FxHashMap<u64, VirtualTime>,
     /// When objects of a cache were handed out whose addresses no event tells, by cache, sorted.
     pub(crate) handed_out: FxHashMap<u32, Vec<VirtualTime>>,
+    /// What the objects of [`Collected::handed_out`] are, as far as that is known, by cache.
+    pub(crate) handed_out_kinds: FxHashMap<u32, KindId>,
     /// The caches that page objects were taken for, as far as the calls tell.
     pub(crate) slab_caches: FxHashMap<ObjectId, u32>,
     /// Page frames from before the recording that were seen to be page tables.
@@ -107,7 +109,8 @@ pub(crate) struct Collector<'a> {
     pending: FxHashMap<u64, Vec<Pending>>,
     /// Slots that were freed, and when.
     vacated: FxHashMap<u64, VirtualTime>,
-    /// Who asked last for objects in bulk, whose addresses no event tells, by cache.
+    /// Who asked first for objects in bulk, by cache. No event tells their addresses, so no event tells for which of several
+    /// sites an object was handed out either: all of a cache's are of one kind.
     bulk: FxHashMap<u32, GuestAddr>,
     last_stack: u64,
     frames: Frames,
@@ -243,6 +246,10 @@ impl<'a> Collector<'a> {
         // What a cache's name tells holds for its objects too of which no event tells.
         for cache in 0..self.map.caches.len() as u32 {
             self.kind_of_cache(cache, None);
+        }
+        for cache in self.out.handed_out.keys().copied().collect::<Vec<_>>() {
+            let kind = self.kind_of_cache(cache, self.bulk.get(&cache).copied());
+            self.out.handed_out_kinds.insert(cache, kind);
         }
         for i in 0..self.out.objects.len() {
             if self.out.objects[i].death == NEVER {
@@ -390,7 +397,7 @@ impl<'a> Collector<'a> {
         } else {
             self.out
                 .kinds
-                .number(kind, Bounds::Exact(size), Some(&about.name))
+                .number(kind, Bounds::Exact(size), about.hint())
         }
     }
 
@@ -447,7 +454,7 @@ impl<'a> Collector<'a> {
 
     fn note_bulk(&mut self, call: &Pending, returned: VirtualTime) {
         if let Some(cache) = call.cache.and_then(|c| self.map.cache_at.get(&c)) {
-            self.bulk.insert(*cache, call.caller);
+            self.bulk.entry(*cache).or_insert(call.caller);
             self.hand_out(*cache, returned);
         }
     }

@@ -62,6 +62,7 @@ pub struct Names {
     cache_rest: Vec<SubjectId>,
     /// When objects of a cache were handed out of which no event tells which, sorted.
     handed_out: FxHashMap<u32, Vec<VirtualTime>>,
+    handed_out_kinds: FxHashMap<u32, KindId>,
     /// The caches of the slabs that were taken during the recording.
     slab_caches: FxHashMap<ObjectId, u32>,
     frame_freed: FxHashMap<u64, VirtualTime>,
@@ -196,6 +197,7 @@ impl Names {
             cache_kinds,
             cache_rest,
             handed_out: collected.handed_out,
+            handed_out_kinds: collected.handed_out_kinds,
             slab_caches,
             frame_freed: collected.frame_freed,
             frame_taken: collected.frame_taken,
@@ -418,12 +420,18 @@ impl Names {
         let Some((cache, slot)) = self.map.slab_slot(addr.0, usage) else {
             return self.nowhere(Bucket::HeapVacant);
         };
-        let freed = tenant.since().unwrap_or(VirtualTime(0));
-        let vacant = tenant != Tenant::Unknown && !self.handed_out(cache, freed, time);
-        if vacant || !slot.contains(&addr.0) {
+        if !slot.contains(&addr.0) {
             return self.nowhere(Bucket::HeapVacant);
         }
-        self.in_slot(cache, slot.start, addr)
+        let freed = tenant.since().unwrap_or(VirtualTime(0));
+        let kind = if tenant == Tenant::Unknown {
+            self.cache_kinds.get(&cache)
+        } else if self.handed_out(cache, freed, time) {
+            self.handed_out_kinds.get(&cache)
+        } else {
+            return self.nowhere(Bucket::HeapVacant);
+        };
+        self.in_slot(cache, kind.copied(), slot.start, addr)
     }
 
     /// A slab that was taken during the recording, where no tracked object lives: an object that was handed out in bulk.
@@ -438,8 +446,10 @@ impl Names {
         let about = self.objects[slab.0 as usize];
         let slot = self.map.slot(addr.0, about.start, cache)?;
         let since = tenant.since().unwrap_or(about.ready).max(about.ready);
-        (slot.contains(&addr.0) && self.handed_out(cache, since, time))
-            .then(|| self.in_slot(cache, slot.start, addr))
+        (slot.contains(&addr.0) && self.handed_out(cache, since, time)).then(|| {
+            let kind = self.handed_out_kinds.get(&cache).copied();
+            self.in_slot(cache, kind, slot.start, addr)
+        })
     }
 
     /// Whether the cache handed out objects between two times of which no event tells which. Any slot that was free then may
@@ -451,12 +461,9 @@ impl Names {
         })
     }
 
-    /// A slot by what is known of its cache.
-    fn in_slot(&self, cache: u32, start: u64, addr: GuestAddr) -> Located {
-        let form = self
-            .cache_kinds
-            .get(&cache)
-            .map(|k| self.kind_forms[k.0 as usize]);
+    /// A slot whose object is of a kind, or else only known to be of a cache.
+    fn in_slot(&self, cache: u32, kind: Option<KindId>, start: u64, addr: GuestAddr) -> Located {
+        let form = kind.map(|k| self.kind_forms[k.0 as usize]);
         let offset = addr.0 - start;
         match form.and_then(|f| find(&self.forms[f.0 as usize], offset)) {
             Some(extent) => self.inside(&extent, offset, start + extent.start, None),

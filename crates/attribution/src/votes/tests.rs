@@ -15,7 +15,7 @@ fn settle(
         all.add(o, t, w);
     }
     let schema = sample();
-    let settled = all.settle(&schema, bounds, hint);
+    let settled = all.settle(&schema, bounds, hint.map(Hint::All));
     settled
         .placements
         .iter()
