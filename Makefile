@@ -7,13 +7,14 @@ SHELL := /bin/bash
 
 CARGO ?= cargo
 CC ?= cc
+PREFIX ?= /usr/local
 # Kernel style, and no warning left standing.
 WORKLOAD_CFLAGS := -std=gnu11 -O2 -Wall -Wextra -Werror -pthread
 
 workload_sources := $(wildcard workloads/*.c)
 workload_binaries := $(workload_sources:workloads/%.c=target/workloads/%)
 
-.PHONY: help setup build workloads demo test lint bench cases fuzz clean clean-cache
+.PHONY: help setup build workloads pages install uninstall demo test fresh lint bench cases fuzz clean clean-cache
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -28,16 +29,29 @@ target/workloads/%: workloads/%.c $(wildcard workloads/*.h)
 	$(CC) $(WORKLOAD_CFLAGS) -o $@ $<
 
 build: workloads ## compile everything, optimised
-	$(CARGO) build --release --workspace
+	$(CARGO) build --release -p linemate -p linemate-recorder
+
+pages: build ## the same, with the program that writes manual pages and shell completions
+	$(CARGO) build --release -p linemate -p linemate-recorder -p linemate-pages
+
+# Under sudo, cargo is mostly out of sight: what is built is taken as it is then.
+install: ## into PREFIX (/usr/local), below DESTDIR: after `make pages`, or where cargo is found
+	@if command -v $(CARGO) >/dev/null; then $(MAKE) --no-print-directory pages; fi
+	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/install.sh install
+
+uninstall: ## remove what `make install` put there
+	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/install.sh uninstall
 
 demo: ## record Debian's 6.12 kernel under a scheduling workload, show which fields of struct rq are hot
-	@scripts/setup.sh demo
-	@$(MAKE) --no-print-directory build
+	@scripts/setup-beside.sh demo $(MAKE) --no-print-directory build
 	@scripts/demo.sh
 
 test: ## all tests; those that boot a kernel run one at a time
-	@scripts/setup.sh test
+	@scripts/setup-beside.sh test scripts/test.sh build
 	@scripts/test.sh
+
+fresh: ## `make demo` and `make test` in a fresh clone on a minimal Debian 12, in a chroot (SUITE=trixie: 13); needs root
+	@scripts/fresh.sh $(or $(SUITE),bookworm) demo test
 
 lint: ## format, clippy, documentation, shell scripts and this project's own rules; warnings are errors
 	@scripts/setup.sh lint

@@ -46,16 +46,10 @@ if [ -e "$source/.config" ] || [ -d "$source/include/config" ]; then
 	die "$source has been built in, and Linux refuses to build elsewhere then: run \`make mrproper\` there"
 fi
 
-missing() {
-	local package
-	for tool in flex:flex bison:bison bc:bc pahole:dwarves cpio:cpio gcc:gcc make:make patch:patch; do
-		command -v "${tool%%:*}" >/dev/null || echo "${tool#*:}"
-	done
-	for package in libelf.h:libelf-dev openssl/opensslv.h:libssl-dev; do
-		echo "#include <${package%%:*}>" | gcc -E -x c - >/dev/null 2>&1 || echo "${package#*:}"
-	done
-}
-absent=$(missing | tr '\n' ' ')
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source-path=SCRIPTDIR source=lib/build-tools.sh
+. "$here/lib/build-tools.sh"
+absent=$(build_tools_missing | tr '\n' ' ')
 [ -z "$absent" ] || die "packages are missing; as root: apt-get install ${absent% }"
 
 tree=$out/tree

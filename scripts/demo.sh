@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Records the sleep workload on Debian's unmodified 6.12 kernel with 8 CPUs and reports on struct rq. `make demo` has built
-# everything by then.
+# everything by then. The recording stays in linemate.data, for the examples of README.md.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -12,5 +12,5 @@ run() {
 	"$@"
 }
 
-run "$linemate" record --kernel "$kernel" --smp 8 -o target/demo.data -- target/workloads/sleepers -m 1 -l 6 -c 64
-run "$linemate" report -i target/demo.data --type rq --top 20
+run "$linemate" record --kernel "$kernel" --smp 8 -o linemate.data -- target/workloads/sleepers -m 1 -l 6 -c 64
+run "$linemate" report --type rq --top 20

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Brings this machine to the point where `make demo` and `make test` run, and does nothing where nothing is missing.
 #
-#   scripts/setup.sh [demo|test|cases|lint|packages]
+#   scripts/setup.sh [build|demo|test|cases|lint|packages]
 #
+#   build     what compiles this project: a C compiler and cargo
 #   demo      (default) tools, QEMU and the 6.12 kernel image
-#   test      the same, the test oracle (pahole), the 6.1 kernel image, and images for arm64 and ppc64el to read
-#   cases     the same as test, what kernels are compiled with, the workloads of the cases, the kernel sources 6.12 and 6.1
+#   test      the same, what kernels are compiled with, the 6.1 kernel image, and images for arm64 and ppc64el to read
+#   cases     the same as test, the workloads of the cases, the kernel sources 6.12 and 6.1
 #   lint      the tools of `make lint` only
 #   packages  everything of `test` that needs root and nothing that lands in a home folder; `packages cases`: of `cases`
 #
@@ -15,12 +16,14 @@ set -euo pipefail
 
 readonly QEMU=qemu-system-x86_64
 readonly QEMU_MIN=9.2   # plugin API 4: values in memory callbacks, reads of guest memory
-readonly CARGO_MIN=1.88 # edition 2024 with let chains
+readonly CARGO_MIN=1.85 # edition 2024; Debian 13 has it
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 readonly here
 # shellcheck source-path=SCRIPTDIR source=lib/apt.sh
 . "$here/lib/apt.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/build-tools.sh
+. "$here/lib/build-tools.sh"
 # shellcheck source-path=SCRIPTDIR source=lib/kernel.sh
 . "$here/lib/kernel.sh"
 # shellcheck source-path=SCRIPTDIR source=lib/foreign.sh
@@ -50,8 +53,19 @@ version_of() {
 
 # --- What is missing: names of packages, found by looking for what they hold ------------------------------------------
 
+# want PACKAGE…: once each.
+want() {
+	local package
+	for package in "$@"; do
+		case " ${missing[*]-} " in
+		*" $package "*) ;;
+		*) missing+=("$package") ;;
+		esac
+	done
+}
+
 want_command() {
-	command -v "$1" >/dev/null || missing+=("$2")
+	command -v "$1" >/dev/null || want "$2"
 }
 
 busybox_is_static() {
@@ -63,37 +77,26 @@ find_missing() {
 	missing=()
 	want_command cc gcc
 	want_command ld binutils
-	compgen -G '/usr/lib/*/libc.a' >/dev/null || compgen -G '/usr/lib/libc.a' >/dev/null || missing+=(libc6-dev)
-	if [ "$goal" = lint ]; then
+	compgen -G '/usr/lib/*/libc.a' >/dev/null || compgen -G '/usr/lib/libc.a' >/dev/null || want libc6-dev
+	case $goal in
+	build) return ;;
+	lint)
 		want_command shellcheck shellcheck
 		return
-	fi
-	busybox_is_static || missing+=(busybox-static)
+		;;
+	esac
+	busybox_is_static || want busybox-static
 	want_command hackbench rt-tests
 	if [ "$goal" != demo ]; then
-		want_command pahole dwarves
 		want_command stress-ng stress-ng
+		# shellcheck disable=SC2046 # names of packages
+		want $(build_tools_missing)
 	fi
 	if [ "$packages_of" = cases ]; then
-		find_missing_of_cases
+		want_command xz xz-utils
+		want_command ffmpeg ffmpeg
+		want_command pi_stress rt-tests
 	fi
-}
-
-want_header() {
-	cc -E -x c - <<<"#include <$1>" >/dev/null 2>&1 || missing+=("$2")
-}
-
-# What scripts/build-kernel.sh needs beside a compiler, and the programs that the cases run.
-find_missing_of_cases() {
-	local tool
-	for tool in make patch flex bison bc cpio; do
-		want_command "$tool" "$tool"
-	done
-	want_command xz xz-utils
-	want_header libelf.h libelf-dev
-	want_header openssl/opensslv.h libssl-dev
-	want_command ffmpeg ffmpeg
-	want_command pi_stress rt-tests
 }
 
 # --- QEMU ---------------------------------------------------------------------------------------------------------------
@@ -190,8 +193,8 @@ main() {
 	packages_of=$goal
 	[ "$goal" != packages ] || packages_of=${2:-test}
 	case $goal in
-	demo | test | cases | lint | packages) ;;
-	*) die "unknown goal '$goal': use demo, test, cases, lint or packages" ;;
+	build | demo | test | cases | lint | packages) ;;
+	*) die "unknown goal '$goal': use build, demo, test, cases, lint or packages" ;;
 	esac
 	[ "$(uname -s)/$(uname -m)" = Linux/x86_64 ] || die "this is $(uname -s)/$(uname -m): linemate records on Linux/x86_64 only"
 
@@ -205,7 +208,9 @@ main() {
 	fi
 	# Under sudo the user's own cargo is out of sight: `packages` does not look for one.
 	[ "$goal" = packages ] || ensure_cargo
-	[ "$goal" != lint ] || return 0
+	case $goal in
+	build | lint) return ;;
+	esac
 
 	local fault
 	fault=$(qemu_fault)

@@ -39,6 +39,16 @@ rule '
 		fail("unfinished work without a reason: write TODO(why it waits): what, or do it")
 	}' '*.rs' '*.c' '*.h' '*.sh' '*.ts' '*.py' '*.toml' Makefile
 
+# The minimum is Rust 1.85, and a newer compiler does not tell: let chains came with 1.88.
+# shellcheck disable=SC2016 # awk's $0, not the shell's
+rule '
+	function chain() { fail("a let chain, which Rust 1.85 does not have: nest the conditions") }
+	{ code = $0; while (gsub(/\([^()]*\)/, "", code)) {} }
+	code ~ /&& let / || code ~ /(if|while) let .* && / { chain(); next }
+	/(if|while) let [^{]*$/ { header = 1; next }
+	header && /^ *&& / { chain() }
+	/\{ *$|;/ { header = 0 }' '*.rs'
+
 # What lies right above counts: comments, attributes, and the lines that belong to the same statement.
 # shellcheck disable=SC2016 # awk's $0, not the shell's
 safety='

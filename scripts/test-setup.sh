@@ -7,6 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readonly setup=scripts/setup.sh
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+readonly debian_keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 failures=0
 
 # A folder of commands like this machine's, without those that a test is about.
@@ -18,9 +19,10 @@ machine() {
 		uname dpkg dpkg-deb dpkg-query; do
 		ln -s "$(command -v "$tool")" "$work/bin/$tool"
 	done
-	for tool in cc ld hackbench pahole stress-ng apt-get apt-cache qemu-img; do
+	for tool in cc ld hackbench pahole stress-ng apt-get apt-cache qemu-img make patch flex bison bc cpio; do
 		stand_in "$tool" 'exit 1'
 	done
+	stand_in gcc true
 	stand_in id 'echo 0'
 	stand_in cargo 'echo "cargo 1.95.0 (f2d3ce0bd 2026-03-21)"'
 	stand_in busybox true
@@ -83,7 +85,7 @@ equal() {
 
 machine
 expect "nothing missing: no word, no apt" 0 "" test
-expect "unknown goal" 2 "setup: error: unknown goal 'tset': use demo, test, cases, lint or packages" tset
+expect "unknown goal" 2 "setup: error: unknown goal 'tset': use build, demo, test, cases, lint or packages" tset
 
 machine
 stand_in id 'echo 1000'
@@ -92,14 +94,61 @@ without cc
 expect "packages missing, not root" 2 \
 	"setup: error: missing: gcc rt-tests; installing needs root: run \`sudo scripts/setup.sh packages\`, then repeat as yourself"
 
+machine
+stand_in id 'echo 1000'
+without flex
+# shellcheck disable=SC2016 # the stand-in's
+stand_in gcc 'case $(cat) in *libelf*) exit 1 ;; esac'
+expect "test: what kernels are compiled with is missing" 2 \
+	"setup: error: missing: flex libelf-dev; installing needs root: run \`sudo scripts/setup.sh packages\`, then repeat as yourself" \
+	test
+expect "demo compiles no kernels" 0 "" demo
+
+# scripts/test-build-kernel.sh is a test: all that scripts/build-kernel.sh asks for has to come with `test`.
+machine
+stand_in id 'echo 1000'
+ln -s "$(command -v realpath)" "$work/bin/realpath"
+for tool in gcc make patch flex bison bc cpio pahole; do
+	without "$tool"
+done
+mkdir -p "$work/linux"
+touch "$work/linux/Kconfig"
+asked=$(PATH="$work/bin" bash scripts/build-kernel.sh "$work/linux" "$work/linux/Kconfig" "$work/out" 2>&1 || true)
+equal "scripts/build-kernel.sh asks for packages" "build-kernel: packages are missing; as root: apt-get install " "${asked%%gcc*}"
+asked=${asked#*apt-get install }
+expect "test: all that scripts/build-kernel.sh asks for" 2 \
+	"setup: error: missing: $asked; installing needs root: run \`sudo scripts/setup.sh packages\`, then repeat as yourself" \
+	test
+
+machine
+stand_in id 'echo 1000'
+rm -r "$work/cache"
+for tool in hackbench qemu-system-x86_64 pahole; do
+	without "$tool"
+done
+expect "build: a compiler and cargo are enough" 0 "" build
+without cc
+expect "build: no compiler" 2 \
+	"setup: error: missing: gcc; installing needs root: run \`sudo scripts/setup.sh packages\`, then repeat as yourself" build
+
+# QEMU from the backports has replaced libelf1 by theirs: libelf-dev and pahole have to come from there, too.
+machine
+printf 'ID=debian\nVERSION_CODENAME=bookworm\n' >"$work/os-release"
+without pahole
+stand_in apt-cache 'echo " dwarves | 1.24 | archive bookworm/main amd64 Packages"'
+stand_in ln "exec $(command -v ln) \"\$@\""
+stand_in apt-get "case \"\$*\" in *'install '*'-t bookworm-backports dwarves') ln -s true $work/bin/pahole; exit ;; esac
+	echo 'E: Unable to correct problems, you have held broken packages.'; exit 100"
+stand_in true true
+expect "packages that go with the backports" 0 "setup: installing dwarves" test
+
 # What `cases` needs beside what `test` needs.
 machine_for_cases() {
 	machine
 	local tool
-	for tool in make patch flex bison bc cpio xz stress-ng ffmpeg pi_stress; do
+	for tool in xz ffmpeg pi_stress; do
 		stand_in "$tool" true
 	done
-	stand_in cc true
 	mkdir -p "$work/cache/sources/linux-source-6.12" "$work/cache/sources/linux-source-6.1"
 	touch "$work/cache/sources/linux-source-6.12/Makefile" "$work/cache/sources/linux-source-6.1/Makefile"
 }
@@ -111,10 +160,8 @@ machine_for_cases
 stand_in id 'echo 1000'
 without flex
 without pi_stress
-# shellcheck disable=SC2016 # the stand-in's
-stand_in cc 'case $(cat) in *libelf*) exit 1 ;; esac'
 expect "cases: packages missing, not root" 2 \
-	"setup: error: missing: flex libelf-dev rt-tests; installing needs root: run \`sudo scripts/setup.sh packages cases\`, then repeat as yourself" \
+	"setup: error: missing: flex rt-tests; installing needs root: run \`sudo scripts/setup.sh packages cases\`, then repeat as yourself" \
 	cases
 
 machine_for_cases
@@ -176,14 +223,14 @@ machine
 stand_in id 'echo 1000'
 stand_in cargo 'echo "cargo 1.63.0"'
 expect "cargo too old, no rustup" 2 \
-	"setup: error: cargo 1.63.0 is too old, 1.88 or newer is needed: install Rust with rustup (rust-lang.org/tools/install)"
+	"setup: error: cargo 1.63.0 is too old, 1.85 or newer is needed: install Rust with rustup (rust-lang.org/tools/install)"
 stand_in rustup true
 expect "cargo too old, rustup there" 2 \
-	"setup: error: cargo 1.63.0 is too old, 1.88 or newer is needed: run \`rustup update stable\`"
+	"setup: error: cargo 1.63.0 is too old, 1.85 or newer is needed: run \`rustup update stable\`"
 without rustup
 without cargo
 expect "no cargo" 2 \
-	"setup: error: cargo is not installed, 1.88 or newer is needed: install Rust with rustup (rust-lang.org/tools/install)"
+	"setup: error: cargo is not installed, 1.85 or newer is needed: install Rust with rustup (rust-lang.org/tools/install)"
 
 machine
 rm -r "$work/cache"
@@ -192,6 +239,12 @@ expect "no kernel image, no apt" 2 \
 	"setup: error: there is no kernel image of 6.12 in @/cache/kernels and no apt-get to fetch one: put Debian's at @/cache/kernels/6.12.117+deb12-cloud-amd64/boot/vmlinuz-6.12.117+deb12-cloud-amd64"
 kernel 6.12.200+deb12-cloud-amd64
 expect "another version of the series will do" 0 ""
+
+machine
+chmod o+w "$work/cache/kernels/6.12.117+deb12-cloud-amd64/boot"
+expect "a kernel that others could have put there" 2 \
+	"setup: error: @/cache/kernels/6.12.117+deb12-cloud-amd64/boot can be written by others, and kernels from there are booted: remove it, or set LINEMATE_CACHE"
+chmod o-w "$work/cache/kernels/6.12.117+deb12-cloud-amd64/boot"
 
 machine
 rm -r "$work/cache/foreign-kernels"
@@ -312,6 +365,37 @@ mkdir "$work/archive"
 expect "none on offer" 2 "setup: reading the package lists of arm64
 setup: error: no apt source of this machine has a kernel image of 6.1-arm64 (E: one suite lacks it): add Debian's archive with its backports to the sources" test
 
+# Debian 13 has no 6.1: it comes from 12, which the archive has beside it.
+archive_machine
+kernel 6.12.118+deb13-cloud-amd64
+printf 'ID=debian\nVERSION_CODENAME=trixie\n' >"$work/os-release"
+cat >"$work/apt/sources.list" <<-'END'
+	deb http://archive.example/debian trixie main
+	deb http://security.example/debian-security trixie-security main
+END
+stand_in apt-get "case \"\$*\" in
+	*update*) [ -z \"\$APT_CONFIG\" ] || {
+		cat \"\${APT_CONFIG%/*}/sources.list\" \"\$APT_CONFIG\" >$work/asked; mv $work/older/* $work/archive; } ;;
+	*download*) cp $work/archive/\"\${@: -1}\"_1_all.deb . ;;
+	esac"
+package linux-image-6.1.0-55-cloud-amd64 "" boot/vmlinuz-6.1.0-55-cloud-amd64
+mkdir -p "$work/older"
+mv "$work/archive"/* "$work/older"
+kernel 6.1.0-55-cloud-arm64 foreign-kernels
+kernel 6.12.95+deb12-powerpc64le foreign-kernels
+expect "a series of the release before" 0 "setup: reading the package lists
+setup: reading the package lists of bookworm
+setup: downloading the kernel image 6.1.0-55-cloud-amd64 (about 35 MB)
+setup: unpacked to @/cache/kernels/6.1.0-55-cloud-amd64" test
+equal "its sources" "deb [signed-by=$debian_keyring] http://security.example/debian-security bookworm-security main
+deb [signed-by=$debian_keyring] http://archive.example/debian bookworm-backports main
+deb [signed-by=$debian_keyring] http://archive.example/debian bookworm main
+deb [signed-by=$debian_keyring] http://security.example/debian-security trixie-security main
+deb [signed-by=$debian_keyring] http://archive.example/debian trixie-backports main
+deb [signed-by=$debian_keyring] http://archive.example/debian trixie main
+APT::Architecture \"amd64\";" "$(head -n 7 "$work/asked")"
+equal "and the lists are gone" "" "$(compgen -G "$work/linemate-apt.*" || true)"
+
 # --- The address of the archive -------------------------------------------------------------------------------------------
 
 # backports SOURCE-FILE-NAME, text on stdin: what setup makes of these apt sources.
@@ -330,7 +414,6 @@ backports() {
 expected() {
 	printf 'Types: deb\nURIs: %s\nSuites: bookworm-backports\nComponents: main\nSigned-By: %s\n' "$1" "$2"
 }
-readonly debian_keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 
 equal "deb822" "$(expected https://archive.example/debian /usr/share/keyrings/own.gpg)" "$(
 	backports sources.list.d/debian.sources <<-'END'

@@ -32,6 +32,21 @@ unsafe extern "C" fn entry(a: u32) {}
 pub unsafe fn known() {}
 unsafe impl Send for A {}
 END
+cat >src/chains.rs <<'END'
+if a && let Some(b) = c(d && e) {
+if let Some(b) = c() && d {
+if let Some(b) = c
+    && d
+{
+if let Some(b) = c(|d| d && e) {
+    let x = a
+        && b;
+if let Some(Type {
+    a,
+}) = b
+    && let Some(d) = c
+{
+END
 cat >src/later.rs <<END
 // TODO: one day
 // TODO(the format is not settled): read version 2
@@ -63,7 +78,12 @@ printf '\t/* %0100d */\n' 0 >>workloads/good.c
 touch crates/linemate/src/verbs/{mod,report,self_test}.rs
 echo "\`linemate report\` reports." >README.md
 
+chain="a let chain, which Rust 1.85 does not have: nest the conditions"
 expected="crates/linemate/src/verbs/self_test.rs:1: error: README.md does not say what \`linemate self-test\` does
+src/chains.rs:1: error: $chain
+src/chains.rs:2: error: $chain
+src/chains.rs:4: error: $chain
+src/chains.rs:12: error: $chain
 src/later.rs:1: error: unfinished work without a reason: write TODO(why it waits): what, or do it
 src/long.rs:701: error: the file has 701 lines, 700 are the most
 src/paths.sh:1: error: a path of somebody's machine

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All tests of the workspace. Unit and documentation tests run in parallel; integration tests two at a time, because many
+# All tests of the workspace; `scripts/test.sh build` compiles them and runs none. Unit and documentation tests run in parallel; integration tests two at a time, because many
 # of them boot a guest that wants a core and a gigabyte for itself. `make test` has done the set-up by then.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -7,9 +7,12 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 make --no-print-directory workloads
 # The tests drive the command and the recorder's plugin as they are built, so both have to be there.
 cargo build --workspace
+cargo test --workspace --no-run
+[ "${1-}" != build ] || exit 0
 scripts/test-setup.sh
 scripts/test-style.sh
 scripts/test-build-kernel.sh
+scripts/test-install.sh
 cargo test --workspace --lib --bins
 cargo test --workspace --doc
 # Two at a time, because a guest keeps one core busy: those called like one of the command's, and all others with the
@@ -25,7 +28,6 @@ while read -r name; do
 		others+=(--test "$name")
 	fi
 done < <(basename -a -s .rs crates/*/tests/*.rs | sort -u)
-cargo test --workspace --test '*' --no-run
 export RUST_TEST_THREADS=1
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT

@@ -12,13 +12,14 @@ use std::process::Command;
 use sha2::{Digest, Sha256};
 
 /// Relative to this crate.
-const SOURCES: [&str; 11] = [
+const SOURCES: [&str; 12] = [
     "../attribution/src",
     "../layout/src",
     "../machine/src",
     "../recording/src",
     "../replay/src",
     "../report/src",
+    "../text/src",
     "../types/src",
     "../words/src",
     "../../machines",

@@ -78,12 +78,16 @@ apt_install() {
 				die "no apt source of this machine has the package $package: add Debian's main archive to them"
 		fi
 	done
-	if ! DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends ${suite:+-t "$suite"} "$@" \
-		</dev/null >/dev/null 2>&1; then
-		# The lists may be older than the archive: versions they name are gone from it.
-		apt_refresh
-		apt_run "apt-get install $*" apt-get install -y -q --no-install-recommends ${suite:+-t "$suite"} "$@"
-	fi
+	apt_get_install ${suite:+-t "$suite"} "$@" && return
+	# QEMU from the backports brings libraries from there; what has to be of the same version as they are is there as well.
+	[ -n "$suite" ] || ! apt_get_install -t "$(os_release VERSION_CODENAME)-backports" "$@" || return 0
+	# The lists may be older than the archive: versions they name are gone from it.
+	apt_refresh
+	apt_run "apt-get install $*" apt-get install -y -q --no-install-recommends ${suite:+-t "$suite"} "$@"
+}
+
+apt_get_install() {
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@" </dev/null >/dev/null 2>&1
 }
 
 # apt_archive SUITE: "URI<tab>KEYRING" of the first source with this suite and component main, from deb822 `.sources` and
@@ -136,6 +140,20 @@ apt_archive() {
 				for (i = 4; i <= n; i++) if (word[i] == "main") { print word[2] "\t" signed; exit }
 			}' "$file"
 	done
+}
+
+# apt_archive_like SUITE OTHER: the same, one line; where no source has SUITE, that of OTHER, which lies beside it.
+apt_archive_like() {
+	local archive
+	archive=$(apt_archive "$1" | sed -n 1p)
+	[ -n "$archive" ] || archive=$(apt_archive "$2" | sed -n 1p)
+	[ -z "$archive" ] || echo "$archive"
+}
+
+# apt_line SUITE "URI<tab>KEYRING": a line of sources.list.
+apt_line() {
+	local keyring=${2#*$'\t'}
+	printf 'deb [signed-by=%s] %s %s main\n' "${keyring:-/usr/share/keyrings/debian-archive-keyring.gpg}" "${2%%$'\t'*}" "$1"
 }
 
 # Adds this release's backports suite at the address that the machine already takes Debian from.

@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# Kernel images for scripts/setup.sh: Debian's packages, unpacked into the cache. Needs `die`, `say`, `here` and apt.sh.
+# Kernel images for scripts/setup.sh: Debian's packages, unpacked into the cache. Needs `die`, `say`, `here`, apt.sh
+# and foreign.sh.
 
 # Those of other architectures lie apart (foreign.sh): whoever looks for a kernel to boot shall not find them.
 kernel_folder=kernels
@@ -7,6 +8,20 @@ kernel_folder=kernels
 kernel_cache() {
 	echo "${LINEMATE_CACHE:-${XDG_CACHE_HOME:-${HOME:?is not set, and neither is LINEMATE_CACHE}/.cache}/linemate}/$kernel_folder"
 }
+
+# Prints what in the cache others could have changed, if anything: kernels from there are booted.
+kernel_cache_tampered() {
+	local cache place
+	cache=$(kernel_cache)
+	for place in "${cache%/*}" "$cache"; do
+		[ -e "$place" ] || continue
+		find "$place" -maxdepth "$([ "$place" = "$cache" ] && echo 3 || echo 0)" \
+			\( ! -uid 0 ! -uid "$(id -u)" -o ! -type l -perm /022 \) -print -quit
+	done | head -n 1
+}
+
+# The pins of kernels.list are kernels of this release. Those after it may lack a series, but it stays in the archive.
+readonly PINNED_RELEASE=bookworm
 
 # The pinned version of a series.
 kernel_pin() {
@@ -90,9 +105,11 @@ kernel_download() {
 
 # ensure_kernel SERIES: an image of the series is in the cache afterwards.
 ensure_kernel() {
-	local series=$1 pin version
+	local series=$1 pin version tampered
 	pin=$(kernel_pin "$series")
 	[ -n "$pin" ] || die "scripts/kernels.list has no version for $series"
+	tampered=$(kernel_cache_tampered)
+	[ -z "$tampered" ] || die "$tampered can be written by others, and kernels from there are booted: remove it, or set LINEMATE_CACHE"
 	if kernel_in_cache "$series" "$pin" >/dev/null; then
 		return 0
 	fi
@@ -104,6 +121,11 @@ ensure_kernel() {
 		[ "$(id -u)" != 0 ] || apt_refresh
 		version=$(kernel_on_offer "$series" "$pin")
 	fi
+	if [ -z "$version" ] && [ "$(os_release ID)" = debian ] && [ "$(os_release VERSION_CODENAME)" != "$PINNED_RELEASE" ]; then
+		# A kernel of an older release than this machine's.
+		(own_apt_fetch "$series" amd64) || exit 2
+		return
+	fi
 	[ -n "$version" ] || die "no apt source of this machine has a cloud kernel image of $series: run \`apt-get update\` as root," \
 		"or add Debian 12's main and security archive to the sources"
 	[ "$version" = "$pin" ] ||
@@ -114,7 +136,7 @@ ensure_kernel() {
 kernel_fetch() {
 	local version=$1 cache tree package file image next megabytes
 	cache=$(kernel_cache)
-	mkdir -p "$cache" 2>/dev/null || die "cannot create $cache: set LINEMATE_CACHE to a folder that can be written"
+	(umask 077 && mkdir -p "$cache") 2>/dev/null || die "cannot create $cache: set LINEMATE_CACHE to a folder that can be written"
 	tree=$(mktemp -d "$cache/.fetch.XXXXXX") || die "cannot write to $cache: set LINEMATE_CACHE to a folder that can be written"
 	# shellcheck disable=SC2064
 	trap "rm -rf '$tree'" EXIT
@@ -136,7 +158,7 @@ kernel_fetch() {
 	[ -n "$image" ] || die "the package $package holds no kernel image and names no package that does: please report its version"
 	mkdir -p "$tree/root/boot"
 	[ "$image" = "$tree/root/boot/vmlinuz-$version" ] || mv "$image" "$tree/root/boot/vmlinuz-$version"
-	chmod -R u+rwX,go+rX "$tree/root"
+	chmod -R u+rwX,go+rX,go-w "$tree/root"
 	rm -rf "${cache:?}/$version"
 	mv "$tree/root" "$cache/$version"
 	rm -rf "$tree"

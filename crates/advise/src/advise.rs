@@ -252,13 +252,8 @@ pub(crate) fn shape(
 
 /// How many CPUs the recording says it has.
 pub(crate) fn recorded_cpus(analysis: &Analysis<'_>) -> Result<usize, AdviseError> {
-    let told = analysis
-        .recording()
-        .metadata()
-        .get("cpus")
-        .and_then(|text| text.parse().ok())
-        .filter(|cpus| *cpus > 0);
-    let cpus: usize = told.ok_or(AdviseError::NoCpus)?;
+    let told = analysis.recording().description().cpus;
+    let cpus = usize::from(told.ok_or(AdviseError::NoCpus)?);
     if cpus > crate::trace::CPUS_MAX {
         return Err(AdviseError::Cpus(cpus));
     }

@@ -11,9 +11,7 @@ use linemate_layout::stats::{Measure, paired};
 use linemate_layout::{EditFile, Plan, WhatIfError};
 use linemate_machine::Machine;
 use linemate_recording::{Decoder, Error as RecordingError, EventChunk};
-use linemate_replay::{
-    AsRecorded, Cause, Clones, Config, Counts, Interleaving, Outcome, Replay, ReplayError,
-};
+use linemate_replay::{AsRecorded, Clones, Config, Interleaving, Outcome, Replay, ReplayError};
 use linemate_types::LineSize;
 use rayon::prelude::*;
 use serde::Serialize;
@@ -160,8 +158,10 @@ impl Arena<'_> {
         let keys = self.scene.keys.iter().zip(&outcome.keys);
         let watched = keys.filter(|(name, _)| name.watched.is_some());
         Figures {
-            types: watched.map(|(_, counts)| cost(counts)).sum::<u64>() as f64,
-            whole: cost(&outcome.totals) as f64,
+            types: watched
+                .map(|(_, counts)| counts.left_core().cycles)
+                .sum::<u64>() as f64,
+            whole: outcome.totals.left_core().cycles as f64,
             duration: outcome.cycles as f64,
         }
     }
@@ -172,12 +172,6 @@ struct Figures {
     types: f64,
     whole: f64,
     duration: f64,
-}
-
-/// Cycles of accesses that left their core.
-fn cost(counts: &Counts) -> u64 {
-    let causes = Cause::ALL.into_iter();
-    causes.map(|cause| counts.cause(cause).cycles).sum()
 }
 
 /// A replay of one side under one interleaving.

@@ -142,7 +142,7 @@ impl<'t> CostModel<'t> {
     pub fn line_aligned(&self) -> bool {
         self.classes
             .iter()
-            .all(|(residue, _)| u64::from(*residue).is_multiple_of(BUILT_LINE))
+            .all(|(residue, _)| u64::from(*residue) % BUILT_LINE == 0)
     }
 
     /// The cost of a layout, in cycles.

@@ -31,7 +31,10 @@ pub enum AdviseError {
     )]
     Absent(String),
     /// A pin that is no member.
-    #[error("--pin {pin}: {type_name} has no such member{}", suggestion(nearest))]
+    #[error(
+        "--pin {pin}: {type_name} has no such member{}",
+        linemate_text::suggestion(nearest)
+    )]
     Pin {
         /// The type.
         type_name: String,
@@ -82,11 +85,4 @@ pub enum AdviseError {
     /// The recording.
     #[error(transparent)]
     Recording(#[from] RecordingError),
-}
-
-fn suggestion(nearest: &[String]) -> String {
-    match nearest {
-        [] => String::new(),
-        names => format!("; the nearest: {}", names.join(", ")),
-    }
 }

@@ -227,11 +227,11 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
             return found;
         }
         let movable = (0..self.shape.units().len()).filter(|u| self.shape.movable(*u));
-        if movable.count() <= EXHAUSTIVE_UNITS
-            && let Some(best) = self.exhaust()
-        {
-            found.extend((best.candidate != original).then_some(best));
-            return found;
+        if movable.count() <= EXHAUSTIVE_UNITS {
+            if let Some(best) = self.exhaust() {
+                found.extend((best.candidate != original).then_some(best));
+                return found;
+            }
         }
         let baselines: Vec<Candidate> = vec![
             original.clone(),
@@ -297,11 +297,11 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
     fn guard(&self, baselines: &[Candidate], found: &mut Vec<Scored>) {
         let known = |c: &Candidate| self.fits(c).then(|| self.score(c.clone())).flatten();
         let cheapest = baselines.iter().filter_map(known).min_by_key(|s| s.cost);
-        if let (Some(cheapest), Some(first)) = (cheapest, found.first())
-            && cheapest.cost < first.cost
-        {
-            let better = self.climb(cheapest, 0);
-            found.insert(0, better);
+        if let (Some(cheapest), Some(first)) = (cheapest, found.first()) {
+            if cheapest.cost < first.cost {
+                let better = self.climb(cheapest, 0);
+                found.insert(0, better);
+            }
         }
     }
 

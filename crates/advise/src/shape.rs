@@ -263,11 +263,11 @@ fn unit_of(
         })
     });
     found.ok_or_else(|| {
-        let names: Vec<&str> = composite.members.iter().map(|m| &*m.name).collect();
+        let names = composite.members.iter().map(|m| &*m.name);
         AdviseError::Pin {
             type_name: type_name.to_owned(),
             pin: name.to_owned(),
-            nearest: linemate_layout::arrange::nearest(name, &names),
+            nearest: linemate_text::nearest(name, names),
         }
     })
 }

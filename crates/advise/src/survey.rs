@@ -213,14 +213,7 @@ impl Visitor for Named<'_> {
     #[inline]
     fn access(&mut self, access: &Access) {
         let step = self.scene.step(access);
-        let placed = Placed {
-            addr: access.addr,
-            key: step.key,
-            site: step.site,
-            sharing: step.sharing,
-            skip: false,
-        };
-        self.steps.push((*access, placed));
+        self.steps.push((*access, step.placed()));
     }
     fn call(&mut self, _: &Call) {}
     fn ret(&mut self, _: &Return) {}

@@ -345,19 +345,20 @@ impl<'s> Loom<'s> {
             self.trace.all += slice.accesses;
             self.trace.accesses += now.len() as u64;
             let bit = 1u64 << (slice.cpu % 64);
-            // A slice that a chunk's end cut goes on.
-            if let Some(last) = self.slices.last_mut()
-                && last.cpu == slice.cpu
-                && self.round_accesses < ROUND_ACCESSES_MAX
-            {
-                last.span = (slice.start + slice.span).saturating_sub(last.start);
-                last.hits += slice.hits;
-            } else {
-                if self.in_round & bit != 0 || self.round_accesses >= ROUND_ACCESSES_MAX {
-                    self.weave();
+            let full = self.round_accesses >= ROUND_ACCESSES_MAX;
+            match self.slices.last_mut() {
+                // A slice that a chunk's end cut goes on.
+                Some(last) if last.cpu == slice.cpu && !full => {
+                    last.span = (slice.start + slice.span).saturating_sub(last.start);
+                    last.hits += slice.hits;
                 }
-                self.in_round |= bit;
-                self.slices.push(*slice);
+                _ => {
+                    if self.in_round & bit != 0 || full {
+                        self.weave();
+                    }
+                    self.in_round |= bit;
+                    self.slices.push(*slice);
+                }
             }
             self.round_accesses += slice.accesses;
             self.hits.extend_from_slice(now);

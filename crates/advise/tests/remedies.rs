@@ -445,6 +445,6 @@ fn advice_can_be_about_one_type_and_the_best_are_tried_first() {
     let odd = find(&analysis, &odd).unwrap_err().to_string();
     assert_eq!(
         odd,
-        "6 CPUs are no multiple of the 4 recorded ones, or more than 4096 times as many"
+        "6 CPUs are not a multiple of the 4 recorded ones, or more than 4096 times as many"
     );
 }

@@ -80,28 +80,64 @@ pub struct Counted {
     pub co_use: Option<CoUse>,
 }
 
+/// What an analysis starts from.
+struct Head {
+    model: TypeModel,
+    symbols: Symbols,
+    schema: Schema,
+    /// BTF type ids to types.
+    types: FxHashMap<u32, TypeIndex>,
+    map: KernelMap,
+}
+
+impl Head {
+    fn read(recording: &Recording) -> Result<Head, Error> {
+        let model = btf::parse(&recording.btf()?)?;
+        let symbols = Symbols::parse_kallsyms(&String::from_utf8_lossy(&recording.symbols()?))?;
+        let (schema, types) = Schema::of_model(&model);
+        let start = Memory::at(recording, Moment::Start)?;
+        let stop = Memory::at(recording, Moment::Stop)?;
+        let kernel = Kernel {
+            model: &model,
+            schema: &schema,
+            types: &types,
+            symbols: &symbols,
+            start: &start,
+            stop: &stop,
+        };
+        let map = kernel.survey();
+        Ok(Head {
+            model,
+            symbols,
+            schema,
+            types,
+            map,
+        })
+    }
+}
+
+/// Whether a recording's types, symbols and memory images can be read: what [`Analysis::new`] begins with, and refuses a
+/// recording for.
+///
+/// # Errors
+/// As [`Analysis::new`].
+pub fn check(recording: &Recording) -> Result<(), Error> {
+    Head::read(recording).map(drop)
+}
+
 impl<'r> Analysis<'r> {
     /// Reads types, symbols and images, and does the first pass.
     ///
     /// # Errors
     /// A recording without types or symbols, or with a damaged chunk.
     pub fn new(recording: &'r Recording) -> Result<Analysis<'r>, Error> {
-        let model = btf::parse(&recording.btf()?)?;
-        let symbols = Symbols::parse_kallsyms(&String::from_utf8_lossy(&recording.symbols()?))?;
-        let (schema, types) = Schema::of_model(&model);
-        let map = {
-            let start = Memory::at(recording, Moment::Start)?;
-            let stop = Memory::at(recording, Moment::Stop)?;
-            Kernel {
-                model: &model,
-                schema: &schema,
-                types: &types,
-                symbols: &symbols,
-                start: &start,
-                stop: &stop,
-            }
-            .survey()
-        };
+        let Head {
+            model,
+            symbols,
+            schema,
+            types,
+            map,
+        } = Head::read(recording)?;
         let collected = collect(
             recording,
             &map,

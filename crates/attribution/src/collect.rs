@@ -366,8 +366,8 @@ impl<'a> Collector<'a> {
             return Some((cache, slot, true));
         }
         let slab = self.live.get(&(addr / PAGE_SIZE)).into_iter().flatten();
-        let known = slab.filter_map(|o| Some((o, *self.out.slab_caches.get(o)?)));
-        if let Some((slab, cache)) = known.last() {
+        let mut known = slab.filter_map(|o| Some((o, *self.out.slab_caches.get(o)?)));
+        if let Some((slab, cache)) = known.next_back() {
             let base = self.out.objects[slab.0 as usize].range.start;
             return Some((cache, self.map.slot(addr, base, cache)?, false));
         }
@@ -558,10 +558,10 @@ impl<'a> Collector<'a> {
         };
         for cpu in 0..self.map.percpu.offsets.len() {
             let start = cookie.wrapping_add(self.map.percpu.offsets[cpu]);
-            if let Some(object) = self.living(start)
-                && self.out.objects[object.0 as usize].range.start == start
-            {
-                self.kill(object, time);
+            if let Some(object) = self.living(start) {
+                if self.out.objects[object.0 as usize].range.start == start {
+                    self.kill(object, time);
+                }
             }
         }
     }

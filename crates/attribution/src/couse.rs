@@ -48,16 +48,17 @@ impl CoUse {
     pub fn new(model: &TypeModel, schema: &Schema, ty: TypeIndex) -> CoUse {
         let mut field_at = Vec::new();
         let mut fields = 0;
-        if let Some(about) = schema.get(ty)
-            && let Ok(flat) = FlatType::new(model, about.id)
-            && flat.leaves().len() <= FIELDS_MAX
-        {
-            fields = flat.leaves().len();
-            let hit = |offset| {
-                flat.find(linemate_types::ByteOffset(offset), 1)
-                    .map_or(NONE, |h| h.leaf.0 as u16)
-            };
-            field_at = (0..about.size.min(1 << 20)).map(hit).collect();
+        if let Some(about) = schema.get(ty) {
+            if let Ok(flat) = FlatType::new(model, about.id) {
+                if flat.leaves().len() <= FIELDS_MAX {
+                    fields = flat.leaves().len();
+                    let hit = |offset| {
+                        flat.find(linemate_types::ByteOffset(offset), 1)
+                            .map_or(NONE, |h| h.leaf.0 as u16)
+                    };
+                    field_at = (0..about.size.min(1 << 20)).map(hit).collect();
+                }
+            }
         }
         CoUse {
             ty,

@@ -25,6 +25,8 @@ pub enum Bucket {
     Stack,
     /// A CPU's entry area: entry and exception stacks, descriptor tables, task state segment.
     EntryArea,
+    /// Registers of a device, which no cache holds: the local APIC's, a timer's.
+    Device,
     /// A page table.
     PageTable,
     /// A `struct page`.
@@ -49,7 +51,7 @@ pub enum Bucket {
     UnknownVmalloc,
     /// Unknown: the kernel image, no symbol there.
     UnknownImage,
-    /// Unknown: an address outside of every area (device registers, fixed mappings).
+    /// Unknown: an address outside of every area (fixed mappings).
     UnknownArea,
 }
 
@@ -66,6 +68,8 @@ pub enum Group {
     Heap,
     /// Kernel stacks.
     Stack,
+    /// Registers of devices.
+    Device,
     /// Page tables and `struct page`.
     Paging,
     /// Contents of pages.
@@ -76,7 +80,7 @@ pub enum Group {
 
 impl Bucket {
     /// All, in the order of the ledger.
-    pub const ALL: [Bucket; 24] = [
+    pub const ALL: [Bucket; 25] = [
         Bucket::Field,
         Bucket::PercpuTyped,
         Bucket::PercpuNamed,
@@ -88,6 +92,7 @@ impl Bucket {
         Bucket::HeapVacant,
         Bucket::Stack,
         Bucket::EntryArea,
+        Bucket::Device,
         Bucket::PageTable,
         Bucket::StructPage,
         Bucket::UserMapping,
@@ -114,6 +119,7 @@ impl Bucket {
                 Group::Heap
             }
             Bucket::Stack | Bucket::EntryArea => Group::Stack,
+            Bucket::Device => Group::Device,
             Bucket::PageTable | Bucket::StructPage => Group::Paging,
             Bucket::UserMapping
             | Bucket::PageContents
@@ -153,6 +159,7 @@ impl Bucket {
             Bucket::HeapVacant => "free slot",
             Bucket::Stack => "task or interrupt stack",
             Bucket::EntryArea => "CPU entry area",
+            Bucket::Device => "device registers",
             Bucket::PageTable => "page table",
             Bucket::StructPage => "struct page",
             Bucket::UserMapping => "through a user mapping",
@@ -172,12 +179,13 @@ impl Bucket {
 
 impl Group {
     /// All, in the order of the ledger.
-    pub const ALL: [Group; 8] = [
+    pub const ALL: [Group; 9] = [
         Group::Field,
         Group::Percpu,
         Group::Global,
         Group::Heap,
         Group::Stack,
+        Group::Device,
         Group::Paging,
         Group::Contents,
         Group::Unknown,
@@ -192,6 +200,7 @@ impl Group {
             Group::Global => "global variable",
             Group::Heap => "heap block, type unknown",
             Group::Stack => "kernel stack",
+            Group::Device => "device registers",
             Group::Paging => "page table or struct page",
             Group::Contents => "page contents",
             Group::Unknown => "unknown",
@@ -251,11 +260,12 @@ impl Ledger {
             .sum()
     }
 
-    /// Accesses that could have a type: all but stacks, page tables, `struct page` and page contents.
+    /// Accesses that could have a type: all but stacks, device registers, page tables, `struct page` and page contents.
     #[must_use]
     pub fn typable(&self) -> u64 {
         self.total()
             - self.of_group(Group::Stack)
+            - self.of_group(Group::Device)
             - self.of_group(Group::Paging)
             - self.of_group(Group::Contents)
     }
@@ -287,6 +297,7 @@ mod tests {
         let others = [
             Bucket::Stack,
             Bucket::EntryArea,
+            Bucket::Device,
             Bucket::PageTable,
             Bucket::StructPage,
         ];

@@ -10,6 +10,7 @@
 mod analysis;
 mod collect;
 pub mod couse;
+mod devices;
 mod frames;
 pub mod groups;
 pub mod index;
@@ -26,7 +27,7 @@ mod survey;
 pub mod tally;
 pub mod votes;
 
-pub use analysis::{Analysis, Counted, Error, Facts};
+pub use analysis::{Analysis, Counted, Error, Facts, check};
 pub use ledger::{Bucket, Group, Ledger};
 pub use names::{Located, Names};
 pub use subjects::{Subject, SubjectId};

@@ -163,6 +163,8 @@ pub struct KernelMap {
     pub vmalloc: Range<u64>,
     /// Each CPU's entry area: exception stacks and descriptor tables.
     pub entry_area: Range<u64>,
+    /// Registers of devices, ascending.
+    pub devices: Vec<Range<u64>>,
     /// The per-CPU areas.
     pub percpu: PercpuAreas,
     /// Per-CPU variables of the static section.
@@ -201,6 +203,15 @@ impl KernelMap {
                     PageUse::Kernel | PageUse::Unknown
                 )
             })
+    }
+
+    /// Whether a device's registers are mapped at an address.
+    #[must_use]
+    pub fn is_device(&self, addr: u64) -> bool {
+        let after = self.devices.partition_point(|range| range.start <= addr);
+        after
+            .checked_sub(1)
+            .is_some_and(|at| self.devices[at].contains(&addr))
     }
 
     /// Whether an instruction belongs to a function that only fills whole pages with zeros.

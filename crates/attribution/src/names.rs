@@ -277,6 +277,8 @@ impl Names {
             Bucket::StructPage
         } else if self.map.entry_area.contains(&a) {
             Bucket::EntryArea
+        } else if self.map.is_device(a) {
+            Bucket::Device
         } else {
             Bucket::UnknownArea
         };
@@ -304,16 +306,16 @@ impl Names {
 
     fn in_unit(&self, addr: GuestAddr, time: VirtualTime, cpu: CpuId, percpu: u64) -> Located {
         let owner = Some(cpu);
-        if self.map.percpu.section.contains(&percpu)
-            && let Some(found) = self.in_variable(
+        if self.map.percpu.section.contains(&percpu) {
+            if let Some(found) = self.in_variable(
                 &self.map.percpu_variables,
                 &self.percpu_variables,
                 percpu,
                 addr.0,
                 owner,
-            )
-        {
-            return found;
+            ) {
+                return found;
+            }
         }
         if let Tenant::Alive { object, .. } = self.heap.at(addr, time) {
             return self.in_object(object, addr);
@@ -338,10 +340,10 @@ impl Names {
         let index = list.find(at)?;
         let offset = at - list.list[index].range.start;
         let object = GuestAddr(addr - offset);
-        if let Some(extents) = names.extents.get(&index)
-            && let Some(extent) = find(extents, offset)
-        {
-            return Some(self.inside(&extent, offset, object.0 + extent.start, owner));
+        if let Some(extents) = names.extents.get(&index) {
+            if let Some(extent) = find(extents, offset) {
+                return Some(self.inside(&extent, offset, object.0 + extent.start, owner));
+            }
         }
         let offset = offset.checked_rem(names.strides[index]).unwrap_or(offset);
         Some(Located {
@@ -479,6 +481,9 @@ impl Names {
     fn in_vmalloc(&self, addr: GuestAddr, time: VirtualTime) -> Located {
         if self.stacks.contains(&(addr.0 / STACK_SIZE)) {
             return self.nowhere(Bucket::Stack);
+        }
+        if self.map.is_device(addr.0) {
+            return self.nowhere(Bucket::Device);
         }
         match self.heap.at(addr, time) {
             Tenant::Alive { object, .. } => self.in_object(object, addr),

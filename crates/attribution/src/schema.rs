@@ -85,10 +85,10 @@ impl Schema {
                 by_name.entry(ty.name.clone()).or_default().push(index);
             }
             for member in &ty.members {
-                if let Some((inner, _)) = aggregate_of(&member.shape)
-                    && let Some(list) = embedders.get_mut(inner.0 as usize)
-                {
-                    list.push((index, member.offset));
+                if let Some((inner, _)) = aggregate_of(&member.shape) {
+                    if let Some(list) = embedders.get_mut(inner.0 as usize) {
+                        list.push((index, member.offset));
+                    }
                 }
             }
         }

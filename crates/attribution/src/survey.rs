@@ -8,6 +8,7 @@ use linemate_recording::GuestAddr;
 use linemate_types::{Symbol, Symbols, TypeModel};
 use rustc_hash::FxHashMap;
 
+use crate::devices;
 use crate::layout_of;
 use crate::map::{
     Cache, KernelMap, PAGE_SIZE, PageUse, PageUses, PercpuAreas, Variable, Variables,
@@ -95,6 +96,7 @@ impl Kernel<'_> {
             ..KernelMap::default()
         };
         self.areas(&mut map);
+        map.devices = self.devices(&map);
         map.percpu = self.percpu(&map);
         map.percpu_variables = self.percpu_variables(&map.percpu);
         map.globals = self.globals(&map.image);
@@ -152,6 +154,28 @@ impl Kernel<'_> {
         map.direct_map = direct..direct_end.max(direct);
         map.vmalloc = vmalloc..pages.max(vmalloc);
         map.struct_pages = pages..pages_end.max(pages);
+    }
+
+    /// Pages that are not cached at the start or at the stop: a device's address is not used for memory in between.
+    fn devices(&self, map: &KernelMap) -> Vec<Range<u64>> {
+        let Some(top) = self.symbols.address_of("init_top_pgt") else {
+            return Vec::new();
+        };
+        let mut found: Vec<Range<u64>> = Vec::new();
+        for memory in [self.start, self.stop] {
+            for area in [&map.vmalloc, &devices::FIXED_MAPPINGS] {
+                found.extend(devices::uncached(memory, top, map.direct_map.start, area));
+            }
+        }
+        found.sort_by_key(|range| (range.start, range.end));
+        found.dedup_by(|later, earlier| {
+            let joined = later.start <= earlier.end;
+            if joined {
+                earlier.end = earlier.end.max(later.end);
+            }
+            joined
+        });
+        found
     }
 
     fn percpu(&self, map: &KernelMap) -> PercpuAreas {
@@ -360,12 +384,11 @@ impl Kernel<'_> {
                     shared: users(cache).is_some_and(|n| n > 1),
                 })
             };
-            if let Some(about) = read()
-                && about.stride > 0
-                && !map.cache_at.contains_key(&cache)
-            {
-                map.cache_at.insert(cache, map.caches.len() as u32);
-                map.caches.push(about);
+            if let Some(about) = read() {
+                if about.stride > 0 && !map.cache_at.contains_key(&cache) {
+                    map.cache_at.insert(cache, map.caches.len() as u32);
+                    map.caches.push(about);
+                }
             }
             entry = memory.u64(at);
         }

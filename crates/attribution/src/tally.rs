@@ -158,10 +158,10 @@ impl Tally {
         let mut hasher = FxHasher::default();
         (key.pc.0, key.offset).hash(&mut hasher);
         let slot = (hasher.finish() >> 48) as usize % RECENT;
-        if let Some((known, row)) = self.recent.get(slot)
-            && *known == key
-        {
-            return *row;
+        if let Some((known, row)) = self.recent.get(slot) {
+            if *known == key {
+                return *row;
+            }
         }
         let next = self.counts.len() as u32;
         let row = *self.rows.entry(key).or_insert(next);

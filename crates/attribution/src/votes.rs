@@ -443,7 +443,7 @@ impl Settling<'_> {
             let size = end - candidate.offset;
             return (size, size);
         }
-        let grid = |o: u64| o.is_multiple_of(candidate.size);
+        let grid = |o: u64| o.checked_rem(candidate.size) == Some(0);
         let seen = self
             .votes
             .iter()

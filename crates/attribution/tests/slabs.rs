@@ -12,8 +12,11 @@ use world::*;
 const PAGE: u64 = DIRECT + 12 * 4096;
 const STRUCT_PAGE: u64 = PAGES + 12 * 64;
 
+/// Type names with offsets in them.
+type Places = Vec<(String, u32)>;
+
 /// Non-empty buckets; and the names of what has a type or a label, with offsets.
-fn named(recording: &Recording) -> (Vec<(Bucket, u64)>, Vec<(String, u32)>) {
+fn named(recording: &Recording) -> (Vec<(Bucket, u64)>, Places) {
     let analysis = Analysis::new(recording).unwrap();
     let counted = analysis.count(None).unwrap();
     let ledger = counted.tally.ledger();

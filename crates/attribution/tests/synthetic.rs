@@ -73,6 +73,10 @@ fn every_kind_of_address_has_its_bucket() {
     w.load(0, DIRECT + 12 * 4096); // UnknownFreePage
     w.load(0, UNITS[1] + 0x1000); // UnknownPercpu
     w.load(0, VMALLOC + 0x10_0000); // UnknownVmalloc
+    w.load(0, DEVICE + 0xf0); // Device
+    w.load(0, DEVICE - 8); // UnknownVmalloc: the page before
+    w.load(0, APIC + 0xb0); // Device
+    w.load(0, APIC + 0x1000); // UnknownArea: the page after
     w.load(0, IMAGE - 0x1001); // UnknownArea: just below the image
     let recording = w.record();
     let (_, counted) = counted(&recording);
@@ -85,6 +89,7 @@ fn every_kind_of_address_has_its_bucket() {
         (Bucket::HeapCache, 1),
         (Bucket::Stack, 1),
         (Bucket::EntryArea, 1),
+        (Bucket::Device, 2),
         (Bucket::PageTable, 1),
         (Bucket::StructPage, 1),
         (Bucket::UserMapping, 1),
@@ -92,8 +97,8 @@ fn every_kind_of_address_has_its_bucket() {
         (Bucket::UnknownKernelPage, 1),
         (Bucket::UnknownFreePage, 1),
         (Bucket::UnknownPercpu, 1),
-        (Bucket::UnknownVmalloc, 1),
-        (Bucket::UnknownArea, 1),
+        (Bucket::UnknownVmalloc, 2),
+        (Bucket::UnknownArea, 2),
     ];
     assert_eq!(ledger(&counted), expected);
     assert_eq!(

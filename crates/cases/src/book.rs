@@ -90,10 +90,10 @@ impl<'b> Book<'b> {
     pub(crate) fn predicted(&self) -> Result<Vec<Predicted>, FigureError> {
         let mut predicted = Vec::new();
         for (work, output) in self.steps() {
-            if let Work::WhatIf { of, edit, .. } = work
-                && *of == self.plan.examined
-            {
-                predicted.push(self.prediction(*edit, output)?);
+            if let Work::WhatIf { of, edit, .. } = work {
+                if *of == self.plan.examined {
+                    predicted.push(self.prediction(*edit, output)?);
+                }
             }
         }
         Ok(predicted)

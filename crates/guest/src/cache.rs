@@ -3,24 +3,43 @@
 use std::env;
 use std::path::PathBuf;
 
-/// `LINEMATE_CACHE`, else `linemate` in `XDG_CACHE_HOME`, else `~/.cache/linemate`.
-#[must_use]
-pub fn cache_folder() -> PathBuf {
-    choose(|name| {
-        env::var_os(name)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-    })
+use linemate_files::check_trusted;
+
+use crate::error::GuestError;
+
+/// `LINEMATE_CACHE`, else `linemate` in `XDG_CACHE_HOME`, else `~/.cache/linemate`; without `HOME`, the home folder is the
+/// one that the system has for the user.
+///
+/// # Errors
+/// None of them is known, or the folder is one that others could have put something into: what is in it is booted.
+pub fn cache_folder() -> Result<PathBuf, GuestError> {
+    let variable = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
+    let folder = choose(|name| variable(name).map(PathBuf::from), user_home);
+    let folder = folder.ok_or(GuestError::NoCache)?;
+    let folder = std::path::absolute(&folder).map_err(GuestError::io("find", &folder))?;
+    check_trusted(&folder)?;
+    Ok(folder)
 }
 
-fn choose(variable: impl Fn(&str) -> Option<PathBuf>) -> PathBuf {
+/// The home folder of the user database.
+fn user_home() -> Option<PathBuf> {
+    // Deprecated for what it did on Windows before Rust 1.85.
+    #[allow(deprecated)]
+    env::home_dir().filter(|home| home.is_absolute())
+}
+
+fn choose(
+    variable: impl Fn(&str) -> Option<PathBuf>,
+    home: impl FnOnce() -> Option<PathBuf>,
+) -> Option<PathBuf> {
     if let Some(folder) = variable("LINEMATE_CACHE") {
-        return folder;
+        return Some(folder);
     }
-    let caches = variable("XDG_CACHE_HOME")
-        .or_else(|| variable("HOME").map(|home| home.join(".cache")))
-        .unwrap_or_else(env::temp_dir);
-    caches.join("linemate")
+    let caches = variable("XDG_CACHE_HOME").or_else(|| {
+        let home = variable("HOME").or_else(home)?;
+        Some(home.join(".cache"))
+    })?;
+    Some(caches.join("linemate"))
 }
 
 #[cfg(test)]
@@ -34,12 +53,18 @@ mod tests {
             ("XDG_CACHE_HOME", "/x"),
             ("HOME", "/h"),
         ];
-        let chosen = |from: usize| {
+        let chosen = |from: usize, home: Option<&str>| {
             let set = all.get(from..).unwrap_or_default();
-            choose(|name| set.iter().find(|(n, _)| *n == name).map(|(_, v)| v.into()))
+            choose(
+                |name| set.iter().find(|(n, _)| *n == name).map(|(_, v)| v.into()),
+                || home.map(PathBuf::from),
+            )
         };
-        assert_eq!(chosen(0), PathBuf::from("/l"));
-        assert_eq!(chosen(1), PathBuf::from("/x/linemate"));
-        assert_eq!(chosen(2), PathBuf::from("/h/.cache/linemate"));
+        assert_eq!(chosen(0, None), Some("/l".into()));
+        assert_eq!(chosen(1, None), Some("/x/linemate".into()));
+        assert_eq!(chosen(2, Some("/other")), Some("/h/.cache/linemate".into()));
+        assert_eq!(chosen(3, Some("/p")), Some("/p/.cache/linemate".into()));
+        // Never a name in a folder that everybody can write to.
+        assert_eq!(chosen(3, None), None);
     }
 }

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use linemate_files::FileError;
 use thiserror::Error;
 
 use crate::program::ProgramError;
@@ -98,6 +99,12 @@ pub enum GuestError {
         /// What is wrong, and what to do.
         reason: String,
     },
+    /// Nowhere to keep snapshots.
+    #[error("this user has no home folder for a cache: set LINEMATE_CACHE to a folder of your own")]
+    NoCache,
+    /// An output that cannot be written, or a folder that cannot be trusted.
+    #[error(transparent)]
+    Files(#[from] FileError),
     /// The file system said no.
     #[error("cannot {doing} {path}: {source}")]
     Io {
@@ -190,6 +197,9 @@ pub enum GuestError {
     /// The snapshot's symbols are unusable.
     #[error("the guest kernel's symbols: {0}")]
     Symbols(String),
+    /// The recorder cannot go on.
+    #[error("{0}")]
+    Recorder(String),
     /// The recording cannot be written.
     #[error("{path}: {reason}")]
     Recording {

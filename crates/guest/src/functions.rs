@@ -213,10 +213,10 @@ fn parameters(types: &TypeModel, prototype: &Prototype, role: Role) -> Vec<Param
             role,
             bulk,
         );
-        if let (Some(register), Some(meaning)) = (register, meaning)
-            && found.len() < MAX_PARAMETERS
-        {
-            found.push(Parameter { register, meaning });
+        if let (Some(register), Some(meaning)) = (register, meaning) {
+            if found.len() < MAX_PARAMETERS {
+                found.push(Parameter { register, meaning });
+            }
         }
     }
     found

@@ -1,5 +1,6 @@
 //! The head of a recording: what is known before the guest runs.
 
+use std::fs::File;
 use std::path::Path;
 
 use linemate_recording::{Metadata, Writer};
@@ -86,13 +87,13 @@ fn sha256(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// Writes the head and closes the file: the recorder goes on with it.
+/// Writes the head to an empty file: the recorder goes on with it.
 pub(crate) fn write(
-    path: &Path,
+    file: File,
     metadata: &Metadata,
     known: &Known,
 ) -> Result<(), linemate_recording::Error> {
-    let mut writer = Writer::create(path, env!("CARGO_PKG_VERSION"), metadata)?;
+    let mut writer = Writer::create_in(Box::new(file), env!("CARGO_PKG_VERSION"), metadata)?;
     writer.btf(&known.btf)?;
     writer.symbols(&known.symbol_text)?;
     writer.functions(&known.watch.table)

@@ -5,12 +5,15 @@
 //! | `page_offset_base`, `vmalloc_base`, `vmemmap_base`, `max_pfn`, `pcpu_unit_size` | where the kernel's areas lie |
 //! | `__per_cpu_offset[]` | where each CPU's variables lie |
 //! | the `struct page` array | which pages are slabs (and of which cache), page tables, user pages, free |
+//! | the page tables on the way to what is not plain memory, of the vmalloc area and the fixed mappings | where device registers are |
 //! | `slab_caches`: each `struct kmem_cache` and its name | names and sizes of the caches that pages point to |
 //!
 //! Not taken: contents of pages, which would make every recording as large as the guest.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 use std::path::Path;
 
 use linemate_recording::{GuestAddr, Moment, Writer};
@@ -32,6 +35,13 @@ const VARIABLES: [(&str, usize); 5] = [
 /// Where the `struct page` array lies without address randomisation
 /// (Documentation/arch/x86/x86_64/mm.rst), in kernels that do not keep it in a variable.
 const VMEMMAP: u64 = 0xffff_ea00_0000_0000;
+
+/// Where the direct map starts, and the vmalloc area, in kernels that do not keep them in variables (the same page).
+const PAGE_OFFSET: u64 = 0xffff_8880_0000_0000;
+const VMALLOC: u64 = 0xffff_c900_0000_0000;
+
+/// Mappings at addresses that the kernel fixes when it is built: the local APIC's registers among them (the same page).
+const FIXED_MAPPINGS: Range<u64> = 0xffff_ffff_ff00_0000..0xffff_ffff_ff80_0000;
 
 /// The most caches that are believed: the list of a broken guest need not end.
 const MAX_CACHES: usize = 10_000;
@@ -87,6 +97,7 @@ impl Images {
             self.add(moment, address, &bytes)?;
         }
         self.struct_pages(moment, kernel, memory)?;
+        self.page_tables(moment, kernel, memory)?;
         self.slab_caches(moment, kernel, memory)
     }
 
@@ -106,6 +117,39 @@ impl Images {
         for (start, end) in ram::ranges(kernel.shape.memory_bytes) {
             let place = |address: u64| base.wrapping_add(address / PAGE * size);
             memory.mapped(place(start), place(end), PIECE, |at, bytes| {
+                self.add(moment, at, bytes)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The top table as the symbol `init_top_pgt`, all others where the direct map has them.
+    fn page_tables(
+        &mut self,
+        moment: Moment,
+        kernel: Kernel<'_>,
+        memory: &KernelMemory<'_>,
+    ) -> Result<(), GuestError> {
+        let base = |variable, default| match kernel.symbols.address_of(variable) {
+            Some(at) => memory.word(at),
+            None => Ok(default),
+        };
+        let Some(top) = kernel.symbols.address_of("init_top_pgt") else {
+            return Ok(());
+        };
+        let direct = base("page_offset_base", PAGE_OFFSET)?;
+        let vmalloc = base("vmalloc_base", VMALLOC)?..base("vmemmap_base", VMEMMAP)?;
+        // The areas share tables near the top.
+        let mut taken = BTreeSet::new();
+        for area in [vmalloc, FIXED_MAPPINGS] {
+            memory.special_tables(&area, |physical, bytes| {
+                if !taken.insert(physical) {
+                    return Ok(());
+                }
+                let at = match physical.wrapping_add(ram::IMAGE_BASE) {
+                    at if at == top => top,
+                    _ => direct.wrapping_add(physical),
+                };
                 self.add(moment, at, bytes)
             })?;
         }

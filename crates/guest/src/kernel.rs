@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use linemate_files::{check_trusted, read_file};
+
 use crate::error::GuestError;
 
 /// A kernel image, read and found bootable.
@@ -20,7 +22,7 @@ impl Kernel {
     /// # Errors
     /// The file cannot be read, or is not an x86 kernel.
     pub fn read(path: &Path) -> Result<Self, GuestError> {
-        let bytes = fs::read(path).map_err(GuestError::io("read the kernel image", path))?;
+        let bytes = read_file(path).map_err(GuestError::io("read the kernel image", path))?;
         // The boot header's magic: QEMU would boot anything else as a disk's first sector.
         if bytes.get(0x202..0x206) != Some(b"HdrS") {
             return Err(GuestError::KernelUnusable {
@@ -54,7 +56,10 @@ fn choose(running: &Path, cache: &Path) -> Result<Kernel, GuestError> {
     };
     let folder = cache.join("kernels");
     match pinned(&folder).last() {
-        Some(path) => Kernel::read(path),
+        Some(path) => {
+            check_trusted(path)?;
+            Kernel::read(path)
+        }
         None => Err(GuestError::NoKernel {
             running: running.to_owned(),
             reason,

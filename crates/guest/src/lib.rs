@@ -8,11 +8,13 @@
 //! access means.
 
 mod cache;
+mod confinement;
 mod control;
 mod cpio;
 mod disk;
 mod error;
 mod functions;
+mod guess;
 mod head;
 mod images;
 mod initramfs;
@@ -32,6 +34,7 @@ mod text;
 mod vm;
 
 pub use cache::cache_folder;
+pub use confinement::Confinement;
 pub use control::ExitStatus;
 pub use error::GuestError;
 pub use functions::{WatchList, watch_list};

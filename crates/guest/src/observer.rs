@@ -1,5 +1,7 @@
 //! What a run tells its caller while it goes on. The library itself prints nothing.
 
+use std::path::Path;
+
 /// Which of the workload's outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
@@ -26,10 +28,14 @@ pub enum Stage {
 
 /// Someone who watches a run.
 pub trait Observer {
+    /// A run that was killed left this unfinished recording of the same output.
+    fn left_over(&mut self, _recording: &Path) {}
     /// A stage begins.
     fn stage(&mut self, stage: Stage);
     /// The workload or the set-up script wrote something.
     fn output(&mut self, stream: Stream, bytes: &[u8]);
+    /// Something that the user should know, in one line.
+    fn note(&mut self, _note: &str) {}
     /// Called many times a second while the guest runs.
     fn progress(&mut self, _progress: &Progress) {}
 }

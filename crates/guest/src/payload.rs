@@ -10,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::cpio::{Archive, Node};
 use crate::error::GuestError;
-use crate::program;
+use crate::{guess, program};
 
 /// Where a guest's command starts, and where relative paths go.
 const HOME: &str = "/root";
@@ -75,11 +75,20 @@ impl ExtraFile {
     }
 }
 
+/// A packed workload.
+#[derive(Debug)]
+pub(crate) struct Payload {
+    /// The archive.
+    pub(crate) bytes: Vec<u8>,
+    /// What to tell of programs that only the command's words name, if there are any.
+    pub(crate) note: Option<String>,
+}
+
 /// Packs a workload.
 ///
 /// # Errors
 /// A program or file that cannot be read, or that cannot run in the guest.
-pub(crate) fn pack(workload: &Workload, search_path: &str) -> Result<Vec<u8>, GuestError> {
+pub(crate) fn pack(workload: &Workload, search_path: &str) -> Result<Payload, GuestError> {
     let mut archive = Archive::default();
     let mut library_folders = BTreeSet::new();
     let name = workload.command.first().map_or("", String::as_str);
@@ -91,6 +100,13 @@ pub(crate) fn pack(workload: &Workload, search_path: &str) -> Result<Vec<u8>, Gu
     add_program(
         &mut archive,
         &host,
+        &guest,
+        search_path,
+        &mut library_folders,
+    )?;
+    let note = add_guessed(
+        &mut archive,
+        workload,
         &guest,
         search_path,
         &mut library_folders,
@@ -119,10 +135,47 @@ pub(crate) fn pack(workload: &Workload, search_path: &str) -> Result<Vec<u8>, Gu
     if let Some(script) = &workload.setup {
         spec(
             "setup",
-            fs::read(script).map_err(GuestError::io("read the set-up script", script))?,
+            linemate_files::read_text(script)
+                .map_err(GuestError::io("read the set-up script", script))?
+                .into_bytes(),
         );
     }
-    Ok(archive.to_bytes())
+    Ok(Payload {
+        bytes: archive.to_bytes(),
+        note,
+    })
+}
+
+/// Takes the programs along that the command's words name, as far as they can run in the guest; gives what to tell of it.
+fn add_guessed(
+    archive: &mut Archive,
+    workload: &Workload,
+    command: &str,
+    search_path: &str,
+    library_folders: &mut BTreeSet<String>,
+) -> Result<Option<String>, GuestError> {
+    let provided = guess::busybox_programs(search_path);
+    let mut guessed = guess::programs(&workload.command, search_path, &provided);
+    guessed.remove(command);
+    let (mut taken, mut left) = (Vec::new(), Vec::new());
+    for (guest, host) in guessed {
+        match program::needs(&host, search_path) {
+            Ok(_) => {
+                add_program(archive, &host, &guest, search_path, library_folders)?;
+                taken.push(host.display().to_string());
+            }
+            Err(error) => left.push(error.to_string()),
+        }
+    }
+    let mut notes = Vec::new();
+    if !taken.is_empty() {
+        notes.push(format!(
+            "taken into the guest, as the command names them: {}",
+            taken.join(", ")
+        ));
+    }
+    notes.extend(left.iter().map(|error| format!("not taken along: {error}")));
+    Ok((!notes.is_empty()).then(|| notes.join("; ")))
 }
 
 fn words(words: &[String]) -> Vec<u8> {
@@ -243,7 +296,7 @@ fn add_tree(
             let target = fs::read_link(&host).map_err(GuestError::io("read", &host))?;
             let target = target.to_string_lossy().into_owned();
             archive.insert(&through_links(&guest), Node::Symlink { target });
-        } else if metadata.is_file() && mode & 0o111 != 0 && is_program(&host) {
+        } else if metadata.is_file() && mode & 0o111 != 0 && program::is_program(&host) {
             add_program(archive, &host, &guest, search_path, library_folders)?;
         } else if metadata.is_file() {
             add_file(archive, &host, &guest)?;
@@ -256,14 +309,6 @@ fn add_tree(
         }
     }
     Ok(())
-}
-
-/// Whether an executable file's libraries are to be taken along with it.
-fn is_program(host: &Path) -> bool {
-    use std::io::Read;
-    let mut start = [0; 4];
-    let read = fs::File::open(host).and_then(|mut file| file.read_exact(&mut start));
-    read.is_ok() && (start == object::elf::ELFMAG || start.starts_with(b"#!"))
 }
 
 #[cfg(test)]
@@ -305,8 +350,8 @@ mod tests {
             }],
             setup: Some(setup),
         };
-        let bytes = pack(&workload, SEARCH).unwrap();
-        assert_eq!(bytes, pack(&workload, SEARCH).unwrap());
+        let bytes = pack(&workload, SEARCH).unwrap().bytes;
+        assert_eq!(bytes, pack(&workload, SEARCH).unwrap().bytes);
         let expected = [
             "usr/bin/env\0",
             "usr/lib64/ld-linux-x86-64.so.2\0",
@@ -321,6 +366,44 @@ mod tests {
         }
         // Nothing of this computer's folders.
         assert!(!contains(&bytes, dir.path().to_str().unwrap()));
+    }
+
+    #[test]
+    fn programs_that_the_command_names_are_taken_along_and_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let server = dir.path().join("made-up-server");
+        fs::write(&server, "#!/usr/bin/env\n").unwrap();
+        fs::set_permissions(&server, fs::Permissions::from_mode(0o755)).unwrap();
+        let search = format!("{}:{SEARCH}", dir.path().display());
+        let words = ["sh", "-c", "made-up-server -s & sleep 1"];
+        let workload = Workload {
+            command: words.map(str::to_owned).to_vec(),
+            ..Workload::default()
+        };
+        let payload = pack(&workload, &search).unwrap();
+        let place = server.display().to_string();
+        assert!(contains(&payload.bytes, &format!("{}\0", &place[1..])));
+        assert!(contains(&payload.bytes, "usr/bin/env\0"), "its interpreter");
+        let note = payload.note.unwrap();
+        assert_eq!(
+            note,
+            format!("taken into the guest, as the command names them: {place}")
+        );
+        // What cannot run there is told and left out.
+        fs::write(&server, "#!/no/such/interpreter\n").unwrap();
+        let payload = pack(&workload, &search).unwrap();
+        assert!(!contains(&payload.bytes, &format!("{}\0", &place[1..])));
+        let note = payload.note.unwrap();
+        assert!(
+            note.starts_with("not taken along: /no/such/interpreter: "),
+            "{note}"
+        );
+        // A command whose words name nothing brings nothing.
+        let workload = Workload {
+            command: ["env", "A=1"].map(str::to_owned).to_vec(),
+            ..Workload::default()
+        };
+        assert_eq!(pack(&workload, &search).unwrap().note, None);
     }
 
     #[test]

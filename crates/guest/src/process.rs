@@ -1,8 +1,7 @@
 //! QEMU's process, which never outlives us.
 
 use std::fs;
-use std::path::Path;
-use std::process::{Child, Command};
+use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -82,18 +81,6 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// A command whose process is killed when we die, by whatever signal: by `setpriv`, because the system call
-/// has to be made by the child itself. Without `setpriv` (util-linux) only an orderly end takes QEMU along.
-pub(crate) fn tied_to_us(program: &str) -> Command {
-    let setpriv = Path::new("/usr/bin/setpriv");
-    if !setpriv.is_file() {
-        return Command::new(program);
-    }
-    let mut command = Command::new(setpriv);
-    command.args(["--pdeathsig", "KILL", "--", program]);
-    command
 }
 
 /// User and system time of `/proc/PID/stat` (proc(5): fields 14 and 15; the name before them may hold anything).

@@ -107,6 +107,14 @@ fn is_executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
 }
 
+/// Whether an executable file's libraries are to be taken along with it.
+pub(crate) fn is_program(host: &Path) -> bool {
+    use std::io::Read;
+    let mut start = [0; 4];
+    let read = fs::File::open(host).and_then(|mut file| file.read_exact(&mut start));
+    read.is_ok() && (start == object::elf::ELFMAG || start.starts_with(b"#!"))
+}
+
 /// Files that have to be at the same path in the guest for `program` to run, without the program itself.
 ///
 /// # Errors
@@ -170,7 +178,8 @@ fn libraries(program: &Path, data: &[u8]) -> Result<Vec<PathBuf>, ProgramError> 
     };
     let output = Command::new(&loader)
         .arg("--list")
-        .arg(program)
+        // A bare name would be looked up among the libraries.
+        .arg(Path::new(".").join(program))
         .env_remove("LD_PRELOAD")
         .output()
         .map_err(|e| failed(e.to_string()))?;
@@ -243,12 +252,12 @@ fn loader(program: &Path, data: &[u8]) -> Result<Option<PathBuf>, ProgramError> 
     }
     let header = FileHeader64::<LittleEndian>::parse(data).map_err(broken)?;
     for segment in header.program_headers(LittleEndian, data).map_err(broken)? {
-        if segment.p_type(LittleEndian) == PT_INTERP
-            && let Some(path) = segment.interpreter(LittleEndian, data).map_err(broken)?
-        {
-            return Ok(Some(PathBuf::from(
-                String::from_utf8_lossy(path).into_owned(),
-            )));
+        if segment.p_type(LittleEndian) == PT_INTERP {
+            if let Some(path) = segment.interpreter(LittleEndian, data).map_err(broken)? {
+                return Ok(Some(PathBuf::from(
+                    String::from_utf8_lossy(path).into_owned(),
+                )));
+            }
         }
     }
     Ok(None)

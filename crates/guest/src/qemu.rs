@@ -1,11 +1,18 @@
 //! Which QEMU there is, and the command line of a guest.
 
-use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use linemate_files::write_private;
+
+use crate::confinement::Confinement;
 use crate::error::GuestError;
-use crate::shape::Shape;
+use crate::run_folder::LOCK;
+use crate::shape::{Shape, ShapeError};
 
 /// The emulator's name; `LINEMATE_QEMU` overrides it.
 const PROGRAM: &str = "qemu-system-x86_64";
@@ -20,6 +27,8 @@ pub struct Qemu {
     pub program: String,
     /// Its version line, part of every snapshot's key.
     pub version: String,
+    /// What it is kept from.
+    pub confinement: Confinement,
 }
 
 impl Qemu {
@@ -29,6 +38,7 @@ impl Qemu {
     /// Missing, too old, without plugins, or not QEMU.
     pub fn find() -> Result<Self, GuestError> {
         let program = std::env::var("LINEMATE_QEMU").unwrap_or_else(|_| PROGRAM.to_owned());
+        let program = absolute(program);
         let version = words(&program, "--version")?;
         let version = version.lines().next().unwrap_or_default().to_owned();
         check_version(&program, &version)?;
@@ -36,8 +46,23 @@ impl Qemu {
         if !help.contains("-plugin ") {
             return Err(GuestError::QemuWithoutPlugins { program });
         }
-        Ok(Qemu { program, version })
+        let confinement = Confinement::find(&program);
+        Ok(Qemu {
+            program,
+            version,
+            confinement,
+        })
     }
+}
+
+/// A path that means the same in another folder; a bare name is looked up in the search path.
+fn absolute(program: String) -> String {
+    if !program.contains('/') {
+        return program;
+    }
+    let path = std::path::absolute(&program).ok();
+    path.and_then(|path| path.into_os_string().into_string().ok())
+        .unwrap_or(program)
 }
 
 fn words(program: &str, argument: &str) -> Result<String, GuestError> {
@@ -73,46 +98,37 @@ fn check_version(program: &str, line: &str) -> Result<(), GuestError> {
 }
 
 /// What the recorder is loaded for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Plugin {
     /// To record.
     Record(PluginOptions),
     /// To hold the guest where it is to be saved.
-    Hold {
-        /// The recorder's file.
-        library: PathBuf,
-        /// The pipe on which it hears when to let go.
-        pipe: PathBuf,
-    },
+    Hold,
 }
 
 impl Plugin {
     /// The recording that it writes.
-    pub(crate) fn recording(&self) -> Option<&Path> {
+    pub(crate) fn recording(&self) -> Option<&File> {
         match self {
             Plugin::Record(options) => Some(&options.recording),
-            Plugin::Hold { .. } => None,
+            Plugin::Hold => None,
         }
     }
 
-    fn to_argument(&self) -> OsString {
+    /// `recording` is the number of the recording's descriptor in QEMU.
+    fn to_argument(&self, library: &str, recording: RawFd) -> String {
         match self {
-            Plugin::Record(options) => options.to_argument(),
-            Plugin::Hold { library, pipe } => {
-                let mut argument = escape(library);
-                argument.push(",hold=");
-                argument.push(escape(pipe));
-                argument
-            }
+            Plugin::Record(options) => options.to_argument(library, recording),
+            Plugin::Hold => format!("{library},hold={HOLD}"),
         }
     }
 }
 
 /// The recorder's options, as QEMU's `-plugin` takes them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct PluginOptions {
-    pub(crate) library: PathBuf,
-    pub(crate) recording: PathBuf,
+    /// Open for reading and writing.
+    pub(crate) recording: File,
     pub(crate) memory_bytes: u64,
     pub(crate) user: bool,
     pub(crate) whole_boot: bool,
@@ -120,11 +136,11 @@ pub(crate) struct PluginOptions {
 }
 
 impl PluginOptions {
-    fn to_argument(&self) -> OsString {
-        let mut argument = escape(&self.library);
-        argument.push(",recording=");
-        argument.push(escape(&self.recording));
-        argument.push(format!(",memory={}", self.memory_bytes));
+    fn to_argument(&self, library: &str, recording: RawFd) -> String {
+        let mut argument = format!(
+            "{library},descriptor={recording},memory={}",
+            self.memory_bytes
+        );
         let switches = [
             ("user", self.user),
             ("whole_boot", self.whole_boot),
@@ -132,25 +148,45 @@ impl PluginOptions {
         ];
         for (name, on) in switches {
             if on {
-                argument.push(format!(",{name}=on"));
+                argument.push_str(&format!(",{name}=on"));
             }
         }
         argument
     }
 }
 
-/// Doubles commas: QEMU splits its options there.
-fn escape(path: &Path) -> OsString {
-    use std::os::unix::ffi::{OsStrExt, OsStringExt};
-    let mut bytes = Vec::new();
-    for &byte in path.as_os_str().as_bytes() {
-        bytes.push(byte);
-        if byte == b',' {
-            bytes.push(byte);
-        }
+/// Files that QEMU inherits open: it may have no right to reach them by name.
+#[derive(Debug, Default)]
+pub(crate) struct Inherited(Vec<OwnedFd>);
+
+impl Inherited {
+    /// A copy of `file`'s descriptor that a child of this process keeps; its number.
+    fn add(&mut self, file: &File) -> Result<RawFd, GuestError> {
+        let copy = rustix::io::dup(file)
+            .map_err(|e| GuestError::io("hand over", Path::new("an open file"))(e.into()))?;
+        let number = copy.as_raw_fd();
+        self.0.push(copy);
+        Ok(number)
     }
-    OsString::from_vec(bytes)
 }
+
+// The files of a guest by their names. QEMU's current folder is theirs, so that no path of this computer has to be spelled
+// in its options.
+const CONSOLE: &str = "console";
+const CONTROL: &str = "control";
+const STDOUT: &str = "stdout";
+const STDERR: &str = "stderr";
+const WORDS: &str = "qemu";
+const PAYLOAD: &str = "payload";
+const KERNEL: &str = "kernel";
+const INITRAMFS: &str = "initramfs";
+const DISK: &str = "disk";
+const BARRIER: &str = "barrier";
+const HOLD: &str = "hold";
+/// Where QEMU writes memory that it is asked for.
+pub(crate) const MEMORY: &str = "memory";
+/// The recorder's library, where QEMU could not read it at its place.
+const RECORDER: &str = "recorder.so";
 
 /// The files of a guest, all in one folder of its own.
 #[derive(Clone, Debug)]
@@ -164,38 +200,111 @@ impl GuestFiles {
             folder: folder.to_owned(),
         }
     }
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
     pub(crate) fn console(&self) -> PathBuf {
-        self.folder.join("console")
+        self.folder.join(CONSOLE)
     }
     pub(crate) fn control(&self) -> PathBuf {
-        self.folder.join("control")
+        self.folder.join(CONTROL)
     }
     pub(crate) fn stdout(&self) -> PathBuf {
-        self.folder.join("stdout")
+        self.folder.join(STDOUT)
     }
     pub(crate) fn stderr(&self) -> PathBuf {
-        self.folder.join("stderr")
+        self.folder.join(STDERR)
     }
     pub(crate) fn qemu_words(&self) -> PathBuf {
-        self.folder.join("qemu")
+        self.folder.join(WORDS)
     }
     pub(crate) fn payload(&self) -> PathBuf {
-        self.folder.join("payload")
+        self.folder.join(PAYLOAD)
+    }
+    pub(crate) fn kernel(&self) -> PathBuf {
+        self.folder.join(KERNEL)
     }
     pub(crate) fn initramfs(&self) -> PathBuf {
-        self.folder.join("initramfs")
+        self.folder.join(INITRAMFS)
     }
     pub(crate) fn disk(&self) -> PathBuf {
-        self.folder.join("disk")
+        self.folder.join(DISK)
     }
     pub(crate) fn barrier(&self) -> PathBuf {
-        self.folder.join("barrier")
+        self.folder.join(BARRIER)
     }
     pub(crate) fn hold(&self) -> PathBuf {
-        self.folder.join("hold")
+        self.folder.join(HOLD)
     }
     pub(crate) fn memory(&self) -> PathBuf {
-        self.folder.join("memory")
+        self.folder.join(MEMORY)
+    }
+
+    /// Gives the files to the user and group that QEMU runs as. The folder stays ours: that user may enter it, but not
+    /// list it, add to it or put one file in another's place.
+    pub(crate) fn give_to(&self, user: u32) -> Result<(), GuestError> {
+        use std::os::unix::fs::{chown, lchown};
+        let failed = GuestError::io("hand to QEMU", &self.folder);
+        let give = || {
+            for entry in fs::read_dir(&self.folder)? {
+                let entry = entry?;
+                if entry.file_name() != LOCK {
+                    lchown(entry.path(), Some(user), Some(user))?;
+                }
+            }
+            chown(&self.folder, None, Some(user))?;
+            fs::set_permissions(&self.folder, fs::Permissions::from_mode(0o710))
+        };
+        give().map_err(failed)
+    }
+
+    /// Takes the folder and the files back, after QEMU has ended.
+    pub(crate) fn take_back(&self) -> Result<(), GuestError> {
+        use std::os::unix::fs::{chown, lchown};
+        let failed = GuestError::io("take back from QEMU", &self.folder);
+        let me = (
+            rustix::process::geteuid().as_raw(),
+            rustix::process::getegid().as_raw(),
+        );
+        let take = || {
+            fs::set_permissions(&self.folder, fs::Permissions::from_mode(0o700))?;
+            chown(&self.folder, None, Some(me.1))?;
+            for entry in fs::read_dir(&self.folder)? {
+                lchown(entry?.path(), Some(me.0), Some(me.1))?;
+            }
+            Ok(())
+        };
+        take().map_err(failed)
+    }
+
+    /// How QEMU reaches the recorder's library: by its descriptor, so that no path of this computer has to be spelled or
+    /// searched; where it is for its owner alone and QEMU is somebody else, as a copy.
+    pub(crate) fn library(
+        &self,
+        library: &Path,
+        has_fewer_rights: bool,
+        inherited: &mut Inherited,
+    ) -> Result<String, GuestError> {
+        let file = File::open(library).map_err(GuestError::io("read", library))?;
+        let about = file.metadata().map_err(GuestError::io("read", library))?;
+        if has_fewer_rights && about.mode() & 0o004 == 0 {
+            let bytes = fs::read(library).map_err(GuestError::io("read", library))?;
+            let copy = self.folder.join(RECORDER);
+            write_private(&copy, &bytes).map_err(GuestError::io("write", &copy))?;
+            return Ok(format!("./{RECORDER}"));
+        }
+        Ok(format!("/proc/self/fd/{}", inherited.add(&file)?))
+    }
+
+    /// Removes the library's copy, if there is one.
+    pub(crate) fn remove_library(&self) -> Result<(), GuestError> {
+        let copy = self.folder.join(RECORDER);
+        match fs::remove_file(&copy) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(GuestError::io("remove", &copy)(error))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -213,72 +322,55 @@ pub(crate) enum Start {
 /// The snapshot's name on the disk.
 pub(crate) const SNAPSHOT: &str = "boot";
 
-/// QEMU's arguments. The control connection is its standard input.
+/// QEMU's arguments. The control connection is its standard input, its current folder is that of the guest's files.
 ///
 /// Every channel out of the guest is a plain file: a file takes each byte at once, where a pipe or terminal
 /// could make the guest wait for the host.
-pub(crate) fn arguments(
-    shape: &Shape,
-    kernel: &Path,
-    files: &GuestFiles,
-    plugin: Option<&Plugin>,
-    start: Start,
-) -> Result<Vec<OsString>, GuestError> {
-    let mut arguments: Vec<OsString> = shape
-        .qemu_arguments()?
-        .into_iter()
-        .map(OsString::from)
-        .collect();
-    let mut option = |name: &str, value: OsString| arguments.extend([OsString::from(name), value]);
-    option("-kernel", kernel.into());
-    option("-initrd", files.initramfs().into());
-    option("-serial", with_path("file:", &files.console()));
+pub(crate) fn arguments(shape: &Shape, start: Start) -> Result<Vec<String>, ShapeError> {
+    let mut arguments = shape.qemu_arguments()?;
+    let mut option = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
+    option("-kernel", KERNEL.to_owned());
+    option("-initrd", INITRAMFS.to_owned());
+    option("-serial", format!("file:{CONSOLE}"));
     let channels = [
-        ("control", 0x4e0, files.control()),
-        ("out", 0x4e1, files.stdout()),
-        ("err", 0x4e2, files.stderr()),
+        ("control", 0x4e0, CONTROL),
+        ("out", 0x4e1, STDOUT),
+        ("err", 0x4e2, STDERR),
+        ("barrier", 0x4e3, BARRIER),
     ];
-    for (name, port, path) in channels {
-        option(
-            "-chardev",
-            with_path(&format!("file,id={name},path="), &path),
-        );
+    for (name, port, file) in channels {
+        option("-chardev", format!("file,id={name},path={file}"));
         option(
             "-device",
-            format!("isa-debugcon,iobase={port:#x},chardev={name}").into(),
+            format!("isa-debugcon,iobase={port:#x},chardev={name}"),
         );
     }
     option(
-        "-chardev",
-        with_path("file,id=barrier,path=", &files.barrier()),
-    );
-    option(
-        "-device",
-        "isa-debugcon,iobase=0x4e3,chardev=barrier".into(),
-    );
-    option(
         "-fw_cfg",
-        with_path("name=opt/linemate/payload,file=", &files.payload()),
+        format!("name=opt/linemate/payload,file={PAYLOAD}"),
     );
     let drive = "if=none,id=snapshot,format=qcow2,cache=unsafe,file=";
-    option("-drive", with_path(drive, &files.disk()));
-    option("-chardev", "socket,id=qmp,fd=0".into());
-    option("-mon", "chardev=qmp,mode=control".into());
-    if let Some(plugin) = plugin {
-        option("-plugin", plugin.to_argument());
-    }
+    option("-drive", format!("{drive}{DISK}"));
+    option("-chardev", "socket,id=qmp,fd=0".to_owned());
+    option("-mon", "chardev=qmp,mode=control".to_owned());
     match start {
         Start::Boot => {}
-        Start::Snapshot => option("-loadvm", SNAPSHOT.into()),
-        Start::WholeBoot => option("-fw_cfg", "name=opt/linemate/straight,string=1".into()),
+        Start::Snapshot => option("-loadvm", SNAPSHOT.to_owned()),
+        Start::WholeBoot => option("-fw_cfg", "name=opt/linemate/straight,string=1".to_owned()),
     }
     Ok(arguments)
 }
 
-fn with_path(prefix: &str, path: &Path) -> OsString {
-    let mut value = OsString::from(prefix);
-    value.push(escape(path));
-    value
+/// QEMU's option for the recorder, which reaches `library` as [`GuestFiles::library`] says.
+pub(crate) fn plugin_arguments(
+    plugin: &Plugin,
+    library: &str,
+    inherited: &mut Inherited,
+) -> Result<[String; 2], GuestError> {
+    let recording = plugin.recording().map(|file| inherited.add(file));
+    let recording = recording.transpose()?.unwrap_or(-1);
+    let argument = plugin.to_argument(library, recording);
+    Ok(["-plugin".to_owned(), argument])
 }
 
 #[cfg(test)]
@@ -297,70 +389,64 @@ mod tests {
     }
 
     #[test]
-    fn plugin_options_double_commas_and_leave_out_what_is_off() {
+    fn plugin_options_leave_out_what_is_off() {
         let mut options = PluginOptions {
-            library: "/a,b/r.so".into(),
-            recording: "/x/y".into(),
+            recording: tempfile::tempfile().unwrap(),
             memory_bytes: 1 << 30,
             user: false,
             whole_boot: false,
             parallel: false,
         };
-        assert_eq!(
-            options.to_argument(),
-            "/a,,b/r.so,recording=/x/y,memory=1073741824"
-        );
+        let argument = options.to_argument("/r.so", 5);
+        assert_eq!(argument, "/r.so,descriptor=5,memory=1073741824");
         options.user = true;
         options.whole_boot = true;
         options.parallel = true;
-        assert_eq!(
-            options.to_argument(),
-            "/a,,b/r.so,recording=/x/y,memory=1073741824,user=on,whole_boot=on,parallel=on"
-        );
+        let switches = ",user=on,whole_boot=on,parallel=on";
+        assert_eq!(options.to_argument("/r.so", 5), argument + switches);
+        assert_eq!(Plugin::Hold.to_argument("/r.so", -1), "/r.so,hold=hold");
     }
 
     #[test]
-    fn a_restored_guest_has_the_plugin() {
-        let files = GuestFiles::new(Path::new("/g"));
+    fn no_path_of_this_computer_is_in_the_options() {
         let shape = Shape::default();
-        let plain = arguments(&shape, Path::new("/k"), &files, None, Start::Boot).unwrap();
-        assert!(!plain.contains(&"-loadvm".into()) && !plain.contains(&"-plugin".into()));
-        let plugin = Plugin::Record(PluginOptions {
-            library: "/r.so".into(),
-            recording: "/o".into(),
-            memory_bytes: shape.memory_bytes,
-            user: false,
-            whole_boot: false,
-            parallel: false,
-        });
-        let restored = arguments(
-            &shape,
-            Path::new("/k"),
-            &files,
-            Some(&plugin),
-            Start::Snapshot,
-        )
-        .unwrap();
-        assert_eq!(&restored[..plain.len()], &plain[..]);
+        let boot = arguments(&shape, Start::Boot).unwrap();
+        assert!(!boot.contains(&"-loadvm".into()) && !boot.contains(&"-plugin".into()));
         assert_eq!(
-            &restored[plain.len()..],
-            [
-                "-plugin",
-                "/r.so,recording=/o,memory=1073741824",
-                "-loadvm",
-                "boot"
-            ]
-            .map(OsString::from)
+            boot.iter().find(|word| word.contains('/')),
+            Some(&"name=opt/linemate/payload,file=payload".into())
         );
+        let restored = arguments(&shape, Start::Snapshot).unwrap();
+        assert_eq!(restored[..boot.len()], boot);
+        assert_eq!(restored[boot.len()..], ["-loadvm", "boot"]);
     }
 
     #[test]
-    fn a_guest_to_be_saved_is_held() {
-        let plugin = Plugin::Hold {
-            library: "/r.so".into(),
-            pipe: "/a,b".into(),
+    fn a_library_that_only_its_owner_can_read_is_copied() {
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, library) = (dir.path().join("run"), dir.path().join("r.so"));
+        fs::create_dir(&folder).unwrap();
+        fs::write(&library, "library").unwrap();
+        let files = GuestFiles::new(&folder);
+        let reach = |mode, fewer| {
+            fs::set_permissions(&library, fs::Permissions::from_mode(mode)).unwrap();
+            let mut inherited = Inherited::default();
+            let path = files.library(&library, fewer, &mut inherited).unwrap();
+            let name = path.replace("/proc/self/fd/", "/proc/thread-self/fd/");
+            (fs::read_to_string(folder.join(name)).unwrap(), path)
         };
-        assert_eq!(plugin.to_argument(), "/r.so,hold=/a,,b");
+        for (mode, fewer) in [(0o755, true), (0o700, false)] {
+            let (text, path) = reach(mode, fewer);
+            assert_eq!(text, "library");
+            assert!(path.starts_with("/proc/self/fd/"), "{path}");
+        }
+        assert_eq!(
+            reach(0o700, true),
+            ("library".into(), "./recorder.so".into())
+        );
+        files.remove_library().unwrap();
+        assert!(!folder.join("recorder.so").exists());
+        files.remove_library().unwrap();
     }
 
     #[test]

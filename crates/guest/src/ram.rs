@@ -4,6 +4,7 @@
 //! of a recording it must not be disturbed. Addresses of the kernel's mappings are translated by the guest's own page tables.
 
 use std::fs::{self, File};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -169,6 +170,33 @@ const PRESENT: u64 = 1;
 const LARGE: u64 = 1 << 7;
 const FRAME: u64 = 0x000f_ffff_ffff_f000;
 
+/// Bits of a last-level entry that choose the memory type; all clear is write-back, as all of RAM is mapped
+/// (arch/x86/include/asm/pgtable_types.h). The third one is bit 7 in an entry of a 4 KiB page, where larger ones have
+/// [`LARGE`], and bit 12 in those.
+const WRITE_THROUGH: u64 = 1 << 3;
+const CACHE_DISABLE: u64 = 1 << 4;
+const PAT_SMALL: u64 = 1 << 7;
+const PAT_LARGE: u64 = 1 << 12;
+
+/// The most page tables that are looked at: those of a broken guest may lead into each other.
+const MAX_TABLES: usize = 1 << 16;
+
+/// The address bits that a table of this level resolves, from the top one to the last.
+const SHIFTS: [u32; 4] = [39, 30, 21, 12];
+
+/// Gets a table's physical address and its bytes.
+type TakeTable<'t> = dyn FnMut(u64, &[u8]) -> Result<(), GuestError> + 't;
+
+/// Whether this entry of a table of `shift` maps a page, and the page is not plain write-back memory.
+fn maps_special(entry: u64, shift: u32) -> bool {
+    let pat = if shift == 12 { PAT_SMALL } else { PAT_LARGE };
+    entry & (WRITE_THROUGH | CACHE_DISABLE | pat) != 0
+}
+
+fn is_leaf(entry: u64, shift: u32) -> bool {
+    shift == 12 || (shift < 39 && entry & LARGE != 0)
+}
+
 impl<'a> KernelMemory<'a> {
     /// Reads through the page table at the symbol `init_top_pgt`.
     pub(crate) fn new(physical: &'a dyn Physical, init_top_pgt: u64) -> Self {
@@ -181,7 +209,7 @@ impl<'a> KernelMemory<'a> {
     /// Where a virtual address lies, and how many bytes from there its page goes on. `None`: not mapped.
     fn translate(&self, address: u64) -> Result<Option<(u64, u64)>, GuestError> {
         let mut table = self.top;
-        for shift in [39u32, 30, 21, 12] {
+        for shift in SHIFTS {
             let index = address >> shift & 511;
             let mut entry = [0; 8];
             self.physical.read(table + index * 8, &mut entry)?;
@@ -189,8 +217,7 @@ impl<'a> KernelMemory<'a> {
             if entry & PRESENT == 0 {
                 return Ok(None);
             }
-            let leaf = shift == 12 || (shift < 39 && entry & LARGE != 0);
-            if leaf {
+            if is_leaf(entry, shift) {
                 let size = 1u64 << shift;
                 let within = address & (size - 1);
                 return Ok(Some((
@@ -227,6 +254,63 @@ impl<'a> KernelMemory<'a> {
     pub(crate) fn word(&self, address: u64) -> Result<u64, GuestError> {
         let bytes = self.read(address, 8)?;
         Ok(bytes.try_into().map_or(0, u64::from_le_bytes))
+    }
+
+    /// The page tables on the way to pages of `area` that are not mapped as plain memory (write-back): device registers, mostly.
+    /// `take` gets each table's physical address and bytes, the top one's last.
+    pub(crate) fn special_tables(
+        &self,
+        area: &Range<u64>,
+        mut take: impl FnMut(u64, &[u8]) -> Result<(), GuestError>,
+    ) -> Result<(), GuestError> {
+        let mut left = MAX_TABLES;
+        // The top table's entries are those of the upper half of the address space, sign-extended.
+        let whole = (0, 0);
+        self.special_below(whole, self.top, area, &mut left, &mut take)?;
+        Ok(())
+    }
+
+    /// Looks through the table at `table`, which maps from `start` on at `level`; gives whether it leads to a special page.
+    fn special_below(
+        &self,
+        (level, start): (usize, u64),
+        table: u64,
+        area: &Range<u64>,
+        left: &mut usize,
+        take: &mut TakeTable<'_>,
+    ) -> Result<bool, GuestError> {
+        let Some(&shift) = SHIFTS.get(level) else {
+            return Ok(false);
+        };
+        *left = left.checked_sub(1).ok_or_else(|| {
+            GuestError::Memory(format!("more than {MAX_TABLES} page tables for {area:#x?}"))
+        })?;
+        let mut bytes = [0; PAGE as usize];
+        self.physical.read(table, &mut bytes)?;
+        let mut special = false;
+        for (index, word) in (0u64..).zip(bytes.chunks_exact(8)) {
+            let mut at = start.wrapping_add(index << shift);
+            if level == 0 && index >= 256 {
+                at |= 0xffff << 48;
+            }
+            let last = at.wrapping_add((1 << shift) - 1);
+            if last < area.start || at >= area.end {
+                continue;
+            }
+            let entry = word.try_into().map_or(0, u64::from_le_bytes);
+            if entry & PRESENT == 0 {
+                continue;
+            }
+            special |= if is_leaf(entry, shift) {
+                maps_special(entry, shift)
+            } else {
+                self.special_below((level + 1, at), entry & FRAME, area, left, take)?
+            };
+        }
+        if special {
+            take(table, &bytes)?;
+        }
+        Ok(special)
     }
 
     /// The mapped parts of `start..end`, each with its bytes; neighbours are joined up to `piece` bytes.
@@ -349,6 +433,7 @@ mod tests {
             memory.read(virt + (2 << 20) - 4, 8).unwrap(),
             [0, 0, 0, 0, 9, 0, 0, 0]
         );
+        assert!(special(&memory, virt..virt + (1 << 30)).is_empty());
         let mut found = Vec::new();
         let end = virt + (4 << 20);
         memory
@@ -358,5 +443,54 @@ mod tests {
             })
             .unwrap();
         assert_eq!(found, [(0, 1 << 20), (1 << 20, 1 << 20), (2 << 20, 4096)]);
+    }
+
+    /// The physical addresses of the tables on the way to special pages.
+    fn special(memory: &KernelMemory<'_>, area: Range<u64>) -> Vec<u64> {
+        let mut found = Vec::new();
+        memory
+            .special_tables(&area, |at, bytes| {
+                assert_eq!(bytes.len(), 4096);
+                found.push(at);
+                Ok(())
+            })
+            .unwrap();
+        found
+    }
+
+    #[test]
+    fn tables_of_uncached_pages_are_found_with_the_way_to_them() {
+        let mut words = Words::default();
+        let virt = 0xffff_c900_0000_0000u64;
+        let index = |shift: u32| (virt >> shift & 511) * 8;
+        words.0.insert(0x1000 + index(39), 0x2000 | 1);
+        words.0.insert(0x2000 + index(30), 0x3000 | 1);
+        words.0.insert(0x3000 + index(21), 0x4000 | 1);
+        words.0.insert(0x3000 + index(21) + 8, 0x5000 | 1);
+        words
+            .0
+            .insert(0x4000 + 8 * 12, 0xfed0_0000 | CACHE_DISABLE | 1);
+        words.0.insert(0x5000, 0x6000 | 1);
+        let memory = KernelMemory::new(&words, IMAGE_BASE + 0x1000);
+        let area = virt..virt + (1 << 30);
+        assert_eq!(special(&memory, area), [0x4000, 0x3000, 0x2000, 0x1000]);
+        // Beside the page: its tables belong to the other area.
+        let beside = virt + 13 * PAGE..virt + (1 << 30);
+        assert!(special(&memory, beside).is_empty());
+        let only = virt + 12 * PAGE..virt + 12 * PAGE + 1;
+        assert_eq!(special(&memory, only), [0x4000, 0x3000, 0x2000, 0x1000]);
+    }
+
+    #[test]
+    fn tables_that_lead_into_themselves_have_an_end() {
+        let mut words = Words::default();
+        for index in 0..512 {
+            words.0.insert(0x1000 + index * 8, 0x1000 | 1);
+        }
+        let memory = KernelMemory::new(&words, IMAGE_BASE + 0x1000);
+        let error = memory
+            .special_tables(&(0xffff_8000_0000_0000..u64::MAX), |_, _| Ok(()))
+            .unwrap_err();
+        assert!(error.to_string().contains("page tables"), "{error}");
     }
 }

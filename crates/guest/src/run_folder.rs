@@ -1,17 +1,33 @@
-//! The folder of a run's files: removed when the run ends, and after a run that was killed, by the next one.
+//! Folders of a run's and a snapshot's files while they are used or made: nobody else can enter them, and one whose owner was
+//! killed is removed by the next run.
 
-use std::fs::{self, File};
+use std::ffi::OsStr;
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use linemate_files::{private_folder, write_private};
 use rustix::fs::FlockOperation;
 use tempfile::TempDir;
 
 use crate::error::GuestError;
 
-/// Held as long as a run lives; the system lets go of it when the process ends, however it does.
-const LOCK: &str = "lock";
+/// Held as long as the folder is used; the system lets go of it when the process ends, however it does.
+pub(crate) const LOCK: &str = "lock";
 
-/// A folder of its own in the cache's `runs`.
+/// What folders of runs start with, in the cache's `runs`.
+pub(crate) const RUN: &str = ".tmp";
+
+/// What folders start with in which a snapshot is made, in the cache's `snapshots`.
+pub(crate) const MAKING: &str = ".making-";
+
+/// A folder without a lock is just being made, unless it is older than this.
+const YOUNG: Duration = Duration::from_secs(24 * 3600);
+
+/// A folder of its own. Removed when dropped.
 #[derive(Debug)]
 pub(crate) struct RunFolder {
     folder: TempDir,
@@ -19,18 +35,20 @@ pub(crate) struct RunFolder {
 }
 
 impl RunFolder {
-    /// Makes one, and removes those of runs that were killed.
-    pub(crate) fn new(cache: &Path) -> Result<Self, GuestError> {
-        let parent = cache.join("runs");
-        fs::create_dir_all(&parent).map_err(GuestError::io("create", &parent))?;
-        for left_over in abandoned(&parent) {
+    /// Makes one in `parent` whose name starts with `prefix`, and removes those whose owners were killed.
+    pub(crate) fn new(parent: &Path, prefix: &str) -> Result<Self, GuestError> {
+        private_folder(parent)?;
+        for left_over in abandoned(parent, prefix) {
             // Another run may be removing it as well.
             let _ = fs::remove_dir_all(left_over);
         }
-        let folder =
-            TempDir::new_in(&parent).map_err(GuestError::io("create a folder in", &parent))?;
+        let folder = tempfile::Builder::new()
+            .prefix(prefix)
+            .permissions(Permissions::from_mode(0o700))
+            .tempdir_in(parent)
+            .map_err(GuestError::io("create a folder in", parent))?;
         let path = folder.path().join(LOCK);
-        let lock = File::create(&path).map_err(GuestError::io("create", &path))?;
+        let lock = write_private(&path, b"").map_err(GuestError::io("create", &path))?;
         rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)
             .map_err(|e| GuestError::io("lock", &path)(e.into()))?;
         Ok(RunFolder {
@@ -42,36 +60,68 @@ impl RunFolder {
     pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
+
+    /// Gives it the name under which it stays.
+    pub(crate) fn rename(self, to: &Path) -> io::Result<()> {
+        fs::remove_file(self.path().join(LOCK))?;
+        fs::rename(self.path(), to)
+    }
 }
 
-/// Folders whose lock nobody holds. One without a lock file is just being made.
-fn abandoned(parent: &Path) -> Vec<PathBuf> {
+/// Folders whose lock nobody holds.
+fn abandoned(parent: &Path, prefix: &str) -> Vec<PathBuf> {
+    let ours = |name: &OsStr| name.as_bytes().starts_with(prefix.as_bytes());
     let entries = fs::read_dir(parent).into_iter().flatten().flatten();
     entries
+        .filter(|entry| ours(&entry.file_name()))
         .map(|entry| entry.path())
-        .filter(|folder| {
-            File::open(folder.join(LOCK)).is_ok_and(|lock| {
-                rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()
-            })
+        .filter(|folder| match File::open(folder.join(LOCK)) {
+            Ok(lock) => rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok(),
+            Err(error) => error.kind() == io::ErrorKind::NotFound && is_old(folder),
         })
         .collect()
 }
 
+fn is_old(folder: &Path) -> bool {
+    let changed = fs::metadata(folder).and_then(|about| about.modified());
+    changed.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > YOUNG))
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::SystemTime;
+
     use super::*;
 
     #[test]
     fn what_a_killed_run_left_is_removed_and_what_lives_is_not() {
         let cache = tempfile::tempdir().unwrap();
-        let living = RunFolder::new(cache.path()).unwrap();
-        let left = cache.path().join("runs/left");
-        fs::create_dir_all(&left).unwrap();
+        let parent = cache.path().join("snapshots");
+        let living = RunFolder::new(&parent, MAKING).unwrap();
+        assert_eq!(
+            fs::metadata(living.path()).unwrap().permissions().mode() & 0o777,
+            0o700
+        );
+        let left = parent.join(".making-left");
+        let old = parent.join(".making-old");
+        let young = parent.join(".making-young");
+        let snapshot = parent.join("0123");
+        for folder in [&left, &old, &young, &snapshot] {
+            fs::create_dir_all(folder).unwrap();
+        }
         fs::write(left.join(LOCK), "").unwrap();
-        let second = RunFolder::new(cache.path()).unwrap();
-        assert!(!left.exists() && living.path().exists() && second.path().exists());
+        let long_ago = SystemTime::now() - 2 * YOUNG;
+        for folder in [&old, &snapshot] {
+            File::open(folder).unwrap().set_modified(long_ago).unwrap();
+        }
+        let second = RunFolder::new(&parent, MAKING).unwrap();
+        assert!(!left.exists() && !old.exists() && young.exists() && snapshot.exists());
+        assert!(living.path().exists() && second.path().exists());
         let path = second.path().to_owned();
         drop(second);
         assert!(!path.exists());
+        let kept = parent.join("4567");
+        living.rename(&kept).unwrap();
+        assert!(kept.exists() && !kept.join(LOCK).exists());
     }
 }

@@ -1,11 +1,13 @@
 //! A whole run: snapshot, head, guest, images, end.
 
 use std::env;
-use std::fs::{self, File};
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use linemate_files::{Draft, Replacement, private_folder, write_private};
 use linemate_recording::{Moment, Totals, Writer};
 use thiserror::Error;
 
@@ -17,9 +19,9 @@ use crate::initramfs;
 use crate::kernel::Kernel;
 use crate::observer::{Observer, Stage};
 use crate::payload::{self, Workload};
-use crate::qemu::{self, GuestFiles, Plugin, PluginOptions, Qemu, Start};
+use crate::qemu::{GuestFiles, Plugin, PluginOptions, Qemu, Start};
 use crate::ram::{self, KernelMemory, Ram};
-use crate::run_folder::RunFolder;
+use crate::run_folder::{RUN, RunFolder};
 use crate::shape::{Shape, Timing};
 use crate::snapshot::Boot;
 use crate::vm::{Vm, Watch};
@@ -44,7 +46,8 @@ pub struct Session {
     pub recorder: PathBuf,
     /// The guest runs unrecorded, and nothing is written.
     pub bare: bool,
-    /// Where the recording goes. It has `.partial` behind its name until it is complete.
+    /// Where the recording goes. Until it is complete it is beside it, as `OUTPUT.*.partial`; then an older one becomes
+    /// `OUTPUT.old`.
     pub output: PathBuf,
     /// Record user-mode code too.
     pub user: bool,
@@ -87,24 +90,6 @@ impl From<GuestError> for Failure {
     }
 }
 
-/// A file that is removed unless the run gets so far that it may hold something.
-struct Unfinished<'a>(Option<&'a Path>);
-
-impl Unfinished<'_> {
-    fn disarm(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Unfinished<'_> {
-    fn drop(&mut self) {
-        if let Some(path) = self.0 {
-            // It may not be there: then there is nothing to remove.
-            let _ = fs::remove_file(path);
-        }
-    }
-}
-
 /// What the guest told.
 struct Ran {
     status: ExitStatus,
@@ -125,20 +110,24 @@ impl Session {
     ) -> Result<Recorded, Failure> {
         let search_path = env::var("PATH").unwrap_or_default();
         self.shape.topology().map_err(GuestError::from)?;
-        let partial = partial(&self.output);
-        if !self.bare {
-            // Before the boot: who has waited for it should not learn only then that the place is wrong.
-            File::create(&partial).map_err(GuestError::io("create", &partial))?;
-        }
-        let unfinished = Unfinished((!self.bare).then_some(partial.as_path()));
-        let recorder = fs::canonicalize(&self.recorder)
+        self.shape.check_host().map_err(GuestError::from)?;
+        // Before the boot: who has waited for it should not learn only then that the place is wrong.
+        let draft = match self.bare {
+            true => None,
+            false => Some(self.draft(observer)?),
+        };
+        private_folder(&self.cache).map_err(GuestError::from)?;
+        let recorder = std::fs::canonicalize(&self.recorder)
             .map_err(|_| GuestError::RecorderMissing(self.recorder.clone()))?;
         let payload = payload::pack(&self.workload, &search_path)?;
+        if let Some(note) = &payload.note {
+            observer.note(note);
+        }
+        let payload = payload.bytes;
         let initramfs = initramfs::build(&search_path)?;
         let boot = Boot {
             qemu: &self.qemu,
             shape: &self.shape,
-            kernel: &self.kernel.path,
             kernel_bytes: &self.kernel.bytes,
             initramfs: &initramfs,
             recorder: &recorder,
@@ -146,51 +135,65 @@ impl Session {
         };
         let snapshot = boot.snapshot(&self.cache, cancel, observer)?;
         let known = Known::new(&self.kernel.path, &self.kernel.bytes, snapshot.symbols()?)?;
-        let folder = RunFolder::new(&self.cache)?;
+        let folder = RunFolder::new(&self.cache.join("runs"), RUN)?;
         let files = GuestFiles::new(folder.path());
-        for (path, bytes) in [(files.payload(), &payload), (files.initramfs(), &initramfs)] {
-            fs::write(&path, bytes).map_err(GuestError::io("write", &path))?;
+        for (path, bytes) in [
+            (files.payload(), &payload),
+            (files.initramfs(), &initramfs),
+            (files.kernel(), &self.kernel.bytes),
+        ] {
+            write_private(&path, bytes).map_err(GuestError::io("write", &path))?;
         }
         let disk = snapshot.disk();
-        fs::copy(&disk, files.disk()).map_err(GuestError::io("copy", &disk))?;
+        copy(&disk, &files.disk()).map_err(GuestError::io("copy", &disk))?;
         let mut images = Images::new(folder.path())?;
-        if self.bare {
+        let Some(draft) = draft else {
             let ran = self.run(&files, None, &known, &mut images, cancel, observer)?;
             return Ok(Recorded {
                 status: ran.status,
                 totals: None,
                 duration: ran.duration,
             });
-        }
+        };
 
         let metadata = head::metadata(self, &known, &payload);
-        head::write(&partial, &metadata, &known).map_err(|e| recording_error(&partial, &e))?;
-        // QEMU may run elsewhere, so to speak: its path is made absolute while we know where we are.
-        let absolute = fs::canonicalize(&partial).map_err(GuestError::io("find", &partial))?;
-        let plugin = self.plugin(recorder, absolute);
-        let ran = self.run(&files, Some(&plugin), &known, &mut images, cancel, observer);
+        let open = || {
+            let file = draft.file().try_clone();
+            file.map_err(GuestError::io("open", draft.path()))
+        };
+        head::write(open()?, &metadata, &known).map_err(|e| self.recording_error(&e))?;
+        let plugin = (&*recorder, &self.plugin(open()?));
+        let ran = self.run(&files, Some(plugin), &known, &mut images, cancel, observer);
         observer.stage(Stage::Writing);
-        unfinished.disarm();
-        self.finish(&partial, ran, images)
+        self.finish(draft, ran, images)
+    }
+
+    /// The file that becomes the recording.
+    fn draft(&self, observer: &mut dyn Observer) -> Result<Draft, GuestError> {
+        let output = Replacement::new(&self.output)?;
+        output.check_old()?;
+        for path in output.abandoned() {
+            observer.left_over(&path);
+        }
+        Ok(output.draft()?)
     }
 
     /// Runs the guest and takes the images.
     fn run(
         &self,
         files: &GuestFiles,
-        plugin: Option<&Plugin>,
+        plugin: Option<(&Path, &Plugin)>,
         known: &Known,
         images: &mut Images,
         cancel: &AtomicBool,
         observer: &mut dyn Observer,
     ) -> Result<Ran, GuestError> {
-        let recording = plugin.and_then(Plugin::recording);
+        let recording = plugin.and_then(|(_, plugin)| plugin.recording());
         let start = if self.whole_boot {
             Start::WholeBoot
         } else {
             Start::Snapshot
         };
-        let arguments = qemu::arguments(&self.shape, &self.kernel.path, files, plugin, start)?;
         let limit = self.timeout.unwrap_or(RUN_LIMIT);
         let limit = Some((Instant::now() + limit, limit.as_secs()));
         observer.stage(if self.whole_boot {
@@ -198,7 +201,7 @@ impl Session {
         } else {
             Stage::Restoring
         });
-        let mut vm = Vm::start(&self.qemu.program, &arguments, files)?;
+        let mut vm = Vm::start(&self.qemu, &self.shape, files, plugin, start)?;
 
         let lively = self.shape.timing == Timing::Deterministic;
         let doing = Stage::SettingUp.words();
@@ -244,8 +247,7 @@ impl Session {
         vm.release()?;
         let words = vm.quit()?;
         if let Some(reason) = words {
-            let path = self.output.clone();
-            return Err(GuestError::Recording { path, reason });
+            return Err(GuestError::Recorder(reason));
         }
         if let Some(words) = out_of_memory {
             return Err(GuestError::OutOfMemory { words });
@@ -253,12 +255,11 @@ impl Session {
         Ok(Ran { status, duration })
     }
 
-    fn plugin(&self, library: PathBuf, recording: PathBuf) -> Plugin {
+    fn plugin(&self, recording: File) -> Plugin {
         let end = ram::ranges(self.shape.memory_bytes)
             .last()
             .map_or(0, |(_, end)| *end);
         Plugin::Record(PluginOptions {
-            library,
             recording,
             memory_bytes: end,
             user: self.user,
@@ -295,37 +296,28 @@ impl Session {
     /// Completes the file, or keeps what there is of it.
     fn finish(
         &self,
-        partial: &Path,
+        draft: Draft,
         ran: Result<Ran, GuestError>,
         images: Images,
     ) -> Result<Recorded, Failure> {
-        let wrong = |e: linemate_recording::Error| recording_error(&self.output, &e);
         let complete = ran.is_ok();
-        let written = Writer::append(partial)
-            .map_err(wrong)
-            .and_then(|mut writer| {
-                let totals = writer.totals();
-                // Even a run that failed has its images: they name what was recorded.
-                images.write(&mut writer)?.map_err(wrong)?;
-                // Without its end the file says by itself that it is cut.
-                if complete {
-                    writer.finish().map_err(wrong)
-                } else {
-                    Ok(totals)
-                }
-            });
+        let written = self.complete(&draft, complete, images);
         let worth = written
             .as_ref()
             .map_or(true, |totals| *totals != Totals::default());
         let (ran, totals) = match (ran, written) {
             (Ok(ran), Ok(totals)) => (ran, totals),
-            // The recorder only knows that it could not write; our own attempt says why.
-            (Ok(_) | Err(GuestError::Recording { .. }), Err(cause)) | (Err(cause), _) => {
-                return Err(self.keep(partial, cause, worth));
+            (Err(GuestError::Recorder(reason)), _) => {
+                let path = self.output.clone();
+                return Err(keep(draft, GuestError::Recording { path, reason }, worth));
             }
+            (Err(cause), _) | (Ok(_), Err(cause)) => return Err(keep(draft, cause, worth)),
         };
-        fs::rename(partial, &self.output)
-            .map_err(GuestError::io("rename the recording to", &self.output))?;
+        let path = draft.path().to_owned();
+        draft.replace_keeping_old().map_err(|cause| Failure {
+            cause: cause.into(),
+            kept: Some(path),
+        })?;
         Ok(Recorded {
             status: ran.status,
             totals: Some(totals),
@@ -333,31 +325,47 @@ impl Session {
         })
     }
 
-    fn keep(&self, partial: &Path, cause: GuestError, worth: bool) -> Failure {
-        if worth && fs::rename(partial, &self.output).is_ok() {
-            return Failure {
-                cause,
-                kept: Some(self.output.clone()),
-            };
+    /// Appends the images and, to what is whole, the end.
+    fn complete(
+        &self,
+        draft: &Draft,
+        complete: bool,
+        images: Images,
+    ) -> Result<Totals, GuestError> {
+        let wrong = |e: linemate_recording::Error| self.recording_error(&e);
+        let file = draft.file().try_clone();
+        let file = file.map_err(GuestError::io("open", draft.path()))?;
+        let mut writer = Writer::append_to(file).map_err(wrong)?;
+        let totals = writer.totals();
+        // Even a run that failed has its images: they name what was recorded.
+        images.write(&mut writer)?.map_err(wrong)?;
+        // Without its end the file says by itself that it is cut.
+        if complete {
+            writer.finish().map_err(wrong)
+        } else {
+            Ok(totals)
         }
-        // Nothing in it: a head without events answers no question.
-        let _ = fs::remove_file(partial);
-        Failure { cause, kept: None }
+    }
+
+    fn recording_error(&self, error: &linemate_recording::Error) -> GuestError {
+        GuestError::Recording {
+            path: self.output.clone(),
+            reason: format!("{error}{}", error.remedy()),
+        }
     }
 }
 
-/// `linemate.data` → `linemate.data.partial`
-fn partial(output: &Path) -> PathBuf {
-    let mut name = output.as_os_str().to_owned();
-    name.push(".partial");
-    PathBuf::from(name)
+/// What is left of a run that failed. The older recording stays where it is.
+fn keep(draft: Draft, cause: GuestError, worth: bool) -> Failure {
+    // Nothing in it: a head without events answers no question.
+    let kept = if worth { draft.keep().ok() } else { None };
+    Failure { cause, kept }
 }
 
-fn recording_error(path: &Path, error: &linemate_recording::Error) -> GuestError {
-    GuestError::Recording {
-        path: path.to_owned(),
-        reason: error.to_string(),
-    }
+/// A copy that its owner alone can read.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let mut copy = write_private(to, b"")?;
+    io::copy(&mut File::open(from)?, &mut copy).map(drop)
 }
 
 fn expect(

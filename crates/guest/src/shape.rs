@@ -92,6 +92,14 @@ pub enum ShapeError {
         /// `--memory`.
         bytes: u64,
     },
+    /// More memory than there is to back it.
+    #[error("{bytes} bytes of memory: this computer has {host} with its swap: give --memory less")]
+    BeyondHost {
+        /// `--memory`.
+        bytes: u64,
+        /// Memory and swap of this computer.
+        host: u64,
+    },
 }
 
 impl Default for Shape {
@@ -120,14 +128,14 @@ impl Shape {
             return Err(ShapeError::Cpus(self.cpus));
         }
         let nodes = self.numa_nodes;
-        if nodes == 0 || !self.cpus.is_multiple_of(nodes) {
+        if nodes == 0 || self.cpus % nodes != 0 {
             return Err(ShapeError::Numa {
                 cpus: self.cpus,
                 nodes,
             });
         }
         let unit = u64::from(nodes) << 20;
-        if self.memory_bytes < MIN_MEMORY || !self.memory_bytes.is_multiple_of(unit) {
+        if self.memory_bytes < MIN_MEMORY || self.memory_bytes % unit != 0 {
             return Err(ShapeError::Memory {
                 bytes: self.memory_bytes,
             });
@@ -160,6 +168,25 @@ impl Shape {
             cores,
             threads,
         })
+    }
+
+    /// Checks that this computer can back the guest's memory.
+    ///
+    /// # Errors
+    /// [`ShapeError::BeyondHost`].
+    pub fn check_host(&self) -> Result<(), ShapeError> {
+        let system = rustix::system::sysinfo();
+        // Their types differ between architectures.
+        #[allow(clippy::useless_conversion)]
+        let units = u64::from(system.totalram).saturating_add(u64::from(system.totalswap));
+        let host = units.saturating_mul(u64::from(system.mem_unit.max(1)));
+        if self.memory_bytes > host {
+            return Err(ShapeError::BeyondHost {
+                bytes: self.memory_bytes,
+                host,
+            });
+        }
+        Ok(())
     }
 
     /// The kernel's command line.
@@ -335,6 +362,19 @@ mod tests {
             ..base
         };
         assert_eq!(all.topology(), Ok(t(2, 4, 2)));
+    }
+
+    #[test]
+    fn memory_has_to_be_there() {
+        Shape::default().check_host().unwrap();
+        let bytes = 900 << 40;
+        let large = Shape {
+            memory_bytes: bytes,
+            ..Shape::default()
+        };
+        let error = large.check_host().unwrap_err();
+        assert!(matches!(error, ShapeError::BeyondHost { bytes: b, .. } if b == bytes));
+        assert!(error.to_string().ends_with("give --memory less"), "{error}");
     }
 
     #[test]

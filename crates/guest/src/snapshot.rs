@@ -8,13 +8,15 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use linemate_files::{check_trusted, write_private};
 use sha2::{Digest, Sha256};
 
 use crate::control::{Message, PROTOCOL, Pause};
 use crate::disk;
 use crate::error::GuestError;
 use crate::observer::{Observer, Stage};
-use crate::qemu::{self, GuestFiles, Plugin, Qemu, Start};
+use crate::qemu::{GuestFiles, Plugin, Qemu, Start};
+use crate::run_folder::{MAKING, RunFolder};
 use crate::shape::{Shape, Timing};
 use crate::vm::{Vm, Watch};
 
@@ -26,7 +28,6 @@ const FORMAT: u32 = 3;
 pub(crate) struct Boot<'a> {
     pub(crate) qemu: &'a Qemu,
     pub(crate) shape: &'a Shape,
-    pub(crate) kernel: &'a Path,
     pub(crate) kernel_bytes: &'a [u8],
     pub(crate) initramfs: &'a [u8],
     /// The recorder's library, which holds the guest where it is saved.
@@ -95,16 +96,15 @@ impl Boot<'_> {
         let parent = cache.join("snapshots");
         let folder = parent.join(self.key()?);
         if folder.join("disk").is_file() {
+            for file in ["disk", "symbols"] {
+                check_trusted(&folder.join(file))?;
+            }
             return Ok(Snapshot { folder });
         }
         observer.stage(Stage::Booting);
-        fs::create_dir_all(&parent).map_err(GuestError::io("create", &parent))?;
-        let making = tempfile::Builder::new()
-            .prefix(".making-")
-            .tempdir_in(&parent)
-            .map_err(GuestError::io("create a folder in", &parent))?;
+        let making = RunFolder::new(&parent, MAKING)?;
         self.make(making.path(), cancel, observer)?;
-        match fs::rename(making.path(), &folder) {
+        match making.rename(&folder) {
             Ok(()) => {}
             // Someone else was faster; theirs is the same.
             Err(_) if folder.join("disk").is_file() => {}
@@ -127,19 +127,16 @@ impl Boot<'_> {
     ) -> Result<(), GuestError> {
         let files = GuestFiles::new(folder);
         let write = |path: &Path, bytes: &[u8]| {
-            fs::write(path, bytes).map_err(GuestError::io("write", path))
+            let written = write_private(path, bytes).map(drop);
+            written.map_err(GuestError::io("write", path))
         };
+        write(&files.kernel(), self.kernel_bytes)?;
         write(&files.initramfs(), self.initramfs)?;
         // QEMU wants the file; the agent reads it only after the snapshot.
         write(&files.payload(), b"-")?;
         write(&files.disk(), &disk::empty())?;
-        let plugin = Plugin::Hold {
-            library: self.recorder.to_owned(),
-            pipe: files.hold(),
-        };
-        let arguments =
-            qemu::arguments(self.shape, self.kernel, &files, Some(&plugin), Start::Boot)?;
-        let mut vm = Vm::start(&self.qemu.program, &arguments, &files)?;
+        let plugin = Some((self.recorder, &Plugin::Hold));
+        let mut vm = Vm::start(self.qemu, self.shape, &files, plugin, Start::Boot)?;
         let said = self.boot(&mut vm, cancel, observer)?;
         vm.stop_held()?;
         let (address, length) = symbols_place(&said)?;
@@ -147,7 +144,9 @@ impl Boot<'_> {
         write(&folder.join("symbols"), &symbols)?;
         vm.save()?;
         vm.quit()?;
+        files.take_back()?;
         for path in [
+            files.kernel(),
             files.barrier(),
             files.hold(),
             files.initramfs(),
@@ -160,7 +159,7 @@ impl Boot<'_> {
         ] {
             fs::remove_file(&path).map_err(GuestError::io("remove", &path))?;
         }
-        Ok(())
+        files.remove_library()
     }
 
     /// Runs a starting guest up to the point where the agent waits to be snapshotted.
@@ -216,16 +215,17 @@ fn symbols_place(said: &[Message]) -> Result<(u64, u64), GuestError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::confinement::Confinement;
 
     fn key(version: &str, kernel: &[u8], initramfs: &[u8], shape: &Shape) -> String {
         let qemu = Qemu {
             program: "q".into(),
             version: version.into(),
+            confinement: Confinement::default(),
         };
         let boot = Boot {
             qemu: &qemu,
             shape,
-            kernel: Path::new("/k"),
             kernel_bytes: kernel,
             initramfs,
             recorder: Path::new("/r"),

@@ -12,14 +12,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use linemate_files::write_private;
 use serde_json::{Value, json};
 
 use crate::control::{Message, Pause};
 use crate::error::GuestError;
 use crate::observer::{Observer, Progress, RECORDER_ERROR, Stream};
-use crate::process::{Process, tied_to_us};
-use crate::qemu::{self, GuestFiles};
+use crate::process::Process;
+use crate::qemu::{self, GuestFiles, Inherited, Plugin, Qemu, Start};
 use crate::qmp::{Qmp, QmpError};
+use crate::shape::Shape;
 use crate::text::{
     Tail, console_lines, contains, find_line, last_line, last_words, read_lossy, take_line,
 };
@@ -70,6 +72,7 @@ pub(crate) struct Vm {
     progress: Progress,
     partial_line: Vec<u8>,
     partial_words: Vec<u8>,
+    recorder_error: Option<String>,
     panicked: Option<Instant>,
 }
 
@@ -90,7 +93,7 @@ pub(crate) struct Watch<'a> {
     /// an idle guest's clock runs ahead to its next timer at once.
     pub(crate) lively: bool,
     /// The file whose growth is progress.
-    pub(crate) recording: Option<&'a Path>,
+    pub(crate) recording: Option<&'a File>,
     /// Set when the user wants to stop.
     pub(crate) cancel: &'a AtomicBool,
     /// Whom to tell.
@@ -98,12 +101,22 @@ pub(crate) struct Watch<'a> {
 }
 
 impl Vm {
-    /// Starts QEMU with `arguments`; the guest runs at once.
+    /// Starts QEMU with the recorder, if there is to be one, from `library`; the guest runs at once.
     pub(crate) fn start(
-        program: &str,
-        arguments: &[std::ffi::OsString],
+        qemu: &Qemu,
+        shape: &Shape,
         files: &GuestFiles,
+        plugin: Option<(&Path, &Plugin)>,
+        start: Start,
     ) -> Result<Self, GuestError> {
+        let mut arguments = qemu::arguments(shape, start)?;
+        let user = qemu.confinement.user();
+        let mut inherited = Inherited::default();
+        if let Some((library, plugin)) = plugin {
+            let library =
+                files.library(library, qemu.confinement.has_fewer_rights(), &mut inherited)?;
+            arguments.extend(qemu::plugin_arguments(plugin, &library, &mut inherited)?);
+        }
         let (ours, theirs) =
             UnixStream::pair().map_err(GuestError::io("make a socket for", &files.control()))?;
         for path in [
@@ -111,20 +124,27 @@ impl Vm {
             files.control(),
             files.stdout(),
             files.stderr(),
+            files.memory(),
         ] {
-            File::create(&path).map_err(GuestError::io("create", &path))?;
+            write_private(&path, b"").map_err(GuestError::io("create", &path))?;
         }
         make_pipe(&files.hold()).map_err(GuestError::io("create a pipe in", &files.hold()))?;
         let barrier = make_barrier(&files.barrier())
             .map_err(GuestError::io("create a pipe in", &files.barrier()))?;
         let words_path = files.qemu_words();
-        let words = File::create(&words_path).map_err(GuestError::io("create", &words_path))?;
+        let words =
+            write_private(&words_path, b"").map_err(GuestError::io("create", &words_path))?;
         let clone = words
             .try_clone()
             .map_err(GuestError::io("create", &words_path))?;
-        let mut command = tied_to_us(program);
+        if let Some(user) = user {
+            files.give_to(user)?;
+        }
+        let mut command = qemu.confinement.command(&qemu.program);
         let child = command
             .args(arguments)
+            .args(qemu.confinement.arguments())
+            .current_dir(files.folder())
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(words)
             .stderr(clone)
@@ -132,8 +152,9 @@ impl Vm {
             .process_group(0)
             .spawn()
             .map_err(|_| GuestError::QemuMissing {
-                program: program.to_owned(),
+                program: qemu.program.clone(),
             })?;
+        drop(inherited);
         // QEMU's end of the socket must close with QEMU, and the builder still holds it.
         drop(command);
         Ok(Vm {
@@ -150,6 +171,7 @@ impl Vm {
             progress: Progress::default(),
             partial_line: Vec::new(),
             partial_words: Vec::new(),
+            recorder_error: None,
             panicked: None,
         })
     }
@@ -224,16 +246,20 @@ impl Vm {
             if self.panicked.is_some_and(|at| at.elapsed() > PANIC_LIMIT) {
                 return Err(self.ended(watch.doing));
             }
+            // What runs on would not be recorded.
+            if let Some(reason) = self.recorder_error.take() {
+                return Err(GuestError::Recorder(reason));
+            }
             if watch.cancel.load(Ordering::Relaxed) {
                 return Err(GuestError::Interrupted { doing: watch.doing });
             }
-            if let Some((when, seconds)) = watch.limit
-                && Instant::now() >= when
-            {
-                return Err(GuestError::Timeout {
-                    doing: watch.doing,
-                    seconds,
-                });
+            if let Some((when, seconds)) = watch.limit {
+                if Instant::now() >= when {
+                    return Err(GuestError::Timeout {
+                        doing: watch.doing,
+                        seconds,
+                    });
+                }
             }
             if watch.lively && self.process.idle_for() > STALL_LIMIT {
                 let (seconds, doing) = (STALL_LIMIT.as_secs(), watch.doing);
@@ -244,7 +270,7 @@ impl Vm {
                 });
             }
             if let Some(recording) = watch.recording {
-                self.progress.bytes = fs::metadata(recording).map_or(0, |file| file.len());
+                self.progress.bytes = recording.metadata().map_or(0, |file| file.len());
             }
             watch.observer.progress(&self.progress);
             thread::sleep(TICK);
@@ -280,7 +306,7 @@ impl Vm {
         let mut options = OpenOptions::new();
         options
             .write(true)
-            .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+            .custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32);
         match options.open(&path) {
             Ok(pipe) => self.hold = Some(pipe),
             // Nobody reads it yet.
@@ -370,6 +396,10 @@ impl Vm {
         self.partial_words.extend(self.words.read()?);
         while let Some(line) = take_line(&mut self.partial_words) {
             self.progress.learn(&line);
+            if let (None, Some(reason)) = (&self.recorder_error, line.strip_prefix(RECORDER_ERROR))
+            {
+                self.recorder_error = Some(reason.to_owned());
+            }
         }
         for (tail, stream) in [
             (&mut self.stdout, Stream::Stdout),
@@ -393,7 +423,7 @@ impl Vm {
     /// Reads guest memory by CPU 0's page tables.
     pub(crate) fn read_virtual(&mut self, addr: u64, len: u64) -> Result<Vec<u8>, GuestError> {
         let arguments = json!({ "val": addr, "size": len, "cpu-index": 0,
-            "filename": self.files.memory().to_string_lossy() });
+            "filename": qemu::MEMORY });
         self.execute("memsave", arguments)?;
         self.take_memory()
     }
@@ -522,7 +552,7 @@ fn make_pipe(path: &Path) -> io::Result<()> {
 /// A pipe that holds [`PIPE_BYTES`], open on both sides so that nobody waits for the other to open it.
 fn make_barrier(path: &Path) -> io::Result<File> {
     make_pipe(path)?;
-    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
     let pipe = OpenOptions::new()
         .read(true)
         .write(true)

@@ -69,7 +69,7 @@ fn recorder() -> PathBuf {
 fn session(command: &[&str]) -> Session {
     Session {
         qemu: Qemu::find().expect("QEMU: run `make setup`"),
-        kernel: default_kernel(&cache_folder()).expect("a kernel: run `make setup`"),
+        kernel: default_kernel(&cache_folder().unwrap()).expect("a kernel: run `make setup`"),
         shape: Shape {
             cpus: 2,
             ..Shape::default()
@@ -78,7 +78,7 @@ fn session(command: &[&str]) -> Session {
             command: command.iter().map(|&word| word.to_owned()).collect(),
             ..Workload::default()
         },
-        cache: cache_folder(),
+        cache: cache_folder().unwrap(),
         recorder: recorder(),
         bare: true,
         output: PathBuf::from("/nonexistent/not-written-without-a-recorder"),

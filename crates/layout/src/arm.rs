@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use linemate_attribution::Analysis;
 use linemate_recording::{Access, AccessKind, GuestAddr};
-use linemate_replay::{Placed, Sharing};
+use linemate_replay::{Fate, Placed, Sharing};
 use linemate_types::{ByteOffset, FlatType, TypeId, TypeModel};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -22,7 +22,7 @@ pub enum ArmError {
     /// A function without code of its own.
     #[error(
         "there is no function `{name}` in this kernel (is it inlined everywhere?){}",
-        crate::plan::nearest_types(nearest)
+        linemate_text::suggestion(nearest)
     )]
     NoFunction {
         /// Its name.
@@ -331,13 +331,7 @@ impl Arm {
         memory: &mut Memory,
         mut emit: impl FnMut(&Access, Placed) -> Result<(), E>,
     ) -> Result<(), E> {
-        let placed = Placed {
-            addr: step.access.addr,
-            key: step.key,
-            site: step.site,
-            sharing: step.sharing,
-            skip: false,
-        };
+        let placed = step.placed();
         match &self.subjects[step.subject.0 as usize] {
             None => emit(&step.access, placed),
             Some(edit) => self.apply_edit(edit, step, placed, memory, emit),
@@ -353,16 +347,16 @@ impl Arm {
         mut emit: impl FnMut(&Access, Placed) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut access = step.access;
-        if let Some(rules) = edit.rules.get(&step.offset)
-            && !self.happens(rules, &mut access, memory)
-        {
-            placed.skip = true;
-            return emit(&access, placed);
+        if let Some(rules) = edit.rules.get(&step.offset) {
+            if !self.happens(rules, &mut access, memory) {
+                placed.fate = Fate::Removed;
+                return emit(&access, placed);
+            }
         }
         let offset = u64::from(step.offset);
         let old = access.addr.0.wrapping_sub(offset);
         if edit.gone.contains(&old) {
-            placed.skip = true;
+            placed.fate = Fate::Removed;
             return emit(&access, placed);
         }
         let mut base = edit.moved.get(&old).copied().unwrap_or(old);
@@ -382,7 +376,7 @@ impl Arm {
         }
         let parts = map.parts(offset, bytes);
         if parts.is_empty() {
-            placed.skip = true;
+            placed.fate = Fate::Removed;
             return emit(&access, placed);
         }
         for part in parts {
@@ -551,6 +545,7 @@ mod tests {
             key,
             site,
             sharing,
+            fate: Fate::Cached,
         }
     }
 
@@ -560,7 +555,12 @@ mod tests {
         for step in steps {
             let result: Result<(), ()> = arm.apply(step, &mut memory, |access, placed| {
                 assert_eq!((placed.key, placed.site), (KeyId(7), SiteId(8)));
-                found.push((placed.addr.0, access.size, access.kind, placed.skip));
+                found.push((
+                    placed.addr.0,
+                    access.size,
+                    access.kind,
+                    placed.fate == Fate::Removed,
+                ));
                 Ok(())
             });
             assert_eq!(result, Ok(()));

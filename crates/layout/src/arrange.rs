@@ -51,7 +51,10 @@ impl Slot {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// No such field.
-    #[error("there is no field or group `{name}`{}", suggestion(nearest))]
+    #[error(
+        "there is no field or group `{name}`{}",
+        linemate_text::suggestion(nearest)
+    )]
     Unknown {
         /// What was asked for.
         name: String,
@@ -167,13 +170,6 @@ pub enum Refusal {
         /// The field.
         field: String,
     },
-}
-
-fn suggestion(nearest: &[String]) -> String {
-    match nearest {
-        [] => String::new(),
-        names => format!("; the nearest: {}", names.join(", ")),
-    }
 }
 
 fn header(type_name: &str) -> String {
@@ -389,12 +385,12 @@ impl<'a> Arrangement<'a> {
                 });
             }
             let flexible = |u: usize| self.origin.units[u].kind == UnitKind::Flexible;
-            if let (Entity::Unit(u), Target::After(_)) = (other, target)
-                && flexible(u)
-            {
-                return Err(Refusal::Flexible {
-                    field: other_name.clone(),
-                });
+            if let (Entity::Unit(u), Target::After(_)) = (other, target) {
+                if flexible(u) {
+                    return Err(Refusal::Flexible {
+                        field: other_name.clone(),
+                    });
+                }
             }
         }
         let saved = self.slots.clone();
@@ -430,14 +426,13 @@ impl<'a> Arrangement<'a> {
         let group = |i: Option<usize>| i.and_then(|i| self.slots.get(i)).and_then(|s| s.group);
         let (before, behind) = (group(before), group(behind));
         let name = |group: usize| self.groups[group].clone();
-        if let Some(own) = own
-            && before != Some(own)
-            && behind != Some(own)
-        {
-            return Err(Refusal::InGroup {
-                field: field.to_owned(),
-                group: name(own),
-            });
+        if let Some(own) = own {
+            if before != Some(own) && behind != Some(own) {
+                return Err(Refusal::InGroup {
+                    field: field.to_owned(),
+                    group: name(own),
+                });
+            }
         }
         match before {
             Some(group) if behind == Some(group) && own != Some(group) => Err(Refusal::IntoGroup {
@@ -583,7 +578,7 @@ impl<'a> Arrangement<'a> {
         }
         Refusal::Unknown {
             name: field.to_owned(),
-            nearest: nearest(field, &names),
+            nearest: linemate_text::nearest(field, names),
         }
     }
 }
@@ -599,32 +594,6 @@ fn anonymous_names(model: &TypeModel, id: linemate_types::TypeId) -> Vec<&str> {
         }
     }
     names
-}
-
-/// The at most three of `names` that are most like `name`, best first.
-pub fn nearest(name: &str, names: &[&str]) -> Vec<String> {
-    let mut scored: Vec<(usize, &str)> = names
-        .iter()
-        .map(|candidate| {
-            let related = !name.is_empty() && candidate.contains(name);
-            (
-                if related {
-                    0
-                } else {
-                    strsim::damerau_levenshtein(name, candidate)
-                },
-                *candidate,
-            )
-        })
-        .filter(|(distance, _)| *distance <= 2.max(name.len() / 3))
-        .collect();
-    scored.sort_unstable();
-    scored.dedup();
-    scored
-        .into_iter()
-        .take(3)
-        .map(|(_, candidate)| candidate.to_owned())
-        .collect()
 }
 
 /// Checks an alignment.

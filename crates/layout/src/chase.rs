@@ -306,7 +306,7 @@ impl Votes {
     ) {
         let array = access.addr.0.wrapping_sub(u64::from(offset));
         for (chase, (field, element)) in places.chases.iter().enumerate() {
-            if u64::from(access.size) != *element || !u64::from(offset).is_multiple_of(*element) {
+            if u64::from(access.size) != *element || u64::from(offset) % *element != 0 {
                 continue;
             }
             let mut of_chase = loaded.iter().filter(|l| l.pointer.chase == chase);

@@ -3,7 +3,6 @@
 use linemate_types::Symbols;
 
 use crate::arm::ArmError;
-use crate::arrange::nearest;
 
 /// The code of a function: its own symbol, and what the compiler split off or cloned (`f.cold`, `f.isra.0`).
 pub(crate) fn code_of(symbols: &Symbols, name: &str) -> Result<Vec<(u64, u64)>, ArmError> {
@@ -20,15 +19,14 @@ pub(crate) fn code_of(symbols: &Symbols, name: &str) -> Result<Vec<(u64, u64)>, 
         .filter_map(|s| Some((s.address, s.address.checked_add(symbols.size_estimate(s)?)?)))
         .collect();
     if code.is_empty() {
-        let names: Vec<&str> = symbols
+        let names = symbols
             .all()
             .iter()
             .filter(|s| matches!(s.letter, 't' | 'T'))
-            .map(|s| s.name.as_str())
-            .collect();
+            .map(|s| s.name.as_str());
         return Err(ArmError::NoFunction {
             name: name.to_owned(),
-            nearest: nearest(name, &names),
+            nearest: linemate_text::nearest(name, names),
         });
     }
     Ok(code)

@@ -3,25 +3,26 @@
 //! One replay under one interleaving, everything where it was recorded. *Cost* is cycles of accesses that left their core, as in
 //! [`crate::effect`]. No edits, and no error bars: those belong to differences.
 
+mod lines;
+
 use std::collections::BTreeMap;
 
 use linemate_attribution::Analysis;
 use linemate_machine::Machine;
 use linemate_recording::Decoder;
 use linemate_replay::{
-    AsRecorded, Cause, Clones, Config, Counts, Interleaving, LineView, Outcome, Placed, Replay,
-    Source,
+    AsRecorded, Cause, Clones, Config, Counts, Interleaving, Outcome, Replay, Source,
 };
 use serde::Serialize;
 
 use crate::edit::Subject;
 use crate::effect::Potential;
 use crate::plan::{resolve, subject_name};
-use crate::scene::{KeyName, Scene, Steps, Watch, function_name};
+use crate::scene::{KeyName, Scene, Steps, Watch};
+
 use crate::whatif::{WhatIfError, copies, recorded_cpus};
 
-/// The most functions named with a place in a line.
-const FUNCTIONS_MAX: usize = 3;
+pub use lines::{CellCost, LineCost};
 
 /// Where and how to replay.
 #[derive(Clone, Copy, Debug)]
@@ -87,44 +88,6 @@ pub struct PairCost {
     pub cycles: u64,
 }
 
-/// A line of a type, over all objects of the type in which it went between cores.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct LineCost {
-    /// The type, or what else lies there.
-    pub name: String,
-    /// Bytes from the object's start to the line's, negative where the object starts inside the line.
-    pub start: i64,
-    /// How many such lines went between cores.
-    pub lines: u64,
-    /// Modified lines fetched.
-    pub hitm: u64,
-    /// Cycles of all loads that left their core and of all stores.
-    pub cycles: u64,
-    /// What lies in it, by offset.
-    pub cells: Vec<CellCost>,
-}
-
-/// A field in such a line.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct CellCost {
-    /// Bytes from the line's start.
-    pub offset: u8,
-    /// The field.
-    pub field: String,
-    /// Of the line's HITM, this field's.
-    pub hitm: u64,
-    /// Loads that left their core.
-    pub loads: u64,
-    /// Cycles of each of them, on average.
-    pub cycles_per_load: f64,
-    /// Stores and atomics.
-    pub stores: u64,
-    /// Upgrades.
-    pub upgrades: u64,
-    /// The functions with the most cycles in it.
-    pub functions: Vec<String>,
-}
-
 /// What a recording costs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Costs {
@@ -140,6 +103,8 @@ pub struct Costs {
     pub seed: u64,
     /// Accesses in the recording.
     pub accesses: u64,
+    /// Of those, the ones to device registers, which no cache holds: they are in no row.
+    pub device_accesses: u64,
     /// Cycles from the replay's start to its end.
     pub duration: u64,
     /// What a layout can change of the type's cost, or of everything's if no type was asked for.
@@ -154,7 +119,7 @@ pub struct Costs {
     pub functions: Vec<Cost>,
     /// By pair of CPUs.
     pub pairs: Vec<PairCost>,
-    /// By line: those of the type that was asked for, or all.
+    /// By line: those of the type that was asked for, or all. A type's lines add up to the type.
     pub lines: Vec<LineCost>,
 }
 
@@ -200,12 +165,13 @@ pub fn costs(
         recorded_cpus: recorded,
         seed: run.seed,
         accesses: scene.accesses,
+        device_accesses: outcome.uncached,
         duration: outcome.cycles,
         potential: asked.as_ref().unwrap_or(&whole).potential(),
         types: book.types(),
         functions: book.functions(),
         pairs: pairs(&outcome, run, (recorded, copies)),
-        lines: book.lines(),
+        lines: lines::lines(&book),
         fields,
         whole,
     })
@@ -252,14 +218,7 @@ fn replay(
             .recording()
             .visit(chunk, &mut decoder, &mut steps)?;
         for step in &steps.steps {
-            let placed = Placed {
-                addr: step.access.addr,
-                key: step.key,
-                site: step.site,
-                sharing: step.sharing,
-                skip: false,
-            };
-            replay.push_placed(&step.access, placed)?;
+            replay.push_placed(&step.access, step.placed())?;
         }
     }
     Ok(replay.finish().0)
@@ -308,11 +267,8 @@ fn cost(name: String, counts: &Counts) -> Cost {
         name,
         loads: counts.loads,
         stores: counts.stores + counts.rmws,
-        fetches: Cause::ALL
-            .map(|cause| counts.cause(cause).count)
-            .iter()
-            .sum(),
-        cycles: Cause::ALL.map(cycles).iter().sum(),
+        fetches: counts.left_core().count,
+        cycles: counts.left_core().cycles,
         waited: counts.waited,
         hitm: [Source::HitmDomain, Source::HitmSocket, Source::HitmRemote].map(count),
         upgrades: count(Source::Upgrade),
@@ -373,9 +329,6 @@ struct Book<'b> {
     only: Option<&'b str>,
 }
 
-/// A line of a type: the type's name, and the line's start from the object's.
-type LineId = (String, i64);
-
 impl Book<'_> {
     fn keys(&self) -> impl Iterator<Item = (&KeyName, &Counts)> {
         self.scene.keys.iter().zip(&self.outcome.keys)
@@ -398,43 +351,6 @@ impl Book<'_> {
         let sites = self.scene.sites.iter().zip(&self.outcome.sites);
         ranked(sites.map(|(name, counts)| cost(name.clone(), counts)))
     }
-
-    fn lines(&self) -> Vec<LineCost> {
-        let mut sums: BTreeMap<LineId, Gathered<'_>> = BTreeMap::new();
-        for view in &self.outcome.lines {
-            let id = self.line_id(view);
-            if self.only.is_some_and(|only| id.0 != only) {
-                continue;
-            }
-            sums.entry(id).or_default().add(self, view);
-        }
-        let mut lines: Vec<LineCost> = sums
-            .into_iter()
-            .map(|(id, gathered)| gathered.finish(id))
-            .filter(|line| line.cycles > 0)
-            .collect();
-        lines.sort_by_key(|line| std::cmp::Reverse(line.cycles));
-        lines
-    }
-
-    /// What the line is called: after the place with the most cycles of which the type is known.
-    fn line_id(&self, view: &LineView) -> LineId {
-        let key = |cell: &linemate_replay::Cell| self.scene.keys.get(cell.key.0 as usize);
-        let hottest = view
-            .cells
-            .iter()
-            .filter(|cell| key(cell).is_some_and(|key| key.place.is_some()))
-            .max_by_key(|cell| (cell.loads.cycles + cell.stores.cycles, cell.hitm));
-        let named = hottest.and_then(|cell| {
-            let place = key(cell)?.place.as_ref()?;
-            let start = i64::from(place.offset) - i64::from(cell.offset);
-            Some((place.type_name.clone(), start))
-        });
-        named.unwrap_or_else(|| {
-            let first = view.cells.first().and_then(key);
-            (first.map_or_else(String::new, |key| key.path.clone()), 0)
-        })
-    }
 }
 
 /// The type or variable of a key.
@@ -442,67 +358,4 @@ fn owner(key: &KeyName) -> &str {
     key.place
         .as_ref()
         .map_or(&key.path, |place| &place.type_name)
-}
-
-/// A line's cells by offset and field, each with its cycles by function.
-#[derive(Default)]
-struct Gathered<'b> {
-    lines: u64,
-    cells: BTreeMap<(u8, &'b str), GatheredCell<'b>>,
-    cycles: u64,
-}
-
-/// A cell, whose `cycles_per_load` is their sum until [`Gathered::finish`] divides it, and its cycles by function.
-type GatheredCell<'b> = (CellCost, BTreeMap<&'b str, u64>);
-
-impl<'b> Gathered<'b> {
-    fn add(&mut self, book: &'b Book<'_>, view: &LineView) {
-        self.lines += 1;
-        self.cycles += view.cycles();
-        for cell in &view.cells {
-            let name = book.scene.keys.get(cell.key.0 as usize);
-            let field = name.map_or("", |key| key.path.as_str());
-            let (sum, functions) = self.cells.entry((cell.offset, field)).or_insert_with(|| {
-                let new = CellCost {
-                    offset: cell.offset,
-                    field: field.to_owned(),
-                    hitm: 0,
-                    loads: 0,
-                    cycles_per_load: 0.0,
-                    stores: 0,
-                    upgrades: 0,
-                    functions: Vec::new(),
-                };
-                (new, BTreeMap::new())
-            });
-            sum.hitm += cell.hitm.iter().sum::<u64>();
-            sum.loads += cell.loads.count;
-            sum.cycles_per_load += cell.loads.cycles as f64;
-            sum.stores += cell.stores.count;
-            sum.upgrades += cell.upgrades;
-            *functions
-                .entry(function_name(book.analysis, cell.pc.0))
-                .or_default() += cell.loads.cycles + cell.stores.cycles;
-        }
-    }
-
-    fn finish(self, (name, start): LineId) -> LineCost {
-        let cells = self.cells.into_values().map(|(mut cell, functions)| {
-            cell.cycles_per_load /= cell.loads.max(1) as f64;
-            let mut ranked: Vec<(&str, u64)> = functions.into_iter().collect();
-            ranked.sort_by_key(|(name, cycles)| (std::cmp::Reverse(*cycles), *name));
-            let names = ranked.into_iter().take(FUNCTIONS_MAX);
-            cell.functions = names.map(|(name, _)| name.to_owned()).collect();
-            cell
-        });
-        let cells: Vec<CellCost> = cells.collect();
-        LineCost {
-            name,
-            start,
-            lines: self.lines,
-            hitm: cells.iter().map(|cell| cell.hitm).sum(),
-            cycles: self.cycles,
-            cells,
-        }
-    }
 }

@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 use linemate_attribution::Analysis;
 use linemate_recording::{Access, AccessKind, Call, Decoder, Marker, Return, Visitor};
 use linemate_replay::{
-    AsRecorded, Cause, Clones, Config, Counts, Interleaving, KeyId, Placed, Replay, ReplayError,
-    SiteId,
+    AsRecorded, Cause, Clones, Config, Counts, Interleaving, Placed, Replay, ReplayError, SiteId,
 };
 use serde::Serialize;
 
@@ -136,14 +135,13 @@ impl Figures {
     }
 
     fn cost(&mut self, costs: &Counts) {
-        for cause in Cause::ALL {
+        let left = costs.left_core();
+        self.fetches += left.count;
+        self.cycles += left.cycles;
+        for cause in [Cause::TrueSharing, Cause::FalseSharing] {
             let tally = costs.cause(cause);
-            self.fetches += tally.count;
-            self.cycles += tally.cycles;
-            if matches!(cause, Cause::TrueSharing | Cause::FalseSharing) {
-                self.sharing += tally.count;
-                self.sharing_cycles += tally.cycles;
-            }
+            self.sharing += tally.count;
+            self.sharing_cycles += tally.cycles;
         }
     }
 }
@@ -168,7 +166,11 @@ fn count(
             .visit(chunk, &mut decoder, &mut counter)?;
         if let Some(replay) = &mut replay {
             for step in &counter.steps {
-                replay.push_placed(&step.access, placed(step))?;
+                let placed = Placed {
+                    site: SiteId(0),
+                    ..step.placed()
+                };
+                replay.push_placed(&step.access, placed)?;
             }
         }
     }
@@ -180,17 +182,6 @@ fn count(
         }
     }
     Ok(counts)
-}
-
-fn placed(step: &Step) -> Placed {
-    let KeyId(key) = step.key;
-    Placed {
-        addr: step.access.addr,
-        key: KeyId(key),
-        site: SiteId(0),
-        sharing: step.sharing,
-        skip: false,
-    }
 }
 
 /// The fields of both sides, largest change first: in cycles if there are any, else in accesses; then by path.

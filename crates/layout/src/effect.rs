@@ -168,17 +168,11 @@ pub(crate) struct Facts<'f> {
 
 /// Cycles of accesses that left their core.
 fn cost(counts: &Counts) -> u64 {
-    Cause::ALL
-        .into_iter()
-        .map(|cause| counts.cause(cause).cycles)
-        .sum()
+    counts.left_core().cycles
 }
 
 fn left(counts: &Counts) -> u64 {
-    Cause::ALL
-        .into_iter()
-        .map(|cause| counts.cause(cause).count)
-        .sum()
+    counts.left_core().count
 }
 
 /// Accesses that missed the last-level cache of their domain.

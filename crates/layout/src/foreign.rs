@@ -16,10 +16,7 @@ use crate::origin::{Origins, align_up};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ForeignError {
     /// The other kernel lacks the type.
-    #[error(
-        "the other kernel has no {name}{}",
-        crate::plan::nearest_types(nearest)
-    )]
+    #[error("the other kernel has no {name}{}", linemate_text::suggestion(nearest))]
     NoType {
         /// Its tag.
         name: String,
@@ -146,7 +143,7 @@ fn both(
     let their_id = kind.and_then(|kind| other.composite_named(&name, kind));
     let their_id = their_id.ok_or_else(|| ForeignError::NoType {
         name: name.clone(),
-        nearest: other.nearest_names(&name, 3),
+        nearest: other.nearest_names(&name),
     })?;
     Ok((
         FlatType::new(model, id)?,

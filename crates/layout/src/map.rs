@@ -62,6 +62,17 @@ pub(crate) struct Piece {
     pub(crate) inner: Inner,
 }
 
+impl Piece {
+    /// Whether `next` begins where this piece ends, before the move and after it.
+    fn goes_on_in(&self, next: &Piece) -> bool {
+        self.inner == Inner::Whole
+            && next.inner == Inner::Whole
+            && self.old + self.bytes == next.old
+            && self.new.map(|n| n + self.bytes) == next.new
+            && next.new.is_some()
+    }
+}
+
 /// Old offsets to new ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OffsetMap {
@@ -76,16 +87,11 @@ impl OffsetMap {
         pieces.retain(|p| p.bytes > 0);
         let mut joined: Vec<Piece> = Vec::with_capacity(pieces.len());
         for piece in pieces {
-            if let Some(last) = joined.last_mut()
-                && last.inner == Inner::Whole
-                && piece.inner == Inner::Whole
-                && last.old + last.bytes == piece.old
-                && last.new.map(|n| n + last.bytes) == piece.new
-                && piece.new.is_some()
-            {
-                last.bytes = last.bytes.saturating_add(piece.bytes);
-            } else {
-                joined.push(piece);
+            match joined.last_mut() {
+                Some(last) if last.goes_on_in(&piece) => {
+                    last.bytes = last.bytes.saturating_add(piece.bytes);
+                }
+                _ => joined.push(piece),
             }
         }
         OffsetMap { pieces: joined }

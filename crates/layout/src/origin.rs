@@ -175,7 +175,7 @@ impl<'m> Origins<'m> {
                 };
                 let evidence = evidence.entry(inner).or_default();
                 evidence.asked |= unit.forced == Some(Forced::Line);
-                evidence.everywhere &= (unit.start | origin.size).is_multiple_of(BUILT_LINE);
+                evidence.everywhere &= (unit.start | origin.size) % BUILT_LINE == 0;
             }
         }
         let own = evidence
@@ -190,7 +190,7 @@ impl<'m> Origins<'m> {
         let id = self.unqualified(id);
         let composite = matches!(self.model.get(id), Some(Type::Composite(_)));
         let size = self.model.size_of(id).unwrap_or(0);
-        (composite && size > 0 && size.is_multiple_of(BUILT_LINE)).then_some(id)
+        (composite && size > 0 && size % BUILT_LINE == 0).then_some(id)
     }
 
     /// The type behind qualifiers.
@@ -245,9 +245,9 @@ impl<'m> Origins<'m> {
         let size = u64::from(composite.size);
         let widest = naturals.iter().copied().max().unwrap_or(1);
         let misplaced = |(unit, natural): (&Unit, &u64)| {
-            unit.kind != UnitKind::BitFields && !unit.start.is_multiple_of(*natural)
+            unit.kind != UnitKind::BitFields && unit.start % *natural != 0
         };
-        let packed = !size.is_multiple_of(widest) || units.iter().zip(&naturals).any(misplaced);
+        let packed = size % widest != 0 || units.iter().zip(&naturals).any(misplaced);
         let mut align = if packed { 1 } else { widest };
         let mut end = 0;
         if composite.kind == CompositeKind::Struct {
@@ -305,13 +305,14 @@ impl<'m> Origins<'m> {
             let BitOffset(bit) = member.offset;
             if let Some(bits) = member.bits {
                 let end = (bit + u64::from(bits)).div_ceil(8);
-                if composite.kind == CompositeKind::Struct
-                    && let Some(last) = units.last_mut()
-                    && last.kind == UnitKind::BitFields
-                {
-                    last.members.push(index);
-                    last.bytes = last.bytes.max(end - last.start);
-                    continue;
+                if composite.kind == CompositeKind::Struct {
+                    if let Some(last) = units.last_mut() {
+                        if last.kind == UnitKind::BitFields {
+                            last.members.push(index);
+                            last.bytes = last.bytes.max(end - last.start);
+                            continue;
+                        }
+                    }
                 }
                 let (members, start) = (vec![index], bit / 8);
                 let kind = UnitKind::BitFields;
@@ -396,12 +397,11 @@ fn explain(units: &mut [Unit], i: usize, end: u64, expected: u64, size: u64) {
         return;
     }
     // Bytes without a name behind bit-fields are bit-fields without a name: they belong to them.
-    if let Some(before) = i.checked_sub(1).map(|b| &mut units[b])
-        && before.kind == UnitKind::BitFields
-        && start - end < 8
-    {
-        before.bytes = start - before.start;
-        return;
+    if let Some(before) = i.checked_sub(1).map(|b| &mut units[b]) {
+        if before.kind == UnitKind::BitFields && start - end < 8 {
+            before.bytes = start - before.start;
+            return;
+        }
     }
     match forced_alignment(end, start, units[i].bytes, size) {
         Some(forced) => units[i].forced = Some(forced),
@@ -413,7 +413,7 @@ fn explain(units: &mut [Unit], i: usize, end: u64, expected: u64, size: u64) {
 /// The alignment that rounds `end` up to `start` in a struct of `size` bytes. Where several do: `bytes`, the member's size, for
 /// some types are aligned to that (`call_single_data_t`); else a line; else the smallest.
 fn forced_alignment(end: u64, start: u64, bytes: u64, size: u64) -> Option<Forced> {
-    let explains = |a: u64| size.is_multiple_of(a) && align_up(end, a) == start;
+    let explains = |a: u64| size % a == 0 && align_up(end, a) == start;
     if bytes.is_power_of_two() && (16..BUILT_LINE).contains(&bytes) && explains(bytes) {
         return Some(Forced::Bytes(bytes));
     }

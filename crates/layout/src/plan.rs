@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use linemate_types::{CompositeKind, FlatType, Type, TypeId, TypeModel};
 
-use crate::arrange::{Refusal, forced, nearest};
+use crate::arrange::{Refusal, forced};
 use crate::chase::{Chase, chase};
 use crate::edit::{Alignment, Edit, EditFile, Position, Statement, Subject};
 use crate::foreign::{self, ForeignError};
@@ -83,7 +83,7 @@ pub struct PlanError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanReason {
     /// No such type.
-    #[error("there is no such struct{}", crate::plan::nearest_types(.0))]
+    #[error("there is no such struct{}", linemate_text::suggestion(.0))]
     NoType(Vec<String>),
     /// A `with` header that fits no struct, or several that differ.
     #[error("{count} different structs have these members: name one, or more members")]
@@ -119,14 +119,6 @@ pub enum PlanReason {
     /// The image was not handed over.
     #[error("the types of `{0}` are not at hand")]
     NoImage(String),
-}
-
-pub(crate) fn nearest_types(names: &[String]) -> String {
-    if names.is_empty() {
-        String::new()
-    } else {
-        format!("; the nearest: {}", names.join(", "))
-    }
 }
 
 impl<'m> Plan<'m> {
@@ -285,20 +277,20 @@ impl<'m> Plan<'m> {
     fn field(&self, id: TypeId, path: &str) -> Result<Field, PlanReason> {
         let model = self.layouts.model();
         let types = vec![id];
-        if let Some(composite) = model.composite(id)
-            && let Some(member) = composite.members.iter().find(|m| &*m.name == path)
-        {
-            let offset = member.offset.0 / 8;
-            let bits = member.offset.0 % 8 + u64::from(member.bits.unwrap_or(0));
-            let bytes = match member.bits {
-                Some(_) => bits.div_ceil(8),
-                None => model.size_of(member.type_id).unwrap_or(0),
-            };
-            return Ok(Field {
-                types,
-                offset,
-                bytes,
-            });
+        if let Some(composite) = model.composite(id) {
+            if let Some(member) = composite.members.iter().find(|m| &*m.name == path) {
+                let offset = member.offset.0 / 8;
+                let bits = member.offset.0 % 8 + u64::from(member.bits.unwrap_or(0));
+                let bytes = match member.bits {
+                    Some(_) => bits.div_ceil(8),
+                    None => model.size_of(member.type_id).unwrap_or(0),
+                };
+                return Ok(Field {
+                    types,
+                    offset,
+                    bytes,
+                });
+            }
         }
         let flat = FlatType::new(model, id).ok();
         let leaves = flat.as_ref().map_or(&[][..], FlatType::leaves);
@@ -312,10 +304,10 @@ impl<'m> Plan<'m> {
                 bytes: leaf.size,
             });
         }
-        let names: Vec<&str> = leaves.iter().map(|leaf| leaf.path.as_str()).collect();
+        let paths = leaves.iter().map(|leaf| leaf.path.as_str());
         Err(Refusal::Unknown {
             name: path.to_owned(),
-            nearest: nearest(path, &names),
+            nearest: linemate_text::nearest(path, paths),
         }
         .into())
     }
@@ -375,7 +367,7 @@ pub fn resolve(model: &TypeModel, subject: &Subject) -> Result<Vec<TypeId>, Plan
                 .lookup(name)
                 .filter(|id| model.composite(*id).is_some());
             let Some(first) = first else {
-                return Err(PlanReason::NoType(model.nearest_names(name, 3)));
+                return Err(PlanReason::NoType(model.nearest_names(name)));
             };
             let Some(composite) = model.composite(first) else {
                 return Ok(vec![first]);

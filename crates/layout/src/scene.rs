@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use linemate_attribution::schema::Schema;
 use linemate_attribution::{Analysis, Bucket, Located, Names, SubjectId};
 use linemate_recording::{Access, Call, Decoder, Error as RecordingError, Marker, Return, Visitor};
-use linemate_replay::{KeyId, Sharing, SiteId};
+use linemate_replay::{Fate, KeyId, Placed, Sharing, SiteId};
 use linemate_types::{ByteOffset, FlatType, Type, TypeId, TypeModel};
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -52,6 +52,22 @@ pub struct Step {
     pub site: SiteId,
     /// Whose memory it is when CPUs are cloned.
     pub sharing: Sharing,
+    /// Whether it goes through the caches.
+    pub fate: Fate,
+}
+
+impl Step {
+    /// Where it goes and what it counts for, without edits.
+    #[inline]
+    pub fn placed(&self) -> Placed {
+        Placed {
+            addr: self.access.addr,
+            key: self.key,
+            site: self.site,
+            sharing: self.sharing,
+            fate: self.fate,
+        }
+    }
 }
 
 /// Accesses to an object by CPU.
@@ -89,6 +105,8 @@ const STACK_BYTES: u64 = 16 << 10;
 #[derive(Clone, Debug)]
 enum SubjectSharing {
     All(Sharing),
+    /// Registers of devices, which no cache holds.
+    Device,
     /// Cloned objects by address; the others are shared.
     ByObject(FxHashSet<u64>),
 }
@@ -246,7 +264,7 @@ impl<'a> Scene<'a> {
                 .or_insert_with(|| FlatType::new(model, outer).ok());
             let leaf = flat.as_ref().and_then(|flat| {
                 let found = flat.find(ByteOffset(u64::from(offset)), 1)?;
-                Some(flat.leaf(found.leaf)?.path.clone())
+                Some(flat.names(found.leaf))
             });
             // A variable's name tells more than that its struct has none.
             let label = self.names.subjects()[at].label.as_str();
@@ -296,10 +314,9 @@ impl<'a> Scene<'a> {
             let Some((number, inner)) = inner else {
                 continue;
             };
-            let hit = flats[number].as_ref().and_then(|flat| {
-                let leaf = flat.leaf(flat.find(ByteOffset(inner), 1)?.leaf)?;
-                Some(leaf.path.clone())
-            });
+            let hit = flats[number]
+                .as_ref()
+                .and_then(|flat| Some(flat.names(flat.find(ByteOffset(inner), 1)?.leaf)));
             let path = hit.unwrap_or_else(|| "(padding)".to_owned());
             let keys = &mut self.keys;
             let key = *known
@@ -348,6 +365,7 @@ impl<'a> Scene<'a> {
             &BTreeMap<u64, Users>,
         )| {
             match subject.bucket {
+                Bucket::Device => SubjectSharing::Device,
                 Bucket::GlobalTyped
                 | Bucket::GlobalNamed
                 | Bucket::UnknownImage
@@ -381,6 +399,7 @@ impl<'a> Scene<'a> {
                 Sharing::Cloned
             }
             SubjectSharing::All(sharing) => *sharing,
+            SubjectSharing::Device => Sharing::Shared,
             SubjectSharing::ByObject(cloned) if cloned.contains(&base) => Sharing::Cloned,
             SubjectSharing::ByObject(_) => Sharing::Shared,
         };
@@ -391,6 +410,10 @@ impl<'a> Scene<'a> {
             .unwrap_or(at.subject.0);
         let site = self.functions.get(&access.pc.0).copied().unwrap_or(0);
         let (subject, offset) = (at.subject, at.offset);
+        let fate = match &self.sharing[subject.0 as usize] {
+            SubjectSharing::Device => Fate::Uncached,
+            _ => Fate::Cached,
+        };
         Step {
             access: *access,
             subject,
@@ -398,6 +421,7 @@ impl<'a> Scene<'a> {
             key: KeyId(key),
             site: SiteId(site),
             sharing,
+            fate,
         }
     }
 }
@@ -590,15 +614,15 @@ impl Surveyor<'_> {
             for side in 0..2 {
                 if sides[side][subject] {
                     // Only the step from one side to the other counts, once.
-                    if last[side] != Some(base)
-                        && let Some(other) = last[1 - side]
-                    {
-                        let pair = if side == 0 {
-                            (base, other)
-                        } else {
-                            (other, base)
-                        };
-                        *self.found.neighbours[question].entry(pair).or_default() += 1;
+                    if last[side] != Some(base) {
+                        if let Some(other) = last[1 - side] {
+                            let pair = if side == 0 {
+                                (base, other)
+                            } else {
+                                (other, base)
+                            };
+                            *self.found.neighbours[question].entry(pair).or_default() += 1;
+                        }
                     }
                     last[side] = Some(base);
                 }

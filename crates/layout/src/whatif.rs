@@ -62,7 +62,7 @@ pub enum WhatIfError {
     Interleavings(usize),
     /// A number of CPUs that cloning cannot give.
     #[error(
-        "{wanted} CPUs are no multiple of the {recorded} recorded ones: the nearest is {nearest}"
+        "{wanted} CPUs are not a multiple of the {recorded} recorded ones: the nearest is {nearest}"
     )]
     Cpus {
         /// What was asked for.
@@ -397,12 +397,8 @@ pub(crate) fn copies(recorded: usize, wanted: Option<usize>) -> Result<u16, What
 
 /// The number of CPUs that the recording's description tells.
 pub(crate) fn recorded_cpus(analysis: &Analysis<'_>) -> Result<usize, WhatIfError> {
-    let told = analysis
-        .recording()
-        .metadata()
-        .get("cpus")
-        .and_then(|text| text.parse().ok());
-    told.filter(|cpus| *cpus > 0).ok_or(WhatIfError::NoCpus)
+    let cpus = analysis.recording().description().cpus;
+    cpus.map(usize::from).ok_or(WhatIfError::NoCpus)
 }
 
 /// A replay of one side under one interleaving.

@@ -388,7 +388,7 @@ fn impossible_edits_are_refused_with_the_reason() {
         ),
         (
             "type rq\nskip silent stores of nrr",
-            "2:1: rq: there is no field or group `nrr`; the nearest: nr, curr",
+            "2:1: rq: there is no field or group `nrr`; the nearest: nr",
         ),
         (
             "type table\nskip array behind nothing",

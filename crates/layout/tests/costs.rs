@@ -6,11 +6,11 @@
 mod world;
 
 use linemate_attribution::Analysis;
-use linemate_layout::costs::{Cost, CostRun, Costs, costs};
+use linemate_layout::costs::{CellCost, Cost, CostRun, Costs, LineCost, costs};
 use linemate_layout::{Subject, WhatIfError};
 use linemate_machine::{Machine, find};
 use linemate_recording::{AccessKind, Recording};
-use world::{F, NOHZ, RQ, UNITS, World};
+use world::{APIC, F, NOHZ, RQ, UNITS, World};
 
 const ROUNDS: u64 = 100;
 
@@ -68,6 +68,25 @@ fn every_access_is_in_one_type_one_field_and_the_whole() {
         costs.functions.iter().map(|row| row.cycles).sum::<u64>(),
         whole.cycles
     );
+    let sum = |figure: fn(&LineCost) -> u64| costs.lines.iter().map(figure).sum::<u64>();
+    assert_eq!(sum(|line| line.cycles), whole.cycles);
+    assert_eq!(sum(|line| line.fetches), whole.fetches);
+    assert_eq!(sum(|line| line.hitm), whole.hitm.iter().sum::<u64>());
+    for ty in &costs.types {
+        let lines = costs.lines.iter().filter(|line| line.name == ty.name);
+        assert_eq!(
+            lines.map(|line| line.cycles).sum::<u64>(),
+            ty.cycles,
+            "{}",
+            ty.name
+        );
+    }
+    for line in &costs.lines {
+        let cells = |figure: fn(&CellCost) -> u64| line.cells.iter().map(figure).sum::<u64>();
+        assert_eq!(cells(|cell| cell.cycles), line.cycles);
+        assert_eq!(cells(|cell| cell.loads + cell.stores), line.fetches);
+        assert_eq!(cells(|cell| cell.hitm), line.hitm);
+    }
     assert_eq!(
         costs.pairs.iter().map(|pair| pair.fetches).sum::<u64>(),
         whole.hitm.iter().sum::<u64>()
@@ -118,6 +137,34 @@ fn a_line_shows_its_fields_and_who_touches_them() {
         curr.cycles_per_load >= expected,
         "two CPUs are spread over two sockets"
     );
+}
+
+#[test]
+fn device_registers_are_in_no_cache() {
+    let mut w = World::with_chunks_of(64);
+    for _ in 0..ROUNDS {
+        // Every CPU ends its interrupts at the same address.
+        w.access(0, AccessKind::Store, APIC + 0xb0, 4, F::WakeTask, false);
+        w.access(1, AccessKind::Store, APIC + 0xb0, 4, F::WakeTask, false);
+        w.access(0, AccessKind::Store, UNITS[0] + RQ, 4, F::WakeTask, false);
+    }
+    let recording = w.record();
+    let analysis = Analysis::new(&recording).unwrap();
+    let machine = machine();
+    let run = CostRun {
+        machine: &machine,
+        cpus: None,
+        seed: 1,
+    };
+    let costs = costs(&analysis, None, run).unwrap();
+    assert_eq!(
+        (costs.accesses, costs.device_accesses),
+        (3 * ROUNDS, 2 * ROUNDS)
+    );
+    assert_eq!(costs.whole.loads + costs.whole.stores, ROUNDS);
+    assert_eq!(costs.whole.hitm, [0; 3]);
+    let names: Vec<&str> = costs.types.iter().map(|row| row.name.as_str()).collect();
+    assert_eq!(names, ["rq"]);
 }
 
 #[test]

@@ -271,7 +271,7 @@ fn cloned_cpus_have_their_own_runqueues() {
     );
     assert_eq!(
         refused.unwrap_err(),
-        "5 CPUs are no multiple of the 2 recorded ones: the nearest is 6"
+        "5 CPUs are not a multiple of the 2 recorded ones: the nearest is 6"
     );
 }
 

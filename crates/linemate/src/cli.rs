@@ -1,12 +1,13 @@
 //! Parsing of the command line and the exit-code contract. Each verb lives in its own file under `verbs/`.
 
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::verbs;
+use crate::{output, verbs};
 
 /// How a verb ended, when it did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,16 +43,21 @@ enum Verb {
     Doctor(verbs::doctor::Args),
 }
 
-/// Runs the command with `arguments` (the first one is the program's name).
-pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(arguments) {
+/// Runs the command with `arguments` (the first one is the program's name). Returns 0 = fine, 1 = findings, 2 = error.
+pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let matches = command().try_get_matches_from(arguments);
+    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
+        Err(error) if error.use_stderr() && error.kind() != NO_ARGUMENTS => {
+            output::tell(&usage_error(&error));
+            return ExitCode::from(2);
+        }
         Err(error) => {
+            // Help and the version; help without arguments is an error.
             let _ = error.print();
-            return if error.use_stderr() {
-                ExitCode::from(2)
-            } else {
-                ExitCode::SUCCESS
+            return match error.use_stderr() {
+                true => ExitCode::from(2),
+                false => ExitCode::SUCCESS,
             };
         }
     };
@@ -61,10 +67,54 @@ pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         // A closed pipe (`linemate report | head`) is how the reader says "enough".
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            let _ = writeln!(io::stderr(), "linemate: {error:#}");
+            output::tell(&output::one_line(&error));
             ExitCode::from(2)
         }
     }
+}
+
+/// The grammar of the command line; manual pages and completions are made from it, too. `-1` after an option is its value, not an option
+/// that is not known.
+#[must_use]
+pub fn command() -> Command {
+    Cli::command().mut_subcommands(|verb| {
+        verb.mut_args(|arg| {
+            let is_number = arg.get_action().takes_values() && !arg.is_positional();
+            arg.allow_negative_numbers(is_number)
+        })
+    })
+}
+
+/// Texts of the standard library about numbers, and what they mean to a user.
+const NUMBERS: [(&str, &str); 3] = [
+    ("invalid digit found in string", "a whole number is wanted"),
+    (
+        "number too large to fit in target type",
+        "the number is too large",
+    ),
+    (
+        "cannot parse integer from empty string",
+        "a number is wanted",
+    ),
+];
+
+const NO_ARGUMENTS: ErrorKind = ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+
+/// What is wrong with the arguments, in one line: without the summary of the usage, which `--help` has.
+fn usage_error(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let lines = text.lines().map(str::trim);
+    let told =
+        lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
+    let told: Vec<&str> = told.filter(|line| !line.is_empty()).collect();
+    let told = told.join(" ").replace(" tip: ", "; tip: ");
+    let told = told.strip_prefix("error: ").unwrap_or(&told);
+    let told = NUMBERS
+        .iter()
+        .fold(told.to_owned(), |told, (text, meaning)| {
+            told.replace(text, meaning)
+        });
+    format!("{told}; see --help")
 }
 
 fn dispatch(verb: Verb) -> anyhow::Result<Outcome> {

@@ -1,12 +1,8 @@
-//! The `linemate` command: flags, exit codes and output. No analysis here.
-
-mod cli;
-mod selftest;
-mod verbs;
+//! The `linemate` command.
 
 use std::process::ExitCode;
 
 /// 0 = fine, 1 = findings (verify, doctor), 2 = error.
 fn main() -> ExitCode {
-    cli::run(std::env::args_os())
+    linemate::run(std::env::args_os())
 }

@@ -152,12 +152,12 @@ fn changed(folder: &Path, name: &str, change: impl Fn(&mut Composite)) -> String
     let mut types: Vec<Type> = model.iter().map(|(_, t)| t.clone()).collect();
     let mut found = 0;
     for t in &mut types {
-        if let Type::Composite(composite) = t
-            && composite.name.as_str() == name
-        {
-            change(composite);
-            composite.members.sort_by_key(|m| m.offset);
-            found += 1;
+        if let Type::Composite(composite) = t {
+            if composite.name.as_str() == name {
+                change(composite);
+                composite.members.sort_by_key(|m| m.offset);
+                found += 1;
+            }
         }
     }
     assert_eq!(found, 1, "struct {name}");

@@ -109,7 +109,7 @@ fn mistakes_are_named_in_one_line() {
     let missing = fails(&["flag", "--kernel", BTF]);
     assert_eq!(
         missing,
-        format!("linemate: no type `flag` in {BTF}; nearest: flags")
+        format!("linemate: no type `flag` in {BTF}; the nearest: flags")
     );
     let enumeration = fails(&["sign", "--kernel", BTF]);
     assert_eq!(

@@ -56,7 +56,7 @@ fn one_machine_is_described() {
 fn json_has_every_figure() {
     let output = linemate(&["machines", "westmere-4s-80", "turin-2s", "--json"]);
     let document: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
-    assert_eq!(document["schema"], 1);
+    assert_eq!(document["schema"], "linemate.machines/1");
     let machines = document["machines"].as_array().unwrap();
     assert_eq!(machines.len(), 2);
     assert_eq!(machines[0]["cpus"], 80);
@@ -95,7 +95,14 @@ fn an_unknown_name_gets_the_nearest() {
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(
         stderr(&output),
-        "linemate: no machine is called \"power10\"; nearest: \"power11\" (known: gnr-2s-480, \
-         hcc-2s-480, power11, turin-2s, westmere-4s-80)\n"
+        "linemate: no machine is called \"power10\"; the nearest: power11; known: gnr-2s-480, \
+         hcc-2s-480, power11, turin-2s, westmere-4s-80\n"
+    );
+    // Nothing is like everything.
+    let output = linemate(&["machines", "nope"]);
+    assert_eq!(
+        stderr(&output),
+        "linemate: no machine is called \"nope\"; known: gnr-2s-480, hcc-2s-480, power11, turin-2s, \
+         westmere-4s-80\n"
     );
 }

@@ -210,6 +210,7 @@ fn a_small_recording_answers_or_says_why_not() {
     let misses = |json: &Value| json["results"][0]["misses"]["whole"]["without"].as_f64();
     assert!(misses(&shared) >= misses(&moved), "a share is no more");
     costs_are_as_described(&data);
+    a_quantity_has_one_figure(&data);
     bad_edits_are_refused(&data);
     bad_machines_are_refused(&data, folder.path());
     bad_recordings_are_refused(&data, folder.path());
@@ -223,9 +224,9 @@ fn costs_are_as_described(data: &str) {
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     let expected = ["schema", "tool", "recording", "checksum", "type", "costs"];
     has_exactly(&json, &expected);
-    assert_eq!(json["schema"], "linemate.costs/1");
+    assert_eq!(json["schema"], "linemate.costs/2");
     let costs = &json["costs"];
-    let expected = "machine line_bytes cpus recorded_cpus seed accesses duration potential whole types fields functions pairs lines";
+    let expected = "machine line_bytes cpus recorded_cpus seed accesses device_accesses duration potential whole types fields functions pairs lines";
     has_exactly(costs, &expected.split(' ').collect::<Vec<_>>());
     assert_eq!(costs["line_bytes"], 128);
     let sum = |rows: &str| -> u64 {
@@ -234,12 +235,22 @@ fn costs_are_as_described(data: &str) {
     };
     let whole = costs["whole"]["cycles"].as_u64().unwrap();
     assert!(whole > 0);
-    for rows in ["types", "fields", "functions"] {
+    for rows in ["types", "fields", "functions", "lines"] {
         assert_eq!(sum(rows), whole, "{rows}");
+    }
+    let lines = costs["lines"].as_array().unwrap();
+    for ty in costs["types"].as_array().unwrap() {
+        let own = lines.iter().filter(|line| line["name"] == ty["name"]);
+        for figure in ["cycles", "fetches"] {
+            let sum: u64 = own.clone().map(|line| line[figure].as_u64().unwrap()).sum();
+            assert_eq!(Some(sum), ty[figure].as_u64(), "{figure} of {}", ty["name"]);
+        }
     }
     let whole = &costs["whole"];
     let accesses = whole["loads"].as_u64().unwrap() + whole["stores"].as_u64().unwrap();
-    assert_eq!(costs["accesses"].as_u64(), Some(accesses));
+    let devices = costs["device_accesses"].as_u64().unwrap();
+    assert!(devices > 0, "interrupts are ended at the local APIC");
+    assert_eq!(costs["accesses"].as_u64(), Some(accesses + devices));
 
     let output = report(&["--machine", "gnr-2s-480", "--type", "rq"]);
     let text = String::from_utf8(output.stdout).unwrap();
@@ -259,6 +270,91 @@ fn costs_are_as_described(data: &str) {
     let output = report(&["--machine", "gnr-2s-480", "--type", "rqq"]);
     assert_eq!(output.status.code(), Some(2), "{}", story(&output));
     assert!(output.stdout.is_empty());
+}
+
+/// The same quantity has the same figure in every table, as text and as JSON, and in both verbs that show it.
+fn a_quantity_has_one_figure(data: &str) {
+    let report = |more: &[&str]| {
+        let output = linemate(&[&["report", "-i", data, "--machine", "gnr-2s-480"], more].concat());
+        assert!(output.status.success(), "{}", story(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let json: Value = serde_json::from_str(&report(&["--json"])).unwrap();
+    let costs = &json["costs"];
+    let rows = |rows: &Value| -> Vec<(String, u64)> {
+        let rows = rows.as_array().unwrap().iter();
+        rows.map(|row| {
+            (
+                row["name"].as_str().unwrap().to_owned(),
+                row["cycles"].as_u64().unwrap(),
+            )
+        })
+        .collect()
+    };
+    for by in ["type", "field", "function"] {
+        let text = report(&["--by", by, "--top", "5"]);
+        for (name, cycles) in rows(&costs[format!("{by}s")]).into_iter().take(5) {
+            let shown = |line: &&str| line.contains(&name) && line.contains(&format!(" {cycles} "));
+            assert!(
+                text.lines().any(|line| shown(&line)),
+                "{by} {name} {cycles}\n{text}"
+            );
+        }
+    }
+    let text = report(&["--by", "line", "--top", "5"]);
+    for (line, (name, cycles)) in costs["lines"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .zip(rows(&costs["lines"]))
+        .take(5)
+    {
+        let shown = format!("\n{name} from byte {}: ", line["start"]);
+        let figure = format!(" {cycles} cycles; ");
+        assert!(
+            text.contains(&shown) && text.contains(&figure),
+            "{name} {cycles}\n{text}"
+        );
+    }
+    // One type asked for: its fields and its lines are the rows of before.
+    let rq: Value = serde_json::from_str(&report(&["--type", "rq", "--json"])).unwrap();
+    let of_rq = |all: Vec<(String, u64)>| -> Vec<(String, u64)> {
+        let own = |row: &(String, u64)| row.0 == "rq" || row.0.starts_with("rq.");
+        all.into_iter().filter(own).collect()
+    };
+    for table in ["fields", "lines"] {
+        assert_eq!(
+            rows(&rq["costs"][table]),
+            of_rq(rows(&costs[table])),
+            "{table}"
+        );
+    }
+    let types = of_rq(rows(&costs["types"]));
+    let cost = rq["costs"]["potential"]["cost"].as_f64();
+    assert_eq!(cost, Some(types[0].1 as f64));
+    // A what-if's side without edits is the mean of the same replays.
+    let same = whatif(
+        data,
+        &[
+            "--type",
+            "rq",
+            "-e",
+            "isolate __lock",
+            "--machine",
+            "gnr-2s-480",
+        ],
+    );
+    let seeds = same["results"][0]["interleavings"].as_u64().unwrap();
+    let (mut whole, mut own) = (0, 0.0);
+    for seed in 1..=seeds {
+        let one = report(&["--type", "rq", "--json", "--seed", &seed.to_string()]);
+        let one: Value = serde_json::from_str(&one).unwrap();
+        whole += one["costs"]["whole"]["cycles"].as_u64().unwrap();
+        own += one["costs"]["potential"]["cost"].as_f64().unwrap();
+    }
+    let without = |figure: &str| same["results"][0][figure]["without"].as_f64();
+    assert_eq!(without("whole"), Some(whole as f64 / seeds as f64));
+    assert_eq!(without("types"), Some(own / seeds as f64));
 }
 
 fn bad_edits_are_refused(data: &str) {

@@ -77,7 +77,7 @@ impl Machine {
     /// Says what is wrong and which value is to blame; nothing is guessed or corrected.
     pub fn from_toml(text: &str) -> Result<Machine, MachineError> {
         let description: Description =
-            toml::from_str(text).map_err(|error| MachineError::Syntax(one_line(&error)))?;
+            toml::from_str(text).map_err(|error| MachineError::Syntax(one_line(text, &error)))?;
         let d = &description;
         let topology = Topology::regular(
             d.sockets,
@@ -122,13 +122,16 @@ impl Machine {
     }
 }
 
-/// A TOML error with its position, on one line.
-fn one_line(error: &toml::de::Error) -> String {
-    error
-        .to_string()
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ")
+/// `LINE:COLUMN: what is wrong`.
+fn one_line(text: &str, error: &toml::de::Error) -> String {
+    let message = error.message().replace('\n', ", ");
+    let Some(before) = error.span().and_then(|span| text.get(..span.start)) else {
+        return message;
+    };
+    let line = before.matches('\n').count() + 1;
+    let start = before.rfind('\n').map_or(0, |at| at + 1);
+    let column = before[start..].chars().count() + 1;
+    format!("{line}:{column}: {message}")
 }
 
 /// 64 or 128.
@@ -178,7 +181,7 @@ pub(crate) fn private_cache(
     limit("a cache's ways", ways, 256)?;
     // Both factors are limited, so the product cannot overflow.
     let divisor = ways * line.bytes();
-    if !bytes.is_multiple_of(divisor) {
+    if bytes % divisor != 0 {
         return Err(MachineError::Indivisible {
             cache,
             bytes,
@@ -211,7 +214,7 @@ pub(crate) fn shared_cache(
         return Err(MachineError::PlainSlices(slices));
     }
     limit("a cache's size in bytes", bytes, CACHE_BYTES_MAX)?;
-    if !bytes.is_multiple_of(slices) {
+    if bytes % slices != 0 {
         return Err(MachineError::Indivisible {
             cache: "llc",
             bytes,

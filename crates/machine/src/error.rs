@@ -88,12 +88,15 @@ pub enum MachineError {
         far_cycles: u32,
     },
     /// No shipped machine has this name.
-    #[error("no machine is called {name:?}; nearest: {nearest:?} (known: {known})")]
+    #[error(
+        "no machine is called {name:?}{}; known: {known}",
+        linemate_text::suggestion(nearest)
+    )]
     Unknown {
         /// What was asked for.
         name: String,
-        /// The most similar name.
-        nearest: String,
+        /// The most similar names.
+        nearest: Vec<String>,
         /// All names.
         known: String,
     },

@@ -36,37 +36,17 @@ pub fn shipped() -> &'static [Shipped] {
 /// The shipped machine of that name.
 ///
 /// # Errors
-/// [`MachineError::Unknown`] names the most similar one.
+/// [`MachineError::Unknown`] offers the most similar ones.
 pub fn find(name: &str) -> Result<Machine, MachineError> {
     match SHIPPED.iter().find(|shipped| shipped.name == name) {
         Some(shipped) => Machine::from_toml(shipped.text),
         None => {
-            let nearest = SHIPPED
-                .iter()
-                .map(|shipped| shipped.name)
-                .min_by_key(|known| edit_distance(name, known))
-                .unwrap_or_default();
             let known: Vec<&str> = SHIPPED.iter().map(|shipped| shipped.name).collect();
             Err(MachineError::Unknown {
                 name: name.to_owned(),
-                nearest: nearest.to_owned(),
+                nearest: linemate_text::nearest(name, known.iter().copied()),
                 known: known.join(", "),
             })
         }
     }
-}
-
-/// Levenshtein's distance, in bytes. Names are short; a hostile long one costs linear time.
-fn edit_distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.bytes().enumerate() {
-            let replaced = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }

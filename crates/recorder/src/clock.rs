@@ -4,57 +4,32 @@
 //! instructions from itself to the block's end. A block that is left early by a fault was counted whole, so time may
 //! run ahead of the instructions by less than a block per fault; it never runs back.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use linemate_recording::VirtualTime;
 
-/// Instructions in all blocks that were entered by the CPUs of one lane.
-#[derive(Debug, Default)]
-#[repr(align(64))]
-pub(crate) struct Count(AtomicU64);
-
-impl Count {
-    /// Nothing yet.
-    pub(crate) const fn new() -> Self {
-        Self(AtomicU64::new(0))
-    }
-
-    /// A block of so many instructions is entered. Only one thread adds, so that the addition need not be atomic.
-    #[inline]
-    pub(crate) fn add(&self, instructions: u64) {
-        self.0.store(
-            self.0.load(Ordering::Relaxed) + instructions,
-            Ordering::Relaxed,
-        );
-    }
-
-    /// How many there were.
-    #[inline]
-    pub(crate) fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
+/// Instructions in all blocks that the CPUs of one lane had entered, less those of the last block from a certain one
+/// (itself included) on. Less than zero in the first block of all at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Counted(pub(crate) i64);
 
 /// The clock of one lane.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Clock {
     /// The count when recording started.
-    origin: u64,
+    origin: Counted,
     /// The latest time given out.
     last: u64,
 }
 
 impl Clock {
     /// Time is zero when the count stands at `origin`.
-    pub(crate) fn start(&mut self, origin: u64) {
-        *self = Self { origin, last: 0 };
+    pub(crate) fn new(origin: Counted) -> Self {
+        Self { origin, last: 0 }
     }
 
-    /// The time of an instruction that is `back` instructions before the end of its block (itself included), with
-    /// the count at `count`.
+    /// The time of an instruction.
     #[inline]
-    pub(crate) fn at(&mut self, count: u64, back: u32) -> VirtualTime {
-        let elapsed = count.saturating_sub(self.origin + u64::from(back));
+    pub(crate) fn at(&mut self, count: Counted) -> VirtualTime {
+        let elapsed = u64::try_from(count.0 - self.origin.0).unwrap_or(0);
         self.last = self.last.max(elapsed);
         VirtualTime(self.last)
     }
@@ -71,26 +46,21 @@ mod tests {
 
     #[test]
     fn time_is_the_instructions_before_this_one() {
-        let count = Count::new();
-        let mut clock = Clock::default();
-        count.add(100);
-        clock.start(count.get());
+        let mut clock = Clock::new(Counted(100));
         // A block of 10 instructions, then one of 5.
-        count.add(10);
-        assert_eq!(clock.at(count.get(), 10), VirtualTime(0));
-        assert_eq!(clock.at(count.get(), 7), VirtualTime(3));
-        count.add(5);
-        assert_eq!(clock.at(count.get(), 5), VirtualTime(10));
+        assert_eq!(clock.at(Counted(110 - 10)), VirtualTime(0));
+        assert_eq!(clock.at(Counted(110 - 7)), VirtualTime(3));
+        assert_eq!(clock.at(Counted(115 - 5)), VirtualTime(10));
         assert_eq!(clock.now(), VirtualTime(10));
     }
 
     #[test]
     fn a_faulting_block_never_turns_time_back() {
-        let mut clock = Clock::default();
-        clock.start(0);
-        assert_eq!(clock.at(10, 2), VirtualTime(8));
+        let mut clock = Clock::new(Counted(0));
+        assert_eq!(clock.at(Counted(-3)), VirtualTime(0));
+        assert_eq!(clock.at(Counted(8)), VirtualTime(8));
         // An instruction restarted outside a counted block.
-        assert_eq!(clock.at(10, 9), VirtualTime(8));
-        assert_eq!(clock.at(12, 2), VirtualTime(10));
+        assert_eq!(clock.at(Counted(1)), VirtualTime(8));
+        assert_eq!(clock.at(Counted(10)), VirtualTime(10));
     }
 }

@@ -1,15 +1,16 @@
 //! A lane: the callbacks of one QEMU thread, in order, turned into a stream of events.
 //!
-//! In deterministic mode all CPUs run in turns on one thread and share a lane. Nothing on the access path locks or
-//! allocates; where events go is the [`Sink`]'s business.
+//! In deterministic mode all CPUs run in turns on one thread and share a lane. It runs behind a queue on a thread of its own
+//! (see [`crate::consumer`]); where events go is the [`Sink`]'s business.
 
-use linemate_recording::{AccessKind, Call, CpuId, FunctionId, Mark, Marker, Return, VirtualTime};
+use linemate_recording::{AccessKind, Call, CpuId, GuestAddr, Mark, Marker, Return, VirtualTime};
 
-use crate::clock::{Clock, Count};
+use crate::clock::{Clock, Counted};
 use crate::decode::Shape;
 use crate::pairing::{Pairing, Piece, Whole};
 use crate::shadow::Shadow;
-use crate::watch::{Calls, Cpu, Report, Watch, page_range};
+use crate::tap::kind;
+use crate::watch::{Entered, Left, page_range};
 
 /// Takes the finished events of a lane.
 pub(crate) trait Sink {
@@ -24,16 +25,23 @@ pub(crate) trait Sink {
 }
 
 /// What a memory callback must know of its instruction, in the 64 bits that QEMU hands to it: no look-up, no cache miss.
+///
+/// The lower half is the head of a record (see [`crate::tap`]) but for the time; above it how many instructions it is
+/// before the end of its block, its shape, and whether it needs the slow path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
 pub(crate) struct Instruction(u64);
 
 impl Instruction {
+    const ID_SHIFT: u32 = 8;
     const ID_BITS: u32 = 24;
+    const BACK_SHIFT: u32 = 32;
     const BACK_BITS: u32 = 12;
-    const SHAPE_SHIFT: u32 = Self::ID_BITS + Self::BACK_BITS;
-    const BULK: u64 = 1 << (Self::SHAPE_SHIFT + 5);
+    const SHAPE_SHIFT: u32 = Self::BACK_SHIFT + Self::BACK_BITS;
     const ATOMIC: u64 = 1;
     const WIDE: u64 = 2;
+    /// Not plain: its accesses may be of several parts.
+    const SLOW: u64 = 1 << 63;
 
     /// `id` numbers it in the recording; it is `back` instructions before the end of its block, itself included;
     /// `bulk_store`: what it stores is not tracked (see [`Shadow`]). `None` if a number is too large.
@@ -47,13 +55,21 @@ impl Instruction {
             Shape::Wide { bytes } => (Self::WIDE, bytes),
         };
         let size = u64::from(bytes.max(1).ilog2() & 7);
-        let bulk = if bulk_store { Self::BULK } else { 0 };
+        let bulk = if bulk_store { kind::BULK } else { 0 };
+        let slow = if kind == 0 { 0 } else { Self::SLOW };
         Some(Self(
-            u64::from(id)
-                | u64::from(back) << Self::ID_BITS
+            kind::ACCESS
+                | bulk
+                | u64::from(id) << Self::ID_SHIFT
+                | u64::from(back) << Self::BACK_SHIFT
                 | (kind | size << 2) << Self::SHAPE_SHIFT
-                | bulk,
+                | slow,
         ))
+    }
+
+    /// Keeps it off the fast path.
+    pub(crate) fn slowed(self) -> Self {
+        Self(self.0 | Self::SLOW)
     }
 
     /// As it is handed to QEMU.
@@ -62,24 +78,56 @@ impl Instruction {
     }
 
     /// From what QEMU hands back.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
+    /// The lower half of a record's head.
+    #[inline(always)]
+    pub(crate) fn head(self) -> u64 {
+        self.0 & u64::from(u32::MAX)
+    }
+
+    /// Whether each of its callbacks is an access, and nothing is known against the fast path.
+    #[inline(always)]
+    pub(crate) fn is_plain(self) -> bool {
+        self.0 & Self::SLOW == 0
+    }
+
     #[inline]
     fn id(self) -> u32 {
-        (self.0 & ((1 << Self::ID_BITS) - 1)) as u32
+        (self.0 >> Self::ID_SHIFT & ((1 << Self::ID_BITS) - 1)) as u32
     }
 
-    #[inline]
-    fn back(self) -> u32 {
-        (self.0 >> Self::ID_BITS & ((1 << Self::BACK_BITS) - 1)) as u32
+    /// Instructions to the end of its block, itself included.
+    #[inline(always)]
+    pub(crate) fn back(self) -> u32 {
+        (self.0 >> Self::BACK_SHIFT & ((1 << Self::BACK_BITS) - 1)) as u32
     }
 
+    /// Whether each of its callbacks is an access.
     #[inline]
-    fn is_single(self) -> bool {
+    pub(crate) fn is_single(self) -> bool {
         self.0 >> Self::SHAPE_SHIFT & 3 == 0
+    }
+
+    /// Whether its load and its store are one access.
+    #[inline]
+    pub(crate) fn is_atomic(self) -> bool {
+        self.0 >> Self::SHAPE_SHIFT & 3 == Self::ATOMIC
+    }
+
+    /// Whether its load and its store are one access of 2^`size_log2` bytes.
+    #[inline]
+    pub(crate) fn is_atomic_of(self, size_log2: u32) -> bool {
+        self.0 >> Self::SHAPE_SHIFT & 31 == Self::ATOMIC | u64::from(size_log2) << 2
+    }
+
+    /// The atomic instruction of 2^`size_log2` bytes whose record has this `head`.
+    pub(crate) fn atomic(head: u64, size_log2: u64) -> Self {
+        let shape = Self::ATOMIC | size_log2 << 2;
+        Self(head & !kind::BULK & u64::from(u32::MAX) | shape << Self::SHAPE_SHIFT)
     }
 
     fn shape(self) -> Shape {
@@ -91,9 +139,10 @@ impl Instruction {
         }
     }
 
+    /// Whether it is a repeated string instruction that stores.
     #[inline]
-    fn bulk_store(self) -> bool {
-        self.0 & Self::BULK != 0
+    pub(crate) fn bulk_store(self) -> bool {
+        self.0 & kind::BULK != 0
     }
 }
 
@@ -117,11 +166,8 @@ const NOBODY: u16 = u16::MAX;
 #[derive(Debug)]
 pub(crate) struct Lane<S> {
     clock: Clock,
-    /// The instructions that this lane's CPUs have entered.
-    count: &'static Count,
     pairing: Pairing,
     shadow: Option<Shadow>,
-    calls: Calls,
     current: u16,
     idle: Vec<bool>,
     sink: S,
@@ -129,13 +175,11 @@ pub(crate) struct Lane<S> {
 
 impl<S: Sink> Lane<S> {
     /// A lane of one of `cpus` CPUs, or of all of them.
-    pub(crate) fn new(cpus: usize, count: &'static Count, shadow: Option<Shadow>, sink: S) -> Self {
+    pub(crate) fn new(cpus: usize, shadow: Option<Shadow>, sink: S) -> Self {
         Self {
-            clock: Clock::default(),
-            count,
+            clock: Clock::new(Counted(0)),
             pairing: Pairing::default(),
             shadow,
-            calls: Calls::default(),
             current: NOBODY,
             idle: vec![false; cpus],
             sink,
@@ -153,21 +197,21 @@ impl<S: Sink> Lane<S> {
     }
 
     /// Sets time to zero.
-    pub(crate) fn start(&mut self) {
+    pub(crate) fn start(&mut self, count: Counted) {
         self.current = NOBODY;
         self.idle.fill(false);
-        self.clock.start(self.count.get());
+        self.clock = Clock::new(count);
     }
 
-    /// A memory callback. `value` gives the bytes loaded or stored and is asked only where they matter.
+    /// A memory callback. `value` is what was loaded or stored, where it matters.
     #[inline]
     pub(crate) fn touch(
         &mut self,
-        (cpu, instruction): (u16, Instruction),
-        touch: Touch,
-        value: impl FnOnce() -> u128,
+        (at, cpu): (Counted, u16),
+        instruction: Instruction,
+        (touch, value): (Touch, Option<u128>),
     ) {
-        let time = self.clock.at(self.count.get(), instruction.back());
+        let time = self.clock.at(at);
         if cpu != self.current {
             self.switch(cpu, time);
         }
@@ -198,7 +242,7 @@ impl<S: Sink> Lane<S> {
         &mut self,
         (time, cpu, instruction): (VirtualTime, u16, Instruction),
         touch: Touch,
-        value: impl FnOnce() -> u128,
+        value: Option<u128>,
     ) {
         let shape = instruction.shape();
         let mut piece = Piece {
@@ -214,8 +258,8 @@ impl<S: Sink> Lane<S> {
         };
         if matches!(shape, Shape::Atomic { .. }) {
             // Its load half tells the old value, so that nothing need be known of memory; but others may want to know.
-            piece.value = value();
-            self.is_silent(instruction, &touch, || piece.value);
+            piece.value = value.unwrap_or(0);
+            self.is_silent(instruction, &touch, value);
         } else if touch.store {
             piece.silent = self.is_silent(instruction, &touch, value);
         }
@@ -228,12 +272,7 @@ impl<S: Sink> Lane<S> {
     ///
     /// Plain loads would teach the contents too, at a tenth of the whole cost of recording, for few silent stores more.
     #[inline]
-    fn is_silent(
-        &mut self,
-        instruction: Instruction,
-        touch: &Touch,
-        value: impl FnOnce() -> u128,
-    ) -> bool {
+    fn is_silent(&mut self, instruction: Instruction, touch: &Touch, value: Option<u128>) -> bool {
         let Some(shadow) = &mut self.shadow else {
             return false;
         };
@@ -241,7 +280,7 @@ impl<S: Sink> Lane<S> {
             shadow.forget(touch.addr, touch.size);
             return false;
         }
-        shadow.covers(touch.addr) && shadow.learn(touch.addr, touch.size, value())
+        value.is_some_and(|value| shadow.learn(touch.addr, touch.size, value))
     }
 
     /// Another CPU runs than at the last event, or the same after it was idle.
@@ -249,15 +288,15 @@ impl<S: Sink> Lane<S> {
     fn switch(&mut self, cpu: u16, time: VirtualTime) {
         self.finish_access();
         self.current = cpu;
-        if let Some(idle) = self.idle.get_mut(usize::from(cpu))
-            && std::mem::take(idle)
-        {
-            self.sink.mark(&Marker {
-                time,
-                cpu: CpuId(cpu),
-                mark: Mark::Resume,
-                guest_ns: 0,
-            });
+        if let Some(idle) = self.idle.get_mut(usize::from(cpu)) {
+            if std::mem::take(idle) {
+                self.sink.mark(&Marker {
+                    time,
+                    cpu: CpuId(cpu),
+                    mark: Mark::Resume,
+                    guest_ns: 0,
+                });
+            }
         }
     }
 
@@ -267,8 +306,8 @@ impl<S: Sink> Lane<S> {
     }
 
     /// Prepares for an event other than an access; gives its time.
-    fn step(&mut self, cpu: u16, back: u32) -> VirtualTime {
-        let time = self.clock.at(self.count.get(), back);
+    pub(crate) fn step(&mut self, (at, cpu): (Counted, u16)) -> VirtualTime {
+        let time = self.clock.at(at);
         if cpu != self.current {
             self.switch(cpu, time);
         }
@@ -276,40 +315,42 @@ impl<S: Sink> Lane<S> {
         time
     }
 
-    /// A watched function is entered, or (`returns`) left.
-    pub(crate) fn watched(
-        &mut self,
-        (cpu, back): (u16, u32),
-        (watch, id, returns): (&Watch, FunctionId, bool),
-        vmemmap: u64,
-        state: &impl Cpu,
-    ) {
-        let Some(function) = watch.function(id) else {
-            return;
-        };
-        let at = (self.step(cpu, back), CpuId(cpu));
-        let (sink, shadow) = (&mut self.sink, &mut self.shadow);
-        let mut report = |report| match report {
-            Report::Call(call) => sink.call(&call),
-            Report::Return(return_) => sink.return_(&return_),
-            Report::Pages { page, order } => {
-                if let Some(shadow) = shadow.as_mut()
-                    && let Some(range) = page_range(vmemmap, page, order)
-                {
-                    shadow.forget_physical(range);
-                }
-            }
-        };
-        if returns {
-            self.calls.leave((id, function), at, state, &mut report);
-        } else {
-            self.calls.enter((id, function), at, state, &mut report);
+    /// A watched function is entered.
+    pub(crate) fn call(&mut self, (at, cpu): (Counted, u16), entered: &Entered) {
+        let time = self.step((at, cpu));
+        self.sink.call(&Call {
+            time,
+            cpu: CpuId(cpu),
+            function: entered.function,
+            stack: GuestAddr(entered.stack),
+            caller: GuestAddr(entered.caller),
+            values: entered.values,
+        });
+    }
+
+    /// A watched function returns.
+    pub(crate) fn return_(&mut self, (at, cpu): (Counted, u16), left: &Left) {
+        let time = self.step((at, cpu));
+        self.sink.return_(&Return {
+            time,
+            cpu: CpuId(cpu),
+            function: left.function,
+            stack: GuestAddr(left.stack),
+            value: left.value,
+        });
+    }
+
+    /// The page allocator handed out a `struct page` of the array at `vmemmap`, and those behind it.
+    pub(crate) fn pages(&mut self, vmemmap: u64, page: u64, order: u64) {
+        let range = page_range(vmemmap, page, order);
+        if let (Some(shadow), Some(range)) = (&mut self.shadow, range) {
+            shadow.forget_physical(range);
         }
     }
 
     /// Start, stop or idle.
-    pub(crate) fn mark(&mut self, (cpu, back): (u16, u32), mark: Mark, guest_ns: u64) {
-        let time = self.step(cpu, back);
+    pub(crate) fn mark(&mut self, (at, cpu): (Counted, u16), mark: Mark, guest_ns: u64) {
+        let time = self.step((at, cpu));
         self.sink.mark(&Marker {
             time,
             cpu: CpuId(cpu),
@@ -369,11 +410,21 @@ mod tests {
     }
 
     fn lane() -> Lane<Words> {
-        let count: &'static Count = Box::leak(Box::new(Count::new()));
         let shadow = Shadow::new(1 << 20, MAP).unwrap();
-        let mut lane = Lane::new(2, count, Some(shadow), Words::default());
-        lane.start();
+        let mut lane = Lane::new(2, Some(shadow), Words::default());
+        lane.start(Counted(0));
         lane
+    }
+
+    /// `instruction` touches memory on `cpu` in a block that ends when `count` instructions have been counted.
+    fn touch(
+        lane: &mut Lane<Words>,
+        (count, cpu, instruction): (i64, u16, Instruction),
+        touch: Touch,
+        value: u128,
+    ) {
+        let at = Counted(count - i64::from(instruction.back()));
+        lane.touch((at, cpu), instruction, (touch, Some(value)));
     }
 
     fn instruction(id: u32, back: u32, shape: Shape) -> Instruction {
@@ -398,6 +449,7 @@ mod tests {
             (Shape::Wide { bytes: 64 }, false),
         ] {
             let packed = Instruction::new(0x00ff_fffe, 512, shape, bulk).unwrap();
+            assert_eq!(packed.is_plain(), shape == Shape::Single);
             let back = Instruction::from_bits(packed.to_bits());
             let parts = (back.id(), back.back(), back.shape(), back.bulk_store());
             assert_eq!(parts, (0x00ff_fffe, 512, shape, bulk));
@@ -414,14 +466,13 @@ mod tests {
             instruction(1, 3, Shape::Single),
             instruction(2, 1, Shape::Atomic { bytes: 8 }),
         );
-        lane.count.add(5);
-        lane.touch((0, plain), kernel(true, 64, 8), || 7);
-        lane.touch((0, plain), kernel(true, 64, 8), || 7);
-        lane.touch((0, plain), kernel(true, 64, 8), || 8);
-        lane.touch((0, atomic), kernel(false, 64, 8), || 8);
-        lane.touch((0, atomic), kernel(true, 64, 8), || 9);
+        touch(&mut lane, (5, 0, plain), kernel(true, 64, 8), 7);
+        touch(&mut lane, (5, 0, plain), kernel(true, 64, 8), 7);
+        touch(&mut lane, (5, 0, plain), kernel(true, 64, 8), 8);
+        touch(&mut lane, (5, 0, atomic), kernel(false, 64, 8), 8);
+        touch(&mut lane, (5, 0, atomic), kernel(true, 64, 8), 9);
         // The store half taught the new value.
-        lane.touch((0, plain), kernel(true, 64, 8), || 9);
+        touch(&mut lane, (5, 0, plain), kernel(true, 64, 8), 9);
         assert_eq!(
             lane.sink().0,
             [
@@ -439,15 +490,15 @@ mod tests {
         let mut lane = lane();
         let plain = instruction(1, 1, Shape::Single);
         let bulk = Instruction::new(2, 1, Shape::Single, true).unwrap();
-        lane.touch((0, plain), kernel(true, 0, 8), || 7);
-        lane.touch((0, bulk), kernel(true, 0, 8), || 7);
-        lane.touch((0, plain), kernel(true, 0, 8), || 7);
+        touch(&mut lane, (1, 0, plain), kernel(true, 0, 8), 7);
+        touch(&mut lane, (1, 0, bulk), kernel(true, 0, 8), 7);
+        touch(&mut lane, (1, 0, plain), kernel(true, 0, 8), 7);
         let user = Touch {
             user_mapping: true,
             ..kernel(true, 0, 8)
         };
-        lane.touch((0, plain), user, || 7);
-        lane.touch((0, plain), kernel(true, 0, 8), || 7);
+        touch(&mut lane, (1, 0, plain), user, 7);
+        touch(&mut lane, (1, 0, plain), kernel(true, 0, 8), 7);
         assert!(
             lane.sink().0.iter().all(|line| !line.contains("silent")),
             "{:?}",
@@ -459,13 +510,11 @@ mod tests {
     fn an_idle_cpu_resumes_with_its_next_event() {
         let mut lane = lane();
         let plain = instruction(1, 1, Shape::Single);
-        lane.count.add(4);
-        lane.mark((0, 1), Mark::Idle, 0);
-        lane.touch((1, plain), kernel(false, 8, 4), || 0);
-        lane.count.add(4);
-        lane.touch((0, plain), kernel(false, 8, 4), || 0);
-        lane.mark((0, 1), Mark::Idle, 0);
-        lane.touch((0, plain), kernel(false, 8, 4), || 0);
+        lane.mark((Counted(3), 0), Mark::Idle, 0);
+        touch(&mut lane, (4, 1, plain), kernel(false, 8, 4), 0);
+        touch(&mut lane, (8, 0, plain), kernel(false, 8, 4), 0);
+        lane.mark((Counted(7), 0), Mark::Idle, 0);
+        touch(&mut lane, (8, 0, plain), kernel(false, 8, 4), 0);
         assert_eq!(
             lane.sink().0,
             [
@@ -484,17 +533,11 @@ mod tests {
     fn another_cpu_ends_what_is_open() {
         let mut lane = lane();
         let wide = instruction(1, 1, Shape::Wide { bytes: 32 });
-        lane.touch((0, wide), kernel(false, 0, 16), || 0);
-        lane.touch(
-            (1, instruction(2, 1, Shape::Single)),
-            kernel(false, 64, 4),
-            || 0,
-        );
-        lane.touch(
-            (0, instruction(3, 1, Shape::Atomic { bytes: 4 })),
-            kernel(false, 0, 4),
-            || 0,
-        );
+        let single = instruction(2, 1, Shape::Single);
+        let atomic = instruction(3, 1, Shape::Atomic { bytes: 4 });
+        touch(&mut lane, (0, 0, wide), kernel(false, 0, 16), 0);
+        touch(&mut lane, (0, 1, single), kernel(false, 64, 4), 0);
+        touch(&mut lane, (0, 0, atomic), kernel(false, 0, 4), 0);
         lane.finish();
         assert_eq!(
             lane.sink().0,

@@ -8,7 +8,9 @@
 //! |---|---|
 //! | `ffi` | QEMU's plugin interface; all `unsafe` |
 //! | `recorder`, `translate` | what to do in which callback |
-//! | `lane`, `clock`, `pairing`, `shadow` | callbacks → events: time, RMW, wide operands, silent stores |
+//! | `tap`, `queue` | what callbacks leave: small records in a bounded queue to another thread |
+//! | `consumer` | that thread: records → lane |
+//! | `lane`, `clock`, `pairing`, `shadow` | records → events: time, RMW, wide operands, silent stores |
 //! | `running` | which CPU it is, where QEMU does not say |
 //! | `watch`, `decode` | the function table; instruction bytes |
 //! | `options`, `output` | the command line; the way to the file |
@@ -17,14 +19,17 @@
 #![cfg_attr(test, allow(dead_code))]
 
 mod clock;
+mod consumer;
 mod decode;
 mod ffi;
 mod lane;
 mod options;
 mod output;
 mod pairing;
+mod queue;
 mod recorder;
 mod running;
 mod shadow;
+mod tap;
 mod translate;
 mod watch;

@@ -38,8 +38,8 @@ impl Task {
 /// What to record, and where to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
-    /// The recording: its head is already written; events are appended.
-    pub(crate) recording: PathBuf,
+    /// The descriptor of the recording, open for reading and writing: its head is already written; events are appended.
+    pub(crate) descriptor: i32,
     /// Bytes of guest memory.
     pub(crate) memory: u64,
     /// Record user-mode code too.
@@ -62,7 +62,7 @@ pub(crate) enum OptionError {
     Form(String),
     /// No such key.
     #[error(
-        "unknown option {0:?} (known: hold, recording, memory, user, whole_boot, parallel, direct_map, vmemmap)"
+        "unknown option {0:?} (known: hold, descriptor, memory, user, whole_boot, parallel, direct_map, vmemmap)"
     )]
     Unknown(String),
     /// Given twice.
@@ -92,7 +92,7 @@ impl Options {
     /// # Errors
     /// The first argument that is malformed, unknown, repeated or out of range; then the first missing one.
     pub(crate) fn parse<'a>(arguments: impl Iterator<Item = &'a str>) -> Result<Self, OptionError> {
-        let (mut recording, mut memory) = (None, None);
+        let (mut descriptor, mut memory) = (None, None);
         let (mut user, mut whole_boot, mut parallel) = (None, None, None);
         let (mut direct_map, mut vmemmap) = (None, None);
         for argument in arguments {
@@ -100,7 +100,7 @@ impl Options {
                 .split_once('=')
                 .ok_or_else(|| OptionError::Form(argument.to_owned()))?;
             match key {
-                "recording" => set(&mut recording, key, path(key, value)?)?,
+                "descriptor" => set(&mut descriptor, key, open_file(key, value)?)?,
                 "memory" => set(&mut memory, key, bytes(key, value)?)?,
                 "user" => set(&mut user, key, switch(key, value)?)?,
                 "whole_boot" => set(&mut whole_boot, key, switch(key, value)?)?,
@@ -111,7 +111,7 @@ impl Options {
             }
         }
         Ok(Self {
-            recording: recording.ok_or(OptionError::Missing("recording"))?,
+            descriptor: descriptor.ok_or(OptionError::Missing("descriptor"))?,
             memory: memory.ok_or(OptionError::Missing("memory"))?,
             user: user.unwrap_or(false),
             whole_boot: whole_boot.unwrap_or(false),
@@ -142,6 +142,14 @@ fn path(key: &str, value: &str) -> Result<PathBuf, OptionError> {
         return Err(bad(key, value, "a file name"));
     }
     Ok(PathBuf::from(value))
+}
+
+/// Standard input, output and error have other uses.
+fn open_file(key: &str, value: &str) -> Result<i32, OptionError> {
+    match value.parse::<i32>() {
+        Ok(n) if n > 2 => Ok(n),
+        _ => Err(bad(key, value, "the number of an open file")),
+    }
 }
 
 fn bytes(key: &str, value: &str) -> Result<u64, OptionError> {
@@ -181,11 +189,11 @@ mod tests {
 
     #[test]
     fn defaults_are_the_deterministic_kernel_only_recorder() {
-        let options = parse(&["recording=a=b.data", "memory=1073741824"]).unwrap();
+        let options = parse(&["descriptor=7", "memory=1073741824"]).unwrap();
         assert_eq!(
             options,
             Options {
-                recording: PathBuf::from("a=b.data"),
+                descriptor: 7,
                 memory: 1 << 30,
                 user: false,
                 whole_boot: false,
@@ -199,7 +207,7 @@ mod tests {
     #[test]
     fn every_option_is_obeyed() {
         let options = parse(&[
-            "recording=f",
+            "descriptor=7",
             "memory=1048576",
             "user=on",
             "whole_boot=on",
@@ -217,7 +225,7 @@ mod tests {
             ))
         );
         let options = parse(&[
-            "recording=f",
+            "descriptor=7",
             "memory=1048576",
             "user=on",
             "whole_boot=on",
@@ -232,15 +240,15 @@ mod tests {
         let pipe = Ok(Task::Hold(PathBuf::from("/a=b")));
         assert_eq!(Task::parse(&["hold=/a=b"]), pipe);
         assert_eq!(Task::parse(&["hold="]), Err(bad("hold", "", "a file name")));
-        let both = Task::parse(&["memory=1048576", "hold=/a", "recording=f"]);
+        let both = Task::parse(&["memory=1048576", "hold=/a", "descriptor=7"]);
         assert_eq!(both, Err(OptionError::HoldAlone));
-        let record = Task::parse(&["recording=f", "memory=1048576"]);
+        let record = Task::parse(&["descriptor=7", "memory=1048576"]);
         assert!(matches!(record, Ok(Task::Record(_))));
     }
 
     #[test]
     fn bad_options_are_named() {
-        let both = ["recording=f", "memory=1048576"];
+        let both = ["descriptor=7", "memory=1048576"];
         let with = |extra| parse(&[both[0], both[1], extra]);
         assert_eq!(with("user"), Err(OptionError::Form("user".into())));
         assert_eq!(with("usr=on"), Err(OptionError::Unknown("usr".into())));
@@ -250,7 +258,12 @@ mod tests {
             Err(OptionError::Twice("memory".into()))
         );
         assert_eq!(parse(&both[..1]), Err(OptionError::Missing("memory")));
-        assert_eq!(parse(&both[1..]), Err(OptionError::Missing("recording")));
+        assert_eq!(parse(&both[1..]), Err(OptionError::Missing("descriptor")));
+        for number in ["-1", "0", "2", "x", ""] {
+            let text = format!("descriptor={number}");
+            let expected = bad("descriptor", number, "the number of an open file");
+            assert_eq!(parse(&[&text, both[1]]), Err(expected));
+        }
         for size in ["1G", "-1", "0", "1048575", "70368744177665"] {
             assert!(
                 parse(&[both[0], &format!("memory={size}")]).is_err(),

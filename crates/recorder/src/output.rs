@@ -1,41 +1,55 @@
 //! Where a lane's events go: its encoder, and the thread that writes the file.
 
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use linemate_recording::{
     Call, CpuId, Encoder, GuestAddr, InstructionId, LaneId, LaneWriter, Marker, RawAccess,
     RawChunk, Return, VirtualTime,
 };
 
+use crate::consumer::Announce;
 use crate::lane::Sink;
 use crate::pairing::Whole;
 
 /// Events in a chunk. A chunk stands alone, so small ones cost bytes; large ones cost memory and are lost when the
 /// host's power is.
-const CHUNK_EVENTS: u32 = 2 << 20;
+pub(crate) const CHUNK_EVENTS: u32 = 2 << 20;
 /// Instructions that an encoder's tables have room for from the start: more than a kernel runs under one workload. They
 /// grow beyond it.
 const RESERVE: u32 = 1 << 17;
 
 /// Addresses of instructions that have a number but are not in the file yet.
 #[derive(Debug, Default)]
-pub(crate) struct Unannounced(Mutex<Vec<GuestAddr>>);
+pub(crate) struct Unannounced(Mutex<Waiting>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    /// How many are in the file.
+    announced: u32,
+    /// Those after them.
+    addresses: Vec<GuestAddr>,
+}
 
 impl Unannounced {
-    /// The next instruction's address.
-    pub(crate) fn push(&self, pc: GuestAddr) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(pc);
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands all over. The lock is held meanwhile, so that no other lane's events can overtake them.
-    fn announce(&self, writer: &LaneWriter) {
-        let mut addresses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !addresses.is_empty() {
-            writer.instructions(std::mem::take(&mut *addresses));
+    /// The next instruction's address.
+    pub(crate) fn push(&self, pc: GuestAddr) {
+        self.lock().addresses.push(pc);
+    }
+
+    /// Hands over those below `known`. The lock is held meanwhile, so that no other lane's events can overtake them.
+    fn announce(&self, known: u32, writer: &LaneWriter) {
+        let mut waiting = self.lock();
+        let count = known.saturating_sub(waiting.announced) as usize;
+        let count = count.min(waiting.addresses.len());
+        if count > 0 {
+            let addresses: Vec<_> = waiting.addresses.drain(..count).collect();
+            waiting.announced += count as u32;
+            writer.instructions(addresses);
         }
     }
 }
@@ -46,21 +60,23 @@ pub(crate) struct Output {
     encoder: Encoder,
     writer: LaneWriter,
     unannounced: Arc<Unannounced>,
+    /// Instructions below it were translated before the latest event: what goes into the file depends on the events alone, not
+    /// on how far the guest has got meanwhile.
+    known: u32,
     /// Filled after the encoder's own.
     spare: RawChunk,
     accesses: u64,
-    reported_failure: bool,
 }
 
 impl Output {
-    /// Prepares lane `lane` for events of `cpus` CPUs and `functions` functions.
+    /// Prepares lane `lane`, whose chunks have `chunk_events`, for events of `cpus` CPUs and `functions` functions.
     pub(crate) fn new(
-        lane: LaneId,
+        (lane, chunk_events): (LaneId, u32),
         (cpus, functions): (u16, u32),
         writer: LaneWriter,
         unannounced: Arc<Unannounced>,
     ) -> Self {
-        let mut encoder = Encoder::new(lane, CHUNK_EVENTS);
+        let mut encoder = Encoder::new(lane, chunk_events);
         encoder.reserve_cpus(cpus);
         encoder.reserve_functions(functions);
         encoder.reserve_instructions(RESERVE);
@@ -68,9 +84,9 @@ impl Output {
             encoder,
             writer,
             unannounced,
+            known: 0,
             spare: RawChunk::default(),
             accesses: 0,
-            reported_failure: false,
         }
     }
 
@@ -84,7 +100,7 @@ impl Output {
         if self.encoder.is_empty() {
             return;
         }
-        self.unannounced.announce(&self.writer);
+        self.unannounced.announce(self.known, &self.writer);
         let full = self.encoder.take(std::mem::take(&mut self.spare));
         self.spare = self.writer.events(full);
     }
@@ -97,13 +113,6 @@ impl Output {
             io::stderr(),
             "linemate-recorder: progress accesses={accesses} time={time}"
         );
-        if self.writer.failed() && !self.reported_failure {
-            self.reported_failure = true;
-            let _ = writeln!(
-                io::stderr(),
-                "linemate-recorder: error: the recording cannot be written any more; what follows is lost"
-            );
-        }
     }
 
     /// Pieces of masked operands and of user mappings can have a size that no access has: they are told in two or more.
@@ -123,6 +132,12 @@ impl Output {
         if self.encoder.is_full() {
             self.hand_over(time);
         }
+    }
+}
+
+impl Announce for Output {
+    fn translated(&mut self, known: u32) {
+        self.known = known;
     }
 }
 

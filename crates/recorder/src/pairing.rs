@@ -188,8 +188,10 @@ impl Pairing {
                 open.whole.size >= open.bytes
             }
         });
-        if complete && let Some(open) = self.open.take() {
-            emit(open.whole);
+        if complete {
+            if let Some(open) = self.open.take() {
+                emit(open.whole);
+            }
         }
     }
 }

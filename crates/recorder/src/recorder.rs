@@ -1,20 +1,23 @@
 //! The recorder: what all lanes share, and what callbacks do. Safe code; QEMU's side is in [`crate::ffi`].
 
+use std::fs::File;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 
 use linemate_recording::{BackgroundWriter, LaneId, Mark, Recording, Writer};
 use thiserror::Error;
 
-use crate::clock::Count;
-use crate::ffi::{Block, MemoryAccess, Registers};
+use crate::consumer;
+use crate::ffi::{Block, MemoryAccess};
 use crate::lane::{Instruction, Lane, Touch};
 use crate::options::{OptionError, Options};
-use crate::output::{Output, Unannounced};
-use crate::shadow::Shadow;
+use crate::output::{CHUNK_EVENTS, Output, Unannounced};
+use crate::shadow::{Shadow, Tracked};
+use crate::tap::Tap;
 use crate::translate::{Action, Hooked, Numbers, translate};
-use crate::watch::{Cpu, Watch};
+use crate::watch::{Calls, Cpu, Watch};
 
 /// Chunks that may wait to be written, beside the one that each lane fills.
 const CHUNKS_IN_FLIGHT: usize = 3;
@@ -37,16 +40,20 @@ pub(crate) enum SetUpError {
     #[error(transparent)]
     Option(#[from] OptionError),
     /// The recording's head cannot be read or appended to.
-    #[error("recording {path}: {source}")]
-    Recording {
-        /// The file.
-        path: String,
-        /// What is wrong.
-        source: linemate_recording::Error,
-    },
+    #[error("the recording: {0}")]
+    Recording(linemate_recording::Error),
+    /// The recording's descriptor is not open.
+    #[error("descriptor {0} is not open")]
+    NotOpen(i32),
+    /// The recording's descriptor cannot be used.
+    #[error("the recording's descriptor: {0}")]
+    Descriptor(io::Error),
     /// No address space for the known contents of memory.
     #[error("cannot reserve address space for {0} bytes of guest memory: {1}")]
     Shadow(u64, io::Error),
+    /// No thread for an encoder.
+    #[error("cannot start the encoding thread: {0}")]
+    Thread(io::Error),
     /// Given twice on QEMU's command line.
     #[error("the plugin is loaded twice")]
     Twice,
@@ -60,26 +67,30 @@ pub(crate) struct Recorder {
     percpu_offsets: Option<u64>,
     begun: AtomicBool,
     overflowed: AtomicBool,
-    writer: Mutex<Option<BackgroundWriter>>,
+    ending: Mutex<Option<Ending>>,
+}
+
+/// What there is to do at the end.
+struct Ending {
+    encoders: Vec<JoinHandle<Lane<Output>>>,
+    writer: BackgroundWriter,
 }
 
 impl Recorder {
-    /// Reads the head of the recording and prepares a lane for each of `counts`; the guest has `cpus` CPUs.
+    /// Reads the head of `recording` and starts an encoder for each of `taps`; the guest has `cpus` CPUs.
     ///
     /// # Errors
     /// See [`SetUpError`].
     pub(crate) fn new(
         options: Options,
+        recording: File,
         cpus: usize,
-        counts: &[&'static Count],
-    ) -> Result<(Self, Vec<Lane<Output>>), SetUpError> {
-        let path = &options.recording;
-        let in_file = |source| SetUpError::Recording {
-            path: path.display().to_string(),
-            source,
-        };
+        taps: impl Iterator<Item = &'static Tap>,
+    ) -> Result<Self, SetUpError> {
+        let in_file = SetUpError::Recording;
         let (watch, functions, percpu_offsets) = {
-            let head = Recording::open(path).map_err(in_file)?;
+            let file = recording.try_clone().map_err(SetUpError::Descriptor)?;
+            let head = Recording::from_source(file).map_err(in_file)?;
             let table = head.functions().clone();
             let functions = table.functions.len() as u32;
             let symbols = match head.symbols() {
@@ -93,34 +104,45 @@ impl Recorder {
                 percpu_offsets(&symbols),
             )
         };
-        let writer = Writer::append(path).map_err(in_file)?;
-        let writer = BackgroundWriter::start(writer, CHUNKS_IN_FLIGHT).map_err(in_file)?;
+        let writer = Writer::append_to(recording).map_err(in_file)?;
+        let writer = BackgroundWriter::start_telling(writer, CHUNKS_IN_FLIGHT, |error, bytes| {
+            let remedy = error.remedy();
+            fail(&format!("{error}, after {bytes} bytes{remedy}"));
+        });
+        let writer = writer.map_err(in_file)?;
         let unannounced = Arc::new(Unannounced::default());
-        let mut lanes = Vec::new();
-        for (lane, count) in (0..).zip(counts) {
+        let mut encoders = Vec::new();
+        for (lane, tap) in (0..).zip(taps) {
             // Lanes that run at the same time cannot share what they know of memory.
             let shadow = if options.parallel {
                 None
             } else {
+                tap.track(Tracked::new(options.memory, options.direct_map));
                 Some(
                     Shadow::new(options.memory, options.direct_map)
                         .map_err(|source| SetUpError::Shadow(options.memory, source))?,
                 )
             };
             let sizes = (cpus as u16, functions);
-            let output = Output::new(LaneId(lane), sizes, writer.lane(), Arc::clone(&unannounced));
-            lanes.push(Lane::new(cpus, count, shadow, output));
+            let output = Output::new(
+                (LaneId(lane), CHUNK_EVENTS),
+                sizes,
+                writer.lane(),
+                Arc::clone(&unannounced),
+            );
+            let lane = Lane::new(cpus, shadow, output);
+            let encoder = consumer::start(tap.records(), lane, options.vmemmap);
+            encoders.push(encoder.map_err(SetUpError::Thread)?);
         }
-        let recorder = Self {
+        Ok(Self {
             options,
             watch,
             numbers: Numbers::new(unannounced),
             percpu_offsets,
             begun: AtomicBool::new(false),
             overflowed: AtomicBool::new(false),
-            writer: Mutex::new(Some(writer)),
-        };
-        Ok((recorder, lanes))
+            ending: Mutex::new(Some(Ending { encoders, writer })),
+        })
     }
 
     /// What was asked for.
@@ -138,9 +160,14 @@ impl Recorder {
         !self.begun.swap(true, Ordering::SeqCst)
     }
 
-    /// Tells the host that something is wrong, in one line.
-    pub(crate) fn fail(&self, what: &str) {
-        let _ = writeln!(io::stderr(), "linemate-recorder: error: {what}");
+    /// Instructions that were translated until now.
+    pub(crate) fn translated(&self) -> u32 {
+        // An event of one lane can be that of an instruction which another lane's thread has translated.
+        if self.options.parallel {
+            u32::MAX
+        } else {
+            self.numbers.count()
+        }
     }
 
     /// Instruments a block.
@@ -148,7 +175,9 @@ impl Recorder {
         if !translate(block, (&self.watch, &self.numbers), &self.options)
             && !self.overflowed.swap(true, Ordering::Relaxed)
         {
-            self.fail("the guest runs more instructions than a recording can number; some are not recorded");
+            fail(
+                "the guest runs more instructions than a recording can number; some are not recorded",
+            );
         }
     }
 
@@ -156,8 +185,8 @@ impl Recorder {
     /// a page is two, as the pages are.
     pub(crate) fn touch_user(
         &self,
-        lane: &mut Lane<Output>,
-        at: (u16, Instruction),
+        tap: &Tap,
+        instruction: Instruction,
         (store, vaddr): (bool, u64),
         access: &MemoryAccess<'_>,
     ) {
@@ -177,45 +206,54 @@ impl Recorder {
                 size,
                 user_mapping: true,
             };
-            lane.touch(at, touch, || access.value() >> (8 * u32::from(offset)));
+            tap.touch(instruction, touch, || {
+                access.value() >> (8 * u32::from(offset))
+            });
         }
     }
 
     /// A watched instruction is about to run.
-    pub(crate) fn hook(
-        &self,
-        lane: &mut Lane<Output>,
-        (cpu, hooked): (u16, &Hooked),
-        registers: &Registers,
-    ) {
-        let place = (cpu, hooked.back);
-        let guest_ns = || registers.argument(linemate_recording::Register::Rdi);
-        match hooked.action {
-            Action::Enter(id) => {
-                let what = (&self.watch, id, false);
-                lane.watched(place, what, self.options.vmemmap, registers);
-            }
-            Action::Leave(id) => {
-                let what = (&self.watch, id, true);
-                lane.watched(place, what, self.options.vmemmap, registers);
-            }
-            Action::Idle => lane.mark(place, Mark::Idle, 0),
-            Action::Start => lane.mark(place, Mark::Start, guest_ns()),
-            Action::Stop => lane.mark(place, Mark::Stop, guest_ns()),
+    pub(crate) fn hook(&self, tap: &Tap, calls: &mut Calls, hooked: &Hooked, cpu: &impl Cpu) {
+        let back = hooked.back;
+        let guest_ns = || cpu.argument(linemate_recording::Register::Rdi);
+        let (function, returns) = match &hooked.action {
+            Action::Enter(function) => (function, false),
+            Action::Leave(function) => (function, true),
+            Action::Idle => return tap.mark(back, Mark::Idle, 0),
+            Action::Start => return tap.mark(back, Mark::Start, guest_ns()),
+            Action::Stop => return tap.mark(back, Mark::Stop, guest_ns()),
+        };
+        let mut silent = true;
+        let mut report = |report| {
+            silent = false;
+            tap.watched(back, Some(report));
+        };
+        if returns {
+            calls.leave(function, cpu, &mut report);
+        } else {
+            calls.enter(function, cpu, &mut report);
+        }
+        if silent {
+            tap.watched(back, None);
         }
     }
 
-    /// Completes the file up to its END chunk, which the host appends.
-    pub(crate) fn finish<'a>(&self, lanes: impl Iterator<Item = &'a mut Lane<Output>>) {
-        let writer = self
-            .writer
+    /// Completes the file up to its END chunk, which the host appends. All taps are stopped.
+    pub(crate) fn finish(&self) {
+        let ending = self
+            .ending
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
-        let Some(writer) = writer else { return };
+        let Some(Ending { encoders, writer }) = ending else {
+            return;
+        };
         let (mut accesses, mut time, mut abandoned) = (0, 0, 0);
-        for lane in lanes {
-            lane.finish();
+        for encoder in encoders {
+            // One that has failed has said so.
+            let Ok(mut lane) = encoder.join() else {
+                continue;
+            };
             lane.sink().flush();
             accesses += lane.sink().accesses();
             time = time.max(lane.now().0);
@@ -229,9 +267,14 @@ impl Recorder {
                     "linemate-recorder: done accesses={accesses} bytes={bytes} time={time} abandoned={abandoned}"
                 );
             }
-            Err(error) => self.fail(&error.to_string()),
+            Err(error) => fail(&error.to_string()),
         }
     }
+}
+
+/// Tells the host that something is wrong, in one line: it ends the run.
+pub(crate) fn fail(what: &str) {
+    let _ = writeln!(io::stderr(), "linemate-recorder: error: {what}");
 }
 
 /// The addresses of the functions that kernel code jumps to in place of a return instruction, from kallsyms text.

@@ -7,6 +7,7 @@
 
 use std::io;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::{MmapMut, MmapOptions};
 
@@ -16,6 +17,63 @@ const IMAGE: u64 = 0xffff_ffff_8000_0000;
 const IMAGE_SIZE: u64 = 1 << 29;
 /// Where q35 puts the part of memory that does not fit below 4 GiB: never more than this above its size.
 const HOLE: u64 = 2 << 30;
+
+/// Which addresses contents can be known of, for those who must not look at them: any that [`Shadow`] covers, and few
+/// others.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tracked {
+    direct_map: u64,
+    length: u64,
+}
+
+impl Tracked {
+    /// What a [`Shadow`] of the same figures covers.
+    pub(crate) fn new(memory: u64, direct_map: u64) -> Self {
+        Self {
+            direct_map,
+            length: memory.saturating_add(HOLE),
+        }
+    }
+
+    /// Whether contents may be known.
+    #[inline(always)]
+    pub(crate) fn may_cover(self, address: u64) -> bool {
+        address.wrapping_sub(self.direct_map) < self.length
+            || (address.wrapping_sub(IMAGE) < IMAGE_SIZE && self.length > 0)
+    }
+}
+
+/// A [`Tracked`] that is said once, before it is needed: reading it costs two loads.
+#[derive(Debug)]
+pub(crate) struct TrackedCell {
+    direct_map: AtomicU64,
+    length: AtomicU64,
+}
+
+impl TrackedCell {
+    /// Nothing is tracked.
+    pub(crate) const fn new() -> Self {
+        Self {
+            direct_map: AtomicU64::new(0),
+            length: AtomicU64::new(0),
+        }
+    }
+
+    /// Says it.
+    pub(crate) fn set(&self, tracked: Tracked) {
+        self.direct_map.store(tracked.direct_map, Ordering::Relaxed);
+        self.length.store(tracked.length, Ordering::Relaxed);
+    }
+
+    /// What was said.
+    #[inline(always)]
+    pub(crate) fn get(&self) -> Tracked {
+        Tracked {
+            direct_map: self.direct_map.load(Ordering::Relaxed),
+            length: self.length.load(Ordering::Relaxed),
+        }
+    }
+}
 
 /// Known contents of guest memory.
 #[derive(Debug)]
@@ -53,12 +111,6 @@ impl Shadow {
         usize::try_from(physical)
             .ok()
             .filter(|p| *p < self.bytes.len().saturating_sub(16))
-    }
-
-    /// Whether an address is one that contents can be known of.
-    #[inline]
-    pub(crate) fn covers(&self, address: u64) -> bool {
-        self.physical(address).is_some()
     }
 
     /// Takes in a store or a load of `size` ≤ 16 bytes; whether they were known to be there already.
@@ -104,12 +156,12 @@ impl Shadow {
             word.copy_from_slice(&(known | low).to_le_bytes());
         }
         let high = (bits >> 64) as u64;
-        if high != 0
-            && let Some(word) = self.known.get_mut(first + 8..first + 16)
-        {
-            let known = word_at(word);
-            all &= known & high == high;
-            word.copy_from_slice(&(known | high).to_le_bytes());
+        if high != 0 {
+            if let Some(word) = self.known.get_mut(first + 8..first + 16) {
+                let known = word_at(word);
+                all &= known & high == high;
+                word.copy_from_slice(&(known | high).to_le_bytes());
+            }
         }
         all
     }

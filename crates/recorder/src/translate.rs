@@ -6,22 +6,22 @@ use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use linemate_recording::format::MAX_INSTRUCTIONS;
-use linemate_recording::{FunctionId, GuestAddr, InstructionId};
+use linemate_recording::{GuestAddr, InstructionId};
 
 use crate::decode::{Facts, Flow, facts, mark_number};
 use crate::ffi::{Block, MAX_INSTRUCTION};
 use crate::lane::Instruction;
 use crate::options::Options;
 use crate::output::Unannounced;
-use crate::watch::Watch;
+use crate::watch::{Watch, Watched};
 
 /// What to do before an instruction runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Report the entry of a function.
-    Enter(FunctionId),
+    Enter(Watched),
     /// Report the return of a function.
-    Leave(FunctionId),
+    Leave(Watched),
     /// Report that the CPU is going to wait.
     Idle,
     /// Start recording.
@@ -53,6 +53,14 @@ impl Numbers {
             ids: Mutex::default(),
             unannounced,
         }
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> u32 {
+        self.ids
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .len() as u32
     }
 
     /// The number of the instruction at `pc`; `None` if there are more than a recording can hold.

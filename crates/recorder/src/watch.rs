@@ -6,8 +6,7 @@
 use std::collections::HashMap;
 
 use linemate_recording::{
-    Call, CpuId, Function, FunctionId, FunctionTable, GuestAddr, MAX_PARAMETERS, Meaning, Register,
-    Return, Role, VirtualTime,
+    Function, FunctionId, FunctionTable, MAX_PARAMETERS, Meaning, Register, Role,
 };
 
 use crate::decode::Flow;
@@ -38,7 +37,7 @@ pub(crate) trait Cpu {
 /// The table, ready for look-ups by instruction.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    functions: Vec<Function>,
+    functions: Vec<Watched>,
     entries: HashMap<u64, FunctionId>,
     /// Code of the functions whose returns are wanted: (start, end, function), sorted, not overlapping.
     returning: Vec<(u64, u64, FunctionId)>,
@@ -69,8 +68,11 @@ impl Watch {
             })
             .collect();
         returning.sort_unstable();
+        let functions = functions.iter().zip(0..);
         Self {
-            functions,
+            functions: functions
+                .map(|(function, id)| Watched::new(FunctionId(id), function))
+                .collect(),
             entries,
             returning,
             thunks,
@@ -78,12 +80,12 @@ impl Watch {
     }
 
     /// The function that is entered at `pc`.
-    pub(crate) fn entry(&self, pc: u64) -> Option<FunctionId> {
-        self.entries.get(&pc).copied()
+    pub(crate) fn entry(&self, pc: u64) -> Option<Watched> {
+        self.function(*self.entries.get(&pc)?)
     }
 
     /// The function that an instruction at `pc` with this `flow` returns from.
-    pub(crate) fn return_from(&self, pc: u64, flow: Flow) -> Option<FunctionId> {
+    pub(crate) fn return_from(&self, pc: u64, flow: Flow) -> Option<Watched> {
         let returns = match flow {
             Flow::Return => true,
             Flow::Jump(target) => self.thunks.contains(&target),
@@ -94,12 +96,58 @@ impl Watch {
         }
         let after = self.returning.partition_point(|(start, _, _)| *start <= pc);
         let (_, end, id) = self.returning.get(after.checked_sub(1)?)?;
-        (pc < *end).then_some(*id)
+        if pc < *end { self.function(*id) } else { None }
     }
 
-    /// The function of an id that this table gave out.
-    pub(crate) fn function(&self, id: FunctionId) -> Option<&Function> {
-        self.functions.get(id.0 as usize)
+    fn function(&self, id: FunctionId) -> Option<Watched> {
+        self.functions.get(id.0 as usize).copied()
+    }
+}
+
+/// What the recorder must know of a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    /// It counts only if it can be a kernel pointer.
+    Pointer,
+    Array,
+    Count,
+    Order,
+    Other,
+}
+
+/// A watched function, small enough to be kept with each instruction that enters or leaves it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Watched {
+    id: FunctionId,
+    role: Role,
+    returns: bool,
+    parameters: [Option<(Register, Use)>; MAX_PARAMETERS],
+}
+
+impl Watched {
+    fn new(id: FunctionId, function: &Function) -> Self {
+        let mut parameters = [None; MAX_PARAMETERS];
+        for (slot, parameter) in parameters.iter_mut().zip(&function.parameters) {
+            let used = match parameter.meaning {
+                Meaning::StructPointer(_) => Use::Pointer,
+                Meaning::ObjectArray => Use::Array,
+                Meaning::Count => Use::Count,
+                Meaning::Order => Use::Order,
+                _ => Use::Other,
+            };
+            *slot = Some((parameter.register, used));
+        }
+        Self {
+            id,
+            role: function.role,
+            returns: function.returns,
+            parameters,
+        }
+    }
+
+    fn has_array(&self) -> bool {
+        let array = |(_, used): &(Register, Use)| *used == Use::Array;
+        self.parameters.iter().flatten().any(array)
     }
 }
 
@@ -109,7 +157,7 @@ struct Waiting {
     function: FunctionId,
     stack: u64,
     /// The call as it will be reported once for each object of a bulk allocation.
-    bulk: Option<(Call, u64)>,
+    bulk: Option<(Entered, u64)>,
     order: u64,
 }
 
@@ -119,13 +167,37 @@ pub(crate) struct Calls {
     waiting: Vec<Waiting>,
 }
 
+/// A call as the CPU's state tells it: [`linemate_recording::Call`] without time and CPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entered {
+    /// Which function.
+    pub(crate) function: FunctionId,
+    /// The stack pointer at entry.
+    pub(crate) stack: u64,
+    /// The return address, or zero.
+    pub(crate) caller: u64,
+    /// The listed parameters.
+    pub(crate) values: [Option<u64>; MAX_PARAMETERS],
+}
+
+/// A return as the CPU's state tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Left {
+    /// Which function.
+    pub(crate) function: FunctionId,
+    /// The stack pointer at the return instruction.
+    pub(crate) stack: u64,
+    /// The returned value.
+    pub(crate) value: u64,
+}
+
 /// What a callback has to report.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Report {
     /// A call.
-    Call(Call),
+    Call(Entered),
     /// A return.
-    Return(Return),
+    Return(Left),
     /// The page allocator handed out these physical bytes: whatever they held is not known any more.
     Pages {
         /// The `struct page`.
@@ -151,24 +223,27 @@ pub(crate) fn page_range(vmemmap: u64, page: u64, order: u64) -> Option<std::ops
 }
 
 impl Calls {
-    /// The function `id` is entered. `caller` is asked for only if the table wants it.
+    /// A function is entered. `caller` is asked for only if the table wants it.
+    #[inline]
     pub(crate) fn enter(
         &mut self,
-        (id, function): (FunctionId, &Function),
-        (time, cpu): (VirtualTime, CpuId),
+        function: &Watched,
         state: &impl Cpu,
         report: &mut impl FnMut(Report),
     ) {
         let mut values = [None; MAX_PARAMETERS];
         let (mut array, mut count, mut order) = (None, 0, 0);
         for ((slot, parameter), index) in values.iter_mut().zip(&function.parameters).zip(0..) {
-            let value = state.argument(parameter.register);
-            match parameter.meaning {
-                Meaning::StructPointer(_) if !is_kernel_pointer(value) => continue,
-                Meaning::ObjectArray => array = Some((index, value)),
-                Meaning::Count => count = value,
-                Meaning::Order => order = value,
-                _ => {}
+            let Some((register, used)) = parameter else {
+                break;
+            };
+            let value = state.argument(*register);
+            match used {
+                Use::Pointer if !is_kernel_pointer(value) => continue,
+                Use::Array => array = Some((index, value)),
+                Use::Count => count = value,
+                Use::Order => order = value,
+                Use::Pointer | Use::Other => {}
             }
             *slot = Some(value);
         }
@@ -182,18 +257,16 @@ impl Calls {
         } else {
             0
         };
-        let call = Call {
-            time,
-            cpu,
-            function: id,
-            stack: GuestAddr(stack),
-            caller: GuestAddr(caller),
+        let call = Entered {
+            function: function.id,
+            stack,
+            caller,
             values,
         };
         match (function.role, array) {
             (Role::HeapAlloc, Some((_, objects))) => {
                 self.wait(Waiting {
-                    function: id,
+                    function: function.id,
                     stack,
                     bulk: Some((call, objects)),
                     order,
@@ -211,7 +284,7 @@ impl Calls {
             (role, None) => {
                 if role == Role::PageAlloc {
                     self.wait(Waiting {
-                        function: id,
+                        function: function.id,
                         stack,
                         bulk: None,
                         order,
@@ -222,40 +295,30 @@ impl Calls {
         }
     }
 
-    /// The function `id` returns.
+    /// A function returns.
+    #[inline]
     pub(crate) fn leave(
         &mut self,
-        (id, function): (FunctionId, &Function),
-        (time, cpu): (VirtualTime, CpuId),
+        function: &Watched,
         state: &impl Cpu,
         report: &mut impl FnMut(Report),
     ) {
         let (stack, value) = (state.stack(), state.result());
-        let needs_call = function.role == Role::PageAlloc
-            || function
-                .parameters
-                .iter()
-                .any(|p| p.meaning == Meaning::ObjectArray);
+        let needs_call = function.role == Role::PageAlloc || function.has_array();
         let waiting = if needs_call {
-            self.take(id, stack)
+            self.take(function.id, stack)
         } else {
             None
         };
-        let done = Return {
-            time,
-            cpu,
-            function: id,
-            stack: GuestAddr(stack),
+        let done = Left {
+            function: function.id,
+            stack,
             value,
         };
         if let Some((call, objects)) = waiting.as_ref().and_then(|w| w.bulk.as_ref()) {
             for object in bulk_objects(state, *objects, value & 0xffff_ffff) {
-                report(Report::Call(Call {
-                    time,
-                    cpu,
-                    ..call.clone()
-                }));
-                report(Report::Return(Return {
+                report(Report::Call(call.clone()));
+                report(Report::Return(Left {
                     value: object,
                     ..done
                 }));
@@ -295,7 +358,7 @@ fn bulk_objects(state: &impl Cpu, array: u64, count: u64) -> impl Iterator<Item 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linemate_recording::Parameter;
+    use linemate_recording::{GuestAddr, Parameter};
 
     struct Fake {
         arguments: [u64; 6],
@@ -353,31 +416,27 @@ mod tests {
     fn call(values: &[Option<u64>], caller: u64) -> Report {
         let mut all = [None; MAX_PARAMETERS];
         all[..values.len()].copy_from_slice(values);
-        Report::Call(Call {
-            time: VirtualTime(7),
-            cpu: CpuId(1),
+        Report::Call(Entered {
             function: FunctionId(3),
-            stack: GuestAddr(STACK),
-            caller: GuestAddr(caller),
+            stack: STACK,
+            caller,
             values: all,
         })
     }
 
     fn ret(value: u64) -> Report {
-        Report::Return(Return {
-            time: VirtualTime(7),
-            cpu: CpuId(1),
+        Report::Return(Left {
             function: FunctionId(3),
-            stack: GuestAddr(STACK),
+            stack: STACK,
             value,
         })
     }
 
     fn run(function: &Function, state: &Fake) -> (Vec<Report>, Vec<Report>) {
         let (mut calls, mut entered, mut left) = (Calls::default(), Vec::new(), Vec::new());
-        let (id, at) = (FunctionId(3), (VirtualTime(7), CpuId(1)));
-        calls.enter((id, function), at, state, &mut |r| entered.push(r));
-        calls.leave((id, function), at, state, &mut |r| left.push(r));
+        let watched = Watched::new(FunctionId(3), function);
+        calls.enter(&watched, state, &mut |r| entered.push(r));
+        calls.leave(&watched, state, &mut |r| left.push(r));
         assert!(calls.waiting.is_empty());
         (entered, left)
     }
@@ -481,9 +540,10 @@ mod tests {
             ],
         };
         let watch = Watch::new(table, vec![0xffff_ffff_8200_0000]);
-        assert_eq!(watch.entry(0xffff_ffff_8100_1000), Some(FunctionId(1)));
+        let entered = watch.entry(0xffff_ffff_8100_1000).map(|watched| watched.id);
+        assert_eq!(entered, Some(FunctionId(1)));
         assert_eq!(watch.entry(0xffff_ffff_8100_1001), None);
-        let from = |pc, flow| watch.return_from(pc, flow);
+        let from = |pc, flow| watch.return_from(pc, flow).map(|watched| watched.id);
         assert_eq!(
             from(0xffff_ffff_8100_103f, Flow::Return),
             Some(FunctionId(1))

@@ -105,7 +105,7 @@ fn synthetic(length: usize) -> (Vec<Input>, Vec<GuestAddr>) {
             let object_heat = random.below(5000) + 1;
             let this = object(random.below(object_heat));
             let stack = 0xffff_c900_0000_3000 + 0x4000 * u64::from(cpu) + 64 * random.below(12);
-            if number.is_multiple_of(2) {
+            if number % 2 == 0 {
                 time += 2;
                 let values = [
                     Some(this),

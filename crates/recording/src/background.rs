@@ -20,6 +20,8 @@ struct Pool {
     spares: Vec<RawChunk>,
     /// How many more may be made.
     left: usize,
+    /// The thread has ended: nothing comes back any more.
+    gone: bool,
 }
 
 struct Shared {
@@ -44,6 +46,9 @@ impl Shared {
         loop {
             if let Some(chunk) = pool.spares.pop() {
                 return chunk;
+            }
+            if pool.gone {
+                return RawChunk::default();
             }
             if pool.left > 0 {
                 pool.left -= 1;
@@ -94,12 +99,26 @@ impl BackgroundWriter {
     /// # Errors
     /// [`Error::Io`] if the thread cannot be started.
     pub fn start(writer: Writer, chunks_in_flight: usize) -> Result<Self, Error> {
+        Self::start_telling(writer, chunks_in_flight, |_, _| {})
+    }
+
+    /// As [`BackgroundWriter::start`]. The first error is told to `on_failure` at once, on the writer's thread, with the
+    /// bytes written until then.
+    ///
+    /// # Errors
+    /// As [`BackgroundWriter::start`].
+    pub fn start_telling(
+        writer: Writer,
+        chunks_in_flight: usize,
+        on_failure: impl FnMut(&Error, u64) + Send + 'static,
+    ) -> Result<Self, Error> {
         let chunks = chunks_in_flight.max(1);
         let (sender, receiver) = sync_channel(chunks + 8);
         let shared = Arc::new(Shared {
             pool: Mutex::new(Pool {
                 spares: Vec::new(),
                 left: chunks,
+                gone: false,
             }),
             returned: Condvar::new(),
             failed: AtomicBool::new(false),
@@ -107,7 +126,7 @@ impl BackgroundWriter {
         let theirs = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("linemate-writer".into())
-            .spawn(move || work(writer, &receiver, &theirs))
+            .spawn(move || work(writer, &receiver, &theirs, on_failure))
             .map_err(|source| Error::Io {
                 doing: "start the writing thread",
                 source,
@@ -170,7 +189,26 @@ impl LaneWriter {
     }
 }
 
-fn work(mut writer: Writer, jobs: &Receiver<Job>, shared: &Shared) -> (Writer, Option<Error>) {
+/// Lets those go who wait for a chunk when the thread ends, in whatever way.
+struct Leaving<'a>(&'a Shared);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.0
+            .failed
+            .fetch_or(std::thread::panicking(), Ordering::Relaxed);
+        self.0.pool().gone = true;
+        self.0.returned.notify_all();
+    }
+}
+
+fn work(
+    mut writer: Writer,
+    jobs: &Receiver<Job>,
+    shared: &Shared,
+    mut on_failure: impl FnMut(&Error, u64),
+) -> (Writer, Option<Error>) {
+    let _leaving = Leaving(shared);
     let mut first_error = None;
     for job in jobs {
         let written = match (job, first_error.is_some()) {
@@ -189,6 +227,7 @@ fn work(mut writer: Writer, jobs: &Receiver<Job>, shared: &Shared) -> (Writer, O
         };
         if let Err(error) = written {
             shared.failed.store(true, Ordering::Relaxed);
+            on_failure(&error, writer.bytes());
             first_error = Some(error);
         }
     }

@@ -78,6 +78,22 @@ pub enum Error {
     WriterGone,
 }
 
+impl Error {
+    /// What to do about a recording that cannot be written: empty, or to be put after the error's text.
+    #[must_use]
+    pub fn remedy(&self) -> &'static str {
+        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        match self {
+            Error::Io { source, .. }
+                if matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge) =>
+            {
+                ": free some space, or record a shorter run"
+            }
+            _ => "",
+        }
+    }
+}
+
 /// What is wrong inside a chunk.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
@@ -147,7 +163,17 @@ pub enum Problem {
         /// The offending value.
         value: u64,
     },
-    /// Text that is no UTF-8 or no JSON.
+    /// A value of the description that cannot be.
+    #[error("{key} is {value:?}, not {expected}")]
+    Description {
+        /// Which one.
+        key: &'static str,
+        /// The value's first characters.
+        value: String,
+        /// What it has to be.
+        expected: &'static str,
+    },
+    /// Text that is not UTF-8 or not JSON.
     #[error("{what} is not readable: {reason}")]
     Text {
         /// Which text.

@@ -10,6 +10,7 @@
 mod background;
 mod cursor;
 mod decode;
+mod description;
 mod encode;
 mod error;
 mod event;
@@ -24,6 +25,7 @@ mod writer;
 
 pub use background::{BackgroundWriter, LaneWriter};
 pub use decode::{Decoder, Visitor};
+pub use description::{Description, MAX_CPUS, MAX_MEMORY_BYTES};
 pub use encode::{Encoder, InstructionId, LaneId, RawAccess, RawChunk};
 pub use error::{Error, Problem};
 pub use event::*;

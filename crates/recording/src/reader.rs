@@ -9,9 +9,13 @@ use crate::encode::Columns;
 use crate::format::{
     CHUNK_HEADER_BYTES, ChunkHeader, ChunkKind, MAX_FILE_HEADER_BYTES, parse_file_header,
 };
-use crate::payload::{self, ChunkSummary, End, IMAGE_HEADER_BYTES, SUMMARY_BYTES};
+use crate::payload::{
+    self, ChunkSummary, End, IMAGE_HEADER_BYTES, IMAGE_PIECE_BYTES, SUMMARY_BYTES,
+};
 use crate::writer::io_error;
-use crate::{Error, Event, FunctionTable, GuestAddr, Metadata, Moment, Problem, Totals};
+use crate::{
+    Description, Error, Event, FunctionTable, GuestAddr, Metadata, Moment, Problem, Totals,
+};
 
 /// Bytes that can be read at any place, by several threads at once.
 pub trait Source: Send + Sync {
@@ -277,6 +281,37 @@ impl Frame {
         payload::read_metadata(&self.payload(chunk)?).map_err(|problem| chunk.malformed(problem))
     }
 
+    pub(crate) fn description(
+        &self,
+        chunk: &ChunkRef,
+        metadata: &Metadata,
+    ) -> Result<Description, Error> {
+        Description::read(metadata).map_err(|problem| chunk.malformed(problem))
+    }
+
+    /// Whether the memory images are as small as the format and the guest's memory make them, by the chunks' headers: nothing is unpacked.
+    ///
+    /// # Errors
+    /// The first chunk that is too large, alone or with those before it.
+    pub(crate) fn bounded_images(&self, description: &Description) -> Result<(), Error> {
+        let limit = description.image_bytes_max();
+        let mut sum = 0;
+        for chunk in self.of(ChunkKind::Image) {
+            let length = u64::from(chunk.header.raw);
+            sum += length;
+            let piece = (IMAGE_HEADER_BYTES + IMAGE_PIECE_BYTES) as u64;
+            for (what, value, limit) in [
+                ("the length of a memory image", length, piece),
+                ("the sum of all memory images", sum, limit),
+            ] {
+                if value > limit {
+                    return Err(chunk.malformed(Problem::TooLarge { what, value, limit }));
+                }
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn functions(&self, chunk: &ChunkRef) -> Result<FunctionTable, Error> {
         payload::read_functions(&self.payload(chunk)?).map_err(|problem| chunk.malformed(problem))
     }
@@ -318,6 +353,7 @@ pub struct ImageInfo {
 pub struct Recording {
     frame: Frame,
     metadata: Metadata,
+    description: Description,
     functions: FunctionTable,
     instructions: Vec<GuestAddr>,
     events: Vec<EventChunk>,
@@ -335,12 +371,12 @@ impl std::fmt::Debug for Recording {
 }
 
 impl Recording {
-    /// Opens the file at `path`.
+    /// Opens the file at `path`, which must be a regular one.
     ///
     /// # Errors
     /// As [`Recording::from_source`].
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let file = File::open(path).map_err(io_error("open the recording"))?;
+        let file = linemate_files::open_file(path).map_err(io_error("open the recording"))?;
         Self::from_source(file)
     }
 
@@ -349,12 +385,15 @@ impl Recording {
     ///
     /// # Errors
     /// [`Error::NotARecording`], [`Error::NewerVersion`], [`Error::Missing`] if it was cut before its
-    /// metadata, [`Error::Checksum`] or [`Error::Malformed`] if what is needed to read it is damaged.
+    /// metadata, [`Error::Checksum`] or [`Error::Malformed`] if what is needed to read it is damaged, or its images are
+    /// larger than the guest that it describes can leave.
     pub fn from_source(source: impl Source + 'static) -> Result<Self, Error> {
         let frame = Frame::scan(Box::new(source))?;
         let kind = ChunkKind::Metadata;
-        let metadata = frame.of(kind).next().ok_or(Error::Missing { kind })?;
-        let metadata = frame.metadata(metadata)?;
+        let chunk = frame.of(kind).next().ok_or(Error::Missing { kind })?;
+        let metadata = frame.metadata(chunk)?;
+        let description = frame.description(chunk, &metadata)?;
+        frame.bounded_images(&description)?;
         let functions = match frame.of(ChunkKind::Functions).next() {
             Some(chunk) => frame.functions(chunk)?,
             None => FunctionTable::default(),
@@ -379,6 +418,7 @@ impl Recording {
         Ok(Self {
             frame,
             metadata,
+            description,
             functions,
             instructions,
             events,
@@ -391,7 +431,12 @@ impl Recording {
         &self.frame.tool
     }
 
-    /// What describes the run.
+    /// What describes the run, checked.
+    pub fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// Everything that describes the run, as text.
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
     }

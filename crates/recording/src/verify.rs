@@ -8,7 +8,7 @@ use std::fmt;
 use crate::decode::Decoder;
 use crate::events_check::EventsCheck;
 use crate::format::{ChunkKind, RunningChecksum};
-use crate::payload::IMAGE_HEADER_BYTES;
+use crate::payload::{IMAGE_HEADER_BYTES, IMAGE_PIECE_BYTES};
 use crate::reader::{ChunkRef, Cut, Frame, Source};
 use crate::{
     CpuId, Error, FunctionId, FunctionTable, GuestAddr, LaneId, Moment, Totals, VirtualTime,
@@ -326,7 +326,7 @@ impl Pass<'_> {
             });
         }
         let checked = match kind {
-            ChunkKind::Metadata => self.frame.metadata(chunk).map(drop),
+            ChunkKind::Metadata => self.metadata(chunk),
             ChunkKind::Btf | ChunkKind::Symbols => self.frame.payload(chunk).map(drop),
             ChunkKind::Functions => self
                 .frame
@@ -348,6 +348,12 @@ impl Pass<'_> {
             }
             Ok(()) => Ok(()),
         }
+    }
+
+    fn metadata(&self, chunk: &ChunkRef) -> Result<(), Error> {
+        let metadata = self.frame.metadata(chunk)?;
+        let description = self.frame.description(chunk, &metadata)?;
+        self.frame.bounded_images(&description)
     }
 
     fn events(&mut self, chunk: &ChunkRef) -> Result<(), Error> {
@@ -375,6 +381,10 @@ impl Pass<'_> {
     }
 
     fn image(&mut self, chunk: &ChunkRef) -> Result<(), Error> {
+        if chunk.header.raw as usize > IMAGE_HEADER_BYTES + IMAGE_PIECE_BYTES {
+            // Found with the metadata, and not to be unpacked.
+            return Ok(());
+        }
         let payload = self.frame.payload(chunk)?;
         let image = self.frame.image_info(chunk, &payload)?;
         let end = image.addr.0.saturating_add(image.length);

@@ -102,6 +102,14 @@ impl Writer {
             .write(true)
             .open(path)
             .map_err(io_error("open the recording"))?;
+        Self::append_to(file)
+    }
+
+    /// As [`Writer::append`], to a file that is open for reading and writing.
+    ///
+    /// # Errors
+    /// As [`Writer::append`].
+    pub fn append_to(file: File) -> Result<Self, Error> {
         let frame = Frame::scan(Box::new(
             file.try_clone().map_err(io_error("open the recording"))?,
         ))?;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a set-up that fails fails the test")]
 
 use std::io::{self, Write};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 
 use linemate_recording::*;
@@ -58,7 +59,10 @@ fn record(room: usize) -> (Vec<u8>, Result<Totals, Error>) {
     };
     let bytes = Arc::clone(&disk.bytes);
     let result = Writer::create_in(Box::new(disk), "1", &Metadata::new()).and_then(|writer| {
-        let background = BackgroundWriter::start(writer, 1)?;
+        let (sender, told) = channel();
+        let background = BackgroundWriter::start_telling(writer, 1, move |error, bytes| {
+            sender.send((error.to_string(), bytes)).unwrap();
+        })?;
         let lane = background.lane();
         lane.instructions(vec![GuestAddr(1)]);
         let mut encoder = Encoder::new(LaneId(0), 100);
@@ -74,7 +78,17 @@ fn record(room: usize) -> (Vec<u8>, Result<Totals, Error>) {
                 "a spare is empty or has been written"
             );
         }
-        background.stop()?.finish()
+        let stopped = background.stop();
+        // Told once, on the way, with what was written until then.
+        let told: Vec<(String, u64)> = told.iter().collect();
+        match &stopped {
+            Ok(_) => assert_eq!(told, []),
+            Err(error) => {
+                let written = bytes.lock().unwrap().len() as u64;
+                assert_eq!(told, [(error.to_string(), written)]);
+            }
+        }
+        stopped?.finish()
     });
     let bytes = bytes.lock().unwrap().clone();
     (bytes, result)

@@ -117,7 +117,7 @@ fn place(access: &Access) -> Placed {
         } else {
             Sharing::Shared
         },
-        skip: false,
+        fate: linemate_replay::Fate::Cached,
     }
 }
 

@@ -143,7 +143,8 @@ impl Tally {
         self.cycles += cycles;
     }
 
-    fn merge(&mut self, other: Tally) {
+    /// Adds another's to these.
+    pub fn merge(&mut self, other: Tally) {
         self.count += other.count;
         self.cycles += other.cycles;
     }
@@ -187,6 +188,15 @@ impl Counts {
     /// Accesses that left the core for that reason.
     pub fn cause(&self, cause: Cause) -> Tally {
         self.causes[cause as usize]
+    }
+
+    /// Accesses that left their core, and their cycles: what a layout can change, and what reports call cost.
+    pub fn left_core(&self) -> Tally {
+        let mut sum = Tally::default();
+        for cause in &self.causes {
+            sum.merge(*cause);
+        }
+        sum
     }
 
     /// Modified lines fetched from other cores, at any distance.

@@ -68,11 +68,11 @@ impl Engine {
     pub(crate) fn step(&mut self, waiting: &Waiting, cpu: usize, instance: u16, now: u64) -> u64 {
         let Cpu { logical, place } = self.cpus[cpu];
         let first = self.piece(waiting, &waiting.span, instance);
-        if waiting.span.beyond == 0
-            && let Some((cycles, _)) = self.system.hit(logical, place.core, first)
-        {
-            self.hits[waiting.key as usize][waiting.kind as usize] += 1;
-            return cycles - self.l1_cycles;
+        if waiting.span.beyond == 0 {
+            if let Some((cycles, _)) = self.system.hit(logical, place.core, first) {
+                self.hits[waiting.key as usize][waiting.kind as usize] += 1;
+                return cycles - self.l1_cycles;
+            }
         }
         self.step_beyond(waiting, cpu, instance, first, now)
     }
@@ -100,16 +100,19 @@ impl Engine {
         let second = (waiting.span.beyond > 0).then(|| rest(&waiting.span, self.line));
         let second = second.map(|span| (span, self.piece(waiting, &span, instance)));
         let mut verdict = self.system.access(logical, place, first, now);
-        self.look_inside(&waiting.span, waiting, &verdict);
+        self.watch_contested(&verdict);
+        let mut offset = waiting.span.offset;
         if let Some((span, second)) = second {
             // Both pieces are under way at once: the access takes as long as the slower one, and counts
             // as that one (the first, if they take equally long).
             let other = self.system.access(logical, place, second, now);
-            self.look_inside(&span, waiting, &other);
+            self.watch_contested(&other);
             if other.cycles > verdict.cycles {
                 verdict = other;
+                offset = span.offset;
             }
         }
+        self.look_inside(offset, waiting, &verdict);
         if verdict.source == Source::L1 && second.is_none() {
             self.hits[waiting.key as usize][waiting.kind as usize] += 1;
             self.settle_if_needed();
@@ -212,32 +215,41 @@ impl Engine {
         );
     }
 
-    /// Keeps the view of lines that go between cores.
+    /// From here on a line that goes between cores is looked into by place.
     #[inline]
-    fn look_inside(&mut self, span: &Span, waiting: &Waiting, verdict: &Verdict) {
-        let Some(lines) = &mut self.lines else { return };
-        let private = verdict.source.is_private();
-        if private && waiting.kind == AccessKind::Load {
-            return;
-        }
+    fn watch_contested(&mut self, verdict: &Verdict) {
         let transfer = verdict.source.is_hitm()
             || matches!(
                 verdict.source,
                 Source::Upgrade | Source::ForwardSocket | Source::ForwardRemote
             );
-        if transfer {
+        if transfer && self.lines.is_some() {
             self.system.watch(verdict);
-        } else if !self.system.is_watched(verdict) {
+        }
+    }
+
+    /// Keeps the view of lines: of what `account` charges to its key, by place.
+    #[inline]
+    fn look_inside(&mut self, offset: u8, waiting: &Waiting, verdict: &Verdict) {
+        let Some(lines) = &mut self.lines else { return };
+        let private = verdict.source.is_private();
+        if private && waiting.kind == AccessKind::Load {
             return;
         }
-        lines.add(&Touch {
+        let touch = Touch {
             slot: verdict.slot,
-            offset: span.offset,
+            offset,
             pc: waiting.pc,
             key: KeyId(waiting.key),
+            site: SiteId(waiting.site),
             kind: waiting.kind,
             source: verdict.source,
             cycles: verdict.cycles,
-        });
+        };
+        if self.system.is_watched(verdict) {
+            lines.add(&touch);
+        } else if !private {
+            lines.add_uncontested(&touch);
+        }
     }
 }

@@ -54,9 +54,10 @@ mod system;
 mod weave;
 
 pub use counts::{Cause, Counts, Source, Tally};
-pub use lines::{Cell, LineView};
+pub use lines::{Cell, LineView, Uncontested};
 pub use placement::{
-    AsRecorded, COPIES_MAX, Cloner, Clones, KeyId, NoClones, Placed, Placement, Sharing, SiteId,
+    AsRecorded, COPIES_MAX, Cloner, Clones, Fate, KeyId, NoClones, Placed, Placement, Sharing,
+    SiteId,
 };
 pub use replay::{Config, Outcome, Pair, Replay, ReplayError};
 pub use sharing::MissTag;

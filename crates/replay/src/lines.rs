@@ -1,8 +1,11 @@
 //! What happens inside the lines that go between cores: the view that `perf c2c` gives, by offset and
 //! instruction.
 //!
-//! Kept only for lines that went from one core to another at least once, and from that moment on: all
-//! their stores, and their loads that left the core. A line that nobody fights over costs nothing here.
+//! A cell for each (line, offset, instruction) is kept only for lines that went from one core to another, and from
+//! that moment on: what happened before, and all other lines, are summed by field, offset and function
+//! ([`Uncontested`]), because a cell for each place of each line would need more memory than the caches' model
+//! itself. Both together hold every access that left its core exactly once, with the cycles that its key and its
+//! site are charged: of an access that touches two lines, the line that took longer.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -13,7 +16,7 @@ use linemate_recording::{AccessKind, GuestAddr};
 use crate::address::address;
 use crate::counts::{Source, Tally};
 use crate::directory::{LineHasher, Slot};
-use crate::placement::KeyId;
+use crate::placement::{KeyId, SiteId};
 use crate::system::System;
 
 /// One offset of one line as one instruction touches it.
@@ -23,11 +26,11 @@ pub struct Cell {
     pub offset: u8,
     /// The instruction.
     pub pc: GuestAddr,
-    /// What its accesses were accounted to; the last key where they differ (an edit can make them).
+    /// What its accesses were accounted to.
     pub key: KeyId,
     /// Loads that left the core, and their cycles: the cycles per load that perf c2c shows.
     pub loads: Tally,
-    /// Stores and atomics, private ones included.
+    /// Stores and atomics that left the core.
     pub stores: Tally,
     /// Stores and atomics that found the permission in their core.
     pub private_stores: u64,
@@ -46,7 +49,7 @@ pub struct LineView {
     pub addr: GuestAddr,
     /// Which clone's memory it is; 0 for the recorded one.
     pub instance: u16,
-    /// By offset, then instruction.
+    /// By offset, instruction, key.
     pub cells: Vec<Cell>,
 }
 
@@ -56,7 +59,7 @@ impl LineView {
         self.cells.iter().flat_map(|cell| cell.hitm).sum()
     }
 
-    /// Cycles of all recorded loads and stores.
+    /// Cycles of all accesses that left their core.
     pub fn cycles(&self) -> u64 {
         self.cells
             .iter()
@@ -65,12 +68,28 @@ impl LineView {
     }
 }
 
-/// One access to a watched line.
+/// Accesses that left their core for a line that no core had taken from another yet, over all such lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Uncontested {
+    /// What they were accounted to.
+    pub key: KeyId,
+    /// And what else.
+    pub site: SiteId,
+    /// First byte touched, from the line's start.
+    pub offset: u8,
+    /// Loads, and their cycles.
+    pub loads: Tally,
+    /// Stores and atomics.
+    pub stores: Tally,
+}
+
+/// One access to a line.
 pub(crate) struct Touch {
     pub(crate) slot: Slot,
     pub(crate) offset: u8,
     pub(crate) pc: u64,
     pub(crate) key: KeyId,
+    pub(crate) site: SiteId,
     pub(crate) kind: AccessKind,
     pub(crate) source: Source,
     pub(crate) cycles: u64,
@@ -79,55 +98,54 @@ pub(crate) struct Touch {
 /// All cells so far.
 #[derive(Default)]
 pub(crate) struct Lines {
-    index: HashMap<(Slot, u8, u64), u32, BuildHasherDefault<LineHasher>>,
+    index: HashMap<(Slot, u8, u64, u32), u32, BuildHasherDefault<LineHasher>>,
     cells: Vec<(Slot, Cell)>,
+    uncontested: HashMap<(u32, u32, u8), [Tally; 2], BuildHasherDefault<LineHasher>>,
 }
 
 impl Lines {
+    /// An access that left its core, to a line that no core has taken from another yet.
+    pub(crate) fn add_uncontested(&mut self, touch: &Touch) {
+        let sums = self
+            .uncontested
+            .entry((touch.key.0, touch.site.0, touch.offset))
+            .or_default();
+        sums[usize::from(touch.kind != AccessKind::Load)].add(touch.cycles);
+    }
+
+    /// An access to a line that went between cores: one that left its core, or a store that did not.
     pub(crate) fn add(&mut self, touch: &Touch) {
         let next = self.cells.len() as u32;
         let index = *self
             .index
-            .entry((touch.slot, touch.offset, touch.pc))
+            .entry((touch.slot, touch.offset, touch.pc, touch.key.0))
             .or_insert(next);
         if index == next {
-            self.cells.push((
-                touch.slot,
-                Cell {
-                    offset: touch.offset,
-                    pc: GuestAddr(touch.pc),
-                    key: touch.key,
-                    loads: Tally::default(),
-                    stores: Tally::default(),
-                    private_stores: 0,
-                    hitm: [0; 3],
-                    forwards: 0,
-                    upgrades: 0,
-                },
-            ));
+            self.cells.push((touch.slot, Cell::new(touch)));
         }
-        let cell = &mut self.cells[index as usize].1;
-        cell.key = touch.key;
-        if touch.kind == AccessKind::Load {
-            cell.loads.add(touch.cycles);
-        } else {
-            cell.stores.add(touch.cycles);
-            cell.private_stores += u64::from(touch.source.is_private());
-        }
-        match touch.source {
-            Source::HitmDomain => cell.hitm[0] += 1,
-            Source::HitmSocket => cell.hitm[1] += 1,
-            Source::HitmRemote => cell.hitm[2] += 1,
-            Source::ForwardSocket | Source::ForwardRemote => cell.forwards += 1,
-            Source::Upgrade => cell.upgrades += 1,
-            _ => {}
-        }
+        self.cells[index as usize].1.add(touch);
+    }
+
+    /// What lines had before they went between cores, and those that never did; by key, site and offset.
+    pub(crate) fn take_uncontested(&mut self) -> Vec<Uncontested> {
+        let mut sums: Vec<Uncontested> = std::mem::take(&mut self.uncontested)
+            .into_iter()
+            .map(|((key, site, offset), [loads, stores])| Uncontested {
+                key: KeyId(key),
+                site: SiteId(site),
+                offset,
+                loads,
+                stores,
+            })
+            .collect();
+        sums.sort_by_key(|sum| (sum.key, sum.site, sum.offset));
+        sums
     }
 
     /// The lines, by address and instance.
     pub(crate) fn into_views(self, system: &System, size: LineSize) -> Vec<LineView> {
         let mut cells = self.cells;
-        cells.sort_by_key(|(slot, cell)| (*slot, cell.offset, cell.pc));
+        cells.sort_by_key(|(slot, cell)| (*slot, cell.offset, cell.pc, cell.key));
         let mut views: Vec<LineView> = Vec::new();
         let mut last = None;
         for (slot, cell) in cells {
@@ -146,5 +164,41 @@ impl Lines {
         }
         views.sort_by_key(|view| (view.addr, view.instance));
         views
+    }
+}
+
+impl Cell {
+    fn new(touch: &Touch) -> Cell {
+        Cell {
+            offset: touch.offset,
+            pc: GuestAddr(touch.pc),
+            key: touch.key,
+            loads: Tally::default(),
+            stores: Tally::default(),
+            private_stores: 0,
+            hitm: [0; 3],
+            forwards: 0,
+            upgrades: 0,
+        }
+    }
+
+    fn add(&mut self, touch: &Touch) {
+        match touch.source {
+            source if source.is_private() => {
+                self.private_stores += 1;
+                return;
+            }
+            Source::HitmDomain => self.hitm[0] += 1,
+            Source::HitmSocket => self.hitm[1] += 1,
+            Source::HitmRemote => self.hitm[2] += 1,
+            Source::ForwardSocket | Source::ForwardRemote => self.forwards += 1,
+            Source::Upgrade => self.upgrades += 1,
+            _ => {}
+        }
+        if touch.kind == AccessKind::Load {
+            self.loads.add(touch.cycles);
+        } else {
+            self.stores.add(touch.cycles);
+        }
     }
 }

@@ -35,8 +35,21 @@ pub struct Placed {
     pub site: SiteId,
     /// Whose memory it is.
     pub sharing: Sharing,
-    /// The access does not happen (an edit removed it). It still takes its instruction's time.
-    pub skip: bool,
+    /// What becomes of it.
+    pub fate: Fate,
+}
+
+/// What becomes of a recorded access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Fate {
+    /// It goes through the caches.
+    #[default]
+    Cached,
+    /// It goes to a device's registers, past all caches. It takes its instruction's time; the device's own time is not
+    /// modelled: the registers that kernels use most (a local APIC's) are no memory at all on machines with x2APIC.
+    Uncached,
+    /// It does not happen: an edit removed it. It still takes its instruction's time.
+    Removed,
 }
 
 /// Names and moves accesses.
@@ -57,7 +70,7 @@ impl Placement for AsRecorded {
             key: KeyId(0),
             site: SiteId(0),
             sharing: Sharing::Shared,
-            skip: false,
+            fate: Fate::Cached,
         }
     }
 }

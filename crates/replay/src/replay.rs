@@ -9,8 +9,8 @@ use crate::address::span;
 use crate::cache::shares;
 use crate::counts::{Counts, Tally};
 use crate::engine::{Cpu, Engine, Waiting};
-use crate::lines::{LineView, Lines};
-use crate::placement::{COPIES_MAX, Cloner, Placed, Placement};
+use crate::lines::{LineView, Lines, Uncontested};
+use crate::placement::{COPIES_MAX, Cloner, Fate, Placed, Placement};
 use crate::system::System;
 use crate::weave::{Interleaving, ROUND_ACCESSES_MAX, Slice, Weaver};
 
@@ -116,10 +116,14 @@ pub struct Outcome {
     pub pairs: Vec<Pair>,
     /// The lines that went between cores, by address; empty unless asked for.
     pub lines: Vec<LineView>,
+    /// What else left its core, so that with `lines` it is everything that did; empty unless asked for.
+    pub uncontested: Vec<Uncontested>,
     /// Recorded accesses handed in.
     pub accesses: u64,
-    /// Of those, the ones that the placement left out.
+    /// Of those, the ones that an edit removed.
     pub skipped: u64,
+    /// Of those, the ones that went to devices, past all caches. They are in no [`Counts`].
+    pub uncached: u64,
     /// Rounds.
     pub rounds: u64,
     /// From the first round's start to the last one's end, in cycles.
@@ -145,6 +149,7 @@ pub struct Replay<P, C> {
     engine: Engine,
     accesses: u64,
     skipped: u64,
+    uncached: u64,
 }
 
 impl<P: Placement, C: Cloner> Replay<P, C> {
@@ -215,6 +220,7 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
             },
             accesses: 0,
             skipped: 0,
+            uncached: 0,
         })
     }
 
@@ -251,9 +257,16 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         }
         let offset = self.enter_slice(access, cpu);
         self.accesses += 1;
-        if placed.skip {
-            self.skipped += 1;
-            return Ok(());
+        match placed.fate {
+            Fate::Cached => {}
+            Fate::Uncached => {
+                self.uncached += 1;
+                return Ok(());
+            }
+            Fate::Removed => {
+                self.skipped += 1;
+                return Ok(());
+            }
         }
         self.engine.make_room(placed.key, placed.site);
         self.round.push(Waiting {
@@ -294,13 +307,13 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
     #[inline]
     fn enter_slice(&mut self, access: &Access, cpu: usize) -> u32 {
         let time = access.time.0;
-        if let Some(slice) = self.slices.last_mut()
-            && usize::from(slice.cpu) == cpu
-            && self.round.len() < ROUND_ACCESSES_MAX
-            && let Ok(offset) = u32::try_from(time.saturating_sub(self.slice_start))
-        {
-            slice.span = slice.span.max(offset);
-            return slice.span;
+        if let Some(slice) = self.slices.last_mut() {
+            if usize::from(slice.cpu) == cpu && self.round.len() < ROUND_ACCESSES_MAX {
+                if let Ok(offset) = u32::try_from(time.saturating_sub(self.slice_start)) {
+                    slice.span = slice.span.max(offset);
+                    return slice.span;
+                }
+            }
         }
         if self.in_round[cpu] || self.round.len() >= ROUND_ACCESSES_MAX {
             self.run_round();
@@ -356,16 +369,17 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         let mut pairs: Vec<Pair> = pairs.collect();
         pairs.sort_by_key(|pair| (pair.from, pair.to));
         let (prefetched, prefetched_modified) = engine.system.prefetched();
+        let mut lines = engine.lines.unwrap_or_default();
         let outcome = Outcome {
             pairs,
-            lines: engine.lines.map_or_else(Vec::new, |lines| {
-                lines.into_views(&engine.system, engine.line)
-            }),
+            uncontested: lines.take_uncontested(),
+            lines: lines.into_views(&engine.system, engine.line),
             totals: engine.totals,
             keys: engine.keys,
             sites: engine.sites,
             accesses: self.accesses,
             skipped: self.skipped,
+            uncached: self.uncached,
             rounds: self.weaver.rounds(),
             cycles: self.weaver.now(),
             prefetched,

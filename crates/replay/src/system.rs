@@ -554,13 +554,13 @@ impl System {
     pub(crate) fn end_lifetime(&mut self, core: CoreId, slot: Slot, history: History) {
         let entry = self.directory.entry_mut(slot);
         self.sharing.set_history(entry, core, history);
-        if let Some(record) = self.sharing.find(entry, core)
-            && let Some(tag) = record.open.take()
-        {
-            self.closed.push(Closed {
-                tag,
-                cause: Cause::FalseSharing,
-            });
+        if let Some(record) = self.sharing.find(entry, core) {
+            if let Some(tag) = record.open.take() {
+                self.closed.push(Closed {
+                    tag,
+                    cause: Cause::FalseSharing,
+                });
+            }
         }
     }
 

@@ -7,6 +7,7 @@ mod build;
 pub mod model;
 mod resolve;
 mod sums;
+mod table;
 mod tables;
 mod typeview;
 
@@ -14,6 +15,7 @@ use linemate_attribution::Analysis;
 use linemate_types::LineSize;
 use thiserror::Error;
 
+pub use table::Table;
 pub use tables::text;
 
 /// What rows are.
@@ -48,7 +50,10 @@ pub struct Options {
 #[derive(Debug, Error)]
 pub enum Error {
     /// No such type in the recording.
-    #[error("no type or typed variable {name:?} in the recording; the nearest names are {}", nearest.join(", "))]
+    #[error(
+        "no type or typed variable {name:?} in the recording{}",
+        linemate_text::suggestion(nearest)
+    )]
     UnknownType {
         /// What was asked for.
         name: String,

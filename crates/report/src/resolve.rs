@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::{Analysis, Subject};
 use linemate_recording::GuestAddr;
-use linemate_types::{ByteOffset, FlatType};
+use linemate_types::{ByteOffset, FlatType, LeafId};
 
 /// The bytes of a type that belong to no field.
 pub(crate) const PADDING: &str = "(padding)";
@@ -66,8 +66,8 @@ impl<'a> Resolver<'a> {
         let found = self.flat(ty).and_then(|flat| {
             let hit = flat.find(at, size.into())?;
             let path = flat.path(&hit);
-            let size = flat.leaf(hit.leaf).map_or(0, |leaf| leaf.size);
-            let aliases = crate::typeview::aliases(flat, hit.leaf.0 as usize);
+            let (_, size) = flat.extent(hit.leaf);
+            let aliases = aliases(flat, hit.leaf);
             let path = if path.is_empty() {
                 "(value)".into()
             } else {
@@ -123,6 +123,16 @@ impl<'a> Resolver<'a> {
             (None, None) => String::new(),
         }
     }
+}
+
+/// Other names of a leaf's bytes.
+pub(crate) fn aliases(flat: &FlatType, leaf: LeafId) -> Vec<String> {
+    let own = flat.leaf(leaf).map(|leaf| &leaf.path);
+    flat.same_bytes(leaf)
+        .map(|leaf| &leaf.path)
+        .filter(|path| Some(*path) != own)
+        .cloned()
+        .collect()
 }
 
 /// Adds to a named sum.

@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
-use comfy_table::{CellAlignment, Table, presets};
+use linemate_text::shown;
 
+use crate::Table;
 use crate::model::{FieldRow, Figures, GroupRow, LineRow, Report, Share, TypeView, View};
 
 /// The report as text: inputs, ledger, then what was asked for.
@@ -20,10 +21,11 @@ pub fn text(report: &Report, top: usize) -> String {
 fn inputs(report: &Report) -> String {
     let mut out = format!(
         "linemate {}, recorded by {}\n",
-        report.inputs.tool, report.inputs.recorded_by
+        report.inputs.tool,
+        shown(&report.inputs.recorded_by)
     );
     for (key, value) in &report.inputs.recording {
-        let _ = writeln!(out, "  {key}: {value}");
+        let _ = writeln!(out, "  {}: {}", shown(key), shown(value));
     }
     match (&report.inputs.checksum, &report.inputs.cut) {
         (_, Some(cut)) => {
@@ -42,7 +44,7 @@ fn inputs(report: &Report) -> String {
 
 fn ledger(report: &Report) -> String {
     let ledger = &report.ledger;
-    let mut table = table(&["where the accesses went", "accesses", "share"]);
+    let mut table = Table::new(&["where the accesses went", "accesses", "share"]);
     for group in &ledger.groups {
         table.add_row(vec![
             group.name.to_owned(),
@@ -69,9 +71,9 @@ fn ledger(report: &Report) -> String {
         ledger.total.to_string(),
         percent(1.0),
     ]);
-    align(&mut table, 1);
+    table.align(1);
     format!(
-        "{table}\nTyped: {} of all that is not stack, page table, struct page or page contents. Unknown: {}.\n",
+        "{table}\nTyped: {} of all that is not stack, device registers, page table, struct page or page contents. Unknown: {}.\n",
         percent(ledger.typed_share),
         percent(ledger.unknown_share)
     )
@@ -80,7 +82,7 @@ fn ledger(report: &Report) -> String {
 fn view(view: &View, top: usize) -> String {
     match view {
         View::Types(rows) => {
-            let mut t = table(&[
+            let mut t = Table::new(&[
                 "type or variable",
                 "where",
                 "size",
@@ -111,7 +113,7 @@ fn view(view: &View, top: usize) -> String {
         View::Fields(rows) => fields(rows, true),
         View::Lines(rows) => lines(rows),
         View::Functions(rows) => {
-            let mut t = table(&[
+            let mut t = Table::new(&[
                 "function",
                 ACCESSES,
                 "loads",
@@ -132,7 +134,7 @@ fn view(view: &View, top: usize) -> String {
             finish(t, 1)
         }
         View::Cpus(rows) => {
-            let mut t = table(&[
+            let mut t = Table::new(&[
                 "CPU",
                 ACCESSES,
                 "loads",
@@ -159,13 +161,13 @@ const REMOTE: &str = "other CPUs";
 fn type_view(view: &TypeView, top: usize) -> String {
     let mut out = format!(
         "struct {}: {} bytes, {} lines of {} bytes, {} accesses\n\nWhere its objects are\n",
-        view.name,
+        shown(&view.name),
         view.size,
         view.size.div_ceil(view.line_size.max(1)),
         view.line_size,
         view.figures.accesses
     );
-    let mut t = table(&[
+    let mut t = Table::new(&[
         "owner", ACCESSES, "loads", "stores", "RMW", "silent", REMOTE, "readers", "writers",
     ]);
     for place in &view.places {
@@ -199,7 +201,7 @@ fn type_view(view: &TypeView, top: usize) -> String {
 }
 
 fn fields(rows: &[FieldRow], with_type: bool) -> String {
-    let mut t = table(&[
+    let mut t = Table::new(&[
         "field", "offset", "size", "line", ACCESSES, "loads", "stores", "RMW", "silent", REMOTE,
         "readers", "writers", "most by",
     ]);
@@ -226,7 +228,7 @@ fn fields(rows: &[FieldRow], with_type: bool) -> String {
 }
 
 fn lines(rows: &[LineRow]) -> String {
-    let mut t = table(&[
+    let mut t = Table::new(&[
         "type", "line", ACCESSES, "loads", "stores", "RMW", "silent", REMOTE, "readers", "writers",
         "most in",
     ]);
@@ -240,7 +242,7 @@ fn lines(rows: &[LineRow]) -> String {
 }
 
 fn groups(rows: &[GroupRow], top: usize) -> String {
-    let mut t = table(&[
+    let mut t = Table::new(&[
         "share",
         "loads : stores",
         REMOTE,
@@ -299,31 +301,7 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
 
-fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    // No borders, and never wrapped to a terminal's width: the same bytes everywhere.
-    table
-        .load_preset(presets::NOTHING)
-        .set_header(header.to_vec());
-    table
-}
-
-/// Numbers to the right: every column from `from` on whose cells are numbers.
-fn align(table: &mut Table, from: usize) {
-    let rows: Vec<Vec<String>> = table
-        .row_iter()
-        .map(|r| r.cell_iter().map(|c| c.content()).collect())
-        .collect();
-    for (index, column) in table.column_iter_mut().enumerate().skip(from) {
-        let numeric =
-            |cell: &String| cell.is_empty() || cell.starts_with(|c: char| c.is_ascii_digit());
-        if rows.iter().all(|r| r.get(index).is_none_or(numeric)) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-}
-
 fn finish(mut table: Table, numbers_from: usize) -> String {
-    align(&mut table, numbers_from);
-    format!("{}\n", table.trim_fmt())
+    table.align(numbers_from);
+    format!("{}\n", table.trimmed())
 }

@@ -5,16 +5,13 @@ use std::collections::BTreeMap;
 use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::tally::{Count, Key};
 use linemate_attribution::{Analysis, Bucket, Counted, Subject, groups};
-use linemate_types::LineSize;
+use linemate_types::{LeafId, LineSize};
 
 use crate::Error;
 use crate::build::{Parts, field_row};
 use crate::model::{FieldRow, GroupRow, LineRow, Place, TypeView};
-use crate::resolve::{FieldName, PADDING, Resolver};
+use crate::resolve::{FieldName, PADDING, Resolver, aliases};
 use crate::sums::{Sum, largest, share};
-
-/// How many names an error offers.
-const OFFERED: usize = 3;
 
 /// The type that a user means: a struct's name, or the name of a variable whose type is known (an anonymous struct's, say).
 pub(crate) fn find_type(analysis: &Analysis<'_>, name: &str) -> Result<TypeIndex, Error> {
@@ -52,18 +49,7 @@ fn nearest(analysis: &Analysis<'_>, name: &str) -> Vec<String> {
         .iter()
         .filter(|s| s.ty.is_some())
         .map(|s| s.label.as_str());
-    let mut known: Vec<&str> = types.chain(variables).filter(|n| !n.is_empty()).collect();
-    known.sort_unstable();
-    known.dedup();
-    let mut near: Vec<(usize, &str)> = known
-        .into_iter()
-        .map(|n| (strsim::damerau_levenshtein(name, n), n))
-        .collect();
-    near.sort_unstable();
-    near.into_iter()
-        .take(OFFERED)
-        .map(|(_, n)| n.to_owned())
-        .collect()
+    linemate_text::nearest(name, types.chain(variables))
 }
 
 pub(crate) fn build(
@@ -259,7 +245,7 @@ fn group_rows(
                 sum.merge(part);
                 lines.push(about.offset.0 / line.bytes());
                 fields.push(about.path.clone());
-                fields.extend(aliases(flat, leaf));
+                fields.extend(aliases(flat, LeafId(leaf as u32)));
             }
         }
         lines.sort_unstable();
@@ -280,22 +266,6 @@ fn group_rows(
             .then_with(|| a.fields.cmp(&b.fields))
     });
     rows
-}
-
-/// Other names of a leaf's bytes: members of a union that have the same place and size.
-pub(crate) fn aliases(flat: &linemate_types::FlatType, leaf: usize) -> Vec<String> {
-    let Some(about) = flat.leaves().get(leaf) else {
-        return Vec::new();
-    };
-    let same = |other: &&linemate_types::Leaf| {
-        (other.offset, other.size, other.bits) == (about.offset, about.size, about.bits)
-            && other.path != about.path
-    };
-    flat.leaves()
-        .iter()
-        .filter(same)
-        .map(|other| other.path.clone())
-        .collect()
 }
 
 fn class_words(class: groups::Class) -> &'static str {

@@ -9,7 +9,7 @@ use linemate_types::{
 use linemate_words::Position;
 
 use crate::finding::{Fault, Finding, Kind, Lines};
-use crate::member::{self, PathError, Span, suggestion};
+use crate::member::{self, PathError, Span};
 use crate::ranges::{common, merged, touches};
 use crate::rules::{Limit, Member, Rule, Rules, Statement, Subject, TypeRules};
 
@@ -27,7 +27,7 @@ pub struct CheckError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CheckReason {
     /// The kernel has no such type.
-    #[error("the kernel has no type `{subject}`{}; if it may lack it, write `type? {subject}`", suggestion(.nearest))]
+    #[error("the kernel has no type `{subject}`{}; if it may lack it, write `type? {subject}`", linemate_text::suggestion(.nearest))]
     NoType {
         /// The type.
         subject: Subject,
@@ -144,7 +144,7 @@ fn resolve(model: &TypeModel, rules: &TypeRules) -> Result<Option<TypeId>, Check
         [] if rules.optional => return Ok(None),
         [] => {
             let nearest = match &rules.subject {
-                Subject::Named(name) => model.nearest_names(name, 3),
+                Subject::Named(name) => model.nearest_names(name),
                 Subject::With(_) => Vec::new(),
             };
             let subject = subject();

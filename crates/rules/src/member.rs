@@ -45,7 +45,7 @@ pub(crate) fn span(member: &NamedMember) -> Span {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
     /// The kernel has no such member.
-    #[error("{owner} has no member `{name}`{}", suggestion(.nearest))]
+    #[error("{owner} has no member `{name}`{}", linemate_text::suggestion(.nearest))]
     Missing {
         /// The type that lacks it.
         owner: String,
@@ -89,14 +89,6 @@ pub enum PathError {
     /// Types too large to be looked through (hostile types only).
     #[error(transparent)]
     Flatten(#[from] FlattenError),
-}
-
-/// What to say of names that were perhaps meant.
-pub(crate) fn suggestion(names: &[String]) -> String {
-    match names {
-        [] => String::new(),
-        names => format!("; the nearest: {}", names.join(", ")),
-    }
 }
 
 /// A name and the indices behind it.
@@ -188,11 +180,11 @@ fn element(
 }
 
 fn missing(model: &TypeModel, owner: TypeId, name: &str, members: &[NamedMember]) -> PathError {
-    let candidates: Vec<&str> = members.iter().map(|m| m.name.as_str()).collect();
+    let candidates = members.iter().map(|m| m.name.as_str());
     PathError::Missing {
         owner: owner_name(model, owner),
         name: name.to_owned(),
-        nearest: most_like(name, &candidates),
+        nearest: linemate_text::nearest(name, candidates),
     }
 }
 
@@ -203,30 +195,4 @@ fn owner_name(model: &TypeModel, id: TypeId) -> String {
         Some(c) => format!("{} {}", c.kind.keyword(), c.name),
         None => "it".to_owned(),
     }
-}
-
-/// The at most three of `names` that are most like `name`, best first.
-fn most_like(name: &str, names: &[&str]) -> Vec<String> {
-    // Comparing takes the product of the lengths: nobody misspells names of a kilobyte.
-    if name.len() > 256 {
-        return Vec::new();
-    }
-    let limit = 2.max(name.len() / 3);
-    let mut scored: Vec<(usize, &str)> = names
-        .iter()
-        .filter(|candidate| candidate.len() <= 256)
-        .map(|candidate| {
-            let related = name.len() > 2 && candidate.contains(name);
-            let distance = match related {
-                true => 0,
-                false => strsim::damerau_levenshtein(name, candidate),
-            };
-            (distance, *candidate)
-        })
-        .filter(|(distance, _)| *distance <= limit)
-        .collect();
-    scored.sort_unstable();
-    scored.dedup();
-    let best = scored.into_iter().take(3);
-    best.map(|(_, name)| name.to_owned()).collect()
 }

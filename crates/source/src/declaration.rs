@@ -184,19 +184,17 @@ impl Declaration {
         let specifier = declarators.specifier;
         let tagged = open.is_some_and(|open| has_tag(&deep[..open]));
         let is_enum = deep.iter().any(|d| d.depth == 0 && d.token.is("enum"));
-        if let Some(open) = open
-            && declarators.found.is_empty()
-            && !tagged
-            && !is_enum
-        {
-            let (from, to) = (deep[open].token.end(), deep[behind - 1].token.start);
-            let inner = body::read(text.get(from..to).unwrap_or(""), depth + 1)?;
-            let shape = Shape::Anonymous(inner);
-            return Ok(Declaration {
-                shape,
-                specifier,
-                defines_type: true,
-            });
+        if let Some(open) = open {
+            if declarators.found.is_empty() && !tagged && !is_enum {
+                let (from, to) = (deep[open].token.end(), deep[behind - 1].token.start);
+                let inner = body::read(text.get(from..to).unwrap_or(""), depth + 1)?;
+                let shape = Shape::Anonymous(inner);
+                return Ok(Declaration {
+                    shape,
+                    specifier,
+                    defines_type: true,
+                });
+            }
         }
         Ok(Declaration {
             shape: Shape::Plain(declarators.found),

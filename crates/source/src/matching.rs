@@ -211,21 +211,21 @@ impl Matcher<'_> {
     fn leaves(&self, member: &Member, conditional: bool) -> Result<Vec<Leaf>, Refused> {
         let members = self.members(member);
         let line = member.line;
-        if let Shape::Plain(_) = member.declaration.shape
-            && !conditional
-        {
-            let names = member.declaration.names();
-            if let Some(name) = names
-                .iter()
-                .find(|n| !self.by_name.contains_key(n.as_str()))
-            {
-                return refuse(line, Refusal::Unrecorded(name.clone()));
+        if let Shape::Plain(_) = member.declaration.shape {
+            if !conditional {
+                let names = member.declaration.names();
+                if let Some(name) = names
+                    .iter()
+                    .find(|n| !self.by_name.contains_key(n.as_str()))
+                {
+                    return refuse(line, Refusal::Unrecorded(name.clone()));
+                }
             }
         }
-        if member.declaration.shape == Shape::Torn
-            && let Some(first) = members.first()
-        {
-            return refuse(line, Refusal::Torn(self.name(*first)));
+        if member.declaration.shape == Shape::Torn {
+            if let Some(first) = members.first() {
+                return refuse(line, Refusal::Torn(self.name(*first)));
+            }
         }
         let whole = || {
             vec![Leaf {

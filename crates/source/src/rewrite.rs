@@ -316,12 +316,13 @@ fn set_apart(row: &mut Row, aligned: &BTreeSet<usize>) {
                 .is_some_and(|m| aligned.contains(m)),
             _ => false,
         };
-        if starts_line
-            && let (place, false) = front(row, at)
-            && !matches!(row.pieces[place - 1], Piece::Loose(_))
-        {
-            row.pieces.insert(place, Piece::Blank("\n".to_owned()));
-            at += 1;
+        if starts_line {
+            if let (place, false) = front(row, at) {
+                if !matches!(row.pieces[place - 1], Piece::Loose(_)) {
+                    row.pieces.insert(place, Piece::Blank("\n".to_owned()));
+                    at += 1;
+                }
+            }
         }
         at += 1;
     }
@@ -354,11 +355,12 @@ fn annotate(row: &mut Row, wanted: &Wanted, comments: &[String]) {
         ) {
             row.pieces.insert(behind, Piece::Blank("\n".to_owned()));
         }
-        if alone
-            && let Piece::Leaf(placed) = &mut row.pieces[first]
-            && add_to_comment(&mut placed.leaf.nodes, comment)
-        {
-            continue;
+        if alone {
+            if let Piece::Leaf(placed) = &mut row.pieces[first] {
+                if add_to_comment(&mut placed.leaf.nodes, comment) {
+                    continue;
+                }
+            }
         }
         let (at, starts) = front(row, first);
         let mut pieces = Vec::new();

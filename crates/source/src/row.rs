@@ -140,26 +140,26 @@ impl Row {
     fn drop_empty_arms(&mut self) {
         let mut at = 0;
         while at < self.pieces.len() {
-            if let Piece::Else { condition, .. } = &self.pieces[at]
-                && let Some((open, close)) = self.two_arms(at)
-            {
-                let condition = condition.clone();
-                if self.is_empty(open + 1, at) {
-                    let text = format!("{}\n", condition.opening());
-                    self.pieces.remove(at);
-                    if let Piece::Open {
-                        text: old,
-                        condition: c,
-                        ..
-                    } = &mut self.pieces[open]
-                    {
-                        (*old, *c) = (text, condition);
+            if let Piece::Else { condition, .. } = &self.pieces[at] {
+                if let Some((open, close)) = self.two_arms(at) {
+                    let condition = condition.clone();
+                    if self.is_empty(open + 1, at) {
+                        let text = format!("{}\n", condition.opening());
+                        self.pieces.remove(at);
+                        if let Piece::Open {
+                            text: old,
+                            condition: c,
+                            ..
+                        } = &mut self.pieces[open]
+                        {
+                            (*old, *c) = (text, condition);
+                        }
+                        continue;
                     }
-                    continue;
-                }
-                if self.is_empty(at + 1, close) {
-                    self.pieces.remove(at);
-                    continue;
+                    if self.is_empty(at + 1, close) {
+                        self.pieces.remove(at);
+                        continue;
+                    }
                 }
             }
             at += 1;

@@ -9,6 +9,8 @@
 
 use std::sync::Arc;
 
+use linemate_text::has_unsafe;
+
 use crate::{
     BitOffset, Composite, CompositeKind, Enumerator, IntEncoding, Linkage, Member, ModelError,
     Name, Parameter, Prototype, Qualifier, SectionVariable, Type, TypeId, TypeModel,
@@ -19,6 +21,8 @@ pub const MAGIC: u16 = 0xeb9f;
 /// The only version there is.
 pub const VERSION: u8 = 1;
 const HEADER_LENGTH: usize = 24;
+/// How much of a name an error tells.
+const NAME_SHOWN: usize = 40;
 
 /// What is wrong with a BTF blob.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -61,6 +65,14 @@ pub enum BtfError {
         id: TypeId,
         /// Its kind.
         kind: u32,
+    },
+    /// A name with control characters: no compiler makes one, and no terminal should be shown one.
+    #[error("BTF type {id}: the name {name:?} has control characters")]
+    Name {
+        /// The type.
+        id: TypeId,
+        /// The name's first characters.
+        name: String,
     },
     /// A name outside of the strings, or in the middle of a character.
     #[error("BTF type {id}: name offset {offset} is outside of the {length} bytes of strings")]
@@ -176,6 +188,8 @@ fn word(bytes: &[u8], at: usize, big_endian: bool) -> Option<u32> {
 
 struct Strings {
     table: Arc<str>,
+    /// Whether no string in the table holds a character that is not to be in a name.
+    is_printable: bool,
 }
 
 impl Strings {
@@ -189,10 +203,22 @@ impl Strings {
         }
         Ok(Strings {
             table: Arc::from(text),
+            is_printable: !text.split('\0').any(has_unsafe),
         })
     }
 
+    /// A name that a program can be written with. As in the kernel, it holds no control characters.
     fn name(&self, id: TypeId, offset: u32) -> Result<Name, BtfError> {
+        let name = self.text(id, offset)?;
+        if !self.is_printable && has_unsafe(&name) {
+            let name = name.chars().take(NAME_SHOWN).collect();
+            return Err(BtfError::Name { id, name });
+        }
+        Ok(name)
+    }
+
+    /// Any text: tags may hold what they like.
+    fn text(&self, id: TypeId, offset: u32) -> Result<Name, BtfError> {
         let start = offset as usize;
         // The table ends in NUL, so the end is found within the table.
         let length = self.table.get(start..).and_then(|rest| rest.find('\0'));
@@ -298,7 +324,10 @@ pub(crate) mod kind {
 fn record(records: &mut Records<'_>, strings: &Strings) -> Result<Type, BtfError> {
     let id = records.id;
     let [name, info, size_or_type] = records.words()?;
-    let name = strings.name(id, name)?;
+    let name = match (info >> 24) & 0x1f {
+        kind::TYPE_TAG | kind::DECLARATION_TAG => strings.text(id, name)?,
+        _ => strings.name(id, name)?,
+    };
     let start = Start {
         name,
         count: info & 0xffff,
@@ -446,7 +475,7 @@ fn enumeration(
         let [name, low] = records.words()?;
         let value = match (wide, signed) {
             (true, _) => i64::from(records.word()?) << 32 | i64::from(low),
-            (false, true) => i64::from(low.cast_signed()),
+            (false, true) => i64::from(low as i32),
             (false, false) => i64::from(low),
         };
         Ok(Enumerator {
@@ -544,10 +573,10 @@ fn normalise_old_bit_fields(types: &mut [Type]) {
             continue;
         };
         for (position, member) in composite.members.iter().enumerate() {
-            if member.bits.is_none()
-                && let Some(found) = narrow(types, member.type_id)
-            {
-                changes.push((index, position, found));
+            if member.bits.is_none() {
+                if let Some(found) = narrow(types, member.type_id) {
+                    changes.push((index, position, found));
+                }
             }
         }
     }

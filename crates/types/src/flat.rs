@@ -12,6 +12,8 @@
 //!  1616 └ cpu_to_pri        1616..1624                          cpu_to_pri
 //! ```
 
+mod shared;
+
 use std::fmt::Write;
 
 use crate::{BitOffset, ByteOffset, Composite, Member, Type, TypeId, TypeModel};
@@ -77,6 +79,8 @@ pub struct FlatType {
     type_id: TypeId,
     size: u64,
     leaves: Vec<Leaf>,
+    /// By leaf: the first one with the same bytes.
+    firsts: Vec<LeafId>,
     root: Block,
 }
 
@@ -130,6 +134,7 @@ impl FlatType {
         Ok(FlatType {
             type_id: id,
             size,
+            firsts: shared::first_of_each(model, &builder.leaves),
             leaves: builder.leaves,
             root,
         })
@@ -158,16 +163,61 @@ impl FlatType {
     /// The field that an access of `size` bytes at `offset` touches; `None` when it touches only holes and
     /// padding, or lies outside.
     ///
-    /// Where several fields share the bytes (unions, bit-fields) it is the first in declaration order that covers
-    /// the access, else the first that it touches. An access that starts in a hole belongs to the next field if it
-    /// reaches it.
+    /// Where several fields share the bytes (unions) it is the first in declaration order that covers the access,
+    /// else the first that it touches. A bit-field stands for its whole storage unit, and the unit's first one for
+    /// all of them ([`FlatType::names`]): which of them an instruction means, its address does not tell. An access
+    /// that starts in a hole belongs to the next field if it reaches it.
     pub fn find(&self, offset: ByteOffset, size: u64) -> Option<FieldHit> {
         let end = offset.0.checked_add(size.max(1))?;
-        find(&self.root, offset.0, end).map(|found| FieldHit {
-            leaf: found.leaf,
-            offset: ByteOffset(found.start),
-            covers: found.start <= offset.0 && end <= found.end,
+        let found = find(&self.root, offset.0, end)?;
+        let about = self.leaf(found.leaf)?;
+        let (leaf, start, last) = match about.bits {
+            None => (found.leaf, found.start, found.end),
+            Some(_) => {
+                let (place, size) = self.extent(found.leaf);
+                let start = found.start - (about.offset.0 - place.0);
+                (self.first(found.leaf), start, start + size)
+            }
+        };
+        Some(FieldHit {
+            leaf,
+            offset: ByteOffset(start),
+            covers: start <= offset.0 && end <= last,
         })
+    }
+
+    fn first(&self, leaf: LeafId) -> LeafId {
+        self.firsts.get(leaf.0 as usize).copied().unwrap_or(leaf)
+    }
+
+    /// The leaves that no access can tell from this one, itself among them, in declaration order: members of a union
+    /// that have the same place and size; all bit-fields of a storage unit.
+    pub fn same_bytes(&self, leaf: LeafId) -> impl Iterator<Item = &Leaf> {
+        let first = self.first(leaf);
+        let same = self.leaves.iter().zip(&self.firsts);
+        same.filter(move |(_, its)| **its == first)
+            .map(|(leaf, _)| leaf)
+    }
+
+    /// The first byte (inside of arrays, that of the first element) and the size of all that [`FlatType::same_bytes`]
+    /// gives.
+    pub fn extent(&self, leaf: LeafId) -> (ByteOffset, u64) {
+        let ends = |leaf: &Leaf| (leaf.offset.0, leaf.offset.0 + leaf.size);
+        let joined = self
+            .same_bytes(leaf)
+            .map(ends)
+            .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        let (start, end) = joined.unwrap_or_default();
+        (ByteOffset(start), end - start)
+    }
+
+    /// All names of a leaf's bytes, `donor | curr`, in declaration order; those of [`FlatType::same_bytes`].
+    pub fn names(&self, leaf: LeafId) -> String {
+        let names: Vec<&str> = self
+            .same_bytes(leaf)
+            .map(|leaf| leaf.path.as_str())
+            .collect();
+        names.join(" | ")
     }
 
     /// The path of a hit with its array indices: `pri_to_cpu[0].count`.

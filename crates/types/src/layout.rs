@@ -175,7 +175,7 @@ fn forced_alignment(offset: u64, natural: u64, end: u64, line: LineSize) -> u64 
         None | Some(0) => return 0,
         Some(skipped) => skipped,
     };
-    if !offset.is_multiple_of(2) {
+    if offset % 2 != 0 {
         return 0;
     }
     // The next power of two above the skipped bytes: a smaller alignment would have skipped fewer.
@@ -185,7 +185,7 @@ fn forced_alignment(offset: u64, natural: u64, end: u64, line: LineSize) -> u64 
     };
     if alignment <= natural {
         0
-    } else if alignment < line.bytes() && offset.is_multiple_of(line.bytes()) {
+    } else if alignment < line.bytes() && offset % line.bytes() == 0 {
         line.bytes()
     } else {
         alignment

@@ -72,9 +72,10 @@ impl TypeName<'_> {
             qualifier: Qualifier::Const,
             target: inner,
         }) = self.model.get(target)
-            && matches!(self.model.get(*inner), Some(Type::Pointer { .. }))
         {
-            return format!("{} const *", self.of(*inner));
+            if let Some(Type::Pointer { .. }) = self.model.get(*inner) {
+                return format!("{} const *", self.of(*inner));
+            }
         }
         format!("{} *", self.of(target))
     }

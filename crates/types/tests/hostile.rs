@@ -160,9 +160,12 @@ fn offsets_resolve_to_field_paths() {
     assert_eq!(at(40, 1), path("flags.x", 40, true));
     assert_eq!(
         at(41, 1),
-        path("flags.y", 40, true),
-        "bits 3 to 16 touch byte 41"
+        path("flags.x", 40, true),
+        "the first of the storage unit stands for all"
     );
+    let x = flat.find(ByteOffset(41), 1).unwrap().leaf;
+    assert_eq!(flat.names(x), "flags.x | flags.y");
+    assert_eq!(flat.extent(x), (ByteOffset(40), 2));
     assert_eq!(at(42, 2), None, "bits that no field uses");
     assert_eq!(at(44, 4), None, "hole");
     assert_eq!(
@@ -276,6 +279,50 @@ fn members_must_fit() {
         size: 6,
     };
     assert_eq!(model(list).unwrap_err(), error);
+}
+
+#[test]
+fn bit_fields_have_the_names_of_their_storage_unit() {
+    let mut list = TypeList::default();
+    let int = list.unsigned("unsigned int", 4);
+    let byte = list.unsigned("unsigned char", 1);
+    let inner = list.structure(
+        "inner",
+        8,
+        &[
+            bit_field("a", int, 0, 1),
+            bit_field("b", int, 1, 1),
+            bit_field("far", int, 30, 2),
+            // Another unit of the same struct.
+            bit_field("c", int, 32, 1),
+            // A narrower type in the same bytes.
+            bit_field("d", byte, 40, 4),
+        ],
+    );
+    let pair = list.array(inner, 2);
+    let members = [member("one", inner, 0), member("many", pair, 8)];
+    list.structure("bits", 24, &members);
+    let model = model(list).unwrap();
+    let flat = FlatType::new(&model, model.struct_named("bits").unwrap()).unwrap();
+    let named = |offset, size| {
+        let hit = flat.find(ByteOffset(offset), size).unwrap();
+        let (at, bytes) = flat.extent(hit.leaf);
+        (flat.names(hit.leaf), hit.offset.0, at.0, bytes)
+    };
+    let name = |text: &str, start, at, bytes| (text.to_owned(), start, at, bytes);
+    for (offset, size) in [(0, 1), (0, 4), (3, 1)] {
+        assert_eq!(
+            named(offset, size),
+            name("one.a | one.b | one.far", 0, 0, 4)
+        );
+    }
+    assert_eq!(named(4, 1), name("one.c | one.d", 4, 4, 2));
+    assert_eq!(named(5, 1), name("one.c | one.d", 4, 4, 2));
+    // In the second element: the extent is the first one's.
+    assert_eq!(
+        named(16 + 5, 1),
+        name("many[].c | many[].d", 16 + 4, 8 + 4, 2)
+    );
 }
 
 #[test]
@@ -470,7 +517,7 @@ fn exercise(model: &TypeModel) {
         }
     }
     model.percpu_variables();
-    model.nearest_names("outer", 3);
+    model.nearest_names("outer");
 }
 
 proptest! {

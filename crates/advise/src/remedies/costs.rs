@@ -277,11 +277,9 @@ impl<'f> Classes<'f> {
             None => 0,
         };
         Placed {
-            addr: step.access.addr,
             key: KeyId(0),
             site: SiteId(site),
-            sharing: step.sharing,
-            skip: false,
+            ..step.placed()
         }
     }
 
@@ -308,10 +306,10 @@ impl<'f> Classes<'f> {
             AccessKind::Rmw => {
                 if let Some(known) = known {
                     let before = pending.remove(known);
-                    if let Some((field, function, time)) = before.load
-                        && access.time.0.saturating_sub(time) <= EXCHANGE_WINDOW
-                    {
-                        *self.exchanges.entry((field, function)).or_default() += 1;
+                    if let Some((field, function, time)) = before.load {
+                        if access.time.0.saturating_sub(time) <= EXCHANGE_WINDOW {
+                            *self.exchanges.entry((field, function)).or_default() += 1;
+                        }
                     }
                 } else if pending.len() == PENDING {
                     pending.remove(0);

@@ -128,15 +128,13 @@ impl<'n> Collector<'n> {
         let base = access.addr.0.wrapping_sub(u64::from(at.offset));
         let latest = &mut self.cpus[usize::from(access.cpu.0)];
         let time = access.time.0;
-        if let Some((other, object, when)) = latest.object
-            && object != base
-            && other != ty
-            && time.saturating_sub(when) <= WINDOW
-        {
-            *self
-                .in_turn
-                .entry((other.min(ty), other.max(ty)))
-                .or_default() += 1;
+        if let Some((other, object, when)) = latest.object {
+            if object != base && other != ty && time.saturating_sub(when) <= WINDOW {
+                *self
+                    .in_turn
+                    .entry((other.min(ty), other.max(ty)))
+                    .or_default() += 1;
+            }
         }
         latest.object = Some((ty, base, time));
     }

@@ -197,7 +197,7 @@ impl Builder<'_> {
             return Some(*known);
         }
         let field = Field {
-            name: format!("{owner_name}.{}", leaf.path),
+            name: format!("{owner_name}.{}", flat.names(hit.leaf)),
             owner: owner_name.clone(),
             outer: Some(ty),
             percpu: owner.percpu,
@@ -226,13 +226,13 @@ fn home(model: &TypeModel, outer: TypeId, path: &str, larger_than: u64) -> Optio
     for name in path.split('.') {
         let bare = name.trim_end_matches("[]");
         let member = member_of(model, at, bare, 0)?;
-        if model.size_of(at).is_some_and(|size| size > larger_than)
-            && let Some(subject) = subject_of(model, at)
-        {
-            innermost = Some(Home {
-                subject,
-                member: bare.to_owned(),
-            });
+        if model.size_of(at).is_some_and(|size| size > larger_than) {
+            if let Some(subject) = subject_of(model, at) {
+                innermost = Some(Home {
+                    subject,
+                    member: bare.to_owned(),
+                });
+            }
         }
         at = element_of(model, member);
     }

@@ -60,10 +60,10 @@ pub fn find(analysis: &Analysis<'_>, options: &Options) -> Result<Found, RemedyE
     let bitmaps = Bitmaps::new(analysis);
     let evidence = Evidence::collect(analysis, &bitmaps)?;
     let fields = Fields::new(analysis, &evidence.tally, options.machine.line.bytes());
-    if let Some(focus) = &options.focus
-        && fields.iter().all(|(_, field)| field.owner != *focus)
-    {
-        return Err(RemedyError::Absent(focus.clone()));
+    if let Some(focus) = &options.focus {
+        if fields.iter().all(|(_, field)| field.owner != *focus) {
+            return Err(RemedyError::Absent(focus.clone()));
+        }
     }
     let questions = links::questions(analysis, &evidence, &fields, options.focus.as_deref());
     let mut scene = Scene::new(analysis, recorded, &Watch::default())?;
@@ -281,9 +281,8 @@ fn percent(part: u64, whole: u64) -> f64 {
 
 /// The number of CPUs that the recording's description tells.
 fn recorded_cpus(analysis: &Analysis<'_>) -> Result<usize, RemedyError> {
-    let told = analysis.recording().metadata().get("cpus");
-    let told = told.and_then(|text| text.parse().ok());
-    told.filter(|cpus| *cpus > 0).ok_or(RemedyError::NoCpus)
+    let cpus = analysis.recording().description().cpus;
+    cpus.map(usize::from).ok_or(RemedyError::NoCpus)
 }
 
 fn copies(recorded: usize, wanted: Option<usize>) -> Result<u16, RemedyError> {

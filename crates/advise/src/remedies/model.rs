@@ -58,7 +58,7 @@ pub enum RemedyError {
     NoCpus,
     /// A number of CPUs that cloning cannot give.
     #[error(
-        "{wanted} CPUs are no multiple of the {recorded} recorded ones, or more than {COPIES_MAX} times as many"
+        "{wanted} CPUs are not a multiple of the {recorded} recorded ones, or more than {COPIES_MAX} times as many"
     )]
     Cpus {
         /// What was asked for.

@@ -2,6 +2,8 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use linemate_text::shown;
+
 use super::{Effect, Found, Gain, Remedy};
 
 impl Display for Found {
@@ -39,8 +41,13 @@ impl Display for Found {
 
 impl Found {
     fn remedy(&self, f: &mut Formatter<'_>, number: usize, remedy: &Remedy) -> fmt::Result {
-        writeln!(f, "{number}. {}: {}", remedy.kind.words(), remedy.subject)?;
-        writeln!(f, "   {}", remedy.advice)?;
+        writeln!(
+            f,
+            "{number}. {}: {}",
+            remedy.kind.words(),
+            shown(&remedy.subject)
+        )?;
+        writeln!(f, "   {}", shown(&remedy.advice))?;
         writeln!(
             f,
             "   at stake: {} fetches, {} cycles, {:.3} % of all",
@@ -60,13 +67,16 @@ impl Found {
             reasons.writers
         )?;
         for note in &reasons.notes {
-            writeln!(f, "   {note}")?;
+            writeln!(f, "   {}", shown(note))?;
         }
         for function in &reasons.functions {
             writeln!(
                 f,
                 "   {}: {} accesses, {} fetches, {} cycles",
-                function.name, function.accesses, function.fetches, function.cycles
+                shown(&function.name),
+                function.accesses,
+                function.fetches,
+                function.cycles
             )?;
         }
         for trial in &remedy.trials {

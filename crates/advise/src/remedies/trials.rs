@@ -12,7 +12,7 @@ use linemate_layout::scene::Scene;
 use linemate_layout::stats::paired;
 use linemate_layout::{Plan, parse, plan::resolve};
 use linemate_machine::LineSize as MachineLine;
-use linemate_replay::{AsRecorded, Cause, Clones, Counts, KeyId, Outcome, Replay};
+use linemate_replay::{AsRecorded, Clones, KeyId, Outcome, Replay};
 use linemate_types::{LineSize, Type, TypeId, TypeModel};
 use rayon::prelude::*;
 
@@ -172,16 +172,6 @@ impl Runner<'_> {
     }
 }
 
-fn cost(counts: &Counts) -> u64 {
-    let causes = Cause::ALL.into_iter();
-    causes.map(|cause| counts.cause(cause).cycles).sum()
-}
-
-fn fetches(counts: &Counts) -> u64 {
-    let causes = Cause::ALL.into_iter();
-    causes.map(|cause| counts.cause(cause).count).sum()
-}
-
 /// What is kept of a replay: its counts by subject are thousands of times larger.
 struct Figures {
     /// By side: cycles and number of the fetches of the types that the side's edits concern.
@@ -197,15 +187,16 @@ impl Figures {
             let mut sum = (0, 0);
             for (counts, concerned) in outcome.keys.iter().zip(&side.concerned) {
                 if *concerned {
-                    sum.0 += cost(counts);
-                    sum.1 += fetches(counts);
+                    let left = counts.left_core();
+                    sum.0 += left.cycles;
+                    sum.1 += left.count;
                 }
             }
             sum
         };
         Figures {
             concerned: sides.iter().map(concerned).collect(),
-            whole: cost(&outcome.totals),
+            whole: outcome.totals.left_core().cycles,
             skipped: outcome.skipped,
         }
     }

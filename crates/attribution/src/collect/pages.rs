@@ -58,10 +58,10 @@ impl Collector<'_> {
         let kind = self.out.kinds.number(kind, Bounds::Exact(size), None);
         let object = self.birth(addr..addr.saturating_add(size), call.time, kind, NO_CPU);
         self.out.objects[object.0 as usize].ready = ret.time;
-        if call.usage == SiteUse::Slab
-            && let Some(cache) = self.cache_asked(ret.stack.0)
-        {
-            self.out.slab_caches.insert(object, cache);
+        if call.usage == SiteUse::Slab {
+            if let Some(cache) = self.cache_asked(ret.stack.0) {
+                self.out.slab_caches.insert(object, cache);
+            }
         }
     }
 

@@ -29,6 +29,11 @@ pub(crate) const KMALLOC_SLAB: u64 = DIRECT + 9 * 4096;
 const SLAB_CACHES: u64 = IMAGE + 0x1000;
 pub(crate) const NOHZ: u64 = IMAGE + 0x2000;
 pub(crate) const COUNTER: u64 = IMAGE + 0x3000;
+/// Device registers: one page that the kernel mapped with `ioremap`, and the local APIC's.
+pub(crate) const DEVICE: u64 = VMALLOC + 0x20_0000 + 5 * 4096;
+pub(crate) const APIC: u64 = 0xffff_ffff_ff5f_d000;
+/// `init_top_pgt`.
+const TOP_TABLE: u64 = IMAGE + 0x9000;
 pub(crate) const INIT_STACK: u64 = IMAGE + 0x4000;
 /// `struct kmem_cache` objects, in frame 1.
 pub(crate) const CACHE_TASK: u64 = DIRECT + 4096;
@@ -239,6 +244,7 @@ fn symbols() -> String {
         ("nohz", NOHZ),
         ("after_nohz", NOHZ + 64),
         ("counter", COUNTER),
+        ("init_top_pgt", TOP_TABLE),
         // The first idle stack as the linker has it: between two sections, whose marks have its address.
         ("__end_rodata_aligned", INIT_STACK),
         ("_sdata", INIT_STACK),
@@ -347,6 +353,28 @@ fn put(bytes: &mut [u8], at: usize, value: u64, size: usize) {
     bytes[at..at + size].copy_from_slice(&value.to_le_bytes()[..size]);
 }
 
+/// The page tables on the way to [`DEVICE`] and [`APIC`], in frames 57 to 62 and at [`TOP_TABLE`].
+fn page_tables() -> Vec<(u64, Vec<u8>)> {
+    const PRESENT: u64 = 1;
+    /// Cache disabled, write through: uncached.
+    const UNCACHED: u64 = 0x18;
+    let mut tables = vec![(TOP_TABLE, vec![0u8; 4096])];
+    for (page, first) in [(DEVICE, 57), (APIC, 60)] {
+        let mut table = 0;
+        for (shift, frame) in [(39, first), (30, first + 1), (21, first + 2), (12, 0xfed00)] {
+            let leaf = if shift == 12 { UNCACHED } else { 0 };
+            let entry = (frame * 4096) | PRESENT | leaf;
+            let index = (page >> shift & 511) as usize;
+            put(&mut tables[table].1, index * 8, entry, 8);
+            if shift > 12 {
+                table = tables.len();
+                tables.push((DIRECT + frame * 4096, vec![0u8; 4096]));
+            }
+        }
+    }
+    tables
+}
+
 /// The images at the start: variables, caches with their names, struct pages.
 fn images(variant: Variant) -> Vec<(u64, Vec<u8>)> {
     let mut data = vec![0u8; 0x400];
@@ -389,7 +417,9 @@ fn images(variant: Variant) -> Vec<(u64, Vec<u8>)> {
     put(&mut pages, 10 * 64 + 48, 0xf200_0000, 4);
     put(&mut pages, 11 * 64, 1 << 5, 8);
     put(&mut pages, 12 * 64 + 48, 0xf000_0000, 4);
-    vec![(SLAB_CACHES, data), (CACHE_TASK, caches), (PAGES, pages)]
+    let mut images = vec![(SLAB_CACHES, data), (CACHE_TASK, caches), (PAGES, pages)];
+    images.extend(page_tables());
+    images
 }
 
 impl World {
@@ -547,7 +577,13 @@ impl World {
         self.finish(false)
     }
 
-    fn finish(mut self, whole: bool) -> Recording {
+    fn finish(self, whole: bool) -> Recording {
+        let contents = Contents::of(self.variant);
+        Recording::from_source(self.bytes(whole, contents)).unwrap()
+    }
+
+    /// The bytes of a recording with these contents, with or without its end.
+    pub(crate) fn bytes(mut self, whole: bool, contents: Contents) -> Vec<u8> {
         let time = self.tick();
         self.encoder.marker(&Marker {
             time,
@@ -555,20 +591,18 @@ impl World {
             mark: Mark::Stop,
             guest_ns: 0,
         });
-        let (btf, ids) = types(self.variant);
         let file = tempfile::NamedTempFile::new().unwrap();
-        let metadata = Metadata::from([
-            ("cpus".to_owned(), "2".to_owned()),
-            ("kernel".to_owned(), "6.12-test".to_owned()),
-            ("seed".to_owned(), "42".to_owned()),
-        ]);
-        let mut writer = Writer::create(file.path(), "0.1.0", &metadata).unwrap();
-        writer.btf(&btf).unwrap();
-        writer.symbols(symbols().as_bytes()).unwrap();
-        writer.functions(&functions(&ids)).unwrap();
-        for (addr, bytes) in images(self.variant) {
+        let mut writer = Writer::create(file.path(), &contents.tool, &contents.metadata).unwrap();
+        if let Some(btf) = &contents.btf {
+            writer.btf(btf).unwrap();
+        }
+        if let Some(symbols) = &contents.symbols {
+            writer.symbols(symbols.as_bytes()).unwrap();
+        }
+        writer.functions(&contents.functions).unwrap();
+        for (addr, bytes) in &contents.images {
             writer
-                .image(Moment::Start, GuestAddr(addr), &bytes)
+                .image(Moment::Start, GuestAddr(*addr), bytes)
                 .unwrap();
         }
         let pcs: Vec<GuestAddr> = self.pcs.iter().map(|p| GuestAddr(*p)).collect();
@@ -584,6 +618,40 @@ impl World {
         } else {
             drop(writer);
         }
-        Recording::from_source(std::fs::read(file.path()).unwrap()).unwrap()
+        std::fs::read(file.path()).unwrap()
+    }
+}
+
+/// All of a recording but its events.
+pub(crate) struct Contents {
+    pub(crate) tool: String,
+    pub(crate) metadata: Metadata,
+    pub(crate) btf: Option<Vec<u8>>,
+    pub(crate) symbols: Option<String>,
+    pub(crate) functions: FunctionTable,
+    pub(crate) images: Vec<(u64, Vec<u8>)>,
+}
+
+impl Contents {
+    /// Those of a sound recording.
+    pub(crate) fn new() -> Contents {
+        Contents::of(Variant::default())
+    }
+
+    /// Those of a variant of the kernel.
+    pub(crate) fn of(variant: Variant) -> Contents {
+        let (btf, ids) = types(variant);
+        Contents {
+            tool: "0.1.0".to_owned(),
+            metadata: Metadata::from([
+                ("cpus".to_owned(), "2".to_owned()),
+                ("kernel".to_owned(), "6.12-test".to_owned()),
+                ("seed".to_owned(), "42".to_owned()),
+            ]),
+            btf: Some(btf),
+            symbols: Some(symbols()),
+            functions: functions(&ids),
+            images: images(variant),
+        }
     }
 }

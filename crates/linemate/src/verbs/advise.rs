@@ -7,11 +7,9 @@ mod survey;
 mod text;
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::{self, Write};
 use std::path::PathBuf;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{anyhow, bail};
 use linemate_advise::advise::INTERLEAVINGS;
 use linemate_advise::confirm::Effect;
 use linemate_advise::reasons::GroupReasons;
@@ -19,11 +17,14 @@ use linemate_advise::remedies::{self, Found};
 use linemate_advise::side::Change;
 use linemate_advise::{Advice, Request, Tried, advise};
 use linemate_attribution::Analysis;
+use linemate_files::Output;
 use linemate_machine::Machine;
 use linemate_recording::Recording;
 use serde::Serialize;
 
 use crate::cli::Outcome;
+use crate::input;
+use crate::output;
 use crate::verbs::machines;
 
 /// Version of the form that `--json` writes (docs/schema-advise.md).
@@ -36,15 +37,13 @@ const GROWTH_MAX: u64 = 1 << 20;
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// The type; without it, the types where a layout can win most
-    #[arg(long = "type", value_name = "T")]
+    #[arg(long = "type", value_name = "T", value_parser = input::type_name)]
     type_name: Option<String>,
-    /// A recording; may be repeated
-    #[arg(
-        short = 'i',
-        long = "input",
-        value_name = "REC",
-        default_value = "linemate.data"
-    )]
+    /// The recordings [default: linemate.data]
+    #[arg(value_name = "FILE", conflicts_with = "inputs")]
+    recordings: Vec<PathBuf>,
+    /// A recording, as an option; may be repeated
+    #[arg(short = 'i', long = "input", value_name = "FILE")]
     inputs: Vec<PathBuf>,
     /// The machine to replay on: a name (see `linemate machines`), a TOML file, or `this`; may be repeated
     #[arg(long = "machine", value_name = "M", default_value = "gnr-2s-480")]
@@ -81,6 +80,22 @@ pub(crate) struct Args {
     /// Write JSON (docs/schema-advise.md)
     #[arg(long)]
     json: bool,
+}
+
+impl Args {
+    /// The recordings' files.
+    fn paths(&self) -> Vec<PathBuf> {
+        let given: Vec<PathBuf> = self
+            .recordings
+            .iter()
+            .chain(&self.inputs)
+            .cloned()
+            .collect();
+        match given.is_empty() {
+            true => vec![PathBuf::from(input::DEFAULT)],
+            false => given,
+        }
+    }
 }
 
 /// What `--json` writes for a type.
@@ -144,15 +159,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         .map(|name| machines::resolve(name))
         .collect::<anyhow::Result<Vec<Machine>>>()?;
     let max_growth = growth(args)?;
-    let recordings = args
-        .inputs
+    let outputs = Outputs::new(args)?;
+    let paths = args.paths();
+    let recordings = paths
         .iter()
-        .map(|path| Recording::open(path).with_context(|| path.display().to_string()))
+        .map(|path| input::open(path))
         .collect::<anyhow::Result<Vec<Recording>>>()?;
     let analyses = recordings
         .iter()
-        .zip(&args.inputs)
-        .map(|(r, path)| Analysis::new(r).with_context(|| path.display().to_string()))
+        .zip(&paths)
+        .map(|(recording, path)| input::analyse(path, recording))
         .collect::<anyhow::Result<Vec<Analysis<'_>>>>()?;
     let analyses: Vec<&Analysis<'_>> = analyses.iter().collect();
     let Some(type_name) = &args.type_name else {
@@ -168,13 +184,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     };
     let advice = advise(&analyses, &request)?;
     let remedies = remedies(args, &analyses, &machines)?;
-    write_files(args, &request, &recordings, &advice)?;
-    let text = if args.json {
-        json(&request, &recordings, &advice, &remedies)?
+    outputs.write(&request, &recordings, &advice)?;
+    if args.json {
+        output::json(&document(&request, &recordings, &advice, &remedies))?;
     } else {
-        text::advice(args, &request, &recordings, &advice) + &text::remedies(&remedies)
-    };
-    io::stdout().write_all(text.as_bytes())?;
+        let advice = text::advice(&paths, &request, &recordings, &advice);
+        output::text(&(advice + &text::remedies(&remedies)))?;
+    }
     Ok(Outcome::Fine)
 }
 
@@ -207,51 +223,59 @@ fn growth(args: &Args) -> anyhow::Result<u64> {
     Ok(bytes)
 }
 
-/// The edit, its evidence and its rules, when there is something to recommend.
-fn write_files(
-    args: &Args,
-    request: &Request,
-    recordings: &[Recording],
-    advice: &Advice,
-) -> anyhow::Result<()> {
-    let Some(best) = advice.recommended() else {
-        return Ok(());
-    };
-    let write = |path: &PathBuf, text: String| {
-        fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
-    };
-    if let Some(path) = &args.evidence {
-        let evidence = evidence::of(request, recordings, best);
-        write(path, serde_json::to_string_pretty(&evidence)? + "\n")?;
-    }
-    if let Some(path) = &args.rules {
-        let names: Vec<&str> = advice
-            .shape
-            .names
-            .iter()
-            .flatten()
-            .map(String::as_str)
-            .collect();
-        write(
-            path,
-            rules::of(&request.type_name, &names, best).to_string(),
-        )?;
-    }
-    if let Some(path) = &args.output {
-        write(path, best.edits.to_string())?;
-    }
-    Ok(())
+/// Where the edit, its evidence and its rules go.
+struct Outputs {
+    edit: Option<Output>,
+    evidence: Option<Output>,
+    rules: Option<Output>,
 }
 
-fn json(
-    request: &Request,
-    recordings: &[Recording],
-    advice: &Advice,
-    remedies: &Found,
-) -> anyhow::Result<String> {
+impl Outputs {
+    /// Before the search: it takes minutes.
+    fn new(args: &Args) -> anyhow::Result<Self> {
+        let output = |path: &Option<PathBuf>| path.as_deref().map(Output::new).transpose();
+        Ok(Outputs {
+            edit: output(&args.output)?,
+            evidence: output(&args.evidence)?,
+            rules: output(&args.rules)?,
+        })
+    }
+
+    /// Writes them, when there is something to recommend.
+    fn write(
+        self,
+        request: &Request,
+        recordings: &[Recording],
+        advice: &Advice,
+    ) -> anyhow::Result<()> {
+        let Some(best) = advice.recommended() else {
+            return Ok(());
+        };
+        if let Some(output) = self.evidence {
+            let evidence = evidence::of(request, recordings, best);
+            output.write(&(serde_json::to_string_pretty(&evidence)? + "\n"))?;
+        }
+        if let Some(output) = self.rules {
+            let names = advice.shape.names.iter().flatten();
+            let names: Vec<&str> = names.map(String::as_str).collect();
+            output.write(&rules::of(&request.type_name, &names, best).to_string())?;
+        }
+        if let Some(output) = self.edit {
+            output.write(&best.edits.to_string())?;
+        }
+        Ok(())
+    }
+}
+
+fn document<'a>(
+    request: &'a Request,
+    recordings: &'a [Recording],
+    advice: &'a Advice,
+    remedies: &'a Found,
+) -> Json<'a> {
     let recommended = advice.recommended();
     let same = |tried: &&Tried| recommended.is_none_or(|best| !std::ptr::eq(best, *tried));
-    let json = Json {
+    Json {
         schema: SCHEMA,
         tool: TOOL,
         recordings: described(recordings),
@@ -273,8 +297,7 @@ fn json(
             .map(JsonLayout::new)
             .collect(),
         remedies,
-    };
-    Ok(serde_json::to_string_pretty(&json)? + "\n")
+    }
 }
 
 fn described(recordings: &[Recording]) -> Vec<JsonRecording<'_>> {

@@ -5,7 +5,6 @@ mod files;
 
 use std::env;
 use std::fs;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,9 +15,11 @@ use clap::Subcommand;
 use linemate_cases::{
     Case, KernelSource, Key, Mode, Outputs, Plan, Results, StepId, markdown, parse,
 };
+use linemate_files::Output;
 use linemate_guest::cache_folder;
 
 use crate::cli::Outcome;
+use crate::output::{self, tell};
 use execute::{Bench, Interrupted};
 use files::Files;
 
@@ -71,28 +72,40 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     }
     let cache = match &args.cache {
         Some(folder) => folder.clone(),
-        None => cache_folder().join("cases"),
+        None => cache_folder()?.join("cases"),
     };
-    fs::create_dir_all(&cache).with_context(|| format!("cannot create {}", cache.display()))?;
+    // Kernels that are kept there are booted.
+    linemate_files::private_folder(&cache)?;
     let cache = fs::canonicalize(&cache).with_context(|| cache.display().to_string())?;
-    let plan = Plan::new(&case, mode);
-    let outputs = carry_out(&case, &plan, &args.folder, cache, &cancel)?;
-    let results = Results::new(env!("CARGO_PKG_VERSION"), &case, mode, &plan, &outputs)?;
     let folder = args.output.as_deref().unwrap_or(&args.folder);
+    let is_new = !folder.exists();
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let json_output = Output::new(&folder.join("results.json"))?;
+    let text_output = Output::new(&folder.join("results.md"))?;
+    let plan = Plan::new(&case, mode);
+    let outputs = carry_out(&case, &plan, &args.folder, cache, &cancel);
+    // A folder that was made to see whether results can be written is not left empty.
+    let unused = |_: &anyhow::Error| {
+        if is_new {
+            let _ = fs::remove_dir(folder);
+        }
+    };
+    let outputs = outputs.inspect_err(unused)?;
+    let results = Results::new(env!("CARGO_PKG_VERSION"), &case, mode, &plan, &outputs)?;
     let json = serde_json::to_string_pretty(&results)? + "\n";
-    whole(&folder.join("results.json"), &json)?;
-    whole(&folder.join("results.md"), &markdown(&results))?;
+    json_output.write(&json)?;
+    text_output.write(&markdown(&results))?;
     tell(&format!("wrote {}", folder.join("results.md").display()));
     if args.json {
-        io::stdout().write_all(json.as_bytes())?;
+        output::json_text(&json)?;
     }
     Ok(Outcome::Fine)
 }
 
 fn read(folder: &Path) -> anyhow::Result<Case> {
     let path = folder.join("case.toml");
-    let text =
-        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = linemate_files::read_text(&path)
+        .with_context(|| format!("cannot read {}", path.display()))?;
     parse(&text).map_err(|error| anyhow!("{}:{error}", path.display()))
 }
 
@@ -156,24 +169,4 @@ fn carry_out(
         }
     }
     Ok(outputs)
-}
-
-/// A file appears with all its content or not at all.
-fn whole(path: &Path, text: &str) -> anyhow::Result<()> {
-    let name = || format!("cannot write {}", path.display());
-    let folder = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder).with_context(name)?;
-    let mut file = tempfile::NamedTempFile::new_in(folder).with_context(name)?;
-    file.write_all(text.as_bytes()).with_context(name)?;
-    let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    file.as_file()
-        .set_permissions(readable)
-        .with_context(name)?;
-    file.persist(path).with_context(name)?;
-    Ok(())
-}
-
-/// A line on standard error. That nobody reads it is no reason to fail.
-fn tell(line: &str) {
-    let _ = writeln!(io::stderr(), "linemate: {line}");
 }

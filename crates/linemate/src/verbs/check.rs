@@ -4,11 +4,10 @@ mod output;
 mod sarif;
 
 use std::collections::BTreeSet;
-use std::io::{self, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
+use linemate_files::Output;
 use linemate_rules::{Baseline, Checked, Finding, Gone, Rules, Verdict, Where};
 use linemate_types::kernel_image::Arch;
 use linemate_types::{KernelImage, LineSize};
@@ -25,7 +24,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "IMAGE", required = true, num_args = 1..)]
     kernel: Vec<PathBuf>,
     /// Bytes of a cache line for all of them: 64 or 128 (default: what each is built for, 128 for ppc64, else 64)
-    #[arg(long, value_name = "BYTES", value_parser = super::layout::parse_line)]
+    #[arg(long, value_name = "BYTES", value_parser = crate::input::line_size)]
     line: Option<LineSize>,
     /// Findings that are known: only new and worse ones fail
     #[arg(long, value_name = "FILE")]
@@ -103,14 +102,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let rules =
         linemate_rules::parse(&text).map_err(|e| anyhow!("{}:{e}", args.rules.display()))?;
     let baseline = args.baseline.as_deref().map(read_baseline).transpose()?;
-    if let (Some(path), None) = (&args.write_baseline, &baseline)
-        && path.exists()
-    {
-        bail!(
-            "{}: is there already: give it to --baseline as well to make it better, or remove it to start anew",
-            path.display()
-        );
+    if let (Some(path), None) = (&args.write_baseline, &baseline) {
+        if path.exists() {
+            bail!(
+                "{}: is there already: give it to --baseline as well to make it better, or remove it to start anew",
+                path.display()
+            );
+        }
     }
+    let output = args
+        .write_baseline
+        .as_deref()
+        .map(Output::new)
+        .transpose()?;
     let kernels = args.kernel.iter().map(|path| kernel(path, &rules, args));
     let kernels = kernels.collect::<anyhow::Result<Vec<_>>>()?;
 
@@ -135,17 +139,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         baseline,
         gone,
     };
-    let text = if args.json {
-        output::json(&report)?
-    } else if args.sarif {
-        sarif::print(&report)?
-    } else {
-        output::text(&report)
+    let print = || -> anyhow::Result<()> {
+        if args.json {
+            crate::output::json(&output::document(&report))?;
+        } else if args.sarif {
+            crate::output::json(&sarif::log(&report))?;
+        } else {
+            crate::output::text(&output::text(&report))?;
+        }
+        Ok(())
     };
-    if let Some(path) = &args.write_baseline {
-        write_whole(path, &written.to_json())?;
+    if let Some(output) = output {
+        output.write(&written.to_json())?;
     }
-    io::stdout().lock().write_all(text.as_bytes())?;
+    print()?;
     let is_adopted = args.write_baseline.is_some() && report.baseline.is_none();
     match report.failing() {
         0 => Ok(Outcome::Fine),
@@ -155,7 +162,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
 }
 
 fn read_text(path: &Path) -> anyhow::Result<String> {
-    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+    linemate_files::read_text(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
 fn read_baseline(path: &Path) -> anyhow::Result<Baseline> {
@@ -163,7 +170,8 @@ fn read_baseline(path: &Path) -> anyhow::Result<Baseline> {
 }
 
 fn kernel(path: &Path, rules: &Rules, args: &Args) -> anyhow::Result<Kernel> {
-    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let bytes = linemate_files::read_file(path)
+        .with_context(|| format!("cannot read {}", path.display()))?;
     let image = KernelImage::parse(&bytes).with_context(|| path.display().to_string())?;
     let model = image.types().with_context(|| path.display().to_string())?;
     let own = match image.arch {
@@ -185,24 +193,4 @@ fn kernel(path: &Path, rules: &Rules, args: &Args) -> anyhow::Result<Kernel> {
         line,
         checked,
     })
-}
-
-/// Writes a file so that it is there whole or, if anything fails, as it was.
-fn write_whole(path: &Path, text: &str) -> anyhow::Result<()> {
-    let what = || format!("cannot write {}", path.display());
-    let folder = match path.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
-    };
-    let mut file = tempfile::Builder::new()
-        .prefix(".linemate-")
-        .tempfile_in(folder)
-        .with_context(what)?;
-    file.write_all(text.as_bytes()).with_context(what)?;
-    // Temporary files are the owner's alone; a baseline is a file like others.
-    let mode = std::fs::Permissions::from_mode(0o644);
-    file.as_file().set_permissions(mode).with_context(what)?;
-    file.as_file().sync_all().with_context(what)?;
-    file.persist(path).with_context(what)?;
-    Ok(())
 }

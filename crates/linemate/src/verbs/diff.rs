@@ -1,20 +1,21 @@
 //! `linemate diff`: two recordings field by field.
 
 use std::fmt::Write as _;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use linemate_attribution::Analysis;
 use linemate_layout::Subject;
 use linemate_layout::diff::{Fields, Figures, On, Row, compare, fields};
 use linemate_machine::Machine;
-use linemate_recording::Recording;
+use linemate_report::Table;
+use linemate_text::shown;
 use serde::Serialize;
 
 use crate::cli::Outcome;
+use crate::input;
+use crate::output;
 use crate::verbs::machines;
-use crate::verbs::whatif::{percent, table};
+use crate::verbs::whatif::percent;
 
 /// Version of the form that `--json` writes (docs/schema-whatif.md).
 const SCHEMA: &str = "linemate.diff/1";
@@ -29,7 +30,7 @@ pub(crate) struct Args {
     #[arg(value_name = "B")]
     b: PathBuf,
     /// The type; all types if none is given
-    #[arg(long = "type", value_name = "T")]
+    #[arg(long = "type", value_name = "T", value_parser = input::type_name)]
     type_name: Option<String>,
     /// Also compare what the fields cost on this machine: a name (see `linemate machines`), a TOML file, or `this`
     #[arg(long, value_name = "M")]
@@ -66,8 +67,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let machine = args.machine.as_deref().map(machines::resolve).transpose()?;
     let a = side(&args.a, args, machine.as_ref())?;
     let b = side(&args.b, args, machine.as_ref())?;
-    let text = if args.json {
-        let json = Json {
+    if args.json {
+        output::json(&Json {
             schema: SCHEMA,
             tool: env!("CARGO_PKG_VERSION"),
             type_name: args.type_name.as_deref(),
@@ -75,19 +76,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
             seed: args.seed,
             a: &a,
             b: &b,
-        };
-        serde_json::to_string_pretty(&json)? + "\n"
+        })?;
     } else {
-        text(args, &a, &b)
-    };
-    io::stdout().write_all(text.as_bytes())?;
+        output::text(&text(args, &a, &b))?;
+    }
     Ok(Outcome::Fine)
 }
 
 fn side(path: &Path, args: &Args, machine: Option<&Machine>) -> anyhow::Result<Fields> {
     let name = || path.display().to_string();
-    let recording = Recording::open(path).with_context(name)?;
-    let analysis = Analysis::new(&recording).with_context(name)?;
+    let recording = input::open(path)?;
+    let analysis = input::analyse(path, &recording)?;
     let subject = args.type_name.clone().map(Subject::Named);
     let on = machine.map(|machine| On {
         machine,
@@ -111,7 +110,7 @@ fn text(args: &Args, a: &Fields, b: &Fields) -> String {
         let _ = writeln!(
             out,
             "  {side}: {}: {} CPUs, {} bytes, {touched} of {} accesses ({})",
-            path.display(),
+            shown(&path.to_string_lossy()),
             fields.cpus,
             fields.bytes,
             fields.accesses,
@@ -127,7 +126,7 @@ fn text(args: &Args, a: &Fields, b: &Fields) -> String {
         );
         header.extend(["cycles A", "cycles B", "change"]);
     }
-    let mut table = table(&header);
+    let mut table = Table::of_figures(&header);
     let rows = compare(a, b);
     for row in rows.iter().take(args.top) {
         table.add_row(cells(row, args.machine.is_some()));

@@ -1,8 +1,8 @@
 //! `linemate doctor`: can this computer record, and does the recorder see what it should?
 
 use std::env;
+use std::fmt::Write as _;
 use std::fs;
-use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -13,12 +13,16 @@ use linemate_guest::{
     Kernel, Observer, Qemu, Session, Shape, Stage, Stream, Workload, cache_folder, default_kernel,
 };
 use linemate_recording::{Event, Recording};
+use linemate_text::shown;
 use serde::Serialize;
 
 use crate::cli::Outcome;
+use crate::output;
 use crate::selftest::{PROGRAM, SelfTest};
 use crate::verbs::record;
 
+/// Version of the form that `--json` writes (docs/schema-doctor.md).
+const SCHEMA: &str = "linemate.doctor/1";
 /// Room for a snapshot and a recording of an ordinary workload.
 const ENOUGH_SPACE: u64 = 2 << 30;
 /// The self-test's guest: two CPUs, so that the recorder's switching is part of it.
@@ -37,7 +41,7 @@ pub(crate) struct Args {
     /// The kernel for the self-test [default: as for record]
     #[arg(long, value_name = "IMAGE")]
     kernel: Option<PathBuf>,
-    /// Write JSON
+    /// Write JSON (docs/schema-doctor.md)
     #[arg(long)]
     json: bool,
 }
@@ -54,19 +58,25 @@ struct Check {
 /// What `--json` writes.
 #[derive(Serialize)]
 struct Json<'a> {
-    /// Version of this form.
-    schema: u32,
+    schema: &'static str,
     ok: bool,
     checks: &'a [Check],
 }
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let cache = cache_folder();
+    let cache = cache_folder()?;
     let mut checks = Vec::new();
     let qemu = note(&mut checks, "qemu", Qemu::find().map_err(Into::into), |q| {
         q.version.clone()
     });
+    if let Some(qemu) = &qemu {
+        checks.push(Check {
+            name: "sandbox",
+            ok: true,
+            detail: qemu.confinement.describe(),
+        });
+    }
     let recorder = note(&mut checks, "recorder", record::recorder(), |path| {
         path.display().to_string()
     });
@@ -111,29 +121,27 @@ fn note<T>(
 ) -> Option<T> {
     let (ok, detail) = match &found {
         Ok(found) => (true, describe(found)),
-        Err(error) => (false, format!("{error:#}")),
+        Err(error) => (false, output::one_line(error)),
     };
     checks.push(Check { name, ok, detail });
     found.ok()
 }
 
-fn print(checks: &[Check], ok: bool, json: bool) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+fn print(checks: &[Check], ok: bool, json: bool) -> anyhow::Result<()> {
     if json {
-        serde_json::to_writer_pretty(
-            &mut out,
-            &Json {
-                schema: 1,
-                ok,
-                checks,
-            },
-        )?;
-        return writeln!(out);
+        return output::json(&Json {
+            schema: SCHEMA,
+            ok,
+            checks,
+        });
     }
+    let mut out = String::new();
     for Check { name, ok, detail } in checks {
         let mark = if *ok { "ok  " } else { "FAIL" };
-        writeln!(out, "{mark}  {name:<10} {detail}")?;
+        // Writing to a String does not fail.
+        let _ = writeln!(out, "{mark}  {name:<10} {}", shown(detail));
     }
+    output::text(&out)?;
     Ok(())
 }
 
@@ -244,7 +252,7 @@ fn report_self_test(checks: &mut Vec<Check>, found: anyhow::Result<SelfTest>) {
             checks.push(Check {
                 name: "self-test",
                 ok: false,
-                detail: format!("{error:#}"),
+                detail: output::one_line(&error),
             });
             return;
         }

@@ -1,7 +1,6 @@
 //! `linemate layout`: where the members of a type lie, in one kernel or in several side by side.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
@@ -11,6 +10,11 @@ use linemate_types::{
 use serde::Serialize;
 
 use crate::cli::Outcome;
+use crate::input;
+use crate::output;
+
+/// Version of the form that `--json` writes (docs/schema-layout.md).
+const SCHEMA: &str = "linemate.layout/1";
 
 /// The BTF of the running kernel.
 const RUNNING: &str = "/sys/kernel/btf/vmlinux";
@@ -19,25 +23,18 @@ const RUNNING: &str = "/sys/kernel/btf/vmlinux";
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The type: `rq`, `struct rq`, `union sigval`, or a typedef of one
-    #[arg(value_name = "TYPE")]
+    #[arg(value_name = "TYPE", value_parser = input::type_name)]
     type_name: String,
     /// A kernel image, ELF file or BTF blob; repeat it to compare (default: the running kernel, else the
     /// one that `make setup` fetched)
     #[arg(long, value_name = "IMAGE")]
     kernel: Vec<PathBuf>,
     /// Bytes of a cache line: 64 or 128
-    #[arg(long, value_name = "BYTES", default_value = "64", value_parser = parse_line)]
+    #[arg(long, value_name = "BYTES", default_value = "64", value_parser = input::line_size)]
     line: LineSize,
     /// Write JSON (docs/schema-layout.md)
     #[arg(long)]
     json: bool,
-}
-
-pub(crate) fn parse_line(text: &str) -> Result<LineSize, String> {
-    let bytes: u64 = text
-        .parse()
-        .map_err(|_| format!("{text:?} is not a number"))?;
-    LineSize::new(bytes).map_err(|error| error.to_string())
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
@@ -54,14 +51,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     if kernels.iter().all(|kernel| kernel.type_id.is_none()) {
         return Err(unknown_type(&kernels, &args.type_name));
     }
-    let text = if args.json {
-        json(&kernels, args)?
+    if args.json {
+        output::json(&document(&kernels, args)?)?;
     } else if let [kernel] = kernels.as_slice() {
-        single(kernel, args)?
+        output::text(&single(kernel, args)?)?;
     } else {
-        side_by_side(&kernels, args)?
-    };
-    io::stdout().lock().write_all(text.as_bytes())?;
+        output::text(&side_by_side(&kernels, args)?)?;
+    }
     Ok(Outcome::Fine)
 }
 
@@ -85,7 +81,8 @@ impl Kernel {
 }
 
 fn read_kernel(path: &Path) -> anyhow::Result<Kernel> {
-    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let bytes = linemate_files::read_file(path)
+        .with_context(|| format!("cannot read {}", path.display()))?;
     let image = KernelImage::parse(&bytes).with_context(|| path.display().to_string())?;
     let model = image.types().with_context(|| path.display().to_string())?;
     let arch = image.arch.map(linemate_types::kernel_image::Arch::name);
@@ -109,19 +106,19 @@ fn default_kernel() -> anyhow::Result<Kernel> {
     let kernel = match std::fs::File::open(running) {
         Ok(_) => read_kernel(running)?,
         Err(error) => {
-            let found = linemate_guest::default_kernel(&linemate_guest::cache_folder());
+            let found = linemate_guest::cache_folder()
+                .and_then(|cache| linemate_guest::default_kernel(&cache));
             let found =
                 found.with_context(|| format!("{RUNNING}: {error}; give --kernel IMAGE"))?;
             read_kernel(&found.path)?
         }
     };
     // Which kernel was taken is not to be guessed; stdout is pahole's form and nothing else.
-    let _ = writeln!(
-        io::stderr(),
-        "linemate: kernel {} ({})",
+    output::tell(&format!(
+        "kernel {} ({})",
         kernel.title(),
         kernel.path.display()
-    );
+    ));
     Ok(kernel)
 }
 
@@ -147,15 +144,9 @@ fn unknown_type(kernels: &[Kernel], name: &str) -> anyhow::Error {
     }
     let nearest = kernels
         .first()
-        .map(|kernel| kernel.model.nearest_names(name, 3));
-    let nearest = nearest.unwrap_or_default();
-    match nearest.is_empty() {
-        true => anyhow!("no type `{name}` in {titles}"),
-        false => anyhow!(
-            "no type `{name}` in {titles}; nearest: {}",
-            nearest.join(", ")
-        ),
-    }
+        .map(|kernel| kernel.model.nearest_names(name));
+    let nearest = linemate_text::suggestion(&nearest.unwrap_or_default());
+    anyhow!("no type `{name}` in {titles}{nearest}")
 }
 
 fn single(kernel: &Kernel, args: &Args) -> anyhow::Result<String> {
@@ -365,7 +356,7 @@ struct ArrayDocument {
     count: u64,
 }
 
-fn json(kernels: &[Kernel], args: &Args) -> anyhow::Result<String> {
+fn document<'a>(kernels: &[Kernel], args: &'a Args) -> anyhow::Result<Document<'a>> {
     let kernels = kernels
         .iter()
         .map(|kernel| {
@@ -380,13 +371,12 @@ fn json(kernels: &[Kernel], args: &Args) -> anyhow::Result<String> {
             })
         })
         .collect::<anyhow::Result<_>>()?;
-    let document = Document {
-        schema: "linemate.layout/1",
+    Ok(Document {
+        schema: SCHEMA,
         type_name: args.type_name.trim(),
         line: args.line.bytes(),
         kernels,
-    };
-    Ok(serde_json::to_string_pretty(&document)? + "\n")
+    })
 }
 
 fn layout_document(kernel: &Kernel, id: TypeId, line: LineSize) -> anyhow::Result<LayoutDocument> {

@@ -1,23 +1,21 @@
 //! `linemate machines`: the computers that a recording can be replayed on, and checks of own descriptions.
 
-use std::fs;
-use std::io::{self, Write};
+use std::fmt::{self, Write};
 use std::path::Path;
 
 use anyhow::Context;
 use linemate_machine::{Machine, find, shipped};
+use linemate_text::shown;
 use serde::Serialize;
 
 use crate::cli::Outcome;
+use crate::output;
 
 /// Version of the form that `--json` writes (docs/schema-machines.md).
-const SCHEMA: u32 = 1;
+const SCHEMA: &str = "linemate.machines/1";
 
 /// Where a running Linux shows its CPUs.
 const SYSFS: &str = "/sys";
-
-/// The most bytes a description or a file of sysfs is read for.
-const TEXT_MAX: u64 = 1 << 20;
 
 /// List the machines that a recording can be replayed on, or check descriptions of others
 ///
@@ -78,7 +76,7 @@ struct Latencies {
 /// What `--json` writes.
 #[derive(Serialize)]
 struct Document {
-    schema: u32,
+    schema: &'static str,
     machines: Vec<Json>,
     /// Why `this` is not among them, when all are listed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,32 +85,32 @@ struct Document {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let mut out = io::stdout().lock();
+    let mut out = String::new();
     if args.text {
         for name in &args.machines {
             find(name)?;
             let known = shipped().iter().find(|shipped| shipped.name == name);
-            write!(out, "{}", known.map_or("", |shipped| shipped.text))?;
+            out.push_str(known.map_or("", |shipped| shipped.text));
         }
+        output::text(&out)?;
         return Ok(Outcome::Fine);
     }
     let (machines, missing) = wanted(&args.machines)?;
     if args.json {
-        let document = Document {
+        output::json(&Document {
             schema: SCHEMA,
             machines: machines.iter().map(json).collect(),
             this_is_missing: missing,
-        };
-        serde_json::to_writer_pretty(&mut out, &document)?;
-        writeln!(out)?;
+        })?;
         return Ok(Outcome::Fine);
     }
     for machine in &machines {
         describe(&mut out, machine)?;
     }
     if let Some(reason) = missing {
-        writeln!(out, "this\n  not available: {reason}")?;
+        writeln!(out, "this\n  not available: {}", shown(&reason))?;
     }
+    output::text(&out)?;
     Ok(Outcome::Fine)
 }
 
@@ -126,7 +124,7 @@ fn wanted(names: &[String]) -> anyhow::Result<(Vec<Machine>, Option<String>)> {
     let mut machines: Vec<Machine> = known?;
     match resolve("this") {
         Ok(this) => machines.push(this),
-        Err(error) => return Ok((machines, Some(format!("{error:#}")))),
+        Err(error) => return Ok((machines, Some(output::one_line(&error)))),
     }
     Ok((machines, None))
 }
@@ -135,23 +133,15 @@ fn wanted(names: &[String]) -> anyhow::Result<(Vec<Machine>, Option<String>)> {
 /// known one.
 pub(crate) fn resolve(name: &str) -> anyhow::Result<Machine> {
     if name == "this" {
-        let read = |path: &str| read_text(&Path::new(SYSFS).join(path)).ok();
+        let read = |path: &str| linemate_files::read_text(&Path::new(SYSFS).join(path)).ok();
         Machine::from_sysfs(read).context("this computer")
     } else if name.contains('/') || name.ends_with(".toml") {
-        let text = read_text(Path::new(name)).with_context(|| format!("cannot read {name}"))?;
+        let text = linemate_files::read_text(Path::new(name))
+            .with_context(|| format!("cannot read {name}"))?;
         Machine::from_toml(&text).with_context(|| name.to_owned())
     } else {
         Ok(find(name)?)
     }
-}
-
-fn read_text(path: &Path) -> io::Result<String> {
-    use std::io::Read;
-    let mut text = String::new();
-    fs::File::open(path)?
-        .take(TEXT_MAX)
-        .read_to_string(&mut text)?;
-    Ok(text)
 }
 
 fn json(machine: &Machine) -> Json {
@@ -196,14 +186,14 @@ fn json(machine: &Machine) -> Json {
     }
 }
 
-fn describe(out: &mut impl Write, machine: &Machine) -> io::Result<()> {
+fn describe(out: &mut String, machine: &Machine) -> fmt::Result {
     let m = json(machine);
     let pairs = if m.adjacent_line_pairs {
         ", fetched in pairs"
     } else {
         ""
     };
-    writeln!(out, "{}\n  {}", m.name, m.title)?;
+    writeln!(out, "{}\n  {}", shown(&m.name), shown(&m.title))?;
     writeln!(
         out,
         "  {} CPUs, {} cores, {} LLC domains, {} sockets, {} MHz; lines of {} bytes{pairs}",
@@ -235,9 +225,9 @@ fn describe(out: &mut impl Write, machine: &Machine) -> io::Result<()> {
 
 /// In the largest unit that divides it.
 fn size(bytes: u64) -> String {
-    if bytes.is_multiple_of(1 << 20) {
+    if bytes % (1 << 20) == 0 {
         format!("{} MiB", bytes >> 20)
-    } else if bytes.is_multiple_of(1 << 10) {
+    } else if bytes % (1 << 10) == 0 {
         format!("{} KiB", bytes >> 10)
     } else {
         format!("{bytes} bytes")

@@ -9,17 +9,20 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, anyhow, bail};
+use linemate_files::Output;
 use linemate_layout::plan::{resolve, subject_name};
 use linemate_layout::{EditFile, Layouts, Plan, Subject, parse};
-use linemate_recording::Recording;
 use linemate_source::excerpt::excerpt;
 use linemate_source::mail::{self, Mail};
 use linemate_source::message::{self, Evidence, SizeChange, TypeChange};
 use linemate_source::tree::{Found, Tree};
 use linemate_source::{Idiom, Sought, Wanted, definition, diff, rewrite, wanted};
+use linemate_text::shown_lines;
 use linemate_types::{KernelImage, LineSize, TypeId, TypeModel, btf, pahole};
 
 use crate::cli::Outcome;
+use crate::input::{self, Input};
+use crate::output::tell;
 use prove::{Means, Proof};
 
 const TOOL: &str = concat!("linemate ", env!("CARGO_PKG_VERSION"));
@@ -33,17 +36,10 @@ pub(crate) struct Args {
     /// The source tree
     #[arg(long, value_name = "TREE")]
     source: PathBuf,
-    /// The recording whose types the edit is about
-    #[arg(
-        short,
-        long,
-        value_name = "FILE",
-        default_value = "linemate.data",
-        conflicts_with = "kernel"
-    )]
-    input: PathBuf,
+    #[command(flatten)]
+    input: Input,
     /// Take the types from this kernel image, ELF file or BTF blob instead of a recording
-    #[arg(long, value_name = "IMAGE")]
+    #[arg(long, value_name = "IMAGE", conflicts_with_all = ["recording", "input"])]
     kernel: Option<PathBuf>,
     /// Prove with the config of this folder: a kernel's build or headers folder, with include/generated
     #[arg(long, value_name = "FOLDER")]
@@ -58,7 +54,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ARCH", default_value = "x86")]
     arch: String,
     /// Bytes of a cache line of the machine that the kernel is built for
-    #[arg(long, value_name = "BYTES", default_value = "64", value_parser = line_size)]
+    #[arg(long, value_name = "BYTES", default_value = "64", value_parser = input::line_size)]
     line: LineSize,
     /// What speaks for the change: a JSON file (docs/patch.md)
     #[arg(long, value_name = "FILE")]
@@ -80,11 +76,6 @@ pub(crate) struct Args {
     output: Option<PathBuf>,
 }
 
-fn line_size(text: &str) -> Result<LineSize, String> {
-    let bytes = text.parse::<u64>().map_err(|e| e.to_string())?;
-    LineSize::new(bytes).map_err(|e| e.to_string())
-}
-
 /// A type on its way into the patch.
 struct Change {
     name: String,
@@ -96,12 +87,14 @@ struct Change {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
+    let output = args.output.as_deref().map(Output::new).transpose()?;
     let edits = read_edits(&args.edit)?;
     let model = types(args)?;
     let evidence = evidence(args)?;
     let tree = Tree::open(&args.source, &args.arch)?;
     let at_edit = || args.edit.display().to_string();
-    let mut plan = Plan::new(&model, args.line, &edits, &BTreeMap::new()).with_context(at_edit)?;
+    let mut plan = Plan::new(&model, args.line, &edits, &BTreeMap::new())
+        .map_err(|error| anyhow!("{}:{error}", args.edit.display()))?;
     let (mut changes, mut files) = (Vec::new(), BTreeMap::new());
     for subject in subjects(&edits) {
         let Some((id, wanted)) = wish(&model, &mut plan, &edits, subject).with_context(at_edit)?
@@ -120,10 +113,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     }
     files.retain(|_, (old, new)| old != new);
     if files.is_empty() {
-        writeln!(
-            io::stderr(),
-            "linemate: the edit changes nothing: no patch is written"
-        )?;
+        tell("the edit changes nothing: no patch is written");
         return Ok(Outcome::Fine);
     }
     changes.retain(|change: &Change| files.contains_key(&change.path));
@@ -137,18 +127,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         &files,
         &evidence,
     )?;
-    match &args.output {
-        Some(path) => {
-            fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?
-        }
+    match output {
+        Some(output) => output.write(&text)?,
         None => io::stdout().lock().write_all(text.as_bytes())?,
     }
     Ok(Outcome::Fine)
 }
 
 fn read_edits(path: &Path) -> anyhow::Result<EditFile> {
-    let text =
-        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = linemate_files::read_text(path)
+        .with_context(|| format!("cannot read {}", path.display()))?;
     let place = |error: &dyn std::fmt::Display| anyhow!("{}:{error}", path.display());
     let edits = parse(&text).map_err(|e| place(&e))?;
     wanted::check(&edits).map_err(|e| place(&e))?;
@@ -162,16 +150,16 @@ fn types(args: &Args) -> anyhow::Result<TypeModel> {
     match &args.kernel {
         Some(path) => {
             let name = || path.display().to_string();
-            let bytes =
-                fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+            let bytes = linemate_files::read_file(path)
+                .with_context(|| format!("cannot read {}", path.display()))?;
             KernelImage::parse(&bytes)
                 .with_context(name)?
                 .types()
                 .with_context(name)
         }
         None => {
-            let name = || args.input.display().to_string();
-            let recording = Recording::open(&args.input).with_context(name)?;
+            let name = || args.input.path().display().to_string();
+            let recording = args.input.open()?;
             btf::parse(&recording.btf().with_context(name)?).with_context(name)
         }
     }
@@ -181,8 +169,8 @@ fn evidence(args: &Args) -> anyhow::Result<Evidence> {
     let Some(path) = &args.evidence else {
         return Ok(Evidence::default());
     };
-    let text =
-        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = linemate_files::read_text(path)
+        .with_context(|| format!("cannot read {}", path.display()))?;
     serde_json::from_str(&text).with_context(|| path.display().to_string())
 }
 
@@ -391,7 +379,7 @@ fn patch(
         author: author(args)?,
         date: date(args),
         subject,
-        body: message::body(evidence, &types, TOOL),
+        body: shown_lines(&message::body(evidence, &types, TOOL)).into_owned(),
         signoff: args.signoff,
         tool: TOOL.to_owned(),
     };

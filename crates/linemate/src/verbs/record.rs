@@ -1,15 +1,15 @@
 //! `linemate record`: boots a kernel, runs a command in it, records every memory access of the kernel.
 
+mod not_found;
+
 use std::env;
-use std::ffi::OsStr;
 use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use clap::builder::{TypedValueParser, ValueParser};
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use linemate_guest::{
     ExtraFile, Kernel, Observer, Progress, Qemu, Recorded, Session, Shape, Stage, Stream, Timing,
@@ -17,6 +17,8 @@ use linemate_guest::{
 };
 
 use crate::cli::Outcome;
+use crate::output::tell;
+use not_found::NotFound;
 
 /// The recorder's file, next to the command's own.
 const RECORDER: &str = "liblinemate_recorder.so";
@@ -45,8 +47,8 @@ pub(crate) struct Args {
     /// NUMA nodes, with even shares of CPUs and memory
     #[arg(long, value_name = "N", default_value_t = 1)]
     numa: u16,
-    /// Memory: bytes, or with K, M or G behind
-    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = bytes_parser())]
+    /// Memory: bytes, or a number with K, M, G or T after it, such as 1.5G
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = linemate_text::parse_size)]
     memory: u64,
     /// Seed of the guest's randomness: another seed, another interleaving
     #[arg(long, value_name = "N", default_value_t = 42)]
@@ -84,7 +86,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE", default_value = "linemate.data")]
     output: PathBuf,
     /// The command and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 
@@ -103,6 +105,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     display.bar.finish_and_clear();
     let recorded = result?;
     summarise(&session, &recorded);
+    if let Some(note) = display.not_found.note(recorded.status) {
+        tell(&format!("note: {note}"));
+    }
     if recorded.status.is_success() {
         return Ok(Outcome::Fine);
     }
@@ -115,7 +120,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
 }
 
 fn session(args: Args) -> anyhow::Result<Session> {
-    let cache = cache_folder();
+    let cache = cache_folder()?;
     let kernel = match &args.kernel {
         Some(path) => Kernel::read(path)?,
         None => default_kernel(&cache)?,
@@ -158,20 +163,26 @@ fn session(args: Args) -> anyhow::Result<Session> {
     })
 }
 
-/// `LINEMATE_RECORDER`, else the file next to this program.
+/// `LINEMATE_RECORDER`, else the file next to this program (as built), else `../lib/linemate` from there (as installed).
 pub(crate) fn recorder() -> anyhow::Result<PathBuf> {
     if let Some(path) = env::var_os("LINEMATE_RECORDER") {
         return Ok(path.into());
     }
     let program = env::current_exe().context("cannot find the folder of this program")?;
-    let path = program.with_file_name(RECORDER);
-    if path.is_file() {
-        return Ok(path);
-    }
-    Err(anyhow!(
-        "the recorder {} is not there: run `make build`, or set LINEMATE_RECORDER to it",
-        path.display()
-    ))
+    let built = program.with_file_name(RECORDER);
+    let installed = program
+        .parent()
+        .and_then(Path::parent)
+        .map(|prefix| prefix.join("lib/linemate").join(RECORDER));
+    std::iter::once(built.clone())
+        .chain(installed)
+        .find(|path| path.is_file())
+        .ok_or_else(|| {
+            anyhow!(
+                "the recorder {} is not there: run `make build` or `make install`, or set LINEMATE_RECORDER to it",
+                built.display()
+            )
+        })
 }
 
 fn summarise(session: &Session, recorded: &Recorded) {
@@ -190,15 +201,11 @@ fn summarise(session: &Session, recorded: &Recorded) {
     ));
 }
 
-/// A line on standard error. That nobody reads it is no reason to fail.
-fn tell(line: &str) {
-    let _ = writeln!(io::stderr(), "linemate: {line}");
-}
-
 /// Passes the guest's output on and shows what goes on, on a terminal.
 struct Display {
     bar: ProgressBar,
     stage: &'static str,
+    not_found: NotFound,
 }
 
 impl Display {
@@ -212,11 +219,22 @@ impl Display {
             bar.set_style(style);
         }
         bar.enable_steady_tick(Duration::from_millis(200));
-        Display { bar, stage: "" }
+        Display {
+            bar,
+            stage: "",
+            not_found: NotFound::default(),
+        }
     }
 }
 
 impl Observer for Display {
+    fn left_over(&mut self, recording: &Path) {
+        tell(&format!(
+            "note: {} is what a killed run left: remove it, or read it as a recording that was cut",
+            recording.display()
+        ));
+    }
+
     fn stage(&mut self, stage: Stage) {
         self.stage = match stage {
             Stage::Booting => "booting (once for each kernel and machine)",
@@ -227,7 +245,14 @@ impl Observer for Display {
         self.bar.set_message(self.stage);
     }
 
+    fn note(&mut self, note: &str) {
+        self.bar.suspend(|| tell(&format!("note: {note}")));
+    }
+
     fn output(&mut self, stream: Stream, bytes: &[u8]) {
+        if stream == Stream::Stderr {
+            self.not_found.read(bytes);
+        }
         self.bar.suspend(|| {
             // A reader that has gone away does not end the recording.
             let _ = match stream {
@@ -248,41 +273,6 @@ impl Observer for Display {
                 HumanCount(progress.accesses),
                 HumanBytes(progress.bytes)
             ));
-        }
-    }
-}
-
-fn bytes_parser() -> ValueParser {
-    ValueParser::new(clap::builder::OsStringValueParser::new().try_map(|text| parse_bytes(&text)))
-}
-
-/// `1G`, `512M`, `65536`.
-fn parse_bytes(text: &OsStr) -> Result<u64, String> {
-    let wrong = || "give bytes, or a number with K, M or G behind, such as 512M".to_owned();
-    let text = text.to_str().ok_or_else(wrong)?;
-    let (digits, shift) = match text.as_bytes().last() {
-        Some(b'K' | b'k') => (&text[..text.len() - 1], 10),
-        Some(b'M' | b'm') => (&text[..text.len() - 1], 20),
-        Some(b'G' | b'g') => (&text[..text.len() - 1], 30),
-        _ => (text, 0),
-    };
-    let number: u64 = digits.parse().map_err(|_| wrong())?;
-    number.checked_mul(1 << shift).ok_or_else(wrong)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_have_units() {
-        let parse = |text: &str| parse_bytes(OsStr::new(text));
-        assert_eq!(parse("1G"), Ok(1 << 30));
-        assert_eq!(parse("512M"), Ok(512 << 20));
-        assert_eq!(parse("3k"), Ok(3072));
-        assert_eq!(parse("65536"), Ok(65536));
-        for bad in ["", "G", "1T", "-1G", "1.5G", "99999999999G"] {
-            assert!(parse(bad).is_err(), "{bad}");
         }
     }
 }

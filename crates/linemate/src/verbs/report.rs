@@ -2,17 +2,13 @@
 
 mod costs;
 
-use std::io::{self, Write};
-use std::path::PathBuf;
-
-use anyhow::Context;
 use clap::ValueEnum;
-use linemate_attribution::Analysis;
-use linemate_recording::Recording;
 use linemate_report::{By, Options};
 use linemate_types::LineSize;
 
 use crate::cli::Outcome;
+use crate::input::{self, Input};
+use crate::output;
 
 /// What rows are.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -32,20 +28,19 @@ enum Rows {
 /// Show where a recording's accesses went: the ledger, then types, fields, lines, functions or CPUs; or what they cost on a machine
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// The recording
-    #[arg(short, long, value_name = "FILE", default_value = "linemate.data")]
-    input: PathBuf,
+    #[command(flatten)]
+    input: Input,
     /// What rows are
     #[arg(long, value_enum, default_value = "type", conflicts_with = "type_name")]
     by: Rows,
     /// Show everything about one type: fields, lines, groups of fields that are used together
-    #[arg(long = "type", value_name = "T")]
+    #[arg(long = "type", value_name = "T", value_parser = input::type_name)]
     type_name: Option<String>,
     /// The most rows
     #[arg(long, value_name = "N", default_value_t = 40)]
     top: usize,
     /// Bytes of a cache line
-    #[arg(long, value_name = "BYTES", default_value = "64", value_parser = line_size)]
+    #[arg(long, value_name = "BYTES", default_value = "64", value_parser = input::line_size)]
     line: LineSize,
     /// Show what the accesses cost on this machine, by replay: a name (see `linemate machines`), a TOML file, or `this`. Rows by `cpu`
     /// are then pairs of CPUs, rows by `line` what happens inside the lines that go between cores
@@ -62,15 +57,9 @@ pub(crate) struct Args {
     json: bool,
 }
 
-fn line_size(text: &str) -> Result<LineSize, String> {
-    let bytes = text.parse::<u64>().map_err(|e| e.to_string())?;
-    LineSize::new(bytes).map_err(|e| e.to_string())
-}
-
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let recording =
-        Recording::open(&args.input).with_context(|| args.input.display().to_string())?;
+    let recording = args.input.open()?;
     if let Some(machine) = &args.machine {
         return costs::run(args, machine, &recording);
     }
@@ -87,13 +76,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         top: args.top,
         line: args.line,
     };
-    let analysis = Analysis::new(&recording).with_context(|| args.input.display().to_string())?;
+    let analysis = input::analyse(args.input.path(), &recording)?;
     let report = linemate_report::make(&analysis, &options)?;
-    let text = if args.json {
-        linemate_report::json(&report)?
+    if args.json {
+        output::json_text(&linemate_report::json(&report)?)?;
     } else {
-        linemate_report::text(&report, args.top)
-    };
-    io::stdout().write_all(text.as_bytes())?;
+        output::text(&linemate_report::text(&report, args.top))?;
+    }
     Ok(Outcome::Fine)
 }

@@ -1,24 +1,29 @@
 //! `linemate verify`: is this recording sound?
 
-use std::fs::File;
-use std::io::{self, Write};
-use std::path::PathBuf;
+use std::fmt::Write as _;
+use std::path::Path;
 
-use anyhow::Context;
-use linemate_recording::{Report, verify};
+use linemate_recording::{Error, Recording, Report, verify};
+use linemate_text::shown;
 use serde::Serialize;
 
 use crate::cli::Outcome;
+use crate::input::{self, Input};
+use crate::output;
 
-/// Check a recording: checksums, totals, order of time, calls and returns, object events
+/// Version of the form that `--json` writes (docs/schema-verify.md).
+const SCHEMA: &str = "linemate.verify/1";
+
+/// Check a recording: checksums, totals, order of time, calls and returns, object events, and that its types, symbols and memory
+/// images can be read
 ///
-/// Exit code 0: sound. 1: findings, one line each (a recording that was cut is one). 2: not readable at all.
+/// Exit code 0: sound, so that `report` can read it. 1: findings, one line each (a recording that was cut is one). 2: not
+/// readable at all.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// The recording
-    #[arg(short, long, value_name = "FILE", default_value = "linemate.data")]
-    input: PathBuf,
-    /// Write JSON
+    #[command(flatten)]
+    input: Input,
+    /// Write JSON (docs/schema-verify.md)
     #[arg(long)]
     json: bool,
 }
@@ -26,8 +31,7 @@ pub(crate) struct Args {
 /// What `--json` writes.
 #[derive(Serialize)]
 struct Json {
-    /// Version of this form.
-    schema: u32,
+    schema: &'static str,
     sound: bool,
     findings: Vec<String>,
     more_findings: u64,
@@ -45,46 +49,74 @@ struct Json {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let name = args.input.display().to_string();
-    let file = File::open(&args.input).with_context(|| format!("cannot open {name}"))?;
-    let report = verify(file).with_context(|| name.clone())?;
-    let mut out = io::stdout().lock();
-    if args.json {
-        serde_json::to_writer_pretty(&mut out, &json(&report))?;
-        writeln!(out)?;
-    } else {
-        for line in report.to_string().lines() {
-            writeln!(out, "{name}: {line}")?;
+    let path = args.input.path();
+    let name = path.display().to_string();
+    let file = linemate_files::open_file(path).map_err(|source| Error::Io {
+        doing: "open the recording",
+        source,
+    });
+    let report = file
+        .and_then(verify)
+        .map_err(|error| input::located(path, error))?;
+    let mut findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
+    // What the other verbs refuse a recording for, unless it has been found already.
+    if let Err(error) = readable(path) {
+        let finding = error.to_string();
+        if !findings.contains(&finding) {
+            findings.push(finding);
         }
-        let verdict = if report.is_sound() {
-            "sound"
-        } else {
-            "not sound"
-        };
-        let (chunks, totals) = (report.chunks, report.totals);
-        writeln!(
-            out,
-            "{name}: {verdict}; {chunks} chunks, {} accesses, {} calls, {} returns, {} markers, checksum {:016x}",
-            totals.accesses(),
-            totals.calls,
-            totals.returns,
-            totals.markers,
-            report.checksum
-        )?;
     }
-    Ok(if report.is_sound() {
+    let is_sound = findings.is_empty();
+    if args.json {
+        output::json(&json(&report, findings))?;
+    } else {
+        output::text(&text(&name, &report, &findings))?;
+    }
+    Ok(if is_sound {
         Outcome::Fine
     } else {
         Outcome::Findings
     })
 }
 
-fn json(report: &Report) -> Json {
+/// Opens the recording as every analysis does.
+fn readable(path: &Path) -> Result<(), linemate_attribution::Error> {
+    linemate_attribution::check(&Recording::open(path)?)
+}
+
+fn text(name: &str, report: &Report, findings: &[String]) -> String {
+    let mut out = String::new();
+    let name = shown(name);
+    for finding in findings {
+        // Writing to a String does not fail.
+        let _ = writeln!(out, "{name}: {}", shown(finding));
+    }
+    if report.more > 0 {
+        let _ = writeln!(out, "{name}: {} more findings", report.more);
+    }
+    let verdict = match findings {
+        [] => "sound",
+        _ => "not sound",
+    };
+    let (chunks, totals) = (report.chunks, report.totals);
+    let _ = writeln!(
+        out,
+        "{name}: {verdict}; {chunks} chunks, {} accesses, {} calls, {} returns, {} markers, checksum {:016x}",
+        totals.accesses(),
+        totals.calls,
+        totals.returns,
+        totals.markers,
+        report.checksum
+    );
+    out
+}
+
+fn json(report: &Report, findings: Vec<String>) -> Json {
     let totals = report.totals;
     Json {
-        schema: 1,
-        sound: report.is_sound(),
-        findings: report.findings.iter().map(ToString::to_string).collect(),
+        schema: SCHEMA,
+        sound: findings.is_empty(),
+        findings,
         more_findings: report.more,
         chunks: report.chunks,
         accesses: totals.accesses(),

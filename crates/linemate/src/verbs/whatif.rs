@@ -2,21 +2,25 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
-use comfy_table::{CellAlignment, Table, presets};
-use linemate_attribution::Analysis;
+use linemate_layout::arm::ArmError;
 use linemate_layout::effect::{Potential, Row};
 use linemate_layout::stats::Measure;
-use linemate_layout::{Edit, EditFile, Run, Study, Subject, WhatIf, parse, parse_flags};
+use linemate_layout::{
+    Edit, EditFile, Run, Study, Subject, WhatIf, WhatIfError, parse, parse_flags,
+};
 use linemate_machine::{Machine, shipped};
 use linemate_recording::Recording;
+use linemate_report::Table;
+use linemate_text::shown;
 use linemate_types::{KernelImage, TypeModel};
 use serde::Serialize;
 
 use crate::cli::Outcome;
+use crate::input::{self, Input};
+use crate::output;
 use crate::verbs::machines;
 
 /// Version of the form that `--json` writes (docs/schema-whatif.md).
@@ -25,11 +29,10 @@ const SCHEMA: &str = "linemate.whatif/1";
 /// Predict what another layout would cost or gain, with error bars
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// The recording
-    #[arg(short, long, value_name = "FILE", default_value = "linemate.data")]
-    input: PathBuf,
+    #[command(flatten)]
+    input: Input,
     /// The type that -e and --layout-from are about, and whose fields are reported
-    #[arg(long = "type", value_name = "T")]
+    #[arg(long = "type", value_name = "T", value_parser = input::type_name)]
     type_name: Option<String>,
     /// A file of edits (docs/edits.md)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["statements", "layout_from"])]
@@ -83,16 +86,16 @@ struct Json<'a> {
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let (edits, report) = edits(args)?;
-    let images = images(&edits)?;
+    let images = images(args, &edits)?;
     let machines: Vec<Machine> = args
         .machines
         .iter()
         .map(|name| machine(name, args))
         .collect::<anyhow::Result<_>>()?;
-    let path = || args.input.display().to_string();
-    let recording = Recording::open(&args.input).with_context(path)?;
-    let analysis = Analysis::new(&recording).with_context(path)?;
-    let study = Study::new(&analysis, &edits, &images, &report)?;
+    let recording = args.input.open()?;
+    let analysis = input::analyse(args.input.path(), &recording)?;
+    let located = |error| located(args, &edits, error);
+    let study = Study::new(&analysis, &edits, &images, &report).map_err(located)?;
     let mut results = Vec::new();
     for machine in machines {
         let run = Run {
@@ -103,22 +106,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
             ablate: args.ablate,
             llc_share: args.llc_share,
         };
-        results.push(study.run(&run)?);
+        results.push(study.run(&run).map_err(located)?);
     }
-    let text = if args.json {
-        let json = Json {
+    if args.json {
+        output::json(&Json {
             schema: SCHEMA,
             tool: env!("CARGO_PKG_VERSION"),
             recording: recording.metadata(),
             checksum: recording.checksum().map(|sum| format!("{sum:016x}")),
             edits: edits.to_string(),
             results: &results,
-        };
-        serde_json::to_string_pretty(&json)? + "\n"
+        })?;
     } else {
-        text(args, &recording, &edits, &study, &results)
-    };
-    io::stdout().write_all(text.as_bytes())?;
+        output::text(&text(args, &recording, &edits, &study, &results))?;
+    }
     Ok(Outcome::Fine)
 }
 
@@ -127,8 +128,12 @@ fn edits(args: &Args) -> anyhow::Result<(EditFile, Vec<Subject>)> {
     let report: Vec<Subject> = args.type_name.iter().cloned().map(Subject::Named).collect();
     if let Some(path) = &args.edit {
         let name = path.display().to_string();
-        let text = std::fs::read_to_string(path).with_context(|| name.clone())?;
+        let text =
+            linemate_files::read_text(path).with_context(|| format!("cannot read {name}"))?;
         let edits = parse(&text).map_err(|error| anyhow::anyhow!("{name}:{error}"))?;
+        if edits.is_empty() {
+            bail!("{name}: it has no edits (docs/edits.md)");
+        }
         return Ok((edits, report));
     }
     let mut flags = args.statements.clone();
@@ -146,16 +151,46 @@ fn edits(args: &Args) -> anyhow::Result<(EditFile, Vec<Subject>)> {
     Ok((edits, report))
 }
 
+/// What errors about a place in the edits begin with.
+fn origin(args: &Args) -> String {
+    match &args.edit {
+        Some(path) => format!("{}:", path.display()),
+        None => "-e ".to_owned(),
+    }
+}
+
+/// An error with the place of the statement that it is about, if it is about one.
+fn located(args: &Args, edits: &EditFile, error: WhatIfError) -> anyhow::Error {
+    let origin = origin(args);
+    match error {
+        WhatIfError::Plan(error) => anyhow::anyhow!("{origin}{error}"),
+        WhatIfError::Arm(ArmError::NoFunction { ref name, .. }) => {
+            let names =
+                |edit: &Edit| matches!(edit, Edit::Reuse { function, .. } if function == name);
+            match edits.statements().find(|(_, s)| names(&s.edit)) {
+                Some((_, statement)) => anyhow::anyhow!("{origin}{}: {error}", statement.at),
+                None => error.into(),
+            }
+        }
+        error => error.into(),
+    }
+}
+
 /// The types of the kernels that the edits name.
-fn images(edits: &EditFile) -> anyhow::Result<BTreeMap<String, TypeModel>> {
+fn images(args: &Args, edits: &EditFile) -> anyhow::Result<BTreeMap<String, TypeModel>> {
     let mut images = BTreeMap::new();
     for (_, statement) in edits.statements() {
-        if let Edit::LayoutFrom(path) = &statement.edit
-            && !images.contains_key(path)
-        {
-            let bytes = std::fs::read(path).with_context(|| path.clone())?;
-            let image = KernelImage::parse(&bytes).with_context(|| path.clone())?;
-            images.insert(path.clone(), image.types().with_context(|| path.clone())?);
+        let Edit::LayoutFrom(path) = &statement.edit else {
+            continue;
+        };
+        if !images.contains_key(path) {
+            let place = || match args.layout_from {
+                Some(_) => path.clone(),
+                None => format!("{}{}: {path}", origin(args), statement.at),
+            };
+            let bytes = linemate_files::read_file(path.as_ref()).with_context(place)?;
+            let image = KernelImage::parse(&bytes).with_context(place)?;
+            images.insert(path.clone(), image.types().with_context(place)?);
         }
     }
     Ok(images)
@@ -182,17 +217,17 @@ fn machine(name: &str, args: &Args) -> anyhow::Result<Machine> {
         machine.adjacent_line_pairs &= !double;
     }
     let cpus = machine.topology.cpus();
-    if let Some(wanted) = args.cpus
-        && wanted > cpus
-    {
-        let largest = shipped()
-            .iter()
-            .map(|s| s.name)
-            .collect::<Vec<_>>()
-            .join(", ");
-        bail!(
-            "{wanted} CPUs on {name}, which has {cpus}: use --cpus {cpus} or another machine ({largest})"
-        );
+    if let Some(wanted) = args.cpus {
+        if wanted > cpus {
+            let largest = shipped()
+                .iter()
+                .map(|s| s.name)
+                .collect::<Vec<_>>()
+                .join(", ");
+            bail!(
+                "{wanted} CPUs on {name}, which has {cpus}: use --cpus {cpus} or another machine ({largest})"
+            );
+        }
     }
     Ok(machine)
 }
@@ -214,10 +249,10 @@ fn text(
         out,
         "\nlinemate {}, recording {}",
         env!("CARGO_PKG_VERSION"),
-        args.input.display()
+        shown(&args.input.path().to_string_lossy())
     );
     for (key, value) in recording.metadata() {
-        let _ = writeln!(out, "  {key}: {value}");
+        let _ = writeln!(out, "  {}: {}", shown(key), shown(value));
     }
     let _ = writeln!(out, "\nedits");
     for line in edits.to_string().lines() {
@@ -261,7 +296,7 @@ pub(crate) fn potential(out: &mut String, machine: &str, names: &str, p: &Potent
 }
 
 fn summary(results: &[WhatIf], names: &str) -> String {
-    let mut table = table(&[
+    let mut table = Table::of_figures(&[
         "machine",
         "type",
         "lines",
@@ -300,7 +335,7 @@ fn sizes(result: &WhatIf, figure: impl Fn(&linemate_layout::effect::Size) -> (u6
 
 fn details(out: &mut String, result: &WhatIf, top: usize) {
     let whole = result.whole.without;
-    let mut totals = table(&["", "before", "change", "share", "verdict"]);
+    let mut totals = Table::of_figures(&["", "before", "change", "share", "verdict"]);
     for (name, measure) in [
         ("the type", &result.types),
         ("everything", &result.whole),
@@ -357,7 +392,7 @@ fn details(out: &mut String, result: &WhatIf, top: usize) {
 }
 
 fn rows(out: &mut String, title: &str, list: &[Row], top: usize, of_type: f64, of_whole: f64) {
-    let mut table = table(&[
+    let mut table = Table::of_figures(&[
         title,
         "fetches before",
         "after",
@@ -386,7 +421,7 @@ fn rows(out: &mut String, title: &str, list: &[Row], top: usize, of_type: f64, o
 }
 
 fn ablation(out: &mut String, result: &WhatIf) {
-    let mut table = table(&["edit", "alone", "last", "verdict"]);
+    let mut table = Table::of_figures(&["edit", "alone", "last", "verdict"]);
     let figure = |measure: &Option<Measure>| match measure {
         Some(m) => format!("{} ({})", change(m), relative(m, result.types.without)),
         None => "-".to_owned(),
@@ -405,17 +440,6 @@ fn ablation(out: &mut String, result: &WhatIf) {
         ]);
     }
     let _ = writeln!(out, "{table}");
-}
-
-pub(crate) fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table
-        .load_preset(presets::NOTHING)
-        .set_header(header.to_vec());
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
 }
 
 pub(crate) fn cycles(value: f64) -> String {

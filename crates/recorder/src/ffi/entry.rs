@@ -2,22 +2,25 @@
 
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::{FromRawFd, RawFd};
 use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicUsize, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
 use std::thread::{self, ThreadId};
-use std::time::Duration;
 
-use super::guest::{Block, Machine, MemoryAccess, Registers};
+use super::guest::{
+    Block, Halted, Machine, MemoryAccess, Registers, find_size_bits, knows_size_bits, size_log2,
+};
 use super::{hold, raw};
-use crate::clock::Count;
-use crate::lane::{Instruction, Lane, Touch};
+use crate::lane::{Instruction, Touch};
 use crate::options::Task;
-use crate::output::Output;
-use crate::recorder::{Recorder, SetUpError};
+use crate::recorder::{Recorder, SetUpError, fail};
 use crate::running::Running;
+use crate::tap::{Tap, kind};
 use crate::translate::{Action, Hooked, is_kernel};
+use crate::watch::Calls;
 
 /// The plugin interface that this plugin was made for; QEMU refuses to load it if it has an older one.
 #[cfg_attr(not(test), unsafe(no_mangle))]
@@ -27,10 +30,8 @@ pub static qemu_plugin_version: c_int = raw::VERSION;
 
 /// The one recorder of this process.
 static PLUGIN: OnceLock<Plugin> = OnceLock::new();
-/// The first lane while events are recorded, else null: one load tells both.
-static ACTIVE: AtomicPtr<LaneCell> = AtomicPtr::new(ptr::null_mut());
-/// The instructions of all CPUs, in deterministic mode.
-static SHARED_COUNT: Count = Count::new();
+/// In deterministic mode: the lane of all CPUs.
+static SHARED: Tap = Tap::new();
 
 /// In deterministic mode: the state of the CPU that runs, as generated code has it, and the CPU's number.
 static STATE: AtomicUsize = AtomicUsize::new(0);
@@ -38,104 +39,64 @@ static RUNNING: AtomicU16 = AtomicU16::new(0);
 
 struct Plugin {
     recorder: Recorder,
-    running: RunningCell,
+    running: Confined<Running>,
     registers: Box<[OnceLock<Registers>]>,
     /// One lane for all CPUs, or one each.
-    lanes: Box<[LaneCell]>,
+    lanes: Box<[Lane]>,
+    /// Recording has ended, or ends.
+    stopped: AtomicBool,
     /// The thread that runs the CPUs, in deterministic mode.
     thread: OnceLock<ThreadId>,
 }
 
-/// The CPUs of deterministic mode.
-struct RunningCell(UnsafeCell<Running>);
+/// What is used by the callbacks of the CPUs of one lane alone.
+struct Confined<T>(UnsafeCell<T>);
 
-// SAFETY: used by `change_cpu` alone, on the one thread that runs all CPUs (`on_vcpu_init` checks that it is one).
-unsafe impl Sync for RunningCell {}
+// SAFETY: callbacks of the CPUs of one lane come one after another on one thread (`on_vcpu_init` checks it), and do not
+// nest; nobody else looks inside.
+unsafe impl<T> Sync for Confined<T> {}
 
-/// A lane, and whether its thread is inside a callback.
-struct LaneCell {
-    busy: AtomicBool,
-    count: &'static Count,
-    lane: UnsafeCell<Lane<Output>>,
+/// A lane's side of the guest.
+struct Lane {
+    tap: &'static Tap,
+    calls: Confined<Calls>,
 }
 
-// SAFETY: a lane is used by `with_lane`, on the thread that runs its CPUs and nowhere else, or by `Plugin::stop`, which
-// waits until that thread has left.
-unsafe impl Sync for LaneCell {}
-
-/// The lane of `cpu`, if events are being recorded.
-#[inline]
-fn active_lane<const PARALLEL: bool>(cpu: c_uint) -> Option<&'static LaneCell> {
-    // SAFETY: null, or the first of the lanes in `PLUGIN`, which is never dropped.
-    let first = unsafe { ACTIVE.load(Ordering::Relaxed).as_ref() }?;
+/// The lane of `cpu`'s callbacks.
+#[inline(always)]
+fn tap<const PARALLEL: bool>(cpu: c_uint) -> Option<&'static Tap> {
     if PARALLEL {
-        PLUGIN.get()?.lanes.get(cpu as usize)
+        Some(PLUGIN.get()?.lanes.get(cpu as usize)?.tap)
     } else {
-        Some(first)
+        Some(&SHARED)
     }
-}
-
-/// Runs `work` on the lane of `cpu`, if events are being recorded. Called from that CPU's callbacks only.
-#[inline]
-fn with_lane<const PARALLEL: bool>(cpu: c_uint, work: impl FnOnce(&mut Lane<Output>)) {
-    let Some(cell) = active_lane::<PARALLEL>(cpu) else {
-        return;
-    };
-    cell.busy.store(true, Ordering::Relaxed);
-    // `stop` pairs this with a barrier on all threads: either it sees `busy`, or this thread sees that recording has
-    // ended. The processor needs no barrier here; the compiler must keep the order.
-    compiler_fence(Ordering::SeqCst);
-    if !ACTIVE.load(Ordering::Relaxed).is_null() {
-        // SAFETY: callbacks of the CPUs of one lane come one after another on one thread (`on_vcpu_init` checks it),
-        // callbacks do not nest, and `stop` keeps away while `busy`.
-        work(unsafe { &mut *cell.lane.get() });
-    }
-    compiler_fence(Ordering::SeqCst);
-    cell.busy.store(false, Ordering::Release);
 }
 
 impl Plugin {
     /// Sets time to zero in all lanes; then they record.
     fn start(&self) {
-        let Some(first) = self.lanes.first() else {
-            return;
-        };
         if !self.recorder.begin() {
             return;
         }
-        for cell in &self.lanes {
-            // SAFETY: no lane is in use: nothing is recorded yet, and `begin` lets one thread through, once.
-            unsafe { (*cell.lane.get()).start() };
+        let known = self.recorder.translated();
+        if self.recorder.options().parallel {
+            for (lane, cpu) in self.lanes.iter().zip(0..) {
+                lane.tap.start(cpu, known);
+            }
+        } else {
+            SHARED.start(RUNNING.load(Ordering::Relaxed), known);
         }
-        ACTIVE.store(ptr::from_ref(first).cast_mut(), Ordering::SeqCst);
     }
 
-    /// Ends recording and completes the file. Not called from within `with_lane`.
+    /// Ends recording and completes the file. May be called on any thread.
     fn stop(&self) {
-        if ACTIVE.swap(ptr::null_mut(), Ordering::SeqCst).is_null() {
+        if self.stopped.swap(true, Ordering::SeqCst) {
             return;
         }
-        barrier_on_all_threads();
-        for cell in &self.lanes {
-            while cell.busy.load(Ordering::Acquire) {
-                thread::sleep(Duration::from_micros(50));
-            }
+        for lane in &self.lanes {
+            lane.tap.stop();
         }
-        // SAFETY: recording has ended and no thread is inside a lane: none will be used again.
-        let lanes = self
-            .lanes
-            .iter()
-            .map(|cell| unsafe { &mut *cell.lane.get() });
-        self.recorder.finish(lanes);
-    }
-}
-
-/// Makes every thread of the process pass a memory barrier.
-fn barrier_on_all_threads() {
-    // SAFETY: membarrier takes no pointers. Where it is not supported it changes nothing, and `stop` still waits
-    // for every callback that it can see.
-    unsafe {
-        libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_GLOBAL, 0, 0);
+        self.recorder.finish();
     }
 }
 
@@ -190,26 +151,27 @@ unsafe fn install(
     let cpus = usize::try_from(info.max_vcpus)
         .unwrap_or(1)
         .clamp(1, usize::from(u16::MAX) - 1);
-    let parallel = options.parallel;
-    let counts: Vec<&'static Count> = if parallel {
+    let taps: Vec<&'static Tap> = if options.parallel {
         (0..cpus)
-            .map(|_| &*Box::leak(Box::new(Count::new())))
+            .map(|_| &*Box::leak(Box::new(Tap::new())))
             .collect()
     } else {
-        vec![&SHARED_COUNT]
+        vec![&SHARED]
     };
-    let (recorder, lanes) = Recorder::new(options, cpus, &counts)?;
+    find_size_bits();
+    let recording = open_file(options.descriptor)?;
+    let recorder = Recorder::new(options, recording, cpus, taps.iter().copied())?;
     let whole_boot = recorder.options().whole_boot;
-    let lanes = lanes.into_iter().zip(counts).map(|(lane, count)| LaneCell {
-        busy: AtomicBool::new(false),
-        count,
-        lane: UnsafeCell::new(lane),
+    let lanes = taps.into_iter().map(|tap| Lane {
+        tap,
+        calls: Confined(UnsafeCell::default()),
     });
     let plugin = Plugin {
         recorder,
-        running: RunningCell(UnsafeCell::default()),
+        running: Confined(UnsafeCell::default()),
         registers: (0..cpus).map(|_| OnceLock::new()).collect(),
         lanes: lanes.collect(),
+        stopped: AtomicBool::new(false),
         thread: OnceLock::new(),
     };
     let Ok(()) = PLUGIN.set(plugin) else {
@@ -227,6 +189,16 @@ unsafe fn install(
     Ok(())
 }
 
+/// The file that the host opened and QEMU inherited.
+fn open_file(descriptor: RawFd) -> Result<File, SetUpError> {
+    // SAFETY: fcntl with F_GETFD takes no pointers.
+    if unsafe { libc::fcntl(descriptor, libc::F_GETFD) } < 0 {
+        return Err(SetUpError::NotOpen(descriptor));
+    }
+    // SAFETY: it is open, and the host that passes its number here leaves it to the recorder.
+    Ok(unsafe { File::from_raw_fd(descriptor) })
+}
+
 extern "C" fn on_vcpu_init(_id: raw::PluginId, cpu: c_uint) {
     let Some(plugin) = PLUGIN.get() else { return };
     if let (Some(slot), Some(registers)) =
@@ -236,9 +208,7 @@ extern "C" fn on_vcpu_init(_id: raw::PluginId, cpu: c_uint) {
     }
     let thread = thread::current().id();
     if !plugin.recorder.options().parallel && *plugin.thread.get_or_init(|| thread) != thread {
-        plugin
-            .recorder
-            .fail("QEMU runs the CPUs in threads of their own: say parallel=on");
+        fail("QEMU runs the CPUs in threads of their own: say parallel=on");
         plugin.stop();
     }
 }
@@ -247,44 +217,87 @@ extern "C" fn on_translate(_id: raw::PluginId, tb: *mut raw::Tb) {
     let Some(plugin) = PLUGIN.get() else { return };
     // SAFETY: `tb` is valid during this callback.
     let block = unsafe { Block::new(tb) };
+    let known = plugin.recorder.translated();
     plugin.recorder.translate(&block);
+    let now = plugin.recorder.translated();
+    if now != known {
+        SHARED.translated(now);
+    }
 }
 
 /// A block that [`Block::count`] was called for is entered in parallel mode; `data` is its number of instructions.
 pub(super) extern "C" fn on_block_of(cpu: c_uint, data: *mut c_void) {
-    let lane = PLUGIN
-        .get()
-        .and_then(|plugin| plugin.lanes.get(cpu as usize));
-    if let Some(cell) = lane {
-        cell.count.add(data.addr() as u64);
+    let Some(tap) = tap::<true>(cpu) else { return };
+    if tap.add(data.addr() as u32) {
+        tap.turn();
     }
 }
 
-/// The same in deterministic mode, where `cpu` is not the CPU that runs (see [`crate::running`]). Generated code keeps
-/// the address of the running CPU's state in a register of the host, `TCG_AREG0` in QEMU's `tcg/HOST/tcg-target.h`, which a
-/// called function must preserve: it is passed on as a third argument.
-#[cfg(target_arch = "x86_64")]
-#[unsafe(naked)]
-pub(super) extern "C" fn on_any_block(cpu: c_uint, data: *mut c_void) {
-    core::arch::naked_asm!("mov rdx, rbp", "jmp {}", sym on_block_with_state)
+// SAFETY: defined below; they change nothing but the register of the third argument and go on in safe functions.
+unsafe extern "C" {
+    /// [`on_block_of`] in deterministic mode, where `cpu` is not the CPU that runs (see [`crate::running`]). Generated code keeps
+    /// the address of the running CPU's state in a register of the host, `TCG_AREG0` in QEMU's `tcg/HOST/tcg-target.h`, which
+    /// a called function must preserve: it is passed on as a third argument.
+    #[link_name = "linemate_on_any_block"]
+    pub(super) safe fn on_any_block(cpu: c_uint, data: *mut c_void);
+    /// An instruction that [`super::guest::BlockInstruction::watch_execution`] was called for is about to run. The CPU's state
+    /// is found as in [`on_any_block`].
+    #[link_name = "linemate_on_hook"]
+    pub(super) safe fn on_hook(cpu: c_uint, data: *mut c_void);
 }
 
-/// See the x86-64 variant.
-#[cfg(target_arch = "aarch64")]
-#[unsafe(naked)]
-pub(super) extern "C" fn on_any_block(cpu: c_uint, data: *mut c_void) {
-    core::arch::naked_asm!("mov x2, x19", "b {}", sym on_block_with_state)
+/// Defines the function `$name`: the address of the CPU's state becomes the third argument of `$then`. Not a naked function: those
+/// need Rust 1.88.
+macro_rules! pass_state_on {
+    ($name:literal, $move_and_jump:literal, $then:path) => {
+        core::arch::global_asm!(
+            concat!(".pushsection .text.", $name, ",\"ax\",%progbits"),
+            concat!(".globl ", $name),
+            concat!(".hidden ", $name),
+            concat!(".type ", $name, ", %function"),
+            concat!($name, ":"),
+            $move_and_jump,
+            concat!(".size ", $name, ", . - ", $name),
+            ".popsection",
+            sym $then
+        );
+    };
 }
+#[cfg(target_arch = "x86_64")]
+pass_state_on!(
+    "linemate_on_any_block",
+    "mov rdx, rbp\njmp {}",
+    on_block_with_state
+);
+#[cfg(target_arch = "x86_64")]
+pass_state_on!(
+    "linemate_on_hook",
+    "mov rdx, rbp\njmp {}",
+    on_hook_with_state
+);
+#[cfg(target_arch = "aarch64")]
+pass_state_on!(
+    "linemate_on_any_block",
+    "mov x2, x19\nb {}",
+    on_block_with_state
+);
+#[cfg(target_arch = "aarch64")]
+pass_state_on!("linemate_on_hook", "mov x2, x19\nb {}", on_hook_with_state);
 
 extern "C" fn on_block_with_state(_cpu: c_uint, data: *mut c_void, state: usize) {
-    SHARED_COUNT.add(data.addr() as u64);
-    if STATE.load(Ordering::Relaxed) != state {
+    let turned = SHARED.add(data.addr() as u32);
+    if turned || STATE.load(Ordering::Relaxed) != state {
         change_cpu(state);
     }
 }
 
 #[cold]
+#[inline(never)]
 fn change_cpu(state: usize) {
+    SHARED.turn();
+    if STATE.load(Ordering::Relaxed) == state {
+        return;
+    }
     let Some(plugin) = PLUGIN.get() else { return };
     let Some(registers) = plugin.registers.first().and_then(OnceLock::get) else {
         return;
@@ -294,20 +307,12 @@ fn change_cpu(state: usize) {
         plugin.recorder.percpu_offsets(),
         plugin.registers.len(),
     );
-    // SAFETY: see `RunningCell`.
+    // SAFETY: see `Confined`.
     let running = unsafe { &mut *plugin.running.0.get() };
-    RUNNING.store(running.number(state, &machine), Ordering::Relaxed);
+    let number = running.number(state, &machine);
+    RUNNING.store(number, Ordering::Relaxed);
     STATE.store(state, Ordering::Relaxed);
-}
-
-/// The CPU that runs, given the index that QEMU hands to a callback.
-#[inline]
-fn running<const PARALLEL: bool>(index: c_uint) -> u16 {
-    if PARALLEL {
-        index as u16
-    } else {
-        RUNNING.load(Ordering::Relaxed)
-    }
+    SHARED.cpu(number);
 }
 
 /// A load or store by an instruction that [`super::guest::BlockInstruction::watch_memory`] was called for.
@@ -317,46 +322,96 @@ pub(super) extern "C" fn on_memory<const STORE: bool, const PARALLEL: bool>(
     vaddr: u64,
     data: *mut c_void,
 ) {
-    with_lane::<PARALLEL>(cpu, |lane| {
-        let at = (
-            running::<PARALLEL>(cpu),
-            Instruction::from_bits(data.addr() as u64),
-        );
-        // SAFETY: `info` belongs to this callback.
-        let access = unsafe { MemoryAccess::new(info) };
-        if is_kernel(vaddr) {
-            let touch = Touch {
-                store: STORE,
-                addr: vaddr,
-                size: access.size(),
-                user_mapping: false,
-            };
-            lane.touch(at, touch, || access.value());
-        } else if let Some(plugin) = PLUGIN.get() {
-            plugin
-                .recorder
-                .touch_user(lane, at, (STORE, vaddr), &access);
-        }
-    });
+    let instruction = Instruction::from_bits(data.addr() as u64);
+    let Some(tap) = tap::<PARALLEL>(cpu) else {
+        return;
+    };
+    if !is_kernel(vaddr) {
+        return on_other_memory::<STORE>(tap, instruction, info, vaddr);
+    }
+    if !instruction.is_plain() || (STORE && tap.tracks(vaddr) && !instruction.bulk_store()) {
+        return on_value::<STORE>(tap, instruction, info, vaddr);
+    }
+    if !tap.access::<STORE>(instruction, size_log2(info), vaddr) {
+        on_other_memory::<STORE>(tap, instruction, info, vaddr);
+    }
 }
 
-/// An instruction that [`super::guest::BlockInstruction::watch_execution`] was called for is about to run.
-pub(super) extern "C" fn on_hook(cpu: c_uint, data: *mut c_void) {
+/// What [`on_memory`] does where the value is looked at: in atomic instructions, and in stores to tracked memory.
+#[inline(never)]
+extern "C" fn on_value<const STORE: bool>(
+    tap: &Tap,
+    instruction: Instruction,
+    info: raw::MemInfo,
+    vaddr: u64,
+) {
+    let size_log2 = size_log2(info);
+    let store = if STORE { kind::STORE } else { 0 };
+    let flags = if instruction.is_plain() {
+        kind::VALUE
+    } else {
+        kind::ATOMIC
+    };
+    let fits = size_log2 <= 3 && (instruction.is_plain() || instruction.is_atomic_of(size_log2));
+    if !fits || !knows_size_bits() || !tap.is_open() {
+        return on_other_memory::<STORE>(tap, instruction, info, vaddr);
+    }
+    // SAFETY: `info` belongs to the callback that this one is called by.
+    let value = unsafe { MemoryAccess::new(info) }.low_value();
+    tap.valued((instruction, flags | store), size_log2, (vaddr, value));
+}
+
+/// What [`on_memory`] does in some cases: there, it would cost in all.
+#[inline(never)]
+extern "C" fn on_other_memory<const STORE: bool>(
+    tap: &Tap,
+    instruction: Instruction,
+    info: raw::MemInfo,
+    vaddr: u64,
+) {
+    if !tap.is_open() {
+        return;
+    }
+    let Some(plugin) = PLUGIN.get() else { return };
+    // SAFETY: `info` belongs to the callback that this one is called by.
+    let access = unsafe { MemoryAccess::new(info) };
+    if is_kernel(vaddr) {
+        let touch = Touch {
+            store: STORE,
+            addr: vaddr,
+            size: access.size(),
+            user_mapping: false,
+        };
+        tap.touch(instruction, touch, || access.value());
+    } else {
+        plugin
+            .recorder
+            .touch_user(tap, instruction, (STORE, vaddr), &access);
+    }
+}
+
+extern "C" fn on_hook_with_state(cpu: c_uint, data: *mut c_void, state: *const u64) {
     let Some(plugin) = PLUGIN.get() else { return };
     // SAFETY: `watch_execution` passed a `&'static Hooked`.
     let hooked = unsafe { &*data.cast_const().cast::<Hooked>() };
-    let Some(registers) = plugin.registers.get(cpu as usize).and_then(OnceLock::get) else {
-        return;
-    };
     if hooked.action == Action::Start {
         plugin.start();
     }
-    let hook =
-        |cpu| move |lane: &mut Lane<Output>| plugin.recorder.hook(lane, (cpu, hooked), registers);
-    if plugin.recorder.options().parallel {
-        with_lane::<true>(cpu, hook(running::<true>(cpu)));
+    let index = if plugin.recorder.options().parallel {
+        cpu as usize
     } else {
-        with_lane::<false>(cpu, hook(running::<false>(cpu)));
+        0
+    };
+    let Some(lane) = plugin.lanes.get(index) else {
+        return;
+    };
+    let registers = plugin.registers.get(cpu as usize).and_then(OnceLock::get);
+    if let (true, Some(registers)) = (lane.tap.is_open(), registers) {
+        // SAFETY: `state` is that of the CPU whose instruction is about to run; registers may be read (see `watch_execution`).
+        let halted = unsafe { Halted::new(registers, state) };
+        // SAFETY: see `Confined`.
+        let calls = unsafe { &mut *lane.calls.0.get() };
+        plugin.recorder.hook(lane.tap, calls, hooked, &halted);
     }
     if hooked.action == Action::Stop {
         plugin.stop();

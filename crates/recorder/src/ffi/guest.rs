@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_void};
 use std::marker::PhantomData;
 use std::ptr;
 use std::slice;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use linemate_recording::Register;
 
@@ -99,6 +99,11 @@ impl BlockInstruction<'_> {
         } else {
             (on_memory::<false, false>, on_memory::<true, false>)
         };
+        let instruction = if knows_size_bits() {
+            instruction
+        } else {
+            instruction.slowed()
+        };
         let data = ptr::without_provenance_mut(instruction.to_bits() as usize);
         // SAFETY: `insn` as above; the callbacks take `data` for an instruction's bits, which it is.
         unsafe {
@@ -131,10 +136,32 @@ impl BlockInstruction<'_> {
     }
 }
 
-const SIZES_BITS: u32 = 6;
-/// Sizes by a hash of `info`: the size in bits 0 to 7, above it `info` and that there is an entry at all.
-static SIZES: [AtomicU64; 1 << SIZES_BITS] = [const { AtomicU64::new(0) }; 1 << SIZES_BITS];
-const SIZE_KNOWN: u64 = 1 << 32;
+/// Where the three bits of log2 of the size are in what describes a memory callback.
+static SIZE_SHIFT: AtomicU32 = AtomicU32::new(UNKNOWN);
+const UNKNOWN: u32 = u32::MAX;
+
+/// Finds out where QEMU keeps a callback's size, by asking for the sizes of made-up callbacks: a call per access is expensive.
+/// If no place fits, [`size_log2`] is never asked.
+pub(super) fn find_size_bits() {
+    // SAFETY: takes the number apart, no state.
+    let said = |info| unsafe { raw::qemu_plugin_mem_size_shift(info) };
+    let fits =
+        |shift: &u32| (0..8).all(|size| said(size << shift) == size) && said(!(7 << shift)) == 0;
+    if let Some(shift) = (0..16).find(fits) {
+        SIZE_SHIFT.store(shift, Ordering::Relaxed);
+    }
+}
+
+/// Log2 of the bytes of a memory callback, for instructions that are plain or where it was found (see [`find_size_bits`]).
+#[inline(always)]
+pub(super) fn size_log2(info: raw::MemInfo) -> u32 {
+    info.wrapping_shr(SIZE_SHIFT.load(Ordering::Relaxed)) & 7
+}
+
+/// Whether [`size_log2`] may be asked.
+pub(super) fn knows_size_bits() -> bool {
+    SIZE_SHIFT.load(Ordering::Relaxed) != UNKNOWN
+}
 
 /// The access of a memory callback.
 pub(crate) struct MemoryAccess<'a> {
@@ -153,28 +180,10 @@ impl MemoryAccess<'_> {
     }
 
     /// Bytes, as QEMU emulated it.
-    ///
-    /// There are some dozens of different `info` numbers, each with its size: most are remembered, as a call per access
-    /// is dear.
-    #[inline]
     pub(crate) fn size(&self) -> u8 {
-        let place = self.info.wrapping_mul(0x9e37_79b1) >> (32 - SIZES_BITS);
-        let remembered = &SIZES[place as usize];
-        let entry = remembered.load(Ordering::Relaxed);
-        if entry >> 8 == u64::from(self.info) | SIZE_KNOWN {
-            return entry as u8;
-        }
-        self.ask_size(remembered)
-    }
-
-    #[cold]
-    fn ask_size(&self, remembered: &AtomicU64) -> u8 {
         // SAFETY: takes the number apart, no state.
         let shift = unsafe { raw::qemu_plugin_mem_size_shift(self.info) };
-        let size = 1u8 << shift.min(6);
-        let entry = (u64::from(self.info) | SIZE_KNOWN) << 8 | u64::from(size);
-        remembered.store(entry, Ordering::Relaxed);
-        size
+        1 << shift.min(6)
     }
 
     /// The bytes loaded or stored, little endian.
@@ -190,6 +199,13 @@ impl MemoryAccess<'_> {
             3 => u128::from(value.low),
             _ => u128::from(value.high) << 64 | u128::from(value.low),
         }
+    }
+
+    /// The first eight of them; what is above the access's size is meaningless.
+    #[inline(always)]
+    pub(super) fn low_value(&self) -> u64 {
+        // SAFETY: called during the memory callback, for which QEMU keeps the value.
+        unsafe { raw::qemu_plugin_mem_get_value(self.info) }.low
     }
 
     /// The guest-physical address behind `vaddr`, a byte of the access; `None` for device memory.
@@ -300,19 +316,89 @@ impl Registers {
     }
 }
 
-impl Cpu for Registers {
+/// A CPU whose next instruction is a watched one.
+///
+/// QEMU's interface takes some 20 ns for a register and a watched function's entry needs up to eight. QEMU keeps
+/// the sixteen general registers at the very start of the CPU's state; that this is so is not promised, hence it is
+/// compared with what the interface says at the first [`Halted::TRIALS`] watched instructions and, if it was ever wrong, not
+/// relied upon.
+pub(super) struct Halted<'a> {
+    registers: &'a Registers,
+    /// [`NAMES`]' general registers, if they could be had without asking.
+    values: Option<[u64; GENERAL]>,
+}
+
+/// Watched instructions at which both ways of reading registers agreed; or [`DISAGREED`].
+static AGREED: AtomicU32 = AtomicU32::new(0);
+const DISAGREED: u32 = u32::MAX;
+/// How many of [`NAMES`] are general registers.
+const GENERAL: usize = 8;
+/// Where they are in the CPU's state, in words: the processor numbers them so.
+const PLACES: [usize; GENERAL] = [7, 6, 2, 1, 8, 9, 4, 0];
+
+impl<'a> Halted<'a> {
+    const TRIALS: u32 = 1000;
+
+    /// # Safety
+    /// Called in an instruction's callback of the CPU whose state is at `state`, which may read `registers`.
+    pub(super) unsafe fn new(registers: &'a Registers, state: *const u64) -> Self {
+        let agreed = AGREED.load(Ordering::Relaxed);
+        if agreed == DISAGREED {
+            return Self {
+                registers,
+                values: None,
+            };
+        }
+        // SAFETY: a CPU's state is much longer than sixteen words; nobody writes to it during the callback.
+        let values = PLACES.map(|place| unsafe { state.add(place).read() });
+        if agreed < Self::TRIALS {
+            let right = (0..GENERAL).all(|index| registers.read(index) == values[index]);
+            let agreed = if right { agreed + 1 } else { DISAGREED };
+            // The largest stays: on no thread is a disagreement forgotten.
+            AGREED.fetch_max(agreed, Ordering::Relaxed);
+            return Self {
+                registers,
+                values: right.then_some(values),
+            };
+        }
+        Self {
+            registers,
+            values: Some(values),
+        }
+    }
+
+    #[inline]
+    fn read(&self, index: usize) -> u64 {
+        match &self.values {
+            Some(values) => values.get(index).copied().unwrap_or(0),
+            None => self.registers.read(index),
+        }
+    }
+}
+
+impl Cpu for Halted<'_> {
+    #[inline]
     fn argument(&self, register: Register) -> u64 {
         self.read(register as usize)
     }
 
+    #[inline]
     fn stack(&self) -> u64 {
         self.read(RSP)
     }
 
+    #[inline]
     fn result(&self) -> u64 {
         self.read(RAX)
     }
 
+    fn word(&self, address: u64) -> Option<u64> {
+        self.registers.word(address)
+    }
+}
+
+impl Registers {
+    /// The 64-bit word at a guest-virtual address, if it is mapped.
     fn word(&self, address: u64) -> Option<u64> {
         // SAFETY: called in a callback of this CPU; QEMU sizes the buffer and says whether it filled it.
         unsafe {

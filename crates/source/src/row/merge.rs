@@ -48,12 +48,10 @@ impl Row {
                     let Some((Some(condition), lines)) = open.pop() else {
                         continue;
                     };
-                    if *made
-                        && text == "#endif\n"
-                        && lines > SHORT_BLOCK
-                        && let Some((_, end)) = self.lines.get(&condition)
-                    {
-                        text.clone_from(end);
+                    if *made && text == "#endif\n" && lines > SHORT_BLOCK {
+                        if let Some((_, end)) = self.lines.get(&condition) {
+                            text.clone_from(end);
+                        }
                     }
                 }
                 piece => {
@@ -71,11 +69,12 @@ impl Row {
         let Piece::Close { text: kept, .. } = self.pieces[at].clone() else {
             return;
         };
-        if let Some(end) = self.end_of(at + 1)
-            && let Piece::Close { text, .. } = &mut self.pieces[end]
-            && text == "#endif\n"
-        {
-            *text = kept;
+        if let Some(end) = self.end_of(at + 1) {
+            if let Piece::Close { text, .. } = &mut self.pieces[end] {
+                if text == "#endif\n" {
+                    *text = kept;
+                }
+            }
         }
     }
 
@@ -83,36 +82,47 @@ impl Row {
     fn unfold(&mut self) {
         let mut at = 0;
         while at < self.pieces.len() {
-            if let Piece::Leaf(placed) = &self.pieces[at]
-                && let [Node::Block(block)] = placed.leaf.nodes.as_slice()
-                && let ([arm], true) = (block.arms.as_slice(), block.lead.is_empty())
-            {
-                let behind = at
-                    .checked_sub(1)
-                    .is_some_and(|i| matches!(self.pieces[i], Piece::Close { .. }));
-                let in_front = matches!(self.pieces.get(at + 1), Some(Piece::Open { .. }));
-                if behind || in_front {
-                    let condition = arm.condition.clone();
-                    let open = Piece::Open {
-                        lead: String::new(),
-                        text: arm.directive.clone(),
-                        condition: condition.clone(),
-                        made: true,
-                    };
-                    let close = Piece::Close {
-                        text: block.end.clone(),
-                        made: true,
-                    };
-                    let mut inner = placed.clone();
-                    inner.leaf.nodes = arm.nodes.clone();
-                    inner.conditions.push(condition);
-                    self.pieces
-                        .splice(at..=at, [open, Piece::Leaf(inner), close]);
-                    at += 2;
-                }
+            if let Some(parts) = self.unfolded(at) {
+                self.pieces.splice(at..=at, parts);
+                at += 2;
             }
             at += 1;
         }
+    }
+
+    /// The block at `at` as its directives and what is between them; `None` where it is not to be taken apart.
+    fn unfolded(&self, at: usize) -> Option<[Piece; 3]> {
+        let Piece::Leaf(placed) = &self.pieces[at] else {
+            return None;
+        };
+        let [Node::Block(block)] = placed.leaf.nodes.as_slice() else {
+            return None;
+        };
+        let ([arm], true) = (block.arms.as_slice(), block.lead.is_empty()) else {
+            return None;
+        };
+        let behind = at
+            .checked_sub(1)
+            .is_some_and(|i| matches!(self.pieces[i], Piece::Close { .. }));
+        let in_front = matches!(self.pieces.get(at + 1), Some(Piece::Open { .. }));
+        if !behind && !in_front {
+            return None;
+        }
+        let condition = arm.condition.clone();
+        let open = Piece::Open {
+            lead: String::new(),
+            text: arm.directive.clone(),
+            condition: condition.clone(),
+            made: true,
+        };
+        let close = Piece::Close {
+            text: block.end.clone(),
+            made: true,
+        };
+        let mut inner = placed.clone();
+        inner.leaf.nodes = arm.nodes.clone();
+        inner.conditions.push(condition);
+        Some([open, Piece::Leaf(inner), close])
     }
 
     fn mergeable(&self, at: usize) -> bool {

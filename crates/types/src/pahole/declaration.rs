@@ -142,7 +142,7 @@ impl Printer<'_> {
             self.text(format_args!("{:width$} = ", value.name));
             match (signed, size) {
                 (true, _) => self.text(format_args!("{},\n", value.value)),
-                (false, _) => self.text(format_args!("{},\n", value.value.cast_unsigned())),
+                (false, _) => self.text(format_args!("{},\n", value.value as u64)),
             }
         }
         self.tabs(style.indent);

@@ -20,9 +20,9 @@ impl Printer<'_> {
             for (member, place) in composite.members.iter().zip(&layout.members) {
                 let natural = self.alignments.natural(member.type_id);
                 largest = largest.max(natural);
-                misplaced |= !place.offset.0.is_multiple_of(natural);
+                misplaced |= place.offset.0 % natural != 0;
             }
-            misplaced || !layout.size.is_multiple_of(largest)
+            misplaced || layout.size % largest != 0
         };
         self.packed.insert(id, packed);
         packed
@@ -33,23 +33,23 @@ impl Printer<'_> {
         for member in &composite.members {
             if let Some(id) = self.embedded_struct(member) {
                 let natural = self.alignments.natural(id);
-                if !member.offset.byte().0.is_multiple_of(natural) {
+                if member.offset.byte().0 % natural != 0 {
                     self.packed.insert(id, true);
                 }
             }
         }
     }
 
-    /// Structs in a union whose size is no multiple of their alignment must be packed.
+    /// Structs in a union whose size is not a multiple of their alignment must be packed.
     pub(super) fn infer_packed_in_union(&mut self, id: TypeId, composite: &Composite) {
         if !self.unions_inferred.insert(id) {
             return;
         }
         for member in &composite.members {
-            if let Some(id) = self.embedded_struct(member)
-                && u64::from(composite.size) % self.alignments.natural(id) != 0
-            {
-                self.packed.insert(id, true);
+            if let Some(id) = self.embedded_struct(member) {
+                if u64::from(composite.size) % self.alignments.natural(id) != 0 {
+                    self.packed.insert(id, true);
+                }
             }
         }
     }

@@ -3,7 +3,7 @@
 use linemate_advise::reasons::{GroupReasons, READ_MOSTLY};
 use linemate_advise::{Request, Tried};
 use linemate_layout::stats::Measure;
-use linemate_recording::Recording;
+use linemate_recording::{Description, Recording};
 use linemate_source::message::{Effect, Evidence, GroupEvidence};
 
 use super::text;
@@ -11,10 +11,10 @@ use crate::verbs::whatif::relative;
 
 /// The evidence for `best`.
 pub(super) fn of(request: &Request, recordings: &[Recording], best: &Tried) -> Evidence {
-    let told = |key: &str| {
-        let mut values: Vec<&str> = recordings
+    let told = |what: fn(&Description) -> Option<String>| {
+        let mut values: Vec<String> = recordings
             .iter()
-            .filter_map(|r| r.metadata().get(key).map(String::as_str))
+            .filter_map(|r| what(r.description()))
             .collect();
         values.dedup();
         (!values.is_empty()).then(|| values.join("; "))
@@ -22,10 +22,10 @@ pub(super) fn of(request: &Request, recordings: &[Recording], best: &Tried) -> E
     let names: Vec<&str> = request.machines.iter().map(|m| m.name.as_str()).collect();
     Evidence {
         problem: Some(problem(request, best)),
-        kernel: told("kernel"),
-        workload: told("command"),
+        kernel: told(|d| d.kernel.clone()),
+        workload: told(|d| d.command.clone()),
         machine: Some(names.join(", ")),
-        seed: told("seed"),
+        seed: told(|d| d.seed.map(|seed| seed.to_string())),
         groups: best.groups.iter().map(group).collect(),
         effect: effects(request, best),
         ablation: Vec::new(),

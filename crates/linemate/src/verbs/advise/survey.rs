@@ -1,18 +1,20 @@
 //! Without a type: where a layout can win most.
 
 use std::fmt::Write as _;
-use std::io::{self, Write};
 
 use linemate_advise::remedies::Found;
 use linemate_advise::survey::{Row, survey};
 use linemate_attribution::Analysis;
 use linemate_machine::Machine;
 use linemate_recording::Recording;
+use linemate_report::Table;
+use linemate_text::shown;
 use serde::Serialize;
 
 use super::{Args, JsonRecording, TOOL, described, text};
 use crate::cli::Outcome;
-use crate::verbs::whatif::{cycles, percent, table};
+use crate::output;
+use crate::verbs::whatif::{cycles, percent};
 
 /// Version of the form that `--json` writes (docs/schema-advise.md).
 const SCHEMA: &str = "linemate.advise-survey/1";
@@ -40,8 +42,8 @@ pub(super) fn run(
 ) -> anyhow::Result<Outcome> {
     let mut rows = survey(analyses, machines, args.seed, SEARCHED.min(args.top))?;
     rows.truncate(args.top);
-    let text = if args.json {
-        let json = Json {
+    if args.json {
+        output::json(&Json {
             schema: SCHEMA,
             tool: TOOL,
             recordings: described(recordings),
@@ -49,22 +51,20 @@ pub(super) fn run(
             seed: args.seed,
             types: &rows,
             remedies,
-        };
-        serde_json::to_string_pretty(&json)? + "\n"
+        })?;
     } else {
         let mut out = String::new();
-        text::inputs(&mut out, args, recordings);
+        text::inputs(&mut out, &args.paths(), recordings);
         let names: Vec<&str> = machines.iter().map(|m| m.name.as_str()).collect();
         print(&mut out, &rows, &names.join(", "));
         out.push_str(&text::remedies(remedies));
-        out
-    };
-    io::stdout().write_all(text.as_bytes())?;
+        output::text(&out)?;
+    }
     Ok(Outcome::Fine)
 }
 
 fn print(out: &mut String, rows: &[Row], machines: &str) {
-    let mut list = table(&[
+    let mut list = Table::of_figures(&[
         "type",
         "cost",
         "of all cost",
@@ -103,7 +103,7 @@ fn print(out: &mut String, rows: &[Row], machines: &str) {
     );
     for row in rows {
         if let Some(why) = &row.why_not {
-            let _ = writeln!(out, "No search of {}: {why}.", row.name);
+            let _ = writeln!(out, "No search of {}: {}.", shown(&row.name), shown(why));
         }
     }
 }

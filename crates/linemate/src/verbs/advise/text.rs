@@ -1,26 +1,29 @@
 //! Advice as text.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 use linemate_advise::advise::INTERLEAVINGS;
 use linemate_advise::reasons::GroupReasons;
 use linemate_advise::remedies::Found;
 use linemate_advise::{Advice, Request, Tried};
 use linemate_recording::Recording;
+use linemate_report::Table;
+use linemate_text::shown;
 
-use super::{Args, TOOL};
-use crate::verbs::whatif::{cycles, percent, relative, table, verdict};
+use super::TOOL;
+use crate::verbs::whatif::{cycles, percent, relative, verdict};
 
 /// The advice for a type.
 pub(super) fn advice(
-    args: &Args,
+    paths: &[PathBuf],
     request: &Request,
     recordings: &[Recording],
     advice: &Advice,
 ) -> String {
     let mut out = String::new();
     headline(&mut out, request, advice);
-    inputs(&mut out, args, recordings);
+    inputs(&mut out, paths, recordings);
     if let Some(reason) = &advice.first_stays {
         let _ = writeln!(out, "The first member stays: {reason}.");
     }
@@ -86,16 +89,16 @@ fn effects<'t>(
 }
 
 /// What the result rests on.
-pub(super) fn inputs(out: &mut String, args: &Args, recordings: &[Recording]) {
-    for (number, (recording, path)) in recordings.iter().zip(&args.inputs).enumerate() {
+pub(super) fn inputs(out: &mut String, paths: &[PathBuf], recordings: &[Recording]) {
+    for (number, (recording, path)) in recordings.iter().zip(paths).enumerate() {
         let _ = writeln!(
             out,
             "\nlinemate {TOOL}, recording {}: {}",
             number + 1,
-            path.display()
+            shown(&path.to_string_lossy())
         );
         for (key, value) in recording.metadata() {
-            let _ = writeln!(out, "  {key}: {value}");
+            let _ = writeln!(out, "  {}: {}", shown(key), shown(value));
         }
     }
     out.push('\n');
@@ -103,7 +106,7 @@ pub(super) fn inputs(out: &mut String, args: &Args, recordings: &[Recording]) {
 
 fn layout(out: &mut String, request: &Request, best: &Tried) {
     let _ = writeln!(out, "The edit:\n\n{}", best.edits);
-    let mut gains = table(&[
+    let mut gains = Table::of_figures(&[
         "machine",
         "cycles of",
         "before",
@@ -141,7 +144,7 @@ fn layout(out: &mut String, request: &Request, best: &Tried) {
 }
 
 fn sides(out: &mut String, best: &Tried) {
-    let mut costs = table(&[
+    let mut costs = Table::of_figures(&[
         "lines of",
         "bytes",
         "lines",

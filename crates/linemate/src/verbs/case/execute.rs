@@ -21,7 +21,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::files::{Files, last_line};
-use super::tell;
+use crate::output::tell;
 
 /// How often a child is looked at.
 const LOOK: Duration = Duration::from_millis(20);

@@ -171,7 +171,7 @@ impl Files {
         let (places, remedy) = match source {
             Source::Folder(folder) => (vec![self.folder.join(folder)], String::new()),
             Source::Package(name) => {
-                let unpacked = cache_folder().join("sources").join(name);
+                let unpacked = cache_folder()?.join("sources").join(name);
                 let remedy = format!(
                     ": `scripts/setup.sh cases` gets it (Debian's package {name}, unpacked to {})",
                     unpacked.display()

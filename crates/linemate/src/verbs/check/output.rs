@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use linemate_rules::{Position, Verdict};
+use linemate_text::shown;
 use linemate_types::kernel_image::Arch;
 use serde::Serialize;
 
@@ -12,7 +13,8 @@ use super::{Kernel, Report};
 /// Kernel by kernel, each finding as `file:line:column: …`.
 pub(super) fn text(report: &Report<'_>) -> String {
     let mut text = String::new();
-    let file = report.rules.display();
+    let file = report.rules.to_string_lossy();
+    let file = shown(&file);
     for kernel in &report.kernels {
         // Writing to a String does not fail.
         let _ = writeln!(text, "{}", heading(kernel));
@@ -70,7 +72,7 @@ fn heading(kernel: &Kernel) -> String {
     };
     format!(
         "{}{arch}, lines of {} bytes: {}, {broken}",
-        kernel.title(),
+        shown(&kernel.title()),
         kernel.line.bytes(),
         count(kernel.checked.compared, "rule")
     )
@@ -101,8 +103,12 @@ fn count(number: usize, what: &str) -> String {
     }
 }
 
+/// Version of the form that `--json` writes (docs/schema-check.md).
+const SCHEMA: &str = "linemate.check/1";
+
+/// What `--json` writes.
 #[derive(Serialize)]
-struct Document {
+pub(super) struct Document {
     schema: &'static str,
     rules: String,
     failing: usize,
@@ -166,7 +172,7 @@ fn place(at: Position) -> AtDocument {
 }
 
 /// docs/schema-check.md
-pub(super) fn json(report: &Report<'_>) -> anyhow::Result<String> {
+pub(super) fn document(report: &Report<'_>) -> Document {
     let kernels = report.kernels.iter().map(|k| kernel(report, k));
     let mended = report.gone.iter().map(|gone| MendedDocument {
         arch: gone.place.arch.clone(),
@@ -174,14 +180,13 @@ pub(super) fn json(report: &Report<'_>) -> anyhow::Result<String> {
         subject: gone.subject.clone(),
         rule: gone.rule.clone(),
     });
-    let document = Document {
-        schema: "linemate.check/1",
+    Document {
+        schema: SCHEMA,
         rules: report.rules.display().to_string(),
         failing: report.failing(),
         kernels: kernels.collect(),
         mended: mended.collect(),
-    };
-    Ok(serde_json::to_string_pretty(&document)? + "\n")
+    }
 }
 
 fn kernel(report: &Report<'_>, kernel: &Kernel) -> KernelDocument {

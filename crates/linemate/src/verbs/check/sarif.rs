@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 
 use super::{Kernel, Report};
 
-pub(super) fn print(report: &Report<'_>) -> anyhow::Result<String> {
+pub(super) fn log(report: &Report<'_>) -> Value {
     let rules: Vec<Value> = Kind::ALL.iter().map(|kind| rule(*kind)).collect();
     let uri = uri(report.rules);
     let results: Vec<Value> = report
         .findings()
         .map(|(kernel, finding, verdict)| result(&uri, kernel, finding, verdict))
         .collect();
-    let log = json!({
+    json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
         "runs": [{
@@ -28,8 +28,7 @@ pub(super) fn print(report: &Report<'_>) -> anyhow::Result<String> {
             "columnKind": "unicodeCodePoints",
             "results": results,
         }],
-    });
-    Ok(serde_json::to_string_pretty(&log)? + "\n")
+    })
 }
 
 fn rule(kind: Kind) -> Value {

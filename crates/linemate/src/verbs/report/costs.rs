@@ -2,22 +2,24 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{self, Write};
 
 use anyhow::Context;
-use linemate_attribution::Analysis;
 use linemate_layout::Subject;
-use linemate_layout::costs::{Cost, CostRun, Costs, LineCost, PairCost, costs};
+use linemate_layout::costs::{CellCost, Cost, CostRun, Costs, LineCost, PairCost, costs};
 use linemate_recording::Recording;
+use linemate_report::Table;
+use linemate_text::shown;
 use serde::Serialize;
 
 use super::{Args, Rows};
 use crate::cli::Outcome;
+use crate::input;
+use crate::output;
 use crate::verbs::machines;
-use crate::verbs::whatif::{percent, potential, table};
+use crate::verbs::whatif::{percent, potential};
 
 /// Version of the form that `--json` writes (docs/schema-costs.md).
-const SCHEMA: &str = "linemate.costs/1";
+const SCHEMA: &str = "linemate.costs/2";
 
 /// What `--json` writes.
 #[derive(Serialize)]
@@ -34,8 +36,8 @@ struct Json<'a> {
 /// Replays and prints.
 pub(super) fn run(args: &Args, machine: &str, recording: &Recording) -> anyhow::Result<Outcome> {
     let machine = machines::resolve(machine)?;
-    let path = || args.input.display().to_string();
-    let analysis = Analysis::new(recording).with_context(path)?;
+    let path = || args.input.path().display().to_string();
+    let analysis = input::analyse(args.input.path(), recording)?;
     let subject = args.type_name.clone().map(Subject::Named);
     let run = CostRun {
         machine: &machine,
@@ -43,20 +45,18 @@ pub(super) fn run(args: &Args, machine: &str, recording: &Recording) -> anyhow::
         seed: args.seed,
     };
     let found = costs(&analysis, subject.as_ref(), run).with_context(path)?;
-    let text = if args.json {
-        let json = Json {
+    if args.json {
+        output::json(&Json {
             schema: SCHEMA,
             tool: env!("CARGO_PKG_VERSION"),
             recording: recording.metadata(),
             checksum: recording.checksum().map(|sum| format!("{sum:016x}")),
             type_name: args.type_name.as_deref(),
             costs: &found,
-        };
-        serde_json::to_string_pretty(&json)? + "\n"
+        })?;
     } else {
-        text(args, recording, &found)
-    };
-    io::stdout().write_all(text.as_bytes())?;
+        output::text(&text(args, recording, &found))?;
+    }
     Ok(Outcome::Fine)
 }
 
@@ -64,7 +64,7 @@ fn text(args: &Args, recording: &Recording, costs: &Costs) -> String {
     let mut out = String::new();
     let subject = args.type_name.as_deref().unwrap_or("everything");
     potential(&mut out, &costs.machine, subject, &costs.potential);
-    if recording.metadata().get("user").map(String::as_str) != Some("on") {
+    if !recording.description().user {
         let _ = writeln!(
             out,
             "User-mode accesses were not recorded: they would press on the caches, so capacity misses are a lower bound."
@@ -74,10 +74,10 @@ fn text(args: &Args, recording: &Recording, costs: &Costs) -> String {
         out,
         "\nlinemate {}, recording {}",
         env!("CARGO_PKG_VERSION"),
-        args.input.display()
+        shown(&args.input.path().to_string_lossy())
     );
     for (key, value) in recording.metadata() {
-        let _ = writeln!(out, "  {key}: {value}");
+        let _ = writeln!(out, "  {}: {}", shown(key), shown(value));
     }
     let _ = writeln!(
         out,
@@ -100,7 +100,7 @@ fn text(args: &Args, recording: &Recording, costs: &Costs) -> String {
 }
 
 fn rows(out: &mut String, what: &str, rows: &[Cost], costs: &Costs, top: usize) {
-    let mut table = table(&[
+    let mut table = Table::of_figures(&[
         what,
         "loads",
         "stores",
@@ -148,7 +148,7 @@ fn rows(out: &mut String, what: &str, rows: &[Cost], costs: &Costs, top: usize) 
 }
 
 fn pairs(out: &mut String, pairs: &[PairCost], top: usize) {
-    let mut table = table(&["wrote last", "fetched", "modified lines", "cycles"]);
+    let mut table = Table::of_figures(&["wrote last", "fetched", "modified lines", "cycles"]);
     let name = |(cpu, copy): (usize, usize)| match copy {
         0 => format!("CPU {cpu}"),
         _ => format!("CPU {cpu}, copy {copy}"),
@@ -165,34 +165,58 @@ fn pairs(out: &mut String, pairs: &[PairCost], top: usize) {
     more(out, pairs.len(), top);
 }
 
+/// The most places of a line that are shown.
+const CELLS_MAX: usize = 24;
+
+/// A field of another type is shown from this part of the line's cycles on.
+const NEIGHBOUR_PART: u64 = 100;
+
 fn lines(out: &mut String, lines: &[LineCost], top: usize) {
     for line in lines.iter().take(top) {
         let _ = writeln!(
             out,
-            "\n{} from byte {}: {} HITM, {} cycles, {} such {}",
-            line.name,
+            "\n{} from byte {}: {} HITM, {} left the core, {} cycles; {} such {} went between cores",
+            shown(&line.name),
             line.start,
             line.hitm,
+            line.fetches,
             line.cycles,
             line.lines,
             if line.lines == 1 { "line" } else { "lines" }
         );
-        let mut table = table(&[
-            "offset", "field", "HITM", "loads", "each", "stores", "upgrades", "most by",
+        let own = line.cells.iter().map(|cell| ("", cell));
+        // Of memory that was another type's before, a trace is left of nearly everything.
+        let others = line.neighbours.iter();
+        let others = others.filter(|cell| cell.cycles * NEIGHBOUR_PART >= line.cycles);
+        let others = others.map(|cell| ("+ ", cell));
+        let mut cells: Vec<(&str, &CellCost)> = own.chain(others).collect();
+        cells.sort_by_key(|(mark, cell)| (std::cmp::Reverse(cell.cycles), *mark, cell.offset));
+        let left_out = cells.len().saturating_sub(CELLS_MAX);
+        cells.truncate(CELLS_MAX);
+        cells.sort_by_key(|(mark, cell)| (cell.offset, *mark, &cell.field));
+        let mut table = Table::of_figures(&[
+            "offset", "field", "HITM", "loads", "each", "stores", "upgrades", "cycles", "most by",
         ]);
-        for cell in &line.cells {
+        for (mark, cell) in &cells {
             table.add_row(vec![
                 cell.offset.to_string(),
-                cell.field.clone(),
-                percent(cell.hitm as f64 / line.hitm.max(1) as f64),
+                format!("{mark}{}", cell.field),
+                cell.hitm.to_string(),
                 cell.loads.to_string(),
                 format!("{:.0}", cell.cycles_per_load),
                 cell.stores.to_string(),
                 cell.upgrades.to_string(),
+                cell.cycles.to_string(),
                 cell.functions.join(", "),
             ]);
         }
         let _ = writeln!(out, "{table}");
+        if left_out > 0 {
+            let _ = writeln!(out, "({left_out} more places, with fewer cycles)");
+        }
+        if cells.iter().any(|(mark, _)| !mark.is_empty()) {
+            let _ = writeln!(out, "(+ another type on the same lines, counted there)");
+        }
     }
     more(out, lines.len(), top);
 }

@@ -1,0 +1,76 @@
+//! Why a file cannot be read or written: what, where, remedy.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+/// Why a file cannot be used.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum FileError {
+    /// An output that is a folder.
+    #[error("{} is a folder: name a file", .0.display())]
+    Folder(PathBuf),
+    /// An output in a folder that does not exist.
+    #[error("cannot write {}: there is no folder {}", path.display(), folder.display())]
+    NoFolder {
+        /// The output.
+        path: PathBuf,
+        /// Its folder.
+        folder: PathBuf,
+    },
+    /// An output that must be a file and is something else.
+    #[error("{} is {kind}: name a file", path.display())]
+    NotAFile {
+        /// The output.
+        path: PathBuf,
+        /// What it is.
+        kind: &'static str,
+    },
+    /// The older file cannot get out of the way.
+    #[error("{} is in the way: the older output would get this name", .0.display())]
+    InTheWay(PathBuf),
+    /// Somebody else's folder or file, where what is in it is executed or booted.
+    #[error(
+        "{} belongs to user {owner}, and what is in it would be trusted: set LINEMATE_CACHE to a folder of your own",
+        path.display()
+    )]
+    Foreign {
+        /// The folder or file.
+        path: PathBuf,
+        /// Its owner's number.
+        owner: u32,
+    },
+    /// A folder or file that others can change, where what is in it is executed or booted.
+    #[error(
+        "{} can be written by others, and what is in it would be trusted: remove it, or `chmod go-w` it if you know what it holds",
+        .0.display()
+    )]
+    Writable(PathBuf),
+    /// The system refused.
+    #[error("cannot {doing} {}: {reason}", path.display())]
+    Io {
+        /// What was attempted.
+        doing: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the system said.
+        reason: io::Error,
+    },
+}
+
+impl FileError {
+    /// For `map_err`: the system's error with what was attempted.
+    pub(crate) fn io<E: Into<io::Error>>(
+        doing: &'static str,
+        path: &Path,
+    ) -> impl FnOnce(E) -> Self {
+        let path = path.to_owned();
+        move |reason| FileError::Io {
+            doing,
+            path,
+            reason: reason.into(),
+        }
+    }
+}

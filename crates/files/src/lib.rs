@@ -1,0 +1,19 @@
+//! How linemate touches files that are not its own.
+//!
+//! * [`Output`] is where a text goes, [`Replacement`] a file that is replaced as a whole, with a [`Draft`] until then;
+//! * [`open_file`], [`read_file`] and [`read_text`] read what a user names;
+//! * [`private_folder`] and [`check_trusted`] are for folders whose content is executed or booted.
+//!
+//! What a file holds is not known here.
+
+mod error;
+mod folder;
+mod input;
+mod output;
+mod replacement;
+
+pub use error::FileError;
+pub use folder::{check_trusted, private_folder, write_private};
+pub use input::{TEXT_MAX, open_file, read_file, read_text};
+pub use output::Output;
+pub use replacement::{Draft, Replacement};

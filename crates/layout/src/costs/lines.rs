@@ -1,0 +1,224 @@
+//! Costs by line: a type's lines, over all objects of the type, and what happens inside them.
+//!
+//! Every access that left its core is in exactly one cell of exactly one line: that of the type it is named after. A line of memory that
+//! holds objects of two types is therefore a part of a row of each; what the other type does there is shown beside, as
+//! [`LineCost::neighbours`], and not counted again. Stacks and page contents are no neighbours: memory that was theirs at another time is
+//! all that they share with a type.
+
+use std::collections::BTreeMap;
+
+use linemate_replay::{Cell, KeyId, LineView, Tally, Uncontested};
+use serde::Serialize;
+
+use super::{Book, owner};
+use crate::scene::function_name;
+
+/// The most functions named with a place in a line.
+const FUNCTIONS_MAX: usize = 3;
+
+/// A line of a type, over all objects of the type.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LineCost {
+    /// The type, the variable, or what else is there.
+    pub name: String,
+    /// Bytes from the object's start to the line's, negative where the object starts inside the line. 0 for what is no object.
+    pub start: i64,
+    /// How many such lines went between cores.
+    pub lines: u64,
+    /// Modified lines that accesses to this type fetched.
+    pub hitm: u64,
+    /// Accesses to this type that left their core.
+    pub fetches: u64,
+    /// Their cycles.
+    pub cycles: u64,
+    /// What of the type is in it, by offset: together exactly the row's figures.
+    pub cells: Vec<CellCost>,
+    /// Fields of other types in those of the lines that went between cores, at any time.
+    pub neighbours: Vec<CellCost>,
+}
+
+/// A field in such a line.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CellCost {
+    /// Bytes from the line's start.
+    pub offset: u8,
+    /// The field.
+    pub field: String,
+    /// Modified lines that its accesses fetched.
+    pub hitm: u64,
+    /// Loads that left their core.
+    pub loads: u64,
+    /// Cycles of each of them, on average.
+    pub cycles_per_load: f64,
+    /// Stores and atomics that left their core.
+    pub stores: u64,
+    /// Stores and atomics that did not, after the line had gone between cores.
+    pub private_stores: u64,
+    /// Upgrades.
+    pub upgrades: u64,
+    /// Cycles of all that left their core.
+    pub cycles: u64,
+    /// The functions with the most cycles in it.
+    pub functions: Vec<String>,
+}
+
+/// A line of a type: the type's name, and the line's start from the object's.
+type LineId<'b> = (&'b str, i64);
+
+/// A place in a line: an offset, and what is accounted there.
+type CellId<'b> = (u8, &'b str);
+
+/// The lines with costs, most cycles first.
+pub(super) fn lines(book: &Book<'_>) -> Vec<LineCost> {
+    let mut sums: BTreeMap<LineId<'_>, Line<'_>> = BTreeMap::new();
+    for sum in &book.outcome.uncontested {
+        if let Some((line, cell)) = book.place(sum.key, sum.offset) {
+            sums.entry(line)
+                .or_default()
+                .own
+                .entry(cell)
+                .or_default()
+                .add_uncontested(book, sum);
+        }
+    }
+    for view in &book.outcome.lines {
+        add_view(book, view, &mut sums);
+    }
+    let wanted = |id: &LineId<'_>| book.only.is_none_or(|only| id.0 == only);
+    let mut lines: Vec<LineCost> = sums
+        .into_iter()
+        .filter(|(id, line)| wanted(id) && line.fetches() > 0)
+        .map(|(id, line)| line.finish(id))
+        .collect();
+    lines.sort_by_key(|line| std::cmp::Reverse(line.cycles));
+    lines
+}
+
+/// Each cell goes to the line of its own type, and beside it to all others of this line of memory.
+fn add_view<'b>(book: &'b Book<'_>, view: &LineView, sums: &mut BTreeMap<LineId<'b>, Line<'b>>) {
+    let places = |cell: &Cell| book.place(cell.key, cell.offset);
+    // Whether each is of a type or a variable.
+    let mut ids: BTreeMap<LineId<'_>, bool> = BTreeMap::new();
+    for cell in &view.cells {
+        if let Some((id, _)) = places(cell) {
+            *ids.entry(id).or_default() |= book.is_named(cell.key);
+        }
+    }
+    for (id, named) in ids {
+        let line = sums.entry(id).or_default();
+        line.lines += 1;
+        for cell in &view.cells {
+            match places(cell) {
+                Some((own, at)) if own == id => line.own.entry(at).or_default().add(book, cell),
+                Some((_, at)) if named && book.is_named(cell.key) => {
+                    line.others.entry(at).or_default().add(book, cell);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+impl<'b> Book<'b> {
+    /// Whether accesses of `key` are to a type or to a variable.
+    fn is_named(&self, key: KeyId) -> bool {
+        let key = self.scene.keys.get(key.0 as usize);
+        key.is_some_and(|key| key.watched.is_some())
+    }
+
+    /// The line of a type, and the place in it, that accesses of `key` at `offset` of a line of memory belong to.
+    fn place(&self, key: KeyId, offset: u8) -> Option<(LineId<'b>, CellId<'b>)> {
+        let key = self.scene.keys.get(key.0 as usize)?;
+        let start = key
+            .place
+            .as_ref()
+            .map_or(0, |place| i64::from(place.offset) - i64::from(offset));
+        Some(((owner(key), start), (offset, key.path.as_str())))
+    }
+}
+
+/// A line's cells: the type's own, and those of other types.
+#[derive(Default)]
+struct Line<'b> {
+    lines: u64,
+    own: BTreeMap<CellId<'b>, Gathered<'b>>,
+    others: BTreeMap<CellId<'b>, Gathered<'b>>,
+}
+
+impl Line<'_> {
+    fn fetches(&self) -> u64 {
+        self.own.values().map(Gathered::fetches).sum()
+    }
+
+    fn finish(self, (name, start): LineId<'_>) -> LineCost {
+        let fetches = self.fetches();
+        let cells = |side: BTreeMap<CellId<'_>, Gathered<'_>>| -> Vec<CellCost> {
+            side.into_iter().map(|(id, sums)| sums.finish(id)).collect()
+        };
+        let own = cells(self.own);
+        LineCost {
+            name: name.to_owned(),
+            start,
+            lines: self.lines,
+            hitm: own.iter().map(|cell| cell.hitm).sum(),
+            fetches,
+            cycles: own.iter().map(|cell| cell.cycles).sum(),
+            cells: own,
+            neighbours: cells(self.others),
+        }
+    }
+}
+
+/// A cell's sums, and its cycles by function.
+#[derive(Default)]
+struct Gathered<'b> {
+    loads: Tally,
+    stores: Tally,
+    hitm: u64,
+    upgrades: u64,
+    private_stores: u64,
+    functions: BTreeMap<&'b str, u64>,
+}
+
+impl<'b> Gathered<'b> {
+    fn fetches(&self) -> u64 {
+        self.loads.count + self.stores.count
+    }
+
+    fn add_tallies(&mut self, loads: Tally, stores: Tally, function: &'b str) {
+        self.loads.merge(loads);
+        self.stores.merge(stores);
+        *self.functions.entry(function).or_default() += loads.cycles + stores.cycles;
+    }
+
+    fn add_uncontested(&mut self, book: &'b Book<'_>, sum: &Uncontested) {
+        let function = book.scene.sites.get(sum.site.0 as usize);
+        self.add_tallies(sum.loads, sum.stores, function.map_or("", String::as_str));
+    }
+
+    fn add(&mut self, book: &'b Book<'_>, cell: &Cell) {
+        let function = function_name(book.analysis, cell.pc.0);
+        self.add_tallies(cell.loads, cell.stores, function);
+        self.hitm += cell.hitm.iter().sum::<u64>();
+        self.upgrades += cell.upgrades;
+        self.private_stores += cell.private_stores;
+    }
+
+    fn finish(self, (offset, field): CellId<'_>) -> CellCost {
+        let mut ranked: Vec<(&str, u64)> = self.functions.into_iter().collect();
+        ranked.sort_by_key(|(name, cycles)| (std::cmp::Reverse(*cycles), *name));
+        let names = ranked.into_iter().take(FUNCTIONS_MAX);
+        CellCost {
+            offset,
+            field: field.to_owned(),
+            hitm: self.hitm,
+            loads: self.loads.count,
+            cycles_per_load: self.loads.cycles as f64 / self.loads.count.max(1) as f64,
+            stores: self.stores.count,
+            private_stores: self.private_stores,
+            upgrades: self.upgrades,
+            cycles: self.loads.cycles + self.stores.cycles,
+            functions: names.map(|(name, _)| name.to_owned()).collect(),
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What several verbs take: a recording, a type's name, sizes.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+use linemate_attribution::Analysis;
+use linemate_recording::{Error, Recording};
+use linemate_types::LineSize;
+
+/// Where `record` writes, and what is read, unless the user says otherwise.
+pub(crate) const DEFAULT: &str = "linemate.data";
+
+/// The recording that a verb reads.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Input {
+    /// The recording [default: linemate.data]
+    #[arg(value_name = "FILE", conflicts_with = "input")]
+    recording: Option<PathBuf>,
+    /// The recording, as an option
+    #[arg(short, long, value_name = "FILE")]
+    input: Option<PathBuf>,
+}
+
+impl Input {
+    /// The file.
+    pub(crate) fn path(&self) -> &Path {
+        let given = self.recording.as_deref().or(self.input.as_deref());
+        given.unwrap_or(Path::new(DEFAULT))
+    }
+
+    /// Opens it.
+    pub(crate) fn open(&self) -> anyhow::Result<Recording> {
+        open(self.path())
+    }
+}
+
+/// Opens a recording.
+pub(crate) fn open(path: &Path) -> anyhow::Result<Recording> {
+    Recording::open(path).map_err(|error| located(path, error))
+}
+
+/// Why the recording at `path` cannot be read.
+pub(crate) fn located(path: &Path, error: Error) -> anyhow::Error {
+    match error {
+        Error::Io { source, .. } if source.kind() == ErrorKind::NotFound => anyhow!(
+            "{}: there is no such file: give a recording, or make one with `linemate record COMMAND`",
+            path.display()
+        ),
+        error => anyhow!(error).context(path.display().to_string()),
+    }
+}
+
+/// Analyses an opened recording.
+pub(crate) fn analyse<'r>(path: &Path, recording: &'r Recording) -> anyhow::Result<Analysis<'r>> {
+    Analysis::new(recording).with_context(|| path.display().to_string())
+}
+
+/// The value of `--type`.
+pub(crate) fn type_name(text: &str) -> Result<String, String> {
+    let name = text
+        .trim()
+        .trim_start_matches("struct ")
+        .trim_start_matches("union ")
+        .trim();
+    if name.is_empty() || matches!(name, "struct" | "union") {
+        return Err("the name of a type is missing".to_owned());
+    }
+    Ok(text.trim().to_owned())
+}
+
+/// The value of `--line`.
+pub(crate) fn line_size(text: &str) -> Result<LineSize, String> {
+    let bytes: u64 = text
+        .parse()
+        .map_err(|_| "a line has 64 or 128 bytes".to_owned())?;
+    LineSize::new(bytes).map_err(|error| error.to_string())
+}

@@ -1,0 +1,9 @@
+//! The `linemate` command: flags, exit codes and output. No analysis here.
+
+mod cli;
+mod input;
+mod output;
+mod selftest;
+mod verbs;
+
+pub use cli::{command, run};

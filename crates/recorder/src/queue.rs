@@ -1,0 +1,375 @@
+//! A bounded queue of words from the thread that runs the guest to the one that encodes.
+//!
+//! A record is some words that are handed over together. To add one costs its stores and a comparison; once in
+//! [`BATCH`] words the producer takes the lock, publishes what it has written and asks for room. Both sides sleep
+//! until a good part of the queue is filled or free, so that threads change rarely, on one processor too.
+//!
+//! Memory is bounded by the queue's length: a producer that is faster waits. A consumer that has ended, for whatever reason,
+//! lets the producer go on; what it adds is dropped.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Words after which the producer publishes and asks for room.
+const BATCH: u64 = 1 << 12;
+/// The longest record.
+pub(crate) const LONGEST: usize = 16;
+
+/// A queue of `WORDS` words, a power of two of at least four batches. One thread adds, one takes.
+#[derive(Debug)]
+pub(crate) struct Queue<const WORDS: usize> {
+    producer: Producer,
+    state: Mutex<State>,
+    /// There is something to take, or the queue is closed.
+    filled: Condvar,
+    /// There is room, or nobody takes any more.
+    drained: Condvar,
+    words: [AtomicU64; WORDS],
+}
+
+/// What the producer looks at for every record: apart from what the consumer writes.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Producer {
+    /// Words added so far; the one at `n` is in slot `n % WORDS`. Written by the producer alone, after the words.
+    position: AtomicU64,
+    /// A record may start below it; zero while the queue is closed.
+    limit: AtomicU64,
+    open: AtomicBool,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Words that the consumer may take.
+    head: u64,
+    /// Words that it has taken.
+    tail: u64,
+    /// Nothing will be added any more.
+    closed: bool,
+    /// The consumer has ended.
+    gone: bool,
+    consumer_sleeps: bool,
+    producer_sleeps: bool,
+}
+
+impl<const WORDS: usize> Queue<WORDS> {
+    const LENGTH: u64 = {
+        assert!(WORDS.is_power_of_two() && WORDS as u64 >= 4 * BATCH);
+        WORDS as u64
+    };
+    /// A consumer that has run out sleeps until there is so much.
+    const ENOUGH: u64 = Self::LENGTH / 4;
+
+    /// An empty, closed queue.
+    pub(crate) const fn new() -> Self {
+        Self {
+            producer: Producer {
+                position: AtomicU64::new(0),
+                limit: AtomicU64::new(0),
+                open: AtomicBool::new(false),
+            },
+            state: Mutex::new(State {
+                head: 0,
+                tail: 0,
+                closed: false,
+                gone: false,
+                consumer_sleeps: false,
+                producer_sleeps: false,
+            }),
+            filled: Condvar::new(),
+            drained: Condvar::new(),
+            words: [const { AtomicU64::new(0) }; WORDS],
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing that holds the lock can leave the state half changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn slot(&self, at: u64) -> &AtomicU64 {
+        &self.words[(at % Self::LENGTH) as usize]
+    }
+
+    /// Lets the producer add, after a first record.
+    pub(crate) fn open(&self, first: &[u64]) {
+        let state = self.lock();
+        if state.closed || self.producer.open.load(Ordering::Relaxed) {
+            return;
+        }
+        self.write(self.producer.position.load(Ordering::Relaxed), first);
+        // The limit stays at zero: the producer comes for room, takes the lock and so sees the position.
+        self.producer.open.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether records are taken. The producer's own question; others may get an old answer.
+    #[inline]
+    pub(crate) fn is_open(&self) -> bool {
+        self.producer.open.load(Ordering::Relaxed)
+    }
+
+    /// Adds a record of at most [`LONGEST`] words; waits if there is no room. A closed queue drops it.
+    #[inline(always)]
+    pub(crate) fn push(&self, record: &[u64]) {
+        match self.room() {
+            Some(at) => self.write(at, record),
+            None => self.push_slowly(record),
+        }
+    }
+
+    /// Where a record can be written without more ado: for a caller that keeps the other case out of its way.
+    #[inline(always)]
+    pub(crate) fn room(&self) -> Option<u64> {
+        let at = self.producer.position.load(Ordering::Relaxed);
+        (at < self.producer.limit.load(Ordering::Relaxed)).then_some(at)
+    }
+
+    /// Writes a record where [`Queue::room`] said.
+    #[inline(always)]
+    pub(crate) fn write(&self, at: u64, record: &[u64]) {
+        debug_assert!(record.len() <= LONGEST);
+        for (word, offset) in record.iter().zip(0..) {
+            self.slot(at + offset).store(*word, Ordering::Relaxed);
+        }
+        let next = at + record.len() as u64;
+        self.producer.position.store(next, Ordering::Release);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn push_slowly(&self, record: &[u64]) {
+        if let Some(at) = self.make_room() {
+            self.write(at, record);
+        }
+    }
+
+    /// Publishes what was added and waits for room; `None` if the queue is closed.
+    fn make_room(&self) -> Option<u64> {
+        if !self.is_open() {
+            return None;
+        }
+        let mut state = self.lock();
+        let at = self.producer.position.load(Ordering::Relaxed);
+        state.head = at;
+        while !state.closed && !state.gone {
+            if state.consumer_sleeps && at - state.tail >= Self::ENOUGH {
+                state.consumer_sleeps = false;
+                self.filled.notify_one();
+            }
+            if at + BATCH + LONGEST as u64 <= state.tail + Self::LENGTH {
+                self.producer.limit.store(at + BATCH, Ordering::Relaxed);
+                return Some(at);
+            }
+            state.producer_sleeps = true;
+            state = self
+                .drained
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+            state.producer_sleeps = false;
+        }
+        self.shut();
+        None
+    }
+
+    fn shut(&self) {
+        self.producer.open.store(false, Ordering::Relaxed);
+        self.producer.limit.store(0, Ordering::Relaxed);
+    }
+
+    /// Ends the queue: what was added until now can still be taken. May be called on any thread; a record that the
+    /// producer is writing meanwhile is dropped.
+    pub(crate) fn close(&self) {
+        let mut state = self.lock();
+        if state.closed {
+            return;
+        }
+        state.closed = true;
+        state.head = self.producer.position.load(Ordering::Acquire);
+        self.shut();
+        self.filled.notify_one();
+        self.drained.notify_one();
+    }
+
+    /// The consumer's side.
+    pub(crate) fn drain(&self) -> Drain<'_, WORDS> {
+        Drain {
+            queue: self,
+            at: 0,
+            head: 0,
+        }
+    }
+}
+
+/// The taking end of a [`Queue`]. When it is dropped, the producer is let go.
+#[derive(Debug)]
+pub(crate) struct Drain<'a, const WORDS: usize> {
+    queue: &'a Queue<WORDS>,
+    at: u64,
+    head: u64,
+}
+
+impl<const WORDS: usize> Drain<'_, WORDS> {
+    /// Waits for records; `false` if the queue is closed and all were taken. What was taken before is free again.
+    pub(crate) fn wait(&mut self) -> bool {
+        let queue = self.queue;
+        let mut state = queue.lock();
+        state.tail = self.at;
+        let length = Queue::<WORDS>::LENGTH;
+        if state.producer_sleeps && state.head - self.at <= length / 2 {
+            queue.drained.notify_one();
+        }
+        while state.head == self.at {
+            if state.closed {
+                return false;
+            }
+            state.consumer_sleeps = true;
+            state = queue
+                .filled
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        state.consumer_sleeps = false;
+        // Not all at once, so that the producer is let on in time.
+        self.head = state.head.min(self.at + BATCH);
+        true
+    }
+
+    /// Whether a record has come that was not taken yet: if not, [`Drain::wait`].
+    #[inline]
+    pub(crate) fn has_next(&self) -> bool {
+        self.at < self.head
+    }
+
+    /// The next word. Meaningful only within records that have come.
+    #[inline(always)]
+    pub(crate) fn next(&mut self) -> u64 {
+        let word = self.queue.slot(self.at).load(Ordering::Relaxed);
+        self.at += 1;
+        word
+    }
+}
+
+impl<const WORDS: usize> Drop for Drain<'_, WORDS> {
+    fn drop(&mut self) {
+        self.queue.lock().gone = true;
+        self.queue.drained.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+
+    type Small = Queue<{ 4 * BATCH as usize }>;
+    /// More than the queue holds several times over.
+    const RECORDS: u64 = 40_000;
+
+    /// Records of one to seven words that tell their length and number.
+    fn record(number: u64) -> Vec<u64> {
+        let length = 1 + number % 7;
+        (0..length).map(|i| number << 8 | length << 4 | i).collect()
+    }
+
+    /// Adds all records; `pace` is asked at each.
+    fn fill(queue: &Small, pace: impl Fn(u64)) {
+        for number in 0..RECORDS {
+            pace(number);
+            queue.push(&record(number));
+        }
+        queue.close();
+    }
+
+    fn open() -> Arc<Small> {
+        let queue = Arc::new(Small::new());
+        queue.open(&[]);
+        queue
+    }
+
+    /// What comes out when producer and consumer dawdle as told.
+    fn pass(producer: fn(u64), consumer: fn(u64)) -> Vec<u64> {
+        let queue = open();
+        let theirs = Arc::clone(&queue);
+        let producer = thread::spawn(move || fill(&theirs, producer));
+        let mut drain = queue.drain();
+        let (mut out, mut taken) = (Vec::new(), 0);
+        while drain.wait() {
+            while drain.has_next() {
+                consumer(taken);
+                taken += 1;
+                let first = drain.next();
+                out.push(first);
+                out.extend((1..first >> 4 & 15).map(|_| drain.next()));
+            }
+        }
+        producer.join().unwrap();
+        out
+    }
+
+    fn sometimes(number: u64) {
+        if number.is_multiple_of(5000) {
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn never(_number: u64) {}
+
+    #[test]
+    fn the_same_words_come_out_whoever_is_slow() {
+        let expected: Vec<u64> = (0..RECORDS).flat_map(record).collect();
+        assert!(expected.len() > 5 * 4 * BATCH as usize);
+        assert!(pass(never, never) == expected);
+        assert!(pass(never, sometimes) == expected);
+        assert!(pass(sometimes, never) == expected);
+        assert!(pass(sometimes, sometimes) == expected);
+    }
+
+    #[test]
+    fn a_full_queue_holds_the_producer_and_no_more_than_its_length() {
+        let queue = open();
+        let theirs = Arc::clone(&queue);
+        let producer = thread::spawn(move || fill(&theirs, never));
+        while !queue.lock().producer_sleeps {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let added = queue.producer.position.load(Ordering::Acquire);
+        assert!(added <= Small::LENGTH, "{added}");
+        assert!(!producer.is_finished());
+        let mut drain = queue.drain();
+        while drain.wait() {
+            while drain.has_next() {
+                drain.next();
+            }
+        }
+        producer.join().unwrap();
+    }
+
+    #[test]
+    fn a_consumer_that_ends_lets_the_producer_go() {
+        let queue = open();
+        let theirs = Arc::clone(&queue);
+        let producer = thread::spawn(move || fill(&theirs, never));
+        while !queue.lock().producer_sleeps {
+            thread::sleep(Duration::from_millis(1));
+        }
+        drop(queue.drain());
+        producer.join().unwrap();
+        assert!(!queue.is_open());
+    }
+
+    #[test]
+    fn what_was_added_before_the_end_is_taken_and_nothing_after_it() {
+        let queue = open();
+        queue.push(&[1, 2]);
+        queue.push(&[3]);
+        queue.close();
+        queue.push(&[4]);
+        let mut drain = queue.drain();
+        assert!(drain.wait());
+        assert_eq!([drain.next(), drain.next(), drain.next()], [1, 2, 3]);
+        assert!(!drain.has_next() && !drain.wait());
+    }
+}

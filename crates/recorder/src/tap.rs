@@ -1,0 +1,315 @@
+//! What callbacks leave on the guest's thread: records in a queue, made with as little work as can be.
+//!
+//! | record | words |
+//! |---|---|
+//! | access | head, address, and the stored value where [`crate::shadow`] looks at it |
+//! | part | the same for what does not fit: head, address, instruction, size and flags, value (2) |
+//! | call | head with a mask of the values that there are, stack pointer, caller, values |
+//! | return | head, stack pointer, value |
+//! | others | head, one or two words |
+//!
+//! The head has the kind in bits 0 to 7, a number (instruction, function, mark) in bits 8 to 31 and in its upper half the
+//! instructions counted up to this one, as far as 32 signed bits hold them; the rest comes in records of its own.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use linemate_recording::{FunctionId, MAX_PARAMETERS, Mark};
+
+use crate::lane::{Instruction, Touch};
+use crate::queue::Queue;
+use crate::shadow::{Tracked, TrackedCell};
+use crate::watch::{Entered, Left, Report};
+
+/// 2 MiB: a few milliseconds of guest code.
+pub(crate) type Records = Queue<{ 1 << 18 }>;
+
+/// Kinds of records, and what else is in a head's low byte.
+pub(crate) mod kind {
+    /// An access.
+    pub(crate) const ACCESS: u64 = 1;
+    /// Of an access: it stores.
+    pub(crate) const STORE: u64 = 1 << 1;
+    /// Of an access: log2 of its size.
+    pub(crate) const SIZE_SHIFT: u32 = 2;
+    /// Of an access: the value follows.
+    pub(crate) const VALUE: u64 = 1 << 5;
+    /// Of an access: through a user mapping.
+    pub(crate) const USER: u64 = 1 << 6;
+    /// Of an access: a repeated string instruction makes it.
+    pub(crate) const BULK: u64 = 1 << 7;
+    /// Of an access: it is half of an atomic one of the same size. (What repeated string instructions store is not looked at.)
+    pub(crate) const ATOMIC: u64 = BULK | VALUE;
+
+    /// A call; above it a mask of its values.
+    pub(crate) const CALL: u64 = 1 << 1;
+    /// The mask's place.
+    pub(crate) const CALL_SHIFT: u32 = 2;
+
+    /// Any other: bits 0 and 1 clear.
+    pub(crate) const PART: u64 = 1 << 2;
+    pub(crate) const RETURN: u64 = 2 << 2;
+    pub(crate) const PAGES: u64 = 3 << 2;
+    pub(crate) const STEP: u64 = 4 << 2;
+    pub(crate) const MARK: u64 = 5 << 2;
+    pub(crate) const CPU: u64 = 6 << 2;
+    pub(crate) const TURN: u64 = 7 << 2;
+    pub(crate) const TRANSLATED: u64 = 8 << 2;
+    pub(crate) const START: u64 = 9 << 2;
+}
+
+/// Flags of a part, above its size.
+pub(crate) mod part {
+    pub(crate) const STORE: u64 = 1 << 8;
+    pub(crate) const USER: u64 = 1 << 9;
+    pub(crate) const VALUE: u64 = 1 << 10;
+}
+
+/// Marks by their number in a record.
+pub(crate) const MARKS: [Mark; 4] = [Mark::Start, Mark::Stop, Mark::Idle, Mark::Resume];
+
+/// Instructions in a turn of the counter.
+pub(crate) const TURN: u64 = 1 << 31;
+
+/// The producer's side of a lane. Only the thread that runs the lane's CPUs uses it, but for [`Tap::start`] and
+/// [`Tap::stop`].
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Tap {
+    records: Records,
+    counter: Counter,
+    tracked: TrackedCell,
+}
+
+/// Apart from what other threads write.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Counter {
+    /// Instructions in all blocks that were entered by the lane's CPUs, less the whole turns.
+    count: AtomicU32,
+    turns: AtomicU64,
+}
+
+impl Tap {
+    /// Nothing counted, nothing recorded.
+    pub(crate) const fn new() -> Self {
+        Self {
+            records: Queue::new(),
+            counter: Counter {
+                count: AtomicU32::new(0),
+                turns: AtomicU64::new(0),
+            },
+            tracked: TrackedCell::new(),
+        }
+    }
+
+    /// Which stores are recorded with their values: to be said before anything is recorded.
+    pub(crate) fn track(&self, tracked: Tracked) {
+        self.tracked.set(tracked);
+    }
+
+    /// Whether the value of a store to this kernel address is looked at.
+    #[inline(always)]
+    pub(crate) fn tracks(&self, addr: u64) -> bool {
+        self.tracked.get().may_cover(addr)
+    }
+
+    /// The queue.
+    pub(crate) fn records(&self) -> &Records {
+        &self.records
+    }
+
+    /// Whether events are recorded.
+    #[inline]
+    pub(crate) fn is_open(&self) -> bool {
+        self.records.is_open()
+    }
+
+    /// Time zero is now, on `cpu`; instructions below `known` are translated already.
+    pub(crate) fn start(&self, cpu: u16, known: u32) {
+        let turns = self.counter.turns.load(Ordering::Relaxed);
+        let count = u64::from(self.counter.count.load(Ordering::Relaxed));
+        let number = u64::from(cpu) << 8;
+        let words = [kind::START | number, u64::from(known), turns, count];
+        self.records.open(&words);
+    }
+
+    /// Nothing more is recorded. May be called on any thread.
+    pub(crate) fn stop(&self) {
+        self.records.close();
+    }
+
+    /// A block of so many instructions is entered. `true`: [`Tap::turn`] has to be called. Only one thread adds, so that
+    /// the addition need not be atomic.
+    #[inline(always)]
+    pub(crate) fn add(&self, instructions: u32) -> bool {
+        let count = self
+            .counter
+            .count
+            .load(Ordering::Relaxed)
+            .wrapping_add(instructions);
+        self.counter.count.store(count, Ordering::Relaxed);
+        count >= TURN as u32
+    }
+
+    /// The counter has come round.
+    #[cold]
+    pub(crate) fn turn(&self) {
+        let count = self.counter.count.load(Ordering::Relaxed);
+        if count < TURN as u32 {
+            return;
+        }
+        self.counter
+            .count
+            .store(count - TURN as u32, Ordering::Relaxed);
+        let turns = self.counter.turns.load(Ordering::Relaxed) + 1;
+        self.counter.turns.store(turns, Ordering::Relaxed);
+        self.records.push(&[kind::TURN, turns]);
+    }
+
+    /// Another CPU runs.
+    pub(crate) fn cpu(&self, cpu: u16) {
+        self.records.push(&[kind::CPU | u64::from(cpu) << 8]);
+    }
+
+    /// Instructions below `known` are translated.
+    pub(crate) fn translated(&self, known: u32) {
+        self.records.push(&[kind::TRANSLATED, u64::from(known)]);
+    }
+
+    /// The upper half of a head: the time of an instruction `back` before the end of the block.
+    #[inline(always)]
+    fn time(&self, back: u32) -> u64 {
+        u64::from(
+            self.counter
+                .count
+                .load(Ordering::Relaxed)
+                .wrapping_sub(back),
+        ) << 32
+    }
+
+    /// Adds an access by a plain instruction, of 2^`size_log2` bytes, whose value nobody looks at. `false`: there is no room, and
+    /// [`Tap::touch`] has to be called.
+    #[inline(always)]
+    pub(crate) fn access<const STORE: bool>(
+        &self,
+        instruction: Instruction,
+        size_log2: u32,
+        addr: u64,
+    ) -> bool {
+        let Some(at) = self.records.room() else {
+            return false;
+        };
+        let store = if STORE { kind::STORE } else { 0 };
+        let head = self.time(instruction.back())
+            | instruction.head()
+            | store
+            | u64::from(size_log2) << kind::SIZE_SHIFT;
+        self.records.write(at, &[head, addr]);
+        true
+    }
+
+    /// As [`Tap::access`], with a value of at most 8 bytes. `flags`: [`kind::VALUE`] or [`kind::ATOMIC`], and whether it stores.
+    #[inline(always)]
+    pub(crate) fn valued(
+        &self,
+        (instruction, flags): (Instruction, u64),
+        size_log2: u32,
+        (addr, value): (u64, u64),
+    ) {
+        let head = self.time(instruction.back())
+            | instruction.head()
+            | flags
+            | u64::from(size_log2) << kind::SIZE_SHIFT;
+        self.records.push(&[head, addr, value]);
+    }
+
+    /// Adds any access. `value` is asked only if it is needed.
+    pub(crate) fn touch(
+        &self,
+        instruction: Instruction,
+        touch: Touch,
+        value: impl FnOnce() -> u128,
+    ) {
+        if !self.is_open() {
+            return;
+        }
+        let time = self.time(instruction.back());
+        let compared = touch.store
+            && !touch.user_mapping
+            && !instruction.bulk_store()
+            && self.tracks(touch.addr);
+        let needs_value = compared || instruction.is_atomic();
+        if instruction.is_single() && touch.size.is_power_of_two() && !needs_value {
+            let store = if touch.store { kind::STORE } else { 0 };
+            let user = if touch.user_mapping { kind::USER } else { 0 };
+            let size = u64::from(touch.size.ilog2().min(6)) << kind::SIZE_SHIFT;
+            let head = time | instruction.head() | store | user | size;
+            self.records.push(&[head, touch.addr]);
+            return;
+        }
+        let mut flags = u64::from(touch.size);
+        if touch.store {
+            flags |= part::STORE;
+        }
+        if touch.user_mapping {
+            flags |= part::USER;
+        }
+        let value = if needs_value {
+            flags |= part::VALUE;
+            value()
+        } else {
+            0
+        };
+        let bits = instruction.to_bits();
+        let halves = [value as u64, (value >> 64) as u64];
+        let head = time | kind::PART;
+        self.records
+            .push(&[head, touch.addr, bits, flags, halves[0], halves[1]]);
+    }
+
+    /// Adds what a watched function's entry or return reports; nothing to report is told too, as it ends an access of
+    /// several parts.
+    pub(crate) fn watched(&self, back: u32, report: Option<Report>) {
+        let time = self.time(back);
+        match report {
+            None => self.records.push(&[time | kind::STEP]),
+            Some(Report::Call(call)) => self.call(time, &call),
+            Some(Report::Return(left)) => {
+                let Left {
+                    function,
+                    stack,
+                    value,
+                } = left;
+                let head = time | kind::RETURN | u64::from(function.0) << 8;
+                self.records.push(&[head, stack, value]);
+            }
+            Some(Report::Pages { page, order }) => {
+                self.records.push(&[time | kind::PAGES, page, order]);
+            }
+        }
+    }
+
+    fn call(&self, time: u64, call: &Entered) {
+        let FunctionId(function) = call.function;
+        let mut words = [0; 3 + MAX_PARAMETERS];
+        let (mut length, mut mask) = (3, 0);
+        for (value, bit) in call.values.iter().zip(0..) {
+            if let Some(value) = value {
+                words[length] = *value;
+                length += 1;
+                mask |= 1 << bit;
+            }
+        }
+        words[0] = time | kind::CALL | mask << kind::CALL_SHIFT | u64::from(function) << 8;
+        words[1] = call.stack;
+        words[2] = call.caller;
+        self.records.push(&words[..length]);
+    }
+
+    /// Adds a mark.
+    pub(crate) fn mark(&self, back: u32, mark: Mark, guest_ns: u64) {
+        let number = MARKS.iter().position(|m| *m == mark).unwrap_or_default();
+        let head = self.time(back) | kind::MARK | (number as u64) << 8;
+        self.records.push(&[head, guest_ns]);
+    }
+}

@@ -1,0 +1,111 @@
+//! What a replay keeps of lines holds what it charges to keys and sites; device registers are in no line.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
+use linemate_machine::{Machine, find};
+use linemate_recording::{Access, AccessKind, CpuId, GuestAddr, VirtualTime};
+use linemate_replay::{
+    AsRecorded, Config, Counts, Fate, Interleaving, KeyId, LineView, NoClones, Outcome, Placed,
+    Placement, Replay, SiteId, Source, Tally,
+};
+
+const A: u64 = 0xffff_8880_0010_0000;
+
+fn machine() -> Machine {
+    find("westmere-4s-80").unwrap()
+}
+
+fn access(time: u64, cpu: u16, kind: AccessKind, addr: u64, size: u8) -> Access {
+    Access {
+        time: VirtualTime(time),
+        cpu: CpuId(cpu),
+        pc: GuestAddr(0x100 + u64::from(cpu)),
+        addr: GuestAddr(addr),
+        size,
+        kind,
+        silent: false,
+        user_mapping: false,
+    }
+}
+
+fn run(placement: impl Placement, accesses: &[Access]) -> Outcome {
+    let config = Config {
+        recorded_cpus: 2,
+        cpus: None,
+        interleaving: Interleaving::Aligned,
+        lines: true,
+    };
+    let mut replay = Replay::new(&machine(), &config, placement, NoClones).unwrap();
+    for access in accesses {
+        replay.push(access).unwrap();
+    }
+    replay.finish().0
+}
+
+#[test]
+fn device_registers_are_not_shared_memory() {
+    let write = |time, cpu| access(time, cpu, AccessKind::Store, A, 8);
+    let accesses = [write(0, 0), write(1, 1), write(2, 0), write(3, 1)];
+    let device = |access: &Access| Placed {
+        fate: Fate::Uncached,
+        ..AsRecorded.place(access)
+    };
+    let outcome = run(device, &accesses);
+    assert_eq!((outcome.accesses, outcome.uncached), (4, 4));
+    assert_eq!(
+        (outcome.totals, outcome.pairs.len()),
+        (Counts::default(), 0)
+    );
+}
+
+/// What left its core, over the cells of the lines that went between cores and over all others.
+fn by_line(outcome: &Outcome) -> Tally {
+    let mut sum = Tally::default();
+    for cell in outcome.lines.iter().flat_map(|line| &line.cells) {
+        sum.merge(cell.loads);
+        sum.merge(cell.stores);
+    }
+    for rest in &outcome.uncontested {
+        sum.merge(rest.loads);
+        sum.merge(rest.stores);
+    }
+    sum
+}
+
+#[test]
+fn lines_hold_what_keys_and_sites_hold_to_the_last_cycle() {
+    // Lines that are never shared, lines that are later, private stores after that, accesses that touch two lines.
+    let mut accesses = Vec::new();
+    for turn in 0..400u64 {
+        let cpu = (turn % 3 % 2) as u16;
+        let kind = [AccessKind::Load, AccessKind::Store, AccessKind::Rmw][turn as usize % 3];
+        let addr = A + turn * 28 % (7 * 64);
+        accesses.push(access(turn, cpu, kind, addr, 8));
+        accesses.push(access(
+            turn,
+            cpu,
+            AccessKind::Load,
+            A + 0x1000 + turn * 64,
+            8,
+        ));
+    }
+    let split = accesses.iter().filter(|a| a.addr.0 % 64 > 56).count();
+    assert!(split > 20, "{split} accesses touch two lines");
+    let place = |access: &Access| Placed {
+        key: KeyId((access.addr.0 - A) as u32 / 16 % 5),
+        site: SiteId(u32::from(access.cpu.0)),
+        ..AsRecorded.place(access)
+    };
+    let outcome = run(place, &accesses);
+    let left = outcome.totals.left_core();
+    assert!(outcome.totals.source(Source::L1).count > 50, "some hit");
+    assert!(outcome.lines.len() > 3 && outcome.uncontested.len() > 3);
+    assert_eq!(by_line(&outcome), left);
+    let mut sites = Tally::default();
+    for site in &outcome.sites {
+        sites.merge(site.left_core());
+    }
+    assert_eq!(sites, left);
+    let hitm: u64 = outcome.lines.iter().map(LineView::hitm).sum();
+    assert_eq!(hitm, outcome.totals.hitm().count);
+}

@@ -1,0 +1,13 @@
+//! What users read and write, whatever it is about.
+//!
+//! * [`shown()`], [`shown_lines`] and [`json_escaped`] make text from files safe to print, [`has_unsafe`] finds what is not;
+//! * [`nearest()`] and [`suggestion`] offer the names that a user may have meant;
+//! * [`parse_size`] reads `1.5G`.
+
+mod nearest;
+mod shown;
+mod size;
+
+pub use nearest::{nearest, suggestion};
+pub use shown::{Shown, has_unsafe, json_escaped, shown, shown_lines};
+pub use size::{SizeError, parse_size};

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Tests of `make install` with what `cargo build --workspace` has built: the installed command works from anywhere, without the
+# checkout, and `make uninstall` leaves nothing behind. Runs after the build (scripts/test.sh).
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+	echo "test-install: error: $*" >&2
+	exit 1
+}
+
+# Only as root can the checkout be hidden from the command; where that is not possible, the command just runs elsewhere.
+hidden() {
+	if [ "$(id -u)" = 0 ] && unshare --mount true 2>/dev/null; then
+		# shellcheck disable=SC2016 # for the inner shell
+		unshare --mount bash -euc 'mount -t tmpfs none "$1"; cd /; shift; exec "$@"' hidden "$PWD" "$@"
+	else
+		(cd / && exec "$@")
+	fi
+}
+
+export PREFIX=$work/own BUILT=$PWD/target/debug
+scripts/install.sh install >/dev/null
+linemate=$PREFIX/bin/linemate
+
+hidden "$linemate" machines | grep -q gnr-2s-480 || fail "the installed command knows no machines"
+# doctor's self-test runs a guest with the installed recorder.
+hidden env -u LINEMATE_RECORDER "$linemate" doctor >"$work/doctor" 2>&1 || fail "doctor: $(cat "$work/doctor")"
+
+version=$("$linemate" --version)
+for file in share/man/man1/linemate.1 share/man/man1/linemate-record.1 share/linemate/machines/gnr-2s-480.toml \
+	share/linemate/rules/sched.rules share/doc/linemate/LICENSE-GPL-2.0; do
+	[ -s "$PREFIX/$file" ] || fail "$file is not installed"
+done
+grep -q "${version#linemate }" "$PREFIX/share/man/man1/linemate.1" || fail "the manual page is not about $version"
+for verb in $("$linemate" --help | sed -nE 's/^  ([a-z]+)  .*/\1/p' | grep -v '^help$'); do
+	[ -s "$PREFIX/share/man/man1/linemate-$verb.1" ] || fail "$verb has no manual page"
+	for file in share/bash-completion/completions/linemate share/fish/vendor_completions.d/linemate.fish \
+		share/zsh/site-functions/_linemate; do
+		grep -qw -- "$verb" "$PREFIX/$file" || fail "$file does not know $verb"
+	done
+done
+bash -n "$PREFIX/share/bash-completion/completions/linemate" || fail "bash cannot read its completions"
+
+scripts/install.sh uninstall >/dev/null
+left=$(find "$PREFIX" -type f)
+[ -z "$left" ] || fail "make uninstall leaves $left"
+[ ! -e "$PREFIX/lib/linemate" ] || fail "make uninstall leaves a folder"
+! scripts/install.sh uninstall >/dev/null 2>&1 || fail "there is nothing to uninstall, and that is not told"
+
+DESTDIR=$work/stage PREFIX=/usr scripts/install.sh install >/dev/null
+[ -x "$work/stage/usr/bin/linemate" ] || fail "DESTDIR is not in front of PREFIX"
+echo "test-install: passed"
