@@ -283,6 +283,7 @@ fn collect(
     (entries, symbols): (&FxHashSet<TypeIndex>, &Symbols),
 ) -> Result<crate::collect::Collected, RecordingError> {
     let mut collector = Collector::new(recording.functions(), map, types, entries, symbols);
+    collector.pointed();
     let batch_size = rayon::current_num_threads().max(1) * 2;
     let mut decoded: Vec<Steps> = Vec::new();
     for batch in recording.chunks().chunks(batch_size) {

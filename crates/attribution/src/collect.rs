@@ -19,8 +19,10 @@ use crate::frames::Frames;
 use crate::index::{NEVER, ObjectId};
 use crate::kinds::{Kind, KindId, Kinds, Origin, SILENT, SignatureId};
 use crate::map::{KernelMap, PAGE_SIZE, PageUse, STACK_SIZE};
+use crate::pointers::is_dynamic_percpu;
 use crate::schema::TypeIndex;
 use crate::sites::{self, SiteUse};
+use crate::spans::Spans;
 use crate::votes::{Bounds, Votes};
 
 /// The slots of the kernel's general caches on x86-64 (mm/slab_common.c, `kmalloc_info`), to tell what is too small for one.
@@ -65,8 +67,8 @@ pub(crate) struct Collected {
     pub(crate) frame_freed: FxHashMap<u64, VirtualTime>,
     /// When each page frame was handed out first.
     pub(crate) frame_taken: FxHashMap<u64, VirtualTime>,
-    /// When objects of a cache were handed out whose addresses no event tells, by cache, sorted.
-    pub(crate) handed_out: FxHashMap<u32, Vec<VirtualTime>>,
+    /// When objects of a cache were handed out whose addresses no event tells, by cache.
+    pub(crate) handed_out: FxHashMap<u32, Spans>,
     /// What the objects of [`Collected::handed_out`] are, as far as that is known, by cache.
     pub(crate) handed_out_kinds: FxHashMap<u32, KindId>,
     /// The caches that page objects were taken for, as far as the calls tell.
@@ -161,6 +163,17 @@ impl<'a> Collector<'a> {
         }
     }
 
+    /// Takes in what pointers point to when recording starts.
+    pub(crate) fn pointed(&mut self) {
+        for &(to, ty) in &self.map.pointed {
+            if is_dynamic_percpu(to, &self.map.percpu) {
+                self.out.in_percpu.add(to, ty, 1);
+            } else {
+                self.sighting(to, ty, VirtualTime(0));
+            }
+        }
+    }
+
     /// Takes in a call.
     pub(crate) fn call(&mut self, call: &Call) {
         self.stack(call.stack.0);
@@ -172,7 +185,7 @@ impl<'a> Collector<'a> {
             let mut values = call.values.iter().flatten();
             let cache = values.find_map(|raw| self.map.cache_at.get(raw));
             if let Some(cache) = cache {
-                self.hand_out(*cache, call.time);
+                self.hand_out(*cache, call.time, call.time);
             }
         }
         let mut value = Values::default();
@@ -241,7 +254,7 @@ impl<'a> Collector<'a> {
     pub(crate) fn finish(mut self) -> Collected {
         self.out.unpaired += self.pending.values().map(|v| v.len() as u64).sum::<u64>();
         for times in self.out.handed_out.values_mut() {
-            times.sort_unstable();
+            times.sort();
         }
         // What a cache's name tells holds for its objects too of which no event tells.
         for cache in 0..self.map.caches.len() as u32 {
@@ -342,10 +355,10 @@ impl<'a> Collector<'a> {
             return None;
         }
         let freed = self.vacated.get(&range.start).copied();
-        let handed_out = self.out.handed_out.get(&cache).and_then(|t| t.last());
+        let handed_out = self.out.handed_out.get(&cache).and_then(Spans::latest);
         let (birth, site) = match (freed, handed_out) {
             (None, _) if was_there => (VirtualTime(0), None),
-            (freed, Some(&at)) if freed.is_none_or(|f| f <= at) => {
+            (freed, Some(at)) if freed.is_none_or(|f| f <= at) => {
                 (at, self.bulk.get(&cache).copied())
             }
             _ => return None,
@@ -455,12 +468,16 @@ impl<'a> Collector<'a> {
     fn note_bulk(&mut self, call: &Pending, returned: VirtualTime) {
         if let Some(cache) = call.cache.and_then(|c| self.map.cache_at.get(&c)) {
             self.bulk.entry(*cache).or_insert(call.caller);
-            self.hand_out(*cache, returned);
+            self.hand_out(*cache, call.time, returned);
         }
     }
 
-    fn hand_out(&mut self, cache: u32, time: VirtualTime) {
-        self.out.handed_out.entry(cache).or_default().push(time);
+    fn hand_out(&mut self, cache: u32, begin: VirtualTime, end: VirtualTime) {
+        self.out
+            .handed_out
+            .entry(cache)
+            .or_default()
+            .push(begin, end);
     }
 
     fn percpu(&mut self, call: &Pending, cookie: u64) {

@@ -171,6 +171,8 @@ pub struct KernelMap {
     pub percpu_variables: Variables,
     /// The image's variables.
     pub globals: Variables,
+    /// What pointers point to when recording starts: addresses, or per-CPU addresses, and types.
+    pub pointed: Vec<(u64, TypeIndex)>,
     /// The code that only fills whole pages with zeros, sorted.
     pub clearing: Vec<Range<u64>>,
     /// The slab caches.

@@ -13,6 +13,7 @@ use crate::ledger::Bucket;
 use crate::map::{KernelMap, PageUse, STACK_SIZE, Variables};
 use crate::schema::{Schema, TypeIndex};
 use crate::sites::SiteUse;
+use crate::spans::Spans;
 use crate::subjects::{
     Extent, Subject, SubjectId, Subjects, VariableNames, bare, clip, extents, find, rest_of,
     variables,
@@ -60,8 +61,9 @@ pub struct Names {
     /// For slots of which no event tells: by cache.
     cache_kinds: FxHashMap<u32, KindId>,
     cache_rest: Vec<SubjectId>,
-    /// When objects of a cache were handed out of which no event tells which, sorted.
-    handed_out: FxHashMap<u32, Vec<VirtualTime>>,
+    /// When objects of a cache were handed out of which no event tells which.
+    handed_out: FxHashMap<u32, Spans>,
+    /// What those objects are.
     handed_out_kinds: FxHashMap<u32, KindId>,
     /// The caches of the slabs that were taken during the recording.
     slab_caches: FxHashMap<ObjectId, u32>,
@@ -454,13 +456,12 @@ impl Names {
         })
     }
 
-    /// Whether the cache handed out objects between two times of which no event tells which. Any slot that was free then may
-    /// be one of them. What the allocator does to a slot that stayed free is taken for the object's from there on: a link written or read.
+    /// Whether the cache was handing out objects, of which no event tells which, at some time between two. Any slot that was free
+    /// then may be one of them. The object lives from the call, as others do: what the allocator clears before it returns is the
+    /// object's. What it does to a slot that stays free, from there on, is taken for the object's, too: a link written or read.
     fn handed_out(&self, cache: u32, from: VirtualTime, to: VirtualTime) -> bool {
-        self.handed_out.get(&cache).is_some_and(|times| {
-            let next = times.partition_point(|t| *t < from);
-            times.get(next).is_some_and(|t| *t <= to)
-        })
+        let spans = self.handed_out.get(&cache);
+        spans.is_some_and(|s| s.meets(from, to))
     }
 
     /// A slot whose object is of a kind, or else only known to be of a cache.

@@ -14,6 +14,7 @@ use crate::map::{
     Cache, KernelMap, PAGE_SIZE, PageUse, PageUses, PercpuAreas, Variable, Variables,
 };
 use crate::memory::Memory;
+use crate::pointers::Pointers;
 use crate::schema::{MAX_DEPTH, Schema, Shape, TypeIndex, aggregate_of, shape_of};
 use crate::sites;
 
@@ -106,6 +107,14 @@ impl Kernel<'_> {
         }
         map.pages_at_start = self.pages(self.start, &map);
         map.pages_at_stop = self.pages(self.stop, &map);
+        let pointers = Pointers {
+            model: self.model,
+            schema: self.schema,
+            types: self.types,
+            symbols: self.symbols,
+            memory: self.start,
+        };
+        map.pointed = pointers.pointed(&map);
         map
     }
 

@@ -14,7 +14,7 @@ use crate::schema::{Schema, TypeIndex};
 
 /// A type that more than this many members of other types embed (`list_head`, `work_struct`, `spinlock`) says
 /// little about what an object *is*: it does not name an object of more than twice its size.
-const EMBEDDERS_MAX: usize = 60;
+pub(crate) const EMBEDDERS_MAX: usize = 60;
 
 /// The factor for a candidate whose size is exactly that of the object: sizes coincide by chance in about one
 /// struct out of 200, so this is the strongest evidence beside a sighting.
