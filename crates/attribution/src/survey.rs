@@ -27,53 +27,15 @@ const CACHES_MAX: usize = 4096;
 /// The most CPUs x86-64 supports (`NR_CPUS` with `MAXSMP`).
 const CPUS_MAX: u64 = 8192;
 
-/// How a variable's struct or union is found in BTF, which has no types of globals.
-#[derive(Clone, Copy, Debug)]
-enum Declared {
-    /// By its name.
-    As(&'static str),
-    /// It has no name: by a member that no other has that is in no other type.
-    With(&'static str),
-}
-
-/// Variables that busy code touches and hands to nobody, with what the kernel's source declares them as: a struct, a union, or an
-/// array of one. Each counts only if the size agrees with the symbols.
-const DECLARED: [(&str, Declared); 25] = [
-    // kernel/sched: fair.c, rt.c, deadline.c, idle.c, stop_task.c, cpuacct.c
-    ("nohz", Declared::With("idle_cpus_mask")),
-    ("fair_sched_class", Declared::As("sched_class")),
-    ("rt_sched_class", Declared::As("sched_class")),
-    ("dl_sched_class", Declared::As("sched_class")),
-    ("idle_sched_class", Declared::As("sched_class")),
-    ("stop_sched_class", Declared::As("sched_class")),
-    ("root_cpuacct", Declared::As("cpuacct")),
-    // kernel/time/timekeeping.c, arch/x86/kernel/{tsc,hpet}.c
-    ("tk_core", Declared::With("timekeeper")),
-    ("clocksource_tsc", Declared::As("clocksource")),
-    ("hpet", Declared::As("hpet_lock")),
-    // kernel/futex/core.c, kernel/cgroup/cgroup.c, mm/memcontrol.c, mm/shmem.c, arch/x86/kernel/setup.c
-    ("__futex_data", Declared::With("hashsize")),
-    ("cgrp_dfl_root", Declared::As("cgroup_root")),
-    ("memory_cgrp_subsys", Declared::As("cgroup_subsys")),
-    ("shmem_vm_ops", Declared::As("vm_operations_struct")),
-    ("boot_cpu_data", Declared::As("cpuinfo_x86")),
-    // drivers/char/random.c
-    ("base_crng", Declared::With("generation")),
-    ("input_pool", Declared::With("init_bits")),
-    // security: apparmor/lsm.c, bpf/hooks.c, security.c
-    ("apparmor_blob_sizes", Declared::As("lsm_blob_sizes")),
-    ("apparmor_hooks", Declared::As("security_hook_list")),
-    ("bpf_lsm_hooks", Declared::As("security_hook_list")),
-    ("static_calls_table", Declared::As("lsm_static_calls_table")),
-    // net: core/dst.c, ipv4/{af_inet,tcp_cubic}.c, unix/af_unix.c
-    ("dst_default_metrics", Declared::As("dst_metrics")),
-    ("inet_stream_ops", Declared::As("proto_ops")),
-    ("unix_stream_ops", Declared::As("proto_ops")),
-    ("cubictcp", Declared::As("tcp_congestion_ops")),
+/// Static variables of an anonymous struct: their symbol, and a member by which that struct is known in BTF, which has no types of
+/// globals. (kernel/sched/fair.c, kernel/time/timekeeping.c, kernel/futex/core.c, drivers/char/random.c.)
+const STATIC_STRUCTS: [(&str, &str); 5] = [
+    ("nohz", "idle_cpus_mask"),
+    ("tk_core", "timekeeper"),
+    ("__futex_data", "hashsize"),
+    ("base_crng", "generation"),
+    ("input_pool", "init_bits"),
 ];
-
-/// The most bytes between a variable and the next symbol: a cache line, which many are aligned to.
-const PADDING_MAX: u64 = 64;
 
 /// What a kernel says about itself.
 #[derive(Clone, Copy, Debug)]
@@ -282,27 +244,17 @@ impl Kernel<'_> {
             s.module.is_none() && !s.name.starts_with("__pfx_")
         });
         for variable in &mut list {
-            let mut declared = DECLARED.iter().filter(|d| d.0 == variable.name);
-            let Some((_, declared)) = declared.next() else {
+            let Some((_, member)) = STATIC_STRUCTS
+                .iter()
+                .find(|(name, _)| *name == variable.name)
+            else {
                 continue;
             };
             let size = variable.range.end - variable.range.start;
-            variable.ty = match declared {
-                Declared::As(name) => self.array_of(name, size),
-                Declared::With(member) => self.anonymous_struct(member, size),
-            };
+            variable.ty = self.anonymous_struct(member, size);
             variable.typed = variable.ty.is_some();
         }
         Variables { list }
-    }
-
-    /// The type of this name of which `size` bytes hold one or several, but for padding.
-    fn array_of(&self, name: &str, size: u64) -> Option<TypeIndex> {
-        let fits = |t: &TypeIndex| {
-            let one = self.schema.size(*t);
-            (1..=size).contains(&one) && size % one < PADDING_MAX
-        };
-        self.schema.named(name).into_iter().find(fits)
     }
 
     /// The anonymous struct that has this member, fits, and is no part of another type.
@@ -373,7 +325,7 @@ impl Kernel<'_> {
         // Negative: one of the first caches, which are never merged.
         let users = |cache: u64| {
             let count = memory.u32(cache.wrapping_add(offset("refcount")?))?;
-            Some(count.cast_signed())
+            Some(i32::from_ne_bytes(count.to_ne_bytes()))
         };
         let mut entry = memory.u64(head);
         for _ in 0..CACHES_MAX {
