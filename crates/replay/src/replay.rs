@@ -110,9 +110,9 @@ pub struct Pair {
 pub struct Outcome {
     /// Everything.
     pub totals: Counts,
-    /// By key: index = [`KeyId`](crate::KeyId).
+    /// By key: index = [`KeyId`].
     pub keys: Vec<Counts>,
-    /// By site, only the accesses that left their core: index = [`SiteId`](crate::SiteId).
+    /// By site, only the accesses that left their core: index = [`SiteId`].
     pub sites: Vec<Counts>,
     /// By pair of CPUs, ascending, only pairs that exchanged something.
     pub pairs: Vec<Pair>,

@@ -19,7 +19,6 @@ use linemate_recording::AccessKind;
 use crate::cache::{CHECK, Cache, DIRTY, Held, Line, Llc, Way};
 use crate::counts::{Cause, Source};
 use crate::directory::{Directory, History, Slot};
-use crate::filter::Later;
 use crate::sharing::{MissTag, Sharing};
 
 /// A core's copy of a line.
@@ -170,28 +169,6 @@ impl System {
         Some((cycles, slot))
     }
 
-    /// Notes the words of accesses that were left out after one to the line, which is in L1 and stays there until they would have
-    /// been done ([`crate::Filter`]).
-    pub(crate) fn use_later(&mut self, cpu: LogicalCpu, core: CoreId, line: u64, later: Later) {
-        let cache = &mut self.l1[usize::from(core.0)];
-        let Some(way) = cache.find(line) else {
-            return;
-        };
-        cache.add_touched(way, later.touched);
-        let slot = cache.slot(way);
-        let check = cache.flags(way) & CHECK != 0;
-        if later.written != 0 {
-            let entry = self.directory.entry_mut(slot);
-            entry.dirty = true;
-            entry.written |= later.written;
-            entry.last_writer = cpu;
-            cache.set_flags(way, DIRTY);
-        }
-        if check {
-            self.check(core, slot, way, later.touched);
-        }
-    }
-
     /// One access by a logical CPU that sits at `place`, at `now` cycles. Calls must come in the order in
     /// which the accesses take effect; `now` may go back between CPUs, a line then still serves in call order.
     pub fn access(&mut self, cpu: LogicalCpu, place: CpuPlace, piece: Piece, now: u64) -> Verdict {
@@ -275,7 +252,7 @@ impl System {
     }
 
     /// A touch of a line that words are pending in: the first one of a pending word decides the lifetime.
-    fn check(&mut self, core: CoreId, slot: Slot, way: Way, words: u64) {
+    pub(crate) fn check(&mut self, core: CoreId, slot: Slot, way: Way, words: u64) {
         let entry = self.directory.entry(slot);
         let Some(record) = self.sharing.find(entry, core) else {
             return;

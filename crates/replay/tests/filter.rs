@@ -5,8 +5,8 @@
 use linemate_machine::{LineSize, Machine, find};
 use linemate_recording::{Access, AccessKind, CpuId, GuestAddr, VirtualTime};
 use linemate_replay::{
-    AsRecorded, Begins, Clones, Config, Fate, Filter, Interleaving, Item, KeyId, Later, Outcome,
-    Placed, Replay, Seen, Sharing, SiteId, SliceHead, Slicer, keeps_exact,
+    AsRecorded, Begins, Clones, Config, Fate, Filter, Interleaving, Item, KeyId, Outcome, Placed,
+    Replay, Seen, Sharing, SiteId, SliceHead, Slicer, keeps_exact,
 };
 use proptest::prelude::*;
 
@@ -36,10 +36,13 @@ fn whole(machine: &Machine, copies: u16, seed: u64, steps: &[Step]) -> Outcome {
     replay.finish().0
 }
 
-/// The rounds of a recording: their slices, each with its accesses and their offsets.
-fn rounds(steps: &[Step]) -> Vec<Vec<(SliceHead, Vec<(u32, Step)>)>> {
+/// A slice's accesses, each with its offset.
+type Slice = (SliceHead, Vec<(u32, Step)>);
+
+/// The slices of each round of a recording.
+fn rounds(steps: &[Step]) -> Vec<Vec<Slice>> {
     let mut slicer = Slicer::new(CPUS);
-    let mut rounds: Vec<Vec<(SliceHead, Vec<(u32, Step)>)>> = Vec::new();
+    let mut rounds: Vec<Vec<Slice>> = Vec::new();
     for step in steps {
         let cut = slicer.cut(step.0.cpu, step.0.time, true);
         if cut.begins == Begins::Round {
@@ -216,5 +219,4 @@ fn what_is_used_over_and_over_is_left_out() {
     let machine = small(false, LineSize::B64);
     assert_eq!(filtered(&machine, 1, 1, &steps(64)).1, 2);
     assert_eq!(filtered(&machine, 1, 1, &steps(4096)).1, 1000);
-    let _ = Later::default();
 }

@@ -2,7 +2,8 @@
 //!
 //! * [`Scene`](scene::Scene) is what a recording holds of the types that a question is about;
 //! * [`Variant`](variant::Variant) is where its accesses go under edits;
-//! * [`Study`](whatif::Study) replays variants against the recorded layout and gives a [`WhatIf`];
+//! * [`Experiment`] replays variants under several interleavings: the one road for every question;
+//! * [`Study`] compares edits with the recorded layout and gives a [`WhatIf`];
 //! * [`mod@costs`] says what costs how much as it is; [`diff`] compares two recordings field by field.
 //!
 //! Nothing here prints.
