@@ -18,7 +18,7 @@ use crate::output;
 use crate::verbs::whatif::{percent, potential};
 
 /// Version of the form that `--json` writes (docs/schema-costs.md).
-const SCHEMA: &str = "linemate.costs/2";
+const SCHEMA: &str = "linemate.costs/3";
 
 /// What `--json` writes.
 #[derive(Serialize)]
