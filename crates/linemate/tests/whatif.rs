@@ -222,11 +222,44 @@ fn a_small_recording_answers_or_says_why_not() {
 fn nothing_is_lost_by_what_is_left_out(data: &str) {
     for options in [
         &["report", "-i", data, "--machine", "gnr-2s-480", "--json"][..],
-        &["report", "-i", data, "--machine", "turin-2s", "--type", "rq"],
-        &["report", "-i", data, "--machine", "gnr-2s-480", "--cpus", "32"],
+        &[
+            "report",
+            "-i",
+            data,
+            "--machine",
+            "turin-2s",
+            "--type",
+            "rq",
+        ],
+        &[
+            "report",
+            "-i",
+            data,
+            "--machine",
+            "gnr-2s-480",
+            "--cpus",
+            "32",
+        ],
         &["report", "-i", data, "--machine", "power11", "--json"],
-        &["report", "-i", data, "--machine", "gnr-2s-480", "--line", "128"],
-        &["report", "-i", data, "--machine", "westmere-4s-80", "--cpus", "80", "--llc-share"],
+        &[
+            "report",
+            "-i",
+            data,
+            "--machine",
+            "gnr-2s-480",
+            "--line",
+            "128",
+        ],
+        &[
+            "report",
+            "-i",
+            data,
+            "--machine",
+            "westmere-4s-80",
+            "--cpus",
+            "80",
+            "--llc-share",
+        ],
         &["diff", data, data, "--machine", "westmere-4s-80"],
     ] {
         let quick = linemate(options);

@@ -75,6 +75,8 @@ struct Users {
     several: bool,
     writer: Option<CpuId>,
     several_writers: bool,
+    /// Whether some of it is memory that clones share: what one of a CPU's clones does there, all others of the CPU's meet.
+    shared: bool,
 }
 
 impl Users {
@@ -84,26 +86,26 @@ impl Users {
             several: false,
             writer: None,
             several_writers: false,
+            shared: false,
         }
     }
 
-    /// What clones share is used by the CPU's clones as well: by several.
     fn add(&mut self, cpu: CpuId, sharing: Sharing, writes: bool) {
-        let shared = sharing == Sharing::Shared;
-        self.several |= shared || self.first != cpu;
+        self.shared |= sharing == Sharing::Shared;
+        self.several |= self.first != cpu;
         if writes {
-            self.several_writers |= shared || self.writer.is_some_and(|writer| writer != cpu);
+            self.several_writers |= self.writer.is_some_and(|writer| writer != cpu);
             self.writer.get_or_insert(cpu);
         }
     }
 
     fn other_than(&self, cpu: CpuId) -> bool {
-        self.several || self.first != cpu
+        self.shared || self.several || self.first != cpu
     }
 
     fn writer_other_than(&self, cpu: CpuId) -> bool {
         self.writer
-            .is_some_and(|writer| self.several_writers || writer != cpu)
+            .is_some_and(|writer| self.shared || self.several_writers || writer != cpu)
     }
 }
 
@@ -236,7 +238,7 @@ impl Filter {
             };
         }
         recent.touched |= span.words;
-        if writes && access.sharing == Sharing::Cloned {
+        if writes {
             recent.written |= span.words;
             recent.owned = true;
         }

@@ -20,6 +20,7 @@ use rayon::prelude::*;
 
 use crate::rounds::{Cutter, LeftOut, Rounds};
 use crate::scene::{Scene, Step};
+use crate::spool::Spool;
 use crate::steps;
 use crate::variant::{Memory, Variant};
 
@@ -195,6 +196,8 @@ impl<'a> Experiment<'a> {
             .collect();
         let at_once = (SIMULATED_CPUS_MAX / self.cpus.replayed()).clamp(1, REPLAYS_MAX);
         let mut kept: Vec<Vec<T>> = variants.iter().map(|_| Vec::new()).collect();
+        // Only what is wanted again is worth packing.
+        let mut spool = (jobs.len() > at_once).then(Spool::default);
         for wave in jobs.chunks(at_once) {
             let mut runners = Vec::new();
             for (seed, variant) in wave {
@@ -204,7 +207,10 @@ impl<'a> Experiment<'a> {
                     replay: self.replay(*seed)?,
                 });
             }
-            let left_out = self.feed(&mut runners, &stays)?;
+            let left_out = match spool.as_ref().filter(|spool| spool.left_out.is_some()) {
+                Some(spool) => feed_again(&mut runners, spool)?,
+                None => self.feed(&mut runners, &stays, spool.as_mut())?,
+            };
             for (runner, (_, variant)) in runners.into_iter().zip(wave) {
                 let outcome = runner.finish(&left_out)?;
                 kept[*variant].push(keep(*variant, outcome));
@@ -278,28 +284,61 @@ impl<'a> Experiment<'a> {
         (!exact && cores.len() == replayed).then_some(machine.line)
     }
 
-    /// Hands the recording to all runners.
-    fn feed(&self, runners: &mut [Runner<'_>], stays: &[bool]) -> Result<LeftOut, ExperimentError> {
+    /// Hands the recording to all runners, and to the spool.
+    fn feed(
+        &self,
+        runners: &mut [Runner<'_>],
+        stays: &[bool],
+        mut spool: Option<&mut Spool>,
+    ) -> Result<LeftOut, ExperimentError> {
         let mut cutter = Cutter::new(self.cpus.recorded, self.filter(), stays);
         let mut rounds = Rounds::default();
         steps::for_each(self.analysis, self.scene, |steps| {
             cutter.take(steps, &mut rounds)?;
-            if rounds.steps() >= STEPS_AT_ONCE {
-                take_all(runners, &rounds)?;
+            if rounds.steps.len() >= STEPS_AT_ONCE {
+                take_all(runners, &rounds, spool.as_deref_mut())?;
                 rounds.clear();
             }
             Ok::<(), ExperimentError>(())
         })?;
         let left_out = cutter.finish(&mut rounds);
-        take_all(runners, &rounds)?;
+        take_all(runners, &rounds, spool.as_deref_mut())?;
+        if let Some(spool) = spool {
+            spool.complete(&left_out);
+        }
         Ok(left_out)
     }
 }
 
-fn take_all(runners: &mut [Runner<'_>], rounds: &Rounds) -> Result<(), ReplayError> {
-    runners
-        .par_iter_mut()
-        .try_for_each(|runner| runner.take(rounds))
+/// Hands what the spool holds to all runners: the next block is unpacked while they take the last one.
+fn feed_again(runners: &mut [Runner<'_>], spool: &Spool) -> Result<LeftOut, ReplayError> {
+    let (mut now, mut next) = (Rounds::default(), Rounds::default());
+    spool.read(0, &mut now);
+    for block in 0..spool.blocks() {
+        let (taken, ()) = rayon::join(
+            || take_all(runners, &now, None),
+            || spool.read(block + 1, &mut next),
+        );
+        taken?;
+        std::mem::swap(&mut now, &mut next);
+    }
+    Ok(spool.left_out.clone().unwrap_or_default())
+}
+
+fn take_all(
+    runners: &mut [Runner<'_>],
+    rounds: &Rounds,
+    spool: Option<&mut Spool>,
+) -> Result<(), ReplayError> {
+    let mut take = || {
+        runners
+            .par_iter_mut()
+            .try_for_each(|runner| runner.take(rounds))
+    };
+    match spool {
+        Some(spool) => rayon::join(take, || spool.add(rounds)).0,
+        None => take(),
+    }
 }
 
 /// A replay of one variant under one interleaving.

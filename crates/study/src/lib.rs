@@ -17,6 +17,7 @@ pub mod follow;
 pub mod relocate;
 mod rounds;
 pub mod scene;
+mod spool;
 pub mod stats;
 mod steps;
 pub mod variant;

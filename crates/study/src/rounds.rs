@@ -8,13 +8,13 @@ use linemate_replay::{
 use crate::scene::Step;
 
 /// Whole rounds, in order.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rounds {
-    steps: Vec<Step>,
+    pub(crate) steps: Vec<Step>,
     /// Each slice, and the number of steps up to its end.
-    slices: Vec<(SliceHead, u32)>,
+    pub(crate) slices: Vec<(SliceHead, u32)>,
     /// The number of slices up to each round's end.
-    rounds: Vec<u32>,
+    pub(crate) rounds: Vec<u32>,
 }
 
 /// A slice and its steps.
@@ -25,11 +25,6 @@ impl Rounds {
         self.steps.clear();
         self.slices.clear();
         self.rounds.clear();
-    }
-
-    /// How many steps they have.
-    pub(crate) fn steps(&self) -> usize {
-        self.steps.len()
     }
 
     /// Each round as its slices.

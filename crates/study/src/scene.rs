@@ -41,7 +41,7 @@ pub struct Place {
 }
 
 /// An access with all that does not depend on edits.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The access as recorded.
     pub access: Access,
