@@ -163,7 +163,9 @@ pub(crate) struct Facts<'f> {
     /// Sizes of the reported types: without edits, with all.
     pub(crate) layouts: Vec<Vec<u64>>,
     pub(crate) arms: &'f [(Side, Result<Variant, String>)],
-    /// By arm that could be built, then by interleaving.
+    /// The reported types' keys, by their numbers in the scene.
+    pub(crate) watched: Vec<usize>,
+    /// By arm that could be built, then by interleaving; of the keys those of `watched`, in its order.
     pub(crate) outcomes: Vec<Vec<Outcome>>,
 }
 
@@ -191,14 +193,6 @@ impl Facts<'_> {
             .map_or(&[], Vec::as_slice)
     }
 
-    /// The keys that belong to reported types.
-    fn watched(&self) -> Vec<usize> {
-        let keys = self.study.scene().keys.iter().enumerate();
-        keys.filter(|(_, key)| key.watched.is_some())
-            .map(|(number, _)| number)
-            .collect()
-    }
-
     fn measure(&self, pair: (Side, Side), figure: &dyn Fn(&Outcome) -> u64) -> Measure {
         let series =
             |side| -> Vec<f64> { self.of(side).iter().map(|o| figure(o) as f64).collect() };
@@ -207,18 +201,16 @@ impl Facts<'_> {
 
     /// The cost of the reported types.
     fn types(&self, pair: (Side, Side)) -> Measure {
-        let watched = self.watched();
-        self.measure(pair, &|o| sum(o, &watched, &cost))
+        self.measure(pair, &|o| sum(o, &cost))
     }
 
     fn misses(&self) -> Misses {
         let pair = (Side::Without, Side::All);
-        let watched = self.watched();
         let sites = &self.study.scene().sites;
         let user = sites.iter().position(|name| name == USER_CODE);
         let of_user = |o: &Outcome| user.and_then(|at| o.sites.get(at)).map_or(0, missed);
         Misses {
-            types: self.measure(pair, &|o| sum(o, &watched, &missed)),
+            types: self.measure(pair, &|o| sum(o, &missed)),
             whole: self.measure(pair, &|o| missed(&o.totals)),
             kernel: self.measure(pair, &|o| missed(&o.totals).saturating_sub(of_user(o))),
         }
@@ -238,8 +230,8 @@ impl Facts<'_> {
 
     fn fields(&self) -> Vec<Row> {
         let several = self.study.types.len() > 1;
-        let names = self.watched().into_iter().map(|number| {
-            let key = &self.study.scene().keys[number];
+        let names = self.watched.iter().enumerate().map(|(number, key)| {
+            let key = &self.study.scene().keys[*key];
             let owner = key
                 .watched
                 .and_then(|t| self.study.types.get(t))
@@ -283,10 +275,9 @@ impl Facts<'_> {
 
     fn causes(&self) -> Vec<Row> {
         let names = Cause::ALL.into_iter().map(|cause| {
-            let watched = self.watched();
             let figure: Figure = Box::new(move |o| {
-                let count = sum(o, &watched, &|c| c.cause(cause).count);
-                (count, sum(o, &watched, &|c| c.cause(cause).cycles))
+                let count = sum(o, &|c| c.cause(cause).count);
+                (count, sum(o, &|c| c.cause(cause).cycles))
             });
             (cause.name().to_owned(), figure)
         });
@@ -295,10 +286,9 @@ impl Facts<'_> {
 
     fn sources(&self) -> Vec<Row> {
         let names = Source::ALL.into_iter().map(|source| {
-            let watched = self.watched();
             let figure: Figure = Box::new(move |o| {
-                let count = sum(o, &watched, &|c| c.source(source).count);
-                (count, sum(o, &watched, &|c| c.source(source).cycles))
+                let count = sum(o, &|c| c.source(source).count);
+                (count, sum(o, &|c| c.source(source).cycles))
             });
             (source.name().to_owned(), figure)
         });
@@ -366,11 +356,9 @@ impl Facts<'_> {
 /// Count and cycles of an outcome.
 type Figure = Box<dyn Fn(&Outcome) -> (u64, u64)>;
 
-fn sum(outcome: &Outcome, keys: &[usize], figure: &dyn Fn(&Counts) -> u64) -> u64 {
-    keys.iter()
-        .filter_map(|key| outcome.keys.get(*key))
-        .map(figure)
-        .sum()
+/// Over the reported types.
+fn sum(outcome: &Outcome, figure: &dyn Fn(&Counts) -> u64) -> u64 {
+    outcome.keys.iter().map(figure).sum()
 }
 
 /// Largest change in cycles first, then by name.

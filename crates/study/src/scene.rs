@@ -384,6 +384,13 @@ impl<'a> Scene<'a> {
         self.counts.iter().map(|(place, kinds)| (*place, *kinds))
     }
 
+    /// The keys that belong to watched types, by their numbers.
+    pub fn watched(&self) -> Vec<usize> {
+        let keys = self.keys.iter().enumerate();
+        let watched = keys.filter(|(_, key)| key.watched.is_some());
+        watched.map(|(number, _)| number).collect()
+    }
+
     /// What accesses to a subject's byte count for.
     #[inline]
     pub fn key(&self, subject: u32, offset: u32) -> KeyId {

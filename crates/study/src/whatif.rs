@@ -217,7 +217,14 @@ impl<'a> Study<'a> {
             .collect();
         let experiment = Experiment::new(self.analysis, &self.scene, &run.machine, run.conditions)?;
         let seeds = seeds(run.seed, run.interleavings);
-        let outcomes = experiment.run(&usable, &seeds, |_, outcome| outcome)?;
+        let watched = self.scene.watched();
+        let outcomes = experiment.run(&usable, &seeds, |_, mut outcome| {
+            // There are a hundred times as many others, for each of many replays.
+            let keys = std::mem::take(&mut outcome.keys);
+            let of = |key: &usize| keys.get(*key).cloned().unwrap_or_default();
+            outcome.keys = watched.iter().map(of).collect();
+            outcome
+        })?;
         let facts = effect::Facts {
             study: self,
             run,
@@ -225,6 +232,7 @@ impl<'a> Study<'a> {
             line,
             layouts,
             arms: &arms,
+            watched,
             outcomes,
         };
         Ok(effect::whatif(&facts))
