@@ -12,9 +12,10 @@ use std::process::Command;
 use sha2::{Digest, Sha256};
 
 /// Relative to this crate.
-const SOURCES: [&str; 12] = [
+const SOURCES: [&str; 13] = [
     "../attribution/src",
     "../layout/src",
+    "../study/src",
     "../machine/src",
     "../recording/src",
     "../replay/src",

@@ -30,8 +30,7 @@ fn read(bytes: Vec<u8>) {
         recording.metadata(),
         recording.checksum(),
     );
-    for image in recording.images().unwrap_or_default() {
-        let bytes = recording.image(&image).expect("its header could be read");
+    for (image, bytes) in recording.images().flatten() {
         assert_eq!(bytes.len() as u64, image.length);
     }
     let mut readable = 0;

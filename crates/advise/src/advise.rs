@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use linemate_attribution::Analysis;
 use linemate_layout::origin::BUILT_LINE;
 use linemate_layout::plan::resolve;
-use linemate_layout::scene::{Scene, Watch};
 use linemate_layout::{EditFile, Layouts, Plan, Subject};
 use linemate_machine::Machine;
+use linemate_study::Conditions;
+use linemate_study::experiment::seeds;
+use linemate_study::scene::{Scene, Watch};
 use linemate_types::{BitOffset, LineSize, TypeId, TypeModel};
 
 use crate::candidate::Candidate;
@@ -20,8 +22,6 @@ use crate::shape::{Metrics, Placed, Shape, built};
 use crate::side::{Change, side};
 use crate::trace::Trace;
 
-/// Interleavings that a recommendation is confirmed under.
-pub const INTERLEAVINGS: usize = 8;
 /// How many different candidates are replayed at most.
 const CANDIDATES_MAX: usize = 4;
 /// Accesses that all replays of the candidates together may take: bounds the time, not the result's quality below 100 M accesses.
@@ -38,8 +38,12 @@ pub struct Request {
     pub pins: Vec<String>,
     /// Bytes by which the type may grow beyond its lines.
     pub max_growth: u64,
+    /// CPUs and caches of the replays. The fast model searches with the recorded CPUs.
+    pub conditions: Conditions,
     /// The first interleaving's seed.
     pub seed: u64,
+    /// Interleavings that a candidate is replayed under.
+    pub interleavings: usize,
 }
 
 /// A candidate that was replayed.
@@ -63,7 +67,7 @@ impl Tried {
         let all = || self.effects.iter().flatten();
         let better = all().any(|e| e.types.measurable && e.types.difference < 0.0);
         let worse = all().any(|e| {
-            let up = |m: &linemate_layout::stats::Measure| m.measurable && m.difference > 0.0;
+            let up = |m: &linemate_study::stats::Measure| m.measurable && m.difference > 0.0;
             up(&e.types) || up(&e.whole)
         });
         better && !worse
@@ -185,7 +189,11 @@ fn propose(
     let original = Candidate::original(shape).slots(shape);
     let subject = Subject::Named(request.type_name.clone());
     let mut tried = Vec::new();
-    for scored in finalists(&found, accesses * request.machines.len() as u64) {
+    for scored in finalists(
+        &found,
+        accesses * request.machines.len() as u64,
+        request.interleavings,
+    ) {
         let candidate = &scored.candidate;
         let names = knowledge.group_names(candidate);
         let edits = candidate.edits(&subject, shape, &names);
@@ -220,10 +228,11 @@ fn confirm(
     if layouts.is_empty() {
         return Ok(());
     }
+    let seeds = seeds(request.seed, request.interleavings);
     for arena in arenas {
         let mut by_machine = Vec::new();
         for machine in &request.machines {
-            by_machine.push(arena.contest(&layouts, machine, request.seed, INTERLEAVINGS)?);
+            by_machine.push(arena.contest(&layouts, machine, request.conditions, &seeds)?);
         }
         for (number, tried) in tried.iter_mut().enumerate() {
             let effects = by_machine.iter().map(|effects| effects[number].clone());
@@ -252,8 +261,7 @@ pub(crate) fn shape(
 
 /// How many CPUs the recording says it has.
 pub(crate) fn recorded_cpus(analysis: &Analysis<'_>) -> Result<usize, AdviseError> {
-    let told = analysis.recording().description().cpus;
-    let cpus = usize::from(told.ok_or(AdviseError::NoCpus)?);
+    let cpus = linemate_study::experiment::recorded_cpus(analysis)?;
     if cpus > crate::trace::CPUS_MAX {
         return Err(AdviseError::Cpus(cpus));
     }
@@ -327,8 +335,8 @@ pub(crate) fn limits(models: &[CostModel<'_>], by_line: &[Metrics], max_growth: 
 }
 
 /// The candidates to replay: the best ones by the model that differ in cost.
-fn finalists(found: &[Scored], accesses: u64) -> Vec<Scored> {
-    let replays = REPLAYED_MAX / (accesses.max(1) * INTERLEAVINGS as u64);
+fn finalists(found: &[Scored], accesses: u64, interleavings: usize) -> Vec<Scored> {
+    let replays = REPLAYED_MAX / (accesses.max(1) * interleavings.max(1) as u64);
     let count = (replays.saturating_sub(1) as usize).clamp(1, CANDIDATES_MAX);
     let mut chosen: Vec<Scored> = Vec::new();
     for scored in found.iter().filter(|s| s.cost < 1_000_000) {
@@ -377,7 +385,7 @@ fn agrees(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linemate_layout::stats::Measure;
+    use linemate_study::stats::Measure;
 
     /// By 100 cycles of 1000, with that bar.
     fn measure(difference: f64, bar: f64) -> Measure {

@@ -15,8 +15,9 @@ use rustc_hash::FxHashMap;
 
 use crate::candidate::Candidate;
 use crate::error::AdviseError;
+use crate::mix::mix;
 use crate::shape::{Metrics, Placed, Shape};
-use crate::trace::{Event, Kind, Trace, mix};
+use crate::trace::{Event, Kind, Trace};
 
 /// How many times longer a slice takes than its instructions, because of what else stalls it: replay's duration over the sum of its rounds'
 /// longest slices is 1.6 to 2.6 on the recordings of docs/benchmarks.md.

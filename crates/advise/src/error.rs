@@ -1,10 +1,9 @@
 //! Why there is no advice.
 
-use linemate_layout::WhatIfError;
 use linemate_layout::origin::OriginError;
 use linemate_layout::plan::{PlanError, PlanReason};
 use linemate_recording::Error as RecordingError;
-use linemate_replay::ReplayError;
+use linemate_study::{ExperimentError, WhatIfError};
 
 /// Why there is no advice.
 #[derive(Debug, thiserror::Error)]
@@ -52,9 +51,6 @@ pub enum AdviseError {
     /// More CPUs than the fast model's sets hold.
     #[error("the recording has {0} CPUs; at most {max} can be searched", max = crate::trace::CPUS_MAX)]
     Cpus(usize),
-    /// The recording does not say how many CPUs it has.
-    #[error("the recording does not tell its number of CPUs")]
-    NoCpus,
     /// A machine that is too small.
     #[error(
         "{machine} has {available} CPUs, but the recording has {recorded}: choose a larger machine"
@@ -79,9 +75,9 @@ pub enum AdviseError {
     /// The replay's preparation.
     #[error(transparent)]
     WhatIf(#[from] WhatIfError),
-    /// The replay.
+    /// The replays.
     #[error(transparent)]
-    Replay(#[from] ReplayError),
+    Experiment(#[from] ExperimentError),
     /// The recording.
     #[error(transparent)]
     Recording(#[from] RecordingError),

@@ -2,8 +2,7 @@
 //!
 //! * [`shape`] and [`candidate`]: what can be moved, and how a layout is described;
 //! * [`trace`] and [`cost`]: the fast model;
-//! * [`search`] and [`confirm`]: a fast model proposes, replay disposes;
-//! * [`remedies`]: what is no reorder of members.
+//! * [`search`] and [`confirm`]: a fast model proposes, replay decides.
 //!
 //! Reads no files but the recordings it is handed, prints nothing.
 
@@ -12,8 +11,8 @@ pub mod candidate;
 pub mod confirm;
 pub mod cost;
 pub mod error;
+mod mix;
 pub mod reasons;
-pub mod remedies;
 pub mod search;
 pub mod shape;
 pub mod side;

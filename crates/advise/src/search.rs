@@ -11,6 +11,7 @@ use rayon::prelude::*;
 
 use crate::candidate::Candidate;
 use crate::cost::Objective;
+use crate::mix::mix;
 use crate::shape::{Metrics, Placed, Shape};
 
 /// What a moved member has to be worth, in millionths of the original's cost: an edit is to be understood.
@@ -271,7 +272,7 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
             let mut next = best.candidate.clone();
             for step in 0..SHAKEN {
                 let mut moves = Vec::new();
-                let pick = crate::trace::mix(round << 8 | step);
+                let pick = mix(round << 8 | step);
                 let unit = hot[(pick % hot.len() as u64) as usize];
                 if self.lines {
                     self.move_unit(&next, unit, &mut moves);
@@ -280,7 +281,7 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
                 }
                 let count = moves.len() as u64;
                 if count > 0 {
-                    next = moves.swap_remove((crate::trace::mix(pick) % count) as usize);
+                    next = moves.swap_remove((mix(pick) % count) as usize);
                 }
             }
             if let Some(start) = self.score(next) {

@@ -6,13 +6,10 @@
 use std::collections::BTreeMap;
 
 use linemate_attribution::Analysis;
-use linemate_layout::scene::{Scene, Watch};
 use linemate_machine::Machine;
-use linemate_recording::{Access, Call, Decoder, Marker, Return, Visitor};
-use linemate_replay::{
-    AsRecorded, Cause, Clones, Config, Counts, Interleaving, Outcome, Placed, Replay,
-};
-use rayon::prelude::*;
+use linemate_replay::{Cause, Counts};
+use linemate_study::scene::{Scene, Watch};
+use linemate_study::{Conditions, Experiment};
 use serde::Serialize;
 
 use crate::advise::{limits, metrics, models, recorded_cpus, shape};
@@ -60,6 +57,7 @@ pub struct Estimate {
 pub fn survey(
     analyses: &[&Analysis<'_>],
     machines: &[Machine],
+    conditions: Conditions,
     seed: u64,
     searched: usize,
 ) -> Result<Vec<Row>, AdviseError> {
@@ -74,7 +72,8 @@ pub fn survey(
         };
         let scene = Scene::new(analysis, cpus, &watch)?;
         for machine in machines {
-            let outcome = replay(analysis, &scene, machine, cpus, seed)?;
+            let outcome =
+                Experiment::new(analysis, &scene, machine, conditions)?.as_recorded(seed)?;
             whole += by_cause(&outcome.totals).iter().sum::<u64>();
             // The first keys are whole subjects, which have no type; fields follow, and are called TYPE.PATH.
             let fields = scene.keys.iter().zip(&outcome.keys);
@@ -162,62 +161,6 @@ fn row(name: String, sums: [u64; 3], whole: u64) -> Row {
         estimate: None,
         why_not: None,
     }
-}
-
-/// One replay of the recorded layout.
-fn replay(
-    analysis: &Analysis<'_>,
-    scene: &Scene<'_>,
-    machine: &Machine,
-    cpus: usize,
-    seed: u64,
-) -> Result<Outcome, AdviseError> {
-    let config = Config {
-        recorded_cpus: cpus,
-        cpus: None,
-        interleaving: Interleaving::Seeded(seed),
-        lines: false,
-    };
-    let mut replay = Replay::new(machine, &config, AsRecorded, Clones { copies: 1 })?;
-    let recording = analysis.recording();
-    for batch in recording
-        .chunks()
-        .chunks(rayon::current_num_threads().max(1))
-    {
-        let named: Vec<Result<Vec<(Access, Placed)>, linemate_recording::Error>> = batch
-            .par_iter()
-            .map_init(Decoder::new, |decoder, chunk| {
-                let mut names = Named {
-                    scene,
-                    steps: Vec::new(),
-                };
-                recording.visit(chunk, decoder, &mut names)?;
-                Ok(names.steps)
-            })
-            .collect();
-        for steps in named {
-            for (access, placed) in steps? {
-                replay.push_placed(&access, placed)?;
-            }
-        }
-    }
-    Ok(replay.finish().0)
-}
-
-struct Named<'s> {
-    scene: &'s Scene<'s>,
-    steps: Vec<(Access, Placed)>,
-}
-
-impl Visitor for Named<'_> {
-    #[inline]
-    fn access(&mut self, access: &Access) {
-        let step = self.scene.step(access);
-        self.steps.push((*access, step.placed()));
-    }
-    fn call(&mut self, _: &Call) {}
-    fn ret(&mut self, _: &Return) {}
-    fn marker(&mut self, _: &Marker) {}
 }
 
 /// The share of a type's cost that a short search saves, and how many members it moves for that.

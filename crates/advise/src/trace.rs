@@ -11,10 +11,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use linemate_attribution::Analysis;
-use linemate_layout::scene::{embeds, enclosing};
+use linemate_layout::nesting::{embeds, enclosing};
 use linemate_recording::{
     Access, AccessKind, Call, Decoder, Error as RecordingError, EventChunk, Marker, Return, Visitor,
 };
+use linemate_replay::{Interleaving, ROUND_ACCESSES_MAX};
 use linemate_types::TypeId;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
@@ -27,8 +28,6 @@ pub const CPUS_MAX: usize = 64;
 const EVENTS_MAX: usize = 24 << 20;
 /// The most (object, CPU, atom) whose last use is remembered.
 const USES_MAX: usize = 8 << 20;
-/// Accesses after which replay closes a round (crates/replay).
-const ROUND_ACCESSES_MAX: u64 = 1 << 16;
 
 /// What an access does to a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -300,7 +299,7 @@ struct Loomed {
 /// Puts slices into rounds, and the type's accesses in a round side by side.
 struct Loom<'s> {
     shape: &'s Shape,
-    seed: u64,
+    interleaving: Interleaving,
     trace: Trace,
     objects: Vec<Loomed>,
     numbers: FxHashMap<u64, u32>,
@@ -319,7 +318,7 @@ impl<'s> Loom<'s> {
     fn new(shape: &'s Shape, cpus: usize, seed: u64) -> Loom<'s> {
         Loom {
             shape,
-            seed,
+            interleaving: Interleaving::Seeded(seed),
             trace: Trace {
                 cpus,
                 ..Trace::default()
@@ -345,7 +344,7 @@ impl<'s> Loom<'s> {
             self.trace.all += slice.accesses;
             self.trace.accesses += now.len() as u64;
             let bit = 1u64 << (slice.cpu % 64);
-            let full = self.round_accesses >= ROUND_ACCESSES_MAX;
+            let full = self.round_accesses >= ROUND_ACCESSES_MAX as u64;
             match self.slices.last_mut() {
                 // A slice that a chunk's end cut goes on.
                 Some(last) if last.cpu == slice.cpu && !full => {
@@ -371,9 +370,12 @@ impl<'s> Loom<'s> {
         let (mut first, mut order) = (0usize, std::mem::take(&mut self.order));
         if !self.hits.is_empty() {
             for (runner, slice) in (0u64..).zip(&self.slices) {
-                let room = longest - slice.span + longest / 8;
-                let random = mix(self.seed ^ mix(self.rounds) ^ mix(runner << 32));
-                let late = random % (room + 1);
+                let late = self.interleaving.start(
+                    self.rounds,
+                    runner,
+                    instructions(longest),
+                    instructions(slice.span),
+                );
                 let end = (first + slice.hits as usize).min(self.hits.len());
                 for (number, hit) in (first..).zip(&self.hits[first..end]) {
                     let at = late + hit.time.saturating_sub(slice.start);
@@ -453,10 +455,7 @@ impl<'s> Loom<'s> {
     }
 }
 
-/// SplitMix64's finaliser, as replay uses it to start slices.
-pub(crate) fn mix(value: u64) -> u64 {
-    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
+/// A slice's instructions; replay ends slices before they have more than 32 bits of them.
+fn instructions(span: u64) -> u32 {
+    u32::try_from(span).unwrap_or(u32::MAX)
 }

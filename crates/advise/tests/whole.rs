@@ -13,10 +13,12 @@ use linemate_advise::trace::Trace;
 use linemate_advise::{Advice, AdviseError, Request, advise};
 use linemate_attribution::Analysis;
 use linemate_layout::plan::resolve;
-use linemate_layout::scene::{Scene, Watch};
-use linemate_layout::{Layouts, Run, Study, Subject};
+use linemate_layout::{Layouts, Subject};
 use linemate_machine::{Machine, find};
 use linemate_recording::{AccessKind, Recording};
+use linemate_study::Conditions;
+use linemate_study::scene::{Scene, Watch};
+use linemate_study::{Run, Study};
 use linemate_types::LineSize;
 use world::{F, RQ, UNITS, World};
 
@@ -59,7 +61,9 @@ fn request(pins: &[&str]) -> Request {
         machines: vec![machine()],
         pins: pins.iter().map(|p| (*p).to_owned()).collect(),
         max_growth: 0,
+        conditions: Conditions::default(),
         seed: 1,
+        interleavings: 8,
     }
 }
 
@@ -113,11 +117,10 @@ fn what_contends_is_parted_and_replay_confirms_it() {
     let study = Study::new(&analysis, &best.edits, &images, &[]).unwrap();
     let run = Run {
         machine: machine(),
-        cpus: None,
+        conditions: Conditions::default(),
         seed: 1,
         interleavings: 8,
         ablate: false,
-        llc_share: false,
     };
     let whatif = study.run(&run).unwrap();
     assert_eq!(whatif.types, effect.types);
@@ -172,7 +175,7 @@ fn several_recordings_and_machines_count_alike() {
 fn the_survey_puts_the_contended_type_first() {
     let recording = contended();
     let analysis = Analysis::new(&recording).unwrap();
-    let rows = survey(&[&analysis], &[machine()], 1, 3).unwrap();
+    let rows = survey(&[&analysis], &[machine()], Conditions::default(), 1, 3).unwrap();
     assert_eq!(rows[0].name, "rq");
     let row = &rows[0];
     assert!((row.true_sharing + row.false_sharing + row.fetching - 1.0).abs() < 1e-9);

@@ -10,8 +10,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use linemate_recording::{
-    Access, Call, Decoder, Error as RecordingError, EventChunk, Marker, Moment, Recording, Return,
-    Visitor,
+    Access, Call, Decoder, Error as RecordingError, EventChunk, Marker, Recording, Return, Visitor,
 };
 use linemate_types::{ModelError, Symbols, SymbolsError, TypeModel, btf};
 use rayon::prelude::*;
@@ -95,8 +94,7 @@ impl Head {
         let model = btf::parse(&recording.btf()?)?;
         let symbols = Symbols::parse_kallsyms(&String::from_utf8_lossy(&recording.symbols()?))?;
         let (schema, types) = Schema::of_model(&model);
-        let start = Memory::at(recording, Moment::Start)?;
-        let stop = Memory::at(recording, Moment::Stop)?;
+        let (start, stop) = Memory::of(recording)?;
         let kernel = Kernel {
             model: &model,
             schema: &schema,
@@ -283,6 +281,7 @@ fn collect(
     (entries, symbols): (&FxHashSet<TypeIndex>, &Symbols),
 ) -> Result<crate::collect::Collected, RecordingError> {
     let mut collector = Collector::new(recording.functions(), map, types, entries, symbols);
+    collector.pointed();
     let batch_size = rayon::current_num_threads().max(1) * 2;
     let mut decoded: Vec<Steps> = Vec::new();
     for batch in recording.chunks().chunks(batch_size) {

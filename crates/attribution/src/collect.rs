@@ -19,8 +19,10 @@ use crate::frames::Frames;
 use crate::index::{NEVER, ObjectId};
 use crate::kinds::{Kind, KindId, Kinds, Origin, SILENT, SignatureId};
 use crate::map::{KernelMap, PAGE_SIZE, PageUse, STACK_SIZE};
+use crate::pointers::is_dynamic_percpu;
 use crate::schema::TypeIndex;
 use crate::sites::{self, SiteUse};
+use crate::spans::Spans;
 use crate::votes::{Bounds, Votes};
 
 /// The slots of the kernel's general caches on x86-64 (mm/slab_common.c, `kmalloc_info`), to tell what is too small for one.
@@ -65,8 +67,10 @@ pub(crate) struct Collected {
     pub(crate) frame_freed: FxHashMap<u64, VirtualTime>,
     /// When each page frame was handed out first.
     pub(crate) frame_taken: FxHashMap<u64, VirtualTime>,
-    /// When objects of a cache were handed out whose addresses no event tells, by cache, sorted.
-    pub(crate) handed_out: FxHashMap<u32, Vec<VirtualTime>>,
+    /// When objects of a cache were handed out whose addresses no event tells, by cache.
+    pub(crate) handed_out: FxHashMap<u32, Spans>,
+    /// What the objects of [`Collected::handed_out`] are, as far as that is known, by cache.
+    pub(crate) handed_out_kinds: FxHashMap<u32, KindId>,
     /// The caches that page objects were taken for, as far as the calls tell.
     pub(crate) slab_caches: FxHashMap<ObjectId, u32>,
     /// Page frames from before the recording that were seen to be page tables.
@@ -107,7 +111,8 @@ pub(crate) struct Collector<'a> {
     pending: FxHashMap<u64, Vec<Pending>>,
     /// Slots that were freed, and when.
     vacated: FxHashMap<u64, VirtualTime>,
-    /// Who asked last for objects in bulk, whose addresses no event tells, by cache.
+    /// Who asked first for objects in bulk, by cache. No event tells their addresses, so no event tells for which of several
+    /// sites an object was handed out either: all of a cache's are of one kind.
     bulk: FxHashMap<u32, GuestAddr>,
     last_stack: u64,
     frames: Frames,
@@ -158,6 +163,17 @@ impl<'a> Collector<'a> {
         }
     }
 
+    /// Takes in what pointers point to when recording starts.
+    pub(crate) fn pointed(&mut self) {
+        for &(to, ty) in &self.map.pointed {
+            if is_dynamic_percpu(to, &self.map.percpu) {
+                self.out.in_percpu.add(to, ty, 1);
+            } else {
+                self.sighting(to, ty, VirtualTime(0));
+            }
+        }
+    }
+
     /// Takes in a call.
     pub(crate) fn call(&mut self, call: &Call) {
         self.stack(call.stack.0);
@@ -169,7 +185,7 @@ impl<'a> Collector<'a> {
             let mut values = call.values.iter().flatten();
             let cache = values.find_map(|raw| self.map.cache_at.get(raw));
             if let Some(cache) = cache {
-                self.hand_out(*cache, call.time);
+                self.hand_out(*cache, call.time, call.time);
             }
         }
         let mut value = Values::default();
@@ -238,11 +254,15 @@ impl<'a> Collector<'a> {
     pub(crate) fn finish(mut self) -> Collected {
         self.out.unpaired += self.pending.values().map(|v| v.len() as u64).sum::<u64>();
         for times in self.out.handed_out.values_mut() {
-            times.sort_unstable();
+            times.sort();
         }
         // What a cache's name tells holds for its objects too of which no event tells.
         for cache in 0..self.map.caches.len() as u32 {
             self.kind_of_cache(cache, None);
+        }
+        for cache in self.out.handed_out.keys().copied().collect::<Vec<_>>() {
+            let kind = self.kind_of_cache(cache, self.bulk.get(&cache).copied());
+            self.out.handed_out_kinds.insert(cache, kind);
         }
         for i in 0..self.out.objects.len() {
             if self.out.objects[i].death == NEVER {
@@ -335,10 +355,10 @@ impl<'a> Collector<'a> {
             return None;
         }
         let freed = self.vacated.get(&range.start).copied();
-        let handed_out = self.out.handed_out.get(&cache).and_then(|t| t.last());
+        let handed_out = self.out.handed_out.get(&cache).and_then(Spans::latest);
         let (birth, site) = match (freed, handed_out) {
             (None, _) if was_there => (VirtualTime(0), None),
-            (freed, Some(&at)) if freed.is_none_or(|f| f <= at) => {
+            (freed, Some(at)) if freed.is_none_or(|f| f <= at) => {
                 (at, self.bulk.get(&cache).copied())
             }
             _ => return None,
@@ -390,7 +410,7 @@ impl<'a> Collector<'a> {
         } else {
             self.out
                 .kinds
-                .number(kind, Bounds::Exact(size), Some(&about.name))
+                .number(kind, Bounds::Exact(size), about.hint())
         }
     }
 
@@ -447,13 +467,17 @@ impl<'a> Collector<'a> {
 
     fn note_bulk(&mut self, call: &Pending, returned: VirtualTime) {
         if let Some(cache) = call.cache.and_then(|c| self.map.cache_at.get(&c)) {
-            self.bulk.insert(*cache, call.caller);
-            self.hand_out(*cache, returned);
+            self.bulk.entry(*cache).or_insert(call.caller);
+            self.hand_out(*cache, call.time, returned);
         }
     }
 
-    fn hand_out(&mut self, cache: u32, time: VirtualTime) {
-        self.out.handed_out.entry(cache).or_default().push(time);
+    fn hand_out(&mut self, cache: u32, begin: VirtualTime, end: VirtualTime) {
+        self.out
+            .handed_out
+            .entry(cache)
+            .or_default()
+            .push(begin, end);
     }
 
     fn percpu(&mut self, call: &Pending, cookie: u64) {

@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 
 use crate::schema::{Schema, TypeIndex};
 use crate::sites::SiteUse;
-use crate::votes::{Bounds, Placement, Votes};
+use crate::votes::{Bounds, Hint, Placement, Votes};
 
 /// The share of its votes that a kind's placements have to explain for it to speak for all its objects.
 const AGREEMENT: (u64, u64) = (9, 10);
@@ -66,10 +66,20 @@ pub const SILENT: SignatureId = SignatureId(0);
 struct Entry {
     kind: Kind,
     bounds: Bounds,
-    hint: Option<String>,
+    hint: Option<(String, bool)>,
     general: bool,
     votes: Votes,
     objects: u64,
+}
+
+impl Entry {
+    fn hint(&self) -> Option<Hint<'_>> {
+        let (name, alike) = self.hint.as_ref()?;
+        Some(match alike {
+            true => Hint::All(name),
+            false => Hint::Some(name),
+        })
+    }
 }
 
 /// One object's sightings, sorted.
@@ -108,13 +118,14 @@ impl Default for Kinds {
 }
 
 impl Kinds {
-    /// The number of a kind. `hint` is its cache's name, if the cache is a dedicated one.
-    pub fn number(&mut self, kind: Kind, bounds: Bounds, hint: Option<&str>) -> KindId {
+    /// The number of a kind. `hint` is what its cache's name tells.
+    pub fn number(&mut self, kind: Kind, bounds: Bounds, hint: Option<Hint<'_>>) -> KindId {
         let next = KindId(self.entries.len() as u32);
         let entries = &mut self.entries;
         *self.numbers.entry(kind).or_insert_with(|| {
-            let general = kind.site.is_none() && hint.is_none();
-            let hint = hint.map(str::to_owned);
+            let alike = matches!(hint, Some(Hint::All(_)));
+            let general = kind.site.is_none() && !alike;
+            let hint = hint.map(|h| (h.name().to_owned(), alike));
             entries.push(Entry {
                 kind,
                 bounds,
@@ -175,9 +186,7 @@ impl Kinds {
         forms.numbers.insert(Vec::new(), FormId(0));
         let mut agreed = Vec::with_capacity(self.entries.len());
         for entry in &self.entries {
-            let settled = entry
-                .votes
-                .settle(schema, entry.bounds, entry.hint.as_deref());
+            let settled = entry.votes.settle(schema, entry.bounds, entry.hint());
             let share =
                 |(part, whole): (u64, u64)| settled.explained * whole >= settled.total * part;
             agreed.push(!entry.general && share(AGREEMENT));
@@ -231,9 +240,7 @@ impl Settler<'_> {
         for &(offset, ty) in self.kinds.signatures[signature.0 as usize].iter() {
             votes.add(offset, ty, 1);
         }
-        let placements = votes
-            .settle(schema, entry.bounds, entry.hint.as_deref())
-            .placements;
+        let placements = votes.settle(schema, entry.bounds, entry.hint()).placements;
         let form = if placements.is_empty() {
             of_kind
         } else {

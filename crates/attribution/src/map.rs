@@ -9,6 +9,7 @@ use linemate_recording::{CpuId, GuestAddr};
 use rustc_hash::FxHashMap;
 
 use crate::schema::TypeIndex;
+use crate::votes::Hint;
 
 /// Bytes of a page, x86-64.
 pub const PAGE_SIZE: u64 = 4096;
@@ -27,13 +28,26 @@ pub struct Cache {
     pub object_size: u64,
     /// Bytes from one object to the next.
     pub stride: u64,
+    /// Whether it serves other caches, of objects about as large, that have no slabs of their own.
+    pub shared: bool,
 }
 
 impl Cache {
-    /// Whether it holds objects of any kind (`kmalloc-…`), so that its objects have only their size in common.
+    /// Whether it holds objects of any size up to its own (`kmalloc-…`).
     #[must_use]
     pub fn is_general(&self) -> bool {
         self.name.starts_with("kmalloc-")
+    }
+
+    /// What its name tells of its objects.
+    #[must_use]
+    pub fn hint(&self) -> Option<Hint<'_>> {
+        let name = &self.name;
+        match self.shared {
+            _ if self.is_general() => None,
+            true => Some(Hint::Some(name)),
+            false => Some(Hint::All(name)),
+        }
     }
 }
 
@@ -157,6 +171,8 @@ pub struct KernelMap {
     pub percpu_variables: Variables,
     /// The image's variables.
     pub globals: Variables,
+    /// What pointers point to when recording starts: addresses, or per-CPU addresses, and types.
+    pub pointed: Vec<(u64, TypeIndex)>,
     /// The code that only fills whole pages with zeros, sorted.
     pub clearing: Vec<Range<u64>>,
     /// The slab caches.
@@ -266,6 +282,7 @@ mod tests {
                 name: "task".into(),
                 object_size: 200,
                 stride: 256,
+                shared: false,
             }],
             percpu: PercpuAreas {
                 offsets: vec![0x5000, 0x8000],

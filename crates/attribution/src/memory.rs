@@ -17,16 +17,20 @@ impl Memory {
         Memory { pieces }
     }
 
-    /// All images of a recording that were taken at `moment`.
+    /// All images of a recording: those from the start, those from the stop.
     ///
     /// # Errors
     /// An image that is damaged.
-    pub fn at(recording: &Recording, moment: Moment) -> Result<Memory, Error> {
-        let mut pieces = Vec::new();
-        for info in recording.images()?.iter().filter(|i| i.moment == moment) {
-            pieces.push((info.addr.0, recording.image(info)?));
+    pub fn of(recording: &Recording) -> Result<(Memory, Memory), Error> {
+        let (mut start, mut stop) = (Vec::new(), Vec::new());
+        for image in recording.images() {
+            let (info, bytes) = image?;
+            match info.moment {
+                Moment::Start => start.push((info.addr.0, bytes)),
+                Moment::Stop => stop.push((info.addr.0, bytes)),
+            }
         }
-        Ok(Memory::new(pieces))
+        Ok((Memory::new(start), Memory::new(stop)))
     }
 
     /// Whether there is none.

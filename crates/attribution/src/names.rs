@@ -13,6 +13,7 @@ use crate::ledger::Bucket;
 use crate::map::{KernelMap, PageUse, STACK_SIZE, Variables};
 use crate::schema::{Schema, TypeIndex};
 use crate::sites::SiteUse;
+use crate::spans::Spans;
 use crate::subjects::{
     Extent, Subject, SubjectId, Subjects, VariableNames, bare, clip, extents, find, rest_of,
     variables,
@@ -60,8 +61,10 @@ pub struct Names {
     /// For slots of which no event tells: by cache.
     cache_kinds: FxHashMap<u32, KindId>,
     cache_rest: Vec<SubjectId>,
-    /// When objects of a cache were handed out of which no event tells which, sorted.
-    handed_out: FxHashMap<u32, Vec<VirtualTime>>,
+    /// When objects of a cache were handed out of which no event tells which.
+    handed_out: FxHashMap<u32, Spans>,
+    /// What those objects are.
+    handed_out_kinds: FxHashMap<u32, KindId>,
     /// The caches of the slabs that were taken during the recording.
     slab_caches: FxHashMap<ObjectId, u32>,
     frame_freed: FxHashMap<u64, VirtualTime>,
@@ -196,6 +199,7 @@ impl Names {
             cache_kinds,
             cache_rest,
             handed_out: collected.handed_out,
+            handed_out_kinds: collected.handed_out_kinds,
             slab_caches,
             frame_freed: collected.frame_freed,
             frame_taken: collected.frame_taken,
@@ -420,12 +424,18 @@ impl Names {
         let Some((cache, slot)) = self.map.slab_slot(addr.0, usage) else {
             return self.nowhere(Bucket::HeapVacant);
         };
-        let freed = tenant.since().unwrap_or(VirtualTime(0));
-        let vacant = tenant != Tenant::Unknown && !self.handed_out(cache, freed, time);
-        if vacant || !slot.contains(&addr.0) {
+        if !slot.contains(&addr.0) {
             return self.nowhere(Bucket::HeapVacant);
         }
-        self.in_slot(cache, slot.start, addr)
+        let freed = tenant.since().unwrap_or(VirtualTime(0));
+        let kind = if tenant == Tenant::Unknown {
+            self.cache_kinds.get(&cache)
+        } else if self.handed_out(cache, freed, time) {
+            self.handed_out_kinds.get(&cache)
+        } else {
+            return self.nowhere(Bucket::HeapVacant);
+        };
+        self.in_slot(cache, kind.copied(), slot.start, addr)
     }
 
     /// A slab that was taken during the recording, where no tracked object lives: an object that was handed out in bulk.
@@ -440,25 +450,23 @@ impl Names {
         let about = self.objects[slab.0 as usize];
         let slot = self.map.slot(addr.0, about.start, cache)?;
         let since = tenant.since().unwrap_or(about.ready).max(about.ready);
-        (slot.contains(&addr.0) && self.handed_out(cache, since, time))
-            .then(|| self.in_slot(cache, slot.start, addr))
-    }
-
-    /// Whether the cache handed out objects between two times of which no event tells which. Any slot that was free then may
-    /// be one of them. What the allocator does to a slot that stayed free is taken for the object's from there on: a link written or read.
-    fn handed_out(&self, cache: u32, from: VirtualTime, to: VirtualTime) -> bool {
-        self.handed_out.get(&cache).is_some_and(|times| {
-            let next = times.partition_point(|t| *t < from);
-            times.get(next).is_some_and(|t| *t <= to)
+        (slot.contains(&addr.0) && self.handed_out(cache, since, time)).then(|| {
+            let kind = self.handed_out_kinds.get(&cache).copied();
+            self.in_slot(cache, kind, slot.start, addr)
         })
     }
 
-    /// A slot by what is known of its cache.
-    fn in_slot(&self, cache: u32, start: u64, addr: GuestAddr) -> Located {
-        let form = self
-            .cache_kinds
-            .get(&cache)
-            .map(|k| self.kind_forms[k.0 as usize]);
+    /// Whether the cache was handing out objects, of which no event tells which, at some time between two. Any slot that was free
+    /// then may be one of them. The object lives from the call, as others do: what the allocator clears before it returns is the
+    /// object's. What it does to a slot that stays free, from there on, is taken for the object's, too: a link written or read.
+    fn handed_out(&self, cache: u32, from: VirtualTime, to: VirtualTime) -> bool {
+        let spans = self.handed_out.get(&cache);
+        spans.is_some_and(|s| s.meets(from, to))
+    }
+
+    /// A slot whose object is of a kind, or else only known to be of a cache.
+    fn in_slot(&self, cache: u32, kind: Option<KindId>, start: u64, addr: GuestAddr) -> Located {
+        let form = kind.map(|k| self.kind_forms[k.0 as usize]);
         let offset = addr.0 - start;
         match form.and_then(|f| find(&self.forms[f.0 as usize], offset)) {
             Some(extent) => self.inside(&extent, offset, start + extent.start, None),

@@ -8,7 +8,7 @@ use crate::ledger::Bucket;
 use crate::map::{KernelMap, Variable, Variables};
 use crate::schema::{Schema, TypeIndex};
 use crate::sites::SiteUse;
-use crate::votes::{Bounds, Placement, Votes};
+use crate::votes::{Bounds, Hint, Placement, Votes};
 
 /// A subject's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -212,7 +212,11 @@ pub(crate) fn variables(
 fn settle_variable(schema: &Schema, variable: &Variable, votes: &Votes) -> Vec<Placement> {
     let size = variable.range.end - variable.range.start;
     votes
-        .settle(schema, Bounds::Variable { size }, Some(&variable.name))
+        .settle(
+            schema,
+            Bounds::Variable { size },
+            Some(Hint::All(&variable.name)),
+        )
         .placements
 }
 

@@ -14,6 +14,7 @@ use crate::map::{
     Cache, KernelMap, PAGE_SIZE, PageUse, PageUses, PercpuAreas, Variable, Variables,
 };
 use crate::memory::Memory;
+use crate::pointers::Pointers;
 use crate::schema::{MAX_DEPTH, Schema, Shape, TypeIndex, aggregate_of, shape_of};
 use crate::sites;
 
@@ -68,6 +69,14 @@ impl Kernel<'_> {
         }
         map.pages_at_start = self.pages(self.start, &map);
         map.pages_at_stop = self.pages(self.stop, &map);
+        let pointers = Pointers {
+            model: self.model,
+            schema: self.schema,
+            types: self.types,
+            symbols: self.symbols,
+            memory: self.start,
+        };
+        map.pointed = pointers.pointed(&map);
         map
     }
 
@@ -312,6 +321,12 @@ impl Kernel<'_> {
         let Some(head) = self.symbols.address_of("slab_caches") else {
             return;
         };
+        // mm/slab_common.c, `kmem_cache_create`: caches with objects of one size become one, which counts them and keeps its name.
+        // Negative: one of the first caches, which are never merged.
+        let users = |cache: u64| {
+            let count = memory.u32(cache.wrapping_add(offset("refcount")?))?;
+            Some(i32::from_ne_bytes(count.to_ne_bytes()))
+        };
         let mut entry = memory.u64(head);
         for _ in 0..CACHES_MAX {
             let Some(at) = entry.filter(|e| *e != head) else {
@@ -327,6 +342,7 @@ impl Kernel<'_> {
                         .unwrap_or_else(|| format!("cache at {cache:#x}")),
                     object_size: memory.u32(cache.wrapping_add(object_size))?.into(),
                     stride: memory.u32(cache.wrapping_add(size))?.into(),
+                    shared: users(cache).is_some_and(|n| n > 1),
                 })
             };
             if let Some(about) = read() {

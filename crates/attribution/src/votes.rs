@@ -14,7 +14,7 @@ use crate::schema::{Schema, TypeIndex};
 
 /// A type that more than this many members of other types embed (`list_head`, `work_struct`, `spinlock`) says
 /// little about what an object *is*: it does not name an object of more than twice its size.
-const EMBEDDERS_MAX: usize = 60;
+pub(crate) const EMBEDDERS_MAX: usize = 60;
 
 /// The factor for a candidate whose size is exactly that of the object: sizes coincide by chance in about one
 /// struct out of 200, so this is the strongest evidence beside a sighting.
@@ -66,6 +66,25 @@ impl Bounds {
             Bounds::Slot { size: slot, over } => size > over && size <= slot,
             Bounds::Variable { size: room } => size + CACHE_LINE > room && size <= room,
             Bounds::Open => false,
+        }
+    }
+}
+
+/// A name that may be a type's: a cache's or a variable's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hint<'a> {
+    /// All that has this name is alike.
+    All(&'a str),
+    /// Other things have it too: what was sighted has to agree before the name counts.
+    Some(&'a str),
+}
+
+impl<'a> Hint<'a> {
+    /// The name.
+    #[must_use]
+    pub fn name(self) -> &'a str {
+        match self {
+            Hint::All(name) | Hint::Some(name) => name,
         }
     }
 }
@@ -136,9 +155,9 @@ impl Votes {
         self.weights.is_empty()
     }
 
-    /// Settles the votes. `hint` is a name that may be a type's (a cache's name).
+    /// Settles the votes.
     #[must_use]
-    pub fn settle(&self, schema: &Schema, bounds: Bounds, hint: Option<&str>) -> Settled {
+    pub fn settle(&self, schema: &Schema, bounds: Bounds, hint: Option<Hint<'_>>) -> Settled {
         let mut votes: Vec<(u64, TypeIndex, u64)> =
             self.weights.iter().map(|(&(o, t), &w)| (o, t, w)).collect();
         votes.sort_unstable();
@@ -149,12 +168,8 @@ impl Votes {
             known: FxHashMap::default(),
         };
         let mut candidates = settling.sighted();
-        settling.add_containers(&mut candidates, hint);
-        if let Some(ty) = settling.hinted(hint) {
-            let mut candidate = settling.candidate(0, ty, true);
-            candidate.score = candidate.score.saturating_mul(EXACT_FIT);
-            candidates.push(candidate);
-        }
+        settling.add_containers(&mut candidates, hint.map(Hint::name));
+        candidates.extend(settling.of_hint(hint));
         settling.add_tails(&mut candidates);
         candidates.retain(|c| settling.is_telling(c));
         // The best first; of equals the outermost; the rest only to be the same in every run.
@@ -302,11 +317,23 @@ impl Settling<'_> {
         }
     }
 
+    fn of_hint(&mut self, hint: Option<Hint<'_>>) -> Option<Candidate> {
+        let hint = hint?;
+        let ty = self.hinted(hint.name())?;
+        let alike = matches!(hint, Hint::All(_));
+        let mut candidate = self.candidate(0, ty, alike);
+        candidate.score = match self.bounds {
+            // Name and size agree, and nothing else is in that cache: what contradicts it is a list that freed objects are on.
+            Bounds::Exact(size) if alike && size == candidate.size => u64::MAX,
+            _ => candidate.score.saturating_mul(EXACT_FIT),
+        };
+        (candidate.score > 0).then_some(candidate)
+    }
+
     /// A cache that has a struct's name holds that struct, if its objects are about as large: smaller, because the struct's end
     /// depends on the machine (`task_struct` with its FPU state, `kmem_cache` with its nodes), by at most [`CUT_MAX`]; or larger,
     /// because a similar cache was merged with it. A variable is never smaller than its type.
-    fn hinted(&self, hint: Option<&str>) -> Option<TypeIndex> {
-        let hint = hint?;
+    fn hinted(&self, hint: &str) -> Option<TypeIndex> {
         let stem = hint.trim_end_matches("_cachep").trim_end_matches("_cache");
         let names = [
             hint.to_owned(),

@@ -48,8 +48,9 @@ fn slab_in_bulk(w: &mut World) {
 #[test]
 fn objects_handed_out_in_bulk_are_of_their_caches_type() {
     let mut w = World::new();
+    w.store(0, PAGE + 256); // nobody has that slot
     slab_in_bulk(&mut w);
-    w.store(0, PAGE + 256); // the allocator's list
+    w.store(0, PAGE + 256 + 8); // cleared for the task
     w.ret(F::BulkAlloc, 16);
     w.store(0, PAGE + 256 + 200);
     w.load(0, PAGE + 512 + 200);
@@ -58,11 +59,10 @@ fn objects_handed_out_in_bulk_are_of_their_caches_type() {
     w.alloc(F::BulkAlloc, &[CACHE_TASK, 1], IMAGE + 0x850, 1);
     w.load(0, PAGE + 256 + 204);
     let (buckets, fields) = named(&w.record());
-    assert_eq!(buckets, [(Bucket::Field, 3), (Bucket::HeapVacant, 2)]);
+    assert_eq!(buckets, [(Bucket::Field, 4), (Bucket::HeapVacant, 2)]);
     let task = |offset| ("task".to_owned(), offset);
-    let labelled = ("1 pages".to_owned(), 256);
-    assert!(fields.contains(&task(200)) && fields.contains(&task(204)));
-    assert!(fields.contains(&labelled), "{fields:?}");
+    let free = ("1 pages".to_owned(), 256);
+    assert_eq!(fields, [free, task(8), task(200), task(200), task(204)]);
 }
 
 #[test]
@@ -117,8 +117,10 @@ fn the_first_idle_stack_is_a_stack_whatever_else_has_its_address() {
 
 #[test]
 fn a_tail_page_can_keep_a_mask_instead_of_its_heads_address() {
-    let compound_masks = true;
-    let mut w = World::of(Variant { compound_masks });
+    let mut w = World::of(Variant {
+        compound_masks: true,
+        ..Variant::default()
+    });
     w.load(0, TASK_SLAB + 200);
     w.load(0, DIRECT + 17 * 4096 + 256 + 204);
     let (buckets, fields) = named(&w.record());
@@ -134,4 +136,30 @@ fn a_caches_name_names_objects_of_which_no_event_tells() {
     let (buckets, fields) = named(&w.record());
     assert_eq!(buckets, [(Bucket::Field, 1)]);
     assert_eq!(fields, [("task".to_owned(), 200)]);
+}
+
+#[test]
+fn what_a_pointer_of_a_typed_struct_points_to_has_its_type() {
+    let accesses = |w: &mut World| {
+        w.store(1, UNITS[1] + STATS + 8);
+        w.load(0, POINTED + 40);
+        w.load(0, POINTED + 64); // its neighbour
+    };
+    let mut w = World::of(Variant {
+        pointers: true,
+        ..Variant::default()
+    });
+    accesses(&mut w);
+    let (buckets, fields) = named(&w.record());
+    assert_eq!(buckets, [(Bucket::Field, 2), (Bucket::HeapCache, 1)]);
+    let expected = [("entity", 40), ("kmalloc-64", 0), ("vector", 8)];
+    assert_eq!(fields, expected.map(|(name, at)| (name.to_owned(), at)));
+
+    let mut w = World::new();
+    accesses(&mut w);
+    let (buckets, _) = named(&w.record());
+    assert_eq!(
+        buckets,
+        [(Bucket::HeapCache, 2), (Bucket::UnknownPercpu, 1)]
+    );
 }

@@ -7,17 +7,18 @@
 //! | the `struct page` array | which pages are slabs (and of which cache), page tables, user pages, free |
 //! | the page tables on the way to what is not plain memory, of the vmalloc area and the fixed mappings | where device registers are |
 //! | `slab_caches`: each `struct kmem_cache` and its name | names and sizes of the caches that pages point to |
+//! | at the start: CPU 0's per-CPU variables, [`POINTER_ROOTS`], and the structs that those point to | what their pointers point to |
 //!
 //! Not taken: contents of pages, which would make every recording as large as the guest.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::Path;
 
 use linemate_recording::{GuestAddr, Moment, Writer};
-use linemate_types::{Symbols, TypeModel};
+use linemate_types::{ByteOffset, POINTER_ROOTS, Symbols, TypeId, TypeModel};
 
 use crate::error::GuestError;
 use crate::ram::{self, KernelMemory};
@@ -49,10 +50,17 @@ const MAX_CACHES: usize = 10_000;
 /// The most bytes of a cache's name.
 const MAX_NAME: usize = 64;
 
+/// The most structs that are taken because a pointer leads to them, and the most bytes of them: nothing in a broken guest is too many.
+const MAX_POINTEES: usize = 4096;
+const MAX_POINTEE_BYTES: usize = 1 << 24;
+
 /// The most bytes of memory held at once.
 const PIECE: usize = 1 << 22;
 
 const PAGE: u64 = 4096;
+
+/// A struct in the guest's memory: where and of what type.
+type Struct = (u64, TypeId);
 
 /// Images that wait for the recorder to be done with the file.
 #[derive(Debug)]
@@ -98,7 +106,75 @@ impl Images {
         }
         self.struct_pages(moment, kernel, memory)?;
         self.page_tables(moment, kernel, memory)?;
+        if moment == Moment::Start {
+            self.pointers(kernel, memory)?;
+        }
         self.slab_caches(moment, kernel, memory)
+    }
+
+    /// The structs where pointers are followed from, and the structs that they point to.
+    fn pointers(
+        &mut self,
+        kernel: Kernel<'_>,
+        memory: &KernelMemory<'_>,
+    ) -> Result<(), GuestError> {
+        let mut from: Vec<(Struct, u32)> = percpu_variables(kernel, memory)?;
+        for root in POINTER_ROOTS {
+            let variable = kernel.symbols.address_of(root.symbol);
+            let ty = kernel.types.struct_named(root.struct_name);
+            let (Some(variable), Some(ty)) = (variable, ty) else {
+                continue;
+            };
+            if root.pointers == 0 {
+                from.push(((variable, ty), root.flexible));
+            }
+            for index in 0..root.pointers {
+                let at = variable.wrapping_add(8 * index as u64);
+                let to = memory.word(at)?;
+                if !is_kernel(to) {
+                    break;
+                }
+                self.add(Moment::Start, at, &to.to_le_bytes())?;
+                from.push(((to, ty), root.flexible));
+            }
+        }
+        let mut taken = BTreeMap::new();
+        for (place, flexible) in from {
+            let pointers = kernel.types.pointers_in(place.1, flexible);
+            let bytes = self.pointee(place, &pointers, memory, kernel.types, &mut taken)?;
+            for to in pointed_by(&pointers, &bytes) {
+                let pointers = kernel.types.pointers_in(to.1, 0);
+                self.pointee(to, &pointers, memory, kernel.types, &mut taken)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a struct with these pointers in it and returns its bytes: none if it is there already, holds no pointers but links to
+    /// others of its kind (`list_head`), or is not mapped, for not every pointer is sound.
+    fn pointee(
+        &mut self,
+        (at, ty): Struct,
+        pointers: &[(ByteOffset, TypeId)],
+        memory: &KernelMemory<'_>,
+        types: &TypeModel,
+        taken: &mut BTreeMap<Struct, usize>,
+    ) -> Result<Vec<u8>, GuestError> {
+        let links = pointers.iter().all(|(_, to)| *to == ty);
+        let last = pointers.last().map_or(0, |(at, _)| at.0.saturating_add(8));
+        let size = types.size_of(ty).unwrap_or(0).max(last);
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        let before: usize = taken.values().sum();
+        let fits = before.saturating_add(size) <= MAX_POINTEE_BYTES && taken.len() < MAX_POINTEES;
+        if links || !fits || !is_kernel(at) || taken.contains_key(&(at, ty)) {
+            return Ok(Vec::new());
+        }
+        taken.insert((at, ty), size);
+        let Ok(bytes) = memory.read(at, size) else {
+            return Ok(Vec::new());
+        };
+        self.add(Moment::Start, at, &bytes)?;
+        Ok(bytes)
     }
 
     fn struct_pages(
@@ -217,6 +293,37 @@ impl Images {
         }
         Ok(Ok(()))
     }
+}
+
+/// CPU 0's per-CPU variables: where, of what type, with how many elements at the end.
+fn percpu_variables(
+    kernel: Kernel<'_>,
+    memory: &KernelMemory<'_>,
+) -> Result<Vec<(Struct, u32)>, GuestError> {
+    let Some(table) = kernel.symbols.address_of("__per_cpu_offset") else {
+        return Ok(Vec::new());
+    };
+    let offset = memory.word(table)?;
+    let first = offset.wrapping_add(kernel.symbols.percpu_base());
+    let variables = kernel.types.percpu_variables().into_iter();
+    Ok(variables
+        .map(|v| ((first.wrapping_add(v.offset.0), v.type_id), 0))
+        .collect())
+}
+
+/// Whether an address is in the kernel's half and one that a struct can have.
+fn is_kernel(address: u64) -> bool {
+    address >> 63 == 1 && address % 4 == 0
+}
+
+/// What the pointers in a struct point to.
+fn pointed_by(pointers: &[(ByteOffset, TypeId)], bytes: &[u8]) -> Vec<Struct> {
+    let target = |(at, to): &(ByteOffset, TypeId)| {
+        let at = usize::try_from(at.0).ok()?;
+        let word = bytes.get(at..at.checked_add(8)?)?;
+        Some((u64::from_le_bytes(word.try_into().ok()?), *to))
+    };
+    pointers.iter().filter_map(target).collect()
 }
 
 fn spool_error(doing: &'static str) -> impl FnOnce(io::Error) -> GuestError {

@@ -133,6 +133,8 @@ pub(crate) struct PluginOptions {
     pub(crate) user: bool,
     pub(crate) whole_boot: bool,
     pub(crate) parallel: bool,
+    /// The host has one CPU for QEMU: a thread that encodes would only take turns with the guest's.
+    pub(crate) encode_here: bool,
 }
 
 impl PluginOptions {
@@ -145,6 +147,7 @@ impl PluginOptions {
             ("user", self.user),
             ("whole_boot", self.whole_boot),
             ("parallel", self.parallel),
+            ("encode_here", self.encode_here),
         ];
         for (name, on) in switches {
             if on {
@@ -396,13 +399,15 @@ mod tests {
             user: false,
             whole_boot: false,
             parallel: false,
+            encode_here: false,
         };
         let argument = options.to_argument("/r.so", 5);
         assert_eq!(argument, "/r.so,descriptor=5,memory=1073741824");
         options.user = true;
         options.whole_boot = true;
         options.parallel = true;
-        let switches = ",user=on,whole_boot=on,parallel=on";
+        options.encode_here = true;
+        let switches = ",user=on,whole_boot=on,parallel=on,encode_here=on";
         assert_eq!(options.to_argument("/r.so", 5), argument + switches);
         assert_eq!(Plugin::Hold.to_argument("/r.so", -1), "/r.so,hold=hold");
     }

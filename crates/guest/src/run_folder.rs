@@ -18,6 +18,9 @@ use crate::error::GuestError;
 /// Held as long as the folder is used; the system lets go of it when the process ends, however it does.
 pub(crate) const LOCK: &str = "lock";
 
+/// Its name until it is held.
+const UNLOCKED: &str = "lock.new";
+
 /// What folders of runs start with, in the cache's `runs`.
 pub(crate) const RUN: &str = ".tmp";
 
@@ -47,10 +50,12 @@ impl RunFolder {
             .permissions(Permissions::from_mode(0o700))
             .tempdir_in(parent)
             .map_err(GuestError::io("create a folder in", parent))?;
-        let path = folder.path().join(LOCK);
+        // Locked before it has its name: another run that found it unlocked would take the folder for abandoned.
+        let path = folder.path().join(UNLOCKED);
         let lock = write_private(&path, b"").map_err(GuestError::io("create", &path))?;
         rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)
             .map_err(|e| GuestError::io("lock", &path)(e.into()))?;
+        fs::rename(&path, folder.path().join(LOCK)).map_err(GuestError::io("rename", &path))?;
         Ok(RunFolder {
             folder,
             _lock: lock,
@@ -123,5 +128,21 @@ mod tests {
         let kept = parent.join("4567");
         living.rename(&kept).unwrap();
         assert!(kept.exists() && !kept.join(LOCK).exists());
+    }
+
+    #[test]
+    fn runs_that_start_at_once_leave_each_other_alone() {
+        let cache = tempfile::tempdir().unwrap();
+        let parent = cache.path().join("runs");
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..300 {
+                        let run = RunFolder::new(&parent, RUN).unwrap();
+                        assert!(run.path().join(LOCK).exists());
+                    }
+                });
+            }
+        });
     }
 }

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use linemate_files::{Draft, Replacement, private_folder, write_private};
@@ -265,6 +266,7 @@ impl Session {
             user: self.user,
             whole_boot: self.whole_boot,
             parallel: self.shape.timing == Timing::Parallel,
+            encode_here: thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1),
         })
     }
 

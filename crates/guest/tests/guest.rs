@@ -260,6 +260,21 @@ fn a_guest_without_memory_says_so() {
 }
 
 #[test]
+fn a_whole_boot_is_recorded() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let mut session = session(&["echo", "booted"]);
+    session.bare = false;
+    session.whole_boot = true;
+    session.output = dir.path().join("boot.data");
+    let (log, result) = run(&session);
+    let totals = result.unwrap().totals.unwrap();
+    assert_eq!(log.text().0, "booted\n");
+    // Booting alone makes far more accesses than a command that starts in a snapshot (about a million).
+    assert!(totals.loads > 20_000_000, "{totals:?}");
+}
+
+#[test]
 fn a_setup_script_that_fails_ends_the_run() {
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();

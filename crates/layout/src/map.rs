@@ -39,27 +39,35 @@ pub struct Part {
     pub bytes: u64,
 }
 
+/// What becomes of the inside of a piece.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Inner {
+pub enum Inner {
     /// As it is.
     Whole,
     /// A struct or union that changed inside.
     Nested(Arc<OffsetMap>),
     /// An array of such; bytes from element to element.
     Repeat {
+        /// Bytes of an element before the move.
         old: u64,
+        /// And after it.
         new: u64,
+        /// What an element's bytes do.
         element: Arc<OffsetMap>,
     },
 }
 
+/// Bytes that move together.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
-    pub(crate) old: u64,
-    /// `u64::MAX - old` for a flexible array.
-    pub(crate) bytes: u64,
-    pub(crate) new: Option<u64>,
-    pub(crate) inner: Inner,
+pub struct Piece {
+    /// The first one's offset before the move.
+    pub old: u64,
+    /// How many; `u64::MAX - old` for a flexible array.
+    pub bytes: u64,
+    /// The first one's offset after it; `None`: they were removed.
+    pub new: Option<u64>,
+    /// What becomes of their order.
+    pub inner: Inner,
 }
 
 impl Piece {
@@ -82,7 +90,7 @@ pub struct OffsetMap {
 
 impl OffsetMap {
     /// Of `pieces` in any order, which must not overlap. Pieces that move alike are put together.
-    pub(crate) fn new(mut pieces: Vec<Piece>) -> OffsetMap {
+    pub fn new(mut pieces: Vec<Piece>) -> OffsetMap {
         pieces.sort_by_key(|p| (p.old, p.bytes));
         pieces.retain(|p| p.bytes > 0);
         let mut joined: Vec<Piece> = Vec::with_capacity(pieces.len());

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use linemate_types::{CompositeKind, FlatType, Type, TypeId, TypeModel};
 
 use crate::arrange::{Refusal, forced};
-use crate::chase::{Chase, chase};
 use crate::edit::{Alignment, Edit, EditFile, Position, Statement, Subject};
 use crate::foreign::{self, ForeignError};
 use crate::layout::Layouts;
 use crate::origin::OriginError;
+use crate::pointer::{Chase, chase};
 
 /// Some bytes of all types with these ids (the variants of one type).
 #[derive(Clone, Debug, PartialEq, Eq)]

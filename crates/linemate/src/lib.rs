@@ -3,6 +3,7 @@
 mod cli;
 mod input;
 mod output;
+mod replaying;
 mod selftest;
 mod verbs;
 

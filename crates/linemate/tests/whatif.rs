@@ -210,10 +210,66 @@ fn a_small_recording_answers_or_says_why_not() {
     let misses = |json: &Value| json["results"][0]["misses"]["whole"]["without"].as_f64();
     assert!(misses(&shared) >= misses(&moved), "a share is no more");
     costs_are_as_described(&data);
+    nothing_is_lost_by_what_is_left_out(&data);
     a_quantity_has_one_figure(&data);
     bad_edits_are_refused(&data);
     bad_machines_are_refused(&data, folder.path());
     bad_recordings_are_refused(&data, folder.path());
+}
+
+/// `--exact` changes no byte where layouts are as recorded: text, JSON, any number of clones, both line sizes, all of a machine's
+/// threads.
+fn nothing_is_lost_by_what_is_left_out(data: &str) {
+    for options in [
+        &["report", "-i", data, "--machine", "gnr-2s-480", "--json"][..],
+        &[
+            "report",
+            "-i",
+            data,
+            "--machine",
+            "turin-2s",
+            "--type",
+            "rq",
+        ],
+        &[
+            "report",
+            "-i",
+            data,
+            "--machine",
+            "gnr-2s-480",
+            "--cpus",
+            "32",
+        ],
+        &["report", "-i", data, "--machine", "power11", "--json"],
+        &[
+            "report",
+            "-i",
+            data,
+            "--machine",
+            "gnr-2s-480",
+            "--line",
+            "128",
+        ],
+        &[
+            "report",
+            "-i",
+            data,
+            "--machine",
+            "westmere-4s-80",
+            "--cpus",
+            "80",
+            "--llc-share",
+        ],
+        &["diff", data, data, "--machine", "westmere-4s-80"],
+    ] {
+        let quick = linemate(options);
+        assert!(quick.status.success(), "{}", story(&quick));
+        let exact = linemate(&[options, &["--exact"]].concat());
+        assert_eq!(quick.stdout, exact.stdout, "{options:?}");
+    }
+    let refused = linemate(&["report", "-i", data, "--exact"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(story(&refused).contains("--exact is about a replay: say with --machine where"));
 }
 
 /// `report --machine`: docs/schema-costs.md, and the first line.
@@ -224,7 +280,7 @@ fn costs_are_as_described(data: &str) {
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     let expected = ["schema", "tool", "recording", "checksum", "type", "costs"];
     has_exactly(&json, &expected);
-    assert_eq!(json["schema"], "linemate.costs/2");
+    assert_eq!(json["schema"], "linemate.costs/3");
     let costs = &json["costs"];
     let expected = "machine line_bytes cpus recorded_cpus seed accesses device_accesses duration potential whole types fields functions pairs lines";
     has_exactly(costs, &expected.split(' ').collect::<Vec<_>>());

@@ -41,11 +41,13 @@ pub enum LineSize {
 
 impl LineSize {
     /// The size, in bytes.
+    #[inline]
     pub fn bytes(self) -> u64 {
         1 << self.shift()
     }
 
     /// The size's base-2 logarithm: `address >> shift` is the line's number.
+    #[inline]
     pub fn shift(self) -> u32 {
         match self {
             LineSize::B64 => 6,

@@ -1,12 +1,15 @@
-//! The thread that turns a lane's records into events, encodes them and hands them to the writing thread.
+//! What turns a lane's records into events, encodes them and hands them to the writing thread: on a thread of its own, or on
+//! the one that adds them.
 
 use std::io::{self, Write};
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use linemate_recording::{FunctionId, MAX_PARAMETERS};
 
 use crate::clock::Counted;
-use crate::lane::{Instruction, Lane, Sink, Touch};
+use crate::lane::{Instruction, Lane, Plain, Sink, Touch};
 use crate::queue::{Drain, Queue};
 use crate::tap::{MARKS, TURN, kind, part};
 use crate::watch::{Entered, Left};
@@ -26,7 +29,21 @@ struct Consumer<S> {
     vmemmap: u64,
 }
 
-/// Starts the thread. It ends when `records` is closed and gives the lane back, finished.
+/// Where a lane's records are taken.
+pub(crate) enum Encoding<S, const WORDS: usize> {
+    /// On a thread of its own.
+    Thread(JoinHandle<Lane<S>>),
+    /// On the thread that adds them.
+    Here(Arc<Mutex<Option<Taking<S, WORDS>>>>),
+}
+
+/// A consumer and its end of the queue.
+pub(crate) struct Taking<S, const WORDS: usize> {
+    records: Drain<'static, WORDS>,
+    consumer: Consumer<S>,
+}
+
+/// Starts the thread that takes `records`, up to their end.
 ///
 /// # Errors
 /// When there is no thread to be had.
@@ -34,17 +51,93 @@ pub(crate) fn start<S: Sink + Announce + Send + 'static, const WORDS: usize>(
     records: &'static Queue<WORDS>,
     lane: Lane<S>,
     vmemmap: u64,
-) -> io::Result<JoinHandle<Lane<S>>> {
-    let mut records = records.drain();
-    thread::Builder::new()
-        .name("linemate-encoder".into())
-        .spawn(move || {
-            let _told = TellPanic;
-            consume(&mut records, lane, vmemmap)
-        })
+) -> io::Result<Encoding<S, WORDS>> {
+    let mut taking = Taking::new(records, lane, vmemmap);
+    let thread = thread::Builder::new().name("linemate-encoder".into());
+    let handle = thread.spawn(move || {
+        let _told = TellPanic;
+        while taking.records.wait() {
+            taking.batch();
+        }
+        taking.finish()
+    })?;
+    Ok(Encoding::Thread(handle))
 }
 
-/// Says so if the thread ends before its time; the queue lets the guest go on.
+/// Has `records` taken on the thread that adds them: for a host with one processor, where threads would only take turns.
+pub(crate) fn start_here<S: Sink + Announce + Send + 'static, const WORDS: usize>(
+    records: &'static Queue<WORDS>,
+    lane: Lane<S>,
+    vmemmap: u64,
+) -> Encoding<S, WORDS> {
+    let taking = Taking::new(records, lane, vmemmap);
+    let shared = Arc::new(Mutex::new(Some(taking)));
+    let theirs = Arc::clone(&shared);
+    records.take_here(move || take_all(&theirs));
+    Encoding::Here(shared)
+}
+
+/// Takes what has come. One that fails is dropped, so that the guest goes on unrecorded.
+fn take_all<S: Sink + Announce, const WORDS: usize>(shared: &Mutex<Option<Taking<S, WORDS>>>) {
+    let mut taking = shared.lock().unwrap_or_else(PoisonError::into_inner);
+    let failed = taking.as_mut().is_some_and(|taking| {
+        // Nobody looks at what it leaves. A panic must not go on through QEMU.
+        let all = AssertUnwindSafe(|| {
+            let _told = TellPanic;
+            while taking.records.take() {
+                taking.batch();
+            }
+        });
+        panic::catch_unwind(all).is_err()
+    });
+    if failed {
+        *taking = None;
+    }
+}
+
+impl<S: Sink + Announce, const WORDS: usize> Encoding<S, WORDS> {
+    /// Takes the rest of the records, after their end, and gives the lane back; `None` if the encoder has failed.
+    pub(crate) fn join(self) -> Option<Lane<S>> {
+        match self {
+            Encoding::Thread(handle) => handle.join().ok(),
+            Encoding::Here(shared) => {
+                take_all(&shared);
+                let mut taking = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                taking.take().map(Taking::finish)
+            }
+        }
+    }
+}
+
+impl<S: Sink + Announce, const WORDS: usize> Taking<S, WORDS> {
+    fn new(records: &'static Queue<WORDS>, lane: Lane<S>, vmemmap: u64) -> Self {
+        Self {
+            records: records.drain(),
+            consumer: Consumer {
+                lane,
+                cpu: 0,
+                turns: 0,
+                vmemmap,
+            },
+        }
+    }
+
+    /// Takes the records that have come.
+    #[inline(never)]
+    fn batch(&mut self) {
+        let Self { records, consumer } = self;
+        while records.has_next() {
+            consumer.record(records);
+        }
+    }
+
+    fn finish(mut self) -> Lane<S> {
+        self.consumer.lane.finish();
+        self.consumer.lane
+    }
+}
+
+/// Says so if the encoder ends before its time; the queue lets the guest go on.
 struct TellPanic;
 
 impl Drop for TellPanic {
@@ -52,31 +145,10 @@ impl Drop for TellPanic {
         if thread::panicking() {
             let _ = writeln!(
                 io::stderr(),
-                "linemate-recorder: error: the encoding thread has failed; what follows is lost"
+                "linemate-recorder: error: the encoder has failed; what follows is lost"
             );
         }
     }
-}
-
-/// Takes all records there will be.
-fn consume<S: Sink + Announce, const WORDS: usize>(
-    records: &mut Drain<'_, WORDS>,
-    lane: Lane<S>,
-    vmemmap: u64,
-) -> Lane<S> {
-    let mut consumer = Consumer {
-        lane,
-        cpu: 0,
-        turns: 0,
-        vmemmap,
-    };
-    while records.wait() {
-        while records.has_next() {
-            consumer.record(records);
-        }
-    }
-    consumer.lane.finish();
-    consumer.lane
 }
 
 impl<S: Sink + Announce> Consumer<S> {
@@ -98,27 +170,35 @@ impl<S: Sink + Announce> Consumer<S> {
 
     #[inline(always)]
     fn access<const WORDS: usize>(&mut self, head: u64, records: &mut Drain<'_, WORDS>) {
+        let at = (self.counted(head), self.cpu);
+        let addr = records.next();
+        let value = (head & kind::VALUE != 0).then(|| records.next());
+        // Nearly all are no part of an atomic one: a way of their own, as the general one has more values than a processor has registers.
+        if head & kind::ATOMIC == kind::ATOMIC || !self.lane.plain(at, Plain { head, addr, value })
+        {
+            self.access_at(at, (head, addr), value);
+        }
+    }
+
+    /// Any access.
+    #[inline(never)]
+    fn access_at(&mut self, at: (Counted, u16), (head, addr): (u64, u64), value: Option<u64>) {
         let size_log2 = (head >> kind::SIZE_SHIFT & 7).min(6);
         let touch = Touch {
             store: head & kind::STORE != 0,
-            addr: records.next(),
+            addr,
             size: 1 << size_log2,
             user_mapping: head & kind::USER != 0,
         };
-        let at = (self.counted(head), self.cpu);
-        if head & kind::VALUE == 0 {
-            let instruction = Instruction::from_bits(head & u64::from(u32::MAX));
-            return self.lane.touch(at, instruction, (touch, None));
-        }
-        // At most eight bytes; what is above them is meaningless.
-        let value = records.next() & u64::MAX >> (64 - (8u32 << size_log2.min(3)));
-        let instruction = if head & kind::BULK == 0 {
-            Instruction::from_bits(head & u64::from(u32::MAX))
-        } else {
+        let instruction = if value.is_some() && head & kind::BULK != 0 {
             Instruction::atomic(head, size_log2)
+        } else {
+            Instruction::from_bits(head & u64::from(u32::MAX))
         };
-        self.lane
-            .touch(at, instruction, (touch, Some(value.into())));
+        // At most eight bytes; what is above them is meaningless.
+        let mask = u64::MAX >> (64 - (8u32 << size_log2.min(3)));
+        let value = value.map(|value| u128::from(value & mask));
+        self.lane.touch(at, instruction, (touch, value));
     }
 
     #[inline(never)]
@@ -212,7 +292,6 @@ fn entered<const WORDS: usize>(
 #[cfg(test)]
 mod tests {
     use std::io::Write;
-    use std::sync::{Arc, Mutex};
     use std::time::Duration;
 
     use linemate_recording::{
@@ -225,7 +304,7 @@ mod tests {
     use crate::output::{Output, Unannounced};
     use crate::pairing::Whole;
     use crate::shadow::{Shadow, Tracked};
-    use crate::tap::Tap;
+    use crate::tap::{RECORDS, Records, Tap};
     use crate::watch::Report;
 
     const MAP: u64 = 0xffff_8880_0000_0000;
@@ -342,7 +421,19 @@ mod tests {
     }
 
     /// A whole recording on a disk with `room`; `guest` and `encoder` are asked to dawdle.
-    fn record(room: usize, (guest, encoder): (Pace, Pace)) -> (Vec<u8>, Result<Writer, Error>) {
+    fn record(room: usize, paces: (Pace, Pace)) -> (Vec<u8>, Result<Writer, Error>) {
+        record_by(room, paces, |records, lane| {
+            start(records, lane, 0).unwrap()
+        })
+    }
+
+    type Starts<S> = fn(&'static Records, Lane<S>) -> Encoding<S, RECORDS>;
+
+    fn record_by(
+        room: usize,
+        (guest, encoder): (Pace, Pace),
+        start: Starts<Slow>,
+    ) -> (Vec<u8>, Result<Writer, Error>) {
         let disk = Disk {
             bytes: Arc::default(),
             room,
@@ -366,14 +457,14 @@ mod tests {
             events: 0,
         };
         let tap = tap();
-        let thread = start(tap.records(), Lane::new(2, Some(shadow), sink), 0).unwrap();
+        let encoding = start(tap.records(), Lane::new(2, Some(shadow), sink));
         tap.start(0, 0);
         for number in 0..ROUNDS {
             guest(number);
             round(tap, &unannounced, number);
         }
         tap.stop();
-        thread.join().unwrap().sink().output.flush();
+        encoding.join().unwrap().sink().output.flush();
         let stopped = writer.stop();
         let bytes = bytes.lock().unwrap().clone();
         (bytes, stopped)
@@ -440,6 +531,10 @@ mod tests {
         for pace in paces {
             assert!(record(usize::MAX, pace).0 == bytes);
         }
+        let here = record_by(usize::MAX, (never, never), |records, lane| {
+            start_here(records, lane, 0)
+        });
+        assert!(here.0 == bytes, "without a thread for the encoder");
     }
 
     #[test]
@@ -468,15 +563,21 @@ mod tests {
 
     #[test]
     fn an_encoder_that_fails_lets_the_guest_go_on() {
-        let tap = tap();
-        let thread = start(tap.records(), Lane::new(2, None, Broken), 0).unwrap();
-        tap.start(0, 0);
-        let unannounced = Unannounced::default();
-        for number in 0..ROUNDS {
-            round(tap, &unannounced, number);
+        let on_a_thread = |records, lane| start(records, lane, 0).unwrap();
+        let here = |records, lane| start_here(records, lane, 0);
+        let ways: [Starts<Broken>; 2] = [on_a_thread, here];
+        for start in ways {
+            let tap = tap();
+            let encoding = start(tap.records(), Lane::new(2, None, Broken));
+            tap.start(0, 0);
+            let unannounced = Unannounced::default();
+            for number in 0..ROUNDS {
+                round(tap, &unannounced, number);
+            }
+            assert!(!tap.is_open());
+            tap.stop();
+            assert!(encoding.join().is_none());
         }
-        tap.stop();
-        assert!(thread.join().is_err());
     }
 
     /// Notes the times of marks.

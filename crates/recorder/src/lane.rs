@@ -159,6 +159,17 @@ pub(crate) struct Touch {
     pub(crate) user_mapping: bool,
 }
 
+/// An access by a plain instruction, as its record has it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plain {
+    /// The record's head.
+    pub(crate) head: u64,
+    /// The address to record.
+    pub(crate) addr: u64,
+    /// What is stored, if it is looked at; what is above its size is meaningless.
+    pub(crate) value: Option<u64>,
+}
+
 /// No CPU has run yet, or the one that ran is idle.
 const NOBODY: u16 = u16::MAX;
 
@@ -203,6 +214,40 @@ impl<S: Sink> Lane<S> {
         self.clock = Clock::new(count);
     }
 
+    /// [`Lane::touch`] for a plain access. `false`: nothing was done, the other has to be called.
+    #[inline(always)]
+    pub(crate) fn plain(&mut self, (at, cpu): (Counted, u16), plain: Plain) -> bool {
+        if cpu != self.current || self.pairing.is_open() {
+            return false;
+        }
+        let size_log2 = ((plain.head >> kind::SIZE_SHIFT) as u8 & 7).min(6);
+        let store = plain.head & kind::STORE != 0;
+        let silent = match (&mut self.shadow, plain.value) {
+            (Some(shadow), Some(value)) => shadow.learn_word(plain.addr, size_log2, value),
+            (Some(shadow), None) if store && plain.head & (kind::USER | kind::BULK) != 0 => {
+                shadow.forget(plain.addr, 1 << size_log2);
+                false
+            }
+            _ => false,
+        };
+        let instruction = Instruction::from_bits(plain.head).id();
+        self.sink.access(&Whole {
+            time: self.clock.at(at),
+            cpu,
+            instruction,
+            addr: plain.addr,
+            size: 1 << size_log2,
+            kind: if store {
+                AccessKind::Store
+            } else {
+                AccessKind::Load
+            },
+            silent,
+            user_mapping: plain.head & kind::USER != 0,
+        });
+        true
+    }
+
     /// A memory callback. `value` is what was loaded or stored, where it matters.
     #[inline]
     pub(crate) fn touch(
@@ -224,7 +269,7 @@ impl<S: Sink> Lane<S> {
         } else {
             AccessKind::Load
         };
-        self.sink.access(&Whole {
+        let whole = Whole {
             time,
             cpu,
             instruction: instruction.id(),
@@ -233,7 +278,8 @@ impl<S: Sink> Lane<S> {
             kind,
             silent,
             user_mapping: touch.user_mapping,
-        });
+        };
+        add(&mut self.sink, &whole);
     }
 
     /// A callback that may be only a part of an access, or end one.
@@ -265,7 +311,7 @@ impl<S: Sink> Lane<S> {
         }
         let sink = &mut self.sink;
         self.pairing
-            .push(shape, &piece, &mut |whole| sink.access(&whole));
+            .push(shape, &piece, &mut |whole| add(sink, &whole));
     }
 
     /// Compares what is stored (or, for an atomic instruction, loaded) with what is known of memory, and learns it.
@@ -302,7 +348,7 @@ impl<S: Sink> Lane<S> {
 
     fn finish_access(&mut self) {
         let sink = &mut self.sink;
-        self.pairing.flush(&mut |whole| sink.access(&whole));
+        self.pairing.flush(&mut |whole| add(sink, &whole));
     }
 
     /// Prepares for an event other than an access; gives its time.
@@ -375,6 +421,12 @@ impl<S: Sink> Lane<S> {
     pub(crate) fn abandoned(&self) -> u64 {
         self.pairing.abandoned()
     }
+}
+
+/// [`Sink::access`] where it is not worth a copy of its own.
+#[inline(never)]
+fn add<S: Sink>(sink: &mut S, whole: &Whole) {
+    sink.access(whole);
 }
 
 #[cfg(test)]

@@ -48,6 +48,8 @@ pub(crate) struct Options {
     pub(crate) whole_boot: bool,
     /// The CPUs run in threads of their own.
     pub(crate) parallel: bool,
+    /// Callbacks encode what they have recorded, without a thread for it.
+    pub(crate) encode_here: bool,
     /// Address of physical address 0 in the kernel's direct map.
     pub(crate) direct_map: u64,
     /// Address of the `struct page` of physical address 0.
@@ -62,7 +64,7 @@ pub(crate) enum OptionError {
     Form(String),
     /// No such key.
     #[error(
-        "unknown option {0:?} (known: hold, descriptor, memory, user, whole_boot, parallel, direct_map, vmemmap)"
+        "unknown option {0:?} (known: hold, descriptor, memory, user, whole_boot, parallel, encode_here, direct_map, vmemmap)"
     )]
     Unknown(String),
     /// Given twice.
@@ -94,7 +96,7 @@ impl Options {
     pub(crate) fn parse<'a>(arguments: impl Iterator<Item = &'a str>) -> Result<Self, OptionError> {
         let (mut descriptor, mut memory) = (None, None);
         let (mut user, mut whole_boot, mut parallel) = (None, None, None);
-        let (mut direct_map, mut vmemmap) = (None, None);
+        let (mut encode_here, mut direct_map, mut vmemmap) = (None, None, None);
         for argument in arguments {
             let (key, value) = argument
                 .split_once('=')
@@ -105,6 +107,7 @@ impl Options {
                 "user" => set(&mut user, key, switch(key, value)?)?,
                 "whole_boot" => set(&mut whole_boot, key, switch(key, value)?)?,
                 "parallel" => set(&mut parallel, key, switch(key, value)?)?,
+                "encode_here" => set(&mut encode_here, key, switch(key, value)?)?,
                 "direct_map" => set(&mut direct_map, key, kernel_address(key, value)?)?,
                 "vmemmap" => set(&mut vmemmap, key, kernel_address(key, value)?)?,
                 _ => return Err(OptionError::Unknown(key.to_owned())),
@@ -116,6 +119,7 @@ impl Options {
             user: user.unwrap_or(false),
             whole_boot: whole_boot.unwrap_or(false),
             parallel: parallel.unwrap_or(false),
+            encode_here: encode_here.unwrap_or(false),
             direct_map: direct_map.unwrap_or(DIRECT_MAP),
             vmemmap: vmemmap.unwrap_or(VMEMMAP),
         })
@@ -198,6 +202,7 @@ mod tests {
                 user: false,
                 whole_boot: false,
                 parallel: false,
+                encode_here: false,
                 direct_map: 0xffff_8880_0000_0000,
                 vmemmap: 0xffff_ea00_0000_0000,
             }
@@ -230,9 +235,10 @@ mod tests {
             "user=on",
             "whole_boot=on",
             "parallel=on",
+            "encode_here=on",
         ])
         .unwrap();
-        assert!(options.user && options.whole_boot && options.parallel);
+        assert!(options.user && options.whole_boot && options.parallel && options.encode_here);
     }
 
     #[test]

@@ -142,7 +142,7 @@ impl Announce for Output {
 }
 
 impl Sink for Output {
-    #[inline]
+    #[inline(always)]
     fn access(&mut self, access: &Whole) {
         self.accesses += 1;
         let whole = RawAccess {

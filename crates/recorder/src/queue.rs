@@ -6,7 +6,10 @@
 //!
 //! Memory is bounded by the queue's length: a producer that is faster waits. A consumer that has ended, for whatever reason,
 //! lets the producer go on; what it adds is dropped.
+//!
+//! Where there is one processor only, the producer's thread takes the records, too: see [`Queue::take_here`].
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -24,7 +27,18 @@ pub(crate) struct Queue<const WORDS: usize> {
     filled: Condvar,
     /// There is room, or nobody takes any more.
     drained: Condvar,
+    /// Takes what has come, on the producer's thread.
+    taker: Mutex<Option<Taker>>,
     words: [AtomicU64; WORDS],
+}
+
+/// Called when records have come that are to be taken on the thread that adds them.
+struct Taker(Box<dyn FnMut() + Send>);
+
+impl fmt::Debug for Taker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Taker")
+    }
 }
 
 /// What the producer looks at for every record: apart from what the consumer writes.
@@ -78,6 +92,7 @@ impl<const WORDS: usize> Queue<WORDS> {
             }),
             filled: Condvar::new(),
             drained: Condvar::new(),
+            taker: Mutex::new(None),
             words: [const { AtomicU64::new(0) }; WORDS],
         }
     }
@@ -89,6 +104,15 @@ impl<const WORDS: usize> Queue<WORDS> {
 
     fn slot(&self, at: u64) -> &AtomicU64 {
         &self.words[(at % Self::LENGTH) as usize]
+    }
+
+    /// Has `take` called on the producer's thread once in [`BATCH`] words. To be said before the queue is opened.
+    ///
+    /// `take` takes all that has come ([`Drain::take`]); the next records are written where these were, so that they stay in
+    /// the processor's nearest cache.
+    pub(crate) fn take_here(&self, take: impl FnMut() + Send + 'static) {
+        let mut taker = self.taker.lock().unwrap_or_else(PoisonError::into_inner);
+        *taker = Some(Taker(Box::new(take)));
     }
 
     /// Lets the producer add, after a first record.
@@ -148,8 +172,15 @@ impl<const WORDS: usize> Queue<WORDS> {
         if !self.is_open() {
             return None;
         }
+        let taken = self.taken_here();
         let mut state = self.lock();
-        let at = self.producer.position.load(Ordering::Relaxed);
+        let mut at = self.producer.position.load(Ordering::Relaxed);
+        if taken && !state.closed && state.tail == at {
+            // Back to the first slot.
+            at = at.next_multiple_of(Self::LENGTH);
+            self.producer.position.store(at, Ordering::Relaxed);
+            state.tail = at;
+        }
         state.head = at;
         while !state.closed && !state.gone {
             if state.consumer_sleeps && at - state.tail >= Self::ENOUGH {
@@ -169,6 +200,17 @@ impl<const WORDS: usize> Queue<WORDS> {
         }
         self.shut();
         None
+    }
+
+    /// Publishes what was added and takes it, if that is done here.
+    fn taken_here(&self) -> bool {
+        let mut taker = self.taker.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(Taker(take)) = &mut *taker else {
+            return false;
+        };
+        self.lock().head = self.producer.position.load(Ordering::Relaxed);
+        take();
+        true
     }
 
     fn shut(&self) {
@@ -208,30 +250,49 @@ pub(crate) struct Drain<'a, const WORDS: usize> {
     head: u64,
 }
 
-impl<const WORDS: usize> Drain<'_, WORDS> {
+impl<'a, const WORDS: usize> Drain<'a, WORDS> {
     /// Waits for records; `false` if the queue is closed and all were taken. What was taken before is free again.
     pub(crate) fn wait(&mut self) -> bool {
-        let queue = self.queue;
-        let mut state = queue.lock();
-        state.tail = self.at;
-        let length = Queue::<WORDS>::LENGTH;
-        if state.producer_sleeps && state.head - self.at <= length / 2 {
-            queue.drained.notify_one();
-        }
+        let mut state = self.free();
         while state.head == self.at {
             if state.closed {
                 return false;
             }
             state.consumer_sleeps = true;
-            state = queue
+            state = self
+                .queue
                 .filled
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
         }
         state.consumer_sleeps = false;
+        self.advance(&state);
+        true
+    }
+
+    /// [`Drain::wait`] that does not wait: `false` if all were taken.
+    pub(crate) fn take(&mut self) -> bool {
+        let state = self.free();
+        self.advance(&state);
+        self.has_next()
+    }
+
+    /// Frees what was taken.
+    fn free(&mut self) -> MutexGuard<'a, State> {
+        let queue = self.queue;
+        let mut state = queue.lock();
+        // The producer went back to the first slot: there is nothing in between.
+        self.at = self.at.max(state.tail);
+        state.tail = self.at;
+        if state.producer_sleeps && state.head - self.at <= Queue::<WORDS>::LENGTH / 2 {
+            queue.drained.notify_one();
+        }
+        state
+    }
+
+    fn advance(&mut self, state: &State) {
         // Not all at once, so that the producer is let on in time.
         self.head = state.head.min(self.at + BATCH);
-        true
     }
 
     /// Whether a record has come that was not taken yet: if not, [`Drain::wait`].
@@ -345,6 +406,27 @@ mod tests {
             }
         }
         producer.join().unwrap();
+    }
+
+    #[test]
+    fn records_can_be_taken_where_they_are_added() {
+        let queue: &'static Small = Box::leak(Box::new(Small::new()));
+        let words = Arc::new(Mutex::new(Vec::new()));
+        let (mut drain, out) = (queue.drain(), Arc::clone(&words));
+        queue.take_here(move || {
+            let mut out = out.lock().unwrap();
+            while drain.take() {
+                out.extend(std::iter::from_fn(|| {
+                    drain.has_next().then(|| drain.next())
+                }));
+            }
+            assert!(drain.at < Small::LENGTH || drain.at % Small::LENGTH <= BATCH + 16);
+        });
+        queue.open(&[]);
+        fill(queue, never);
+        queue.taken_here();
+        let expected: Vec<u64> = (0..RECORDS).flat_map(record).collect();
+        assert!(*words.lock().unwrap() == expected);
     }
 
     #[test]

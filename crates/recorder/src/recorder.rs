@@ -4,18 +4,17 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 
 use linemate_recording::{BackgroundWriter, LaneId, Mark, Recording, Writer};
 use thiserror::Error;
 
-use crate::consumer;
+use crate::consumer::{self, Encoding};
 use crate::ffi::{Block, MemoryAccess};
 use crate::lane::{Instruction, Lane, Touch};
 use crate::options::{OptionError, Options};
 use crate::output::{CHUNK_EVENTS, Output, Unannounced};
 use crate::shadow::{Shadow, Tracked};
-use crate::tap::Tap;
+use crate::tap::{RECORDS, Tap};
 use crate::translate::{Action, Hooked, Numbers, translate};
 use crate::watch::{Calls, Cpu, Watch};
 
@@ -72,7 +71,7 @@ pub(crate) struct Recorder {
 
 /// What there is to do at the end.
 struct Ending {
-    encoders: Vec<JoinHandle<Lane<Output>>>,
+    encoders: Vec<Encoding<Output, RECORDS>>,
     writer: BackgroundWriter,
 }
 
@@ -131,8 +130,12 @@ impl Recorder {
                 Arc::clone(&unannounced),
             );
             let lane = Lane::new(cpus, shadow, output);
-            let encoder = consumer::start(tap.records(), lane, options.vmemmap);
-            encoders.push(encoder.map_err(SetUpError::Thread)?);
+            let (records, vmemmap) = (tap.records(), options.vmemmap);
+            encoders.push(if options.encode_here {
+                consumer::start_here(records, lane, vmemmap)
+            } else {
+                consumer::start(records, lane, vmemmap).map_err(SetUpError::Thread)?
+            });
         }
         Ok(Self {
             options,
@@ -251,7 +254,7 @@ impl Recorder {
         let (mut accesses, mut time, mut abandoned) = (0, 0, 0);
         for encoder in encoders {
             // One that has failed has said so.
-            let Ok(mut lane) = encoder.join() else {
+            let Some(mut lane) = encoder.join() else {
                 continue;
             };
             lane.sink().flush();

@@ -141,6 +141,40 @@ impl Shadow {
         self.mark_known(start, size) && change == 0
     }
 
+    /// [`Shadow::learn`] for 2^`size_log2` ≤ 8 bytes; what `value` has above them is meaningless. Nearly all stores are
+    /// such: two words of a host's register size instead of five.
+    #[inline]
+    pub(crate) fn learn_word(&mut self, address: u64, size_log2: u8, value: u64) -> bool {
+        let size = 1u32 << size_log2.min(3);
+        let Some(start) = self.physical(address) else {
+            return false;
+        };
+        let (place, first) = (start / 8, start % 8);
+        let bytes = self
+            .bytes
+            .get_mut(start..)
+            .and_then(<[u8]>::first_chunk_mut::<8>);
+        let known = self
+            .known
+            .get_mut(place..)
+            .and_then(<[u8]>::first_chunk_mut::<2>);
+        let (Some(bytes), Some(known)) = (bytes, known) else {
+            return false;
+        };
+        let old = u64::from_le_bytes(*bytes);
+        let change = (old ^ value) & u64::MAX >> (64 - 8 * size);
+        if change != 0 {
+            *bytes = (old ^ change).to_le_bytes();
+        }
+        let before = u16::from_le_bytes(*known);
+        let bits = ((1u16 << size) - 1) << first;
+        if before & bits != bits {
+            *known = (before | bits).to_le_bytes();
+            return false;
+        }
+        change == 0
+    }
+
     /// Marks bytes known; whether all were already.
     #[inline]
     fn mark_known(&mut self, start: usize, size: usize) -> bool {
@@ -169,7 +203,14 @@ impl Shadow {
     /// Forgets a store of unknown value at a kernel address.
     #[inline]
     pub(crate) fn forget(&mut self, address: u64, size: u8) {
-        if let Some(start) = self.physical(address) {
+        let Some(start) = self.physical(address) else {
+            return;
+        };
+        let known = self.known.get_mut(start / 8..);
+        if let (0..=8, Some(known)) = (size, known.and_then(<[u8]>::first_chunk_mut::<2>)) {
+            let bits = ((1u16 << size) - 1) << (start % 8);
+            *known = (u16::from_le_bytes(*known) & !bits).to_le_bytes();
+        } else {
             self.forget_physical(start as u64..start as u64 + u64::from(size));
         }
     }
@@ -243,6 +284,34 @@ mod tests {
             assert!(shadow.learn(address + 15, 1, 0x11));
             assert!(!shadow.learn(address + 16, 1, 0));
         }
+    }
+
+    #[test]
+    fn words_are_learnt_as_any_other_values() {
+        // The same pseudo-random stores both ways; what is above a value's size is noise.
+        let (mut one, mut other) = (shadow(), shadow());
+        let mut state = 1u64;
+        let mut silent = 0;
+        for _ in 0..20_000 {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let (address, size_log2) = (MAP + (state >> 40) % 300, (state >> 60) as u8 % 4);
+            let value = (state >> 33) % 2 * 0x0101_0101_0101_0101;
+            let bits = 8 << size_log2;
+            let whole = value & u64::MAX >> (64 - bits);
+            let noise = if bits == 64 { 0 } else { state << bits };
+            let known = one.learn(address, 1 << size_log2, whole.into());
+            assert_eq!(other.learn_word(address, size_log2, whole | noise), known);
+            silent += u32::from(known);
+            if state >> 50 & 15 == 0 {
+                one.forget(address, 3);
+                other.forget(address, 3);
+            }
+        }
+        assert!((1000..19_000).contains(&silent), "{silent}");
+        assert!(!other.learn_word(0xffff_c900_0000_1000, 3, 5));
+        assert!(!other.learn_word(0xffff_c900_0000_1000, 3, 5));
     }
 
     #[test]

@@ -20,8 +20,10 @@ use crate::queue::Queue;
 use crate::shadow::{Tracked, TrackedCell};
 use crate::watch::{Entered, Left, Report};
 
-/// 2 MiB: a few milliseconds of guest code.
-pub(crate) type Records = Queue<{ 1 << 18 }>;
+/// Words of a lane's queue. 2 MiB: a few milliseconds of guest code.
+pub(crate) const RECORDS: usize = 1 << 18;
+/// A lane's queue.
+pub(crate) type Records = Queue<RECORDS>;
 
 /// Kinds of records, and what else is in a head's low byte.
 pub(crate) mod kind {

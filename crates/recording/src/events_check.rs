@@ -27,6 +27,8 @@ pub(crate) struct EventsCheck {
     start: Option<VirtualTime>,
     stopped: bool,
     any: bool,
+    /// Booting is recorded, too: the start mark is where the command starts.
+    whole_boot: bool,
 }
 
 /// A call that has not returned.
@@ -55,7 +57,13 @@ impl EventsCheck {
             start: None,
             stopped: false,
             any: false,
+            whole_boot: false,
         }
+    }
+
+    /// Events may come before the start mark.
+    pub(crate) fn allow_before_start(&mut self) {
+        self.whole_boot = true;
     }
 
     /// A visitor for the events of one chunk.
@@ -315,7 +323,8 @@ impl Visitor for CheckVisitor<'_> {
         self.report.totals.markers += 1;
         match marker.mark {
             Mark::Start => {
-                if self.state.any && self.state.start.is_none() && self.state.one_lane {
+                let late = self.state.any && self.state.start.is_none();
+                if late && self.state.one_lane && !self.state.whole_boot {
                     let time = marker.time;
                     self.report
                         .add(Finding::OutsideOfRecording { time, early: true });

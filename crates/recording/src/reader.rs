@@ -324,7 +324,6 @@ impl Frame {
             moment,
             addr,
             length,
-            chunk: chunk.number,
         })
     }
 }
@@ -337,7 +336,7 @@ pub struct EventChunk {
     pub summary: ChunkSummary,
 }
 
-/// A piece of the guest's memory, not yet read.
+/// A piece of the guest's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImageInfo {
     /// When it was taken.
@@ -346,7 +345,6 @@ pub struct ImageInfo {
     pub addr: GuestAddr,
     /// Its length in bytes.
     pub length: u64,
-    chunk: u32,
 }
 
 /// An opened recording. All methods take `&self`: chunks can be read by several threads at once.
@@ -501,31 +499,17 @@ impl Recording {
         self.frame.payload(chunk)
     }
 
-    /// The memory images, in the order of the file.
+    /// The memory images with their bytes, in the order of the file. Each is unpacked once, when the iterator comes to it.
     ///
     /// # Errors
     /// That one of them is damaged.
-    pub fn images(&self) -> Result<Vec<ImageInfo>, Error> {
-        self.frame
-            .of(ChunkKind::Image)
-            .map(|chunk| self.frame.image_info(chunk, &self.frame.payload(chunk)?))
-            .collect()
-    }
-
-    /// The bytes of an image.
-    ///
-    /// # Errors
-    /// That it is damaged.
-    pub fn image(&self, image: &ImageInfo) -> Result<Vec<u8>, Error> {
-        let kind = ChunkKind::Image;
-        let chunk = self
-            .frame
-            .chunks
-            .get(image.chunk as usize)
-            .ok_or(Error::Missing { kind })?;
-        let mut payload = self.frame.payload(chunk)?;
-        payload.drain(..IMAGE_HEADER_BYTES.min(payload.len()));
-        Ok(payload)
+    pub fn images(&self) -> impl Iterator<Item = Result<(ImageInfo, Vec<u8>), Error>> + '_ {
+        self.frame.of(ChunkKind::Image).map(|chunk| {
+            let mut payload = self.frame.payload(chunk)?;
+            let info = self.frame.image_info(chunk, &payload)?;
+            payload.drain(..IMAGE_HEADER_BYTES.min(payload.len()));
+            Ok((info, payload))
+        })
     }
 
     /// The chunks of events, in the order of the file. Those of one lane are in the order of time; each can be decoded alone.

@@ -350,8 +350,14 @@ impl Pass<'_> {
         }
     }
 
-    fn metadata(&self, chunk: &ChunkRef) -> Result<(), Error> {
+    fn metadata(&mut self, chunk: &ChunkRef) -> Result<(), Error> {
         let metadata = self.frame.metadata(chunk)?;
+        if metadata
+            .get("whole_boot")
+            .is_some_and(|value| value == "on")
+        {
+            self.events.allow_before_start();
+        }
         let description = self.frame.description(chunk, &metadata)?;
         self.frame.bounded_images(&description)
     }

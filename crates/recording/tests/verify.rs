@@ -38,14 +38,15 @@ fn a_sound_recording_has_no_findings() {
     assert_eq!(recording.symbols().unwrap(), b"ffffffff81000000 T _text");
     assert_eq!(recording.functions(), &functions());
     assert_eq!(recording.instructions(), pcs());
-    let images = recording.images().unwrap();
+    let images: Result<Vec<_>, _> = recording.images().collect();
+    let images = images.unwrap();
     assert_eq!(images.len(), 1);
-    let image = &images[0];
+    let (image, bytes) = &images[0];
     assert_eq!(
         (image.moment, image.addr, image.length),
         (Moment::Start, GuestAddr(HEAP), 100)
     );
-    assert_eq!(recording.image(image).unwrap(), [1; 100]);
+    assert_eq!(bytes, &[1; 100]);
 }
 
 #[test]

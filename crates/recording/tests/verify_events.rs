@@ -187,3 +187,20 @@ fn events_lie_between_start_and_stop() {
         ["recording started at 2 and was never stopped"]
     );
 }
+
+#[test]
+fn a_whole_boot_has_events_before_the_start() {
+    let events = [
+        access(1, 1, AccessKind::Load),
+        mark(2, Mark::Start),
+        mark(3, Mark::Stop),
+    ];
+    let mut whole_boot = metadata();
+    whole_boot.insert("whole_boot".into(), "on".into());
+    let bytes = recording_with(&whole_boot, |writer| {
+        writer.functions(&functions()).unwrap();
+        writer.instructions(&pcs()).unwrap();
+        writer.events(&encode(0, &events)).unwrap();
+    });
+    assert_eq!(findings(bytes), Vec::<String>::new());
+}

@@ -1,9 +1,10 @@
 //! One set-associative cache with least-recently-used replacement: which lines are in it, nothing about
 //! coherence or time.
 //!
-//! Arrays are allocated zeroed and stay untouched until a set is used, so that a described machine of
-//! hundreds of megabytes of cache costs only what a recording touches. What one look-up reads lies
-//! close together: a replay's speed is the host's cache misses.
+//! Arrays are allocated zeroed when the first line comes, and stay untouched until a set is used, so that a described machine
+//! of hundreds of cores and megabytes of cache costs only what a recording touches. (To allocate all of them at once is not free:
+//! an allocator that has the memory from an earlier replay clears it.) What one look-up reads lies close together: a replay's
+//! speed is the host's cache misses.
 
 use linemate_machine::{CacheShape, DomainId, LlcIndex, LlcShape, Machine};
 
@@ -35,7 +36,9 @@ pub(crate) type Way = usize;
 pub(crate) struct Cache {
     ways: usize,
     set_mask: u64,
-    /// Line + 1, or zero for an empty way; the words touched; the slot with the flags above it.
+    /// All sets' ways.
+    size: usize,
+    /// Line + 1, or zero for an empty way; the words touched; the slot with the flags above it. Empty until a line comes.
     sets_by_use: Vec<[u64; 3]>,
 }
 
@@ -45,7 +48,8 @@ impl Cache {
         Cache {
             ways,
             set_mask: u64::from(shape.sets) - 1,
-            sets_by_use: vec![[0; 3]; shape.sets as usize * ways],
+            size: shape.sets as usize * ways,
+            sets_by_use: Vec::new(),
         }
     }
 
@@ -58,7 +62,7 @@ impl Cache {
     #[inline]
     pub(crate) fn find(&self, line: Line) -> Option<Way> {
         let base = self.base(line);
-        let set = &self.sets_by_use[base..base + self.ways];
+        let set = self.sets_by_use.get(base..base + self.ways)?;
         set.iter()
             .position(|way| way[0] == line + 1)
             .map(|way| base + way)
@@ -68,7 +72,7 @@ impl Cache {
     #[inline]
     pub(crate) fn find_and_use(&mut self, line: Line) -> Option<Way> {
         let base = self.base(line);
-        let set = &mut self.sets_by_use[base..base + self.ways];
+        let set = self.sets_by_use.get_mut(base..base + self.ways)?;
         if set[0][0] == line + 1 {
             return Some(base);
         }
@@ -106,6 +110,9 @@ impl Cache {
     /// Puts a line that is not here in, as the one used last. Returns where, and what had to go: nothing if
     /// the set had an empty way, else the line used longest ago.
     pub(crate) fn insert(&mut self, line: Line, new: Held) -> (Way, Option<(Line, Held)>) {
+        if self.sets_by_use.is_empty() {
+            self.sets_by_use = vec![[0; 3]; self.size];
+        }
         let base = self.base(line);
         let set = &mut self.sets_by_use[base..base + self.ways];
         set.rotate_right(1);
@@ -145,7 +152,9 @@ pub(crate) struct Llc {
     slices: u64,
     sets: usize,
     index: LlcIndex,
-    /// Each set's lines by their directory slot + 1, the one used last first; zeros at the end are empty.
+    /// By set: which of `sets_by_use` is its, from 1; 0 until a line comes. Most sets of a large cache never see one.
+    used: Vec<u32>,
+    /// Each used set's lines by their directory slot + 1, the one used last first; zeros at the end are empty.
     sets_by_use: Vec<u32>,
 }
 
@@ -159,7 +168,8 @@ impl Llc {
             slices: u64::from(shape.slices),
             sets,
             index: shape.index,
-            sets_by_use: vec![0; shape.slices as usize * sets * ways],
+            used: Vec::new(),
+            sets_by_use: Vec::new(),
         }
     }
 
@@ -190,7 +200,16 @@ impl Llc {
                 slice as usize * self.sets + ((hash >> 12) & self.set_mask) as usize
             }
         };
-        let base = set * self.ways;
+        if self.used.is_empty() {
+            self.used = vec![0; self.slices as usize * self.sets];
+        }
+        if self.used[set] == 0 {
+            self.sets_by_use
+                .resize(self.sets_by_use.len() + self.ways, 0);
+            // As many as sets at most, whose number fits 32 bits.
+            self.used[set] = (self.sets_by_use.len() / self.ways) as u32;
+        }
+        let base = (self.used[set] as usize - 1) * self.ways;
         &mut self.sets_by_use[base..base + self.ways]
     }
 
@@ -321,10 +340,10 @@ mod tests {
         };
         for (part, whole, sets) in [(1, 16, 12), (5, 16, 60), (16, 16, 192), (1, 1000, 1)] {
             let mut llc = Llc::share(shape, part, whole);
-            assert_eq!(llc.sets_by_use.len(), sets * 4);
             for line in 0..100 * sets as u32 {
                 llc.insert(u64::from(line), line);
             }
+            assert_eq!(llc.sets_by_use.len(), sets * 4);
             assert!(
                 llc.sets_by_use.iter().all(|&held| held != 0),
                 "{part} of {whole}"
@@ -343,10 +362,14 @@ mod tests {
         let gone = (0..768)
             .filter(|&line| llc.insert(u64::from(line), line).is_some())
             .count();
-        let filled: Vec<usize> = llc
-            .sets_by_use
-            .chunks(64 * 4)
-            .map(|slice| slice.iter().filter(|&&held| held != 0).count())
+        let lines = |used: &u32| {
+            let first = (*used as usize - 1) * 4;
+            let set = &llc.sets_by_use[first..first + 4];
+            set.iter().filter(|&&held| held != 0).count()
+        };
+        let slices = llc.used.chunks(64);
+        let filled: Vec<usize> = slices
+            .map(|slice| slice.iter().filter(|&&used| used != 0).map(lines).sum())
             .collect();
         assert_eq!(filled.iter().sum::<usize>() + gone, 768);
         assert!(filled.iter().all(|&lines| lines > 190), "{filled:?}");

@@ -9,6 +9,7 @@ use linemate_recording::AccessKind;
 use crate::address::{Span, instance_line, rest};
 use crate::counts::{Cause, Counts, Source, Tally};
 use crate::directory::LineHasher;
+use crate::filter::Later;
 use crate::lines::{Lines, Touch};
 use crate::placement::{KeyId, Sharing, SiteId};
 use crate::sharing::MissTag;
@@ -25,6 +26,7 @@ pub(crate) struct Waiting {
     pub(crate) site: u32,
     pub(crate) kind: AccessKind,
     pub(crate) sharing: Sharing,
+    pub(crate) later: Later,
 }
 
 /// One CPU of the replayed machine.
@@ -66,6 +68,19 @@ impl Engine {
     /// Performs an access and accounts it. Returns for how long the CPU stalls.
     #[inline]
     pub(crate) fn step(&mut self, waiting: &Waiting, cpu: usize, instance: u16, now: u64) -> u64 {
+        let stall = self.perform(waiting, cpu, instance, now);
+        if waiting.later != Later::default() {
+            let Cpu { logical, place } = self.cpus[cpu];
+            let line = instance_line(waiting.span.line, instance, self.line);
+            self.system
+                .use_later(logical, place.core, line, waiting.later);
+            self.settle_if_needed();
+        }
+        stall
+    }
+
+    #[inline]
+    fn perform(&mut self, waiting: &Waiting, cpu: usize, instance: u16, now: u64) -> u64 {
         let Cpu { logical, place } = self.cpus[cpu];
         let first = self.piece(waiting, &waiting.span, instance);
         if waiting.span.beyond == 0 {
@@ -232,8 +247,7 @@ impl Engine {
     #[inline]
     fn look_inside(&mut self, offset: u8, waiting: &Waiting, verdict: &Verdict) {
         let Some(lines) = &mut self.lines else { return };
-        let private = verdict.source.is_private();
-        if private && waiting.kind == AccessKind::Load {
+        if verdict.source.is_private() {
             return;
         }
         let touch = Touch {
@@ -248,7 +262,7 @@ impl Engine {
         };
         if self.system.is_watched(verdict) {
             lines.add(&touch);
-        } else if !private {
+        } else {
             lines.add_uncontested(&touch);
         }
     }

@@ -1,13 +1,36 @@
-//! How lines come into the caches of a core and its domain, and what goes for them.
+//! How lines come into the caches of a core and its domain, what goes for them, and what is noted of them there.
 
-use linemate_machine::{CpuPlace, DomainId};
+use linemate_machine::{CoreId, CpuPlace, DomainId, LogicalCpu};
 use linemate_recording::AccessKind;
 
 use crate::cache::{CHECK, DIRTY, Held, Line, Way};
 use crate::directory::{History, Slot};
+use crate::filter::Later;
 use crate::system::{Piece, System};
 
 impl System {
+    /// Notes the words of accesses that were left out after one to the line, which is in L1 and stays there until they would have
+    /// been done ([`crate::Filter`]).
+    pub(crate) fn use_later(&mut self, cpu: LogicalCpu, core: CoreId, line: u64, later: Later) {
+        let cache = &mut self.l1[usize::from(core.0)];
+        let Some(way) = cache.find(line) else {
+            return;
+        };
+        cache.add_touched(way, later.touched);
+        let slot = cache.slot(way);
+        let check = cache.flags(way) & CHECK != 0;
+        if later.written != 0 {
+            let entry = self.directory.entry_mut(slot);
+            entry.dirty = true;
+            entry.written |= later.written;
+            entry.last_writer = cpu;
+            cache.set_flags(way, DIRTY);
+        }
+        if check {
+            self.check(core, slot, way, later.touched);
+        }
+    }
+
     /// Puts a missed line into the domain's LLC, L2 and L1, in this order.
     pub(crate) fn fill(&mut self, place: CpuPlace, slot: Slot, piece: Piece, check: bool) {
         self.fill_llc(place.domain, slot);

@@ -32,8 +32,6 @@ pub struct Cell {
     pub loads: Tally,
     /// Stores and atomics that left the core.
     pub stores: Tally,
-    /// Stores and atomics that found the permission in their core.
-    pub private_stores: u64,
     /// Modified lines fetched from a core of the domain, of the socket, of another socket.
     pub hitm: [u64; 3],
     /// Clean lines fetched from another domain.
@@ -113,7 +111,7 @@ impl Lines {
         sums[usize::from(touch.kind != AccessKind::Load)].add(touch.cycles);
     }
 
-    /// An access to a line that went between cores: one that left its core, or a store that did not.
+    /// An access that left its core, to a line that went between cores.
     pub(crate) fn add(&mut self, touch: &Touch) {
         let next = self.cells.len() as u32;
         let index = *self
@@ -175,7 +173,6 @@ impl Cell {
             key: touch.key,
             loads: Tally::default(),
             stores: Tally::default(),
-            private_stores: 0,
             hitm: [0; 3],
             forwards: 0,
             upgrades: 0,
@@ -184,10 +181,6 @@ impl Cell {
 
     fn add(&mut self, touch: &Touch) {
         match touch.source {
-            source if source.is_private() => {
-                self.private_stores += 1;
-                return;
-            }
             Source::HitmDomain => self.hitm[0] += 1,
             Source::HitmSocket => self.hitm[1] += 1,
             Source::HitmRemote => self.hitm[2] += 1,

@@ -3,16 +3,18 @@
 use std::collections::HashMap;
 
 use linemate_machine::{LogicalCpu, Machine};
-use linemate_recording::{Access, CpuId};
+use linemate_recording::{Access, AccessKind, CpuId, GuestAddr};
 
 use crate::address::span;
 use crate::cache::shares;
 use crate::counts::{Counts, Tally};
 use crate::engine::{Cpu, Engine, Waiting};
+use crate::filter::Later;
 use crate::lines::{LineView, Lines, Uncontested};
-use crate::placement::{COPIES_MAX, Cloner, Fate, Placed, Placement};
+use crate::placement::{COPIES_MAX, Cloner, Fate, KeyId, Placed, Placement, SiteId};
+use crate::slices::{Begins, SliceHead, Slicer};
 use crate::system::System;
-use crate::weave::{Interleaving, ROUND_ACCESSES_MAX, Slice, Weaver};
+use crate::weave::{Interleaving, Slice, Weaver};
 
 /// The most keys, and the most sites: a placement that makes more has gone wrong.
 const KEYS_MAX: u32 = 1 << 24;
@@ -108,9 +110,9 @@ pub struct Pair {
 pub struct Outcome {
     /// Everything.
     pub totals: Counts,
-    /// By key: index = [`KeyId`](crate::KeyId).
+    /// By key: index = [`KeyId`].
     pub keys: Vec<Counts>,
-    /// By site, only the accesses that left their core: index = [`SiteId`](crate::SiteId).
+    /// By site, only the accesses that left their core: index = [`SiteId`].
     pub sites: Vec<Counts>,
     /// By pair of CPUs, ascending, only pairs that exchanged something.
     pub pairs: Vec<Pair>,
@@ -134,17 +136,29 @@ pub struct Outcome {
     pub prefetched_modified: u64,
 }
 
+/// An access of a slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// The instruction.
+    pub pc: GuestAddr,
+    /// Instructions from the slice's first access.
+    pub offset: u32,
+    /// Bytes.
+    pub size: u8,
+    /// Load, store or RMW.
+    pub kind: AccessKind,
+    /// What was left out after it.
+    pub later: Later,
+}
+
 /// A replay under way: push every access of the recording in order, then [`Replay::finish`].
 pub struct Replay<P, C> {
     placement: P,
     cloner: C,
     weaver: Weaver,
+    slicer: Slicer,
     round: Vec<Waiting>,
     slices: Vec<Slice>,
-    /// Recorded CPUs that have a slice in the current round.
-    in_round: Vec<bool>,
-    /// Virtual time at which the current slice started.
-    slice_start: u64,
     recorded: usize,
     engine: Engine,
     accesses: u64,
@@ -200,10 +214,9 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
             placement,
             cloner,
             weaver: Weaver::new(config.interleaving),
+            slicer: Slicer::new(recorded),
             round: Vec::new(),
             slices: Vec::new(),
-            in_round: vec![false; recorded],
-            slice_start: 0,
             recorded,
             engine: Engine {
                 system: System::new(machine),
@@ -244,18 +257,72 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         self.push_placed(access, placed)
     }
 
-    /// The next access of the recording, whose place is known already: for callers that place an access once for
-    /// several replays. The placement is not asked.
+    /// The next access of the recording, whose place is known already. The placement is not asked.
     ///
     /// # Errors
     /// As [`Replay::push`].
     #[inline]
     pub fn push_placed(&mut self, access: &Access, placed: Placed) -> Result<(), ReplayError> {
-        let cpu = self.check(access)?;
+        self.check(access)?;
+        let cached = placed.fate == Fate::Cached;
+        let cut = self.slicer.cut(access.cpu, access.time, cached);
+        match cut.begins {
+            Begins::Nothing => {}
+            Begins::Slice => self.begin_slice(SliceHead::new(access.cpu))?,
+            Begins::Round => {
+                self.end_round();
+                self.begin_slice(SliceHead::new(access.cpu))?;
+            }
+        }
+        if let Some(slice) = self.slices.last_mut() {
+            slice.head.extend(cut.offset, cached);
+        }
+        let item = Item {
+            pc: access.pc,
+            offset: cut.offset,
+            size: access.size,
+            kind: access.kind,
+            later: Later::default(),
+        };
+        self.add(&item, placed)
+    }
+
+    /// Begins a slice of the current round, for callers that have cut the recording ([`Slicer`]): its accesses follow with
+    /// [`Replay::add`], and the round is over with [`Replay::end_round`].
+    ///
+    /// # Errors
+    /// A CPU beyond those announced.
+    pub fn begin_slice(&mut self, head: SliceHead) -> Result<(), ReplayError> {
+        if usize::from(head.cpu.0) >= self.recorded {
+            return Err(ReplayError::Cpu {
+                cpu: head.cpu,
+                recorded: self.recorded,
+            });
+        }
+        let at = self.round.len() as u32;
+        self.slices.push(Slice {
+            head,
+            begin: at,
+            end: at,
+        });
+        Ok(())
+    }
+
+    /// The next access of the slice that was begun last.
+    ///
+    /// # Errors
+    /// If the access cannot be; the replay is as before the call then.
+    #[inline]
+    pub fn add(&mut self, item: &Item, placed: Placed) -> Result<(), ReplayError> {
+        if item.size == 0 || item.size > 64 {
+            return Err(ReplayError::Size {
+                addr: placed.addr.0,
+                size: item.size,
+            });
+        }
         if placed.key.0 >= KEYS_MAX || placed.site.0 >= KEYS_MAX {
             return Err(ReplayError::Key(placed.key.0.max(placed.site.0)));
         }
-        let offset = self.enter_slice(access, cpu);
         self.accesses += 1;
         match placed.fate {
             Fate::Cached => {}
@@ -270,13 +337,14 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         }
         self.engine.make_room(placed.key, placed.site);
         self.round.push(Waiting {
-            span: span(placed.addr.0, access.size, self.engine.line),
-            pc: access.pc.0,
-            offset,
+            span: span(placed.addr.0, item.size, self.engine.line),
+            pc: item.pc.0,
+            offset: item.offset,
             key: placed.key.0,
             site: placed.site.0,
-            kind: access.kind,
+            kind: item.kind,
             sharing: placed.sharing,
+            later: item.later,
         });
         if let Some(slice) = self.slices.last_mut() {
             slice.end += 1;
@@ -284,11 +352,34 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         Ok(())
     }
 
-    /// Whether the access can be; gives its CPU.
+    /// Accesses that were left out because they hit in L1 whatever happens ([`crate::Filter`]): how many loads, stores and RMWs count
+    /// for the key.
+    ///
+    /// # Errors
+    /// A key beyond any sensible number.
+    pub fn add_hits(&mut self, key: KeyId, kinds: [u64; 3]) -> Result<(), ReplayError> {
+        if key.0 >= KEYS_MAX {
+            return Err(ReplayError::Key(key.0));
+        }
+        self.engine.make_room(key, SiteId(0));
+        self.accesses += kinds.iter().sum::<u64>();
+        let copies = u64::from(self.cloner.copies());
+        for (hits, count) in self.engine.hits[key.0 as usize].iter_mut().zip(kinds) {
+            *hits += count * copies;
+        }
+        Ok(())
+    }
+
+    /// Accesses to devices that were left out.
+    pub fn add_uncached(&mut self, count: u64) {
+        self.accesses += count;
+        self.uncached += count;
+    }
+
+    /// Whether the access can be.
     #[inline]
-    fn check(&self, access: &Access) -> Result<usize, ReplayError> {
-        let cpu = usize::from(access.cpu.0);
-        if cpu >= self.recorded {
+    fn check(&self, access: &Access) -> Result<(), ReplayError> {
+        if usize::from(access.cpu.0) >= self.recorded {
             return Err(ReplayError::Cpu {
                 cpu: access.cpu,
                 recorded: self.recorded,
@@ -300,37 +391,14 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
                 size: access.size,
             });
         }
-        Ok(cpu)
+        Ok(())
     }
 
-    /// Finds or starts the access's slice; a round that is over is run. Returns the access's offset in it.
-    #[inline]
-    fn enter_slice(&mut self, access: &Access, cpu: usize) -> u32 {
-        let time = access.time.0;
-        if let Some(slice) = self.slices.last_mut() {
-            if usize::from(slice.cpu) == cpu && self.round.len() < ROUND_ACCESSES_MAX {
-                if let Ok(offset) = u32::try_from(time.saturating_sub(self.slice_start)) {
-                    slice.span = slice.span.max(offset);
-                    return slice.span;
-                }
-            }
+    /// Runs the round's accesses side by side.
+    pub fn end_round(&mut self) {
+        if self.slices.is_empty() {
+            return;
         }
-        if self.in_round[cpu] || self.round.len() >= ROUND_ACCESSES_MAX {
-            self.run_round();
-        }
-        self.in_round[cpu] = true;
-        self.slice_start = time;
-        let at = self.round.len() as u32;
-        self.slices.push(Slice {
-            cpu: access.cpu.0,
-            begin: at,
-            end: at,
-            span: 0,
-        });
-        0
-    }
-
-    fn run_round(&mut self) {
         let Replay {
             weaver,
             round,
@@ -346,18 +414,17 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
             |access| round[access].offset,
             |access, slice, copy, now| {
                 let waiting = &round[access];
-                let cpu = usize::from(slices[slice].cpu) * copies + usize::from(copy);
+                let cpu = usize::from(slices[slice].head.cpu.0) * copies + usize::from(copy);
                 engine.step(waiting, cpu, cloner.instance(copy, waiting.sharing), now)
             },
         );
         self.round.clear();
         self.slices.clear();
-        self.in_round.fill(false);
     }
 
     /// Runs what is left and gives the counts, together with the placement (which knows what the keys mean).
     pub fn finish(mut self) -> (Outcome, P) {
-        self.run_round();
+        self.end_round();
         let mut engine = self.engine;
         engine.system.finish();
         engine.settle();

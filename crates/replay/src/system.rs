@@ -137,8 +137,7 @@ impl System {
         }
     }
 
-    /// The quick way of [`System::access`] for most accesses: a hit in L1 that changes nothing for anybody else
-    /// and that `lines` need not hear of. Returns its cycles and the line's entry; `None` leaves the access to be done.
+    /// The quick way of [`System::access`] for most accesses: a hit in L1 that changes nothing for anybody else. Returns its cycles and the line's entry; `None` leaves the access to be done.
     #[inline(always)]
     pub(crate) fn hit(
         &mut self,
@@ -155,7 +154,7 @@ impl System {
         let mut cycles = u64::from(self.latency.l1);
         if piece.kind != AccessKind::Load {
             let entry = self.directory.entry_mut(slot);
-            if entry.owner() != Some(core) || entry.watched {
+            if entry.owner() != Some(core) {
                 return None;
             }
             entry.dirty = true;
@@ -253,7 +252,7 @@ impl System {
     }
 
     /// A touch of a line that words are pending in: the first one of a pending word decides the lifetime.
-    fn check(&mut self, core: CoreId, slot: Slot, way: Way, words: u64) {
+    pub(crate) fn check(&mut self, core: CoreId, slot: Slot, way: Way, words: u64) {
         let entry = self.directory.entry(slot);
         let Some(record) = self.sharing.find(entry, core) else {
             return;

@@ -14,12 +14,10 @@
 //!              c─c─c─c           │
 //! ```
 
+use crate::slices::SliceHead;
+
 /// Cycles that an instruction takes by itself.
 const CYCLES_PER_INSTRUCTION: u64 = 1;
-
-/// Accesses after which a round is closed even though no CPU has come up twice: bounds memory when one
-/// CPU runs alone.
-pub(crate) const ROUND_ACCESSES_MAX: usize = 1 << 16;
 
 /// How the slices of a round lie to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,16 +29,29 @@ pub enum Interleaving {
     Seeded(u64),
 }
 
+impl Interleaving {
+    /// How many cycles after the round's start the slice that is number `runner` of the round's starts, of `span` instructions where
+    /// the round's longest slice has `longest`.
+    #[inline]
+    pub fn start(self, round: u64, runner: u64, longest: u32, span: u32) -> u64 {
+        match self {
+            Interleaving::Aligned => 0,
+            Interleaving::Seeded(seed) => {
+                let room = u64::from(longest.saturating_sub(span)) + u64::from(longest) / 8;
+                let random = mix(seed ^ mix(round) ^ mix(runner << 32));
+                random % (room * CYCLES_PER_INSTRUCTION + 1)
+            }
+        }
+    }
+}
+
 /// A slice of the current round.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slice {
-    /// The recorded CPU.
-    pub(crate) cpu: u16,
+    pub(crate) head: SliceHead,
     /// Its accesses in the round's buffer.
     pub(crate) begin: u32,
     pub(crate) end: u32,
-    /// Instructions from its first access to its last.
-    pub(crate) span: u32,
 }
 
 /// One CPU, recorded or cloned, on its way through its slice.
@@ -51,6 +62,8 @@ struct Runner {
     next: u32,
     end: u32,
     slice: u32,
+    /// Instructions to the slice's end.
+    last: u32,
     copy: u16,
 }
 
@@ -106,8 +119,7 @@ impl Weaver {
         offset: impl Fn(usize) -> u32,
         mut step: impl FnMut(usize, usize, u16, u64) -> u64,
     ) {
-        self.start(slices, copies, &offset);
-        let mut end = self.now;
+        let mut end = self.start(slices, copies, &offset);
         while self.tree[1] != NEVER {
             let at = self.tree[1] >> RUNNER_BITS;
             let index = (self.tree[1] & ((1 << RUNNER_BITS) - 1)) as usize;
@@ -116,7 +128,7 @@ impl Weaver {
             runner.shift += stall;
             runner.next += 1;
             let due = if runner.next == runner.end {
-                end = end.max(at + stall);
+                end = end.max(runner.finished());
                 NEVER
             } else {
                 runner.due(index, offset(runner.next as usize))
@@ -127,31 +139,36 @@ impl Weaver {
         self.rounds += 1;
     }
 
-    /// Sets the runners up: copy by copy, the slices in recorded order.
-    fn start(&mut self, slices: &[Slice], copies: u16, offset: &impl Fn(usize) -> u32) {
+    /// Sets the runners up: copy by copy, the slices in recorded order. Gives the latest end of those that have nothing to do.
+    fn start(&mut self, slices: &[Slice], copies: u16, offset: &impl Fn(usize) -> u32) -> u64 {
         self.runners.clear();
-        let longest = slices.iter().map(|slice| slice.span).max().unwrap_or(0);
+        let mut end = self.now;
+        let longest = slices
+            .iter()
+            .map(|slice| slice.head.span)
+            .max()
+            .unwrap_or(0);
         for copy in 0..copies {
             for (index, slice) in slices.iter().enumerate() {
-                if slice.begin == slice.end {
+                let Some(last) = slice.head.last else {
                     continue;
-                }
-                let runner = self.runners.len() as u64;
-                let late = match self.interleaving {
-                    Interleaving::Aligned => 0,
-                    Interleaving::Seeded(seed) => {
-                        let room = u64::from(longest - slice.span) + u64::from(longest) / 8;
-                        let random = mix(seed ^ mix(self.rounds) ^ mix(runner << 32));
-                        random % (room * CYCLES_PER_INSTRUCTION + 1)
-                    }
                 };
-                self.runners.push(Runner {
+                let number = self.runners.len() as u64;
+                let late = self
+                    .interleaving
+                    .start(self.rounds, number, longest, slice.head.span);
+                let runner = Runner {
                     shift: self.now + late,
                     next: slice.begin,
                     end: slice.end,
                     slice: index as u32,
+                    last,
                     copy,
-                });
+                };
+                if runner.next == runner.end {
+                    end = end.max(runner.finished());
+                }
+                self.runners.push(runner);
             }
         }
         let leaves = self.runners.len().next_power_of_two();
@@ -159,11 +176,14 @@ impl Weaver {
         self.tree.clear();
         self.tree.resize(2 * leaves, NEVER);
         for (index, runner) in self.runners.iter().enumerate() {
-            self.tree[leaves + index] = runner.due(index, offset(runner.next as usize));
+            if runner.next < runner.end {
+                self.tree[leaves + index] = runner.due(index, offset(runner.next as usize));
+            }
         }
         for node in (1..leaves).rev() {
             self.tree[node] = self.tree[2 * node].min(self.tree[2 * node + 1]);
         }
+        end
     }
 
     /// A runner's next access is due then.
@@ -180,6 +200,11 @@ impl Weaver {
 }
 
 impl Runner {
+    /// When its slice ends, if it does not stall any more.
+    fn finished(&self) -> u64 {
+        u64::from(self.last) * CYCLES_PER_INSTRUCTION + self.shift
+    }
+
     /// When the access at `offset` instructions is due. Cycles beyond 50 bits (four days) would wrap.
     #[inline]
     fn due(&self, index: usize, offset: u32) -> Due {

@@ -321,24 +321,15 @@ fn the_view_of_a_line_has_offsets_instructions_and_costs() {
     let cells: Vec<_> = line
         .cells
         .iter()
-        .map(|cell| {
-            (
-                cell.offset,
-                cell.pc.0,
-                cell.loads,
-                cell.stores,
-                cell.private_stores,
-                cell.hitm,
-            )
-        })
+        .map(|cell| (cell.offset, cell.pc.0, cell.loads, cell.stores, cell.hitm))
         .collect();
     // CPU 0's first write came before the line had gone anywhere: it is among the uncontested. CPU 1's second one ends the round
     // at 697, so CPU 0's read waits 3 cycles for the transfer that ends at 700.
     assert_eq!(
         cells,
         [
-            (0, 0x100, tally(1, 403), tally(0, 0), 0, [0, 0, 1]),
-            (8, 0x101, tally(0, 0), tally(1, 700), 1, [0, 0, 1]),
+            (0, 0x100, tally(1, 403), tally(0, 0), [0, 0, 1]),
+            (8, 0x101, tally(0, 0), tally(1, 700), [0, 0, 1]),
         ]
     );
     assert_eq!(

@@ -19,6 +19,7 @@ mod layout;
 mod model;
 mod name;
 pub mod pahole;
+mod pointers;
 mod suggest;
 mod symbols;
 mod type_name;
@@ -34,5 +35,6 @@ pub use model::{
     PercpuVariable, Prototype, Qualifier, SectionVariable, Type, TypeModel,
 };
 pub use name::Name;
+pub use pointers::{POINTER_ROOTS, PointerRoot};
 pub use symbols::{Symbol, Symbols, SymbolsError};
 pub use units::{BitOffset, ByteOffset, LineIndex, LineSize, LineSizeError, TypeId};

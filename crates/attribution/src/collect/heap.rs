@@ -8,7 +8,7 @@ use super::{Collector, NO_CPU, Pending};
 use crate::index::ObjectId;
 use crate::kinds::{Kind, Origin};
 use crate::map::PageUse;
-use crate::votes::Bounds;
+use crate::votes::{Bounds, Hint};
 
 impl<'a> Collector<'a> {
     pub(super) fn heap(&mut self, call: &Pending, addr: u64) {
@@ -75,12 +75,11 @@ impl<'a> Collector<'a> {
         })
     }
 
-    fn hint_of(&self, origin: Origin) -> Option<&'a str> {
+    fn hint_of(&self, origin: Origin) -> Option<Hint<'a>> {
         let Origin::Cache(cache) = origin else {
             return None;
         };
-        let about = self.map.caches.get(cache as usize)?;
-        (!about.is_general()).then_some(about.name.as_str())
+        self.map.caches.get(cache as usize)?.hint()
     }
 
     fn cache_of_page(&self, addr: u64) -> Option<u32> {

@@ -15,7 +15,7 @@ fn settle(
         all.add(o, t, w);
     }
     let schema = sample();
-    let settled = all.settle(&schema, bounds, hint);
+    let settled = all.settle(&schema, bounds, hint.map(Hint::All));
     settled
         .placements
         .iter()
@@ -294,4 +294,20 @@ fn a_type_that_everything_embeds_does_not_name_an_object() {
             .len(),
         1
     );
+}
+
+#[test]
+fn the_name_of_a_merged_cache_needs_a_sighting_that_agrees() {
+    let schema = sample();
+    let named = |sighted: &[(u64, TypeIndex)], hint| {
+        let mut votes = Votes::default();
+        for &(offset, ty) in sighted {
+            votes.add(offset, ty, 1);
+        }
+        let settled = votes.settle(&schema, Bounds::Exact(256), Some(hint));
+        settled.placements.first().map(|p| (p.start, p.ty))
+    };
+    assert_eq!(named(&[], Hint::All("task")), Some((0, TASK)));
+    assert_eq!(named(&[], Hint::Some("task")), None);
+    assert_eq!(named(&[(64, ENTITY)], Hint::Some("task")), Some((0, TASK)));
 }

@@ -22,6 +22,9 @@ const USER_CODE: u64 = 0x40_1000;
 pub(crate) const UNITS: [u64; 2] = [DIRECT + 32 * 4096, DIRECT + 40 * 4096];
 /// `rq` is at this offset of the per-CPU section.
 pub(crate) const RQ: u64 = 0x100;
+/// Behind the per-CPU section: a `vector` of each CPU from before the recording. And an `entity` of that age, in the slab of `kmalloc-64`.
+pub(crate) const STATS: u64 = 0x500;
+pub(crate) const POINTED: u64 = KMALLOC_SLAB + 128;
 /// Slab of the cache `task`: frame 8, from before the recording.
 pub(crate) const TASK_SLAB: u64 = DIRECT + 8 * 4096;
 /// Slab of the cache `kmalloc-64`: frame 9.
@@ -80,6 +83,8 @@ const NAMES: [&str; 14] = [
 pub(crate) struct Variant {
     /// `struct page` has `compound_info`, and a tail page's is a mask (from Linux 7.0 on).
     pub(crate) compound_masks: bool,
+    /// There is an image of CPU 0's `rq`, whose pointers lead to [`STATS`] and [`POINTED`].
+    pub(crate) pointers: bool,
 }
 
 pub(crate) struct World {
@@ -132,6 +137,16 @@ fn types(variant: Variant) -> (Vec<u8>, Ids) {
             member("entities", array_of_pointers, 216),
         ],
     );
+    let vector = t.structure(
+        "vector",
+        40,
+        &[
+            member("count", int, 0),
+            member("mask", long, 8),
+            member("tail", long, 32),
+        ],
+    );
+    let pointer_to_vector = t.pointer(vector);
     let rq = t.structure(
         "rq",
         128,
@@ -140,15 +155,8 @@ fn types(variant: Variant) -> (Vec<u8>, Ids) {
             member("curr", long, 8),
             member("clock", long, 64),
             member("lock", int, 72),
-        ],
-    );
-    let vector = t.structure(
-        "vector",
-        40,
-        &[
-            member("count", int, 0),
-            member("mask", long, 8),
-            member("tail", long, 32),
+            member("stats", pointer_to_vector, 80),
+            member("first", pointer, 88),
         ],
     );
     let anonymous = t.structure(
@@ -419,6 +427,12 @@ fn images(variant: Variant) -> Vec<(u64, Vec<u8>)> {
     put(&mut pages, 12 * 64 + 48, 0xf000_0000, 4);
     let mut images = vec![(SLAB_CACHES, data), (CACHE_TASK, caches), (PAGES, pages)];
     images.extend(page_tables());
+    if variant.pointers {
+        let mut rq = vec![0u8; 128];
+        put(&mut rq, 80, STATS, 8);
+        put(&mut rq, 88, POINTED, 8);
+        images.push((UNITS[0] + RQ, rq));
+    }
     images
 }
 

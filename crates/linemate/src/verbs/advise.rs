@@ -10,22 +10,21 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{anyhow, bail};
-use linemate_advise::advise::INTERLEAVINGS;
 use linemate_advise::confirm::Effect;
 use linemate_advise::reasons::GroupReasons;
-use linemate_advise::remedies::{self, Found};
 use linemate_advise::side::Change;
 use linemate_advise::{Advice, Request, Tried, advise};
 use linemate_attribution::Analysis;
 use linemate_files::Output;
-use linemate_machine::Machine;
+use linemate_machine::{LineSize, Machine};
 use linemate_recording::Recording;
+use linemate_remedies::{self as remedies, Found};
 use serde::Serialize;
 
 use crate::cli::Outcome;
 use crate::input;
 use crate::output;
-use crate::verbs::machines;
+use crate::replaying::Replaying;
 
 /// Version of the form that `--json` writes (docs/schema-advise.md).
 const SCHEMA: &str = "linemate.advise/1";
@@ -59,9 +58,14 @@ pub(crate) struct Args {
         allow_hyphen_values = true
     )]
     max_growth: Option<String>,
-    /// The first interleaving's seed
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
+    /// Give the machines lines of that many bytes
+    #[arg(long, value_name = "BYTES", value_parser = input::machine_line)]
+    line: Option<LineSize>,
+    #[command(flatten)]
+    replaying: Replaying,
+    /// How many interleavings a candidate is replayed under, at least 8
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    interleavings: usize,
     /// Write the edit to this file, for `whatif --edit` and `patch --edit`
     #[arg(short, long, value_name = "EDITFILE", requires = "type_name")]
     output: Option<PathBuf>,
@@ -156,7 +160,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let machines = args
         .machines
         .iter()
-        .map(|name| machines::resolve(name))
+        .map(|name| args.replaying.machine(name, args.line))
         .collect::<anyhow::Result<Vec<Machine>>>()?;
     let max_growth = growth(args)?;
     let outputs = Outputs::new(args)?;
@@ -180,7 +184,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         machines: machines.clone(),
         pins: args.pins.clone(),
         max_growth,
-        seed: args.seed,
+        conditions: args.replaying.conditions(),
+        seed: args.replaying.seed,
+        interleavings: args.interleavings,
     };
     let advice = advise(&analyses, &request)?;
     let remedies = remedies(args, &analyses, &machines)?;
@@ -204,7 +210,9 @@ fn remedies(
         bail!("a recording and a machine are needed");
     };
     let mut options = remedies::Options::new(machine.clone());
-    options.seed = args.seed;
+    options.conditions = args.replaying.conditions();
+    options.interleavings = args.interleavings;
+    options.seed = args.replaying.seed;
     options.trials = args.trials;
     options.focus.clone_from(&args.type_name);
     Ok(remedies::find(analysis, &options)?)
@@ -284,7 +292,7 @@ fn document<'a>(
         pins: &request.pins,
         max_growth: request.max_growth,
         seed: request.seed,
-        interleavings: INTERLEAVINGS,
+        interleavings: request.interleavings,
         first_stays: advice.first_stays.as_deref(),
         events: &advice.events,
         cut: advice.cut,

@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use linemate_layout::Subject;
-use linemate_layout::diff::{Fields, Figures, On, Row, compare, fields};
-use linemate_machine::Machine;
+use linemate_machine::{LineSize, Machine};
 use linemate_report::Table;
+use linemate_study::diff::{Fields, Figures, On, Row, compare, fields};
 use linemate_text::shown;
 use serde::Serialize;
 
 use crate::cli::Outcome;
 use crate::input;
 use crate::output;
-use crate::verbs::machines;
+use crate::replaying::Replaying;
 use crate::verbs::whatif::percent;
 
 /// Version of the form that `--json` writes (docs/schema-whatif.md).
@@ -35,12 +35,11 @@ pub(crate) struct Args {
     /// Also compare what the fields cost on this machine: a name (see `linemate machines`), a TOML file, or `this`
     #[arg(long, value_name = "M")]
     machine: Option<String>,
-    /// Replay this many CPUs of both, a multiple of the recorded ones (docs/scaling.md)
-    #[arg(long, value_name = "N", requires = "machine")]
-    cpus: Option<usize>,
-    /// The interleaving's seed
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
+    /// Give the machine lines of that many bytes
+    #[arg(long, value_name = "BYTES", value_parser = input::machine_line, requires = "machine")]
+    line: Option<LineSize>,
+    #[command(flatten)]
+    replaying: Replaying,
     /// The most rows
     #[arg(long, value_name = "N", default_value_t = 40)]
     top: usize,
@@ -64,7 +63,11 @@ struct Json<'a> {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let machine = args.machine.as_deref().map(machines::resolve).transpose()?;
+    args.replaying.need_machine(args.machine.as_deref())?;
+    let machine = args.machine.as_deref();
+    let machine = machine
+        .map(|name| args.replaying.machine(name, args.line))
+        .transpose()?;
     let a = side(&args.a, args, machine.as_ref())?;
     let b = side(&args.b, args, machine.as_ref())?;
     if args.json {
@@ -73,7 +76,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
             tool: env!("CARGO_PKG_VERSION"),
             type_name: args.type_name.as_deref(),
             machine: args.machine.as_deref(),
-            seed: args.seed,
+            seed: args.replaying.seed,
             a: &a,
             b: &b,
         })?;
@@ -90,8 +93,8 @@ fn side(path: &Path, args: &Args, machine: Option<&Machine>) -> anyhow::Result<F
     let subject = args.type_name.clone().map(Subject::Named);
     let on = machine.map(|machine| On {
         machine,
-        seed: args.seed,
-        cpus: args.cpus,
+        seed: args.replaying.seed,
+        conditions: args.replaying.conditions(),
     });
     fields(&analysis, subject.as_ref(), on).with_context(name)
 }
@@ -122,7 +125,7 @@ fn text(args: &Args, a: &Fields, b: &Fields) -> String {
         let _ = writeln!(
             out,
             "  cycles of accesses that leave their core, on {machine}, interleaving {}",
-            args.seed
+            args.replaying.seed
         );
         header.extend(["cycles A", "cycles B", "change"]);
     }

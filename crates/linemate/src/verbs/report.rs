@@ -9,6 +9,7 @@ use linemate_types::LineSize;
 use crate::cli::Outcome;
 use crate::input::{self, Input};
 use crate::output;
+use crate::replaying::Replaying;
 
 /// What rows are.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -39,19 +40,15 @@ pub(crate) struct Args {
     /// The most rows
     #[arg(long, value_name = "N", default_value_t = 40)]
     top: usize,
-    /// Bytes of a cache line
-    #[arg(long, value_name = "BYTES", default_value = "64", value_parser = input::line_size)]
-    line: LineSize,
+    /// Bytes of a cache line; with a machine: give it lines of that many bytes [default: 64, or the machine's]
+    #[arg(long, value_name = "BYTES", value_parser = input::machine_line)]
+    line: Option<linemate_machine::LineSize>,
     /// Show what the accesses cost on this machine, by replay: a name (see `linemate machines`), a TOML file, or `this`. Rows by `cpu`
     /// are then pairs of CPUs, rows by `line` what happens inside the lines that go between cores
-    #[arg(long, value_name = "M", conflicts_with = "line")]
+    #[arg(long, value_name = "M")]
     machine: Option<String>,
-    /// Replay this many CPUs, a multiple of the recorded ones (docs/scaling.md)
-    #[arg(long, value_name = "N", requires = "machine")]
-    cpus: Option<usize>,
-    /// The interleaving's seed
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "machine")]
-    seed: u64,
+    #[command(flatten)]
+    replaying: Replaying,
     /// Write JSON (docs/schema-report.md; with a machine docs/schema-costs.md)
     #[arg(long)]
     json: bool,
@@ -59,6 +56,7 @@ pub(crate) struct Args {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
+    args.replaying.need_machine(args.machine.as_deref())?;
     let recording = args.input.open()?;
     if let Some(machine) = &args.machine {
         return costs::run(args, machine, &recording);
@@ -74,7 +72,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         by,
         type_name: args.type_name.clone(),
         top: args.top,
-        line: args.line,
+        line: match args.line {
+            Some(linemate_machine::LineSize::B128) => LineSize::B128,
+            _ => LineSize::B64,
+        },
     };
     let analysis = input::analyse(args.input.path(), &recording)?;
     let report = linemate_report::make(&analysis, &options)?;

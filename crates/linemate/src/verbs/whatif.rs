@@ -5,15 +5,14 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
-use linemate_layout::arm::ArmError;
-use linemate_layout::effect::{Potential, Row};
-use linemate_layout::stats::Measure;
-use linemate_layout::{
-    Edit, EditFile, Run, Study, Subject, WhatIf, WhatIfError, parse, parse_flags,
-};
-use linemate_machine::{Machine, shipped};
+use linemate_layout::{Edit, EditFile, Subject, parse, parse_flags};
+use linemate_machine::{LineSize, Machine};
 use linemate_recording::Recording;
 use linemate_report::Table;
+use linemate_study::effect::{Potential, Row};
+use linemate_study::stats::Measure;
+use linemate_study::variant::VariantError;
+use linemate_study::{Run, Study, WhatIf, WhatIfError};
 use linemate_text::shown;
 use linemate_types::{KernelImage, TypeModel};
 use serde::Serialize;
@@ -21,7 +20,7 @@ use serde::Serialize;
 use crate::cli::Outcome;
 use crate::input::{self, Input};
 use crate::output;
-use crate::verbs::machines;
+use crate::replaying::Replaying;
 
 /// Version of the form that `--json` writes (docs/schema-whatif.md).
 const SCHEMA: &str = "linemate.whatif/1";
@@ -46,21 +45,14 @@ pub(crate) struct Args {
     /// The machine to replay on: a name (see `linemate machines`), a TOML file, or `this`; may be repeated
     #[arg(long = "machine", value_name = "M", default_value = "gnr-2s-480")]
     machines: Vec<String>,
-    /// Replay this many CPUs, a multiple of the recorded ones (docs/scaling.md)
-    #[arg(long, value_name = "N")]
-    cpus: Option<usize>,
-    /// Give the replayed CPUs only their share of each last-level cache: a machine all of whose CPUs do the same
-    #[arg(long)]
-    llc_share: bool,
+    #[command(flatten)]
+    replaying: Replaying,
     /// Also give each edit's own share: alone, and last
     #[arg(long)]
     ablate: bool,
     /// Give the machines lines of that many bytes
-    #[arg(long, value_name = "BYTES", value_parser = ["64", "128"])]
-    line: Option<String>,
-    /// The first interleaving's seed
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
+    #[arg(long, value_name = "BYTES", value_parser = input::machine_line)]
+    line: Option<LineSize>,
     /// How many interleavings, at least 8
     #[arg(long, value_name = "N", default_value_t = 8)]
     interleavings: usize,
@@ -90,7 +82,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let machines: Vec<Machine> = args
         .machines
         .iter()
-        .map(|name| machine(name, args))
+        .map(|name| args.replaying.machine(name, args.line))
         .collect::<anyhow::Result<_>>()?;
     let recording = args.input.open()?;
     let analysis = input::analyse(args.input.path(), &recording)?;
@@ -100,11 +92,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     for machine in machines {
         let run = Run {
             machine,
-            cpus: args.cpus,
-            seed: args.seed,
+            conditions: args.replaying.conditions(),
+            seed: args.replaying.seed,
             interleavings: args.interleavings,
             ablate: args.ablate,
-            llc_share: args.llc_share,
         };
         results.push(study.run(&run).map_err(located)?);
     }
@@ -164,7 +155,7 @@ fn located(args: &Args, edits: &EditFile, error: WhatIfError) -> anyhow::Error {
     let origin = origin(args);
     match error {
         WhatIfError::Plan(error) => anyhow::anyhow!("{origin}{error}"),
-        WhatIfError::Arm(ArmError::NoFunction { ref name, .. }) => {
+        WhatIfError::Variant(VariantError::NoFunction { ref name, .. }) => {
             let names =
                 |edit: &Edit| matches!(edit, Edit::Reuse { function, .. } if function == name);
             match edits.statements().find(|(_, s)| names(&s.edit)) {
@@ -194,42 +185,6 @@ fn images(args: &Args, edits: &EditFile) -> anyhow::Result<BTreeMap<String, Type
         }
     }
     Ok(images)
-}
-
-fn machine(name: &str, args: &Args) -> anyhow::Result<Machine> {
-    let mut machine = machines::resolve(name)?;
-    let wanted = match args.line.as_deref() {
-        Some("128") => linemate_machine::LineSize::B128,
-        Some(_) => linemate_machine::LineSize::B64,
-        None => machine.line,
-    };
-    if wanted != machine.line {
-        // The same capacities in lines of another size; a pair of lines is one line then.
-        let double = wanted.bytes() > machine.line.bytes();
-        for shape in [&mut machine.l1, &mut machine.l2, &mut machine.llc.slice] {
-            shape.sets = if double {
-                (shape.sets / 2).max(1)
-            } else {
-                shape.sets.saturating_mul(2)
-            };
-        }
-        machine.line = wanted;
-        machine.adjacent_line_pairs &= !double;
-    }
-    let cpus = machine.topology.cpus();
-    if let Some(wanted) = args.cpus {
-        if wanted > cpus {
-            let largest = shipped()
-                .iter()
-                .map(|s| s.name)
-                .collect::<Vec<_>>()
-                .join(", ");
-            bail!(
-                "{wanted} CPUs on {name}, which has {cpus}: use --cpus {cpus} or another machine ({largest})"
-            );
-        }
-    }
-    Ok(machine)
 }
 
 fn text(
@@ -325,7 +280,7 @@ fn summary(results: &[WhatIf], names: &str) -> String {
     table.to_string()
 }
 
-fn sizes(result: &WhatIf, figure: impl Fn(&linemate_layout::effect::Size) -> (u64, u64)) -> String {
+fn sizes(result: &WhatIf, figure: impl Fn(&linemate_study::effect::Size) -> (u64, u64)) -> String {
     let one = |size| match figure(size) {
         (a, b) if a == b => a.to_string(),
         (a, b) => format!("{a} to {b}"),

@@ -182,8 +182,12 @@ pub(crate) fn metadata() -> Metadata {
 
 /// The bytes of a recording that `write` fills between its metadata and its end.
 pub(crate) fn recording_of(write: impl FnOnce(&mut Writer)) -> Vec<u8> {
+    recording_with(&metadata(), write)
+}
+
+pub(crate) fn recording_with(metadata: &Metadata, write: impl FnOnce(&mut Writer)) -> Vec<u8> {
     let scratch = Scratch::new();
-    let mut writer = Writer::create(&scratch.0, "1.0", &metadata()).unwrap();
+    let mut writer = Writer::create(&scratch.0, "1.0", metadata).unwrap();
     write(&mut writer);
     writer.finish().unwrap();
     std::fs::read(&scratch.0).unwrap()

@@ -2,9 +2,9 @@
 
 use linemate_advise::reasons::{GroupReasons, READ_MOSTLY};
 use linemate_advise::{Request, Tried};
-use linemate_layout::stats::Measure;
 use linemate_recording::{Description, Recording};
 use linemate_source::message::{Effect, Evidence, GroupEvidence};
+use linemate_study::stats::Measure;
 
 use super::text;
 use crate::verbs::whatif::relative;

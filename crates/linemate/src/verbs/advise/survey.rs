@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use linemate_advise::remedies::Found;
 use linemate_advise::survey::{Row, survey};
 use linemate_attribution::Analysis;
 use linemate_machine::Machine;
 use linemate_recording::Recording;
+use linemate_remedies::Found;
 use linemate_report::Table;
 use linemate_text::shown;
 use serde::Serialize;
@@ -40,7 +40,13 @@ pub(super) fn run(
     machines: &[Machine],
     remedies: &Found,
 ) -> anyhow::Result<Outcome> {
-    let mut rows = survey(analyses, machines, args.seed, SEARCHED.min(args.top))?;
+    let mut rows = survey(
+        analyses,
+        machines,
+        args.replaying.conditions(),
+        args.replaying.seed,
+        SEARCHED.min(args.top),
+    )?;
     rows.truncate(args.top);
     if args.json {
         output::json(&Json {
@@ -48,7 +54,7 @@ pub(super) fn run(
             tool: TOOL,
             recordings: described(recordings),
             machines: machines.iter().map(|m| m.name.as_str()).collect(),
-            seed: args.seed,
+            seed: args.replaying.seed,
             types: &rows,
             remedies,
         })?;

@@ -3,11 +3,10 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use linemate_advise::advise::INTERLEAVINGS;
 use linemate_advise::reasons::GroupReasons;
-use linemate_advise::remedies::Found;
 use linemate_advise::{Advice, Request, Tried};
 use linemate_recording::Recording;
+use linemate_remedies::Found;
 use linemate_report::Table;
 use linemate_text::shown;
 
@@ -134,7 +133,7 @@ fn layout(out: &mut String, request: &Request, best: &Tried) {
         out,
         "{gains}\nCycles of accesses that leave their core; interleavings {} to {}; the fast model said {} of the type's.\n",
         request.seed,
-        request.seed.wrapping_add(INTERLEAVINGS as u64 - 1),
+        request.seed.wrapping_add(request.interleavings as u64 - 1),
         percent(best.scored.cost as f64 / 1e6 - 1.0)
     );
     sides(out, best);

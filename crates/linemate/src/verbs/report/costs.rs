@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 
 use anyhow::Context;
 use linemate_layout::Subject;
-use linemate_layout::costs::{CellCost, Cost, CostRun, Costs, LineCost, PairCost, costs};
 use linemate_recording::Recording;
 use linemate_report::Table;
+use linemate_study::costs::{CellCost, Cost, CostRun, Costs, LineCost, PairCost, costs};
 use linemate_text::shown;
 use serde::Serialize;
 
@@ -15,11 +15,10 @@ use super::{Args, Rows};
 use crate::cli::Outcome;
 use crate::input;
 use crate::output;
-use crate::verbs::machines;
 use crate::verbs::whatif::{percent, potential};
 
 /// Version of the form that `--json` writes (docs/schema-costs.md).
-const SCHEMA: &str = "linemate.costs/2";
+const SCHEMA: &str = "linemate.costs/3";
 
 /// What `--json` writes.
 #[derive(Serialize)]
@@ -35,14 +34,14 @@ struct Json<'a> {
 
 /// Replays and prints.
 pub(super) fn run(args: &Args, machine: &str, recording: &Recording) -> anyhow::Result<Outcome> {
-    let machine = machines::resolve(machine)?;
+    let machine = args.replaying.machine(machine, args.line)?;
     let path = || args.input.path().display().to_string();
     let analysis = input::analyse(args.input.path(), recording)?;
     let subject = args.type_name.clone().map(Subject::Named);
     let run = CostRun {
         machine: &machine,
-        cpus: args.cpus,
-        seed: args.seed,
+        conditions: args.replaying.conditions(),
+        seed: args.replaying.seed,
     };
     let found = costs(&analysis, subject.as_ref(), run).with_context(path)?;
     if args.json {

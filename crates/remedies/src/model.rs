@@ -1,21 +1,19 @@
 //! What goes in and what comes out: options, advice, errors.
 
-use linemate_layout::stats::Measure;
-use linemate_layout::whatif::INTERLEAVINGS_MIN;
 use linemate_machine::Machine;
 use linemate_recording::Error as RecordingError;
-use linemate_replay::{COPIES_MAX, ReplayError};
+use linemate_study::stats::Measure;
+use linemate_study::whatif::INTERLEAVINGS_MIN;
+use linemate_study::{Conditions, ExperimentError};
 use serde::Serialize;
-
-use super::costs::CostsError;
 
 /// How to look for remedies.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The machine that costs and effects are of.
     pub machine: Machine,
-    /// How many CPUs to replay; `None`: as many as were recorded.
-    pub cpus: Option<usize>,
+    /// CPUs and caches of the replays.
+    pub conditions: Conditions,
     /// The first interleaving's seed; the others count up from it.
     pub seed: u64,
     /// How many interleavings a predicted effect is a mean of.
@@ -34,7 +32,7 @@ impl Options {
     pub fn new(machine: Machine) -> Options {
         Options {
             machine,
-            cpus: None,
+            conditions: Conditions::default(),
             seed: 1,
             interleavings: INTERLEAVINGS_MIN,
             per_kind: 8,
@@ -50,37 +48,15 @@ pub enum RemedyError {
     /// The recording.
     #[error(transparent)]
     Recording(#[from] RecordingError),
-    /// The replay.
+    /// The replays.
     #[error(transparent)]
-    Replay(#[from] ReplayError),
-    /// The recording does not say how many CPUs it has.
-    #[error("the recording does not tell its number of CPUs")]
-    NoCpus,
-    /// A number of CPUs that cloning cannot give.
-    #[error(
-        "{wanted} CPUs are not a multiple of the {recorded} recorded ones, or more than {COPIES_MAX} times as many"
-    )]
-    Cpus {
-        /// What was asked for.
-        wanted: usize,
-        /// Recorded CPUs.
-        recorded: usize,
-    },
+    Experiment(#[from] ExperimentError),
     /// No error bar from so few.
     #[error("{0} interleavings give no error bar: {INTERLEAVINGS_MIN} at least")]
     Interleavings(usize),
     /// Nothing of that name was touched.
     #[error("the recording has no access to any type or variable `{0}`")]
     Absent(String),
-}
-
-impl From<CostsError> for RemedyError {
-    fn from(error: CostsError) -> RemedyError {
-        match error {
-            CostsError::Recording(error) => RemedyError::Recording(error),
-            CostsError::Replay(error) => RemedyError::Replay(error),
-        }
-    }
 }
 
 /// A kind of advice.

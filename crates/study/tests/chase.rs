@@ -8,10 +8,12 @@ mod world;
 use std::collections::BTreeMap;
 
 use linemate_attribution::Analysis;
-use linemate_layout::arm::Followed;
-use linemate_layout::{Run, Study, WhatIf, parse};
+use linemate_layout::parse;
 use linemate_machine::find;
 use linemate_recording::{AccessKind, Recording};
+use linemate_study::Conditions;
+use linemate_study::variant::Followed;
+use linemate_study::{Run, Study, WhatIf};
 use world::{F, KMALLOC_SLAB, TASK_SLAB, World};
 
 const ROUNDS: u64 = 10;
@@ -68,11 +70,10 @@ fn whatif(recording: &Recording, edits: &str) -> Result<WhatIf, String> {
     let study = Study::new(&analysis, &edits, &images, &[]).map_err(|e| e.to_string())?;
     let run = Run {
         machine: find("westmere-4s-80").unwrap(),
-        cpus: None,
+        conditions: Conditions::default(),
         seed: 1,
         interleavings: 8,
         ablate: false,
-        llc_share: false,
     };
     study.run(&run).map_err(|e| e.to_string())
 }

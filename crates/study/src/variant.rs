@@ -5,20 +5,23 @@ use std::sync::Arc;
 
 use linemate_attribution::Analysis;
 use linemate_recording::{Access, AccessKind, GuestAddr};
-use linemate_replay::{Fate, Placed, Sharing};
+use linemate_replay::{Fate, Item, Later, Placed, Sharing};
 use linemate_types::{ByteOffset, FlatType, TypeId, TypeModel};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::chase::{Arrays, Chase};
+use linemate_layout::nesting::{embeds, enclosing};
+use linemate_layout::pointer::Chase;
+
 use crate::code::code_of;
-use crate::map::{OffsetMap, To};
-use crate::plan::{AccessRule, Field, ObjectRule, Plan};
+use crate::follow::Arrays;
 use crate::relocate::{Area, Resize, colocate, relocate, slot};
-use crate::scene::{Scene, Step, enclosing, majority};
+use crate::scene::{Scene, Step, majority};
+use linemate_layout::map::{OffsetMap, To};
+use linemate_layout::plan::{AccessRule, Field, ObjectRule, Plan};
 
 /// Why a plan does not fit a recording.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ArmError {
+pub enum VariantError {
     /// A function without code of its own.
     #[error(
         "there is no function `{name}` in this kernel (is it inlined everywhere?){}",
@@ -94,7 +97,7 @@ pub struct Paired {
 
 /// One side of a what-if.
 #[derive(Debug)]
-pub struct Arm {
+pub struct Variant {
     subjects: Vec<Option<Box<SubjectEdit>>>,
     rules: Vec<Rule>,
     /// Objects that moved.
@@ -112,7 +115,7 @@ pub struct Memory {
     rmw: FxHashMap<(usize, u16), u64>,
 }
 
-impl Arm {
+impl Variant {
     /// What `plan` means for the recording of `scene`, with `cpus` CPUs. `questions` tells which of the scene's counts of neighbours
     /// belongs to each `colocate` of the plan.
     ///
@@ -124,15 +127,9 @@ impl Arm {
         analysis: &Analysis<'_>,
         cpus: usize,
         questions: &[usize],
-    ) -> Result<Arm, ArmError> {
+    ) -> Result<Variant, VariantError> {
         let mut area = Area::default();
-        let mut arm = Arm {
-            subjects: (0..scene.types.len()).map(|_| None).collect(),
-            rules: Vec::new(),
-            relocated: 0,
-            paired: Vec::new(),
-            followed: Vec::new(),
-        };
+        let mut arm = Variant::as_recorded(scene);
         let base_align = |id: TypeId, rules: &[ObjectRule]| {
             let aligns = rules.iter().filter_map(|rule| match rule {
                 ObjectRule::BaseAlign(ids, bytes) if ids.contains(&id) => Some(*bytes),
@@ -162,6 +159,22 @@ impl Arm {
         Ok(arm)
     }
 
+    /// The recorded layout: nothing moves, everything happens.
+    pub fn as_recorded(scene: &Scene<'_>) -> Variant {
+        Variant {
+            subjects: (0..scene.types.len()).map(|_| None).collect(),
+            rules: Vec::new(),
+            relocated: 0,
+            paired: Vec::new(),
+            followed: Vec::new(),
+        }
+    }
+
+    /// Whether it changes anything about a subject's accesses.
+    pub fn edits(&self, subject: usize) -> bool {
+        self.subjects.get(subject).is_some_and(Option::is_some)
+    }
+
     fn edit(&mut self, subject: usize) -> &mut SubjectEdit {
         self.subjects[subject].get_or_insert_default()
     }
@@ -173,7 +186,7 @@ impl Arm {
         cpus: usize,
         questions: &[usize],
         area: &mut Area,
-    ) -> Result<(), ArmError> {
+    ) -> Result<(), VariantError> {
         let mut questions = questions.iter();
         for rule in plan.objects.clone() {
             match rule {
@@ -220,7 +233,7 @@ impl Arm {
                                 .map_or("", |c| &c.name)
                                 .to_owned()
                         };
-                        return Err(ArmError::NoObjects(format!(
+                        return Err(VariantError::NoObjects(format!(
                             "{} beside its {}",
                             name(&a),
                             name(&b)
@@ -248,7 +261,7 @@ impl Arm {
         plan: &Plan<'_>,
         scene: &Scene<'_>,
         analysis: &Analysis<'_>,
-    ) -> Result<(), ArmError> {
+    ) -> Result<(), VariantError> {
         for (number, rule) in plan.accesses.iter().enumerate() {
             let field = match rule {
                 AccessRule::Reuse { field, function } => {
@@ -278,14 +291,14 @@ impl Arm {
         chase: &Chase,
         model: &TypeModel,
         scene: &Scene<'_>,
-    ) -> Result<(), ArmError> {
+    ) -> Result<(), VariantError> {
         let path = path_of(model, &chase.field);
         let known = scene.arrays.iter().find(|(asked, _)| asked == chase);
         let nothing = Arrays::default();
         let arrays = known.map_or(&nothing, |(_, arrays)| arrays);
         let owners = arrays.owners;
         if arrays.found.is_empty() {
-            return Err(ArmError::NoArray { path, owners });
+            return Err(VariantError::NoArray { path, owners });
         }
         for (base, subject) in &arrays.found {
             self.edit(*subject as usize).gone.insert(*base);
@@ -302,7 +315,7 @@ impl Arm {
     fn mark(&mut self, rule: usize, field: &Field, model: &TypeModel, scene: &Scene<'_>) {
         for (subject, id) in scene.types.iter().enumerate() {
             let Some(id) = *id else { continue };
-            if !crate::scene::embeds(model, id, &field.types) {
+            if !embeds(model, id, &field.types) {
                 continue;
             }
             let size = model.size_of(id).unwrap_or(0);
@@ -329,11 +342,11 @@ impl Arm {
         &self,
         step: &Step,
         memory: &mut Memory,
-        mut emit: impl FnMut(&Access, Placed) -> Result<(), E>,
+        mut emit: impl FnMut(&Item, Placed) -> Result<(), E>,
     ) -> Result<(), E> {
         let placed = step.placed();
         match &self.subjects[step.subject.0 as usize] {
-            None => emit(&step.access, placed),
+            None => emit(&step.item(), placed),
             Some(edit) => self.apply_edit(edit, step, placed, memory, emit),
         }
     }
@@ -344,46 +357,52 @@ impl Arm {
         step: &Step,
         mut placed: Placed,
         memory: &mut Memory,
-        mut emit: impl FnMut(&Access, Placed) -> Result<(), E>,
+        mut emit: impl FnMut(&Item, Placed) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut access = step.access;
+        let mut item = Item {
+            // Words of the line where it was.
+            later: Later::default(),
+            ..step.item()
+        };
         if let Some(rules) = edit.rules.get(&step.offset) {
+            let mut access = step.access;
             if !self.happens(rules, &mut access, memory) {
                 placed.fate = Fate::Removed;
-                return emit(&access, placed);
+                return emit(&item, placed);
             }
+            item.kind = access.kind;
         }
         let offset = u64::from(step.offset);
-        let old = access.addr.0.wrapping_sub(offset);
+        let old = step.access.addr.0.wrapping_sub(offset);
         if edit.gone.contains(&old) {
             placed.fate = Fate::Removed;
-            return emit(&access, placed);
+            return emit(&item, placed);
         }
         let mut base = edit.moved.get(&old).copied().unwrap_or(old);
-        if let Some(copy) = edit.copies.get(&(old, access.cpu.0)) {
+        if let Some(copy) = edit.copies.get(&(old, step.access.cpu.0)) {
             base = *copy;
             placed.sharing = Sharing::Cloned;
         }
-        let bytes = u64::from(access.size);
+        let bytes = u64::from(item.size);
         let Some(map) = &edit.map else {
             placed.addr = GuestAddr(base.wrapping_add(offset));
-            return emit(&access, placed);
+            return emit(&item, placed);
         };
         let at = map.at(offset);
         if let (To::Byte(new), true) = (at.to, at.run >= bytes) {
             placed.addr = GuestAddr(base.wrapping_add(new));
-            return emit(&access, placed);
+            return emit(&item, placed);
         }
         let parts = map.parts(offset, bytes);
         if parts.is_empty() {
             placed.fate = Fate::Removed;
-            return emit(&access, placed);
+            return emit(&item, placed);
         }
         for part in parts {
             // No part is longer than the access, which is at most 64 bytes.
-            access.size = part.bytes.clamp(1, bytes) as u8;
+            item.size = part.bytes.clamp(1, bytes) as u8;
             placed.addr = GuestAddr(base.wrapping_add(part.offset));
-            emit(&access, placed)?;
+            emit(&item, placed)?;
         }
         Ok(())
     }
@@ -490,7 +509,7 @@ mod tests {
     use linemate_replay::{KeyId, SiteId};
 
     use super::*;
-    use crate::map::{Inner, Piece};
+    use linemate_layout::map::{Inner, Piece};
 
     const OBJECT: u64 = 0xffff_8880_0000_1000;
 
@@ -504,7 +523,7 @@ mod tests {
     }
 
     /// Subject 0 is not edited. Subject 1: a (0..8) to 64, b (8..16) to 0, c (16..24) removed, and its object moved.
-    fn arm(rules: Vec<Rule>, at: &[(u32, Vec<usize>)]) -> Arm {
+    fn arm(rules: Vec<Rule>, at: &[(u32, Vec<usize>)]) -> Variant {
         let map = OffsetMap::new(vec![
             piece(0, 8, Some(64)),
             piece(8, 8, Some(0)),
@@ -517,7 +536,7 @@ mod tests {
             gone: FxHashSet::default(),
             rules: at.iter().cloned().collect(),
         };
-        Arm {
+        Variant {
             subjects: vec![None, Some(Box::new(edit))],
             rules,
             relocated: 1,
@@ -546,19 +565,21 @@ mod tests {
             site,
             sharing,
             fate: Fate::Cached,
+            at: 0,
+            later: Later::default(),
         }
     }
 
     /// (address, bytes, kind, skipped) of what becomes of the steps.
-    fn emitted(arm: &Arm, steps: &[Step]) -> Vec<(u64, u8, AccessKind, bool)> {
+    fn emitted(arm: &Variant, steps: &[Step]) -> Vec<(u64, u8, AccessKind, bool)> {
         let (mut memory, mut found) = (Memory::default(), Vec::new());
         for step in steps {
-            let result: Result<(), ()> = arm.apply(step, &mut memory, |access, placed| {
+            let result: Result<(), ()> = arm.apply(step, &mut memory, |item, placed| {
                 assert_eq!((placed.key, placed.site), (KeyId(7), SiteId(8)));
                 found.push((
                     placed.addr.0,
-                    access.size,
-                    access.kind,
+                    item.size,
+                    item.kind,
                     placed.fate == Fate::Removed,
                 ));
                 Ok(())

@@ -9,18 +9,16 @@ use std::collections::BTreeMap;
 
 use linemate_attribution::Analysis;
 use linemate_machine::Machine;
-use linemate_recording::Decoder;
-use linemate_replay::{
-    AsRecorded, Cause, Clones, Config, Counts, Interleaving, Outcome, Replay, Source,
-};
+use linemate_replay::{Cause, Counts, Outcome, Source};
 use serde::Serialize;
 
-use crate::edit::Subject;
 use crate::effect::Potential;
-use crate::plan::{resolve, subject_name};
-use crate::scene::{KeyName, Scene, Steps, Watch};
+use crate::experiment::{Conditions, Cpus, Experiment};
+use crate::scene::{KeyName, Scene, Watch};
+use linemate_layout::edit::Subject;
+use linemate_layout::plan::{resolve, subject_name};
 
-use crate::whatif::{WhatIfError, copies, recorded_cpus};
+use crate::whatif::WhatIfError;
 
 pub use lines::{CellCost, LineCost};
 
@@ -29,8 +27,8 @@ pub use lines::{CellCost, LineCost};
 pub struct CostRun<'m> {
     /// The machine.
     pub machine: &'m Machine,
-    /// How many CPUs to replay; `None`: as many as were recorded.
-    pub cpus: Option<usize>,
+    /// CPUs, caches.
+    pub conditions: Conditions,
     /// The interleaving's seed.
     pub seed: u64,
 }
@@ -133,17 +131,20 @@ pub fn costs(
     run: CostRun<'_>,
 ) -> Result<Costs, WhatIfError> {
     let only = subject.map(subject_name);
-    let recorded = recorded_cpus(analysis)?;
-    let copies = copies(recorded, run.cpus)?;
+    let cpus = Cpus::new(analysis, run.conditions.cpus)?;
     let watch = Watch {
         every: true,
         ..Watch::default()
     };
-    let scene = Scene::new(analysis, recorded, &watch)?;
+    let scene = Scene::new(analysis, cpus.recorded, &watch)?;
     if let (Some(name), Some(subject)) = (&only, subject) {
         known(analysis, &scene, name, subject)?;
     }
-    let outcome = replay(analysis, &scene, run, (recorded, copies))?;
+    let experiment = Experiment {
+        lines: true,
+        ..Experiment::new(analysis, &scene, run.machine, run.conditions)?
+    };
+    let outcome = experiment.as_recorded(run.seed)?;
     let book = Book {
         analysis,
         scene: &scene,
@@ -161,8 +162,8 @@ pub fn costs(
     Ok(Costs {
         machine: run.machine.name.clone(),
         line_bytes: run.machine.line.bytes(),
-        cpus: recorded * usize::from(copies),
-        recorded_cpus: recorded,
+        cpus: cpus.replayed(),
+        recorded_cpus: cpus.recorded,
         seed: run.seed,
         accesses: scene.accesses,
         device_accesses: outcome.uncached,
@@ -170,7 +171,7 @@ pub fn costs(
         potential: asked.as_ref().unwrap_or(&whole).potential(),
         types: book.types(),
         functions: book.functions(),
-        pairs: pairs(&outcome, run, (recorded, copies)),
+        pairs: pairs(&outcome, run.machine, cpus),
         lines: lines::lines(&book),
         fields,
         whole,
@@ -192,36 +193,6 @@ fn known(
         }),
         _ => Ok(()),
     }
-}
-
-fn replay(
-    analysis: &Analysis<'_>,
-    scene: &Scene<'_>,
-    run: CostRun<'_>,
-    (recorded, copies): (usize, u16),
-) -> Result<Outcome, WhatIfError> {
-    let config = Config {
-        recorded_cpus: recorded,
-        cpus: None,
-        interleaving: Interleaving::Seeded(run.seed),
-        lines: true,
-    };
-    let mut replay = Replay::new(run.machine, &config, AsRecorded, Clones { copies })?;
-    let mut decoder = Decoder::new();
-    let mut steps = Steps {
-        scene,
-        steps: Vec::new(),
-    };
-    for chunk in analysis.recording().chunks() {
-        steps.steps.clear();
-        analysis
-            .recording()
-            .visit(chunk, &mut decoder, &mut steps)?;
-        for step in &steps.steps {
-            replay.push_placed(&step.access, step.placed())?;
-        }
-    }
-    Ok(replay.finish().0)
 }
 
 impl Cost {
@@ -299,9 +270,9 @@ fn ranked(costs: impl Iterator<Item = Cost>) -> Vec<Cost> {
     rows
 }
 
-fn pairs(outcome: &Outcome, run: CostRun<'_>, (recorded, copies): (usize, u16)) -> Vec<PairCost> {
-    let copies = usize::from(copies);
-    let spread = run.machine.topology.spread(recorded * copies);
+fn pairs(outcome: &Outcome, machine: &Machine, cpus: Cpus) -> Vec<PairCost> {
+    let copies = usize::from(cpus.copies);
+    let spread = machine.topology.spread(cpus.replayed());
     let spread = spread.unwrap_or_default();
     let place = |cpu| {
         let number = spread.iter().position(|at| *at == cpu).unwrap_or(0);

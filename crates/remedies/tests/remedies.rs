@@ -4,9 +4,9 @@
 
 mod world;
 
-use linemate_advise::remedies::{Effect, Found, Kind, Options, Remedy, find};
 use linemate_attribution::Analysis;
 use linemate_recording::Recording;
+use linemate_remedies::{Effect, Found, Kind, Options, Remedy, find};
 use world::{CPUS, F, Heap, NOHZ, World, object};
 
 const ROUNDS: u64 = 100;
@@ -439,12 +439,15 @@ fn advice_can_be_about_one_type_and_the_best_are_tried_first() {
     let few = find(&analysis, &few).unwrap_err().to_string();
     assert_eq!(few, "7 interleavings give no error bar: 8 at least");
     let odd = Options {
-        cpus: Some(6),
+        conditions: linemate_study::Conditions {
+            cpus: Some(6),
+            ..linemate_study::Conditions::default()
+        },
         ..options()
     };
     let odd = find(&analysis, &odd).unwrap_err().to_string();
     assert_eq!(
         odd,
-        "6 CPUs are not a multiple of the 4 recorded ones, or more than 4096 times as many"
+        "6 CPUs are not a multiple of the 4 recorded ones: the nearest is 8"
     );
 }

@@ -32,10 +32,10 @@ use std::collections::BTreeMap;
 
 use linemate_attribution::Analysis;
 use linemate_attribution::tally::CpuSet;
-use linemate_layout::scene::{Scene, Watch};
-use linemate_layout::whatif::INTERLEAVINGS_MIN;
 use linemate_layout::{Edit, EditFile, Section, Statement, Subject};
-use linemate_replay::COPIES_MAX;
+use linemate_study::scene::{Scene, Watch};
+use linemate_study::whatif::INTERLEAVINGS_MIN;
+use linemate_study::{Cpus, Experiment};
 
 pub use model::{
     Effect, Found, FunctionUse, Gain, Kind, Options, Reasons, Remedy, RemedyError, Stake, Trial,
@@ -55,8 +55,7 @@ pub fn find(analysis: &Analysis<'_>, options: &Options) -> Result<Found, RemedyE
     if options.interleavings < INTERLEAVINGS_MIN {
         return Err(RemedyError::Interleavings(options.interleavings));
     }
-    let recorded = recorded_cpus(analysis)?;
-    let copies = copies(recorded, options.cpus)?;
+    let cpus = Cpus::new(analysis, options.conditions.cpus)?;
     let bitmaps = Bitmaps::new(analysis);
     let evidence = Evidence::collect(analysis, &bitmaps)?;
     let fields = Fields::new(analysis, &evidence.tally, options.machine.line.bytes());
@@ -66,9 +65,9 @@ pub fn find(analysis: &Analysis<'_>, options: &Options) -> Result<Found, RemedyE
         }
     }
     let questions = links::questions(analysis, &evidence, &fields, options.focus.as_deref());
-    let mut scene = Scene::new(analysis, recorded, &Watch::default())?;
-    let base = costs::replay(&options.machine, recorded, copies, options.seed)?;
-    let costs = Costs::measure(analysis, &scene, &fields, &questions, base)?;
+    let mut scene = Scene::new(analysis, cpus.recorded, &Watch::default())?;
+    let experiment = Experiment::new(analysis, &scene, &options.machine, options.conditions)?;
+    let costs = Costs::measure(&experiment, &fields, &questions, options.seed)?;
     let answers = partners::answers(analysis, &fields, &costs, &questions);
     // `colocate` pairs by these counts: what pointers tell is better than who is touched next to whom.
     scene.neighbours = answers.iter().map(partners::Answer::neighbours).collect();
@@ -82,7 +81,7 @@ pub fn find(analysis: &Analysis<'_>, options: &Options) -> Result<Found, RemedyE
         scene: &scene,
         costs: &costs,
         answers: &answers,
-        recorded,
+        recorded: cpus.recorded,
     };
     let (mut remedies, left_out) = context.candidates();
     let trials = Trials {
@@ -90,16 +89,15 @@ pub fn find(analysis: &Analysis<'_>, options: &Options) -> Result<Found, RemedyE
         scene: &scene,
         pairs: &pairs,
         options,
-        recorded,
-        copies,
+        cpus,
     };
     try_best(&mut remedies, &trials)?;
     rank(&mut remedies);
     Ok(Found {
         machine: options.machine.name.clone(),
         line_bytes: options.machine.line.bytes(),
-        cpus: recorded * usize::from(copies),
-        recorded_cpus: recorded,
+        cpus: cpus.replayed(),
+        recorded_cpus: cpus.recorded,
         seed: options.seed,
         interleavings: options.interleavings,
         accesses: scene.accesses,
@@ -277,21 +275,6 @@ fn percent(part: u64, whole: u64) -> f64 {
     } else {
         100.0 * part as f64 / whole as f64
     }
-}
-
-/// The number of CPUs that the recording's description tells.
-fn recorded_cpus(analysis: &Analysis<'_>) -> Result<usize, RemedyError> {
-    let cpus = analysis.recording().description().cpus;
-    cpus.map(usize::from).ok_or(RemedyError::NoCpus)
-}
-
-fn copies(recorded: usize, wanted: Option<usize>) -> Result<u16, RemedyError> {
-    let wanted = wanted.unwrap_or(recorded);
-    let copies = u16::try_from(wanted / recorded).unwrap_or(u16::MAX);
-    if copies == 0 || usize::from(copies) * recorded != wanted || copies > COPIES_MAX {
-        return Err(RemedyError::Cpus { wanted, recorded });
-    }
-    Ok(copies)
 }
 
 /// Whether a field's outermost type has a tag or its variable a name: what nobody can find needs no advice.

@@ -8,9 +8,11 @@ mod world;
 use std::collections::BTreeMap;
 
 use linemate_attribution::Analysis;
-use linemate_layout::{Run, Study, Subject, WhatIf, parse_flags};
+use linemate_layout::{Subject, parse_flags};
 use linemate_machine::{Machine, find};
 use linemate_recording::{AccessKind, Recording};
+use linemate_study::Conditions;
+use linemate_study::{Run, Study, WhatIf};
 use world::{DIRECT, F, RQ, UNITS, World};
 
 const ROUNDS: u64 = 100;
@@ -34,11 +36,10 @@ fn run(machine: &str) -> Run {
     machine.adjacent_line_pairs = false;
     Run {
         machine,
-        cpus: None,
+        conditions: Conditions::default(),
         seed: 1,
         interleavings: 8,
         ablate: false,
-        llc_share: false,
     }
 }
 
@@ -190,7 +191,10 @@ fn recording_with_user_code(lines: u64) -> Recording {
 fn misses_of_the_last_level_cache_are_counted_by_who_had_them() {
     let on = |edit, llc_share| {
         let run = Run {
-            llc_share,
+            conditions: Conditions {
+                llc_share,
+                ..Conditions::default()
+            },
             ..run("gnr-2s-480")
         };
         whatif_of(&recording_with_user_code(40), &[edit], &run).unwrap()
@@ -250,7 +254,10 @@ fn cloned_cpus_have_their_own_runqueues() {
         &recording(),
         &["isolate nr_running"],
         &Run {
-            cpus: Some(4),
+            conditions: Conditions {
+                cpus: Some(4),
+                ..Conditions::default()
+            },
             ..run("westmere-4s-80")
         },
     )
@@ -265,7 +272,10 @@ fn cloned_cpus_have_their_own_runqueues() {
         &recording(),
         &["isolate nr_running"],
         &Run {
-            cpus: Some(5),
+            conditions: Conditions {
+                cpus: Some(5),
+                ..Conditions::default()
+            },
             ..run("westmere-4s-80")
         },
     );

@@ -7,9 +7,10 @@ use linemate_replay::{Cause, Counts, Outcome, Source};
 use linemate_types::LineSize;
 use serde::Serialize;
 
-use crate::arm::{Arm, Followed, Paired};
+use crate::experiment::Cpus;
 use crate::scene::USER_CODE;
 use crate::stats::{Measure, paired};
+use crate::variant::{Followed, Paired, Variant};
 use crate::whatif::{Run, Side, Study};
 
 /// What a layout can change of a type's cost at all, without edits: shares of its cost.
@@ -157,12 +158,14 @@ pub struct WhatIf {
 pub(crate) struct Facts<'f> {
     pub(crate) study: &'f Study<'f>,
     pub(crate) run: &'f Run,
-    pub(crate) copies: u16,
+    pub(crate) cpus: Cpus,
     pub(crate) line: LineSize,
     /// Sizes of the reported types: without edits, with all.
     pub(crate) layouts: Vec<Vec<u64>>,
-    pub(crate) arms: &'f [(Side, Result<Arm, String>)],
-    /// By arm that could be built, then by interleaving.
+    pub(crate) arms: &'f [(Side, Result<Variant, String>)],
+    /// The reported types' keys, by their numbers in the scene.
+    pub(crate) watched: Vec<usize>,
+    /// By arm that could be built, then by interleaving; of the keys those of `watched`, in its order.
     pub(crate) outcomes: Vec<Vec<Outcome>>,
 }
 
@@ -190,14 +193,6 @@ impl Facts<'_> {
             .map_or(&[], Vec::as_slice)
     }
 
-    /// The keys that belong to reported types.
-    fn watched(&self) -> Vec<usize> {
-        let keys = self.study.scene().keys.iter().enumerate();
-        keys.filter(|(_, key)| key.watched.is_some())
-            .map(|(number, _)| number)
-            .collect()
-    }
-
     fn measure(&self, pair: (Side, Side), figure: &dyn Fn(&Outcome) -> u64) -> Measure {
         let series =
             |side| -> Vec<f64> { self.of(side).iter().map(|o| figure(o) as f64).collect() };
@@ -206,18 +201,16 @@ impl Facts<'_> {
 
     /// The cost of the reported types.
     fn types(&self, pair: (Side, Side)) -> Measure {
-        let watched = self.watched();
-        self.measure(pair, &|o| sum(o, &watched, &cost))
+        self.measure(pair, &|o| sum(o, &cost))
     }
 
     fn misses(&self) -> Misses {
         let pair = (Side::Without, Side::All);
-        let watched = self.watched();
         let sites = &self.study.scene().sites;
         let user = sites.iter().position(|name| name == USER_CODE);
         let of_user = |o: &Outcome| user.and_then(|at| o.sites.get(at)).map_or(0, missed);
         Misses {
-            types: self.measure(pair, &|o| sum(o, &watched, &missed)),
+            types: self.measure(pair, &|o| sum(o, &missed)),
             whole: self.measure(pair, &|o| missed(&o.totals)),
             kernel: self.measure(pair, &|o| missed(&o.totals).saturating_sub(of_user(o))),
         }
@@ -237,8 +230,8 @@ impl Facts<'_> {
 
     fn fields(&self) -> Vec<Row> {
         let several = self.study.types.len() > 1;
-        let names = self.watched().into_iter().map(|number| {
-            let key = &self.study.scene().keys[number];
+        let names = self.watched.iter().enumerate().map(|(number, key)| {
+            let key = &self.study.scene().keys[*key];
             let owner = key
                 .watched
                 .and_then(|t| self.study.types.get(t))
@@ -282,10 +275,9 @@ impl Facts<'_> {
 
     fn causes(&self) -> Vec<Row> {
         let names = Cause::ALL.into_iter().map(|cause| {
-            let watched = self.watched();
             let figure: Figure = Box::new(move |o| {
-                let count = sum(o, &watched, &|c| c.cause(cause).count);
-                (count, sum(o, &watched, &|c| c.cause(cause).cycles))
+                let count = sum(o, &|c| c.cause(cause).count);
+                (count, sum(o, &|c| c.cause(cause).cycles))
             });
             (cause.name().to_owned(), figure)
         });
@@ -294,10 +286,9 @@ impl Facts<'_> {
 
     fn sources(&self) -> Vec<Row> {
         let names = Source::ALL.into_iter().map(|source| {
-            let watched = self.watched();
             let figure: Figure = Box::new(move |o| {
-                let count = sum(o, &watched, &|c| c.source(source).count);
-                (count, sum(o, &watched, &|c| c.source(source).cycles))
+                let count = sum(o, &|c| c.source(source).count);
+                (count, sum(o, &|c| c.source(source).cycles))
             });
             (source.name().to_owned(), figure)
         });
@@ -365,11 +356,9 @@ impl Facts<'_> {
 /// Count and cycles of an outcome.
 type Figure = Box<dyn Fn(&Outcome) -> (u64, u64)>;
 
-fn sum(outcome: &Outcome, keys: &[usize], figure: &dyn Fn(&Counts) -> u64) -> u64 {
-    keys.iter()
-        .filter_map(|key| outcome.keys.get(*key))
-        .map(figure)
-        .sum()
+/// Over the reported types.
+fn sum(outcome: &Outcome, figure: &dyn Fn(&Counts) -> u64) -> u64 {
+    outcome.keys.iter().map(figure).sum()
 }
 
 /// Largest change in cycles first, then by name.
@@ -396,8 +385,8 @@ pub(crate) fn whatif(facts: &Facts<'_>) -> WhatIf {
     WhatIf {
         machine: run.machine.name.clone(),
         line_bytes: facts.line.bytes(),
-        cpus: study.recorded_cpus() * usize::from(facts.copies),
-        recorded_cpus: study.recorded_cpus(),
+        cpus: facts.cpus.replayed(),
+        recorded_cpus: facts.cpus.recorded,
         seed: run.seed,
         interleavings: run.interleavings,
         accesses: study.scene().accesses,
@@ -406,7 +395,7 @@ pub(crate) fn whatif(facts: &Facts<'_>) -> WhatIf {
         types,
         whole: facts.measure(pair, &|o| cost(&o.totals)),
         misses: facts.misses(),
-        llc_share: run.llc_share,
+        llc_share: run.conditions.llc_share,
         duration: facts.measure(pair, &|o| o.cycles),
         causes,
         sources: facts.sources(),

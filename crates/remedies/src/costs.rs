@@ -6,14 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use linemate_attribution::Analysis;
-use linemate_layout::scene::{Scene, Step, Steps};
-use linemate_recording::{AccessKind, Decoder, Error as RecordingError, EventChunk};
-use linemate_replay::{
-    AsRecorded, Cause, Clones, Config, Counts, Interleaving, KeyId, Placed, Replay, ReplayError,
-    SiteId,
-};
-use rayon::prelude::*;
+use linemate_recording::AccessKind;
+use linemate_replay::{Cause, Counts, KeyId, Placed, SiteId};
+use linemate_study::scene::Step;
+use linemate_study::{Experiment, ExperimentError};
 use rustc_hash::FxHashMap;
 
 use super::fields::{FieldId, Fields};
@@ -123,25 +119,14 @@ impl Costs {
     /// # Errors
     /// CPUs that do not fit the machine, a damaged recording.
     pub(crate) fn measure(
-        analysis: &Analysis<'_>,
-        scene: &Scene<'_>,
+        experiment: &Experiment<'_>,
         fields: &Fields,
         questions: &[Question],
-        mut replay: Replay<AsRecorded, Clones>,
-    ) -> Result<Costs, CostsError> {
-        let mut classes = Classes::new(fields, Follower::new(analysis, fields, questions));
-        for batch in analysis
-            .recording()
-            .chunks()
-            .chunks(rayon::current_num_threads().max(1))
-        {
-            for steps in decode(analysis, scene, batch)? {
-                for step in &steps {
-                    replay.push_placed(&step.access, classes.place(step))?;
-                }
-            }
-        }
-        let (outcome, _) = replay.finish();
+        seed: u64,
+    ) -> Result<Costs, ExperimentError> {
+        let follower = Follower::new(experiment.analysis, fields, questions);
+        let mut classes = Classes::new(fields, follower);
+        let outcome = experiment.placed(seed, |step| classes.place(step))?;
         let mut costs = Costs {
             exchanges: classes.exchanges.into_iter().collect(),
             meetings: classes.follower.finish(),
@@ -180,53 +165,6 @@ impl Costs {
         }
         sum
     }
-}
-
-/// Why there are no costs.
-#[derive(Debug, thiserror::Error)]
-pub enum CostsError {
-    /// The recording.
-    #[error(transparent)]
-    Recording(#[from] RecordingError),
-    /// The replay.
-    #[error(transparent)]
-    Replay(#[from] ReplayError),
-}
-
-/// The accesses of some chunks, named, on all threads.
-pub(crate) fn decode(
-    analysis: &Analysis<'_>,
-    scene: &Scene<'_>,
-    chunks: &[EventChunk],
-) -> Result<Vec<Vec<Step>>, RecordingError> {
-    let one = |decoder: &mut Decoder, chunk: &EventChunk| {
-        let mut steps = Steps {
-            scene,
-            steps: Vec::new(),
-        };
-        analysis.recording().visit(chunk, decoder, &mut steps)?;
-        Ok(steps.steps)
-    };
-    chunks.par_iter().map_init(Decoder::new, one).collect()
-}
-
-/// A replay without edits.
-///
-/// # Errors
-/// CPUs that do not fit the machine.
-pub(crate) fn replay(
-    machine: &linemate_machine::Machine,
-    cpus: usize,
-    copies: u16,
-    seed: u64,
-) -> Result<Replay<AsRecorded, Clones>, ReplayError> {
-    let config = Config {
-        recorded_cpus: cpus,
-        cpus: None,
-        interleaving: Interleaving::Seeded(seed),
-        lines: false,
-    };
-    Replay::new(machine, &config, AsRecorded, Clones { copies })
 }
 
 /// An atomic that no load has followed yet.

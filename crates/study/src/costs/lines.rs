@@ -52,8 +52,6 @@ pub struct CellCost {
     pub cycles_per_load: f64,
     /// Stores and atomics that left their core.
     pub stores: u64,
-    /// Stores and atomics that did not, after the line had gone between cores.
-    pub private_stores: u64,
     /// Upgrades.
     pub upgrades: u64,
     /// Cycles of all that left their core.
@@ -176,7 +174,6 @@ struct Gathered<'b> {
     stores: Tally,
     hitm: u64,
     upgrades: u64,
-    private_stores: u64,
     functions: BTreeMap<&'b str, u64>,
 }
 
@@ -201,7 +198,6 @@ impl<'b> Gathered<'b> {
         self.add_tallies(cell.loads, cell.stores, function);
         self.hitm += cell.hitm.iter().sum::<u64>();
         self.upgrades += cell.upgrades;
-        self.private_stores += cell.private_stores;
     }
 
     fn finish(self, (offset, field): CellId<'_>) -> CellCost {
@@ -215,7 +211,6 @@ impl<'b> Gathered<'b> {
             loads: self.loads.count,
             cycles_per_load: self.loads.cycles as f64 / self.loads.count.max(1) as f64,
             stores: self.stores.count,
-            private_stores: self.private_stores,
             upgrades: self.upgrades,
             cycles: self.loads.cycles + self.stores.cycles,
             functions: names.map(|(name, _)| name.to_owned()).collect(),

@@ -2,10 +2,10 @@
 
 use linemate_types::Symbols;
 
-use crate::arm::ArmError;
+use crate::variant::VariantError;
 
 /// The code of a function: its own symbol, and what the compiler split off or cloned (`f.cold`, `f.isra.0`).
-pub(crate) fn code_of(symbols: &Symbols, name: &str) -> Result<Vec<(u64, u64)>, ArmError> {
+pub(crate) fn code_of(symbols: &Symbols, name: &str) -> Result<Vec<(u64, u64)>, VariantError> {
     let part_of = |symbol: &str| {
         symbol == name
             || symbol
@@ -24,7 +24,7 @@ pub(crate) fn code_of(symbols: &Symbols, name: &str) -> Result<Vec<(u64, u64)>, 
             .iter()
             .filter(|s| matches!(s.letter, 't' | 'T'))
             .map(|s| s.name.as_str());
-        return Err(ArmError::NoFunction {
+        return Err(VariantError::NoFunction {
             name: name.to_owned(),
             nearest: linemate_text::nearest(name, names),
         });
@@ -46,7 +46,7 @@ mod tests {
             code_of(&symbols, "f"),
             Ok(vec![at(0, 0x10), at(0x10, 0x30), at(0x40, 0x50)])
         );
-        let missing = ArmError::NoFunction {
+        let missing = VariantError::NoFunction {
             name: "fb".into(),
             nearest: vec!["f".into(), "fa".into()],
         };

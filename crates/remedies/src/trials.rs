@@ -6,31 +6,25 @@
 use std::collections::BTreeMap;
 
 use linemate_attribution::Analysis;
-use linemate_layout::arm::{Arm, Memory};
-use linemate_layout::plan::ObjectRule;
-use linemate_layout::scene::Scene;
-use linemate_layout::stats::paired;
-use linemate_layout::{Plan, parse, plan::resolve};
-use linemate_machine::LineSize as MachineLine;
-use linemate_replay::{AsRecorded, Clones, KeyId, Outcome, Replay};
-use linemate_types::{LineSize, Type, TypeId, TypeModel};
-use rayon::prelude::*;
+use linemate_layout::nesting::embeds;
+use linemate_layout::parse;
+use linemate_layout::plan::{ObjectRule, Plan, resolve};
+use linemate_replay::Outcome;
+use linemate_study::experiment::{line_of, seeds};
+use linemate_study::scene::Scene;
+use linemate_study::stats::paired;
+use linemate_study::variant::Variant;
+use linemate_study::{Cpus, Experiment, ExperimentError};
+use linemate_types::{TypeId, TypeModel};
 
-use super::costs::{CostsError, decode, replay};
 use super::{Effect, Gain, Options};
-
-/// How many replays are held in memory at a time: each takes 200 to 400 MiB, for it remembers every line that was touched.
-const REPLAYS_MAX: usize = 3;
-
-/// How many simulated CPUs are held in memory at a time: each has its caches, some 10 to 100 KiB when used.
-const SIMULATED_CPUS_MAX: usize = 4096;
 
 /// A type pair whose objects a scene has matched.
 pub(crate) type Pair = (Vec<TypeId>, Vec<TypeId>);
 
 /// One candidate's side, and what it is measured by.
 struct Side {
-    arm: Arm,
+    variant: Variant,
     /// By subject: whether its accesses belong to the edited types.
     concerned: Vec<bool>,
 }
@@ -42,8 +36,7 @@ pub(crate) struct Trials<'a> {
     /// What the scene has matched, in its order.
     pub(crate) pairs: &'a [Pair],
     pub(crate) options: &'a Options,
-    pub(crate) recorded: usize,
-    pub(crate) copies: u16,
+    pub(crate) cpus: Cpus,
 }
 
 impl Trials<'_> {
@@ -51,7 +44,7 @@ impl Trials<'_> {
     ///
     /// # Errors
     /// A damaged recording.
-    pub(crate) fn run(&self, texts: &[String]) -> Result<Vec<Effect>, CostsError> {
+    pub(crate) fn run(&self, texts: &[String]) -> Result<Vec<Effect>, ExperimentError> {
         let none = match self.side("") {
             Ok(none) => none,
             Err(why) => return Ok(vec![Effect::Refused { why }; texts.len()]),
@@ -70,10 +63,7 @@ impl Trials<'_> {
 
     fn side(&self, text: &str) -> Result<Side, String> {
         let model = self.analysis.model();
-        let line = match self.options.machine.line {
-            MachineLine::B64 => LineSize::B64,
-            MachineLine::B128 => LineSize::B128,
-        };
+        let line = line_of(&self.options.machine);
         let edits = parse(text).map_err(|e| e.to_string())?;
         let images = BTreeMap::new();
         let mut plan = Plan::new(model, line, &edits, &images).map_err(|e| e.to_string())?;
@@ -85,11 +75,11 @@ impl Trials<'_> {
                 _ => None,
             })
             .collect();
-        let arm = Arm::new(
+        let variant = Variant::new(
             &mut plan,
             self.scene,
             self.analysis,
-            self.recorded,
+            self.cpus.recorded,
             &questions,
         )
         .map_err(|e| e.to_string())?;
@@ -104,71 +94,29 @@ impl Trials<'_> {
         let named = plan.types.iter().flat_map(|(_, ids)| ids).copied();
         let edited: Vec<TypeId> = named.filter(|id| !moved.contains(id)).collect();
         let concerned = |id: &Option<TypeId>| {
-            id.is_some_and(|id| moved.contains(&id) || holds(model, id, &edited))
+            id.is_some_and(|id| moved.contains(&id) || embeds(model, id, &edited))
         };
         Ok(Side {
-            arm,
+            variant,
             concerned: self.scene.types.iter().map(concerned).collect(),
         })
     }
 
     /// Figures by side, then by interleaving.
-    fn replay(&self, sides: &[&Side]) -> Result<Vec<Vec<Figures>>, CostsError> {
-        let seeds: Vec<u64> = (0..self.options.interleavings as u64)
-            .map(|i| self.options.seed.wrapping_add(i))
-            .collect();
-        let mut wanted = Vec::new();
-        for seed in &seeds {
-            wanted.extend((0..sides.len()).map(|side| (*seed, side)));
-        }
-        let mut outcomes: Vec<Vec<Figures>> = sides.iter().map(|_| Vec::new()).collect();
-        let cpus = self.recorded * usize::from(self.copies);
-        let at_once = (SIMULATED_CPUS_MAX / cpus.max(1)).clamp(1, REPLAYS_MAX);
-        for wave in wanted.chunks(at_once) {
-            let mut runners = Vec::new();
-            for (seed, side) in wave {
-                runners.push(Runner {
-                    arm: &sides[*side].arm,
-                    memory: Memory::default(),
-                    replay: replay(&self.options.machine, self.recorded, self.copies, *seed)?,
-                });
-            }
-            let chunks = self.analysis.recording().chunks();
-            for batch in chunks.chunks(rayon::current_num_threads().max(1)) {
-                let steps = decode(self.analysis, self.scene, batch)?;
-                runners.par_iter_mut().try_for_each(|r| r.take(&steps))?;
-            }
-            for (runner, (_, side)) in runners.into_iter().zip(wave) {
-                let outcome = runner.replay.finish().0;
-                outcomes[*side].push(Figures::new(&outcome, sides));
-            }
-        }
-        Ok(outcomes)
-    }
-}
-
-/// A replay of one side under one interleaving.
-struct Runner<'s> {
-    arm: &'s Arm,
-    memory: Memory,
-    replay: Replay<AsRecorded, Clones>,
-}
-
-impl Runner<'_> {
-    /// Keys are subjects: fine enough to tell the edited types from all others.
-    fn take(&mut self, chunks: &[Vec<linemate_layout::scene::Step>]) -> Result<(), CostsError> {
-        let Runner {
-            arm,
-            memory,
-            replay,
-        } = self;
-        for step in chunks.iter().flatten() {
-            arm.apply(step, memory, |access, mut placed| {
-                placed.key = KeyId(step.subject.0);
-                replay.push_placed(access, placed)
-            })?;
-        }
-        Ok(())
+    fn replay(&self, sides: &[&Side]) -> Result<Vec<Vec<Figures>>, ExperimentError> {
+        // The scene watches no fields, so keys are subjects: fine enough to tell the edited types from all others.
+        let options = self.options;
+        let experiment = Experiment::new(
+            self.analysis,
+            self.scene,
+            &options.machine,
+            options.conditions,
+        )?;
+        let variants: Vec<&Variant> = sides.iter().map(|side| &side.variant).collect();
+        let seeds = seeds(options.seed, options.interleavings);
+        experiment.run(&variants, &seeds, |_, outcome| {
+            Figures::new(&outcome, sides)
+        })
     }
 }
 
@@ -220,17 +168,6 @@ fn gain(outcomes: &[Vec<Figures>], number: usize) -> Gain {
             .get(number)
             .and_then(|list| list.first())
             .map_or(0, |f| f.skipped),
-    }
-}
-
-/// Whether a value of type `id` is one of `set` or holds one by value. Recursion: at most as deep as types nest.
-fn holds(model: &TypeModel, id: TypeId, set: &[TypeId]) -> bool {
-    let id = model.strip(id);
-    match model.get(id) {
-        _ if set.contains(&id) => true,
-        Some(Type::Array { element, .. }) => holds(model, *element, set),
-        Some(Type::Composite(c)) => c.members.iter().any(|m| holds(model, m.type_id, set)),
-        _ => false,
     }
 }
 

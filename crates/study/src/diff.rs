@@ -6,16 +6,14 @@
 use std::collections::BTreeMap;
 
 use linemate_attribution::Analysis;
-use linemate_recording::{Access, AccessKind, Call, Decoder, Marker, Return, Visitor};
-use linemate_replay::{
-    AsRecorded, Cause, Clones, Config, Counts, Interleaving, Placed, Replay, ReplayError, SiteId,
-};
+use linemate_replay::{Cause, Counts};
 use serde::Serialize;
 
-use crate::edit::Subject;
-use crate::plan::{resolve, subject_name};
-use crate::scene::{Scene, Step, Watch};
-use crate::whatif::{WhatIfError, copies, recorded_cpus};
+use crate::experiment::{Conditions, Cpus, Experiment};
+use crate::scene::{Scene, Watch};
+use crate::whatif::WhatIfError;
+use linemate_layout::edit::Subject;
+use linemate_layout::plan::{resolve, subject_name};
 
 /// The figures of a field in one recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -65,8 +63,8 @@ pub struct On<'m> {
     pub machine: &'m linemate_machine::Machine,
     /// The interleaving's seed.
     pub seed: u64,
-    /// How many CPUs to replay; `None`: as many as were recorded. Accesses are counted as recorded all the same.
-    pub cpus: Option<usize>,
+    /// CPUs, caches. Accesses are counted as recorded all the same.
+    pub conditions: Conditions,
 }
 
 /// The fields of a type in a recording, or of every type if none is named; with a machine also what they cost there.
@@ -85,20 +83,25 @@ pub fn fields(
         name: name.clone(),
         reason,
     })?;
-    let cpus = recorded_cpus(analysis)?;
-    let copies = copies(cpus, on.and_then(|on| on.cpus))?;
+    let cpus = Cpus::new(analysis, on.and_then(|on| on.conditions.cpus))?;
     let bytes = ids.first().and_then(|id| model.size_of(*id)).unwrap_or(0);
     let watch = Watch {
         types: vec![ids],
         every: subject.is_none(),
         ..Watch::default()
     };
-    let scene = Scene::new(analysis, cpus, &watch)?;
+    let scene = Scene::new(analysis, cpus.recorded, &watch)?;
     if scene.keys.iter().all(|key| key.watched.is_none()) {
         return Err(WhatIfError::Absent(name));
     }
-    let replay = on.map(|on| start(on, cpus, copies)).transpose()?;
-    let counts = count(analysis, &scene, replay)?;
+    let mut counts = count(&scene);
+    if let Some(on) = on {
+        let experiment = Experiment::new(analysis, &scene, on.machine, on.conditions)?;
+        let outcome = experiment.as_recorded(on.seed)?;
+        for (figures, costs) in counts.iter_mut().zip(&outcome.keys) {
+            figures.cost(costs);
+        }
+    }
     let watched = scene.keys.iter().zip(counts);
     let mut fields: BTreeMap<String, Figures> = BTreeMap::new();
     for (key, figures) in watched.filter(|(key, _)| key.watched.is_some()) {
@@ -108,20 +111,10 @@ pub fn fields(
     fields.retain(|_, figures| figures.loads + figures.stores > 0);
     Ok(Fields {
         bytes,
-        cpus: cpus * usize::from(copies),
+        cpus: cpus.replayed(),
         accesses: scene.accesses,
         fields,
     })
-}
-
-fn start(on: On<'_>, cpus: usize, copies: u16) -> Result<Replay<AsRecorded, Clones>, ReplayError> {
-    let config = Config {
-        recorded_cpus: cpus,
-        cpus: None,
-        interleaving: Interleaving::Seeded(on.seed),
-        lines: false,
-    };
-    Replay::new(on.machine, &config, AsRecorded, Clones { copies })
 }
 
 impl Figures {
@@ -146,42 +139,16 @@ impl Figures {
     }
 }
 
-/// Figures by key.
-fn count(
-    analysis: &Analysis<'_>,
-    scene: &Scene<'_>,
-    mut replay: Option<Replay<AsRecorded, Clones>>,
-) -> Result<Vec<Figures>, WhatIfError> {
-    let mut counter = Counter {
-        scene,
-        counts: vec![Figures::default(); scene.keys.len()],
-        steps: Vec::new(),
-        keep: replay.is_some(),
-    };
-    let mut decoder = Decoder::new();
-    for chunk in analysis.recording().chunks() {
-        counter.steps.clear();
-        analysis
-            .recording()
-            .visit(chunk, &mut decoder, &mut counter)?;
-        if let Some(replay) = &mut replay {
-            for step in &counter.steps {
-                let placed = Placed {
-                    site: SiteId(0),
-                    ..step.placed()
-                };
-                replay.push_placed(&step.access, placed)?;
-            }
+/// Accesses as recorded, by key.
+fn count(scene: &Scene<'_>) -> Vec<Figures> {
+    let mut counts = vec![Figures::default(); scene.keys.len()];
+    for ((subject, offset), [loads, stores, rmws]) in scene.counts() {
+        if let Some(figures) = counts.get_mut(scene.key(subject, offset).0 as usize) {
+            figures.loads += loads;
+            figures.stores += stores + rmws;
         }
     }
-    let mut counts = counter.counts;
-    if let Some(replay) = replay {
-        let (outcome, _) = replay.finish();
-        for (figures, costs) in counts.iter_mut().zip(&outcome.keys) {
-            figures.cost(costs);
-        }
-    }
-    Ok(counts)
+    counts
 }
 
 /// The fields of both sides, largest change first: in cycles if there are any, else in accesses; then by path.
@@ -208,32 +175,6 @@ pub fn compare(a: &Fields, b: &Fields) -> Vec<Row> {
     // Stable: ties stay in the order of their paths.
     rows.sort_by_key(|row| std::cmp::Reverse(change(row)));
     rows
-}
-
-struct Counter<'s> {
-    scene: &'s Scene<'s>,
-    counts: Vec<Figures>,
-    steps: Vec<Step>,
-    keep: bool,
-}
-
-impl Visitor for Counter<'_> {
-    #[inline]
-    fn access(&mut self, access: &Access) {
-        let step = self.scene.step(access);
-        if let Some(figures) = self.counts.get_mut(step.key.0 as usize) {
-            match access.kind {
-                AccessKind::Load => figures.loads += 1,
-                AccessKind::Store | AccessKind::Rmw => figures.stores += 1,
-            }
-        }
-        if self.keep {
-            self.steps.push(step);
-        }
-    }
-    fn call(&mut self, _: &Call) {}
-    fn ret(&mut self, _: &Return) {}
-    fn marker(&mut self, _: &Marker) {}
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use linemate_advise::remedies::{Options, find};
 use linemate_attribution::Analysis;
 use linemate_recording::Recording;
+use linemate_remedies::{Options, find};
 
 fn run() -> Result<String, Box<dyn std::error::Error>> {
     let mut words = std::env::args().skip(1);

@@ -10,12 +10,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use linemate_attribution::schema::Schema;
 use linemate_attribution::{Analysis, Bucket, Located, Names, SubjectId};
 use linemate_recording::{Access, Call, Decoder, Error as RecordingError, Marker, Return, Visitor};
-use linemate_replay::{Fate, KeyId, Placed, Sharing, SiteId};
-use linemate_types::{ByteOffset, FlatType, Type, TypeId, TypeModel};
+use linemate_replay::{Fate, Item, KeyId, Later, Placed, Sharing, SiteId};
+use linemate_types::{ByteOffset, FlatType, TypeId, TypeModel};
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::chase::{Arrays, Chase, Follower, Places, Votes};
+use linemate_layout::nesting::{embeds, enclosing};
+use linemate_layout::pointer::Chase;
+
+use crate::follow::{Arrays, Follower, Places, Votes};
 
 /// What a key of a replay stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +41,7 @@ pub struct Place {
 }
 
 /// An access with all that does not depend on edits.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The access as recorded.
     pub access: Access,
@@ -54,9 +57,25 @@ pub struct Step {
     pub sharing: Sharing,
     /// Whether it goes through the caches.
     pub fate: Fate,
+    /// Instructions from its slice's first access, where the recording has been cut into slices; else 0.
+    pub at: u32,
+    /// What was left out after it.
+    pub later: Later,
 }
 
 impl Step {
+    /// The access as a replay takes it.
+    #[inline]
+    pub fn item(&self) -> Item {
+        Item {
+            pc: self.access.pc,
+            offset: self.at,
+            size: self.access.size,
+            kind: self.access.kind,
+            later: self.later,
+        }
+    }
+
     /// Where it goes and what it counts for, without edits.
     #[inline]
     pub fn placed(&self) -> Placed {
@@ -92,6 +111,8 @@ pub struct Scene<'a> {
     pub sites: Vec<String>,
     /// Accesses in all.
     pub accesses: u64,
+    /// Loads, stores and RMWs as recorded, by subject and offset.
+    counts: BTreeMap<(u32, u32), [u64; 3]>,
     fields: FxHashMap<(u32, u32), u32>,
     functions: FxHashMap<u64, u32>,
     sharing: Vec<SubjectSharing>,
@@ -125,34 +146,6 @@ pub struct Watch {
     pub chases: Vec<Chase>,
 }
 
-/// The type of `wanted` that holds byte `offset` of a value of type `id`, and the byte's offset in it; the outermost one. Recursion:
-/// at most as deep as types nest.
-pub fn enclosing(
-    model: &TypeModel,
-    id: TypeId,
-    offset: u64,
-    wanted: &dyn Fn(TypeId) -> bool,
-) -> Option<(TypeId, u64)> {
-    let id = model.strip(id);
-    if wanted(id) {
-        return Some((id, offset));
-    }
-    match model.get(id)? {
-        Type::Array { element, .. } => {
-            let size = model.size_of(*element)?;
-            enclosing(model, *element, offset.checked_rem(size)?, wanted)
-        }
-        Type::Composite(composite) => composite.members.iter().find_map(|member| {
-            let start = member.offset.0 / 8;
-            let size = model.size_of(member.type_id).unwrap_or(0);
-            let into = offset.checked_sub(start)?;
-            (member.bits.is_none() && into < size)
-                .then(|| enclosing(model, member.type_id, into, wanted))?
-        }),
-        _ => None,
-    }
-}
-
 impl<'a> Scene<'a> {
     /// Reads the recording once.
     ///
@@ -184,7 +177,6 @@ impl<'a> Scene<'a> {
         let places = Places::new(&watch.chases, model, names, &types);
         let questions = Questions {
             types: &types,
-            watched: &watched,
             sides: &sides,
             places: &places,
         };
@@ -207,18 +199,21 @@ impl<'a> Scene<'a> {
             keys: Vec::new(),
             sites: Vec::new(),
             accesses: survey.accesses,
+            counts: BTreeMap::new(),
             fields: FxHashMap::default(),
             functions: FxHashMap::default(),
             sharing: Vec::new(),
             first_idle: first_idle(analysis),
         };
         scene.number_subjects(names.schema());
-        let offsets = survey.offsets.into_iter().collect();
+        let watched = |place: &&(u32, u32)| watched[place.0 as usize];
+        let offsets: BTreeSet<(u32, u32)> = survey.counts.keys().filter(watched).copied().collect();
         if watch.every {
             scene.number_every_field(model, names.schema(), offsets);
         } else {
             scene.number_keys(model, watch, offsets);
         }
+        scene.counts = survey.counts.into_iter().collect();
         scene.number_functions(analysis, survey.pcs.into_iter().collect());
         scene.sharing = scene.share_out(cpus);
         Ok(scene)
@@ -384,6 +379,25 @@ impl<'a> Scene<'a> {
         subjects.map(one).collect()
     }
 
+    /// How often bytes were accessed as recorded: loads, stores and RMWs, by subject and offset in its type; without a type at 0.
+    pub fn counts(&self) -> impl Iterator<Item = ((u32, u32), [u64; 3])> {
+        self.counts.iter().map(|(place, kinds)| (*place, *kinds))
+    }
+
+    /// The keys that belong to watched types, by their numbers.
+    pub fn watched(&self) -> Vec<usize> {
+        let keys = self.keys.iter().enumerate();
+        let watched = keys.filter(|(_, key)| key.watched.is_some());
+        watched.map(|(number, _)| number).collect()
+    }
+
+    /// What accesses to a subject's byte count for.
+    #[inline]
+    pub fn key(&self, subject: u32, offset: u32) -> KeyId {
+        let field = self.fields.get(&(subject, offset));
+        KeyId(field.copied().unwrap_or(subject))
+    }
+
     /// The access with what is known of it.
     #[inline]
     pub fn step(&self, access: &Access) -> Step {
@@ -403,11 +417,7 @@ impl<'a> Scene<'a> {
             SubjectSharing::ByObject(cloned) if cloned.contains(&base) => Sharing::Cloned,
             SubjectSharing::ByObject(_) => Sharing::Shared,
         };
-        let key = self
-            .fields
-            .get(&(at.subject.0, at.offset))
-            .copied()
-            .unwrap_or(at.subject.0);
+        let key = self.key(at.subject.0, at.offset);
         let site = self.functions.get(&access.pc.0).copied().unwrap_or(0);
         let (subject, offset) = (at.subject, at.offset);
         let fate = match &self.sharing[subject.0 as usize] {
@@ -418,10 +428,12 @@ impl<'a> Scene<'a> {
             access: *access,
             subject,
             offset,
-            key: KeyId(key),
+            key,
             site: SiteId(site),
             sharing,
             fate,
+            at: 0,
+            later: Later::default(),
         }
     }
 }
@@ -440,25 +452,6 @@ pub(crate) fn function_name<'a>(analysis: &'a Analysis<'_>, pc: u64) -> &'a str 
         .map_or("(unknown)", |(symbol, _)| &symbol.name);
     let name = symbol.split('.').next();
     name.filter(|name| !name.is_empty()).unwrap_or(symbol)
-}
-
-/// Collects the accesses of a chunk as steps.
-#[derive(Debug)]
-pub struct Steps<'s> {
-    /// What they are named by.
-    pub scene: &'s Scene<'s>,
-    /// In the order of the chunk.
-    pub steps: Vec<Step>,
-}
-
-impl Visitor for Steps<'_> {
-    #[inline]
-    fn access(&mut self, access: &Access) {
-        self.steps.push(self.scene.step(access));
-    }
-    fn call(&mut self, _: &Call) {}
-    fn ret(&mut self, _: &Return) {}
-    fn marker(&mut self, _: &Marker) {}
 }
 
 /// Where the first idle task and its stack lie; a part that the kernel has no symbol for is empty.
@@ -493,22 +486,11 @@ fn subject_types(analysis: &Analysis<'_>) -> Vec<Option<TypeId>> {
     analysis.names().subjects().iter().map(id).collect()
 }
 
-/// Whether a value of type `id` is one of `set` or holds one by value. Recursion: at most as deep as types nest.
-pub fn embeds(model: &TypeModel, id: TypeId, set: &[TypeId]) -> bool {
-    let id = model.strip(id);
-    match model.get(id) {
-        _ if set.contains(&id) => true,
-        Some(Type::Array { element, .. }) => embeds(model, *element, set),
-        Some(Type::Composite(c)) => c.members.iter().any(|m| embeds(model, m.type_id, set)),
-        _ => false,
-    }
-}
-
 #[derive(Default)]
 struct Survey {
     objects: Vec<FxHashMap<u64, Users>>,
     neighbours: Vec<FxHashMap<(u64, u64), u64>>,
-    offsets: FxHashSet<(u32, u32)>,
+    counts: FxHashMap<(u32, u32), [u64; 3]>,
     pcs: FxHashSet<u64>,
     accesses: u64,
     votes: Votes,
@@ -518,7 +500,6 @@ struct Survey {
 #[derive(Clone, Copy)]
 struct Questions<'s> {
     types: &'s [Option<TypeId>],
-    watched: &'s [bool],
     sides: &'s [[Vec<bool>; 2]],
     places: &'s Places,
 }
@@ -597,7 +578,12 @@ impl Survey {
                 *mine.entry(pair).or_default() += count;
             }
         }
-        self.offsets.extend(other.offsets);
+        for (place, kinds) in other.counts {
+            let mine = self.counts.entry(place).or_default();
+            for (sum, count) in mine.iter_mut().zip(kinds) {
+                *sum += count;
+            }
+        }
         self.pcs.extend(other.pcs);
         self.accesses += other.accesses;
         self.votes.merge(other.votes);
@@ -637,11 +623,15 @@ impl Visitor for Surveyor<'_> {
         let at = self.names.locate(access);
         let subject = at.subject.0 as usize;
         self.found.accesses += 1;
+        // Without a type there are no fields to tell apart.
+        let typed = self.asked.types[subject].is_some();
+        let place = (at.subject.0, if typed { at.offset } else { 0 });
+        self.found.counts.entry(place).or_default()[access.kind as usize] += 1;
         self.found.pcs.insert(access.pc.0);
         let places = self.asked.places;
         self.follower
             .access(places, access, at.subject.0, at.offset);
-        if self.asked.types[subject].is_none() {
+        if !typed {
             return;
         }
         let base = access.addr.0.wrapping_sub(u64::from(at.offset));
@@ -652,9 +642,6 @@ impl Visitor for Surveyor<'_> {
             .or_insert_with(|| vec![0; cpus]);
         if let Some(count) = users.get_mut(cpu) {
             *count = count.saturating_add(1);
-        }
-        if self.asked.watched[subject] {
-            self.found.offsets.insert((at.subject.0, at.offset));
         }
         self.neighbours(cpu, &at, base);
     }

@@ -14,26 +14,14 @@
 //! Addresses stand for objects: an array that is freed and whose place is used again counts as the same one.
 
 use linemate_attribution::{Bucket, Names};
+use linemate_layout::nesting::{embeds, enclosing};
+use linemate_layout::pointer::Chase;
 use linemate_recording::{Access, AccessKind};
-use linemate_types::{CompositeKind, FlatType, Type, TypeId, TypeModel};
+use linemate_types::{TypeId, TypeModel};
 use rustc_hash::FxHashMap;
-
-use crate::plan::{Field, PlanReason};
-use crate::scene::{embeds, enclosing};
 
 /// How many accesses behind a pointer's load its array is looked for: between them lie, at most, an index and a spill.
 const REACH: u64 = 8;
-
-/// A pointer that is followed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Chase {
-    /// The pointer.
-    pub field: Field,
-    /// Bytes of what it points to: an element.
-    pub element: u64,
-    /// Where in the same type other pointers lie that point to things of that size.
-    pub rivals: Vec<u64>,
-}
 
 /// What was found behind a pointer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,67 +30,6 @@ pub struct Arrays {
     pub owners: usize,
     /// The first bytes of their arrays, with the subject that their accesses count for; ascending.
     pub found: Vec<(u64, u32)>,
-}
-
-/// Checks that a field is a pointer to pointers or numbers, and finds its rivals.
-///
-/// # Errors
-/// A field that is no such pointer, or lies in a union.
-pub fn chase(model: &TypeModel, field: Field, path: &str) -> Result<Chase, PlanReason> {
-    let id = field.types.first().copied().unwrap_or_default();
-    let fail = |why: &str| PlanReason::NoArray {
-        field: path.to_owned(),
-        why: why.to_owned(),
-    };
-    if in_union(model, id, field.offset) {
-        return Err(fail("lies in a union: it is not always there"));
-    }
-    let flat = FlatType::new(model, id).ok();
-    let leaves = flat.as_ref().map_or(&[][..], FlatType::leaves);
-    let leaf = leaves
-        .iter()
-        .find(|leaf| leaf.offset.0 == field.offset && leaf.arrays.is_empty())
-        .ok_or_else(|| fail("is no pointer"))?;
-    let target = |type_id| match model.get(model.strip(type_id)) {
-        Some(Type::Pointer { target }) => Some(model.strip(*target)),
-        _ => None,
-    };
-    let pointee = target(leaf.type_id).ok_or_else(|| fail("is no pointer"))?;
-    let element = match model.get(pointee) {
-        Some(Type::Pointer { .. } | Type::Int { .. } | Type::Enum { .. }) => {
-            model.size_of(pointee).unwrap_or(0)
-        }
-        _ => 0,
-    };
-    if element == 0 {
-        return Err(fail("does not point to an array of pointers or numbers"));
-    }
-    let rival = |leaf: &&linemate_types::Leaf| {
-        let size = target(leaf.type_id).map(|pointee| model.size_of(pointee).unwrap_or(0));
-        leaf.offset.0 != field.offset && size.is_some_and(|size| size == element || size == 0)
-    };
-    let rivals = leaves.iter().filter(rival).map(|leaf| leaf.offset.0);
-    Ok(Chase {
-        rivals: rivals.collect(),
-        field,
-        element,
-    })
-}
-
-/// Whether the byte lies in a union somewhere. Recursion: at most as deep as types nest.
-fn in_union(model: &TypeModel, id: TypeId, offset: u64) -> bool {
-    match model.get(model.strip(id)) {
-        Some(Type::Composite(c)) => {
-            c.kind == CompositeKind::Union
-                || c.members.iter().any(|member| {
-                    let start = member.offset.0 / 8;
-                    let bytes = model.size_of(member.type_id).unwrap_or(0);
-                    let into = offset.checked_sub(start).filter(|into| *into < bytes);
-                    into.is_some_and(|into| in_union(model, member.type_id, into))
-                })
-        }
-        _ => false,
-    }
 }
 
 /// A pointer at a place of a subject's objects.

@@ -6,10 +6,12 @@
 mod world;
 
 use linemate_attribution::Analysis;
-use linemate_layout::costs::{CellCost, Cost, CostRun, Costs, LineCost, costs};
-use linemate_layout::{Subject, WhatIfError};
+use linemate_layout::Subject;
 use linemate_machine::{Machine, find};
 use linemate_recording::{AccessKind, Recording};
+use linemate_study::WhatIfError;
+use linemate_study::costs::{CellCost, Cost, CostRun, Costs, LineCost, costs};
+use linemate_study::{Conditions, ExperimentError};
 use world::{APIC, F, NOHZ, RQ, UNITS, World};
 
 const ROUNDS: u64 = 100;
@@ -40,7 +42,10 @@ fn found(subject: Option<&str>, cpus: Option<usize>) -> Result<Costs, WhatIfErro
     let machine = machine();
     let run = CostRun {
         machine: &machine,
-        cpus,
+        conditions: Conditions {
+            cpus,
+            ..Conditions::default()
+        },
         seed: 1,
     };
     let subject = subject.map(|name| Subject::Named(name.to_owned()));
@@ -153,7 +158,7 @@ fn device_registers_are_in_no_cache() {
     let machine = machine();
     let run = CostRun {
         machine: &machine,
-        cpus: None,
+        conditions: Conditions::default(),
         seed: 1,
     };
     let costs = costs(&analysis, None, run).unwrap();
@@ -188,6 +193,9 @@ fn what_is_not_there_is_named() {
     ));
     assert!(matches!(
         found(None, Some(3)),
-        Err(WhatIfError::Cpus { nearest: 4, .. })
+        Err(WhatIfError::Experiment(ExperimentError::Cpus {
+            nearest: 4,
+            ..
+        }))
     ));
 }

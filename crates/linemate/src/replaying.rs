@@ -1,0 +1,82 @@
+//! The options of every verb that replays, and what they make of a machine.
+
+use anyhow::bail;
+use linemate_machine::{LineSize, Machine, shipped};
+use linemate_study::Conditions;
+
+use crate::verbs::machines;
+
+/// How to replay.
+#[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "Replay")]
+pub(crate) struct Replaying {
+    /// Replay this many CPUs, a multiple of the recorded ones (docs/scaling.md)
+    #[arg(long, value_name = "N")]
+    pub(crate) cpus: Option<usize>,
+    /// Give the replayed CPUs only their share of each last-level cache: a machine all of whose CPUs do the same
+    #[arg(long)]
+    pub(crate) llc_share: bool,
+    /// Replay every access, also those that hit in L1 whatever happens: slower, for tests and doubters
+    #[arg(long)]
+    pub(crate) exact: bool,
+    /// The first interleaving's seed
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+impl Replaying {
+    pub(crate) fn conditions(&self) -> Conditions {
+        Conditions {
+            cpus: self.cpus,
+            llc_share: self.llc_share,
+            exact: self.exact,
+        }
+    }
+
+    /// Refuses options that nothing is replayed for.
+    pub(crate) fn need_machine(&self, machine: Option<&str>) -> anyhow::Result<()> {
+        let given = [
+            ("--cpus", self.cpus.is_some()),
+            ("--llc-share", self.llc_share),
+            ("--exact", self.exact),
+            ("--seed", self.seed != 1),
+        ];
+        match given.iter().find(|(_, given)| *given) {
+            Some((flag, _)) if machine.is_none() => {
+                bail!("{flag} is about a replay: say with --machine where")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The machine of that name, with lines of `line` bytes if that is given.
+    pub(crate) fn machine(&self, name: &str, line: Option<LineSize>) -> anyhow::Result<Machine> {
+        let mut machine = machines::resolve(name)?;
+        if let Some(line) = line.filter(|line| *line != machine.line) {
+            set_line(&mut machine, line);
+        }
+        let cpus = machine.topology.cpus();
+        if let Some(wanted) = self.cpus.filter(|wanted| *wanted > cpus) {
+            let names: Vec<&str> = shipped().iter().map(|s| s.name).collect();
+            bail!(
+                "{wanted} CPUs on {name}, which has {cpus}: use --cpus {cpus} or another machine ({})",
+                names.join(", ")
+            );
+        }
+        Ok(machine)
+    }
+}
+
+/// The same capacities in lines of another size; a pair of lines is one line then.
+fn set_line(machine: &mut Machine, line: LineSize) {
+    let double = line.bytes() > machine.line.bytes();
+    for shape in [&mut machine.l1, &mut machine.l2, &mut machine.llc.slice] {
+        shape.sets = if double {
+            (shape.sets / 2).max(1)
+        } else {
+            shape.sets.saturating_mul(2)
+        };
+    }
+    machine.line = line;
+    machine.adjacent_line_pairs &= !double;
+}

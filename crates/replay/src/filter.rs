@@ -1,0 +1,292 @@
+//! Which accesses a replay can do without, because they hit in L1 whatever the interleaving and change nothing for anybody.
+//!
+//! An access is left out when its line is the one that its CPU used last in its set, so that it is in L1 and the order of use stays
+//! as it is, and when nobody can have taken it away meanwhile, or the permission to write to it:
+//!
+//! * a load, when no other CPU writes to the line in the same round;
+//! * a store, when the CPU has written to the line since it became the one used last, and no other CPU touches the line or the other
+//!   line of its pair (which a prefetcher fetches with it) in the same round.
+//!
+//! What other CPUs do in earlier rounds is known by order. RMWs stay: they take longer than a hit. So does what touches two
+//! lines.
+//!
+//! What is left out still has to be known where true sharing is told from false: by the words that a core used of a line. They go
+//! with the last access to the line that stays in the same round ([`Later`]); where there is none, the access itself stays.
+//!
+//! **Exact for** L1s whose number of sets is a multiple of those of a page's lines, with any number of ways, on machines where no two of the
+//! replayed CPUs share a core, for any number of clones: memory that clones share counts as touched by several
+//! CPUs. L2s, LLCs, prefetchers of pairs and the directory do not matter, because a hit in L1 reaches none of them.
+
+use linemate_machine::{CacheShape, LineSize};
+use linemate_recording::{AccessKind, CpuId, GuestAddr};
+use rustc_hash::FxHashMap;
+
+use crate::address::{Span, span};
+use crate::cache::Line;
+use crate::placement::Sharing;
+
+/// Sets that the filter tells apart: what one page holds of lines, so that it does not matter where a clone's pages are.
+pub(crate) fn sets(line: LineSize) -> u32 {
+    4096 / line.bytes() as u32
+}
+
+/// Whether replays on such an L1 come out the same without what a [`Filter`] leaves out.
+pub fn keeps_exact(l1: CacheShape, line: LineSize) -> bool {
+    l1.sets % sets(line) == 0
+}
+
+/// Words of the line, as one bit per sixty-fourth, that accesses used which were left out after the one that this goes with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Later {
+    /// Words read or written.
+    pub touched: u64,
+    /// Words written.
+    pub written: u64,
+}
+
+/// An access as the filter sees it: one that goes through the caches.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    /// Who.
+    pub cpu: CpuId,
+    /// First byte, as recorded.
+    pub addr: GuestAddr,
+    /// Bytes.
+    pub size: u8,
+    /// Load, store or RMW.
+    pub kind: AccessKind,
+    /// Whose memory it is when CPUs are cloned.
+    pub sharing: Sharing,
+}
+
+/// An access that stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// Its place in the round.
+    pub index: u32,
+    /// What was left out after it.
+    pub later: Later,
+}
+
+/// Who touches a line in a round: the first one, and whether there are others.
+#[derive(Clone, Copy, Debug)]
+struct Users {
+    first: CpuId,
+    several: bool,
+    writer: Option<CpuId>,
+    several_writers: bool,
+    /// Whether some of it is memory that clones share: what one of a CPU's clones does there, all others of the CPU's meet.
+    shared: bool,
+}
+
+impl Users {
+    fn new(cpu: CpuId) -> Users {
+        Users {
+            first: cpu,
+            several: false,
+            writer: None,
+            several_writers: false,
+            shared: false,
+        }
+    }
+
+    fn add(&mut self, cpu: CpuId, sharing: Sharing, writes: bool) {
+        self.shared |= sharing == Sharing::Shared;
+        self.several |= self.first != cpu;
+        if writes {
+            self.several_writers |= self.writer.is_some_and(|writer| writer != cpu);
+            self.writer.get_or_insert(cpu);
+        }
+    }
+
+    fn other_than(&self, cpu: CpuId) -> bool {
+        self.shared || self.several || self.first != cpu
+    }
+
+    fn writer_other_than(&self, cpu: CpuId) -> bool {
+        self.writer
+            .is_some_and(|writer| self.shared || self.several_writers || writer != cpu)
+    }
+}
+
+/// The line that a CPU used last in a set.
+#[derive(Clone, Copy, Debug, Default)]
+struct Recent {
+    /// The line, and whether clones share it, as [`tag`] puts them together, plus 1; 0: not known.
+    tag: u64,
+    touched: u64,
+    written: u64,
+    /// Whether the CPU alone has it, and has written to it.
+    owned: bool,
+    /// The access that stays and that words can go with: the round, and its number among those that stay.
+    carrier: Option<(u64, u32)>,
+}
+
+/// Lines are known apart from the same lines of memory that is cloned: clones use others there.
+fn tag(line: Line, sharing: Sharing) -> u64 {
+    (line << 1 | u64::from(sharing == Sharing::Shared)) + 1
+}
+
+/// Goes through a recording, round by round.
+#[derive(Debug)]
+pub struct Filter {
+    line: LineSize,
+    sets: usize,
+    round: u64,
+    /// By CPU, then set.
+    recent: Vec<Recent>,
+    users: FxHashMap<Line, Users>,
+    /// By CPU and set: a tag that `users` knows of already in this round, and whether as written to.
+    known: Vec<(u64, bool)>,
+}
+
+impl Filter {
+    /// For a recording with so many CPUs, and machines with such lines.
+    pub fn new(cpus: usize, line: LineSize) -> Filter {
+        let sets = sets(line) as usize;
+        Filter {
+            line,
+            sets,
+            round: 0,
+            recent: vec![Recent::default(); cpus * sets],
+            users: FxHashMap::default(),
+            known: vec![(0, false); cpus * sets],
+        }
+    }
+
+    /// A whole round, in recorded order, with CPUs below the announced number. Those that stay go into `kept`, which is emptied
+    /// first.
+    pub fn round(&mut self, accesses: &[Seen], kept: &mut Vec<Kept>) {
+        kept.clear();
+        self.round += 1;
+        self.survey(accesses);
+        for (index, access) in (0u32..).zip(accesses) {
+            self.access(index, access, kept);
+        }
+        self.end_round();
+    }
+
+    fn at(&self, cpu: CpuId, line: Line) -> usize {
+        usize::from(cpu.0) * self.sets + (line as usize & (self.sets - 1))
+    }
+
+    /// Who touches what in the round.
+    fn survey(&mut self, accesses: &[Seen]) {
+        self.users.clear();
+        self.known.fill((0, false));
+        for access in accesses {
+            let span = span(access.addr.0, access.size, self.line);
+            let writes = access.kind != AccessKind::Load;
+            self.note(access, span.line, writes);
+            if span.beyond > 0 {
+                self.note(access, span.line + 1, writes);
+            }
+        }
+    }
+
+    #[inline]
+    fn note(&mut self, access: &Seen, line: Line, writes: bool) {
+        let cpu = access.cpu;
+        let (at, tag) = (self.at(cpu, line), tag(line, access.sharing));
+        let known = self.known[at];
+        if known.0 == tag && (known.1 || !writes) {
+            return;
+        }
+        self.known[at] = (tag, writes);
+        let users = self.users.entry(line).or_insert_with(|| Users::new(cpu));
+        users.add(cpu, access.sharing, writes);
+    }
+
+    #[inline]
+    fn access(&mut self, index: u32, access: &Seen, kept: &mut Vec<Kept>) {
+        let span = span(access.addr.0, access.size, self.line);
+        let at = self.at(access.cpu, span.line);
+        let tag = tag(span.line, access.sharing);
+        if span.beyond > 0 {
+            let second = self.at(access.cpu, span.line + 1);
+            self.recent[at] = Recent::default();
+            self.recent[second] = Recent::default();
+            return keep(index, kept);
+        }
+        let leaves = self.recent[at].tag == tag && self.may_leave(access, &span, at);
+        let writes = access.kind != AccessKind::Load;
+        let round = self.round;
+        let recent = &mut self.recent[at];
+        if leaves {
+            let covered = match writes {
+                true => recent.written & span.words == span.words,
+                false => recent.touched & span.words == span.words,
+            };
+            if covered {
+                return;
+            }
+            if let Some((_, carrier)) = recent.carrier.filter(|(when, _)| *when == round) {
+                recent.touched |= span.words;
+                let later = &mut kept[carrier as usize].later;
+                later.touched |= span.words;
+                if writes {
+                    recent.written |= span.words;
+                    later.written |= span.words;
+                }
+                return;
+            }
+        }
+        if recent.tag != tag {
+            *recent = Recent {
+                tag,
+                ..Recent::default()
+            };
+        }
+        recent.touched |= span.words;
+        if writes {
+            recent.written |= span.words;
+            recent.owned = true;
+        }
+        recent.carrier = Some((round, kept.len() as u32));
+        keep(index, kept);
+    }
+
+    /// Whether an access to the line that its CPU used last in the set finds it as it needs it.
+    #[inline]
+    fn may_leave(&self, access: &Seen, span: &Span, at: usize) -> bool {
+        let users = |line: Line| self.users.get(&line);
+        match access.kind {
+            AccessKind::Load => {
+                users(span.line).is_none_or(|users| !users.writer_other_than(access.cpu))
+            }
+            AccessKind::Store => {
+                self.recent[at].owned
+                    && [span.line, span.line ^ 1]
+                        .into_iter()
+                        .all(|line| users(line).is_none_or(|users| !users.other_than(access.cpu)))
+            }
+            AccessKind::Rmw => false,
+        }
+    }
+
+    /// What others took away in the round, whenever in it.
+    fn end_round(&mut self) {
+        for (cpu, recents) in (0u16..).map(CpuId).zip(self.recent.chunks_mut(self.sets)) {
+            for recent in recents.iter_mut().filter(|recent| recent.tag != 0) {
+                let line = (recent.tag - 1) >> 1;
+                let users = |line: Line| self.users.get(&line);
+                if users(line).is_some_and(|users| users.writer_other_than(cpu)) {
+                    *recent = Recent::default();
+                } else if recent.owned {
+                    let mut touched = [line, line ^ 1].into_iter().filter_map(users);
+                    if touched.any(|users| users.other_than(cpu)) {
+                        recent.owned = false;
+                        recent.written = 0;
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn keep(index: u32, kept: &mut Vec<Kept>) {
+    kept.push(Kept {
+        index,
+        later: Later::default(),
+    });
+}

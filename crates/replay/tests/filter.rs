@@ -1,0 +1,245 @@
+//! What the filter leaves out makes no difference: replays of made-up recordings with and without come out equal in every count.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use linemate_machine::{LineSize, Machine, find};
+use linemate_recording::{Access, AccessKind, CpuId, GuestAddr, VirtualTime};
+use linemate_replay::{
+    AsRecorded, Begins, Clones, Config, Fate, Filter, Interleaving, Item, KeyId, Outcome, Placed,
+    Replay, Seen, Sharing, SiteId, SliceHead, Slicer, keeps_exact,
+};
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+
+const CPUS: usize = 4;
+
+/// An access with where it goes.
+type Step = (Access, Placed);
+
+fn config(seed: u64) -> Config {
+    Config {
+        recorded_cpus: CPUS,
+        cpus: None,
+        interleaving: Interleaving::Seeded(seed),
+        lines: true,
+    }
+}
+
+fn replay(machine: &Machine, copies: u16, seed: u64) -> Replay<AsRecorded, Clones> {
+    Replay::new(machine, &config(seed), AsRecorded, Clones { copies }).unwrap()
+}
+
+fn whole(machine: &Machine, copies: u16, seed: u64, steps: &[Step]) -> Outcome {
+    let mut replay = replay(machine, copies, seed);
+    for (access, placed) in steps {
+        replay.push_placed(access, *placed).unwrap();
+    }
+    replay.finish().0
+}
+
+/// A slice's accesses, each with its offset.
+type Slice = (SliceHead, Vec<(u32, Step)>);
+
+/// The slices of each round of a recording.
+fn rounds(steps: &[Step]) -> Vec<Vec<Slice>> {
+    let mut slicer = Slicer::new(CPUS);
+    let mut rounds: Vec<Vec<Slice>> = Vec::new();
+    for step in steps {
+        let cut = slicer.cut(step.0.cpu, step.0.time, true);
+        if cut.begins == Begins::Round {
+            rounds.push(Vec::new());
+        }
+        let round = rounds.last_mut().unwrap();
+        if cut.begins != Begins::Nothing {
+            round.push((SliceHead::new(step.0.cpu), Vec::new()));
+        }
+        let slice = round.last_mut().unwrap();
+        slice.0.extend(cut.offset, true);
+        slice.1.push((cut.offset, *step));
+    }
+    rounds
+}
+
+/// The outcome of what the filter keeps, and how much that is.
+fn filtered(machine: &Machine, copies: u16, seed: u64, steps: &[Step]) -> (Outcome, usize) {
+    let mut replay = replay(machine, copies, seed);
+    let mut filter = Filter::new(CPUS, machine.line);
+    let (mut kept, mut count) = (Vec::new(), 0);
+    for round in rounds(steps) {
+        let seen: Vec<Seen> = round
+            .iter()
+            .flat_map(|(_, accesses)| accesses)
+            .map(|(_, (access, placed))| Seen {
+                cpu: access.cpu,
+                addr: access.addr,
+                size: access.size,
+                kind: access.kind,
+                sharing: placed.sharing,
+            })
+            .collect();
+        filter.round(&seen, &mut kept);
+        count += kept.len();
+        let (mut index, mut rest) = (0, &kept[..]);
+        for (head, accesses) in &round {
+            replay.begin_slice(*head).unwrap();
+            for (offset, (access, placed)) in accesses {
+                let stays = rest.first().filter(|kept| kept.index == index);
+                index += 1;
+                if let Some(stays) = stays {
+                    let item = Item {
+                        pc: access.pc,
+                        offset: *offset,
+                        size: access.size,
+                        kind: access.kind,
+                        later: stays.later,
+                    };
+                    replay.add(&item, *placed).unwrap();
+                    rest = &rest[1..];
+                } else {
+                    let mut kinds = [0; 3];
+                    kinds[access.kind as usize] = 1;
+                    replay.add_hits(placed.key, kinds).unwrap();
+                }
+            }
+        }
+        replay.end_round();
+    }
+    (replay.finish().0, count)
+}
+
+/// A machine whose caches are so small that lines fall out of them all the time.
+fn small(pairs: bool, line: LineSize) -> Machine {
+    let mut machine = find("westmere-4s-80").unwrap();
+    machine.adjacent_line_pairs = pairs;
+    machine.line = line;
+    machine.l1.sets = 4096 / line.bytes() as u32;
+    machine.l1.ways = 2;
+    machine.l2.sets = machine.l1.sets;
+    machine.l2.ways = 4;
+    machine.llc.slice.sets = 16;
+    machine.llc.slice.ways = 2;
+    assert!(keeps_exact(machine.l1, machine.line));
+    machine
+}
+
+/// Few sets and lines, so that everything meets; and one pair of lines and few words, so that it meets again and again.
+fn recordings() -> impl Strategy<Value = Vec<Step>> {
+    let wide = recordings_of(3, 6, 64, 30, 40);
+    let narrow = recordings_of(2, 1, 6, 4, 80);
+    let shared = recordings_of(2, 2, 20, 5, 60);
+    prop_oneof![wide, narrow, shared]
+}
+
+/// Of so many sets and pages, the first bytes of lines, and at most so many accesses a slice and slices.
+fn recordings_of(
+    sets: u64,
+    pages: u64,
+    bytes: u64,
+    accesses: usize,
+    slices: usize,
+) -> impl Strategy<Value = Vec<Step>> {
+    let line = (0..sets, 0..pages).prop_map(|(set, page)| page * 4096 + set * 64);
+    let access = (line, 0..bytes, 1u8..9, 0u8..8, 0u64..12, 1u64..40);
+    let slice = (
+        0u16..CPUS as u16,
+        prop::collection::vec(access, 1..accesses),
+    );
+    prop::collection::vec(slice, 1..slices).prop_map(|slices| {
+        let mut time = 0;
+        let mut steps = Vec::new();
+        for (cpu, accesses) in slices {
+            for (line, byte, size, kind, place, instructions) in accesses {
+                time += instructions;
+                let kind = match kind {
+                    0..4 => AccessKind::Load,
+                    4..7 => AccessKind::Store,
+                    _ => AccessKind::Rmw,
+                };
+                // Some pages are the CPU's own, one is shared by clones, and one holds both.
+                let own = if place < 6 { u64::from(cpu) << 20 } else { 0 };
+                let shared = line >> 12 == 1 || (line >> 12 == 2 && byte < 16);
+                let addr = GuestAddr(0xffff_8880_0000_0000 + own + line + byte);
+                let access = Access {
+                    time: VirtualTime(time),
+                    cpu: CpuId(cpu),
+                    pc: GuestAddr(0x1000 + 8 * u64::from(kind as u8)),
+                    addr,
+                    size,
+                    kind,
+                    silent: false,
+                    user_mapping: false,
+                };
+                let placed = Placed {
+                    addr,
+                    key: KeyId((line >> 6) as u32 % 7),
+                    site: SiteId(kind as u32),
+                    sharing: if shared {
+                        Sharing::Shared
+                    } else {
+                        Sharing::Cloned
+                    },
+                    fate: Fate::Cached,
+                };
+                steps.push((access, placed));
+            }
+        }
+        steps
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        cases: 6000,
+        rng_seed: RngSeed::Fixed(1),
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn a_replay_of_what_stays_is_the_replay_of_all(
+        steps in recordings(),
+        seed in 0u64..1000,
+        copies in prop_oneof![Just(1u16), 1u16..4],
+        pairs in any::<bool>(),
+        wide in any::<bool>(),
+    ) {
+        let line = if wide { LineSize::B128 } else { LineSize::B64 };
+        let machine = small(pairs && !wide, line);
+        let all = whole(&machine, copies, seed, &steps);
+        let (some, _) = filtered(&machine, copies, seed, &steps);
+        prop_assert_eq!(all, some);
+    }
+}
+
+/// A loop over two lines of a CPU's own: all but the first round trip is left out, unless the lines are in one set.
+#[test]
+fn what_is_used_over_and_over_is_left_out() {
+    let steps = |second: u64| -> Vec<Step> {
+        (0..1000)
+            .map(|turn: u64| {
+                let addr = GuestAddr(0x10000 + (turn % 2) * second);
+                let access = Access {
+                    time: VirtualTime(turn),
+                    cpu: CpuId(0),
+                    pc: GuestAddr(0),
+                    addr,
+                    size: 8,
+                    kind: AccessKind::Store,
+                    silent: false,
+                    user_mapping: false,
+                };
+                let placed = Placed {
+                    addr,
+                    key: KeyId(0),
+                    site: SiteId(0),
+                    sharing: Sharing::Cloned,
+                    fate: Fate::Cached,
+                };
+                (access, placed)
+            })
+            .collect()
+    };
+    let machine = small(false, LineSize::B64);
+    assert_eq!(filtered(&machine, 1, 1, &steps(64)).1, 2);
+    assert_eq!(filtered(&machine, 1, 1, &steps(4096)).1, 1000);
+}

@@ -1,0 +1,29 @@
+//! Experiments on a recording: what it costs on a machine, and what edits change.
+//!
+//! * [`Scene`](scene::Scene) is what a recording holds of the types that a question is about;
+//! * [`Variant`](variant::Variant) is where its accesses go under edits;
+//! * [`Experiment`] replays variants under several interleavings: the one road for every question;
+//! * [`Study`] compares edits with the recorded layout and gives a [`WhatIf`];
+//! * [`mod@costs`] says what costs how much as it is; [`diff`] compares two recordings field by field.
+//!
+//! Nothing here prints.
+
+mod code;
+pub mod costs;
+pub mod diff;
+pub mod effect;
+pub mod experiment;
+pub mod follow;
+pub mod relocate;
+mod rounds;
+pub mod scene;
+mod spool;
+pub mod stats;
+mod steps;
+pub mod variant;
+pub mod whatif;
+
+pub use costs::{CostRun, Costs, costs};
+pub use effect::WhatIf;
+pub use experiment::{Conditions, Cpus, Experiment, ExperimentError};
+pub use whatif::{Run, Study, WhatIfError};

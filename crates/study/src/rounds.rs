@@ -1,0 +1,196 @@
+//! The steps of a recording, cut into rounds, without those that no replay needs.
+
+use linemate_machine::LineSize;
+use linemate_replay::{
+    Begins, Fate, Filter, Kept, KeyId, Later, ReplayError, Seen, SliceHead, Slicer,
+};
+
+use crate::scene::Step;
+
+/// Whole rounds, in order.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Rounds {
+    pub(crate) steps: Vec<Step>,
+    /// Each slice, and the number of steps up to its end.
+    pub(crate) slices: Vec<(SliceHead, u32)>,
+    /// The number of slices up to each round's end.
+    pub(crate) rounds: Vec<u32>,
+}
+
+/// A slice and its steps.
+pub(crate) type Slice<'r> = (SliceHead, &'r [Step]);
+
+impl Rounds {
+    pub(crate) fn clear(&mut self) {
+        self.steps.clear();
+        self.slices.clear();
+        self.rounds.clear();
+    }
+
+    /// Each round as its slices.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = impl Iterator<Item = Slice<'_>>> {
+        let mut first = 0;
+        self.rounds.iter().map(move |end| {
+            let begin = std::mem::replace(&mut first, *end as usize);
+            (begin..*end as usize).map(|slice| {
+                let before = slice
+                    .checked_sub(1)
+                    .map_or(0, |before| self.slices[before].1);
+                let (head, end) = self.slices[slice];
+                (head, &self.steps[before as usize..end as usize])
+            })
+        })
+    }
+}
+
+/// Accesses that were left out.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LeftOut {
+    /// By key: loads, stores, RMWs. All of them hit in L1.
+    pub(crate) hits: Vec<[u64; 3]>,
+    /// Accesses to devices.
+    pub(crate) uncached: u64,
+}
+
+impl LeftOut {
+    fn add(&mut self, step: &Step) {
+        let key = step.key.0 as usize;
+        if key >= self.hits.len() {
+            self.hits.resize(key + 1, [0; 3]);
+        }
+        self.hits[key][step.access.kind as usize] += 1;
+    }
+
+    /// The keys that have hits, with them.
+    pub(crate) fn by_key(&self) -> impl Iterator<Item = (KeyId, [u64; 3])> {
+        let keys = (0u32..).map(KeyId).zip(self.hits.iter().copied());
+        keys.filter(|(_, kinds)| *kinds != [0; 3])
+    }
+}
+
+/// Cuts a recording's steps.
+pub(crate) struct Cutter<'s> {
+    recorded: usize,
+    slicer: Slicer,
+    filter: Option<Filter>,
+    /// By subject: whether all of its accesses stay, because some variant moves them.
+    stays: &'s [bool],
+    left_out: LeftOut,
+    /// The round that is not complete yet.
+    slices: Vec<(SliceHead, u32)>,
+    steps: Vec<Step>,
+    seen: Vec<Seen>,
+    kept: Vec<Kept>,
+}
+
+impl<'s> Cutter<'s> {
+    /// For a recording with so many CPUs. With `filter`, what machines with such lines hit in L1 whatever happens is left out, but for
+    /// the subjects that `stays` tells.
+    pub(crate) fn new(recorded: usize, filter: Option<LineSize>, stays: &'s [bool]) -> Cutter<'s> {
+        let filter = filter.map(|line| Filter::new(recorded, line));
+        Cutter {
+            recorded,
+            slicer: Slicer::new(recorded),
+            filter,
+            stays,
+            left_out: LeftOut::default(),
+            slices: Vec::new(),
+            steps: Vec::new(),
+            seen: Vec::new(),
+            kept: Vec::new(),
+        }
+    }
+
+    /// The next steps of the recording; rounds that are complete go into `out`.
+    ///
+    /// # Errors
+    /// A CPU beyond those announced.
+    pub(crate) fn take(&mut self, steps: &[Step], out: &mut Rounds) -> Result<(), ReplayError> {
+        for step in steps {
+            let cpu = step.access.cpu;
+            if usize::from(cpu.0) >= self.recorded {
+                let recorded = self.recorded;
+                return Err(ReplayError::Cpu { cpu, recorded });
+            }
+            let cached = step.fate == Fate::Cached;
+            let cut = self.slicer.cut(cpu, step.access.time, cached);
+            if cut.begins == Begins::Round {
+                self.end_round(out);
+            }
+            if cut.begins != Begins::Nothing {
+                self.slices
+                    .push((SliceHead::new(cpu), self.steps.len() as u32));
+            }
+            let Some((head, end)) = self.slices.last_mut() else {
+                continue;
+            };
+            head.extend(cut.offset, cached);
+            if !cached {
+                self.left_out.uncached += 1;
+                continue;
+            }
+            *end += 1;
+            self.steps.push(Step {
+                at: cut.offset,
+                ..*step
+            });
+        }
+        Ok(())
+    }
+
+    /// The last round, and what was left out in all.
+    pub(crate) fn finish(mut self, out: &mut Rounds) -> LeftOut {
+        self.end_round(out);
+        self.left_out
+    }
+
+    fn end_round(&mut self, out: &mut Rounds) {
+        if self.slices.is_empty() {
+            return;
+        }
+        if self.filter.is_some() {
+            self.end_filtered(out);
+        } else {
+            let before = out.steps.len() as u32;
+            out.steps.extend_from_slice(&self.steps);
+            let slices = self.slices.iter();
+            out.slices
+                .extend(slices.map(|(head, end)| (*head, before + end)));
+        }
+        out.rounds.push(out.slices.len() as u32);
+        self.slices.clear();
+        self.steps.clear();
+    }
+
+    fn end_filtered(&mut self, out: &mut Rounds) {
+        let seen = self.steps.iter().map(|step| Seen {
+            cpu: step.access.cpu,
+            addr: step.access.addr,
+            size: step.access.size,
+            kind: step.access.kind,
+            sharing: step.sharing,
+        });
+        self.seen.clear();
+        self.seen.extend(seen);
+        if let Some(filter) = &mut self.filter {
+            filter.round(&self.seen, &mut self.kept);
+        }
+        let mut kept = self.kept.iter().peekable();
+        let mut first = 0;
+        for (head, end) in &self.slices {
+            for (index, step) in (first..*end).zip(&self.steps[first as usize..*end as usize]) {
+                let later = match kept.next_if(|kept| kept.index == index) {
+                    Some(kept) => kept.later,
+                    None if self.stays[step.subject.0 as usize] => Later::default(),
+                    None => {
+                        self.left_out.add(step);
+                        continue;
+                    }
+                };
+                out.steps.push(Step { later, ..*step });
+            }
+            out.slices.push((*head, out.steps.len() as u32));
+            first = *end;
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! A recording's accesses in order, named, from as many threads as there are.
+//!
+//! ```text
+//!   thread 0   chunk 0 ─► name ─► ▣▣▣▣ ┐
+//!   thread 1   chunk 1 ─► name ─► ▣▣▣▣ ┼─► blocks, in the recording's order, to whoever asked
+//!   thread 0   chunk 2 ─► …           ┘
+//! ```
+//!
+//! Each thread is a few blocks ahead at most, so memory does not depend on how long chunks are.
+
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use linemate_attribution::Analysis;
+use linemate_recording::{
+    Access, Call, Decoder, Error as RecordingError, Marker, Recording, Return, Visitor,
+};
+
+use crate::scene::{Scene, Step};
+
+/// Steps of a block: 3 MB.
+const BLOCK: usize = 1 << 15;
+/// Blocks that a thread is ahead.
+const AHEAD: usize = 8;
+
+/// What a thread sends.
+enum Sent {
+    Block(Vec<Step>),
+    /// The chunk's end.
+    End(Result<(), RecordingError>),
+}
+
+/// Hands all steps of the recording to `each`, block by block, in order. When `each` fails, nothing more is read.
+///
+/// # Errors
+/// A damaged chunk; what `each` gives.
+pub(crate) fn for_each<E: From<RecordingError>>(
+    analysis: &Analysis<'_>,
+    scene: &Scene<'_>,
+    mut each: impl FnMut(&[Step]) -> Result<(), E>,
+) -> Result<(), E> {
+    let recording = analysis.recording();
+    let chunks = recording.chunks().len();
+    let threads = rayon::current_num_threads().clamp(1, chunks.max(1));
+    let spare = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        let receivers: Vec<Receiver<Sent>> = (0..threads)
+            .map(|thread| {
+                let (sender, receiver) = sync_channel(AHEAD);
+                let spare = &spare;
+                scope.spawn(move || read(recording, scene, (thread, threads), &sender, spare));
+                receiver
+            })
+            .collect();
+        for chunk in 0..chunks {
+            loop {
+                match receivers[chunk % threads].recv() {
+                    Ok(Sent::Block(mut block)) => {
+                        each(&block)?;
+                        block.clear();
+                        put_back(&spare, block);
+                    }
+                    Ok(Sent::End(result)) => break result?,
+                    // The thread panicked; joining it says so.
+                    Err(_) => return Ok(()),
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Reads the chunks `first`, `first + step`, …; ends early when nobody listens any more.
+fn read(
+    recording: &Recording,
+    scene: &Scene<'_>,
+    (first, step): (usize, usize),
+    sender: &SyncSender<Sent>,
+    spare: &Mutex<Vec<Vec<Step>>>,
+) {
+    let mut decoder = Decoder::new();
+    for chunk in recording.chunks().iter().skip(first).step_by(step) {
+        let mut namer = Namer {
+            scene,
+            sender,
+            spare,
+            block: Vec::with_capacity(BLOCK),
+            heard: true,
+        };
+        let result = recording.visit(chunk, &mut decoder, &mut namer);
+        namer.send();
+        if !namer.heard || sender.send(Sent::End(result)).is_err() {
+            return;
+        }
+    }
+}
+
+fn put_back(spare: &Mutex<Vec<Vec<Step>>>, block: Vec<Step>) {
+    if let Ok(mut spare) = spare.lock() {
+        spare.push(block);
+    }
+}
+
+struct Namer<'n> {
+    scene: &'n Scene<'n>,
+    sender: &'n SyncSender<Sent>,
+    spare: &'n Mutex<Vec<Vec<Step>>>,
+    block: Vec<Step>,
+    heard: bool,
+}
+
+impl Namer<'_> {
+    fn send(&mut self) {
+        let spare = self.spare.lock().ok().and_then(|mut spare| spare.pop());
+        let next = spare.unwrap_or_else(|| Vec::with_capacity(BLOCK));
+        let full = std::mem::replace(&mut self.block, next);
+        if self.heard {
+            self.heard = self.sender.send(Sent::Block(full)).is_ok();
+        }
+    }
+}
+
+impl Visitor for Namer<'_> {
+    #[inline]
+    fn access(&mut self, access: &Access) {
+        self.block.push(self.scene.step(access));
+        if self.block.len() == BLOCK {
+            self.send();
+        }
+    }
+    fn call(&mut self, _: &Call) {}
+    fn ret(&mut self, _: &Return) {}
+    fn marker(&mut self, _: &Marker) {}
+}

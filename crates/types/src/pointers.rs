@@ -1,0 +1,154 @@
+//! Which pointers to structs are in a struct, and the variables where following them starts.
+
+use crate::model::{CompositeKind, Type, TypeModel};
+use crate::{ByteOffset, TypeId};
+
+/// The deepest nesting that is followed. The kernel's deepest struct nests 12 levels.
+const DEPTH_MAX: usize = 24;
+
+/// The most pointers of one struct that are told: `pglist_data` has 10,000.
+const POINTERS_MAX: usize = 1 << 16;
+
+/// A variable of the kernel from which pointers are followed. BTF has no types of globals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PointerRoot {
+    /// The variable's symbol.
+    pub symbol: &'static str,
+    /// The struct that it is or points to.
+    pub struct_name: &'static str,
+    /// How many pointers to the struct it holds at most; 0: it is the struct.
+    pub pointers: usize,
+    /// How many elements the flexible array at the struct's end has at least.
+    pub flexible: u32,
+}
+
+/// Where the kernel keeps what is reached through no other struct: its memory nodes (mm/numa.c, include/linux/mmzone.h), the root of
+/// the memory groups, whose last member has an element for each node (mm/memcontrol.c), the first task (init/init_task.c), the
+/// first network namespace (net/core/net_namespace.c). Per-CPU variables, which BTF knows, are roots, too.
+pub const POINTER_ROOTS: [PointerRoot; 5] = [
+    root("node_data", "pglist_data", 64, 0),
+    root("contig_page_data", "pglist_data", 0, 0),
+    root("root_mem_cgroup", "mem_cgroup", 1, 1),
+    root("init_task", "task_struct", 0, 0),
+    root("init_net", "net", 0, 0),
+];
+
+const fn root(
+    symbol: &'static str,
+    struct_name: &'static str,
+    pointers: usize,
+    flexible: u32,
+) -> PointerRoot {
+    PointerRoot {
+        symbol,
+        struct_name,
+        pointers,
+        flexible,
+    }
+}
+
+/// What is looked for, and found.
+struct Search<'a> {
+    model: &'a TypeModel,
+    flexible: u32,
+    found: Vec<(ByteOffset, TypeId)>,
+}
+
+impl TypeModel {
+    /// Where a struct holds pointers to structs and unions, and to which, in the order of the declaration: its own and those of
+    /// structs and arrays inside of it. Not what is in unions, where another member may be the one in use. A flexible array counts
+    /// as one of `flexible` elements, after the struct's end.
+    pub fn pointers_in(&self, id: TypeId, flexible: u32) -> Vec<(ByteOffset, TypeId)> {
+        let mut search = Search {
+            model: self,
+            flexible,
+            found: Vec::new(),
+        };
+        search.add(id, 0, DEPTH_MAX);
+        search.found
+    }
+}
+
+impl Search<'_> {
+    fn add(&mut self, id: TypeId, at: u64, depth: usize) {
+        let Some(depth) = depth.checked_sub(1) else {
+            return;
+        };
+        if let Some(pointee) = self.model.pointer_to_composite(id) {
+            if self.found.len() < POINTERS_MAX {
+                self.found.push((ByteOffset(at), pointee));
+            }
+            return;
+        }
+        match self.model.get(self.model.strip(id)) {
+            Some(Type::Composite(composite)) if composite.kind == CompositeKind::Struct => {
+                for member in composite.members.iter().filter(|m| m.bits.is_none()) {
+                    let offset = at.saturating_add(member.offset.0 / 8);
+                    self.add(member.type_id, offset, depth);
+                }
+            }
+            Some(Type::Array { element, count, .. }) => {
+                let count = if *count == 0 { self.flexible } else { *count };
+                self.add_elements(*element, count, at, depth);
+            }
+            _ => {}
+        }
+    }
+
+    /// An array whose first element has no pointer has none; so a huge array costs nothing.
+    fn add_elements(&mut self, element: TypeId, count: u32, at: u64, depth: usize) {
+        let stride = self.model.size_of(element).unwrap_or(0);
+        for index in 0..u64::from(count) {
+            let before = self.found.len();
+            self.add(
+                element,
+                at.saturating_add(index.saturating_mul(stride)),
+                depth,
+            );
+            if self.found.len() == before {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use crate::btf;
+    use crate::btf_writer::{Endian, TypeList, member, write};
+
+    #[test]
+    fn pointers_of_a_struct_its_structs_and_its_arrays() {
+        let mut t = TypeList::default();
+        let long = t.unsigned("long unsigned int", 8);
+        let inner = t.structure("inner", 8, &[member("x", long, 0)]);
+        let pointer = t.pointer(inner);
+        let number = t.pointer(long);
+        let pair = t.structure("pair", 16, &[member("n", long, 0), member("p", pointer, 8)]);
+        let pairs = t.array(pair, 2);
+        let either = t.union(
+            "either",
+            8,
+            &[member("a", long, 0), member("b", pointer, 0)],
+        );
+        let many = t.array(pointer, 0);
+        let members = [
+            member("number", number, 0),
+            member("pointer", pointer, 8),
+            member("pairs", pairs, 16),
+            member("either", either, 48),
+            member("many", many, 56),
+        ];
+        let outer = t.structure("outer", 56, &members);
+        let model = btf::parse(&write(&t.types, Endian::Little).unwrap()).unwrap();
+        let places = |flexible| -> Vec<u64> {
+            let found = model.pointers_in(outer, flexible);
+            assert!(found.iter().all(|(_, to)| *to == inner));
+            found.iter().map(|(at, _)| at.0).collect()
+        };
+        assert_eq!(places(0), [8, 24, 40]);
+        assert_eq!(places(2), [8, 24, 40, 56, 64]);
+    }
+}
