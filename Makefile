@@ -74,7 +74,7 @@ cases: ## the five published works in full: kernels are built, booted and record
 	done; exit $$failed
 
 fuzz: ## every fuzz target, a minute each (FUZZ_SECONDS=60)
-	@scripts/setup.sh demo
+	@scripts/setup.sh fuzz
 	@scripts/fuzz.sh
 
 clean: ## remove what was built; downloaded kernels and boot snapshots stay in the cache

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Brings this machine to the point where `make demo` and `make test` run, and does nothing where nothing is missing.
 #
-#   scripts/setup.sh [build|demo|test|cases|lint|packages]
+#   scripts/setup.sh [build|demo|test|cases|lint|fuzz|packages]
 #
 #   build     what compiles this project: a C compiler and cargo
 #   demo      (default) tools, QEMU and the 6.12 kernel image
 #   test      the same, what kernels are compiled with, the 6.1 kernel image, and images for arm64 and ppc64el to read
 #   cases     the same as test, the workloads of the cases, the kernel sources 6.12 and 6.1
 #   lint      the tools of `make lint` only
+#   fuzz      what compiles the fuzz targets: the same as build, and a C++ compiler for libFuzzer
 #   packages  everything of `test` that needs root and nothing that lands in a home folder; `packages cases`: of `cases`
 #
 # Packages come from this machine's own apt sources. Kernel images are downloaded and unpacked into
@@ -82,6 +83,10 @@ find_missing() {
 	build) return ;;
 	lint)
 		want_command shellcheck shellcheck
+		return
+		;;
+	fuzz)
+		want_command c++ g++
 		return
 		;;
 	esac
@@ -193,8 +198,8 @@ main() {
 	packages_of=$goal
 	[ "$goal" != packages ] || packages_of=${2:-test}
 	case $goal in
-	build | demo | test | cases | lint | packages) ;;
-	*) die "unknown goal '$goal': use build, demo, test, cases, lint or packages" ;;
+	build | demo | test | cases | lint | fuzz | packages) ;;
+	*) die "unknown goal '$goal': use build, demo, test, cases, lint, fuzz or packages" ;;
 	esac
 	[ "$(uname -s)/$(uname -m)" = Linux/x86_64 ] || die "this is $(uname -s)/$(uname -m): linemate records on Linux/x86_64 only"
 
@@ -209,7 +214,7 @@ main() {
 	# Under sudo the user's own cargo is out of sight: `packages` does not look for one.
 	[ "$goal" = packages ] || ensure_cargo
 	case $goal in
-	build | lint) return ;;
+	build | lint | fuzz) return ;;
 	esac
 
 	local fault

@@ -85,7 +85,7 @@ equal() {
 
 machine
 expect "nothing missing: no word, no apt" 0 "" test
-expect "unknown goal" 2 "setup: error: unknown goal 'tset': use build, demo, test, cases, lint or packages" tset
+expect "unknown goal" 2 "setup: error: unknown goal 'tset': use build, demo, test, cases, lint, fuzz or packages" tset
 
 machine
 stand_in id 'echo 1000'
@@ -127,6 +127,10 @@ for tool in hackbench qemu-system-x86_64 pahole; do
 	without "$tool"
 done
 expect "build: a compiler and cargo are enough" 0 "" build
+expect "fuzz: libFuzzer is C++" 2 \
+	"setup: error: missing: g++; installing needs root: run \`sudo scripts/setup.sh packages\`, then repeat as yourself" fuzz
+stand_in c++ 'exit 1'
+expect "fuzz: a compiler for it is enough" 0 "" fuzz
 without cc
 expect "build: no compiler" 2 \
 	"setup: error: missing: gcc; installing needs root: run \`sudo scripts/setup.sh packages\`, then repeat as yourself" build
