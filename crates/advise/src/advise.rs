@@ -102,7 +102,7 @@ pub struct Advice {
     pub first_stays: Option<String>,
     /// All that was replayed, best first.
     pub tried: Vec<Tried>,
-    /// How many layouts the search ended at.
+    /// How many layouts the search found.
     pub found: usize,
     /// Events that the fast model worked on, by recording.
     pub events: Vec<usize>,
@@ -160,7 +160,7 @@ pub fn advise(analyses: &[&Analysis<'_>], request: &Request) -> Result<Advice, A
     })
 }
 
-/// What the fast model proposes: how many layouts the search ended at, and those to replay.
+/// What the fast model proposes: how many layouts the search found, and those to replay.
 fn propose(
     analyses: &[&Analysis<'_>],
     request: &Request,

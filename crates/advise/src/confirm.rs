@@ -53,11 +53,11 @@ impl Arena<'_> {
         let line = line_of(machine);
         let empty = EditFile::default();
         let sides = std::iter::once(&empty).chain(layouts);
-        let arms: Vec<Variant> = sides
-            .map(|edits| self.arm(edits, line))
+        let variants: Vec<Variant> = sides
+            .map(|edits| self.variant(edits, line))
             .collect::<Result<_, _>>()?;
         let experiment = Experiment::new(self.analysis, self.scene, machine, conditions)?;
-        let variants: Vec<&Variant> = arms.iter().collect();
+        let variants: Vec<&Variant> = variants.iter().collect();
         let outcomes = experiment.run(&variants, seeds, |_, outcome| self.figures(&outcome))?;
         let (without, with) = outcomes.split_at(1);
         let effect = |side: &Vec<Figures>| {
@@ -74,11 +74,11 @@ impl Arena<'_> {
         Ok(with.iter().map(effect).collect())
     }
 
-    fn arm(&self, edits: &EditFile, line: LineSize) -> Result<Variant, AdviseError> {
+    fn variant(&self, edits: &EditFile, line: LineSize) -> Result<Variant, AdviseError> {
         let images = BTreeMap::new();
         let mut plan = Plan::new(self.analysis.model(), line, edits, &images)?;
-        let arm = Variant::new(&mut plan, self.scene, self.analysis, self.cpus, &[]);
-        arm.map_err(|e| WhatIfError::from(e).into())
+        let variant = Variant::new(&mut plan, self.scene, self.analysis, self.cpus, &[]);
+        variant.map_err(|e| WhatIfError::from(e).into())
     }
 
     fn figures(&self, outcome: &Outcome) -> Figures {

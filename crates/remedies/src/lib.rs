@@ -1,4 +1,4 @@
-//! Advice that is no reorder of members: what to do less often, not at all, or elsewhere.
+//! Advice other than reordering members: what to do less often, not at all, or elsewhere.
 //!
 //! ```text
 //! pass 1  evidence   uses by instruction; types used in turn; counters dirtied beside bitmaps     (all threads, sums)

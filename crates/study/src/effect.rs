@@ -162,10 +162,10 @@ pub(crate) struct Facts<'f> {
     pub(crate) line: LineSize,
     /// Sizes of the reported types: without edits, with all.
     pub(crate) layouts: Vec<Vec<u64>>,
-    pub(crate) arms: &'f [(Side, Result<Variant, String>)],
+    pub(crate) variants: &'f [(Side, Result<Variant, String>)],
     /// The reported types' keys, by their numbers in the scene.
     pub(crate) watched: Vec<usize>,
-    /// By arm that could be built, then by interleaving; of the keys those of `watched`, in its order.
+    /// By variant that could be built, then by interleaving; of the keys those of `watched`, in its order.
     pub(crate) outcomes: Vec<Vec<Outcome>>,
 }
 
@@ -187,7 +187,7 @@ fn missed(counts: &Counts) -> u64 {
 impl Facts<'_> {
     /// The outcomes of a side; empty when it could not be built.
     fn of(&self, side: Side) -> &[Outcome] {
-        let built = self.arms.iter().filter(|(_, arm)| arm.is_ok());
+        let built = self.variants.iter().filter(|(_, variant)| variant.is_ok());
         let at = built.map(|(side, _)| *side).position(|known| known == side);
         at.and_then(|at| self.outcomes.get(at))
             .map_or(&[], Vec::as_slice)
@@ -325,10 +325,10 @@ impl Facts<'_> {
 
     fn ablation(&self) -> Vec<Ablation> {
         let built = |side: Side| {
-            self.arms
+            self.variants
                 .iter()
                 .find(|(known, _)| *known == side)
-                .map(|(_, arm)| arm)
+                .map(|(_, variant)| variant)
         };
         let one = |(number, statement): (usize, String)| {
             let (alone, last) = (built(Side::Alone(number))?, built(Side::AllBut(number))?);
@@ -378,10 +378,10 @@ pub(crate) fn whatif(facts: &Facts<'_>) -> WhatIf {
     let types = facts.types(pair);
     let causes = facts.causes();
     let all = facts
-        .arms
+        .variants
         .iter()
         .find(|(side, _)| *side == Side::All)
-        .and_then(|(_, arm)| arm.as_ref().ok());
+        .and_then(|(_, variant)| variant.as_ref().ok());
     WhatIf {
         machine: run.machine.name.clone(),
         line_bytes: facts.line.bytes(),
@@ -402,9 +402,9 @@ pub(crate) fn whatif(facts: &Facts<'_>) -> WhatIf {
         fields: facts.fields(),
         functions: facts.functions(),
         ablation: facts.ablation(),
-        relocated: all.map_or(0, |arm| arm.relocated),
-        paired: all.map_or_else(Vec::new, |arm| arm.paired.clone()),
-        followed: all.map_or_else(Vec::new, |arm| arm.followed.clone()),
+        relocated: all.map_or(0, |variant| variant.relocated),
+        paired: all.map_or_else(Vec::new, |variant| variant.paired.clone()),
+        followed: all.map_or_else(Vec::new, |variant| variant.followed.clone()),
         skipped: facts.of(Side::All).first().map_or(0, |o| o.skipped),
     }
 }

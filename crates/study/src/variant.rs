@@ -108,7 +108,7 @@ pub struct Variant {
     pub followed: Vec<Followed>,
 }
 
-/// What an arm remembers from access to access; each replay has its own.
+/// What a variant remembers from access to access; each replay has its own.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     /// By (rule, CPU): the address of the field that was last read-modified-written there.
@@ -129,7 +129,7 @@ impl Variant {
         questions: &[usize],
     ) -> Result<Variant, VariantError> {
         let mut area = Area::default();
-        let mut arm = Variant::as_recorded(scene);
+        let mut variant = Variant::as_recorded(scene);
         let base_align = |id: TypeId, rules: &[ObjectRule]| {
             let aligns = rules.iter().filter_map(|rule| match rule {
                 ObjectRule::BaseAlign(ids, bytes) if ids.contains(&id) => Some(*bytes),
@@ -149,14 +149,14 @@ impl Variant {
             let resize = resize(plan, id, extra);
             let bases: Vec<u64> = scene.objects[subject].keys().copied().collect();
             let moved = relocate(&bases, resize, &mut area);
-            arm.relocated += moved.len();
-            let edit = arm.edit(subject);
+            variant.relocated += moved.len();
+            let edit = variant.edit(subject);
             edit.map = layout.map.clone();
             edit.moved = moved.into_iter().collect();
         }
-        arm.apply_objects(plan, scene, cpus, questions, &mut area)?;
-        arm.apply_rules(plan, scene, analysis)?;
-        Ok(arm)
+        variant.apply_objects(plan, scene, cpus, questions, &mut area)?;
+        variant.apply_rules(plan, scene, analysis)?;
+        Ok(variant)
     }
 
     /// The recorded layout: nothing moves, everything happens.
@@ -523,7 +523,7 @@ mod tests {
     }
 
     /// Subject 0 is not edited. Subject 1: a (0..8) to 64, b (8..16) to 0, c (16..24) removed, and its object moved.
-    fn arm(rules: Vec<Rule>, at: &[(u32, Vec<usize>)]) -> Variant {
+    fn variant(rules: Vec<Rule>, at: &[(u32, Vec<usize>)]) -> Variant {
         let map = OffsetMap::new(vec![
             piece(0, 8, Some(64)),
             piece(8, 8, Some(0)),
@@ -571,10 +571,10 @@ mod tests {
     }
 
     /// (address, bytes, kind, skipped) of what becomes of the steps.
-    fn emitted(arm: &Variant, steps: &[Step]) -> Vec<(u64, u8, AccessKind, bool)> {
+    fn emitted(variant: &Variant, steps: &[Step]) -> Vec<(u64, u8, AccessKind, bool)> {
         let (mut memory, mut found) = (Memory::default(), Vec::new());
         for step in steps {
-            let result: Result<(), ()> = arm.apply(step, &mut memory, |item, placed| {
+            let result: Result<(), ()> = variant.apply(step, &mut memory, |item, placed| {
                 assert_eq!((placed.key, placed.site), (KeyId(7), SiteId(8)));
                 found.push((
                     placed.addr.0,
@@ -592,7 +592,7 @@ mod tests {
     #[test]
     fn accesses_go_where_their_fields_went() {
         use AccessKind::{Load, Store};
-        let arm = arm(Vec::new(), &[]);
+        let variant = variant(Vec::new(), &[]);
         let steps = [
             step(0, 8, 8, Load),
             step(1, 0, 8, Load),
@@ -612,7 +612,7 @@ mod tests {
             (OBJECT + 16, 8, Store, true),
             (0xe0_0004, 4, Load, false),
         ];
-        assert_eq!(emitted(&arm, &steps), expected);
+        assert_eq!(emitted(&variant, &steps), expected);
     }
 
     #[test]
@@ -621,7 +621,7 @@ mod tests {
         let rules = vec![Rule::Reuse {
             code: vec![(0x1000, 0x1100)],
         }];
-        let arm = arm(rules, &[(0, vec![0])]);
+        let variant = variant(rules, &[(0, vec![0])]);
         let elsewhere = |kind| {
             let mut step = step(1, 0, 8, kind);
             step.access.pc = GuestAddr(0x2000);
@@ -633,7 +633,12 @@ mod tests {
             step
         };
         let (rmw, load) = (elsewhere(Rmw), step(1, 0, 8, Load));
-        let skips = |steps: &[Step]| emitted(&arm, steps).iter().map(|e| e.3).collect::<Vec<_>>();
+        let skips = |steps: &[Step]| {
+            emitted(&variant, steps)
+                .iter()
+                .map(|e| e.3)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(skips(&[load, rmw, load, load]), [false, false, true, false]);
         assert_eq!(skips(&[rmw, elsewhere(Load), load]), [false, false, true]);
         assert_eq!(skips(&[rmw, other_cpu, load]), [false, false, true]);
@@ -643,21 +648,26 @@ mod tests {
     #[test]
     fn a_silent_store_becomes_a_load() {
         use AccessKind::{Load, Rmw, Store};
-        let arm = arm(vec![Rule::SkipSilent], &[(8, vec![0])]);
+        let variant = variant(vec![Rule::SkipSilent], &[(8, vec![0])]);
         let silent = |kind| {
             let mut step = step(1, 8, 8, kind);
             step.access.silent = true;
             step
         };
-        let kinds = |steps: &[Step]| emitted(&arm, steps).iter().map(|e| e.2).collect::<Vec<_>>();
+        let kinds = |steps: &[Step]| {
+            emitted(&variant, steps)
+                .iter()
+                .map(|e| e.2)
+                .collect::<Vec<_>>()
+        };
         let steps = [silent(Store), step(1, 8, 8, Store), silent(Rmw)];
         assert_eq!(kinds(&steps), [Load, Store, Rmw]);
     }
 
     #[test]
     fn each_cpu_has_its_own_copy() {
-        let mut arm = arm(Vec::new(), &[]);
-        let edit = arm.edit(1);
+        let mut variant = variant(Vec::new(), &[]);
+        let edit = variant.edit(1);
         edit.map = None;
         edit.copies = [((OBJECT, 3), 0x100), ((OBJECT, 4), 0x200)]
             .into_iter()
@@ -667,7 +677,7 @@ mod tests {
         for cpu in [3, 4] {
             let mut step = step(1, 8, 8, AccessKind::Load);
             step.access.cpu = CpuId(cpu);
-            let result: Result<(), ()> = arm.apply(&step, &mut memory, |_, placed| {
+            let result: Result<(), ()> = variant.apply(&step, &mut memory, |_, placed| {
                 places.push((placed.addr.0, placed.sharing));
                 Ok(())
             });

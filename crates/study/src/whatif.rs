@@ -193,27 +193,27 @@ impl<'a> Study<'a> {
             sides.extend((0..self.edits.len()).map(Side::Alone));
             sides.extend((0..self.edits.len()).map(Side::AllBut));
         }
-        let mut arms: Vec<(Side, Result<Variant, String>)> = Vec::new();
+        let mut variants: Vec<(Side, Result<Variant, String>)> = Vec::new();
         let mut layouts = Vec::new();
         for side in sides {
-            let built = self.arm(side, line);
+            let built = self.variant(side, line);
             match (built, side) {
-                (Ok((arm, sizes)), _) => {
+                (Ok((variant, sizes)), _) => {
                     if matches!(side, Side::Without | Side::All) {
                         layouts.push(sizes);
                     }
-                    arms.push((side, Ok(arm)));
+                    variants.push((side, Ok(variant)));
                 }
                 // An edit that needs another one cannot stand alone: that is an answer, too.
                 (Err(why), Side::Alone(_) | Side::AllBut(_)) => {
-                    arms.push((side, Err(why.to_string())))
+                    variants.push((side, Err(why.to_string())))
                 }
                 (Err(why), _) => return Err(why),
             }
         }
-        let usable: Vec<&Variant> = arms
+        let usable: Vec<&Variant> = variants
             .iter()
-            .filter_map(|(_, arm)| arm.as_ref().ok())
+            .filter_map(|(_, variant)| variant.as_ref().ok())
             .collect();
         let experiment = Experiment::new(self.analysis, &self.scene, &run.machine, run.conditions)?;
         let seeds = seeds(run.seed, run.interleavings);
@@ -231,7 +231,7 @@ impl<'a> Study<'a> {
             cpus: experiment.cpus,
             line,
             layouts,
-            arms: &arms,
+            variants: &variants,
             watched,
             outcomes,
         };
@@ -239,7 +239,7 @@ impl<'a> Study<'a> {
     }
 
     /// One side, and the size in bytes of each reported type in it.
-    fn arm(&self, side: Side, line: LineSize) -> Result<(Variant, Vec<u64>), WhatIfError> {
+    fn variant(&self, side: Side, line: LineSize) -> Result<(Variant, Vec<u64>), WhatIfError> {
         let edits = self.edits.filtered(|number| match side {
             Side::Without => false,
             Side::All => true,
@@ -249,7 +249,7 @@ impl<'a> Study<'a> {
         let mut plan = Plan::new(self.analysis.model(), line, &edits, self.images)?;
         // The scene counted neighbours for the `colocate` edits of the whole file, in order.
         let questions = self.questions(&plan);
-        let arm = Variant::new(
+        let variant = Variant::new(
             &mut plan,
             &self.scene,
             self.analysis,
@@ -266,7 +266,7 @@ impl<'a> Study<'a> {
             .iter()
             .map(|(_, ids)| size(&mut plan, ids))
             .collect();
-        Ok((arm, sizes))
+        Ok((variant, sizes))
     }
 
     /// Which of the scene's questions each `colocate` of the plan is.

@@ -75,7 +75,7 @@ pub(crate) struct Args {
     /// Write the edit's groups as rules to this file, for `check`
     #[arg(long, value_name = "FILE", requires = "type_name")]
     rules: Option<PathBuf>,
-    /// How many pieces of advice that is no reorder are tried by replay, on the first recording and machine (docs/remedies.md)
+    /// How many remedies other than reordering are tried by replay, on the first recording and machine (docs/remedies.md)
     #[arg(long, value_name = "N", default_value_t = 2)]
     trials: usize,
     /// The most rows of a table
@@ -200,7 +200,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-/// The advice that is no reorder, from the first recording for the first machine.
+/// The advice other than reordering, from the first recording for the first machine.
 fn remedies(
     args: &Args,
     analyses: &[&Analysis<'_>],

@@ -39,7 +39,7 @@ pub(super) fn advice(
     out
 }
 
-/// The advice that is no reorder.
+/// The advice other than reordering.
 pub(super) fn remedies(found: &Found) -> String {
     format!("\nBeside the order of members (docs/remedies.md), first recording:\n{found}")
 }
@@ -49,9 +49,9 @@ fn headline(out: &mut String, request: &Request, advice: &Advice) {
     let Some(best) = advice.recommended() else {
         let _ = writeln!(
             out,
-            "{name}: no layout is recommended. The search ended at {} others; replay confirmed a gain of none of the {} that it was asked about.",
-            advice.found,
-            advice.tried.len()
+            "{name}: no layout is recommended. Replay confirmed no gain for any of the {} candidates, of {} layouts that the search found.",
+            advice.tried.len(),
+            advice.found
         );
         return;
     };
