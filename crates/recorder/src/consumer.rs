@@ -349,7 +349,7 @@ mod tests {
 
     /// One round of a made-up guest: plain loads and stores, an atomic, a wide one, a call, a return, another CPU.
     fn round(tap: &Tap, unannounced: &Unannounced, number: u64) {
-        let new = number.is_multiple_of(100);
+        let new = number % 100 == 0;
         if new {
             (0..4).for_each(|i| unannounced.push(GuestAddr(number * 64 + i)));
             tap.translated((number / 100 * 4 + 4) as u32);
@@ -392,7 +392,7 @@ mod tests {
             value: number,
         };
         tap.watched(1, Some(Report::Return(left)));
-        if number.is_multiple_of(50) {
+        if number % 50 == 0 {
             tap.mark(1, Mark::Idle, 0);
             tap.cpu((number / 50 % 2) as u16);
         }
@@ -512,7 +512,7 @@ mod tests {
     fn never(_number: u64) {}
 
     fn sometimes(number: u64) {
-        if number.is_multiple_of(4000) {
+        if number % 4000 == 0 {
             thread::sleep(Duration::from_millis(3));
         }
     }
