@@ -7,9 +7,10 @@ use linemate_layout::origin::BUILT_LINE;
 use linemate_layout::plan::resolve;
 use linemate_layout::{EditFile, Layouts, Plan, Subject};
 use linemate_machine::Machine;
-use linemate_study::Conditions;
 use linemate_study::experiment::seeds;
 use linemate_study::scene::{Scene, Watch};
+use linemate_study::whatif::INTERLEAVINGS_MIN;
+use linemate_study::{Conditions, Cpus, WhatIfError};
 use linemate_types::{BitOffset, LineSize, TypeId, TypeModel};
 
 use crate::candidate::Candidate;
@@ -125,6 +126,13 @@ pub fn advise(analyses: &[&Analysis<'_>], request: &Request) -> Result<Advice, A
     let first = analyses.first().ok_or(AdviseError::Nothing("recording"))?;
     if request.machines.is_empty() {
         return Err(AdviseError::Nothing("machine"));
+    }
+    // The search takes minutes: what the replays after it would refuse is refused before it.
+    if request.interleavings < INTERLEAVINGS_MIN {
+        return Err(WhatIfError::Interleavings(request.interleavings).into());
+    }
+    for analysis in analyses {
+        Cpus::new(analysis, request.conditions.cpus)?;
     }
     let (shape, ids) = shape(first, &request.type_name, &request.pins)?;
     let scenes = analyses

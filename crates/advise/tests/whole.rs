@@ -206,3 +206,30 @@ fn refusals_say_what_is_wrong() {
     );
     assert_eq!(refused(|r| r.machines.clear()), "give at least one machine");
 }
+
+/// The search takes minutes on a real recording.
+#[test]
+fn what_replays_would_refuse_is_refused_before_the_search() {
+    let recording = World::new().record();
+    let few = Request {
+        interleavings: 7,
+        ..request(&[])
+    };
+    let refused = advice(&recording, &few).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "7 interleavings give no error bar: 8 at least"
+    );
+    let odd = Request {
+        conditions: Conditions {
+            cpus: Some(3),
+            ..Conditions::default()
+        },
+        ..request(&[])
+    };
+    let refused = advice(&recording, &odd).unwrap_err().to_string();
+    assert!(
+        refused.starts_with("3 CPUs are not a multiple of the "),
+        "{refused}"
+    );
+}

@@ -70,15 +70,6 @@ pub(crate) fn type_name(text: &str) -> Result<String, String> {
 }
 
 /// The value of `--line`.
-/// A machine's line size on the command line.
-pub(crate) fn machine_line(text: &str) -> Result<linemate_machine::LineSize, String> {
-    match text {
-        "64" => Ok(linemate_machine::LineSize::B64),
-        "128" => Ok(linemate_machine::LineSize::B128),
-        _ => Err("a line has 64 or 128 bytes".to_owned()),
-    }
-}
-
 pub(crate) fn line_size(text: &str) -> Result<LineSize, String> {
     let bytes: u64 = text
         .parse()

@@ -1,8 +1,10 @@
 //! The options of every verb that replays, and what they make of a machine.
 
 use anyhow::bail;
-use linemate_machine::{LineSize, Machine, shipped};
+use linemate_machine::{Machine, shipped};
 use linemate_study::Conditions;
+use linemate_study::experiment::line_of;
+use linemate_types::LineSize;
 
 use crate::verbs::machines;
 
@@ -16,7 +18,7 @@ pub(crate) struct Replaying {
     /// Give the replayed CPUs only their share of each last-level cache: a machine all of whose CPUs do the same
     #[arg(long)]
     pub(crate) llc_share: bool,
-    /// Replay every access, also those that hit in L1 whatever happens: slower, for tests and doubters
+    /// Replay every access, also those that hit in L1 under any interleaving: slower; layouts as recorded give the same figures
     #[arg(long)]
     pub(crate) exact: bool,
     /// The first interleaving's seed
@@ -43,7 +45,7 @@ impl Replaying {
         ];
         match given.iter().find(|(_, given)| *given) {
             Some((flag, _)) if machine.is_none() => {
-                bail!("{flag} is about a replay: say with --machine where")
+                bail!("{flag} needs --machine: without one nothing is replayed")
             }
             _ => Ok(()),
         }
@@ -52,8 +54,9 @@ impl Replaying {
     /// The machine of that name, with lines of `line` bytes if that is given.
     pub(crate) fn machine(&self, name: &str, line: Option<LineSize>) -> anyhow::Result<Machine> {
         let mut machine = machines::resolve(name)?;
-        if let Some(line) = line.filter(|line| *line != machine.line) {
-            set_line(&mut machine, line);
+        match line {
+            Some(line) if line != line_of(&machine) => set_line(&mut machine),
+            _ => {}
         }
         let cpus = machine.topology.cpus();
         if let Some(wanted) = self.cpus.filter(|wanted| *wanted > cpus) {
@@ -67,9 +70,9 @@ impl Replaying {
     }
 }
 
-/// The same capacities in lines of another size; a pair of lines is one line then.
-fn set_line(machine: &mut Machine, line: LineSize) {
-    let double = line.bytes() > machine.line.bytes();
+/// The same capacities in lines of the other size; a pair of lines is one line then.
+fn set_line(machine: &mut Machine) {
+    let double = machine.line == linemate_machine::LineSize::B64;
     for shape in [&mut machine.l1, &mut machine.l2, &mut machine.llc.slice] {
         shape.sets = if double {
             (shape.sets / 2).max(1)
@@ -77,6 +80,9 @@ fn set_line(machine: &mut Machine, line: LineSize) {
             shape.sets.saturating_mul(2)
         };
     }
-    machine.line = line;
+    machine.line = match double {
+        true => linemate_machine::LineSize::B128,
+        false => linemate_machine::LineSize::B64,
+    };
     machine.adjacent_line_pairs &= !double;
 }

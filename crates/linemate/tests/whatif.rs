@@ -246,6 +246,15 @@ fn nothing_is_lost_by_what_is_left_out(data: &str) {
             "-i",
             data,
             "--machine",
+            "hcc-2s-480",
+            "--by",
+            "function",
+        ],
+        &[
+            "report",
+            "-i",
+            data,
+            "--machine",
             "gnr-2s-480",
             "--line",
             "128",
@@ -269,7 +278,7 @@ fn nothing_is_lost_by_what_is_left_out(data: &str) {
     }
     let refused = linemate(&["report", "-i", data, "--exact"]);
     assert_eq!(refused.status.code(), Some(2));
-    assert!(story(&refused).contains("--exact is about a replay: say with --machine where"));
+    assert!(story(&refused).contains("--exact needs --machine: without one nothing is replayed"));
 }
 
 /// `report --machine`: docs/schema-costs.md, and the first line.

@@ -17,11 +17,13 @@
 //! replayed CPUs share a core, for any number of clones: memory that clones share counts as touched by several
 //! CPUs. L2s, LLCs, prefetchers of pairs and the directory do not matter, because a hit in L1 reaches none of them.
 
-use linemate_machine::{CacheShape, LineSize};
+use std::collections::BTreeSet;
+
+use linemate_machine::{CoreId, LineSize, Machine};
 use linemate_recording::{AccessKind, CpuId, GuestAddr};
 use rustc_hash::FxHashMap;
 
-use crate::address::{Span, span};
+use crate::address::{Span, rest, span};
 use crate::cache::Line;
 use crate::placement::Sharing;
 
@@ -30,9 +32,13 @@ pub(crate) fn sets(line: LineSize) -> u32 {
     4096 / line.bytes() as u32
 }
 
-/// Whether replays on such an L1 come out the same without what a [`Filter`] leaves out.
-pub fn keeps_exact(l1: CacheShape, line: LineSize) -> bool {
-    l1.sets % sets(line) == 0
+/// Whether replays of so many CPUs on the machine come out the same without what a [`Filter`] leaves out.
+pub fn keeps_exact(machine: &Machine, cpus: usize) -> bool {
+    let spread = machine.topology.spread(cpus).unwrap_or_default();
+    let places = spread.iter().filter_map(|cpu| machine.topology.place(*cpu));
+    let cores: BTreeSet<CoreId> = places.map(|place| place.core).collect();
+    // Threads of one core share its L1, whose order of use then depends on both.
+    cores.len() == cpus && machine.l1.sets % sets(machine.line) == 0
 }
 
 /// Words of the line, as one bit per sixty-fourth, that accesses used which were left out after the one that this goes with.
@@ -179,7 +185,7 @@ impl Filter {
             let writes = access.kind != AccessKind::Load;
             self.note(access, span.line, writes);
             if span.beyond > 0 {
-                self.note(access, span.line + 1, writes);
+                self.note(access, rest(&span, self.line).line, writes);
             }
         }
     }
@@ -203,7 +209,7 @@ impl Filter {
         let at = self.at(access.cpu, span.line);
         let tag = tag(span.line, access.sharing);
         if span.beyond > 0 {
-            let second = self.at(access.cpu, span.line + 1);
+            let second = self.at(access.cpu, rest(&span, self.line).line);
             self.recent[at] = Recent::default();
             self.recent[second] = Recent::default();
             return keep(index, kept);

@@ -136,6 +136,14 @@ pub struct Outcome {
     pub prefetched_modified: u64,
 }
 
+#[inline]
+fn check_keys(placed: Placed) -> Result<(), ReplayError> {
+    match placed.key.0.max(placed.site.0) {
+        beyond @ KEYS_MAX.. => Err(ReplayError::Key(beyond)),
+        _ => Ok(()),
+    }
+}
+
 /// An access of a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item {
@@ -264,6 +272,7 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
     #[inline]
     pub fn push_placed(&mut self, access: &Access, placed: Placed) -> Result<(), ReplayError> {
         self.check(access)?;
+        check_keys(placed)?;
         let cached = placed.fate == Fate::Cached;
         let cut = self.slicer.cut(access.cpu, access.time, cached);
         match cut.begins {
@@ -320,9 +329,7 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
                 size: item.size,
             });
         }
-        if placed.key.0 >= KEYS_MAX || placed.site.0 >= KEYS_MAX {
-            return Err(ReplayError::Key(placed.key.0.max(placed.site.0)));
-        }
+        check_keys(placed)?;
         self.accesses += 1;
         match placed.fate {
             Fate::Cached => {}

@@ -118,7 +118,7 @@ fn small(pairs: bool, line: LineSize) -> Machine {
     machine.l2.ways = 4;
     machine.llc.slice.sets = 16;
     machine.llc.slice.ways = 2;
-    assert!(keeps_exact(machine.l1, machine.line));
+    assert!(keeps_exact(&machine, 3 * CPUS));
     machine
 }
 

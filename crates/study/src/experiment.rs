@@ -9,13 +9,12 @@
 //! Results do not depend on the number of threads.
 
 use linemate_attribution::Analysis;
-use linemate_machine::Machine;
+use linemate_machine::{LineSize, Machine};
 use linemate_recording::Error as RecordingError;
 use linemate_replay::{
     AsRecorded, COPIES_MAX, Clones, Config, Interleaving, Outcome, Placed, Replay, ReplayError,
     keeps_exact,
 };
-use linemate_types::LineSize;
 use rayon::prelude::*;
 
 use crate::rounds::{Cutter, LeftOut, Rounds};
@@ -110,10 +109,10 @@ pub fn recorded_cpus(analysis: &Analysis<'_>) -> Result<usize, ExperimentError> 
 }
 
 /// The line size of a machine as layouts know it.
-pub fn line_of(machine: &Machine) -> LineSize {
+pub fn line_of(machine: &Machine) -> linemate_types::LineSize {
     match machine.line {
-        linemate_machine::LineSize::B64 => LineSize::B64,
-        linemate_machine::LineSize::B128 => LineSize::B128,
+        LineSize::B64 => linemate_types::LineSize::B64,
+        LineSize::B128 => linemate_types::LineSize::B128,
     }
 }
 
@@ -146,10 +145,8 @@ pub struct Experiment<'a> {
     pub machine: &'a Machine,
     /// CPUs.
     pub cpus: Cpus,
-    /// As in [`Conditions`].
-    pub llc_share: bool,
-    /// As in [`Conditions`].
-    pub exact: bool,
+    /// Caches, and what is replayed of the recording.
+    pub conditions: Conditions,
     /// Whether lines are looked into ([`Outcome::lines`]).
     pub lines: bool,
 }
@@ -170,8 +167,7 @@ impl<'a> Experiment<'a> {
             scene,
             machine,
             cpus: Cpus::new(analysis, conditions.cpus)?,
-            llc_share: conditions.llc_share,
-            exact: conditions.exact,
+            conditions,
             lines: false,
         })
     }
@@ -201,11 +197,7 @@ impl<'a> Experiment<'a> {
         for wave in jobs.chunks(at_once) {
             let mut runners = Vec::new();
             for (seed, variant) in wave {
-                runners.push(Runner {
-                    variant: variants[*variant],
-                    memory: Memory::default(),
-                    replay: self.replay(*seed)?,
-                });
+                runners.push(self.runner(variants[*variant], *seed)?);
             }
             let left_out = match spool.as_ref().filter(|spool| spool.left_out.is_some()) {
                 Some(spool) => feed_again(&mut runners, spool)?,
@@ -225,9 +217,10 @@ impl<'a> Experiment<'a> {
     /// As [`Experiment::run`].
     pub fn as_recorded(&self, seed: u64) -> Result<Outcome, ExperimentError> {
         let variant = Variant::as_recorded(self.scene);
-        let mut outcomes = self.run(&[&variant], &[seed], |_, outcome| outcome)?;
-        let outcome = outcomes.pop().and_then(|mut of_variant| of_variant.pop());
-        outcome.ok_or(ExperimentError::NoCpus)
+        let mut runner = self.runner(&variant, seed)?;
+        let stays = vec![false; self.scene.types.len()];
+        let left_out = self.feed(std::slice::from_mut(&mut runner), &stays, None)?;
+        Ok(runner.finish(&left_out)?)
     }
 
     /// Replays every access of the recorded layout once, each counted for what `place` says, which is asked in the recording's order.
@@ -249,6 +242,14 @@ impl<'a> Experiment<'a> {
         Ok(replay.finish().0)
     }
 
+    fn runner<'s>(&self, variant: &'s Variant, seed: u64) -> Result<Runner<'s>, ReplayError> {
+        Ok(Runner {
+            variant,
+            memory: Memory::default(),
+            replay: self.replay(seed)?,
+        })
+    }
+
     fn replay(&self, seed: u64) -> Result<Replay<AsRecorded, Clones>, ReplayError> {
         let config = Config {
             recorded_cpus: self.cpus.recorded,
@@ -260,28 +261,16 @@ impl<'a> Experiment<'a> {
             copies: self.cpus.copies,
         };
         let replay = Replay::new(self.machine, &config, AsRecorded, clones)?;
-        Ok(match self.llc_share {
+        Ok(match self.conditions.llc_share {
             true => replay.with_llc_share(self.machine),
             false => replay,
         })
     }
 
     /// The lines for which what hits in L1 whatever happens can be left out, with the same outcome.
-    fn filter(&self) -> Option<linemate_machine::LineSize> {
-        let machine = self.machine;
-        let exact = self.exact || !keeps_exact(machine.l1, machine.line);
-        // Threads of one core share its L1, whose order of use then depends on both.
-        let spread = machine.topology.spread(self.cpus.replayed());
-        let mut cores: Vec<_> = spread
-            .unwrap_or_default()
-            .into_iter()
-            .filter_map(|cpu| machine.topology.place(cpu))
-            .map(|place| place.core)
-            .collect();
-        let replayed = cores.len();
-        cores.sort_unstable();
-        cores.dedup();
-        (!exact && cores.len() == replayed).then_some(machine.line)
+    fn filter(&self) -> Option<LineSize> {
+        let exact = self.conditions.exact || !keeps_exact(self.machine, self.cpus.replayed());
+        (!exact).then_some(self.machine.line)
     }
 
     /// Hands the recording to all runners, and to the spool.

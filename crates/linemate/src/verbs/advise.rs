@@ -16,9 +16,10 @@ use linemate_advise::side::Change;
 use linemate_advise::{Advice, Request, Tried, advise};
 use linemate_attribution::Analysis;
 use linemate_files::Output;
-use linemate_machine::{LineSize, Machine};
+use linemate_machine::Machine;
 use linemate_recording::Recording;
 use linemate_remedies::{self as remedies, Found};
+use linemate_types::LineSize;
 use serde::Serialize;
 
 use crate::cli::Outcome;
@@ -59,7 +60,7 @@ pub(crate) struct Args {
     )]
     max_growth: Option<String>,
     /// Give the machines lines of that many bytes
-    #[arg(long, value_name = "BYTES", value_parser = input::machine_line)]
+    #[arg(long, value_name = "BYTES", value_parser = input::line_size)]
     line: Option<LineSize>,
     #[command(flatten)]
     replaying: Replaying,

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use linemate_layout::Subject;
-use linemate_machine::{LineSize, Machine};
+use linemate_machine::Machine;
 use linemate_report::Table;
 use linemate_study::diff::{Fields, Figures, On, Row, compare, fields};
 use linemate_text::shown;
+use linemate_types::LineSize;
 use serde::Serialize;
 
 use crate::cli::Outcome;
@@ -36,7 +37,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "M")]
     machine: Option<String>,
     /// Give the machine lines of that many bytes
-    #[arg(long, value_name = "BYTES", value_parser = input::machine_line, requires = "machine")]
+    #[arg(long, value_name = "BYTES", value_parser = input::line_size, requires = "machine")]
     line: Option<LineSize>,
     #[command(flatten)]
     replaying: Replaying,

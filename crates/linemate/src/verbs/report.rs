@@ -41,8 +41,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 40)]
     top: usize,
     /// Bytes of a cache line; with a machine: give it lines of that many bytes [default: 64, or the machine's]
-    #[arg(long, value_name = "BYTES", value_parser = input::machine_line)]
-    line: Option<linemate_machine::LineSize>,
+    #[arg(long, value_name = "BYTES", value_parser = input::line_size)]
+    line: Option<LineSize>,
     /// Show what the accesses cost on this machine, by replay: a name (see `linemate machines`), a TOML file, or `this`. Rows by `cpu`
     /// are then pairs of CPUs, rows by `line` what happens inside the lines that go between cores
     #[arg(long, value_name = "M")]
@@ -72,10 +72,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         by,
         type_name: args.type_name.clone(),
         top: args.top,
-        line: match args.line {
-            Some(linemate_machine::LineSize::B128) => LineSize::B128,
-            _ => LineSize::B64,
-        },
+        line: args.line.unwrap_or(LineSize::B64),
     };
     let analysis = input::analyse(args.input.path(), &recording)?;
     let report = linemate_report::make(&analysis, &options)?;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use linemate_layout::{Edit, EditFile, Subject, parse, parse_flags};
-use linemate_machine::{LineSize, Machine};
+use linemate_machine::Machine;
 use linemate_recording::Recording;
 use linemate_report::Table;
 use linemate_study::effect::{Potential, Row};
@@ -14,7 +14,7 @@ use linemate_study::stats::Measure;
 use linemate_study::variant::VariantError;
 use linemate_study::{Run, Study, WhatIf, WhatIfError};
 use linemate_text::shown;
-use linemate_types::{KernelImage, TypeModel};
+use linemate_types::{KernelImage, LineSize, TypeModel};
 use serde::Serialize;
 
 use crate::cli::Outcome;
@@ -51,7 +51,7 @@ pub(crate) struct Args {
     #[arg(long)]
     ablate: bool,
     /// Give the machines lines of that many bytes
-    #[arg(long, value_name = "BYTES", value_parser = input::machine_line)]
+    #[arg(long, value_name = "BYTES", value_parser = input::line_size)]
     line: Option<LineSize>,
     /// How many interleavings, at least 8
     #[arg(long, value_name = "N", default_value_t = 8)]
