@@ -10,7 +10,7 @@ use linemate_machine::Machine;
 use linemate_study::experiment::seeds;
 use linemate_study::scene::{Scene, Watch};
 use linemate_study::whatif::INTERLEAVINGS_MIN;
-use linemate_study::{Conditions, Cpus, WhatIfError};
+use linemate_study::{Conditions, Cpus, Session, WhatIfError};
 use linemate_types::{BitOffset, LineSize, TypeId, TypeModel};
 
 use crate::candidate::Candidate;
@@ -122,7 +122,7 @@ impl Advice {
 ///
 /// # Errors
 /// An unknown or unsuitable type, an unknown pin, a recording without it, a machine that is too small, a damaged recording.
-pub fn advise(analyses: &[&Analysis<'_>], request: &Request) -> Result<Advice, AdviseError> {
+pub fn advise(analyses: &[&Session<'_>], request: &Request) -> Result<Advice, AdviseError> {
     let first = analyses.first().ok_or(AdviseError::Nothing("recording"))?;
     if request.machines.is_empty() {
         return Err(AdviseError::Nothing("machine"));
@@ -132,17 +132,18 @@ pub fn advise(analyses: &[&Analysis<'_>], request: &Request) -> Result<Advice, A
         return Err(WhatIfError::Interleavings(request.interleavings).into());
     }
     for analysis in analyses {
-        Cpus::new(analysis, request.conditions.cpus)?;
+        Cpus::new(analysis.analysis(), request.conditions.cpus)?;
     }
-    let (shape, ids) = shape(first, &request.type_name, &request.pins)?;
+    let (shape, ids) = shape(first.analysis(), &request.type_name, &request.pins)?;
     let scenes = analyses
         .iter()
         .map(|analysis| scene(analysis, &shape, &ids))
         .collect::<Result<Vec<_>, _>>()?;
     let mut traces = Vec::new();
-    for (analysis, (scene, cpus)) in analyses.iter().zip(&scenes) {
-        let (types, seed) = (&scene.types, request.seed);
-        traces.push(Trace::extract(analysis, types, &shape, *cpus, seed)?);
+    let line = request.machines[0].line;
+    for (session, (scene, cpus)) in analyses.iter().zip(&scenes) {
+        let (model, at) = (session.analysis().model(), (*cpus, request.seed));
+        traces.push(Trace::extract(scene, model, &shape, at, line)?);
     }
     if traces.iter().any(|t| t.accesses == 0) {
         return Err(AdviseError::Absent(request.type_name.clone()));
@@ -152,7 +153,7 @@ pub fn advise(analyses: &[&Analysis<'_>], request: &Request) -> Result<Advice, A
         .iter()
         .zip(&scenes)
         .map(|(analysis, (scene, cpus))| Arena {
-            analysis,
+            analysis: analysis.analysis(),
             scene,
             cpus: *cpus,
         })
@@ -170,14 +171,14 @@ pub fn advise(analyses: &[&Analysis<'_>], request: &Request) -> Result<Advice, A
 
 /// What the fast model proposes: how many layouts the search found, and those to replay.
 fn propose(
-    analyses: &[&Analysis<'_>],
+    analyses: &[&Session<'_>],
     request: &Request,
     shape: &Shape,
     traces: &[Trace],
 ) -> Result<(usize, Vec<Tried>), AdviseError> {
     let model = analyses
         .first()
-        .map(|a| a.model())
+        .map(|a| a.analysis().model())
         .ok_or(AdviseError::Nothing("recording"))?;
     let by_line = metrics(model, shape)?;
     let models = models(traces, &request.machines, &by_line, shape)?;
@@ -189,7 +190,9 @@ fn propose(
     let recordings = traces.iter().zip(analyses);
     let knowledge = Knowledge {
         shape,
-        traces: recordings.map(|(t, a)| (t, a.symbols())).collect(),
+        traces: recordings
+            .map(|(t, a)| (t, a.analysis().symbols()))
+            .collect(),
         models: &models,
         originals: &objective.originals,
         hot: search.hot(),
@@ -278,10 +281,11 @@ pub(crate) fn recorded_cpus(analysis: &Analysis<'_>) -> Result<usize, AdviseErro
 
 /// What a recording holds of the type, which its kernel must lay out as the first one's does.
 fn scene<'a>(
-    analysis: &'a Analysis<'_>,
+    session: &'a Session<'_>,
     wanted: &Shape,
     ids: &[TypeId],
 ) -> Result<(Scene<'a>, usize), AdviseError> {
+    let analysis = session.analysis();
     let cpus = recorded_cpus(analysis)?;
     let (other, of_other) = shape(analysis, &wanted.name, &[])?;
     if other.names != wanted.names || other.origin != wanted.origin || of_other != ids {
@@ -293,7 +297,7 @@ fn scene<'a>(
         types: vec![of_other],
         ..Watch::default()
     };
-    Ok((Scene::new(analysis, cpus, &watch)?, cpus))
+    Ok((Scene::new(session, &watch)?, cpus))
 }
 
 /// What units ask of their places, for lines of 64 and of 128 bytes.

@@ -56,7 +56,7 @@ impl Arena<'_> {
         let variants: Vec<Variant> = sides
             .map(|edits| self.variant(edits, line))
             .collect::<Result<_, _>>()?;
-        let experiment = Experiment::new(self.analysis, self.scene, machine, conditions)?;
+        let experiment = Experiment::new(self.scene, machine, conditions)?;
         let variants: Vec<&Variant> = variants.iter().collect();
         let outcomes = experiment.run(&variants, seeds, |_, outcome| self.figures(&outcome))?;
         let (without, with) = outcomes.split_at(1);

@@ -5,11 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use linemate_attribution::Analysis;
 use linemate_machine::Machine;
 use linemate_replay::{Cause, Counts};
 use linemate_study::scene::{Scene, Watch};
-use linemate_study::{Conditions, Experiment};
+use linemate_study::{Conditions, Experiment, Session};
 use serde::Serialize;
 
 use crate::advise::{limits, metrics, models, recorded_cpus, shape};
@@ -55,7 +54,7 @@ pub struct Estimate {
 /// # Errors
 /// A machine that is too small, a damaged recording.
 pub fn survey(
-    analyses: &[&Analysis<'_>],
+    analyses: &[&Session<'_>],
     machines: &[Machine],
     conditions: Conditions,
     seed: u64,
@@ -65,15 +64,14 @@ pub fn survey(
     let mut sums: BTreeMap<String, [u64; 3]> = BTreeMap::new();
     let mut whole = 0u64;
     for analysis in analyses {
-        let cpus = recorded_cpus(analysis)?;
+        let cpus = recorded_cpus(analysis.analysis())?;
         let watch = Watch {
             every: true,
             ..Watch::default()
         };
-        let scene = Scene::new(analysis, cpus, &watch)?;
+        let scene = Scene::new(analysis, &watch)?;
         for machine in machines {
-            let outcome =
-                Experiment::new(analysis, &scene, machine, conditions)?.as_recorded(seed)?;
+            let outcome = Experiment::new(&scene, machine, conditions)?.as_recorded(seed)?;
             whole += by_cause(&outcome.totals).iter().sum::<u64>();
             // The first keys are whole subjects, which have no type; fields follow, and are called TYPE.PATH.
             let fields = scene.keys.iter().zip(&outcome.keys);
@@ -165,7 +163,7 @@ fn row(name: String, sums: [u64; 3], whole: u64) -> Row {
 
 /// The share of a type's cost that a short search saves, and how many members it moves for that.
 fn estimate(
-    analyses: &[&Analysis<'_>],
+    analyses: &[&Session<'_>],
     scenes: &[(Scene<'_>, usize)],
     machines: &[Machine],
     name: &str,
@@ -174,16 +172,20 @@ fn estimate(
     let Some(first) = analyses.first() else {
         return Err(AdviseError::Nothing("recording"));
     };
-    let (shape, _) = shape(first, name, &[])?;
+    let (shape, _) = shape(first.analysis(), name, &[])?;
+    let line = machines
+        .first()
+        .map_or(linemate_machine::LineSize::B64, |machine| machine.line);
     let mut traces = Vec::new();
     for (analysis, (scene, cpus)) in analyses.iter().zip(scenes) {
-        let other = self::shape(analysis, name, &[])?.0;
+        let other = self::shape(analysis.analysis(), name, &[])?.0;
         if other.names != shape.names || other.origin != shape.origin || other.ids != shape.ids {
             return Err(AdviseError::Kernels { name: name.into() });
         }
-        traces.push(Trace::extract(analysis, &scene.types, &shape, *cpus, seed)?);
+        let model = analysis.analysis().model();
+        traces.push(Trace::extract(scene, model, &shape, (*cpus, seed), line)?);
     }
-    let by_line = metrics(first.model(), &shape)?;
+    let by_line = metrics(first.analysis().model(), &shape)?;
     let models = models(&traces, machines, &by_line, &shape)?;
     let objective = Objective::of_original(&models, &shape);
     let limits = limits(&models, &by_line, 0);

@@ -1,23 +1,21 @@
 //! The accesses to one type's objects, woven as replay weaves them, without what no layout can make a difference for.
 //!
-//! One pass over the recording: chunks are decoded and filtered on all threads, woven in order on one. An access is left out when, whatever the
-//! layout, it finds its line as it left it: a load when no other CPU wrote to the object since the CPU last touched the same atom, a write
-//! when no other CPU touched the object since the CPU last wrote the same atom. That is exact for caches in which nothing is dropped
-//! for lack of room.
+//! An access is left out when, whatever the layout, it finds its line as it left it: a load when no other CPU wrote to the object since
+//! the CPU last touched the same atom, a write when no other CPU touched the object since the CPU last wrote the same atom. That is exact
+//! for caches in which nothing is dropped for lack of room.
 //!
 //! Does not know costs; [`crate::cost`] does.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use linemate_attribution::Analysis;
 use linemate_layout::nesting::{embeds, enclosing};
-use linemate_recording::{
-    Access, AccessKind, Call, Decoder, Error as RecordingError, EventChunk, Marker, Return, Visitor,
-};
-use linemate_replay::{Interleaving, ROUND_ACCESSES_MAX};
-use linemate_types::TypeId;
-use rayon::prelude::*;
+use linemate_machine::LineSize;
+use linemate_recording::AccessKind;
+use linemate_replay::{Interleaving, SliceHead};
+use linemate_study::experiment::ExperimentError;
+use linemate_study::scene::{Scene, Step};
+use linemate_types::{TypeId, TypeModel};
 use rustc_hash::FxHashMap;
 
 use crate::shape::Shape;
@@ -114,45 +112,23 @@ impl Trace {
         self.objects.iter().map(|o| o.events.len()).sum()
     }
 
-    /// Reads the recording for the accesses to `shape`'s type. `types` are those of its subjects, as a scene has them; `seed` decides how slices lie to each other, as in a replay.
+    /// The accesses to `shape`'s type in a scene, of CPUs below [`CPUS_MAX`]. `seed` decides how slices lie to each other, as in a
+    /// replay; `line` is that of the machine to replay on, of which accesses may have been kept.
     ///
     /// # Errors
-    /// A damaged chunk.
+    /// A damaged recording.
     pub fn extract(
-        analysis: &Analysis<'_>,
-        types: &[Option<TypeId>],
+        scene: &Scene<'_>,
+        model: &TypeModel,
         shape: &Shape,
-        cpus: usize,
-        seed: u64,
-    ) -> Result<Trace, RecordingError> {
-        let tables = tables(analysis, types, shape);
-        let recording = analysis.recording();
-        let mut loom = Loom::new(shape, cpus, seed);
-        let filter = |decoder: &mut Decoder, chunk: &EventChunk| {
-            let mut found = Filter {
-                analysis,
-                tables: &tables,
-                shape,
-                slices: Vec::new(),
-                hits: Vec::new(),
-                uses: FxHashMap::default(),
-            };
-            recording.visit(chunk, decoder, &mut found)?;
-            Ok((found.slices, found.hits, found.uses))
-        };
-        for batch in recording.chunks().chunks(8 * rayon::current_num_threads()) {
-            let parts: Vec<Result<_, RecordingError>> =
-                batch.par_iter().map_init(Decoder::new, filter).collect();
-            for part in parts {
-                let (slices, hits, uses) = part?;
-                loom.take(&slices, &hits);
-                for (key, part) in uses {
-                    let sum = loom.trace.uses.entry(key).or_default();
-                    sum.count += part.count;
-                    sum.cpus |= part.cpus;
-                }
-            }
-        }
+        (cpus, seed): (usize, u64),
+        line: LineSize,
+    ) -> Result<Trace, ExperimentError> {
+        let tables = tables(model, scene.types, shape);
+        let only: Vec<bool> = tables.iter().map(Option::is_some).collect();
+        let mut loom = Loom::new(shape, &tables, cpus, seed);
+        scene.each_round(line, &only, |slices| loom.round(slices))?;
+        loom.trace.all = scene.accesses;
         Ok(loom.finish())
     }
 }
@@ -163,8 +139,7 @@ type Tables = Vec<Option<Arc<Vec<u32>>>>;
 /// Not inside of the searched type.
 const OUTSIDE: u32 = u32::MAX;
 
-fn tables(analysis: &Analysis<'_>, types: &[Option<TypeId>], shape: &Shape) -> Tables {
-    let model = analysis.model();
+fn tables(model: &TypeModel, types: &[Option<TypeId>], shape: &Shape) -> Tables {
     let mut known: FxHashMap<TypeId, Option<Arc<Vec<u32>>>> = FxHashMap::default();
     let mut table = |id: TypeId| {
         let make = || {
@@ -184,81 +159,13 @@ fn tables(analysis: &Analysis<'_>, types: &[Option<TypeId>], shape: &Shape) -> T
     types.iter().map(|id| id.and_then(&mut table)).collect()
 }
 
-/// A run of accesses of one CPU, within a chunk.
-#[derive(Clone, Copy, Debug)]
-struct Slice {
-    cpu: u16,
-    start: u64,
-    span: u64,
-    accesses: u64,
-    hits: u32,
-}
-
 /// An access to the type.
 #[derive(Clone, Copy, Debug)]
 struct Hit {
-    time: u64,
     base: u64,
     offset: u32,
     size: u8,
     kind: Kind,
-}
-
-struct Filter<'f> {
-    analysis: &'f Analysis<'f>,
-    tables: &'f Tables,
-    shape: &'f Shape,
-    slices: Vec<Slice>,
-    hits: Vec<Hit>,
-    uses: FxHashMap<(u16, u64, Kind), Use>,
-}
-
-impl Visitor for Filter<'_> {
-    #[inline]
-    fn access(&mut self, access: &Access) {
-        let time = access.time.0;
-        match self.slices.last_mut() {
-            Some(slice) if slice.cpu == access.cpu.0 => {
-                slice.span = slice.span.max(time.saturating_sub(slice.start));
-                slice.accesses += 1;
-            }
-            _ => self.slices.push(Slice {
-                cpu: access.cpu.0,
-                start: time,
-                span: 0,
-                accesses: 1,
-                hits: 0,
-            }),
-        }
-        let at = self.analysis.names().locate(access);
-        let Some(table) = &self.tables[at.subject.0 as usize] else {
-            return;
-        };
-        let offset = table.get(at.offset as usize).copied().unwrap_or(OUTSIDE);
-        if offset == OUTSIDE {
-            return;
-        }
-        if let Some(slice) = self.slices.last_mut() {
-            slice.hits += 1;
-        }
-        let kind = Kind::of(access.kind);
-        if let Some(atom) = self.shape.touched(offset, access.size).next() {
-            let unit = self.shape.atoms[usize::from(atom)].unit;
-            let sum = self.uses.entry((unit, access.pc.0, kind)).or_default();
-            sum.count += 1;
-            sum.cpus |= 1 << (access.cpu.0 % 64);
-        }
-        self.hits.push(Hit {
-            time,
-            base: access.addr.0.wrapping_sub(u64::from(offset)),
-            offset,
-            size: access.size,
-            kind,
-        });
-    }
-    fn call(&mut self, _: &Call) {}
-    fn ret(&mut self, _: &Return) {}
-    fn marker(&mut self, _: &Marker) {}
 }
 
 /// When the last uses of an object were, as numbers of its uses from 1; 0 is never.
@@ -296,28 +203,29 @@ struct Loomed {
     touch: Last,
 }
 
-/// Puts slices into rounds, and the type's accesses in a round side by side.
+/// Puts the type's accesses in a round side by side.
 struct Loom<'s> {
     shape: &'s Shape,
+    tables: &'s Tables,
     interleaving: Interleaving,
     trace: Trace,
     objects: Vec<Loomed>,
     numbers: FxHashMap<u64, u32>,
     /// By (object, CPU, atom): the last touch and the last write.
     uses: FxHashMap<(u32, u8, u16), (u32, u32)>,
+    by_instruction: FxHashMap<(u16, u64, Kind), Use>,
     kept: usize,
     rounds: u64,
-    in_round: u64,
-    round_accesses: u64,
-    slices: Vec<Slice>,
     hits: Vec<Hit>,
+    /// When, by whom, which of the hits.
     order: Vec<(u64, u8, u32)>,
 }
 
 impl<'s> Loom<'s> {
-    fn new(shape: &'s Shape, cpus: usize, seed: u64) -> Loom<'s> {
+    fn new(shape: &'s Shape, tables: &'s Tables, cpus: usize, seed: u64) -> Loom<'s> {
         Loom {
             shape,
+            tables,
             interleaving: Interleaving::Seeded(seed),
             trace: Trace {
                 cpus,
@@ -326,75 +234,60 @@ impl<'s> Loom<'s> {
             objects: Vec::new(),
             numbers: FxHashMap::default(),
             uses: FxHashMap::default(),
+            by_instruction: FxHashMap::default(),
             kept: 0,
             rounds: 0,
-            in_round: 0,
-            round_accesses: 0,
-            slices: Vec::new(),
             hits: Vec::new(),
             order: Vec::new(),
         }
     }
 
-    fn take(&mut self, slices: &[Slice], hits: &[Hit]) {
-        let mut rest = hits;
-        for slice in slices {
-            let (now, later) = rest.split_at((slice.hits as usize).min(rest.len()));
-            rest = later;
-            self.trace.all += slice.accesses;
-            self.trace.accesses += now.len() as u64;
-            let bit = 1u64 << (slice.cpu % 64);
-            let full = self.round_accesses >= ROUND_ACCESSES_MAX as u64;
-            match self.slices.last_mut() {
-                // A slice that a chunk's end cut goes on.
-                Some(last) if last.cpu == slice.cpu && !full => {
-                    last.span = (slice.start + slice.span).saturating_sub(last.start);
-                    last.hits += slice.hits;
-                }
-                _ => {
-                    if self.in_round & bit != 0 || full {
-                        self.weave();
-                    }
-                    self.in_round |= bit;
-                    self.slices.push(*slice);
-                }
+    /// A round: its slices start at the times at which a replay under the same seed starts them.
+    fn round(&mut self, slices: &[(SliceHead, &[Step])]) {
+        let longest = slices.iter().map(|(head, _)| head.span).max().unwrap_or(0);
+        let running = slices.iter().filter(|(head, _)| head.last.is_some());
+        for (runner, (head, steps)) in (0u64..).zip(running) {
+            let start = self
+                .interleaving
+                .start(self.rounds, runner, longest, head.span);
+            for step in *steps {
+                self.hit(step, start + u64::from(step.at));
             }
-            self.round_accesses += slice.accesses;
-            self.hits.extend_from_slice(now);
         }
-    }
-
-    /// Ends a round: its slices start at the times at which a replay under the same seed starts them.
-    fn weave(&mut self) {
-        let longest = self.slices.iter().map(|s| s.span).max().unwrap_or(0);
-        let (mut first, mut order) = (0usize, std::mem::take(&mut self.order));
-        if !self.hits.is_empty() {
-            for (runner, slice) in (0u64..).zip(&self.slices) {
-                let late = self.interleaving.start(
-                    self.rounds,
-                    runner,
-                    instructions(longest),
-                    instructions(slice.span),
-                );
-                let end = (first + slice.hits as usize).min(self.hits.len());
-                for (number, hit) in (first..).zip(&self.hits[first..end]) {
-                    let at = late + hit.time.saturating_sub(slice.start);
-                    order.push((at, slice.cpu as u8, number as u32));
-                }
-                first = end;
-            }
-            order.sort_unstable();
-            for (at, cpu, number) in order.drain(..) {
-                let hit = self.hits[number as usize];
-                self.keep(&hit, u32::try_from(at).unwrap_or(u32::MAX), cpu);
-            }
+        let mut order = std::mem::take(&mut self.order);
+        order.sort_unstable();
+        for (at, cpu, number) in order.drain(..) {
+            let hit = self.hits[number as usize];
+            self.keep(&hit, u32::try_from(at).unwrap_or(u32::MAX), cpu);
         }
         self.order = order;
-        self.slices.clear();
         self.hits.clear();
-        self.in_round = 0;
-        self.round_accesses = 0;
         self.rounds += 1;
+    }
+
+    fn hit(&mut self, step: &Step, at: u64) {
+        let table = self.tables[step.subject.0 as usize].as_ref();
+        let offset = table.and_then(|table| table.get(step.offset as usize).copied());
+        let Some(offset) = offset.filter(|offset| *offset != OUTSIDE) else {
+            return;
+        };
+        self.trace.accesses += 1;
+        let (access, cpu) = (&step.access, step.access.cpu.0 as u8);
+        let kind = Kind::of(access.kind);
+        if let Some(atom) = self.shape.touched(offset, access.size).next() {
+            let unit = self.shape.atoms[usize::from(atom)].unit;
+            let key = (unit, access.pc.0, kind);
+            let sum = self.by_instruction.entry(key).or_default();
+            sum.count += 1;
+            sum.cpus |= 1 << (cpu % 64);
+        }
+        self.order.push((at, cpu, self.hits.len() as u32));
+        self.hits.push(Hit {
+            base: access.addr.0.wrapping_sub(u64::from(offset)),
+            offset,
+            size: access.size,
+            kind,
+        });
     }
 
     fn keep(&mut self, hit: &Hit, at: u32, cpu: u8) {
@@ -448,14 +341,9 @@ impl<'s> Loom<'s> {
     }
 
     fn finish(mut self) -> Trace {
-        self.weave();
         let objects = self.objects.into_iter().map(|o| o.trace);
         self.trace.objects = objects.filter(|o| !o.events.is_empty()).collect();
+        self.trace.uses = self.by_instruction.into_iter().collect();
         self.trace
     }
-}
-
-/// A slice's instructions; replay ends slices before they have more than 32 bits of them.
-fn instructions(span: u64) -> u32 {
-    u32::try_from(span).unwrap_or(u32::MAX)
 }

@@ -11,13 +11,12 @@ use linemate_advise::shape::Shape;
 use linemate_advise::survey::survey;
 use linemate_advise::trace::Trace;
 use linemate_advise::{Advice, AdviseError, Request, advise};
-use linemate_attribution::Analysis;
 use linemate_layout::plan::resolve;
 use linemate_layout::{Layouts, Subject};
 use linemate_machine::{Machine, find};
 use linemate_recording::{AccessKind, Recording};
-use linemate_study::Conditions;
 use linemate_study::scene::{Scene, Watch};
+use linemate_study::{Conditions, Session};
 use linemate_study::{Run, Study};
 use linemate_types::LineSize;
 use world::{F, RQ, UNITS, World};
@@ -68,21 +67,22 @@ fn request(pins: &[&str]) -> Request {
 }
 
 fn advice(recording: &Recording, request: &Request) -> Result<Advice, AdviseError> {
-    let analysis = Analysis::new(recording).unwrap();
-    advise(&[&analysis], request)
+    let session = Session::new(recording).unwrap();
+    advise(&[&session], request)
 }
 
 fn trace(recording: &Recording) -> Trace {
-    let analysis = Analysis::new(recording).unwrap();
-    let ids = resolve(analysis.model(), &Subject::Named("rq".into())).unwrap();
-    let mut layouts = Layouts::new(analysis.model(), LineSize::B64);
+    let session = Session::new(recording).unwrap();
+    let model = session.analysis().model();
+    let ids = resolve(model, &Subject::Named("rq".into())).unwrap();
+    let mut layouts = Layouts::new(model, LineSize::B64);
     let shape = Shape::new(&mut layouts, "rq", &ids, &[]).unwrap();
     let watch = Watch {
         types: vec![ids],
         ..Watch::default()
     };
-    let scene = Scene::new(&analysis, 2, &watch).unwrap();
-    Trace::extract(&analysis, &scene.types, &shape, 2, 1).unwrap()
+    let scene = Scene::new(&session, &watch).unwrap();
+    Trace::extract(&scene, model, &shape, (2, 1), machine().line).unwrap()
 }
 
 #[test]
@@ -112,9 +112,9 @@ fn what_contends_is_parted_and_replay_confirms_it() {
     let effect = &best.effects[0][0];
     assert!(effect.types.measurable && effect.types.difference < 0.0);
     // The same as a what-if with the same edit says.
-    let analysis = Analysis::new(&recording).unwrap();
+    let session = Session::new(&recording).unwrap();
     let images = BTreeMap::new();
-    let study = Study::new(&analysis, &best.edits, &images, &[]).unwrap();
+    let study = Study::new(&session, &best.edits, &images, &[]).unwrap();
     let run = Run {
         machine: machine(),
         conditions: Conditions::default(),
@@ -160,7 +160,7 @@ fn pinned_members_stay() {
 #[test]
 fn several_recordings_and_machines_count_alike() {
     let (a, b) = (contended(), alone());
-    let (a, b) = (Analysis::new(&a).unwrap(), Analysis::new(&b).unwrap());
+    let (a, b) = (Session::new(&a).unwrap(), Session::new(&b).unwrap());
     let mut request = request(&[]);
     request.machines.push(find("power11").unwrap());
     let advice = advise(&[&a, &b], &request).unwrap();
@@ -174,8 +174,8 @@ fn several_recordings_and_machines_count_alike() {
 #[test]
 fn the_survey_puts_the_contended_type_first() {
     let recording = contended();
-    let analysis = Analysis::new(&recording).unwrap();
-    let rows = survey(&[&analysis], &[machine()], Conditions::default(), 1, 3).unwrap();
+    let session = Session::new(&recording).unwrap();
+    let rows = survey(&[&session], &[machine()], Conditions::default(), 1, 3).unwrap();
     assert_eq!(rows[0].name, "rq");
     let row = &rows[0];
     assert!((row.true_sharing + row.false_sharing + row.fetching - 1.0).abs() < 1e-9);

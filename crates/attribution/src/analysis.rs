@@ -2,11 +2,13 @@
 //!
 //! ```text
 //! pass 1   chunks ─► decode (all threads) ─► calls, returns ─► collect (one thread, in order)  ─► Names
-//! pass 2   chunks ─► decode, name, count (all threads, any order: counts are sums) ─► Tally
+//! pass 2   chunks ─► decode, name, count (all threads, any order: counts are sums) ─► Counted
 //! ```
 //!
 //! Results do not depend on the number of threads. Memory is bounded by what is kept (objects, rows), not by the recording's length.
 
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use linemate_recording::{
@@ -15,16 +17,18 @@ use linemate_recording::{
 use linemate_types::{ModelError, Symbols, SymbolsError, TypeModel, btf};
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::collect::Collector;
-use crate::couse::{CoUse, CoUseCollector};
+use crate::counted::{Counted, Counter};
+use crate::couse::FieldTables;
 use crate::map::KernelMap;
 use crate::memory::Memory;
 use crate::names::Names;
 use crate::schema::{Schema, TypeIndex};
+use crate::subjects::Subject;
 use crate::survey::Kernel;
-use crate::tally::Tally;
 
 /// Why a recording cannot be analysed.
 #[derive(Debug, Error)]
@@ -44,17 +48,30 @@ pub enum Error {
 }
 
 /// A recording with everything that is needed to name its accesses.
+///
+/// Names are the work of a pass. Whoever has kept the [`Directory`] of an earlier analysis starts with [`Analysis::known`], and the pass
+/// is done when somebody asks where an access went, if ever.
 #[derive(Debug)]
 pub struct Analysis<'r> {
     recording: &'r Recording,
-    model: TypeModel,
-    symbols: Symbols,
-    names: Names,
-    facts: Facts,
+    head: Head,
+    directory: Directory,
+    names: OnceLock<Names>,
+}
+
+/// What a recording's accesses can be counted for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Directory {
+    /// By [`crate::SubjectId`].
+    pub subjects: Vec<Subject>,
+    /// How many tracked objects (heap, per-CPU copies, pages) turned out to be of a type.
+    pub objects: BTreeMap<TypeIndex, u64>,
+    /// What the first pass met.
+    pub facts: Facts,
 }
 
 /// What the first pass met, for the report.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
     /// Objects with a lifetime.
     pub objects: u64,
@@ -70,23 +87,14 @@ pub struct Facts {
     pub stacks: u64,
 }
 
-/// What the second pass counts.
-#[derive(Debug)]
-pub struct Counted {
-    /// Accesses by instruction, subject and offset.
-    pub tally: Tally,
-    /// Which fields of the chosen type are used together.
-    pub co_use: Option<CoUse>,
-}
-
 /// What an analysis starts from.
+#[derive(Debug)]
 struct Head {
     model: TypeModel,
     symbols: Symbols,
     schema: Schema,
     /// BTF type ids to types.
     types: FxHashMap<u32, TypeIndex>,
-    map: KernelMap,
 }
 
 impl Head {
@@ -94,23 +102,26 @@ impl Head {
         let model = btf::parse(&recording.btf()?)?;
         let symbols = Symbols::parse_kallsyms(&String::from_utf8_lossy(&recording.symbols()?))?;
         let (schema, types) = Schema::of_model(&model);
-        let (start, stop) = Memory::of(recording)?;
-        let kernel = Kernel {
-            model: &model,
-            schema: &schema,
-            types: &types,
-            symbols: &symbols,
-            start: &start,
-            stop: &stop,
-        };
-        let map = kernel.survey();
         Ok(Head {
             model,
             symbols,
             schema,
             types,
-            map,
         })
+    }
+
+    /// What the memory images show of the kernel.
+    fn map(&self, recording: &Recording) -> Result<KernelMap, RecordingError> {
+        let (start, stop) = Memory::of(recording)?;
+        let kernel = Kernel {
+            model: &self.model,
+            schema: &self.schema,
+            types: &self.types,
+            symbols: &self.symbols,
+            start: &start,
+            stop: &stop,
+        };
+        Ok(kernel.survey())
     }
 }
 
@@ -120,7 +131,8 @@ impl Head {
 /// # Errors
 /// As [`Analysis::new`].
 pub fn check(recording: &Recording) -> Result<(), Error> {
-    Head::read(recording).map(drop)
+    Head::read(recording)?.map(recording)?;
+    Ok(())
 }
 
 impl<'r> Analysis<'r> {
@@ -129,19 +141,36 @@ impl<'r> Analysis<'r> {
     /// # Errors
     /// A recording without types or symbols, or with a damaged chunk.
     pub fn new(recording: &'r Recording) -> Result<Analysis<'r>, Error> {
+        let mut analysis = Analysis::known(recording, Directory::default())?;
+        let (names, directory) = analysis.first_pass()?;
+        analysis.directory = directory;
+        analysis.names = OnceLock::from(names);
+        Ok(analysis)
+    }
+
+    /// Reads types and symbols of a recording of which an earlier analysis by the same program has given the directory.
+    ///
+    /// # Errors
+    /// A recording without types or symbols.
+    pub fn known(recording: &'r Recording, directory: Directory) -> Result<Analysis<'r>, Error> {
+        Ok(Analysis {
+            recording,
+            head: Head::read(recording)?,
+            directory,
+            names: OnceLock::new(),
+        })
+    }
+
+    fn first_pass(&self) -> Result<(Names, Directory), RecordingError> {
+        let map = self.head.map(self.recording)?;
         let Head {
             model,
             symbols,
             schema,
             types,
-            map,
-        } = Head::read(recording)?;
-        let collected = collect(
-            recording,
-            &map,
-            &types,
-            (&table_entries(&model, &types), &symbols),
-        )?;
+        } = &self.head;
+        let entries = table_entries(model, types);
+        let collected = collect(self.recording, &map, types, (&entries, symbols))?;
         let facts = Facts {
             objects: collected.objects.len() as u64,
             sightings: collected.sightings,
@@ -150,14 +179,13 @@ impl<'r> Analysis<'r> {
             caches: map.caches.len() as u64,
             stacks: collected.stacks.len() as u64,
         };
-        let names = Names::new(map, schema, collected);
-        Ok(Analysis {
-            recording,
-            model,
-            symbols,
-            names,
+        let (names, objects) = Names::new(map, schema, collected);
+        let directory = Directory {
+            subjects: names.subjects().to_vec(),
+            objects,
             facts,
-        })
+        };
+        Ok((names, directory))
     }
 
     /// The recording.
@@ -169,67 +197,84 @@ impl<'r> Analysis<'r> {
     /// Its types.
     #[must_use]
     pub fn model(&self) -> &TypeModel {
-        &self.model
+        &self.head.model
+    }
+
+    /// Its types as attribution tells them apart.
+    #[must_use]
+    pub fn schema(&self) -> &Schema {
+        &self.head.schema
     }
 
     /// Its symbols.
     #[must_use]
     pub fn symbols(&self) -> &Symbols {
-        &self.symbols
+        &self.head.symbols
     }
 
-    /// The names of its accesses.
+    /// What its accesses can be counted for, by [`crate::SubjectId`].
     #[must_use]
-    pub fn names(&self) -> &Names {
-        &self.names
+    pub fn subjects(&self) -> &[Subject] {
+        &self.directory.subjects
+    }
+
+    /// How many tracked objects (heap, per-CPU copies, pages) turned out to be of this type.
+    #[must_use]
+    pub fn object_count(&self, ty: TypeIndex) -> u64 {
+        self.directory.objects.get(&ty).copied().unwrap_or(0)
     }
 
     /// What the first pass met.
     #[must_use]
     pub fn facts(&self) -> Facts {
-        self.facts
+        self.directory.facts
     }
 
-    /// The second pass: counts every access; and which fields of `co_use_of` are used together.
+    /// What [`Analysis::known`] starts from.
+    #[must_use]
+    pub fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// The names of its accesses: by a pass over the recording, if nobody has asked before.
     ///
     /// # Errors
     /// A damaged chunk.
-    pub fn count(&self, co_use_of: Option<TypeIndex>) -> Result<Counted, Error> {
+    pub fn names(&self) -> Result<&Names, RecordingError> {
+        if let Some(names) = self.names.get() {
+            return Ok(names);
+        }
+        let (names, _) = self.first_pass()?;
+        Ok(self.names.get_or_init(|| names))
+    }
+
+    /// The second pass: counts every access.
+    ///
+    /// # Errors
+    /// A damaged chunk.
+    pub fn count(&self) -> Result<Counted, RecordingError> {
+        let names = self.names()?;
         let chunks = self.recording.chunks();
         let next = AtomicUsize::new(0);
-        let fields = co_use_of.map(|ty| CoUse::new(&self.model, self.names.schema(), ty));
         let workers = rayon::current_num_threads().clamp(1, chunks.len().max(1));
+        let fields = FieldTables::new(self.model(), self.schema(), self.subjects());
         let parts: Vec<Result<Counter<'_>, RecordingError>> = (0..workers)
             .into_par_iter()
             .map(|_| {
-                let co_use = fields
-                    .as_ref()
-                    .map(|f| CoUseCollector::new(f.clone(), &self.names));
-                let mut counter = Counter {
-                    names: &self.names,
-                    tally: Tally::new(),
-                    co_use,
-                };
+                let mut counter = Counter::new(names, &fields);
                 let mut decoder = Decoder::new();
                 while let Some(chunk) = chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if let Some(co_use) = &mut counter.co_use {
-                        co_use.start_chunk();
-                    }
+                    counter.start_chunk();
                     self.recording.visit(chunk, &mut decoder, &mut counter)?;
                 }
                 Ok(counter)
             })
             .collect();
-        let mut tally = Tally::new();
-        let mut co_use = fields;
+        let mut sum = Counted::default();
         for part in parts {
-            let part = part?;
-            tally.merge(&part.tally);
-            if let (Some(sum), Some(part)) = (&mut co_use, part.co_use) {
-                sum.merge(&part.finish());
-            }
+            sum.merge(part?.finish());
         }
-        Ok(Counted { tally, co_use })
+        Ok(sum)
     }
 }
 
@@ -302,25 +347,4 @@ fn take_in(collector: &mut Collector<'_>, batch: &[Steps]) {
             Step::Return(ret) => collector.returned(ret),
         }
     }
-}
-
-/// A thread's part of the second pass.
-struct Counter<'n> {
-    names: &'n Names,
-    tally: Tally,
-    co_use: Option<CoUseCollector<'n>>,
-}
-
-impl Visitor for Counter<'_> {
-    #[inline]
-    fn access(&mut self, access: &Access) {
-        let at = self.names.locate(access);
-        self.tally.count(self.names, access, &at);
-        if let Some(co_use) = &mut self.co_use {
-            co_use.access(access, &at);
-        }
-    }
-    fn call(&mut self, _: &Call) {}
-    fn ret(&mut self, _: &Return) {}
-    fn marker(&mut self, _: &Marker) {}
 }

@@ -4,11 +4,16 @@
 //! helper inlined into a loop or a function: it tells "these are looked at side by side" from "both are touched somewhere in this
 //! system call". Counting is a stream: a short list of recent accesses per CPU, no lengths of anything.
 
-use linemate_recording::{Access, GuestAddr};
-use linemate_types::{FlatType, TypeModel};
+use std::collections::BTreeMap;
 
-use crate::names::{Located, Names};
+use linemate_recording::{Access, GuestAddr};
+use linemate_types::{ByteOffset, FlatType, TypeModel};
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+
+use crate::names::Located;
 use crate::schema::{Schema, TypeIndex};
+use crate::subjects::Subject;
 
 /// In instructions.
 pub const WINDOW: u64 = 48;
@@ -19,18 +24,21 @@ const RECENT: usize = 16;
 /// Types with more fields than this are not grouped: the pair counts would grow with the square.
 const FIELDS_MAX: usize = 1500;
 
-/// No field at this offset.
-const NONE: u16 = u16::MAX;
+/// Bytes of a type from which on fields are not told apart.
+const BYTES_MAX: u64 = 1 << 20;
+
+/// Pair counts of the fields of all types that a recording has objects of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CoUses {
+    /// By type and two of its fields, by [`linemate_types::LeafId`] and in the order of their use: by the object's owner, and by others.
+    pairs: BTreeMap<(TypeIndex, u16, u16), [u32; 2]>,
+}
 
 /// Pair counts of a type's fields.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CoUse {
-    /// The type.
-    pub ty: TypeIndex,
-    field_at: Vec<u16>,
-    fields: usize,
-    /// By the object's owner, and by other CPUs. Objects without an owner: all in the first.
-    pairs: [Vec<u32>; 2],
+    /// By two fields in the order of their use: by the object's owner, and by other CPUs. Objects without an owner: all in the first.
+    pairs: FxHashMap<(u16, u16), [u32; 2]>,
 }
 
 /// Whose uses are looked at.
@@ -42,73 +50,89 @@ pub enum By {
     Others = 1,
 }
 
-impl CoUse {
-    /// Empty counts. Fields are the type's leaves, by [`linemate_types::LeafId`].
+impl CoUses {
+    /// Those of one type.
     #[must_use]
-    pub fn new(model: &TypeModel, schema: &Schema, ty: TypeIndex) -> CoUse {
-        let mut field_at = Vec::new();
-        let mut fields = 0;
-        if let Some(about) = schema.get(ty) {
-            if let Ok(flat) = FlatType::new(model, about.id) {
-                if flat.leaves().len() <= FIELDS_MAX {
-                    fields = flat.leaves().len();
-                    let hit = |offset| {
-                        flat.find(linemate_types::ByteOffset(offset), 1)
-                            .map_or(NONE, |h| h.leaf.0 as u16)
-                    };
-                    field_at = (0..about.size.min(1 << 20)).map(hit).collect();
-                }
-            }
-        }
+    pub fn of(&self, ty: TypeIndex) -> CoUse {
+        let range = (ty, 0, 0)..=(ty, u16::MAX, u16::MAX);
+        let pairs = self.pairs.range(range);
         CoUse {
-            ty,
-            field_at,
-            fields,
-            pairs: [vec![0; fields * fields], vec![0; fields * fields]],
+            pairs: pairs
+                .map(|((_, a, b), counts)| ((*a, *b), *counts))
+                .collect(),
         }
     }
 
-    /// Counts for fields 0 to `fields` - 1 of no type.
-    #[cfg(test)]
-    pub(crate) fn of_fields(fields: usize) -> CoUse {
-        let none = || vec![0; fields * fields];
-        CoUse {
-            ty: TypeIndex(0),
-            field_at: Vec::new(),
-            fields,
-            pairs: [none(), none()],
+    fn add(&mut self, key: (TypeIndex, u16, u16), counts: [u32; 2]) {
+        let sum = self.pairs.entry(key).or_default();
+        for (sum, part) in sum.iter_mut().zip(counts) {
+            *sum = sum.saturating_add(part);
         }
     }
 
+    /// Adds the counts of another part of the recording.
+    pub(crate) fn merge(&mut self, other: CoUses) {
+        for (key, counts) in other.pairs {
+            self.add(key, counts);
+        }
+    }
+}
+
+impl CoUse {
     /// Adds uses together.
     #[cfg(test)]
     pub(crate) fn add(&mut self, by: By, a: usize, b: usize, count: u32) {
-        self.pairs[by as usize][a * self.fields + b] += count;
+        self.pairs.entry((a as u16, b as u16)).or_default()[by as usize] += count;
     }
 
     /// How often two fields were used together.
     #[must_use]
     pub fn together(&self, by: By, a: usize, b: usize) -> u64 {
         let at = |a: usize, b: usize| {
-            self.pairs[by as usize]
-                .get(a * self.fields + b)
-                .copied()
-                .unwrap_or(0)
+            let fields = u16::try_from(a).ok().zip(u16::try_from(b).ok());
+            let counts = fields.and_then(|fields| self.pairs.get(&fields));
+            counts.map_or(0, |counts| counts[by as usize])
         };
         u64::from(at(a, b)) + if a == b { 0 } else { u64::from(at(b, a)) }
     }
+}
 
-    /// Adds the counts of another part of the recording.
-    pub fn merge(&mut self, other: &CoUse) {
-        for (sum, part) in self
-            .pairs
-            .iter_mut()
-            .flatten()
-            .zip(other.pairs.iter().flatten())
-        {
-            *sum = sum.saturating_add(*part);
-        }
+/// Which field is at which byte, for all types that a recording has objects of.
+#[derive(Debug)]
+pub(crate) struct FieldTables {
+    types: Vec<(TypeIndex, Vec<Option<u16>>)>,
+    /// By subject.
+    of_subject: Vec<Option<u32>>,
+}
+
+impl FieldTables {
+    /// Fields are the types' leaves, by [`linemate_types::LeafId`].
+    pub(crate) fn new(model: &TypeModel, schema: &Schema, subjects: &[Subject]) -> FieldTables {
+        let mut types: Vec<(TypeIndex, Vec<Option<u16>>)> = Vec::new();
+        let mut known: FxHashMap<TypeIndex, Option<u32>> = FxHashMap::default();
+        let mut table = |ty: TypeIndex| {
+            *known.entry(ty).or_insert_with(|| {
+                types.push((ty, fields_of(model, schema, ty)?));
+                Some((types.len() - 1) as u32)
+            })
+        };
+        let of_subject = subjects.iter().map(|s| table(s.ty?)).collect();
+        FieldTables { types, of_subject }
     }
+}
+
+/// By byte; `None` for a type with too many fields.
+fn fields_of(model: &TypeModel, schema: &Schema, ty: TypeIndex) -> Option<Vec<Option<u16>>> {
+    let about = schema.get(ty)?;
+    let flat = FlatType::new(model, about.id).ok()?;
+    if flat.leaves().len() > FIELDS_MAX {
+        return None;
+    }
+    let at = |offset| {
+        let hit = flat.find(ByteOffset(offset), 1)?;
+        u16::try_from(hit.leaf.0).ok()
+    };
+    Some((0..about.size.min(BYTES_MAX)).map(at).collect())
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -118,75 +142,81 @@ struct Recent {
     field: u16,
 }
 
-/// Counts pairs in a stream of accesses.
-#[derive(Debug)]
-pub struct CoUseCollector<'n> {
-    counts: CoUse,
-    names: &'n Names,
-    /// By CPU: a ring of its latest accesses to objects of the type.
-    recent: Vec<([Recent; RECENT], usize)>,
+/// A CPU's latest accesses to objects of a type.
+#[derive(Clone, Debug, Default)]
+struct Ring {
+    latest: Vec<Recent>,
+    next: usize,
 }
 
-const NOTHING: Recent = Recent {
-    time: 0,
-    object: GuestAddr(0),
-    field: NONE,
-};
+/// Counts pairs in a stream of accesses.
+#[derive(Debug)]
+pub(crate) struct CoUseCollector<'t> {
+    tables: &'t FieldTables,
+    pairs: FxHashMap<(u32, u16, u16), [u32; 2]>,
+    /// By CPU, then type.
+    rings: Vec<Vec<Ring>>,
+}
 
-impl<'n> CoUseCollector<'n> {
-    pub(crate) fn new(counts: CoUse, names: &'n Names) -> CoUseCollector<'n> {
+impl<'t> CoUseCollector<'t> {
+    pub(crate) fn new(tables: &'t FieldTables) -> CoUseCollector<'t> {
         CoUseCollector {
-            counts,
-            names,
-            recent: Vec::new(),
+            tables,
+            pairs: FxHashMap::default(),
+            rings: Vec::new(),
         }
     }
 
     /// A window does not reach over the border of two chunks, so chunks can be counted in any order.
     pub(crate) fn start_chunk(&mut self) {
-        self.recent.clear();
+        for ring in self.rings.iter_mut().flatten() {
+            ring.latest.clear();
+            ring.next = 0;
+        }
     }
 
+    #[inline]
     pub(crate) fn access(&mut self, access: &Access, at: &Located) {
-        if self.names.subjects()[at.subject.0 as usize].ty != Some(self.counts.ty) {
+        let Some(ty) = self.tables.of_subject[at.subject.0 as usize] else {
             return;
-        }
-        let Some(&field) = self
-            .counts
-            .field_at
-            .get(at.offset as usize)
-            .filter(|f| **f != NONE)
-        else {
+        };
+        let fields = &self.tables.types[ty as usize].1;
+        let Some(Some(field)) = fields.get(at.offset as usize).copied() else {
             return;
         };
         let cpu = usize::from(access.cpu.0);
-        if cpu >= self.recent.len() {
-            self.recent.resize(cpu + 1, ([NOTHING; RECENT], 0));
+        if cpu >= self.rings.len() {
+            let rings = vec![Ring::default(); self.tables.types.len()];
+            self.rings.resize(cpu + 1, rings);
         }
-        let (ring, next) = &mut self.recent[cpu];
+        let ring = &mut self.rings[cpu][ty as usize];
         let time = access.time.0;
-        let by = if at.owner.is_none_or(|owner| owner == access.cpu) {
-            By::Owner
-        } else {
-            By::Others
+        let by = match at.owner {
+            Some(owner) if owner != access.cpu => By::Others,
+            _ => By::Owner,
         };
-        let pairs = &mut self.counts.pairs[by as usize];
-        for other in ring.iter().filter(|o| {
-            o.field != NONE && o.object == at.object && time.saturating_sub(o.time) <= WINDOW
-        }) {
-            let pair =
-                &mut pairs[usize::from(other.field) * self.counts.fields + usize::from(field)];
-            *pair = pair.saturating_add(1);
+        let near = |o: &&Recent| o.object == at.object && time.saturating_sub(o.time) <= WINDOW;
+        for other in ring.latest.iter().filter(near) {
+            let counts = self.pairs.entry((ty, other.field, field)).or_default();
+            counts[by as usize] = counts[by as usize].saturating_add(1);
         }
-        ring[*next] = Recent {
+        let now = Recent {
             time,
             object: at.object,
             field,
         };
-        *next = (*next + 1) % RECENT;
+        match ring.latest.get_mut(ring.next) {
+            Some(oldest) => *oldest = now,
+            None => ring.latest.push(now),
+        }
+        ring.next = (ring.next + 1) % RECENT;
     }
 
-    pub(crate) fn finish(self) -> CoUse {
-        self.counts
+    pub(crate) fn finish(self) -> CoUses {
+        let mut all = CoUses::default();
+        for ((ty, a, b), counts) in self.pairs {
+            all.add((self.tables.types[ty as usize].0, a, b), counts);
+        }
+        all
     }
 }

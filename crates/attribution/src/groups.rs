@@ -196,7 +196,7 @@ mod tests {
     }
 
     fn groups(pairs: &[(By, usize, usize, u32)], fields: &[FieldUse]) -> Vec<(Class, Vec<usize>)> {
-        let mut co_use = CoUse::of_fields(fields.len());
+        let mut co_use = CoUse::default();
         for &(by, a, b, count) in pairs {
             co_use.add(by, a, b, count);
         }

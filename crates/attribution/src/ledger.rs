@@ -1,7 +1,9 @@
 //! The ledger: every access in exactly one bucket.
 
 /// Where an access is booked. Fine-grained: each bucket belongs to one [`Group`], and the groups are the ledger's lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub enum Bucket {
     /// A field of a typed object: heap, per-CPU allocation, pages or vmalloc area.
     Field,

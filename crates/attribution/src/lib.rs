@@ -9,6 +9,7 @@
 
 mod analysis;
 mod collect;
+pub mod counted;
 pub mod couse;
 mod devices;
 mod frames;
@@ -29,7 +30,8 @@ mod survey;
 pub mod tally;
 pub mod votes;
 
-pub use analysis::{Analysis, Counted, Error, Facts, check};
+pub use analysis::{Analysis, Directory, Error, Facts, check};
+pub use counted::Counted;
 pub use ledger::{Bucket, Group, Ledger};
 pub use names::{Located, Names};
 pub use subjects::{Subject, SubjectId};

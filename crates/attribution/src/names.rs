@@ -3,6 +3,8 @@
 //! [`Names`] is built once from all that the first pass collected; from then on it only answers, so any number of threads can
 //! ask at once. It counts nothing ([`crate::tally`] does).
 
+use std::collections::BTreeMap;
+
 use linemate_recording::{Access, CpuId, GuestAddr, VirtualTime};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -47,7 +49,6 @@ struct Named {
 #[derive(Debug)]
 pub struct Names {
     map: KernelMap,
-    schema: Schema,
     subjects: Vec<Subject>,
     /// By bucket: the subject of what has no other.
     whole: Vec<SubjectId>,
@@ -76,23 +77,25 @@ pub struct Names {
     elsewhere: Vec<Extent>,
     /// First per-CPU addresses of the units, sorted, with their CPUs.
     units: Vec<(u64, u16)>,
-    objects_by_type: FxHashMap<TypeIndex, u64>,
 }
 
 impl Names {
-    /// Settles what was collected.
-    #[must_use]
-    pub(crate) fn new(map: KernelMap, schema: Schema, collected: Collected) -> Names {
+    /// Settles what was collected; and how many objects there are of each type.
+    pub(crate) fn new(
+        map: KernelMap,
+        schema: &Schema,
+        collected: Collected,
+    ) -> (Names, BTreeMap<TypeIndex, u64>) {
         let mut subjects = Subjects::default();
         let whole: Vec<SubjectId> = Bucket::ALL.iter().map(|b| subjects.bucket(*b)).collect();
-        let mut settler = collected.kinds.settle(&schema);
+        let mut settler = collected.kinds.settle(schema);
         let objects: Vec<Named> = collected
             .objects
             .iter()
             .map(|o| Named {
                 start: o.range.start,
                 kind: o.kind,
-                form: settler.form(&schema, o.kind, o.signature),
+                form: settler.form(schema, o.kind, o.signature),
                 cpu: o.cpu,
                 birth: o.birth,
                 ready: o.ready,
@@ -151,19 +154,19 @@ impl Names {
             .collect();
         let globals = variables(
             &mut subjects,
-            &schema,
+            schema,
             &map.globals,
             &collected.in_image,
             false,
         );
         let percpu_variables = variables(
             &mut subjects,
-            &schema,
+            schema,
             &map.percpu_variables,
             &collected.in_percpu,
             true,
         );
-        let open = |votes: &Votes| votes.settle(&schema, Bounds::Open, None).placements;
+        let open = |votes: &Votes| votes.settle(schema, Bounds::Open, None).placements;
         let percpu_open = extents(
             &mut subjects,
             &open(&collected.in_percpu),
@@ -186,7 +189,7 @@ impl Names {
             .map(|(cpu, offset)| (offset.wrapping_add(map.percpu.section.start), cpu))
             .collect();
         units.sort_unstable();
-        Names {
+        let names = Names {
             subjects: subjects.list,
             whole,
             stacks: collected.stacks,
@@ -209,28 +212,15 @@ impl Names {
             percpu_open,
             elsewhere,
             units,
-            objects_by_type,
             map,
-            schema,
-        }
+        };
+        (names, objects_by_type)
     }
 
     /// All subjects, by [`SubjectId`].
     #[must_use]
     pub fn subjects(&self) -> &[Subject] {
         &self.subjects
-    }
-
-    /// The types.
-    #[must_use]
-    pub fn schema(&self) -> &Schema {
-        &self.schema
-    }
-
-    /// How many tracked objects (heap, per-CPU copies, pages) turned out to be of this type.
-    #[must_use]
-    pub fn object_count(&self, ty: TypeIndex) -> u64 {
-        self.objects_by_type.get(&ty).copied().unwrap_or(0)
     }
 
     /// The first byte, the birth (0 for objects from before the recording) and the name of every tracked object.
@@ -572,8 +562,8 @@ fn indices(objects: &[Object], kinds: &[Kind]) -> (Index, Index) {
     (Index::new(&heap), Index::new(&pages))
 }
 
-fn count_types(forms: &[Vec<Placement>], objects: &[Named]) -> FxHashMap<TypeIndex, u64> {
-    let mut counts = FxHashMap::default();
+fn count_types(forms: &[Vec<Placement>], objects: &[Named]) -> BTreeMap<TypeIndex, u64> {
+    let mut counts = BTreeMap::new();
     for object in objects {
         for placement in &forms[object.form.0 as usize] {
             *counts.entry(placement.ty).or_default() +=

@@ -16,7 +16,9 @@ pub const MAX_DEPTH: usize = 24;
 
 /// A struct or union of the schema. Types of the same kind, name and size are one type: BTF keeps variants of a
 /// struct that differ only in what a member points to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct TypeIndex(pub u32);
 
 /// What a member is.

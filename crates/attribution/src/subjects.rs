@@ -11,11 +11,15 @@ use crate::sites::SiteUse;
 use crate::votes::{Bounds, Hint, Placement, Votes};
 
 /// A subject's number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct SubjectId(pub u32);
 
 /// What accesses are counted for: a type, a variable, the untyped objects of one cache and site, or a whole bucket.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct Subject {
     /// Its bucket.
     pub bucket: Bucket,

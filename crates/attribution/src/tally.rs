@@ -10,10 +10,12 @@ use rustc_hash::{FxHashMap, FxHasher};
 
 use crate::ledger::Ledger;
 use crate::names::{Located, Names};
-use crate::subjects::SubjectId;
+use crate::subjects::{Subject, SubjectId};
 
 /// What a row counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct Key {
     /// For what.
     pub subject: SubjectId,
@@ -28,7 +30,7 @@ pub struct Key {
 }
 
 /// A set of CPUs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct CpuSet {
     words: Vec<u64>,
 }
@@ -67,7 +69,7 @@ impl CpuSet {
 }
 
 /// What a row has counted.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Count {
     /// Accesses.
     pub count: u64,
@@ -92,7 +94,7 @@ pub struct Tally {
 }
 
 /// What one CPU did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct CpuCount {
     /// Loads.
     pub loads: u64,
@@ -124,6 +126,7 @@ impl Tally {
     }
 
     /// Counts an access.
+    #[inline]
     pub fn count(&mut self, names: &Names, access: &Access, at: &Located) {
         let key = Key {
             subject: at.subject,
@@ -198,6 +201,22 @@ impl Tally {
             sum.remote += part.remote;
         }
         self.ledger.merge(&other.ledger);
+    }
+
+    /// One with these rows.
+    #[must_use]
+    pub fn of(subjects: &[Subject], rows: Vec<(Key, Count)>, per_cpu: Vec<CpuCount>) -> Tally {
+        let mut tally = Tally {
+            per_cpu,
+            ..Tally::default()
+        };
+        for (key, count) in rows {
+            let subject = &subjects[key.subject.0 as usize];
+            tally.ledger.book(subject.bucket, count.count);
+            tally.rows.insert(key, tally.counts.len() as u32);
+            tally.counts.push(count);
+        }
+        tally
     }
 
     /// All rows, sorted.

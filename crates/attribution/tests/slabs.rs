@@ -18,18 +18,18 @@ type Places = Vec<(String, u32)>;
 /// Non-empty buckets; and the names of what has a type or a label, with offsets.
 fn named(recording: &Recording) -> (Vec<(Bucket, u64)>, Places) {
     let analysis = Analysis::new(recording).unwrap();
-    let counted = analysis.count(None).unwrap();
+    let counted = analysis.count().unwrap();
     let ledger = counted.tally.ledger();
     assert_eq!(ledger.total(), recording.totals().accesses());
     let buckets = Bucket::ALL.iter().map(|b| (*b, ledger.of(*b)));
-    let names = analysis.names();
+    let names = analysis.names().unwrap();
     let mut fields: Vec<(String, u32)> = counted
         .tally
         .rows()
         .iter()
         .map(|(key, _)| {
             let subject = &names.subjects()[key.subject.0 as usize];
-            let name = subject.ty.map(|t| names.schema().name(t).to_owned());
+            let name = subject.ty.map(|t| analysis.schema().name(t).to_owned());
             (name.unwrap_or_else(|| subject.label.clone()), key.offset)
         })
         .filter(|(name, _)| !name.is_empty())

@@ -11,7 +11,7 @@ use world::*;
 
 fn counted(recording: &Recording) -> (Analysis<'_>, Counted) {
     let analysis = Analysis::new(recording).unwrap();
-    let counted = analysis.count(None).unwrap();
+    let counted = analysis.count().unwrap();
     (analysis, counted)
 }
 
@@ -27,9 +27,9 @@ fn ledger(counted: &Counted) -> Vec<(Bucket, u64)> {
 
 /// (type or label, offset, accesses, of those remote), summed over instructions.
 fn fields(analysis: &Analysis<'_>, counted: &Counted) -> Vec<(String, u32, u64, u64)> {
-    let names = analysis.names();
+    let names = analysis.names().unwrap();
     let name = |s: &Subject| {
-        s.ty.map_or(s.label.clone(), |t| names.schema().name(t).to_owned())
+        s.ty.map_or(s.label.clone(), |t| analysis.schema().name(t).to_owned())
     };
     let mut sums = std::collections::BTreeMap::new();
     for (key, count) in counted.tally.rows() {
@@ -298,9 +298,9 @@ fn globals_without_a_type_in_btf_are_named() {
     w.load(0, COUNTER + 4);
     let recording = w.record();
     let (analysis, counted) = counted(&recording);
-    let names = analysis.names();
+    let names = analysis.names().unwrap();
     let subject = |label: &str| names.subjects().iter().find(|s| s.label == label).unwrap();
-    assert_eq!(names.schema().size(subject("nohz").ty.unwrap()), 40);
+    assert_eq!(analysis.schema().size(subject("nohz").ty.unwrap()), 40);
     assert_eq!(subject("counter").ty, None);
     assert_eq!(
         ledger(&counted),
@@ -382,9 +382,9 @@ fn fields_are_used_together_within_a_window_on_one_object() {
     w.load(0, other + 72); // together, by others
     let recording = w.record();
     let analysis = Analysis::new(&recording).unwrap();
-    let rq = analysis.names().schema().named("rq")[0];
-    let counted = analysis.count(Some(rq)).unwrap();
-    let co_use = counted.co_use.unwrap();
+    let rq = analysis.schema().named("rq")[0];
+    let counted = analysis.count().unwrap();
+    let co_use = counted.co_uses.of(rq);
     let (nr_running, clock, lock) = (0, 2, 3);
     assert_eq!(co_use.together(By::Owner, nr_running, clock), 1);
     assert_eq!(co_use.together(By::Owner, clock, lock), 0);

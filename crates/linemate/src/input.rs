@@ -4,9 +4,11 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
-use linemate_attribution::Analysis;
 use linemate_recording::{Error, Recording};
+use linemate_study::Session;
 use linemate_types::LineSize;
+
+use crate::kept::Keeping;
 
 /// Where `record` writes, and what is read, unless the user says otherwise.
 pub(crate) const DEFAULT: &str = "linemate.data";
@@ -51,9 +53,14 @@ pub(crate) fn located(path: &Path, error: Error) -> anyhow::Error {
     }
 }
 
-/// Analyses an opened recording.
-pub(crate) fn analyse<'r>(path: &Path, recording: &'r Recording) -> anyhow::Result<Analysis<'r>> {
-    Analysis::new(recording).with_context(|| path.display().to_string())
+/// Gets an opened recording ready to be asked about.
+pub(crate) fn ask<'r>(
+    path: &Path,
+    recording: &'r Recording,
+    keeping: Keeping,
+) -> anyhow::Result<Session<'r>> {
+    let shelf = keeping.shelf(recording);
+    Session::open(recording, shelf).with_context(|| path.display().to_string())
 }
 
 /// The value of `--type`.

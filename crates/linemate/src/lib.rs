@@ -2,6 +2,7 @@
 
 mod cli;
 mod input;
+mod kept;
 mod output;
 mod replaying;
 mod selftest;

@@ -143,13 +143,13 @@ fn names_at(
     births: &BTreeMap<u64, Vec<VirtualTime>>,
     addr: u64,
 ) -> BTreeSet<String> {
-    let names = analysis.names();
+    let names = analysis.names().unwrap();
     let mut times = vec![VirtualTime(0), VirtualTime(u64::MAX - 1)];
     times.extend(births.get(&addr).into_iter().flatten());
     let name = |time: VirtualTime| {
         let found = names.locate_at(GuestAddr(addr), time);
         let ty = names.subjects()[found.subject.0 as usize].ty?;
-        Some(format!("{}+{}", names.schema().name(ty), found.offset))
+        Some(format!("{}+{}", analysis.schema().name(ty), found.offset))
     };
     times.into_iter().filter_map(name).collect()
 }
@@ -159,7 +159,7 @@ fn scores(
     printed: &BTreeMap<&'static str, BTreeSet<u64>>,
 ) -> BTreeMap<&'static str, Score> {
     let mut births: BTreeMap<u64, Vec<VirtualTime>> = BTreeMap::new();
-    for (start, birth, _) in analysis.names().objects() {
+    for (start, birth, _) in analysis.names().unwrap().objects() {
         births.entry(start.0).or_default().push(birth);
     }
     let mut scores = BTreeMap::new();
@@ -191,11 +191,11 @@ fn scores(
 
 /// Of the objects born during the recording that attribution calls `task_struct`: how many the kernel started as tasks.
 fn tasks_that_are(analysis: &Analysis<'_>, tasks: &BTreeSet<u64>) -> (usize, usize) {
-    let names = analysis.names();
+    let names = analysis.names().unwrap();
     let is_task = |at: &linemate_attribution::Located| {
         names.subjects()[at.subject.0 as usize]
             .ty
-            .is_some_and(|t| names.schema().name(t) == "task_struct")
+            .is_some_and(|t| analysis.schema().name(t) == "task_struct")
     };
     let born: Vec<u64> = names
         .objects()

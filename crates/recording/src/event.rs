@@ -3,12 +3,13 @@
 //! Nothing here knows how an event is written to disk (see [`crate::format`]) or what a function or an
 //! address means: types stay with the types crate, objects with attribution.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A guest address: virtual for kernel mappings; for an access through a user mapping, the kernel's
 /// direct-map alias of the page, so that one byte of memory has one address whoever touches it
 /// (see [`Access::user_mapping`]).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct GuestAddr(pub u64);
 
 /// A guest CPU, counted from 0 as QEMU and the guest do.
@@ -27,7 +28,7 @@ pub struct VirtualTime(pub u64);
 pub struct FunctionId(pub u32);
 
 /// What an access does to memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum AccessKind {
     /// A read.
     Load,

@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use linemate_attribution::Analysis;
 use linemate_recording::Recording;
 use linemate_remedies::{Options, find};
+use linemate_study::Session;
 
 fn run() -> Result<String, Box<dyn std::error::Error>> {
     let mut words = std::env::args().skip(1);
@@ -16,8 +16,8 @@ fn run() -> Result<String, Box<dyn std::error::Error>> {
     }
     options.focus = words.next();
     let recording = Recording::open(path.as_ref())?;
-    let analysis = Analysis::new(&recording)?;
-    let found = find(&analysis, &options)?;
+    let session = Session::new(&recording)?;
+    let found = find(&session, &options)?;
     Ok(if std::env::var_os("JSON").is_some() {
         serde_json::to_string_pretty(&found)?
     } else {

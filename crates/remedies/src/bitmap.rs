@@ -28,10 +28,10 @@ const TYPE_BYTES_MAX: u64 = 1 << 20;
 impl Bitmaps {
     /// The bitmaps in the types of a recording's subjects.
     pub(crate) fn new(analysis: &Analysis<'_>) -> Bitmaps {
-        let (names, model) = (analysis.names(), analysis.model());
+        let model = analysis.model();
         let mut bitmaps = Bitmaps::default();
-        for (number, subject) in (0u32..).zip(names.subjects()) {
-            let about = subject.ty.and_then(|ty| names.schema().get(ty));
+        for (number, subject) in (0u32..).zip(analysis.subjects()) {
+            let about = subject.ty.and_then(|ty| analysis.schema().get(ty));
             let Some(about) = about.filter(|about| about.size <= TYPE_BYTES_MAX) else {
                 continue;
             };

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use linemate_attribution::Analysis;
 use linemate_recording::AccessKind;
 use linemate_replay::{Cause, Counts, KeyId, Placed, SiteId};
 use linemate_study::scene::Step;
@@ -119,12 +120,13 @@ impl Costs {
     /// # Errors
     /// CPUs that do not fit the machine, a damaged recording.
     pub(crate) fn measure(
+        analysis: &Analysis<'_>,
         experiment: &Experiment<'_>,
         fields: &Fields,
         questions: &[Question],
         seed: u64,
     ) -> Result<Costs, ExperimentError> {
-        let follower = Follower::new(experiment.analysis, fields, questions);
+        let follower = Follower::new(analysis, fields, questions);
         let mut classes = Classes::new(fields, follower);
         let outcome = experiment.placed(seed, |step| classes.place(step))?;
         let mut costs = Costs {

@@ -1,4 +1,4 @@
-//! The first pass over a recording: who touches what, which types are used in turn, and what is dirtied together.
+//! A pass over a recording: which types are used in turn, and what is dirtied together.
 //!
 //! Chunks are taken in any order by all threads and only sums are kept, so windows do not reach over the border of two chunks and
 //! nothing depends on the number of threads. Memory grows with the number of different instructions and places, not with the
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use linemate_attribution::couse::WINDOW;
 use linemate_attribution::schema::TypeIndex;
-use linemate_attribution::{Analysis, Bucket, Located, Names, Subject, Tally};
+use linemate_attribution::{Analysis, Bucket, Located, Names, Subject};
 use linemate_recording::{
     Access, AccessKind, Call, Decoder, Error as RecordingError, Marker, Return, Visitor,
 };
@@ -28,8 +28,6 @@ pub(crate) type CounterWrite = (u32, u32, u64);
 /// What the pass finds.
 #[derive(Debug, Default)]
 pub(crate) struct Evidence {
-    /// All accesses.
-    pub(crate) tally: Tally,
     /// How often a CPU went from an object of one type to one of the other within the window; the smaller type first.
     pub(crate) in_turn: BTreeMap<(TypeIndex, TypeIndex), u64>,
     /// How often an atomic wrote there within the window of an atomic on the bitmap, by the same CPU.
@@ -45,11 +43,12 @@ impl Evidence {
         analysis: &Analysis<'_>,
         bitmaps: &Bitmaps,
     ) -> Result<Evidence, RecordingError> {
+        let names = analysis.names()?;
         let chunks = analysis.recording().chunks();
         let next = AtomicUsize::new(0);
         let workers = rayon::current_num_threads().clamp(1, chunks.len().max(1));
         let work = |_| {
-            let mut collector = Collector::new(analysis.names(), bitmaps);
+            let mut collector = Collector::new(names, bitmaps);
             let mut decoder = Decoder::new();
             while let Some(chunk) = chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
                 collector.cpus.clear();
@@ -61,13 +60,9 @@ impl Evidence {
         };
         let parts: Vec<Result<Collector<'_>, RecordingError>> =
             (0..workers).into_par_iter().map(work).collect();
-        let mut sum = Evidence {
-            tally: Tally::new(),
-            ..Evidence::default()
-        };
+        let mut sum = Evidence::default();
         for part in parts {
             let part = part?;
-            sum.tally.merge(&part.tally);
             for (pair, count) in part.in_turn {
                 *sum.in_turn.entry(pair).or_default() += count;
             }
@@ -102,7 +97,6 @@ struct Latest {
 struct Collector<'n> {
     names: &'n Names,
     bitmaps: &'n Bitmaps,
-    tally: Tally,
     cpus: Vec<Latest>,
     in_turn: FxHashMap<(TypeIndex, TypeIndex), u64>,
     together: FxHashMap<(CounterWrite, BitmapId), u64>,
@@ -113,7 +107,6 @@ impl<'n> Collector<'n> {
         Collector {
             names,
             bitmaps,
-            tally: Tally::new(),
             cpus: Vec::new(),
             in_turn: FxHashMap::default(),
             together: FxHashMap::default(),
@@ -197,7 +190,6 @@ impl Visitor for Collector<'_> {
     #[inline]
     fn access(&mut self, access: &Access) {
         let at = self.names.locate(access);
-        self.tally.count(self.names, access, &at);
         let cpu = usize::from(access.cpu.0);
         if cpu >= self.cpus.len() {
             self.cpus.resize_with(cpu + 1, Latest::default);

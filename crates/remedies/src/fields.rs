@@ -94,20 +94,19 @@ pub(crate) struct Fields {
 impl Fields {
     /// The fields that a tally has accesses to, in the order of (subject, offset).
     pub(crate) fn new(analysis: &Analysis<'_>, tally: &Tally, line_bytes: u64) -> Fields {
-        let names = analysis.names();
         let mut builder = Builder {
             model: analysis.model(),
-            schema: names.schema(),
+            schema: analysis.schema(),
             line_bytes,
             flats: FxHashMap::default(),
             known: BTreeMap::new(),
             fields: Fields {
-                has_fields: vec![false; names.subjects().len()],
+                has_fields: vec![false; analysis.subjects().len()],
                 ..Fields::default()
             },
         };
         for (key, count) in tally.rows() {
-            let owner = &names.subjects()[key.subject.0 as usize];
+            let owner = &analysis.subjects()[key.subject.0 as usize];
             if let Some(id) = builder.field(key.subject.0, owner, key.offset) {
                 builder.fields.list[id.0 as usize].used.add(&key, count);
             }

@@ -30,12 +30,12 @@ mod trials;
 
 use std::collections::BTreeMap;
 
-use linemate_attribution::Analysis;
 use linemate_attribution::tally::CpuSet;
+use linemate_attribution::{Analysis, Tally};
 use linemate_layout::{Edit, EditFile, Section, Statement, Subject};
 use linemate_study::scene::{Scene, Watch};
 use linemate_study::whatif::INTERLEAVINGS_MIN;
-use linemate_study::{Cpus, Experiment};
+use linemate_study::{Cpus, Experiment, Session};
 
 pub use model::{
     Effect, Found, FunctionUse, Gain, Kind, Options, Reasons, Remedy, RemedyError, Stake, Trial,
@@ -51,23 +51,28 @@ use trials::{Pair, Trials};
 ///
 /// # Errors
 /// Options that cannot be, a focus that nothing touched, a damaged recording.
-pub fn find(analysis: &Analysis<'_>, options: &Options) -> Result<Found, RemedyError> {
+pub fn find(session: &Session<'_>, options: &Options) -> Result<Found, RemedyError> {
     if options.interleavings < INTERLEAVINGS_MIN {
         return Err(RemedyError::Interleavings(options.interleavings));
     }
+    let analysis = session.analysis();
     let cpus = Cpus::new(analysis, options.conditions.cpus)?;
     let bitmaps = Bitmaps::new(analysis);
     let evidence = Evidence::collect(analysis, &bitmaps)?;
-    let fields = Fields::new(analysis, &evidence.tally, options.machine.line.bytes());
+    let fields = Fields::new(
+        analysis,
+        &session.counted().tally,
+        options.machine.line.bytes(),
+    );
     if let Some(focus) = &options.focus {
         if fields.iter().all(|(_, field)| field.owner != *focus) {
             return Err(RemedyError::Absent(focus.clone()));
         }
     }
     let questions = links::questions(analysis, &evidence, &fields, options.focus.as_deref());
-    let mut scene = Scene::new(analysis, cpus.recorded, &Watch::default())?;
-    let experiment = Experiment::new(analysis, &scene, &options.machine, options.conditions)?;
-    let costs = Costs::measure(&experiment, &fields, &questions, options.seed)?;
+    let mut scene = Scene::new(session, &Watch::default())?;
+    let experiment = Experiment::new(&scene, &options.machine, options.conditions)?;
+    let costs = Costs::measure(analysis, &experiment, &fields, &questions, options.seed)?;
     let answers = partners::answers(analysis, &fields, &costs, &questions);
     // `colocate` pairs by these counts: what pointers tell is better than who is touched next to whom.
     scene.neighbours = answers.iter().map(partners::Answer::neighbours).collect();
@@ -76,6 +81,7 @@ pub fn find(analysis: &Analysis<'_>, options: &Options) -> Result<Found, RemedyE
         analysis,
         options,
         bitmaps: &bitmaps,
+        tally: &session.counted().tally,
         evidence: &evidence,
         fields: &fields,
         scene: &scene,
@@ -112,6 +118,7 @@ struct Context<'a> {
     analysis: &'a Analysis<'a>,
     options: &'a Options,
     bitmaps: &'a Bitmaps,
+    tally: &'a Tally,
     evidence: &'a Evidence,
     fields: &'a Fields,
     scene: &'a Scene<'a>,

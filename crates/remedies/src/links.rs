@@ -42,7 +42,7 @@ pub(crate) fn questions(
     fields: &Fields,
     focus: Option<&str>,
 ) -> Vec<Question> {
-    let (model, schema) = (analysis.model(), analysis.names().schema());
+    let (model, schema) = (analysis.model(), analysis.schema());
     let mut pointers: BTreeMap<(TypeIndex, TypeIndex), Vec<FieldId>> = BTreeMap::new();
     for (id, field) in fields.iter() {
         let (Some(outer), Some(name)) = (field.outer, pointee(model, field)) else {
@@ -101,7 +101,7 @@ struct Waiting {
 
 /// Follows pointers through a recording.
 pub(crate) struct Follower<'n> {
-    names: &'n linemate_attribution::Names,
+    analysis: &'n Analysis<'n>,
     /// By pointer field: the type it points to.
     targets: FxHashMap<FieldId, TypeIndex>,
     /// By type: whether something points to it.
@@ -126,7 +126,7 @@ impl<'n> Follower<'n> {
             }
         }
         Follower {
-            names: analysis.names(),
+            analysis,
             wanted: targets.values().map(|ty| (*ty, ())).collect(),
             targets,
             waiting: Vec::new(),
@@ -136,7 +136,7 @@ impl<'n> Follower<'n> {
 
     /// Takes the next access to a field.
     pub(crate) fn step(&mut self, step: &Step, field: FieldId) {
-        let subject = &self.names.subjects()[step.subject.0 as usize];
+        let subject = &self.analysis.subjects()[step.subject.0 as usize];
         // A pointer to per-CPU memory leads to another object on each CPU.
         if subject.bucket != Bucket::Field || subject.percpu {
             return;

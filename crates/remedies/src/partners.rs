@@ -119,7 +119,7 @@ pub(super) fn answers(
     costs: &Costs,
     questions: &[Question],
 ) -> Vec<Answer> {
-    let (model, schema) = (analysis.model(), analysis.names().schema());
+    let (model, schema) = (analysis.model(), analysis.schema());
     let mut answers = Vec::new();
     for question in questions {
         let mut best: Option<(FieldId, Partners)> = None;
@@ -168,7 +168,7 @@ fn one(context: &Context<'_>, answer: &Answer) -> Option<Remedy> {
     if 2 * of_one_cpu <= answer.partners.pairs.len() {
         return None;
     }
-    let schema = context.analysis.names().schema();
+    let schema = context.analysis.schema();
     let (a, b) = (
         schema.name(answer.types.0).to_owned(),
         schema.name(answer.types.1).to_owned(),
@@ -253,7 +253,7 @@ fn of_one_cpu(context: &Context<'_>, answer: &Answer) -> usize {
 
 /// The CPU that makes more than half of the accesses to an object.
 fn main_user(context: &Context<'_>, ids: &[TypeId], base: u64) -> Option<usize> {
-    let subjects = context.scene.types.iter().zip(&context.scene.objects);
+    let subjects = context.scene.types.iter().zip(context.scene.objects);
     let users = subjects
         .filter(|(id, _)| id.is_some_and(|id| ids.contains(&id)))
         .find_map(|(_, objects)| objects.get(&base))?;

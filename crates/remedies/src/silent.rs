@@ -56,7 +56,7 @@ fn one(context: &Context<'_>, id: FieldId) -> Option<Remedy> {
 }
 
 fn own_silent_stores(context: &Context<'_>) -> Silent {
-    let rows = context.evidence.tally.rows();
+    let rows = context.tally.rows();
     let mut by_instruction: BTreeMap<u64, (u64, BTreeMap<&Home, u64>)> = BTreeMap::new();
     for (key, count) in rows.iter().filter(|(key, _)| key.kind == AccessKind::Store) {
         let entry = by_instruction.entry(key.pc.0).or_default();

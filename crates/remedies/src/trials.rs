@@ -106,12 +106,7 @@ impl Trials<'_> {
     fn replay(&self, sides: &[&Side]) -> Result<Vec<Vec<Figures>>, ExperimentError> {
         // The scene watches no fields, so keys are subjects: fine enough to tell the edited types from all others.
         let options = self.options;
-        let experiment = Experiment::new(
-            self.analysis,
-            self.scene,
-            &options.machine,
-            options.conditions,
-        )?;
+        let experiment = Experiment::new(self.scene, &options.machine, options.conditions)?;
         let variants: Vec<&Variant> = sides.iter().map(|side| &side.variant).collect();
         let seeds = seeds(options.seed, options.interleavings);
         experiment.run(&variants, &seeds, |_, outcome| {

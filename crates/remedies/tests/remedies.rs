@@ -4,9 +4,9 @@
 
 mod world;
 
-use linemate_attribution::Analysis;
 use linemate_recording::Recording;
 use linemate_remedies::{Effect, Found, Kind, Options, Remedy, find};
+use linemate_study::Session;
 use world::{CPUS, F, Heap, NOHZ, World, object};
 
 const ROUNDS: u64 = 100;
@@ -19,8 +19,8 @@ fn options() -> Options {
 }
 
 fn found_with(recording: &Recording, options: &Options) -> Found {
-    let analysis = Analysis::new(recording).unwrap();
-    find(&analysis, options).unwrap()
+    let session = Session::new(recording).unwrap();
+    find(&session, options).unwrap()
 }
 
 /// The remedies of a kind, in the rounds that `round` makes.
@@ -426,8 +426,8 @@ fn advice_can_be_about_one_type_and_the_best_are_tried_first() {
     assert!(found.remedies.iter().all(|r| r.concerns == ["nohz"]));
     let tried = found.remedies.iter().flat_map(|r| &r.trials);
     assert_eq!(tried.filter(|t| t.effect != Effect::NotTried).count(), 1);
-    let analysis = Analysis::new(&recording).unwrap();
-    let absent = find(&analysis, &about("item")).unwrap_err().to_string();
+    let session = Session::new(&recording).unwrap();
+    let absent = find(&session, &about("item")).unwrap_err().to_string();
     assert_eq!(
         absent,
         "the recording has no access to any type or variable `item`"
@@ -436,7 +436,7 @@ fn advice_can_be_about_one_type_and_the_best_are_tried_first() {
         interleavings: 7,
         ..options()
     };
-    let few = find(&analysis, &few).unwrap_err().to_string();
+    let few = find(&session, &few).unwrap_err().to_string();
     assert_eq!(few, "7 interleavings give no error bar: 8 at least");
     let odd = Options {
         conditions: linemate_study::Conditions {
@@ -445,7 +445,7 @@ fn advice_can_be_about_one_type_and_the_best_are_tried_first() {
         },
         ..options()
     };
-    let odd = find(&analysis, &odd).unwrap_err().to_string();
+    let odd = find(&session, &odd).unwrap_err().to_string();
     assert_eq!(
         odd,
         "6 CPUs are not a multiple of the 4 recorded ones: the nearest is 8"

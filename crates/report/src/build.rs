@@ -146,14 +146,13 @@ impl Parts {
 
 impl Builder<'_> {
     fn subject(&self, key: &Key) -> &Subject {
-        &self.analysis.names().subjects()[key.subject.0 as usize]
+        &self.analysis.subjects()[key.subject.0 as usize]
     }
 
     fn types(&mut self) -> Vec<TypeRow> {
         let mut sums: BTreeMap<&Subject, Parts> = BTreeMap::new();
-        let names = self.analysis.names();
         for (key, counts) in self.rows {
-            let subject = &names.subjects()[key.subject.0 as usize];
+            let subject = &self.analysis.subjects()[key.subject.0 as usize];
             let function = self.resolver.function(key.pc);
             sums.entry(subject)
                 .or_default()
@@ -166,8 +165,11 @@ impl Builder<'_> {
                 name: self.resolver.subject(subject),
                 kind: subject.bucket.group().words(),
                 place: self.resolver.place(subject),
-                size: subject.ty.map(|t| names.schema().size(t)),
-                objects: subject.ty.filter(|_| heap).map(|t| names.object_count(t)),
+                size: subject.ty.map(|t| self.analysis.schema().size(t)),
+                objects: subject
+                    .ty
+                    .filter(|_| heap)
+                    .map(|t| self.analysis.object_count(t)),
                 figures: parts.sum.figures(),
                 functions: largest(&parts.parts),
             });

@@ -11,7 +11,7 @@ mod table;
 mod tables;
 mod typeview;
 
-use linemate_attribution::Analysis;
+use linemate_attribution::{Analysis, Counted};
 use linemate_types::LineSize;
 use thiserror::Error;
 
@@ -60,25 +60,21 @@ pub enum Error {
         /// Names that look like it.
         nearest: Vec<String>,
     },
-    /// The recording.
-    #[error(transparent)]
-    Attribution(#[from] linemate_attribution::Error),
     /// The report could not be written as JSON.
     #[error("cannot write JSON: {0}")]
     Json(#[from] serde_json::Error),
 }
 
-/// Counts a recording and makes the report.
+/// Makes the report from what the recording counts.
 ///
 /// # Errors
-/// An unknown type (found before anything is counted), a damaged chunk.
-pub fn make(analysis: &Analysis<'_>, options: &Options) -> Result<model::Report, Error> {
-    let co_use_of = match &options.type_name {
-        Some(name) => Some(typeview::find_type(analysis, name)?),
-        None => None,
-    };
-    let counted = analysis.count(co_use_of)?;
-    build::build(analysis, &counted, options)
+/// An unknown type.
+pub fn make(
+    analysis: &Analysis<'_>,
+    counted: &Counted,
+    options: &Options,
+) -> Result<model::Report, Error> {
+    build::build(analysis, counted, options)
 }
 
 /// The report as JSON (docs/schema-report.md), with a line feed at the end.

@@ -94,7 +94,7 @@ impl<'a> Resolver<'a> {
         self.flats
             .entry(ty)
             .or_insert_with(|| {
-                let about = analysis.names().schema().get(ty)?;
+                let about = analysis.schema().get(ty)?;
                 FlatType::new(analysis.model(), about.id).ok()
             })
             .as_ref()
@@ -102,7 +102,7 @@ impl<'a> Resolver<'a> {
 
     /// What a subject is called: its type, else its variable, else its cache, else its bucket.
     pub(crate) fn subject(&self, subject: &Subject) -> String {
-        let schema = self.analysis.names().schema();
+        let schema = self.analysis.schema();
         match subject.ty {
             Some(ty) if schema.get(ty).is_some_and(|t| !t.name.is_empty()) => {
                 schema.name(ty).to_owned()

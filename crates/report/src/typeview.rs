@@ -15,17 +15,16 @@ use crate::sums::{Sum, largest, share};
 
 /// The type that a user means: a struct's name, or the name of a variable whose type is known (an anonymous struct's, say).
 pub(crate) fn find_type(analysis: &Analysis<'_>, name: &str) -> Result<TypeIndex, Error> {
-    let names = analysis.names();
     let plain = name
         .strip_prefix("struct ")
         .or_else(|| name.strip_prefix("union "))
         .unwrap_or(name)
         .trim();
-    let mut candidates = names.schema().named(plain);
+    let mut candidates = analysis.schema().named(plain);
     // Of several variants the one that was met.
-    candidates.sort_by_key(|t| !names.subjects().iter().any(|s| s.ty == Some(*t)));
+    candidates.sort_by_key(|t| !analysis.subjects().iter().any(|s| s.ty == Some(*t)));
     let of_variable = || {
-        names
+        analysis
             .subjects()
             .iter()
             .find(|s| s.label == plain && s.ty.is_some())
@@ -42,9 +41,8 @@ pub(crate) fn find_type(analysis: &Analysis<'_>, name: &str) -> Result<TypeIndex
 }
 
 fn nearest(analysis: &Analysis<'_>, name: &str) -> Vec<String> {
-    let names = analysis.names();
-    let types = names.schema().iter().map(|(_, t)| t.name.as_str());
-    let variables = names
+    let types = analysis.schema().iter().map(|(_, t)| t.name.as_str());
+    let variables = analysis
         .subjects()
         .iter()
         .filter(|s| s.ty.is_some())
@@ -62,7 +60,7 @@ pub(crate) fn build(
 ) -> Result<TypeView, Error> {
     let ty = find_type(analysis, name)?;
     let mut gathered = Gathered::default();
-    let subjects = analysis.names().subjects();
+    let subjects = analysis.subjects();
     let mut inside: BTreeMap<TypeIndex, Vec<(u64, String)>> = BTreeMap::new();
     for (key, counts) in rows {
         let subject = &subjects[key.subject.0 as usize];
@@ -84,7 +82,7 @@ pub(crate) fn build(
             line,
         );
     }
-    let schema = analysis.names().schema();
+    let schema = analysis.schema();
     let type_name = if schema.get(ty).is_some_and(|t| !t.name.is_empty()) {
         schema.name(ty)
     } else {
@@ -126,7 +124,7 @@ fn locate(
         };
         return Some((owner, offset));
     }
-    let schema = analysis.names().schema();
+    let schema = analysis.schema();
     let places = inside
         .entry(outer)
         .or_insert_with(|| schema.places(outer, ty));
@@ -222,7 +220,7 @@ fn group_rows(
     total: u64,
     line: LineSize,
 ) -> Vec<GroupRow> {
-    let (Some(co_use), Some(flat)) = (&counted.co_use, resolver.flat(ty)) else {
+    let Some(flat) = resolver.flat(ty) else {
         return Vec::new();
     };
     let mut sums: BTreeMap<usize, Sum> = BTreeMap::new();
@@ -236,7 +234,7 @@ fn group_rows(
     let uses: BTreeMap<usize, groups::FieldUse> =
         sums.iter().map(|(leaf, sum)| (*leaf, sum.uses())).collect();
     let mut rows = Vec::new();
-    for group in groups::find(co_use, &uses) {
+    for group in groups::find(&counted.co_uses.of(ty), &uses) {
         let mut sum = Sum::default();
         let mut lines = Vec::new();
         let mut fields = Vec::new();

@@ -23,7 +23,8 @@ fn options(by: By, type_name: Option<&str>) -> Options {
 
 fn value(recording: &Recording, options: &Options) -> Value {
     let analysis = Analysis::new(recording).unwrap();
-    serde_json::from_str(&json(&make(&analysis, options).unwrap()).unwrap()).unwrap()
+    let counted = analysis.count().unwrap();
+    serde_json::from_str(&json(&make(&analysis, &counted, options).unwrap()).unwrap()).unwrap()
 }
 
 /// Two CPUs and two queues: the owners tick their clocks, others look at who runs.
@@ -170,14 +171,15 @@ fn every_view_adds_up_and_is_the_same_each_time() {
 fn an_unknown_type_offers_names() {
     let recording = queues();
     let analysis = Analysis::new(&recording).unwrap();
-    let error = make(&analysis, &options(By::Type, Some("struct tsk"))).unwrap_err();
+    let counted = analysis.count().unwrap();
+    let error = make(&analysis, &counted, &options(By::Type, Some("struct tsk"))).unwrap_err();
     let Error::UnknownType { name, nearest } = &error else {
         panic!("{error}")
     };
     assert_eq!((name.as_str(), nearest[0].as_str()), ("tsk", "task"));
     assert!(error.to_string().contains("task"));
     assert!(
-        make(&analysis, &options(By::Type, Some("nohz"))).is_ok(),
+        make(&analysis, &counted, &options(By::Type, Some("nohz"))).is_ok(),
         "a variable's name will do"
     );
 }
@@ -188,7 +190,8 @@ fn a_cut_recording_says_so() {
     w.load(0, UNITS[0] + RQ);
     let recording = w.cut();
     let analysis = Analysis::new(&recording).unwrap();
-    let report = make(&analysis, &options(By::Type, None)).unwrap();
+    let counted = analysis.count().unwrap();
+    let report = make(&analysis, &counted, &options(By::Type, None)).unwrap();
     assert_eq!(report.inputs.checksum, None);
     let page = text(&report, 10);
     assert!(page.contains("this recording is cut"), "{page}");

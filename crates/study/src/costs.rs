@@ -15,6 +15,7 @@ use serde::Serialize;
 use crate::effect::Potential;
 use crate::experiment::{Conditions, Cpus, Experiment};
 use crate::scene::{KeyName, Scene, Watch};
+use crate::session::Session;
 use linemate_layout::edit::Subject;
 use linemate_layout::plan::{resolve, subject_name};
 
@@ -126,27 +127,27 @@ pub struct Costs {
 /// # Errors
 /// CPUs that cannot be, a type that does not exist or that nothing touched, a damaged recording.
 pub fn costs(
-    analysis: &Analysis<'_>,
+    session: &Session<'_>,
     subject: Option<&Subject>,
     run: CostRun<'_>,
 ) -> Result<Costs, WhatIfError> {
     let only = subject.map(subject_name);
-    let cpus = Cpus::new(analysis, run.conditions.cpus)?;
+    let cpus = Cpus::new(session.analysis(), run.conditions.cpus)?;
     let watch = Watch {
         every: true,
         ..Watch::default()
     };
-    let scene = Scene::new(analysis, cpus.recorded, &watch)?;
+    let scene = Scene::new(session, &watch)?;
     if let (Some(name), Some(subject)) = (&only, subject) {
-        known(analysis, &scene, name, subject)?;
+        known(session.analysis(), &scene, name, subject)?;
     }
     let experiment = Experiment {
         lines: true,
-        ..Experiment::new(analysis, &scene, run.machine, run.conditions)?
+        ..Experiment::new(&scene, run.machine, run.conditions)?
     };
     let outcome = experiment.as_recorded(run.seed)?;
     let book = Book {
-        analysis,
+        analysis: session.analysis(),
         scene: &scene,
         outcome: &outcome,
         only: only.as_deref(),

@@ -5,12 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use linemate_attribution::Analysis;
 use linemate_replay::{Cause, Counts};
 use serde::Serialize;
 
 use crate::experiment::{Conditions, Cpus, Experiment};
 use crate::scene::{Scene, Watch};
+use crate::session::Session;
 use crate::whatif::WhatIfError;
 use linemate_layout::edit::Subject;
 use linemate_layout::plan::{resolve, subject_name};
@@ -72,31 +72,31 @@ pub struct On<'m> {
 /// # Errors
 /// A type that does not exist or that nothing touched, a damaged recording, CPUs that cannot be.
 pub fn fields(
-    analysis: &Analysis<'_>,
+    session: &Session<'_>,
     subject: Option<&Subject>,
     on: Option<On<'_>>,
 ) -> Result<Fields, WhatIfError> {
     let name = subject.map_or_else(|| "type".to_owned(), subject_name);
-    let model = analysis.model();
+    let model = session.analysis().model();
     let ids = subject.map_or(Ok(Vec::new()), |subject| resolve(model, subject));
     let ids = ids.map_err(|reason| WhatIfError::Type {
         name: name.clone(),
         reason,
     })?;
-    let cpus = Cpus::new(analysis, on.and_then(|on| on.conditions.cpus))?;
+    let cpus = Cpus::new(session.analysis(), on.and_then(|on| on.conditions.cpus))?;
     let bytes = ids.first().and_then(|id| model.size_of(*id)).unwrap_or(0);
     let watch = Watch {
         types: vec![ids],
         every: subject.is_none(),
         ..Watch::default()
     };
-    let scene = Scene::new(analysis, cpus.recorded, &watch)?;
+    let scene = Scene::new(session, &watch)?;
     if scene.keys.iter().all(|key| key.watched.is_none()) {
         return Err(WhatIfError::Absent(name));
     }
     let mut counts = count(&scene);
     if let Some(on) = on {
-        let experiment = Experiment::new(analysis, &scene, on.machine, on.conditions)?;
+        let experiment = Experiment::new(&scene, on.machine, on.conditions)?;
         let outcome = experiment.as_recorded(on.seed)?;
         for (figures, costs) in counts.iter_mut().zip(&outcome.keys) {
             figures.cost(costs);

@@ -1,16 +1,18 @@
 //! The one road from a recording to outcomes: a scene's variants, each under several interleavings, on one machine.
 //!
 //! ```text
-//!   recording ─► steps, named (all threads) ─► rounds, without what no replay needs (one thread)
-//!                                                    │
-//!                        variant × interleaving: each replay takes every round (all threads)
+//!   stream, kept ─► rounds, without what no replay needs (one thread)
+//!                                  │
+//!      variant × interleaving: each replay takes every round (all threads)
+//!                                  │
+//!   recording ─► steps, named (all threads) ─► rounds (one thread), where everything is to be replayed
 //! ```
 //!
 //! Results do not depend on the number of threads.
 
 use linemate_attribution::Analysis;
 use linemate_machine::{LineSize, Machine};
-use linemate_recording::Error as RecordingError;
+use linemate_recording::{Access, Error as RecordingError};
 use linemate_replay::{
     AsRecorded, COPIES_MAX, Clones, Config, Interleaving, Outcome, Placed, Replay, ReplayError,
     keeps_exact,
@@ -19,8 +21,8 @@ use rayon::prelude::*;
 
 use crate::rounds::{Cutter, LeftOut, Rounds};
 use crate::scene::{Scene, Step};
-use crate::spool::Spool;
 use crate::steps;
+use crate::stream::{Reader, Stream, Tables, Wanted};
 use crate::variant::{Memory, Variant};
 
 /// How many simulated CPUs are held in memory at a time: each has its caches, some 10 to 100 KiB when used.
@@ -53,6 +55,12 @@ pub enum ExperimentError {
     /// The recording.
     #[error(transparent)]
     Recording(#[from] RecordingError),
+    /// It has accesses now that it had not when it was opened.
+    #[error("the recording was changed while it was read: ask again")]
+    Changed,
+    /// What was kept of it.
+    #[error("what is kept of the recording cannot be unpacked: ask again with --no-cache")]
+    Kept,
     /// The replay.
     #[error(transparent)]
     Replay(#[from] ReplayError),
@@ -137,9 +145,7 @@ pub struct Conditions {
 /// A recording on a machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Experiment<'a> {
-    /// The recording.
-    pub analysis: &'a Analysis<'a>,
-    /// What its accesses are counted for.
+    /// What the recording's accesses are counted for.
     pub scene: &'a Scene<'a>,
     /// The machine.
     pub machine: &'a Machine,
@@ -157,16 +163,14 @@ impl<'a> Experiment<'a> {
     /// # Errors
     /// A recording that does not tell its CPUs; a number of CPUs that is not a multiple of the recorded ones.
     pub fn new(
-        analysis: &'a Analysis<'a>,
         scene: &'a Scene<'a>,
         machine: &'a Machine,
         conditions: Conditions,
     ) -> Result<Experiment<'a>, ExperimentError> {
         Ok(Experiment {
-            analysis,
             scene,
             machine,
-            cpus: Cpus::new(analysis, conditions.cpus)?,
+            cpus: Cpus::new(scene.session.analysis(), conditions.cpus)?,
             conditions,
             lines: false,
         })
@@ -192,17 +196,13 @@ impl<'a> Experiment<'a> {
             .collect();
         let at_once = (SIMULATED_CPUS_MAX / self.cpus.replayed()).clamp(1, REPLAYS_MAX);
         let mut kept: Vec<Vec<T>> = variants.iter().map(|_| Vec::new()).collect();
-        // Only what is wanted again is worth packing.
-        let mut spool = (jobs.len() > at_once).then(Spool::default);
+        let source = self.source(&stays)?;
         for wave in jobs.chunks(at_once) {
             let mut runners = Vec::new();
             for (seed, variant) in wave {
                 runners.push(self.runner(variants[*variant], *seed)?);
             }
-            let left_out = match spool.as_ref().filter(|spool| spool.left_out.is_some()) {
-                Some(spool) => feed_again(&mut runners, spool)?,
-                None => self.feed(&mut runners, &stays, spool.as_mut())?,
-            };
+            let left_out = self.feed(&mut runners, &source, &stays)?;
             for (runner, (_, variant)) in runners.into_iter().zip(wave) {
                 let outcome = runner.finish(&left_out)?;
                 kept[*variant].push(keep(*variant, outcome));
@@ -219,7 +219,8 @@ impl<'a> Experiment<'a> {
         let variant = Variant::as_recorded(self.scene);
         let mut runner = self.runner(&variant, seed)?;
         let stays = vec![false; self.scene.types.len()];
-        let left_out = self.feed(std::slice::from_mut(&mut runner), &stays, None)?;
+        let source = self.source(&stays)?;
+        let left_out = self.feed(std::slice::from_mut(&mut runner), &source, &stays)?;
         Ok(runner.finish(&left_out)?)
     }
 
@@ -233,7 +234,10 @@ impl<'a> Experiment<'a> {
         mut place: impl FnMut(&Step) -> Placed,
     ) -> Result<Outcome, ExperimentError> {
         let mut replay = self.replay(seed)?;
-        steps::for_each(self.analysis, self.scene, |steps| {
+        let analysis = self.scene.session.analysis();
+        let names = analysis.names()?;
+        let name = |access: &Access| self.scene.step(names, access);
+        steps::for_each(analysis.recording(), &name, |steps| {
             for step in steps {
                 replay.push_placed(&step.access, place(step))?;
             }
@@ -273,61 +277,92 @@ impl<'a> Experiment<'a> {
         (!exact).then_some(self.machine.line)
     }
 
-    /// Hands the recording to all runners, and to the spool.
+    /// Where replays of variants that move these subjects get their accesses from.
+    fn source(&self, stays: &[bool]) -> Result<Source<'a>, ExperimentError> {
+        let filter = self.filter();
+        // The stream has all accesses of subjects with types, and only those.
+        let typed = stays
+            .iter()
+            .zip(self.scene.types)
+            .all(|(stays, ty)| !stays || ty.is_some());
+        Ok(match filter.filter(|_| typed) {
+            Some(line) => Source::Stream {
+                stream: self.scene.session.stream(line)?,
+                tables: Tables::new(self.scene),
+            },
+            None => Source::Recording { filter },
+        })
+    }
+
+    /// Hands the rounds of the source to all runners; gives what no runner got.
     fn feed(
         &self,
         runners: &mut [Runner<'_>],
+        source: &Source<'_>,
         stays: &[bool],
-        mut spool: Option<&mut Spool>,
     ) -> Result<LeftOut, ExperimentError> {
-        let mut cutter = Cutter::new(self.cpus.recorded, self.filter(), stays);
+        match source {
+            Source::Stream { stream, tables } => feed_stream(
+                runners,
+                Reader::new(stream, self.scene, tables, Wanted::NeededAnd(stays))?,
+            ),
+            Source::Recording { filter } => self.feed_recording(runners, *filter, stays),
+        }
+    }
+
+    fn feed_recording(
+        &self,
+        runners: &mut [Runner<'_>],
+        filter: Option<LineSize>,
+        stays: &[bool],
+    ) -> Result<LeftOut, ExperimentError> {
+        let analysis = self.scene.session.analysis();
+        let names = analysis.names()?;
+        let name = |access: &Access| self.scene.step(names, access);
+        let mut cutter = Cutter::new(self.cpus.recorded, filter, stays);
         let mut rounds = Rounds::default();
-        steps::for_each(self.analysis, self.scene, |steps| {
+        steps::for_each(analysis.recording(), &name, |steps| {
             cutter.take(steps, &mut rounds)?;
             if rounds.steps.len() >= STEPS_AT_ONCE {
-                take_all(runners, &rounds, spool.as_deref_mut())?;
+                take_all(runners, &rounds)?;
                 rounds.clear();
             }
             Ok::<(), ExperimentError>(())
         })?;
         let left_out = cutter.finish(&mut rounds);
-        take_all(runners, &rounds, spool.as_deref_mut())?;
-        if let Some(spool) = spool {
-            spool.complete(&left_out);
-        }
+        take_all(runners, &rounds)?;
         Ok(left_out)
     }
 }
 
-/// Hands what the spool holds to all runners: the next block is unpacked while they take the last one.
-fn feed_again(runners: &mut [Runner<'_>], spool: &Spool) -> Result<LeftOut, ReplayError> {
-    let (mut now, mut next) = (Rounds::default(), Rounds::default());
-    spool.read(0, &mut now);
-    for block in 0..spool.blocks() {
-        let (taken, ()) = rayon::join(
-            || take_all(runners, &now, None),
-            || spool.read(block + 1, &mut next),
-        );
-        taken?;
-        std::mem::swap(&mut now, &mut next);
-    }
-    Ok(spool.left_out.clone().unwrap_or_default())
+/// Where accesses come from.
+enum Source<'s> {
+    /// What is kept of the recording.
+    Stream { stream: &'s Stream, tables: Tables },
+    /// The recording, without what a filter for such lines leaves out.
+    Recording { filter: Option<LineSize> },
 }
 
-fn take_all(
+/// Each block is unpacked while the replays take the one before it.
+fn feed_stream(
     runners: &mut [Runner<'_>],
-    rounds: &Rounds,
-    spool: Option<&mut Spool>,
-) -> Result<(), ReplayError> {
-    let mut take = || {
-        runners
-            .par_iter_mut()
-            .try_for_each(|runner| runner.take(rounds))
-    };
-    match spool {
-        Some(spool) => rayon::join(take, || spool.add(rounds)).0,
-        None => take(),
+    mut reader: Reader<'_>,
+) -> Result<LeftOut, ExperimentError> {
+    let (mut now, mut next) = (Rounds::default(), Rounds::default());
+    let mut more = reader.next(&mut now)?;
+    while more {
+        let (taken, read) = rayon::join(|| take_all(runners, &now), || reader.next(&mut next));
+        taken?;
+        more = read?;
+        std::mem::swap(&mut now, &mut next);
     }
+    Ok(reader.left_out())
+}
+
+fn take_all(runners: &mut [Runner<'_>], rounds: &Rounds) -> Result<(), ReplayError> {
+    runners
+        .par_iter_mut()
+        .try_for_each(|runner| runner.take(rounds))
 }
 
 /// A replay of one variant under one interleaving.

@@ -13,7 +13,7 @@
 //!
 //! Addresses stand for objects: an array that is freed and whose place is used again counts as the same one.
 
-use linemate_attribution::{Bucket, Names};
+use linemate_attribution::{Analysis, Bucket};
 use linemate_layout::nesting::{embeds, enclosing};
 use linemate_layout::pointer::Chase;
 use linemate_recording::{Access, AccessKind};
@@ -52,10 +52,10 @@ pub(crate) struct Places {
 impl Places {
     pub(crate) fn new(
         chases: &[Chase],
-        model: &TypeModel,
-        names: &Names,
+        analysis: &Analysis<'_>,
         types: &[Option<TypeId>],
     ) -> Places {
+        let model = analysis.model();
         let mut places = Places {
             chases: chases.iter().map(|c| (c.field.offset, c.element)).collect(),
             ..Places::default()
@@ -63,7 +63,7 @@ impl Places {
         if chases.is_empty() {
             return places;
         }
-        places.arrays = names
+        places.arrays = analysis
             .subjects()
             .iter()
             .map(|s| s.ty.is_none() && matches!(s.bucket, Bucket::HeapSite | Bucket::HeapCache))

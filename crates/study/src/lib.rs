@@ -1,5 +1,6 @@
 //! Experiments on a recording: what it costs on a machine, and what edits change.
 //!
+//! * [`Session`] is a recording that is asked about, with what earlier questions have worked out;
 //! * [`Scene`](scene::Scene) is what a recording holds of the types that a question is about;
 //! * [`Variant`](variant::Variant) is where its accesses go under edits;
 //! * [`Experiment`] replays variants under several interleavings: the one road for every question;
@@ -14,16 +15,22 @@ pub mod diff;
 pub mod effect;
 pub mod experiment;
 pub mod follow;
+pub mod order;
+mod ownership;
 pub mod relocate;
 mod rounds;
 pub mod scene;
-mod spool;
+pub mod session;
+pub mod shelf;
 pub mod stats;
 mod steps;
+mod stream;
 pub mod variant;
 pub mod whatif;
 
 pub use costs::{CostRun, Costs, costs};
 pub use effect::WhatIf;
 pub use experiment::{Conditions, Cpus, Experiment, ExperimentError};
+pub use session::Session;
+pub use shelf::Shelf;
 pub use whatif::{Run, Study, WhatIfError};

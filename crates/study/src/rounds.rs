@@ -1,6 +1,7 @@
 //! The steps of a recording, cut into rounds, without those that no replay needs.
 
 use linemate_machine::LineSize;
+use linemate_recording::AccessKind;
 use linemate_replay::{
     Begins, Fate, Filter, Kept, KeyId, Later, ReplayError, Seen, SliceHead, Slicer,
 };
@@ -53,12 +54,12 @@ pub(crate) struct LeftOut {
 }
 
 impl LeftOut {
-    fn add(&mut self, step: &Step) {
-        let key = step.key.0 as usize;
+    pub(crate) fn add(&mut self, key: KeyId, kind: AccessKind, count: u64) {
+        let key = key.0 as usize;
         if key >= self.hits.len() {
             self.hits.resize(key + 1, [0; 3]);
         }
-        self.hits[key][step.access.kind as usize] += 1;
+        self.hits[key][kind as usize] += count;
     }
 
     /// The keys that have hits, with them.
@@ -179,15 +180,16 @@ impl<'s> Cutter<'s> {
         let mut first = 0;
         for (head, end) in &self.slices {
             for (index, step) in (first..*end).zip(&self.steps[first as usize..*end as usize]) {
-                let later = match kept.next_if(|kept| kept.index == index) {
-                    Some(kept) => kept.later,
-                    None if self.stays[step.subject.0 as usize] => Later::default(),
-                    None => {
-                        self.left_out.add(step);
-                        continue;
-                    }
-                };
-                out.steps.push(Step { later, ..*step });
+                let kept = kept.next_if(|kept| kept.index == index);
+                if kept.is_none() && !self.stays[step.subject.0 as usize] {
+                    self.left_out.add(step.key, step.access.kind, 1);
+                    continue;
+                }
+                out.steps.push(Step {
+                    needed: kept.is_some(),
+                    later: kept.map_or(Later::default(), |kept| kept.later),
+                    ..*step
+                });
             }
             out.slices.push((*head, out.steps.len() as u32));
             first = *end;

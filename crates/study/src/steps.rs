@@ -11,12 +11,11 @@
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use linemate_attribution::Analysis;
 use linemate_recording::{
     Access, Call, Decoder, Error as RecordingError, Marker, Recording, Return, Visitor,
 };
 
-use crate::scene::{Scene, Step};
+use crate::scene::Step;
 
 /// Steps of a block: 3 MB.
 const BLOCK: usize = 1 << 15;
@@ -34,12 +33,11 @@ enum Sent {
 ///
 /// # Errors
 /// A damaged chunk; what `each` gives.
-pub(crate) fn for_each<E: From<RecordingError>>(
-    analysis: &Analysis<'_>,
-    scene: &Scene<'_>,
+pub(crate) fn for_each<E: From<RecordingError>, N: Fn(&Access) -> Step + Sync>(
+    recording: &Recording,
+    name: &N,
     mut each: impl FnMut(&[Step]) -> Result<(), E>,
 ) -> Result<(), E> {
-    let recording = analysis.recording();
     let chunks = recording.chunks().len();
     let threads = rayon::current_num_threads().clamp(1, chunks.max(1));
     let spare = Mutex::new(Vec::new());
@@ -48,7 +46,7 @@ pub(crate) fn for_each<E: From<RecordingError>>(
             .map(|thread| {
                 let (sender, receiver) = sync_channel(AHEAD);
                 let spare = &spare;
-                scope.spawn(move || read(recording, scene, (thread, threads), &sender, spare));
+                scope.spawn(move || read(recording, name, (thread, threads), &sender, spare));
                 receiver
             })
             .collect();
@@ -71,9 +69,9 @@ pub(crate) fn for_each<E: From<RecordingError>>(
 }
 
 /// Reads the chunks `first`, `first + step`, …; ends early when nobody listens any more.
-fn read(
+fn read<N: Fn(&Access) -> Step>(
     recording: &Recording,
-    scene: &Scene<'_>,
+    name: &N,
     (first, step): (usize, usize),
     sender: &SyncSender<Sent>,
     spare: &Mutex<Vec<Vec<Step>>>,
@@ -81,7 +79,7 @@ fn read(
     let mut decoder = Decoder::new();
     for chunk in recording.chunks().iter().skip(first).step_by(step) {
         let mut namer = Namer {
-            scene,
+            name,
             sender,
             spare,
             block: Vec::with_capacity(BLOCK),
@@ -101,15 +99,15 @@ fn put_back(spare: &Mutex<Vec<Vec<Step>>>, block: Vec<Step>) {
     }
 }
 
-struct Namer<'n> {
-    scene: &'n Scene<'n>,
+struct Namer<'n, N> {
+    name: &'n N,
     sender: &'n SyncSender<Sent>,
     spare: &'n Mutex<Vec<Vec<Step>>>,
     block: Vec<Step>,
     heard: bool,
 }
 
-impl Namer<'_> {
+impl<N> Namer<'_, N> {
     fn send(&mut self) {
         let spare = self.spare.lock().ok().and_then(|mut spare| spare.pop());
         let next = spare.unwrap_or_else(|| Vec::with_capacity(BLOCK));
@@ -120,10 +118,10 @@ impl Namer<'_> {
     }
 }
 
-impl Visitor for Namer<'_> {
+impl<N: Fn(&Access) -> Step> Visitor for Namer<'_, N> {
     #[inline]
     fn access(&mut self, access: &Access) {
-        self.block.push(self.scene.step(access));
+        self.block.push((self.name)(access));
         if self.block.len() == BLOCK {
             self.send();
         }

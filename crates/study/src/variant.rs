@@ -14,8 +14,9 @@ use linemate_layout::pointer::Chase;
 
 use crate::code::code_of;
 use crate::follow::Arrays;
+use crate::ownership::majority;
 use crate::relocate::{Area, Resize, colocate, relocate, slot};
-use crate::scene::{Scene, Step, majority};
+use crate::scene::{Scene, Step};
 use linemate_layout::map::{OffsetMap, To};
 use linemate_layout::plan::{AccessRule, Field, ObjectRule, Plan};
 
@@ -556,17 +557,10 @@ mod tests {
             silent: false,
             user_mapping: false,
         };
-        let (key, site, sharing) = (KeyId(7), SiteId(8), Sharing::Shared);
         Step {
-            access,
-            subject: SubjectId(subject),
-            offset,
-            key,
-            site,
-            sharing,
-            fate: Fate::Cached,
-            at: 0,
-            later: Later::default(),
+            key: KeyId(7),
+            site: SiteId(8),
+            ..Step::new(&access, SubjectId(subject), offset)
         }
     }
 

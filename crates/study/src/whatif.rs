@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 
-use linemate_attribution::Analysis;
 use linemate_layout::edit::{Edit, EditFile, Subject};
 use linemate_layout::plan::{
     AccessRule, ObjectRule, Plan, PlanError, PlanReason, resolve, subject_name,
@@ -16,6 +15,7 @@ use linemate_types::{LineSize, TypeId, TypeModel};
 use crate::effect::{self, WhatIf};
 use crate::experiment::{Conditions, Experiment, ExperimentError, line_of, recorded_cpus, seeds};
 use crate::scene::{Scene, Watch};
+use crate::session::Session;
 use crate::variant::{Variant, VariantError};
 
 /// The fewest interleavings that give an error bar worth the name.
@@ -88,7 +88,7 @@ pub enum Side {
 /// A recording and edits, checked, with what the recording holds of what they touch.
 #[derive(Debug)]
 pub struct Study<'a> {
-    analysis: &'a Analysis<'a>,
+    session: &'a Session<'a>,
     edits: &'a EditFile,
     images: &'a BTreeMap<String, TypeModel>,
     /// The types whose fields are reported: the edited ones, then those asked for.
@@ -104,7 +104,7 @@ impl<'a> Study<'a> {
     /// # Errors
     /// An impossible edit, an absent type, a damaged recording.
     pub fn new(
-        analysis: &'a Analysis<'a>,
+        session: &'a Session<'a>,
         edits: &'a EditFile,
         images: &'a BTreeMap<String, TypeModel>,
         report: &[Subject],
@@ -112,7 +112,7 @@ impl<'a> Study<'a> {
         if edits.is_empty() {
             return Err(WhatIfError::NoEdits);
         }
-        let model = analysis.model();
+        let model = session.analysis().model();
         let plan = Plan::new(model, LineSize::B64, edits, images)?;
         let mut types = plan.types.clone();
         for subject in report {
@@ -125,7 +125,7 @@ impl<'a> Study<'a> {
                 types.push((name, ids));
             }
         }
-        let recorded = recorded_cpus(analysis)?;
+        let recorded = recorded_cpus(session.analysis())?;
         let pairs = plan.objects.iter().filter_map(|rule| match rule {
             ObjectRule::Colocate(a, b) => Some((a.clone(), b.clone())),
             _ => None,
@@ -140,14 +140,14 @@ impl<'a> Study<'a> {
             pairs: pairs.collect(),
             chases: chases.collect(),
         };
-        let scene = Scene::new(analysis, recorded, &watch)?;
+        let scene = Scene::new(session, &watch)?;
         for (number, (name, _)) in types.iter().enumerate() {
             if scene.keys.iter().all(|key| key.watched != Some(number)) {
                 return Err(WhatIfError::Absent(name.clone()));
             }
         }
         Ok(Study {
-            analysis,
+            session,
             edits,
             images,
             types,
@@ -163,7 +163,7 @@ impl<'a> Study<'a> {
 
     /// The recording's types.
     pub(crate) fn model(&self) -> &'a TypeModel {
-        self.analysis.model()
+        self.session.analysis().model()
     }
 
     /// The edits as they are written, in order.
@@ -215,7 +215,7 @@ impl<'a> Study<'a> {
             .iter()
             .filter_map(|(_, variant)| variant.as_ref().ok())
             .collect();
-        let experiment = Experiment::new(self.analysis, &self.scene, &run.machine, run.conditions)?;
+        let experiment = Experiment::new(&self.scene, &run.machine, run.conditions)?;
         let seeds = seeds(run.seed, run.interleavings);
         let watched = self.scene.watched();
         let outcomes = experiment.run(&usable, &seeds, |_, mut outcome| {
@@ -246,13 +246,13 @@ impl<'a> Study<'a> {
             Side::Alone(chosen) => number == chosen,
             Side::AllBut(left_out) => number != left_out,
         });
-        let mut plan = Plan::new(self.analysis.model(), line, &edits, self.images)?;
+        let mut plan = Plan::new(self.session.analysis().model(), line, &edits, self.images)?;
         // The scene counted neighbours for the `colocate` edits of the whole file, in order.
         let questions = self.questions(&plan);
         let variant = Variant::new(
             &mut plan,
             &self.scene,
-            self.analysis,
+            self.session.analysis(),
             self.recorded,
             &questions,
         )?;
@@ -275,7 +275,7 @@ impl<'a> Study<'a> {
             Edit::Colocate(a, b) => Some((a, b)),
             _ => None,
         });
-        let model = self.analysis.model();
+        let model = self.session.analysis().model();
         let ids = |name: &String| resolve(model, &Subject::Named(name.clone())).unwrap_or_default();
         let known: Vec<_> = all.map(|(a, b)| (ids(a), ids(b))).collect();
         let asked = plan.objects.iter().filter_map(|rule| match rule {

@@ -7,11 +7,11 @@ mod world;
 
 use std::collections::BTreeMap;
 
-use linemate_attribution::Analysis;
 use linemate_layout::parse;
 use linemate_machine::find;
 use linemate_recording::{AccessKind, Recording};
 use linemate_study::Conditions;
+use linemate_study::Session;
 use linemate_study::variant::Followed;
 use linemate_study::{Run, Study, WhatIf};
 use world::{F, KMALLOC_SLAB, TASK_SLAB, World};
@@ -64,10 +64,10 @@ impl Maker {
 }
 
 fn whatif(recording: &Recording, edits: &str) -> Result<WhatIf, String> {
-    let analysis = Analysis::new(recording).unwrap();
+    let session = Session::new(recording).unwrap();
     let edits = parse(edits).unwrap();
     let images = BTreeMap::new();
-    let study = Study::new(&analysis, &edits, &images, &[]).map_err(|e| e.to_string())?;
+    let study = Study::new(&session, &edits, &images, &[]).map_err(|e| e.to_string())?;
     let run = Run {
         machine: find("westmere-4s-80").unwrap(),
         conditions: Conditions::default(),

@@ -5,10 +5,10 @@
 #[path = "../../attribution/tests/world/mod.rs"]
 mod world;
 
-use linemate_attribution::Analysis;
 use linemate_layout::Subject;
 use linemate_machine::{Machine, find};
 use linemate_recording::{AccessKind, Recording};
+use linemate_study::Session;
 use linemate_study::WhatIfError;
 use linemate_study::costs::{CellCost, Cost, CostRun, Costs, LineCost, costs};
 use linemate_study::{Conditions, ExperimentError};
@@ -38,7 +38,7 @@ fn machine() -> Machine {
 
 fn found(subject: Option<&str>, cpus: Option<usize>) -> Result<Costs, WhatIfError> {
     let recording = recording();
-    let analysis = Analysis::new(&recording).unwrap();
+    let session = Session::new(&recording).unwrap();
     let machine = machine();
     let run = CostRun {
         machine: &machine,
@@ -49,7 +49,7 @@ fn found(subject: Option<&str>, cpus: Option<usize>) -> Result<Costs, WhatIfErro
         seed: 1,
     };
     let subject = subject.map(|name| Subject::Named(name.to_owned()));
-    costs(&analysis, subject.as_ref(), run)
+    costs(&session, subject.as_ref(), run)
 }
 
 fn row<'a>(rows: &'a [Cost], name: &str) -> &'a Cost {
@@ -154,14 +154,14 @@ fn device_registers_are_in_no_cache() {
         w.access(0, AccessKind::Store, UNITS[0] + RQ, 4, F::WakeTask, false);
     }
     let recording = w.record();
-    let analysis = Analysis::new(&recording).unwrap();
+    let session = Session::new(&recording).unwrap();
     let machine = machine();
     let run = CostRun {
         machine: &machine,
         conditions: Conditions::default(),
         seed: 1,
     };
-    let costs = costs(&analysis, None, run).unwrap();
+    let costs = costs(&session, None, run).unwrap();
     assert_eq!(
         (costs.accesses, costs.device_accesses),
         (3 * ROUNDS, 2 * ROUNDS)

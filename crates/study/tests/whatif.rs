@@ -7,11 +7,11 @@ mod world;
 
 use std::collections::BTreeMap;
 
-use linemate_attribution::Analysis;
 use linemate_layout::{Subject, parse_flags};
 use linemate_machine::{Machine, find};
 use linemate_recording::{AccessKind, Recording};
 use linemate_study::Conditions;
+use linemate_study::Session;
 use linemate_study::{Run, Study, WhatIf};
 use world::{DIRECT, F, RQ, UNITS, World};
 
@@ -44,11 +44,11 @@ fn run(machine: &str) -> Run {
 }
 
 fn whatif_of(recording: &Recording, edits: &[&str], run: &Run) -> Result<WhatIf, String> {
-    let analysis = Analysis::new(recording).unwrap();
+    let session = Session::new(recording).unwrap();
     let flags: Vec<String> = edits.iter().map(|e| (*e).to_owned()).collect();
     let edits = parse_flags(Subject::Named("rq".into()), &flags).unwrap();
     let images = BTreeMap::new();
-    let study = Study::new(&analysis, &edits, &images, &[]).map_err(|e| e.to_string())?;
+    let study = Study::new(&session, &edits, &images, &[]).map_err(|e| e.to_string())?;
     study.run(run).map_err(|e| e.to_string())
 }
 

@@ -14,16 +14,17 @@ use linemate_advise::confirm::Effect;
 use linemate_advise::reasons::GroupReasons;
 use linemate_advise::side::Change;
 use linemate_advise::{Advice, Request, Tried, advise};
-use linemate_attribution::Analysis;
 use linemate_files::Output;
 use linemate_machine::Machine;
 use linemate_recording::Recording;
 use linemate_remedies::{self as remedies, Found};
+use linemate_study::Session;
 use linemate_types::LineSize;
 use serde::Serialize;
 
 use crate::cli::Outcome;
 use crate::input;
+use crate::kept::Keeping;
 use crate::output;
 use crate::replaying::Replaying;
 
@@ -64,6 +65,8 @@ pub(crate) struct Args {
     line: Option<LineSize>,
     #[command(flatten)]
     replaying: Replaying,
+    #[command(flatten)]
+    keeping: Keeping,
     /// How many interleavings a candidate is replayed under, at least 8
     #[arg(long, value_name = "N", default_value_t = 8)]
     interleavings: usize,
@@ -173,9 +176,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let analyses = recordings
         .iter()
         .zip(&paths)
-        .map(|(recording, path)| input::analyse(path, recording))
-        .collect::<anyhow::Result<Vec<Analysis<'_>>>>()?;
-    let analyses: Vec<&Analysis<'_>> = analyses.iter().collect();
+        .map(|(recording, path)| input::ask(path, recording, args.keeping))
+        .collect::<anyhow::Result<Vec<Session<'_>>>>()?;
+    let analyses: Vec<&Session<'_>> = analyses.iter().collect();
     let Some(type_name) = &args.type_name else {
         let remedies = remedies(args, &analyses, &machines)?;
         return survey::run(args, &recordings, &analyses, &machines, &remedies);
@@ -202,11 +205,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
 }
 
 /// The advice other than reordering, from the first recording for the first machine.
-fn remedies(
-    args: &Args,
-    analyses: &[&Analysis<'_>],
-    machines: &[Machine],
-) -> anyhow::Result<Found> {
+fn remedies(args: &Args, analyses: &[&Session<'_>], machines: &[Machine]) -> anyhow::Result<Found> {
     let (Some(analysis), Some(machine)) = (analyses.first(), machines.first()) else {
         bail!("a recording and a machine are needed");
     };

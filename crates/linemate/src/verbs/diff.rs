@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use crate::cli::Outcome;
 use crate::input;
+use crate::kept::Keeping;
 use crate::output;
 use crate::replaying::Replaying;
 use crate::verbs::whatif::percent;
@@ -41,6 +42,8 @@ pub(crate) struct Args {
     line: Option<LineSize>,
     #[command(flatten)]
     replaying: Replaying,
+    #[command(flatten)]
+    keeping: Keeping,
     /// The most rows
     #[arg(long, value_name = "N", default_value_t = 40)]
     top: usize,
@@ -90,14 +93,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
 fn side(path: &Path, args: &Args, machine: Option<&Machine>) -> anyhow::Result<Fields> {
     let name = || path.display().to_string();
     let recording = input::open(path)?;
-    let analysis = input::analyse(path, &recording)?;
+    let session = input::ask(path, &recording, args.keeping)?;
     let subject = args.type_name.clone().map(Subject::Named);
     let on = machine.map(|machine| On {
         machine,
         seed: args.replaying.seed,
         conditions: args.replaying.conditions(),
     });
-    fields(&analysis, subject.as_ref(), on).with_context(name)
+    fields(&session, subject.as_ref(), on).with_context(name)
 }
 
 fn text(args: &Args, a: &Fields, b: &Fields) -> String {

@@ -8,6 +8,7 @@ use linemate_types::LineSize;
 
 use crate::cli::Outcome;
 use crate::input::{self, Input};
+use crate::kept::Keeping;
 use crate::output;
 use crate::replaying::Replaying;
 
@@ -49,6 +50,8 @@ pub(crate) struct Args {
     machine: Option<String>,
     #[command(flatten)]
     replaying: Replaying,
+    #[command(flatten)]
+    keeping: Keeping,
     /// Write JSON (docs/schema-report.md; with a machine docs/schema-costs.md)
     #[arg(long)]
     json: bool,
@@ -74,8 +77,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         top: args.top,
         line: args.line.unwrap_or(LineSize::B64),
     };
-    let analysis = input::analyse(args.input.path(), &recording)?;
-    let report = linemate_report::make(&analysis, &options)?;
+    let session = input::ask(args.input.path(), &recording, args.keeping)?;
+    let report = linemate_report::make(session.analysis(), session.counted(), &options)?;
     if args.json {
         output::json_text(&linemate_report::json(&report)?)?;
     } else {

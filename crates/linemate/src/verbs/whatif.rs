@@ -19,6 +19,7 @@ use serde::Serialize;
 
 use crate::cli::Outcome;
 use crate::input::{self, Input};
+use crate::kept::Keeping;
 use crate::output;
 use crate::replaying::Replaying;
 
@@ -47,6 +48,8 @@ pub(crate) struct Args {
     machines: Vec<String>,
     #[command(flatten)]
     replaying: Replaying,
+    #[command(flatten)]
+    keeping: Keeping,
     /// Also give each edit's own share: alone, and last
     #[arg(long)]
     ablate: bool,
@@ -85,9 +88,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         .map(|name| args.replaying.machine(name, args.line))
         .collect::<anyhow::Result<_>>()?;
     let recording = args.input.open()?;
-    let analysis = input::analyse(args.input.path(), &recording)?;
+    let session = input::ask(args.input.path(), &recording, args.keeping)?;
     let located = |error| located(args, &edits, error);
-    let study = Study::new(&analysis, &edits, &images, &report).map_err(located)?;
+    let study = Study::new(&session, &edits, &images, &report).map_err(located)?;
     let mut results = Vec::new();
     for machine in machines {
         let run = Run {

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use linemate_advise::survey::{Row, survey};
-use linemate_attribution::Analysis;
 use linemate_machine::Machine;
 use linemate_recording::Recording;
 use linemate_remedies::Found;
 use linemate_report::Table;
+use linemate_study::Session;
 use linemate_text::shown;
 use serde::Serialize;
 
@@ -36,7 +36,7 @@ struct Json<'a> {
 pub(super) fn run(
     args: &Args,
     recordings: &[Recording],
-    analyses: &[&Analysis<'_>],
+    analyses: &[&Session<'_>],
     machines: &[Machine],
     remedies: &Found,
 ) -> anyhow::Result<Outcome> {

@@ -36,14 +36,14 @@ struct Json<'a> {
 pub(super) fn run(args: &Args, machine: &str, recording: &Recording) -> anyhow::Result<Outcome> {
     let machine = args.replaying.machine(machine, args.line)?;
     let path = || args.input.path().display().to_string();
-    let analysis = input::analyse(args.input.path(), recording)?;
+    let session = input::ask(args.input.path(), recording, args.keeping)?;
     let subject = args.type_name.clone().map(Subject::Named);
     let run = CostRun {
         machine: &machine,
         conditions: args.replaying.conditions(),
         seed: args.replaying.seed,
     };
-    let found = costs(&analysis, subject.as_ref(), run).with_context(path)?;
+    let found = costs(&session, subject.as_ref(), run).with_context(path)?;
     if args.json {
         output::json(&Json {
             schema: SCHEMA,

@@ -1,0 +1,109 @@
+//! What a recording counts, whatever is asked: one pass, on all threads, of sums only.
+
+use std::collections::BTreeMap;
+
+use linemate_recording::{Access, Call, Marker, Return, Visitor};
+use rustc_hash::FxHashMap;
+
+use crate::couse::{CoUseCollector, CoUses, FieldTables};
+use crate::names::Names;
+use crate::tally::Tally;
+
+/// Accesses to an object, by CPU.
+pub type Users = Vec<u32>;
+
+/// The objects of types: by [`crate::SubjectId`], then the first byte of the type in the object, with their users. Addresses stand for
+/// objects: one that is freed and whose place is used again counts as the same.
+pub type Objects = Vec<BTreeMap<u64, Users>>;
+
+/// What the second pass counts.
+#[derive(Clone, Debug, Default)]
+pub struct Counted {
+    /// Accesses by instruction, subject and offset.
+    pub tally: Tally,
+    /// Which fields are used together.
+    pub co_uses: CoUses,
+    /// Who uses which object.
+    pub objects: Objects,
+}
+
+impl Counted {
+    pub(crate) fn merge(&mut self, other: Counted) {
+        self.tally.merge(&other.tally);
+        self.co_uses.merge(other.co_uses);
+        let subjects = self.objects.len().max(other.objects.len());
+        self.objects.resize(subjects, BTreeMap::new());
+        for (mine, theirs) in self.objects.iter_mut().zip(other.objects) {
+            for (base, users) in theirs {
+                add(mine.entry(base).or_default(), &users);
+            }
+        }
+    }
+}
+
+fn add(sum: &mut Users, part: &[u32]) {
+    if sum.len() < part.len() {
+        sum.resize(part.len(), 0);
+    }
+    for (sum, part) in sum.iter_mut().zip(part) {
+        *sum = sum.saturating_add(*part);
+    }
+}
+
+/// A thread's part of the pass.
+pub(crate) struct Counter<'n> {
+    names: &'n Names,
+    tally: Tally,
+    co_uses: CoUseCollector<'n>,
+    objects: Vec<FxHashMap<u64, Users>>,
+}
+
+impl<'n> Counter<'n> {
+    pub(crate) fn new(names: &'n Names, fields: &'n FieldTables) -> Counter<'n> {
+        Counter {
+            names,
+            tally: Tally::new(),
+            co_uses: CoUseCollector::new(fields),
+            objects: vec![FxHashMap::default(); names.subjects().len()],
+        }
+    }
+
+    pub(crate) fn start_chunk(&mut self) {
+        self.co_uses.start_chunk();
+    }
+
+    pub(crate) fn finish(self) -> Counted {
+        Counted {
+            tally: self.tally,
+            co_uses: self.co_uses.finish(),
+            objects: self
+                .objects
+                .into_iter()
+                .map(|objects| objects.into_iter().collect())
+                .collect(),
+        }
+    }
+}
+
+impl Visitor for Counter<'_> {
+    #[inline]
+    fn access(&mut self, access: &Access) {
+        let at = self.names.locate(access);
+        self.tally.count(self.names, access, &at);
+        let subject = at.subject.0 as usize;
+        if self.names.subjects()[subject].ty.is_none() {
+            return;
+        }
+        self.co_uses.access(access, &at);
+        let base = access.addr.0.wrapping_sub(u64::from(at.offset));
+        let users = self.objects[subject].entry(base).or_default();
+        let cpu = usize::from(access.cpu.0);
+        if cpu >= users.len() {
+            users.resize(cpu + 1, 0);
+        }
+        users[cpu] = users[cpu].saturating_add(1);
+    }
+    fn call(&mut self, _: &Call) {}
+    fn ret(&mut self, _: &Return) {}
+    fn marker(&mut self, _: &Marker) {}
+}

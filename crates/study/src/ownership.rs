@@ -1,0 +1,140 @@
+//! Whose memory it is, when recorded CPUs are cloned: see docs/scaling.md.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use linemate_attribution::counted::{Objects, Users};
+use linemate_attribution::schema::Schema;
+use linemate_attribution::{Analysis, Bucket, Subject, SubjectId};
+use linemate_recording::GuestAddr;
+use linemate_replay::{Fate, Sharing};
+use linemate_types::TypeId;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// Bytes of a kernel stack on x86-64 (`THREAD_SIZE` without KASAN).
+const STACK_BYTES: u64 = 16 << 10;
+
+/// Tells what clones share, and which types subjects are of.
+#[derive(Debug)]
+pub(crate) struct Ownership {
+    /// By subject: the model's type that stands for the subject's.
+    pub(crate) types: Vec<Option<TypeId>>,
+    sharing: Vec<SubjectSharing>,
+    /// The first idle task and its stack.
+    first_idle: [Range<u64>; 2],
+}
+
+#[derive(Clone, Debug)]
+enum SubjectSharing {
+    All(Sharing),
+    /// Registers of devices, which no cache holds.
+    Device,
+    /// Cloned objects by address; the others are shared.
+    ByObject(FxHashSet<u64>),
+}
+
+impl Ownership {
+    /// Of a recording with so many CPUs and these objects.
+    pub(crate) fn new(analysis: &Analysis<'_>, objects: &Objects, cpus: usize) -> Ownership {
+        let types = subject_types(analysis);
+        let mut population: FxHashMap<TypeId, usize> = FxHashMap::default();
+        for (id, objects) in types.iter().zip(objects) {
+            if let Some(id) = id {
+                *population.entry(*id).or_default() += objects.len();
+            }
+        }
+        let nothing = BTreeMap::new();
+        let sharing = analysis.subjects().iter().enumerate().map(|(at, subject)| {
+            let count = types[at].and_then(|id| population.get(&id)).copied();
+            let plenty = count.unwrap_or(0) >= cpus;
+            of_subject(subject, plenty, objects.get(at).unwrap_or(&nothing))
+        });
+        let sharing = sharing.collect();
+        Ownership {
+            types,
+            sharing,
+            first_idle: first_idle(analysis),
+        }
+    }
+
+    /// Whose memory an access goes to: at `addr`, `offset` bytes into an object of the subject.
+    #[inline]
+    pub(crate) fn sharing(&self, subject: SubjectId, addr: GuestAddr, offset: u32) -> Sharing {
+        // A task and a stack like others, but variables of the kernel image, which are shared otherwise.
+        if self.first_idle.iter().any(|part| part.contains(&addr.0)) {
+            return Sharing::Cloned;
+        }
+        match &self.sharing[subject.0 as usize] {
+            SubjectSharing::All(sharing) => *sharing,
+            SubjectSharing::Device => Sharing::Shared,
+            SubjectSharing::ByObject(cloned) => {
+                let base = addr.0.wrapping_sub(u64::from(offset));
+                match cloned.contains(&base) {
+                    true => Sharing::Cloned,
+                    false => Sharing::Shared,
+                }
+            }
+        }
+    }
+
+    /// Whether accesses go through the caches.
+    #[inline]
+    pub(crate) fn fate(&self, subject: SubjectId) -> Fate {
+        match &self.sharing[subject.0 as usize] {
+            SubjectSharing::Device => Fate::Uncached,
+            _ => Fate::Cached,
+        }
+    }
+
+    /// By subject: whether it has a type, so that edits can move it.
+    pub(crate) fn typed(&self) -> Vec<bool> {
+        self.types.iter().map(Option::is_some).collect()
+    }
+}
+
+/// `plenty`: there are as many objects of its type as CPUs.
+fn of_subject(subject: &Subject, plenty: bool, objects: &BTreeMap<u64, Users>) -> SubjectSharing {
+    match subject.bucket {
+        Bucket::Device => SubjectSharing::Device,
+        Bucket::GlobalTyped | Bucket::GlobalNamed | Bucket::UnknownImage | Bucket::UnknownArea => {
+            SubjectSharing::All(Sharing::Shared)
+        }
+        Bucket::Field if !subject.percpu && !plenty => {
+            let own = |(base, users): (&u64, &Users)| majority(users).map(|_| *base);
+            SubjectSharing::ByObject(objects.iter().filter_map(own).collect())
+        }
+        _ => SubjectSharing::All(Sharing::Cloned),
+    }
+}
+
+/// Where the first idle task and its stack lie; a part that the kernel has no symbol for is empty.
+fn first_idle(analysis: &Analysis<'_>) -> [Range<u64>; 2] {
+    let model = analysis.model();
+    let task = model.struct_named("task_struct");
+    let task_bytes = task.and_then(|id| model.size_of(id)).unwrap_or(0);
+    [("init_task", task_bytes), ("init_stack", STACK_BYTES)].map(|(symbol, bytes)| {
+        let start = analysis.symbols().address_of(symbol).unwrap_or(0);
+        start..start.saturating_add(if start == 0 { 0 } else { bytes })
+    })
+}
+
+/// The CPU that makes more than half of the accesses, if any.
+pub(crate) fn majority(users: &[u32]) -> Option<u16> {
+    let total: u64 = users.iter().map(|count| u64::from(*count)).sum();
+    let most = users
+        .iter()
+        .position(|count| 2 * u64::from(*count) > total)?;
+    u16::try_from(most).ok()
+}
+
+/// By subject: a type of the model that its type stands for.
+fn subject_types(analysis: &Analysis<'_>) -> Vec<Option<TypeId>> {
+    let (_, numbers) = Schema::of_model(analysis.model());
+    let mut ids = FxHashMap::default();
+    for (id, index) in numbers {
+        let known = ids.entry(index).or_insert(id);
+        *known = id.min(*known);
+    }
+    let id = |subject: &Subject| Some(TypeId(*ids.get(&subject.ty?)?));
+    analysis.subjects().iter().map(id).collect()
+}

@@ -1,0 +1,200 @@
+//! A recording with what earlier questions about it have worked out.
+//!
+//! ```text
+//!   first question    recording ─► name, count (pass 1, 2) ─► counts ─► shelf
+//!   first replay      recording ─► name, cut, leave out (pass 3) ─► stream ─► shelf
+//!   later ones        shelf ─► counts, stream                       the recording is not read
+//! ```
+
+use std::io::Read;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use linemate_attribution::counted::Objects;
+use linemate_attribution::couse::CoUses;
+use linemate_attribution::tally::{Count, CpuCount, Key};
+use linemate_attribution::{Analysis, Counted, Directory, Error as AnalysisError, Tally};
+use linemate_machine::LineSize;
+use linemate_recording::Recording;
+use serde::{Deserialize, Serialize};
+
+use crate::experiment::{ExperimentError, recorded_cpus};
+use crate::ownership::Ownership;
+use crate::shelf::{Nothing, Part, Shelf};
+use crate::stream::Stream;
+
+/// A recording that is asked about.
+pub struct Session<'r> {
+    analysis: Analysis<'r>,
+    counted: Counted,
+    /// The tally's rows, in order.
+    rows: Vec<Key>,
+    shelf: Box<dyn Shelf + 'r>,
+    ownership: OnceLock<Ownership>,
+    streams: [OnceLock<Stream>; 2],
+    /// Held while a stream is made, so that it is made once.
+    making: Mutex<()>,
+}
+
+/// [`Part::Counts`], as it is kept.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    directory: Directory,
+    rows: Vec<(Key, Count)>,
+    per_cpu: Vec<CpuCount>,
+    co_uses: CoUses,
+    objects: Objects,
+}
+
+impl Kept {
+    /// Whether every number in it names something.
+    fn is_sound(&self) -> bool {
+        let subjects = self.directory.subjects.len();
+        let in_order = self.rows.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        let known = |(key, _): &(Key, Count)| (key.subject.0 as usize) < subjects;
+        in_order && self.rows.iter().all(known) && self.objects.len() == subjects
+    }
+}
+
+impl<'r> Session<'r> {
+    /// Of a recording, with what the shelf has of it. What it has not is worked out, and put there.
+    ///
+    /// # Errors
+    /// A recording without types or symbols, or with a damaged chunk.
+    pub fn open(
+        recording: &'r Recording,
+        shelf: Box<dyn Shelf + 'r>,
+    ) -> Result<Session<'r>, AnalysisError> {
+        let kept = shelf.load(Part::Counts).and_then(|bytes| unpack(&bytes));
+        if let Some(kept) = kept {
+            let analysis = Analysis::known(recording, kept.directory)?;
+            let schema = analysis.schema();
+            let known = |ty| schema.get(ty).is_some();
+            if analysis.subjects().iter().filter_map(|s| s.ty).all(known) {
+                let counted = Counted {
+                    tally: Tally::of(analysis.subjects(), kept.rows, kept.per_cpu),
+                    co_uses: kept.co_uses,
+                    objects: kept.objects,
+                };
+                return Ok(Session::with(analysis, counted, shelf));
+            }
+        }
+        let analysis = Analysis::new(recording)?;
+        let counted = analysis.count()?;
+        if let Some(bytes) = pack(&analysis, &counted) {
+            shelf.store(Part::Counts, &bytes);
+        }
+        Ok(Session::with(analysis, counted, shelf))
+    }
+
+    /// Of a recording, keeping nothing.
+    ///
+    /// # Errors
+    /// As [`Session::open`].
+    pub fn new(recording: &'r Recording) -> Result<Session<'r>, AnalysisError> {
+        Session::open(recording, Box::new(Nothing))
+    }
+
+    fn with(analysis: Analysis<'r>, counted: Counted, shelf: Box<dyn Shelf + 'r>) -> Session<'r> {
+        let rows = counted.tally.rows().iter().map(|(key, _)| *key).collect();
+        Session {
+            analysis,
+            counted,
+            rows,
+            shelf,
+            ownership: OnceLock::new(),
+            streams: Default::default(),
+            making: Mutex::new(()),
+        }
+    }
+
+    /// Its types, symbols and subjects.
+    pub fn analysis(&self) -> &Analysis<'r> {
+        &self.analysis
+    }
+
+    /// What it counts.
+    pub fn counted(&self) -> &Counted {
+        &self.counted
+    }
+
+    /// Every (instruction, subject, offset, kind, size) that it has accesses of, in order.
+    pub(crate) fn rows(&self) -> &[Key] {
+        &self.rows
+    }
+
+    /// Whose memory is whose.
+    ///
+    /// # Errors
+    /// A recording that does not tell its CPUs.
+    pub(crate) fn ownership(&self) -> Result<&Ownership, ExperimentError> {
+        let cpus = recorded_cpus(&self.analysis)?;
+        let objects = &self.counted.objects;
+        let make = || Ownership::new(&self.analysis, objects, cpus);
+        Ok(self.ownership.get_or_init(make))
+    }
+
+    /// The accesses that replays on machines with such lines need.
+    ///
+    /// # Errors
+    /// A recording that does not tell its CPUs, or is damaged.
+    pub(crate) fn stream(&self, line: LineSize) -> Result<&Stream, ExperimentError> {
+        let place = &self.streams[usize::from(line == LineSize::B128)];
+        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(stream) = place.get() {
+            return Ok(stream);
+        }
+        let part = Part::Stream(line);
+        let kept = self.shelf.load(part);
+        let stream = match kept.and_then(|bytes| Stream::read(bytes, self.rows.len())) {
+            Some(stream) => stream,
+            None => {
+                let stream = Stream::make(self, line)?;
+                self.shelf.store(part, stream.bytes());
+                stream
+            }
+        };
+        Ok(place.get_or_init(|| stream))
+    }
+}
+
+impl std::fmt::Debug for Session<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let recording = self.analysis.recording();
+        f.debug_struct("Session")
+            .field("checksum", &recording.checksum())
+            .finish_non_exhaustive()
+    }
+}
+
+/// zstd's default is a third smaller than its fastest level here, and takes a tenth of a second.
+const LEVEL: i32 = 3;
+/// The most bytes that are unpacked: a damaged length must not ask for all memory.
+const BYTES_MAX: usize = 1 << 30;
+
+fn pack(analysis: &Analysis<'_>, counted: &Counted) -> Option<Vec<u8>> {
+    let rows = counted.tally.rows();
+    let kept = Kept {
+        directory: analysis.directory().clone(),
+        rows: rows
+            .into_iter()
+            .map(|(key, count)| (key, count.clone()))
+            .collect(),
+        per_cpu: counted.tally.per_cpu().to_vec(),
+        co_uses: counted.co_uses.clone(),
+        objects: counted.objects.clone(),
+    };
+    let bytes = postcard::to_stdvec(&kept).ok()?;
+    zstd::stream::encode_all(bytes.as_slice(), LEVEL).ok()
+}
+
+fn unpack(bytes: &[u8]) -> Option<Kept> {
+    let mut decoder = zstd::stream::Decoder::new(bytes).ok()?;
+    let mut unpacked = Vec::new();
+    decoder
+        .by_ref()
+        .take(BYTES_MAX as u64)
+        .read_to_end(&mut unpacked)
+        .ok()?;
+    let kept: Kept = postcard::from_bytes(&unpacked).ok()?;
+    kept.is_sound().then_some(kept)
+}

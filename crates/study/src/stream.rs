@@ -1,0 +1,126 @@
+//! The accesses that replays need, kept: the recording's rounds without what hits in L1 whatever the interleaving, but with every
+//! access to an object that has a type, because an edit may move it.
+//!
+//! An access is a row of the tally (its instruction, subject, offset, kind and size), an address, a time and what was left out after it.
+//! [`pack`] writes those as what a guess from the accesses before gets wrong; the rest is zstd's.
+
+mod guess;
+mod pack;
+mod unpack;
+
+use linemate_machine::LineSize;
+use linemate_replay::KeyId;
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+
+use crate::experiment::{ExperimentError, recorded_cpus};
+use crate::rounds::{Cutter, Rounds};
+use crate::scene::Step;
+use crate::session::Session;
+use crate::steps;
+
+use pack::Packer;
+pub(crate) use unpack::{Reader, Tables, Wanted};
+
+/// How many steps are packed together.
+const BLOCK: usize = 1 << 18;
+/// The most steps of a block: a block ends with a round, and a round has at most [`linemate_replay::ROUND_ACCESSES_MAX`] and one slice more.
+const BLOCK_MAX: u32 = 1 << 24;
+
+/// A packed stream.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    /// Packed blocks, then the index.
+    bytes: Vec<u8>,
+    index: Index,
+}
+
+/// What the stream does not hold in its blocks.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Index {
+    /// Recorded CPUs.
+    cpus: u16,
+    /// By row: accesses that replays as recorded do without.
+    left_out: Vec<u64>,
+    /// Accesses to devices.
+    uncached: u64,
+    blocks: Vec<Block>,
+}
+
+/// A block: where it is, and how much is in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Block {
+    /// Bytes, packed.
+    packed: u32,
+    steps: u32,
+    slices: u32,
+    rounds: u32,
+}
+
+/// Bytes of the index's length, at the end.
+const LENGTH: usize = 8;
+
+impl Stream {
+    /// Reads the recording once.
+    pub(crate) fn make(session: &Session<'_>, line: LineSize) -> Result<Stream, ExperimentError> {
+        let cpus = recorded_cpus(session.analysis())?;
+        let ownership = session.ownership()?;
+        let names = session.analysis().names()?;
+        let rows: FxHashMap<_, u32> = session.rows().iter().copied().zip(0u32..).collect();
+        let name = |access: &linemate_recording::Access| {
+            let at = names.locate(access);
+            let key = linemate_attribution::tally::Key {
+                subject: at.subject,
+                offset: at.offset,
+                pc: access.pc,
+                kind: access.kind,
+                size: access.size,
+            };
+            Step {
+                // Here the row: keys are a question's.
+                key: KeyId(rows.get(&key).copied().unwrap_or(u32::MAX)),
+                sharing: ownership.sharing(at.subject, access.addr, at.offset),
+                fate: ownership.fate(at.subject),
+                ..Step::new(access, at.subject, at.offset)
+            }
+        };
+        let typed = ownership.typed();
+        let mut cutter = Cutter::new(cpus, Some(line), &typed);
+        let mut packer = Packer::new(cpus, session.rows());
+        let mut rounds = Rounds::default();
+        steps::for_each(session.analysis().recording(), &name, |steps| {
+            // A row that the counts have not: the file is another one now.
+            if steps.iter().any(|step| step.key.0 == u32::MAX) {
+                return Err(ExperimentError::Changed);
+            }
+            cutter.take(steps, &mut rounds)?;
+            if rounds.steps.len() >= BLOCK {
+                packer.add(&rounds);
+                rounds.clear();
+            }
+            Ok::<(), ExperimentError>(())
+        })?;
+        let left_out = cutter.finish(&mut rounds);
+        packer.add(&rounds);
+        Ok(packer.finish(&left_out))
+    }
+
+    /// What [`Stream::bytes`] gave, of a recording with so many rows.
+    pub(crate) fn read(bytes: Vec<u8>, rows: usize) -> Option<Stream> {
+        let (rest, length) = bytes.split_last_chunk::<LENGTH>()?;
+        let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
+        let start = rest.len().checked_sub(length)?;
+        let index: Index = postcard::from_bytes(&rest[start..]).ok()?;
+        let packed: u64 = index.blocks.iter().map(|b| u64::from(b.packed)).sum();
+        let small = |b: &Block| b.steps.max(b.slices).max(b.rounds) <= BLOCK_MAX;
+        let sound = packed == start as u64
+            && index.left_out.len() == rows
+            && index.blocks.iter().all(small);
+        sound.then_some(Stream { bytes, index })
+    }
+
+    /// All of it.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
