@@ -106,7 +106,7 @@ pub struct CpuCount {
     pub remote: u64,
 }
 
-const RECENT: usize = 1 << 12;
+const RECENT: usize = 1 << 14;
 const NO_KEY: Key = Key {
     subject: SubjectId(u32::MAX),
     offset: u32::MAX,

@@ -6,11 +6,14 @@
 
 mod guess;
 mod pack;
+#[cfg(test)]
+mod tests;
 mod unpack;
 
+use linemate_attribution::tally::Key;
 use linemate_machine::LineSize;
-use linemate_replay::KeyId;
-use rustc_hash::FxHashMap;
+use linemate_recording::Access;
+use linemate_replay::Fate;
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::{ExperimentError, recorded_cpus};
@@ -19,11 +22,12 @@ use crate::scene::Step;
 use crate::session::Session;
 use crate::steps;
 
+use guess::{Guess, Row};
 use pack::Packer;
 pub(crate) use unpack::{Reader, Tables, Wanted};
 
 /// How many steps are packed together.
-const BLOCK: usize = 1 << 18;
+const BLOCK: usize = 1 << 16;
 /// The most steps of a block: a block ends with a round, and a round has at most [`linemate_replay::ROUND_ACCESSES_MAX`] and one slice more.
 const BLOCK_MAX: u32 = 1 << 24;
 
@@ -40,7 +44,9 @@ pub(crate) struct Stream {
 struct Index {
     /// Recorded CPUs.
     cpus: u16,
-    /// By row: accesses that replays as recorded do without.
+    /// Whether it is for lines of 128 bytes.
+    wide: bool,
+    /// By row: accesses through the caches that replays as recorded do without.
     left_out: Vec<u64>,
     /// Accesses to devices.
     uncached: u64,
@@ -66,19 +72,9 @@ impl Stream {
         let cpus = recorded_cpus(session.analysis())?;
         let ownership = session.ownership()?;
         let names = session.analysis().names()?;
-        let rows: FxHashMap<_, u32> = session.rows().iter().copied().zip(0u32..).collect();
-        let name = |access: &linemate_recording::Access| {
+        let name = |access: &Access| {
             let at = names.locate(access);
-            let key = linemate_attribution::tally::Key {
-                subject: at.subject,
-                offset: at.offset,
-                pc: access.pc,
-                kind: access.kind,
-                size: access.size,
-            };
             Step {
-                // Here the row: keys are a question's.
-                key: KeyId(rows.get(&key).copied().unwrap_or(u32::MAX)),
                 sharing: ownership.sharing(at.subject, access.addr, at.offset),
                 fate: ownership.fate(at.subject),
                 ..Step::new(access, at.subject, at.offset)
@@ -86,23 +82,25 @@ impl Stream {
         };
         let typed = ownership.typed();
         let mut cutter = Cutter::new(cpus, Some(line), &typed);
-        let mut packer = Packer::new(cpus, session.rows());
+        let mut packer = Packer::new(cpus, session.rows(), line);
         let mut rounds = Rounds::default();
         steps::for_each(session.analysis().recording(), &name, |steps| {
-            // A row that the counts have not: the file is another one now.
-            if steps.iter().any(|step| step.key.0 == u32::MAX) {
-                return Err(ExperimentError::Changed);
-            }
             cutter.take(steps, &mut rounds)?;
             if rounds.steps.len() >= BLOCK {
-                packer.add(&rounds);
+                packer.add(&rounds)?;
                 rounds.clear();
             }
             Ok::<(), ExperimentError>(())
         })?;
-        let left_out = cutter.finish(&mut rounds);
-        packer.add(&rounds);
-        Ok(packer.finish(&left_out))
+        let uncached = cutter.finish(&mut rounds).uncached;
+        packer.add(&rounds)?;
+        let cached = |key: &Key| ownership.fate(key.subject) == Fate::Cached;
+        let rows = session.counted().tally.rows();
+        let counts = rows.iter().map(|(key, count)| match cached(key) {
+            true => count.count,
+            false => 0,
+        });
+        packer.finish(counts, uncached)
     }
 
     /// What [`Stream::bytes`] gave, of a recording with so many rows.
@@ -117,6 +115,14 @@ impl Stream {
             && index.left_out.len() == rows
             && index.blocks.iter().all(small);
         sound.then_some(Stream { bytes, index })
+    }
+
+    fn guess(&self, rows: Vec<Row>) -> Guess {
+        let line = match self.index.wide {
+            true => LineSize::B128,
+            false => LineSize::B64,
+        };
+        Guess::new(usize::from(self.index.cpus), rows, line)
     }
 
     /// All of it.

@@ -1,29 +1,49 @@
 //! Guesses what an access is from the accesses before it. Whoever packs and whoever unpacks guess the same.
 
 use linemate_attribution::tally::Key;
+use linemate_machine::LineSize;
 use linemate_recording::{AccessKind, CpuId, GuestAddr};
-use linemate_replay::Later;
+use linemate_replay::{KeyId, Later, SiteId};
 
-/// A row of the tally, as a stream needs it.
+/// A row of the tally, as a stream needs it, and where it went last: what a step needs of it comes in one cache line.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(super) struct Row {
     pub(super) pc: GuestAddr,
     pub(super) subject: u32,
     pub(super) offset: u32,
     pub(super) kind: AccessKind,
     pub(super) size: u8,
+    /// What a question counts it for.
+    pub(super) key: KeyId,
+    pub(super) site: SiteId,
+    addr: u64,
+    /// How far it was from the time before.
+    stride: u64,
+    /// The row after it.
+    next: u32,
 }
 
 impl Row {
-    pub(super) fn of(keys: &[Key]) -> Vec<Row> {
-        let row = |key: &Key| Row {
+    pub(super) fn new(key: &Key, (counts_for, site): (KeyId, SiteId)) -> Row {
+        Row {
             pc: key.pc,
             subject: key.subject.0,
             offset: key.offset,
             kind: key.kind,
             size: key.size,
-        };
-        keys.iter().map(row).collect()
+            key: counts_for,
+            site,
+            addr: 0,
+            stride: 0,
+            next: 0,
+        }
+    }
+
+    /// Rows that nothing is counted for.
+    pub(super) fn of(keys: &[Key]) -> Vec<Row> {
+        let nothing = (KeyId(0), SiteId(0));
+        keys.iter().map(|key| Row::new(key, nothing)).collect()
     }
 }
 
@@ -46,56 +66,56 @@ pub(super) const SILENT: u8 = 2;
 /// It went through a user mapping.
 pub(super) const USER_MAPPING: u8 = 4;
 
-/// What a row was like last.
+/// What a step of a row was like after a step of another, to the line that its CPU used last in the set, or to another.
 #[derive(Clone, Copy, Debug, Default)]
-struct Last {
-    addr: u64,
-    /// How far it was from the time before.
-    stride: u64,
-    later: Later,
-    gap: u32,
-    /// The row after it.
-    next: u32,
-    bits: u8,
+pub(super) struct Habit {
+    pub(super) later: Later,
+    pub(super) gap: u32,
+    pub(super) bits: u8,
 }
+
+/// How many of a CPU's latest objects of a subject are remembered.
+pub(super) const OBJECTS: usize = 4;
 
 /// Remembers.
 #[derive(Debug)]
 pub(super) struct Guess {
     rows: Vec<Row>,
-    last: Vec<Last>,
-    /// The row after two rows, by a hash of them.
+    /// The row after some rows, by a hash of them.
     next: Vec<u32>,
-    /// By CPU and subject: the first byte of its latest object, plus the subject's count.
-    objects: Vec<u64>,
-    subjects: usize,
-    /// By CPU: its two latest rows.
+    /// By a hash of the row before and the row, and of whether the line is the one used last.
+    habits: Vec<Habit>,
+    /// By CPU and set: the line that was used last.
+    lines: Vec<u64>,
+    line_bits: u32,
+    /// By a hash of CPU and subject: the first bytes of its latest objects, the latest first.
+    objects: Vec<[u64; OBJECTS]>,
+    /// By CPU: its rows but the latest, mixed so that older ones fade out; and the latest.
     before: Vec<(u32, u32)>,
 }
 
-/// Places in the table of what comes after two rows.
-const PAIRS: usize = 1 << 18;
+/// Places in the tables, as a power of two. Recordings have some 100,000 rows, and few of their pairs are common.
+const NEXT_BITS: u32 = 18;
+const HABIT_BITS: u32 = 17;
+const OBJECT_BITS: u32 = 15;
+/// Sets, as a power of two: those of a filter for lines of 64 bytes.
+const SET_BITS: u32 = 6;
 
-/// What is guessed of a step whose row is known.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Expected {
-    /// Addresses: the CPU's latest object of that subject; where the row was last; as far again as the last time.
-    pub(super) addrs: [u64; 3],
-    pub(super) gap: u32,
-    pub(super) later: Later,
-    pub(super) bits: u8,
-}
+/// Where a step of a row may go: in the CPU's latest objects of the row's subject; where the row was last; as far again as the last
+/// time.
+pub(super) type Places = [u64; OBJECTS + 2];
+
+/// The place that differences are taken to.
+pub(super) const ORIGIN: usize = OBJECTS;
 
 impl Guess {
-    pub(super) fn new(cpus: usize, keys: &[Key]) -> Guess {
-        let rows = Row::of(keys);
-        let subjects = rows.iter().map(|row| row.subject as usize + 1).max();
-        let subjects = subjects.unwrap_or(0);
+    pub(super) fn new(cpus: usize, rows: Vec<Row>, line: LineSize) -> Guess {
         Guess {
-            last: vec![Last::default(); rows.len()],
-            next: vec![0; PAIRS],
-            objects: vec![0; cpus * subjects],
-            subjects,
+            next: vec![0; 1 << NEXT_BITS],
+            habits: vec![Habit::default(); 1 << HABIT_BITS],
+            lines: vec![0; cpus << SET_BITS],
+            line_bits: line.bytes().trailing_zeros(),
+            objects: vec![[0; OBJECTS]; 1 << OBJECT_BITS],
             before: vec![(0, 0); cpus],
             rows,
         }
@@ -105,55 +125,86 @@ impl Guess {
         self.rows.get(row as usize)
     }
 
-    fn pair(&self, cpu: CpuId) -> usize {
-        let (a, b) = self.before[usize::from(cpu.0)];
-        let mixed = (u64::from(a) << 32 | u64::from(b)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (mixed >> 46) as usize & (PAIRS - 1)
-    }
-
-    /// The row that the CPU comes to next: after its last two, after its last.
+    /// The row that the CPU comes to next: after its last few, after its last.
     #[inline]
     pub(super) fn rows(&self, cpu: CpuId) -> [u32; 2] {
-        let (_, last) = self.before[usize::from(cpu.0)];
-        let after = self.last.get(last as usize).map_or(0, |last| last.next);
-        [self.next[self.pair(cpu)], after]
+        let (a, b) = self.before[usize::from(cpu.0)];
+        let after = self.rows.get(b as usize).map_or(0, |row| row.next);
+        [self.next[place(a, b, NEXT_BITS)], after]
     }
 
-    /// What a step of that row is like. The row is one that there is.
+    /// Where a step of that row may go. The row is one that there is.
     #[inline]
-    pub(super) fn expect(&self, cpu: CpuId, row: u32) -> Expected {
-        let (about, last) = (&self.rows[row as usize], &self.last[row as usize]);
-        let object = self.objects[usize::from(cpu.0) * self.subjects + about.subject as usize];
-        Expected {
-            addrs: [
-                object.wrapping_add(u64::from(about.offset)),
-                last.addr,
-                last.addr.wrapping_add(last.stride),
-            ],
-            gap: last.gap,
-            later: last.later,
-            bits: last.bits,
+    pub(super) fn places(&self, cpu: CpuId, row: u32) -> Places {
+        let about = &self.rows[row as usize];
+        let objects = &self.objects[place(u32::from(cpu.0), about.subject, OBJECT_BITS)];
+        let mut places = [0; OBJECTS + 2];
+        for (place, object) in places.iter_mut().zip(objects) {
+            *place = object.wrapping_add(u64::from(about.offset));
         }
+        places[ORIGIN] = about.addr;
+        places[ORIGIN + 1] = about.addr.wrapping_add(about.stride);
+        places
+    }
+
+    /// Where in `lines` an address is, and its line.
+    #[inline]
+    fn line(&self, cpu: CpuId, addr: u64) -> (usize, u64) {
+        let line = addr >> self.line_bits;
+        let set = line as usize & ((1 << SET_BITS) - 1);
+        (usize::from(cpu.0) << SET_BITS | set, line)
+    }
+
+    #[inline]
+    fn habit_at(&self, cpu: CpuId, row: u32, addr: u64) -> usize {
+        let (_, before) = self.before[usize::from(cpu.0)];
+        let (at, line) = self.line(cpu, addr);
+        // What is left out never changes which line was used last, and is always to that line.
+        let same = u32::from(self.lines[at] == line);
+        place(before, row << 1 | same, HABIT_BITS)
+    }
+
+    /// What a step of that row to that address is like.
+    #[inline]
+    pub(super) fn habit(&self, cpu: CpuId, row: u32, addr: u64) -> Habit {
+        self.habits[self.habit_at(cpu, row, addr)]
     }
 
     /// Takes note of a step.
     #[inline]
     pub(super) fn learn(&mut self, cpu: CpuId, step: &Packed) {
-        let pair = self.pair(cpu);
-        self.next[pair] = step.row;
-        let (_, before) = self.before[usize::from(cpu.0)];
-        if let Some(last) = self.last.get_mut(before as usize) {
-            last.next = step.row;
+        let (a, before) = self.before[usize::from(cpu.0)];
+        self.next[place(a, before, NEXT_BITS)] = step.row;
+        if let Some(row) = self.rows.get_mut(before as usize) {
+            row.next = step.row;
         }
-        self.before[usize::from(cpu.0)] = (before, step.row);
-        let about = self.rows[step.row as usize];
-        let at = usize::from(cpu.0) * self.subjects + about.subject as usize;
-        self.objects[at] = step.addr.wrapping_sub(u64::from(about.offset));
-        let last = &mut self.last[step.row as usize];
-        last.stride = step.addr.wrapping_sub(last.addr);
-        last.addr = step.addr;
-        last.later = step.later;
-        last.gap = step.gap;
-        last.bits = step.bits;
+        let habit = self.habit_at(cpu, step.row, step.addr);
+        self.habits[habit] = Habit {
+            later: step.later,
+            gap: step.gap,
+            bits: step.bits,
+        };
+        let (at, line) = self.line(cpu, step.addr);
+        self.lines[at] = line;
+        // Three shifts, and a row is out of it.
+        let mixed = (a << 11).wrapping_mul(0x9e37_79b1) ^ before;
+        self.before[usize::from(cpu.0)] = (mixed, step.row);
+        let about = &mut self.rows[step.row as usize];
+        about.stride = step.addr.wrapping_sub(about.addr);
+        about.addr = step.addr;
+        let object = step.addr.wrapping_sub(u64::from(about.offset));
+        let at = place(u32::from(cpu.0), about.subject, OBJECT_BITS);
+        let objects = &mut self.objects[at];
+        let known = objects.iter().position(|known| *known == object);
+        let older = known.unwrap_or(OBJECTS - 1);
+        objects.copy_within(..older, 1);
+        objects[0] = object;
     }
+}
+
+/// Two rows' place in a table of that many bits (multiplicative hashing with the golden ratio, Knuth).
+#[inline]
+fn place(a: u32, b: u32, bits: u32) -> usize {
+    let both = u64::from(a) << 32 | u64::from(b);
+    (both.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - bits)) as usize
 }

@@ -1,26 +1,33 @@
 //! Writes a stream.
 
 use linemate_attribution::tally::Key;
+use linemate_machine::LineSize;
 use linemate_replay::{Later, SliceHead};
+use rustc_hash::FxHashMap;
 
-use super::guess::{Guess, NEEDED, Packed, SILENT, USER_MAPPING};
+use super::guess::{Guess, NEEDED, OBJECTS, ORIGIN, Packed, Row, SILENT, USER_MAPPING};
 use super::{Block, Index, Stream};
-use crate::rounds::{LeftOut, Rounds};
+use crate::experiment::ExperimentError;
+use crate::rounds::Rounds;
 use crate::scene::Step;
 
-/// zstd's level: the columns are mostly zeros, and higher levels gain little.
-const LEVEL: i32 = 3;
+/// zstd's level: higher ones bring nothing, the columns are mostly zeros.
+const LEVEL: i32 = 1;
+
+/// The address follows as it is.
+pub(super) const RAW: u64 = OBJECTS as u64 + 2;
 
 /// The columns of a block.
 #[derive(Debug, Default)]
 pub(super) struct Columns {
-    /// 0 and 1: as guessed after two rows and after one; else the row, plus 2.
+    /// 0 and 1: as guessed after some rows and after one; else the row, plus 2.
     pub(super) rows: Vec<u8>,
-    /// 0, 1, 2: the guesses of [`super::guess::Expected`]; 3: it is in `words`; else the difference to the second, plus 4.
+    /// Below [`RAW`]: which guess of [`super::guess::Places`]; [`RAW`]: it is in `words`; above: the difference to where its row was
+    /// last.
     pub(super) addrs: Vec<u8>,
     /// The difference to the guess.
     pub(super) gaps: Vec<u8>,
-    /// 0: as guessed, 1: nothing; 2: the words are in `words`.
+    /// Of steps that are needed; nothing goes with others. 0: as guessed, 1: nothing; else the words touched are in `words`, and written are 2: none of them, 3: all, 4: those in `words`.
     pub(super) later: Vec<u8>,
     /// Words touched and written; addresses.
     pub(super) words: Vec<u8>,
@@ -46,33 +53,44 @@ impl Columns {
 }
 
 /// Packs rounds.
-pub(super) struct Packer {
+pub(super) struct Packer<'k> {
+    keys: &'k [Key],
+    /// Each key's place in `keys`.
+    rows: FxHashMap<Key, u32>,
+    /// By row: steps that are needed.
+    needed: Vec<u64>,
     guess: Guess,
     columns: Columns,
     bytes: Vec<u8>,
     index: Index,
 }
 
-impl Packer {
-    pub(super) fn new(cpus: usize, keys: &[Key]) -> Packer {
+impl<'k> Packer<'k> {
+    pub(super) fn new(cpus: usize, keys: &'k [Key], line: LineSize) -> Packer<'k> {
         Packer {
-            guess: Guess::new(cpus, keys),
+            keys,
+            rows: keys.iter().copied().zip(0..).collect(),
+            needed: vec![0; keys.len()],
+            guess: Guess::new(cpus, Row::of(keys), line),
             columns: Columns::default(),
             bytes: Vec::new(),
             index: Index {
                 cpus: cpus as u16,
-                left_out: vec![0; keys.len()],
+                wide: line == LineSize::B128,
                 ..Index::default()
             },
         }
     }
 
-    /// Adds a block. The steps' keys are rows.
-    pub(super) fn add(&mut self, rounds: &Rounds) {
+    /// Adds a block.
+    ///
+    /// # Errors
+    /// A step of a row that was not counted.
+    pub(super) fn add(&mut self, rounds: &Rounds) -> Result<(), ExperimentError> {
         for round in rounds.iter() {
             let mut round = round.peekable();
             while let Some((head, steps)) = round.next() {
-                self.slice(head, steps, round.peek().is_none());
+                self.slice(head, steps, round.peek().is_none())?;
             }
         }
         let before = self.bytes.len();
@@ -90,9 +108,15 @@ impl Packer {
             slices: rounds.slices.len() as u32,
             rounds: rounds.rounds.len() as u32,
         });
+        Ok(())
     }
 
-    fn slice(&mut self, head: SliceHead, steps: &[Step], ends: bool) {
+    fn slice(
+        &mut self,
+        head: SliceHead,
+        steps: &[Step],
+        ends: bool,
+    ) -> Result<(), ExperimentError> {
         let slices = &mut self.columns.slices;
         varint(slices, u64::from(head.cpu.0) << 1 | u64::from(ends));
         varint(slices, steps.len() as u64);
@@ -103,68 +127,107 @@ impl Packer {
         let mut before = 0;
         for step in steps {
             let gap = step.at - std::mem::replace(&mut before, step.at);
-            self.step(step, gap);
+            self.step(step, gap)?;
         }
+        Ok(())
     }
 
-    fn step(&mut self, step: &Step, gap: u32) {
+    /// The step's row, and how it is told.
+    fn row(&self, step: &Step) -> Result<(u32, u64), ExperimentError> {
+        let key = Key {
+            subject: step.subject,
+            offset: step.offset,
+            pc: step.access.pc,
+            kind: step.access.kind,
+            size: step.access.size,
+        };
+        let guesses = self.guess.rows(step.access.cpu);
+        for (how, row) in (0..).zip(guesses) {
+            if self.keys.get(row as usize) == Some(&key) {
+                return Ok((row, how));
+            }
+        }
+        // A row that was not counted: the file is another one now.
+        let row = self.rows.get(&key).ok_or(ExperimentError::Changed)?;
+        Ok((*row, u64::from(*row) + 2))
+    }
+
+    fn step(&mut self, step: &Step, gap: u32) -> Result<(), ExperimentError> {
+        let (row, how) = self.row(step)?;
         let packed = Packed {
-            row: step.key.0,
+            row,
             addr: step.access.addr.0,
             gap,
             later: step.later,
             bits: bits(step),
         };
-        if !step.needed {
-            self.index.left_out[packed.row as usize] += 1;
-        }
+        self.needed[row as usize] += u64::from(step.needed);
         let (cpu, columns) = (step.access.cpu, &mut self.columns);
-        let row = match self.guess.rows(cpu) {
-            [first, _] if first == packed.row => 0,
-            [_, second] if second == packed.row => 1,
-            _ => u64::from(packed.row) + 2,
-        };
-        varint(&mut columns.rows, row);
-        let expected = self.guess.expect(cpu, packed.row);
-        let known = expected.addrs.iter().position(|addr| *addr == packed.addr);
-        let away = packed.addr.wrapping_sub(expected.addrs[1]);
-        match (known, zigzag(away).checked_add(4)) {
+        varint(&mut columns.rows, how);
+        let places = self.guess.places(cpu, packed.row);
+        let known = places.iter().position(|addr| *addr == packed.addr);
+        let away = packed.addr.wrapping_sub(places[ORIGIN]);
+        match (known, zigzag(away).checked_add(RAW + 1)) {
             (Some(known), _) => columns.addrs.push(known as u8),
             (None, Some(away)) => varint(&mut columns.addrs, away),
             (None, None) => {
-                columns.addrs.push(3);
+                varint(&mut columns.addrs, RAW);
                 columns.words.extend_from_slice(&packed.addr.to_le_bytes());
             }
         }
+        let expected = self.guess.habit(cpu, packed.row, packed.addr);
+        columns.bits.push(packed.bits ^ expected.bits);
         let late = packed.gap.wrapping_sub(expected.gap) as i32;
         varint(&mut columns.gaps, zigzag(late as u64));
-        columns.later.push(match packed.later {
-            later if later == expected.later => 0,
-            later if later == Later::default() => 1,
-            Later { touched, written } => {
-                columns.words.extend_from_slice(&touched.to_le_bytes());
-                columns.words.extend_from_slice(&written.to_le_bytes());
-                2
-            }
-        });
-        columns.bits.push(packed.bits ^ expected.bits);
+        if step.needed {
+            later(columns, packed.later, expected.later);
+        }
         self.guess.learn(cpu, &packed);
+        Ok(())
     }
 
-    /// The stream; `left_out` is by row.
-    pub(super) fn finish(mut self, left_out: &LeftOut) -> Stream {
-        for (row, kinds) in left_out.by_key() {
-            self.index.left_out[row.0 as usize] += kinds.iter().sum::<u64>();
-        }
-        self.index.uncached = left_out.uncached;
+    /// The stream, given how many accesses through the caches each row has in the recording, and how many go to devices.
+    ///
+    /// # Errors
+    /// A row has more steps that are needed than accesses.
+    pub(super) fn finish(
+        mut self,
+        counts: impl Iterator<Item = u64>,
+        uncached: u64,
+    ) -> Result<Stream, ExperimentError> {
+        let left_out = counts.zip(&self.needed);
+        let left_out = left_out.map(|(count, needed)| count.checked_sub(*needed));
+        let left_out: Option<Vec<u64>> = left_out.collect();
+        self.index.left_out = left_out.ok_or(ExperimentError::Changed)?;
+        self.index.uncached = uncached;
         let index = postcard::to_stdvec(&self.index).unwrap_or_default();
         let mut bytes = self.bytes;
         bytes.extend_from_slice(&index);
         bytes.extend_from_slice(&(index.len() as u64).to_le_bytes());
-        Stream {
+        Ok(Stream {
             bytes,
             index: self.index,
-        }
+        })
+    }
+}
+
+fn later(columns: &mut Columns, later: Later, expected: Later) {
+    let mut how = |how| columns.later.push(how);
+    if later == expected {
+        return how(0);
+    }
+    if later == Later::default() {
+        return how(1);
+    }
+    let Later { touched, written } = later;
+    columns.words.extend_from_slice(&touched.to_le_bytes());
+    if written == 0 {
+        how(2);
+    } else if written == touched {
+        how(3);
+    } else {
+        how(4);
+        columns.words.extend_from_slice(&written.to_le_bytes());
     }
 }
 

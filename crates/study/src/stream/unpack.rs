@@ -1,30 +1,30 @@
 //! Reads a stream.
 
 use linemate_attribution::SubjectId;
+use linemate_attribution::tally::Key;
 use linemate_recording::{Access, CpuId, GuestAddr, VirtualTime};
-use linemate_replay::{Fate, KeyId, Later, SiteId, SliceHead};
+use linemate_replay::{Fate, Later, SliceHead};
 
-use super::guess::{Guess, NEEDED, Packed, SILENT, USER_MAPPING};
-use super::pack::Columns;
+use super::guess::{Guess, NEEDED, ORIGIN, Packed, Row, SILENT, USER_MAPPING};
+use super::pack::{Columns, RAW};
 use super::{Block, Stream};
 use crate::experiment::ExperimentError;
 use crate::ownership::Ownership;
 use crate::rounds::{LeftOut, Rounds};
 use crate::scene::{Scene, Step};
 
-/// What a question counts the stream's rows for.
+/// The stream's rows, with what a question counts them for.
 #[derive(Debug)]
 pub(crate) struct Tables {
-    keys: Vec<(KeyId, SiteId)>,
+    rows: Vec<Row>,
 }
 
 impl Tables {
     pub(crate) fn new(scene: &Scene<'_>) -> Tables {
-        let rows = scene.session.rows().iter();
+        let keys = scene.session.rows().iter();
+        let counts_for = |key: &Key| (scene.key(key.subject.0, key.offset), scene.site(key.pc));
         Tables {
-            keys: rows
-                .map(|row| (scene.key(row.subject.0, row.offset), scene.site(row.pc)))
-                .collect(),
+            rows: keys.map(|key| Row::new(key, counts_for(key))).collect(),
         }
     }
 }
@@ -55,19 +55,18 @@ impl Wanted<'_> {
 
 /// Gives a stream's rounds, from the first one on.
 pub(crate) struct Reader<'s> {
-    stream: &'s Stream,
-    scene: &'s Scene<'s>,
+    unpacker: Unpacker<'s>,
+    chosen: Chosen<'s>,
+    left_out: &'s [u64],
+    uncached: u64,
+}
+
+/// Makes steps of what is wanted.
+struct Chosen<'s> {
     ownership: &'s Ownership,
     tables: &'s Tables,
     wanted: Wanted<'s>,
-    guess: Guess,
-    columns: Columns,
-    block: usize,
-    at: usize,
 }
-
-/// Kept bytes that cannot be: they were checked, so the file was changed since.
-const DAMAGED: ExperimentError = ExperimentError::Kept;
 
 impl<'s> Reader<'s> {
     pub(crate) fn new(
@@ -77,29 +76,26 @@ impl<'s> Reader<'s> {
         wanted: Wanted<'s>,
     ) -> Result<Reader<'s>, ExperimentError> {
         Ok(Reader {
-            stream,
-            scene,
-            ownership: scene.session.ownership()?,
-            tables,
-            wanted,
-            guess: Guess::new(usize::from(stream.index.cpus), scene.session.rows()),
-            columns: Columns::default(),
-            block: 0,
-            at: 0,
+            unpacker: Unpacker::new(stream, tables.rows.clone()),
+            chosen: Chosen {
+                ownership: scene.session.ownership()?,
+                tables,
+                wanted,
+            },
+            left_out: &stream.index.left_out,
+            uncached: stream.index.uncached,
         })
     }
 
     /// What is not handed out, for the question's keys.
     pub(crate) fn left_out(&self) -> LeftOut {
         let mut left_out = LeftOut {
-            uncached: self.stream.index.uncached,
+            uncached: self.uncached,
             ..LeftOut::default()
         };
-        let rows = self.scene.session.rows().iter();
-        let counts = rows.zip(&self.stream.index.left_out).zip(&self.tables.keys);
-        for ((row, count), (key, _)) in counts {
-            if *count > 0 && !self.wanted.all_of(row.subject.0) {
-                left_out.add(*key, row.kind, *count);
+        for (row, count) in self.chosen.tables.rows.iter().zip(self.left_out) {
+            if *count > 0 && !self.chosen.wanted.all_of(row.subject) {
+                left_out.add(row.key, row.kind, *count);
             }
         }
         left_out
@@ -108,25 +104,95 @@ impl<'s> Reader<'s> {
     /// The next block's rounds, into `out`, which is emptied first. `false` after the last.
     pub(crate) fn next(&mut self, out: &mut Rounds) -> Result<bool, ExperimentError> {
         out.clear();
+        let chosen = &self.chosen;
+        let step = |out: &mut Rounds, cpu, at, row: &Row, step: &Packed| {
+            if chosen.wanted.wants(row.subject, step.bits & NEEDED != 0) {
+                out.steps.push(chosen.step(cpu, at, row, step));
+            }
+        };
+        self.unpacker.next(out, step).ok_or(ExperimentError::Kept)
+    }
+}
+
+impl Chosen<'_> {
+    #[inline]
+    fn step(&self, cpu: CpuId, at: u32, row: &Row, step: &Packed) -> Step {
+        let (subject, addr) = (SubjectId(row.subject), GuestAddr(step.addr));
+        Step {
+            access: Access {
+                // The cut is made: nobody asks for the time any more.
+                time: VirtualTime(0),
+                cpu,
+                pc: row.pc,
+                addr,
+                size: row.size,
+                kind: row.kind,
+                silent: step.bits & SILENT != 0,
+                user_mapping: step.bits & USER_MAPPING != 0,
+            },
+            subject,
+            offset: row.offset,
+            key: row.key,
+            site: row.site,
+            sharing: self.ownership.sharing(subject, addr, row.offset),
+            fate: Fate::Cached,
+            at,
+            later: step.later,
+            needed: step.bits & NEEDED != 0,
+        }
+    }
+}
+
+/// Unpacks a stream, block by block.
+pub(super) struct Unpacker<'s> {
+    stream: &'s Stream,
+    guess: Guess,
+    columns: Columns,
+    block: usize,
+    at: usize,
+}
+
+impl<'s> Unpacker<'s> {
+    pub(super) fn new(stream: &'s Stream, rows: Vec<Row>) -> Unpacker<'s> {
+        Unpacker {
+            stream,
+            guess: stream.guess(rows),
+            columns: Columns::default(),
+            block: 0,
+            at: 0,
+        }
+    }
+
+    /// The next block: `step` puts its steps into `out`, given CPU, time in the slice and row; slices and rounds follow here. `false`
+    /// after the last; `None` for bytes that cannot be.
+    pub(super) fn next(
+        &mut self,
+        out: &mut Rounds,
+        step: impl FnMut(&mut Rounds, CpuId, u32, &Row, &Packed),
+    ) -> Option<bool> {
         let Some(block) = self.stream.index.blocks.get(self.block).copied() else {
-            return Ok(false);
+            return Some(false);
         };
         self.block += 1;
         let end = self.at + block.packed as usize;
-        let bytes = self.stream.bytes.get(self.at..end).ok_or(DAMAGED)?;
+        let mut bytes = Bytes(self.stream.bytes.get(self.at..end)?);
         self.at = end;
-        let mut bytes = Bytes(bytes);
         for column in self.columns.all_mut() {
-            *column = bytes.column(block).ok_or(DAMAGED)?;
+            *column = bytes.column(block)?;
         }
         let columns = std::mem::take(&mut self.columns);
-        let done = self.rounds(&columns, block, out);
+        let done = self.rounds(&columns, block, out, step);
         self.columns = columns;
-        done.ok_or(DAMAGED)?;
-        Ok(true)
+        done.map(|()| true)
     }
 
-    fn rounds(&mut self, columns: &Columns, block: Block, out: &mut Rounds) -> Option<()> {
+    fn rounds(
+        &mut self,
+        columns: &Columns,
+        block: Block,
+        out: &mut Rounds,
+        mut take: impl FnMut(&mut Rounds, CpuId, u32, &Row, &Packed),
+    ) -> Option<()> {
         let mut slices = Bytes(&columns.slices);
         let mut streams = Streams {
             rows: Bytes(&columns.rows),
@@ -152,7 +218,7 @@ impl<'s> Reader<'s> {
             for _ in 0..steps {
                 let step = streams.step(&mut self.guess, cpu)?;
                 at = at.checked_add(step.gap)?;
-                self.hand_out(cpu, at, &step, out)?;
+                take(out, cpu, at, self.guess.row(step.row)?, &step);
             }
             let end = out.steps.len() as u32;
             out.slices.push((SliceHead { cpu, span, last }, end));
@@ -160,40 +226,6 @@ impl<'s> Reader<'s> {
                 out.rounds.push(out.slices.len() as u32);
             }
         }
-        Some(())
-    }
-
-    #[inline]
-    fn hand_out(&self, cpu: CpuId, at: u32, step: &Packed, out: &mut Rounds) -> Option<()> {
-        let row = self.guess.row(step.row)?;
-        let needed = step.bits & NEEDED != 0;
-        if !self.wanted.wants(row.subject, needed) {
-            return Some(());
-        }
-        let (key, site) = self.tables.keys[step.row as usize];
-        let (subject, addr) = (SubjectId(row.subject), GuestAddr(step.addr));
-        out.steps.push(Step {
-            access: Access {
-                // The cut is made: nobody asks for the time any more.
-                time: VirtualTime(0),
-                cpu,
-                pc: row.pc,
-                addr,
-                size: row.size,
-                kind: row.kind,
-                silent: step.bits & SILENT != 0,
-                user_mapping: step.bits & USER_MAPPING != 0,
-            },
-            subject,
-            offset: row.offset,
-            key,
-            site,
-            sharing: self.ownership.sharing(subject, addr, row.offset),
-            fate: Fate::Cached,
-            at,
-            later: step.later,
-            needed,
-        });
         Some(())
     }
 }
@@ -217,30 +249,42 @@ impl Streams<'_> {
             row => u32::try_from(row - 2).ok()?,
         };
         guess.row(row)?;
-        let expected = guess.expect(cpu, row);
+        let places = guess.places(cpu, row);
         let addr = match self.addrs.varint()? {
-            known @ 0..=2 => expected.addrs[known as usize],
-            3 => self.words.word()?,
-            away => expected.addrs[1].wrapping_add(unzigzag(away - 4)),
+            RAW => self.words.word()?,
+            known @ 0..RAW => places[known as usize],
+            away => places[ORIGIN].wrapping_add(unzigzag(away - RAW - 1)),
         };
+        let expected = guess.habit(cpu, row, addr);
+        let bits = expected.bits ^ self.bits.byte()?;
         let late = unzigzag(self.gaps.varint()?) as u32;
-        let later = match self.later.byte()? {
-            0 => expected.later,
-            1 => Later::default(),
-            _ => Later {
-                touched: self.words.word()?,
-                written: self.words.word()?,
-            },
+        let later = match bits & NEEDED {
+            0 => Later::default(),
+            _ => self.later(expected.later)?,
         };
         let step = Packed {
             row,
             addr,
             gap: expected.gap.wrapping_add(late),
             later,
-            bits: expected.bits ^ self.bits.byte()?,
+            bits,
         };
         guess.learn(cpu, &step);
         Some(step)
+    }
+
+    fn later(&mut self, expected: Later) -> Option<Later> {
+        let how = self.later.byte()?;
+        if how < 2 {
+            return Some(if how == 0 { expected } else { Later::default() });
+        }
+        let touched = self.words.word()?;
+        let written = match how {
+            2 => 0,
+            3 => touched,
+            _ => self.words.word()?,
+        };
+        Some(Later { touched, written })
     }
 }
 

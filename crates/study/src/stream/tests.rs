@@ -1,0 +1,167 @@
+//! What is packed is what is unpacked, and what is damaged is not.
+
+use linemate_attribution::SubjectId;
+use linemate_attribution::tally::Key;
+use linemate_machine::LineSize;
+use linemate_recording::{Access, AccessKind, CpuId, GuestAddr, VirtualTime};
+use linemate_replay::{Fate, KeyId, Later, Sharing, SiteId, SliceHead};
+use proptest::prelude::*;
+
+use super::Stream;
+use super::guess::{NEEDED, Packed, Row, SILENT, USER_MAPPING};
+use super::pack::Packer;
+use super::unpack::Unpacker;
+use crate::rounds::Rounds;
+use crate::scene::Step;
+
+const CPUS: u16 = 3;
+
+fn keys() -> Vec<Key> {
+    let kinds = [AccessKind::Load, AccessKind::Store, AccessKind::Rmw];
+    let key = |number: u32| Key {
+        subject: SubjectId(number / 4),
+        offset: 8 * (number % 4),
+        pc: GuestAddr(0x1000 + 4 * u64::from(number)),
+        kind: kinds[number as usize % 3],
+        size: 8,
+    };
+    (0..12).map(key).collect()
+}
+
+/// The step that is packed as that.
+fn step(cpu: CpuId, at: u32, row: &Row, packed: &Packed) -> Step {
+    let bit = |bit: u8| packed.bits & bit != 0;
+    Step {
+        access: Access {
+            time: VirtualTime(0),
+            cpu,
+            pc: row.pc,
+            addr: GuestAddr(packed.addr),
+            size: row.size,
+            kind: row.kind,
+            silent: bit(SILENT),
+            user_mapping: bit(USER_MAPPING),
+        },
+        subject: SubjectId(row.subject),
+        offset: row.offset,
+        key: KeyId(0),
+        site: SiteId(0),
+        sharing: Sharing::Shared,
+        fate: Fate::Cached,
+        at,
+        later: packed.later,
+        needed: bit(NEEDED),
+    }
+}
+
+/// A step, and instructions to it from the one before.
+fn steps() -> impl Strategy<Value = Vec<Packed>> {
+    let addr = prop_oneof![
+        4 => (0u64..64).prop_map(|word| 0xffff_8880_0000_0000 + 8 * word),
+        1 => any::<u64>(),
+    ];
+    let words = prop_oneof![Just(0), Just(1), any::<u64>()];
+    let later = (words.clone(), words).prop_map(|(touched, written)| Later { touched, written });
+    let packed =
+        (0u32..12, addr, 0u32..1000, later, 0u8..8).prop_map(|(row, addr, gap, later, bits)| {
+            Packed {
+                row,
+                addr,
+                gap,
+                // Nothing goes with an access that is not needed.
+                later: if bits & NEEDED == 0 {
+                    Later::default()
+                } else {
+                    later
+                },
+                bits,
+            }
+        });
+    prop::collection::vec(packed, 0..40)
+}
+
+type Slice = (u16, Vec<Packed>, u32, bool);
+
+fn rounds(slices: &[Slice]) -> Rounds {
+    let rows = Row::of(&keys());
+    let mut rounds = Rounds::default();
+    for (cpu, steps, after, ends) in slices {
+        let cpu = CpuId(*cpu);
+        let mut at = 0;
+        for packed in steps {
+            at += packed.gap;
+            let row = &rows[packed.row as usize];
+            rounds.steps.push(step(cpu, at, row, packed));
+        }
+        let end = rounds.steps.len() as u32;
+        let head = SliceHead {
+            cpu,
+            span: at + after,
+            last: (!steps.is_empty()).then_some(at),
+        };
+        rounds.slices.push((head, end));
+        if *ends {
+            rounds.rounds.push(rounds.slices.len() as u32);
+        }
+    }
+    let slices = rounds.slices.len() as u32;
+    if slices > 0 && rounds.rounds.last() != Some(&slices) {
+        rounds.rounds.push(slices);
+    }
+    rounds
+}
+
+fn packed(blocks: &[Rounds], line: LineSize) -> Vec<u8> {
+    let keys = keys();
+    let mut packer = Packer::new(usize::from(CPUS), &keys, line);
+    for rounds in blocks {
+        packer.add(rounds).unwrap();
+    }
+    let plenty = keys.iter().map(|_| u64::MAX);
+    packer.finish(plenty, 0).unwrap().bytes().to_vec()
+}
+
+/// `None` for bytes that cannot be.
+fn unpacked(bytes: &[u8]) -> Option<Vec<Rounds>> {
+    let stream = Stream::read(bytes.to_vec(), keys().len())?;
+    let mut unpacker = Unpacker::new(&stream, Row::of(&keys()));
+    let mut blocks = Vec::new();
+    loop {
+        let mut rounds = Rounds::default();
+        let take = |out: &mut Rounds, cpu, at, row: &Row, packed: &Packed| {
+            out.steps.push(step(cpu, at, row, packed));
+        };
+        if !unpacker.next(&mut rounds, take)? {
+            return Some(blocks);
+        }
+        blocks.push(rounds);
+    }
+}
+
+fn blocks() -> impl Strategy<Value = Vec<Vec<Slice>>> {
+    let slice = (0..CPUS, steps(), 0u32..100, any::<bool>());
+    prop::collection::vec(prop::collection::vec(slice, 0..6), 1..4)
+}
+
+proptest! {
+    #[test]
+    fn what_is_unpacked_is_what_was_packed(blocks in blocks(), wide in any::<bool>()) {
+        let blocks: Vec<Rounds> = blocks.iter().map(|slices| rounds(slices)).collect();
+        let line = if wide { LineSize::B128 } else { LineSize::B64 };
+        prop_assert_eq!(unpacked(&packed(&blocks, line)), Some(blocks));
+    }
+
+    /// The shelf's checksum finds damage; behind it nothing may panic all the same.
+    #[test]
+    fn damage_does_no_harm(blocks in blocks(), at in any::<prop::sample::Index>(), bit in 0u8..8, cut in any::<bool>()) {
+        let blocks: Vec<Rounds> = blocks.iter().map(|slices| rounds(slices)).collect();
+        let mut bytes = packed(&blocks, LineSize::B64);
+        let at = at.index(bytes.len());
+        if cut {
+            bytes.truncate(at);
+        } else {
+            bytes[at] ^= 1 << bit;
+        }
+        let _ = unpacked(&bytes);
+    }
+}
