@@ -1,5 +1,6 @@
 //! Compares the printed layout of every struct and union of whole kernels with pahole's own output, byte for byte.
 //!
+//! What is printed is the form of pahole 1.24; what a newer one remarks besides is taken out of its text first (`remarks`).
 //! Needs pahole (package `dwarves`) and the kernels that `make setup` puts into the cache; a missing one fails.
 
 #![allow(
@@ -7,6 +8,8 @@
     clippy::print_stdout,
     reason = "a test fails by panicking"
 )]
+
+mod remarks;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -111,7 +114,12 @@ impl Kernel {
             "{}",
             String::from_utf8_lossy(&output.stderr)
         );
-        String::from_utf8(output.stdout).unwrap()
+        let text = String::from_utf8(output.stdout).unwrap();
+        if remarks::pahole_is_newer() {
+            remarks::without_newer(&text)
+        } else {
+            text
+        }
     }
 }
 
@@ -256,7 +264,18 @@ fn a_type_alone_prints_as_pahole_prints_it_alone() {
         let id = model.typedef_named(name).or_else(|| model.lookup(name));
         let id = id.unwrap_or_else(|| panic!("{name} is a type of the kernel"));
         let printed = pahole::print(&kernel.model, id, LineSize::B64).unwrap();
-        assert_eq!(printed, kernel.pahole(&["-c", "64", "-C", name]), "{name}");
+        let expected = kernel.pahole(&["-c", "64", "-C", name]);
+        if printed.starts_with("typedef ") && remarks::pahole_is_newer() {
+            // 1.30 gives the types of its members eight columns less than 1.24 does.
+            let words = |text: &str| {
+                text.split_whitespace()
+                    .map(str::to_owned)
+                    .collect::<Vec<_>>()
+            };
+            assert_eq!(words(&printed), words(&expected), "{name}");
+        } else {
+            assert_eq!(printed, expected, "{name}");
+        }
     }
 }
 
@@ -388,4 +407,74 @@ fn odd_structs_print_as_pahole_prints_them() {
     std::fs::write(&kernel.btf, &blob).unwrap();
     assert_eq!(compare_all(&kernel, LineSize::B64), (2001, 0));
     assert_eq!(compare_all(&kernel, LineSize::B128), (2001, 0));
+}
+
+#[test]
+fn what_a_newer_pahole_remarks_is_taken_out_and_nothing_else() {
+    // As 1.30 prints it, of a made-up type.
+    let newer = "\
+struct a {
+\tstruct b                   b;                    /*     0     8 */
+
+\t/* XXX last struct has 2 bytes of padding, 1 hole, 3 bit holes */
+\t/* XXX 2 bytes hole, try to pack */
+
+\tstruct c                   c;                    /*    10     4 */
+
+\t/* XXX last struct has a flexible array, embedded flexible array(s), 1 bit of padding */
+
+\tstruct {
+\t\tint                x;                    /*    16     4 */
+\t\tstruct c           y;                    /*    20     4 */
+
+\t\t/* XXX last struct has 1 hole */
+\t} d;                                             /*    16     8 */
+
+\t/* XXX last struct has 2 holes */
+
+\t/* size: 24, cachelines: 1, members: 3 */
+\t/* sum members: 20, holes: 1, sum holes: 2 */
+\t/* member types with holes: 3, total: 4, bit holes: 1, total: 3, bit paddings: 1, total: 1 bit */
+\t/* paddings: 1, sum paddings: 2 */
+\t/* flexible array members: end: 1, middle: 2 */
+\t/* last cacheline: 24 bytes */
+};
+";
+    let older = "\
+struct a {
+\tstruct b                   b;                    /*     0     8 */
+
+\t/* XXX last struct has 2 bytes of padding */
+\t/* XXX 2 bytes hole, try to pack */
+
+\tstruct c                   c;                    /*    10     4 */
+\tstruct {
+\t\tint                x;                    /*    16     4 */
+\t\tstruct c           y;                    /*    20     4 */
+\t} d;                                             /*    16     8 */
+
+\t/* size: 24, cachelines: 1, members: 3 */
+\t/* sum members: 20, holes: 1, sum holes: 2 */
+\t/* paddings: 1, sum paddings: 2 */
+\t/* last cacheline: 24 bytes */
+};
+";
+    assert_eq!(remarks::without_newer(newer), older);
+    assert_eq!(remarks::without_newer(older), older);
+    assert_eq!(remarks::without_newer(&format!("{newer}\n")), older);
+    // What nobody has seen yet stays.
+    for unknown in [
+        "\t/* XXX last struct has 3 surprises */",
+        "\t/* XXX last struct has 1 holes */",
+        "\t/* member types with surprises: 3 */",
+    ] {
+        assert_eq!(remarks::without_newer(unknown), unknown);
+    }
+}
+
+#[test]
+fn versions_of_pahole_are_told_apart() {
+    assert_eq!(remarks::version("v1.24\n"), Some((1, 24)));
+    assert_eq!(remarks::version("v1.9"), Some((1, 9)));
+    assert_eq!(remarks::version("dwarves"), None);
 }
