@@ -2,15 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "../../attribution/tests/world/mod.rs"]
-mod world;
-
 use linemate_attribution::Analysis;
 use linemate_recording::{AccessKind, Recording};
 use linemate_report::{By, Error, Options, json, make, text};
+use linemate_testkit::world::*;
 use linemate_types::LineSize;
 use serde_json::Value;
-use world::*;
 
 fn options(by: By, type_name: Option<&str>) -> Options {
     Options {

@@ -11,7 +11,6 @@
 //! never panics, and bounds its recursion and its memory by the size of its input.
 
 pub mod btf;
-pub mod btf_writer;
 mod check;
 mod flat;
 pub mod kernel_image;

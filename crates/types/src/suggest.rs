@@ -11,22 +11,3 @@ impl TypeModel {
         linemate_text::nearest(wanted, offered.map(Type::name))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use crate::TypeModel;
-    use crate::btf_writer::TypeList;
-
-    #[test]
-    fn misspelt_names_find_their_neighbours() {
-        let mut list = TypeList::default();
-        for name in ["task_struct", "task_group", "root_domain", "rq", "rb", ""] {
-            list.structure(name, 0, &[]);
-        }
-        let model = TypeModel::new(list.types, 8).unwrap();
-        assert_eq!(model.nearest_names("task_strcut"), ["task_struct"]);
-        assert_eq!(model.nearest_names("struct tsk_group"), ["task_group"]);
-        assert_eq!(model.nearest_names("rr"), ["rb", "rq"]);
-        assert!(model.nearest_names("").is_empty());
-    }
-}

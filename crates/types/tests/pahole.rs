@@ -16,50 +16,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use linemate_types::btf_writer::{Endian, TypeList, bit_field, member, write};
+use linemate_testkit::btf_writer::{Endian, TypeList, bit_field, member, write};
+use linemate_testkit::kernels;
 use linemate_types::{
     CompositeKind, FlatType, KernelImage, LineSize, Type, TypeId, TypeModel, btf, pahole,
 };
-
-/// `${LINEMATE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/linemate}`, as `make setup` has it.
-fn cache() -> PathBuf {
-    let variable = |name: &str| {
-        std::env::var_os(name)
-            .filter(|v| !v.is_empty())
-            .map(PathBuf::from)
-    };
-    variable("LINEMATE_CACHE").unwrap_or_else(|| {
-        let caches = variable("XDG_CACHE_HOME")
-            .unwrap_or_else(|| variable("HOME").expect("HOME is set").join(".cache"));
-        caches.join("linemate")
-    })
-}
-
-/// The image of the newest cached kernel whose release starts with `series`; `folder` is `kernels` or, for other architectures,
-/// `foreign-kernels`.
-fn image(folder: &str, series: &str) -> PathBuf {
-    let kernels = cache().join(folder);
-    let mut found: Vec<PathBuf> = std::fs::read_dir(&kernels)
-        .map(|entries| {
-            entries
-                .filter_map(|entry| Some(entry.ok()?.path()))
-                .collect()
-        })
-        .unwrap_or_default();
-    found.retain(|path| {
-        path.file_name()
-            .is_some_and(|n| n.to_string_lossy().starts_with(series))
-    });
-    found.sort();
-    let folder = found.pop().unwrap_or_else(|| {
-        panic!(
-            "no kernel {series}* in {}: run `make setup`",
-            kernels.display()
-        )
-    });
-    let release = folder.file_name().unwrap().to_string_lossy().into_owned();
-    folder.join("boot").join(format!("vmlinuz-{release}"))
-}
 
 static FILES: AtomicU32 = AtomicU32::new(0);
 
@@ -77,7 +38,7 @@ fn file(name: &str) -> PathBuf {
 
 /// Reads a kernel and leaves its BTF in a file of its own for pahole.
 fn kernel(series: &str) -> Kernel {
-    kernel_at(&image("kernels", series))
+    kernel_at(&kernels::image(series))
 }
 
 fn kernel_at(path: &Path) -> Kernel {
@@ -217,7 +178,7 @@ fn every_type_of_6_1_prints_as_pahole_prints_it() {
 
 #[test]
 fn every_type_of_ppc64el_prints_as_pahole_prints_it() {
-    let kernel = kernel_at(&image("foreign-kernels", "6.12."));
+    let kernel = kernel_at(&kernels::foreign_image("6.12."));
     let (structs, unions) = compare_all(&kernel, LineSize::B128);
     println!("ppc64el: {structs} structs and {unions} unions compared, all identical");
     assert!(
@@ -228,7 +189,7 @@ fn every_type_of_ppc64el_prints_as_pahole_prints_it() {
 
 #[test]
 fn every_type_of_arm64_prints_as_pahole_prints_it() {
-    let kernel = kernel_at(&image("foreign-kernels", "6.1."));
+    let kernel = kernel_at(&kernels::foreign_image("6.1."));
     let (structs, unions) = compare_all(&kernel, LineSize::B64);
     println!("arm64: {structs} structs and {unions} unions compared, all identical");
     assert!(
