@@ -12,6 +12,7 @@ mod collect;
 pub mod couse;
 mod devices;
 mod frames;
+mod functions;
 pub mod groups;
 pub mod index;
 pub mod kinds;
@@ -30,6 +31,7 @@ pub mod tally;
 pub mod votes;
 
 pub use analysis::{Analysis, Counted, Error, Facts, check};
+pub use functions::FunctionName;
 pub use ledger::{Bucket, Group, Ledger};
 pub use names::{Located, Names};
 pub use subjects::{Subject, SubjectId};

@@ -164,6 +164,31 @@ fn every_view_adds_up_and_is_the_same_each_time() {
 }
 
 #[test]
+fn what_the_compiler_split_off_belongs_to_its_function() {
+    let mut w = World::new();
+    w.access(0, AccessKind::Store, UNITS[0] + RQ, 4, F::UpdateRq, false);
+    w.access_at(
+        0,
+        AccessKind::Load,
+        UNITS[0] + RQ,
+        4,
+        split_off(F::UpdateRq),
+        false,
+    );
+    let recording = w.record();
+    let report = value(&recording, &options(By::Function, None));
+    let rows = report["functions"].as_array().unwrap();
+    let row = |r: &Value| {
+        (
+            r["name"].as_str().unwrap().to_owned(),
+            r["accesses"].as_u64(),
+        )
+    };
+    let rows: Vec<_> = rows.iter().map(row).collect();
+    assert_eq!(rows, [("update_rq".to_owned(), Some(2))]);
+}
+
+#[test]
 fn an_unknown_type_offers_names() {
     let recording = queues();
     let analysis = Analysis::new(&recording).unwrap();

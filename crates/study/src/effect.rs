@@ -3,12 +3,12 @@
 //! *Cost* is cycles of accesses that left their core: hits in L1 and L2 are what every layout has. Sums over all interleavings'
 //! means; differences are paired (see [`crate::stats`]).
 
+use linemate_attribution::FunctionName;
 use linemate_replay::{Cause, Counts, Outcome, Source};
 use linemate_types::LineSize;
 use serde::Serialize;
 
 use crate::experiment::Cpus;
-use crate::scene::USER_CODE;
 use crate::stats::{Measure, paired};
 use crate::variant::{Followed, Paired, Variant};
 use crate::whatif::{Run, Side, Study};
@@ -207,7 +207,9 @@ impl Facts<'_> {
     fn misses(&self) -> Misses {
         let pair = (Side::Without, Side::All);
         let sites = &self.study.scene().sites;
-        let user = sites.iter().position(|name| name == USER_CODE);
+        let user = sites
+            .iter()
+            .position(|name| name == FunctionName::UserCode.as_str());
         let of_user = |o: &Outcome| user.and_then(|at| o.sites.get(at)).map_or(0, missed);
         Misses {
             types: self.measure(pair, &|o| sum(o, &missed)),

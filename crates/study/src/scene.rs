@@ -8,8 +8,10 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use linemate_attribution::schema::Schema;
-use linemate_attribution::{Analysis, Bucket, Located, Names, SubjectId};
-use linemate_recording::{Access, Call, Decoder, Error as RecordingError, Marker, Return, Visitor};
+use linemate_attribution::{Analysis, Bucket, FunctionName, Located, Names, SubjectId};
+use linemate_recording::{
+    Access, Call, Decoder, Error as RecordingError, GuestAddr, Marker, Return, Visitor,
+};
 use linemate_replay::{Fate, Item, KeyId, Later, Placed, Sharing, SiteId};
 use linemate_types::{ByteOffset, FlatType, TypeId, TypeModel};
 use rayon::prelude::*;
@@ -331,7 +333,7 @@ impl<'a> Scene<'a> {
     fn number_functions(&mut self, analysis: &Analysis<'_>, pcs: BTreeSet<u64>) {
         let mut known: BTreeMap<&str, u32> = BTreeMap::new();
         for pc in pcs {
-            let name = function_name(analysis, pc);
+            let name = FunctionName::at(analysis.symbols(), GuestAddr(pc)).as_str();
             let sites = &mut self.sites;
             let site = *known.entry(name).or_insert_with(|| {
                 sites.push(name.to_owned());
@@ -436,22 +438,6 @@ impl<'a> Scene<'a> {
             later: Later::default(),
         }
     }
-}
-
-/// What stands for the functions of user programs.
-pub(crate) const USER_CODE: &str = "(user code)";
-
-/// The function of an instruction. What the compiler split off or cloned (`name.part.0`) belongs to its function.
-pub(crate) fn function_name<'a>(analysis: &'a Analysis<'_>, pc: u64) -> &'a str {
-    if pc >> 63 == 0 {
-        return USER_CODE;
-    }
-    let symbol = analysis
-        .symbols()
-        .at(pc)
-        .map_or("(unknown)", |(symbol, _)| &symbol.name);
-    let name = symbol.split('.').next();
-    name.filter(|name| !name.is_empty()).unwrap_or(symbol)
 }
 
 /// Where the first idle task and its stack lie; a part that the kernel has no symbol for is empty.

@@ -13,7 +13,7 @@ use linemate_recording::{
 
 pub use self::contents::Contents;
 use self::kernel::entry;
-pub use self::kernel::{F, site};
+pub use self::kernel::{F, site, split_off};
 
 /// The direct map.
 pub const DIRECT: u64 = 0xffff_8880_0000_0000;
@@ -136,7 +136,8 @@ impl World {
         self.access_at(cpu, kind, addr, size, pc, user_mapping);
     }
 
-    fn access_at(
+    /// An access of `size` bytes by the instruction at `pc`.
+    pub fn access_at(
         &mut self,
         cpu: u16,
         kind: AccessKind,

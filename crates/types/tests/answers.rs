@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use linemate_testkit::btf_writer::{Endian, TypeList, member, write};
-use linemate_types::{TypeModel, btf};
+use linemate_types::{FoundType, NotFound, TypeModel, TypeQuery, btf};
 
 #[test]
 fn misspelt_names_find_their_neighbours() {
@@ -49,4 +49,55 @@ fn pointers_of_a_struct_its_structs_and_its_arrays() {
     };
     assert_eq!(places(0), [8, 24, 40]);
     assert_eq!(places(2), [8, 24, 40, 56, 64]);
+}
+
+#[test]
+fn a_type_is_found_by_its_name_with_all_its_variants() {
+    let mut t = TypeList::default();
+    let long = t.unsigned("long unsigned int", 8);
+    let first = t.structure("s", 8, &[member("a", long, 0)]);
+    let other = t.structure("s", 16, &[member("a", long, 0), member("b", long, 8)]);
+    let second = t.structure("s", 8, &[member("b", long, 0)]);
+    let alias = t.typedef("s_t", second);
+    let model = TypeModel::new(t.types, 8).unwrap();
+    let find = |name| model.find(TypeQuery::Named(name)).unwrap();
+    let variants = vec![first, second];
+    assert_eq!(find("struct s").id, first);
+    assert_eq!(find("s").variants, variants);
+    // A typedef of one variant is that variant, and the others are still known.
+    let id = second;
+    assert_eq!(find("s_t"), FoundType { id, variants });
+    assert_eq!(model.declared("s_t"), Some(second));
+    assert_eq!(model.get(other).unwrap().name(), "s");
+    assert!(alias > second);
+    let absent = model.find(TypeQuery::Named("s_")).unwrap_err();
+    assert_eq!(absent, NotFound::Absent(vec!["s".into(), "s_t".into()]));
+}
+
+#[test]
+fn structs_without_a_name_are_found_by_their_members() {
+    let mut t = TypeList::default();
+    let long = t.unsigned("long unsigned int", 8);
+    let int = t.int("int", 4);
+    let ab = |first, second| [member("a", first, 0), member("b", second, 8)];
+    let first = t.structure("", 16, &ab(long, long));
+    // A pointer's target or a type of the same place makes no other layout; another offset does.
+    let second = t.structure("", 16, &ab(long, int));
+    t.structure("c1", 24, &[member("a", long, 0), member("c", long, 8)]);
+    t.structure("c2", 24, &[member("a", long, 0), member("c", long, 16)]);
+    t.structure("c3", 24, &[member("a", long, 0), member("c", long, 16)]);
+    t.union("either", 8, &[member("d", long, 0)]);
+    let typedef = t.typedef("pair_t", first);
+    let model = TypeModel::new(t.types, 8).unwrap();
+    let find = |names: &[&str]| {
+        let names: Vec<String> = names.iter().map(|n| (*n).to_owned()).collect();
+        model.find(TypeQuery::With(&names))
+    };
+    let variants = vec![first, second];
+    let id = first;
+    assert_eq!(find(&["b", "a"]), Ok(FoundType { id, variants }));
+    // Two layouts, the second of which two structs have.
+    assert_eq!(find(&["c"]), Err(NotFound::Ambiguous(2)));
+    assert_eq!(find(&["d"]), Err(NotFound::Absent(Vec::new())), "no union");
+    assert_eq!(model.declared("pair_t"), Some(typedef));
 }

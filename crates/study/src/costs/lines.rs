@@ -7,11 +7,11 @@
 
 use std::collections::BTreeMap;
 
+use linemate_attribution::FunctionName;
 use linemate_replay::{Cell, KeyId, LineView, Tally, Uncontested};
 use serde::Serialize;
 
 use super::{Book, owner};
-use crate::scene::function_name;
 
 /// The most functions named with a place in a line.
 const FUNCTIONS_MAX: usize = 3;
@@ -194,7 +194,7 @@ impl<'b> Gathered<'b> {
     }
 
     fn add(&mut self, book: &'b Book<'_>, cell: &Cell) {
-        let function = function_name(book.analysis, cell.pc.0);
+        let function = FunctionName::at(book.analysis.symbols(), cell.pc).as_str();
         self.add_tallies(cell.loads, cell.stores, function);
         self.hitm += cell.hitm.iter().sum::<u64>();
         self.upgrades += cell.upgrades;

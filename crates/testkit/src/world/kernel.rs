@@ -198,6 +198,10 @@ pub(super) fn symbols() -> String {
     for (i, name) in NAMES.iter().enumerate() {
         text += &format!("{:016x} T {name}\n", entry(i));
     }
+    for function in [F::UpdateRq, F::WakeTask] {
+        let name = NAMES[function as usize];
+        text += &format!("{:016x} t {name}.part.0\n", split_off(function));
+    }
     let data = [
         ("_text", IMAGE - 0x1000),
         ("slab_caches", SLAB_CACHES),
@@ -226,6 +230,11 @@ pub(super) fn symbols() -> String {
 
 pub(super) fn entry(function: usize) -> u64 {
     IMAGE + 0x100 * function as u64
+}
+
+/// An instruction in the part that the compiler split off a function: `update_rq.part.0` of `update_rq`.
+pub fn split_off(function: F) -> u64 {
+    entry(function as usize) + 0x80
 }
 
 /// A return address in a function.
