@@ -338,7 +338,7 @@ fn every_document_names_its_schema() {
     for entry in std::fs::read_dir(root().join("docs")).unwrap() {
         docs += &std::fs::read_to_string(entry.unwrap().path()).unwrap();
     }
-    let mut seen = BTreeSet::from([linemate_cases::SCHEMA.to_owned()]);
+    let mut seen = BTreeSet::from([linemate_report::case::SCHEMA.to_owned()]);
     for run in &runs[..11] {
         let output = linemate(&[run, &["--json"][..]].concat());
         let json: Value = serde_json::from_slice(&output.stdout).unwrap();

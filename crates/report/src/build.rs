@@ -6,6 +6,7 @@ use linemate_attribution::tally::{Count, Key};
 use linemate_attribution::{Analysis, Bucket, Counted, Group, Subject};
 use linemate_types::LineSize;
 
+use crate::documents::checksum;
 use crate::model::{
     CpuRow, FieldRow, FunctionRow, Inputs, LedgerBucket, LedgerGroup, LedgerView, LineRow, Report,
     SCHEMA, TypeRow, View,
@@ -51,7 +52,7 @@ pub(crate) fn build(
         }
     };
     Ok(Report {
-        schema: SCHEMA,
+        schema: SCHEMA.into(),
         inputs: inputs(analysis),
         ledger: ledger(analysis, counted),
         view,
@@ -74,7 +75,7 @@ fn inputs(analysis: &Analysis<'_>) -> Inputs {
         tool: env!("CARGO_PKG_VERSION").to_owned(),
         recorded_by: recording.tool().to_owned(),
         recording: recording.metadata().clone(),
-        checksum: recording.checksum().map(|sum| format!("{sum:016x}")),
+        checksum: checksum(recording),
         cut: recording.cut().map(|cut| cut.to_string()),
     }
 }
@@ -87,13 +88,13 @@ fn ledger(analysis: &Analysis<'_>, counted: &Counted) -> LedgerView {
             .iter()
             .filter(|b| b.group() == group && ledger.of(**b) > 0);
         let bucket = |b: &Bucket| LedgerBucket {
-            name: b.words(),
+            name: b.words().into(),
             accesses: ledger.of(*b),
             share: share(ledger.of(*b), total),
         };
         let accesses = ledger.of_group(group);
         LedgerGroup {
-            name: group.words(),
+            name: group.words().into(),
             accesses,
             share: share(accesses, total),
             buckets: buckets.map(bucket).collect(),
@@ -164,7 +165,7 @@ impl Builder<'_> {
             let heap = subject.bucket == Bucket::Field;
             rows.push(TypeRow {
                 name: self.resolver.subject(subject),
-                kind: subject.bucket.group().words(),
+                kind: subject.bucket.group().words().into(),
                 place: self.resolver.place(subject),
                 size: subject.ty.map(|t| names.schema().size(t)),
                 objects: subject.ty.filter(|_| heap).map(|t| names.object_count(t)),
@@ -173,7 +174,7 @@ impl Builder<'_> {
             });
         }
         rows.sort_by(|a, b| {
-            let key = |r: &TypeRow| (r.name.clone(), r.kind, r.place.clone());
+            let key = |r: &TypeRow| (r.name.clone(), r.kind.clone(), r.place.clone());
             b.figures
                 .accesses
                 .cmp(&a.figures.accesses)

@@ -4,6 +4,8 @@
 //! happens here but sums: what is counted and how it is grouped is the attribution crate's.
 
 mod build;
+pub mod case;
+mod documents;
 pub mod model;
 mod resolve;
 mod sums;
@@ -15,6 +17,7 @@ use linemate_attribution::Analysis;
 use linemate_types::LineSize;
 use thiserror::Error;
 
+pub use documents::{CostsDocument, WhatIfDocument};
 pub use table::Table;
 pub use tables::text;
 

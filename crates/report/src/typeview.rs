@@ -251,7 +251,7 @@ fn group_rows(
         lines.sort_unstable();
         lines.dedup();
         rows.push(GroupRow {
-            class: class_words(group.class),
+            class: class_words(group.class).into(),
             fields,
             share: share(sum.accesses(), total),
             loads_per_store: sum.loads_per_store(),

@@ -6,7 +6,7 @@
 use linemate_attribution::FunctionName;
 use linemate_replay::{Cause, Counts, Outcome, Source};
 use linemate_types::LineSize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::experiment::Cpus;
 use crate::stats::{Measure, paired};
@@ -14,7 +14,7 @@ use crate::variant::{Followed, Paired, Variant};
 use crate::whatif::{Run, Side, Study};
 
 /// What a layout can change of a type's cost at all, without edits: shares of its cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Potential {
     /// Cycles.
     pub cost: f64,
@@ -52,7 +52,7 @@ impl Potential {
 }
 
 /// Size of a type.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Size {
     /// The type.
     pub name: String,
@@ -69,7 +69,7 @@ pub struct Size {
 }
 
 /// A figure that changed.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// The field, cause, source or function.
     pub name: String,
@@ -80,7 +80,7 @@ pub struct Row {
 }
 
 /// What an edit did.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ablation {
     /// The edit, as it is written.
     pub edit: String,
@@ -93,7 +93,7 @@ pub struct Ablation {
 }
 
 /// Accesses that the last-level cache of their core's domain could not serve, nor a core of that domain.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Misses {
     /// Of the reported types.
     pub types: Measure,
@@ -104,7 +104,7 @@ pub struct Misses {
 }
 
 /// The answer.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WhatIf {
     /// The machine's name.
     pub machine: String,

@@ -74,7 +74,7 @@ enum Rule {
 }
 
 /// How many arrays `skip array behind F` found.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Followed {
     /// The pointer: `TYPE.FIELD`.
     pub pointer: String,
@@ -85,7 +85,7 @@ pub struct Followed {
 }
 
 /// How many pairs `colocate` found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Paired {
     /// Pairs.
     pub pairs: usize,

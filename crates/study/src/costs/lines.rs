@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use linemate_attribution::FunctionName;
 use linemate_replay::{Cell, KeyId, LineView, Tally, Uncontested};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Book, owner};
 
@@ -17,7 +17,7 @@ use super::{Book, owner};
 const FUNCTIONS_MAX: usize = 3;
 
 /// A line of a type, over all objects of the type.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LineCost {
     /// The type, the variable, or what else is there.
     pub name: String,
@@ -38,7 +38,7 @@ pub struct LineCost {
 }
 
 /// A field in such a line.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CellCost {
     /// Bytes from the line's start.
     pub offset: u8,
