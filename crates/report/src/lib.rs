@@ -7,6 +7,7 @@ mod build;
 pub mod case;
 mod documents;
 pub mod model;
+mod remedies;
 mod resolve;
 mod sums;
 mod table;
@@ -18,6 +19,7 @@ use linemate_types::LineSize;
 use thiserror::Error;
 
 pub use documents::{CostsDocument, WhatIfDocument};
+pub use remedies::remedies;
 pub use table::Table;
 pub use tables::text;
 
