@@ -10,9 +10,9 @@ use linemate_study::WhatIf;
 use linemate_study::costs::Costs;
 
 use crate::case::{Case, PredictedFigure};
-use crate::documents::{Document, OutputError, TypeReport};
+use crate::documents::{Document, OutputError, Outputs, TypeReport};
 use crate::plan::{Plan, StepId, Work};
-use crate::results::{Outputs, Run, compared};
+use crate::runs::{Run, compared};
 
 /// The most fields in a ranking; results.md shows fewer.
 const CONTENDED_MAX: usize = 200;

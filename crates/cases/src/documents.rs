@@ -1,5 +1,7 @@
 //! What the steps leave, read as what the verbs that made it wrote.
 
+use std::collections::BTreeMap;
+
 use linemate_report::model::{Inputs, LedgerView, Report, SCHEMA, TypeView, View};
 use linemate_report::{CostsDocument, WhatIfDocument};
 use linemate_study::WhatIf;
@@ -7,7 +9,10 @@ use linemate_study::costs::Costs;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::plan::Work;
+use crate::plan::{StepId, Work};
+
+/// The JSON that steps left.
+pub type Outputs = BTreeMap<StepId, Value>;
 
 /// A step's output that is not what its schema says.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -13,13 +13,14 @@ mod error;
 mod plan;
 mod raw;
 mod results;
+mod runs;
 
 pub use case::{
     Build, Case, CaseEdit, Check, FoundFigure, Guest, KernelSource, PredictedFigure, PredictedOf,
     Published, Source, Workload,
 };
-pub use documents::{CheckDocument, OutputError};
+pub use documents::{CheckDocument, OutputError, Outputs};
 pub use error::{CaseError, Reason};
 pub use plan::{Digests, Ingredient, Key, Mode, Plan, Step, StepId, Work};
 pub use raw::parse;
-pub use results::{Outputs, results};
+pub use results::results;

@@ -1,20 +1,13 @@
 //! Figures of the steps' outputs beside the published ones.
 
-use std::collections::BTreeMap;
-
 use linemate_report::case::{
-    Compared, Contended, FoundGroup, FoundType, Measured, Predicted, PublishedRow, Results, SCHEMA,
-    Spread,
+    Contended, FoundGroup, FoundType, Measured, PublishedRow, Results, SCHEMA,
 };
-use serde_json::Value;
 
 use crate::book::Book;
 use crate::case::{Case, FoundFigure, PredictedFigure, PredictedOf, Published};
-use crate::documents::OutputError;
-use crate::plan::{Mode, Plan, StepId};
-
-/// The JSON that steps left.
-pub type Outputs = BTreeMap<StepId, Value>;
+use crate::documents::{OutputError, Outputs};
+use crate::plan::{Mode, Plan};
 
 /// Collects what the steps left.
 ///
@@ -192,36 +185,4 @@ impl Ours<'_> {
 fn rows<'f>(found: &'f FoundType, fields: &'f [String]) -> impl Iterator<Item = &'f Contended> {
     let rows = found.contended.iter();
     rows.filter(|row| fields.contains(&row.field))
-}
-
-fn spread(figures: &[f64]) -> Spread {
-    Spread {
-        mean: figures.iter().sum::<f64>() / figures.len().max(1) as f64,
-        least: figures.iter().copied().reduce(f64::min).unwrap_or(0.0),
-        most: figures.iter().copied().reduce(f64::max).unwrap_or(0.0),
-    }
-}
-
-/// One figure of the predictions and measurements of an edit on a machine, run by run.
-pub(crate) fn compared(
-    runs: &[Run],
-    figure: impl Fn(&Predicted) -> Option<Measured>,
-) -> Option<Compared> {
-    let side = |of: &dyn Fn(&Run) -> Option<f64>| {
-        let figures: Option<Vec<f64>> = runs.iter().map(of).collect();
-        figures.map(|figures| spread(&figures))
-    };
-    Some(Compared {
-        without: side(&|run| Some(figure(&run.predicted)?.without))?,
-        predicted: side(&|run| Some(figure(&run.predicted)?.with))?,
-        rerecorded: side(&|run| Some(figure(&run.measured)?.without))?,
-    })
-}
-
-/// A run on both kernels.
-pub(crate) struct Run {
-    /// From the kernel without patches.
-    pub(crate) predicted: Predicted,
-    /// The kernel with them, under edits that change nothing: its cost is the side without.
-    pub(crate) measured: Predicted,
 }

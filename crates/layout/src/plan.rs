@@ -8,21 +8,11 @@ use linemate_types::{FlatType, NotFound, TypeId, TypeModel};
 
 use crate::arrange::{Refusal, forced};
 use crate::edit::{Alignment, Edit, EditFile, Position, Statement, Subject};
-use crate::foreign::{self, ForeignError};
+pub use crate::error::{PlanError, PlanReason};
+use crate::foreign;
 use crate::layout::Layouts;
-use crate::origin::OriginError;
+pub use crate::pointer::Field;
 use crate::pointer::{Chase, chase};
-
-/// Some bytes of all types with these ids (the variants of one type).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Field {
-    /// The types.
-    pub types: Vec<TypeId>,
-    /// First byte.
-    pub offset: u64,
-    /// Bytes.
-    pub bytes: u64,
-}
 
 /// What happens to accesses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,60 +55,6 @@ pub struct Plan<'m> {
     pub objects: Vec<ObjectRule>,
     /// The edited types, each with its variants, in order of first mention.
     pub types: Vec<(String, Vec<TypeId>)>,
-}
-
-/// Why a file of edits is impossible for these types.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{at}: {subject}: {reason}")]
-pub struct PlanError {
-    /// The statement.
-    pub at: Position,
-    /// The type it is about.
-    pub subject: String,
-    /// Why.
-    pub reason: PlanReason,
-}
-
-/// The reason of a [`PlanError`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PlanReason {
-    /// No such type.
-    #[error("there is no such struct{}", linemate_text::suggestion(.0))]
-    NoType(Vec<String>),
-    /// A `with` header that fits no struct, or several that differ.
-    #[error("{count} different structs have these members: name one, or more members")]
-    Ambiguous {
-        /// How many.
-        count: usize,
-    },
-    /// Unions have no order.
-    #[error("it is a union: its members lie on top of each other and have no order")]
-    Union,
-    /// The edit itself.
-    #[error(transparent)]
-    Refused(#[from] Refusal),
-    /// The type.
-    #[error(transparent)]
-    Origin(#[from] OriginError),
-    /// Another kernel's layout.
-    #[error(transparent)]
-    Foreign(#[from] ForeignError),
-    /// Both another kernel's layout and edits of one's own.
-    #[error(
-        "a layout from another kernel stands alone: leave out the other edits of this type's layout"
-    )]
-    ForeignAndEdits,
-    /// A field that no array can lie behind.
-    #[error("`{field}` {why}")]
-    NoArray {
-        /// The field.
-        field: String,
-        /// Why not.
-        why: String,
-    },
-    /// The image was not handed over.
-    #[error("the types of `{0}` are not at hand")]
-    NoImage(String),
 }
 
 impl<'m> Plan<'m> {

@@ -7,9 +7,9 @@ use linemate_recording::{AccessKind, Call, CpuId, GuestAddr, Mark, Marker, Retur
 
 use crate::clock::{Clock, Counted};
 use crate::decode::Shape;
+use crate::kind;
 use crate::pairing::{Pairing, Piece, Whole};
 use crate::shadow::Shadow;
-use crate::tap::kind;
 use crate::watch::{Entered, Left, page_range};
 
 /// Takes the finished events of a lane.

@@ -11,8 +11,9 @@ use crate::model::{
     CpuRow, FieldRow, FunctionRow, Inputs, LedgerBucket, LedgerGroup, LedgerView, LineRow, Report,
     SCHEMA, TypeRow, View,
 };
-use crate::resolve::{FieldName, Resolver, count};
-use crate::sums::{Sum, largest, share};
+use crate::parts::{Parts, field_row};
+use crate::resolve::{FieldName, Resolver};
+use crate::sums::{largest, share};
 use crate::typeview;
 use crate::{By, Error, Options};
 
@@ -129,20 +130,6 @@ struct Builder<'a> {
     analysis: &'a Analysis<'a>,
     resolver: Resolver<'a>,
     rows: &'a [(Key, &'a Count)],
-}
-
-/// A sum with the names of its largest parts.
-#[derive(Default)]
-pub(crate) struct Parts {
-    pub(crate) sum: Sum,
-    pub(crate) parts: BTreeMap<String, u64>,
-}
-
-impl Parts {
-    pub(crate) fn add(&mut self, key: &Key, counts: &Count, owned: bool, part: &str) {
-        self.sum.add(key.kind, counts, owned);
-        count(&mut self.parts, part, counts.count);
-    }
 }
 
 impl Builder<'_> {
@@ -284,23 +271,5 @@ impl Builder<'_> {
                 .then_with(|| a.name.cmp(&b.name))
         });
         rows
-    }
-}
-
-pub(crate) fn field_row(
-    type_name: &str,
-    field: &FieldName,
-    parts: &Parts,
-    line: LineSize,
-) -> FieldRow {
-    FieldRow {
-        type_name: type_name.to_owned(),
-        field: field.path.clone(),
-        aliases: field.aliases.clone(),
-        offset: field.offset,
-        size: field.size,
-        line: field.offset / line.bytes(),
-        figures: parts.sum.figures(),
-        functions: largest(&parts.parts),
     }
 }

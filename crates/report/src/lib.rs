@@ -7,6 +7,7 @@ mod build;
 pub mod case;
 mod documents;
 pub mod model;
+mod parts;
 mod remedies;
 mod resolve;
 mod sums;

@@ -8,8 +8,8 @@ use linemate_attribution::{Analysis, Bucket, Counted, Subject, groups};
 use linemate_types::{LeafId, LineSize};
 
 use crate::Error;
-use crate::build::{Parts, field_row};
 use crate::model::{FieldRow, GroupRow, LineRow, Place, TypeView};
+use crate::parts::{Parts, field_row};
 use crate::resolve::{FieldName, PADDING, Resolver, aliases};
 use crate::sums::{Sum, largest, share};
 
