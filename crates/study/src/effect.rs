@@ -4,14 +4,15 @@
 //! means; differences are paired (see [`crate::stats`]).
 
 use linemate_attribution::FunctionName;
+use linemate_machine::Machine;
 use linemate_replay::{Cause, Counts, Outcome, Source};
-use linemate_types::LineSize;
+use linemate_types::{LineSize, TypeId, TypeModel};
 use serde::{Deserialize, Serialize};
 
-use crate::experiment::Cpus;
+use crate::experiment::{Conditions, Cpus};
+use crate::scene::Scene;
 use crate::stats::{Measure, paired};
 use crate::variant::{Followed, Paired, Variant};
-use crate::whatif::{Run, Side, Study};
 
 /// What a layout can change of a type's cost at all, without edits: shares of its cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -154,9 +155,42 @@ pub struct WhatIf {
     pub skipped: u64,
 }
 
+/// How to run a study.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// The machine.
+    pub machine: Machine,
+    /// CPUs, caches.
+    pub conditions: Conditions,
+    /// The first interleaving's seed; the others count up from it.
+    pub seed: u64,
+    /// How many interleavings.
+    pub interleavings: usize,
+    /// Whether to replay each edit alone, and all but it.
+    pub ablate: bool,
+}
+
+/// A side of the comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Without edits.
+    Without,
+    /// With all.
+    All,
+    /// With one alone, by its number.
+    Alone(usize),
+    /// With all but one.
+    AllBut(usize),
+}
+
 /// What an answer is made of.
 pub(crate) struct Facts<'f> {
-    pub(crate) study: &'f Study<'f>,
+    pub(crate) model: &'f TypeModel,
+    pub(crate) scene: &'f Scene<'f>,
+    /// The reported types, each with its variants.
+    pub(crate) types: &'f [(String, Vec<TypeId>)],
+    /// The edits as they are written, in order.
+    pub(crate) statements: Vec<String>,
     pub(crate) run: &'f Run,
     pub(crate) cpus: Cpus,
     pub(crate) line: LineSize,
@@ -206,7 +240,7 @@ impl Facts<'_> {
 
     fn misses(&self) -> Misses {
         let pair = (Side::Without, Side::All);
-        let sites = &self.study.scene().sites;
+        let sites = &self.scene.sites;
         let user = sites
             .iter()
             .position(|name| name == FunctionName::UserCode.as_str());
@@ -231,12 +265,12 @@ impl Facts<'_> {
     }
 
     fn fields(&self) -> Vec<Row> {
-        let several = self.study.types.len() > 1;
+        let several = self.types.len() > 1;
         let names = self.watched.iter().enumerate().map(|(number, key)| {
-            let key = &self.study.scene().keys[*key];
+            let key = &self.scene.keys[*key];
             let owner = key
                 .watched
-                .and_then(|t| self.study.types.get(t))
+                .and_then(|t| self.types.get(t))
                 .map_or("", |t| &t.0);
             let name = if several {
                 format!("{owner}.{}", key.path)
@@ -256,20 +290,14 @@ impl Facts<'_> {
     }
 
     fn functions(&self) -> Vec<Row> {
-        let names = self
-            .study
-            .scene()
-            .sites
-            .iter()
-            .enumerate()
-            .map(|(number, name)| {
-                let figure: Figure = Box::new(move |o| {
-                    o.sites
-                        .get(number)
-                        .map_or((0, 0), |counts| (left(counts), cost(counts)))
-                });
-                (name.clone(), figure)
+        let names = self.scene.sites.iter().enumerate().map(|(number, name)| {
+            let figure: Figure = Box::new(move |o| {
+                o.sites
+                    .get(number)
+                    .map_or((0, 0), |counts| (left(counts), cost(counts)))
             });
+            (name.clone(), figure)
+        });
         let mut rows = self.rows(names);
         by_change(&mut rows);
         rows
@@ -305,7 +333,6 @@ impl Facts<'_> {
     }
 
     fn sizes(&self) -> Vec<Size> {
-        let model = self.study.model();
         let lines = |bytes: u64| bytes.div_ceil(self.line.bytes());
         let of = |side: usize, number: usize| {
             self.layouts
@@ -314,15 +341,18 @@ impl Facts<'_> {
                 .copied()
                 .unwrap_or(0)
         };
-        let size = |(number, (name, ids)): (usize, &(String, Vec<linemate_types::TypeId>))| Size {
+        let size = |(number, (name, ids)): (usize, &(String, Vec<TypeId>))| Size {
             name: name.clone(),
-            recorded_bytes: ids.first().and_then(|id| model.size_of(*id)).unwrap_or(0),
+            recorded_bytes: ids
+                .first()
+                .and_then(|id| self.model.size_of(*id))
+                .unwrap_or(0),
             without_bytes: of(0, number),
             with_bytes: of(1, number),
             without_lines: lines(of(0, number)),
             with_lines: lines(of(1, number)),
         };
-        self.study.types.iter().enumerate().map(size).collect()
+        self.types.iter().enumerate().map(size).collect()
     }
 
     fn ablation(&self) -> Vec<Ablation> {
@@ -346,12 +376,8 @@ impl Facts<'_> {
                 why_not,
             })
         };
-        self.study
-            .statements()
-            .into_iter()
-            .enumerate()
-            .filter_map(one)
-            .collect()
+        let statements = self.statements.iter().cloned();
+        statements.enumerate().filter_map(one).collect()
     }
 }
 
@@ -375,7 +401,7 @@ fn by_change(rows: &mut [Row]) {
 
 /// Makes the answer.
 pub(crate) fn whatif(facts: &Facts<'_>) -> WhatIf {
-    let (study, run) = (facts.study, facts.run);
+    let run = facts.run;
     let pair = (Side::Without, Side::All);
     let types = facts.types(pair);
     let causes = facts.causes();
@@ -391,7 +417,7 @@ pub(crate) fn whatif(facts: &Facts<'_>) -> WhatIf {
         recorded_cpus: facts.cpus.recorded,
         seed: run.seed,
         interleavings: run.interleavings,
-        accesses: study.scene().accesses,
+        accesses: facts.scene.accesses,
         potential: facts.potential(&causes, types.without),
         sizes: facts.sizes(),
         types,
