@@ -1,4 +1,4 @@
-//! Collects figures out of the outputs that steps left. What they mean side by side is for [`crate::results`].
+//! Collects figures out of the outputs that steps left. What they mean side by side is for [`crate::results()`].
 
 use std::collections::BTreeMap;
 

@@ -38,7 +38,7 @@ pub(crate) struct Ram {
 }
 
 impl Ram {
-    /// Finds the memory of process `pid`, which was started with [`arguments`].
+    /// Finds the memory of process `pid`, which was started with the arguments of [`Shape`].
     pub(crate) fn open(pid: u32, shape: &Shape) -> Result<Self, GuestError> {
         let nodes = u64::from(shape.numa_nodes.max(1));
         let length = shape.memory_bytes / nodes;
