@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Brings this machine to the point where `make demo` and `make test` run, and does nothing where nothing is missing.
 #
-#   scripts/setup.sh [build|demo|test|cases|lint|fuzz|packages]
+#   scripts/setup.sh [build|demo|test|cases|lint|fuzz|packages [GOAL]]
 #
 #   build     what compiles this project: a C compiler and cargo
 #   demo      (default) tools, QEMU and the 6.12 kernel image
@@ -9,7 +9,7 @@
 #   cases     the same as test, the workloads of the cases, the kernel sources 6.12 and 6.1
 #   lint      the tools of `make lint` only
 #   fuzz      what compiles the fuzz targets: the same as build, and a C++ compiler for libFuzzer
-#   packages  everything of `test` that needs root and nothing that lands in a home folder; `packages cases`: of `cases`
+#   packages [GOAL]  everything of GOAL (default: test) that needs root and nothing that lands in a home folder
 #
 # Packages come from this machine's own apt sources. Kernel images are downloaded and unpacked into
 # ${LINEMATE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/linemate}/kernels/VERSION/boot, never installed.
@@ -79,7 +79,7 @@ find_missing() {
 	want_command cc gcc
 	want_command ld binutils
 	compgen -G '/usr/lib/*/libc.a' >/dev/null || compgen -G '/usr/lib/libc.a' >/dev/null || want libc6-dev
-	case $goal in
+	case $packages_of in
 	build) return ;;
 	lint)
 		want_command shellcheck shellcheck
@@ -92,7 +92,7 @@ find_missing() {
 	esac
 	busybox_is_static || want busybox-static
 	want_command hackbench rt-tests
-	if [ "$goal" != demo ]; then
+	if [ "$packages_of" != demo ]; then
 		want_command stress-ng stress-ng
 		# shellcheck disable=SC2046 # names of packages
 		want $(build_tools_missing)
@@ -201,6 +201,10 @@ main() {
 	build | demo | test | cases | lint | fuzz | packages) ;;
 	*) die "unknown goal '$goal': use build, demo, test, cases, lint, fuzz or packages" ;;
 	esac
+	case $packages_of in
+	build | demo | test | cases | lint | fuzz) ;;
+	*) die "unknown goal '$packages_of' of packages: use build, demo, test, cases, lint or fuzz" ;;
+	esac
 	[ "$(uname -s)/$(uname -m)" = Linux/x86_64 ] || die "this is $(uname -s)/$(uname -m): linemate records on Linux/x86_64 only"
 
 	find_missing
@@ -213,7 +217,7 @@ main() {
 	fi
 	# Under sudo the user's own cargo is out of sight: `packages` does not look for one.
 	[ "$goal" = packages ] || ensure_cargo
-	case $goal in
+	case $packages_of in
 	build | lint | fuzz) return ;;
 	esac
 

@@ -128,12 +128,32 @@ for tool in hackbench qemu-system-x86_64 pahole; do
 done
 expect "build: a compiler and cargo are enough" 0 "" build
 expect "fuzz: libFuzzer is C++" 2 \
-	"setup: error: missing: g++; installing needs root: run \`sudo scripts/setup.sh packages\`, then repeat as yourself" fuzz
+	"setup: error: missing: g++; installing needs root: run \`sudo scripts/setup.sh packages fuzz\`, then repeat as yourself" fuzz
+expect "lint: shell scripts are checked" 2 \
+	"setup: error: missing: shellcheck; installing needs root: run \`sudo scripts/setup.sh packages lint\`, then repeat as yourself" lint
 stand_in c++ 'exit 1'
+stand_in shellcheck 'exit 1'
 expect "fuzz: a compiler for it is enough" 0 "" fuzz
 without cc
 expect "build: no compiler" 2 \
-	"setup: error: missing: gcc; installing needs root: run \`sudo scripts/setup.sh packages\`, then repeat as yourself" build
+	"setup: error: missing: gcc; installing needs root: run \`sudo scripts/setup.sh packages build\`, then repeat as yourself" build
+
+# What a refusal names installs what was missing, and no more: here neither QEMU nor pahole.
+machine
+for tool in qemu-system-x86_64 pahole cargo; do
+	without "$tool"
+done
+stand_in ln "exec $(command -v ln) \"\$@\""
+# shellcheck disable=SC2016 # the stand-in's
+stand_in apt-cache 'echo " $2 | 1 | archive bookworm/main amd64 Packages"'
+stand_in apt-get "case \"\$*\" in
+	*'install '*' shellcheck') ln -s true $work/bin/shellcheck; exit ;;
+	*'install '*' g++') ln -s true $work/bin/c++; exit ;;
+	esac; exit 100"
+stand_in true true
+expect "packages lint" 0 "setup: installing shellcheck" packages lint
+expect "packages fuzz" 0 "setup: installing g++" packages fuzz
+expect "packages of nothing" 2 "setup: error: unknown goal 'tset' of packages: use build, demo, test, cases, lint or fuzz" packages tset
 
 # QEMU from the backports has replaced libelf1 by theirs: libelf-dev and pahole have to come from there, too.
 machine

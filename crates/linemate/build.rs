@@ -90,7 +90,7 @@ fn digest_of_analysis() -> io::Result<String> {
         hash.update(head);
         hash.update(content);
     }
-    Ok(hash.finalize().iter().map(|b| format!("{b:02x}")).collect())
+    Ok(format!("{:x}", hash.finalize()))
 }
 
 /// The verbs whose output a case keeps.

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use linemate_types::btf_writer::{Endian, WriteError, write};
+use linemate_testkit::btf_writer::{Endian, WriteError, write};
 use linemate_types::{
     FlatType, Layout, LineSize, Type, TypeId, TypeModel, btf, named_members, pahole,
 };

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use libfuzzer_sys::fuzz_target;
 use linemate_rules::{check, parse};
-use linemate_types::btf_writer::{TypeList, bit_field, member};
+use linemate_testkit::btf_writer::{TypeList, bit_field, member};
 use linemate_types::{LineSize, TypeModel};
 
 /// `struct t` with an array, a union, bit-fields, a struct without a tag and a flexible array; one-letter names, easy to guess.

@@ -19,8 +19,15 @@ owned_by_dpkg() {
 apt_needed() {
 	command -v apt-get >/dev/null ||
 		die "$1; there is no apt-get here, so install it with this system's package manager"
-	[ "$(id -u)" = 0 ] ||
-		die "$1; installing needs root: run \`sudo $0 packages$([ "${packages_of-}" != cases ] || echo " cases")\`, then repeat as yourself"
+	[ "$(id -u)" = 0 ] || die "$1; installing needs root: run \`sudo $0 $(apt_root_goal)\`, then repeat as yourself"
+}
+
+# The goal of scripts/setup.sh that installs, as root, what the one asked for lacks: those of `demo` come with the default.
+apt_root_goal() {
+	case ${packages_of-} in
+	"" | demo | test) echo packages ;;
+	*) echo "packages $packages_of" ;;
+	esac
 }
 
 # apt_run WHAT COMMAND…: runs it quietly; its last words are shown if it fails.

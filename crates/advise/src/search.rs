@@ -345,7 +345,7 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
 #[cfg(test)]
 mod tests {
     use linemate_layout::Layouts;
-    use linemate_types::btf_writer::{TypeList, member};
+    use linemate_testkit::btf_writer::{TypeList, member};
     use linemate_types::{LineSize, TypeModel};
 
     use super::*;

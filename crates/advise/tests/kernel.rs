@@ -3,8 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
-#[path = "../../layout/tests/common/mod.rs"]
-mod kernels;
 
 use std::collections::BTreeMap;
 
@@ -13,6 +11,7 @@ use linemate_advise::candidate::Candidate;
 use linemate_advise::error::AdviseError;
 use linemate_advise::shape::{Metrics, Placed, Shape};
 use linemate_layout::{Layouts, Plan, Subject, parse, plan};
+use linemate_testkit::kernels;
 use linemate_types::{LineSize, TypeModel};
 
 /// Structs with bit-fields, forced alignments, anonymous unions, flexible arrays, embedded structs that start lines.

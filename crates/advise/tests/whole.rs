@@ -2,9 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "../../attribution/tests/world/mod.rs"]
-mod world;
-
 use std::collections::BTreeMap;
 
 use linemate_advise::shape::Shape;
@@ -18,8 +15,8 @@ use linemate_recording::{AccessKind, Recording};
 use linemate_study::scene::{Scene, Watch};
 use linemate_study::{Conditions, Session};
 use linemate_study::{Run, Study};
+use linemate_testkit::world::{F, RQ, UNITS, World};
 use linemate_types::LineSize;
-use world::{F, RQ, UNITS, World};
 
 const ROUNDS: u64 = 100;
 

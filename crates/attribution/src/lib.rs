@@ -13,6 +13,7 @@ pub mod counted;
 pub mod couse;
 mod devices;
 mod frames;
+mod functions;
 pub mod groups;
 pub mod index;
 pub mod kinds;
@@ -32,6 +33,7 @@ pub mod votes;
 
 pub use analysis::{Analysis, Directory, Error, Facts, check};
 pub use counted::Counted;
+pub use functions::FunctionName;
 pub use ledger::{Bucket, Group, Ledger};
 pub use names::{Located, Names};
 pub use subjects::{Subject, SubjectId};

@@ -77,8 +77,7 @@ const TAKES_FROM_STOCK: &str = "kmem_cache_alloc_from_sheaf";
 /// Whether a function only fills whole pages with zeros.
 #[must_use]
 pub fn clears_pages(name: &str) -> bool {
-    let whole = name.split('.').next().unwrap_or(name);
-    CLEARS_PAGES.contains(&whole)
+    CLEARS_PAGES.contains(&linemate_types::function_of(name))
 }
 
 /// Whether a function hands out an object of the cache that it is given, without being watched for its result.

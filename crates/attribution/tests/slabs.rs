@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod world;
-
 use linemate_attribution::{Analysis, Bucket};
 use linemate_recording::{AccessKind, Recording};
-use world::*;
+use linemate_testkit::world::*;
 
 /// A free page, and its `struct page`.
 const PAGE: u64 = DIRECT + 12 * 4096;

@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod world;
-
 use linemate_attribution::couse::By;
 use linemate_attribution::{Analysis, Bucket, Counted, Subject};
 use linemate_recording::{AccessKind, Recording};
-use world::*;
+use linemate_testkit::world::*;
 
 fn counted(recording: &Recording) -> (Analysis<'_>, Counted) {
     let analysis = Analysis::new(recording).unwrap();

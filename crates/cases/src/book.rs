@@ -1,13 +1,18 @@
-//! Collects figures out of the outputs that steps left. What they mean side by side is for [`crate::results`].
+//! Collects figures out of the outputs that steps left. What they mean side by side is for [`crate::results()`].
 
 use std::collections::BTreeMap;
 
-use crate::case::{Case, PredictedFigure};
-use crate::figures::{FigureError, Output};
-use crate::plan::{Plan, StepId, Work};
-use crate::results::{
-    Checked, Contended, FoundGroup, FoundType, Inputs, Outputs, Predicted, Rebuilt, Run, compared,
+use linemate_report::case::{
+    Checked, Contended, FoundGroup, FoundType, Inputs, Measured, Predicted, Rebuilt,
 };
+use linemate_report::model::GroupRow;
+use linemate_study::WhatIf;
+use linemate_study::costs::Costs;
+
+use crate::case::{Case, PredictedFigure};
+use crate::documents::{Document, OutputError, Outputs, TypeReport};
+use crate::plan::{Plan, StepId, Work};
+use crate::runs::{Run, compared};
 
 /// The most fields in a ranking; results.md shows fewer.
 const CONTENDED_MAX: usize = 200;
@@ -16,70 +21,100 @@ const GROUPS_MAX: usize = 100;
 
 /// A case's steps and what they left.
 pub(crate) struct Book<'b> {
-    pub(crate) case: &'b Case,
-    pub(crate) plan: &'b Plan<'b>,
-    pub(crate) outputs: &'b Outputs,
+    case: &'b Case,
+    plan: &'b Plan<'b>,
+    /// The steps that left JSON, in their order.
+    steps: Vec<(&'b Work, Document)>,
 }
 
 impl<'b> Book<'b> {
-    /// The steps that left JSON, with it.
-    fn steps(&self) -> impl Iterator<Item = (&'b Work, Output<'b>)> {
-        let (plan, outputs) = (self.plan, self.outputs);
-        plan.steps.iter().enumerate().filter_map(|(number, step)| {
-            let value = outputs.get(&StepId(number))?;
-            let output = Output {
-                step: &step.title,
-                value,
+    /// Reads the outputs.
+    ///
+    /// # Errors
+    /// The first that is not what its schema says.
+    pub(crate) fn new(
+        case: &'b Case,
+        plan: &'b Plan<'b>,
+        outputs: &Outputs,
+    ) -> Result<Book<'b>, OutputError> {
+        let mut steps = Vec::new();
+        for (number, step) in plan.steps.iter().enumerate() {
+            let Some(value) = outputs.get(&StepId(number)) else {
+                continue;
             };
-            Some((&step.work, output))
+            let document = Document::read(&step.work, value).map_err(|reason| OutputError {
+                step: step.title.clone(),
+                reason,
+            })?;
+            steps.extend(document.map(|document| (&step.work, document)));
+        }
+        Ok(Book { case, plan, steps })
+    }
+
+    fn reports(&self) -> impl Iterator<Item = (&str, &TypeReport)> {
+        self.steps.iter().filter_map(|step| match step {
+            (Work::Report { type_name, .. }, Document::Report(report)) => {
+                Some((type_name.as_str(), &**report))
+            }
+            _ => None,
         })
     }
 
-    pub(crate) fn inputs(&self) -> Result<Inputs, FigureError> {
-        let report = self
-            .steps()
-            .find(|(work, _)| matches!(work, Work::Report { .. }));
-        let Some((_, report)) = report else {
-            return Ok(Inputs::default());
+    fn costs_of(&self, wanted: &str) -> Option<&Costs> {
+        self.steps.iter().find_map(|step| match step {
+            (Work::Costs { type_name, .. }, Document::Costs(costs)) if type_name == wanted => {
+                Some(&**costs)
+            }
+            _ => None,
+        })
+    }
+
+    /// The first what-if of a step that is wanted.
+    fn what_if(&self, is_wanted: impl Fn(&Work) -> bool) -> Option<&WhatIf> {
+        self.steps
+            .iter()
+            .find_map(|(work, document)| match document {
+                Document::WhatIf(result) if is_wanted(work) => Some(&**result),
+                _ => None,
+            })
+    }
+
+    pub(crate) fn inputs(&self) -> Inputs {
+        let Some((_, report)) = self.reports().next() else {
+            return Inputs::default();
         };
-        let mut recording = BTreeMap::new();
-        let metadata = report.at("/inputs/recording")?.value.as_object();
-        for (name, value) in metadata.into_iter().flatten() {
-            recording.insert(name.clone(), value.as_str().unwrap_or_default().to_owned());
+        Inputs {
+            recording: report.inputs.recording.clone(),
+            checksum: report.inputs.checksum.clone().unwrap_or_default(),
+            accesses: report.ledger.recorded,
         }
-        Ok(Inputs {
-            recording,
-            checksum: report.text("/inputs/checksum")?.to_owned(),
-            accesses: report.count("/ledger/recorded")?,
-        })
     }
 
-    pub(crate) fn found(&self) -> Result<Vec<FoundType>, FigureError> {
+    pub(crate) fn found(&self) -> Vec<FoundType> {
         let mut found = Vec::new();
-        for (work, report) in self.steps() {
-            let Work::Report { type_name, .. } = work else {
+        for (type_name, report) in self.reports() {
+            let Some(costs) = self.costs_of(type_name) else {
                 continue;
             };
-            let costs = self.steps().find(|(work, _)| {
-                matches!(work, Work::Costs { type_name: name, .. } if name == type_name)
-            });
-            let Some((_, costs)) = costs else {
-                continue;
-            };
-            let groups = report.items("/type/groups")?.take(GROUPS_MAX);
             found.push(FoundType {
-                name: type_name.clone(),
-                bytes: report.count("/type/size")?,
-                accesses: report.count("/type/figures/accesses")?,
-                groups: groups.map(group).collect::<Result<_, _>>()?,
-                machine: costs.text("/costs/machine")?.to_owned(),
-                cycles: costs.number("/costs/potential/cost")?,
-                true_sharing: costs.number("/costs/potential/true_sharing")?,
-                false_sharing: costs.number("/costs/potential/false_sharing")?,
-                contended: contended(costs, type_name)?,
+                name: type_name.to_owned(),
+                bytes: report.of.size,
+                accesses: report.of.figures.accesses,
+                groups: report
+                    .of
+                    .groups
+                    .iter()
+                    .take(GROUPS_MAX)
+                    .map(group)
+                    .collect(),
+                machine: costs.machine.clone(),
+                cycles: costs.potential.cost,
+                true_sharing: costs.potential.true_sharing,
+                false_sharing: costs.potential.false_sharing,
+                contended: contended(costs, type_name),
             });
         }
-        Ok(found)
+        found
     }
 
     fn edit_name(&self, edit: usize) -> String {
@@ -87,26 +122,19 @@ impl<'b> Book<'b> {
         edit.map(|edit| edit.name.clone()).unwrap_or_default()
     }
 
-    pub(crate) fn predicted(&self) -> Result<Vec<Predicted>, FigureError> {
-        let mut predicted = Vec::new();
-        for (work, output) in self.steps() {
-            if let Work::WhatIf { of, edit, .. } = work {
-                if *of == self.plan.examined {
-                    predicted.push(self.prediction(*edit, output)?);
-                }
+    pub(crate) fn predicted(&self) -> Vec<Predicted> {
+        let of_examined = |(work, document): &(&Work, Document)| match (work, document) {
+            (Work::WhatIf { of, edit, .. }, Document::WhatIf(result))
+                if *of == self.plan.examined =>
+            {
+                Some(self.prediction(*edit, result))
             }
-        }
-        Ok(predicted)
+            _ => None,
+        };
+        self.steps.iter().filter_map(of_examined).collect()
     }
 
-    fn prediction(&self, edit: usize, output: Output<'b>) -> Result<Predicted, FigureError> {
-        let result = output.at("/results/0")?;
-        let mut sizes = Vec::new();
-        for size in result.items("/sizes")? {
-            let name = size.text("/name")?.to_owned();
-            let lines = (size.count("/without_lines")?, size.count("/with_lines")?);
-            sizes.push((name, lines.0, lines.1));
-        }
+    fn prediction(&self, edit: usize, result: &WhatIf) -> Predicted {
         let wanted: Vec<&str> = self
             .case
             .published
@@ -116,32 +144,32 @@ impl<'b> Book<'b> {
                 PredictedFigure::Types | PredictedFigure::Misses => None,
             })
             .collect();
-        let mut functions = BTreeMap::new();
-        for row in result.items("/functions")? {
-            let name = row.text("/name")?;
-            if wanted.contains(&name) {
-                functions.insert(name.to_owned(), row.measured("/cycles")?);
-            }
-        }
-        Ok(Predicted {
+        let functions = result.functions.iter();
+        let functions = functions.filter(|row| wanted.contains(&row.name.as_str()));
+        let sizes = result.sizes.iter();
+        Predicted {
             edit: self.edit_name(edit),
-            machine: result.text("/machine")?.to_owned(),
-            cpus: result.count("/cpus")?,
-            line_bytes: result.count("/line_bytes")?,
-            sizes,
-            types: result.measured("/types")?,
-            whole: result.measured("/whole")?,
-            misses: result.measured("/misses/kernel")?,
-            functions,
-            skipped: result.count("/skipped")?,
-        })
+            machine: result.machine.clone(),
+            cpus: result.cpus as u64,
+            line_bytes: result.line_bytes,
+            sizes: sizes
+                .map(|size| (size.name.clone(), size.without_lines, size.with_lines))
+                .collect(),
+            types: result.types.into(),
+            whole: result.whole.into(),
+            misses: result.misses.kernel.into(),
+            functions: functions
+                .map(|row| (row.name.clone(), Measured::from(row.cycles)))
+                .collect::<BTreeMap<_, _>>(),
+            skipped: result.skipped,
+        }
     }
 
-    pub(crate) fn rebuilt(&self) -> Result<Vec<Rebuilt>, FigureError> {
+    pub(crate) fn rebuilt(&self) -> Vec<Rebuilt> {
         let mut rebuilt = Vec::new();
         for (number, edit) in self.case.edits.iter().enumerate() {
             for machine in &self.case.machines {
-                let runs = self.runs(number, machine)?;
+                let runs = self.runs(number, machine);
                 let Some(first) = runs.first() else { continue };
                 let names = first.predicted.functions.keys();
                 let function = |name: &String| {
@@ -160,34 +188,35 @@ impl<'b> Book<'b> {
                 });
             }
         }
-        Ok(rebuilt)
+        rebuilt
     }
 
     /// The runs of an edit on a machine that were carried out on both kernels.
-    fn runs(&self, edit: usize, machine: &str) -> Result<Vec<Run>, FigureError> {
+    fn runs(&self, edit: usize, machine: &str) -> Vec<Run> {
         let mut runs = Vec::new();
         for (run, base) in self.plan.bases.iter().enumerate() {
-            let predicted = self.steps().find(|(work, _)| {
+            let predicted = self.what_if(|work| {
                 matches!(work, Work::WhatIf { of, edit: e, machine: m } if of == base && *e == edit && m == machine)
             });
-            let measured = self.steps().find(|(work, _)| {
+            let measured = self.what_if(|work| {
                 matches!(work, Work::Measure { of, edit: e, machine: m }
                     if *e == edit && m == machine && self.plan.run(*of) == Some(run))
             });
-            if let (Some((_, predicted)), Some((_, measured))) = (predicted, measured) {
+            if let (Some(predicted), Some(measured)) = (predicted, measured) {
                 runs.push(Run {
-                    predicted: self.prediction(edit, predicted)?,
-                    measured: self.prediction(edit, measured)?,
+                    predicted: self.prediction(edit, predicted),
+                    measured: self.prediction(edit, measured),
                 });
             }
         }
-        Ok(runs)
+        runs
     }
 
-    pub(crate) fn checked(&self) -> Result<Vec<Checked>, FigureError> {
+    pub(crate) fn checked(&self) -> Vec<Checked> {
         let mut checked = Vec::new();
-        for (work, output) in self.steps() {
-            let Work::Check { edit, check, .. } = work else {
+        for (work, document) in &self.steps {
+            let (Work::Check { edit, check, .. }, Document::Check(output)) = (work, document)
+            else {
                 continue;
             };
             let Some(about) = self.case.checks.get(*check) else {
@@ -197,51 +226,48 @@ impl<'b> Book<'b> {
                 edit: self.edit_name(*edit),
                 check: about.name.clone(),
                 config: about.config.clone(),
-                said: output.text("/said")?.to_owned(),
+                said: output.said.clone(),
             });
         }
-        Ok(checked)
+        checked
     }
 }
 
-fn group(group: Output<'_>) -> Result<FoundGroup, FigureError> {
-    Ok(FoundGroup {
-        class: group.text("/class")?.to_owned(),
-        fields: group.texts("/fields")?,
-        share: group.number("/share")?,
-        loads_per_store: group.at("/loads_per_store")?.value.as_f64(),
-        lines: group.counts("/lines")?,
-    })
+fn group(group: &GroupRow) -> FoundGroup {
+    FoundGroup {
+        class: group.class.to_string(),
+        fields: group.fields.clone(),
+        share: group.share,
+        loads_per_store: group.loads_per_store,
+        lines: group.lines.clone(),
+    }
 }
 
-fn contended(costs: Output<'_>, type_name: &str) -> Result<Vec<Contended>, FigureError> {
+fn contended(costs: &Costs, type_name: &str) -> Vec<Contended> {
     let prefix = format!("{type_name}.");
-    let mut rows = Vec::new();
-    for row in costs.items("/costs/fields")?.take(CONTENDED_MAX) {
-        let path = row.text("/name")?;
-        rows.push(Contended {
-            field: path.strip_prefix(&prefix).unwrap_or(path).to_owned(),
-            cycles: row.count("/cycles")?,
-            loads: row.count("/loads")?,
-            stores: row.count("/stores")?,
-            hitm: row.counts("/hitm")?.iter().sum(),
-            cycles_per_load: cycles_per_load(costs, path)?,
-        });
-    }
-    Ok(rows)
+    let row = |row: &linemate_study::costs::Cost| Contended {
+        field: row
+            .name
+            .strip_prefix(&prefix)
+            .unwrap_or(&row.name)
+            .to_owned(),
+        cycles: row.cycles,
+        loads: row.loads,
+        stores: row.stores,
+        hitm: row.hitm.iter().sum(),
+        cycles_per_load: cycles_per_load(costs, &row.name),
+    };
+    costs.fields.iter().take(CONTENDED_MAX).map(row).collect()
 }
 
 /// Over all lines in which the field, called by its whole path, went between cores.
-fn cycles_per_load(costs: Output<'_>, path: &str) -> Result<Option<f64>, FigureError> {
+fn cycles_per_load(costs: &Costs, path: &str) -> Option<f64> {
     let (mut loads, mut cycles) = (0.0, 0.0);
-    for line in costs.items("/costs/lines")? {
-        for cell in line.items("/cells")? {
-            if cell.text("/field")? == path {
-                let count = cell.number("/loads")?;
-                loads += count;
-                cycles += count * cell.number("/cycles_per_load")?;
-            }
-        }
+    let cells = costs.lines.iter().flat_map(|line| &line.cells);
+    for cell in cells.filter(|cell| cell.field == path) {
+        let count = cell.loads as f64;
+        loads += count;
+        cycles += count * cell.cycles_per_load;
     }
-    Ok((loads > 0.0).then(|| cycles / loads))
+    (loads > 0.0).then(|| cycles / loads)
 }

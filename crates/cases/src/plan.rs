@@ -544,7 +544,9 @@ impl Recipe {
     }
 
     fn key(self) -> Key {
-        let digest = self.0.finalize();
-        Key(digest.iter().take(16).map(|b| format!("{b:02x}")).collect())
+        // Half of the digest tells steps apart, and makes a name of 32 digits.
+        let mut key = format!("{:x}", self.0.finalize());
+        key.truncate(32);
+        Key(key)
     }
 }

@@ -1,259 +1,50 @@
-//! What came out of a case: the model behind results.json (docs/cases.md) and results.md.
+//! Figures of the steps' outputs beside the published ones.
 
-use std::collections::BTreeMap;
-
-use serde::Serialize;
-use serde_json::Value;
+use linemate_report::case::{
+    Contended, FoundGroup, FoundType, Measured, PublishedRow, Results, SCHEMA,
+};
 
 use crate::book::Book;
 use crate::case::{Case, FoundFigure, PredictedFigure, PredictedOf, Published};
-use crate::figures::FigureError;
-use crate::plan::{Mode, Plan, StepId};
+use crate::documents::{OutputError, Outputs};
+use crate::plan::{Mode, Plan};
 
-/// The schema's name and version.
-pub const SCHEMA: &str = "linemate.case/2";
-
-/// The JSON that steps left.
-pub type Outputs = BTreeMap<StepId, Value>;
-
-/// What came out.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Results {
-    /// [`SCHEMA`].
-    pub schema: &'static str,
-    /// The version of linemate.
-    pub tool: String,
-    /// The case.
-    pub case: String,
-    /// What it is about.
-    pub summary: String,
-    /// `quick` or `full`.
-    pub mode: &'static str,
-    /// What was recorded.
-    pub inputs: Inputs,
-    /// By type: what the unmodified kernel shows.
-    pub found: Vec<FoundType>,
-    /// By edit and machine: what it would change on the unmodified kernel.
-    pub predicted: Vec<Predicted>,
-    /// By edit with patches and machine: the prediction and the kernel that was built.
-    pub rebuilt: Vec<Rebuilt>,
-    /// What kernels with patches have stood.
-    pub checked: Vec<Checked>,
-    /// The published figures and ours.
-    pub published: Vec<PublishedRow>,
+/// Collects what the steps left.
+///
+/// # Errors
+/// An output that is not what its schema says.
+pub fn results(
+    tool: &str,
+    case: &Case,
+    mode: Mode,
+    plan: &Plan<'_>,
+    outputs: &Outputs,
+) -> Result<Results, OutputError> {
+    let book = Book::new(case, plan, outputs)?;
+    let mut results = Results {
+        schema: SCHEMA.into(),
+        tool: tool.to_owned(),
+        case: case.name.clone(),
+        summary: case.summary.clone(),
+        mode: mode.name().into(),
+        inputs: book.inputs(),
+        found: book.found(),
+        predicted: book.predicted(),
+        rebuilt: book.rebuilt(),
+        checked: book.checked(),
+        published: Vec::new(),
+    };
+    let ours = Ours { results: &results };
+    results.published = case.published.iter().map(|row| ours.row(row)).collect();
+    Ok(results)
 }
 
-/// What was recorded of the unmodified kernel.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Inputs {
-    /// What the recording says about its run.
-    pub recording: BTreeMap<String, String>,
-    /// Its checksum.
-    pub checksum: String,
-    /// Its accesses.
-    pub accesses: u64,
+/// Our figures, looked up for the published ones.
+struct Ours<'r> {
+    results: &'r Results,
 }
 
-/// A type on the unmodified kernel.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct FoundType {
-    /// The type.
-    pub name: String,
-    /// Its bytes.
-    pub bytes: u64,
-    /// Accesses to its objects.
-    pub accesses: u64,
-    /// Its groups of fields, most used first.
-    pub groups: Vec<FoundGroup>,
-    /// The machine of the costs.
-    pub machine: String,
-    /// Cycles of its accesses that left their core.
-    pub cycles: f64,
-    /// The part of them that is true sharing, from 0 to 1: no layout changes it.
-    pub true_sharing: f64,
-    /// The part of them that is false sharing.
-    pub false_sharing: f64,
-    /// The fields that cost most.
-    pub contended: Vec<Contended>,
-}
-
-/// Fields that are used together.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct FoundGroup {
-    /// `atomic`, `read by others` or `own`.
-    pub class: String,
-    /// The fields, most used first.
-    pub fields: Vec<String>,
-    /// Of the type's accesses, from 0 to 1.
-    pub share: f64,
-    /// Absent without stores.
-    pub loads_per_store: Option<f64>,
-    /// The lines that they lie on.
-    pub lines: Vec<u64>,
-}
-
-/// A field that costs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Contended {
-    /// The field.
-    pub field: String,
-    /// Cycles of its accesses that left their core.
-    pub cycles: u64,
-    /// Loads.
-    pub loads: u64,
-    /// Stores and atomics.
-    pub stores: u64,
-    /// Modified lines that came from other cores.
-    pub hitm: u64,
-    /// Average cycles of a load that left its core, in lines that went between cores.
-    pub cycles_per_load: Option<f64>,
-}
-
-/// Two sides of a what-if.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Measured {
-    /// Without the edit.
-    pub without: f64,
-    /// With it.
-    pub with: f64,
-    /// The mean of the paired differences.
-    pub difference: f64,
-    /// Half the width of its 95 % confidence interval.
-    pub bar: f64,
-}
-
-/// What an edit would change.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Predicted {
-    /// The edit.
-    pub edit: String,
-    /// The machine.
-    pub machine: String,
-    /// CPUs replayed.
-    pub cpus: u64,
-    /// Bytes of a line.
-    pub line_bytes: u64,
-    /// The edited types with their lines without and with the edit.
-    pub sizes: Vec<(String, u64, u64)>,
-    /// Cycles of the edited types.
-    pub types: Measured,
-    /// Cycles of everything.
-    pub whole: Measured,
-    /// Accesses of kernel code that missed the last-level cache.
-    pub misses: Measured,
-    /// Cycles by function, for the functions that published figures are about.
-    pub functions: BTreeMap<String, Measured>,
-    /// Accesses that would not happen.
-    pub skipped: u64,
-}
-
-/// A figure of several runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Spread {
-    /// The mean.
-    pub mean: f64,
-    /// The smallest.
-    pub least: f64,
-    /// The largest.
-    pub most: f64,
-}
-
-/// A prediction beside the kernel that was built, each run the mean over its interleavings.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Compared {
-    /// The kernel built without patches.
-    pub without: Spread,
-    /// Predicted from it.
-    pub predicted: Spread,
-    /// The kernel with the patches.
-    pub rerecorded: Spread,
-}
-
-/// What became of an edit in the kernel that was built with its patches.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Rebuilt {
-    /// The edit.
-    pub edit: String,
-    /// The machine.
-    pub machine: String,
-    /// The types whose cost is compared.
-    pub types: Vec<String>,
-    /// How often each of both kernels was recorded.
-    pub runs: usize,
-    /// Cycles of the types.
-    pub cost: Compared,
-    /// Cycles of everything.
-    pub whole: Compared,
-    /// Accesses of kernel code that missed the last-level cache.
-    pub misses: Compared,
-    /// Cycles by function, for the functions that published figures are about; one that is inlined in either kernel has none.
-    pub functions: BTreeMap<String, Compared>,
-}
-
-/// A check that a kernel with patches has passed: a case whose check fails has no results.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Checked {
-    /// The edit.
-    pub edit: String,
-    /// The check.
-    pub check: String,
-    /// Fragments that were laid over the configuration for it.
-    pub config: Vec<String>,
-    /// The last line that it said.
-    pub said: String,
-}
-
-/// A published figure beside ours.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct PublishedRow {
-    /// What was measured.
-    pub key: String,
-    /// The published figure.
-    pub published: String,
-    /// Where it is from.
-    pub source: String,
-    /// Ours on the unmodified kernel.
-    pub found: Option<String>,
-    /// Ours, predicted.
-    pub predicted: Option<String>,
-    /// Ours, from the rebuilt kernel.
-    pub rerecorded: Option<String>,
-}
-
-impl Results {
-    /// Collects what the steps left.
-    ///
-    /// # Errors
-    /// An output that lacks what its schema promises.
-    pub fn new(
-        tool: &str,
-        case: &Case,
-        mode: Mode,
-        plan: &Plan<'_>,
-        outputs: &Outputs,
-    ) -> Result<Results, FigureError> {
-        let book = Book {
-            case,
-            plan,
-            outputs,
-        };
-        let mut results = Results {
-            schema: SCHEMA,
-            tool: tool.to_owned(),
-            case: case.name.clone(),
-            summary: case.summary.clone(),
-            mode: mode.name(),
-            inputs: book.inputs()?,
-            found: book.found()?,
-            predicted: book.predicted()?,
-            rebuilt: book.rebuilt()?,
-            checked: book.checked()?,
-            published: Vec::new(),
-        };
-        results.published = case.published.iter().map(|row| results.row(row)).collect();
-        Ok(results)
-    }
-
+impl Ours<'_> {
     fn row(&self, row: &Published) -> PublishedRow {
         PublishedRow {
             key: row.key.clone(),
@@ -266,7 +57,7 @@ impl Results {
     }
 
     fn found_type(&self, name: &str) -> Option<&FoundType> {
-        self.found.iter().find(|found| found.name == name)
+        self.results.found.iter().find(|found| found.name == name)
     }
 
     fn group(&self, type_name: &str, field: &str) -> Option<&FoundGroup> {
@@ -295,7 +86,7 @@ impl Results {
             }
             FoundFigure::GroupLines { type_name, field } => self
                 .group(type_name, field)
-                .map(|group| format!("lines {}", list(&group.lines))),
+                .map(|group| format!("lines {}", group.line_list())),
             FoundFigure::Rank { type_name, field } => {
                 contended(type_name, field).map(|(place, _)| format!("place {place}"))
             }
@@ -309,13 +100,13 @@ impl Results {
                 .found_type(type_name)
                 .filter(|found| found.cycles > 0.0)
                 .map(|found| {
-                    let cycles: u64 = found.rows(fields).map(|row| row.cycles).sum();
+                    let cycles: u64 = rows(found, fields).map(|row| row.cycles).sum();
                     format!("{:.1} % of cycles", 100.0 * cycles as f64 / found.cycles)
                 }),
             FoundFigure::LoadsPerStore { type_name, fields } => {
                 self.found_type(type_name).map(|found| {
-                    let loads: u64 = found.rows(fields).map(|row| row.loads).sum();
-                    let stores: u64 = found.rows(fields).map(|row| row.stores).sum();
+                    let loads: u64 = rows(found, fields).map(|row| row.loads).sum();
+                    let stores: u64 = rows(found, fields).map(|row| row.stores).sum();
                     match stores {
                         0 => "no stores".to_owned(),
                         stores => format!("{:.1} : 1", loads as f64 / stores as f64),
@@ -330,6 +121,7 @@ impl Results {
 
     fn prediction(&self, of: &PredictedOf) -> String {
         let predicted = self
+            .results
             .predicted
             .iter()
             .find(|p| p.edit == of.edit && p.machine == of.machine);
@@ -376,6 +168,7 @@ impl Results {
 
     fn rerecorded(&self, of: &PredictedOf) -> Option<String> {
         let rebuilt = self
+            .results
             .rebuilt
             .iter()
             .find(|r| r.edit == of.edit && r.machine == of.machine)?;
@@ -388,73 +181,8 @@ impl Results {
     }
 }
 
-impl Measured {
-    /// Difference and bar in per cent of the side without the edit; `None` when that is nothing.
-    #[must_use]
-    pub fn relative(&self) -> Option<(f64, f64)> {
-        let percent = |figure: f64| 100.0 * figure / self.without;
-        (self.without > 0.0).then(|| (percent(self.difference), percent(self.bar)))
-    }
-}
-
-impl FoundType {
-    /// The rows of these fields, as far as they cost anything.
-    fn rows<'f>(&'f self, fields: &'f [String]) -> impl Iterator<Item = &'f Contended> {
-        let rows = self.contended.iter();
-        rows.filter(|row| fields.contains(&row.field))
-    }
-}
-
-impl Spread {
-    fn of(figures: &[f64]) -> Spread {
-        Spread {
-            mean: figures.iter().sum::<f64>() / figures.len().max(1) as f64,
-            least: figures.iter().copied().reduce(f64::min).unwrap_or(0.0),
-            most: figures.iter().copied().reduce(f64::max).unwrap_or(0.0),
-        }
-    }
-}
-
-impl Compared {
-    /// How much less or more the kernel with the patches costs, in per cent.
-    #[must_use]
-    pub fn change(&self) -> Option<f64> {
-        (self.without.mean > 0.0).then(|| 100.0 * (self.rerecorded.mean / self.without.mean - 1.0))
-    }
-
-    /// How far the predicted cost is from the re-recorded one, in per cent of the re-recorded.
-    #[must_use]
-    pub fn error(&self) -> Option<f64> {
-        let (predicted, rerecorded) = (self.predicted.mean, self.rerecorded.mean);
-        (rerecorded > 0.0).then(|| 100.0 * (predicted - rerecorded) / rerecorded)
-    }
-}
-
-/// One figure of the predictions and measurements of an edit on a machine, run by run.
-pub(crate) fn compared(
-    runs: &[Run],
-    figure: impl Fn(&Predicted) -> Option<Measured>,
-) -> Option<Compared> {
-    let side = |of: &dyn Fn(&Run) -> Option<f64>| {
-        let figures: Option<Vec<f64>> = runs.iter().map(of).collect();
-        figures.map(|figures| Spread::of(&figures))
-    };
-    Some(Compared {
-        without: side(&|run| Some(figure(&run.predicted)?.without))?,
-        predicted: side(&|run| Some(figure(&run.predicted)?.with))?,
-        rerecorded: side(&|run| Some(figure(&run.measured)?.without))?,
-    })
-}
-
-/// A run on both kernels.
-pub(crate) struct Run {
-    /// From the kernel without patches.
-    pub(crate) predicted: Predicted,
-    /// The kernel with them, under edits that change nothing: its cost is the side without.
-    pub(crate) measured: Predicted,
-}
-
-pub(crate) fn list(numbers: &[u64]) -> String {
-    let words: Vec<String> = numbers.iter().map(u64::to_string).collect();
-    words.join(", ")
+/// The rows of these fields, as far as they cost anything.
+fn rows<'f>(found: &'f FoundType, fields: &'f [String]) -> impl Iterator<Item = &'f Contended> {
+    let rows = found.contended.iter();
+    rows.filter(|row| fields.contains(&row.field))
 }

@@ -2,7 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use linemate_cases::{Case, Mode, Outputs, Plan, Results, Spread, StepId, Work, markdown, parse};
+use linemate_cases::{Case, CheckDocument, Mode, Outputs, Plan, StepId, Work, parse, results};
+use linemate_report::case::{Results, Spread, markdown};
+use linemate_report::model::{Figures, GroupRow, Inputs, LedgerView, Report, TypeView, View};
+use linemate_report::{CostsDocument, WhatIfDocument};
+use linemate_study::costs::{CellCost, Cost, Costs, LineCost};
+use linemate_study::effect::{Misses, Potential, Row, Size, WhatIf};
+use linemate_study::stats::Measure;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 const CASE: &str = r#"
@@ -103,53 +110,156 @@ value = "+1 %"
 source = "a paper"
 "#;
 
+/// As the verb writes it.
+fn written(document: &impl Serialize) -> Value {
+    serde_json::to_value(document).unwrap()
+}
+
 fn report() -> Value {
-    json!({
-        "inputs": { "recording": { "kernel": "6.12.0", "command": "run" }, "checksum": "00ff" },
-        "ledger": { "recorded": 1_234_567 },
-        "type": {
-            "size": 3456,
-            "figures": { "accesses": 1000 },
-            "groups": [
-                { "class": "atomic", "fields": ["__lock"], "share": 0.5, "loads_per_store": 1.0, "lines": [0] },
-                { "class": "read by others", "fields": ["nr_running", "curr"], "share": 0.39, "loads_per_store": 38.25, "lines": [0, 3] },
-                { "class": "own", "fields": ["cpu"], "share": 0.11, "loads_per_store": null, "lines": [1] },
-            ],
+    let group =
+        |class: &'static str, fields: &[&str], share, loads_per_store, lines: &[u64]| GroupRow {
+            class: class.into(),
+            fields: fields.iter().map(|f| (*f).to_owned()).collect(),
+            share,
+            loads_per_store,
+            lines: lines.to_vec(),
+            figures: Figures::default(),
+        };
+    let text = |text: &str| text.to_owned();
+    written(&Report {
+        schema: "linemate.report/1".into(),
+        inputs: Inputs {
+            tool: text("1.2.3"),
+            recorded_by: text("1.2.3"),
+            recording: [("kernel", "6.12.0"), ("command", "run")]
+                .map(|(k, v)| (text(k), text(v)))
+                .into(),
+            checksum: Some(text("00ff")),
+            cut: None,
         },
+        ledger: LedgerView {
+            recorded: 1_234_567,
+            total: 1_234_567,
+            typed_share: 1.0,
+            unknown_share: 0.0,
+            groups: Vec::new(),
+        },
+        view: View::Type(Box::new(TypeView {
+            name: text("rq"),
+            size: 3456,
+            line_size: 64,
+            figures: Figures {
+                accesses: 1000,
+                ..Figures::default()
+            },
+            places: Vec::new(),
+            fields: Vec::new(),
+            lines: Vec::new(),
+            groups: vec![
+                group("atomic", &["__lock"], 0.5, Some(1.0), &[0]),
+                group(
+                    "read by others",
+                    &["nr_running", "curr"],
+                    0.39,
+                    Some(38.25),
+                    &[0, 3],
+                ),
+                group("own", &["cpu"], 0.11, None, &[1]),
+            ],
+        })),
     })
 }
 
 fn costs_of_the_type() -> Value {
-    let row = |name: &str, cycles: u64, hitm: [u64; 3]| json!({ "name": name, "cycles": cycles, "loads": 70, "stores": 30, "hitm": hitm });
-    let cell = |field: &str, loads: u64, each: f64| json!({ "field": field, "loads": loads, "cycles_per_load": each });
-    json!({ "costs": {
-        "machine": "m1",
-        "potential": { "cost": 2_500_000.0, "true_sharing": 0.25, "false_sharing": 0.5 },
-        "fields": [
-            row("rq.__lock", 2_000_000, [1, 2, 3]),
-            row("rq.nr_running", 500_000, [0, 0, 1]),
-            row("rq.cpu", 1000, [0, 0, 0]),
-        ],
-        "lines": [
-            { "cells": [cell("rq.__lock", 3, 100.0), cell("rq.nr_running", 0, 0.0)] },
-            { "cells": [cell("rq.__lock", 1, 500.0)] },
-        ],
-    }})
+    let row = |name: &str, cycles: u64, hitm: [u64; 3]| Cost {
+        name: name.to_owned(),
+        cycles,
+        loads: 70,
+        stores: 30,
+        hitm,
+        ..Cost::default()
+    };
+    let cell = |field: &str, loads: u64, cycles_per_load: f64| CellCost {
+        field: field.to_owned(),
+        loads,
+        cycles_per_load,
+        ..CellCost::default()
+    };
+    let line = |cells| LineCost {
+        cells,
+        ..LineCost::default()
+    };
+    written(&CostsDocument {
+        schema: CostsDocument::SCHEMA.into(),
+        tool: "1.2.3".to_owned(),
+        recording: Default::default(),
+        checksum: None,
+        type_name: Some("rq".to_owned()),
+        costs: Costs {
+            machine: "m1".to_owned(),
+            potential: Potential {
+                cost: 2_500_000.0,
+                true_sharing: 0.25,
+                false_sharing: 0.5,
+                ..Potential::default()
+            },
+            fields: vec![
+                row("rq.__lock", 2_000_000, [1, 2, 3]),
+                row("rq.nr_running", 500_000, [0, 0, 1]),
+                row("rq.cpu", 1000, [0, 0, 0]),
+            ],
+            lines: vec![
+                line(vec![
+                    cell("rq.__lock", 3, 100.0),
+                    cell("rq.nr_running", 0, 0.0),
+                ]),
+                line(vec![cell("rq.__lock", 1, 500.0)]),
+            ],
+            ..Costs::default()
+        },
+    })
 }
 
 fn whatif(without: f64, with: f64) -> Value {
-    let measure = |without: f64, with: f64, bar: f64| json!({ "without": without, "with": with, "difference": with - without, "bar": bar });
-    json!({ "results": [{
-        "machine": "m1", "cpus": 8, "line_bytes": 64, "skipped": 7,
-        "sizes": [{ "name": "rq", "without_lines": 54, "with_lines": 55 }],
-        "types": measure(without, with, without / 100.0),
-        "whole": measure(10.0 * without, 9.0 * without + with, without / 10.0),
-        "misses": { "kernel": measure(without / 1000.0, with / 2000.0, 1.0) },
-        "functions": [
-            { "name": "f", "cycles": measure(100.0, 80.0, 1.0) },
-            { "name": "g", "cycles": measure(100.0, 90.0, 1.0) },
-        ],
-    }]})
+    let measure = |without: f64, with: f64, bar: f64| Measure {
+        without,
+        with,
+        difference: with - without,
+        bar,
+        measurable: true,
+    };
+    let function = |name: &str, with| Row {
+        name: name.to_owned(),
+        cycles: measure(100.0, with, 1.0),
+        ..Row::default()
+    };
+    written(&WhatIfDocument {
+        schema: WhatIfDocument::SCHEMA.into(),
+        tool: "1.2.3".to_owned(),
+        recording: Default::default(),
+        checksum: None,
+        edits: String::new(),
+        results: vec![WhatIf {
+            machine: "m1".to_owned(),
+            cpus: 8,
+            line_bytes: 64,
+            skipped: 7,
+            sizes: vec![Size {
+                name: "rq".to_owned(),
+                without_lines: 54,
+                with_lines: 55,
+                ..Size::default()
+            }],
+            types: measure(without, with, without / 100.0),
+            whole: measure(10.0 * without, 9.0 * without + with, without / 10.0),
+            misses: Misses {
+                kernel: measure(without / 1000.0, with / 2000.0, 1.0),
+                ..Misses::default()
+            },
+            functions: vec![function("f", 80.0), function("g", 90.0)],
+            ..WhatIf::default()
+        }],
+    })
 }
 
 fn outputs(plan: &Plan<'_>) -> Outputs {
@@ -159,7 +269,9 @@ fn outputs(plan: &Plan<'_>) -> Outputs {
         Work::Measure { .. } => Some(whatif(1_004_500.0, 1_004_500.0)),
         Work::WhatIf { of: StepId(0), .. } => Some(whatif(2_000_000.0, 1_500_000.0)),
         Work::WhatIf { .. } => Some(whatif(1_600_000.0, 1_100_000.0)),
-        Work::Check { check, .. } => Some(json!({ "said": format!("passed check {check}") })),
+        Work::Check { check, .. } => Some(written(&CheckDocument {
+            said: format!("passed check {check}"),
+        })),
         Work::Record { .. } | Work::Build { .. } => None,
     };
     let steps = plan.steps.iter().enumerate();
@@ -168,22 +280,22 @@ fn outputs(plan: &Plan<'_>) -> Outputs {
         .collect()
 }
 
-fn results(case: &Case, mode: Mode) -> Results {
+fn results_of(case: &Case, mode: Mode) -> Results {
     let plan = Plan::new(case, mode);
-    Results::new("1.2.3", case, mode, &plan, &outputs(&plan)).unwrap()
+    results("1.2.3", case, mode, &plan, &outputs(&plan)).unwrap()
 }
 
 #[test]
 fn the_page_is_as_it_was_written_down() {
     let case = parse(CASE).unwrap();
-    let page = markdown(&results(&case, Mode::Full));
+    let page = markdown(&results_of(&case, Mode::Full));
     assert_eq!(page, include_str!("results.md"));
 }
 
 #[test]
 fn without_builds_the_page_says_so() {
     let case = parse(CASE).unwrap();
-    let page = markdown(&results(&case, Mode::Quick));
+    let page = markdown(&results_of(&case, Mode::Quick));
     let end =
         "## Predicted beside re-recorded\n\nNot run: kernels are built without `--quick` only.\n";
     assert!(page.ends_with(end), "{page}");
@@ -196,7 +308,7 @@ fn without_builds_the_page_says_so() {
 #[test]
 fn the_rebuilt_kernel_is_held_against_the_one_without_patches() {
     let case = parse(CASE).unwrap();
-    let results = results(&case, Mode::Full);
+    let results = results_of(&case, Mode::Full);
     let [rebuilt] = &results.rebuilt[..] else {
         panic!("{:?}", results.rebuilt)
     };
@@ -231,7 +343,7 @@ fn several_runs_give_a_mean_and_what_it_lies_between() {
         };
         outputs.insert(StepId(number), output);
     }
-    let results = Results::new("1.2.3", &case, Mode::Full, &plan, &outputs).unwrap();
+    let results = results("1.2.3", &case, Mode::Full, &plan, &outputs).unwrap();
     let [rebuilt] = &results.rebuilt[..] else {
         panic!("{:?}", results.rebuilt)
     };
@@ -259,11 +371,30 @@ fn several_runs_give_a_mean_and_what_it_lies_between() {
 fn an_output_of_another_schema_is_named() {
     let case = parse(CASE).unwrap();
     let plan = Plan::new(&case, Mode::Quick);
-    let mut outputs = outputs(&plan);
-    outputs.insert(StepId(3), json!({ "results": [{ "machine": "m1" }] }));
-    let error = Results::new("1.2.3", &case, Mode::Quick, &plan, &outputs).unwrap_err();
+    let refused = |output: Value| {
+        let mut outputs = outputs(&plan);
+        outputs.insert(StepId(3), output);
+        let error = results("1.2.3", &case, Mode::Quick, &plan, &outputs).unwrap_err();
+        assert_eq!(error.step, "predict apart on m1");
+        error.to_string()
+    };
+    let head = "the output of \"predict apart on m1\" is not what its schema says: ";
+    let another = json!({ "schema": "linemate.whatif/0", "results": [] });
     assert_eq!(
-        error.to_string(),
-        "the output of \"predict apart on m1\" has no /sizes"
+        refused(another),
+        format!("{head}it is \"linemate.whatif/0\", not \"linemate.whatif/1\"")
     );
+    assert_eq!(
+        refused(json!([])),
+        format!("{head}it does not say that it is \"linemate.whatif/1\"")
+    );
+    let mut incomplete = whatif(1.0, 2.0);
+    incomplete["results"][0]
+        .as_object_mut()
+        .unwrap()
+        .remove("sizes");
+    assert_eq!(refused(incomplete), format!("{head}missing field `sizes`"));
+    let mut empty = whatif(1.0, 2.0);
+    empty["results"] = json!([]);
+    assert_eq!(refused(empty), format!("{head}it holds no result"));
 }

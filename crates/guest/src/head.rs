@@ -9,8 +9,7 @@ use sha2::{Digest, Sha256};
 
 use crate::error::GuestError;
 use crate::functions::{self, WatchList};
-use crate::session::Session;
-use crate::shape::Timing;
+use crate::shape::{Shape, Timing};
 
 /// A kernel's types and symbols, as the head holds them and the images need them.
 pub(crate) struct Known {
@@ -46,16 +45,27 @@ impl Known {
     }
 }
 
+/// What decides how a run goes.
+pub(crate) struct RunFacts<'a> {
+    pub(crate) shape: &'a Shape,
+    pub(crate) kernel: &'a [u8],
+    pub(crate) command: &'a [String],
+    pub(crate) payload: &'a [u8],
+    pub(crate) qemu_version: &'a str,
+    pub(crate) user: bool,
+    pub(crate) whole_boot: bool,
+}
+
 /// Describes the run. Two equal runs have equal metadata: no paths, no times, nothing of this computer.
-pub(crate) fn metadata(session: &Session, known: &Known, payload: &[u8]) -> Metadata {
-    let shape = &session.shape;
+pub(crate) fn metadata(run: &RunFacts<'_>, known: &Known) -> Metadata {
+    let shape = run.shape;
     let mut metadata = Metadata::new();
     let mut put = |key: &str, value: String| metadata.insert(key.to_owned(), value);
     put("kernel", known.release.clone());
-    put("kernel.sha256", sha256(&session.kernel.bytes));
+    put("kernel.sha256", sha256(run.kernel));
     put("kernel.command_line", shape.kernel_command_line());
-    put("command", session.workload.command.join(" "));
-    put("payload.sha256", sha256(payload));
+    put("command", run.command.join(" "));
+    put("payload.sha256", sha256(run.payload));
     put("cpus", shape.cpus.to_string());
     if let Ok(topology) = shape.topology() {
         put("sockets", topology.sockets.to_string());
@@ -65,14 +75,14 @@ pub(crate) fn metadata(session: &Session, known: &Known, payload: &[u8]) -> Meta
     put("numa_nodes", shape.numa_nodes.to_string());
     put("memory_bytes", shape.memory_bytes.to_string());
     put("seed", shape.seed.to_string());
-    put("qemu", session.qemu.version.clone());
+    put("qemu", run.qemu_version.to_owned());
     let timing = match shape.timing {
         Timing::Deterministic => "deterministic",
         Timing::Parallel => "parallel",
     };
     put("timing", timing.to_owned());
-    put("user", switch(session.user));
-    put("whole_boot", switch(session.whole_boot));
+    put("user", switch(run.user));
+    put("whole_boot", switch(run.whole_boot));
     metadata
 }
 
@@ -81,10 +91,7 @@ fn switch(on: bool) -> String {
 }
 
 fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    format!("{:x}", Sha256::digest(bytes))
 }
 
 /// Writes the head to an empty file: the recorder goes on with it.

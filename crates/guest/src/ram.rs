@@ -38,7 +38,7 @@ pub(crate) struct Ram {
 }
 
 impl Ram {
-    /// Finds the memory of process `pid`, which was started with [`arguments`].
+    /// Finds the memory of process `pid`, which was started with the arguments of [`Shape`].
     pub(crate) fn open(pid: u32, shape: &Shape) -> Result<Self, GuestError> {
         let nodes = u64::from(shape.numa_nodes.max(1));
         let length = shape.memory_bytes / nodes;
@@ -73,33 +73,6 @@ impl Ram {
             total: shape.memory_bytes,
         })
     }
-}
-
-/// QEMU's options for memory that [`Ram`] can read.
-pub(crate) fn arguments(shape: &Shape) -> Vec<String> {
-    let backend = |id: String, bytes: u64| {
-        [
-            "-object".to_owned(),
-            format!("memory-backend-memfd,id={id},size={bytes},share=on"),
-        ]
-    };
-    if shape.numa_nodes <= 1 {
-        let mut arguments: Vec<String> = backend("ram".to_owned(), shape.memory_bytes).into();
-        arguments.extend(["-machine".to_owned(), "memory-backend=ram".to_owned()]);
-        return arguments;
-    }
-    let (nodes, cpus) = (shape.numa_nodes, shape.cpus / shape.numa_nodes);
-    let mut arguments = Vec::new();
-    for node in 0..nodes {
-        let (first, last) = (node * cpus, node * cpus + cpus - 1);
-        let bytes = shape.memory_bytes / u64::from(nodes);
-        arguments.extend(backend(format!("ram{node}"), bytes));
-        arguments.extend([
-            "-numa".to_owned(),
-            format!("node,nodeid={node},cpus={first}-{last},memdev=ram{node}"),
-        ]);
-    }
-    arguments
 }
 
 fn is_memory(path: &Path, length: u64) -> bool {

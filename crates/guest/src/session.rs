@@ -14,7 +14,7 @@ use thiserror::Error;
 
 use crate::control::{ExitStatus, Message, Pause};
 use crate::error::GuestError;
-use crate::head::{self, Known};
+use crate::head::{self, Known, RunFacts};
 use crate::images::{self, Images};
 use crate::initramfs;
 use crate::kernel::Kernel;
@@ -157,7 +157,16 @@ impl Session {
             });
         };
 
-        let metadata = head::metadata(self, &known, &payload);
+        let run = RunFacts {
+            shape: &self.shape,
+            kernel: &self.kernel.bytes,
+            command: &self.workload.command,
+            payload: &payload,
+            qemu_version: &self.qemu.version,
+            user: self.user,
+            whole_boot: self.whole_boot,
+        };
+        let metadata = head::metadata(&run, &known);
         let open = || {
             let file = draft.file().try_clone();
             file.map_err(GuestError::io("open", draft.path()))

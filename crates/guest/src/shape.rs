@@ -250,10 +250,37 @@ impl Shape {
             ),
             Timing::Parallel => arguments.extend(["-accel", "tcg,thread=multi"].map(str::to_owned)),
         }
-        arguments.extend(crate::ram::arguments(self));
+        arguments.extend(memory_arguments(self));
         arguments.extend(["-append".to_owned(), self.kernel_command_line()]);
         Ok(arguments)
     }
+}
+
+/// QEMU's options for memory that [`crate::ram::Ram`] can read.
+fn memory_arguments(shape: &Shape) -> Vec<String> {
+    let backend = |id: String, bytes: u64| {
+        [
+            "-object".to_owned(),
+            format!("memory-backend-memfd,id={id},size={bytes},share=on"),
+        ]
+    };
+    if shape.numa_nodes <= 1 {
+        let mut arguments: Vec<String> = backend("ram".to_owned(), shape.memory_bytes).into();
+        arguments.extend(["-machine".to_owned(), "memory-backend=ram".to_owned()]);
+        return arguments;
+    }
+    let (nodes, cpus) = (shape.numa_nodes, shape.cpus / shape.numa_nodes);
+    let mut arguments = Vec::new();
+    for node in 0..nodes {
+        let (first, last) = (node * cpus, node * cpus + cpus - 1);
+        let bytes = shape.memory_bytes / u64::from(nodes);
+        arguments.extend(backend(format!("ram{node}"), bytes));
+        arguments.extend([
+            "-numa".to_owned(),
+            format!("node,nodeid={node},cpus={first}-{last},memdev=ram{node}"),
+        ]);
+    }
+    arguments
 }
 
 #[cfg(test)]

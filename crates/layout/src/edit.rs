@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use linemate_types::TypeQuery;
 pub use linemate_words::Position;
 
 /// Which type a section edits.
@@ -208,6 +209,16 @@ fn word(text: &str) -> String {
 
 fn words(names: &[String]) -> String {
     names.iter().map(|n| word(n)).collect::<Vec<_>>().join(" ")
+}
+
+impl Subject {
+    /// What is looked for in a kernel.
+    pub fn query(&self) -> TypeQuery<'_> {
+        match self {
+            Subject::Named(name) => TypeQuery::Named(name),
+            Subject::With(members) => TypeQuery::With(members),
+        }
+    }
 }
 
 impl fmt::Display for Subject {

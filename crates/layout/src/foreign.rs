@@ -6,39 +6,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use linemate_types::{FlatType, FlattenError, Leaf, TypeId, TypeModel};
+use linemate_types::{FlatType, Leaf, TypeId, TypeModel};
 
+pub use crate::error::ForeignError;
 use crate::layout::Foreign;
 use crate::map::{Inner, OffsetMap, Piece};
 use crate::origin::{Origins, align_up};
-
-/// Why another kernel's layout does not fit.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ForeignError {
-    /// The other kernel lacks the type.
-    #[error("the other kernel has no {name}{}", linemate_text::suggestion(nearest))]
-    NoType {
-        /// Its tag.
-        name: String,
-        /// The tags most like it.
-        nearest: Vec<String>,
-    },
-    /// No tag to look for.
-    #[error("a struct without a name cannot be found in another kernel")]
-    Anonymous,
-    /// Nothing in common.
-    #[error("the other kernel's {0} has no field of the same path")]
-    NothingInCommon(String),
-    /// Too many fields.
-    #[error("{0}")]
-    Flatten(FlattenError),
-}
-
-impl From<FlattenError> for ForeignError {
-    fn from(error: FlattenError) -> ForeignError {
-        ForeignError::Flatten(error)
-    }
-}
 
 /// How two versions of a type match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

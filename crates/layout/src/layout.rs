@@ -12,9 +12,9 @@ use linemate_types::{
 
 use crate::arrange::{Arrangement, Slot};
 use crate::edit::{Position, Statement};
+use crate::error::PlanReason;
 use crate::map::{Inner, OffsetMap, Piece};
 use crate::origin::{Origin, OriginError, Origins, Unit, UnitKind, align_up};
-use crate::plan::PlanReason;
 
 /// A struct or union laid out.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,6 +9,7 @@
 
 pub mod arrange;
 pub mod edit;
+mod error;
 pub mod foreign;
 pub mod layout;
 pub mod map;

@@ -4,25 +4,15 @@
 
 use std::collections::BTreeMap;
 
-use linemate_types::{CompositeKind, FlatType, Type, TypeId, TypeModel};
+use linemate_types::{FlatType, NotFound, TypeId, TypeModel};
 
 use crate::arrange::{Refusal, forced};
 use crate::edit::{Alignment, Edit, EditFile, Position, Statement, Subject};
-use crate::foreign::{self, ForeignError};
+pub use crate::error::{PlanError, PlanReason};
+use crate::foreign;
 use crate::layout::Layouts;
-use crate::origin::OriginError;
+pub use crate::pointer::Field;
 use crate::pointer::{Chase, chase};
-
-/// Some bytes of all types with these ids (the variants of one type).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Field {
-    /// The types.
-    pub types: Vec<TypeId>,
-    /// First byte.
-    pub offset: u64,
-    /// Bytes.
-    pub bytes: u64,
-}
 
 /// What happens to accesses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,60 +55,6 @@ pub struct Plan<'m> {
     pub objects: Vec<ObjectRule>,
     /// The edited types, each with its variants, in order of first mention.
     pub types: Vec<(String, Vec<TypeId>)>,
-}
-
-/// Why a file of edits is impossible for these types.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{at}: {subject}: {reason}")]
-pub struct PlanError {
-    /// The statement.
-    pub at: Position,
-    /// The type it is about.
-    pub subject: String,
-    /// Why.
-    pub reason: PlanReason,
-}
-
-/// The reason of a [`PlanError`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PlanReason {
-    /// No such type.
-    #[error("there is no such struct{}", linemate_text::suggestion(.0))]
-    NoType(Vec<String>),
-    /// A `with` header that fits no struct, or several that differ.
-    #[error("{count} different structs have these members: name one, or more members")]
-    Ambiguous {
-        /// How many.
-        count: usize,
-    },
-    /// Unions have no order.
-    #[error("it is a union: its members lie on top of each other and have no order")]
-    Union,
-    /// The edit itself.
-    #[error(transparent)]
-    Refused(#[from] Refusal),
-    /// The type.
-    #[error(transparent)]
-    Origin(#[from] OriginError),
-    /// Another kernel's layout.
-    #[error(transparent)]
-    Foreign(#[from] ForeignError),
-    /// Both another kernel's layout and edits of one's own.
-    #[error(
-        "a layout from another kernel stands alone: leave out the other edits of this type's layout"
-    )]
-    ForeignAndEdits,
-    /// A field that no array can lie behind.
-    #[error("`{field}` {why}")]
-    NoArray {
-        /// The field.
-        field: String,
-        /// Why not.
-        why: String,
-    },
-    /// The image was not handed over.
-    #[error("the types of `{0}` are not at hand")]
-    NoImage(String),
 }
 
 impl<'m> Plan<'m> {
@@ -355,69 +291,17 @@ pub fn subject_name(subject: &Subject) -> String {
     }
 }
 
-/// The ids of the types that a subject means: BTF can have several variants of a type, of one name and size, that differ only
-/// in what their pointers point to.
+/// The ids of the types that a subject means: all variants of a struct or union ([`linemate_types::FoundType`]).
 ///
 /// # Errors
 /// When there is none, or different ones.
 pub fn resolve(model: &TypeModel, subject: &Subject) -> Result<Vec<TypeId>, PlanReason> {
-    match subject {
-        Subject::Named(name) => {
-            let first = model
-                .lookup(name)
-                .filter(|id| model.composite(*id).is_some());
-            let Some(first) = first else {
-                return Err(PlanReason::NoType(model.nearest_names(name)));
-            };
-            let Some(composite) = model.composite(first) else {
-                return Ok(vec![first]);
-            };
-            if composite.name.is_empty() {
-                return Ok(vec![first]);
-            }
-            let same = |id: &&TypeId| match model.get(**id) {
-                Some(Type::Composite(c)) => c.kind == composite.kind && c.size == composite.size,
-                _ => false,
-            };
-            Ok(model
-                .named(&composite.name)
-                .iter()
-                .filter(same)
-                .copied()
-                .collect())
-        }
-        Subject::With(members) => with_members(model, members),
+    let found = model.find(subject.query()).map_err(|fault| match fault {
+        NotFound::Absent(nearest) => PlanReason::NoType(nearest),
+        NotFound::Ambiguous(count) => PlanReason::Ambiguous { count },
+    })?;
+    match (model.composite(found.id), subject) {
+        (None, Subject::Named(name)) => Err(PlanReason::NoType(model.nearest_names(name))),
+        _ => Ok(found.variants),
     }
-}
-
-fn with_members(model: &TypeModel, members: &[String]) -> Result<Vec<TypeId>, PlanReason> {
-    let mut found: Vec<(TypeId, &linemate_types::Composite)> = Vec::new();
-    for (id, t) in model.iter() {
-        let Type::Composite(composite) = t else {
-            continue;
-        };
-        let has = |name: &String| composite.members.iter().any(|m| &*m.name == name.as_str());
-        if composite.kind == CompositeKind::Struct && members.iter().all(has) {
-            found.push((id, composite));
-        }
-    }
-    let Some((_, first)) = found.first() else {
-        return Err(PlanReason::NoType(Vec::new()));
-    };
-    let places = |c: &linemate_types::Composite| -> Vec<(String, u64)> {
-        c.members
-            .iter()
-            .map(|m| (m.name.to_string(), m.offset.0))
-            .collect()
-    };
-    let different = found
-        .iter()
-        .filter(|(_, c)| places(c) != places(first))
-        .count();
-    if different > 0 {
-        return Err(PlanReason::Ambiguous {
-            count: different + 1,
-        });
-    }
-    Ok(found.into_iter().map(|(id, _)| id).collect())
 }

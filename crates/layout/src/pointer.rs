@@ -2,7 +2,18 @@
 
 use linemate_types::{CompositeKind, FlatType, Type, TypeId, TypeModel};
 
-use crate::plan::{Field, PlanReason};
+use crate::error::PlanReason;
+
+/// Some bytes of all types with these ids (the variants of one type).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// The types.
+    pub types: Vec<TypeId>,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
 
 /// A pointer that is followed.
 #[derive(Clone, Debug, PartialEq, Eq)]

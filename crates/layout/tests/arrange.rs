@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use linemate_layout::{AccessRule, Layout, Plan, parse};
-use linemate_types::btf_writer::{TypeList, bit_field, member};
+use linemate_testkit::btf_writer::{TypeList, bit_field, member};
 use linemate_types::{LineSize, TypeModel};
 
 /// ```text

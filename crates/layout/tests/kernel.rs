@@ -2,12 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
-mod common;
-
 use std::collections::BTreeMap;
 
 use linemate_layout::origin::{OriginError, Unit, UnitKind};
 use linemate_layout::{Edit, Layout, Layouts, Plan, Position, Statement, parse};
+use linemate_testkit::kernels;
 use linemate_types::{
     BitOffset, ByteOffset, Composite, CompositeKind, FlatType, Leaf, LineSize, Member, Type,
     TypeModel,
@@ -77,7 +76,7 @@ fn census(model: &TypeModel) -> Census {
 #[test]
 fn a_no_op_reproduces_every_type_of_both_kernels() {
     for release in ["6.1.", "6.12."] {
-        let census = census(&common::kernel(release));
+        let census = census(&kernels::kernel(release));
         eprintln!("{release}: {census:?}");
         assert!(census.structs > 7000, "{census:?}");
         assert_eq!(census.overlapping, 0, "{census:?}");
@@ -113,7 +112,7 @@ fn assert_sound(model: &TypeModel, layout: &Layout, composite: &Composite) {
 
 #[test]
 fn any_order_of_members_is_sound_for_every_type() {
-    let model = common::kernel("6.12.");
+    let model = kernels::kernel("6.12.");
     let mut laid_out = 0;
     for (id, t) in model.iter() {
         let Type::Composite(composite) = t else {
@@ -187,7 +186,7 @@ fn published(
     edits: &str,
     line: LineSize,
 ) -> (Layout, Vec<(String, u64)>) {
-    let model = common::kernel(release);
+    let model = kernels::kernel(release);
     let file = parse(edits).unwrap();
     let mut plan = Plan::new(&model, line, &file, &BTreeMap::new()).unwrap();
     let id = model.lookup(name).unwrap();
@@ -296,7 +295,7 @@ fn the_published_root_domain() {
 
 #[test]
 fn the_layout_of_another_kernel_is_matched_by_path() {
-    let (old, new) = (common::kernel("6.1."), common::kernel("6.12."));
+    let (old, new) = (kernels::kernel("6.1."), kernels::kernel("6.12."));
     let file = parse("type rq\nlayout-from other").unwrap();
     let images = BTreeMap::from([("other".to_owned(), old)]);
     let mut plan = Plan::new(&new, LineSize::B64, &file, &images).unwrap();
@@ -347,7 +346,7 @@ fn the_layout_of_another_kernel_is_matched_by_path() {
     assert!(matched > 100, "{matched}");
     // A type that embeds it grows with it; one kernel's own layout changes nothing.
     assert!(layout.size >= theirs.size());
-    let same = BTreeMap::from([("other".to_owned(), common::kernel("6.12."))]);
+    let same = BTreeMap::from([("other".to_owned(), kernels::kernel("6.12."))]);
     let mut plan = Plan::new(&new, LineSize::B64, &file, &same).unwrap();
     let layout = plan.layouts.of(id).unwrap();
     for leaf in ours.leaves() {

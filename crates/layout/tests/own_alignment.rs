@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use linemate_layout::{Plan, parse};
-use linemate_types::btf_writer::{TypeList, member};
+use linemate_testkit::btf_writer::{TypeList, member};
 use linemate_types::{LineSize, TypeModel};
 
 /// ```text

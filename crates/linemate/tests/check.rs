@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Output;
 
 use common::{linemate, root, story};
-use linemate_types::btf_writer::{self, Endian};
+use linemate_testkit::btf_writer::{self, Endian};
 use linemate_types::{BitOffset, Composite, KernelImage, Member, Type};
 use serde_json::Value;
 

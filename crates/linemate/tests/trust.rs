@@ -3,17 +3,15 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
-#[path = "../../attribution/tests/world/mod.rs"]
-mod world;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use common::{linemate, root, story};
 use linemate_recording::{AccessKind, Metadata};
-use linemate_types::btf_writer::{Endian, TypeList, member, write};
+use linemate_testkit::btf_writer::{Endian, TypeList, member, write};
+use linemate_testkit::world::{Contents, F, RQ, TASK_SLAB, UNITS, World};
 use serde_json::Value;
-use world::{Contents, F, RQ, TASK_SLAB, UNITS, World};
 
 /// What no line of the output may begin with: only a name that broke its line would.
 const FORGED: &str = "FORGED";
@@ -83,7 +81,7 @@ fn btf(name: &str, field: &str) -> Vec<u8> {
     list.structure(
         name,
         16,
-        &[member, linemate_types::btf_writer::member("b", long, 8)],
+        &[member, linemate_testkit::btf_writer::member("b", long, 8)],
     );
     write(&list.types, Endian::Little).unwrap()
 }
@@ -340,7 +338,7 @@ fn every_document_names_its_schema() {
     for entry in std::fs::read_dir(root().join("docs")).unwrap() {
         docs += &std::fs::read_to_string(entry.unwrap().path()).unwrap();
     }
-    let mut seen = BTreeSet::from([linemate_cases::SCHEMA.to_owned()]);
+    let mut seen = BTreeSet::from([linemate_report::case::SCHEMA.to_owned()]);
     for run in &runs[..11] {
         let output = linemate(&[run, &["--json"][..]].concat());
         let json: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -9,9 +9,10 @@ use std::thread::{self, JoinHandle};
 use linemate_recording::{FunctionId, MAX_PARAMETERS};
 
 use crate::clock::Counted;
+use crate::kind;
 use crate::lane::{Instruction, Lane, Plain, Sink, Touch};
 use crate::queue::{Drain, Queue};
-use crate::tap::{MARKS, TURN, kind, part};
+use crate::tap::{MARKS, TURN, part};
 use crate::watch::{Entered, Left};
 
 /// What takes the numbers of instructions that are translated, besides events.

@@ -7,9 +7,9 @@ use linemate_recording::{AccessKind, Call, CpuId, GuestAddr, Mark, Marker, Retur
 
 use crate::clock::{Clock, Counted};
 use crate::decode::Shape;
+use crate::kind;
 use crate::pairing::{Pairing, Piece, Whole};
 use crate::shadow::Shadow;
-use crate::tap::kind;
 use crate::watch::{Entered, Left, page_range};
 
 /// Takes the finished events of a lane.
@@ -170,16 +170,14 @@ pub(crate) struct Plain {
     pub(crate) value: Option<u64>,
 }
 
-/// No CPU has run yet, or the one that ran is idle.
-const NOBODY: u16 = u16::MAX;
-
 /// The state of one lane.
 #[derive(Debug)]
 pub(crate) struct Lane<S> {
     clock: Clock,
     pairing: Pairing,
     shadow: Option<Shadow>,
-    current: u16,
+    /// The CPU of the last event; none before the first, and after one that went idle.
+    current: Option<u16>,
     idle: Vec<bool>,
     sink: S,
 }
@@ -191,7 +189,7 @@ impl<S: Sink> Lane<S> {
             clock: Clock::new(Counted(0)),
             pairing: Pairing::default(),
             shadow,
-            current: NOBODY,
+            current: None,
             idle: vec![false; cpus],
             sink,
         }
@@ -209,7 +207,7 @@ impl<S: Sink> Lane<S> {
 
     /// Sets time to zero.
     pub(crate) fn start(&mut self, count: Counted) {
-        self.current = NOBODY;
+        self.current = None;
         self.idle.fill(false);
         self.clock = Clock::new(count);
     }
@@ -217,7 +215,7 @@ impl<S: Sink> Lane<S> {
     /// [`Lane::touch`] for a plain access. `false`: nothing was done, the other has to be called.
     #[inline(always)]
     pub(crate) fn plain(&mut self, (at, cpu): (Counted, u16), plain: Plain) -> bool {
-        if cpu != self.current || self.pairing.is_open() {
+        if Some(cpu) != self.current || self.pairing.is_open() {
             return false;
         }
         let size_log2 = ((plain.head >> kind::SIZE_SHIFT) as u8 & 7).min(6);
@@ -257,7 +255,7 @@ impl<S: Sink> Lane<S> {
         (touch, value): (Touch, Option<u128>),
     ) {
         let time = self.clock.at(at);
-        if cpu != self.current {
+        if Some(cpu) != self.current {
             self.switch(cpu, time);
         }
         if !instruction.is_single() || self.pairing.is_open() {
@@ -333,7 +331,7 @@ impl<S: Sink> Lane<S> {
     #[cold]
     fn switch(&mut self, cpu: u16, time: VirtualTime) {
         self.finish_access();
-        self.current = cpu;
+        self.current = Some(cpu);
         if let Some(idle) = self.idle.get_mut(usize::from(cpu)) {
             if std::mem::take(idle) {
                 self.sink.mark(&Marker {
@@ -354,7 +352,7 @@ impl<S: Sink> Lane<S> {
     /// Prepares for an event other than an access; gives its time.
     pub(crate) fn step(&mut self, (at, cpu): (Counted, u16)) -> VirtualTime {
         let time = self.clock.at(at);
-        if cpu != self.current {
+        if Some(cpu) != self.current {
             self.switch(cpu, time);
         }
         self.finish_access();
@@ -408,7 +406,7 @@ impl<S: Sink> Lane<S> {
                 *idle = true;
             }
             // Its next event is told apart by the switch that it causes.
-            self.current = NOBODY;
+            self.current = None;
         }
     }
 

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `ffi` | QEMU's plugin interface; all `unsafe` |
 //! | `recorder`, `translate` | what to do in which callback |
-//! | `tap`, `queue` | what callbacks leave: small records in a bounded queue to another thread |
+//! | `tap`, `kind`, `queue` | what callbacks leave: small records in a bounded queue to another thread |
 //! | `consumer` | that thread: records → lane |
 //! | `lane`, `clock`, `pairing`, `shadow` | records → events: time, RMW, wide operands, silent stores |
 //! | `running` | which CPU it is, where QEMU does not say |
@@ -22,6 +22,7 @@ mod clock;
 mod consumer;
 mod decode;
 mod ffi;
+mod kind;
 mod lane;
 mod options;
 mod output;

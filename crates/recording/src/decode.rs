@@ -4,7 +4,7 @@ use crate::cursor::{Cursor, unzigzag};
 use crate::encode::{COLUMN_NAMES, COLUMNS, Columns, code, value_code};
 use crate::format::{MAX_FUNCTIONS, MAX_INSTRUCTIONS};
 use crate::model::{Instructions, Model, SILENT, Site, by_distance, learn_address, region};
-use crate::payload::{ChunkSummary, Totals};
+use crate::summary::{ChunkSummary, Totals};
 use crate::{
     Access, AccessKind, Call, CpuId, Event, FunctionId, GuestAddr, MAX_PARAMETERS, Mark, Marker,
     Problem, Return, VirtualTime,

@@ -7,7 +7,7 @@ use crate::cursor::{put_varint, zigzag};
 use crate::model::{
     AccessSlot, Model, REGIONS, SILENT, Site, by_distance, learn_address, pack_info, region,
 };
-use crate::payload::ChunkSummary;
+use crate::summary::ChunkSummary;
 use crate::{AccessKind, Call, CpuId, GuestAddr, Marker, Return, VirtualTime};
 
 /// Number of an instruction in the recording: the recorder counts them from 0 as it first sees them,

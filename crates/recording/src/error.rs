@@ -190,3 +190,8 @@ pub enum Problem {
         reason: String,
     },
 }
+
+/// Wraps an error of the system with what was done.
+pub(crate) fn io_error(doing: &'static str) -> impl Fn(std::io::Error) -> Error {
+    move |source| Error::Io { doing, source }
+}

@@ -20,6 +20,7 @@ mod function;
 mod model;
 mod payload;
 mod reader;
+mod summary;
 mod verify;
 mod writer;
 
@@ -30,7 +31,8 @@ pub use encode::{Encoder, InstructionId, LaneId, RawAccess, RawChunk};
 pub use error::{Error, Problem};
 pub use event::*;
 pub use function::*;
-pub use payload::{ChunkSummary, Metadata, Moment, Totals};
+pub use payload::{Metadata, Moment};
 pub use reader::{Cut, EventChunk, Events, ImageInfo, Recording, Source};
+pub use summary::{ChunkSummary, Totals};
 pub use verify::{Finding, MAX_FINDINGS, Report, verify};
 pub use writer::{Sink, Writer};

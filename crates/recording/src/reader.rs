@@ -6,13 +6,12 @@ use std::path::Path;
 
 use crate::decode::{Collect, Decoder, Visitor};
 use crate::encode::Columns;
+use crate::error::io_error;
 use crate::format::{
     CHUNK_HEADER_BYTES, ChunkHeader, ChunkKind, MAX_FILE_HEADER_BYTES, parse_file_header,
 };
-use crate::payload::{
-    self, ChunkSummary, End, IMAGE_HEADER_BYTES, IMAGE_PIECE_BYTES, SUMMARY_BYTES,
-};
-use crate::writer::io_error;
+use crate::payload::{self, End, IMAGE_HEADER_BYTES, IMAGE_PIECE_BYTES};
+use crate::summary::{ChunkSummary, SUMMARY_BYTES};
 use crate::{
     Description, Error, Event, FunctionTable, GuestAddr, Metadata, Moment, Problem, Totals,
 };

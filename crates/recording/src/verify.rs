@@ -289,8 +289,16 @@ struct Pass<'f> {
     instructions: Vec<GuestAddr>,
     events: EventsCheck,
     decoder: Decoder,
-    /// Moment, first address, end, chunk of each image.
-    images: Vec<(Moment, u64, u64, u32)>,
+    images: Vec<ImagePlace>,
+}
+
+/// Where an image lies, and in which chunk it is. In the order of moments, then of addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct ImagePlace {
+    moment: Moment,
+    start: u64,
+    end: u64,
+    chunk: u32,
 }
 
 impl Pass<'_> {
@@ -394,8 +402,12 @@ impl Pass<'_> {
         let payload = self.frame.payload(chunk)?;
         let image = self.frame.image_info(chunk, &payload)?;
         let end = image.addr.0.saturating_add(image.length);
-        self.images
-            .push((image.moment, image.addr.0, end, chunk.number));
+        self.images.push(ImagePlace {
+            moment: image.moment,
+            start: image.addr.0,
+            end,
+            chunk: chunk.number,
+        });
         Ok(())
     }
 
@@ -434,21 +446,20 @@ impl Pass<'_> {
     fn overlaps(&mut self) -> Result<(), Error> {
         self.images.sort_unstable();
         for pair in self.images.windows(2) {
-            let ((moment, start, end, below), (next_moment, addr, next_end, chunk)) =
-                (pair[0], pair[1]);
-            if moment != next_moment || addr >= end {
+            let (below, above) = (pair[0], pair[1]);
+            if below.moment != above.moment || above.start >= below.end {
                 continue;
             }
-            let shared = (end.min(next_end) - addr) as usize;
-            let below = self.image_bytes(below)?;
-            let above = self.image_bytes(chunk)?;
-            let below = below.get((addr - start) as usize..).unwrap_or_default();
-            if below.get(..shared) != above.get(..shared) {
-                let addr = GuestAddr(addr);
+            let shared = (below.end.min(above.end) - above.start) as usize;
+            let into = (above.start - below.start) as usize;
+            let below_bytes = self.image_bytes(below.chunk)?;
+            let above_bytes = self.image_bytes(above.chunk)?;
+            let below_bytes = below_bytes.get(into..).unwrap_or_default();
+            if below_bytes.get(..shared) != above_bytes.get(..shared) {
                 self.report.add(Finding::ImagesDiffer {
-                    chunk,
-                    moment,
-                    addr,
+                    chunk: above.chunk,
+                    moment: above.moment,
+                    addr: GuestAddr(above.start),
                 });
             }
         }

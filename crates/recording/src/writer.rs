@@ -5,6 +5,7 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use crate::encode::RawChunk;
+use crate::error::io_error;
 use crate::format::{
     CHUNK_HEADER_BYTES, ChunkHeader, ChunkKind, MAX_INSTRUCTIONS, RunningChecksum, file_header,
 };
@@ -305,8 +306,4 @@ impl Writer {
         self.checksum.add(header.checksum);
         Ok(())
     }
-}
-
-pub(crate) fn io_error(doing: &'static str) -> impl Fn(io::Error) -> Error {
-    move |source| Error::Io { doing, source }
 }

@@ -25,7 +25,6 @@ mod percpu;
 mod reuse;
 mod sharing;
 mod silent;
-mod text;
 mod trials;
 
 use std::collections::BTreeMap;

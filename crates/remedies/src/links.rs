@@ -87,8 +87,17 @@ pub(crate) type ByCode = BTreeMap<Code, Meetings>;
 /// The instruction that loads a pointer, and the one that touches the object.
 type Code = (u64, u64);
 
-/// A pointer field, code, the object with the pointer, and the other one.
-type Meeting = (FieldId, Code, u64, u64);
+/// A pointer of one object that led to another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Meeting {
+    /// The pointer.
+    field: FieldId,
+    code: Code,
+    /// The object with the pointer.
+    from: u64,
+    /// The other one.
+    to: u64,
+}
 
 /// A pointer that was loaded.
 #[derive(Clone, Copy, Debug)]
@@ -160,7 +169,12 @@ impl<'n> Follower<'n> {
         if let Some(at) = waiting.iter().rposition(leads_here) {
             let from = waiting.remove(at);
             let code = (from.pc, access.pc.0);
-            let meeting = (from.field, code, from.object, base);
+            let meeting = Meeting {
+                field: from.field,
+                code,
+                from: from.object,
+                to: base,
+            };
             let room = self.meetings.len() < MEETINGS_MAX;
             match self.meetings.get_mut(&meeting) {
                 Some(count) => *count += 1,
@@ -186,9 +200,10 @@ impl<'n> Follower<'n> {
     /// What met, by pointer field.
     pub(crate) fn finish(self) -> BTreeMap<FieldId, ByCode> {
         let mut found: BTreeMap<FieldId, ByCode> = BTreeMap::new();
-        for ((id, code, from, to), count) in self.meetings {
-            let by_code = found.entry(id).or_default();
-            by_code.entry(code).or_default().insert((from, to), count);
+        for (meeting, count) in self.meetings {
+            let pairs = found.entry(meeting.field).or_default();
+            let pairs = pairs.entry(meeting.code).or_default();
+            pairs.insert((meeting.from, meeting.to), count);
         }
         found
     }

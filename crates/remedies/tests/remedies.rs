@@ -402,7 +402,7 @@ fn the_number_of_threads_does_not_matter() {
             .build()
             .unwrap();
         let found = pool.install(|| found_with(&recording, &options()));
-        serde_json::to_string(&found).unwrap() + &found.to_string()
+        serde_json::to_string(&found).unwrap() + &linemate_report::remedies(&found)
     };
     let one = on(1);
     assert_eq!(one, on(3));

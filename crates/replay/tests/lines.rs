@@ -3,29 +3,17 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use linemate_machine::{Machine, find};
-use linemate_recording::{Access, AccessKind, CpuId, GuestAddr, VirtualTime};
+use linemate_recording::{Access, AccessKind};
 use linemate_replay::{
     AsRecorded, Config, Counts, Fate, Interleaving, KeyId, LineView, NoClones, Outcome, Placed,
     Placement, Replay, SiteId, Source, Tally,
 };
+use linemate_testkit::accesses::access;
 
 const A: u64 = 0xffff_8880_0010_0000;
 
 fn machine() -> Machine {
     find("westmere-4s-80").unwrap()
-}
-
-fn access(time: u64, cpu: u16, kind: AccessKind, addr: u64, size: u8) -> Access {
-    Access {
-        time: VirtualTime(time),
-        cpu: CpuId(cpu),
-        pc: GuestAddr(0x100 + u64::from(cpu)),
-        addr: GuestAddr(addr),
-        size,
-        kind,
-        silent: false,
-        user_mapping: false,
-    }
 }
 
 fn run(placement: impl Placement, accesses: &[Access]) -> Outcome {

@@ -6,11 +6,12 @@ mod common;
 
 use common::machine;
 use linemate_machine::{LogicalCpu, Machine};
-use linemate_recording::{Access, AccessKind, CpuId, GuestAddr, VirtualTime};
+use linemate_recording::{Access, AccessKind, CpuId, GuestAddr};
 use linemate_replay::{
     AsRecorded, COPIES_MAX, Cause, Clones, Config, Counts, Fate, Interleaving, KeyId, NoClones,
     Outcome, Pair, Placed, Placement, Replay, ReplayError, Sharing, SiteId, Source, Tally,
 };
+use linemate_testkit::accesses::access;
 
 const A: u64 = 0xffff_8880_0000_1000;
 
@@ -29,19 +30,6 @@ fn config(recorded_cpus: usize) -> Config {
         cpus: None,
         interleaving: Interleaving::Aligned,
         lines: true,
-    }
-}
-
-fn access(time: u64, cpu: u16, kind: AccessKind, addr: u64, size: u8) -> Access {
-    Access {
-        time: VirtualTime(time),
-        cpu: CpuId(cpu),
-        pc: GuestAddr(0x100 + u64::from(cpu)),
-        addr: GuestAddr(addr),
-        size,
-        kind,
-        silent: false,
-        user_mapping: false,
     }
 }
 

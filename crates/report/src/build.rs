@@ -6,12 +6,14 @@ use linemate_attribution::tally::{Count, Key};
 use linemate_attribution::{Analysis, Bucket, Counted, Group, Subject};
 use linemate_types::LineSize;
 
+use crate::documents::checksum;
 use crate::model::{
     CpuRow, FieldRow, FunctionRow, Inputs, LedgerBucket, LedgerGroup, LedgerView, LineRow, Report,
     SCHEMA, TypeRow, View,
 };
-use crate::resolve::{FieldName, Resolver, count};
-use crate::sums::{Sum, largest, share};
+use crate::parts::{Parts, field_row};
+use crate::resolve::{FieldName, Resolver};
+use crate::sums::{largest, share};
 use crate::typeview;
 use crate::{By, Error, Options};
 
@@ -51,7 +53,7 @@ pub(crate) fn build(
         }
     };
     Ok(Report {
-        schema: SCHEMA,
+        schema: SCHEMA.into(),
         inputs: inputs(analysis),
         ledger: ledger(analysis, counted),
         view,
@@ -74,7 +76,7 @@ fn inputs(analysis: &Analysis<'_>) -> Inputs {
         tool: env!("CARGO_PKG_VERSION").to_owned(),
         recorded_by: recording.tool().to_owned(),
         recording: recording.metadata().clone(),
-        checksum: recording.checksum().map(|sum| format!("{sum:016x}")),
+        checksum: checksum(recording),
         cut: recording.cut().map(|cut| cut.to_string()),
     }
 }
@@ -87,13 +89,13 @@ fn ledger(analysis: &Analysis<'_>, counted: &Counted) -> LedgerView {
             .iter()
             .filter(|b| b.group() == group && ledger.of(**b) > 0);
         let bucket = |b: &Bucket| LedgerBucket {
-            name: b.words(),
+            name: b.words().into(),
             accesses: ledger.of(*b),
             share: share(ledger.of(*b), total),
         };
         let accesses = ledger.of_group(group);
         LedgerGroup {
-            name: group.words(),
+            name: group.words().into(),
             accesses,
             share: share(accesses, total),
             buckets: buckets.map(bucket).collect(),
@@ -130,20 +132,6 @@ struct Builder<'a> {
     rows: &'a [(Key, &'a Count)],
 }
 
-/// A sum with the names of its largest parts.
-#[derive(Default)]
-pub(crate) struct Parts {
-    pub(crate) sum: Sum,
-    pub(crate) parts: BTreeMap<String, u64>,
-}
-
-impl Parts {
-    pub(crate) fn add(&mut self, key: &Key, counts: &Count, owned: bool, part: &str) {
-        self.sum.add(key.kind, counts, owned);
-        count(&mut self.parts, part, counts.count);
-    }
-}
-
 impl Builder<'_> {
     fn subject(&self, key: &Key) -> &Subject {
         &self.analysis.subjects()[key.subject.0 as usize]
@@ -163,7 +151,7 @@ impl Builder<'_> {
             let heap = subject.bucket == Bucket::Field;
             rows.push(TypeRow {
                 name: self.resolver.subject(subject),
-                kind: subject.bucket.group().words(),
+                kind: subject.bucket.group().words().into(),
                 place: self.resolver.place(subject),
                 size: subject.ty.map(|t| self.analysis.schema().size(t)),
                 objects: subject
@@ -175,7 +163,7 @@ impl Builder<'_> {
             });
         }
         rows.sort_by(|a, b| {
-            let key = |r: &TypeRow| (r.name.clone(), r.kind, r.place.clone());
+            let key = |r: &TypeRow| (r.name.clone(), r.kind.clone(), r.place.clone());
             b.figures
                 .accesses
                 .cmp(&a.figures.accesses)
@@ -285,23 +273,5 @@ impl Builder<'_> {
                 .then_with(|| a.name.cmp(&b.name))
         });
         rows
-    }
-}
-
-pub(crate) fn field_row(
-    type_name: &str,
-    field: &FieldName,
-    parts: &Parts,
-    line: LineSize,
-) -> FieldRow {
-    FieldRow {
-        type_name: type_name.to_owned(),
-        field: field.path.clone(),
-        aliases: field.aliases.clone(),
-        offset: field.offset,
-        size: field.size,
-        line: field.offset / line.bytes(),
-        figures: parts.sum.figures(),
-        functions: largest(&parts.parts),
     }
 }

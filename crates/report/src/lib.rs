@@ -4,7 +4,11 @@
 //! happens here but sums: what is counted and how it is grouped is the attribution crate's.
 
 mod build;
+pub mod case;
+mod documents;
 pub mod model;
+mod parts;
+mod remedies;
 mod resolve;
 mod sums;
 mod table;
@@ -15,6 +19,8 @@ use linemate_attribution::{Analysis, Counted};
 use linemate_types::LineSize;
 use thiserror::Error;
 
+pub use documents::{CostsDocument, WhatIfDocument};
+pub use remedies::remedies;
 pub use table::Table;
 pub use tables::text;
 

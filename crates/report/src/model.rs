@@ -2,18 +2,19 @@
 //!
 //! A field that is added here is added to the schema's document; a change of a field's meaning is a new [`SCHEMA`].
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The schema's name and version.
 pub const SCHEMA: &str = "linemate.report/1";
 
 /// A report.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// [`SCHEMA`].
-    pub schema: &'static str,
+    pub schema: Cow<'static, str>,
     /// Where the figures come from.
     pub inputs: Inputs,
     /// Every access, by bucket.
@@ -24,7 +25,7 @@ pub struct Report {
 }
 
 /// Where the figures come from.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Inputs {
     /// The version of linemate that makes this report.
     pub tool: String,
@@ -39,7 +40,7 @@ pub struct Inputs {
 }
 
 /// The ledger.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LedgerView {
     /// Accesses the recording says it has.
     pub recorded: u64,
@@ -54,10 +55,10 @@ pub struct LedgerView {
 }
 
 /// A line of the ledger.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LedgerGroup {
     /// Its name.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Accesses.
     pub accesses: u64,
     /// Of the total.
@@ -67,10 +68,10 @@ pub struct LedgerGroup {
 }
 
 /// A part of a line of the ledger.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LedgerBucket {
     /// Its name.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Accesses.
     pub accesses: u64,
     /// Of the total.
@@ -78,7 +79,7 @@ pub struct LedgerBucket {
 }
 
 /// What was asked for.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum View {
     /// `--by type`
@@ -96,7 +97,7 @@ pub enum View {
 }
 
 /// Counts of accesses.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     /// All.
     pub accesses: u64,
@@ -117,12 +118,12 @@ pub struct Figures {
 }
 
 /// A type, a variable without one, or the untyped objects of a cache and site.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TypeRow {
     /// Its name.
     pub name: String,
     /// The bucket.
-    pub kind: &'static str,
+    pub kind: Cow<'static, str>,
     /// The variable, or where untyped objects were allocated; else empty.
     pub place: String,
     /// Bytes of the type, if there is one.
@@ -137,7 +138,7 @@ pub struct TypeRow {
 }
 
 /// A field.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FieldRow {
     /// The type (or the variable, where there is none).
     pub type_name: String,
@@ -159,7 +160,7 @@ pub struct FieldRow {
 }
 
 /// A line of a type.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LineRow {
     /// The type.
     pub type_name: String,
@@ -173,7 +174,7 @@ pub struct LineRow {
 }
 
 /// A function.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FunctionRow {
     /// Its symbol.
     pub name: String,
@@ -185,7 +186,7 @@ pub struct FunctionRow {
 }
 
 /// A CPU.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CpuRow {
     /// Its number.
     pub cpu: u32,
@@ -202,7 +203,7 @@ pub struct CpuRow {
 }
 
 /// A part of a whole.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Share {
     /// Of what.
     pub name: String,
@@ -211,7 +212,7 @@ pub struct Share {
 }
 
 /// Everything about one type.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TypeView {
     /// Its name.
     pub name: String,
@@ -232,7 +233,7 @@ pub struct TypeView {
 }
 
 /// Where objects of a type are.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Place {
     /// `heap`, `per-CPU runqueues`, `global init_task`, or the path inside an outer type, such as `task_struct.se`.
     pub owner: String,
@@ -244,10 +245,10 @@ pub struct Place {
 }
 
 /// Fields that are used together.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GroupRow {
     /// `atomic` (locks and the like), `read by others` (than the owner, more than the type on average), or `own`.
-    pub class: &'static str,
+    pub class: Cow<'static, str>,
     /// Their names, most used first; members of a union that share the place follow one another.
     pub fields: Vec<String>,
     /// Share of the type's accesses.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use linemate_attribution::schema::TypeIndex;
-use linemate_attribution::{Analysis, Subject};
+use linemate_attribution::{Analysis, FunctionName, Subject};
 use linemate_recording::GuestAddr;
 use linemate_types::{ByteOffset, FlatType, LeafId};
 
@@ -42,12 +42,11 @@ impl<'a> Resolver<'a> {
     pub(crate) fn function(&mut self, pc: GuestAddr) -> &str {
         let symbols = self.analysis.symbols();
         self.functions.entry(pc).or_insert_with(|| {
-            if pc.0 >> 63 == 0 {
-                return "(user code)".to_owned();
+            match FunctionName::at(symbols, pc) {
+                // Told apart by their addresses, which are all there is to look up.
+                FunctionName::Unknown => pc.to_string(),
+                name => name.to_string(),
             }
-            symbols
-                .at(pc.0)
-                .map_or_else(|| pc.to_string(), |(symbol, _)| symbol.name.clone())
         })
     }
 

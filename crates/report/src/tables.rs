@@ -47,7 +47,7 @@ fn ledger(report: &Report) -> String {
     let mut table = Table::new(&["where the accesses went", "accesses", "share"]);
     for group in &ledger.groups {
         table.add_row(vec![
-            group.name.to_owned(),
+            group.name.to_string(),
             group.accesses.to_string(),
             percent(group.share),
         ]);
@@ -100,7 +100,7 @@ fn view(view: &View, top: usize) -> String {
             for row in rows {
                 let mut cells = vec![
                     row.name.clone(),
-                    place(row.kind, &row.place),
+                    place(&row.kind, &row.place),
                     number(row.size),
                     number(row.objects),
                 ];
@@ -260,7 +260,7 @@ fn groups(rows: &[GroupRow], top: usize) -> String {
             percent(row.share),
             ratio,
             remote,
-            row.class.to_owned(),
+            row.class.to_string(),
             lines.join(" "),
             row.fields.join(" "),
         ]);

@@ -8,8 +8,8 @@ use linemate_attribution::{Analysis, Bucket, Counted, Subject, groups};
 use linemate_types::{LeafId, LineSize};
 
 use crate::Error;
-use crate::build::{Parts, field_row};
 use crate::model::{FieldRow, GroupRow, LineRow, Place, TypeView};
+use crate::parts::{Parts, field_row};
 use crate::resolve::{FieldName, PADDING, Resolver, aliases};
 use crate::sums::{Sum, largest, share};
 
@@ -249,7 +249,7 @@ fn group_rows(
         lines.sort_unstable();
         lines.dedup();
         rows.push(GroupRow {
-            class: class_words(group.class),
+            class: class_words(group.class).into(),
             fields,
             share: share(sum.accesses(), total),
             loads_per_store: sum.loads_per_store(),

@@ -2,15 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "../../attribution/tests/world/mod.rs"]
-mod world;
-
 use linemate_attribution::Analysis;
 use linemate_recording::{AccessKind, Recording};
 use linemate_report::{By, Error, Options, json, make, text};
+use linemate_testkit::world::*;
 use linemate_types::LineSize;
 use serde_json::Value;
-use world::*;
 
 fn options(by: By, type_name: Option<&str>) -> Options {
     Options {
@@ -165,6 +162,31 @@ fn every_view_adds_up_and_is_the_same_each_time() {
         assert_eq!(sum, 240, "{name}");
         assert_eq!(report, value(&recording, &options(by, None)));
     }
+}
+
+#[test]
+fn what_the_compiler_split_off_belongs_to_its_function() {
+    let mut w = World::new();
+    w.access(0, AccessKind::Store, UNITS[0] + RQ, 4, F::UpdateRq, false);
+    w.access_at(
+        0,
+        AccessKind::Load,
+        UNITS[0] + RQ,
+        4,
+        split_off(F::UpdateRq),
+        false,
+    );
+    let recording = w.record();
+    let report = value(&recording, &options(By::Function, None));
+    let rows = report["functions"].as_array().unwrap();
+    let row = |r: &Value| {
+        (
+            r["name"].as_str().unwrap().to_owned(),
+            r["accesses"].as_u64(),
+        )
+    };
+    let rows: Vec<_> = rows.iter().map(row).collect();
+    assert_eq!(rows, [("update_rq".to_owned(), Some(2))]);
 }
 
 #[test]

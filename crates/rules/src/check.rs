@@ -1,9 +1,9 @@
 //! Compares rules with the types of one kernel.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use linemate_types::{
-    CompositeKind, Layout, LineSize, MAX_LEAVES, NamedMember, Type, TypeId, TypeModel,
+    CompositeKind, Layout, LineSize, MAX_LEAVES, NamedMember, NotFound, TypeId, TypeModel,
     named_members,
 };
 use linemate_words::Position;
@@ -136,23 +136,15 @@ fn resolve(model: &TypeModel, rules: &TypeRules) -> Result<Option<TypeId>, Check
         let at = rules.at;
         Err(CheckError { at, reason })
     };
-    let found = match &rules.subject {
-        Subject::Named(name) => model.lookup(name).into_iter().collect(),
-        Subject::With(names) => with_members(model, names),
-    };
-    let id = match found.as_slice() {
-        [] if rules.optional => return Ok(None),
-        [] => {
-            let nearest = match &rules.subject {
-                Subject::Named(name) => model.nearest_names(name),
-                Subject::With(_) => Vec::new(),
-            };
+    let id = match model.find(rules.subject.query()) {
+        Ok(found) => found.id,
+        Err(NotFound::Absent(_)) if rules.optional => return Ok(None),
+        Err(NotFound::Absent(nearest)) => {
             let subject = subject();
             return fail(CheckReason::NoType { subject, nearest });
         }
-        [id] => *id,
-        several => {
-            let (subject, count) = (subject(), several.len());
+        Err(NotFound::Ambiguous(count)) => {
+            let subject = subject();
             return fail(CheckReason::Ambiguous { subject, count });
         }
     };
@@ -161,26 +153,6 @@ fn resolve(model: &TypeModel, rules: &TypeRules) -> Result<Option<TypeId>, Check
         Some(CompositeKind::Union) => fail(CheckReason::Union(subject())),
         None => fail(CheckReason::NoStruct(subject())),
     }
-}
-
-/// The structs that have all these members; of those that are laid out alike, the first.
-fn with_members(model: &TypeModel, names: &[String]) -> Vec<TypeId> {
-    let mut places = BTreeSet::new();
-    let mut found = Vec::new();
-    for (id, t) in model.iter() {
-        let Type::Composite(composite) = t else {
-            continue;
-        };
-        let has = |name: &String| composite.members.iter().any(|m| &*m.name == name.as_str());
-        if composite.kind == CompositeKind::Struct && names.iter().all(has) {
-            let place = |m: &linemate_types::Member| (m.name.to_string(), m.offset);
-            let members: Vec<_> = composite.members.iter().map(place).collect();
-            if places.insert(members) {
-                found.push(id);
-            }
-        }
-    }
-    found
 }
 
 /// Something that a rule names, with the members that this kernel has of it.

@@ -18,6 +18,7 @@
 
 use std::fmt;
 
+use linemate_types::TypeQuery;
 use linemate_words::{Position, written};
 
 /// Which type rules are about.
@@ -229,6 +230,16 @@ impl fmt::Display for Member {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mark = if self.optional { "?" } else { "" };
         write!(f, "{}{mark}", name(&self.path))
+    }
+}
+
+impl Subject {
+    /// What is looked for in a kernel.
+    pub fn query(&self) -> TypeQuery<'_> {
+        match self {
+            Subject::Named(name) => TypeQuery::Named(name),
+            Subject::With(members) => TypeQuery::With(members),
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use linemate_rules::{Baseline, Finding, Verdict, Where, check, parse};
-use linemate_types::btf_writer::{TypeList, member};
+use linemate_testkit::btf_writer::{TypeList, member};
 use linemate_types::{LineSize, TypeModel};
 
 const RULES: &str = "type t\ngroup g { a b c }\nhole at most 0 bytes\n";

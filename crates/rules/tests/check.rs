@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use linemate_rules::{Checked, Fault, Lines, check, parse};
-use linemate_types::btf_writer::{TypeList, bit_field, member};
+use linemate_testkit::btf_writer::{TypeList, bit_field, member};
 use linemate_types::{LineSize, Member, TypeModel};
 
 /// A kernel with one `struct t` of u64 arrays: name and bytes of each member, in order, without holes; `-` is a hole.

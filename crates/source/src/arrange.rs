@@ -7,12 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::body::{self, Node};
 use crate::condition::Condition;
-use crate::matching::{Item, Leaf, OpenBlock, Refusal, Refused, each_leaf, refuse};
+use crate::matching::{Item, Leaf, MAX_LEAVES, OpenBlock, Refusal, Refused, each_leaf, refuse};
 use crate::row::{Piece, Placed, Row};
 use crate::wanted::Wanted;
-
-/// The most members a definition may have: the largest in Linux has a few hundred.
-pub const MAX_LEAVES: usize = 4096;
 
 /// The definition in the wanted order.
 pub(crate) fn arrange(items: &[Item], wanted: &Wanted) -> Result<Row, Refused> {

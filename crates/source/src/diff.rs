@@ -26,12 +26,7 @@ fn blob(text: &str) -> String {
     let mut hash = Sha1::new();
     hash.update(format!("blob {}\0", text.len()));
     hash.update(text);
-    let mut hex = String::new();
-    for byte in hash.finalize() {
-        // Writing to a String does not fail.
-        let _ = write!(hex, "{byte:02x}");
-    }
-    hex
+    format!("{:x}", hash.finalize())
 }
 
 /// From `old` to `new`; `heading` is printed behind each `@@`. `None` when they are the same.

@@ -31,9 +31,8 @@ mod row;
 pub mod tree;
 pub mod wanted;
 
-pub use arrange::MAX_LEAVES;
 pub use definition::{Definition, Sought};
 pub use idiom::Idiom;
-pub use matching::Refusal;
+pub use matching::{MAX_LEAVES, Refusal};
 pub use rewrite::{RewriteError, RewriteReason, check, rewrite};
 pub use wanted::{Align, Group, Recorded, Wanted, WantedError};

@@ -10,6 +10,9 @@ use crate::condition::Condition;
 use crate::declaration::Shape;
 use crate::wanted::Wanted;
 
+/// The most members a definition may have: the largest in Linux has a few hundred.
+pub const MAX_LEAVES: usize = 4096;
+
 /// What moves as one.
 #[derive(Clone, Debug)]
 pub(crate) struct Leaf {
@@ -95,7 +98,7 @@ pub enum Refusal {
     #[error("`{0}` would cross this line, which decides what is laid out at random")]
     Barrier(String),
     /// Too much.
-    #[error("the definition has {0} members: {max} at most", max = crate::arrange::MAX_LEAVES)]
+    #[error("the definition has {0} members: {max} at most", max = MAX_LEAVES)]
     TooMany(usize),
     /// The result does not hold what was there. A bug, or a definition that is read wrong: never written.
     #[error("after the move {0}: this definition is beyond what can be moved safely")]

@@ -1,8 +1,8 @@
 //! Where the code of a function lies.
 
-use linemate_types::Symbols;
+use linemate_types::{Symbol, Symbols};
 
-use crate::variant::VariantError;
+use crate::error::VariantError;
 
 /// The code of a function: its own symbol, and what the compiler split off or cloned (`f.cold`, `f.isra.0`).
 pub(crate) fn code_of(symbols: &Symbols, name: &str) -> Result<Vec<(u64, u64)>, VariantError> {
@@ -23,7 +23,7 @@ pub(crate) fn code_of(symbols: &Symbols, name: &str) -> Result<Vec<(u64, u64)>, 
             .all()
             .iter()
             .filter(|s| matches!(s.letter, 't' | 'T'))
-            .map(|s| s.name.as_str());
+            .map(Symbol::function);
         return Err(VariantError::NoFunction {
             name: name.to_owned(),
             nearest: linemate_text::nearest(name, names),

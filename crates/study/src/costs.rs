@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use linemate_attribution::Analysis;
 use linemate_machine::Machine;
 use linemate_replay::{Cause, Counts, Outcome, Source};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::effect::Potential;
 use crate::experiment::{Conditions, Cpus, Experiment};
@@ -35,7 +35,7 @@ pub struct CostRun<'m> {
 }
 
 /// How often something was accessed and what the accesses that left their core cost.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cost {
     /// Type, field or function.
     pub name: String,
@@ -60,7 +60,7 @@ pub struct Cost {
 }
 
 /// Cycles by the reason why an access left its core.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Causes {
     /// The core never had the line.
     pub cold: u64,
@@ -75,7 +75,7 @@ pub struct Causes {
 }
 
 /// Modified lines that one CPU took from another.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PairCost {
     /// Who wrote last: the recorded CPU, and which of its copies.
     pub from: (usize, usize),
@@ -88,7 +88,7 @@ pub struct PairCost {
 }
 
 /// What a recording costs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Costs {
     /// The machine's name.
     pub machine: String,

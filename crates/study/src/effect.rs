@@ -3,18 +3,19 @@
 //! *Cost* is cycles of accesses that left their core: hits in L1 and L2 are what every layout has. Sums over all interleavings'
 //! means; differences are paired (see [`crate::stats`]).
 
+use linemate_attribution::FunctionName;
+use linemate_machine::Machine;
 use linemate_replay::{Cause, Counts, Outcome, Source};
-use linemate_types::LineSize;
-use serde::Serialize;
+use linemate_types::{LineSize, TypeId, TypeModel};
+use serde::{Deserialize, Serialize};
 
-use crate::experiment::Cpus;
-use crate::scene::USER_CODE;
+use crate::experiment::{Conditions, Cpus};
+use crate::scene::Scene;
 use crate::stats::{Measure, paired};
 use crate::variant::{Followed, Paired, Variant};
-use crate::whatif::{Run, Side, Study};
 
 /// What a layout can change of a type's cost at all, without edits: shares of its cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Potential {
     /// Cycles.
     pub cost: f64,
@@ -52,7 +53,7 @@ impl Potential {
 }
 
 /// Size of a type.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Size {
     /// The type.
     pub name: String,
@@ -69,7 +70,7 @@ pub struct Size {
 }
 
 /// A figure that changed.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// The field, cause, source or function.
     pub name: String,
@@ -80,7 +81,7 @@ pub struct Row {
 }
 
 /// What an edit did.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ablation {
     /// The edit, as it is written.
     pub edit: String,
@@ -93,7 +94,7 @@ pub struct Ablation {
 }
 
 /// Accesses that the last-level cache of their core's domain could not serve, nor a core of that domain.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Misses {
     /// Of the reported types.
     pub types: Measure,
@@ -104,7 +105,7 @@ pub struct Misses {
 }
 
 /// The answer.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WhatIf {
     /// The machine's name.
     pub machine: String,
@@ -154,9 +155,42 @@ pub struct WhatIf {
     pub skipped: u64,
 }
 
+/// How to run a study.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// The machine.
+    pub machine: Machine,
+    /// CPUs, caches.
+    pub conditions: Conditions,
+    /// The first interleaving's seed; the others count up from it.
+    pub seed: u64,
+    /// How many interleavings.
+    pub interleavings: usize,
+    /// Whether to replay each edit alone, and all but it.
+    pub ablate: bool,
+}
+
+/// A side of the comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Without edits.
+    Without,
+    /// With all.
+    All,
+    /// With one alone, by its number.
+    Alone(usize),
+    /// With all but one.
+    AllBut(usize),
+}
+
 /// What an answer is made of.
 pub(crate) struct Facts<'f> {
-    pub(crate) study: &'f Study<'f>,
+    pub(crate) model: &'f TypeModel,
+    pub(crate) scene: &'f Scene<'f>,
+    /// The reported types, each with its variants.
+    pub(crate) types: &'f [(String, Vec<TypeId>)],
+    /// The edits as they are written, in order.
+    pub(crate) statements: Vec<String>,
     pub(crate) run: &'f Run,
     pub(crate) cpus: Cpus,
     pub(crate) line: LineSize,
@@ -206,8 +240,10 @@ impl Facts<'_> {
 
     fn misses(&self) -> Misses {
         let pair = (Side::Without, Side::All);
-        let sites = &self.study.scene().sites;
-        let user = sites.iter().position(|name| name == USER_CODE);
+        let sites = &self.scene.sites;
+        let user = sites
+            .iter()
+            .position(|name| name == FunctionName::UserCode.as_str());
         let of_user = |o: &Outcome| user.and_then(|at| o.sites.get(at)).map_or(0, missed);
         Misses {
             types: self.measure(pair, &|o| sum(o, &missed)),
@@ -229,12 +265,12 @@ impl Facts<'_> {
     }
 
     fn fields(&self) -> Vec<Row> {
-        let several = self.study.types.len() > 1;
+        let several = self.types.len() > 1;
         let names = self.watched.iter().enumerate().map(|(number, key)| {
-            let key = &self.study.scene().keys[*key];
+            let key = &self.scene.keys[*key];
             let owner = key
                 .watched
-                .and_then(|t| self.study.types.get(t))
+                .and_then(|t| self.types.get(t))
                 .map_or("", |t| &t.0);
             let name = if several {
                 format!("{owner}.{}", key.path)
@@ -254,20 +290,14 @@ impl Facts<'_> {
     }
 
     fn functions(&self) -> Vec<Row> {
-        let names = self
-            .study
-            .scene()
-            .sites
-            .iter()
-            .enumerate()
-            .map(|(number, name)| {
-                let figure: Figure = Box::new(move |o| {
-                    o.sites
-                        .get(number)
-                        .map_or((0, 0), |counts| (left(counts), cost(counts)))
-                });
-                (name.clone(), figure)
+        let names = self.scene.sites.iter().enumerate().map(|(number, name)| {
+            let figure: Figure = Box::new(move |o| {
+                o.sites
+                    .get(number)
+                    .map_or((0, 0), |counts| (left(counts), cost(counts)))
             });
+            (name.clone(), figure)
+        });
         let mut rows = self.rows(names);
         by_change(&mut rows);
         rows
@@ -303,7 +333,6 @@ impl Facts<'_> {
     }
 
     fn sizes(&self) -> Vec<Size> {
-        let model = self.study.model();
         let lines = |bytes: u64| bytes.div_ceil(self.line.bytes());
         let of = |side: usize, number: usize| {
             self.layouts
@@ -312,15 +341,18 @@ impl Facts<'_> {
                 .copied()
                 .unwrap_or(0)
         };
-        let size = |(number, (name, ids)): (usize, &(String, Vec<linemate_types::TypeId>))| Size {
+        let size = |(number, (name, ids)): (usize, &(String, Vec<TypeId>))| Size {
             name: name.clone(),
-            recorded_bytes: ids.first().and_then(|id| model.size_of(*id)).unwrap_or(0),
+            recorded_bytes: ids
+                .first()
+                .and_then(|id| self.model.size_of(*id))
+                .unwrap_or(0),
             without_bytes: of(0, number),
             with_bytes: of(1, number),
             without_lines: lines(of(0, number)),
             with_lines: lines(of(1, number)),
         };
-        self.study.types.iter().enumerate().map(size).collect()
+        self.types.iter().enumerate().map(size).collect()
     }
 
     fn ablation(&self) -> Vec<Ablation> {
@@ -344,12 +376,8 @@ impl Facts<'_> {
                 why_not,
             })
         };
-        self.study
-            .statements()
-            .into_iter()
-            .enumerate()
-            .filter_map(one)
-            .collect()
+        let statements = self.statements.iter().cloned();
+        statements.enumerate().filter_map(one).collect()
     }
 }
 
@@ -373,7 +401,7 @@ fn by_change(rows: &mut [Row]) {
 
 /// Makes the answer.
 pub(crate) fn whatif(facts: &Facts<'_>) -> WhatIf {
-    let (study, run) = (facts.study, facts.run);
+    let run = facts.run;
     let pair = (Side::Without, Side::All);
     let types = facts.types(pair);
     let causes = facts.causes();
@@ -389,7 +417,7 @@ pub(crate) fn whatif(facts: &Facts<'_>) -> WhatIf {
         recorded_cpus: facts.cpus.recorded,
         seed: run.seed,
         interleavings: run.interleavings,
-        accesses: study.scene().accesses,
+        accesses: facts.scene.accesses,
         potential: facts.potential(&causes, types.without),
         sizes: facts.sizes(),
         types,

@@ -13,6 +13,7 @@ mod code;
 pub mod costs;
 pub mod diff;
 pub mod effect;
+mod error;
 pub mod experiment;
 pub mod follow;
 pub mod order;

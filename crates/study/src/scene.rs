@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use linemate_attribution::counted::Objects;
-use linemate_attribution::{Analysis, Bucket, Names, SubjectId};
+use linemate_attribution::{Analysis, Bucket, FunctionName, Names, SubjectId};
 use linemate_layout::nesting::{embeds, enclosing};
 use linemate_layout::pointer::Chase;
 use linemate_machine::LineSize;
@@ -302,7 +302,7 @@ impl<'a> Scene<'a> {
     fn number_functions(&mut self, analysis: &Analysis<'_>, pcs: BTreeSet<u64>) {
         let mut known: BTreeMap<&str, u32> = BTreeMap::new();
         for pc in pcs {
-            let name = function_name(analysis, pc);
+            let name = FunctionName::at(analysis.symbols(), GuestAddr(pc)).as_str();
             let sites = &mut self.sites;
             let site = *known.entry(name).or_insert_with(|| {
                 sites.push(name.to_owned());
@@ -385,20 +385,4 @@ fn counts(session: &Session<'_>, types: &[Option<TypeId>]) -> BTreeMap<(u32, u32
         counts.entry(place).or_default()[key.kind as usize] += count.count;
     }
     counts
-}
-
-/// What stands for the functions of user programs.
-pub(crate) const USER_CODE: &str = "(user code)";
-
-/// The function of an instruction. What the compiler split off or cloned (`name.part.0`) belongs to its function.
-pub(crate) fn function_name<'a>(analysis: &'a Analysis<'_>, pc: u64) -> &'a str {
-    if pc >> 63 == 0 {
-        return USER_CODE;
-    }
-    let symbol = analysis
-        .symbols()
-        .at(pc)
-        .map_or("(unknown)", |(symbol, _)| &symbol.name);
-    let name = symbol.split('.').next();
-    name.filter(|name| !name.is_empty()).unwrap_or(symbol)
 }

@@ -3,10 +3,10 @@
 //! Both sides of a what-if are replayed under the same interleavings, so what counts is the difference under each one: its mean, and
 //! the 95 % confidence interval of that mean (Student's t). An effect whose interval holds 0 is no measurable effect.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A figure without and with a change.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measure {
     /// Without the change, mean over the interleavings.
     pub without: f64,

@@ -13,41 +13,13 @@ use linemate_layout::nesting::{embeds, enclosing};
 use linemate_layout::pointer::Chase;
 
 use crate::code::code_of;
+pub use crate::error::VariantError;
 use crate::follow::Arrays;
 use crate::ownership::majority;
 use crate::relocate::{Area, Resize, colocate, relocate, slot};
 use crate::scene::{Scene, Step};
 use linemate_layout::map::{OffsetMap, To};
 use linemate_layout::plan::{AccessRule, Field, ObjectRule, Plan};
-
-/// Why a plan does not fit a recording.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum VariantError {
-    /// A function without code of its own.
-    #[error(
-        "there is no function `{name}` in this kernel (is it inlined everywhere?){}",
-        linemate_text::suggestion(nearest)
-    )]
-    NoFunction {
-        /// Its name.
-        name: String,
-        /// The names most like it.
-        nearest: Vec<String>,
-    },
-    /// The recording has no object of the type.
-    #[error("the recording has no access to any {0}")]
-    NoObjects(String),
-    /// No array was found behind a pointer.
-    #[error(
-        "nothing to skip behind `{path}`: of {owners} objects whose `{path}` is loaded, none is told apart by what is accessed next"
-    )]
-    NoArray {
-        /// The pointer.
-        path: String,
-        /// Objects.
-        owners: usize,
-    },
-}
 
 /// How the objects of a subject change.
 #[derive(Debug, Default)]
@@ -75,7 +47,7 @@ enum Rule {
 }
 
 /// How many arrays `skip array behind F` found.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Followed {
     /// The pointer: `TYPE.FIELD`.
     pub pointer: String,
@@ -86,7 +58,7 @@ pub struct Followed {
 }
 
 /// How many pairs `colocate` found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Paired {
     /// Pairs.
     pub pairs: usize,

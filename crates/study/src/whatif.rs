@@ -8,12 +8,12 @@ use linemate_layout::edit::{Edit, EditFile, Subject};
 use linemate_layout::plan::{
     AccessRule, ObjectRule, Plan, PlanError, PlanReason, resolve, subject_name,
 };
-use linemate_machine::Machine;
 use linemate_recording::Error as RecordingError;
 use linemate_types::{LineSize, TypeId, TypeModel};
 
 use crate::effect::{self, WhatIf};
-use crate::experiment::{Conditions, Experiment, ExperimentError, line_of, recorded_cpus, seeds};
+pub use crate::effect::{Run, Side};
+use crate::experiment::{Experiment, ExperimentError, line_of, recorded_cpus, seeds};
 use crate::scene::{Scene, Watch};
 use crate::session::Session;
 use crate::variant::{Variant, VariantError};
@@ -55,34 +55,6 @@ pub enum WhatIfError {
     /// The recording.
     #[error(transparent)]
     Recording(#[from] RecordingError),
-}
-
-/// How to run a study.
-#[derive(Clone, Debug)]
-pub struct Run {
-    /// The machine.
-    pub machine: Machine,
-    /// CPUs, caches.
-    pub conditions: Conditions,
-    /// The first interleaving's seed; the others count up from it.
-    pub seed: u64,
-    /// How many interleavings.
-    pub interleavings: usize,
-    /// Whether to replay each edit alone, and all but it.
-    pub ablate: bool,
-}
-
-/// A side of the comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// Without edits.
-    Without,
-    /// With all.
-    All,
-    /// With one alone, by its number.
-    Alone(usize),
-    /// With all but one.
-    AllBut(usize),
 }
 
 /// A recording and edits, checked, with what the recording holds of what they touch.
@@ -226,7 +198,10 @@ impl<'a> Study<'a> {
             outcome
         })?;
         let facts = effect::Facts {
-            study: self,
+            model: self.model(),
+            scene: &self.scene,
+            types: &self.types,
+            statements: self.statements(),
             run,
             cpus: experiment.cpus,
             line,

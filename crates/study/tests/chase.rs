@@ -2,9 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
-#[path = "../../attribution/tests/world/mod.rs"]
-mod world;
-
 use std::collections::BTreeMap;
 
 use linemate_layout::parse;
@@ -14,7 +11,7 @@ use linemate_study::Conditions;
 use linemate_study::Session;
 use linemate_study::variant::Followed;
 use linemate_study::{Run, Study, WhatIf};
-use world::{F, KMALLOC_SLAB, TASK_SLAB, World};
+use linemate_testkit::world::{F, KMALLOC_SLAB, TASK_SLAB, World};
 
 const ROUNDS: u64 = 10;
 const TASKS: [u64; 2] = [TASK_SLAB, TASK_SLAB + 256];

@@ -2,9 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
-#[path = "../../attribution/tests/world/mod.rs"]
-mod world;
-
 use linemate_layout::Subject;
 use linemate_machine::{Machine, find};
 use linemate_recording::{AccessKind, Recording};
@@ -12,7 +9,7 @@ use linemate_study::Session;
 use linemate_study::WhatIfError;
 use linemate_study::costs::{CellCost, Cost, CostRun, Costs, LineCost, costs};
 use linemate_study::{Conditions, ExperimentError};
-use world::{APIC, F, NOHZ, RQ, UNITS, World};
+use linemate_testkit::world::{APIC, F, NOHZ, RQ, UNITS, World};
 
 const ROUNDS: u64 = 100;
 

@@ -2,9 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
-#[path = "../../attribution/tests/world/mod.rs"]
-mod world;
-
 use std::collections::BTreeMap;
 
 use linemate_layout::{Subject, parse_flags};
@@ -13,7 +10,7 @@ use linemate_recording::{AccessKind, Recording};
 use linemate_study::Conditions;
 use linemate_study::Session;
 use linemate_study::{Run, Study, WhatIf};
-use world::{DIRECT, F, RQ, UNITS, World};
+use linemate_testkit::world::{DIRECT, F, RQ, UNITS, World};
 
 const ROUNDS: u64 = 100;
 

@@ -11,8 +11,8 @@
 //! never panics, and bounds its recursion and its memory by the size of its input.
 
 pub mod btf;
-pub mod btf_writer;
 mod check;
+mod find;
 mod flat;
 pub mod kernel_image;
 mod layout;
@@ -20,13 +20,13 @@ mod model;
 mod name;
 pub mod pahole;
 mod pointers;
-mod suggest;
 mod symbols;
 mod type_name;
 mod units;
 pub mod unpack;
 
 pub use check::{MAX_DEPTH, MAX_SIZE, ModelError};
+pub use find::{FoundType, NotFound, TypeQuery};
 pub use flat::{FieldHit, FlatType, FlattenError, Leaf, LeafId, MAX_LEAVES};
 pub use kernel_image::KernelImage;
 pub use layout::{Layout, MemberLayout, NamedMember, named_members};
@@ -36,5 +36,5 @@ pub use model::{
 };
 pub use name::Name;
 pub use pointers::{POINTER_ROOTS, PointerRoot};
-pub use symbols::{Symbol, Symbols, SymbolsError};
+pub use symbols::{Symbol, Symbols, SymbolsError, function_of};
 pub use units::{BitOffset, ByteOffset, LineIndex, LineSize, LineSizeError, TypeId};

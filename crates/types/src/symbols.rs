@@ -18,6 +18,21 @@ pub struct Symbol {
     pub module: Option<String>,
 }
 
+impl Symbol {
+    /// The function that this code belongs to: see [`function_of`].
+    pub fn function(&self) -> &str {
+        function_of(&self.name)
+    }
+}
+
+/// The function of a symbol of code: `f` for what the compiler split off or cloned from it (`f.cold`, `f.part.0`, `f.isra.0`).
+pub fn function_of(symbol: &str) -> &str {
+    match symbol.split('.').next() {
+        Some(name) if !name.is_empty() => name,
+        _ => symbol,
+    }
+}
+
 /// What is wrong with a symbol table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SymbolsError {

@@ -6,8 +6,8 @@
     reason = "a test fails by panicking"
 )]
 
+use linemate_testkit::btf_writer::{Endian, TypeList, bit_field, member, write};
 use linemate_types::btf::{self, BtfError};
-use linemate_types::btf_writer::{Endian, TypeList, bit_field, member, write};
 use linemate_types::kernel_image::ImageError;
 use linemate_types::{
     BitOffset, ByteOffset, Enumerator, FlatType, FlattenError, KernelImage, Layout, LineSize,

@@ -9,7 +9,7 @@ use linemate_advise::shape::{Metrics, Shape};
 use linemate_advise::trace::{Event, Kind, ObjectTrace, Trace};
 use linemate_layout::Layouts;
 use linemate_machine::Machine;
-use linemate_types::btf_writer::{TypeList, member};
+use linemate_testkit::btf_writer::{TypeList, member};
 use linemate_types::{LineSize, TypeId, TypeModel};
 
 /// A seeded source of numbers (SplitMix64).

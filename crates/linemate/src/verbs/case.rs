@@ -12,11 +12,10 @@ use std::time::Instant;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Subcommand;
-use linemate_cases::{
-    Case, KernelSource, Key, Mode, Outputs, Plan, Results, StepId, markdown, parse,
-};
+use linemate_cases::{Case, KernelSource, Key, Mode, Outputs, Plan, StepId, parse, results};
 use linemate_files::Output;
 use linemate_guest::cache_folder;
+use linemate_report::case::markdown;
 
 use crate::cli::Outcome;
 use crate::output::{self, tell};
@@ -91,7 +90,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         }
     };
     let outputs = outputs.inspect_err(unused)?;
-    let results = Results::new(env!("CARGO_PKG_VERSION"), &case, mode, &plan, &outputs)?;
+    let results = results(env!("CARGO_PKG_VERSION"), &case, mode, &plan, &outputs)?;
     let json = serde_json::to_string_pretty(&results)? + "\n";
     json_output.write(&json)?;
     text_output.write(&markdown(&results))?;

@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
             .collect::<anyhow::Result<_>>()?,
     };
     for kernel in &mut kernels {
-        kernel.type_id = find_type(&kernel.model, &args.type_name);
+        kernel.type_id = kernel.model.declared(&args.type_name);
     }
     if kernels.iter().all(|kernel| kernel.type_id.is_none()) {
         return Err(unknown_type(&kernels, &args.type_name));
@@ -120,17 +120,6 @@ fn default_kernel() -> anyhow::Result<Kernel> {
         kernel.path.display()
     ));
     Ok(kernel)
-}
-
-/// The struct or union that is called `name`; a typedef only if its type has no name of its own.
-fn find_type(model: &TypeModel, name: &str) -> Option<TypeId> {
-    let id = model.lookup(name)?;
-    let composite = model.composite(id)?;
-    if composite.name.is_empty() {
-        model.typedef_named(name.trim())
-    } else {
-        Some(id)
-    }
 }
 
 fn unknown_type(kernels: &[Kernel], name: &str) -> anyhow::Error {

@@ -8,23 +8,19 @@ use anyhow::{Context, bail};
 use linemate_layout::{Edit, EditFile, Subject, parse, parse_flags};
 use linemate_machine::Machine;
 use linemate_recording::Recording;
-use linemate_report::Table;
+use linemate_report::{Table, WhatIfDocument};
 use linemate_study::effect::{Potential, Row};
 use linemate_study::stats::Measure;
 use linemate_study::variant::VariantError;
 use linemate_study::{Run, Study, WhatIf, WhatIfError};
 use linemate_text::shown;
 use linemate_types::{KernelImage, LineSize, TypeModel};
-use serde::Serialize;
 
 use crate::cli::Outcome;
 use crate::input::{self, Input};
 use crate::kept::Keeping;
 use crate::output;
 use crate::replaying::Replaying;
-
-/// Version of the form that `--json` writes (docs/schema-whatif.md).
-const SCHEMA: &str = "linemate.whatif/1";
 
 /// Predict what another layout would cost or gain, with error bars
 #[derive(clap::Args, Debug)]
@@ -67,17 +63,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What `--json` writes.
-#[derive(Serialize)]
-struct Json<'a> {
-    schema: &'static str,
-    tool: &'static str,
-    recording: &'a BTreeMap<String, String>,
-    checksum: Option<String>,
-    edits: String,
-    results: &'a [WhatIf],
-}
-
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let (edits, report) = edits(args)?;
@@ -103,14 +88,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         results.push(study.run(&run).map_err(located)?);
     }
     if args.json {
-        output::json(&Json {
-            schema: SCHEMA,
-            tool: env!("CARGO_PKG_VERSION"),
-            recording: recording.metadata(),
-            checksum: recording.checksum().map(|sum| format!("{sum:016x}")),
-            edits: edits.to_string(),
-            results: &results,
-        })?;
+        let tool = env!("CARGO_PKG_VERSION");
+        let document = WhatIfDocument::new(tool, &recording, edits.to_string(), results);
+        output::json(&document)?;
     } else {
         output::text(&text(args, &recording, &edits, &study, &results))?;
     }

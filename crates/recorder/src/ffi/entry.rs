@@ -14,11 +14,12 @@ use super::guest::{
     Block, Halted, Machine, MemoryAccess, Registers, find_size_bits, knows_size_bits, size_log2,
 };
 use super::{hold, raw};
+use crate::kind;
 use crate::lane::{Instruction, Touch};
 use crate::options::Task;
 use crate::recorder::{Recorder, SetUpError, fail};
 use crate::running::Running;
-use crate::tap::{Tap, kind};
+use crate::tap::Tap;
 use crate::translate::{Action, Hooked, is_kernel};
 use crate::watch::Calls;
 

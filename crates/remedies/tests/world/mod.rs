@@ -8,7 +8,7 @@ use linemate_recording::{
     InstructionId, LaneId, MAX_PARAMETERS, Mark, Marker, Meaning, Metadata, Moment, Parameter,
     RawAccess, RawChunk, Recording, Register, Role, VirtualTime, Writer,
 };
-use linemate_types::btf_writer::{Endian, TypeList, member, write};
+use linemate_testkit::btf_writer::{Endian, TypeList, member, write};
 use linemate_types::{Enumerator, Linkage, Name, Type};
 
 pub(crate) const CPUS: u16 = 4;

@@ -7,17 +7,17 @@
 
 use std::collections::BTreeMap;
 
+use linemate_attribution::FunctionName;
 use linemate_replay::{Cell, KeyId, LineView, Tally, Uncontested};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Book, owner};
-use crate::scene::function_name;
 
 /// The most functions named with a place in a line.
 const FUNCTIONS_MAX: usize = 3;
 
 /// A line of a type, over all objects of the type.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LineCost {
     /// The type, the variable, or what else is there.
     pub name: String,
@@ -38,7 +38,7 @@ pub struct LineCost {
 }
 
 /// A field in such a line.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CellCost {
     /// Bytes from the line's start.
     pub offset: u8,
@@ -194,7 +194,7 @@ impl<'b> Gathered<'b> {
     }
 
     fn add(&mut self, book: &'b Book<'_>, cell: &Cell) {
-        let function = function_name(book.analysis, cell.pc.0);
+        let function = FunctionName::at(book.analysis.symbols(), cell.pc).as_str();
         self.add_tallies(cell.loads, cell.stores, function);
         self.hitm += cell.hitm.iter().sum::<u64>();
         self.upgrades += cell.upgrades;

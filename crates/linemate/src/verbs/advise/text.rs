@@ -41,7 +41,8 @@ pub(super) fn advice(
 
 /// The advice other than reordering.
 pub(super) fn remedies(found: &Found) -> String {
-    format!("\nBeside the order of members (docs/remedies.md), first recording:\n{found}")
+    let advice = linemate_report::remedies(found);
+    format!("\nBeside the order of members (docs/remedies.md), first recording:\n{advice}")
 }
 
 fn headline(out: &mut String, request: &Request, advice: &Advice) {

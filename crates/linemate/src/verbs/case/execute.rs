@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use linemate_cases::{Case, Check, KernelSource, Key, Plan, Step, StepId, Work};
+use linemate_cases::{Case, Check, CheckDocument, KernelSource, Key, Plan, Step, StepId, Work};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -283,8 +283,9 @@ impl Bench<'_> {
             }
             return Err(error);
         }
-        let said = serde_json::json!({ "said": last_line(&said) });
-        fs::write(made, said.to_string()).with_context(|| made.display().to_string())
+        let said = last_line(&said);
+        let document = serde_json::to_string(&CheckDocument { said })?;
+        fs::write(made, document).with_context(|| made.display().to_string())
     }
 }
 

@@ -245,7 +245,7 @@ fn in_search_path(name: &str) -> Option<PathBuf> {
 }
 
 fn hexadecimal(hash: Sha256) -> String {
-    hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
+    format!("{:x}", hash.finalize())
 }
 
 fn file_digest(path: &Path) -> anyhow::Result<String> {

@@ -1,36 +1,19 @@
 //! `linemate report --machine`: what a recording costs on a described machine.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use anyhow::Context;
 use linemate_layout::Subject;
 use linemate_recording::Recording;
-use linemate_report::Table;
+use linemate_report::{CostsDocument, Table};
 use linemate_study::costs::{CellCost, Cost, CostRun, Costs, LineCost, PairCost, costs};
 use linemate_text::shown;
-use serde::Serialize;
 
 use super::{Args, Rows};
 use crate::cli::Outcome;
 use crate::input;
 use crate::output;
 use crate::verbs::whatif::{percent, potential};
-
-/// Version of the form that `--json` writes (docs/schema-costs.md).
-const SCHEMA: &str = "linemate.costs/3";
-
-/// What `--json` writes.
-#[derive(Serialize)]
-struct Json<'a> {
-    schema: &'static str,
-    tool: &'static str,
-    recording: &'a BTreeMap<String, String>,
-    checksum: Option<String>,
-    #[serde(rename = "type")]
-    type_name: Option<&'a str>,
-    costs: &'a Costs,
-}
 
 /// Replays and prints.
 pub(super) fn run(args: &Args, machine: &str, recording: &Recording) -> anyhow::Result<Outcome> {
@@ -45,14 +28,8 @@ pub(super) fn run(args: &Args, machine: &str, recording: &Recording) -> anyhow::
     };
     let found = costs(&session, subject.as_ref(), run).with_context(path)?;
     if args.json {
-        output::json(&Json {
-            schema: SCHEMA,
-            tool: env!("CARGO_PKG_VERSION"),
-            recording: recording.metadata(),
-            checksum: recording.checksum().map(|sum| format!("{sum:016x}")),
-            type_name: args.type_name.as_deref(),
-            costs: &found,
-        })?;
+        let (tool, type_name) = (env!("CARGO_PKG_VERSION"), args.type_name.as_deref());
+        output::json(&CostsDocument::new(tool, recording, type_name, found))?;
     } else {
         output::text(&text(args, recording, &found))?;
     }

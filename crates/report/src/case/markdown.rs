@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::results::{
-    Checked, Compared, FoundType, Measured, Predicted, PublishedRow, Rebuilt, Results, Spread, list,
+use super::{
+    Checked, Compared, FoundType, Measured, Predicted, PublishedRow, Rebuilt, Results, Spread,
 };
 
 /// The most groups that are listed.
@@ -96,7 +96,7 @@ fn type_found(out: &mut String, found: &FoundType) {
                 group.class.clone(),
                 format!("{:.1} %", 100.0 * group.share),
                 ratio.map_or_else(|| "no stores".to_owned(), |r| format!("{r:.1} : 1")),
-                list(&group.lines),
+                group.line_list(),
                 fields(&group.fields),
             ],
         );

@@ -1,15 +1,38 @@
 //! Writes a list of types as a BTF blob, and makes such lists conveniently.
 //!
-//! For tests, fuzzing and for subsets of a kernel's types; not a full encoder: the types are written in the order
-//! and with the ids that they have, and nothing is deduplicated but strings.
+//! Not a full encoder: the types are written in the order and with the ids that they have, and nothing is deduplicated
+//! but strings. The numbers of the kinds are its own, not the reader's, so that a wrong one shows.
 
 use std::collections::HashMap;
 
-use crate::btf::{MAGIC, VERSION, kind};
-use crate::{
-    BitOffset, Composite, CompositeKind, Enumerator, IntEncoding, Linkage, Member, Name, Parameter,
-    Prototype, Qualifier, SectionVariable, Type, TypeId,
+use linemate_types::btf::{MAGIC, VERSION};
+use linemate_types::{
+    BitOffset, Composite, CompositeKind, Enumerator, IntEncoding, Linkage, Member, Name,
+    PERCPU_SECTION, Parameter, Prototype, Qualifier, SectionVariable, Type, TypeId,
 };
+
+/// The kinds of records.
+mod kind {
+    pub(super) const INT: u32 = 1;
+    pub(super) const POINTER: u32 = 2;
+    pub(super) const ARRAY: u32 = 3;
+    pub(super) const STRUCT: u32 = 4;
+    pub(super) const UNION: u32 = 5;
+    pub(super) const ENUM: u32 = 6;
+    pub(super) const FORWARD: u32 = 7;
+    pub(super) const TYPEDEF: u32 = 8;
+    pub(super) const VOLATILE: u32 = 9;
+    pub(super) const CONST: u32 = 10;
+    pub(super) const RESTRICT: u32 = 11;
+    pub(super) const FUNCTION: u32 = 12;
+    pub(super) const PROTOTYPE: u32 = 13;
+    pub(super) const VARIABLE: u32 = 14;
+    pub(super) const SECTION: u32 = 15;
+    pub(super) const FLOAT: u32 = 16;
+    pub(super) const DECLARATION_TAG: u32 = 17;
+    pub(super) const TYPE_TAG: u32 = 18;
+    pub(super) const ENUM64: u32 = 19;
+}
 
 /// The order of the bytes in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -322,7 +345,8 @@ fn number(linkage: Linkage) -> u32 {
 /// A list of types under construction: each method adds a type and gives its id.
 ///
 /// ```
-/// use linemate_types::{TypeModel, ByteOffset, FlatType, btf_writer::{TypeList, member}};
+/// use linemate_testkit::btf_writer::{TypeList, member};
+/// use linemate_types::{ByteOffset, FlatType, TypeModel};
 /// let mut list = TypeList::default();
 /// let int = list.int("int", 4);
 /// let point = list.structure("point", 8, &[member("x", int, 0), member("y", int, 4)]);
@@ -490,7 +514,7 @@ impl TypeList {
                 }
             })
             .collect();
-        let name = Name::from(crate::model::PERCPU_SECTION);
+        let name = Name::from(PERCPU_SECTION);
         self.add(Type::Section {
             name,
             size: 0,

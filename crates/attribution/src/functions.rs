@@ -1,0 +1,65 @@
+//! What the function of an instruction is called, in every table alike.
+
+use std::fmt;
+
+use linemate_recording::GuestAddr;
+use linemate_types::Symbols;
+
+/// The function of an instruction. What the compiler split off or cloned (`f.part.0`, `f.cold`) belongs to its function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FunctionName<'a> {
+    /// Code of a user program: the recording has no symbols of it.
+    UserCode,
+    /// A function of the kernel or of a module.
+    Kernel(&'a str),
+    /// Kernel code before the first symbol, or of a kernel without symbols.
+    Unknown,
+}
+
+impl<'a> FunctionName<'a> {
+    /// The function that the instruction at `pc` belongs to.
+    pub fn at(symbols: &'a Symbols, pc: GuestAddr) -> FunctionName<'a> {
+        // Kernel addresses have their highest bit set.
+        if pc.0 >> 63 == 0 {
+            return FunctionName::UserCode;
+        }
+        let symbol = symbols.at(pc.0).map(|(symbol, _)| symbol.function());
+        symbol.map_or(FunctionName::Unknown, FunctionName::Kernel)
+    }
+
+    /// The name as tables have it.
+    pub fn as_str(self) -> &'a str {
+        match self {
+            FunctionName::UserCode => "(user code)",
+            FunctionName::Kernel(name) => name,
+            FunctionName::Unknown => "(unknown)",
+        }
+    }
+}
+
+impl fmt::Display for FunctionName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+
+    #[test]
+    fn parts_and_clones_go_by_their_functions_name() {
+        let text = "ffffffff81000000 T f\nffffffff81000010 t f.isra.0\nffffffff81000030 t f.part.0.cold\n\
+                    ffffffff81000040 t .L42\n";
+        let symbols = Symbols::parse_kallsyms(text).unwrap();
+        let name = |pc| FunctionName::at(&symbols, GuestAddr(pc)).to_string();
+        assert_eq!(name(0xffff_ffff_8100_0004), "f");
+        assert_eq!(name(0xffff_ffff_8100_0014), "f");
+        assert_eq!(name(0xffff_ffff_8100_0034), "f");
+        assert_eq!(name(0xffff_ffff_8100_0044), ".L42", "a name is not nothing");
+        assert_eq!(name(0x40_1000), "(user code)");
+        assert_eq!(name(0xffff_ffff_8000_0000), "(unknown)");
+    }
+}

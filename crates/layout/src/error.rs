@@ -1,0 +1,89 @@
+//! Why edits are impossible.
+
+use linemate_types::FlattenError;
+
+use crate::arrange::Refusal;
+use crate::edit::Position;
+use crate::origin::OriginError;
+
+/// Why a file of edits is impossible for these types.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{at}: {subject}: {reason}")]
+pub struct PlanError {
+    /// The statement.
+    pub at: Position,
+    /// The type it is about.
+    pub subject: String,
+    /// Why.
+    pub reason: PlanReason,
+}
+
+/// The reason of a [`PlanError`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanReason {
+    /// No such type.
+    #[error("there is no such struct{}", linemate_text::suggestion(.0))]
+    NoType(Vec<String>),
+    /// A `with` header that fits no struct, or several that differ.
+    #[error("{count} different structs have these members: name one, or more members")]
+    Ambiguous {
+        /// How many.
+        count: usize,
+    },
+    /// Unions have no order.
+    #[error("it is a union: its members lie on top of each other and have no order")]
+    Union,
+    /// The edit itself.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The type.
+    #[error(transparent)]
+    Origin(#[from] OriginError),
+    /// Another kernel's layout.
+    #[error(transparent)]
+    Foreign(#[from] ForeignError),
+    /// Both another kernel's layout and edits of one's own.
+    #[error(
+        "a layout from another kernel stands alone: leave out the other edits of this type's layout"
+    )]
+    ForeignAndEdits,
+    /// A field that no array can lie behind.
+    #[error("`{field}` {why}")]
+    NoArray {
+        /// The field.
+        field: String,
+        /// Why not.
+        why: String,
+    },
+    /// The image was not handed over.
+    #[error("the types of `{0}` are not at hand")]
+    NoImage(String),
+}
+
+/// Why another kernel's layout does not fit.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ForeignError {
+    /// The other kernel lacks the type.
+    #[error("the other kernel has no {name}{}", linemate_text::suggestion(nearest))]
+    NoType {
+        /// Its tag.
+        name: String,
+        /// The tags most like it.
+        nearest: Vec<String>,
+    },
+    /// No tag to look for.
+    #[error("a struct without a name cannot be found in another kernel")]
+    Anonymous,
+    /// Nothing in common.
+    #[error("the other kernel's {0} has no field of the same path")]
+    NothingInCommon(String),
+    /// Too many fields.
+    #[error("{0}")]
+    Flatten(FlattenError),
+}
+
+impl From<FlattenError> for ForeignError {
+    fn from(error: FlattenError) -> ForeignError {
+        ForeignError::Flatten(error)
+    }
+}

@@ -1,0 +1,139 @@
+//! Advice other than reordering as text.
+
+use std::fmt::{self, Display, Formatter};
+
+use linemate_remedies::{Effect, Found, Gain, Remedy};
+use linemate_text::shown;
+
+/// Advice other than reordering, for a terminal: the machine, then each remedy with what is at stake and what its trials gave.
+pub fn remedies(found: &Found) -> String {
+    Advice(found).to_string()
+}
+
+struct Advice<'a>(&'a Found);
+
+impl Display for Advice<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let found = self.0;
+        let seed = found.seed;
+        writeln!(
+            f,
+            "{}: {} CPUs ({} recorded), {}-byte lines; what is at stake: interleaving {seed}; effects: interleavings {seed} to {}",
+            found.machine,
+            found.cpus,
+            found.recorded_cpus,
+            found.line_bytes,
+            found
+                .seed
+                .saturating_add(found.interleavings as u64)
+                .saturating_sub(1),
+        )?;
+        writeln!(
+            f,
+            "{} accesses, of which {} left their core for {} cycles",
+            found.accesses, found.whole.fetches, found.whole.cycles
+        )?;
+        for (number, remedy) in (1..).zip(&found.remedies) {
+            writeln!(f)?;
+            remedy_text(f, found, (number, remedy))?;
+        }
+        if found.remedies.is_empty() {
+            writeln!(f, "no remedy found")?;
+        }
+        for (kind, more) in &found.left_out {
+            writeln!(f, "({more} more: {})", kind.words())?;
+        }
+        Ok(())
+    }
+}
+
+fn remedy_text(
+    f: &mut Formatter<'_>,
+    found: &Found,
+    (number, remedy): (usize, &Remedy),
+) -> fmt::Result {
+    writeln!(
+        f,
+        "{number}. {}: {}",
+        remedy.kind.words(),
+        shown(&remedy.subject)
+    )?;
+    writeln!(f, "   {}", shown(&remedy.advice))?;
+    writeln!(
+        f,
+        "   at stake: {} fetches, {} cycles, {:.3} % of all",
+        remedy.stake.fetches,
+        remedy.stake.cycles,
+        percent(remedy.stake.cycles, found.whole.cycles)
+    )?;
+    let reasons = &remedy.reasons;
+    writeln!(
+        f,
+        "   {} loads, {} stores ({} silent), {} RMW; {} CPUs read, {} write",
+        reasons.loads,
+        reasons.stores,
+        reasons.silent_stores,
+        reasons.rmws,
+        reasons.readers,
+        reasons.writers
+    )?;
+    for note in &reasons.notes {
+        writeln!(f, "   {}", shown(note))?;
+    }
+    for function in &reasons.functions {
+        writeln!(
+            f,
+            "   {}: {} accesses, {} fetches, {} cycles",
+            shown(&function.name),
+            function.accesses,
+            function.fetches,
+            function.cycles
+        )?;
+    }
+    for trial in &remedy.trials {
+        let edits = trial.edits.trim_end().replace('\n', "; ");
+        writeln!(f, "   [{edits}]")?;
+        writeln!(f, "      {}", effect(&trial.effect))?;
+    }
+    Ok(())
+}
+
+/// `part` of `whole` in percent.
+fn percent(part: u64, whole: u64) -> f64 {
+    100.0 * part as f64 / whole.max(1) as f64
+}
+
+fn effect(effect: &Effect) -> String {
+    match effect {
+        Effect::NotTried => "not tried".to_owned(),
+        Effect::Refused { why } => format!("cannot be tried: {why}"),
+        Effect::Tried(measured) => gain(measured),
+    }
+}
+
+fn gain(gain: &Gain) -> String {
+    let types = &gain.types;
+    let share = |cycles: f64| {
+        if types.without > 0.0 {
+            100.0 * cycles / types.without
+        } else {
+            0.0
+        }
+    };
+    let verdict = match (types.measurable, types.difference < 0.0) {
+        (false, _) => "no measurable effect",
+        (true, true) => "better",
+        (true, false) => "worse",
+    };
+    format!(
+        "{verdict}: {:+.0} ± {:.0} cycles of the {:.0} of the concerned types ({:+.2} ± {:.2} %); fetches {:+.0} ± {:.0} of {:.0}",
+        types.difference,
+        types.bar,
+        types.without,
+        share(types.difference),
+        share(types.bar),
+        gain.fetches.difference,
+        gain.fetches.bar,
+        gain.fetches.without,
+    )
+}

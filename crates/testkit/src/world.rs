@@ -1,0 +1,293 @@
+//! A small kernel: types, symbols, memory images and watched functions, and a recorder of made-up events.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod contents;
+mod images;
+mod kernel;
+
+use linemate_recording::{
+    AccessKind, Call, CpuId, Encoder, FunctionId, GuestAddr, InstructionId, LaneId, MAX_PARAMETERS,
+    Mark, Marker, Moment, RawAccess, RawChunk, Recording, Return, VirtualTime, Writer,
+};
+
+pub use self::contents::Contents;
+use self::kernel::entry;
+pub use self::kernel::{F, site, split_off};
+
+/// The direct map.
+pub const DIRECT: u64 = 0xffff_8880_0000_0000;
+/// The area of `vmalloc`.
+pub const VMALLOC: u64 = 0xffff_c900_0000_0000;
+/// The array of `struct page`.
+pub const PAGES: u64 = 0xffff_ea00_0000_0000;
+/// The kernel's image.
+pub const IMAGE: u64 = 0xffff_ffff_8100_0000;
+/// Pages of memory.
+pub const FRAMES: u64 = 64;
+/// An instruction of a user program.
+const USER_CODE: u64 = 0x40_1000;
+/// Per-CPU units: frames 32 and 40.
+pub const UNITS: [u64; 2] = [DIRECT + 32 * 4096, DIRECT + 40 * 4096];
+/// `rq` is at this offset of the per-CPU section.
+pub const RQ: u64 = 0x100;
+/// After the per-CPU section: a `vector` of each CPU from before the recording.
+pub const STATS: u64 = 0x500;
+/// An `entity` of that age, in the slab of `kmalloc-64`.
+pub const POINTED: u64 = KMALLOC_SLAB + 128;
+/// Slab of the cache `task`: frame 8, from before the recording.
+pub const TASK_SLAB: u64 = DIRECT + 8 * 4096;
+/// Slab of the cache `kmalloc-64`: frame 9.
+pub const KMALLOC_SLAB: u64 = DIRECT + 9 * 4096;
+const SLAB_CACHES: u64 = IMAGE + 0x1000;
+/// The variable `nohz`, of an anonymous struct.
+pub const NOHZ: u64 = IMAGE + 0x2000;
+/// The variable `counter`.
+pub const COUNTER: u64 = IMAGE + 0x3000;
+/// Device registers: one page that the kernel mapped with `ioremap`.
+pub const DEVICE: u64 = VMALLOC + 0x20_0000 + 5 * 4096;
+/// The local APIC's registers.
+pub const APIC: u64 = 0xffff_ffff_ff5f_d000;
+/// `init_top_pgt`.
+const TOP_TABLE: u64 = IMAGE + 0x9000;
+/// The first idle stack.
+pub const INIT_STACK: u64 = IMAGE + 0x4000;
+/// The cache `task`: a `struct kmem_cache` in frame 1.
+pub const CACHE_TASK: u64 = DIRECT + 4096;
+/// The cache `kmalloc-64`, likewise.
+pub const CACHE_KMALLOC: u64 = DIRECT + 4096 + 64;
+
+/// What a kernel can have otherwise than the one of most tests.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Variant {
+    /// `struct page` has `compound_info`, and a tail page's is a mask (from Linux 7.0 on).
+    pub compound_masks: bool,
+    /// There is an image of CPU 0's `rq`, whose pointers lead to [`STATS`] and [`POINTED`].
+    pub pointers: bool,
+}
+
+/// A recording under construction: each method adds an event.
+pub struct World {
+    encoder: Encoder,
+    time: u64,
+    pcs: Vec<u64>,
+    depth: u64,
+    chunks: Vec<RawChunk>,
+    chunk_every: u32,
+    since: u32,
+    variant: Variant,
+}
+
+impl World {
+    /// A world of the kernel of most tests, whose recording has one chunk.
+    pub fn new() -> World {
+        World::with_chunks_of(u32::MAX)
+    }
+
+    /// A world of another kernel.
+    pub fn of(variant: Variant) -> World {
+        World {
+            variant,
+            ..World::new()
+        }
+    }
+
+    /// A world whose recording has a chunk for each `events` events.
+    pub fn with_chunks_of(events: u32) -> World {
+        World {
+            encoder: Encoder::new(LaneId(0), 1 << 20),
+            time: 0,
+            pcs: Vec::new(),
+            depth: 0,
+            chunks: Vec::new(),
+            chunk_every: events,
+            since: 0,
+            variant: Variant::default(),
+        }
+    }
+
+    fn tick(&mut self) -> VirtualTime {
+        self.since += 1;
+        if self.since > self.chunk_every {
+            self.since = 1;
+            let chunk = self.encoder.take(RawChunk::default());
+            self.chunks.push(chunk);
+        }
+        self.time += 1;
+        VirtualTime(self.time)
+    }
+
+    /// Lets time pass.
+    pub fn wait(&mut self, instructions: u64) {
+        self.time += instructions;
+    }
+
+    /// An access of `size` bytes by code of `function`.
+    pub fn access(
+        &mut self,
+        cpu: u16,
+        kind: AccessKind,
+        addr: u64,
+        size: u8,
+        function: F,
+        user_mapping: bool,
+    ) {
+        let pc = entry(function as usize) + 0x10 + 4 * (kind as u64);
+        self.access_at(cpu, kind, addr, size, pc, user_mapping);
+    }
+
+    /// An access of `size` bytes by the instruction at `pc`.
+    pub fn access_at(
+        &mut self,
+        cpu: u16,
+        kind: AccessKind,
+        addr: u64,
+        size: u8,
+        pc: u64,
+        user_mapping: bool,
+    ) {
+        let instruction = self.pcs.iter().position(|p| *p == pc).unwrap_or_else(|| {
+            self.pcs.push(pc);
+            self.pcs.len() - 1
+        });
+        let time = self.tick();
+        self.encoder.access(RawAccess {
+            time,
+            cpu: CpuId(cpu),
+            instruction: InstructionId(instruction as u32),
+            addr: GuestAddr(addr),
+            size_log2: size.ilog2() as u8,
+            kind,
+            silent: false,
+            user_mapping,
+        });
+    }
+
+    /// By a user program, of 8 bytes, through its own mapping.
+    pub fn user_access(&mut self, cpu: u16, kind: AccessKind, addr: u64) {
+        self.access_at(cpu, kind, addr, 8, USER_CODE, true);
+    }
+
+    /// A load of 4 bytes by `wake_task`.
+    pub fn load(&mut self, cpu: u16, addr: u64) {
+        self.access(cpu, AccessKind::Load, addr, 4, F::WakeTask, false);
+    }
+
+    /// A store of 4 bytes by `update_entity`.
+    pub fn store(&mut self, cpu: u16, addr: u64) {
+        self.access(cpu, AccessKind::Store, addr, 4, F::UpdateEntity, false);
+    }
+
+    /// A call on CPU 0's task stack, whose top is `VMALLOC + 0x4000`.
+    pub fn call(&mut self, function: F, values: &[u64]) {
+        self.call_from(function, values, IMAGE + 0x900);
+    }
+
+    /// Like [`World::call`], from the return address `caller`.
+    pub fn call_from(&mut self, function: F, values: &[u64], caller: u64) {
+        let mut list = [None; MAX_PARAMETERS];
+        for (place, value) in list.iter_mut().zip(values) {
+            *place = Some(*value);
+        }
+        let time = self.tick();
+        self.depth += 8;
+        self.encoder.call(&Call {
+            time,
+            cpu: CpuId(0),
+            function: FunctionId(function as u32),
+            stack: GuestAddr(VMALLOC + 0x4000 - self.depth),
+            caller: GuestAddr(caller),
+            values: list,
+        });
+    }
+
+    /// The return of the last call that has not returned yet.
+    pub fn ret(&mut self, function: F, value: u64) {
+        let time = self.tick();
+        self.encoder.ret(&Return {
+            time,
+            cpu: CpuId(0),
+            function: FunctionId(function as u32),
+            stack: GuestAddr(VMALLOC + 0x4000 - self.depth),
+            value,
+        });
+        self.depth -= 8;
+    }
+
+    /// A call that tells something and is over.
+    pub fn sight(&mut self, function: F, addr: u64) {
+        self.call(function, &[addr]);
+        self.depth -= 8;
+    }
+
+    /// A call of an allocator from `site`, and its return with `result`.
+    pub fn alloc(&mut self, function: F, arguments: &[u64], site: u64, result: u64) {
+        self.call_from(function, arguments, site);
+        self.ret(function, result);
+    }
+
+    /// A call of `kfree`.
+    pub fn free(&mut self, addr: u64) {
+        self.sight(F::Kfree, addr);
+    }
+
+    /// The finished recording.
+    pub fn record(self) -> Recording {
+        self.finish(true)
+    }
+
+    /// The recording without its end.
+    pub fn cut(self) -> Recording {
+        self.finish(false)
+    }
+
+    fn finish(self, whole: bool) -> Recording {
+        let contents = Contents::of(self.variant);
+        Recording::from_source(self.bytes(whole, contents)).unwrap()
+    }
+
+    /// The bytes of a recording with these contents, with or without its end.
+    pub fn bytes(mut self, whole: bool, contents: Contents) -> Vec<u8> {
+        let time = self.tick();
+        self.encoder.marker(&Marker {
+            time,
+            cpu: CpuId(0),
+            mark: Mark::Stop,
+            guest_ns: 0,
+        });
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut writer = Writer::create(file.path(), &contents.tool, &contents.metadata).unwrap();
+        if let Some(btf) = &contents.btf {
+            writer.btf(btf).unwrap();
+        }
+        if let Some(symbols) = &contents.symbols {
+            writer.symbols(symbols.as_bytes()).unwrap();
+        }
+        writer.functions(&contents.functions).unwrap();
+        for (addr, bytes) in &contents.images {
+            writer
+                .image(Moment::Start, GuestAddr(*addr), bytes)
+                .unwrap();
+        }
+        let pcs: Vec<GuestAddr> = self.pcs.iter().map(|p| GuestAddr(*p)).collect();
+        writer.instructions(&pcs).unwrap();
+        for chunk in &self.chunks {
+            writer.events(chunk).unwrap();
+        }
+        writer
+            .events(&self.encoder.take(RawChunk::default()))
+            .unwrap();
+        if whole {
+            writer.finish().unwrap();
+        } else {
+            drop(writer);
+        }
+        std::fs::read(file.path()).unwrap()
+    }
+}
+
+impl Default for World {
+    fn default() -> World {
+        World::new()
+    }
+}

@@ -1,0 +1,325 @@
+//! Its types, symbols and watched functions.
+
+use linemate_recording::{Function, FunctionTable, GuestAddr, Meaning, Parameter, Register, Role};
+use linemate_types::{Enumerator, Linkage, Name, Type, TypeId};
+
+use super::{COUNTER, IMAGE, INIT_STACK, NOHZ, RQ, SLAB_CACHES, TOP_TABLE, Variant};
+use crate::btf_writer::{Endian, TypeList, member, write};
+
+/// The functions, by their number.
+#[derive(Clone, Copy, Debug)]
+pub enum F {
+    /// `wake_task(struct task *)`.
+    WakeTask = 0,
+    /// `update_entity(struct entity *)`.
+    UpdateEntity = 1,
+    /// `kmem_cache_alloc(struct kmem_cache *)`.
+    CacheAlloc = 2,
+    /// `__kmalloc(size)`.
+    Kmalloc = 3,
+    /// `kfree(object)`.
+    Kfree = 4,
+    /// `alloc_percpu(size)`.
+    AllocPercpu = 5,
+    /// `pte_alloc_one(_, order)`, which allocates pages.
+    PteAlloc = 6,
+    /// `update_rq(struct rq *)`.
+    UpdateRq = 7,
+    /// `lock_vector(struct vector *)`.
+    LockVector = 8,
+    /// `free_pages(address, order)`.
+    FreePages = 9,
+    /// `kmem_cache_alloc_bulk(struct kmem_cache *, …, void **)`.
+    BulkAlloc = 10,
+    /// `kmem_cache_alloc_from_sheaf_noprof(struct kmem_cache *)`, whose return is not recorded.
+    FromSheaf = 11,
+    /// `clear_page_erms`, none of whose parameters is recorded.
+    ClearPage = 12,
+    /// `allocate_slab`, none of whose parameters is recorded.
+    AllocateSlab = 13,
+}
+
+const NAMES: [&str; 14] = [
+    "wake_task",
+    "update_entity",
+    "kmem_cache_alloc",
+    "__kmalloc",
+    "kfree",
+    "alloc_percpu",
+    "pte_alloc_one",
+    "update_rq",
+    "lock_vector",
+    "free_pages",
+    "kmem_cache_alloc_bulk",
+    "kmem_cache_alloc_from_sheaf_noprof",
+    "clear_page_erms",
+    "allocate_slab",
+];
+
+pub(super) struct Ids {
+    kmem_cache: u32,
+    entity: u32,
+    task: u32,
+    rq: u32,
+    vector: u32,
+}
+
+pub(super) fn types(variant: Variant) -> (Vec<u8>, Ids) {
+    let mut t = TypeList::default();
+    let int = t.int("int", 4);
+    let long = t.unsigned("long unsigned int", 8);
+    let list = t.structure(
+        "list_head",
+        16,
+        &[member("next", long, 0), member("prev", long, 8)],
+    );
+    let entity = t.structure(
+        "entity",
+        64,
+        &[
+            member("load", long, 0),
+            member("node", list, 16),
+            member("on_rq", int, 40),
+        ],
+    );
+    let pointer = t.pointer(entity);
+    let array_of_pointers = t.pointer(pointer);
+    let task = t.structure(
+        "task",
+        256,
+        &[
+            member("state", int, 0),
+            member("se", entity, 64),
+            member("prio", int, 200),
+            member("queues", array_of_pointers, 208),
+            member("entities", array_of_pointers, 216),
+        ],
+    );
+    let vector = t.structure(
+        "vector",
+        40,
+        &[
+            member("count", int, 0),
+            member("mask", long, 8),
+            member("tail", long, 32),
+        ],
+    );
+    let pointer_to_vector = t.pointer(vector);
+    let rq = t.structure(
+        "rq",
+        128,
+        &[
+            member("nr_running", int, 0),
+            member("curr", long, 8),
+            member("clock", long, 64),
+            member("lock", int, 72),
+            member("stats", pointer_to_vector, 80),
+            member("first", pointer, 88),
+        ],
+    );
+    let anonymous = t.structure(
+        "",
+        40,
+        &[member("idle_cpus_mask", long, 0), member("nr_cpus", int, 8)],
+    );
+    t.add(Type::Variable {
+        name: Name::from("unused"),
+        type_id: anonymous,
+        linkage: Linkage::Static,
+    });
+    let kmem_cache = t.structure(
+        "kmem_cache",
+        64,
+        &[
+            member("name", long, 0),
+            member("size", int, 8),
+            member("object_size", int, 12),
+            member("list", list, 16),
+        ],
+    );
+    let compound = match variant.compound_masks {
+        true => "compound_info",
+        false => "compound_head",
+    };
+    t.structure(
+        "page",
+        64,
+        &[
+            member("flags", long, 0),
+            member(compound, long, 8),
+            member("mapping", long, 24),
+            member("page_type", int, 48),
+            member("_refcount", int, 52),
+        ],
+    );
+    t.structure("slab", 64, &[member("slab_cache", long, 16)]);
+    enumeration(&mut t, "pageflags", &[("PG_lru", 5), ("PG_reserved", 13)]);
+    enumeration(
+        &mut t,
+        "pagetype",
+        &[
+            ("PGTY_buddy", 0xf0),
+            ("PGTY_table", 0xf2),
+            ("PGTY_slab", 0xf5),
+        ],
+    );
+    t.percpu(&[("runqueues", rq, RQ as u32, 128), ("ticks", long, 0x200, 8)]);
+    let ids = Ids {
+        kmem_cache: kmem_cache.0,
+        entity: entity.0,
+        task: task.0,
+        rq: rq.0,
+        vector: vector.0,
+    };
+    (write(&t.types, Endian::Little).unwrap(), ids)
+}
+
+fn enumeration(t: &mut TypeList, name: &str, values: &[(&str, i64)]) -> TypeId {
+    let values = values
+        .iter()
+        .map(|(n, v)| Enumerator {
+            name: Name::from(*n),
+            value: *v,
+        })
+        .collect();
+    t.add(Type::Enum {
+        name: Name::from(name),
+        size: 4,
+        signed: false,
+        values,
+    })
+}
+
+pub(super) fn symbols() -> String {
+    let mut text = String::from(
+        "0000000000000000 A __per_cpu_start\n0000000000000100 A runqueues\n0000000000000200 A ticks\n\
+         0000000000000300 A untyped_percpu\n0000000000000400 A __per_cpu_end\n",
+    );
+    for (i, name) in NAMES.iter().enumerate() {
+        text += &format!("{:016x} T {name}\n", entry(i));
+    }
+    for function in [F::UpdateRq, F::WakeTask] {
+        let name = NAMES[function as usize];
+        text += &format!("{:016x} t {name}.part.0\n", split_off(function));
+    }
+    let data = [
+        ("_text", IMAGE - 0x1000),
+        ("slab_caches", SLAB_CACHES),
+        ("page_offset_base", SLAB_CACHES + 0x100),
+        ("vmalloc_base", SLAB_CACHES + 0x108),
+        ("vmemmap_base", SLAB_CACHES + 0x110),
+        ("max_pfn", SLAB_CACHES + 0x118),
+        ("__per_cpu_offset", SLAB_CACHES + 0x200),
+        ("cache_names", SLAB_CACHES + 0x300),
+        ("nohz", NOHZ),
+        ("after_nohz", NOHZ + 64),
+        ("counter", COUNTER),
+        ("init_top_pgt", TOP_TABLE),
+        // The first idle stack as the linker has it: between two sections, whose marks have its address.
+        ("__end_rodata_aligned", INIT_STACK),
+        ("_sdata", INIT_STACK),
+        ("init_stack", INIT_STACK),
+        ("__end_init_stack", INIT_STACK + 0x4000),
+        ("_end", IMAGE + 0x10000),
+    ];
+    for (name, addr) in data {
+        text += &format!("{addr:016x} D {name}\n");
+    }
+    text
+}
+
+pub(super) fn entry(function: usize) -> u64 {
+    IMAGE + 0x100 * function as u64
+}
+
+/// An instruction in the part that the compiler split off a function: `update_rq.part.0` of `update_rq`.
+pub fn split_off(function: F) -> u64 {
+    entry(function as usize) + 0x80
+}
+
+/// A return address in a function.
+pub fn site(function: F) -> u64 {
+    entry(function as usize) + 0x50
+}
+
+pub(super) fn functions(ids: &Ids) -> FunctionTable {
+    let p = |register, meaning| Parameter { register, meaning };
+    let rows: [(Role, bool, Vec<Parameter>); 14] = [
+        (
+            Role::Plain,
+            false,
+            vec![p(Register::Rdi, Meaning::StructPointer(ids.task))],
+        ),
+        (
+            Role::Plain,
+            false,
+            vec![p(Register::Rdi, Meaning::StructPointer(ids.entity))],
+        ),
+        (
+            Role::HeapAlloc,
+            true,
+            vec![p(Register::Rdi, Meaning::Cache)],
+        ),
+        (Role::HeapAlloc, true, vec![p(Register::Rdi, Meaning::Size)]),
+        (
+            Role::HeapFree,
+            false,
+            vec![p(Register::Rdi, Meaning::Object)],
+        ),
+        (
+            Role::PercpuAlloc,
+            true,
+            vec![p(Register::Rdi, Meaning::Size)],
+        ),
+        (
+            Role::PageAlloc,
+            true,
+            vec![p(Register::Rsi, Meaning::Order)],
+        ),
+        (
+            Role::Plain,
+            false,
+            vec![p(Register::Rdi, Meaning::StructPointer(ids.rq))],
+        ),
+        (
+            Role::Plain,
+            false,
+            vec![p(Register::Rdi, Meaning::StructPointer(ids.vector))],
+        ),
+        (
+            Role::PageFree,
+            false,
+            vec![
+                p(Register::Rdi, Meaning::Object),
+                p(Register::Rsi, Meaning::Order),
+            ],
+        ),
+        (
+            Role::HeapAlloc,
+            true,
+            vec![
+                p(Register::Rdi, Meaning::Cache),
+                p(Register::Rcx, Meaning::ObjectArray),
+            ],
+        ),
+        (
+            Role::Plain,
+            false,
+            vec![p(Register::Rdi, Meaning::StructPointer(ids.kmem_cache))],
+        ),
+        (Role::Plain, false, Vec::new()),
+        (Role::Plain, false, Vec::new()),
+    ];
+    let function =
+        |(i, (role, returns, parameters)): (usize, (Role, bool, Vec<Parameter>))| Function {
+            entry: GuestAddr(entry(i)),
+            size: 0x100,
+            name: NAMES[i].to_owned(),
+            role,
+            returns,
+            parameters,
+        };
+    FunctionTable {
+        functions: rows.into_iter().enumerate().map(function).collect(),
+    }
+}

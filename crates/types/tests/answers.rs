@@ -1,0 +1,103 @@
+//! What a type model answers about made-up types: names like a misspelt one, the pointers inside a type.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use linemate_testkit::btf_writer::{Endian, TypeList, member, write};
+use linemate_types::{FoundType, NotFound, TypeModel, TypeQuery, btf};
+
+#[test]
+fn misspelt_names_find_their_neighbours() {
+    let mut list = TypeList::default();
+    for name in ["task_struct", "task_group", "root_domain", "rq", "rb", ""] {
+        list.structure(name, 0, &[]);
+    }
+    let model = TypeModel::new(list.types, 8).unwrap();
+    assert_eq!(model.nearest_names("task_strcut"), ["task_struct"]);
+    assert_eq!(model.nearest_names("struct tsk_group"), ["task_group"]);
+    assert_eq!(model.nearest_names("rr"), ["rb", "rq"]);
+    assert!(model.nearest_names("").is_empty());
+}
+
+#[test]
+fn pointers_of_a_struct_its_structs_and_its_arrays() {
+    let mut t = TypeList::default();
+    let long = t.unsigned("long unsigned int", 8);
+    let inner = t.structure("inner", 8, &[member("x", long, 0)]);
+    let pointer = t.pointer(inner);
+    let number = t.pointer(long);
+    let pair = t.structure("pair", 16, &[member("n", long, 0), member("p", pointer, 8)]);
+    let pairs = t.array(pair, 2);
+    let either = t.union(
+        "either",
+        8,
+        &[member("a", long, 0), member("b", pointer, 0)],
+    );
+    let many = t.array(pointer, 0);
+    let members = [
+        member("number", number, 0),
+        member("pointer", pointer, 8),
+        member("pairs", pairs, 16),
+        member("either", either, 48),
+        member("many", many, 56),
+    ];
+    let outer = t.structure("outer", 56, &members);
+    let model = btf::parse(&write(&t.types, Endian::Little).unwrap()).unwrap();
+    let places = |flexible| -> Vec<u64> {
+        let found = model.pointers_in(outer, flexible);
+        assert!(found.iter().all(|(_, to)| *to == inner));
+        found.iter().map(|(at, _)| at.0).collect()
+    };
+    assert_eq!(places(0), [8, 24, 40]);
+    assert_eq!(places(2), [8, 24, 40, 56, 64]);
+}
+
+#[test]
+fn a_type_is_found_by_its_name_with_all_its_variants() {
+    let mut t = TypeList::default();
+    let long = t.unsigned("long unsigned int", 8);
+    let first = t.structure("s", 8, &[member("a", long, 0)]);
+    let other = t.structure("s", 16, &[member("a", long, 0), member("b", long, 8)]);
+    let second = t.structure("s", 8, &[member("b", long, 0)]);
+    let alias = t.typedef("s_t", second);
+    let model = TypeModel::new(t.types, 8).unwrap();
+    let find = |name| model.find(TypeQuery::Named(name)).unwrap();
+    let variants = vec![first, second];
+    assert_eq!(find("struct s").id, first);
+    assert_eq!(find("s").variants, variants);
+    // A typedef of one variant is that variant, and the others are still known.
+    let id = second;
+    assert_eq!(find("s_t"), FoundType { id, variants });
+    assert_eq!(model.declared("s_t"), Some(second));
+    assert_eq!(model.get(other).unwrap().name(), "s");
+    assert!(alias > second);
+    let absent = model.find(TypeQuery::Named("s_")).unwrap_err();
+    assert_eq!(absent, NotFound::Absent(vec!["s".into(), "s_t".into()]));
+}
+
+#[test]
+fn structs_without_a_name_are_found_by_their_members() {
+    let mut t = TypeList::default();
+    let long = t.unsigned("long unsigned int", 8);
+    let int = t.int("int", 4);
+    let ab = |first, second| [member("a", first, 0), member("b", second, 8)];
+    let first = t.structure("", 16, &ab(long, long));
+    // A pointer's target or a type of the same place makes no other layout; another offset does.
+    let second = t.structure("", 16, &ab(long, int));
+    t.structure("c1", 24, &[member("a", long, 0), member("c", long, 8)]);
+    t.structure("c2", 24, &[member("a", long, 0), member("c", long, 16)]);
+    t.structure("c3", 24, &[member("a", long, 0), member("c", long, 16)]);
+    t.union("either", 8, &[member("d", long, 0)]);
+    let typedef = t.typedef("pair_t", first);
+    let model = TypeModel::new(t.types, 8).unwrap();
+    let find = |names: &[&str]| {
+        let names: Vec<String> = names.iter().map(|n| (*n).to_owned()).collect();
+        model.find(TypeQuery::With(&names))
+    };
+    let variants = vec![first, second];
+    let id = first;
+    assert_eq!(find(&["b", "a"]), Ok(FoundType { id, variants }));
+    // Two layouts, the second of which two structs have.
+    assert_eq!(find(&["c"]), Err(NotFound::Ambiguous(2)));
+    assert_eq!(find(&["d"]), Err(NotFound::Absent(Vec::new())), "no union");
+    assert_eq!(model.declared("pair_t"), Some(typedef));
+}
