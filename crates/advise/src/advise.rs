@@ -18,13 +18,19 @@ use crate::confirm::{Arena, Effect};
 use crate::cost::{CostModel, Objective};
 use crate::error::AdviseError;
 use crate::reasons::{GroupReasons, Knowledge};
-use crate::search::{Limit, MOVE_WORTH, Scored, Search};
+use crate::search::{Limit, MOVE_WORTH, Scored, Search, cheapest, fewest};
 use crate::shape::{Metrics, Placed, Shape, built};
 use crate::side::{Change, side};
 use crate::trace::Trace;
 
-/// How many different candidates are replayed at most.
-const CANDIDATES_MAX: usize = 4;
+/// How many different candidates are replayed at most, and at least.
+const CANDIDATES_MAX: usize = 5;
+const CANDIDATES_MIN: usize = 2;
+/// The share of the best gain, in hundredths, that a recommended layout has at least unless all moves are asked for.
+pub const ENOUGH: u64 = 90;
+/// Shares of the fast model's best gain, in hundredths: the layout with the fewest moves that reaches each is replayed. Around
+/// [`ENOUGH`], for replay decides, and the model is a few per cent off.
+const REPLAYED_SHARES: [u64; 4] = [ENOUGH, 95, 85, 80];
 /// Accesses that all replays of the candidates together may take: bounds the time, not the result's quality below 100 M accesses.
 const REPLAYED_MAX: u64 = 2_400_000_000;
 
@@ -45,6 +51,31 @@ pub struct Request {
     pub seed: u64,
     /// Interleavings that a candidate is replayed under.
     pub interleavings: usize,
+    /// How moves count against gain.
+    pub choice: Choice,
+}
+
+/// Which layout is recommended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// The one with the fewest moves that has [`ENOUGH`] of the best gain.
+    #[default]
+    Fewest,
+    /// The one that gains most with at most so many moves.
+    Moves(usize),
+    /// The one that gains most.
+    All,
+}
+
+/// A point of the front of moves against gain: no other layout gains more with as few moves.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// Members that leave their order, and groups.
+    pub moves: usize,
+    /// The type's cost by the fast model, relative to the recorded order's.
+    pub model: f64,
+    /// The layout, by its place in [`Advice::tried`], if it was replayed.
+    pub tried: Option<usize>,
 }
 
 /// A candidate that was replayed.
@@ -76,7 +107,12 @@ impl Tried {
 
     /// What it is worth: its cost by replay, and what its moves have to be worth.
     fn worth(&self) -> f64 {
-        self.relative() + MOVE_WORTH as f64 / 1e6 * self.scored.candidate.moves() as f64
+        self.relative() + MOVE_WORTH as f64 / 1e6 * self.moves() as f64
+    }
+
+    /// Members that leave their order, and groups.
+    pub fn moves(&self) -> usize {
+        self.scored.candidate.moves()
     }
 
     /// The mean over recordings and machines of the type's cost relative to what it is without the edit.
@@ -109,12 +145,41 @@ pub struct Advice {
     pub events: Vec<usize>,
     /// Whether a recording had more than it keeps.
     pub cut: bool,
+    /// Moves against gain, the fewest moves first.
+    pub front: Vec<Point>,
+    /// What was asked for.
+    pub choice: Choice,
 }
 
 impl Advice {
-    /// The layout to recommend: the best that replay confirmed.
+    /// The layout to recommend: of those that replay confirmed the one that was asked for.
     pub fn recommended(&self) -> Option<&Tried> {
-        self.tried.iter().find(|t| t.confirmed())
+        recommended(&self.tried, self.choice)
+    }
+
+    /// The largest gain that replay confirmed, as a share of the type's cost.
+    pub fn best_gain(&self) -> Option<f64> {
+        let gains = self.tried.iter().filter(|t| t.confirmed());
+        gains.map(|t| 1.0 - t.relative()).max_by(f64::total_cmp)
+    }
+}
+
+/// Of the confirmed layouts the one to recommend; `tried` is sorted by worth.
+fn recommended(tried: &[Tried], choice: Choice) -> Option<&Tried> {
+    let confirmed = || tried.iter().filter(|t| t.confirmed());
+    let gain = |t: &Tried| 1.0 - t.relative();
+    match choice {
+        Choice::All => confirmed().next(),
+        Choice::Moves(most) => confirmed()
+            .filter(|t| t.moves() <= most)
+            .max_by(|a, b| gain(a).total_cmp(&gain(b)).then(b.moves().cmp(&a.moves()))),
+        Choice::Fewest => {
+            let best = confirmed().map(gain).max_by(f64::total_cmp)?;
+            let enough = best * ENOUGH as f64 / 100.0;
+            confirmed()
+                .filter(|t| gain(t) >= enough)
+                .min_by(|a, b| a.moves().cmp(&b.moves()).then(gain(b).total_cmp(&gain(a))))
+        }
     }
 }
 
@@ -147,7 +212,11 @@ pub fn advise(analyses: &[&Analysis<'_>], request: &Request) -> Result<Advice, A
     if traces.iter().any(|t| t.accesses == 0) {
         return Err(AdviseError::Absent(request.type_name.clone()));
     }
-    let (found, mut tried) = propose(analyses, request, &shape, &traces)?;
+    let Proposal {
+        found,
+        front,
+        mut tried,
+    } = propose(analyses, request, &shape, &traces)?;
     let arenas: Vec<Arena<'_>> = analyses
         .iter()
         .zip(&scenes)
@@ -162,19 +231,43 @@ pub fn advise(analyses: &[&Analysis<'_>], request: &Request) -> Result<Advice, A
         first_stays: shape.first_stays.clone(),
         events: traces.iter().map(Trace::events).collect(),
         cut: traces.iter().any(|t| t.cut),
+        front: points(&front, &tried),
+        choice: request.choice,
         found,
         tried,
         shape,
     })
 }
 
-/// What the fast model proposes: how many layouts the search found, and those to replay.
+/// The front, with what was replayed of it.
+fn points(front: &[Scored], tried: &[Tried]) -> Vec<Point> {
+    let of = |scored: &Scored| Point {
+        moves: scored.candidate.moves(),
+        model: scored.cost as f64 / 1e6,
+        tried: tried
+            .iter()
+            .position(|t| t.scored.candidate == scored.candidate),
+    };
+    front.iter().map(of).collect()
+}
+
+/// What the fast model proposes.
+struct Proposal {
+    /// How many layouts the search found.
+    found: usize,
+    /// Those that no other one beats with as few moves.
+    front: Vec<Scored>,
+    /// Those to replay.
+    tried: Vec<Tried>,
+}
+
+/// Searches by the fast model.
 fn propose(
     analyses: &[&Analysis<'_>],
     request: &Request,
     shape: &Shape,
     traces: &[Trace],
-) -> Result<(usize, Vec<Tried>), AdviseError> {
+) -> Result<Proposal, AdviseError> {
     let model = analyses
         .first()
         .map(|a| a.model())
@@ -185,6 +278,7 @@ fn propose(
     let limits = limits(&models, &by_line, request.max_growth);
     let search = Search::new(shape, &objective, &limits);
     let found = search.run();
+    let front = front(&search, &found, request.choice);
     let accesses: u64 = traces.iter().map(|t| t.all).sum();
     let recordings = traces.iter().zip(analyses);
     let knowledge = Knowledge {
@@ -197,11 +291,11 @@ fn propose(
     let original = Candidate::original(shape).slots(shape);
     let subject = Subject::Named(request.type_name.clone());
     let mut tried = Vec::new();
-    for scored in finalists(
-        &found,
+    let count = replayed(
         accesses * request.machines.len() as u64,
         request.interleavings,
-    ) {
+    );
+    for scored in finalists(&found, &front, request.choice, count) {
         let candidate = &scored.candidate;
         let names = knowledge.group_names(candidate);
         let edits = candidate.edits(&subject, shape, &names);
@@ -223,7 +317,32 @@ fn propose(
             scored,
         });
     }
-    Ok((found.len(), tried))
+    Ok(Proposal {
+        found: found.len(),
+        front,
+        tried,
+    })
+}
+
+/// Moves against gain; where few moves are asked for, searched more closely there.
+fn front(search: &Search<'_, '_, '_>, found: &[Scored], choice: Choice) -> Vec<Scored> {
+    let front = search.front(found);
+    match choice {
+        Choice::All => search.polish(front),
+        Choice::Moves(most) => search.within(front, most),
+        Choice::Fewest => {
+            let front = search.polish(front);
+            match cheapest(&front, usize::MAX).map(|best| best.cost) {
+                Some(best) => search.tighten(front, with_gain(best, ENOUGH)),
+                None => front,
+            }
+        }
+    }
+}
+
+/// The cost at which a layout has so many hundredths of the gain of the best, which costs `best`.
+fn with_gain(best: u64, hundredths: u64) -> u64 {
+    1_000_000 - 1_000_000u64.saturating_sub(best) * hundredths / 100
 }
 
 /// Replays the candidates on all recordings and machines, and puts the best first.
@@ -342,12 +461,37 @@ pub(crate) fn limits(models: &[CostModel<'_>], by_line: &[Metrics], max_growth: 
     limits
 }
 
-/// The candidates to replay: the best ones by the model that differ in cost.
-fn finalists(found: &[Scored], accesses: u64, interleavings: usize) -> Vec<Scored> {
+/// How many candidates are replayed.
+fn replayed(accesses: u64, interleavings: usize) -> usize {
     let replays = REPLAYED_MAX / (accesses.max(1) * interleavings.max(1) as u64);
-    let count = (replays.saturating_sub(1) as usize).clamp(1, CANDIDATES_MAX);
+    (replays.saturating_sub(1) as usize).clamp(CANDIDATES_MIN, CANDIDATES_MAX)
+}
+
+/// The candidates to replay, all different in cost: for all moves the best ones by the model; for few the best one, for its gain is the
+/// measure, and those with the fewest moves that come near it.
+fn finalists(found: &[Scored], front: &[Scored], choice: Choice, count: usize) -> Vec<Scored> {
+    let mut wanted: Vec<&Scored> = Vec::new();
+    match choice {
+        Choice::All => {
+            wanted.extend(found.iter().chain(front));
+            wanted.sort_by_key(|s| (s.cost + MOVE_WORTH * s.candidate.moves() as u64, *s));
+        }
+        Choice::Moves(most) => {
+            let within = front.iter().filter(|s| s.candidate.moves() <= most);
+            wanted.extend(within.rev());
+        }
+        Choice::Fewest => {
+            if let Some(best) = cheapest(front, usize::MAX) {
+                wanted.push(best);
+                let near = REPLAYED_SHARES
+                    .iter()
+                    .map(|share| with_gain(best.cost, *share));
+                wanted.extend(near.filter_map(|cost| fewest(front, cost)));
+            }
+        }
+    }
     let mut chosen: Vec<Scored> = Vec::new();
-    for scored in found.iter().filter(|s| s.cost < 1_000_000) {
+    for scored in wanted.into_iter().filter(|s| s.cost < 1_000_000) {
         if chosen.iter().all(|c| c.cost != scored.cost) && chosen.len() < count {
             chosen.push(scored.clone());
         }
@@ -442,5 +586,29 @@ mod tests {
         assert!(!tried(&[(gain, loss)]).confirmed(), "others pay for it");
         assert!(!tried(&[]).confirmed());
         assert_eq!(tried(&[(gain, gain), (none, none)]).relative(), 0.95);
+    }
+
+    /// A layout with so many moves (groups of one member each, in their order) that gains so much of 1000 cycles.
+    fn layout(moves: usize, gain: f64) -> Tried {
+        let measure = measure(-gain, 1.0);
+        let mut tried = tried(&[(measure, measure)]);
+        tried.scored.candidate.segments = (0..moves).map(|unit| vec![unit]).collect();
+        tried
+    }
+
+    #[test]
+    fn the_fewest_moves_with_nine_tenths_of_the_best_gain_are_recommended() {
+        let tried = [
+            layout(30, 410.0),
+            layout(20, 395.0),
+            layout(12, 370.0),
+            layout(8, 345.0),
+        ];
+        let moves = |choice| recommended(&tried, choice).map(Tried::moves);
+        assert_eq!(moves(Choice::Fewest), Some(12));
+        assert_eq!(moves(Choice::Moves(11)), Some(8));
+        assert_eq!(moves(Choice::Moves(25)), Some(20));
+        assert_eq!(moves(Choice::Moves(7)), None);
+        assert_eq!(moves(Choice::All), Some(30), "the first by worth");
     }
 }

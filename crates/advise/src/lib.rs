@@ -19,5 +19,5 @@ pub mod side;
 pub mod survey;
 pub mod trace;
 
-pub use advise::{Advice, Request, Tried, advise};
+pub use advise::{Advice, Choice, Point, Request, Tried, advise};
 pub use error::AdviseError;

@@ -75,6 +75,7 @@ fn schema_is_as_described(json: &Value) {
         "events",
         "cut",
         "found",
+        "front",
         "recommended",
         "others",
         "remedies",
@@ -93,8 +94,12 @@ fn schema_is_as_described(json: &Value) {
     assert_eq!(json["schema"], "linemate.advise/1");
     assert_eq!(json["interleavings"], 8);
     let layout = &json["recommended"];
-    let described = ["edits", "model", "confirmed", "effects", "sides", "groups"];
+    let described = ["edits", "moves", "model", "confirmed", "effects", "sides", "groups"];
     has_exactly(layout, &described);
+    let front = json["front"].as_array().unwrap();
+    has_exactly(&front[0], &["moves", "model", "replayed", "recommended"]);
+    let chosen = front.iter().filter(|point| point["recommended"] == true);
+    assert_eq!(chosen.count(), 1);
     has_exactly(&layout["effects"][0][0], &["types", "whole", "duration"]);
     has_exactly(&layout["sides"][0], &["line_bytes", "before", "after"]);
     let side = ["bytes", "lines", "holes", "hole_bytes", "touched", "alone"];

@@ -13,7 +13,7 @@ use anyhow::{anyhow, bail};
 use linemate_advise::confirm::Effect;
 use linemate_advise::reasons::GroupReasons;
 use linemate_advise::side::Change;
-use linemate_advise::{Advice, Request, Tried, advise};
+use linemate_advise::{Advice, Choice, Point, Request, Tried, advise};
 use linemate_attribution::Analysis;
 use linemate_files::Output;
 use linemate_machine::Machine;
@@ -59,6 +59,13 @@ pub(crate) struct Args {
         allow_hyphen_values = true
     )]
     max_growth: Option<String>,
+    /// The layout that gains most with at most N moves (a member that leaves its order, or a group), instead of the one with the fewest
+    /// moves that has 90 % of the best gain
+    #[arg(long, value_name = "N", requires = "type_name", conflicts_with = "all", value_parser = clap::value_parser!(u32).range(1..))]
+    moves: Option<u32>,
+    /// The layout that gains most, however many members it moves
+    #[arg(long, requires = "type_name")]
+    all: bool,
     /// Give the machines lines of that many bytes
     #[arg(long, value_name = "BYTES", value_parser = input::line_size)]
     line: Option<LineSize>,
@@ -88,6 +95,14 @@ pub(crate) struct Args {
 }
 
 impl Args {
+    fn choice(&self) -> Choice {
+        match (self.moves, self.all) {
+            (Some(most), _) => Choice::Moves(most as usize),
+            (None, true) => Choice::All,
+            (None, false) => Choice::Fewest,
+        }
+    }
+
     /// The recordings' files.
     fn paths(&self) -> Vec<PathBuf> {
         let given: Vec<PathBuf> = self
@@ -120,6 +135,7 @@ struct Json<'a> {
     events: &'a [usize],
     cut: bool,
     found: usize,
+    front: Vec<JsonPoint>,
     recommended: Option<JsonLayout<'a>>,
     others: Vec<JsonLayout<'a>>,
     remedies: &'a Found,
@@ -132,10 +148,35 @@ struct JsonRecording<'a> {
     checksum: Option<String>,
 }
 
+/// A point of the front of moves against gain.
+#[derive(Serialize)]
+struct JsonPoint {
+    moves: usize,
+    model: f64,
+    replayed: Option<f64>,
+    recommended: bool,
+}
+
+impl JsonPoint {
+    fn new(advice: &Advice, point: &Point) -> JsonPoint {
+        let tried = point.tried.and_then(|number| advice.tried.get(number));
+        let recommended = advice.recommended();
+        JsonPoint {
+            moves: point.moves,
+            model: point.model,
+            replayed: tried.map(Tried::relative),
+            recommended: tried
+                .zip(recommended)
+                .is_some_and(|(a, b)| std::ptr::eq(a, b)),
+        }
+    }
+}
+
 /// A layout that was replayed.
 #[derive(Serialize)]
 struct JsonLayout<'a> {
     edits: String,
+    moves: usize,
     model: f64,
     confirmed: bool,
     effects: &'a [Vec<Effect>],
@@ -147,6 +188,7 @@ impl<'a> JsonLayout<'a> {
     fn new(tried: &'a Tried) -> JsonLayout<'a> {
         JsonLayout {
             edits: tried.edits.to_string(),
+            moves: tried.moves(),
             model: tried.scored.cost as f64 / 1e6,
             confirmed: tried.confirmed(),
             effects: &tried.effects,
@@ -188,6 +230,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         conditions: args.replaying.conditions(),
         seed: args.replaying.seed,
         interleavings: args.interleavings,
+        choice: args.choice(),
     };
     let advice = advise(&analyses, &request)?;
     let remedies = remedies(args, &analyses, &machines)?;
@@ -298,6 +341,11 @@ fn document<'a>(
         events: &advice.events,
         cut: advice.cut,
         found: advice.found,
+        front: advice
+            .front
+            .iter()
+            .map(|point| JsonPoint::new(advice, point))
+            .collect(),
         recommended: recommended.map(JsonLayout::new),
         others: advice
             .tried
