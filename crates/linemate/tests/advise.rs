@@ -94,7 +94,15 @@ fn schema_is_as_described(json: &Value) {
     assert_eq!(json["schema"], "linemate.advise/1");
     assert_eq!(json["interleavings"], 8);
     let layout = &json["recommended"];
-    let described = ["edits", "moves", "model", "confirmed", "effects", "sides", "groups"];
+    let described = [
+        "edits",
+        "moves",
+        "model",
+        "confirmed",
+        "effects",
+        "sides",
+        "groups",
+    ];
     has_exactly(layout, &described);
     let front = json["front"].as_array().unwrap();
     has_exactly(&front[0], &["moves", "model", "replayed", "recommended"]);

@@ -74,10 +74,10 @@ pub(crate) struct Args {
     /// How many interleavings a candidate is replayed under, at least 8
     #[arg(long, value_name = "N", default_value_t = 8)]
     interleavings: usize,
-    /// Write the edit to this file, for `whatif --edit` and `patch --edit`
+    /// Write the edit to this file, for `whatif --edit` and `patch --edit`, and what speaks for it beside it: EDITFILE.json
     #[arg(short, long, value_name = "EDITFILE", requires = "type_name")]
     output: Option<PathBuf>,
-    /// Write what speaks for the edit to this file, for `patch --evidence`
+    /// Write what speaks for the edit to this file, for `patch --evidence`, instead of EDITFILE.json
     #[arg(long, value_name = "FILE", requires = "type_name")]
     evidence: Option<PathBuf>,
     /// Write the edit's groups as rules to this file, for `check`
@@ -286,9 +286,13 @@ impl Outputs {
     /// Before the search: it takes minutes.
     fn new(args: &Args) -> anyhow::Result<Self> {
         let output = |path: &Option<PathBuf>| path.as_deref().map(Output::new).transpose();
+        let beside = match (&args.evidence, &args.output) {
+            (None, Some(edit)) => Some(evidence::beside(edit)?),
+            (given, _) => given.clone(),
+        };
         Ok(Outputs {
             edit: output(&args.output)?,
-            evidence: output(&args.evidence)?,
+            evidence: output(&beside)?,
             rules: output(&args.rules)?,
         })
     }

@@ -245,7 +245,7 @@ fn reasons(out: &mut String, group: &GroupReasons) {
 }
 
 /// The reasons of a group, one sentence each.
-pub(super) fn lines(group: &GroupReasons) -> Vec<String> {
+fn lines(group: &GroupReasons) -> Vec<String> {
     let mut lines = Vec::new();
     match group.loads_per_write {
         Some(ratio) if ratio >= 1.0 => lines.push(format!("{ratio:.1} loads for each write.")),
