@@ -367,7 +367,7 @@ fn no_comment_about_lines_is_left_contradicting() {
     assert_eq!(
         refused,
         format!(
-            "linemate: queue.h:3: the comment \"{words}\" is about b, c, whose cache lines change: give it other words with --reword '{words}=NEW' (without NEW it goes)"
+            "linemate: queue.h:3: the comment \"{words}\" is about b, c, whose cache lines change: say what is true now with --reword '{words}=NEW' (the same words to keep it, none to remove it)"
         )
     );
     let reword = format!("{words}=b is counted");
@@ -377,6 +377,8 @@ fn no_comment_about_lines_is_left_contradicting() {
     let gone = format!("{words}=");
     let patch = written(&tree.patch(edit, &types, &["--reword", &gone]));
     assert!(patch.contains(&format!("-\t/* {words} */\n")), "{patch}");
+    let same = format!("{words}={words}");
+    written(&tree.patch(edit, &types, &["--reword", &same]));
     let unknown = refusal(&tree, &tree.patch(edit, &types, &["--reword", "nobody=x"]));
     assert!(
         unknown.contains("nobody") || unknown.contains(words),

@@ -132,7 +132,7 @@ fn words(comment: &str) -> String {
 
 impl Remark {
     /// Whether it may no longer be true. `before` and `after` give, by member, the line that it starts on: of several members, some that
-    /// shared a line do not any more; a single one has others on its line than before.
+    /// shared a line do not any more; a single one has others on its line that were not there.
     pub fn is_stale(&self, before: &[u64], after: &[u64]) -> bool {
         let company = |lines: &[u64], member: usize| -> Vec<usize> {
             let same = |other: &usize| *other != member && lines.get(*other) == lines.get(member);
@@ -140,7 +140,10 @@ impl Remark {
         };
         match self.members.as_slice() {
             [] => false,
-            [member] => company(before, *member) != company(after, *member),
+            [member] => {
+                let old = company(before, *member);
+                company(after, *member).iter().any(|m| !old.contains(m))
+            }
             several => several.iter().any(|member| {
                 let old = company(before, *member);
                 let new = company(after, *member);

@@ -89,7 +89,7 @@ fn contradicted(remark: &Remark, wanted: &Wanted) -> String {
         .map(|m| wanted.members[*m].first_name());
     let names: Vec<String> = names.collect();
     format!(
-        "{}: the comment \"{}\" is about {}, whose cache lines change: give it other words with --reword '{}=NEW' (without NEW it goes)",
+        "{}: the comment \"{}\" is about {}, whose cache lines change: say what is true now with --reword '{}=NEW' (the same words to keep it, none to remove it)",
         remark.line,
         remark.text,
         names.join(", "),
