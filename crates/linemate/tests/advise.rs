@@ -230,6 +230,20 @@ fn advice_is_confirmed_repeats_and_refuses_nonsense() {
             );
         }
     }
+    let pinned = path("pinned.edit");
+    let beside = format!("{pinned}.json");
+    let flags = [
+        "--type", "rq", "--moves", "1", "--trials", "0", "-o", &pinned,
+    ];
+    fs::write(&beside, "notes of mine").unwrap();
+    refused(&data, &flags, &["pinned.edit.json", "--evidence"]);
+    assert_eq!(fs::read_to_string(&beside).unwrap(), "notes of mine");
+    fs::remove_file(&beside).unwrap();
+    let flags = ["--type", "rq", "--all", "--trials", "0", "-o", &pinned];
+    advise(&data, "2", &flags);
+    let evidence: Value = serde_json::from_slice(&fs::read(&beside).unwrap()).unwrap();
+    assert_eq!(evidence["edit"], fs::read_to_string(&pinned).unwrap());
+    advise(&data, "2", &flags);
     let survey = advise(&data, "2", &[&quick[..], &["--top", "3"]].concat());
     let survey: Value = serde_json::from_slice(&survey).unwrap();
     assert_eq!(survey["schema"], "linemate.advise-survey/1");

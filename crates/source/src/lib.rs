@@ -30,6 +30,7 @@ pub mod proof;
 pub mod remarks;
 mod rewrite;
 mod row;
+pub mod summary;
 pub mod tree;
 pub mod wanted;
 

@@ -160,6 +160,9 @@ pub fn reword(file: &str, definition: &Definition, old: &str, new: &str) -> Opti
     let token = lex(body)
         .into_iter()
         .find(|token| token.kind == Kind::Comment && words(token.text) == old)?;
+    if new == old {
+        return Some(file.to_owned());
+    }
     let at = definition.body.start + token.start;
     let line = file[..at].rfind('\n').map_or(0, |newline| newline + 1);
     let indentation = &file[line..at];
@@ -249,6 +252,8 @@ mod tests {
         assert!(gone.contains("\tint a;\n\tint b;"), "{gone}");
         let gone = reword(FILE, &definition, "own cacheline", "").unwrap();
         assert!(gone.contains("\tint d;\n\tint e;"), "{gone}");
+        let same = reword(FILE, &definition, old, old);
+        assert_eq!(same.as_deref(), Some(FILE));
         assert_eq!(reword(FILE, &definition, "nobody said that", "x"), None);
         assert_eq!(line_of_comment(FILE, &definition, old), Some(3));
     }

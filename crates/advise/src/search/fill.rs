@@ -93,7 +93,7 @@ impl Search<'_, '_, '_> {
             let mut runs = self.last_lines(&candidate);
             runs.sort_by_key(Vec::len);
             let (left, next) = runs.iter().find_map(|units| {
-                let next = self.into_holes(candidate.clone(), units)?;
+                let next = self.with_holes_filled(candidate.clone(), units)?;
                 let left = self.excess(&next);
                 (left < excess).then_some((left, next))
             })?;
@@ -149,7 +149,7 @@ impl Search<'_, '_, '_> {
     }
 
     /// The layout with these members in holes, each in the smallest that has room for it.
-    fn into_holes(&self, mut candidate: Candidate, units: &[usize]) -> Option<Candidate> {
+    fn with_holes_filled(&self, mut candidate: Candidate, units: &[usize]) -> Option<Candidate> {
         for unit in units {
             candidate.take(*unit);
         }

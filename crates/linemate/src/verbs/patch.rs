@@ -18,7 +18,7 @@ use linemate_source::excerpt::{excerpt, only};
 use linemate_source::mail::{self, Mail};
 use linemate_source::message::{self, Evidence, SizeChange, TypeChange};
 use linemate_source::tree::{Found, Tree};
-use linemate_source::{Idiom, Sought, Wanted, definition, diff, rewrite, wanted};
+use linemate_source::{Idiom, Sought, Wanted, definition, diff, rewrite, summary, wanted};
 use linemate_text::shown_lines;
 use linemate_types::{KernelImage, LineSize, TypeId, TypeModel, btf, pahole};
 
@@ -410,7 +410,7 @@ fn patch(
         );
         types.push(TypeChange {
             name: change.name.clone(),
-            summary: message::summary(&change.name, &change.wanted),
+            summary: summary::summary(&change.name, &change.wanted),
             moved: moved(&change.wanted, &print(&proof.model, proof.id)),
             sizes: sizes(model, edits, change.id)?,
             before,
@@ -465,7 +465,7 @@ fn proven(change: &Change, proof: &Proof) -> String {
 
 /// pahole's lines of the members that are moved or aligned.
 fn moved(wanted: &Wanted, after: &str) -> String {
-    let names: Vec<&str> = message::changed(wanted)
+    let names: Vec<&str> = summary::changed(wanted)
         .into_iter()
         .filter_map(|member| wanted.members[member].names.first())
         .map(String::as_str)

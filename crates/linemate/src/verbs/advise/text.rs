@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use linemate_advise::advise::ENOUGH;
+use linemate_advise::choice::ENOUGH;
 use linemate_advise::reasons::GroupReasons;
 use linemate_advise::{Advice, Choice, Request, Tried};
 use linemate_recording::Recording;
