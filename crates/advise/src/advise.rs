@@ -14,6 +14,7 @@ use linemate_study::{Conditions, Cpus, Session, WhatIfError};
 use linemate_types::{BitOffset, LineSize, TypeId, TypeModel};
 
 use crate::candidate::Candidate;
+use crate::choice::{Choice, Point, finalists, front, points, recommended};
 use crate::confirm::{Arena, Effect};
 use crate::cost::{CostModel, Objective};
 use crate::error::AdviseError;
@@ -23,8 +24,9 @@ use crate::shape::{Metrics, Placed, Shape, built};
 use crate::side::{Change, side};
 use crate::trace::Trace;
 
-/// How many different candidates are replayed at most.
-const CANDIDATES_MAX: usize = 4;
+/// How many different candidates are replayed at most, and at least.
+const CANDIDATES_MAX: usize = 5;
+const CANDIDATES_MIN: usize = 2;
 /// Accesses that all replays of the candidates together may take: bounds the time, not the result's quality below 100 M accesses.
 const REPLAYED_MAX: u64 = 2_400_000_000;
 
@@ -45,6 +47,8 @@ pub struct Request {
     pub seed: u64,
     /// Interleavings that a candidate is replayed under.
     pub interleavings: usize,
+    /// How moves count against gain.
+    pub choice: Choice,
 }
 
 /// A candidate that was replayed.
@@ -76,7 +80,12 @@ impl Tried {
 
     /// What it is worth: its cost by replay, and what its moves have to be worth.
     fn worth(&self) -> f64 {
-        self.relative() + MOVE_WORTH as f64 / 1e6 * self.scored.candidate.moves() as f64
+        self.relative() + MOVE_WORTH as f64 / 1e6 * self.moves() as f64
+    }
+
+    /// Members that leave their order, and groups.
+    pub fn moves(&self) -> usize {
+        self.scored.candidate.moves()
     }
 
     /// The mean over recordings and machines of the type's cost relative to what it is without the edit.
@@ -109,12 +118,22 @@ pub struct Advice {
     pub events: Vec<usize>,
     /// Whether a recording had more than it keeps.
     pub cut: bool,
+    /// Moves against gain, the fewest moves first.
+    pub front: Vec<Point>,
+    /// What was asked for.
+    pub choice: Choice,
 }
 
 impl Advice {
-    /// The layout to recommend: the best that replay confirmed.
+    /// The layout to recommend: of those that replay confirmed the one that was asked for.
     pub fn recommended(&self) -> Option<&Tried> {
-        self.tried.iter().find(|t| t.confirmed())
+        recommended(&self.tried, self.choice)
+    }
+
+    /// The largest gain that replay confirmed, as a share of the type's cost.
+    pub fn best_gain(&self) -> Option<f64> {
+        let gains = self.tried.iter().filter(|t| t.confirmed());
+        gains.map(|t| 1.0 - t.relative()).max_by(f64::total_cmp)
     }
 }
 
@@ -148,7 +167,11 @@ pub fn advise(analyses: &[&Session<'_>], request: &Request) -> Result<Advice, Ad
     if traces.iter().any(|t| t.accesses == 0) {
         return Err(AdviseError::Absent(request.type_name.clone()));
     }
-    let (found, mut tried) = propose(analyses, request, &shape, &traces)?;
+    let Proposal {
+        found,
+        front,
+        mut tried,
+    } = propose(analyses, request, &shape, &traces)?;
     let arenas: Vec<Arena<'_>> = analyses
         .iter()
         .zip(&scenes)
@@ -163,19 +186,31 @@ pub fn advise(analyses: &[&Session<'_>], request: &Request) -> Result<Advice, Ad
         first_stays: shape.first_stays.clone(),
         events: traces.iter().map(Trace::events).collect(),
         cut: traces.iter().any(|t| t.cut),
+        front: points(&front, &tried),
+        choice: request.choice,
         found,
         tried,
         shape,
     })
 }
 
-/// What the fast model proposes: how many layouts the search found, and those to replay.
+/// What the fast model proposes.
+struct Proposal {
+    /// How many layouts the search found.
+    found: usize,
+    /// Those that no other one beats with as few moves.
+    front: Vec<Scored>,
+    /// Those to replay.
+    tried: Vec<Tried>,
+}
+
+/// Searches by the fast model.
 fn propose(
     analyses: &[&Session<'_>],
     request: &Request,
     shape: &Shape,
     traces: &[Trace],
-) -> Result<(usize, Vec<Tried>), AdviseError> {
+) -> Result<Proposal, AdviseError> {
     let model = analyses
         .first()
         .map(|a| a.analysis().model())
@@ -186,6 +221,7 @@ fn propose(
     let limits = limits(&models, &by_line, request.max_growth);
     let search = Search::new(shape, &objective, &limits);
     let found = search.run();
+    let front = front(&search, &found, request.choice);
     let accesses: u64 = traces.iter().map(|t| t.all).sum();
     let recordings = traces.iter().zip(analyses);
     let knowledge = Knowledge {
@@ -200,11 +236,11 @@ fn propose(
     let original = Candidate::original(shape).slots(shape);
     let subject = Subject::Named(request.type_name.clone());
     let mut tried = Vec::new();
-    for scored in finalists(
-        &found,
+    let count = replayed(
         accesses * request.machines.len() as u64,
         request.interleavings,
-    ) {
+    );
+    for scored in finalists(&found, &front, request.choice, count) {
         let candidate = &scored.candidate;
         let names = knowledge.group_names(candidate);
         let edits = candidate.edits(&subject, shape, &names);
@@ -226,7 +262,11 @@ fn propose(
             scored,
         });
     }
-    Ok((found.len(), tried))
+    Ok(Proposal {
+        found: found.len(),
+        front,
+        tried,
+    })
 }
 
 /// Replays the candidates on all recordings and machines, and puts the best first.
@@ -346,17 +386,10 @@ pub(crate) fn limits(models: &[CostModel<'_>], by_line: &[Metrics], max_growth: 
     limits
 }
 
-/// The candidates to replay: the best ones by the model that differ in cost.
-fn finalists(found: &[Scored], accesses: u64, interleavings: usize) -> Vec<Scored> {
+/// How many candidates are replayed.
+fn replayed(accesses: u64, interleavings: usize) -> usize {
     let replays = REPLAYED_MAX / (accesses.max(1) * interleavings.max(1) as u64);
-    let count = (replays.saturating_sub(1) as usize).clamp(1, CANDIDATES_MAX);
-    let mut chosen: Vec<Scored> = Vec::new();
-    for scored in found.iter().filter(|s| s.cost < 1_000_000) {
-        if chosen.iter().all(|c| c.cost != scored.cost) && chosen.len() < count {
-            chosen.push(scored.clone());
-        }
-    }
-    chosen
+    (replays.saturating_sub(1) as usize).clamp(CANDIDATES_MIN, CANDIDATES_MAX)
 }
 
 /// Whether the edit, read back and laid out by the layout crate, puts every unit where the search put it.
@@ -446,5 +479,29 @@ mod tests {
         assert!(!tried(&[(gain, loss)]).confirmed(), "others pay for it");
         assert!(!tried(&[]).confirmed());
         assert_eq!(tried(&[(gain, gain), (none, none)]).relative(), 0.95);
+    }
+
+    /// A layout with so many moves (groups of one member each, in their order) that gains so much of 1000 cycles.
+    fn layout(moves: usize, gain: f64) -> Tried {
+        let measure = measure(-gain, 1.0);
+        let mut tried = tried(&[(measure, measure)]);
+        tried.scored.candidate.segments = (0..moves).map(|unit| vec![unit]).collect();
+        tried
+    }
+
+    #[test]
+    fn the_fewest_moves_with_nine_tenths_of_the_best_gain_are_recommended() {
+        let tried = [
+            layout(30, 410.0),
+            layout(20, 395.0),
+            layout(12, 370.0),
+            layout(8, 345.0),
+        ];
+        let moves = |choice| recommended(&tried, choice).map(Tried::moves);
+        assert_eq!(moves(Choice::Fewest), Some(12));
+        assert_eq!(moves(Choice::Moves(11)), Some(8));
+        assert_eq!(moves(Choice::Moves(25)), Some(20));
+        assert_eq!(moves(Choice::Moves(7)), None);
+        assert_eq!(moves(Choice::All), Some(30), "the first by worth");
     }
 }

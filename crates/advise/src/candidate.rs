@@ -71,11 +71,21 @@ impl Candidate {
         self.segments.len() == 1 && self.at > 0
     }
 
-    /// How much there is to explain: units that leave their order, and segments.
+    /// How much a reader of the edit has to follow: units that leave their order, as few as explain it, and groups.
     pub fn moves(&self) -> usize {
-        let moved: usize = self.segments.iter().map(Vec::len).sum();
-        let kept = longest_rise(&self.rest).len();
-        moved + (self.rest.len() - kept)
+        self.displaced() + self.segments.len()
+    }
+
+    /// The units that leave their order, as few as explain it.
+    pub fn displaced(&self) -> usize {
+        let (front, behind) = self.rest.split_at(self.at);
+        let order: Vec<usize> = front
+            .iter()
+            .chain(self.segments.iter().flatten())
+            .chain(behind)
+            .copied()
+            .collect();
+        order.len() - longest_rise(&order).len()
     }
 
     /// The units of the rest that left their order, as few as explain it.

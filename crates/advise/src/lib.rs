@@ -2,12 +2,14 @@
 //!
 //! * [`shape`] and [`candidate`]: what can be moved, and how a layout is described;
 //! * [`trace`] and [`cost`]: the fast model;
-//! * [`search`] and [`confirm`]: a fast model proposes, replay decides.
+//! * [`search`] and [`confirm`]: a fast model proposes, replay decides;
+//! * [`choice`]: moves against gain.
 //!
 //! Reads no files but the recordings it is handed, prints nothing.
 
 pub mod advise;
 pub mod candidate;
+pub mod choice;
 pub mod confirm;
 pub mod cost;
 pub mod error;
@@ -20,4 +22,5 @@ pub mod survey;
 pub mod trace;
 
 pub use advise::{Advice, Request, Tried, advise};
+pub use choice::{Choice, Point};
 pub use error::AdviseError;

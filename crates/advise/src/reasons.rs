@@ -80,27 +80,44 @@ pub struct Knowledge<'k, 't> {
 }
 
 impl Knowledge<'_, '_> {
-    /// Names for the groups of a candidate, after how they are used; they are no names of members.
+    /// Names for the groups of a candidate, after the functions that use them most; they are not names of members.
     pub fn group_names(&self, candidate: &Candidate) -> Vec<String> {
-        let taken = |name: &str| self.shape.names.iter().flatten().any(|n| n == name);
+        let everywhere = self.counts(0..self.shape.units().len());
         let mut names: Vec<String> = Vec::new();
         for segment in &candidate.segments {
-            let uses: Vec<MemberUse> = segment.iter().map(|u| self.member(*u)).collect();
-            let base = match ratio(&uses) {
-                None => "read_only",
-                Some(ratio) if ratio >= READ_MOSTLY => "read_mostly",
-                Some(ratio) if ratio >= 1.0 => "read_and_written",
-                Some(_) => "written",
-            };
-            let mut name = base.to_owned();
-            let mut number = 2;
-            while names.contains(&name) || taken(&name) {
-                name = format!("{base}_{number}");
-                number += 1;
-            }
-            names.push(name);
+            let here = self.counts(segment.iter().copied());
+            names.push(self.group_name(&here, &everywhere, &names));
         }
         names
+    }
+
+    /// The function that stands out: it makes a large part of the group's accesses, and they are a large part of its accesses to the type.
+    fn group_name(
+        &self,
+        here: &BTreeMap<&str, u64>,
+        everywhere: &BTreeMap<&str, u64>,
+        given: &[String],
+    ) -> String {
+        let weight = |(name, count): &(&str, u64)| {
+            let all = everywhere.get(name).copied().unwrap_or(*count).max(1);
+            u128::from(*count) * u128::from(*count) / u128::from(all)
+        };
+        let mut functions: Vec<(&str, u64)> = here.iter().map(|(n, c)| (*n, *c)).collect();
+        functions.sort_by_key(|function| (std::cmp::Reverse(weight(function)), function.0));
+        let free = |name: &str| {
+            let member = self.shape.names.iter().flatten().any(|n| n == name);
+            !member && !given.iter().any(|n| n == name)
+        };
+        let names = functions
+            .iter()
+            .map(|(name, _)| name.trim_start_matches('_'));
+        let numbered = (1..).map(|number| format!("group_{number}"));
+        names
+            .filter(|name| is_identifier(name))
+            .map(str::to_owned)
+            .chain(numbered)
+            .find(|name| free(name))
+            .unwrap_or_default()
     }
 
     /// The reasons of each group of a candidate.
@@ -196,24 +213,45 @@ impl Knowledge<'_, '_> {
 
     /// The functions that read, or write, the units most.
     fn functions(&self, units: &[usize], writes: bool) -> Vec<String> {
-        let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
-        for (trace, symbols) in &self.traces {
-            for unit in units {
-                for ((_, pc, _), used) in
-                    of_unit(trace, *unit).filter(|((.., kind), _)| kind.writes() == writes)
-                {
-                    let name = symbols.at(*pc).map_or("(unknown)", |(s, _)| &s.name);
-                    // What the compiler split off belongs to its function.
-                    let name = name.split('.').next().unwrap_or(name);
-                    *counts.entry(name).or_default() += used.count;
-                }
-            }
-        }
+        let counts = self.counts_of(units.iter().copied(), |kind| kind.writes() == writes);
         let mut counts: Vec<(&str, u64)> = counts.into_iter().collect();
         counts.sort_by_key(|(name, count)| (std::cmp::Reverse(*count), *name));
         let names = counts.into_iter().take(NAMED);
         names.map(|(name, _)| name.to_owned()).collect()
     }
+
+    /// All accesses to units, by function.
+    fn counts(&self, units: impl Iterator<Item = usize>) -> BTreeMap<&str, u64> {
+        self.counts_of(units, |_| true)
+    }
+
+    fn counts_of(
+        &self,
+        units: impl Iterator<Item = usize>,
+        counts: impl Fn(Kind) -> bool,
+    ) -> BTreeMap<&str, u64> {
+        let units: Vec<usize> = units.collect();
+        let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+        for (trace, symbols) in &self.traces {
+            for unit in &units {
+                for ((_, pc, kind), used) in of_unit(trace, *unit) {
+                    if counts(*kind) {
+                        let name = symbols.at(*pc).map_or("(unknown)", |(s, _)| &s.name);
+                        // What the compiler split off belongs to its function.
+                        let name = name.split('.').next().unwrap_or(name);
+                        *sums.entry(name).or_default() += used.count;
+                    }
+                }
+            }
+        }
+        sums
+    }
+}
+
+/// Whether C takes it for a name.
+fn is_identifier(name: &str) -> bool {
+    let starts = name.starts_with(|c: char| c.is_ascii_alphabetic());
+    starts && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
 fn of_unit(

@@ -4,6 +4,8 @@
 //! clustered on lines, sorted by heat, holes filled. A step tries all neighbours of a layout and takes the best. Nothing depends on the
 //! number of threads: costs are pure, ties go to the earlier neighbour.
 
+mod fill;
+mod front;
 mod neighbours;
 mod starts;
 
@@ -14,7 +16,9 @@ use crate::cost::Objective;
 use crate::mix::mix;
 use crate::shape::{Metrics, Placed, Shape};
 
-/// What a moved member has to be worth, in millionths of the original's cost: an edit is to be understood.
+pub use front::{Price, cheapest, fewest};
+
+/// What a move has to be worth, in millionths of the original's cost: an edit is to be understood.
 pub const MOVE_WORTH: u64 = 1_000;
 /// The most units that are moved around: the ones with most events. The others are taken to fill holes.
 const HOT_UNITS: usize = 48;
@@ -137,12 +141,12 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
 
     /// A layout with its worth, filled up with cold members if it is too large otherwise; `None` when that does not help.
     pub fn score(&self, candidate: Candidate) -> Option<Scored> {
-        let candidate = if self.fits(&candidate) {
-            candidate
-        } else {
-            self.fill(candidate)?
-        };
-        Some(self.rate(candidate))
+        if self.fits(&candidate) {
+            return Some(self.rate(candidate));
+        }
+        let lines = self.fill_lines(candidate.clone());
+        let filled = [lines, self.fill(candidate)].into_iter().flatten();
+        filled.map(|candidate| self.rate(candidate)).min()
     }
 
     /// A layout with its worth, however large it is.
@@ -162,62 +166,10 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
         }
     }
 
-    /// Moves cold members into holes until the layout is small enough: into the largest hole the largest member that fits and
-    /// leaves less unused, again and again.
-    fn fill(&self, mut candidate: Candidate) -> Option<Candidate> {
-        let mut excess = self.excess(&candidate);
-        let mut slack = self.slack(&candidate);
-        while excess > 0 {
-            let fits = |&(before, hole): &(usize, u64)| {
-                let small = |u: &&usize| self.metrics().bytes(**u) <= hole && **u != before;
-                self.cold.iter().filter(small).find_map(|unit| {
-                    if candidate.segment_of(*unit).is_some() {
-                        return None;
-                    }
-                    let mut next = candidate.clone();
-                    next.take(*unit);
-                    next.put_behind(before, *unit);
-                    let found = (self.excess(&next), self.slack(&next));
-                    (found < (excess, slack)).then_some((found, next))
-                })
-            };
-            let ((left, unused), next) = self.holes(&candidate).iter().find_map(fits)?;
-            (excess, slack, candidate) = (left, unused, next);
-        }
-        Some(candidate)
-    }
-
-    /// Unused bytes, in the first limit's kernel.
-    fn slack(&self, candidate: &Candidate) -> u64 {
-        let slots = candidate.slots(self.shape);
-        let mut placed = Placed::default();
-        self.metrics().place(&slots, &mut placed);
-        // Holes in front count more than the end: a hole that moves to the end has become usable.
-        let mut end = 0;
-        let mut unused = 0;
-        for slot in &slots {
-            let start = u64::from(placed.starts[slot.unit]);
-            unused += start.saturating_sub(end);
-            end = start + self.metrics().bytes(slot.unit);
-        }
-        unused
-    }
-
-    /// Members with a hole behind them and its bytes, the largest hole first. No hole is filled in front of what stays.
-    fn holes(&self, candidate: &Candidate) -> Vec<(usize, u64)> {
-        let slots = candidate.slots(self.shape);
-        let mut placed = Placed::default();
-        self.metrics().place(&slots, &mut placed);
-        let first = self.shape.frozen.saturating_sub(1);
-        let hole = |pair: &[linemate_layout::arrange::Slot]| {
-            let end = u64::from(placed.starts[pair[0].unit]) + self.metrics().bytes(pair[0].unit);
-            let hole = u64::from(placed.starts[pair[1].unit]).saturating_sub(end);
-            let named = self.shape.names[pair[0].unit].is_some();
-            (hole > 0 && named).then_some((pair[0].unit, hole))
-        };
-        let mut holes: Vec<(usize, u64)> = slots[first..].windows(2).filter_map(hole).collect();
-        holes.sort_by_key(|(unit, hole)| (std::cmp::Reverse(*hole), *unit));
-        holes
+    /// Whether all layouts are tried.
+    fn exhaustive(&self) -> bool {
+        let movable = (0..self.shape.units().len()).filter(|u| self.shape.movable(*u));
+        movable.count() <= EXHAUSTIVE_UNITS
     }
 
     /// The best layouts that were found, best first, all different and all within limits; the original is not among them.
@@ -227,11 +179,10 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
         if self.hot.is_empty() {
             return found;
         }
-        let movable = (0..self.shape.units().len()).filter(|u| self.shape.movable(*u));
-        if movable.count() <= EXHAUSTIVE_UNITS {
-            if let Some(best) = self.exhaust() {
-                found.extend((best.candidate != original).then_some(best));
-                return found;
+        if self.exhaustive() {
+            if let Some(mut all) = self.exhaust() {
+                all.retain(|scored| scored.candidate != original);
+                return all;
             }
         }
         let baselines: Vec<Candidate> = vec![
@@ -250,13 +201,16 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
         for start in starts.into_iter().chain(baselines.clone()) {
             if let Some(start) = self.score(start) {
                 found.push(start.clone());
-                found.push(self.climb(start, MOVE_WORTH));
+                found.push(self.climb(start, Price::SEARCH));
             }
         }
         found.sort();
         self.shake(&mut found);
         found.sort();
         self.guard(&baselines, &mut found);
+        found.retain(|f| f.candidate != original);
+        found.dedup();
+        let mut found: Vec<Scored> = found.into_iter().map(|s| self.unfilled(s)).collect();
         found.retain(|f| f.candidate != original);
         found.dedup();
         found
@@ -267,25 +221,9 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
         let Some(mut best) = found.first().cloned() else {
             return;
         };
-        let hot = &self.hot[..self.hot.len().min(HOT_UNITS)];
         for round in 0..self.shakes {
-            let mut next = best.candidate.clone();
-            for step in 0..SHAKEN {
-                let mut moves = Vec::new();
-                let pick = mix(round << 8 | step);
-                let unit = hot[(pick % hot.len() as u64) as usize];
-                if self.lines {
-                    self.move_unit(&next, unit, &mut moves);
-                } else {
-                    self.permute(&next, &[unit], &mut moves);
-                }
-                let count = moves.len() as u64;
-                if count > 0 {
-                    next = moves.swap_remove((mix(pick) % count) as usize);
-                }
-            }
-            if let Some(start) = self.score(next) {
-                let top = self.climb(start, MOVE_WORTH);
+            if let Some(start) = self.score(self.shaken(&best.candidate, round)) {
+                let top = self.climb(start, Price::SEARCH);
                 if top.score < best.score {
                     best = top.clone();
                 }
@@ -294,13 +232,34 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
         }
     }
 
+    /// The layout with some members moved at random; the same for the same round.
+    fn shaken(&self, candidate: &Candidate, round: u64) -> Candidate {
+        let hot = &self.hot[..self.hot.len().min(HOT_UNITS)];
+        let mut next = candidate.clone();
+        for step in 0..SHAKEN {
+            let mut moves = Vec::new();
+            let pick = mix(round << 8 | step);
+            let unit = hot[(pick % hot.len() as u64) as usize];
+            if self.lines {
+                self.move_unit(&next, unit, &mut moves);
+            } else {
+                self.permute(&next, &[unit], &mut moves);
+            }
+            let count = moves.len() as u64;
+            if count > 0 {
+                next = moves.swap_remove((mix(pick) % count) as usize);
+            }
+        }
+        next
+    }
+
     /// The recommendation must not cost more than a layout that needs no search, however few moves it has.
     fn guard(&self, baselines: &[Candidate], found: &mut Vec<Scored>) {
         let known = |c: &Candidate| self.fits(c).then(|| self.score(c.clone())).flatten();
         let cheapest = baselines.iter().filter_map(known).min_by_key(|s| s.cost);
         if let (Some(cheapest), Some(first)) = (cheapest, found.first()) {
             if cheapest.cost < first.cost {
-                let better = self.climb(cheapest, 0);
+                let better = self.climb(cheapest, Price::FREE);
                 found.insert(0, better);
             }
         }
@@ -308,17 +267,18 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
 
     /// Steps to the best neighbour as long as there is a better one. Neighbours are rated as they are first; only the most promising
     /// ones are filled up to be small enough, for that takes longer.
-    pub fn climb(&self, start: Scored, move_worth: u64) -> Scored {
-        let priced = |s: Scored| Scored {
-            score: s.cost + move_worth * s.candidate.moves() as u64,
-            ..s
-        };
-        let mut here = priced(start);
+    pub fn climb(&self, start: Scored, price: Price) -> Scored {
+        self.climb_through(start, price, &mut |_| ())
+    }
+
+    /// The same; `visit` sees each layout on the way.
+    fn climb_through(&self, start: Scored, price: Price, visit: &mut dyn FnMut(&Scored)) -> Scored {
+        let mut here = price.of(start);
         for _ in 0..STEPS_MAX {
             let mut rated: Vec<Scored> = self
                 .neighbours(&here.candidate)
                 .into_par_iter()
-                .map(|n| priced(self.rate(n)))
+                .map(|n| price.of(self.rate(n)))
                 .filter(|n| n.score < here.score)
                 .collect();
             rated.par_sort_unstable();
@@ -329,7 +289,7 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
                 .find_map(|chunk| {
                     chunk
                         .par_iter()
-                        .filter_map(|n| self.score(n.candidate.clone()).map(priced))
+                        .filter_map(|n| self.score(n.candidate.clone()).map(|s| price.of(s)))
                         .filter(|n| n.score < here.score)
                         .min()
                 });
@@ -337,6 +297,7 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
                 Some(best) => here = best,
                 None => break,
             }
+            visit(&here);
         }
         here
     }

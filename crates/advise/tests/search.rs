@@ -7,7 +7,7 @@ mod common;
 use common::{Dice, machine, model, shape, trace, with_objective};
 use linemate_advise::candidate::Candidate;
 use linemate_advise::cost::Objective;
-use linemate_advise::search::{Limit, MOVE_WORTH, Search};
+use linemate_advise::search::{Limit, MOVE_WORTH, Price, Search, cheapest, fewest};
 use linemate_advise::shape::{Placed, Shape};
 use linemate_layout::arrange::Slot;
 
@@ -118,7 +118,7 @@ fn climbing_alone_comes_close_to_the_optimum_of_small_structs() {
             |objective, limits| {
                 let search = Search::new(&shape, objective, limits);
                 let start = search.score(Candidate::original(&shape)).unwrap();
-                let top = search.climb(start, 0);
+                let top = search.climb(start, Price::FREE);
                 let least = brute_force(&shape, objective, &limits[0]).min(1_000_000);
                 assert!(top.cost >= least);
                 tried += 1;
@@ -210,4 +210,50 @@ fn results_do_not_depend_on_the_number_of_threads() {
     assert!(!one.is_empty());
     assert_eq!(one, run(3));
     assert_eq!(one, run(1));
+}
+
+/// Many members that contend: the fronts of some made-up types.
+#[test]
+fn fewer_moves_are_found_than_those_of_the_best_layout_and_no_filler_without_need() {
+    let mut spared = 0;
+    for seed in 0..6 {
+        let mut dice = Dice(2000 + seed);
+        let model = model(&random_sizes(20, &mut dice));
+        let shape = shape(&model);
+        let trace = trace(&shape, 6, 1500, &mut dice);
+        let machine = machine("gnr-2s-480");
+        with_objective(&model, &shape, &trace, &machine, |objective, limits| {
+            let mut search = Search::new(&shape, objective, limits);
+            search.shakes = 2;
+            let found = search.run();
+            let Some(best) = cheapest(&found, usize::MAX) else {
+                return;
+            };
+            let enough = 1_000_000 - (1_000_000 - best.cost) * 9 / 10;
+            let front = search.tighten(search.front(&found), enough);
+            for pair in front.windows(2) {
+                assert!(pair[0].candidate.moves() < pair[1].candidate.moves());
+                assert!(pair[0].cost > pair[1].cost, "more moves gain more");
+            }
+            assert!(front.last().unwrap().cost <= best.cost);
+            let few = fewest(&front, enough).unwrap().candidate.moves();
+            assert!(few <= best.candidate.moves());
+            spared += best.candidate.moves() - few;
+            let most = few.saturating_sub(1);
+            for scored in search.within(front.clone(), most) {
+                assert!(search.fits(&scored.candidate));
+            }
+            for scored in &front {
+                assert!(search.fits(&scored.candidate), "seed {seed}: grown");
+                for unit in search.fillers(&scored.candidate) {
+                    let mut without = scored.candidate.clone();
+                    without.take(unit);
+                    without.put_back(unit);
+                    let fewer = without.moves() <= scored.candidate.moves();
+                    assert!(!(fewer && search.fits(&without)), "seed {seed}: {unit}");
+                }
+            }
+        });
+    }
+    assert!(spared >= 6, "{spared} moves");
 }

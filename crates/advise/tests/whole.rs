@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use linemate_advise::shape::Shape;
 use linemate_advise::survey::survey;
 use linemate_advise::trace::Trace;
-use linemate_advise::{Advice, AdviseError, Request, advise};
+use linemate_advise::{Advice, AdviseError, Choice, Request, advise};
 use linemate_layout::plan::resolve;
 use linemate_layout::{Layouts, Subject};
 use linemate_machine::{Machine, find};
@@ -60,6 +60,7 @@ fn request(pins: &[&str]) -> Request {
         conditions: Conditions::default(),
         seed: 1,
         interleavings: 8,
+        choice: Choice::default(),
     }
 }
 

@@ -75,6 +75,7 @@ fn schema_is_as_described(json: &Value) {
         "events",
         "cut",
         "found",
+        "front",
         "recommended",
         "others",
         "remedies",
@@ -93,8 +94,20 @@ fn schema_is_as_described(json: &Value) {
     assert_eq!(json["schema"], "linemate.advise/1");
     assert_eq!(json["interleavings"], 8);
     let layout = &json["recommended"];
-    let described = ["edits", "model", "confirmed", "effects", "sides", "groups"];
+    let described = [
+        "edits",
+        "moves",
+        "model",
+        "confirmed",
+        "effects",
+        "sides",
+        "groups",
+    ];
     has_exactly(layout, &described);
+    let front = json["front"].as_array().unwrap();
+    has_exactly(&front[0], &["moves", "model", "replayed", "recommended"]);
+    let chosen = front.iter().filter(|point| point["recommended"] == true);
+    assert_eq!(chosen.count(), 1);
     has_exactly(&layout["effects"][0][0], &["types", "whole", "duration"]);
     has_exactly(&layout["sides"][0], &["line_bytes", "before", "after"]);
     let side = ["bytes", "lines", "holes", "hole_bytes", "touched", "alone"];
@@ -217,6 +230,20 @@ fn advice_is_confirmed_repeats_and_refuses_nonsense() {
             );
         }
     }
+    let pinned = path("pinned.edit");
+    let beside = format!("{pinned}.json");
+    let flags = [
+        "--type", "rq", "--moves", "1", "--trials", "0", "-o", &pinned,
+    ];
+    fs::write(&beside, "notes of mine").unwrap();
+    refused(&data, &flags, &["pinned.edit.json", "--evidence"]);
+    assert_eq!(fs::read_to_string(&beside).unwrap(), "notes of mine");
+    fs::remove_file(&beside).unwrap();
+    let flags = ["--type", "rq", "--all", "--trials", "0", "-o", &pinned];
+    advise(&data, "2", &flags);
+    let evidence: Value = serde_json::from_slice(&fs::read(&beside).unwrap()).unwrap();
+    assert_eq!(evidence["edit"], fs::read_to_string(&pinned).unwrap());
+    advise(&data, "2", &flags);
     let survey = advise(&data, "2", &[&quick[..], &["--top", "3"]].concat());
     let survey: Value = serde_json::from_slice(&survey).unwrap();
     assert_eq!(survey["schema"], "linemate.advise-survey/1");

@@ -182,7 +182,7 @@ fn a_patch_applies_compiles_and_is_the_same_again() {
         "A U Thor <author@example.org>|queue: Group members of struct queue by use\n"
     );
     let message = tree.git(&["log", "-1", "--format=%b"]);
-    assert!(message.starts_with("Everything lies on one line — and all CPUs write it.\n\nPut head, hits and first/token of struct queue on cache lines of their\nown (hot). Reorder other members to suit.\n\nhot: Read by every push.\n\n  - push() loads head\n"), "{message}");
+    assert!(message.starts_with("Everything lies on one line — and all CPUs write it.\n\nPut 3 members of struct queue on cache lines of their own (hot). 5\nmembers move in all.\n\nhot:\n\n  - push() loads head\n"), "{message}");
     assert!(
         message.contains("struct queue has exactly the layout\nthat was predicted."),
         "{message}"
@@ -283,6 +283,130 @@ fn a_linux_tree_has_its_own_words() {
         failing.ends_with("sh failed (exit status: 1): bad: error: no"),
         "{failing}"
     );
+}
+
+/// With a member that only some configs have, in front of what shares its line.
+const PARTS: &str = "\
+struct queue {
+	long a;
+	/* the first two on one cache line */
+	long b;
+	long c;
+
+#ifdef WITH_STATS
+	long seen;
+#endif
+#ifdef WITH_PAD
+	char pad[64];
+#endif
+	long d;
+	long e;
+};
+";
+
+fn build(flags: &str) -> String {
+    format!("cc -g {flags} -I . -c -o $LINEMATE_OBJECT $LINEMATE_UNIT")
+}
+
+#[test]
+fn an_alignment_is_where_every_config_has_it() {
+    let tree = Tree::new(&[("queue.h", PARTS)]);
+    let types = tree.types("queue.h", &["-DWITH_STATS"]);
+    let (stats, plain) = (build("-DWITH_STATS"), build(""));
+    let edit = "type queue\ngroup hot first { seen e }\n";
+    let more = ["--build", &stats, "--build", &plain];
+    let patch = written(&tree.patch(edit, &types, &more));
+    assert!(
+        patch.contains("+\tlong e __attribute__((aligned(64)));\n"),
+        "{patch}"
+    );
+    assert!(!patch.contains("+\tlong seen __attribute__"), "{patch}");
+    let said = patch.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        said.contains(": its groups start cache lines and keep together."),
+        "{patch}"
+    );
+    // Another member first would put some on other lines.
+    let wide = "type queue\ngroup hot first { seen e pad }\n";
+    let types = tree.types("queue.h", &["-DWITH_STATS", "-DWITH_PAD"]);
+    let both = build("-DWITH_STATS -DWITH_PAD");
+    let alone = "type queue\ngroup hot first { pad seen e }\n";
+    written(&tree.patch(wide, &types, &["--build", &both]));
+    let refused = refusal(&tree, &tree.patch(alone, &types, &["--build", &both]));
+    assert_eq!(
+        refused,
+        "linemate: queue.h: `pad` would carry its group's alignment, but a config can take it away: let the group in FOLDER/edit start with another member"
+    );
+}
+
+#[test]
+fn groups_keep_together_under_a_second_config() {
+    let tree = Tree::new(&[("queue.h", PARTS)]);
+    let types = tree.types("queue.h", &["-DWITH_STATS"]);
+    let (stats, pad) = (build("-DWITH_STATS"), build("-DWITH_PAD"));
+    // What the recorded kernel lacks stays between the two.
+    let edit = "type queue\ngroup hot after seen { d e }\n";
+    written(&tree.patch(edit, &types, &["--build", &stats, "--build", &pad]));
+    let edit = "type queue\ngroup hot after c { seen d }\n";
+    let output = tree.patch(edit, &types, &["--build", &stats, "--build", &pad]);
+    let refused = refusal(&tree, &output);
+    assert!(
+        refused.contains("queue.h: struct queue: with `cc"),
+        "{refused}"
+    );
+    assert!(refused.ends_with("; nothing is written"), "{refused}");
+}
+
+#[test]
+fn no_comment_about_lines_is_left_contradicting() {
+    let tree = Tree::new(&[("queue.h", PARTS)]);
+    let types = tree.types("queue.h", &[]);
+    let edit = "type queue\ngroup hot first { c }\n";
+    let refused = refusal(&tree, &tree.patch(edit, &types, &[]));
+    let words = "the first two on one cache line";
+    assert_eq!(
+        refused,
+        format!(
+            "linemate: queue.h:3: the comment \"{words}\" is about b, c, whose cache lines change: say what is true now with --reword '{words}=NEW' (the same words to keep it, none to remove it)"
+        )
+    );
+    let reword = format!("{words}=b is counted");
+    let patch = written(&tree.patch(edit, &types, &["--reword", &reword]));
+    assert!(patch.contains("+\t/* b is counted */\n"), "{patch}");
+    assert!(patch.contains(&format!("-\t/* {words} */\n")), "{patch}");
+    let gone = format!("{words}=");
+    let patch = written(&tree.patch(edit, &types, &["--reword", &gone]));
+    assert!(patch.contains(&format!("-\t/* {words} */\n")), "{patch}");
+    let same = format!("{words}={words}");
+    written(&tree.patch(edit, &types, &["--reword", &same]));
+    let unknown = refusal(&tree, &tree.patch(edit, &types, &["--reword", "nobody=x"]));
+    assert!(
+        unknown.contains("nobody") || unknown.contains(words),
+        "{unknown}"
+    );
+    // Members that keep their company leave it true.
+    written(&tree.patch("type queue\norder e d\n", &types, &[]));
+}
+
+#[test]
+fn evidence_beside_the_edit_is_taken_and_has_to_be_its_own() {
+    let tree = Tree::new(&[("lib/queue.h", QUEUE)]);
+    let types = tree.types("lib/queue.h", &[]);
+    let evidence = |edit: &str| {
+        let text = format!(r#"{{"edit": {edit:?}, "problem": "Everything is on one line."}}"#);
+        tree.file("edit.json", &text)
+    };
+    let path = evidence(EDIT);
+    let patch = written(&tree.patch(EDIT, &types, &[]));
+    assert!(patch.contains("\nEverything is on one line.\n"), "{patch}");
+    evidence("type queue\nisolate head\n");
+    let refused = refusal(&tree, &tree.patch(EDIT, &types, &[]));
+    assert_eq!(
+        refused,
+        "linemate: FOLDER/edit.json: the evidence of another edit than FOLDER/edit: remove it, or name the right one with --evidence"
+    );
+    fs::remove_file(path).unwrap();
+    assert!(!written(&tree.patch(EDIT, &types, &[])).contains("Everything"));
 }
 
 #[test]

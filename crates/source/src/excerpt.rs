@@ -48,6 +48,30 @@ pub fn excerpt(before: &str, after: &str, line: u64) -> (String, String) {
     (print(&old, &in_old), print(&new, &in_new))
 }
 
+/// Of pahole's form of a type only the members with these names; of an anonymous one its inside, too.
+pub fn only(printed: &str, names: &[&str]) -> String {
+    let mut text = String::new();
+    for item in read(printed).items {
+        let declares =
+            |line: &&str| declared_name(parted(line).0).is_some_and(|n| names.contains(&n));
+        if item.lines.iter().any(declares) {
+            item.lines.iter().for_each(|line| put(&mut text, line));
+        }
+    }
+    text
+}
+
+/// The name that a line of pahole's declares: the last word in front of an attribute, a width, a dimension or the end.
+fn declared_name(declared: &str) -> Option<&str> {
+    let end = declared.find([';', '[', ':'])?;
+    let front = declared[..end].split("__attribute__").next()?.trim_end();
+    let front = match front.split_once("(*") {
+        Some((_, pointer)) => pointer.split(')').next()?,
+        None => front,
+    };
+    front.rsplit([' ', '\t', '*']).next()
+}
+
 /// Hides a run of equal members but for some at its ends; a run that would hide but one or two is shown.
 fn hide(hidden: &mut [bool], from: usize, length: usize) {
     let start = if from == 0 { 0 } else { from + CONTEXT };
@@ -235,6 +259,15 @@ mod tests {
             "  struct t {\n      long a; /* 0 8 */\n      long b; /* 8 8 */\n      long c; /* 16 8 */\n      long d; /* 24 8 */\n      union {\n          long u; /* 32 8 */\n          char v; /* 32 8 */\n      }; /* 32 8 */\n      long z; /* 40 8 */\n  };\n"
         );
         assert_eq!(old, new.replace("char v", "long v"));
+    }
+
+    #[test]
+    fn only_what_is_named_is_shown() {
+        let text = "struct t {\n\tstruct a_s   b; /* 0 8 */\n\tvoid (*f)(int); /* 8 8 */\n\tint a[2] ; /* 16 8 */\n\tu64 c __attribute__((__aligned__(64))); /* 64 8 */\n\tunion {\n\t\tlong u; /* 72 8 */\n\t\tlong v; /* 72 8 */\n\t}; /* 72 8 */\n};\n";
+        assert_eq!(only(text, &["a_s", "t"]), "");
+        assert_eq!(only(text, &["b"]), "      struct a_s   b; /* 0 8 */\n");
+        assert_eq!(only(text, &["f"]).lines().count(), 1);
+        assert_eq!(only(text, &["c", "u"]).lines().count(), 5);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! * [`tree`] finds the definition of a recorded type in a tree;
 //! * [`proof`] says what to compile, and compares what came out with the layout that was wanted;
 //! * [`diff`], [`message`], [`excerpt`] and [`mail`] make the patch;
+//! * [`remarks`] finds comments about cache lines that a new layout contradicts;
 //! * [`rewrite()`] moves members with their comments and conditions, and proves on the text that none is lost.
 //!
 //! A token reader of its own instead of a C parser: definitions in real trees are full of conditions and macros that no parser
@@ -26,13 +27,15 @@ pub mod mail;
 mod matching;
 pub mod message;
 pub mod proof;
+pub mod remarks;
 mod rewrite;
 mod row;
+pub mod summary;
 pub mod tree;
 pub mod wanted;
 
 pub use definition::{Definition, Sought};
 pub use idiom::Idiom;
 pub use matching::{MAX_LEAVES, Refusal};
-pub use rewrite::{RewriteError, RewriteReason, check, rewrite};
+pub use rewrite::{RewriteError, RewriteReason, check, conditional, rewrite};
 pub use wanted::{Align, Group, Recorded, Wanted, WantedError};

@@ -15,6 +15,8 @@ pub struct Mail {
     pub subject: String,
     /// The message, without the subject.
     pub body: String,
+    /// What reviewers may want to see and the commit does not keep: goes below the `---`.
+    pub notes: String,
     /// Whether the message ends with the author's sign-off.
     pub signoff: bool,
     /// What wrote it, with its version.
@@ -32,24 +34,22 @@ pub fn write(mail: &Mail, files: &[FileDiff]) -> String {
     let _ = writeln!(text, "Subject: [PATCH] {}", encoded(&subject));
     let all = files.iter().map(|f| f.text.as_str()).chain([
         mail.body.as_str(),
+        mail.notes.as_str(),
         if mail.signoff { &mail.author } else { "" },
     ]);
     if all.clone().any(|t| !t.is_ascii()) {
         text.push_str("MIME-Version: 1.0\nContent-Type: text/plain; charset=UTF-8\nContent-Transfer-Encoding: 8bit\n");
     }
     text.push('\n');
-    for line in mail.body.trim_end().lines() {
-        // What git would take for the end of the message is indented.
-        let ends = line.starts_with("---")
-            || line.starts_with("diff -")
-            || line.starts_with("Index: ")
-            || line.starts_with("From ");
-        let _ = writeln!(text, "{}{}", if ends { " " } else { "" }, line.trim_end());
-    }
+    push_lines(&mut text, &mail.body);
     if mail.signoff {
         let _ = writeln!(text, "\nSigned-off-by: {}", one_line(&mail.author));
     }
     text.push_str("---\n");
+    if !mail.notes.trim().is_empty() {
+        push_lines(&mut text, &mail.notes);
+        text.push('\n');
+    }
     text.push_str(&summary(files));
     text.push('\n');
     for file in files {
@@ -57,6 +57,17 @@ pub fn write(mail: &Mail, files: &[FileDiff]) -> String {
     }
     let _ = write!(text, "-- \n{}\n\n", one_line(&mail.tool));
     text
+}
+
+/// The lines; what git would take for the end of the message is indented.
+fn push_lines(text: &mut String, lines: &str) {
+    for line in lines.trim_end().lines() {
+        let ends = line.starts_with("---")
+            || line.starts_with("diff -")
+            || line.starts_with("Index: ")
+            || line.starts_with("From ");
+        let _ = writeln!(text, "{}{}", if ends { " " } else { "" }, line.trim_end());
+    }
 }
 
 fn one_line(text: &str) -> String {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 
 use crate::rewrite::wrap;
-use crate::wanted::{Align, Recorded, Wanted};
+use crate::wanted::{Recorded, Wanted};
 
 /// The width of running text in a commit message.
 const WIDTH: usize = 72;
@@ -14,6 +14,8 @@ const WIDTH: usize = 72;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Evidence {
+    /// The edit that it speaks for.
+    pub edit: Option<String>,
     /// What is wrong with the layout, in running text.
     pub problem: Option<String>,
     /// The recorded kernel's release.
@@ -42,8 +44,22 @@ pub struct GroupEvidence {
     pub name: String,
     /// The sentence for the comment in the source.
     pub intent: Option<String>,
-    /// Who reads, who writes, what it is kept from: one line each.
+    /// Who reads it.
+    pub read: Option<Use>,
+    /// Who writes it.
+    pub written: Option<Use>,
+    /// What else there is to say: one line each.
     pub reasons: Vec<String>,
+}
+
+/// Accesses, and the functions that make most of them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Use {
+    /// Recorded accesses.
+    pub accesses: u64,
+    /// The functions with most of them, most first.
+    pub by: Vec<String>,
 }
 
 /// A figure before and after.
@@ -79,10 +95,12 @@ pub struct Ablation {
 pub struct TypeChange {
     /// `struct rq`
     pub name: String,
-    /// What is done to it: see [`summary`].
+    /// What is done to it: see [`crate::summary`].
     pub summary: String,
     /// For each line size: bytes of a line, then size and lines before and after.
     pub sizes: Vec<SizeChange>,
+    /// pahole's lines of what is moved or aligned, as they are after.
+    pub moved: String,
     /// pahole's form before, cut for a message (see [`crate::excerpt`]); empty when it is not known.
     pub before: String,
     /// Likewise, after.
@@ -107,22 +125,11 @@ pub fn body(evidence: &Evidence, types: &[TypeChange], tool: &str) -> String {
     let mut parts: Vec<String> = Vec::new();
     parts.extend(paragraph(evidence.problem.as_deref().unwrap_or("")));
     parts.extend(types.iter().flat_map(|change| paragraph(&change.summary)));
+    parts.extend(uses(&evidence.groups));
     for group in &evidence.groups {
-        let intent = group.intent.as_deref().unwrap_or("");
-        parts.extend(paragraph(&format!("{}: {intent}", group.name)));
-        let reasons: Vec<String> = group
-            .reasons
-            .iter()
-            .flat_map(|reason| {
-                let lines = wrap(reason, WIDTH - 4);
-                lines
-                    .into_iter()
-                    .enumerate()
-                    .map(|(i, line)| format!("  {} {line}", if i == 0 { "-" } else { " " }))
-            })
-            .collect();
+        let reasons: Vec<String> = group.reasons.iter().flat_map(|r| listed(r)).collect();
         if !reasons.is_empty() {
-            parts.push(reasons.join("\n"));
+            parts.push(format!("{}:\n\n{}", group.name, reasons.join("\n")));
         }
     }
     let recorded = recorded(evidence);
@@ -136,7 +143,7 @@ pub fn body(evidence: &Evidence, types: &[TypeChange], tool: &str) -> String {
             .map(|e| vec![e.metric.as_str(), &e.before, &e.after, &e.change])
             .collect();
         parts.push(format!(
-            "Predicted effect:\n\n{}",
+            "Predicted effect (± is the 95 % confidence interval):\n\n{}",
             table(&["", "before", "after", "change"], &rows)
         ));
     }
@@ -159,6 +166,63 @@ pub fn body(evidence: &Evidence, types: &[TypeChange], tool: &str) -> String {
     }
     parts.push(format!("Written by {tool}."));
     parts.join("\n\n") + "\n"
+}
+
+/// What reviewers may look at and no commit has to keep: pahole's forms before and after.
+pub fn below(types: &[TypeChange]) -> String {
+    let mut parts = Vec::new();
+    for change in types {
+        for (title, text) in [("before", &change.before), ("after", &change.after)] {
+            if !text.trim().is_empty() {
+                parts.push(format!(
+                    "pahole, {}, {title}:\n\n{}",
+                    change.name,
+                    text.trim_end()
+                ));
+            }
+        }
+    }
+    parts.join("\n\n")
+}
+
+/// A reason as lines of a list.
+fn listed(reason: &str) -> Vec<String> {
+    let lines = wrap(reason, WIDTH - 4).into_iter().enumerate();
+    lines
+        .map(|(i, line)| format!("  {} {line}", if i == 0 { "-" } else { " " }))
+        .collect()
+}
+
+/// Who reads and who writes each group, as a table.
+fn uses(groups: &[GroupEvidence]) -> Option<String> {
+    let mut rows: Vec<[String; 4]> = Vec::new();
+    for group in groups {
+        let kinds = [("read", &group.read), ("written", &group.written)];
+        let used = kinds.into_iter().filter_map(|(kind, used)| {
+            let used = used.as_ref().filter(|used| used.accesses > 0)?;
+            let by: Vec<&str> = used.by.iter().take(2).map(String::as_str).collect();
+            Some((kind, used.accesses.to_string(), by.join(", ")))
+        });
+        for (number, (kind, accesses, by)) in used.enumerate() {
+            let name = if number == 0 { group.name.as_str() } else { "" };
+            rows.push([name.to_owned(), kind.to_owned(), accesses, by]);
+        }
+    }
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let (names, kinds, accesses) = (width(0)?, width(1)?, width(2)?);
+    let room = WIDTH.saturating_sub(names + kinds + accesses + 8).max(20);
+    let mut text = "Recorded accesses, and where most of them are made:\n".to_owned();
+    for [name, kind, count, by] in &rows {
+        for (number, by) in wrap(by, room).iter().enumerate() {
+            let cells = if number == 0 {
+                format!("  {name:names$}  {kind:kinds$}  {count:>accesses$}  {by}")
+            } else {
+                format!("{:blank$}{by}", "", blank = names + kinds + accesses + 8)
+            };
+            text.push_str(&format!("\n{}", cells.trim_end()));
+        }
+    }
+    Some(text)
 }
 
 fn paragraph(text: &str) -> Option<String> {
@@ -224,59 +288,6 @@ pub fn intents(evidence: &Evidence, wanted: &Wanted) -> Vec<String> {
             })
         })
         .collect()
-}
-
-/// What a patch does to the definition of `name`, in a sentence or two.
-pub fn summary(name: &str, wanted: &Wanted) -> String {
-    let listed = |members: Vec<&Recorded>| {
-        // A member without a name is called by those inside of it.
-        let names: Vec<String> = members
-            .iter()
-            .map(|m| m.names[..m.names.len().min(3)].join("/"))
-            .collect();
-        match names.split_last() {
-            Some((last, [])) => last.clone(),
-            Some((last, others)) => format!("{} and {last}", others.join(", ")),
-            None => String::new(),
-        }
-    };
-    let ordered = || wanted.order.iter().filter_map(|m| wanted.members.get(*m));
-    let mut sentences = Vec::new();
-    for (number, group) in wanted.groups.iter().enumerate() {
-        let members: Vec<&Recorded> = ordered().filter(|m| m.group == Some(number)).collect();
-        let own = if members.len() == 1 { "its" } else { "their" };
-        let called = group
-            .name
-            .as_ref()
-            .map_or(String::new(), |n| format!(" ({n})"));
-        sentences.push(format!(
-            "Put {} of {name} on cache lines of {own} own{called}.",
-            listed(members)
-        ));
-    }
-    let mut behind = None;
-    let mut aligned: Vec<&Recorded> = Vec::new();
-    for member in ordered() {
-        // What starts a line because a group ends in front of it is not asked for itself.
-        if member.align == Some(Align::Line) && member.group.is_none() && behind.is_none() {
-            aligned.push(member);
-        }
-        behind = member.group;
-    }
-    if !aligned.is_empty() {
-        let each = if aligned.len() == 1 { "" } else { "each " };
-        let members = listed(aligned);
-        sentences.push(format!("Let {members} of {name} {each}start a cache line."));
-    }
-    if !wanted.order.iter().copied().eq(0..wanted.members.len()) {
-        let what = if sentences.is_empty() {
-            format!("Reorder members of {name}.")
-        } else {
-            "Reorder other members to suit.".to_owned()
-        };
-        sentences.push(what);
-    }
-    sentences.join(" ")
 }
 
 /// The subject of a patch of these types, in the manner of the tree: `sched: Group members of struct rq by use`.
@@ -370,10 +381,11 @@ fn type_change(change: &TypeChange) -> Vec<String> {
     if !change.proof.is_empty() {
         parts.push(wrap(&change.proof, WIDTH).join("\n"));
     }
-    for (title, text) in [("before", &change.before), ("after", &change.after)] {
-        if !text.trim().is_empty() {
-            parts.push(format!("pahole, {title}:\n\n{}", text.trim_end()));
-        }
+    if !change.moved.trim().is_empty() {
+        parts.push(format!(
+            "pahole, what is moved or aligned:\n\n{}",
+            change.moved.trim_end()
+        ));
     }
     parts
 }
@@ -381,17 +393,6 @@ fn type_change(change: &TypeChange) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linemate_types::LineSize;
-
-    fn member(name: &str, align: Option<Align>, group: Option<usize>) -> Recorded {
-        Recorded {
-            names: vec![name.to_owned()],
-            align,
-            group,
-            unit: 0,
-        }
-    }
-
     #[test]
     fn names_that_are_too_wide_for_a_table_are_wrapped() {
         let name = "cycles of everything that leaves its core on a machine with a long name";
@@ -426,38 +427,32 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_says_what_is_done() {
-        let mut wanted = Wanted {
-            members: vec![
-                member("a", Some(Align::Line), Some(0)),
-                member("b", None, Some(0)),
-                member("c", Some(Align::Line), None),
-                member("d", None, None),
-                member("e", Some(Align::Line), None),
-            ],
-            order: vec![0, 1, 2, 3, 4],
-            groups: vec![crate::Group {
-                name: Some("hot".to_owned()),
-            }],
-            line: LineSize::B64,
+    fn who_reads_and_writes_is_a_table() {
+        let used = |accesses, by: &[&str]| {
+            let by = by.iter().map(|name| (*name).to_owned()).collect();
+            Some(Use { accesses, by })
         };
+        let groups = [
+            GroupEvidence {
+                name: "schedule".to_owned(),
+                read: used(82125, &["__schedule", "idle_cpu", "third"]),
+                written: used(8307, &["__schedule"]),
+                ..GroupEvidence::default()
+            },
+            GroupEvidence {
+                name: "idle".to_owned(),
+                read: used(12, &["idle_cpu"]),
+                written: used(0, &[]),
+                ..GroupEvidence::default()
+            },
+        ];
         assert_eq!(
-            summary("struct t", &wanted),
-            "Put a and b of struct t on cache lines of their own (hot). Let e of struct t start a cache line."
+            uses(&groups).unwrap(),
+            "Recorded accesses, and where most of them are made:\n\n\
+             \x20 schedule  read     82125  __schedule, idle_cpu\n\
+             \x20           written   8307  __schedule\n\
+             \x20 idle      read        12  idle_cpu"
         );
-        wanted.order = vec![0, 1, 2, 4, 3];
-        wanted.groups.clear();
-        wanted.members.truncate(5);
-        for member in &mut wanted.members {
-            (member.align, member.group) = (None, None);
-        }
-        assert_eq!(summary("struct t", &wanted), "Reorder members of struct t.");
-        for member in [1, 3] {
-            wanted.members[member].align = Some(Align::Line);
-        }
-        assert_eq!(
-            summary("struct t", &wanted),
-            "Let b and d of struct t each start a cache line. Reorder other members to suit."
-        );
+        assert_eq!(uses(&[]), None);
     }
 }

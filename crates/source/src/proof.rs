@@ -175,6 +175,35 @@ pub fn compiled_type(model: &TypeModel, sought: &Sought) -> Result<TypeId, Misma
         .ok_or_else(|| Mismatch::NoType(what()))
 }
 
+/// Where a member of a compiled type is, in bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its name; of an anonymous one the first inside.
+    pub name: String,
+    /// Its first byte.
+    pub start: u64,
+    /// The byte after its last.
+    pub end: u64,
+}
+
+/// The places of a type's members that have bytes, in order.
+pub fn places(model: &TypeModel, id: TypeId) -> Vec<Place> {
+    let members = model.composite(id).map_or(&[][..], |c| &c.members);
+    let place = |m: &linemate_types::Member| {
+        let start = m.offset.0 / 8;
+        let end = match m.bits {
+            Some(bits) => (m.offset.0 + u64::from(bits)).div_ceil(8),
+            None => start + model.size_of(m.type_id)?,
+        };
+        let name = match m.name.is_empty() {
+            true => inner_names(model, m.type_id).into_iter().next()?,
+            false => m.name.to_string(),
+        };
+        (end > start).then_some(Place { name, start, end })
+    };
+    members.iter().filter_map(place).collect()
+}
+
 /// Whether `compiled` (a type of `model`) has exactly the members, places and sizes of `wanted`, a layout of a type of `recorded`, in
 /// the order `order`.
 ///

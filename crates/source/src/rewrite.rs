@@ -99,6 +99,19 @@ pub fn rewrite(
     Ok(text)
 }
 
+/// The names of the members that a config can take away: those under a condition.
+///
+/// # Errors
+/// When the inside of the definition is not understood.
+pub fn conditional(file: &str, definition: &Definition) -> Result<Vec<String>, RewriteError> {
+    let parts = Parts::new(file, definition)?;
+    let members = parts.body.members();
+    let under = members
+        .iter()
+        .filter(|(conditions, _)| !conditions.is_empty());
+    Ok(under.flat_map(|(_, m)| m.declaration.names()).collect())
+}
+
 /// What a definition that is as wanted has: the members in the wanted order, with nothing left to do.
 fn reached(wanted: &Wanted) -> Wanted {
     let members = wanted.order.iter().filter_map(|m| wanted.members.get(*m));
@@ -118,15 +131,15 @@ fn reached(wanted: &Wanted) -> Wanted {
 }
 
 /// A definition's inside: what stands on the line of its brace, and the rest.
-struct Parts<'f> {
+pub(crate) struct Parts<'f> {
     head: &'f str,
-    body: body::Body,
+    pub(crate) body: body::Body,
     /// The line of the file that the body starts on, counted from 1.
     line: u32,
 }
 
 impl<'f> Parts<'f> {
-    fn new(file: &'f str, definition: &Definition) -> Result<Parts<'f>, RewriteError> {
+    pub(crate) fn new(file: &'f str, definition: &Definition) -> Result<Parts<'f>, RewriteError> {
         let text = &file[definition.body.clone()];
         let mut head = 0;
         for token in lex(text) {
@@ -237,7 +250,7 @@ fn declaring<'a>(nodes: &'a mut [Node], names: &[String]) -> Option<&'a mut Memb
 }
 
 /// A comment in kernel style, at most 80 columns wide.
-fn comment(intent: &str, indentation: &str) -> String {
+pub(crate) fn comment(intent: &str, indentation: &str) -> String {
     // What would end the comment is not part of a sentence.
     let intent = intent.replace("*/", "* /").replace("/*", "/ *");
     let width = indentation

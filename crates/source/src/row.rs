@@ -91,7 +91,8 @@ impl Row {
                 }) if !staying.contains(rank) => *rank,
                 _ => continue,
             };
-            if let Piece::Leaf(placed) = std::mem::replace(piece, Piece::Gone(rank)) {
+            if let Piece::Leaf(mut placed) = std::mem::replace(piece, Piece::Gone(rank)) {
+                tidy(&mut placed.leaf.nodes);
                 moving.push(placed);
             }
         }
@@ -484,6 +485,42 @@ impl Piece {
     }
 }
 
+/// Takes blanks in front of tabs away, which style checks complain about in every line that a patch adds; the columns stay.
+fn tidy(nodes: &mut [Node]) {
+    for node in nodes {
+        let Node::Member(member) = node else { continue };
+        let mut column = 0;
+        let mut text = String::new();
+        let mut blanks = 0;
+        for c in format!("{}{}", indentation(&member.lead), member.text).chars() {
+            match c {
+                ' ' => blanks += 1,
+                '\t' if blanks > 0 && blanks < 8 - column % 8 => {
+                    text.push(c);
+                    (column, blanks) = ((column / 8 + 1) * 8, 0);
+                }
+                c => {
+                    text.extend(std::iter::repeat_n(' ', blanks));
+                    text.push(c);
+                    column = match c {
+                        '\n' => 0,
+                        '\t' => ((column + blanks) / 8 + 1) * 8,
+                        _ => column + blanks + 1,
+                    };
+                    blanks = 0;
+                }
+            }
+        }
+        member.text = text.split_off(indentation(&member.lead).len());
+    }
+}
+
+/// What stands in front of a member on its own line, if those are blanks.
+fn indentation(lead: &str) -> &str {
+    let last = lead.rsplit('\n').next().unwrap_or(lead);
+    if last.trim().is_empty() { last } else { "" }
+}
+
 /// What stands in front of a leaf: comments and indentation.
 pub(crate) fn lead(leaf: &Leaf) -> &str {
     match leaf.nodes.first() {
@@ -504,5 +541,24 @@ pub(crate) fn prepend(nodes: &mut [Node], comments: &str) {
         Some(Node::Block(block)) => block.lead.insert_str(0, comments),
         Some(Node::Blank(text) | Node::Loose(text)) => text.insert_str(0, comments),
         None => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blanks_in_front_of_tabs_go_and_columns_stay() {
+        for (old, new) in [
+            ("\tunsigned long \t\tn;\n", "\tunsigned long\t\tn;\n"),
+            ("\tlong a;\n", "\tlong a;\n"),
+            // Nine columns: the blanks alone pass a tab's stop.
+            ("\tint         \ta;\n", "\tint         \ta;\n"),
+        ] {
+            let mut body = body::read(old, 0).unwrap();
+            tidy(&mut body.nodes);
+            assert_eq!(body.print(), new);
+        }
     }
 }

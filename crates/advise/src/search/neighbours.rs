@@ -108,7 +108,7 @@ impl Search<'_, '_, '_> {
         }
     }
 
-    /// Segments exchanged, joined, given up, opened; a line of cold members between them; another place for all of them.
+    /// Segments exchanged, joined, given up, opened; another place for all of them.
     fn change_segments(&self, here: &Candidate, all: &mut Vec<Candidate>) {
         let count = here.segments.len();
         for a in 0..count {
@@ -130,45 +130,24 @@ impl Search<'_, '_, '_> {
                 next.put_back(unit);
             }
             all.push(next);
-            if count < SEGMENTS_MAX {
-                all.extend(self.spacer(here, a));
-            }
         }
         if count > 0 {
             let mut next = here.clone();
             next.open = !next.open;
             all.push(next);
-            for at in self.ends_of_lines(here) {
+            let mut places = self.ends_of_lines(here);
+            // Where a member of a group comes from: it does not leave its order there.
+            let grouped = here.segments.iter().flatten();
+            places.extend(grouped.map(|unit| here.rest.partition_point(|u| u < unit)));
+            places.retain(|at| *at >= self.shape.frozen && *at != here.at);
+            places.sort_unstable();
+            places.dedup();
+            for at in places {
                 let mut next = here.clone();
                 next.at = at;
                 all.push(next);
             }
         }
-    }
-
-    /// A line of cold members in front of segment `place`.
-    fn spacer(&self, here: &Candidate, place: usize) -> Option<Candidate> {
-        let mut next = here.clone();
-        let (mut units, mut bytes) = (Vec::new(), 0);
-        for &unit in &here.rest {
-            let size = self.metrics().bytes(unit);
-            let cold = self.shape.movable(unit)
-                && !self.hot.contains(&unit)
-                && self.shape.units()[unit].forced.is_none();
-            if cold && size > 0 && bytes + size <= self.metrics().line {
-                bytes += size;
-                units.push(unit);
-            }
-        }
-        if bytes < self.metrics().line / 2 {
-            return None;
-        }
-        for unit in &units {
-            next.take(*unit);
-        }
-        units.sort_by_key(|u| (std::cmp::Reverse(self.metrics().align(*u)), *u));
-        next.segments.insert(place, units);
-        Some(next)
     }
 
     /// Places in the rest where a line ends, or nearly: segments put there leave no hole in front.

@@ -1,5 +1,8 @@
 //! Where climbs start: layouts that need no search, clusters of what saves together; and all layouts of small structs.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
 use rayon::prelude::*;
 
 use super::{HOT_UNITS, SEGMENTS_MAX, Scored, Search};
@@ -134,8 +137,9 @@ impl Search<'_, '_, '_> {
         candidate
     }
 
-    /// All orders of a small struct's members, each with lines started wherever that fits.
-    pub(super) fn exhaust(&self) -> Option<Scored> {
+    /// All orders of a small struct's members, each with lines started wherever that fits: for each number of moves the cheapest, the
+    /// cheapest of all first.
+    pub(super) fn exhaust(&self) -> Option<Vec<Scored>> {
         let original = Candidate::original(self.shape);
         let movable: Vec<usize> = original
             .rest
@@ -148,38 +152,41 @@ impl Search<'_, '_, '_> {
         if original.rest[first..first + movable.len()] != movable[..] {
             return None;
         }
-        let cheapest = |s: &Scored| (s.cost, s.score, s.candidate.clone());
         let orders = permutations(movable.len());
         let cuts = if self.lines {
             1u32 << (movable.len() - 1)
         } else {
             1
         };
-        orders
+        let by_moves = orders
             .into_par_iter()
-            .filter_map(|order| {
+            .fold(BTreeMap::new, |mut best, order| {
                 let units: Vec<usize> = order.iter().map(|i| movable[*i]).collect();
-                (0..cuts)
-                    .filter_map(|cut| self.cut(&original, first, &units, cut))
-                    .filter(|c| self.fits(c))
-                    .map(|c| self.rate(c))
-                    .min_by_key(cheapest)
+                for cut in 0..cuts {
+                    let next = self.cut(&original, first, &units, cut);
+                    if self.fits(&next) {
+                        keep_cheapest(&mut best, self.rate(next));
+                    }
+                }
+                best
             })
-            .min_by_key(cheapest)
+            .reduce(BTreeMap::new, |mut all, part| {
+                for scored in part.into_values() {
+                    keep_cheapest(&mut all, scored);
+                }
+                all
+            });
+        let mut all: Vec<Scored> = by_moves.into_values().collect();
+        all.sort_by(|a, b| (a.cost, a.score, &a.candidate).cmp(&(b.cost, b.score, &b.candidate)));
+        Some(all)
     }
 
     /// The units in that order, with a line started behind each whose bit is set.
-    fn cut(
-        &self,
-        original: &Candidate,
-        first: usize,
-        units: &[usize],
-        cut: u32,
-    ) -> Option<Candidate> {
+    fn cut(&self, original: &Candidate, first: usize, units: &[usize], cut: u32) -> Candidate {
         let mut next = original.clone();
         if cut == 0 {
             next.rest[first..first + units.len()].copy_from_slice(units);
-            return Some(next);
+            return next;
         }
         next.rest.drain(first..first + units.len());
         next.at = first;
@@ -191,7 +198,22 @@ impl Search<'_, '_, '_> {
             }
         }
         next.open = true;
-        Some(next)
+        next
+    }
+}
+
+/// Keeps the cheaper of two layouts with as many moves; of equal ones the first in order.
+fn keep_cheapest(best: &mut BTreeMap<usize, Scored>, scored: Scored) {
+    let rank = |s: &Scored| (s.cost, s.candidate.clone());
+    match best.entry(scored.candidate.moves()) {
+        Entry::Vacant(place) => {
+            place.insert(scored);
+        }
+        Entry::Occupied(mut known) => {
+            if rank(&scored) < rank(known.get()) {
+                known.insert(scored);
+            }
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use anyhow::{anyhow, bail};
 use linemate_advise::confirm::Effect;
 use linemate_advise::reasons::GroupReasons;
 use linemate_advise::side::Change;
-use linemate_advise::{Advice, Request, Tried, advise};
+use linemate_advise::{Advice, Choice, Point, Request, Tried, advise};
 use linemate_files::Output;
 use linemate_machine::Machine;
 use linemate_recording::Recording;
@@ -60,6 +60,13 @@ pub(crate) struct Args {
         allow_hyphen_values = true
     )]
     max_growth: Option<String>,
+    /// The layout that gains most with at most N moves (a member that leaves its order, or a group), instead of the one with the fewest
+    /// moves that has 90 % of the best gain
+    #[arg(long, value_name = "N", requires = "type_name", conflicts_with = "all", value_parser = clap::value_parser!(u32).range(1..))]
+    moves: Option<u32>,
+    /// The layout that gains most, however many members it moves
+    #[arg(long, requires = "type_name")]
+    all: bool,
     /// Give the machines lines of that many bytes
     #[arg(long, value_name = "BYTES", value_parser = input::line_size)]
     line: Option<LineSize>,
@@ -70,10 +77,10 @@ pub(crate) struct Args {
     /// How many interleavings a candidate is replayed under, at least 8
     #[arg(long, value_name = "N", default_value_t = 8)]
     interleavings: usize,
-    /// Write the edit to this file, for `whatif --edit` and `patch --edit`
+    /// Write the edit to this file, for `whatif --edit` and `patch --edit`, and what speaks for it beside it: EDITFILE.json
     #[arg(short, long, value_name = "EDITFILE", requires = "type_name")]
     output: Option<PathBuf>,
-    /// Write what speaks for the edit to this file, for `patch --evidence`
+    /// Write what speaks for the edit to this file, for `patch --evidence`, instead of EDITFILE.json
     #[arg(long, value_name = "FILE", requires = "type_name")]
     evidence: Option<PathBuf>,
     /// Write the edit's groups as rules to this file, for `check`
@@ -91,6 +98,14 @@ pub(crate) struct Args {
 }
 
 impl Args {
+    fn choice(&self) -> Choice {
+        match (self.moves, self.all) {
+            (Some(most), _) => Choice::Moves(most as usize),
+            (None, true) => Choice::All,
+            (None, false) => Choice::Fewest,
+        }
+    }
+
     /// The recordings' files.
     fn paths(&self) -> Vec<PathBuf> {
         let given: Vec<PathBuf> = self
@@ -123,6 +138,7 @@ struct Json<'a> {
     events: &'a [usize],
     cut: bool,
     found: usize,
+    front: Vec<JsonPoint>,
     recommended: Option<JsonLayout<'a>>,
     others: Vec<JsonLayout<'a>>,
     remedies: &'a Found,
@@ -135,10 +151,35 @@ struct JsonRecording<'a> {
     checksum: Option<String>,
 }
 
+/// A point of the front of moves against gain.
+#[derive(Serialize)]
+struct JsonPoint {
+    moves: usize,
+    model: f64,
+    replayed: Option<f64>,
+    recommended: bool,
+}
+
+impl JsonPoint {
+    fn new(advice: &Advice, point: &Point) -> JsonPoint {
+        let tried = point.tried.and_then(|number| advice.tried.get(number));
+        let recommended = advice.recommended();
+        JsonPoint {
+            moves: point.moves,
+            model: point.model,
+            replayed: tried.map(Tried::relative),
+            recommended: tried
+                .zip(recommended)
+                .is_some_and(|(a, b)| std::ptr::eq(a, b)),
+        }
+    }
+}
+
 /// A layout that was replayed.
 #[derive(Serialize)]
 struct JsonLayout<'a> {
     edits: String,
+    moves: usize,
     model: f64,
     confirmed: bool,
     effects: &'a [Vec<Effect>],
@@ -150,6 +191,7 @@ impl<'a> JsonLayout<'a> {
     fn new(tried: &'a Tried) -> JsonLayout<'a> {
         JsonLayout {
             edits: tried.edits.to_string(),
+            moves: tried.moves(),
             model: tried.scored.cost as f64 / 1e6,
             confirmed: tried.confirmed(),
             effects: &tried.effects,
@@ -191,6 +233,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         conditions: args.replaying.conditions(),
         seed: args.replaying.seed,
         interleavings: args.interleavings,
+        choice: args.choice(),
     };
     let advice = advise(&analyses, &request)?;
     let remedies = remedies(args, &analyses, &machines)?;
@@ -242,9 +285,13 @@ impl Outputs {
     /// Before the search: it takes minutes.
     fn new(args: &Args) -> anyhow::Result<Self> {
         let output = |path: &Option<PathBuf>| path.as_deref().map(Output::new).transpose();
+        let beside = match (&args.evidence, &args.output) {
+            (None, Some(edit)) => Some(evidence::beside(edit)?),
+            (given, _) => given.clone(),
+        };
         Ok(Outputs {
             edit: output(&args.output)?,
-            evidence: output(&args.evidence)?,
+            evidence: output(&beside)?,
             rules: output(&args.rules)?,
         })
     }
@@ -297,6 +344,11 @@ fn document<'a>(
         events: &advice.events,
         cut: advice.cut,
         found: advice.found,
+        front: advice
+            .front
+            .iter()
+            .map(|point| JsonPoint::new(advice, point))
+            .collect(),
         recommended: recommended.map(JsonLayout::new),
         others: advice
             .tried

@@ -1,6 +1,8 @@
 //! `linemate patch`: an edit as a patch of the sources, proven by compiling.
 
+mod comments;
 mod prove;
+mod settle;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,11 +14,11 @@ use anyhow::{Context, anyhow, bail};
 use linemate_files::Output;
 use linemate_layout::plan::{resolve, subject_name};
 use linemate_layout::{EditFile, Layouts, Plan, Subject, parse};
-use linemate_source::excerpt::excerpt;
+use linemate_source::excerpt::{excerpt, only};
 use linemate_source::mail::{self, Mail};
 use linemate_source::message::{self, Evidence, SizeChange, TypeChange};
 use linemate_source::tree::{Found, Tree};
-use linemate_source::{Idiom, Sought, Wanted, definition, diff, rewrite, wanted};
+use linemate_source::{Idiom, Sought, Wanted, definition, diff, rewrite, summary, wanted};
 use linemate_text::shown_lines;
 use linemate_types::{KernelImage, LineSize, TypeId, TypeModel, btf, pahole};
 
@@ -41,12 +43,18 @@ pub(crate) struct Args {
     /// Take the types from this kernel image, ELF file or BTF blob instead of a recording
     #[arg(long, value_name = "IMAGE", conflicts_with_all = ["recording", "input"])]
     kernel: Option<PathBuf>,
-    /// Prove with the config of this folder: a kernel's build or headers folder, with include/generated
+    /// Prove with the config of this folder: a kernel's build or headers folder, with include/generated. Of further ones, groups keep
+    /// together there
     #[arg(long, value_name = "FOLDER")]
-    config: Option<PathBuf>,
-    /// Prove with this command; it compiles $LINEMATE_UNIT, with debug information, to $LINEMATE_OBJECT, in $LINEMATE_TREE
+    config: Vec<PathBuf>,
+    /// Prove with this command; it compiles $LINEMATE_UNIT, with debug information, to $LINEMATE_OBJECT, in $LINEMATE_TREE.
+    /// With further ones, groups keep together
     #[arg(long, value_name = "COMMAND", conflicts_with = "config")]
-    build: Option<String>,
+    build: Vec<String>,
+    /// Give the comment with the words OLD, which the new layout may contradict, other words: `OLD=NEW`; without NEW it goes. May be
+    /// repeated
+    #[arg(long, value_name = "OLD=NEW", value_parser = comments::rewording)]
+    reword: Vec<(String, String)>,
     /// Where the definition is, relative to the tree, when several fit
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
@@ -56,7 +64,7 @@ pub(crate) struct Args {
     /// Bytes of a cache line of the machine that the kernel is built for
     #[arg(long, value_name = "BYTES", default_value = "64", value_parser = input::line_size)]
     line: LineSize,
-    /// What speaks for the change: a JSON file (docs/patch.md)
+    /// What speaks for the change: a JSON file (docs/patch.md) [default: the edit's name with .json, if `advise` wrote it]
     #[arg(long, value_name = "FILE")]
     evidence: Option<PathBuf>,
     /// `Name <address>` (default: the tree's git config)
@@ -90,11 +98,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let output = args.output.as_deref().map(Output::new).transpose()?;
     let edits = read_edits(&args.edit)?;
     let model = types(args)?;
-    let evidence = evidence(args)?;
+    let evidence = evidence(args, &edits)?;
     let tree = Tree::open(&args.source, &args.arch)?;
     let at_edit = || args.edit.display().to_string();
-    let mut plan = Plan::new(&model, args.line, &edits, &BTreeMap::new())
-        .map_err(|error| anyhow!("{}:{error}", args.edit.display()))?;
+    let edits = settle::settle(args, &tree, &model, edits)?;
+    let mut plan = planned(args, &model, &edits)?;
     let (mut changes, mut files) = (Vec::new(), BTreeMap::new());
     for subject in subjects(&edits) {
         let Some((id, wanted)) = wish(&model, &mut plan, &edits, subject).with_context(at_edit)?
@@ -117,6 +125,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Fine);
     }
     changes.retain(|change: &Change| files.contains_key(&change.path));
+    comments::check(args, &model, &mut plan, &changes, &mut files)?;
     let proofs = prove(args, &tree, &model, &mut plan, &changes, &files)?;
     let text = patch(
         args,
@@ -132,6 +141,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         None => io::stdout().lock().write_all(text.as_bytes())?,
     }
     Ok(Outcome::Fine)
+}
+
+fn planned<'m>(args: &Args, model: &'m TypeModel, edits: &EditFile) -> anyhow::Result<Plan<'m>> {
+    Plan::new(model, args.line, edits, &BTreeMap::new())
+        .map_err(|error| anyhow!("{}:{error}", args.edit.display()))
 }
 
 fn read_edits(path: &Path) -> anyhow::Result<EditFile> {
@@ -165,13 +179,36 @@ fn types(args: &Args) -> anyhow::Result<TypeModel> {
     }
 }
 
-fn evidence(args: &Args) -> anyhow::Result<Evidence> {
-    let Some(path) = &args.evidence else {
-        return Ok(Evidence::default());
+/// Where `advise -o` writes the evidence of an edit.
+pub(crate) fn evidence_beside(edit: &Path) -> PathBuf {
+    let mut name = edit.as_os_str().to_owned();
+    name.push(".json");
+    PathBuf::from(name)
+}
+
+/// The evidence that was named, else that beside the edit; it has to be this edit's.
+fn evidence(args: &Args, edits: &EditFile) -> anyhow::Result<Evidence> {
+    let beside = evidence_beside(&args.edit);
+    let path = match &args.evidence {
+        Some(path) => path,
+        None if beside.exists() => &beside,
+        None => return Ok(Evidence::default()),
     };
     let text = linemate_files::read_text(path)
         .with_context(|| format!("cannot read {}", path.display()))?;
-    serde_json::from_str(&text).with_context(|| path.display().to_string())
+    let evidence: Evidence =
+        serde_json::from_str(&text).with_context(|| path.display().to_string())?;
+    if let Some(edit) = &evidence.edit {
+        let same = parse(edit).is_ok_and(|edit| edit.to_string() == edits.to_string());
+        if !same {
+            bail!(
+                "{}: the evidence of another edit than {}: remove it, or name the right one with --evidence",
+                path.display(),
+                args.edit.display()
+            );
+        }
+    }
+    Ok(evidence)
 }
 
 /// The subjects of the edits' sections, each once.
@@ -264,6 +301,35 @@ fn change(
     }))
 }
 
+/// What proves the patch, and the other configs that groups have to keep together under.
+fn means(args: &Args, tree: &Tree) -> anyhow::Result<(Means, Vec<Means>)> {
+    if let Some((first, others)) = args.build.split_first() {
+        let others = others.iter().cloned().map(Means::Command);
+        return Ok((Means::Command(first.clone()), others.collect()));
+    }
+    let Some((first, others)) = args.config.split_first() else {
+        if tree.is_kernel() {
+            bail!(
+                "nothing to prove the patch with: give --config (a build or headers folder of that kernel) or --build"
+            );
+        }
+        return Ok((Means::Compiler, Vec::new()));
+    };
+    if !tree.is_kernel() {
+        bail!(
+            "{} is no Linux tree: prove with --build instead of --config",
+            tree.root().display()
+        );
+    }
+    let others = others
+        .iter()
+        .map(|folder| Means::kernel(folder, &args.arch));
+    Ok((
+        Means::kernel(first, &args.arch)?,
+        others.collect::<anyhow::Result<_>>()?,
+    ))
+}
+
 /// Compiles both sides of each change and compares them with what they have to be.
 fn prove(
     args: &Args,
@@ -273,25 +339,12 @@ fn prove(
     changes: &[Change],
     files: &BTreeMap<String, (String, String)>,
 ) -> anyhow::Result<Vec<Proof>> {
-    let means = match (&args.build, &args.config) {
-        (Some(command), _) => Means::Command(command.clone()),
-        (None, Some(folder)) if tree.is_kernel() => Means::kernel(folder, &args.arch)?,
-        (None, Some(_)) => bail!(
-            "{} is no Linux tree: prove with --build instead of --config",
-            tree.root().display()
-        ),
-        (None, None) if tree.is_kernel() => {
-            bail!(
-                "nothing to prove the patch with: give --config (a build or headers folder of that kernel) or --build"
-            )
-        }
-        (None, None) => Means::Compiler,
-    };
+    let (means, others) = means(args, tree)?;
     let news: BTreeMap<&str, &str> = files
         .iter()
         .map(|(path, (_, new))| (path.as_str(), new.as_str()))
         .collect();
-    let bench = prove::Bench::new(tree.root(), &news, means)?;
+    let mut bench = prove::Bench::new(tree.root(), &news, means)?;
     let recorded = Layouts::new(model, args.line);
     let mut proofs = Vec::new();
     for change in changes {
@@ -324,6 +377,17 @@ fn prove(
         })?;
         proofs.push(proof);
     }
+    for means in others {
+        bench.compile_with(means);
+        for (change, proof) in changes.iter().zip(&mut proofs) {
+            let layout = plan.layouts.of(change.id)?;
+            let groups = settle::groups(model, &change.wanted, &layout);
+            let under = bench
+                .keeps_together(&change.sought, &change.path, &groups, args.line.bytes())
+                .with_context(|| format!("{}: {}", change.path, change.name))?;
+            proof.also.push(under);
+        }
+    }
     Ok(proofs)
 }
 
@@ -346,14 +410,12 @@ fn patch(
         );
         types.push(TypeChange {
             name: change.name.clone(),
-            summary: message::summary(&change.name, &change.wanted),
+            summary: summary::summary(&change.name, &change.wanted),
+            moved: moved(&change.wanted, &print(&proof.model, proof.id)),
             sizes: sizes(model, edits, change.id)?,
             before,
             after,
-            proof: format!(
-                "Compiled with {}: {} has exactly the layout that was predicted.",
-                proof.means, change.name
-            ),
+            proof: proven(change, proof),
         });
     }
     let diffs: Vec<diff::FileDiff> = files
@@ -380,10 +442,35 @@ fn patch(
         date: date(args),
         subject,
         body: shown_lines(&message::body(evidence, &types, TOOL)).into_owned(),
+        notes: shown_lines(&message::below(&types)).into_owned(),
         signoff: args.signoff,
         tool: TOOL.to_owned(),
     };
     Ok(mail::write(&mail, &diffs))
+}
+
+/// What was compiled, in a sentence or two.
+fn proven(change: &Change, proof: &Proof) -> String {
+    let mut text = format!(
+        "Compiled with {}: {} has exactly the layout that was predicted.",
+        proof.means, change.name
+    );
+    for also in &proof.also {
+        text.push_str(&format!(
+            " Compiled with {also}: its groups start cache lines and keep together."
+        ));
+    }
+    text
+}
+
+/// pahole's lines of the members that are moved or aligned.
+fn moved(wanted: &Wanted, after: &str) -> String {
+    let names: Vec<&str> = summary::changed(wanted)
+        .into_iter()
+        .filter_map(|member| wanted.members[member].names.first())
+        .map(String::as_str)
+        .collect();
+    only(after, &names)
 }
 
 /// The type's size for lines of 64 and 128 bytes.

@@ -1,13 +1,32 @@
 //! What speaks for an advised layout, in the form that `patch --evidence` reads (docs/patch.md).
 
-use linemate_advise::reasons::{GroupReasons, READ_MOSTLY};
+use std::path::{Path, PathBuf};
+
+use anyhow::bail;
+use linemate_advise::reasons::{GroupReasons, MemberUse, READ_MOSTLY};
 use linemate_advise::{Request, Tried};
 use linemate_recording::{Description, Recording};
-use linemate_source::message::{Effect, Evidence, GroupEvidence};
+use linemate_source::message::{Effect, Evidence, GroupEvidence, Use};
 use linemate_study::stats::Measure;
 
-use super::text;
+use crate::verbs::patch::evidence_beside;
 use crate::verbs::whatif::relative;
+
+/// Where the evidence goes that nobody named a file for. A file there that is not an edit's evidence is not written over.
+pub(super) fn beside(edit: &Path) -> anyhow::Result<PathBuf> {
+    let path = evidence_beside(edit);
+    let free = match linemate_files::read_text(&path) {
+        Ok(text) => serde_json::from_str::<Evidence>(&text).is_ok_and(|e| e.edit.is_some()),
+        Err(_) => !path.exists(),
+    };
+    if !free {
+        bail!(
+            "{} is not an edit's evidence and is not written over: name another file with --evidence",
+            path.display()
+        );
+    }
+    Ok(path)
+}
 
 /// The evidence for `best`.
 pub(super) fn of(request: &Request, recordings: &[Recording], best: &Tried) -> Evidence {
@@ -21,6 +40,7 @@ pub(super) fn of(request: &Request, recordings: &[Recording], best: &Tried) -> E
     };
     let names: Vec<&str> = request.machines.iter().map(|m| m.name.as_str()).collect();
     Evidence {
+        edit: Some(best.edits.to_string()),
         problem: Some(problem(request, best)),
         kernel: told(|d| d.kernel.clone()),
         workload: told(|d| d.command.clone()),
@@ -29,8 +49,19 @@ pub(super) fn of(request: &Request, recordings: &[Recording], best: &Tried) -> E
         groups: best.groups.iter().map(group).collect(),
         effect: effects(request, best),
         ablation: Vec::new(),
-        notes: Vec::new(),
+        notes: vec![not_shown(recordings.len())],
     }
+}
+
+/// What the evidence cannot show.
+fn not_shown(recordings: usize) -> String {
+    let what = match recordings {
+        1 => "one recording of one workload".to_owned(),
+        several => format!("{several} recordings"),
+    };
+    format!(
+        "Not shown: this is a prediction by replaying {what} on a model of the machine, not a measurement on hardware. Other workloads and configs may use the members otherwise."
+    )
 }
 
 fn problem(request: &Request, best: &Tried) -> String {
@@ -52,16 +83,42 @@ fn problem(request: &Request, best: &Tried) -> String {
 }
 
 fn group(group: &GroupReasons) -> GroupEvidence {
-    let intent = match group.loads_per_write {
-        None => "Read only, used together".to_owned(),
-        Some(ratio) if ratio >= READ_MOSTLY => "Read mostly, used together".to_owned(),
-        Some(ratio) if ratio >= 1.0 => "Read and written together".to_owned(),
-        Some(_) => "Mostly written, together".to_owned(),
+    let sum = |of: fn(&MemberUse) -> u64| group.members.iter().map(of).sum::<u64>();
+    let used = |accesses: u64, by: &[String]| Use {
+        accesses,
+        by: by.to_vec(),
     };
     GroupEvidence {
         name: group.name.clone(),
-        intent: Some(intent),
-        reasons: text::lines(group),
+        intent: Some(intent(group)),
+        read: Some(used(sum(|m| m.loads), &group.read_in)),
+        written: Some(used(sum(|m| m.stores + m.rmws), &group.written_in)),
+        reasons: Vec::new(),
+    }
+}
+
+/// The sentence for the comment in the source.
+fn intent(group: &GroupReasons) -> String {
+    let role = match group.loads_per_write {
+        None => "Read only",
+        Some(ratio) if ratio >= READ_MOSTLY => "Read mostly",
+        Some(ratio) if ratio >= 1.0 => "Read and written together",
+        Some(_) => "Mostly written",
+    };
+    let writes = group.loads_per_write.is_some_and(|ratio| ratio < 1.0);
+    let most = if writes {
+        &group.written_in
+    } else {
+        &group.read_in
+    };
+    let calls: Vec<String> = most
+        .iter()
+        .take(2)
+        .map(|name| format!("{name}()"))
+        .collect();
+    match calls.is_empty() {
+        true => role.to_owned(),
+        false => format!("{role}: {}", calls.join(", ")),
     }
 }
 

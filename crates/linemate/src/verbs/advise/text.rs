@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use linemate_advise::choice::ENOUGH;
 use linemate_advise::reasons::GroupReasons;
-use linemate_advise::{Advice, Request, Tried};
+use linemate_advise::{Advice, Choice, Request, Tried};
 use linemate_recording::Recording;
 use linemate_remedies::Found;
 use linemate_report::Table;
@@ -12,6 +13,9 @@ use linemate_text::shown;
 
 use super::TOOL;
 use crate::verbs::whatif::{cycles, percent, relative, verdict};
+
+/// By how much of the type's cost a point of the front has to gain more than the one before to be shown.
+const FRONT_STEP: f64 = 0.01;
 
 /// The advice for a type.
 pub(super) fn advice(
@@ -35,8 +39,51 @@ pub(super) fn advice(
     if let Some(best) = advice.recommended() {
         layout(&mut out, request, best);
     }
+    front(&mut out, advice);
     others(&mut out, advice);
     out
+}
+
+/// Moves against gain: of the points that no replay was made of only those that gain noticeably more than the one before.
+fn front(out: &mut String, advice: &Advice) {
+    if advice.front.is_empty() {
+        return;
+    }
+    let recommended = advice.recommended();
+    let mut table = Table::of_figures(&["moves", "fast model", "replay", ""]);
+    let mut shown = 1.0;
+    for point in &advice.front {
+        let tried = point.tried.and_then(|number| advice.tried.get(number));
+        if tried.is_none() && point.model > shown - FRONT_STEP {
+            continue;
+        }
+        shown = point.model;
+        let chosen = tried
+            .zip(recommended)
+            .is_some_and(|(a, b)| std::ptr::eq(a, b));
+        table.add_row(vec![
+            point.moves.to_string(),
+            percent(point.model - 1.0),
+            tried.map_or(String::new(), |t| percent(t.relative() - 1.0)),
+            if chosen { "recommended" } else { "" }.to_owned(),
+        ]);
+    }
+    let _ = writeln!(
+        out,
+        "Moves against gain:\n{table}\nA move is a member that leaves its order, or a group. {}\n",
+        choice(advice)
+    );
+}
+
+/// What the recommendation was chosen by.
+fn choice(advice: &Advice) -> String {
+    match advice.choice {
+        Choice::Fewest => format!(
+            "Recommended: the fewest moves that have {ENOUGH} % of the best gain (--moves N, --all)."
+        ),
+        Choice::Moves(most) => format!("Recommended: the most gain with at most {most} moves."),
+        Choice::All => "Recommended: the most gain, a move counting as 0.1 %.".to_owned(),
+    }
 }
 
 /// The advice other than reordering.
@@ -199,7 +246,7 @@ fn reasons(out: &mut String, group: &GroupReasons) {
 }
 
 /// The reasons of a group, one sentence each.
-pub(super) fn lines(group: &GroupReasons) -> Vec<String> {
+fn lines(group: &GroupReasons) -> Vec<String> {
     let mut lines = Vec::new();
     match group.loads_per_write {
         Some(ratio) if ratio >= 1.0 => lines.push(format!("{ratio:.1} loads for each write.")),
@@ -257,8 +304,8 @@ fn others(out: &mut String, advice: &Advice) {
             .collect();
         let _ = writeln!(
             out,
-            "  {} moved members: {}; the model said {}",
-            tried.scored.candidate.moves(),
+            "  {} moves: {}; the fast model said {}",
+            tried.moves(),
             gains.join(", "),
             percent(tried.scored.cost as f64 / 1e6 - 1.0)
         );

@@ -80,6 +80,18 @@ pub(super) struct Proof {
     pub(super) id: TypeId,
     /// What it was compiled with.
     pub(super) means: String,
+    /// Other configs that its groups keep together under.
+    pub(super) also: Vec<String>,
+}
+
+/// Members that start a line together.
+pub(super) struct Together {
+    /// Their names, in order; of an anonymous one the first inside.
+    pub(super) members: Vec<String>,
+    /// Whether nothing else lies on their lines.
+    pub(super) sealed: bool,
+    /// Whether they have one line in the recorded kernel.
+    pub(super) one_line: bool,
 }
 
 /// A place to compile at: the tree again, as links, with the changed files in place.
@@ -128,32 +140,7 @@ impl Bench {
 
     /// Compiles the definition in `tree` and compares.
     pub(super) fn check(&self, tree: &Path, expected: &Expected<'_>) -> anyhow::Result<Proof> {
-        let tree =
-            fs::canonicalize(tree).with_context(|| format!("cannot read {}", tree.display()))?;
-        let (unit, object) = (
-            self.folder.path().join("unit.c"),
-            self.folder.path().join("unit.o"),
-        );
-        let file = tree.join(expected.path).display().to_string();
-        let compile = |text: String| {
-            fs::write(&unit, text).with_context(|| format!("cannot write {}", unit.display()))?;
-            let _ = fs::remove_file(&object);
-            run(&mut self.compiler(&tree, &unit, &object, expected.sought))
-        };
-        let first = compile(proof::unit(&file, expected.sought));
-        if let (Err(error), Means::Kernel { .. }) = (&first, &self.means) {
-            // What the header itself lacks is the complaint to show.
-            let alone = error.to_string();
-            compile(proof::unit_behind_basics(&file, expected.sought))
-                .map_err(|_| anyhow!(alone))?;
-        } else {
-            first?;
-        }
-        if !object.is_file() {
-            bail!("the build command left nothing at $LINEMATE_OBJECT");
-        }
-        let model = read(&object)?;
-        let id = proof::compiled_type(&model, expected.sought)?;
+        let (model, id) = self.compiled(tree, expected.path, expected.sought)?;
         proof::compare(
             (&model, id),
             (expected.model, expected.layout),
@@ -163,7 +150,101 @@ impl Bench {
             model,
             id,
             means: self.means.name(),
+            also: Vec::new(),
         })
+    }
+
+    /// Compiles with something else from here on.
+    pub(super) fn compile_with(&mut self, means: Means) {
+        self.means = means;
+    }
+
+    /// Compiles the patched definition under a config that was not recorded, and looks whether what is there of each group starts a line,
+    /// with nothing else between and, where it has one line in the recorded kernel and fits, on one line. Gives the config's name.
+    pub(super) fn keeps_together(
+        &self,
+        sought: &Sought,
+        path: &str,
+        groups: &[Together],
+        line: u64,
+    ) -> anyhow::Result<String> {
+        let name = self.means.name();
+        let (model, id) = self.compiled(&self.patched, path, sought)?;
+        let wrong = |group: &Together, what: &str| {
+            anyhow!(
+                "with {name}, the group of `{}` {what}; nothing is written",
+                group.members.first().map_or("", String::as_str)
+            )
+        };
+        let places = proof::places(&model, id);
+        for group in groups {
+            let inside: Vec<usize> = (0..places.len())
+                .filter(|i| group.members.contains(&places[*i].name))
+                .collect();
+            let (Some(first), Some(last)) = (inside.first(), inside.last()) else {
+                continue;
+            };
+            let (start, end) = (places[*first].start, places[*last].end);
+            if start % line != 0 {
+                return Err(wrong(group, "does not start a cache line"));
+            }
+            if last - first + 1 != inside.len() {
+                return Err(wrong(group, "has other members between"));
+            }
+            let bytes: u64 = inside
+                .iter()
+                .map(|i| places[*i].end - places[*i].start)
+                .sum();
+            if group.one_line && bytes <= line && end > start + line {
+                return Err(wrong(
+                    group,
+                    "has more than one cache line, though it would fit",
+                ));
+            }
+            let next = places.get(last + 1);
+            if group.sealed && next.is_some_and(|next| next.start / line == (end - 1) / line) {
+                return Err(wrong(
+                    group,
+                    "shares its last cache line with what comes after it",
+                ));
+            }
+        }
+        Ok(name)
+    }
+
+    /// The types of the definition's file as it is in `tree`, and the definition's.
+    fn compiled(
+        &self,
+        tree: &Path,
+        path: &str,
+        sought: &Sought,
+    ) -> anyhow::Result<(TypeModel, TypeId)> {
+        let tree =
+            fs::canonicalize(tree).with_context(|| format!("cannot read {}", tree.display()))?;
+        let (unit, object) = (
+            self.folder.path().join("unit.c"),
+            self.folder.path().join("unit.o"),
+        );
+        let file = tree.join(path).display().to_string();
+        let compile = |text: String| {
+            fs::write(&unit, text).with_context(|| format!("cannot write {}", unit.display()))?;
+            let _ = fs::remove_file(&object);
+            run(&mut self.compiler(&tree, &unit, &object, sought))
+        };
+        let first = compile(proof::unit(&file, sought));
+        if let (Err(error), Means::Kernel { .. }) = (&first, &self.means) {
+            // What the header itself lacks is the complaint to show.
+            let alone = error.to_string();
+            compile(proof::unit_behind_basics(&file, sought)).map_err(|_| anyhow!(alone))?;
+        } else {
+            first?;
+        }
+        if !object.is_file() {
+            bail!("the build command left nothing at $LINEMATE_OBJECT");
+        }
+        let model = read(&object)?;
+        let id = proof::compiled_type(&model, sought)?;
+        Ok((model, id))
     }
 
     fn compiler(&self, tree: &Path, unit: &Path, object: &Path, sought: &Sought) -> Command {

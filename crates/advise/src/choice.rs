@@ -1,0 +1,122 @@
+//! How moves count against gain: which layouts are replayed, and which of them is recommended.
+
+use crate::advise::Tried;
+use crate::search::{MOVE_WORTH, Scored, Search, cheapest, fewest};
+
+/// The share of the best gain, in hundredths, that a recommended layout has at least unless all moves are asked for.
+pub const ENOUGH: u64 = 90;
+/// Shares of the fast model's best gain, in hundredths: the layout with the fewest moves that reaches each is replayed. Around
+/// [`ENOUGH`], for replay decides, and the model is a few per cent off.
+const REPLAYED_SHARES: [u64; 4] = [ENOUGH, 95, 85, 80];
+
+/// Which layout is recommended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// The one with the fewest moves that has [`ENOUGH`] of the best gain.
+    #[default]
+    Fewest,
+    /// The one that gains most with at most so many moves.
+    Moves(usize),
+    /// The one that gains most.
+    All,
+}
+
+/// A point of the front of moves against gain: no other layout gains more with as few moves.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// Members that leave their order, and groups.
+    pub moves: usize,
+    /// The type's cost by the fast model, relative to the recorded order's.
+    pub model: f64,
+    /// The layout, by its place in [`Advice::tried`], if it was replayed.
+    pub tried: Option<usize>,
+}
+
+/// Of the confirmed layouts the one to recommend; `tried` is sorted by worth.
+pub(crate) fn recommended(tried: &[Tried], choice: Choice) -> Option<&Tried> {
+    let confirmed = || tried.iter().filter(|t| t.confirmed());
+    let gain = |t: &Tried| 1.0 - t.relative();
+    match choice {
+        Choice::All => confirmed().next(),
+        Choice::Moves(most) => confirmed()
+            .filter(|t| t.moves() <= most)
+            .max_by(|a, b| gain(a).total_cmp(&gain(b)).then(b.moves().cmp(&a.moves()))),
+        Choice::Fewest => {
+            let best = confirmed().map(gain).max_by(f64::total_cmp)?;
+            let enough = best * ENOUGH as f64 / 100.0;
+            confirmed()
+                .filter(|t| gain(t) >= enough)
+                .min_by(|a, b| a.moves().cmp(&b.moves()).then(gain(b).total_cmp(&gain(a))))
+        }
+    }
+}
+
+/// The front, with what was replayed of it.
+pub(crate) fn points(front: &[Scored], tried: &[Tried]) -> Vec<Point> {
+    let of = |scored: &Scored| Point {
+        moves: scored.candidate.moves(),
+        model: scored.cost as f64 / 1e6,
+        tried: tried
+            .iter()
+            .position(|t| t.scored.candidate == scored.candidate),
+    };
+    front.iter().map(of).collect()
+}
+
+/// Moves against gain; where few moves are asked for, searched more closely there.
+pub(crate) fn front(search: &Search<'_, '_, '_>, found: &[Scored], choice: Choice) -> Vec<Scored> {
+    let front = search.front(found);
+    match choice {
+        Choice::All => search.polish(front),
+        Choice::Moves(most) => search.within(front, most),
+        Choice::Fewest => {
+            let front = search.polish(front);
+            match cheapest(&front, usize::MAX).map(|best| best.cost) {
+                Some(best) => search.tighten(front, with_gain(best, ENOUGH)),
+                None => front,
+            }
+        }
+    }
+}
+
+/// The cost at which a layout has so many hundredths of the gain of the best, which costs `best`.
+fn with_gain(best: u64, hundredths: u64) -> u64 {
+    1_000_000 - 1_000_000u64.saturating_sub(best) * hundredths / 100
+}
+
+/// The candidates to replay, all different in cost: for all moves the best ones by the model; for few the best one, for its gain is the
+/// measure, and those with the fewest moves that come near it.
+pub(crate) fn finalists(
+    found: &[Scored],
+    front: &[Scored],
+    choice: Choice,
+    count: usize,
+) -> Vec<Scored> {
+    let mut wanted: Vec<&Scored> = Vec::new();
+    match choice {
+        Choice::All => {
+            wanted.extend(found.iter().chain(front));
+            wanted.sort_by_key(|s| (s.cost + MOVE_WORTH * s.candidate.moves() as u64, *s));
+        }
+        Choice::Moves(most) => {
+            let within = front.iter().filter(|s| s.candidate.moves() <= most);
+            wanted.extend(within.rev());
+        }
+        Choice::Fewest => {
+            if let Some(best) = cheapest(front, usize::MAX) {
+                wanted.push(best);
+                let near = REPLAYED_SHARES
+                    .iter()
+                    .map(|share| with_gain(best.cost, *share));
+                wanted.extend(near.filter_map(|cost| fewest(front, cost)));
+            }
+        }
+    }
+    let mut chosen: Vec<Scored> = Vec::new();
+    for scored in wanted.into_iter().filter(|s| s.cost < 1_000_000) {
+        if chosen.iter().all(|c| c.cost != scored.cost) && chosen.len() < count {
+            chosen.push(scored.clone());
+        }
+    }
+    chosen
+}

@@ -1,0 +1,164 @@
+//! Layouts that are too large are filled up: members that are seldom used go into holes, nowhere else.
+
+use linemate_layout::arrange::Slot;
+
+use super::{Scored, Search};
+use crate::candidate::Candidate;
+use crate::shape::Placed;
+
+impl Search<'_, '_, '_> {
+    /// Moves cold members into holes until the layout is small enough: into the largest hole the largest member that fits and
+    /// leaves less unused, again and again.
+    pub(super) fn fill(&self, mut candidate: Candidate) -> Option<Candidate> {
+        let mut excess = self.excess(&candidate);
+        let mut slack = self.slack(&candidate);
+        while excess > 0 {
+            let fits = |&(before, hole): &(usize, u64)| {
+                let small = |u: &&usize| self.metrics().bytes(**u) <= hole && **u != before;
+                self.cold.iter().filter(small).find_map(|unit| {
+                    if candidate.segment_of(*unit).is_some() {
+                        return None;
+                    }
+                    let mut next = candidate.clone();
+                    next.take(*unit);
+                    next.put_behind(before, *unit);
+                    let found = (self.excess(&next), self.slack(&next));
+                    (found < (excess, slack)).then_some((found, next))
+                })
+            };
+            let ((left, unused), next) = self.holes(&candidate).iter().find_map(fits)?;
+            (excess, slack, candidate) = (left, unused, next);
+        }
+        Some(candidate)
+    }
+
+    /// Unused bytes, in the first limit's kernel.
+    pub(super) fn slack(&self, candidate: &Candidate) -> u64 {
+        let slots = candidate.slots(self.shape);
+        let mut placed = Placed::default();
+        self.metrics().place(&slots, &mut placed);
+        // Holes in front count more than the end: a hole that moves to the end has become usable.
+        let mut end = 0;
+        let mut unused = 0;
+        for slot in &slots {
+            let start = u64::from(placed.starts[slot.unit]);
+            unused += start.saturating_sub(end);
+            end = start + self.metrics().bytes(slot.unit);
+        }
+        unused
+    }
+
+    /// Members with a hole behind them and its bytes, the largest hole first. No hole is filled in front of what stays.
+    pub(super) fn holes(&self, candidate: &Candidate) -> Vec<(usize, u64)> {
+        let slots = candidate.slots(self.shape);
+        let mut placed = Placed::default();
+        self.metrics().place(&slots, &mut placed);
+        let first = self.shape.frozen.saturating_sub(1);
+        let hole = |pair: &[Slot]| {
+            let end = u64::from(placed.starts[pair[0].unit]) + self.metrics().bytes(pair[0].unit);
+            let hole = u64::from(placed.starts[pair[1].unit]).saturating_sub(end);
+            let named = self.shape.names[pair[0].unit].is_some();
+            (hole > 0 && named).then_some((pair[0].unit, hole))
+        };
+        let mut holes: Vec<(usize, u64)> = slots[first..].windows(2).filter_map(hole).collect();
+        holes.sort_by_key(|(unit, hole)| (std::cmp::Reverse(*hole), *unit));
+        holes
+    }
+
+    /// The layout with seldom used members back where they were, as far as it is small enough without their help.
+    pub(super) fn unfilled(&self, mut scored: Scored) -> Scored {
+        for unit in self.fillers(&scored.candidate) {
+            let mut next = scored.candidate.clone();
+            next.take(unit);
+            next.put_back(unit);
+            if self.fits(&next) && next.moves() <= scored.candidate.moves() {
+                scored = self.rate(next);
+            }
+        }
+        scored
+    }
+
+    /// The seldom used members that a layout moves.
+    pub fn fillers(&self, candidate: &Candidate) -> Vec<usize> {
+        let grouped = candidate.segments.iter().flatten().copied();
+        let moved = grouped.chain(candidate.out_of_order());
+        moved.filter(|u| !self.hot.contains(u)).collect()
+    }
+
+    /// Takes whole lines away until the layout is small enough: of a run of members between two that start lines, those on its last line
+    /// go into holes elsewhere. Each time the run that the fewest members have to leave.
+    pub(super) fn fill_lines(&self, mut candidate: Candidate) -> Option<Candidate> {
+        let mut excess = self.excess(&candidate);
+        while excess > 0 {
+            let mut runs = self.last_lines(&candidate);
+            runs.sort_by_key(Vec::len);
+            let (left, next) = runs.iter().find_map(|units| {
+                let next = self.with_holes_filled(candidate.clone(), units)?;
+                let left = self.excess(&next);
+                (left < excess).then_some((left, next))
+            })?;
+            (excess, candidate) = (left, next);
+        }
+        Some(candidate)
+    }
+
+    /// For each run of members between two that start lines: seldom used ones as large as what lies on its last line. None for runs that
+    /// have no such members.
+    fn last_lines(&self, candidate: &Candidate) -> Vec<Vec<usize>> {
+        let slots = candidate.slots(self.shape);
+        let mut placed = Placed::default();
+        let metrics = self.metrics();
+        metrics.place(&slots, &mut placed);
+        let starts = |a: &Slot, b: &Slot| {
+            let forced = b.forced.map_or(1, |f| f.bytes(metrics.line));
+            a.group != b.group || forced >= metrics.line
+        };
+        let of_run = |run: &[Slot]| {
+            let last = run.last()?.unit;
+            let end = u64::from(placed.starts[last]) + metrics.bytes(last);
+            let beyond = match end % metrics.line {
+                0 => metrics.line,
+                beyond => beyond,
+            };
+            let units = run.iter().map(|slot| slot.unit);
+            let mut cold: Vec<usize> = units
+                .filter(|u| self.cold.contains(u) && candidate.segment_of(*u).is_none())
+                .collect();
+            cold.sort_by_key(|u| (std::cmp::Reverse(metrics.bytes(*u)), *u));
+            self.covering(&cold, beyond)
+        };
+        slots
+            .chunk_by(|a, b| !starts(a, b))
+            .filter_map(of_run)
+            .collect()
+    }
+
+    /// As few of `units`, the largest first, as have so many bytes: the last one as small as possible.
+    fn covering(&self, units: &[usize], bytes: u64) -> Option<Vec<usize>> {
+        let (mut left, mut chosen) = (bytes, Vec::new());
+        for (place, unit) in units.iter().enumerate() {
+            let enough = |u: &&usize| self.metrics().bytes(**u) >= left;
+            if let Some(last) = units[place..].iter().rev().find(enough) {
+                chosen.push(*last);
+                return Some(chosen);
+            }
+            left -= self.metrics().bytes(*unit);
+            chosen.push(*unit);
+        }
+        None
+    }
+
+    /// The layout with these members in holes, each in the smallest that has room for it.
+    fn with_holes_filled(&self, mut candidate: Candidate, units: &[usize]) -> Option<Candidate> {
+        for unit in units {
+            candidate.take(*unit);
+        }
+        for unit in units {
+            let holes = self.holes(&candidate);
+            let room = |(_, hole): &&(usize, u64)| *hole >= self.metrics().bytes(*unit);
+            let (before, _) = holes.iter().rev().find(room)?;
+            candidate.put_behind(*before, *unit);
+        }
+        Some(candidate)
+    }
+}

@@ -1,0 +1,260 @@
+//! Comments that say which members share a cache line: found, held against the new layout, and reworded.
+
+use crate::body::{Member, Node};
+use crate::definition::{Definition, line_of};
+use crate::lex::{Kind, lex};
+use crate::rewrite::{Parts, RewriteError, comment};
+use crate::wanted::Wanted;
+
+/// What a comment about cache lines has in it, in lower case.
+const TELLING: [&str; 4] = ["cache line", "cacheline", "cache-line", "false sharing"];
+
+/// A comment about cache lines, and the members that it is about: those behind it up to the next blank line or comment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    /// Its line in the file, counted from 1.
+    pub line: u32,
+    /// Its words.
+    pub text: String,
+    /// Indices in [`Wanted::members`].
+    pub members: Vec<usize>,
+}
+
+/// The comments about cache lines in a definition.
+///
+/// # Errors
+/// When its inside is not understood.
+pub fn remarks(
+    file: &str,
+    definition: &Definition,
+    wanted: &Wanted,
+) -> Result<Vec<Remark>, RewriteError> {
+    let parts = Parts::new(file, definition)?;
+    let mut found = Finder {
+        wanted,
+        remarks: Vec::new(),
+        open: None,
+    };
+    found.nodes(&parts.body.nodes);
+    for remark in &mut found.remarks {
+        remark.line = line_of_comment(file, definition, &remark.text).unwrap_or(definition.line);
+    }
+    Ok(found.remarks)
+}
+
+struct Finder<'w> {
+    wanted: &'w Wanted,
+    remarks: Vec<Remark>,
+    /// The remark that further members belong to.
+    open: Option<usize>,
+}
+
+impl Finder<'_> {
+    /// Recursion: as deep as conditions nest.
+    fn nodes(&mut self, nodes: &[Node]) {
+        for node in nodes {
+            match node {
+                Node::Blank(_) => self.open = None,
+                Node::Loose(text) => self.leads(text),
+                Node::Member(member) => self.member(member),
+                Node::Block(block) => {
+                    self.leads(&block.lead);
+                    for arm in &block.arms {
+                        self.nodes(&arm.nodes);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Comments in front of something: they end what an earlier remark is about.
+    fn leads(&mut self, text: &str) {
+        if !text.contains("/*") && !text.contains("//") {
+            return;
+        }
+        self.open = None;
+        for words in comments(text).filter(|words| is_telling(words)) {
+            self.open = Some(self.remarks.len());
+            self.add(words, Vec::new());
+        }
+    }
+
+    fn add(&mut self, text: String, members: Vec<usize>) {
+        self.remarks.push(Remark {
+            line: 0,
+            text,
+            members,
+        });
+    }
+
+    fn member(&mut self, member: &Member) {
+        self.leads(&member.lead);
+        let names = member.declaration.names();
+        let known = (0..self.wanted.members.len()).filter(|i| {
+            let recorded = &self.wanted.members[*i].names;
+            recorded.iter().any(|name| names.contains(name))
+        });
+        let known: Vec<usize> = known.collect();
+        for words in comments(&member.trail).filter(|words| is_telling(words)) {
+            self.add(words, known.clone());
+        }
+        if let Some(open) = self.open {
+            self.remarks[open].members.extend(known);
+        }
+    }
+}
+
+fn is_telling(words: &str) -> bool {
+    let words = words.to_lowercase();
+    TELLING.iter().any(|telling| words.contains(telling))
+}
+
+/// The words of each comment in a text.
+fn comments(text: &str) -> impl Iterator<Item = String> {
+    lex(text)
+        .into_iter()
+        .filter(|token| token.kind == Kind::Comment)
+        .map(|token| words(token.text))
+        .collect::<Vec<_>>()
+        .into_iter()
+}
+
+/// A comment without its signs, on one line.
+fn words(comment: &str) -> String {
+    let inside = comment.trim_start_matches(['/', '*']);
+    let inside = inside.strip_suffix("*/").unwrap_or(inside);
+    let lines = inside
+        .lines()
+        .map(|line| line.trim().trim_start_matches('*'));
+    let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
+    words.join(" ")
+}
+
+impl Remark {
+    /// Whether it may no longer be true. `before` and `after` give, by member, the line that it starts on: of several members, some that
+    /// shared a line do not any more; a single one has others on its line that were not there.
+    pub fn is_stale(&self, before: &[u64], after: &[u64]) -> bool {
+        let company = |lines: &[u64], member: usize| -> Vec<usize> {
+            let same = |other: &usize| *other != member && lines.get(*other) == lines.get(member);
+            (0..lines.len()).filter(same).collect()
+        };
+        match self.members.as_slice() {
+            [] => false,
+            [member] => {
+                let old = company(before, *member);
+                company(after, *member).iter().any(|m| !old.contains(m))
+            }
+            several => several.iter().any(|member| {
+                let old = company(before, *member);
+                let new = company(after, *member);
+                old.iter().any(|o| several.contains(o) && !new.contains(o))
+            }),
+        }
+    }
+}
+
+/// The file's text with another comment instead of the one that has the words `old`; without `new` it goes. `None` when there is no
+/// such comment.
+pub fn reword(file: &str, definition: &Definition, old: &str, new: &str) -> Option<String> {
+    let body = &file[definition.body.clone()];
+    let token = lex(body)
+        .into_iter()
+        .find(|token| token.kind == Kind::Comment && words(token.text) == old)?;
+    if new == old {
+        return Some(file.to_owned());
+    }
+    let at = definition.body.start + token.start;
+    let line = file[..at].rfind('\n').map_or(0, |newline| newline + 1);
+    let indentation = &file[line..at];
+    let own_line = indentation.trim().is_empty();
+    let end = at + token.text.len();
+    let (start, end, text) = match (own_line, new.trim().is_empty()) {
+        (true, true) => {
+            let rest = file[end..].find('\n').map_or(file.len(), |n| end + n + 1);
+            (line, rest, String::new())
+        }
+        (true, false) => (line, end, comment(new, indentation).trim_end().to_owned()),
+        (false, true) => {
+            let kept = file[..at].trim_end_matches([' ', '\t']).len();
+            (kept, end, String::new())
+        }
+        (false, false) => (at, end, comment(new, "").trim_end().to_owned()),
+    };
+    Some(format!("{}{text}{}", &file[..start], &file[end..]))
+}
+
+/// The line of a comment with the words `old` in a definition, counted from 1.
+fn line_of_comment(file: &str, definition: &Definition, old: &str) -> Option<u32> {
+    let tokens = lex(&file[definition.body.clone()]);
+    let token = tokens
+        .into_iter()
+        .find(|token| token.kind == Kind::Comment && words(token.text) == old)?;
+    Some(line_of(file, definition.body.start + token.start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::definition::{Sought, find};
+    use crate::wanted::Recorded;
+    use linemate_types::LineSize;
+
+    const FILE: &str = "struct t {\n\tint a;\n\t/* All of these on the same\n\t * cache line */\n\tint b;\n\tint c;\n\n\tint d; /* own cacheline */\n\tint e; /* counts */\n};\n";
+
+    fn world() -> (Definition, Wanted) {
+        let definition = find(FILE, &Sought::Tag("t".to_owned())).remove(0);
+        let member = |name: &str| Recorded {
+            names: vec![name.to_owned()],
+            align: None,
+            group: None,
+            unit: 0,
+        };
+        let wanted = Wanted {
+            members: ["a", "b", "c", "d", "e"].map(member).to_vec(),
+            order: (0..5).collect(),
+            groups: Vec::new(),
+            line: LineSize::B64,
+        };
+        (definition, wanted)
+    }
+
+    #[test]
+    fn comments_about_lines_are_found_and_held_against_the_layout() {
+        let (definition, wanted) = world();
+        let found = remarks(FILE, &definition, &wanted).unwrap();
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert_eq!(found[0].text, "All of these on the same cache line");
+        assert_eq!(found[0].members, [1, 2]);
+        assert_eq!((found[1].line, &found[1].members[..]), (8, &[3][..]));
+        let before = [0, 0, 0, 1, 2];
+        assert!(
+            !found[0].is_stale(&before, &[3, 1, 1, 2, 4]),
+            "still together"
+        );
+        assert!(found[0].is_stale(&before, &[0, 0, 1, 2, 3]), "parted");
+        assert!(!found[1].is_stale(&before, &[0, 0, 1, 2, 3]), "still alone");
+        assert!(
+            found[1].is_stale(&before, &[0, 0, 1, 2, 2]),
+            "no longer alone"
+        );
+    }
+
+    #[test]
+    fn a_comment_is_reworded_or_goes() {
+        let (definition, _) = world();
+        let old = "All of these on the same cache line";
+        let new = reword(FILE, &definition, old, "b is hot").unwrap();
+        assert!(
+            new.contains("\tint a;\n\t/* b is hot */\n\tint b;"),
+            "{new}"
+        );
+        let gone = reword(FILE, &definition, old, "").unwrap();
+        assert!(gone.contains("\tint a;\n\tint b;"), "{gone}");
+        let gone = reword(FILE, &definition, "own cacheline", "").unwrap();
+        assert!(gone.contains("\tint d;\n\tint e;"), "{gone}");
+        let same = reword(FILE, &definition, old, old);
+        assert_eq!(same.as_deref(), Some(FILE));
+        assert_eq!(reword(FILE, &definition, "nobody said that", "x"), None);
+        assert_eq!(line_of_comment(FILE, &definition, old), Some(3));
+    }
+}
