@@ -29,7 +29,7 @@ use crate::variant::{Memory, Variant};
 const SIMULATED_CPUS_MAX: usize = 4096;
 
 /// How many replays are held in memory at a time: each remembers every line that was touched.
-const REPLAYS_MAX: usize = 8;
+const REPLAYS_MAX: usize = 6;
 
 /// How many steps are gathered before the replays take them: waking threads for fewer costs more than it gains.
 const STEPS_AT_ONCE: usize = 1 << 18;

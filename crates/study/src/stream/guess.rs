@@ -20,6 +20,8 @@ pub(super) struct Row {
     addr: u64,
     /// How far it was from the time before.
     stride: u64,
+    /// What went with it.
+    pub(super) later: Later,
     /// The row after it.
     next: u32,
 }
@@ -36,6 +38,7 @@ impl Row {
             site,
             addr: 0,
             stride: 0,
+            later: Later::default(),
             next: 0,
         }
     }
@@ -67,11 +70,24 @@ pub(super) const SILENT: u8 = 2;
 pub(super) const USER_MAPPING: u8 = 4;
 
 /// What a step of a row was like after a step of another, to the line that its CPU used last in the set, or to another.
+///
+/// In four bytes, the lowest three bits for the step's: what is looked up for each step has to fit into a core's caches.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Habit {
-    pub(super) later: Later,
-    pub(super) gap: u32,
-    pub(super) bits: u8,
+pub(super) struct Habit(u32);
+
+impl Habit {
+    fn new(gap: u32, bits: u8) -> Habit {
+        Habit(gap << 3 | u32::from(bits & 7))
+    }
+
+    /// Without the highest bits of very long ones.
+    pub(super) fn gap(self) -> u32 {
+        self.0 >> 3
+    }
+
+    pub(super) fn bits(self) -> u8 {
+        (self.0 & 7) as u8
+    }
 }
 
 /// How many of a CPU's latest objects of a subject are remembered.
@@ -95,7 +111,7 @@ pub(super) struct Guess {
 }
 
 /// Places in the tables, as a power of two. Recordings have some 100,000 rows, and few of their pairs are common.
-const NEXT_BITS: u32 = 18;
+const NEXT_BITS: u32 = 17;
 const HABIT_BITS: u32 = 17;
 const OBJECT_BITS: u32 = 15;
 /// Sets, as a power of two: those of a filter for lines of 64 bytes.
@@ -179,11 +195,7 @@ impl Guess {
             row.next = step.row;
         }
         let habit = self.habit_at(cpu, step.row, step.addr);
-        self.habits[habit] = Habit {
-            later: step.later,
-            gap: step.gap,
-            bits: step.bits,
-        };
+        self.habits[habit] = Habit::new(step.gap, step.bits);
         let (at, line) = self.line(cpu, step.addr);
         self.lines[at] = line;
         // Three shifts, and a row is out of it.
@@ -192,6 +204,7 @@ impl Guess {
         let about = &mut self.rows[step.row as usize];
         about.stride = step.addr.wrapping_sub(about.addr);
         about.addr = step.addr;
+        about.later = step.later;
         let object = step.addr.wrapping_sub(u64::from(about.offset));
         let at = place(u32::from(cpu.0), about.subject, OBJECT_BITS);
         let objects = &mut self.objects[at];

@@ -164,6 +164,10 @@ impl<'k> Packer<'k> {
         self.needed[row as usize] += u64::from(step.needed);
         let (cpu, columns) = (step.access.cpu, &mut self.columns);
         varint(&mut columns.rows, how);
+        let before = self
+            .guess
+            .row(row)
+            .map_or(Later::default(), |row| row.later);
         let places = self.guess.places(cpu, packed.row);
         let known = places.iter().position(|addr| *addr == packed.addr);
         let away = packed.addr.wrapping_sub(places[ORIGIN]);
@@ -176,11 +180,11 @@ impl<'k> Packer<'k> {
             }
         }
         let expected = self.guess.habit(cpu, packed.row, packed.addr);
-        columns.bits.push(packed.bits ^ expected.bits);
-        let late = packed.gap.wrapping_sub(expected.gap) as i32;
+        columns.bits.push(packed.bits ^ expected.bits());
+        let late = packed.gap.wrapping_sub(expected.gap()) as i32;
         varint(&mut columns.gaps, zigzag(late as u64));
         if step.needed {
-            later(columns, packed.later, expected.later);
+            later(columns, packed.later, before);
         }
         self.guess.learn(cpu, &packed);
         Ok(())

@@ -248,7 +248,7 @@ impl Streams<'_> {
             1 => guess.rows(cpu)[1],
             row => u32::try_from(row - 2).ok()?,
         };
-        guess.row(row)?;
+        let before = guess.row(row)?.later;
         let places = guess.places(cpu, row);
         let addr = match self.addrs.varint()? {
             RAW => self.words.word()?,
@@ -256,16 +256,16 @@ impl Streams<'_> {
             away => places[ORIGIN].wrapping_add(unzigzag(away - RAW - 1)),
         };
         let expected = guess.habit(cpu, row, addr);
-        let bits = expected.bits ^ self.bits.byte()?;
+        let bits = expected.bits() ^ self.bits.byte()?;
         let late = unzigzag(self.gaps.varint()?) as u32;
         let later = match bits & NEEDED {
             0 => Later::default(),
-            _ => self.later(expected.later)?,
+            _ => self.later(before)?,
         };
         let step = Packed {
             row,
             addr,
-            gap: expected.gap.wrapping_add(late),
+            gap: expected.gap().wrapping_add(late),
             later,
             bits,
         };
