@@ -1,0 +1,221 @@
+//! What is kept of a recording: the same answers with it and without, and whatever is wrong with a file is as if it were not there.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use linemate_recording::AccessKind;
+use linemate_testkit::world::{Contents, F, NOHZ, RQ, UNITS, Variant, World};
+use tempfile::TempDir;
+
+/// A recording and a cache of its own.
+struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        let place = Place {
+            folder: tempfile::tempdir().unwrap(),
+        };
+        fs::create_dir(place.cache()).unwrap();
+        place.write(100);
+        place
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("linemate.data")
+    }
+
+    fn cache(&self) -> PathBuf {
+        self.folder.path().join("cache")
+    }
+
+    /// Two CPUs that share lines of an `rq`, so often.
+    fn write(&self, rounds: u64) {
+        let mut w = World::with_chunks_of(64);
+        let rq = UNITS[0] + RQ;
+        for _ in 0..rounds {
+            for field in [0, 0, 8, 8] {
+                w.access(0, AccessKind::Store, rq + field, 4, F::WakeTask, false);
+            }
+            w.access(1, AccessKind::Load, rq + 8, 8, F::UpdateRq, false);
+            w.access(1, AccessKind::Rmw, rq + 72, 4, F::UpdateRq, false);
+            w.access(1, AccessKind::Load, NOHZ, 8, F::UpdateRq, false);
+        }
+        let contents = Contents::of(Variant::default());
+        fs::write(self.data(), w.bytes(true, contents)).unwrap();
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_linemate"));
+        command.args(arguments).arg("-i").arg(self.data());
+        command.env("LINEMATE_CACHE", self.cache());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn ask(&self, arguments: &[&str]) -> Output {
+        let output = self.command(arguments).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {said}");
+        output
+    }
+
+    /// What it answers without a word on standard error.
+    fn answer(&self, arguments: &[&str]) -> String {
+        let output = self.ask(arguments);
+        assert!(output.stderr.is_empty(), "{arguments:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn kept(&self) -> Vec<PathBuf> {
+        let folder = self.cache().join("questions");
+        let Ok(entries) = fs::read_dir(folder) else {
+            return Vec::new();
+        };
+        let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        files
+    }
+}
+
+const REPORT: &[&str] = &["report", "--type", "rq"];
+const COSTS: &[&str] = &["report", "--machine", "westmere-4s-80", "--json"];
+const WHATIF: &[&str] = &[
+    "whatif",
+    "--type",
+    "rq",
+    "-e",
+    "isolate nr_running",
+    "--machine",
+    "westmere-4s-80",
+    "--json",
+];
+
+fn without(arguments: &[&'static str]) -> Vec<&'static str> {
+    [arguments, &["--no-cache"]].concat()
+}
+
+#[test]
+fn every_answer_is_the_same_with_what_is_kept_and_without() {
+    let place = Place::new();
+    for question in [REPORT, COSTS, WHATIF] {
+        let plain = place.answer(&without(question));
+        assert_eq!(
+            place.answer(question),
+            plain,
+            "the first time: {question:?}"
+        );
+        assert_eq!(
+            place.answer(question),
+            plain,
+            "the second time: {question:?}"
+        );
+    }
+    let exact = place.answer(&[COSTS, &["--exact"]].concat());
+    assert_eq!(place.answer(COSTS), exact);
+    let kept = place.kept();
+    let ends = |end: &str| {
+        kept.iter()
+            .any(|path| path.to_str().unwrap().ends_with(end))
+    };
+    assert!(
+        kept.len() == 2 && ends(".counts") && ends(".stream64"),
+        "{kept:?}"
+    );
+}
+
+#[test]
+fn nothing_is_kept_if_nothing_shall_be() {
+    let place = Place::new();
+    place.answer(&without(WHATIF));
+    assert!(place.kept().is_empty());
+}
+
+#[test]
+fn a_damaged_file_is_made_again() {
+    let place = Place::new();
+    let answers = [REPORT, COSTS].map(|question| place.answer(question));
+    let damage: [fn(&Path, Vec<u8>); 5] = [
+        |path, bytes| fs::write(path, &bytes[..bytes.len() / 2]).unwrap(),
+        |path, mut bytes| {
+            let middle = bytes.len() / 2;
+            bytes[middle] ^= 0x10;
+            fs::write(path, bytes).unwrap();
+        },
+        |path, _| fs::write(path, "").unwrap(),
+        |path, _| {
+            fs::write(
+                path,
+                "something else altogether, and longer than any head of such a file would be",
+            )
+            .unwrap()
+        },
+        |path, _| {
+            fs::remove_file(path).unwrap();
+            fs::create_dir(path).unwrap();
+        },
+    ];
+    for damage in damage {
+        for path in place.kept() {
+            damage(&path, fs::read(&path).unwrap_or_default());
+        }
+        let output = place.ask(&[COSTS, &["--verbose"]].concat());
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), answers[1]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            said.lines().all(|line| line.starts_with("linemate: ")),
+            "{said}"
+        );
+        assert!(said.contains("is made again: "), "{said}");
+        assert_eq!(place.answer(REPORT), answers[0]);
+        for path in place.kept().iter().filter(|path| path.is_dir()) {
+            fs::remove_dir(path).unwrap();
+        }
+    }
+}
+
+/// The stream of another recording, with as many rows, under this one's name.
+#[test]
+fn another_recording_is_asked_anew() {
+    let place = Place::new();
+    let first = place.answer(COSTS);
+    place.write(150);
+    let second = place.answer(COSTS);
+    assert_eq!(second, place.answer(&without(COSTS)));
+    assert_ne!(first, second);
+    assert_eq!(place.kept().len(), 4);
+    place.write(100);
+    assert_eq!(place.answer(COSTS), first);
+}
+
+#[test]
+fn a_cache_that_cannot_be_written_changes_nothing() {
+    let place = Place::new();
+    let plain = place.answer(&without(COSTS));
+    fs::remove_dir(place.cache()).unwrap();
+    fs::write(place.cache(), "a file, where a folder should be").unwrap();
+    assert_eq!(place.answer(COSTS), plain);
+    let output = place.ask(&[COSTS, &["-v"]].concat());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.starts_with("linemate: nothing is kept: "), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
+
+#[test]
+fn several_processes_at_once_answer_the_same() {
+    let place = Place::new();
+    let plain = place.answer(&without(WHATIF));
+    let running: Vec<_> = (0..4)
+        .map(|_| place.command(WHATIF).spawn().unwrap())
+        .collect();
+    for process in running {
+        let output = process.wait_with_output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty());
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), plain);
+    }
+    assert_eq!(place.kept().len(), 2, "{:?}", place.kept());
+}

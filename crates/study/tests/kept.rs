@@ -1,0 +1,175 @@
+//! What is kept of a recording tells the same as the recording: costs as recorded are those of a replay of everything, and a session that
+//! starts from a shelf asks the recording nothing.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use linemate_layout::{Subject, parse_flags};
+use linemate_machine::{LineSize, Machine, find};
+use linemate_recording::{AccessKind, Recording};
+use linemate_study::costs::{CostRun, Costs, costs};
+use linemate_study::shelf::{Part, Shelf};
+use linemate_study::{Conditions, Run, Session, Study, WhatIf};
+use linemate_testkit::world::{F, NOHZ, RQ, UNITS, World};
+use proptest::prelude::*;
+
+/// Keeps in memory, and counts what it is asked.
+#[derive(Clone, Debug, Default)]
+struct Memory {
+    parts: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
+    stored: Arc<Mutex<Vec<String>>>,
+}
+
+impl Shelf for Memory {
+    fn load(&self, part: Part) -> Option<Vec<u8>> {
+        self.parts.lock().unwrap().get(&part.to_string()).cloned()
+    }
+    fn store(&self, part: Part, bytes: &[u8]) {
+        self.stored.lock().unwrap().push(part.to_string());
+        let mut parts = self.parts.lock().unwrap();
+        parts.insert(part.to_string(), bytes.to_vec());
+    }
+}
+
+impl Memory {
+    fn stored(&self) -> Vec<String> {
+        std::mem::take(&mut *self.stored.lock().unwrap())
+    }
+}
+
+fn machine(line: LineSize) -> Machine {
+    let mut machine = find("westmere-4s-80").unwrap();
+    machine.line = line;
+    machine.adjacent_line_pairs = false;
+    machine
+}
+
+fn asked(session: &Session<'_>, machine: &Machine, conditions: Conditions) -> Costs {
+    let run = CostRun {
+        machine,
+        conditions,
+        seed: 1,
+    };
+    costs(session, None, run).unwrap()
+}
+
+fn edited(session: &Session<'_>) -> WhatIf {
+    let subject = Subject::Named("rq".into());
+    let edits = parse_flags(subject, &["isolate nr_running".to_owned()]).unwrap();
+    let images = BTreeMap::new();
+    let study = Study::new(session, &edits, &images, &[]).unwrap();
+    let run = Run {
+        machine: machine(LineSize::B64),
+        conditions: Conditions::default(),
+        seed: 1,
+        interleavings: 8,
+        ablate: false,
+    };
+    study.run(&run).unwrap()
+}
+
+/// (CPU, place, kind) of accesses.
+type Accesses = Vec<(u16, usize, u8)>;
+
+/// Two run queues, a shared variable and a page that attribution has no type for.
+fn recording(accesses: &Accesses) -> Recording {
+    let places = [
+        UNITS[0] + RQ,
+        UNITS[0] + RQ + 8,
+        UNITS[0] + RQ + 72,
+        UNITS[1] + RQ,
+        UNITS[1] + RQ + 64,
+        NOHZ,
+        NOHZ + 8,
+        0xffff_8880_0010_0000,
+    ];
+    let mut w = World::with_chunks_of(16);
+    for (cpu, place, kind) in accesses {
+        let kind = [AccessKind::Load, AccessKind::Store, AccessKind::Rmw][usize::from(*kind)];
+        w.access(*cpu, kind, places[*place], 4, F::UpdateRq, false);
+    }
+    w.record()
+}
+
+fn accesses() -> impl Strategy<Value = Accesses> {
+    // Runs of one CPU, so that there is something to leave out.
+    let run = (0u16..2, prop::collection::vec((0usize..8, 0u8..3), 1..12));
+    prop::collection::vec(run, 1..20).prop_map(|runs| {
+        let of_run = |(cpu, accesses): (u16, Vec<(usize, u8)>)| {
+            accesses
+                .into_iter()
+                .map(move |(place, kind)| (cpu, place, kind))
+        };
+        runs.into_iter().flat_map(of_run).collect()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn costs_are_those_of_a_replay_of_everything(accesses in accesses(), wide in any::<bool>(), copies in 1usize..4) {
+        let recording = recording(&accesses);
+        let session = Session::new(&recording).unwrap();
+        let machine = machine(if wide { LineSize::B128 } else { LineSize::B64 });
+        let conditions = Conditions { cpus: Some(2 * copies), ..Conditions::default() };
+        let exact = Conditions { exact: true, ..conditions };
+        prop_assert_eq!(asked(&session, &machine, conditions), asked(&session, &machine, exact));
+    }
+}
+
+fn contended() -> Recording {
+    let all = (0..200).flat_map(|_| {
+        [
+            (0, 0, 1),
+            (0, 0, 0),
+            (0, 1, 1),
+            (1, 1, 0),
+            (1, 2, 2),
+            (1, 5, 0),
+        ]
+    });
+    recording(&all.collect())
+}
+
+#[test]
+fn a_later_session_stores_nothing_and_answers_the_same() {
+    let recording = contended();
+    let shelf = Memory::default();
+    let open = || Session::open(&recording, Box::new(shelf.clone())).unwrap();
+    let lines = [LineSize::B64, LineSize::B128].map(machine);
+    let answers = |session: &Session<'_>| {
+        let costs = lines
+            .each_ref()
+            .map(|m| asked(session, m, Conditions::default()));
+        (costs, edited(session))
+    };
+    let first = answers(&open());
+    assert_eq!(shelf.stored(), ["counts", "stream64", "stream128"]);
+    let later = open();
+    assert_eq!(answers(&later), first);
+    assert!(shelf.stored().is_empty());
+    assert_eq!(later.counted().tally.ledger().total(), 1200);
+    let without = Session::new(&recording).unwrap();
+    assert_eq!(answers(&without), first);
+}
+
+/// Parts that were kept of another recording: the shelf must not give them, and no answer may hang on it.
+#[test]
+fn what_cannot_be_is_made_again() {
+    let recording = contended();
+    let shelf = Memory::default();
+    let open = || Session::open(&recording, Box::new(shelf.clone())).unwrap();
+    let machine = machine(LineSize::B64);
+    let expected = asked(&open(), &machine, Conditions::default());
+    for part in ["counts", "stream64"] {
+        for bytes in [Vec::new(), vec![0; 4], vec![0xff; 4000]] {
+            shelf.stored();
+            shelf.parts.lock().unwrap().insert(part.to_owned(), bytes);
+            assert_eq!(asked(&open(), &machine, Conditions::default()), expected);
+            assert_eq!(shelf.stored(), [part]);
+        }
+    }
+}
