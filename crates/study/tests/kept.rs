@@ -12,7 +12,7 @@ use linemate_recording::{AccessKind, Recording};
 use linemate_study::costs::{CostRun, Costs, costs};
 use linemate_study::shelf::{Part, Shelf};
 use linemate_study::{Conditions, Run, Session, Study, WhatIf};
-use linemate_testkit::world::{F, NOHZ, RQ, UNITS, World};
+use linemate_testkit::world::{APIC, F, NOHZ, RQ, UNITS, World};
 use proptest::prelude::*;
 
 /// Keeps in memory, and counts what it is asked.
@@ -73,18 +73,16 @@ fn edited(session: &Session<'_>) -> WhatIf {
 /// (CPU, place, kind) of accesses.
 type Accesses = Vec<(u16, usize, u8)>;
 
-/// Two run queues, a shared variable and a page that attribution has no type for.
+/// A line and the one after it in a run queue, another run queue, a shared variable; a page without a type and a device.
+const PLACES: [[u64; 3]; 4] = [
+    [UNITS[0] + RQ, UNITS[0] + RQ + 8, UNITS[0] + RQ + 72],
+    [UNITS[1] + RQ, UNITS[1] + RQ + 64, UNITS[1] + RQ + 8],
+    [NOHZ, NOHZ + 8, NOHZ + 4],
+    [0xffff_8880_0010_0000, 0xffff_8880_0010_0008, APIC],
+];
+
 fn recording(accesses: &Accesses) -> Recording {
-    let places = [
-        UNITS[0] + RQ,
-        UNITS[0] + RQ + 8,
-        UNITS[0] + RQ + 72,
-        UNITS[1] + RQ,
-        UNITS[1] + RQ + 64,
-        NOHZ,
-        NOHZ + 8,
-        0xffff_8880_0010_0000,
-    ];
+    let places = PLACES.concat();
     let mut w = World::with_chunks_of(16);
     for (cpu, place, kind) in accesses {
         let kind = [AccessKind::Load, AccessKind::Store, AccessKind::Rmw][usize::from(*kind)];
@@ -94,20 +92,23 @@ fn recording(accesses: &Accesses) -> Recording {
 }
 
 fn accesses() -> impl Strategy<Value = Accesses> {
-    // Runs of one CPU, so that there is something to leave out.
-    let run = (0u16..2, prop::collection::vec((0usize..8, 0u8..3), 1..12));
-    prop::collection::vec(run, 1..20).prop_map(|runs| {
-        let of_run = |(cpu, accesses): (u16, Vec<(usize, u8)>)| {
-            accesses
-                .into_iter()
-                .map(move |(place, kind)| (cpu, place, kind))
+    // Runs of one CPU at one of the groups, so that there is something to leave out.
+    let run = (
+        0u16..2,
+        0usize..4,
+        prop::collection::vec((0usize..3, 0u8..3), 1..9),
+    );
+    prop::collection::vec(run, 1..60).prop_map(|runs| {
+        let of_run = |(cpu, group, accesses): (u16, usize, Vec<(usize, u8)>)| {
+            let access = move |(place, kind)| (cpu, 3 * group + place, kind);
+            accesses.into_iter().map(access)
         };
         runs.into_iter().flat_map(of_run).collect()
     })
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
     fn costs_are_those_of_a_replay_of_everything(accesses in accesses(), wide in any::<bool>(), copies in 1usize..4) {
