@@ -141,8 +141,19 @@ impl<'r> Analysis<'r> {
     /// # Errors
     /// A recording without types or symbols, or with a damaged chunk.
     pub fn new(recording: &'r Recording) -> Result<Analysis<'r>, Error> {
+        Analysis::new_telling(recording, &|_| ())
+    }
+
+    /// The same, telling how many more chunks are read each time that some are.
+    ///
+    /// # Errors
+    /// As [`Analysis::new`].
+    pub fn new_telling(
+        recording: &'r Recording,
+        done: &(dyn Fn(u64) + Sync),
+    ) -> Result<Analysis<'r>, Error> {
         let mut analysis = Analysis::known(recording, Directory::default())?;
-        let (names, directory) = analysis.first_pass()?;
+        let (names, directory) = analysis.first_pass(done)?;
         analysis.directory = directory;
         analysis.names = OnceLock::from(names);
         Ok(analysis)
@@ -161,7 +172,10 @@ impl<'r> Analysis<'r> {
         })
     }
 
-    fn first_pass(&self) -> Result<(Names, Directory), RecordingError> {
+    fn first_pass(
+        &self,
+        done: &(dyn Fn(u64) + Sync),
+    ) -> Result<(Names, Directory), RecordingError> {
         let map = self.head.map(self.recording)?;
         let Head {
             model,
@@ -170,7 +184,7 @@ impl<'r> Analysis<'r> {
             types,
         } = &self.head;
         let entries = table_entries(model, types);
-        let collected = collect(self.recording, &map, types, (&entries, symbols))?;
+        let collected = collect(self.recording, &map, types, (&entries, symbols), done)?;
         let facts = Facts {
             objects: collected.objects.len() as u64,
             sightings: collected.sightings,
@@ -244,7 +258,7 @@ impl<'r> Analysis<'r> {
         if let Some(names) = self.names.get() {
             return Ok(names);
         }
-        let (names, _) = self.first_pass()?;
+        let (names, _) = self.first_pass(&|_| ())?;
         Ok(self.names.get_or_init(|| names))
     }
 
@@ -253,6 +267,14 @@ impl<'r> Analysis<'r> {
     /// # Errors
     /// A damaged chunk.
     pub fn count(&self) -> Result<Counted, RecordingError> {
+        self.count_telling(&|_| ())
+    }
+
+    /// The same, telling how many more chunks are read each time that some are.
+    ///
+    /// # Errors
+    /// As [`Analysis::count`].
+    pub fn count_telling(&self, done: &(dyn Fn(u64) + Sync)) -> Result<Counted, RecordingError> {
         let names = self.names()?;
         let chunks = self.recording.chunks();
         let next = AtomicUsize::new(0);
@@ -266,6 +288,7 @@ impl<'r> Analysis<'r> {
                 while let Some(chunk) = chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
                     counter.start_chunk();
                     self.recording.visit(chunk, &mut decoder, &mut counter)?;
+                    done(1);
                 }
                 Ok(counter)
             })
@@ -324,6 +347,7 @@ fn collect(
     map: &KernelMap,
     types: &FxHashMap<u32, TypeIndex>,
     (entries, symbols): (&FxHashSet<TypeIndex>, &Symbols),
+    done: &(dyn Fn(u64) + Sync),
 ) -> Result<crate::collect::Collected, RecordingError> {
     let mut collector = Collector::new(recording.functions(), map, types, entries, symbols);
     collector.pointed();
@@ -335,6 +359,7 @@ fn collect(
             || take_in(&mut collector, &decoded),
         );
         decoded = next?;
+        done(batch.len() as u64);
     }
     take_in(&mut collector, &decoded);
     Ok(collector.finish())

@@ -9,6 +9,7 @@ use linemate_study::Session;
 use linemate_types::LineSize;
 
 use crate::kept::Keeping;
+use crate::progress;
 
 /// Where `record` writes, and what is read, unless the user says otherwise.
 pub(crate) const DEFAULT: &str = "linemate.data";
@@ -60,7 +61,7 @@ pub(crate) fn ask<'r>(
     keeping: Keeping,
 ) -> anyhow::Result<Session<'r>> {
     let shelf = keeping.shelf(recording);
-    Session::open(recording, shelf).with_context(|| path.display().to_string())
+    Session::open(recording, shelf, progress::shown()).with_context(|| path.display().to_string())
 }
 
 /// The value of `--type`.

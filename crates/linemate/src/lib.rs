@@ -4,6 +4,7 @@ mod cli;
 mod input;
 mod kept;
 mod output;
+mod progress;
 mod replaying;
 mod selftest;
 mod verbs;

@@ -19,6 +19,7 @@ use linemate_replay::{
 };
 use rayon::prelude::*;
 
+use crate::progress;
 use crate::rounds::{Cutter, LeftOut, Rounds};
 use crate::scene::{Scene, Step};
 use crate::steps;
@@ -197,6 +198,7 @@ impl<'a> Experiment<'a> {
         let at_once = (SIMULATED_CPUS_MAX / self.cpus.replayed()).clamp(1, REPLAYS_MAX);
         let mut kept: Vec<Vec<T>> = variants.iter().map(|_| Vec::new()).collect();
         let source = self.source(&stays)?;
+        self.begin(&source, jobs.len().div_ceil(at_once));
         for wave in jobs.chunks(at_once) {
             let mut runners = Vec::new();
             for (seed, variant) in wave {
@@ -220,6 +222,7 @@ impl<'a> Experiment<'a> {
         let mut runner = self.runner(&variant, seed)?;
         let stays = vec![false; self.scene.types.len()];
         let source = self.source(&stays)?;
+        self.begin(&source, 1);
         let left_out = self.feed(std::slice::from_mut(&mut runner), &source, &stays)?;
         Ok(runner.finish(&left_out)?)
     }
@@ -237,7 +240,10 @@ impl<'a> Experiment<'a> {
         let analysis = self.scene.session.analysis();
         let names = analysis.names()?;
         let name = |access: &Access| self.scene.step(names, access);
+        let progress = self.scene.session.progress();
+        progress.begin(progress::Step::Replaying, self.scene.accesses);
         steps::for_each(analysis.recording(), &name, |steps| {
+            progress.advance(steps.len() as u64);
             for step in steps {
                 replay.push_placed(&step.access, place(step))?;
             }
@@ -302,12 +308,42 @@ impl<'a> Experiment<'a> {
         stays: &[bool],
     ) -> Result<LeftOut, ExperimentError> {
         match source {
-            Source::Stream { stream, tables } => feed_stream(
-                runners,
-                Reader::new(stream, self.scene, tables, Wanted::NeededAnd(stays))?,
-            ),
+            Source::Stream { stream, tables } => {
+                let wanted = Wanted::NeededAnd(stays);
+                let reader = Reader::new(stream, self.scene, tables, wanted)?;
+                self.feed_stream(runners, reader)
+            }
             Source::Recording { filter } => self.feed_recording(runners, *filter, stays),
         }
+    }
+
+    /// Each block is unpacked while the replays take the one before it.
+    fn feed_stream(
+        &self,
+        runners: &mut [Runner<'_>],
+        mut reader: Reader<'_>,
+    ) -> Result<LeftOut, ExperimentError> {
+        let (mut now, mut next) = (Rounds::default(), Rounds::default());
+        let mut more = reader.next(&mut now)?;
+        while more {
+            let (taken, read) = rayon::join(|| take_all(runners, &now), || reader.next(&mut next));
+            taken?;
+            more = read?;
+            self.scene.session.progress().advance(1);
+            std::mem::swap(&mut now, &mut next);
+        }
+        Ok(reader.left_out())
+    }
+
+    /// Tells that replays begin, which go through the source so often.
+    fn begin(&self, source: &Source<'_>, waves: usize) {
+        let session = self.scene.session;
+        let parts = match source {
+            Source::Stream { stream, .. } => stream.blocks() as u64,
+            Source::Recording { .. } => self.scene.accesses,
+        };
+        let progress = session.progress();
+        progress.begin(progress::Step::Replaying, parts * waves as u64);
     }
 
     fn feed_recording(
@@ -322,6 +358,7 @@ impl<'a> Experiment<'a> {
         let mut cutter = Cutter::new(self.cpus.recorded, filter, stays);
         let mut rounds = Rounds::default();
         steps::for_each(analysis.recording(), &name, |steps| {
+            self.scene.session.progress().advance(steps.len() as u64);
             cutter.take(steps, &mut rounds)?;
             if rounds.steps.len() >= STEPS_AT_ONCE {
                 take_all(runners, &rounds)?;
@@ -341,22 +378,6 @@ enum Source<'s> {
     Stream { stream: &'s Stream, tables: Tables },
     /// The recording, without what a filter for such lines leaves out.
     Recording { filter: Option<LineSize> },
-}
-
-/// Each block is unpacked while the replays take the one before it.
-fn feed_stream(
-    runners: &mut [Runner<'_>],
-    mut reader: Reader<'_>,
-) -> Result<LeftOut, ExperimentError> {
-    let (mut now, mut next) = (Rounds::default(), Rounds::default());
-    let mut more = reader.next(&mut now)?;
-    while more {
-        let (taken, read) = rayon::join(|| take_all(runners, &now), || reader.next(&mut next));
-        taken?;
-        more = read?;
-        std::mem::swap(&mut now, &mut next);
-    }
-    Ok(reader.left_out())
 }
 
 fn take_all(runners: &mut [Runner<'_>], rounds: &Rounds) -> Result<(), ReplayError> {

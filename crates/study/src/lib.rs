@@ -18,6 +18,7 @@ pub mod experiment;
 pub mod follow;
 pub mod order;
 mod ownership;
+pub mod progress;
 pub mod relocate;
 mod rounds;
 pub mod scene;

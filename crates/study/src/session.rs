@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::experiment::{ExperimentError, recorded_cpus};
 use crate::ownership::Ownership;
+use crate::progress::{Progress, Silent, Step};
 use crate::shelf::{Nothing, Part, Shelf};
 use crate::stream::Stream;
 
@@ -29,6 +30,7 @@ pub struct Session<'r> {
     /// The tally's rows, in order.
     rows: Vec<Key>,
     shelf: Box<dyn Shelf + 'r>,
+    progress: Box<dyn Progress + 'r>,
     ownership: OnceLock<Ownership>,
     streams: [OnceLock<Stream>; 2],
     /// Held while a stream is made, so that it is made once.
@@ -56,13 +58,15 @@ impl Kept {
 }
 
 impl<'r> Session<'r> {
-    /// Of a recording, with what the shelf has of it. What it has not is worked out, and put there.
+    /// Of a recording, with what the shelf has of it. What it has not is worked out, and put there; `progress` is told how far that and
+    /// replays are.
     ///
     /// # Errors
     /// A recording without types or symbols, or with a damaged chunk.
     pub fn open(
         recording: &'r Recording,
         shelf: Box<dyn Shelf + 'r>,
+        progress: Box<dyn Progress + 'r>,
     ) -> Result<Session<'r>, AnalysisError> {
         let kept = shelf.load(Part::Counts).and_then(|bytes| unpack(&bytes));
         if let Some(kept) = kept {
@@ -75,15 +79,19 @@ impl<'r> Session<'r> {
                     co_uses: kept.co_uses,
                     objects: kept.objects,
                 };
-                return Ok(Session::with(analysis, counted, shelf));
+                return Ok(Session::with(analysis, counted, shelf, progress));
             }
         }
-        let analysis = Analysis::new(recording)?;
-        let counted = analysis.count()?;
+        let chunks = recording.chunks().len() as u64;
+        let done = |chunks| progress.advance(chunks);
+        progress.begin(Step::Naming, chunks);
+        let analysis = Analysis::new_telling(recording, &done)?;
+        progress.begin(Step::Counting, chunks);
+        let counted = analysis.count_telling(&done)?;
         if let Some(bytes) = pack(&analysis, &counted) {
             shelf.store(Part::Counts, &bytes);
         }
-        Ok(Session::with(analysis, counted, shelf))
+        Ok(Session::with(analysis, counted, shelf, progress))
     }
 
     /// Of a recording, keeping nothing.
@@ -91,16 +99,22 @@ impl<'r> Session<'r> {
     /// # Errors
     /// As [`Session::open`].
     pub fn new(recording: &'r Recording) -> Result<Session<'r>, AnalysisError> {
-        Session::open(recording, Box::new(Nothing))
+        Session::open(recording, Box::new(Nothing), Box::new(Silent))
     }
 
-    fn with(analysis: Analysis<'r>, counted: Counted, shelf: Box<dyn Shelf + 'r>) -> Session<'r> {
+    fn with(
+        analysis: Analysis<'r>,
+        counted: Counted,
+        shelf: Box<dyn Shelf + 'r>,
+        progress: Box<dyn Progress + 'r>,
+    ) -> Session<'r> {
         let rows = counted.tally.rows().iter().map(|(key, _)| *key).collect();
         Session {
             analysis,
             counted,
             rows,
             shelf,
+            progress,
             ownership: OnceLock::new(),
             streams: Default::default(),
             making: Mutex::new(()),
@@ -115,6 +129,11 @@ impl<'r> Session<'r> {
     /// What it counts.
     pub fn counted(&self) -> &Counted {
         &self.counted
+    }
+
+    /// Who is told how far it is.
+    pub(crate) fn progress(&self) -> &dyn Progress {
+        &*self.progress
     }
 
     /// Every (instruction, subject, offset, kind, size) that it has accesses of, in order.

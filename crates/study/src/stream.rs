@@ -17,6 +17,7 @@ use linemate_replay::Fate;
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::{ExperimentError, recorded_cpus};
+use crate::progress;
 use crate::rounds::{Cutter, Rounds};
 use crate::scene::Step;
 use crate::session::Session;
@@ -84,7 +85,10 @@ impl Stream {
         let mut cutter = Cutter::new(cpus, Some(line), &typed);
         let mut packer = Packer::new(cpus, session.rows(), line);
         let mut rounds = Rounds::default();
+        let accesses = session.counted().tally.ledger().total();
+        session.progress().begin(progress::Step::Choosing, accesses);
         steps::for_each(session.analysis().recording(), &name, |steps| {
+            session.progress().advance(steps.len() as u64);
             cutter.take(steps, &mut rounds)?;
             if rounds.steps.len() >= BLOCK {
                 packer.add(&rounds)?;
@@ -115,6 +119,11 @@ impl Stream {
             && index.left_out.len() == rows
             && index.blocks.iter().all(small);
         sound.then_some(Stream { bytes, index })
+    }
+
+    /// How many blocks it has.
+    pub(crate) fn blocks(&self) -> usize {
+        self.index.blocks.len()
     }
 
     fn guess(&self, rows: Vec<Row>) -> Guess {

@@ -10,6 +10,7 @@ use linemate_layout::{Subject, parse_flags};
 use linemate_machine::{LineSize, Machine, find};
 use linemate_recording::{AccessKind, Recording};
 use linemate_study::costs::{CostRun, Costs, costs};
+use linemate_study::progress::Silent;
 use linemate_study::shelf::{Part, Shelf};
 use linemate_study::{Conditions, Run, Session, Study, WhatIf};
 use linemate_testkit::world::{APIC, F, NOHZ, RQ, UNITS, World};
@@ -139,7 +140,7 @@ fn contended() -> Recording {
 fn a_later_session_stores_nothing_and_answers_the_same() {
     let recording = contended();
     let shelf = Memory::default();
-    let open = || Session::open(&recording, Box::new(shelf.clone())).unwrap();
+    let open = || Session::open(&recording, Box::new(shelf.clone()), Box::new(Silent)).unwrap();
     let lines = [LineSize::B64, LineSize::B128].map(machine);
     let answers = |session: &Session<'_>| {
         let costs = lines
@@ -162,7 +163,7 @@ fn a_later_session_stores_nothing_and_answers_the_same() {
 fn what_cannot_be_is_made_again() {
     let recording = contended();
     let shelf = Memory::default();
-    let open = || Session::open(&recording, Box::new(shelf.clone())).unwrap();
+    let open = || Session::open(&recording, Box::new(shelf.clone()), Box::new(Silent)).unwrap();
     let machine = machine(LineSize::B64);
     let expected = asked(&open(), &machine, Conditions::default());
     for part in ["counts", "stream64"] {
