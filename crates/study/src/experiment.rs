@@ -29,8 +29,16 @@ use crate::variant::{Memory, Variant};
 /// How many simulated CPUs are held in memory at a time: each has its caches, some 10 to 100 KiB when used.
 const SIMULATED_CPUS_MAX: usize = 4096;
 
-/// How many replays are held in memory at a time: each remembers every line that was touched.
+/// How many replays are held in memory at a time, at most.
 const REPLAYS_MAX: usize = 6;
+
+/// Bytes of all replays together, so that a question stays below 1 GiB.
+const REPLAYS_BYTES: u64 = 768 << 20;
+
+/// What a replay takes at least, and for each thousand accesses that it gets: it remembers every line that was touched. Measured with 11,
+/// 38 and 190 million accesses on gnr-2s-480: 92, 130 and 210 MB.
+const REPLAY_BYTES: u64 = 90_000_000;
+const REPLAY_BYTES_PER_1000: u64 = 650;
 
 /// How many steps are gathered before the replays take them: waking threads for fewer costs more than it gains.
 const STEPS_AT_ONCE: usize = 1 << 18;
@@ -191,13 +199,13 @@ impl<'a> Experiment<'a> {
         let stays: Vec<bool> = (0..self.scene.types.len())
             .map(|subject| variants.iter().any(|variant| variant.edits(subject)))
             .collect();
+        let source = self.source(&stays)?;
         let jobs: Vec<(u64, usize)> = seeds
             .iter()
             .flat_map(|seed| (0..variants.len()).map(|variant| (*seed, variant)))
             .collect();
-        let at_once = (SIMULATED_CPUS_MAX / self.cpus.replayed()).clamp(1, REPLAYS_MAX);
+        let at_once = self.at_once(&source);
         let mut kept: Vec<Vec<T>> = variants.iter().map(|_| Vec::new()).collect();
-        let source = self.source(&stays)?;
         self.begin(&source, jobs.len().div_ceil(at_once));
         for wave in jobs.chunks(at_once) {
             let mut runners = Vec::new();
@@ -333,6 +341,18 @@ impl<'a> Experiment<'a> {
             std::mem::swap(&mut now, &mut next);
         }
         Ok(reader.left_out())
+    }
+
+    /// How many replays to hold in memory at a time.
+    fn at_once(&self, source: &Source<'_>) -> usize {
+        let accesses = match source {
+            Source::Stream { stream, .. } => self.scene.accesses.saturating_sub(stream.left_out()),
+            Source::Recording { .. } => self.scene.accesses,
+        };
+        let bytes = REPLAY_BYTES + accesses / 1000 * REPLAY_BYTES_PER_1000;
+        let by_memory = usize::try_from(REPLAYS_BYTES / bytes).unwrap_or(REPLAYS_MAX);
+        let by_cpus = SIMULATED_CPUS_MAX / self.cpus.replayed();
+        by_memory.min(by_cpus).clamp(1, REPLAYS_MAX)
     }
 
     /// Tells that replays begin, which go through the source so often.

@@ -121,6 +121,12 @@ impl Stream {
         sound.then_some(Stream { bytes, index })
     }
 
+    /// Accesses that replays of the recorded layout do without.
+    pub(crate) fn left_out(&self) -> u64 {
+        let left_out = self.index.left_out.iter();
+        left_out.fold(0, |sum, count| sum.saturating_add(*count))
+    }
+
     /// How many blocks it has.
     pub(crate) fn blocks(&self) -> usize {
         self.index.blocks.len()
