@@ -14,7 +14,7 @@ use linemate_study::{Conditions, Cpus, Session, WhatIfError};
 use linemate_types::{BitOffset, LineSize, TypeId, TypeModel};
 
 use crate::candidate::Candidate;
-use crate::choice::{Choice, Point, finalists, front, points, recommended};
+use crate::choice::{Choice, Point, finalists, points, recommended};
 use crate::confirm::{Arena, Effect};
 use crate::cost::{CostModel, Objective};
 use crate::error::AdviseError;
@@ -221,7 +221,7 @@ fn propose(
     let limits = limits(&models, &by_line, request.max_growth);
     let search = Search::new(shape, &objective, &limits);
     let found = search.run();
-    let front = front(&search, &found, request.choice);
+    let front = search.front(&found);
     let accesses: u64 = traces.iter().map(|t| t.all).sum();
     let recordings = traces.iter().zip(analyses);
     let knowledge = Knowledge {

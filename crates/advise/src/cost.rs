@@ -130,7 +130,8 @@ impl<'t> CostModel<'t> {
             }
         }
         classes.sort_unstable_by_key(|(residue, _)| *residue);
-        let class = |(residue, objects): &(u8, Vec<u32>)| Class::new(*residue, objects, trace, shape);
+        let class =
+            |(residue, objects): &(u8, Vec<u32>)| Class::new(*residue, objects, trace, shape);
         Ok(CostModel {
             trace,
             costs,
