@@ -25,7 +25,7 @@ use crate::side::{Change, side};
 use crate::trace::Trace;
 
 /// How many different candidates are replayed at most, and at least.
-const CANDIDATES_MAX: usize = 5;
+const CANDIDATES_MAX: usize = 3;
 const CANDIDATES_MIN: usize = 2;
 /// Accesses that all replays of the candidates together may take: bounds the time, not the result's quality below 100 M accesses.
 const REPLAYED_MAX: u64 = 2_400_000_000;

@@ -5,9 +5,9 @@ use crate::search::{MOVE_WORTH, Scored, cheapest, fewest};
 
 /// The share of the best gain, in hundredths, that a recommended layout has at least unless all moves are asked for.
 pub const ENOUGH: u64 = 90;
-/// Shares of the fast model's best gain, in hundredths: the layout with the fewest moves that reaches each is replayed. Around
-/// [`ENOUGH`], for replay decides, and the model is a few per cent off.
-const REPLAYED_SHARES: [u64; 4] = [ENOUGH, 95, 85, 80];
+/// Shares of the fast model's best gain, in hundredths: the layout with the fewest moves that reaches each is replayed. The second
+/// is for when the first has less than [`ENOUGH`] by replay: the model is a few per cent off.
+const REPLAYED_SHARES: [u64; 2] = [ENOUGH, 95];
 
 /// Which layout is recommended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
