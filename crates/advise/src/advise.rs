@@ -14,7 +14,7 @@ use linemate_study::{Conditions, Cpus, Session, WhatIfError};
 use linemate_types::{BitOffset, LineSize, TypeId, TypeModel};
 
 use crate::candidate::Candidate;
-use crate::choice::{Choice, Point, finalists, front, points, recommended};
+use crate::choice::{Choice, Point, finalists, points, recommended};
 use crate::confirm::{Arena, Effect};
 use crate::cost::{CostModel, Objective};
 use crate::error::AdviseError;
@@ -25,7 +25,7 @@ use crate::side::{Change, side};
 use crate::trace::Trace;
 
 /// How many different candidates are replayed at most, and at least.
-const CANDIDATES_MAX: usize = 5;
+const CANDIDATES_MAX: usize = 3;
 const CANDIDATES_MIN: usize = 2;
 /// Accesses that all replays of the candidates together may take: bounds the time, not the result's quality below 100 M accesses.
 const REPLAYED_MAX: u64 = 2_400_000_000;
@@ -221,7 +221,7 @@ fn propose(
     let limits = limits(&models, &by_line, request.max_growth);
     let search = Search::new(shape, &objective, &limits);
     let found = search.run();
-    let front = front(&search, &found, request.choice);
+    let front = search.front(&found);
     let accesses: u64 = traces.iter().map(|t| t.all).sum();
     let recordings = traces.iter().zip(analyses);
     let knowledge = Knowledge {

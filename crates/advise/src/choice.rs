@@ -1,13 +1,13 @@
 //! How moves count against gain: which layouts are replayed, and which of them is recommended.
 
 use crate::advise::Tried;
-use crate::search::{MOVE_WORTH, Scored, Search, cheapest, fewest};
+use crate::search::{MOVE_WORTH, Scored, cheapest, fewest};
 
 /// The share of the best gain, in hundredths, that a recommended layout has at least unless all moves are asked for.
 pub const ENOUGH: u64 = 90;
-/// Shares of the fast model's best gain, in hundredths: the layout with the fewest moves that reaches each is replayed. Around
-/// [`ENOUGH`], for replay decides, and the model is a few per cent off.
-const REPLAYED_SHARES: [u64; 4] = [ENOUGH, 95, 85, 80];
+/// Shares of the fast model's best gain, in hundredths: the layout with the fewest moves that reaches each is replayed. The second
+/// is for when the first has less than [`ENOUGH`] by replay: the model is a few per cent off.
+const REPLAYED_SHARES: [u64; 2] = [ENOUGH, 95];
 
 /// Which layout is recommended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,22 +61,6 @@ pub(crate) fn points(front: &[Scored], tried: &[Tried]) -> Vec<Point> {
             .position(|t| t.scored.candidate == scored.candidate),
     };
     front.iter().map(of).collect()
-}
-
-/// Moves against gain; where few moves are asked for, searched more closely there.
-pub(crate) fn front(search: &Search<'_, '_, '_>, found: &[Scored], choice: Choice) -> Vec<Scored> {
-    let front = search.front(found);
-    match choice {
-        Choice::All => search.polish(front),
-        Choice::Moves(most) => search.within(front, most),
-        Choice::Fewest => {
-            let front = search.polish(front);
-            match cheapest(&front, usize::MAX).map(|best| best.cost) {
-                Some(best) => search.tighten(front, with_gain(best, ENOUGH)),
-                None => front,
-            }
-        }
-    }
 }
 
 /// The cost at which a layout has so many hundredths of the gain of the best, which costs `best`.

@@ -48,15 +48,50 @@ pub struct CostModel<'t> {
     trace: &'t Trace,
     costs: Costs,
     metrics: Metrics,
-    /// By residue class: the objects in it.
-    classes: Vec<(u8, Vec<u32>)>,
-    /// By class and atom: its events as (object, index), in order.
-    index: Vec<Vec<Vec<(u32, u32)>>>,
-    /// By class: the atoms that have events.
-    used: Vec<Vec<u16>>,
+    classes: Vec<Class>,
     /// By the sum of its entries' marks: the cost of a block. Two sets of atoms of one sum are less likely than a flipped bit.
     known: RwLock<FxHashMap<u128, u64>>,
     worked: AtomicU64,
+}
+
+/// Objects that start at the same place within 128 bytes.
+#[derive(Debug)]
+struct Class {
+    /// That place.
+    residue: u8,
+    /// The objects, each with the number of the events of those before it.
+    objects: Vec<(u32, u32)>,
+    /// Events of all of them.
+    events: u32,
+    /// By atom: the numbers of its events, counted through the objects.
+    index: Vec<Vec<u32>>,
+    /// The atoms that have events.
+    used: Vec<u16>,
+}
+
+impl Class {
+    fn new(residue: u8, numbers: &[u32], trace: &Trace, shape: &Shape) -> Class {
+        let mut index = vec![Vec::new(); shape.atoms.len()];
+        let mut objects = Vec::with_capacity(numbers.len());
+        // A trace keeps fewer events than fit 32 bits.
+        let mut count = 0u32;
+        for &object in numbers {
+            objects.push((object, count));
+            for event in &trace.objects[object as usize].events {
+                index[usize::from(event.atom)].push(count);
+                count += 1;
+            }
+        }
+        let atoms = (0u16..).zip(&index);
+        let used = atoms.filter(|(_, events)| !events.is_empty());
+        Class {
+            residue,
+            objects,
+            events: count,
+            used: used.map(|(atom, _)| atom).collect(),
+            index,
+        }
+    }
 }
 
 /// A line while a block is costed.
@@ -95,30 +130,13 @@ impl<'t> CostModel<'t> {
             }
         }
         classes.sort_unstable_by_key(|(residue, _)| *residue);
-        let index: Vec<Vec<Vec<(u32, u32)>>> = classes
-            .iter()
-            .map(|(_, objects)| {
-                let mut atoms = vec![Vec::new(); shape.atoms.len()];
-                for &object in objects {
-                    let events = &trace.objects[object as usize].events;
-                    for (i, event) in (0u32..).zip(events) {
-                        atoms[usize::from(event.atom)].push((object, i));
-                    }
-                }
-                atoms
-            })
-            .collect();
-        let used = |atoms: &Vec<Vec<(u32, u32)>>| {
-            let atoms = (0u16..).zip(atoms).filter(|(_, events)| !events.is_empty());
-            atoms.map(|(atom, _)| atom).collect()
-        };
+        let class =
+            |(residue, objects): &(u8, Vec<u32>)| Class::new(*residue, objects, trace, shape);
         Ok(CostModel {
             trace,
             costs,
             metrics,
-            used: index.iter().map(used).collect(),
-            classes,
-            index,
+            classes: classes.iter().map(class).collect(),
             known: RwLock::new(FxHashMap::default()),
             worked: AtomicU64::new(0),
         })
@@ -136,14 +154,14 @@ impl<'t> CostModel<'t> {
 
     /// Events of an atom.
     pub fn uses(&self, atom: usize) -> usize {
-        self.index.iter().map(|class| class[atom].len()).sum()
+        self.classes.iter().map(|c| c.index[atom].len()).sum()
     }
 
     /// Whether all objects start lines of the recorded kernel.
     pub fn line_aligned(&self) -> bool {
         self.classes
             .iter()
-            .all(|(residue, _)| u64::from(*residue) % BUILT_LINE == 0)
+            .all(|class| u64::from(class.residue) % BUILT_LINE == 0)
     }
 
     /// The cost of a layout, in cycles.
@@ -152,7 +170,7 @@ impl<'t> CostModel<'t> {
         let mut cycles = 0;
         for class in 0..self.classes.len() {
             marks.clear();
-            for &atom in &self.used[class] {
+            for &atom in &self.classes[class].used {
                 let (block, line) = self.place_of(class, shape, placed, atom);
                 if block >= marks.len() {
                     marks.resize(block + 1, 0);
@@ -161,7 +179,7 @@ impl<'t> CostModel<'t> {
             }
             for (block, mark) in marks.iter().enumerate().filter(|(_, m)| **m != 0) {
                 cycles += self.block(class, *mark, || {
-                    let used = self.used[class].iter();
+                    let used = self.classes[class].used.iter();
                     let places = used.map(|a| (*a, self.place_of(class, shape, placed, *a)));
                     let inside = places.filter(|(_, place)| place.0 == block);
                     inside.map(|(atom, place)| (atom, place.1)).collect()
@@ -174,7 +192,7 @@ impl<'t> CostModel<'t> {
     /// The cost of units that lie together on one line and with nothing else.
     pub fn together(&self, shape: &Shape, units: &[usize]) -> u64 {
         let of_units = |class: usize| -> Vec<Entry> {
-            let used = self.used[class].iter();
+            let used = self.classes[class].used.iter();
             let of =
                 used.filter(|a| units.contains(&usize::from(shape.atoms[usize::from(**a)].unit)));
             of.map(|atom| (*atom, 0)).collect()
@@ -194,7 +212,7 @@ impl<'t> CostModel<'t> {
         let unit = usize::from(shape.atoms[usize::from(atom)].unit);
         let start = u64::from(placed.starts[unit]);
         let within = u64::from(self.metrics.within[usize::from(atom)]);
-        let line = (placed.residue(self.classes[class].0) + start + within) / self.costs.line;
+        let line = (placed.residue(self.classes[class].residue) + start + within) / self.costs.line;
         if self.costs.pairs {
             ((line / 2) as usize, (line % 2) as u8)
         } else {
@@ -215,36 +233,48 @@ impl<'t> CostModel<'t> {
         cost
     }
 
-    fn work_out(&self, class: usize, entries: &[Entry]) -> u64 {
-        let mut events: Vec<(u32, u32, u8)> = Vec::new();
+    /// Replays the events of some atoms that share a block.
+    fn work_out(&self, number: usize, entries: &[Entry]) -> u64 {
+        let class = &self.classes[number];
+        // A set of numbers puts the atoms' events in order: an atom has thousands, and sorting them took half of the search.
+        let mut chosen = vec![0u64; class.events.div_ceil(64) as usize];
+        let mut lines = vec![0u8; class.index.len()];
+        let mut count = 0;
         for (atom, line) in entries {
-            let of = &self.index[class][usize::from(*atom)];
-            events.extend(of.iter().map(|(object, i)| (*object, *i, *line)));
+            let events = &class.index[usize::from(*atom)];
+            for event in events {
+                chosen[(event / 64) as usize] |= 1 << (event % 64);
+            }
+            lines[usize::from(*atom)] = *line;
+            count += events.len();
         }
-        self.worked
-            .fetch_add(events.len() as u64, Ordering::Relaxed);
-        // A few ascending runs one behind the other: what a stable sort merges fast.
-        events.sort();
-        let found = events.iter().map(|(object, i, line)| {
-            let event = self.trace.objects[*object as usize].events[*i as usize];
-            (*object, event, *line)
-        });
-        let events: Vec<(u32, Event, u8)> = found.collect();
+        self.worked.fetch_add(count as u64, Ordering::Relaxed);
         let mut bench = Bench::new(&self.costs, self.trace.cpus);
         let mut cycles = 0;
-        for object in events.chunk_by(|a, b| a.0 == b.0) {
-            bench.start_object();
-            for events in object.chunk_by(|a, b| a.1.round == b.1.round) {
-                let alone = events.iter().all(|e| e.1.cpu == events[0].1.cpu);
-                let events = events.iter().map(|e| (e.1, e.2));
-                cycles += if alone {
-                    bench.alone(events)
-                } else {
-                    bench.round(events)
-                };
+        let mut objects = class.objects.iter().peekable();
+        let (mut first, mut events): (u32, &[Event]) = (0, &[]);
+        let mut end = 0;
+        for (place, word) in (0u32..).zip(&chosen) {
+            let mut left = *word;
+            while left != 0 {
+                let event = place * 64 + left.trailing_zeros();
+                left &= left - 1;
+                if event >= end {
+                    cycles += bench.end_round();
+                    bench.start_object();
+                }
+                while event >= end {
+                    let Some((object, start)) = objects.next() else {
+                        return cycles;
+                    };
+                    (first, events) = (*start, &self.trace.objects[*object as usize].events);
+                    end = objects.peek().map_or(class.events, |(_, start)| *start);
+                }
+                let event = &events[(event - first) as usize];
+                cycles += bench.add(event, lines[usize::from(event.atom)]);
             }
         }
-        cycles
+        cycles + bench.end_round()
     }
 }
 
@@ -304,6 +334,8 @@ struct Bench<'c> {
     /// By CPU.
     queues: Vec<Queue>,
     active: Vec<usize>,
+    /// Events of the round that is gathered, with their lines.
+    gathered: Vec<(Event, u8)>,
 }
 
 /// A CPU's part of a round.
@@ -324,7 +356,34 @@ impl<'c> Bench<'c> {
             lines: [Line::default(); 2],
             queues: vec![Queue::default(); cpus],
             active: Vec::new(),
+            gathered: Vec::new(),
         }
+    }
+
+    /// Takes the object's next event; gives the cycles of the round before it, if it is of another one.
+    fn add(&mut self, event: &Event, line: u8) -> u64 {
+        let last = self.gathered.last().map(|(last, _)| last.round);
+        let cycles = if last.is_some_and(|last| last != event.round) {
+            self.end_round()
+        } else {
+            0
+        };
+        self.gathered.push((*event, line));
+        cycles
+    }
+
+    /// The cycles of the round that was gathered.
+    fn end_round(&mut self) -> u64 {
+        let mut events = std::mem::take(&mut self.gathered);
+        let alone = events.windows(2).all(|pair| pair[0].0.cpu == pair[1].0.cpu);
+        let cycles = if alone {
+            self.alone(&events)
+        } else {
+            self.round(&events)
+        };
+        events.clear();
+        self.gathered = events;
+        cycles
     }
 
     fn start_object(&mut self) {
@@ -332,20 +391,20 @@ impl<'c> Bench<'c> {
     }
 
     /// One CPU has the round for itself.
-    fn alone(&mut self, events: impl Iterator<Item = (Event, u8)>) -> u64 {
+    fn alone(&mut self, events: &[(Event, u8)]) -> u64 {
         for line in &mut self.lines {
             line.busy_until = 0;
         }
         let mut cycles = 0;
         for (event, line) in events {
             let now = u64::from(event.at) * STRETCH + cycles;
-            cycles += self.access(&event, usize::from(line), now);
+            cycles += self.access(event, usize::from(*line), now);
         }
         cycles
     }
 
     /// The CPUs run side by side; who is due first goes on, ties go to the lower number.
-    fn round(&mut self, events: impl Iterator<Item = (Event, u8)>) -> u64 {
+    fn round(&mut self, events: &[(Event, u8)]) -> u64 {
         for line in &mut self.lines {
             line.busy_until = 0;
         }
@@ -355,7 +414,7 @@ impl<'c> Bench<'c> {
             if queue.events.is_empty() {
                 self.active.push(cpu);
             }
-            queue.events.push((event, line));
+            queue.events.push((*event, *line));
         }
         self.active.sort_unstable();
         let mut cycles = 0;

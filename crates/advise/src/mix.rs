@@ -1,4 +1,4 @@
-//! Numbers that look random, from numbers: for hashes and for the search's shakes.
+//! Numbers that look random, from numbers: for hashes.
 
 /// SplitMix64's finaliser (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014): every input bit moves
 /// every output bit.

@@ -13,10 +13,9 @@ use rayon::prelude::*;
 
 use crate::candidate::Candidate;
 use crate::cost::Objective;
-use crate::mix::mix;
 use crate::shape::{Metrics, Placed, Shape};
 
-pub use front::{Price, cheapest, fewest};
+pub use front::{cheapest, fewest};
 
 /// What a move has to be worth, in millionths of the original's cost: an edit is to be understood.
 pub const MOVE_WORTH: u64 = 1_000;
@@ -31,10 +30,6 @@ const STEPS_MAX: usize = 120;
 /// How many of the most promising neighbours are filled up together, and in all.
 const FILLED_AT_ONCE: usize = 8;
 const FILLED_MAX: usize = 64;
-/// How often the best layout is disturbed and climbed from again.
-const SHAKES: u64 = 12;
-/// How many members a disturbance moves.
-const SHAKEN: u64 = 4;
 /// Structs with at most so many movable members are searched exhaustively.
 pub const EXHAUSTIVE_UNITS: usize = 8;
 
@@ -58,8 +53,6 @@ pub struct Search<'s, 'm, 't> {
     pub limits: &'s [Limit],
     /// Whether objects start lines, so that members can.
     pub lines: bool,
-    /// How often the best layout is disturbed and climbed from again.
-    pub shakes: u64,
     /// Units with events, those with most first.
     hot: Vec<usize>,
     /// Units that may fill holes, the largest first.
@@ -108,7 +101,6 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
             objective,
             limits,
             lines,
-            shakes: SHAKES,
             hot,
             cold,
         }
@@ -201,11 +193,9 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
         for start in starts.into_iter().chain(baselines.clone()) {
             if let Some(start) = self.score(start) {
                 found.push(start.clone());
-                found.push(self.climb(start, Price::SEARCH));
+                found.push(self.climb(start, MOVE_WORTH));
             }
         }
-        found.sort();
-        self.shake(&mut found);
         found.sort();
         self.guard(&baselines, &mut found);
         found.retain(|f| f.candidate != original);
@@ -216,69 +206,31 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
         found
     }
 
-    /// Disturbs the best layout and climbs again, some times.
-    fn shake(&self, found: &mut Vec<Scored>) {
-        let Some(mut best) = found.first().cloned() else {
-            return;
-        };
-        for round in 0..self.shakes {
-            if let Some(start) = self.score(self.shaken(&best.candidate, round)) {
-                let top = self.climb(start, Price::SEARCH);
-                if top.score < best.score {
-                    best = top.clone();
-                }
-                found.push(top);
-            }
-        }
-    }
-
-    /// The layout with some members moved at random; the same for the same round.
-    fn shaken(&self, candidate: &Candidate, round: u64) -> Candidate {
-        let hot = &self.hot[..self.hot.len().min(HOT_UNITS)];
-        let mut next = candidate.clone();
-        for step in 0..SHAKEN {
-            let mut moves = Vec::new();
-            let pick = mix(round << 8 | step);
-            let unit = hot[(pick % hot.len() as u64) as usize];
-            if self.lines {
-                self.move_unit(&next, unit, &mut moves);
-            } else {
-                self.permute(&next, &[unit], &mut moves);
-            }
-            let count = moves.len() as u64;
-            if count > 0 {
-                next = moves.swap_remove((mix(pick) % count) as usize);
-            }
-        }
-        next
-    }
-
     /// The recommendation must not cost more than a layout that needs no search, however few moves it has.
     fn guard(&self, baselines: &[Candidate], found: &mut Vec<Scored>) {
         let known = |c: &Candidate| self.fits(c).then(|| self.score(c.clone())).flatten();
         let cheapest = baselines.iter().filter_map(known).min_by_key(|s| s.cost);
         if let (Some(cheapest), Some(first)) = (cheapest, found.first()) {
             if cheapest.cost < first.cost {
-                let better = self.climb(cheapest, Price::FREE);
+                let better = self.climb(cheapest, 0);
                 found.insert(0, better);
             }
         }
     }
 
-    /// Steps to the best neighbour as long as there is a better one. Neighbours are rated as they are first; only the most promising
-    /// ones are filled up to be small enough, for that takes longer.
-    pub fn climb(&self, start: Scored, price: Price) -> Scored {
-        self.climb_through(start, price, &mut |_| ())
-    }
-
-    /// The same; `visit` sees each layout on the way.
-    fn climb_through(&self, start: Scored, price: Price, visit: &mut dyn FnMut(&Scored)) -> Scored {
-        let mut here = price.of(start);
+    /// Steps to the best neighbour as long as there is a better one; a move has to be worth `worth` millionths of the original's cost.
+    /// Neighbours are rated as they are first; only the most promising ones are filled up to be small enough, for that takes longer.
+    pub fn climb(&self, start: Scored, worth: u64) -> Scored {
+        let at_price = |scored: Scored| Scored {
+            score: scored.cost + worth * scored.candidate.moves() as u64,
+            ..scored
+        };
+        let mut here = at_price(start);
         for _ in 0..STEPS_MAX {
             let mut rated: Vec<Scored> = self
                 .neighbours(&here.candidate)
                 .into_par_iter()
-                .map(|n| price.of(self.rate(n)))
+                .map(|n| at_price(self.rate(n)))
                 .filter(|n| n.score < here.score)
                 .collect();
             rated.par_sort_unstable();
@@ -289,7 +241,7 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
                 .find_map(|chunk| {
                     chunk
                         .par_iter()
-                        .filter_map(|n| self.score(n.candidate.clone()).map(|s| price.of(s)))
+                        .filter_map(|n| self.score(n.candidate.clone()).map(at_price))
                         .filter(|n| n.score < here.score)
                         .min()
                 });
@@ -297,7 +249,6 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
                 Some(best) => here = best,
                 None => break,
             }
-            visit(&here);
         }
         here
     }

@@ -189,8 +189,7 @@ fn estimate(
     let models = models(&traces, machines, &by_line, &shape)?;
     let objective = Objective::of_original(&models, &shape);
     let limits = limits(&models, &by_line, 0);
-    let mut search = Search::new(&shape, &objective, &limits);
-    search.shakes = 0;
+    let search = Search::new(&shape, &objective, &limits);
     let best = search.run().into_iter().next();
     Ok(best.map_or((0.0, 0), |best| {
         let saved = 1.0 - best.cost as f64 / 1e6;

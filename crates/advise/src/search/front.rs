@@ -2,158 +2,139 @@
 
 use rayon::prelude::*;
 
-use super::{MOVE_WORTH, Scored, Search};
+use super::{Scored, Search};
 use crate::candidate::Candidate;
 
-/// What a move has to be worth along the front, as parts of the best layout's gain: from nearly free to a tenth of it.
-const WORTH_PARTS: [u64; 5] = [160, 80, 40, 20, 10];
+/// How many others may beat a layout with as few moves, and the search still goes on from it. With 0 it stops too early: `rq` then
+/// gains 30 % with 9 moves instead of 37 % (docs/benchmarks.md's recording, fast model).
+const BEATEN_MAX: usize = 1;
+/// The most layouts that the search goes on from: bounds the time.
+const EXPANDED_MAX: usize = 400;
+/// How many layouts it goes on from at once.
+const EXPANDED_AT_ONCE: usize = 4;
+/// How many neighbours of each are filled up and added: those furthest below the front.
+const ADDED_MAX: usize = 64;
 
-/// What a climb looks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Price {
-    /// The least cost, a move counting as so many millionths of the original's.
-    Each(u64),
-    /// The least cost with at most so many moves.
-    Most(usize),
-    /// The fewest moves that cost at most so much.
-    Fewest(u64),
+/// The front, and layouts that at most [`BEATEN_MAX`] others beat with as few moves.
+#[derive(Debug, Default)]
+struct Band {
+    /// By moves, then by cost.
+    layouts: Vec<Banded>,
 }
 
-impl Price {
-    /// That of the search.
-    pub const SEARCH: Price = Price::Each(MOVE_WORTH);
-    /// Moves cost nothing.
-    pub const FREE: Price = Price::Each(0);
-    /// More than any cost: scores of layouts that are not within bounds come after those of all that are.
-    const OUTSIDE: u64 = 1 << 48;
-    /// More than any cost that is within bounds, and small enough for [`Price::OUTSIDE`].
-    const MOVE: u64 = 1 << 28;
+/// A layout of the band.
+#[derive(Debug)]
+struct Banded {
+    scored: Scored,
+    moves: usize,
+    /// Whether its neighbours were tried.
+    expanded: bool,
+}
 
-    /// The layout with the score that it has at this price.
-    pub(super) fn of(self, scored: Scored) -> Scored {
-        let moves = scored.candidate.moves() as u64;
-        let score = match self {
-            Price::Each(worth) => scored.cost + worth * moves,
-            Price::Most(most) if moves <= most as u64 => scored.cost,
-            Price::Most(_) => Price::OUTSIDE + moves,
-            Price::Fewest(cost) if scored.cost <= cost => Price::MOVE * moves + scored.cost,
-            Price::Fewest(_) => Price::OUTSIDE + scored.cost,
+impl Band {
+    /// The layouts with at most so many moves.
+    fn with_at_most(&self, moves: usize) -> &[Banded] {
+        let end = self.layouts.partition_point(|b| b.moves <= moves);
+        &self.layouts[..end]
+    }
+
+    /// How many layouts with as few moves cost as little.
+    fn beating(&self, moves: usize, cost: u64) -> usize {
+        let fewer = self.with_at_most(moves).iter();
+        fewer.filter(|b| b.scored.cost <= cost).count()
+    }
+
+    /// By how much a cost is above the front; negative below it.
+    fn above_front(&self, moves: usize, cost: u64) -> i64 {
+        let least = self.with_at_most(moves).iter().map(|b| b.scored.cost).min();
+        cost as i64 - least.unwrap_or(1_000_000) as i64
+    }
+
+    /// Adds a layout, if it belongs into the band, and drops what no longer does. Of layouts with the same moves and cost the first stays.
+    fn add(&mut self, scored: Scored) {
+        let (moves, cost) = (scored.candidate.moves(), scored.cost);
+        let same = |b: &Banded| b.moves == moves && b.scored.cost == cost;
+        if self.layouts.iter().any(same) || self.beating(moves, cost) > BEATEN_MAX {
+            return;
+        }
+        let place = self
+            .layouts
+            .partition_point(|b| (b.moves, b.scored.cost) < (moves, cost));
+        self.layouts.insert(
+            place,
+            Banded {
+                scored,
+                moves,
+                expanded: false,
+            },
+        );
+        // Each counts itself.
+        let stays = |b: &Banded| self.beating(b.moves, b.scored.cost) <= BEATEN_MAX + 1;
+        let stays: Vec<bool> = self.layouts.iter().map(stays).collect();
+        let mut stays = stays.into_iter();
+        self.layouts.retain(|_| stays.next().unwrap_or(false));
+    }
+
+    /// Some layouts whose neighbours were not tried, the fewest moves first. They count as tried from now on.
+    fn next(&mut self) -> Vec<Candidate> {
+        let fresh = self.layouts.iter_mut().filter(|b| !b.expanded);
+        let expand = |b: &mut Banded| {
+            b.expanded = true;
+            b.scored.candidate.clone()
         };
-        Scored { score, ..scored }
+        fresh.take(EXPANDED_AT_ONCE).map(expand).collect()
     }
 }
 
 impl Search<'_, '_, '_> {
     /// The layouts that no other one beats with as few moves: the fewest moves first, the cheapest last. `found` is what
     /// [`Search::run`] gave.
+    ///
+    /// Goes on from every layout of the front, and from those near it, until none has a neighbour that comes near it: adds moves to the
+    /// recorded order and takes moves from the best layouts at once.
     pub fn front(&self, found: &[Scored]) -> Vec<Scored> {
-        let mut pool = found.to_vec();
-        let Some(best) = cheapest(found, usize::MAX).cloned() else {
-            return Vec::new();
-        };
-        if self.exhaustive() {
-            return undominated(pool);
-        }
-        let gain = 1_000_000u64.saturating_sub(best.cost);
-        let original = self.rate(Candidate::original(self.shape));
-        let (mut down, up) = (best.clone(), original);
-        for part in WORTH_PARTS {
-            let price = Price::Each((gain / part).max(MOVE_WORTH));
-            down = self.climb_through(down, price, &mut |s| pool.push(s.clone()));
-            self.climb_through(up.clone(), price, &mut |s| pool.push(s.clone()));
-        }
-        self.thin(best, &mut pool);
-        self.settled(pool)
-    }
-
-    /// What of the pool no other one beats with as few moves, without fillers that fill nothing.
-    fn settled(&self, pool: Vec<Scored>) -> Vec<Scored> {
-        let front = undominated(pool);
-        undominated(front.into_iter().map(|s| self.unfilled(s)).collect())
-    }
-
-    /// Undoes moves, each time those that are worth least.
-    fn thin(&self, mut here: Scored, pool: &mut Vec<Scored>) {
-        loop {
-            let moves = here.candidate.moves();
-            let lost = |next: &Scored| {
-                let fewer = moves.saturating_sub(next.candidate.moves()).max(1) as u64;
-                next.cost.saturating_sub(here.cost) / fewer
-            };
-            let next = self
-                .undone(&here.candidate)
-                .into_par_iter()
-                .filter_map(|candidate| self.score(candidate))
-                .filter(|next| next.candidate.moves() < moves)
-                .min_by_key(|next| (lost(next), next.clone()));
-            match next {
-                Some(next) => here = next,
-                None => break,
-            }
-            pool.push(here.clone());
-        }
-    }
-
-    /// The layout with one move of it less: a member back, a group given up.
-    fn undone(&self, here: &Candidate) -> Vec<Candidate> {
-        let mut all = Vec::new();
-        let grouped = here.segments.iter().flatten().copied();
-        for unit in grouped.chain(here.out_of_order()) {
-            let mut next = here.clone();
-            next.take(unit);
-            next.put_back(unit);
-            all.push(next);
-        }
-        for segment in &here.segments {
-            let mut next = here.clone();
-            for unit in segment {
-                next.take(*unit);
-                next.put_back(*unit);
-            }
-            all.push(next);
-        }
-        all
-    }
-
-    /// Searches the front again where layouts cost at most `cost`: for fewer moves.
-    pub fn tighten(&self, front: Vec<Scored>, cost: u64) -> Vec<Scored> {
-        self.refine(front, Price::Fewest(cost))
-    }
-
-    /// Searches the front again where layouts have at most so many moves: for more gain.
-    pub fn within(&self, front: Vec<Scored>, most: usize) -> Vec<Scored> {
-        self.refine(front, Price::Most(most))
-    }
-
-    /// Searches on for the most gain.
-    pub fn polish(&self, front: Vec<Scored>) -> Vec<Scored> {
-        self.refine(front, Price::SEARCH)
-    }
-
-    /// Climbs from all of the front, then from disturbances of the best layout until [`Search::shakes`] of them have found no better one.
-    fn refine(&self, front: Vec<Scored>, price: Price) -> Vec<Scored> {
         if self.exhaustive() || self.hot.is_empty() {
-            return front;
+            return undominated(found.to_vec());
         }
-        let mut pool = front.clone();
-        let tops = front
-            .into_iter()
-            .map(|start| self.climb_through(start, price, &mut |s| pool.push(s.clone())));
-        let Some(mut best) = tops.min() else {
-            return pool;
-        };
-        let (mut round, mut last) = (0, 0);
-        while round < last + self.shakes {
-            round += 1;
-            let Some(start) = self.score(self.shaken(&best.candidate, round)) else {
-                continue;
-            };
-            let top = self.climb_through(start, price, &mut |s| pool.push(s.clone()));
-            if top.score < best.score {
-                (best, last) = (top, round);
+        let mut band = Band::default();
+        let original = self.score(Candidate::original(self.shape));
+        for scored in found.iter().cloned().chain(original) {
+            band.add(scored);
+        }
+        let mut expanded = 0;
+        while expanded < EXPANDED_MAX {
+            let here = band.next();
+            if here.is_empty() {
+                break;
+            }
+            expanded += here.len();
+            for scored in self.near(&here, &band) {
+                band.add(scored);
             }
         }
-        self.settled(pool)
+        let layouts = band.layouts.into_iter().map(|b| self.unfilled(b.scored));
+        undominated(layouts.collect())
+    }
+
+    /// The neighbours of layouts that belong into the band.
+    fn near(&self, here: &[Candidate], band: &Band) -> Vec<Scored> {
+        let mut neighbours: Vec<Candidate> = here.iter().flat_map(|c| self.neighbours(c)).collect();
+        neighbours.par_sort_unstable();
+        neighbours.dedup();
+        let mut rated: Vec<(i64, Scored)> = neighbours
+            .into_par_iter()
+            .map(|candidate| self.rate(candidate))
+            .filter(|scored| scored.cost < 1_000_000)
+            .map(|scored| (scored.candidate.moves(), scored))
+            .filter(|(moves, scored)| band.beating(*moves, scored.cost) <= BEATEN_MAX)
+            .map(|(moves, scored)| (band.above_front(moves, scored.cost), scored))
+            .collect();
+        rated.par_sort_unstable();
+        rated.truncate(ADDED_MAX * here.len());
+        let rated = rated.into_par_iter();
+        rated
+            .filter_map(|(_, scored)| self.score(scored.candidate))
+            .collect()
     }
 }
 
