@@ -117,9 +117,9 @@ impl Trials<'_> {
 
 /// What is kept of a replay: its counts by subject are thousands of times larger.
 struct Figures {
-    /// By side: cycles and number of the fetches of the types that the side's edits concern.
+    /// By side: cycles and number of the misses of the types that the side's edits concern.
     concerned: Vec<(u64, u64)>,
-    /// Cycles of all fetches.
+    /// Cycles of all misses.
     whole: u64,
     skipped: u64,
 }
@@ -157,7 +157,7 @@ fn gain(outcomes: &[Vec<Figures>], number: usize) -> Gain {
     let concerned = |f: &Figures| f.concerned.get(number).copied().unwrap_or_default();
     Gain {
         types: measure(&|f| concerned(f).0),
-        fetches: measure(&|f| concerned(f).1),
+        misses: measure(&|f| concerned(f).1),
         whole: measure(&|f| f.whole),
         skipped: outcomes
             .get(number)

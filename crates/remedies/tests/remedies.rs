@@ -437,7 +437,10 @@ fn advice_can_be_about_one_type_and_the_best_are_tried_first() {
         ..options()
     };
     let few = find(&session, &few).unwrap_err().to_string();
-    assert_eq!(few, "7 interleavings give no error bar: 8 at least");
+    assert_eq!(
+        few,
+        "7 interleavings are too few for a 95 % confidence interval: at least 8"
+    );
     let odd = Options {
         conditions: linemate_study::Conditions {
             cpus: Some(6),

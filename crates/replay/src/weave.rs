@@ -25,7 +25,7 @@ pub enum Interleaving {
     /// All start together.
     Aligned,
     /// Each starts at a pseudo-random time so that it still fits into the round's longest slice, give or
-    /// take an eighth of that. The same seed gives the same times; several seeds give error bars.
+    /// take an eighth of that. The same seed gives the same times; several seeds give confidence intervals.
     Seeded(u64),
 }
 

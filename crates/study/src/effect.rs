@@ -95,7 +95,7 @@ pub struct Ablation {
 
 /// Accesses that the last-level cache of their core's domain could not serve, nor a core of that domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Misses {
+pub struct LlcMisses {
     /// Of the reported types.
     pub types: Measure,
     /// Of everything that was recorded.
@@ -130,7 +130,7 @@ pub struct WhatIf {
     /// Cost of everything.
     pub whole: Measure,
     /// Misses of the last-level caches.
-    pub misses: Misses,
+    pub llc_misses: LlcMisses,
     /// Whether each of them had only the share of the CPUs replayed on it.
     pub llc_share: bool,
     /// Wall-clock cycles from the start to the end of the replay.
@@ -238,14 +238,14 @@ impl Facts<'_> {
         self.measure(pair, &|o| sum(o, &cost))
     }
 
-    fn misses(&self) -> Misses {
+    fn llc_misses(&self) -> LlcMisses {
         let pair = (Side::Without, Side::All);
         let sites = &self.scene.sites;
         let user = sites
             .iter()
             .position(|name| name == FunctionName::UserCode.as_str());
         let of_user = |o: &Outcome| user.and_then(|at| o.sites.get(at)).map_or(0, missed);
-        Misses {
+        LlcMisses {
             types: self.measure(pair, &|o| sum(o, &missed)),
             whole: self.measure(pair, &|o| missed(&o.totals)),
             kernel: self.measure(pair, &|o| missed(&o.totals).saturating_sub(of_user(o))),
@@ -422,7 +422,7 @@ pub(crate) fn whatif(facts: &Facts<'_>) -> WhatIf {
         sizes: facts.sizes(),
         types,
         whole: facts.measure(pair, &|o| cost(&o.totals)),
-        misses: facts.misses(),
+        llc_misses: facts.llc_misses(),
         llc_share: run.conditions.llc_share,
         duration: facts.measure(pair, &|o| o.cycles),
         causes,

@@ -18,7 +18,7 @@ use crate::scene::{Scene, Watch};
 use crate::session::Session;
 use crate::variant::{Variant, VariantError};
 
-/// The fewest interleavings that give an error bar worth the name.
+/// The fewest interleavings that give a confidence interval worth the name.
 pub const INTERLEAVINGS_MIN: usize = 8;
 
 /// Why there is no answer.
@@ -46,8 +46,10 @@ pub enum WhatIfError {
         "the recording has no access to any {0}: was it recorded with a workload that uses it?"
     )]
     Absent(String),
-    /// No error bar from so few.
-    #[error("{0} interleavings give no error bar: {INTERLEAVINGS_MIN} at least")]
+    /// Too few for a confidence interval.
+    #[error(
+        "{0} interleavings are too few for a 95 % confidence interval: at least {INTERLEAVINGS_MIN}"
+    )]
     Interleavings(usize),
     /// The replays.
     #[error(transparent)]

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 
 use anyhow::{anyhow, bail};
 use linemate_advise::confirm::Effect;
+use linemate_advise::footprint::FootprintChange;
 use linemate_advise::reasons::GroupReasons;
-use linemate_advise::side::Change;
 use linemate_advise::{Advice, Choice, Point, Request, Tried, advise};
 use linemate_files::Output;
 use linemate_machine::Machine;
@@ -29,7 +29,7 @@ use crate::output;
 use crate::replaying::Replaying;
 
 /// Version of the form that `--json` writes (docs/schema-advise.md).
-const SCHEMA: &str = "linemate.advise/1";
+const SCHEMA: &str = "linemate.advise/2";
 const TOOL: &str = env!("CARGO_PKG_VERSION");
 /// The most bytes that a type may be allowed to grow by.
 const GROWTH_MAX: u64 = 1 << 20;
@@ -183,7 +183,7 @@ struct JsonLayout<'a> {
     model: f64,
     confirmed: bool,
     effects: &'a [Vec<Effect>],
-    sides: &'a [Change],
+    footprints: &'a [FootprintChange],
     groups: &'a [GroupReasons],
 }
 
@@ -195,7 +195,7 @@ impl<'a> JsonLayout<'a> {
             model: tried.scored.cost as f64 / 1e6,
             confirmed: tried.confirmed(),
             effects: &tried.effects,
-            sides: &tried.sides,
+            footprints: &tried.footprints,
             groups: &tried.groups,
         }
     }

@@ -20,7 +20,7 @@ use crate::replaying::Replaying;
 use crate::verbs::whatif::percent;
 
 /// Version of the form that `--json` writes (docs/schema-whatif.md).
-const SCHEMA: &str = "linemate.diff/1";
+const SCHEMA: &str = "linemate.diff/2";
 
 /// Compare a type's fields in two recordings, of two kernels for example, matched by field path
 #[derive(clap::Args, Debug)]

@@ -66,7 +66,7 @@ fn not_shown(recordings: usize) -> String {
 
 fn problem(request: &Request, best: &Tried) -> String {
     let name = &request.type_name;
-    let lines = best.sides.first();
+    let lines = best.footprints.first();
     let shared = lines.map_or(String::new(), |change| {
         let (before, after) = (change.before, change.after);
         format!(
