@@ -481,7 +481,7 @@ mod tests {
         assert_eq!(tried(&[(gain, gain), (none, none)]).relative(), 0.95);
     }
 
-    /// A layout with so many moves (groups of one member each, in their order) that gains so much of 1000 cycles.
+    /// A layout with that many moves (groups of one member each, in their order) that gains so much of 1000 cycles.
     fn layout(moves: usize, gain: f64) -> Tried {
         let measure = measure(-gain, 1.0);
         let mut tried = tried(&[(measure, measure)]);

@@ -1,6 +1,6 @@
 //! Which types a layout can win most for: a replay tells what each costs and why, a short search what there is to be had.
 //!
-//! Two figures for each type. *At most*: all that is no true sharing, an upper bound that the replay of the recorded layout gives. *Estimate*: the
+//! Two figures for each type. *At most*: all that is not true sharing, an upper bound that the replay of the recorded layout gives. *Estimate*: the
 //! gain of the best layout that a short search finds without growth, by the fast model; nothing has confirmed it.
 
 use std::collections::BTreeMap;
@@ -126,7 +126,7 @@ pub fn survey(
 }
 
 impl Row {
-    /// The cycles that are no true sharing, false sharing counted twice: it is what a layout ends most surely.
+    /// The cycles that are not true sharing, false sharing counted twice: it is what a layout ends most surely.
     fn most(&self) -> f64 {
         self.cost * (2.0 * self.false_sharing + self.other_misses)
     }

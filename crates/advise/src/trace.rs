@@ -133,7 +133,7 @@ impl Trace {
     }
 }
 
-/// By subject: where its type's bytes lie in the searched type.
+/// By subject: where its type's bytes are in the searched type.
 type Tables = Vec<Option<Arc<Vec<u32>>>>;
 
 /// Not inside of the searched type.

@@ -437,7 +437,7 @@ impl<'a> Collector<'a> {
     fn usage(&mut self, call: &Call) -> SiteUse {
         let symbols = self.symbols;
         let site = *self.site_uses.entry(call.caller.0).or_insert_with(|| {
-            // The return address can lie behind the function, if the call was its last instruction.
+            // The return address can be after the function, if the call was its last instruction.
             symbols
                 .at(call.caller.0.saturating_sub(1))
                 .map_or(SiteUse::Other, |(s, _)| sites::by_name(&s.name))

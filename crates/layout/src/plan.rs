@@ -40,7 +40,7 @@ pub enum ObjectRule {
     Colocate(Vec<TypeId>, Vec<TypeId>),
     /// Each CPU gets its own.
     Percpu(Vec<TypeId>),
-    /// They start at multiples of so many bytes.
+    /// They start at multiples of that many bytes.
     BaseAlign(Vec<TypeId>, u64),
 }
 
@@ -248,7 +248,7 @@ impl<'m> Plan<'m> {
         .into())
     }
 
-    /// Adds a rule; the variants of one type share theirs when the field lies at the same place.
+    /// Adds a rule; the variants of one type share theirs when the field is at the same place.
     fn add_rule(&mut self, mut rule: AccessRule) {
         let types = std::mem::take(&mut rule.field_mut().types);
         let same = self.accesses.iter_mut().find(|known| {

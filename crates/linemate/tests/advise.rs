@@ -30,7 +30,7 @@ fn has_exactly(value: &Value, expected: &[&str]) {
     assert_eq!(keys, expected.iter().copied().collect::<BTreeSet<_>>());
 }
 
-/// What the command writes with so many threads.
+/// What the command writes with that many threads.
 fn advise(data: &str, threads: &str, more: &[&str]) -> Vec<u8> {
     let output = Command::new(env!("CARGO_BIN_EXE_linemate"))
         .env("RAYON_NUM_THREADS", threads)

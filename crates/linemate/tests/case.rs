@@ -172,7 +172,7 @@ fn faults_of_builds_are_one_line_and_cost_nothing_that_was_done() {
     let start = "linemate: made-up: build the kernel with apart: 1.patch does not apply (log: ";
     assert!(line.starts_with(start), "{line}");
 
-    // What comes out is no kernel.
+    // What comes out is not a kernel.
     made_up_case(&case, "#!/bin/sh\necho nonsense >$3\necho $3\n");
     let failed = run(&case, &cache, &output, &[]);
     assert_eq!(failed.status.code(), Some(2), "{}", story(&failed));

@@ -186,7 +186,7 @@ fn a_small_recording_answers_or_says_why_not() {
         "the same question again"
     );
 
-    // `nr_running` is the member behind `__lock` in both kernels' rq.
+    // `nr_running` is the member after `__lock` in both kernels' rq.
     let same = whatif(
         &data,
         &["--type", "rq", "-e", "move nr_running after __lock"],
@@ -453,7 +453,7 @@ fn bad_edits_are_refused(data: &str) {
     edit(
         "task_group",
         "skip array behind load_avg",
-        &["task_group", "`load_avg` is no pointer"],
+        &["task_group", "`load_avg` is not a pointer"],
     );
     edit(
         "sched_group",
@@ -513,7 +513,7 @@ fn bad_recordings_are_refused(data: &str, folder: &Path) {
         );
     };
     let mut bytes = std::fs::read(data).unwrap();
-    // The version stands behind the magic number (docs/format.md).
+    // The version is after the magic number (docs/format.md).
     bytes[8..12].copy_from_slice(&99_u32.to_le_bytes());
     let newer = folder.join("newer.data");
     std::fs::write(&newer, &bytes).unwrap();

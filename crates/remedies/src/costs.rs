@@ -29,7 +29,7 @@ const EXCHANGE_WINDOW: u64 = 16;
 pub(crate) enum Act {
     /// A load.
     Load,
-    /// The first load behind the CPU's own atomic on the same bytes, with no own store between.
+    /// The first load after the CPU's own atomic on the same bytes, without a store of its own between.
     LoadBehindRmw,
     /// A store.
     Store,
@@ -105,7 +105,7 @@ impl Cost {
 pub(crate) struct Costs {
     /// By field, act and function.
     pub(crate) rows: BTreeMap<(FieldId, Act, u32), Cost>,
-    /// How many loads behind an atomic were followed by another atomic of the same CPU on the same bytes at once: by field and
+    /// How many loads after an atomic were followed by another atomic of the same CPU on the same bytes at once: by field and
     /// function.
     pub(crate) exchanges: BTreeMap<(FieldId, u32), u64>,
     /// Where pointers led, by pointer field.
@@ -206,7 +206,7 @@ impl<'f> Classes<'f> {
         }
     }
 
-    /// Where the step goes: site 0 is all that is no field.
+    /// Where the step goes: site 0 is all that is not a field.
     fn place(&mut self, step: &Step) -> Placed {
         let site = match self.fields.at(step.subject.0, step.offset) {
             Some(field) => {

@@ -8,7 +8,7 @@
 //! pass 4+ trials     replays with and without the best candidates: predicted effect, confidence intervals
 //! ```
 //!
-//! A rule says that the code does something needless or that data lie where they cost; it does not know what the program means.
+//! A rule says that the code does something needless or that data are where they cost; it does not know what the program means.
 //! `docs/remedies.md` has each rule with its constants and their reasons, and what it got wrong. No rule writes a patch.
 
 mod bitmap;

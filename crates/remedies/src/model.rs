@@ -67,7 +67,7 @@ pub enum RemedyError {
 pub enum Kind {
     /// Stores that leave memory as it was take the line from others all the same: test first.
     SkipSilentStores,
-    /// An atomic's result is at hand when its field is loaded again.
+    /// An atomic's result is available when its field is loaded again.
     ReuseResult,
     /// A counter is written whenever a bitmap is: it can be derived.
     Derive,
@@ -108,7 +108,7 @@ impl Kind {
     }
 }
 
-/// What a remedy is about, in the replay without edits: accesses that left their core. What it could gain at most, but for what follows
+/// What a remedy is about, in the replay without edits: accesses that left their core. What it could gain at most, except for what follows
 /// elsewhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Stake {

@@ -61,10 +61,7 @@ fn one(context: &Context<'_>, ids: &[FieldId]) -> Option<Remedy> {
     Some(Remedy {
         kind: Kind::OwnLine,
         subject: field.name.clone(),
-        advice: format!(
-            "start a line with {} and put nothing behind it",
-            room.member
-        ),
+        advice: format!("start a line with {} and put nothing after it", room.member),
         concerns: vec![field.owner.clone()],
         stake: Stake {
             misses: at_stake.false_sharing_misses,

@@ -42,7 +42,7 @@ fn one(context: &Context<'_>, ids: &[FieldId]) -> Option<Remedy> {
         });
         if writes.true_sharing_misses > 0 {
             // What several CPUs write without atomics is protected by a lock and belongs to what that protects; what is linked or
-            // points somewhere is no counter.
+            // points somewhere is not a counter.
             let atomic = field.used.rmws * ATOMIC.1 >= field.used.writes() * ATOMIC.0;
             if !atomic || !derivable::is_integer(context, field) {
                 return None;

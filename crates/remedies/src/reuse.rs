@@ -1,4 +1,4 @@
-//! Loads of a field shortly behind the same CPU's atomic on it: the atomic's result was at hand.
+//! Loads of a field shortly after the same CPU's atomic on it: the atomic's result was available.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ fn one(context: &Context<'_>, id: FieldId, function: u32, behind: &Cost) -> Opti
         .sum();
     let mut reasons = context.reasons(&[id], |act| act == Act::Rmw);
     reasons.notes.push(format!(
-        "{:.1} % of {name}'s {loads} loads come at most {} instructions behind the CPU's own atomic, with no own store between; {} of \
+        "{:.1} % of {name}'s {loads} loads come at most {} instructions after the CPU's own atomic, without a store of its own between; {} of \
          those had to fetch the line again",
         percent(behind.accesses, loads),
         super::costs::REUSE_WINDOW,

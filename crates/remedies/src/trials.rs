@@ -83,7 +83,7 @@ impl Trials<'_> {
             &questions,
         )
         .map_err(|e| e.to_string())?;
-        // Whole objects move or are copied; fields change wherever their type lies inside of another one.
+        // Whole objects move or are copied; fields change wherever their type is inside another one.
         let mut moved: Vec<TypeId> = Vec::new();
         for rule in &plan.objects {
             match rule {

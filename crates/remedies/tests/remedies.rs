@@ -13,7 +13,7 @@ const ROUNDS: u64 = 100;
 
 fn options() -> Options {
     let mut machine = linemate_machine::find("westmere-4s-80").unwrap();
-    // Fetching pairs of lines would mix what lies on different ones.
+    // Fetching pairs of lines would mix what is on different ones.
     machine.adjacent_line_pairs = false;
     Options::new(machine)
 }

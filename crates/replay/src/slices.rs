@@ -48,7 +48,7 @@ struct OpenSlice {
 }
 
 impl Slicer {
-    /// For a recording with so many CPUs. Accesses by others must not be handed in.
+    /// For a recording with that many CPUs. Accesses by others must not be handed in.
     pub fn new(cpus: usize) -> Slicer {
         Slicer {
             in_round: vec![false; cpus],

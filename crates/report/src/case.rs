@@ -85,7 +85,7 @@ pub struct FoundGroup {
     pub share: f64,
     /// Absent without stores.
     pub loads_per_store: Option<f64>,
-    /// The lines that they lie on.
+    /// The lines that they are on.
     pub lines: Vec<u64>,
 }
 

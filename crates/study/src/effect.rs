@@ -32,7 +32,7 @@ pub struct Potential {
 }
 
 impl Potential {
-    /// Of so many cycles, which have the causes `cycles`.
+    /// Of that many cycles, which have the causes `cycles`.
     pub(crate) fn new(cost: f64, cycles: impl Fn(Cause) -> f64) -> Potential {
         let share = |cause| {
             if cost > 0.0 {

@@ -1,6 +1,6 @@
 //! What a recording holds of the things that edits touch: objects with their users, fields, functions.
 //!
-//! All of it comes from the recording's counts ([`Session`]), but for pairs of objects and what pointers lead to, which only the order of
+//! All of it comes from the recording's counts ([`Session`]), except for pairs of objects and what pointers lead to, which only the order of
 //! accesses tells.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -210,7 +210,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// The fields of all types behind them, in the order of (subject, offset); and variables without a type.
+    /// The fields of all types after them, in the order of (subject, offset); and variables without a type.
     fn number_every_field(&mut self, analysis: &Analysis<'_>, offsets: BTreeSet<(u32, u32)>) {
         let (model, schema) = (analysis.model(), analysis.schema());
         for (key, subject) in self.keys.iter_mut().zip(analysis.subjects()) {
@@ -261,7 +261,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// The fields of watched types behind them, in the order of (subject, offset).
+    /// The fields of watched types after them, in the order of (subject, offset).
     fn number_keys(&mut self, model: &TypeModel, watch: &Watch, offsets: BTreeSet<(u32, u32)>) {
         let flats: Vec<Option<FlatType>> = watch
             .types

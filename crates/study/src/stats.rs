@@ -74,7 +74,7 @@ mod tests {
             (20.0, 22.0, 2.0)
         );
         assert!((measure.ci95 - 4.303 / 3f64.sqrt()).abs() < 1e-12);
-        assert!(!measure.significant, "2 lies inside of 2.48");
+        assert!(!measure.significant, "2 is inside 2.48");
         let steady = paired(&[10.0, 20.0, 30.0], &[9.0, 19.0, 29.0]);
         assert_eq!(
             (steady.difference, steady.ci95, steady.significant),

@@ -153,7 +153,7 @@ impl<'a> Study<'a> {
         &self.scene
     }
 
-    /// Replays on a machine. Both sides lie as a kernel lies that is built for the machine's line size.
+    /// Replays on a machine. Both sides are as a kernel lies that is built for the machine's line size.
     ///
     /// # Errors
     /// CPUs that cannot be, edits that do not fit the recording, a damaged recording.

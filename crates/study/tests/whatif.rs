@@ -172,7 +172,7 @@ fn ablation_gives_each_edit_its_share() {
     assert!(why.contains("there is no field or group `g`"), "{why}");
 }
 
-/// As [`recording`]; and user code of CPU 1 goes through so many lines of its memory.
+/// As [`recording`]; and user code of CPU 1 goes through that many lines of its memory.
 fn recording_with_user_code(lines: u64) -> Recording {
     let mut w = World::with_chunks_of(64);
     let rq = UNITS[0] + RQ;
@@ -198,7 +198,7 @@ fn misses_of_the_last_level_cache_are_counted_by_who_had_them() {
     };
     let result = on("isolate nr_running", false);
     let misses = result.llc_misses;
-    // Two CPUs lie on two sockets: nothing that one takes from the other is a hit.
+    // Two CPUs are on two sockets: nothing that one takes from the other is a hit.
     let of_types: f64 = result
         .sources
         .iter()

@@ -37,14 +37,14 @@ pub(crate) struct Args {
     /// Also compare what the fields cost on this machine: a name (see `linemate machines`), a TOML file, or `this`
     #[arg(long, value_name = "M")]
     machine: Option<String>,
-    /// Give the machine lines of that many bytes
+    /// Cache line size of the machine, in bytes
     #[arg(long, value_name = "BYTES", value_parser = input::line_size, requires = "machine")]
     line: Option<LineSize>,
     #[command(flatten)]
     replaying: Replaying,
     #[command(flatten)]
     keeping: Keeping,
-    /// The most rows
+    /// Maximum number of rows
     #[arg(long, value_name = "N", default_value_t = 40)]
     top: usize,
     /// Write JSON (docs/schema-whatif.md)

@@ -49,13 +49,13 @@ pub(crate) struct Args {
     /// Also give each edit's own share: alone, and last
     #[arg(long)]
     ablate: bool,
-    /// Give the machines lines of that many bytes
+    /// Cache line size of the machines, in bytes
     #[arg(long, value_name = "BYTES", value_parser = input::line_size)]
     line: Option<LineSize>,
-    /// How many interleavings, at least 8
+    /// Number of interleavings, at least 8
     #[arg(long, value_name = "N", default_value_t = 8)]
     interleavings: usize,
-    /// The most rows of a table
+    /// Maximum number of rows in a table
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
     /// Write JSON (docs/schema-whatif.md)

@@ -2,7 +2,7 @@
 //!
 //! Every access that left its core is in exactly one cell of exactly one line: that of the type it is named after. A line of memory that
 //! holds objects of two types is therefore a part of a row of each; what the other type does there is shown beside, as
-//! [`LineCost::neighbours`], and not counted again. Stacks and page contents are no neighbours: memory that was theirs at another time is
+//! [`LineCost::neighbours`], and not counted again. Stacks and page contents are not neighbours: memory that was theirs at another time is
 //! all that they share with a type.
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ const FUNCTIONS_MAX: usize = 3;
 pub struct LineCost {
     /// The type, the variable, or what else is there.
     pub name: String,
-    /// Bytes from the object's start to the line's, negative where the object starts inside the line. 0 for what is no object.
+    /// Bytes from the object's start to the line's, negative where the object starts inside the line. 0 for what is not an object.
     pub start: i64,
     /// How many such lines went between cores.
     pub lines: u64,

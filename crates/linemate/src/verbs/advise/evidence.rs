@@ -78,7 +78,7 @@ fn problem(request: &Request, best: &Tried) -> String {
         )
     });
     format!(
-        "Members of struct {name} that are used together lie on several cache lines, and members that one CPU writes lie beside members that others use.{shared}"
+        "Members of struct {name} that are used together are on several cache lines, and members that one CPU writes share lines with members that others use.{shared}"
     )
 }
 

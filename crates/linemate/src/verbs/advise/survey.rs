@@ -104,7 +104,7 @@ fn print(out: &mut String, rows: &[Row], machines: &str) {
     let _ = writeln!(
         out,
         "Types by what a layout can win on {machines}, in cycles of accesses that leave their core.\n\n{list}\n\n\
-         At most: all that is no true sharing, by a replay of the recorded layout. Estimate: the best layout of a short search without growth, by the \
+         At most: everything but true sharing, by a replay of the recorded layout. Estimate: the best layout of a short search without growth, by the \
          fast model; confirm it with --type."
     );
     for row in rows {

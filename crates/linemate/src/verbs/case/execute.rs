@@ -212,7 +212,7 @@ impl Bench<'_> {
         Ok(words)
     }
 
-    /// The file of a build's configuration: the case's fragment, or several of them one behind the other.
+    /// The file of a build's configuration: the case's fragment, or several of them one after the other.
     fn config(&self, check: Option<usize>, common: &Key, files: &Files) -> anyhow::Result<PathBuf> {
         let absolute = |name: &String| anyhow::Ok(files.base().join(files.find(name)?));
         let fragments = self.plan.config(check).map(absolute);
