@@ -15,7 +15,7 @@ use linemate_types::{BitOffset, LineSize, TypeId, TypeModel};
 
 use crate::candidate::Candidate;
 use crate::choice::{Choice, Point, finalists, front, points, recommended};
-use crate::confirm::{Arena, Effect};
+use crate::confirm::{Confirmation, Effect};
 use crate::cost::{CostModel, Objective};
 use crate::error::AdviseError;
 use crate::footprint::{FootprintChange, footprint};
@@ -172,16 +172,16 @@ pub fn advise(analyses: &[&Session<'_>], request: &Request) -> Result<Advice, Ad
         front,
         mut tried,
     } = propose(analyses, request, &shape, &traces)?;
-    let arenas: Vec<Arena<'_>> = analyses
+    let confirmations: Vec<Confirmation<'_>> = analyses
         .iter()
         .zip(&scenes)
-        .map(|(analysis, (scene, cpus))| Arena {
+        .map(|(analysis, (scene, cpus))| Confirmation {
             analysis: analysis.analysis(),
             scene,
             cpus: *cpus,
         })
         .collect();
-    confirm(&arenas, request, &mut tried)?;
+    confirm(&confirmations, request, &mut tried)?;
     Ok(Advice {
         first_stays: shape.first_stays.clone(),
         events: traces.iter().map(Trace::events).collect(),
@@ -271,7 +271,7 @@ fn propose(
 
 /// Replays the candidates on all recordings and machines, and puts the best first.
 fn confirm(
-    arenas: &[Arena<'_>],
+    confirmations: &[Confirmation<'_>],
     request: &Request,
     tried: &mut [Tried],
 ) -> Result<(), AdviseError> {
@@ -280,10 +280,10 @@ fn confirm(
         return Ok(());
     }
     let seeds = seeds(request.seed, request.interleavings);
-    for arena in arenas {
+    for confirmation in confirmations {
         let mut by_machine = Vec::new();
         for machine in &request.machines {
-            by_machine.push(arena.contest(&layouts, machine, request.conditions, &seeds)?);
+            by_machine.push(confirmation.compare(&layouts, machine, request.conditions, &seeds)?);
         }
         for (number, tried) in tried.iter_mut().enumerate() {
             let effects = by_machine.iter().map(|effects| effects[number].clone());

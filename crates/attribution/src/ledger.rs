@@ -148,7 +148,7 @@ impl Bucket {
 
     /// A few words for a table.
     #[must_use]
-    pub fn words(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Bucket::Field => "typed object",
             Bucket::PercpuTyped => "typed",
@@ -195,7 +195,7 @@ impl Group {
 
     /// A few words for a table.
     #[must_use]
-    pub fn words(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Group::Field => "field of a typed object",
             Group::Percpu => "per-CPU variable",

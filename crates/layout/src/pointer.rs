@@ -17,7 +17,7 @@ pub struct Field {
 
 /// A pointer that is followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Chase {
+pub struct PointerChase {
     /// The pointer.
     pub field: Field,
     /// Bytes of what it points to: an element.
@@ -30,7 +30,11 @@ pub struct Chase {
 ///
 /// # Errors
 /// A field that is no such pointer, or is in a union.
-pub fn chase(model: &TypeModel, field: Field, path: &str) -> Result<Chase, PlanReason> {
+pub fn pointer_chase(
+    model: &TypeModel,
+    field: Field,
+    path: &str,
+) -> Result<PointerChase, PlanReason> {
     let id = field.types.first().copied().unwrap_or_default();
     let fail = |why: &str| PlanReason::NoArray {
         field: path.to_owned(),
@@ -64,7 +68,7 @@ pub fn chase(model: &TypeModel, field: Field, path: &str) -> Result<Chase, PlanR
         leaf.offset.0 != field.offset && size.is_some_and(|size| size == element || size == 0)
     };
     let rivals = leaves.iter().filter(rival).map(|leaf| leaf.offset.0);
-    Ok(Chase {
+    Ok(PointerChase {
         rivals: rivals.collect(),
         field,
         element,

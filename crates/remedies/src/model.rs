@@ -95,7 +95,7 @@ impl Kind {
 
     /// What it advises, in a few words.
     #[must_use]
-    pub fn words(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Kind::SkipSilentStores => "skip silent stores",
             Kind::ReuseResult => "reuse an atomic's result",

@@ -2,7 +2,7 @@
 //!
 //! In a deterministic recording one CPU runs at a time. A *slice* is a run of consecutive accesses of one CPU; a *round* is a
 //! run of consecutive slices in which no CPU comes up twice. What is cut here is put side by side by the interleaver
-//! (`weave`).
+//! (`interleaver`).
 
 use linemate_recording::{CpuId, VirtualTime};
 

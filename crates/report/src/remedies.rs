@@ -41,7 +41,7 @@ impl Display for Advice<'_> {
             writeln!(f, "no remedy found")?;
         }
         for (kind, more) in &found.left_out {
-            writeln!(f, "({more} more: {})", kind.words())?;
+            writeln!(f, "({more} more: {})", kind.name())?;
         }
         Ok(())
     }
@@ -55,7 +55,7 @@ fn remedy_text(
     writeln!(
         f,
         "{number}. {}: {}",
-        remedy.kind.words(),
+        remedy.kind.name(),
         shown(&remedy.subject)
     )?;
     writeln!(f, "   {}", shown(&remedy.advice))?;

@@ -15,7 +15,7 @@
 
 use linemate_attribution::{Analysis, Bucket};
 use linemate_layout::nesting::{embeds, enclosing};
-use linemate_layout::pointer::Chase;
+use linemate_layout::pointer::PointerChase;
 use linemate_recording::{Access, AccessKind};
 use linemate_types::{TypeId, TypeModel};
 use rustc_hash::FxHashMap;
@@ -51,7 +51,7 @@ pub(crate) struct Places {
 
 impl Places {
     pub(crate) fn new(
-        chases: &[Chase],
+        chases: &[PointerChase],
         analysis: &Analysis<'_>,
         types: &[Option<TypeId>],
     ) -> Places {
@@ -79,7 +79,13 @@ impl Places {
         places
     }
 
-    fn add(&mut self, model: &TypeModel, (subject, id): (u32, TypeId), number: usize, c: &Chase) {
+    fn add(
+        &mut self,
+        model: &TypeModel,
+        (subject, id): (u32, TypeId),
+        number: usize,
+        c: &PointerChase,
+    ) {
         let size = model.size_of(id).unwrap_or(0);
         for offset in 0..u32::try_from(size).unwrap_or(u32::MAX) {
             let wanted = |t| c.field.types.contains(&t);

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use linemate_attribution::counted::Objects;
 use linemate_attribution::{Analysis, Bucket, FunctionName, Names, SubjectId};
 use linemate_layout::nesting::{embeds, enclosing};
-use linemate_layout::pointer::Chase;
+use linemate_layout::pointer::PointerChase;
 use linemate_machine::LineSize;
 use linemate_recording::{Access, GuestAddr};
 use linemate_replay::{Fate, Item, KeyId, Later, Placed, Sharing, SiteId, SliceHead};
@@ -124,7 +124,7 @@ pub struct Scene<'a> {
     /// CPU; for each question asked.
     pub neighbours: Vec<Neighbours>,
     /// What each pointer that was asked for leads to.
-    pub arrays: Vec<(Chase, Arrays)>,
+    pub arrays: Vec<(PointerChase, Arrays)>,
     /// By [`KeyId`].
     pub keys: Vec<KeyName>,
     /// By [`SiteId`].
@@ -148,7 +148,7 @@ pub struct Watch {
     /// Pairs of types whose objects are matched.
     pub pairs: Vec<(Vec<TypeId>, Vec<TypeId>)>,
     /// Pointers whose arrays are looked for.
-    pub chases: Vec<Chase>,
+    pub chases: Vec<PointerChase>,
 }
 
 impl<'a> Scene<'a> {
@@ -199,7 +199,7 @@ impl<'a> Scene<'a> {
         for subject in analysis.subjects() {
             let path = match (subject.ty, subject.label.as_str()) {
                 (Some(ty), "") => schema.name(ty).to_owned(),
-                (None, "") => subject.bucket.words().to_owned(),
+                (None, "") => subject.bucket.name().to_owned(),
                 (_, label) => label.to_owned(),
             };
             self.keys.push(KeyName {

@@ -1,4 +1,4 @@
-//! One side of a what-if: where the accesses of a recording go under a plan, and which do not happen.
+//! A variant of a what-if: where the accesses of a recording go under a plan, and which do not happen.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use linemate_types::{ByteOffset, FlatType, TypeId, TypeModel};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use linemate_layout::nesting::{embeds, enclosing};
-use linemate_layout::pointer::Chase;
+use linemate_layout::pointer::PointerChase;
 
 use crate::code::code_of;
 pub use crate::error::VariantError;
@@ -68,7 +68,7 @@ pub struct Paired {
     pub second_alone: usize,
 }
 
-/// One side of a what-if.
+/// A variant of a what-if.
 #[derive(Debug)]
 pub struct Variant {
     subjects: Vec<Option<Box<SubjectEdit>>>,
@@ -261,7 +261,7 @@ impl Variant {
     /// Notes which objects are behind the pointer.
     fn skip_arrays(
         &mut self,
-        chase: &Chase,
+        chase: &PointerChase,
         model: &TypeModel,
         scene: &Scene<'_>,
     ) -> Result<(), VariantError> {
