@@ -3,14 +3,14 @@
 def round2: . * 100 | round / 100;
 def signed: round2 | if . > 0 then "+\(.)" else tostring end;
 def mega: . / 1e6 * 1000 | round / 1000;
-def per_cent(of): if of == 0 then "-" else "\(100 * .difference / of | signed) ± \(100 * .bar / of | round2) %" end;
-def verdict: if .measurable then (if .difference < 0 then "better" else "worse" end) else "no measurable effect" end;
+def per_cent(of): if of == 0 then "-" else "\(100 * .difference / of | signed) ± \(100 * .ci95 / of | round2) %" end;
+def verdict: if .significant then (if .difference < 0 then "better" else "worse" end) else "not significant" end;
 def measure(name): "| \(name) | \(.without | mega) | \(.with | mega) | \(per_cent(.without)) | \(verdict) |";
 
-# The bar of a sum whose parts are not known to vary independently: the sum of theirs.
+# The interval of a sum whose parts are not known to vary independently: the sum of theirs.
 def total: {without: (map(.without) | add // 0), with: (map(.with) | add // 0),
-	difference: (map(.difference) | add // 0), bar: (map(.bar) | add // 0)}
-	| .measurable = ((.difference | fabs) > .bar);
+	difference: (map(.difference) | add // 0), ci95: (map(.ci95) | add // 0)}
+	| .significant = ((.difference | fabs) > .ci95);
 
 # Functions that only the load balancer calls, as the compiler left them in Debian's 6.12 kernel.
 def balancing: ["sched_balance_rq", "update_sd_lb_stats", "sched_balance_find_src_group", "update_group_capacity", "can_migrate_task"];
@@ -24,9 +24,9 @@ def rq_table: .results[] | . as $r
 	(.functions[] | select(.name == "idle_cpu") | .cycles | measure("`idle_cpu`")),
 	([.functions[] | select(.name as $n | (balancing + ["idle_cpu"]) | index($n)) | .cycles] | total | measure("sum with `idle_cpu`"));
 
-# The bar is that of the difference from the recorded layout.
+# The interval is that of the difference from the recorded layout.
 def placement_row(name; published): .results[0]
-	| "| \(name) | \(published) | \(.types.with | mega) | ± \(.types.bar | mega) |";
+	| "| \(name) | \(published) | \(.types.with | mega) | ± \(.types.ci95 | mega) |";
 
 def as_recorded_row: .results[0] | "| as in 6.1 | | \(.types.without | mega) | |";
 
@@ -34,13 +34,13 @@ def as_recorded_row: .results[0] | "| as in 6.1 | | \(.types.without | mega) | |
 def scaling($from; $to; $full): (.a.fields) as $a
 	| [.b.fields | to_entries[] | select(.value.sharing_cycles > 0)]
 	| sort_by(-.value.sharing_cycles) | .[:20]
-	| map(($a[.key] // {loads: 0, stores: 0, cycles: 0, sharing: 0}) as $p | .value as $v
+	| map(($a[.key] // {loads: 0, stores: 0, cycles: 0, sharing_misses: 0}) as $p | .value as $v
 		| {name: .key, predicted: $p.cycles, real: $v.cycles,
 			error: (100 * ($p.cycles - $v.cycles) / $v.cycles),
-			fetch_error: (if $v.sharing == 0 then 0 else 100 * ($p.sharing - $v.sharing) / $v.sharing end),
+			miss_error: (if $v.sharing_misses == 0 then 0 else 100 * ($p.sharing_misses - $v.sharing_misses) / $v.sharing_misses end),
 			work: (if $p.loads + $p.stores == 0 then 0 else ($v.loads + $v.stores) / $to / (($p.loads + $p.stores) / $from) end)})
 	| (if $full then
-		"| field | predicted | real | error, cycles | error, fetches | accesses per CPU, real ÷ recorded |", "|---|---|---|---|---|---|",
-		(.[] | "| `\(.name)` | \(.predicted | mega) | \(.real | mega) | \(.error | signed) % | \(.fetch_error | signed) % | \(.work | round2) |"), ""
+		"| field | predicted | real | error, cycles | error, misses | accesses per CPU, real ÷ recorded |", "|---|---|---|---|---|---|",
+		(.[] | "| `\(.name)` | \(.predicted | mega) | \(.real | mega) | \(.error | signed) % | \(.miss_error | signed) % | \(.work | round2) |"), ""
 	else empty end),
-	(length as $n | "\($from) → \($to): mean absolute error \(map(.error | fabs) | add / $n | round2) % of cycles, \(map(.fetch_error | fabs) | add / $n | round2) % of fetches; largest \(map(.error | fabs) | max | round2) % and \(map(.fetch_error | fabs) | max | round2) %; sum of the 20 fields \(100 * ((map(.predicted) | add) / (map(.real) | add) - 1) | signed) % of cycles");
+	(length as $n | "\($from) → \($to): mean absolute error \(map(.error | fabs) | add / $n | round2) % of cycles, \(map(.miss_error | fabs) | add / $n | round2) % of misses; largest \(map(.error | fabs) | max | round2) % and \(map(.miss_error | fabs) | max | round2) %; sum of the 20 fields \(100 * ((map(.predicted) | add) / (map(.real) | add) - 1) | signed) % of cycles");

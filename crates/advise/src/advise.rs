@@ -15,13 +15,13 @@ use linemate_types::{BitOffset, LineSize, TypeId, TypeModel};
 
 use crate::candidate::Candidate;
 use crate::choice::{Choice, Point, finalists, points, recommended};
-use crate::confirm::{Arena, Effect};
+use crate::confirm::{Confirmation, Effect};
 use crate::cost::{CostModel, Objective};
 use crate::error::AdviseError;
+use crate::footprint::{FootprintChange, footprint};
 use crate::reasons::{GroupReasons, Knowledge};
 use crate::search::{Limit, MOVE_WORTH, Scored, Search};
 use crate::shape::{Metrics, Placed, Shape, built};
-use crate::side::{Change, side};
 use crate::trace::Trace;
 
 /// How many different candidates are replayed at most, and at least.
@@ -61,7 +61,7 @@ pub struct Tried {
     /// By recording and then machine.
     pub effects: Vec<Vec<Effect>>,
     /// Its size and lines, for lines of 64 and of 128 bytes.
-    pub sides: Vec<Change>,
+    pub footprints: Vec<FootprintChange>,
     /// Its groups, and why.
     pub groups: Vec<GroupReasons>,
 }
@@ -70,9 +70,9 @@ impl Tried {
     /// Whether replay confirms a gain: measurably better somewhere, measurably worse nowhere, neither for the type nor in all.
     pub fn confirmed(&self) -> bool {
         let all = || self.effects.iter().flatten();
-        let better = all().any(|e| e.types.measurable && e.types.difference < 0.0);
+        let better = all().any(|e| e.types.significant && e.types.difference < 0.0);
         let worse = all().any(|e| {
-            let up = |m: &linemate_study::stats::Measure| m.measurable && m.difference > 0.0;
+            let up = |m: &linemate_study::stats::Measure| m.significant && m.difference > 0.0;
             up(&e.types) || up(&e.whole)
         });
         better && !worse
@@ -172,16 +172,16 @@ pub fn advise(analyses: &[&Session<'_>], request: &Request) -> Result<Advice, Ad
         front,
         mut tried,
     } = propose(analyses, request, &shape, &traces)?;
-    let arenas: Vec<Arena<'_>> = analyses
+    let confirmations: Vec<Confirmation<'_>> = analyses
         .iter()
         .zip(&scenes)
-        .map(|(analysis, (scene, cpus))| Arena {
+        .map(|(analysis, (scene, cpus))| Confirmation {
             analysis: analysis.analysis(),
             scene,
             cpus: *cpus,
         })
         .collect();
-    confirm(&arenas, request, &mut tried)?;
+    confirm(&confirmations, request, &mut tried)?;
     Ok(Advice {
         first_stays: shape.first_stays.clone(),
         events: traces.iter().map(Trace::events).collect(),
@@ -249,15 +249,15 @@ fn propose(
             continue;
         }
         let slots = candidate.slots(shape);
-        let change = |metrics: &Metrics| Change {
+        let change = |metrics: &Metrics| FootprintChange {
             line_bytes: metrics.line,
-            before: side(shape, metrics, &original, traces),
-            after: side(shape, metrics, &slots, traces),
+            before: footprint(shape, metrics, &original, traces),
+            after: footprint(shape, metrics, &slots, traces),
         };
         tried.push(Tried {
             edits,
             effects: Vec::new(),
-            sides: by_line.iter().map(change).collect(),
+            footprints: by_line.iter().map(change).collect(),
             groups: knowledge.reasons(candidate, &names),
             scored,
         });
@@ -271,7 +271,7 @@ fn propose(
 
 /// Replays the candidates on all recordings and machines, and puts the best first.
 fn confirm(
-    arenas: &[Arena<'_>],
+    confirmations: &[Confirmation<'_>],
     request: &Request,
     tried: &mut [Tried],
 ) -> Result<(), AdviseError> {
@@ -280,10 +280,10 @@ fn confirm(
         return Ok(());
     }
     let seeds = seeds(request.seed, request.interleavings);
-    for arena in arenas {
+    for confirmation in confirmations {
         let mut by_machine = Vec::new();
         for machine in &request.machines {
-            by_machine.push(arena.contest(&layouts, machine, request.conditions, &seeds)?);
+            by_machine.push(confirmation.compare(&layouts, machine, request.conditions, &seeds)?);
         }
         for (number, tried) in tried.iter_mut().enumerate() {
             let effects = by_machine.iter().map(|effects| effects[number].clone());
@@ -432,14 +432,14 @@ mod tests {
     use super::*;
     use linemate_study::stats::Measure;
 
-    /// By 100 cycles of 1000, with that bar.
-    fn measure(difference: f64, bar: f64) -> Measure {
+    /// By 100 cycles of 1000, with that interval.
+    fn measure(difference: f64, ci95: f64) -> Measure {
         Measure {
             without: 1000.0,
             with: 1000.0 + difference,
             difference,
-            bar,
-            measurable: difference.abs() > bar,
+            ci95,
+            significant: difference.abs() > ci95,
         }
     }
 
@@ -462,7 +462,7 @@ mod tests {
             },
             edits: EditFile::default(),
             effects: vec![effects.iter().map(effect).collect()],
-            sides: Vec::new(),
+            footprints: Vec::new(),
             groups: Vec::new(),
         }
     }
@@ -473,7 +473,7 @@ mod tests {
         let (maybe, none) = (measure(-100.0, 200.0), measure(0.0, 0.0));
         assert!(tried(&[(gain, gain)]).confirmed());
         assert!(tried(&[(gain, none), (none, none)]).confirmed());
-        assert!(!tried(&[(maybe, maybe)]).confirmed(), "within the bar");
+        assert!(!tried(&[(maybe, maybe)]).confirmed(), "within the interval");
         assert!(!tried(&[(none, none)]).confirmed(), "nothing gained");
         assert!(!tried(&[(gain, gain), (loss, none)]).confirmed());
         assert!(!tried(&[(gain, loss)]).confirmed(), "others pay for it");
@@ -481,7 +481,7 @@ mod tests {
         assert_eq!(tried(&[(gain, gain), (none, none)]).relative(), 0.95);
     }
 
-    /// A layout with so many moves (groups of one member each, in their order) that gains so much of 1000 cycles.
+    /// A layout with that many moves (groups of one member each, in their order) that gains so much of 1000 cycles.
     fn layout(moves: usize, gain: f64) -> Tried {
         let measure = measure(-gain, 1.0);
         let mut tried = tried(&[(measure, measure)]);

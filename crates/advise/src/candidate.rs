@@ -16,7 +16,7 @@ use crate::shape::{Metrics, Shape};
 pub struct Candidate {
     /// Units in no segment, in their new order.
     pub rest: Vec<usize>,
-    /// How many of them lie in front of the segments.
+    /// How many of them are before the segments.
     pub at: usize,
     /// Units that lie together, from a line's start on.
     pub segments: Vec<Vec<usize>>,
@@ -122,11 +122,11 @@ impl Candidate {
         let place = self.rest.iter().position(|u| *u > unit);
         let place = place.unwrap_or(self.rest.len());
         self.rest.insert(place, unit);
-        // A unit that lay behind the last one in front of the segments goes behind the segments.
+        // A unit that lay after the last one before the segments goes after the segments.
         self.at += usize::from(place < self.at);
     }
 
-    /// Puts a unit that is nowhere directly behind another one, into its segment if it lies in one.
+    /// Puts a unit that is nowhere directly after another one, into its segment if it is in one.
     pub fn put_behind(&mut self, before: usize, unit: usize) {
         if let Some(segment) = self.segment_of(before) {
             let units = &mut self.segments[segment];
@@ -151,7 +151,7 @@ impl Candidate {
     /// The candidate as edits of `subject`. `names` are those of the segments.
     pub fn edits(&self, subject: &Subject, shape: &Shape, names: &[String]) -> EditFile {
         let name = |unit: usize| shape.names[unit].clone().unwrap_or_default();
-        // The rest first: groups are put behind members that have to lie where they will stay.
+        // The rest first: groups are put after members that have to be where they will stay.
         let mut edits = self.order_rest(shape);
         let mut anchor = self.at.checked_sub(1).map(|i| name(self.rest[i]));
         let behind = |anchor: &Option<String>| match anchor {

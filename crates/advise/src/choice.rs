@@ -15,7 +15,7 @@ pub enum Choice {
     /// The one with the fewest moves that has [`ENOUGH`] of the best gain.
     #[default]
     Fewest,
-    /// The one that gains most with at most so many moves.
+    /// The one that gains most with at most that many moves.
     Moves(usize),
     /// The one that gains most.
     All,
@@ -63,7 +63,7 @@ pub(crate) fn points(front: &[Scored], tried: &[Tried]) -> Vec<Point> {
     front.iter().map(of).collect()
 }
 
-/// The cost at which a layout has so many hundredths of the gain of the best, which costs `best`.
+/// The cost at which a layout has that many hundredths of the gain of the best, which costs `best`.
 fn with_gain(best: u64, hundredths: u64) -> u64 {
     1_000_000 - 1_000_000u64.saturating_sub(best) * hundredths / 100
 }

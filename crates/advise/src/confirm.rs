@@ -29,7 +29,7 @@ pub struct Effect {
 
 /// A recording and the type's names in it.
 #[derive(Debug)]
-pub struct Arena<'a> {
+pub struct Confirmation<'a> {
     /// The recording.
     pub analysis: &'a Analysis<'a>,
     /// What it holds.
@@ -38,12 +38,12 @@ pub struct Arena<'a> {
     pub cpus: usize,
 }
 
-impl Arena<'_> {
+impl Confirmation<'_> {
     /// Replays the recorded layout and `layouts` under the interleavings of `seeds`. Gives, for each layout, its effect.
     ///
     /// # Errors
     /// An impossible edit, a machine that is too small, a damaged recording.
-    pub fn contest(
+    pub fn compare(
         &self,
         layouts: &[EditFile],
         machine: &Machine,
@@ -52,18 +52,18 @@ impl Arena<'_> {
     ) -> Result<Vec<Effect>, AdviseError> {
         let line = line_of(machine);
         let empty = EditFile::default();
-        let sides = std::iter::once(&empty).chain(layouts);
-        let variants: Vec<Variant> = sides
+        let edits = std::iter::once(&empty).chain(layouts);
+        let variants: Vec<Variant> = edits
             .map(|edits| self.variant(edits, line))
             .collect::<Result<_, _>>()?;
         let experiment = Experiment::new(self.scene, machine, conditions)?;
         let variants: Vec<&Variant> = variants.iter().collect();
         let outcomes = experiment.run(&variants, seeds, |_, outcome| self.figures(&outcome))?;
         let (without, with) = outcomes.split_at(1);
-        let effect = |side: &Vec<Figures>| {
+        let effect = |variant: &Vec<Figures>| {
             let measure = |figure: fn(&Figures) -> f64| {
-                let series = |side: &[Figures]| side.iter().map(figure).collect::<Vec<f64>>();
-                paired(&series(&without[0]), &series(side))
+                let series = |variant: &[Figures]| variant.iter().map(figure).collect::<Vec<f64>>();
+                paired(&series(&without[0]), &series(variant))
             };
             Effect {
                 types: measure(|f| f.types),

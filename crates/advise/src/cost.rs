@@ -2,7 +2,7 @@
 //!
 //! The model is replay's (docs/replay.md) with three simplifications: nothing is ever dropped for lack of room, the lines around the type do not
 //! exist, and the type's own accesses are the only ones that stall a CPU. In exchange the cost of a layout is a sum over *blocks* (a line; the
-//! aligned pair of lines where the machine fetches pairs), each of which depends only on which atoms lie on it: it is worked out once for each
+//! aligned pair of lines where the machine fetches pairs), each of which depends only on which atoms are on it: it is worked out once for each
 //! set of atoms.
 
 use std::sync::RwLock;
@@ -206,7 +206,7 @@ impl<'t> CostModel<'t> {
         (0..self.classes.len()).map(cost).sum()
     }
 
-    /// Which block an atom lies in, and on which of its lines.
+    /// Which block an atom is in, and on which of its lines.
     #[inline]
     fn place_of(&self, class: usize, shape: &Shape, placed: &Placed, atom: u16) -> (usize, u8) {
         let unit = usize::from(shape.atoms[usize::from(atom)].unit);

@@ -29,7 +29,7 @@ pub enum AdviseError {
         "the recording has no access to any {0}: was it recorded with a workload that uses it?"
     )]
     Absent(String),
-    /// A pin that is no member.
+    /// A pin that is not a member.
     #[error(
         "--pin {pin}: {type_name} has no such member{}",
         linemate_text::suggestion(nearest)

@@ -13,11 +13,11 @@ pub mod choice;
 pub mod confirm;
 pub mod cost;
 pub mod error;
+pub mod footprint;
 mod mix;
 pub mod reasons;
 pub mod search;
 pub mod shape;
-pub mod side;
 pub mod survey;
 pub mod trace;
 

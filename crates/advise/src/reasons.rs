@@ -12,7 +12,7 @@ use crate::trace::{Kind, Trace};
 
 /// Functions that are named for a group at most, and members that it is kept from.
 const NAMED: usize = 4;
-/// From so many loads per write on, members are read mostly.
+/// From that many loads per write on, members are read mostly.
 pub const READ_MOSTLY: f64 = 4.0;
 
 /// How a member is used.
@@ -46,7 +46,7 @@ pub struct Kept {
 pub struct GroupReasons {
     /// Its name in the edit; of the one that shares its last line with the rest, its first member's.
     pub name: String,
-    /// Whether nothing else lies on its lines.
+    /// Whether nothing else is on its lines.
     pub sealed: bool,
     /// Its members that are used, in order.
     pub members: Vec<MemberUse>,

@@ -18,10 +18,10 @@ pub const BYTES_MAX: u64 = 1 << 20;
 /// The most units of a type that is searched.
 const UNITS_MAX: usize = 4000;
 
-/// No atom lies there.
+/// No atom is there.
 pub(crate) const NO_ATOM: u16 = u16::MAX;
 
-/// The part of a unit that accesses are told apart by: at most 8 bytes that cannot lie on two lines.
+/// The part of a unit that accesses are told apart by: at most 8 bytes that cannot be on two lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Atom {
     /// The unit, by its index in [`Shape::units`].
@@ -43,7 +43,7 @@ pub struct Shape {
     pub origin: Arc<Origin>,
     /// By unit: the name that an edit calls it by; `None` when it has none.
     pub names: Vec<Option<String>>,
-    /// Units that stay where they are, all those in front of the last such one included.
+    /// Units that stay where they are, all those before the last such one included.
     pub frozen: usize,
     /// Why the first unit stays, if it does by itself.
     pub first_stays: Option<String>,
@@ -75,7 +75,7 @@ impl Shape {
     /// Prepares struct `ids` of `layouts`' types. `pins` are members that stay.
     ///
     /// # Errors
-    /// A union, something too large, or a pin that is no member.
+    /// A union, something too large, or a pin that is not a member.
     pub fn new(
         layouts: &mut Layouts<'_>,
         name: &str,
@@ -91,10 +91,10 @@ impl Shape {
         };
         let composite = model
             .composite(id)
-            .ok_or_else(|| refuse("it is no struct"))?;
+            .ok_or_else(|| refuse("it is not a struct"))?;
         if composite.kind == CompositeKind::Union {
             return Err(refuse(
-                "it is a union: its members lie on top of each other and have no order",
+                "it is a union: its members overlap and have no order",
             ));
         }
         if origin.size > BYTES_MAX || origin.units.len() > UNITS_MAX {

@@ -1,6 +1,6 @@
 //! Which types a layout can win most for: a replay tells what each costs and why, a short search what there is to be had.
 //!
-//! Two figures for each type. *At most*: all that is no true sharing, an upper bound that the replay of the recorded layout gives. *Estimate*: the
+//! Two figures for each type. *At most*: all that is not true sharing, an upper bound that the replay of the recorded layout gives. *Estimate*: the
 //! gain of the best layout that a short search finds without growth, by the fast model; nothing has confirmed it.
 
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ pub struct Row {
     /// Likewise.
     pub false_sharing: f64,
     /// Lines fetched for the first time or again, and permission asked for without another holder, likewise.
-    pub fetching: f64,
+    pub other_misses: f64,
     /// What a short search finds.
     pub estimate: Option<Estimate>,
     /// Why nothing was searched.
@@ -126,9 +126,9 @@ pub fn survey(
 }
 
 impl Row {
-    /// The cycles that are no true sharing, false sharing counted twice: it is what a layout ends most surely.
+    /// The cycles that are not true sharing, false sharing counted twice: it is what a layout ends most surely.
     fn most(&self) -> f64 {
-        self.cost * (2.0 * self.false_sharing + self.fetching)
+        self.cost * (2.0 * self.false_sharing + self.other_misses)
     }
 }
 
@@ -155,7 +155,7 @@ fn row(name: String, sums: [u64; 3], whole: u64) -> Row {
         share: cost as f64 / whole.max(1) as f64,
         true_sharing: part(sums[0]),
         false_sharing: part(sums[1]),
-        fetching: part(sums[2]),
+        other_misses: part(sums[2]),
         estimate: None,
         why_not: None,
     }

@@ -1,4 +1,4 @@
-//! The accesses to one type's objects, woven as replay weaves them, without what no layout can make a difference for.
+//! The accesses to one type's objects, interleaved as replay interleaves them, without what no layout can make a difference for.
 //!
 //! An access is left out when, whatever the layout, it finds its line as it left it: a load when no other CPU wrote to the object since
 //! the CPU last touched the same atom, a write when no other CPU touched the object since the CPU last wrote the same atom. That is exact
@@ -126,14 +126,14 @@ impl Trace {
     ) -> Result<Trace, ExperimentError> {
         let tables = tables(model, scene.types, shape);
         let only: Vec<bool> = tables.iter().map(Option::is_some).collect();
-        let mut loom = Loom::new(shape, &tables, cpus, seed);
-        scene.each_round(line, &only, |slices| loom.round(slices))?;
-        loom.trace.all = scene.accesses;
-        Ok(loom.finish())
+        let mut interleaver = TraceInterleaver::new(shape, &tables, cpus, seed);
+        scene.each_round(line, &only, |slices| interleaver.round(slices))?;
+        interleaver.trace.all = scene.accesses;
+        Ok(interleaver.finish())
     }
 }
 
-/// By subject: where its type's bytes lie in the searched type.
+/// By subject: where its type's bytes are in the searched type.
 type Tables = Vec<Option<Arc<Vec<u32>>>>;
 
 /// Not inside of the searched type.
@@ -196,7 +196,7 @@ impl Last {
 }
 
 #[derive(Clone, Debug)]
-struct Loomed {
+struct ObjectInProgress {
     trace: ObjectTrace,
     uses: u32,
     write: Last,
@@ -204,12 +204,12 @@ struct Loomed {
 }
 
 /// Puts the type's accesses in a round side by side.
-struct Loom<'s> {
+struct TraceInterleaver<'s> {
     shape: &'s Shape,
     tables: &'s Tables,
     interleaving: Interleaving,
     trace: Trace,
-    objects: Vec<Loomed>,
+    objects: Vec<ObjectInProgress>,
     numbers: FxHashMap<u64, u32>,
     /// By (object, CPU, atom): the last touch and the last write.
     uses: FxHashMap<(u32, u8, u16), (u32, u32)>,
@@ -221,9 +221,9 @@ struct Loom<'s> {
     order: Vec<(u64, u8, u32)>,
 }
 
-impl<'s> Loom<'s> {
-    fn new(shape: &'s Shape, tables: &'s Tables, cpus: usize, seed: u64) -> Loom<'s> {
-        Loom {
+impl<'s> TraceInterleaver<'s> {
+    fn new(shape: &'s Shape, tables: &'s Tables, cpus: usize, seed: u64) -> TraceInterleaver<'s> {
+        TraceInterleaver {
             shape,
             tables,
             interleaving: Interleaving::Seeded(seed),
@@ -293,7 +293,7 @@ impl<'s> Loom<'s> {
     fn keep(&mut self, hit: &Hit, at: u32, cpu: u8) {
         let objects = &mut self.objects;
         let number = *self.numbers.entry(hit.base).or_insert_with(|| {
-            objects.push(Loomed {
+            objects.push(ObjectInProgress {
                 trace: ObjectTrace {
                     residue: (hit.base % 128) as u8,
                     events: Vec::new(),

@@ -140,6 +140,6 @@ fn first_members_stay_unless_they_are_locks_counters_or_scalars() {
     let union = shape(&mut layouts, "sigval", &[]).unwrap_err();
     assert_eq!(
         union.to_string(),
-        "sigval: it is a union: its members lie on top of each other and have no order"
+        "sigval: it is a union: its members overlap and have no order"
     );
 }

@@ -108,7 +108,7 @@ fn what_contends_is_parted_and_replay_confirms_it() {
     let advice = advice(&recording, &request(&[])).unwrap();
     let best = advice.recommended().unwrap();
     let effect = &best.effects[0][0];
-    assert!(effect.types.measurable && effect.types.difference < 0.0);
+    assert!(effect.types.significant && effect.types.difference < 0.0);
     // The same as a what-if with the same edit says.
     let session = Session::new(&recording).unwrap();
     let images = BTreeMap::new();
@@ -131,7 +131,7 @@ fn what_contends_is_parted_and_replay_confirms_it() {
     let (before, after) = (effect.types.without, effect.types.with);
     assert!(after < 0.75 * before, "{before} to {after}");
     assert!(false_sharing <= ROUNDS as f64, "{false_sharing}");
-    let side = best.sides[0];
+    let side = best.footprints[0];
     assert_eq!((side.before.lines, side.after.lines), (2, 2));
     assert_eq!((side.before.touched, side.before.alone), (2, 0));
     assert_eq!((side.after.touched, side.after.alone), (2, 1));
@@ -176,7 +176,7 @@ fn the_survey_puts_the_contended_type_first() {
     let rows = survey(&[&session], &[machine()], Conditions::default(), 1, 3).unwrap();
     assert_eq!(rows[0].name, "rq");
     let row = &rows[0];
-    assert!((row.true_sharing + row.false_sharing + row.fetching - 1.0).abs() < 1e-9);
+    assert!((row.true_sharing + row.false_sharing + row.other_misses - 1.0).abs() < 1e-9);
     assert!((row.share - 1.0).abs() < 1e-9, "nothing else was touched");
     let estimate = row.estimate.unwrap();
     assert!(estimate.share > 0.25, "{estimate:?}");
@@ -216,7 +216,7 @@ fn what_replays_would_refuse_is_refused_before_the_search() {
     let refused = advice(&recording, &few).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "7 interleavings give no error bar: 8 at least"
+        "7 interleavings are too few for a 95 % confidence interval: at least 8"
     );
     let odd = Request {
         conditions: Conditions {

@@ -266,7 +266,7 @@ impl<'a> Collector<'a> {
         }
         for i in 0..self.out.objects.len() {
             if self.out.objects[i].death == NEVER {
-                self.bury(ObjectId(i as u32));
+                self.retire(ObjectId(i as u32));
             }
         }
         self.out
@@ -437,7 +437,7 @@ impl<'a> Collector<'a> {
     fn usage(&mut self, call: &Call) -> SiteUse {
         let symbols = self.symbols;
         let site = *self.site_uses.entry(call.caller.0).or_insert_with(|| {
-            // The return address can lie behind the function, if the call was its last instruction.
+            // The return address can be after the function, if the call was its last instruction.
             symbols
                 .at(call.caller.0.saturating_sub(1))
                 .map_or(SiteUse::Other, |(s, _)| sites::by_name(&s.name))
@@ -594,13 +594,13 @@ impl<'a> Collector<'a> {
             }
         }
         self.out.objects[id.0 as usize].death = time;
-        self.bury(id);
+        self.retire(id);
     }
 
-    fn bury(&mut self, id: ObjectId) {
+    fn retire(&mut self, id: ObjectId) {
         let votes = self.votes.remove(&id).unwrap_or_default();
         let object = &mut self.out.objects[id.0 as usize];
-        object.signature = self.out.kinds.bury(object.kind, &votes);
+        object.signature = self.out.kinds.retire(object.kind, &votes);
     }
 }
 

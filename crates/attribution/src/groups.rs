@@ -5,7 +5,7 @@
 //! 1. A field that takes a good part of its writes as atomic read-modify-writes (a lock, a contended counter) needs its line exclusively in
 //!    each use: [`RMW_SHARE`].
 //! 2. A field of a per-CPU object is *read by others* if other CPUs' loads are a larger share of its accesses than
-//!    other CPUs' accesses are of all of the type's. The line such fields lie on travels; that of the rest need not. There is
+//!    other CPUs' accesses are of all of the type's. The line such fields are on travels; that of the rest need not. There is
 //!    no constant in this: a field is compared with its own type.
 //! 3. Inside each of these three classes fields are joined bottom up, the pair of groups with the strongest tie first, as
 //!    long as the tie is at least [`TIE_MIN`]. The tie of two fields is how often they are used together (see [`crate::couse`]), as a share of the

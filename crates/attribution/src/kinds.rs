@@ -157,7 +157,7 @@ impl Kinds {
     }
 
     /// Counts an object of the kind and its sightings.
-    pub fn bury(&mut self, id: KindId, sighted: &Votes) -> SignatureId {
+    pub fn retire(&mut self, id: KindId, sighted: &Votes) -> SignatureId {
         let entry = &mut self.entries[id.0 as usize];
         entry.objects += 1;
         if sighted.is_empty() {
@@ -294,8 +294,8 @@ mod tests {
         let schema = sample();
         let mut kinds = Kinds::default();
         let k = kinds.number(kind(Some(0x1234), 256), Bounds::Exact(256), None);
-        let seen = kinds.bury(k, &votes(&[(0, TASK)]));
-        let silent = kinds.bury(k, &Votes::default());
+        let seen = kinds.retire(k, &votes(&[(0, TASK)]));
+        let silent = kinds.retire(k, &Votes::default());
         let mut settler = kinds.settle(&schema);
         let (a, b) = (
             settler.form(&schema, k, seen),
@@ -311,9 +311,9 @@ mod tests {
         let schema = sample();
         let mut kinds = Kinds::default();
         let k = kinds.number(kind(Some(0x1234), 100), Bounds::Exact(100), None);
-        let wrong = kinds.bury(k, &votes(&[(0, TypeIndex(4))]));
+        let wrong = kinds.retire(k, &votes(&[(0, TypeIndex(4))]));
         for _ in 0..20 {
-            kinds.bury(k, &votes(&[(0, ENTITY)]));
+            kinds.retire(k, &votes(&[(0, ENTITY)]));
         }
         let mut settler = kinds.settle(&schema);
         let form = settler.form(&schema, k, wrong);
@@ -332,9 +332,9 @@ mod tests {
             },
             None,
         );
-        let task = kinds.bury(k, &votes(&[(0, TASK)]));
-        let entity = kinds.bury(k, &votes(&[(8, ENTITY)]));
-        let silent = kinds.bury(k, &Votes::default());
+        let task = kinds.retire(k, &votes(&[(0, TASK)]));
+        let entity = kinds.retire(k, &votes(&[(8, ENTITY)]));
+        let silent = kinds.retire(k, &Votes::default());
         let mut settler = kinds.settle(&schema);
         let forms: Vec<FormId> = [task, entity, silent]
             .iter()

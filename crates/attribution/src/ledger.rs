@@ -19,7 +19,7 @@ pub enum Bucket {
     HeapSite,
     /// A living heap object from before the recording: its cache is known, its site is not, nor its type.
     HeapCache,
-    /// Bytes of a heap object that its type does not cover: what was allocated behind a struct.
+    /// Bytes of a heap object that its type does not cover: what was allocated after a struct.
     HeapTail,
     /// A free slot: the allocator's own lists, and what the allocator does before it hands an object out.
     HeapVacant,
@@ -137,7 +137,7 @@ impl Bucket {
         }
     }
 
-    /// Whether the type of what lies there is known.
+    /// Whether the type of what is there is known.
     #[must_use]
     pub fn is_typed(self) -> bool {
         matches!(
@@ -148,7 +148,7 @@ impl Bucket {
 
     /// A few words for a table.
     #[must_use]
-    pub fn words(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Bucket::Field => "typed object",
             Bucket::PercpuTyped => "typed",
@@ -157,7 +157,7 @@ impl Bucket {
             Bucket::GlobalNamed => "name only",
             Bucket::HeapSite => "cache and site known",
             Bucket::HeapCache => "cache known, from before the recording",
-            Bucket::HeapTail => "behind a typed object's end",
+            Bucket::HeapTail => "after a typed object's end",
             Bucket::HeapVacant => "free slot",
             Bucket::Stack => "task or interrupt stack",
             Bucket::EntryArea => "CPU entry area",
@@ -195,7 +195,7 @@ impl Group {
 
     /// A few words for a table.
     #[must_use]
-    pub fn words(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Group::Field => "field of a typed object",
             Group::Percpu => "per-CPU variable",

@@ -4,7 +4,7 @@
 //! * [`Names`] says where an access went; other crates can stream accesses through it.
 //! * [`Ledger`] accounts for every access; [`Tally`] holds the counts that reports are sums of.
 //!
-//! How objects get their types: [`votes`] (what lies where) and [`kinds`] (siblings vote together).
+//! How objects get their types: [`votes`] (what is where) and [`kinds`] (siblings vote together).
 //! Reads no files but the recording it is handed, prints nothing.
 
 mod analysis;

@@ -116,7 +116,7 @@ impl PercpuAreas {
     }
 }
 
-/// A symbol with data behind it.
+/// A symbol with data after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variable {
     /// Its name.
@@ -245,7 +245,7 @@ impl KernelMap {
     }
 
     /// The slot of a slab that holds `addr`, given the page's use: the cache and the slot's addresses. The slot is the object as
-    /// asked for; what the cache keeps behind it belongs to no object.
+    /// asked for; what the cache keeps after it belongs to no object.
     #[must_use]
     pub fn slab_slot(&self, addr: u64, usage: PageUse) -> Option<(u32, Range<u64>)> {
         let PageUse::Slab { cache, first } = usage else {

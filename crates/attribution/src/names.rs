@@ -247,7 +247,7 @@ impl Names {
         found
     }
 
-    /// What lies at an address at a time.
+    /// What is at an address at a time.
     #[must_use]
     pub fn locate_at(&self, addr: GuestAddr, time: VirtualTime) -> Located {
         let a = addr.0;

@@ -109,7 +109,7 @@ fn is_place(address: u64, map: &KernelMap, init: &Range<u64>) -> bool {
         || (!image && (map.direct_map.contains(&address) || map.vmalloc.contains(&address)))
 }
 
-/// Whether an address is a per-CPU address behind the static section, in the first chunk.
+/// Whether an address is a per-CPU address after the static section, in the first chunk.
 pub(crate) fn is_dynamic_percpu(address: u64, percpu: &PercpuAreas) -> bool {
     let end = percpu.section.start.saturating_add(percpu.unit_size);
     (percpu.section.end..end).contains(&address)

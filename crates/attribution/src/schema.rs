@@ -1,4 +1,4 @@
-//! The types of a recording in the form that attribution asks for: whether one type lies inside another
+//! The types of a recording in the form that attribution asks for: whether one type is inside another
 //! at an offset, and which types embed a given one.
 //!
 //! It knows structs and unions only. Field paths are the types crate's ([`linemate_types::FlatType`]): counting goes by
@@ -175,7 +175,7 @@ impl Schema {
         self.embedders.get(index.0 as usize).map_or(0, Vec::len)
     }
 
-    /// Whether an `inner` lies inside (or is) an `outer` at `offset`.
+    /// Whether an `inner` is inside (or is) an `outer` at `offset`.
     #[must_use]
     pub fn contains(&self, outer: TypeIndex, inner: TypeIndex, offset: u64) -> bool {
         self.contains_within(outer, inner, offset, MAX_DEPTH)
@@ -244,7 +244,7 @@ impl Schema {
         found
     }
 
-    /// Where `inner` lies inside `outer`: offsets and paths of all its places, arrays by their first element, in order of offset.
+    /// Where `inner` is inside `outer`: offsets and paths of all its places, arrays by their first element, in order of offset.
     #[must_use]
     pub fn places(&self, outer: TypeIndex, inner: TypeIndex) -> Vec<(u64, String)> {
         let mut found = Vec::new();
@@ -375,7 +375,7 @@ pub(crate) fn aggregate_of(shape: &Shape) -> Option<(TypeIndex, bool)> {
     None
 }
 
-/// The aggregate that `rest` bytes into a shape lie in, and the offset inside it.
+/// The aggregate that `rest` bytes into a shape are in, and the offset inside it.
 fn step_into(shape: &Shape, rest: u64) -> Option<(TypeIndex, u64)> {
     let mut shape = shape;
     let mut rest = rest;

@@ -1,4 +1,4 @@
-//! Subjects: what accesses are counted for, and where each lies inside an object or variable.
+//! Subjects: what accesses are counted for, and where each is inside an object or variable.
 
 use linemate_recording::GuestAddr;
 use rustc_hash::FxHashMap;
@@ -212,7 +212,7 @@ pub(crate) fn variables(
     names
 }
 
-/// A symbol's size is only known up to the next symbol, so anything that fits may lie there.
+/// A symbol's size is only known up to the next symbol, so anything that fits may be there.
 fn settle_variable(schema: &Schema, variable: &Variable, votes: &Votes) -> Vec<Placement> {
     let size = variable.range.end - variable.range.start;
     votes

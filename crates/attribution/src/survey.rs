@@ -162,7 +162,7 @@ impl Kernel<'_> {
                 ..PercpuAreas::default()
             };
         };
-        // A CPU that is not there keeps the boot value, which lies in the image.
+        // A CPU that is not there keeps the boot value, which is in the image.
         let offset = |cpu: u64| {
             self.start
                 .u64(table + 8 * cpu)
@@ -257,7 +257,7 @@ impl Kernel<'_> {
         Variables { list }
     }
 
-    /// The anonymous struct that has this member, fits, and is no part of another type.
+    /// The anonymous struct that has this member, fits, and is not part of another type.
     fn anonymous_struct(&self, member: &str, size: u64) -> Option<TypeIndex> {
         let fits = |t: &&(TypeIndex, &crate::schema::Type)| {
             let (index, ty) = **t;
@@ -439,7 +439,7 @@ impl<'a> PageReader<'a> {
 
     /// The head of the compound page that `page` is part of. Bit 0 of `compound` says that it is a tail page; the rest is the
     /// head's address, or, where `compound_info` is a mask (include/linux/page-flags.h, `_compound_head`), what leaves the head's
-    /// address of the tail's. A mask keeps all high bits, so it is no address in the array.
+    /// address of the tail's. A mask keeps all high bits, so it is not an address in the array.
     fn head(&self, page: u64, compound: u64) -> u64 {
         if compound & 1 == 0 {
             page

@@ -1,4 +1,4 @@
-//! What lies where: settles contradicting sightings into placements.
+//! What is where: settles contradicting sightings into placements.
 //!
 //! A sighting says "a T was handed over at this offset". Functions are called with casts, embedded members and
 //! stale pointers, so a sighting is a vote, not a fact. A candidate's score is the weight of all votes that it
@@ -24,7 +24,7 @@ const EXACT_FIT: u64 = 4;
 const UNSIGHTED_SHARE: (u64, u64) = (9, 10);
 
 /// How many times larger a struct can be than an object of the cache with its name: `kmem_cache` has room for 1024 nodes of up to
-/// 16 bytes each behind some 200 bytes.
+/// 16 bytes each after some 200 bytes.
 const CUT_MAX: u64 = 128;
 
 /// Bytes of a line on x86-64: what follows a struct or a variable starts at the next multiple of it at the latest.
@@ -35,7 +35,7 @@ const CACHE_LINE: u64 = 64;
 pub enum Bounds {
     /// An object whose size is known to the byte: a dedicated cache, a requested size.
     Exact(u64),
-    /// A slot of a general cache: the object is larger than `over` (else it would lie in a smaller cache) and at most `size`.
+    /// A slot of a general cache: the object is larger than `over` (else it would be in a smaller cache) and at most `size`.
     Slot {
         /// Bytes of the slot.
         size: u64,
@@ -102,7 +102,7 @@ pub struct Placement {
     pub start: u64,
     /// Bytes covered: the type's size, times the elements, or up to the end for a flexible array.
     pub size: u64,
-    /// What lies there.
+    /// What is there.
     pub ty: TypeIndex,
     /// Bytes from one element to the next, if this is an array of `ty`; else the same as `size`.
     pub stride: u64,

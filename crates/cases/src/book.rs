@@ -157,7 +157,7 @@ impl<'b> Book<'b> {
                 .collect(),
             types: result.types.into(),
             whole: result.whole.into(),
-            misses: result.misses.kernel.into(),
+            llc_misses: result.llc_misses.kernel.into(),
             functions: functions
                 .map(|row| (row.name.clone(), Measured::from(row.cycles)))
                 .collect::<BTreeMap<_, _>>(),
@@ -183,7 +183,7 @@ impl<'b> Book<'b> {
                     runs: runs.len(),
                     cost: compared(&runs, |p| Some(p.types)).unwrap_or_default(),
                     whole: compared(&runs, |p| Some(p.whole)).unwrap_or_default(),
-                    misses: compared(&runs, |p| Some(p.misses)).unwrap_or_default(),
+                    llc_misses: compared(&runs, |p| Some(p.llc_misses)).unwrap_or_default(),
                     functions: names.filter_map(function).collect(),
                 });
             }

@@ -130,9 +130,9 @@ pub struct Published {
     pub value: String,
     /// Where it was published and on what it was measured.
     pub source: String,
-    /// Which figure of ours stands beside it, if one can.
+    /// Which figure of ours is beside it, if one can.
     pub found: Option<FoundFigure>,
-    /// Which predicted change stands beside it, if one can.
+    /// Which predicted change is beside it, if one can.
     pub predicted: Option<PredictedOf>,
 }
 
@@ -153,7 +153,7 @@ pub enum FoundFigure {
         /// A field of the group.
         field: String,
     },
-    /// The lines that the group of a field lies on.
+    /// The lines that the group of a field is on.
     GroupLines {
         /// The type.
         type_name: String,

@@ -128,10 +128,10 @@ impl Ours<'_> {
         let measure = predicted.and_then(|p| match &of.of {
             PredictedFigure::Types => Some(&p.types),
             PredictedFigure::Function(name) => p.functions.get(name),
-            PredictedFigure::Misses => Some(&p.misses),
+            PredictedFigure::Misses => Some(&p.llc_misses),
         });
         match measure.and_then(Measured::relative) {
-            Some((change, bar)) => format!("{change:+.1} ± {bar:.1} %"),
+            Some((change, ci95)) => format!("{change:+.1} ± {ci95:.1} %"),
             None => "never left its core".to_owned(),
         }
     }
@@ -175,7 +175,7 @@ impl Ours<'_> {
         let compared = match &of.of {
             PredictedFigure::Types => &rebuilt.cost,
             PredictedFigure::Function(name) => rebuilt.functions.get(name)?,
-            PredictedFigure::Misses => &rebuilt.misses,
+            PredictedFigure::Misses => &rebuilt.llc_misses,
         };
         compared.change().map(|change| format!("{change:+.1} %"))
     }

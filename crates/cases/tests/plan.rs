@@ -41,7 +41,7 @@ name = "only-predicted"
 file = "only.txt"
 "#;
 
-/// Every ingredient has the digest of its name, but for the one that changed.
+/// Every ingredient has the digest of its name, except for the one that changed.
 #[derive(Default)]
 struct Changed(BTreeMap<Ingredient, String>);
 

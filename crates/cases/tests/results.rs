@@ -7,7 +7,7 @@ use linemate_report::case::{Results, Spread, markdown};
 use linemate_report::model::{Figures, GroupRow, Inputs, LedgerView, Report, TypeView, View};
 use linemate_report::{CostsDocument, WhatIfDocument};
 use linemate_study::costs::{CellCost, Cost, Costs, LineCost};
-use linemate_study::effect::{Misses, Potential, Row, Size, WhatIf};
+use linemate_study::effect::{LlcMisses, Potential, Row, Size, WhatIf};
 use linemate_study::stats::Measure;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -221,12 +221,12 @@ fn costs_of_the_type() -> Value {
 }
 
 fn whatif(without: f64, with: f64) -> Value {
-    let measure = |without: f64, with: f64, bar: f64| Measure {
+    let measure = |without: f64, with: f64, ci95: f64| Measure {
         without,
         with,
         difference: with - without,
-        bar,
-        measurable: true,
+        ci95,
+        significant: true,
     };
     let function = |name: &str, with| Row {
         name: name.to_owned(),
@@ -252,9 +252,9 @@ fn whatif(without: f64, with: f64) -> Value {
             }],
             types: measure(without, with, without / 100.0),
             whole: measure(10.0 * without, 9.0 * without + with, without / 10.0),
-            misses: Misses {
+            llc_misses: LlcMisses {
                 kernel: measure(without / 1000.0, with / 2000.0, 1.0),
-                ..Misses::default()
+                ..LlcMisses::default()
             },
             functions: vec![function("f", 80.0), function("g", 90.0)],
             ..WhatIf::default()
@@ -296,8 +296,7 @@ fn the_page_is_as_it_was_written_down() {
 fn without_builds_the_page_says_so() {
     let case = parse(CASE).unwrap();
     let page = markdown(&results_of(&case, Mode::Quick));
-    let end =
-        "## Predicted beside re-recorded\n\nNot run: kernels are built without `--quick` only.\n";
+    let end = "## Predicted and re-recorded\n\nNot run: `--quick` builds no kernel.\n";
     assert!(page.ends_with(end), "{page}");
     assert!(
         page.contains("| cost | -4.4 % |  | -25.0 ± 1.0 % |  | a paper |"),
@@ -379,14 +378,14 @@ fn an_output_of_another_schema_is_named() {
         error.to_string()
     };
     let head = "the output of \"predict apart on m1\" is not what its schema says: ";
-    let another = json!({ "schema": "linemate.whatif/0", "results": [] });
+    let another = json!({ "schema": "linemate.whatif/1", "results": [] });
     assert_eq!(
         refused(another),
-        format!("{head}it is \"linemate.whatif/0\", not \"linemate.whatif/1\"")
+        format!("{head}it is \"linemate.whatif/1\", not \"linemate.whatif/2\"")
     );
     assert_eq!(
         refused(json!([])),
-        format!("{head}it does not say that it is \"linemate.whatif/1\"")
+        format!("{head}it does not say that it is \"linemate.whatif/2\"")
     );
     let mut incomplete = whatif(1.0, 2.0);
     incomplete["results"][0]

@@ -31,7 +31,7 @@ fn every_shipped_case_is_in_order() {
     for folder in found {
         let text = fs::read_to_string(folder.join("case.toml")).unwrap();
         let case = parse(&text).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-        // A variant is called after the case whose folder it lies in.
+        // A variant is called after the case whose folder it is in.
         let place = folder.strip_prefix(&cases).unwrap().to_str().unwrap();
         assert_eq!(place.replace('/', "-"), case.name);
         let edits = case.edits.iter();

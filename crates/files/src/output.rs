@@ -28,7 +28,7 @@ impl Output {
     /// Checks that `path` can be written. To be called before the work whose result it takes.
     ///
     /// # Errors
-    /// What [`Replacement::new`] refuses, but for devices, pipes and terminals: these are opened.
+    /// What [`Replacement::new`] refuses, except for devices, pipes and terminals: these are opened.
     pub fn new(path: &Path) -> Result<Self, FileError> {
         let to = match replacement::place(path)? {
             Place::File(file) => To::File(file),

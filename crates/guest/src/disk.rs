@@ -5,7 +5,7 @@
 const CLUSTER_BITS: u32 = 16;
 const CLUSTER: usize = 1 << CLUSTER_BITS;
 
-/// Bytes of the (unused) disk; snapshots lie behind its end.
+/// Bytes of the (unused) disk; snapshots are after its end.
 const DISK_SIZE: u64 = CLUSTER as u64;
 
 /// The image's bytes: four clusters, for the header, the table of reference counts, its one block, and the

@@ -72,7 +72,7 @@ pub enum GuestError {
         /// Where pinned ones are.
         cache: PathBuf,
     },
-    /// An image that is no kernel or has no types.
+    /// An image that is not a kernel or has no types.
     #[error("{path}: {reason}")]
     KernelUnusable {
         /// The image.

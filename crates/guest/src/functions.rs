@@ -26,7 +26,7 @@ const REGISTERS: [Register; 6] = [
     Register::R9,
 ];
 
-/// Allocators that are watched whenever they are there. Each name also stands for itself with `_noprof` behind it, as
+/// Allocators that are watched whenever they are there. Each name also stands for itself with `_noprof` after it, as
 /// Linux 6.10 and later have it. Some call others for large objects: then the same object is told twice, the
 /// outermost call's return last, whose caller is the allocation site.
 const ALWAYS: &[(&str, Role)] = &[

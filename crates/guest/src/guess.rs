@@ -13,7 +13,7 @@ use crate::program;
 /// Shells: the word after their option `-c` is a script.
 const SHELLS: [&str; 6] = ["sh", "bash", "dash", "ash", "ksh", "zsh"];
 
-/// What stands between words in a shell's script.
+/// What is between words in a shell's script.
 const SEPARATORS: &[char] = &[
     ';', '|', '&', '(', ')', '<', '>', '{', '}', '`', '$', '"', '\'', '=', '\\',
 ];

@@ -75,7 +75,7 @@ impl Progress {
 
 impl Stage {
     /// For messages: "while booting".
-    pub(crate) fn words(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Stage::Booting => "booting",
             Stage::Restoring => "loading the snapshot",

@@ -265,7 +265,7 @@ fn add_extra(
     let guest = file.guest.clone().or_else(|| guest_path(&file.host));
     let guest = guest.ok_or_else(|| GuestError::File {
         given: file.host.display().to_string(),
-        reason: "it lies outside the current folder: give its place as FILE:/PATH/IN/GUEST".into(),
+        reason: "it is outside the current folder: give its place as FILE:/PATH/IN/GUEST".into(),
     })?;
     add_tree(archive, &file.host, &guest, search_path, library_folders)
 }

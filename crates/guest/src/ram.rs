@@ -390,7 +390,7 @@ mod tests {
         words.0.insert(0x2000 + index(30), 0x3000 | 1);
         words.0.insert(0x3000 + index(21), 0x80_0000 | LARGE | 1); // 2 MiB at 8 MiB
         words.0.insert(0x3000 + index(21) + 8, 0x4000 | 1);
-        words.0.insert(0x4000, 0x5000 | 1); // one small page behind it
+        words.0.insert(0x4000, 0x5000 | 1); // one small page after it
         words.0.insert(0x80_0008, 7);
         words.0.insert(0x5000, 9);
         let memory = KernelMemory::new(&words, IMAGE_BASE + 0x1000);

@@ -214,7 +214,7 @@ impl Session {
         let mut vm = Vm::start(&self.qemu, &self.shape, files, plugin, start)?;
 
         let lively = self.shape.timing == Timing::Deterministic;
-        let doing = Stage::SettingUp.words();
+        let doing = Stage::SettingUp.name();
         let mut watch = Watch {
             doing,
             limit,
@@ -234,7 +234,7 @@ impl Session {
 
         let started = Instant::now();
         observer.stage(Stage::Recording);
-        let doing = Stage::Recording.words();
+        let doing = Stage::Recording.name();
         let mut watch = Watch {
             doing,
             limit,
@@ -403,7 +403,7 @@ fn command_status(said: &[Message]) -> Result<ExitStatus, GuestError> {
         }
     }
     Err(GuestError::Protocol {
-        doing: Stage::Recording.words(),
+        doing: Stage::Recording.name(),
         message: "no status of the command".to_owned(),
     })
 }

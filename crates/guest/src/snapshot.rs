@@ -169,7 +169,7 @@ impl Boot<'_> {
     ) -> Result<Vec<Message>, GuestError> {
         let limit = self.limit();
         let mut watch = Watch {
-            doing: Stage::Booting.words(),
+            doing: Stage::Booting.name(),
             limit: Some((Instant::now() + limit, limit.as_secs())),
             lively: self.shape.timing == Timing::Deterministic,
             recording: None,
@@ -185,7 +185,7 @@ impl Boot<'_> {
             }
             other => other?,
         };
-        let doing = Stage::Booting.words();
+        let doing = Stage::Booting.name();
         if pause != Pause::Snapshot || said.first() != Some(&Message::Hello(PROTOCOL)) {
             let message = format!("{:?}", said.last());
             return Err(GuestError::Protocol { doing, message });

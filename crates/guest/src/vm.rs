@@ -195,11 +195,11 @@ impl Vm {
 
     fn execute(&mut self, command: &str, arguments: Value) -> Result<Value, GuestError> {
         let answer = self.qmp().and_then(|qmp| qmp.execute(command, arguments));
-        answer.map_err(|error| self.told(error))
+        answer.map_err(|error| self.monitor_error(error))
     }
 
     /// What a failed conversation means.
-    fn told(&mut self, error: QmpError) -> GuestError {
+    fn monitor_error(&mut self, error: QmpError) -> GuestError {
         match error {
             QmpError::Closed => self.process.died(&self.files, "being asked to stop"),
             other => other.into(),
@@ -233,7 +233,7 @@ impl Vm {
         let mut said = Vec::new();
         loop {
             let ended = self.process.has_ended();
-            self.hear(&mut said, watch)?;
+            self.read_messages(&mut said, watch)?;
             if let Some(Message::Pause(pause)) = said.last() {
                 let pause = *pause;
                 self.until_still(pause)?;
@@ -325,13 +325,13 @@ impl Vm {
             return Ok(());
         };
         let sent = self.qmp().and_then(|qmp| qmp.send("stop", json!({})));
-        sent.map_err(|error| self.told(error))?;
+        sent.map_err(|error| self.monitor_error(error))?;
         self.until_ordered()?;
         let path = self.files.hold();
         pipe.write_all(b".")
             .map_err(GuestError::io("write", &path))?;
         let answer = self.qmp().and_then(|qmp| qmp.answer("stop"));
-        answer.map_err(|error| self.told(error))?;
+        answer.map_err(|error| self.monitor_error(error))?;
         Ok(())
     }
 
@@ -389,7 +389,11 @@ impl Vm {
     }
 
     /// Takes the new control lines and passes new output on.
-    fn hear(&mut self, said: &mut Vec<Message>, watch: &mut Watch<'_>) -> Result<(), GuestError> {
+    fn read_messages(
+        &mut self,
+        said: &mut Vec<Message>,
+        watch: &mut Watch<'_>,
+    ) -> Result<(), GuestError> {
         if contains(&self.console.read()?, b"Kernel panic") {
             self.panicked.get_or_insert_with(Instant::now);
         }

@@ -23,7 +23,7 @@ pub struct Slot {
     pub gap: u64,
     /// Its place is at least that long.
     pub least: u64,
-    /// Unused bytes behind.
+    /// Unused bytes after.
     pub after: u64,
     /// Slots of one group share lines with no others.
     pub group: Option<usize>,
@@ -63,7 +63,7 @@ pub enum Refusal {
     },
     /// A field of a member's type.
     #[error(
-        "`{path}` lies inside of the member `{member}`: move `{member}` as a whole, or edit its type{}",
+        "`{path}` is inside the member `{member}`: move `{member}` as a whole, or edit its type{}",
         header(type_name)
     )]
     Inside {
@@ -85,9 +85,7 @@ pub enum Refusal {
         first: String,
     },
     /// The member that has to stay last.
-    #[error(
-        "`{field}` is a flexible array (or ends in one): it stays last, with nothing behind it"
-    )]
+    #[error("`{field}` is a flexible array (or ends in one): it stays last, with nothing after it")]
     Flexible {
         /// The field.
         field: String,
@@ -108,7 +106,7 @@ pub enum Refusal {
     },
     /// Something is moved in between the fields of a group.
     #[error(
-        "there `{field}` would lie on the lines of group `{group}`: add it to the group, or name the group as the place"
+        "there `{field}` would be on the lines of group `{group}`: add it to the group, or name the group as the place"
     )]
     IntoGroup {
         /// What moves.
@@ -123,14 +121,14 @@ pub enum Refusal {
         name: String,
     },
     /// Moved relative to itself.
-    #[error("`{field}` cannot lie before or after itself")]
+    #[error("`{field}` cannot be before or after itself")]
     Itself {
         /// The field.
         field: String,
     },
     /// Not a usable alignment.
     #[error(
-        "{bytes} is no alignment: powers of two from 1 to {MAX_ALIGN} are; the nearest is {nearest}"
+        "{bytes} is not an alignment: give a power of two from 1 to {MAX_ALIGN}; the nearest is {nearest}"
     )]
     BadAlignment {
         /// What was asked for.
@@ -304,15 +302,15 @@ impl<'a> Arrangement<'a> {
             .is_some_and(|i| self.composite.members[*i].name.is_empty())
         {
             return refuse(
-                "lies in an anonymous struct or union",
-                "its place stays, so removing it is no change of layout",
+                "is in an anonymous struct or union",
+                "its place stays, so removing it does not change the layout",
             );
         }
         self.slots.retain(|slot| slot.unit != unit);
         Ok(())
     }
 
-    /// Puts `fields` behind the first of them, as a group, and the group at its place.
+    /// Puts `fields` after the first of them, as a group, and the group at its place.
     fn group(
         &mut self,
         name: String,
@@ -443,7 +441,7 @@ impl<'a> Arrangement<'a> {
         }
     }
 
-    /// The slots of an entity: first, and one behind the last.
+    /// The slots of an entity: first, and one after the last.
     fn span(&self, entity: Entity) -> (usize, usize) {
         let belongs = |slot: &Slot| match entity {
             Entity::Unit(unit) => slot.unit == unit,
@@ -498,7 +496,7 @@ impl<'a> Arrangement<'a> {
         }
     }
 
-    /// The unit of a field that may lie in front of others.
+    /// The unit of a field that may be before others.
     fn movable(&self, field: &str, companions: &[String]) -> Result<usize, Refusal> {
         let unit = self.unit(field, companions)?;
         match self.origin.units[unit].kind {
@@ -550,7 +548,7 @@ impl<'a> Arrangement<'a> {
         })
     }
 
-    /// What to answer to a name that is no field.
+    /// What to answer to a name that is not a field.
     fn unknown(&self, field: &str) -> Refusal {
         if let Some((head, _)) = field.split_once(['.', '[']) {
             let member = self.composite.members.iter().find(|m| &*m.name == head);

@@ -21,7 +21,7 @@ pub enum Subject {
 /// An alignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alignment {
-    /// That of a line of the machine at hand: 64 or 128.
+    /// That of a line of the machine: 64 or 128.
     Line,
     /// That many bytes.
     Bytes(u64),
@@ -30,13 +30,13 @@ pub enum Alignment {
 /// Where a moved field or a group goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// In front of everything.
+    /// Before everything.
     First,
     /// Behind everything but a flexible array.
     Last,
-    /// Directly behind a field or group.
+    /// Directly after a field or group.
     After(String),
-    /// Directly in front of a field or group.
+    /// Directly before a field or group.
     Before(String),
 }
 
@@ -70,14 +70,14 @@ pub enum Edit {
         /// Its fields in order.
         fields: Vec<String>,
     },
-    /// `pad F to 64`: the next member starts at least that many bytes behind F's start.
+    /// `pad F to 64`: the next member starts at least that many bytes after F's start.
     PadTo {
         /// The field.
         field: String,
         /// Bytes from its start.
         bytes: u64,
     },
-    /// `pad after F 8`: that many unused bytes behind F.
+    /// `pad after F 8`: that many unused bytes after F.
     PadAfter {
         /// The field.
         field: String,
@@ -99,7 +99,7 @@ pub enum Edit {
     SkipArray(String),
     /// `layout-from IMAGE`: the layout that the type has in another kernel.
     LayoutFrom(String),
-    /// `colocate A B`: the A and the B that belong together lie in one object.
+    /// `colocate A B`: the A and the B that belong together are in one object.
     Colocate(String, String),
     /// `percpu A`: each CPU has its own copy of each A.
     Percpu(String),
@@ -142,7 +142,7 @@ impl Eq for Statement {}
 /// The statements under one `type` header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
-    /// The header; `None` for statements in front of the first one, which name their types themselves.
+    /// The header; `None` for statements before the first one, which name their types themselves.
     pub subject: Option<Subject>,
     /// In order of the text; they take effect in this order.
     pub statements: Vec<Statement>,

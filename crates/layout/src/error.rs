@@ -31,7 +31,7 @@ pub enum PlanReason {
         count: usize,
     },
     /// Unions have no order.
-    #[error("it is a union: its members lie on top of each other and have no order")]
+    #[error("it is a union: its members overlap and have no order")]
     Union,
     /// The edit itself.
     #[error(transparent)]
@@ -44,10 +44,10 @@ pub enum PlanReason {
     Foreign(#[from] ForeignError),
     /// Both another kernel's layout and edits of one's own.
     #[error(
-        "a layout from another kernel stands alone: leave out the other edits of this type's layout"
+        "a layout from another kernel allows no other edits: leave out those of this type's layout"
     )]
     ForeignAndEdits,
-    /// A field that no array can lie behind.
+    /// A field that no array can be behind.
     #[error("`{field}` {why}")]
     NoArray {
         /// The field.
@@ -56,7 +56,7 @@ pub enum PlanReason {
         why: String,
     },
     /// The image was not handed over.
-    #[error("the types of `{0}` are not at hand")]
+    #[error("the types of `{0}` are not available")]
     NoImage(String),
 }
 

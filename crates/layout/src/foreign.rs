@@ -1,6 +1,6 @@
 //! The layout that a type has in another kernel, matched by field path.
 //!
-//! Fields of both kernels go where the other has them. Fields that only this one has keep their order behind the other's
+//! Fields of both kernels go where the other has them. Fields that only this one has keep their order after the other's
 //! end. Bytes that only the other uses stay unused.
 
 use std::collections::{BTreeMap, HashMap};
@@ -51,7 +51,7 @@ pub(crate) fn adopt(
     let mut pieces = disjoint(common, Vec::new());
     let matched = pieces.len();
     pieces = disjoint(left, pieces);
-    // What is left goes behind the end in its old order, aligned as it was.
+    // What is left goes after the end in its old order, aligned as it was.
     let mut end = theirs.size();
     for piece in &mut pieces[matched..] {
         let at = align_up(end.saturating_sub(piece.old % 8), 8) + piece.old % 8;
@@ -155,7 +155,7 @@ fn unroll(leaf: &Leaf, arrays: &[(u64, u64)], new: u64, pieces: &mut Vec<Piece>)
     pieces.extend(starts.into_iter().map(piece));
 }
 
-/// `kept`, and behind them those of `pieces` whose old bytes no other has (union members and bit-fields share theirs; of several
+/// `kept`, and after them those of `pieces` whose old bytes no other has (union members and bit-fields share theirs; of several
 /// the first and longest counts), in the order of their old places.
 fn disjoint(mut pieces: Vec<Piece>, mut kept: Vec<Piece>) -> Vec<Piece> {
     let taken: BTreeMap<u64, u64> = kept.iter().map(|p| (p.old, p.old + p.bytes)).collect();

@@ -37,7 +37,7 @@ impl Layout {
         self.size.div_ceil(line.bytes())
     }
 
-    /// Where the byte at `offset` of the recorded layout lies in this one; `None` when its field was removed.
+    /// Where the byte at `offset` of the recorded layout is in this one; `None` when its field was removed.
     pub fn moved(&self, offset: ByteOffset) -> Option<ByteOffset> {
         let Some(map) = &self.map else {
             return Some(offset);
@@ -64,7 +64,7 @@ pub struct Extent {
     pub bytes: u64,
     /// What it adds to the alignment of its struct.
     pub align: u64,
-    /// By the last four bits of where the unit in front ends: how many bytes behind that it starts at the earliest. Where
+    /// By the last four bits of where the unit in front ends: how many bytes after that it starts at the earliest. Where
     /// its alignment is beyond 16, [`Extent::align`] has to be kept in addition.
     pub skip: [u8; 16],
 }
@@ -111,7 +111,7 @@ impl<'m> Layouts<'m> {
     /// What the compiler was told about the type.
     ///
     /// # Errors
-    /// When it is no struct or union, or its members overlap.
+    /// When it is not a struct or union, or its members overlap.
     pub fn origin(&mut self, id: TypeId) -> Result<Arc<Origin>, OriginError> {
         self.origins.of(id)
     }
@@ -124,7 +124,7 @@ impl<'m> Layouts<'m> {
     /// What each unit of struct `id` asks of its place, in the order of [`Origin::units`].
     ///
     /// # Errors
-    /// When it is no struct or union, or its members overlap.
+    /// When it is not a struct or union, or its members overlap.
     pub fn extents(&mut self, id: TypeId) -> Result<Vec<Extent>, OriginError> {
         let id = self.model().strip(id);
         let origin = self.origins.of(id)?;
@@ -152,7 +152,7 @@ impl<'m> Layouts<'m> {
         Ok(extents)
     }
 
-    /// From now on struct `id` lies as these edits of its layout say, in order; other edits change nothing here.
+    /// From now on struct `id` is as these edits of its layout say, in order; other edits change nothing here.
     /// When one is refused, all is as before.
     ///
     /// # Errors
@@ -182,7 +182,7 @@ impl<'m> Layouts<'m> {
         Ok(())
     }
 
-    /// From now on the type lies as another kernel has it.
+    /// From now on the type is as another kernel has it.
     pub(crate) fn adopt(&mut self, id: TypeId, foreign: Foreign) {
         self.foreign.insert(id, foreign);
         self.known.clear();
@@ -336,7 +336,7 @@ impl<'m> Layouts<'m> {
         let id = self.model().strip(id);
         match self.model().get(id) {
             Some(Type::Composite(_)) => {
-                // A type that cannot be laid out anew stays as it is.
+                // A type that cannot be laid out again stays as it is.
                 if let Ok(layout) = self.of(id) {
                     let inner = layout.map.clone().map_or(Inner::Whole, Inner::Nested);
                     return Value {

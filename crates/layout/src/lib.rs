@@ -25,4 +25,4 @@ pub use layout::{Extent, Layout, Layouts};
 pub use map::OffsetMap;
 pub use parse::{ParseError, parse, parse_flags};
 pub use plan::{AccessRule, Field, ObjectRule, Plan, PlanError, PlanReason};
-pub use pointer::Chase;
+pub use pointer::PointerChase;

@@ -1,4 +1,4 @@
-//! Where the bytes of a type go when it is laid out anew.
+//! Where the bytes of a type go when it is laid out again.
 //!
 //! ```text
 //!  old  ┌ a ┬ b ───┬ hole ┬ c[3] of struct s ───┐      at(offset) = where the byte goes, and for how many
@@ -17,7 +17,7 @@ pub enum To {
     Byte(u64),
     /// Nowhere: its field was removed.
     Removed,
-    /// It was in no field. The nearest byte in front of it that was goes here.
+    /// It was in no field. The nearest byte before it that was goes here.
     Padding(u64),
 }
 
@@ -26,7 +26,7 @@ pub enum To {
 pub struct At {
     /// Where the first goes.
     pub to: To,
-    /// For how many bytes: those behind it follow it. At least 1.
+    /// For how many bytes: those after it follow it. At least 1.
     pub run: u64,
 }
 

@@ -6,7 +6,7 @@
 //! always; and members that move take the alignment that was asked for with them.
 //!
 //! An alignment to a line is taken for the type's own, not the member's, when some member of that struct type was aligned so, and
-//! all of them in all types lie as if it held for them too (`struct sched_avg`): then it goes wherever the type goes.
+//! all of them in all types are as if it held for them too (`struct sched_avg`): then it goes wherever the type goes.
 //!
 //! What cannot be seen: an alignment that happened to cost nothing where the member lies.
 
@@ -85,13 +85,13 @@ pub struct Origin {
     pub align: u64,
 }
 
-/// Why a type cannot be laid out anew.
+/// Why a type cannot be laid out again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OriginError {
     /// Not a struct or union.
     #[error("type {0} is not a struct or union")]
     NotComposite(TypeId),
-    /// Members of a struct that lie on top of each other.
+    /// Members of a struct that are on top of each other.
     #[error("members `{first}` and `{second}` overlap at byte {byte}")]
     Overlap {
         /// The one in front.
@@ -280,7 +280,7 @@ impl<'m> Origins<'m> {
         })
     }
 
-    /// Where the compiler puts a unit behind byte `cursor` when nothing else is asked for.
+    /// Where the compiler puts a unit after byte `cursor` when nothing else is asked for.
     pub(crate) fn natural_start(
         &self,
         composite: &Composite,
@@ -297,7 +297,7 @@ impl<'m> Origins<'m> {
     /// The members in the order of their offsets, bit-fields in a row put together.
     fn units(&self, composite: &Composite) -> Vec<Unit> {
         let mut order: Vec<usize> = (0..composite.members.len()).collect();
-        // Stable: members without a size stay in front of the member at the same offset.
+        // Stable: members without a size stay before the member at the same offset.
         order.sort_by_key(|i| composite.members[*i].offset);
         let mut units: Vec<Unit> = Vec::new();
         for (position, &index) in order.iter().enumerate() {
@@ -354,7 +354,7 @@ impl<'m> Origins<'m> {
     }
 }
 
-/// The first byte at or behind `cursor` where these bit-fields can start without any crossing a boundary of its
+/// The first byte at or after `cursor` where these bit-fields can start without any crossing a boundary of its
 /// declared type. If they cross one where they are (packed structs), that is `cursor`.
 fn bit_field_start(model: &TypeModel, composite: &Composite, unit: &Unit, cursor: u64) -> u64 {
     let fits = |start: u64| {
@@ -396,7 +396,7 @@ fn explain(units: &mut [Unit], i: usize, end: u64, expected: u64, size: u64) {
     if start == expected {
         return;
     }
-    // Bytes without a name behind bit-fields are bit-fields without a name: they belong to them.
+    // Bytes without a name after bit-fields are bit-fields without a name: they belong to them.
     if let Some(before) = i.checked_sub(1).map(|b| &mut units[b]) {
         if before.kind == UnitKind::BitFields && start - end < 8 {
             before.bytes = start - before.start;
@@ -405,7 +405,7 @@ fn explain(units: &mut [Unit], i: usize, end: u64, expected: u64, size: u64) {
     }
     match forced_alignment(end, start, units[i].bytes, size) {
         Some(forced) => units[i].forced = Some(forced),
-        // A packed struct's bit-fields can even lie in front of where they are expected.
+        // A packed struct's bit-fields can even be before where they are expected.
         None => units[i].gap = start.saturating_sub(expected),
     }
 }
@@ -434,7 +434,7 @@ fn explain_end(end: u64, align: u64, size: u64) -> (Option<Forced>, u64) {
     }
     match forced_alignment(end, size, 0, size) {
         Some(forced) => (Some(forced), 0),
-        // A struct without members can be any size; else `size` is behind the last member: the model checks that.
+        // A struct without members can be any size; else `size` is after the last member: the model checks that.
         None => (None, size.saturating_sub(expected)),
     }
 }

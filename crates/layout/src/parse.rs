@@ -6,7 +6,7 @@ use linemate_words::{Position, Token, WordError, Words};
 
 use crate::edit::{Alignment, Edit, EditFile, Section, Statement, Subject, Target};
 
-/// Why a text is no edit.
+/// Why a text is not an edit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
     /// Other words were expected.
@@ -24,7 +24,7 @@ pub enum ParseError {
         word: String,
     },
     /// A statement about fields without a type.
-    #[error("{at}: `{word}` names fields, but no `type` line stands above it")]
+    #[error("{at}: `{word}` names fields, but there is no `type` line above it")]
     NoType {
         /// Where.
         at: Position,

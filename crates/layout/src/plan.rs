@@ -12,7 +12,7 @@ pub use crate::error::{PlanError, PlanReason};
 use crate::foreign;
 use crate::layout::Layouts;
 pub use crate::pointer::Field;
-use crate::pointer::{Chase, chase};
+use crate::pointer::{PointerChase, pointer_chase};
 
 /// What happens to accesses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub enum AccessRule {
         field: Field,
     },
     /// The array that a pointer leads to is not accessed.
-    SkipArray(Chase),
+    SkipArray(PointerChase),
 }
 
 /// What happens to whole objects.
@@ -40,7 +40,7 @@ pub enum ObjectRule {
     Colocate(Vec<TypeId>, Vec<TypeId>),
     /// Each CPU gets its own.
     Percpu(Vec<TypeId>),
-    /// They start at multiples of so many bytes.
+    /// They start at multiples of that many bytes.
     BaseAlign(Vec<TypeId>, u64),
 }
 
@@ -183,7 +183,7 @@ impl<'m> Plan<'m> {
                 }
                 Edit::SkipArray(name) => {
                     let field = self.field(id, name).map_err(|e| fail(at, e))?;
-                    let rule = chase(model, field, name).map_err(|e| fail(at, e))?;
+                    let rule = pointer_chase(model, field, name).map_err(|e| fail(at, e))?;
                     self.add_rule(AccessRule::SkipArray(rule));
                 }
                 Edit::LayoutFrom(image) => {
@@ -248,7 +248,7 @@ impl<'m> Plan<'m> {
         .into())
     }
 
-    /// Adds a rule; the variants of one type share theirs when the field lies at the same place.
+    /// Adds a rule; the variants of one type share theirs when the field is at the same place.
     fn add_rule(&mut self, mut rule: AccessRule) {
         let types = std::mem::take(&mut rule.field_mut().types);
         let same = self.accesses.iter_mut().find(|known| {

@@ -17,7 +17,7 @@ pub struct Field {
 
 /// A pointer that is followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Chase {
+pub struct PointerChase {
     /// The pointer.
     pub field: Field,
     /// Bytes of what it points to: an element.
@@ -29,27 +29,31 @@ pub struct Chase {
 /// Checks that a field is a pointer to pointers or numbers, and finds its rivals.
 ///
 /// # Errors
-/// A field that is no such pointer, or lies in a union.
-pub fn chase(model: &TypeModel, field: Field, path: &str) -> Result<Chase, PlanReason> {
+/// A field that is no such pointer, or is in a union.
+pub fn pointer_chase(
+    model: &TypeModel,
+    field: Field,
+    path: &str,
+) -> Result<PointerChase, PlanReason> {
     let id = field.types.first().copied().unwrap_or_default();
     let fail = |why: &str| PlanReason::NoArray {
         field: path.to_owned(),
         why: why.to_owned(),
     };
     if in_union(model, id, field.offset) {
-        return Err(fail("lies in a union: it is not always there"));
+        return Err(fail("is in a union: it is not always there"));
     }
     let flat = FlatType::new(model, id).ok();
     let leaves = flat.as_ref().map_or(&[][..], FlatType::leaves);
     let leaf = leaves
         .iter()
         .find(|leaf| leaf.offset.0 == field.offset && leaf.arrays.is_empty())
-        .ok_or_else(|| fail("is no pointer"))?;
+        .ok_or_else(|| fail("is not a pointer"))?;
     let target = |type_id| match model.get(model.strip(type_id)) {
         Some(Type::Pointer { target }) => Some(model.strip(*target)),
         _ => None,
     };
-    let pointee = target(leaf.type_id).ok_or_else(|| fail("is no pointer"))?;
+    let pointee = target(leaf.type_id).ok_or_else(|| fail("is not a pointer"))?;
     let element = match model.get(pointee) {
         Some(Type::Pointer { .. } | Type::Int { .. } | Type::Enum { .. }) => {
             model.size_of(pointee).unwrap_or(0)
@@ -64,14 +68,14 @@ pub fn chase(model: &TypeModel, field: Field, path: &str) -> Result<Chase, PlanR
         leaf.offset.0 != field.offset && size.is_some_and(|size| size == element || size == 0)
     };
     let rivals = leaves.iter().filter(rival).map(|leaf| leaf.offset.0);
-    Ok(Chase {
+    Ok(PointerChase {
         rivals: rivals.collect(),
         field,
         element,
     })
 }
 
-/// Whether the byte lies in a union somewhere. Recursion: at most as deep as types nest.
+/// Whether the byte is in a union somewhere. Recursion: at most as deep as types nest.
 fn in_union(model: &TypeModel, id: TypeId, offset: u64) -> bool {
     match model.get(model.strip(id)) {
         Some(Type::Composite(c)) => {

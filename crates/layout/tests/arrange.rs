@@ -118,7 +118,7 @@ fn nothing_changed_is_nothing_changed() {
 
 #[test]
 fn moves_and_orders() {
-    // nr, moved behind tick, leaves a hole of 4; csd is still aligned to a line.
+    // nr, moved after tick, leaves a hole of 4; csd is still aligned to a line.
     assert_eq!(
         offsets(&layout("move nr after tick")),
         all([0, 16, 8, 64, 72, 80, 112, 112, 113])
@@ -283,7 +283,7 @@ fn impossible_edits_are_refused_with_the_reason() {
         ),
         (
             "type rq\nisolate in.x",
-            "2:1: rq: `in.x` lies inside of the member `in`: move `in` as a whole, or edit its type under `type inner`",
+            "2:1: rq: `in.x` is inside the member `in`: move `in` as a whole, or edit its type under `type inner`",
         ),
         (
             "type rq\nmove f1 first",
@@ -295,19 +295,19 @@ fn impossible_edits_are_refused_with_the_reason() {
         ),
         (
             "type rq\nremove curr",
-            "2:1: rq: `curr` lies in an anonymous struct or union: its place stays, so removing it is no change of layout",
+            "2:1: rq: `curr` is in an anonymous struct or union: its place stays, so removing it does not change the layout",
         ),
         (
             "type list\nmove items first",
-            "2:1: list: `items` is a flexible array (or ends in one): it stays last, with nothing behind it",
+            "2:1: list: `items` is a flexible array (or ends in one): it stays last, with nothing after it",
         ),
         (
             "type list\nmove hot after items",
-            "2:1: list: `items` is a flexible array (or ends in one): it stays last, with nothing behind it",
+            "2:1: list: `items` is a flexible array (or ends in one): it stays last, with nothing after it",
         ),
         (
             "type list\ngroup g { count items }",
-            "2:1: list: `items` is a flexible array (or ends in one): it stays last, with nothing behind it",
+            "2:1: list: `items` is a flexible array (or ends in one): it stays last, with nothing after it",
         ),
         (
             "type rq\norder lock nr lock",
@@ -327,7 +327,7 @@ fn impossible_edits_are_refused_with_the_reason() {
         ),
         (
             "type rq\ngroup a { nr tick }\nmove lock after nr",
-            "3:1: rq: there `lock` would lie on the lines of group `a`: add it to the group, or name the group as the place",
+            "3:1: rq: there `lock` would be on the lines of group `a`: add it to the group, or name the group as the place",
         ),
         (
             "type rq\ngroup lock { nr }",
@@ -339,19 +339,19 @@ fn impossible_edits_are_refused_with_the_reason() {
         ),
         (
             "type rq\nmove nr after nr",
-            "2:1: rq: `nr` cannot lie before or after itself",
+            "2:1: rq: `nr` cannot be before or after itself",
         ),
         (
             "type rq\nalign nr 48",
-            "2:1: rq: 48 is no alignment: powers of two from 1 to 4096 are; the nearest is 64",
+            "2:1: rq: 48 is not an alignment: give a power of two from 1 to 4096; the nearest is 64",
         ),
         (
             "type rq\nalign nr 8192",
-            "2:1: rq: 8192 is no alignment: powers of two from 1 to 4096 are; the nearest is 4096",
+            "2:1: rq: 8192 is not an alignment: give a power of two from 1 to 4096; the nearest is 4096",
         ),
         (
             "type rq\nalign nr 0",
-            "2:1: rq: 0 is no alignment: powers of two from 1 to 4096 are; the nearest is 1",
+            "2:1: rq: 0 is not an alignment: give a power of two from 1 to 4096; the nearest is 1",
         ),
         (
             "type rq\npad tick to 4",
@@ -371,7 +371,7 @@ fn impossible_edits_are_refused_with_the_reason() {
         ),
         (
             "type either\nmove b first",
-            "2:1: either: it is a union: its members lie on top of each other and have no order",
+            "2:1: either: it is a union: its members overlap and have no order",
         ),
         (
             "type innner\nmove x last",
@@ -384,7 +384,7 @@ fn impossible_edits_are_refused_with_the_reason() {
         ("colocate rq rq", "1:1: rq: `rq` is named twice"),
         (
             "base-align rq 3",
-            "1:1: rq: 3 is no alignment: powers of two from 1 to 4096 are; the nearest is 4",
+            "1:1: rq: 3 is not an alignment: give a power of two from 1 to 4096; the nearest is 4",
         ),
         (
             "type rq\nskip silent stores of nrr",
@@ -396,11 +396,11 @@ fn impossible_edits_are_refused_with_the_reason() {
         ),
         (
             "type table\nskip array behind count",
-            "2:1: table: `count` is no pointer",
+            "2:1: table: `count` is not a pointer",
         ),
         (
             "type table\nskip array behind two",
-            "2:1: table: `two` is no pointer",
+            "2:1: table: `two` is not a pointer",
         ),
         (
             "type table\nskip array behind inners",
@@ -408,11 +408,11 @@ fn impossible_edits_are_refused_with_the_reason() {
         ),
         (
             "type table\nskip array behind a",
-            "2:1: table: `a` lies in a union: it is not always there",
+            "2:1: table: `a` is in a union: it is not always there",
         ),
         (
             "type rq\nlayout-from nowhere",
-            "2:1: rq: the types of `nowhere` are not at hand",
+            "2:1: rq: the types of `nowhere` are not available",
         ),
     ];
     let model = model();

@@ -125,7 +125,7 @@ fn every_refusal_tells_place_and_reason() {
         ),
         (
             "order a b",
-            "1:1: `order` names fields, but no `type` line stands above it",
+            "1:1: `order` names fields, but there is no `type` line above it",
         ),
         (
             "type rq\n  shuffle a",

@@ -26,7 +26,7 @@ struct Census {
     nameless: usize,
     bit_fields: usize,
     flexible: usize,
-    /// Not laid out anew: members that overlap.
+    /// Not laid out again: members that overlap.
     overlapping: usize,
 }
 
@@ -83,7 +83,7 @@ fn a_no_op_reproduces_every_type_of_both_kernels() {
     }
 }
 
-/// The members of a layout as (start, end) in bits, and that none lies on another.
+/// The members of a layout as (start, end) in bits, and that none is on another.
 fn assert_sound(model: &TypeModel, layout: &Layout, composite: &Composite) {
     let mut spans: Vec<(u64, u64)> = Vec::new();
     for (member, offset) in composite.members.iter().zip(&layout.offsets) {
@@ -331,7 +331,7 @@ fn the_layout_of_another_kernel_is_matched_by_path() {
             }
         }
     }
-    // What only this one has goes behind, unless it shares its bytes with what both have (donor with curr).
+    // What only this one has goes after, unless it shares its bytes with what both have (donor with curr).
     let only_ours =
         |leaf: &&Leaf| leaf.size > 0 && their(leaf).is_none() && !matched.contains(&leaf.offset);
     for leaf in ours.leaves().iter().filter(only_ours) {

@@ -51,6 +51,6 @@ fn a_types_own_alignment_goes_along() {
 
 #[test]
 fn one_place_that_contradicts_makes_it_the_members() {
-    // `lock` 8, `avg` directly behind at 72; the struct itself is still aligned to 64.
+    // `lock` 8, `avg` directly after at 72; the struct itself is still aligned to 64.
     assert_eq!(moved(&model(true)), (vec![8, 72, 0], 192));
 }

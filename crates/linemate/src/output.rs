@@ -28,7 +28,7 @@ fn write(text: &str) -> anyhow::Result<()> {
     written.context("cannot write to standard output")
 }
 
-/// A line on standard error. That nobody reads it is no reason to fail.
+/// A line on standard error. That nobody reads it is not a reason to fail.
 pub(crate) fn tell(line: &str) {
     let _ = writeln!(io::stderr(), "linemate: {}", shown(line));
 }

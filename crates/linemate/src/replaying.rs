@@ -15,7 +15,7 @@ pub(crate) struct Replaying {
     /// Replay this many CPUs, a multiple of the recorded ones (docs/scaling.md)
     #[arg(long, value_name = "N")]
     pub(crate) cpus: Option<usize>,
-    /// Give the replayed CPUs only their share of each last-level cache: a machine all of whose CPUs do the same
+    /// Give the replayed CPUs only their share of each last-level cache: for a machine whose other CPUs run the same work
     #[arg(long)]
     pub(crate) llc_share: bool,
     /// Replay every access, also those that hit in L1 under any interleaving: slower; layouts as recorded give the same figures

@@ -148,7 +148,7 @@ impl SelfTest {
 
     /// The tests whose accesses differ in number, kind, size, address or order.
     pub(crate) fn mismatches(&self) -> Vec<Mismatch> {
-        // Where one access of a test is in several pieces, a size that is no power of two is told in two or more.
+        // Where one access of a test is in several pieces, a size that is not a power of two is told in two or more.
         let differs = |test: &&Test| !same(&test.expected, &test.seen);
         self.tests
             .values()
@@ -162,7 +162,7 @@ impl SelfTest {
     }
 }
 
-/// Whether two lists say the same, with sizes that are no power of two (of which a page-crossing access has two) split.
+/// Whether two lists say the same, with sizes that are not powers of two (of which a page-crossing access has two) split.
 fn same(expected: &[Expected], seen: &[Expected]) -> bool {
     expected.iter().flat_map(split).eq(seen.iter().copied())
 }

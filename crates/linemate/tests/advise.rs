@@ -30,7 +30,7 @@ fn has_exactly(value: &Value, expected: &[&str]) {
     assert_eq!(keys, expected.iter().copied().collect::<BTreeSet<_>>());
 }
 
-/// What the command writes with so many threads.
+/// What the command writes with that many threads.
 fn advise(data: &str, threads: &str, more: &[&str]) -> Vec<u8> {
     let output = Command::new(env!("CARGO_BIN_EXE_linemate"))
         .env("RAYON_NUM_THREADS", threads)
@@ -91,7 +91,7 @@ fn schema_is_as_described(json: &Value) {
         trials.iter().any(|trial| trial["effect"] != "not_tried")
     };
     assert_eq!(remedies.iter().filter(tried).count(), 1);
-    assert_eq!(json["schema"], "linemate.advise/1");
+    assert_eq!(json["schema"], "linemate.advise/2");
     assert_eq!(json["interleavings"], 8);
     let layout = &json["recommended"];
     let described = [
@@ -100,7 +100,7 @@ fn schema_is_as_described(json: &Value) {
         "model",
         "confirmed",
         "effects",
-        "sides",
+        "footprints",
         "groups",
     ];
     has_exactly(layout, &described);
@@ -109,9 +109,9 @@ fn schema_is_as_described(json: &Value) {
     let chosen = front.iter().filter(|point| point["recommended"] == true);
     assert_eq!(chosen.count(), 1);
     has_exactly(&layout["effects"][0][0], &["types", "whole", "duration"]);
-    has_exactly(&layout["sides"][0], &["line_bytes", "before", "after"]);
+    has_exactly(&layout["footprints"][0], &["line_bytes", "before", "after"]);
     let side = ["bytes", "lines", "holes", "hole_bytes", "touched", "alone"];
-    has_exactly(&layout["sides"][1]["after"], &side);
+    has_exactly(&layout["footprints"][1]["after"], &side);
     for group in layout["groups"].as_array().unwrap() {
         let described = [
             "name",
@@ -132,10 +132,10 @@ fn schema_is_as_described(json: &Value) {
 fn the_recommendation_holds(data: &str, folder: &Path, json: &Value) {
     let best = &json["recommended"];
     let types = &best["effects"][0][0]["types"];
-    assert_eq!(types["measurable"], true, "{types}");
+    assert_eq!(types["significant"], true, "{types}");
     let difference = types["difference"].as_f64().unwrap();
     assert!(difference < 0.0, "{types}");
-    for side in best["sides"].as_array().unwrap() {
+    for side in best["footprints"].as_array().unwrap() {
         if side["line_bytes"] == 64 {
             assert!(side["after"]["lines"].as_u64() <= side["before"]["lines"].as_u64());
         }
@@ -246,7 +246,7 @@ fn advice_is_confirmed_repeats_and_refuses_nonsense() {
     advise(&data, "2", &flags);
     let survey = advise(&data, "2", &[&quick[..], &["--top", "3"]].concat());
     let survey: Value = serde_json::from_slice(&survey).unwrap();
-    assert_eq!(survey["schema"], "linemate.advise-survey/1");
+    assert_eq!(survey["schema"], "linemate.advise-survey/2");
     assert_eq!(survey["types"].as_array().unwrap().len(), 3);
     let row = [
         "name",
@@ -254,7 +254,7 @@ fn advice_is_confirmed_repeats_and_refuses_nonsense() {
         "share",
         "true_sharing",
         "false_sharing",
-        "fetching",
+        "other_misses",
         "estimate",
         "why_not",
     ];

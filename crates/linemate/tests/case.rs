@@ -43,7 +43,7 @@ fn the_nohz_case_finds_predicts_and_is_not_done_twice() {
 
     let json = fs::read(output.join("results.json")).unwrap();
     let results: Value = serde_json::from_slice(&json).unwrap();
-    assert_eq!(results["schema"], "linemate.case/2");
+    assert_eq!(results["schema"], "linemate.case/3");
     assert_eq!(results["mode"], "quick");
     let found = &items(&results, "/found")[0];
     let row = |field: &str| {
@@ -55,10 +55,10 @@ fn the_nohz_case_finds_predicts_and_is_not_done_twice() {
     assert!(counter["stores"].as_u64() > Some(5), "{counter}");
     let predicted = &items(&results, "/predicted")[0];
     assert_eq!(predicted["edit"], "no-counter");
-    // Without the field all accesses to it go, and with them cost; the bar does not reach zero.
+    // Without the field all accesses to it go, and with them cost; the interval does not hold zero.
     assert!(predicted["skipped"].as_u64() > Some(10), "{predicted}");
     let figure = |name: &str| predicted["types"][name].as_f64().unwrap();
-    assert!(figure("difference") + figure("bar") < 0.0, "{predicted}");
+    assert!(figure("difference") + figure("ci95") < 0.0, "{predicted}");
     assert_eq!(items(&results, "/rebuilt").len(), 0);
 
     let page = fs::read_to_string(output.join("results.md")).unwrap();
@@ -172,7 +172,7 @@ fn faults_of_builds_are_one_line_and_cost_nothing_that_was_done() {
     let start = "linemate: made-up: build the kernel with apart: 1.patch does not apply (log: ";
     assert!(line.starts_with(start), "{line}");
 
-    // What comes out is no kernel.
+    // What comes out is not a kernel.
     made_up_case(&case, "#!/bin/sh\necho nonsense >$3\necho $3\n");
     let failed = run(&case, &cache, &output, &[]);
     assert_eq!(failed.status.code(), Some(2), "{}", story(&failed));

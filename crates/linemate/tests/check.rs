@@ -117,11 +117,11 @@ fn lines_of_128_bytes_are_found_on_the_real_thing() {
         ),
         (
             "rq: hole",
-            "72 bytes behind clock and 64 bytes behind cfs_tasks are unused, 63 at most are wanted",
+            "72 bytes after clock and 64 bytes after cfs_tasks are unused, 63 at most are wanted",
         ),
         (
             "root_domain: group rto",
-            "on 2 lines where 1 is enough: rto_lock and rto_loop lie on line 8; rto_cpu, rto_loop_next and rto_loop_start lie on line 9",
+            "on 2 lines where 1 is enough: rto_lock and rto_loop are on line 8; rto_cpu, rto_loop_next and rto_loop_start are on line 9",
         ),
     ]);
     assert_eq!(found, expected);
@@ -133,11 +133,11 @@ fn lines_of_128_bytes_are_found_on_the_real_thing() {
 
 #[test]
 fn another_configuration_can_break_what_the_usual_one_keeps() {
-    // Masks of 256 CPUs lie inside of root_domain there, and push the fields behind them over a line's end.
+    // Masks of 256 CPUs are inside root_domain there, and push the fields after them over a line's end.
     let image = kernel("6.1-arm64");
     let expected = pairs(&[(
         "root_domain: group rto",
-        "on 2 lines where 1 is enough: rto_lock and rto_loop lie on line 3; rto_cpu, rto_loop_next and rto_loop_start lie on line 4",
+        "on 2 lines where 1 is enough: rto_lock and rto_loop are on line 3; rto_cpu, rto_loop_next and rto_loop_start are on line 4",
     )]);
     assert_eq!(
         findings(&[&shipped(), "--json", "--kernel", &image]),
@@ -183,7 +183,7 @@ fn a_change_of_a_real_type_is_found_when_it_breaks_a_promise() {
     let expected = pairs(&[
         (
             "rq: group clocks",
-            "on 2 lines where 1 is enough: clock_pelt_idle lies on line 42; clock_task, clock_pelt, lost_idle_time and clock_idle lie on line 43",
+            "on 2 lines where 1 is enough: clock_pelt_idle is on line 42; clock_task, clock_pelt, lost_idle_time and clock_idle are on line 43",
         ),
         (
             "rq: apart clocks from idle",
@@ -193,7 +193,7 @@ fn a_change_of_a_real_type_is_found_when_it_breaks_a_promise() {
     let found = findings(&[&shipped(), "--json", "--kernel", &moved]);
     assert_eq!(found, expected);
 
-    // A counter of 4 bytes becomes a struct of 32, and everything behind it moves on.
+    // A counter of 4 bytes becomes a struct of 32, and everything after it moves on.
     let grown = changed(folder.path(), "root_domain", |domain| {
         let work = member(domain, "rto_push_work").type_id;
         let count = member(domain, "dlo_count");
@@ -206,7 +206,7 @@ fn a_change_of_a_real_type_is_found_when_it_breaks_a_promise() {
     });
     let expected = pairs(&[(
         "root_domain: group rto",
-        "on 2 lines where 1 is enough: rto_lock, rto_loop, rto_cpu and rto_loop_next lie on line 2; rto_loop_start lies on line 3",
+        "on 2 lines where 1 is enough: rto_lock, rto_loop, rto_cpu and rto_loop_next are on line 2; rto_loop_start is on line 3",
     )]);
     assert_eq!(
         findings(&[&shipped(), "--json", "--kernel", &grown]),
@@ -231,7 +231,7 @@ fn an_old_tree_adopts_rules_and_only_gets_better() {
     let known = folder.path().join("known.json");
     let known = known.to_str().unwrap();
     let rules = |text: &str| file(folder.path(), "r.rules", &format!("type outer\n{text}\n"));
-    // array lies on 8 to 32, b on 32 to 40.
+    // array is on 8 to 32, b on 32 to 40.
     let bad = rules("start b\nstart array");
     let adopted = says(0, &[&bad, "--kernel", BTF, "--write-baseline", known]);
     assert!(adopted.ends_with("2 findings, 1 kernel\n"), "{adopted}");
@@ -264,7 +264,7 @@ fn an_old_tree_adopts_rules_and_only_gets_better() {
 {changed}:3:1: outer, apart array from b: array shares line 0 with b [new]
 \tbecause they contend
 mended since the baseline: outer, start b (any, lines of 64 bytes)
-1 finding, 1 kernel, 1 accepted, 1 mended: write the baseline anew to keep it so
+1 finding, 1 kernel, 1 accepted, 1 fixed: write the baseline again to keep it so
 "
     );
     assert_eq!(text, expected);
@@ -279,7 +279,7 @@ mended since the baseline: outer, start b (any, lines of 64 bytes)
     assert_eq!(
         message,
         format!(
-            "linemate: {known}: is there already: give it to --baseline as well to make it better, or remove it to start anew"
+            "linemate: {known}: is there already: give it to --baseline as well to make it better, or remove it to start over"
         )
     );
     assert_eq!(fs::read_to_string(known).unwrap(), tightened);
@@ -365,7 +365,7 @@ fn bad_input_gets_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let rules = |text: &str| file(folder.path(), "r.rules", text);
     for (text, expected) in [
-        ("", ":1:1: there is no rule in it".to_owned()),
+        ("", ":1:1: it has no rules".to_owned()),
         (
             "type outer\nstrat b",
             ":2:1: unknown rule `strat`; known are type, type?, group, apart, isolate, start, size, hole, because".to_owned(),

@@ -157,7 +157,7 @@ fn a_patch_applies_compiles_and_is_the_same_again() {
     let types = tree.types("lib/queue.h", &[]);
     let evidence = tree.file(
         "evidence.json",
-        r#"{"problem": "Everything lies on one line — and all CPUs write it.", "workload": "pings",
+        r#"{"problem": "Everything is on one line — and all CPUs write it.", "workload": "pings",
             "groups": [{"name": "hot", "intent": "Read by every push.", "reasons": ["push() loads head"]}],
             "effect": [{"metric": "HITM", "before": "100", "after": "60", "change": "-40 % ± 2"}]}"#,
     );
@@ -182,7 +182,7 @@ fn a_patch_applies_compiles_and_is_the_same_again() {
         "A U Thor <author@example.org>|queue: Group members of struct queue by use\n"
     );
     let message = tree.git(&["log", "-1", "--format=%b"]);
-    assert!(message.starts_with("Everything lies on one line — and all CPUs write it.\n\nPut 3 members of struct queue on cache lines of their own (hot). 5\nmembers move in all.\n\nhot:\n\n  - push() loads head\n"), "{message}");
+    assert!(message.starts_with("Everything is on one line — and all CPUs write it.\n\nPut 3 members of struct queue on cache lines of their own (hot). 5\nmembers move in all.\n\nhot:\n\n  - push() loads head\n"), "{message}");
     assert!(
         message.contains("struct queue has exactly the layout\nthat was predicted."),
         "{message}"
@@ -285,7 +285,7 @@ fn a_linux_tree_has_its_own_words() {
     );
 }
 
-/// With a member that only some configs have, in front of what shares its line.
+/// With a member that only some configs have, before what shares its line.
 const PARTS: &str = "\
 struct queue {
 	long a;
@@ -464,12 +464,12 @@ fn bad_input_gets_one_line() {
         (
             vec![("a.h", &changed)],
             move_tail,
-            "linemate: a.h:12: `middle` is no member in the recorded kernel: the tree is not that kernel's",
+            "linemate: a.h:12: `middle` is not a member in the recorded kernel: the tree is not that kernel's",
         ),
         (
             vec![("a.h", &swapped)],
             move_tail,
-            "linemate: a.h:12: `head` stands behind `tail` here, but in front of it in the recorded kernel: the tree is not that kernel's",
+            "linemate: a.h:12: `head` is after `tail` here, but before it in the recorded kernel: the tree is not that kernel's",
         ),
         (
             vec![("a.h", &wider)],

@@ -1,7 +1,7 @@
 //! `linemate patch` over Debian's Linux sources: the patches apply, compile and have the layouts of their edits.
 //!
 //! Not part of the usual tests: the sources take 3 GB, and no text of theirs can be part of this tree. The reviewed patches are
-//! therefore told by the git hash of the file that they make, which stands in the patch.
+//! therefore told by the git hash of the file that they make, which is in the patch.
 //!
 //! `--nocapture` shows the table of docs/validation.md. Run with `--ignored`; needs, in the cache folder (`LINEMATE_CACHE`, else
 //! `~/.cache/linemate`), `kernels/*/boot/vmlinuz-*` and, for 6.1 and 6.12 each, `sources/VERSION` (package linux-source-VERSION,
@@ -329,7 +329,7 @@ fn what_cannot_be_patched_gets_one_line() {
             "6.12",
             "type psi_group_cpu\nmove state_mask first\n",
             &[],
-            "linemate: include/linux/psi_types.h: the patched struct psi_group_cpu does not have the edit's layout; nothing is written: `tasks` lies at byte 64 in the compiled unit, not at byte 4",
+            "linemate: include/linux/psi_types.h: the patched struct psi_group_cpu does not have the edit's layout; nothing is written: `tasks` is at byte 64 in the compiled unit, not at byte 4",
         ),
         (
             "6.12",
@@ -348,7 +348,7 @@ fn what_cannot_be_patched_gets_one_line() {
     }
     // The sources of one version, the kernel of the other.
     let mixed = ("6.1", "6.12");
-    let message = "linemate: kernel/sched/sched.h:835: `overload` is no member in the recorded kernel: the tree is not that kernel's";
+    let message = "linemate: kernel/sched/sched.h:835: `overload` is not a member in the recorded kernel: the tree is not that kernel's";
     assert_eq!(
         refused_of(mixed, "type root_domain\nmove rto_mask first\n", &[]),
         (Some(2), message.to_owned())

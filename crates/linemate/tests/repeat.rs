@@ -34,7 +34,7 @@ fn same_bytes(command: &[&str]) {
     let (quiet_bytes, busy_bytes) = (fs::read(&quiet).unwrap(), fs::read(&busy).unwrap());
     assert!(
         quiet_bytes.len() > 1_000_000,
-        "{} bytes are no recording",
+        "{} bytes are not recording",
         quiet_bytes.len()
     );
     assert!(quiet_bytes == busy_bytes, "{command:?}: two runs differ");

@@ -50,7 +50,7 @@ fn refused(data: &str, more: &[&str], parts: &[&str]) {
     }
 }
 
-const MEASURE: [&str; 5] = ["bar", "difference", "measurable", "with", "without"];
+const MEASURE: [&str; 5] = ["ci95", "difference", "significant", "with", "without"];
 
 fn has_exactly(value: &Value, expected: &[&str]) {
     assert_eq!(
@@ -69,7 +69,7 @@ fn schema_is_as_described(json: &Value) {
         "results",
     ];
     has_exactly(json, &top);
-    assert_eq!(json["schema"], "linemate.whatif/1");
+    assert_eq!(json["schema"], "linemate.whatif/2");
     let result = &json["results"][0];
     let described = [
         "machine",
@@ -83,7 +83,7 @@ fn schema_is_as_described(json: &Value) {
         "sizes",
         "types",
         "whole",
-        "misses",
+        "llc_misses",
         "llc_share",
         "duration",
         "causes",
@@ -118,12 +118,15 @@ fn schema_is_as_described(json: &Value) {
     for measure in ["types", "whole", "duration"] {
         has_exactly(&result[measure], &MEASURE);
     }
-    has_exactly(&result["misses"], &["types", "kernel", "whole"]);
+    has_exactly(&result["llc_misses"], &["types", "kernel", "whole"]);
     for of in ["types", "kernel", "whole"] {
-        has_exactly(&result["misses"][of], &MEASURE);
+        has_exactly(&result["llc_misses"][of], &MEASURE);
     }
     // Programs' own accesses were not recorded.
-    assert_eq!(result["misses"]["kernel"], result["misses"]["whole"]);
+    assert_eq!(
+        result["llc_misses"]["kernel"],
+        result["llc_misses"]["whole"]
+    );
     assert_eq!(result["llc_share"], false);
     for rows in ["causes", "sources", "fields", "functions"] {
         has_exactly(&result[rows][0], &["name", "count", "cycles"]);
@@ -134,10 +137,10 @@ fn schema_is_as_described(json: &Value) {
 /// Every measure of a result, by where it stands.
 fn measures(value: &Value, path: &str, found: &mut Vec<(String, f64, bool)>) {
     match value {
-        Value::Object(map) if map.contains_key("measurable") => {
+        Value::Object(map) if map.contains_key("significant") => {
             let difference = value["difference"].as_f64().unwrap();
-            let measurable = value["measurable"].as_bool().unwrap();
-            found.push((path.to_owned(), difference, measurable));
+            let significant = value["significant"].as_bool().unwrap();
+            found.push((path.to_owned(), difference, significant));
         }
         Value::Object(map) => map
             .iter()
@@ -154,7 +157,7 @@ fn changes(result: &Value) -> (usize, Vec<(String, f64, bool)>) {
     let mut found = Vec::new();
     measures(result, "", &mut found);
     let all = found.len();
-    found.retain(|(_, difference, measurable)| *difference != 0.0 || *measurable);
+    found.retain(|(_, difference, significant)| *difference != 0.0 || *significant);
     (all, found)
 }
 
@@ -183,7 +186,7 @@ fn a_small_recording_answers_or_says_why_not() {
         "the same question again"
     );
 
-    // `nr_running` is the member behind `__lock` in both kernels' rq.
+    // `nr_running` is the member after `__lock` in both kernels' rq.
     let same = whatif(
         &data,
         &["--type", "rq", "-e", "move nr_running after __lock"],
@@ -207,7 +210,7 @@ fn a_small_recording_answers_or_says_why_not() {
         &["--type", "rq", "-e", "isolate __lock", "--llc-share"],
     );
     assert_eq!(shared["results"][0]["llc_share"], true);
-    let misses = |json: &Value| json["results"][0]["misses"]["whole"]["without"].as_f64();
+    let misses = |json: &Value| json["results"][0]["llc_misses"]["whole"]["without"].as_f64();
     assert!(misses(&shared) >= misses(&moved), "a share is no more");
     costs_are_as_described(&data);
     nothing_is_lost_by_what_is_left_out(&data);
@@ -289,7 +292,7 @@ fn costs_are_as_described(data: &str) {
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     let expected = ["schema", "tool", "recording", "checksum", "type", "costs"];
     has_exactly(&json, &expected);
-    assert_eq!(json["schema"], "linemate.costs/3");
+    assert_eq!(json["schema"], "linemate.costs/4");
     let costs = &json["costs"];
     let expected = "machine line_bytes cpus recorded_cpus seed accesses device_accesses duration potential whole types fields functions pairs lines";
     has_exactly(costs, &expected.split(' ').collect::<Vec<_>>());
@@ -306,7 +309,7 @@ fn costs_are_as_described(data: &str) {
     let lines = costs["lines"].as_array().unwrap();
     for ty in costs["types"].as_array().unwrap() {
         let own = lines.iter().filter(|line| line["name"] == ty["name"]);
-        for figure in ["cycles", "fetches"] {
+        for figure in ["cycles", "misses"] {
             let sum: u64 = own.clone().map(|line| line[figure].as_u64().unwrap()).sum();
             assert_eq!(Some(sum), ty[figure].as_u64(), "{figure} of {}", ty["name"]);
         }
@@ -450,7 +453,7 @@ fn bad_edits_are_refused(data: &str) {
     edit(
         "task_group",
         "skip array behind load_avg",
-        &["task_group", "`load_avg` is no pointer"],
+        &["task_group", "`load_avg` is not a pointer"],
     );
     edit(
         "sched_group",
@@ -510,7 +513,7 @@ fn bad_recordings_are_refused(data: &str, folder: &Path) {
         );
     };
     let mut bytes = std::fs::read(data).unwrap();
-    // The version stands behind the magic number (docs/format.md).
+    // The version is after the magic number (docs/format.md).
     bytes[8..12].copy_from_slice(&99_u32.to_le_bytes());
     let newer = folder.join("newer.data");
     std::fs::write(&newer, &bytes).unwrap();

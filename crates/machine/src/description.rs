@@ -232,7 +232,7 @@ pub(crate) fn shared_cache(
 fn latencies(table: &LatencyTable, topology: &Topology) -> Result<Latencies, MachineError> {
     let many_domains = topology.domains() > topology.sockets();
     let many_sockets = topology.sockets() > 1;
-    // A distance that the topology does not have never occurs; it stands at the next nearer one's value.
+    // A distance that the topology does not have never occurs; it is at the next nearer one's value.
     let wanted = |value: Option<u32>, otherwise: u32, needed: bool, key, because| match value {
         Some(cycles) => Ok(cycles),
         None if needed => Err(MachineError::LatencyMissing { key, because }),

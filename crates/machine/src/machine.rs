@@ -199,7 +199,7 @@ impl Topology {
     }
 
     /// Any topology, from the place of each logical CPU. Cores, domains and sockets must be numbered
-    /// without gaps, and a core must lie in one domain, a domain in one socket: the callers see to that.
+    /// without gaps, and a core must be in one domain, a domain in one socket: the callers see to that.
     pub(crate) fn from_places(cpus: Vec<CpuPlace>) -> Result<Topology, MachineError> {
         if cpus.is_empty() {
             return Err(MachineError::Zero("the number of CPUs"));

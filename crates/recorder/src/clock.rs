@@ -21,7 +21,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Time is zero when the count stands at `origin`.
+    /// Time is zero when the count is at `origin`.
     pub(crate) fn new(origin: Counted) -> Self {
         Self { origin, last: 0 }
     }

@@ -174,7 +174,7 @@ impl<S: Sink + Announce> Consumer<S> {
         let at = (self.counted(head), self.cpu);
         let addr = records.next();
         let value = (head & kind::VALUE != 0).then(|| records.next());
-        // Nearly all are no part of an atomic one: a way of their own, as the general one has more values than a processor has registers.
+        // Nearly all are not part of an atomic one: a way of their own, as the general one has more values than a processor has registers.
         if head & kind::ATOMIC == kind::ATOMIC || !self.lane.plain(at, Plain { head, addr, value })
         {
             self.access_at(at, (head, addr), value);
@@ -265,7 +265,7 @@ impl<S: Sink + Announce> Consumer<S> {
     }
 }
 
-/// The instructions in so many turns of the counter.
+/// The instructions in that many turns of the counter.
 fn whole(turns: u64) -> i64 {
     (turns * TURN) as i64
 }

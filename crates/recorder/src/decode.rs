@@ -62,7 +62,7 @@ pub(crate) fn mark_number(bytes: &[u8]) -> Option<u8> {
     (head == MARK_HEAD && tail == MARK_TAIL).then_some(*number)
 }
 
-/// Decodes one 64-bit instruction. Bytes that are no instruction give the plainest facts: QEMU has the last word
+/// Decodes one 64-bit instruction. Bytes that are not instruction give the plainest facts: QEMU has the last word
 /// on what they do.
 pub(crate) fn facts(bytes: &[u8], pc: u64) -> Facts {
     let instruction = Decoder::with_ip(64, bytes, pc, DecoderOptions::NONE).decode();

@@ -384,7 +384,7 @@ impl<S: Sink> Lane<S> {
         });
     }
 
-    /// The page allocator handed out a `struct page` of the array at `vmemmap`, and those behind it.
+    /// The page allocator handed out a `struct page` of the array at `vmemmap`, and those after it.
     pub(crate) fn pages(&mut self, vmemmap: u64, page: u64, order: u64) {
         let range = page_range(vmemmap, page, order);
         if let (Some(shadow), Some(range)) = (&mut self.shadow, range) {

@@ -74,7 +74,7 @@ pub(crate) enum OptionError {
     #[error("option {0}= is missing")]
     Missing(&'static str),
     /// Holding and recording are two things.
-    #[error("option hold stands alone: a run that is held records nothing")]
+    #[error("option hold allows no other option: a run that is held records nothing")]
     HoldAlone,
     /// A value that does not fit its key.
     #[error("option {key}={value:?} is not {expected}")]

@@ -124,7 +124,7 @@ impl Pairing {
     pub(crate) fn flush(&mut self, emit: &mut impl FnMut(Whole)) {
         match self.open.take() {
             None => {}
-            // A load half alone is no access of an atomic instruction: it will be executed again.
+            // A load half alone is not an access of an atomic instruction: it will be executed again.
             Some(open) if open.atomic => self.abandoned += 1,
             Some(open) => emit(open.whole),
         }

@@ -32,7 +32,7 @@ pub(crate) enum SetUpError {
     /// QEMU is too old.
     #[error("QEMU's plugin interface is version {0}, version 4 is needed: use QEMU 9.2 or later")]
     Version(i32),
-    /// An option that is no text.
+    /// An option that is not text.
     #[error("option {0} is not UTF-8")]
     NotUtf8(usize),
     /// An option that cannot be obeyed.

@@ -39,7 +39,7 @@ pub(crate) const MARKS: [Mark; 4] = [Mark::Start, Mark::Stop, Mark::Idle, Mark::
 /// Instructions in a turn of the counter.
 pub(crate) const TURN: u64 = 1 << 31;
 
-/// The producer's side of a lane. Only the thread that runs the lane's CPUs uses it, but for [`Tap::start`] and
+/// The producer's side of a lane. Only the thread that runs the lane's CPUs uses it, except for [`Tap::start`] and
 /// [`Tap::stop`].
 #[derive(Debug)]
 #[repr(align(128))]
@@ -107,7 +107,7 @@ impl Tap {
         self.records.close();
     }
 
-    /// A block of so many instructions is entered. `true`: [`Tap::turn`] has to be called. Only one thread adds, so that
+    /// A block of that many instructions is entered. `true`: [`Tap::turn`] has to be called. Only one thread adds, so that
     /// the addition need not be atomic.
     #[inline(always)]
     pub(crate) fn add(&self, instructions: u32) -> bool {

@@ -93,7 +93,7 @@ impl std::fmt::Debug for LaneWriter {
 }
 
 impl BackgroundWriter {
-    /// Starts the thread. `chunks_in_flight` (at least 1) bounds the memory: so many chunks may wait or be written
+    /// Starts the thread. `chunks_in_flight` (at least 1) bounds the memory: that many chunks may wait or be written
     /// at a time, besides the one that each lane fills; 3 are enough for one lane.
     ///
     /// # Errors

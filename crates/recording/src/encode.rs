@@ -187,7 +187,7 @@ impl RawChunk {
 /// Turns the events of one lane into [`RawChunk`]s.
 ///
 /// Ask [`Encoder::is_full`] from time to time (every block of instructions is often enough) and swap the
-/// chunk with [`Encoder::take`]. A chunk stands alone: every prediction starts anew in it.
+/// chunk with [`Encoder::take`]. A chunk stands alone: every prediction starts again in it.
 #[derive(Debug)]
 pub struct Encoder {
     lane: LaneId,

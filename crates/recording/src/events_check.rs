@@ -40,7 +40,7 @@ struct Pending {
 
 /// Addresses from here on are error numbers, not objects.
 const FIRST_ERROR: u64 = 0xffff_ffff_ffff_f001;
-/// `kmalloc(0)` returns 16: such small values are no objects.
+/// `kmalloc(0)` returns 16: such small values are not objects.
 const LAST_NULL: u64 = 16;
 
 impl EventsCheck {

@@ -96,7 +96,7 @@ impl fmt::Display for ChunkKind {
 /// Bytes of [`ChunkHeader`] in the file.
 pub(crate) const CHUNK_HEADER_BYTES: u64 = 32;
 
-/// What stands before each chunk's payload.
+/// What is before each chunk's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkHeader {
     pub(crate) kind: ChunkKind,

@@ -66,7 +66,7 @@ pub enum Role {
     VirtualAlloc,
     /// Frees it.
     VirtualFree,
-    /// `__switch_to(prev, next)`: from here on the CPU runs `next`; [`crate::Call::stack`] lies on its kernel stack.
+    /// `__switch_to(prev, next)`: from here on the CPU runs `next`; [`crate::Call::stack`] is on its kernel stack.
     ContextSwitch,
     /// An interrupt or exception entry.
     Interrupt,

@@ -6,7 +6,7 @@
 //! * A **site** is where an event can come from: the load or the store half of an instruction, or the call or the
 //!   return of a function. After a site, the two sites that followed it last are expected, each with
 //!   the number of instructions in between.
-//! * An **address** is expected to be the site's last one, or to lie as far from the CPU's previous
+//! * An **address** is expected to be the site's last one, or to are as far from the CPU's previous
 //!   access to the same region as last time: fields of one object, slots of one stack frame.
 //! * A **region** is a hash of an address's top bits: direct map, vmalloc area with the stacks, kernel image.
 //!   The model does not need to know which is which, and a collision only costs bytes.
@@ -322,7 +322,7 @@ fn grow<T: Clone>(table: &mut Vec<T>, length: usize, new: T) {
     }
 }
 
-/// Which region an address lies in.
+/// Which region an address is in.
 #[inline]
 pub(crate) fn region(addr: u64) -> usize {
     // Bits 44-47 tell 4-level paging's areas apart, bits 52-55 those of 5-level paging.

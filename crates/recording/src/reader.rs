@@ -27,7 +27,7 @@ pub trait Source: Send + Sync {
     /// Fills `buffer` from `offset` on.
     ///
     /// # Errors
-    /// Whatever the operating system says; [`io::ErrorKind::UnexpectedEof`] if there are not so many bytes.
+    /// Whatever the operating system says; [`io::ErrorKind::UnexpectedEof`] if there are not that many bytes.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
 }
 
@@ -65,7 +65,7 @@ pub enum Cut {
         /// Where that chunk starts.
         offset: u64,
     },
-    /// The bytes at this place are no chunk.
+    /// The bytes at this place are not chunk.
     NoChunk {
         /// Where.
         offset: u64,
@@ -178,7 +178,7 @@ impl Frame {
         self.whole
     }
 
-    /// Bytes behind the END chunk.
+    /// Bytes after the END chunk.
     pub(crate) fn trailing(&self) -> u64 {
         if self.cut.is_some() {
             0

@@ -30,7 +30,7 @@ pub enum Finding {
         /// Accesses in them.
         accesses: u64,
     },
-    /// Bytes behind the end.
+    /// Bytes after the end.
     #[error("{bytes} bytes follow the end")]
     Trailing {
         /// How many.

@@ -15,7 +15,7 @@ use crate::{Error, FunctionTable, GuestAddr, Metadata, Moment, Problem, Totals};
 
 /// Where a recording is written to: a file, or memory.
 pub trait Sink: Write + Send {
-    /// Drops what is behind the first `length` bytes, and goes on writing there.
+    /// Drops what is after the first `length` bytes, and goes on writing there.
     ///
     /// # Errors
     /// Whatever the operating system says.
@@ -93,7 +93,7 @@ impl Writer {
         })
     }
 
-    /// Opens an unfinished recording to append to it. Bytes behind its last whole chunk are dropped.
+    /// Opens an unfinished recording to append to it. Bytes after its last whole chunk are dropped.
     ///
     /// # Errors
     /// [`Error::Finished`] if it has its END chunk, and whatever makes it unreadable.

@@ -326,7 +326,7 @@ fn an_interrupted_recording_can_be_appended_to() {
         .events(&encode(0, &[access(1, 1, AccessKind::Load)]))
         .unwrap();
     drop(writer);
-    // Half a chunk behind the whole ones.
+    // Half a chunk after the whole ones.
     let mut bytes = std::fs::read(&scratch.0).unwrap();
     let whole = bytes.len();
     bytes.extend_from_slice(&sound()[19..60]);

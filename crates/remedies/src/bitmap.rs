@@ -14,7 +14,7 @@ pub(crate) struct BitmapId(pub(crate) u32);
 /// The bitmaps of a recording's subjects.
 #[derive(Debug, Default)]
 pub(crate) struct Bitmaps {
-    /// By subject and byte: the bitmap that lies there.
+    /// By subject and byte: the bitmap that is there.
     inside: FxHashMap<(u32, u32), BitmapId>,
     /// By subject and byte: the bitmap that the pointer there points to.
     behind: FxHashMap<(u32, u32), BitmapId>,

@@ -29,7 +29,7 @@ const EXCHANGE_WINDOW: u64 = 16;
 pub(crate) enum Act {
     /// A load.
     Load,
-    /// The first load behind the CPU's own atomic on the same bytes, with no own store between.
+    /// The first load after the CPU's own atomic on the same bytes, without a store of its own between.
     LoadBehindRmw,
     /// A store.
     Store,
@@ -45,15 +45,15 @@ pub(crate) struct Cost {
     /// Accesses, whether they left their core or not.
     pub(crate) accesses: u64,
     /// Accesses that left their core.
-    pub(crate) fetches: u64,
+    pub(crate) misses: u64,
     /// Their cycles.
     pub(crate) cycles: u64,
-    /// Of `fetches`: because words are really exchanged between cores.
-    pub(crate) true_fetches: u64,
+    /// Of `misses`: because words are really exchanged between cores.
+    pub(crate) true_sharing_misses: u64,
     /// Their cycles.
     pub(crate) true_cycles: u64,
-    /// Of `fetches`: because another core took the line for other words.
-    pub(crate) false_fetches: u64,
+    /// Of `misses`: because another core took the line for other words.
+    pub(crate) false_sharing_misses: u64,
     /// Their cycles.
     pub(crate) false_cycles: u64,
 }
@@ -62,15 +62,15 @@ impl Cost {
     fn add_counts(&mut self, counts: &Counts) {
         for cause in Cause::ALL {
             let tally = counts.cause(cause);
-            self.fetches += tally.count;
+            self.misses += tally.count;
             self.cycles += tally.cycles;
             match cause {
                 Cause::TrueSharing => {
-                    self.true_fetches += tally.count;
+                    self.true_sharing_misses += tally.count;
                     self.true_cycles += tally.cycles;
                 }
                 Cause::FalseSharing => {
-                    self.false_fetches += tally.count;
+                    self.false_sharing_misses += tally.count;
                     self.false_cycles += tally.cycles;
                 }
                 Cause::Cold | Cause::Capacity | Cause::Unshared => {}
@@ -81,17 +81,17 @@ impl Cost {
     /// Adds another's figures.
     pub(crate) fn add(&mut self, other: &Cost) {
         self.accesses += other.accesses;
-        self.fetches += other.fetches;
+        self.misses += other.misses;
         self.cycles += other.cycles;
-        self.true_fetches += other.true_fetches;
+        self.true_sharing_misses += other.true_sharing_misses;
         self.true_cycles += other.true_cycles;
-        self.false_fetches += other.false_fetches;
+        self.false_sharing_misses += other.false_sharing_misses;
         self.false_cycles += other.false_cycles;
     }
 
     /// Fetches because another core had taken the line.
-    pub(crate) fn shared_fetches(&self) -> u64 {
-        self.true_fetches + self.false_fetches
+    pub(crate) fn sharing_misses(&self) -> u64 {
+        self.true_sharing_misses + self.false_sharing_misses
     }
 
     /// Cycles of those.
@@ -105,7 +105,7 @@ impl Cost {
 pub(crate) struct Costs {
     /// By field, act and function.
     pub(crate) rows: BTreeMap<(FieldId, Act, u32), Cost>,
-    /// How many loads behind an atomic were followed by another atomic of the same CPU on the same bytes at once: by field and
+    /// How many loads after an atomic were followed by another atomic of the same CPU on the same bytes at once: by field and
     /// function.
     pub(crate) exchanges: BTreeMap<(FieldId, u32), u64>,
     /// Where pointers led, by pointer field.
@@ -206,7 +206,7 @@ impl<'f> Classes<'f> {
         }
     }
 
-    /// Where the step goes: site 0 is all that is no field.
+    /// Where the step goes: site 0 is all that is not a field.
     fn place(&mut self, step: &Step) -> Placed {
         let site = match self.fields.at(step.subject.0, step.offset) {
             Some(field) => {

@@ -51,7 +51,7 @@ fn one(
         return None;
     }
     let cost = context.costs.sum(id, |_| true);
-    if cost.shared_fetches() == 0 {
+    if cost.sharing_misses() == 0 {
         return None;
     }
     let bitmap = context.bitmaps.name(bitmap);

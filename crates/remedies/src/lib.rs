@@ -5,10 +5,10 @@
 //! pass 2  scene      objects with their users                                                      (all threads, sums)
 //! pass 3  costs      one replay without edits: cost by field, act and function; where pointers led (in order)
 //!         rules      one module per kind of advice: candidates with what is at stake
-//! pass 4+ trials     replays with and without the best candidates: predicted effect, error bars
+//! pass 4+ trials     replays with and without the best candidates: predicted effect, confidence intervals
 //! ```
 //!
-//! A rule says that the code does something needless or that data lie where they cost; it does not know what the program means.
+//! A rule says that the code does something needless or that data are where they cost; it does not know what the program means.
 //! `docs/remedies.md` has each rule with its constants and their reasons, and what it got wrong. No rule writes a patch.
 
 mod bitmap;
@@ -185,7 +185,7 @@ impl Context<'_> {
             .map(|(site, cost)| FunctionUse {
                 name: self.function(*site).to_owned(),
                 accesses: cost.accesses,
-                fetches: cost.fetches,
+                misses: cost.misses,
                 cycles: cost.cycles,
             })
             .collect();
@@ -208,13 +208,13 @@ const FUNCTIONS_NAMED: usize = 4;
 
 fn stake(cost: &Cost) -> Stake {
     Stake {
-        fetches: cost.fetches,
+        misses: cost.misses,
         cycles: cost.cycles,
     }
 }
 
 fn by_stake(a: &Remedy, b: &Remedy) -> std::cmp::Ordering {
-    let key = |r: &Remedy| std::cmp::Reverse((r.stake.cycles, r.stake.fetches));
+    let key = |r: &Remedy| std::cmp::Reverse((r.stake.cycles, r.stake.misses));
     key(a).cmp(&key(b)).then_with(|| a.subject.cmp(&b.subject))
 }
 

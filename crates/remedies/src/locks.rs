@@ -1,6 +1,6 @@
 //! Which fields are parts of locks.
 //!
-//! A lock's word is exchanged because that is its purpose: it is no counter to split, its value must be read afresh, and an object whose
+//! A lock's word is exchanged because that is its purpose: it is not a counter to split, its value must be read afresh, and an object whose
 //! lock is taken is shared on purpose. Locks are known by the names of their types (include/linux), which are stable over many
 //! versions; a missing name costs a piece of advice that a reader will smile at, nothing else.
 

@@ -51,8 +51,10 @@ pub enum RemedyError {
     /// The replays.
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
-    /// No error bar from so few.
-    #[error("{0} interleavings give no error bar: {INTERLEAVINGS_MIN} at least")]
+    /// Too few for a confidence interval.
+    #[error(
+        "{0} interleavings are too few for a 95 % confidence interval: at least {INTERLEAVINGS_MIN}"
+    )]
     Interleavings(usize),
     /// Nothing of that name was touched.
     #[error("the recording has no access to any type or variable `{0}`")]
@@ -65,7 +67,7 @@ pub enum RemedyError {
 pub enum Kind {
     /// Stores that leave memory as it was take the line from others all the same: test first.
     SkipSilentStores,
-    /// An atomic's result is at hand when its field is loaded again.
+    /// An atomic's result is available when its field is loaded again.
     ReuseResult,
     /// A counter is written whenever a bitmap is: it can be derived.
     Derive,
@@ -93,7 +95,7 @@ impl Kind {
 
     /// What it advises, in a few words.
     #[must_use]
-    pub fn words(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Kind::SkipSilentStores => "skip silent stores",
             Kind::ReuseResult => "reuse an atomic's result",
@@ -106,12 +108,12 @@ impl Kind {
     }
 }
 
-/// What a remedy is about, in the replay without edits: accesses that left their core. What it could gain at most, but for what follows
+/// What a remedy is about, in the replay without edits: accesses that left their core. What it could gain at most, except for what follows
 /// elsewhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Stake {
     /// Accesses that left their core, under the first interleaving.
-    pub fetches: u64,
+    pub misses: u64,
     /// Their cycles.
     pub cycles: u64,
 }
@@ -124,7 +126,7 @@ pub struct FunctionUse {
     /// Its accesses.
     pub accesses: u64,
     /// Those that left their core.
-    pub fetches: u64,
+    pub misses: u64,
     /// Their cycles.
     pub cycles: u64,
 }
@@ -156,7 +158,7 @@ pub struct Gain {
     /// Cycles of the concerned types' accesses that left their core.
     pub types: Measure,
     /// How many such accesses.
-    pub fetches: Measure,
+    pub misses: Measure,
     /// Cycles of all accesses that left their core.
     pub whole: Measure,
     /// Recorded accesses that did not happen.
@@ -179,11 +181,11 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// Cycles that the concerned types gain, if that is beyond the error bar.
+    /// Cycles that the concerned types gain, if that is beyond the confidence interval.
     #[must_use]
     pub fn gain(&self) -> Option<f64> {
         match self {
-            Effect::Tried(gain) if gain.types.measurable && gain.types.difference < 0.0 => {
+            Effect::Tried(gain) if gain.types.significant && gain.types.difference < 0.0 => {
                 Some(-gain.types.difference)
             }
             _ => None,

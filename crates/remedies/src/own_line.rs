@@ -33,17 +33,17 @@ fn one(context: &Context<'_>, ids: &[FieldId]) -> Option<Remedy> {
             .costs
             .sum(*id, |act| !matches!(act, Act::Load | Act::LoadBehindRmw))
     };
-    let all: u64 = ids.iter().map(|id| writes(id).shared_fetches()).sum();
+    let all: u64 = ids.iter().map(|id| writes(id).sharing_misses()).sum();
     let culprit = ids
         .iter()
         .copied()
-        .find(|id| 2 * writes(id).shared_fetches() > all)?;
+        .find(|id| 2 * writes(id).sharing_misses() > all)?;
     let mut at_stake = Cost::default();
     let mut victims: Vec<(u64, &str)> = Vec::new();
     for id in ids {
         let cost = context.costs.sum(*id, |_| true);
         at_stake.add(&cost);
-        if *id != culprit && cost.false_fetches > 0 {
+        if *id != culprit && cost.false_sharing_misses > 0 {
             victims.push((cost.false_cycles, &context.fields.get(*id).name));
         }
     }
@@ -61,13 +61,10 @@ fn one(context: &Context<'_>, ids: &[FieldId]) -> Option<Remedy> {
     Some(Remedy {
         kind: Kind::OwnLine,
         subject: field.name.clone(),
-        advice: format!(
-            "start a line with {} and put nothing behind it",
-            room.member
-        ),
+        advice: format!("start a line with {} and put nothing after it", room.member),
         concerns: vec![field.owner.clone()],
         stake: Stake {
-            fetches: at_stake.false_fetches,
+            misses: at_stake.false_sharing_misses,
             cycles: at_stake.false_cycles,
         },
         reasons,

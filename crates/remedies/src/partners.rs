@@ -17,10 +17,10 @@ use super::{Context, Effect, Kind, Remedy, Trial, percent, stake, trial};
 /// object's pointer mostly leads to. The rest is for pointers that were only compared, and for objects that came and went.
 const PARTNERS: (u64, u64) = (9, 10);
 
-/// One pair is no population.
+/// One pair is not a population.
 const PAIRS_MIN: usize = 2;
 
-/// How often a pair's pointer has to be followed on average: setting up, one use and tearing down are no habit.
+/// How often a pair's pointer has to be followed on average: setting up, one use and tearing down are not habit.
 const FOLLOWED_MIN: u64 = 4;
 
 /// How many pointers are named that lead to the objects, and how many arrays of such pointers.

@@ -40,9 +40,9 @@ fn one(context: &Context<'_>, ids: &[FieldId]) -> Option<Remedy> {
         let writes = context.costs.sum(*id, |act| {
             matches!(act, Act::Store | Act::SilentStore | Act::Rmw)
         });
-        if writes.true_fetches > 0 {
+        if writes.true_sharing_misses > 0 {
             // What several CPUs write without atomics is protected by a lock and belongs to what that protects; what is linked or
-            // points somewhere is no counter.
+            // points somewhere is not a counter.
             let atomic = field.used.rmws * ATOMIC.1 >= field.used.writes() * ATOMIC.0;
             if !atomic || !derivable::is_integer(context, field) {
                 return None;

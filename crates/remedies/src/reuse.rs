@@ -1,4 +1,4 @@
-//! Loads of a field shortly behind the same CPU's atomic on it: the atomic's result was at hand.
+//! Loads of a field shortly after the same CPU's atomic on it: the atomic's result was available.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ fn one(context: &Context<'_>, id: FieldId, function: u32, behind: &Cost) -> Opti
     let field = context.fields.get(id);
     let home = field.home.as_ref().filter(|_| is_named(field))?;
     // A load that hits costs nothing that a result would save.
-    if behind.shared_fetches() == 0 || locks::is_lock(context.analysis.model(), field) {
+    if behind.sharing_misses() == 0 || locks::is_lock(context.analysis.model(), field) {
         return None;
     }
     let exchanges = context.costs.exchanges.get(&(id, function));
@@ -40,18 +40,18 @@ fn one(context: &Context<'_>, id: FieldId, function: u32, behind: &Cost) -> Opti
         .sum();
     let mut reasons = context.reasons(&[id], |act| act == Act::Rmw);
     reasons.notes.push(format!(
-        "{:.1} % of {name}'s {loads} loads come at most {} instructions behind the CPU's own atomic, with no own store between; {} of \
+        "{:.1} % of {name}'s {loads} loads come at most {} instructions after the CPU's own atomic, without a store of its own between; {} of \
          those had to fetch the line again",
         percent(behind.accesses, loads),
         super::costs::REUSE_WINDOW,
-        behind.shared_fetches(),
+        behind.sharing_misses(),
     ));
     reasons.functions.insert(
         0,
         FunctionUse {
             name: format!("{name} (those loads)"),
             accesses: behind.accesses,
-            fetches: behind.fetches,
+            misses: behind.misses,
             cycles: behind.cycles,
         },
     );

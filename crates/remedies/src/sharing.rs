@@ -7,7 +7,7 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
     let ids = context.fields.iter().filter(|(_, field)| is_named(field));
     let remedy = |(id, field): (super::FieldId, &Field)| {
         let cost = context.costs.sum(id, |_| true);
-        if cost.true_fetches == 0 {
+        if cost.true_sharing_misses == 0 {
             return None;
         }
         let mut reasons = context.reasons(&[id], |_| true);
@@ -20,10 +20,10 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
         Some(Remedy {
             kind: Kind::WriteLess,
             subject: field.name.clone(),
-            advice: advice(context, field, cost.true_fetches).to_owned(),
+            advice: advice(context, field, cost.true_sharing_misses).to_owned(),
             concerns: vec![field.owner.clone()],
             stake: Stake {
-                fetches: cost.true_fetches,
+                misses: cost.true_sharing_misses,
                 cycles: cost.true_cycles,
             },
             reasons,
@@ -33,17 +33,17 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
     ids.filter_map(remedy).collect()
 }
 
-/// What is touched that often between two fetches is not fought over: a function touches a field a handful of times, a whole path of
+/// What is touched that often between two misses is not fought over: a function touches a field a handful of times, a whole path of
 /// the kernel a few dozen times.
 const MOVES: u64 = 64;
 
 /// Who reads at least as often as all write sees a change each time: only fewer writes help. What is written more often than read can
 /// be gathered first.
-fn advice(context: &Context<'_>, field: &Field, fetches: u64) -> &'static str {
+fn advice(context: &Context<'_>, field: &Field, misses: u64) -> &'static str {
     let accesses = field.used.loads + field.used.writes();
     if locks::is_lock(context.analysis.model(), field) {
         "no layout cures it: take the lock less often, or one lock for fewer CPUs"
-    } else if !field.percpu && accesses >= fetches.saturating_mul(MOVES) {
+    } else if !field.percpu && accesses >= misses.saturating_mul(MOVES) {
         "no layout cures it: it moves with its user from CPU to CPU; fewer migrations"
     } else if field.used.loads < field.used.writes() {
         "no layout cures it: count per CPU or gather several changes before writing"

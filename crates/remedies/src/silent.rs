@@ -32,14 +32,14 @@ fn one(context: &Context<'_>, id: FieldId) -> Option<Remedy> {
     let field = context.fields.get(id);
     let home = field.home.as_ref().filter(|_| is_named(field))?;
     let silent = context.costs.sum(id, |act| act == Act::SilentStore);
-    if silent.shared_fetches() == 0 {
+    if silent.sharing_misses() == 0 {
         return None;
     }
     let mut reasons = context.reasons(&[id], |act| act == Act::SilentStore);
     reasons.notes.push(format!(
         "{:.1} % of its stores are silent; {} of them had to fetch the line or the right to write from another core",
         percent(reasons.silent_stores, reasons.stores),
-        silent.shared_fetches(),
+        silent.sharing_misses(),
     ));
     Some(Remedy {
         kind: Kind::SkipSilentStores,

@@ -22,8 +22,8 @@ use super::{Effect, Gain, Options};
 /// A type pair whose objects a scene has matched.
 pub(crate) type Pair = (Vec<TypeId>, Vec<TypeId>);
 
-/// One candidate's side, and what it is measured by.
-struct Side {
+/// One candidate's variant, and what it is measured by.
+struct TrialVariant {
     variant: Variant,
     /// By subject: whether its accesses belong to the edited types.
     concerned: Vec<bool>,
@@ -45,23 +45,24 @@ impl Trials<'_> {
     /// # Errors
     /// A damaged recording.
     pub(crate) fn run(&self, texts: &[String]) -> Result<Vec<Effect>, ExperimentError> {
-        let none = match self.side("") {
+        let none = match self.variant("") {
             Ok(none) => none,
             Err(why) => return Ok(vec![Effect::Refused { why }; texts.len()]),
         };
-        let built: Vec<Result<Side, String>> = texts.iter().map(|text| self.side(text)).collect();
-        let mut sides: Vec<&Side> = vec![&none];
-        sides.extend(built.iter().filter_map(|side| side.as_ref().ok()));
-        let outcomes = self.replay(&sides)?;
-        let mut tried = (1..sides.len()).map(|number| gain(&outcomes, number));
-        let effect = |side: &Result<Side, String>| match side {
+        let built: Vec<Result<TrialVariant, String>> =
+            texts.iter().map(|text| self.variant(text)).collect();
+        let mut variants: Vec<&TrialVariant> = vec![&none];
+        variants.extend(built.iter().filter_map(|variant| variant.as_ref().ok()));
+        let outcomes = self.replay(&variants)?;
+        let mut tried = (1..variants.len()).map(|number| gain(&outcomes, number));
+        let effect = |variant: &Result<TrialVariant, String>| match variant {
             Ok(_) => tried.next().map_or(Effect::NotTried, Effect::Tried),
             Err(why) => Effect::Refused { why: why.clone() },
         };
         Ok(built.iter().map(effect).collect())
     }
 
-    fn side(&self, text: &str) -> Result<Side, String> {
+    fn variant(&self, text: &str) -> Result<TrialVariant, String> {
         let model = self.analysis.model();
         let line = line_of(&self.options.machine);
         let edits = parse(text).map_err(|e| e.to_string())?;
@@ -83,7 +84,7 @@ impl Trials<'_> {
             &questions,
         )
         .map_err(|e| e.to_string())?;
-        // Whole objects move or are copied; fields change wherever their type lies inside of another one.
+        // Whole objects move or are copied; fields change wherever their type is inside another one.
         let mut moved: Vec<TypeId> = Vec::new();
         for rule in &plan.objects {
             match rule {
@@ -96,39 +97,39 @@ impl Trials<'_> {
         let concerned = |id: &Option<TypeId>| {
             id.is_some_and(|id| moved.contains(&id) || embeds(model, id, &edited))
         };
-        Ok(Side {
+        Ok(TrialVariant {
             variant,
             concerned: self.scene.types.iter().map(concerned).collect(),
         })
     }
 
-    /// Figures by side, then by interleaving.
-    fn replay(&self, sides: &[&Side]) -> Result<Vec<Vec<Figures>>, ExperimentError> {
+    /// Figures by variant, then by interleaving.
+    fn replay(&self, variants: &[&TrialVariant]) -> Result<Vec<Vec<Figures>>, ExperimentError> {
         // The scene watches no fields, so keys are subjects: fine enough to tell the edited types from all others.
         let options = self.options;
         let experiment = Experiment::new(self.scene, &options.machine, options.conditions)?;
-        let variants: Vec<&Variant> = sides.iter().map(|side| &side.variant).collect();
+        let placed: Vec<&Variant> = variants.iter().map(|variant| &variant.variant).collect();
         let seeds = seeds(options.seed, options.interleavings);
-        experiment.run(&variants, &seeds, |_, outcome| {
-            Figures::new(&outcome, sides)
+        experiment.run(&placed, &seeds, |_, outcome| {
+            Figures::new(&outcome, variants)
         })
     }
 }
 
 /// What is kept of a replay: its counts by subject are thousands of times larger.
 struct Figures {
-    /// By side: cycles and number of the fetches of the types that the side's edits concern.
+    /// By variant: cycles and number of the misses of the types that the variant's edits concern.
     concerned: Vec<(u64, u64)>,
-    /// Cycles of all fetches.
+    /// Cycles of all misses.
     whole: u64,
     skipped: u64,
 }
 
 impl Figures {
-    fn new(outcome: &Outcome, sides: &[&Side]) -> Figures {
-        let concerned = |side: &&Side| {
+    fn new(outcome: &Outcome, variants: &[&TrialVariant]) -> Figures {
+        let concerned = |variant: &&TrialVariant| {
             let mut sum = (0, 0);
-            for (counts, concerned) in outcome.keys.iter().zip(&side.concerned) {
+            for (counts, concerned) in outcome.keys.iter().zip(&variant.concerned) {
                 if *concerned {
                     let left = counts.left_core();
                     sum.0 += left.cycles;
@@ -138,18 +139,18 @@ impl Figures {
             sum
         };
         Figures {
-            concerned: sides.iter().map(concerned).collect(),
+            concerned: variants.iter().map(concerned).collect(),
             whole: outcome.totals.left_core().cycles,
             skipped: outcome.skipped,
         }
     }
 }
 
-/// What side `number` gains over side 0.
+/// What variant `number` gains over variant 0.
 fn gain(outcomes: &[Vec<Figures>], number: usize) -> Gain {
     let measure = |figure: &dyn Fn(&Figures) -> u64| {
-        let series = |side: usize| -> Vec<f64> {
-            let list = outcomes.get(side).map_or(&[][..], Vec::as_slice);
+        let series = |variant: usize| -> Vec<f64> {
+            let list = outcomes.get(variant).map_or(&[][..], Vec::as_slice);
             list.iter().map(|f| figure(f) as f64).collect()
         };
         paired(&series(0), &series(number))
@@ -157,7 +158,7 @@ fn gain(outcomes: &[Vec<Figures>], number: usize) -> Gain {
     let concerned = |f: &Figures| f.concerned.get(number).copied().unwrap_or_default();
     Gain {
         types: measure(&|f| concerned(f).0),
-        fetches: measure(&|f| concerned(f).1),
+        misses: measure(&|f| concerned(f).1),
         whole: measure(&|f| f.whole),
         skipped: outcomes
             .get(number)

@@ -13,7 +13,7 @@ const ROUNDS: u64 = 100;
 
 fn options() -> Options {
     let mut machine = linemate_machine::find("westmere-4s-80").unwrap();
-    // Fetching pairs of lines would mix what lies on different ones.
+    // Fetching pairs of lines would mix what is on different ones.
     machine.adjacent_line_pairs = false;
     Options::new(machine)
 }
@@ -437,7 +437,10 @@ fn advice_can_be_about_one_type_and_the_best_are_tried_first() {
         ..options()
     };
     let few = find(&session, &few).unwrap_err().to_string();
-    assert_eq!(few, "7 interleavings give no error bar: 8 at least");
+    assert_eq!(
+        few,
+        "7 interleavings are too few for a 95 % confidence interval: at least 8"
+    );
     let odd = Options {
         conditions: linemate_study::Conditions {
             cpus: Some(6),

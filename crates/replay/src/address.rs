@@ -15,7 +15,7 @@ const ADDRESS_BITS: u32 = 57;
 /// Bits within a page.
 const PAGE_BITS: u32 = 12;
 
-/// Where an access lies in one line of instance 0.
+/// Where an access is in one line of instance 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) line: Line,

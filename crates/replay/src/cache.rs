@@ -173,7 +173,7 @@ impl Llc {
         }
     }
 
-    /// One of which `part` of `whole` equal users have their share: so many of its sets, at least one. The hash spreads lines over
+    /// One of which `part` of `whole` equal users have their share: that many of its sets, at least one. The hash spreads lines over
     /// any number of sets evenly.
     pub(crate) fn share(shape: LlcShape, part: usize, whole: usize) -> Llc {
         let sets = shape.slices as usize * shape.slice.sets as usize;

@@ -223,7 +223,7 @@ impl Counts {
         }
     }
 
-    /// Adds L1 hits, given by kind (load, store, RMW), at so many cycles each, RMWs at `atomic` more.
+    /// Adds L1 hits, given by kind (load, store, RMW), at that many cycles each, RMWs at `atomic` more.
     pub(crate) fn add_l1_hits(&mut self, kinds: [u64; 3], cycles: u64, atomic: u64) {
         let [loads, stores, rmws] = kinds;
         self.loads += loads;

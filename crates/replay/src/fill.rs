@@ -67,7 +67,7 @@ impl System {
         }
     }
 
-    /// Modified data goes to the domain's LLC. Refreshing a copy that is there is no use of it.
+    /// Modified data goes to the domain's LLC. Refreshing a copy that is there is not a use of it.
     pub(crate) fn write_back(&mut self, domain: DomainId, slot: Slot) {
         if !self.directory.entry(slot).in_llc(domain) {
             self.insert_llc(domain, slot);

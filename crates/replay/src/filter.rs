@@ -32,7 +32,7 @@ pub(crate) fn sets(line: LineSize) -> u32 {
     4096 / line.bytes() as u32
 }
 
-/// Whether replays of so many CPUs on the machine come out the same without what a [`Filter`] leaves out.
+/// Whether replays of that many CPUs on the machine come out the same without what a [`Filter`] leaves out.
 pub fn keeps_exact(machine: &Machine, cpus: usize) -> bool {
     let spread = machine.topology.spread(cpus).unwrap_or_default();
     let places = spread.iter().filter_map(|cpu| machine.topology.place(*cpu));
@@ -147,7 +147,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// For a recording with so many CPUs, and machines with such lines.
+    /// For a recording with that many CPUs, and machines with such lines.
     pub fn new(cpus: usize, line: LineSize) -> Filter {
         let sets = sets(line) as usize;
         Filter {

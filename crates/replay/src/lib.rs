@@ -47,16 +47,17 @@ mod directory;
 mod engine;
 mod fill;
 mod filter;
+mod interleaver;
 mod lines;
 mod placement;
 mod replay;
 mod sharing;
 mod slices;
 mod system;
-mod weave;
 
 pub use counts::{Cause, Counts, Source, Tally};
 pub use filter::{Filter, Kept, Later, Seen, keeps_exact};
+pub use interleaver::Interleaving;
 pub use lines::{Cell, LineView, Uncontested};
 pub use placement::{
     AsRecorded, COPIES_MAX, Cloner, Clones, Fate, KeyId, NoClones, Placed, Placement, Sharing,
@@ -66,4 +67,3 @@ pub use replay::{Config, Item, Outcome, Pair, Replay, ReplayError};
 pub use sharing::MissTag;
 pub use slices::{Begins, Cut, ROUND_ACCESSES_MAX, SliceHead, Slicer};
 pub use system::{Closed, LineState, Piece, System, Verdict};
-pub use weave::Interleaving;

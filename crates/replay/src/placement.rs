@@ -46,7 +46,7 @@ pub enum Fate {
     #[default]
     Cached,
     /// It goes to a device's registers, past all caches. It takes its instruction's time; the device's own time is not
-    /// modelled: the registers that kernels use most (a local APIC's) are no memory at all on machines with x2APIC.
+    /// modelled: the registers that kernels use most (a local APIC's) are not memory at all on machines with x2APIC.
     Uncached,
     /// It does not happen: an edit removed it. It still takes its instruction's time.
     Removed,

@@ -10,11 +10,11 @@ use crate::cache::shares;
 use crate::counts::{Counts, Tally};
 use crate::engine::{Cpu, Engine, Waiting};
 use crate::filter::Later;
+use crate::interleaver::{Interleaver, Interleaving, Slice};
 use crate::lines::{LineView, Lines, Uncontested};
 use crate::placement::{COPIES_MAX, Cloner, Fate, KeyId, Placed, Placement, SiteId};
 use crate::slices::{Begins, SliceHead, Slicer};
 use crate::system::System;
-use crate::weave::{Interleaving, Slice, Weaver};
 
 /// The most keys, and the most sites: a placement that makes more has gone wrong.
 const KEYS_MAX: u32 = 1 << 24;
@@ -88,7 +88,7 @@ pub struct Config {
     /// recorded CPUs' copies are as far from each other as the recorded CPUs are when they are spread alone.
     /// `None` spreads them evenly ([`linemate_machine::Topology::spread`]).
     pub cpus: Option<Vec<LogicalCpu>>,
-    /// How the slices of a round lie to each other.
+    /// When the slices of a round start relative to each other.
     pub interleaving: Interleaving,
     /// Whether to keep what happens inside lines ([`Outcome::lines`]).
     pub lines: bool,
@@ -163,7 +163,7 @@ pub struct Item {
 pub struct Replay<P, C> {
     placement: P,
     cloner: C,
-    weaver: Weaver,
+    interleaver: Interleaver,
     slicer: Slicer,
     round: Vec<Waiting>,
     slices: Vec<Slice>,
@@ -221,7 +221,7 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         Ok(Replay {
             placement,
             cloner,
-            weaver: Weaver::new(config.interleaving),
+            interleaver: Interleaver::new(config.interleaving),
             slicer: Slicer::new(recorded),
             round: Vec::new(),
             slices: Vec::new(),
@@ -407,7 +407,7 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
             return;
         }
         let Replay {
-            weaver,
+            interleaver,
             round,
             slices,
             cloner,
@@ -415,7 +415,7 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
             ..
         } = self;
         let copies = usize::from(cloner.copies());
-        weaver.round(
+        interleaver.round(
             slices,
             cloner.copies(),
             |access| round[access].offset,
@@ -454,8 +454,8 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
             accesses: self.accesses,
             skipped: self.skipped,
             uncached: self.uncached,
-            rounds: self.weaver.rounds(),
-            cycles: self.weaver.now(),
+            rounds: self.interleaver.rounds(),
+            cycles: self.interleaver.now(),
             prefetched,
             prefetched_modified,
         };

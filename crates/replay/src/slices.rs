@@ -2,7 +2,7 @@
 //!
 //! In a deterministic recording one CPU runs at a time. A *slice* is a run of consecutive accesses of one CPU; a *round* is a
 //! run of consecutive slices in which no CPU comes up twice. What is cut here is put side by side by the interleaver
-//! (`weave`).
+//! (`interleaver`).
 
 use linemate_recording::{CpuId, VirtualTime};
 
@@ -48,7 +48,7 @@ struct OpenSlice {
 }
 
 impl Slicer {
-    /// For a recording with so many CPUs. Accesses by others must not be handed in.
+    /// For a recording with that many CPUs. Accesses by others must not be handed in.
     pub fn new(cpus: usize) -> Slicer {
         Slicer {
             in_round: vec![false; cpus],

@@ -99,7 +99,7 @@ const TRANSITIONS: &[Case] = &[
         PLAIN,
         "0 R A.0\n1 R A.0 = llc cold 50 | A:SF",
     ),
-    // The data is at hand after 50 cycles, the other's copy is gone after 100.
+    // The data is available after 50 cycles, the other's copy is gone after 100.
     (
         "E to I: another's write",
         PLAIN,
@@ -328,7 +328,7 @@ const SHARING: &[Case] = &[
         "0 W A.0\n1 R A.0\n2 R A.0\n0 W A.0 = upgrade true 200\n1 R A.0 = hitm_domain true 100\n2 R A.0 = forward_socket true 200",
     ),
     (
-        "the writer's own re-read is no sharing",
+        "the writer's own re-read is not a sharing",
         PLAIN,
         "0 W A.0\n1 W A.8\n0 R A.0 = hitm_domain false 100",
     ),
@@ -366,7 +366,7 @@ const QUEUES: &[Case] = &[
         "0 R A.0\n@1000 1 R A.0 = llc cold 50\n@1000 2 R A.0 = forward_socket cold 210 (10)\n@1000 4 R A.0 = forward_remote cold 420 (20)",
     ),
     (
-        "a read of modified data is a transfer, the reads behind it are clean",
+        "a read of modified data is a transfer, the reads after it are clean",
         PLAIN,
         "0 W A.0\n@1000 1 R A.0 = hitm_domain cold 100\n@1000 2 R A.0 = forward_socket cold 300 (100)\n@1000 3 R A.0 = llc cold 160 (110)",
     ),

@@ -130,7 +130,7 @@ fn recordings() -> impl Strategy<Value = Vec<Step>> {
     prop_oneof![wide, narrow, shared]
 }
 
-/// Of so many sets and pages, the first bytes of lines, and at most so many accesses a slice and slices.
+/// Of that many sets and pages, the first bytes of lines, and at most that many accesses a slice and slices.
 fn recordings_of(
     sets: u64,
     pages: u64,

@@ -436,7 +436,7 @@ fn what_cannot_be_is_refused_with_its_value() {
     assert_eq!(replay.push(&read(0, 0, A)), Err(ReplayError::Key(1 << 24)));
 }
 
-/// Accesses that memory served when CPUs at these places go through so many lines each, twice.
+/// Accesses that memory served when CPUs at these places go through that many lines each, twice.
 fn from_memory(places: &[u16], lines: u64, share: bool) -> u64 {
     let machine = machine(&[("size = 512\nways = 8", "size = 32768\nways = 8")]);
     let config = Config {

@@ -89,13 +89,13 @@ fn ledger(analysis: &Analysis<'_>, counted: &Counted) -> LedgerView {
             .iter()
             .filter(|b| b.group() == group && ledger.of(**b) > 0);
         let bucket = |b: &Bucket| LedgerBucket {
-            name: b.words().into(),
+            name: b.name().into(),
             accesses: ledger.of(*b),
             share: share(ledger.of(*b), total),
         };
         let accesses = ledger.of_group(group);
         LedgerGroup {
-            name: group.words().into(),
+            name: group.name().into(),
             accesses,
             share: share(accesses, total),
             buckets: buckets.map(bucket).collect(),
@@ -151,7 +151,7 @@ impl Builder<'_> {
             let heap = subject.bucket == Bucket::Field;
             rows.push(TypeRow {
                 name: self.resolver.subject(subject),
-                kind: subject.bucket.group().words().into(),
+                kind: subject.bucket.group().name().into(),
                 place: self.resolver.place(subject),
                 size: subject.ty.map(|t| self.analysis.schema().size(t)),
                 objects: subject

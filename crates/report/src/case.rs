@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub use self::markdown::markdown;
 
 /// The schema's name and version.
-pub const SCHEMA: &str = "linemate.case/2";
+pub const SCHEMA: &str = "linemate.case/3";
 
 /// What came out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,7 +34,7 @@ pub struct Results {
     pub predicted: Vec<Predicted>,
     /// By edit with patches and machine: the prediction and the kernel that was built.
     pub rebuilt: Vec<Rebuilt>,
-    /// What kernels with patches have stood.
+    /// Checks passed by the patched kernels.
     pub checked: Vec<Checked>,
     /// The published figures and ours.
     pub published: Vec<PublishedRow>,
@@ -85,7 +85,7 @@ pub struct FoundGroup {
     pub share: f64,
     /// Absent without stores.
     pub loads_per_store: Option<f64>,
-    /// The lines that they lie on.
+    /// The lines that they are on.
     pub lines: Vec<u64>,
 }
 
@@ -116,7 +116,7 @@ pub struct Measured {
     /// The mean of the paired differences.
     pub difference: f64,
     /// Half the width of its 95 % confidence interval.
-    pub bar: f64,
+    pub ci95: f64,
 }
 
 /// What an edit would change.
@@ -137,7 +137,7 @@ pub struct Predicted {
     /// Cycles of everything.
     pub whole: Measured,
     /// Accesses of kernel code that missed the last-level cache.
-    pub misses: Measured,
+    pub llc_misses: Measured,
     /// Cycles by function, for the functions that published figures are about.
     pub functions: BTreeMap<String, Measured>,
     /// Accesses that would not happen.
@@ -182,7 +182,7 @@ pub struct Rebuilt {
     /// Cycles of everything.
     pub whole: Compared,
     /// Accesses of kernel code that missed the last-level cache.
-    pub misses: Compared,
+    pub llc_misses: Compared,
     /// Cycles by function, for the functions that published figures are about; one that is inlined in either kernel has none.
     pub functions: BTreeMap<String, Compared>,
 }
@@ -232,17 +232,17 @@ impl From<Measure> for Measured {
             without: measure.without,
             with: measure.with,
             difference: measure.difference,
-            bar: measure.bar,
+            ci95: measure.ci95,
         }
     }
 }
 
 impl Measured {
-    /// Difference and bar in per cent of the side without the edit; `None` when that is nothing.
+    /// Difference and confidence interval in per cent of the side without the edit; `None` when that is nothing.
     #[must_use]
     pub fn relative(&self) -> Option<(f64, f64)> {
         let percent = |figure: f64| 100.0 * figure / self.without;
-        (self.without > 0.0).then(|| (percent(self.difference), percent(self.bar)))
+        (self.without > 0.0).then(|| (percent(self.difference), percent(self.ci95)))
     }
 }
 

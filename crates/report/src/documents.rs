@@ -28,7 +28,7 @@ pub struct CostsDocument {
 
 impl CostsDocument {
     /// The schema's name and version.
-    pub const SCHEMA: &str = "linemate.costs/3";
+    pub const SCHEMA: &str = "linemate.costs/4";
 
     /// The document of these costs of `recording`, made by version `tool`.
     pub fn new(tool: &str, recording: &Recording, type_name: Option<&str>, costs: Costs) -> Self {
@@ -62,7 +62,7 @@ pub struct WhatIfDocument {
 
 impl WhatIfDocument {
     /// The schema's name and version.
-    pub const SCHEMA: &str = "linemate.whatif/1";
+    pub const SCHEMA: &str = "linemate.whatif/2";
 
     /// The document of these answers about `recording`, made by version `tool`.
     pub fn new(tool: &str, recording: &Recording, edits: String, results: Vec<WhatIf>) -> Self {

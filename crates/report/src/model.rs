@@ -255,7 +255,7 @@ pub struct GroupRow {
     pub share: f64,
     /// Loads for each store (an RMW is both); none if there is no store.
     pub loads_per_store: Option<f64>,
-    /// Lines of the type that they lie on.
+    /// Lines of the type that they are on.
     pub lines: Vec<u64>,
     /// Counts.
     #[serde(flatten)]

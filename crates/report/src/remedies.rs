@@ -31,7 +31,7 @@ impl Display for Advice<'_> {
         writeln!(
             f,
             "{} accesses, of which {} left their core for {} cycles",
-            found.accesses, found.whole.fetches, found.whole.cycles
+            found.accesses, found.whole.misses, found.whole.cycles
         )?;
         for (number, remedy) in (1..).zip(&found.remedies) {
             writeln!(f)?;
@@ -41,7 +41,7 @@ impl Display for Advice<'_> {
             writeln!(f, "no remedy found")?;
         }
         for (kind, more) in &found.left_out {
-            writeln!(f, "({more} more: {})", kind.words())?;
+            writeln!(f, "({more} more: {})", kind.name())?;
         }
         Ok(())
     }
@@ -55,14 +55,14 @@ fn remedy_text(
     writeln!(
         f,
         "{number}. {}: {}",
-        remedy.kind.words(),
+        remedy.kind.name(),
         shown(&remedy.subject)
     )?;
     writeln!(f, "   {}", shown(&remedy.advice))?;
     writeln!(
         f,
-        "   at stake: {} fetches, {} cycles, {:.3} % of all",
-        remedy.stake.fetches,
+        "   at stake: {} misses, {} cycles, {:.3} % of all",
+        remedy.stake.misses,
         remedy.stake.cycles,
         percent(remedy.stake.cycles, found.whole.cycles)
     )?;
@@ -83,10 +83,10 @@ fn remedy_text(
     for function in &reasons.functions {
         writeln!(
             f,
-            "   {}: {} accesses, {} fetches, {} cycles",
+            "   {}: {} accesses, {} misses, {} cycles",
             shown(&function.name),
             function.accesses,
-            function.fetches,
+            function.misses,
             function.cycles
         )?;
     }
@@ -120,20 +120,20 @@ fn gain(gain: &Gain) -> String {
             0.0
         }
     };
-    let verdict = match (types.measurable, types.difference < 0.0) {
-        (false, _) => "no measurable effect",
+    let verdict = match (types.significant, types.difference < 0.0) {
+        (false, _) => "not significant",
         (true, true) => "better",
         (true, false) => "worse",
     };
     format!(
-        "{verdict}: {:+.0} ± {:.0} cycles of the {:.0} of the concerned types ({:+.2} ± {:.2} %); fetches {:+.0} ± {:.0} of {:.0}",
+        "{verdict}: {:+.0} ± {:.0} cycles of the {:.0} of the concerned types ({:+.2} ± {:.2} %); misses {:+.0} ± {:.0} of {:.0}",
         types.difference,
-        types.bar,
+        types.ci95,
         types.without,
         share(types.difference),
-        share(types.bar),
-        gain.fetches.difference,
-        gain.fetches.bar,
-        gain.fetches.without,
+        share(types.ci95),
+        gain.misses.difference,
+        gain.misses.ci95,
+        gain.misses.without,
     )
 }

@@ -107,7 +107,7 @@ impl<'a> Resolver<'a> {
                 schema.name(ty).to_owned()
             }
             _ if !subject.label.is_empty() => subject.label.clone(),
-            _ => format!("({})", subject.bucket.words()),
+            _ => format!("({})", subject.bucket.name()),
         }
     }
 

@@ -19,7 +19,7 @@ pub struct Where {
     pub line: LineSize,
 }
 
-/// Why a text is no baseline.
+/// Why a text is not a baseline.
 #[derive(Debug, thiserror::Error)]
 pub enum BaselineError {
     /// Something else than this JSON.

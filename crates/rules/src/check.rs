@@ -35,11 +35,11 @@ pub enum CheckReason {
         nearest: Vec<String>,
     },
     /// Something that has no members.
-    #[error("`{0}` is no struct")]
+    #[error("`{0}` is not a struct")]
     NoStruct(Subject),
     /// A union.
     #[error(
-        "`{0}` is a union: its members lie on the same bytes by themselves, so rules are about a struct that holds it"
+        "`{0}` is a union: its members share bytes anyway, so rules are about a struct that holds it"
     )]
     Union(Subject),
     /// Several different structs have the members.
@@ -73,7 +73,7 @@ pub enum CheckReason {
         group: String,
         /// Its members' bytes.
         bytes: u64,
-        /// The lines that it shall lie on.
+        /// The lines that it shall be on.
         lines: u64,
         /// Bytes of a line.
         line: u64,
@@ -481,10 +481,10 @@ fn kind(statement: &Statement) -> Kind {
     }
 }
 
-/// Looks for what lies on lines that are somebody's own.
+/// Looks for what is on lines that are somebody's own.
 struct Intruders<'a> {
     view: &'a View<'a>,
-    /// The owner's bytes: what shares them with it (another alternative of a union) is no intruder.
+    /// The owner's bytes: what shares them with it (another alternative of a union) is not an intruder.
     own: Vec<(u64, u64)>,
     lines: Vec<(u64, u64)>,
     found: Vec<String>,
@@ -493,7 +493,7 @@ struct Intruders<'a> {
 }
 
 impl Intruders<'_> {
-    /// Looks through the members of `id`, which lies at byte `base`. Recursion: at most MAX_DEPTH of the types.
+    /// Looks through the members of `id`, which is at byte `base`. Recursion: at most MAX_DEPTH of the types.
     fn look(
         &mut self,
         id: TypeId,

@@ -52,7 +52,7 @@ impl Kind {
         match self {
             Kind::Group => "These members share lines.",
             Kind::Apart => "These members share no line.",
-            Kind::Isolate => "No other member lies on the lines of this one.",
+            Kind::Isolate => "No other member is on the lines of this one.",
             Kind::Start => "This member starts a line.",
             Kind::Size => "The type is no larger than that.",
             Kind::Hole => "No hole between members is larger than that.",
@@ -87,7 +87,7 @@ pub enum Fault {
         lines: u64,
         /// How many are enough.
         enough: u64,
-        /// Which members lie where, in the order of the lines.
+        /// Which members are where, in the order of the lines.
         places: Vec<(Lines, Vec<String>)>,
     },
     /// Two that shall be apart meet.
@@ -96,7 +96,7 @@ pub enum Fault {
         lines: u64,
         /// The first of these.
         first: u64,
-        /// The members on one side, as far as they lie there.
+        /// The members on one side, as far as they are there.
         a: Vec<String>,
         /// Those on the other.
         b: Vec<String>,
@@ -126,7 +126,7 @@ pub enum Fault {
     },
     /// Holes that are too large.
     Holes {
-        /// The member in front of each (empty for a hole at the start), and its bytes.
+        /// The member before each (empty for a hole at the start), and its bytes.
         holes: Vec<(String, u64)>,
         /// The most bytes.
         limit: u64,
@@ -166,7 +166,7 @@ impl Finding {
         }
     }
 
-    /// Who is part of it: the members away from where most of a group lies, those that share or intrude, those in front of holes.
+    /// Who is part of it: the members away from where most of a group lies, those that share or intrude, those before holes.
     pub fn members(&self) -> BTreeSet<String> {
         match &self.fault {
             Fault::Scattered { places, .. } => {
@@ -212,13 +212,8 @@ impl fmt::Display for Fault {
                 let is = if *enough == 1 { "is" } else { "are" };
                 write!(f, "on {lines} lines where {enough} {is} enough: ")?;
                 let place = |(lines, names): &(Lines, Vec<String>)| {
-                    let verb = if names.len() == 1 { "lies" } else { "lie" };
-                    let on = if lines.first == lines.last {
-                        "on"
-                    } else {
-                        "over"
-                    };
-                    format!("{} {verb} {on} {lines}", list(names))
+                    let verb = if names.len() == 1 { "is" } else { "are" };
+                    format!("{} {verb} on {lines}", list(names))
                 };
                 let all: Vec<String> = places.iter().map(place).collect();
                 f.write_str(&all.join("; "))
@@ -232,7 +227,7 @@ impl fmt::Display for Fault {
                 write!(f, "{} {verb} {where_} with {}", list(a), list(b))
             }
             Fault::Intruded { lines, others } => {
-                let verb = if others.len() == 1 { "lies" } else { "lie" };
+                let verb = if others.len() == 1 { "is" } else { "are" };
                 let all: Vec<String> = lines.iter().map(Lines::to_string).collect();
                 write!(f, "{} {verb} on {} too", list(others), list(&all))
             }
@@ -245,7 +240,7 @@ impl fmt::Display for Fault {
             Fault::Holes { holes, limit } => {
                 let hole = |(after, bytes): &(String, u64)| match after.is_empty() {
                     true => format!("{bytes} bytes at the start"),
-                    false => format!("{bytes} bytes behind {after}"),
+                    false => format!("{bytes} bytes after {after}"),
                 };
                 let all: Vec<String> = holes.iter().map(hole).collect();
                 write!(f, "{} are unused, {limit} at most are wanted", list(&all))

@@ -54,23 +54,23 @@ pub enum PathError {
         /// Names like it, best first.
         nearest: Vec<String>,
     },
-    /// Something behind a dot that has no members.
-    #[error("`{path}` is no struct or union, so it has no member `{name}`")]
+    /// Something after a dot that has no members.
+    #[error("`{path}` is not a struct or union, so it has no member `{name}`")]
     NoMembers {
         /// The path up to the dot.
         path: String,
-        /// The name behind the dot.
+        /// The name after the dot.
         name: String,
     },
-    /// An index behind something that is no array.
-    #[error("`{0}` is no array")]
+    /// An index after something that is not an array.
+    #[error("`{0}` is not an array")]
     NoArray(String),
     /// A member of an array's element without an index.
     #[error("`{path}` is an array: write `{path}[0].{name}`, or name the array itself")]
     NoIndex {
         /// The path up to the array.
         path: String,
-        /// The name behind the dot.
+        /// The name after the dot.
         name: String,
     },
     /// An index past the end of an array.
@@ -83,15 +83,15 @@ pub enum PathError {
         /// Number of elements.
         count: u64,
     },
-    /// Something that is no path at all.
-    #[error("`{0}` is no member's path: names are parted by dots, indices stand in [ ]")]
+    /// Something that is not a path at all.
+    #[error("`{0}` is not a member's path: names are separated by dots, indices are in [ ]")]
     Spelling(String),
     /// Types too large to be looked through (hostile types only).
     #[error(transparent)]
     Flatten(#[from] FlattenError),
 }
 
-/// A name and the indices behind it.
+/// A name and the indices after it.
 fn step(text: &str) -> Option<(&str, Vec<u64>)> {
     let (name, mut rest) = match text.find('[') {
         Some(at) => text.split_at(at),
@@ -145,7 +145,7 @@ pub(crate) fn find(
     Ok(found)
 }
 
-/// Makes sure that `owner`, which lies at `path`, can have a member `name`.
+/// Makes sure that `owner`, which is at `path`, can have a member `name`.
 fn enter(model: &TypeModel, owner: TypeId, path: &str, name: &str) -> Result<(), PathError> {
     let (path, name) = (path.to_owned(), name.to_owned());
     match model.get(owner) {

@@ -7,7 +7,7 @@ use linemate_words::{Position, Token, WordError, Words};
 use crate::rules::{Limit, Member, Reason, Rule, Rules, Statement, Subject, TypeRules};
 use crate::sanity::{self, SanityError};
 
-/// Why a text is no set of rules.
+/// Why a text is not a set of rules.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
     /// Other words were expected.
@@ -24,7 +24,7 @@ pub enum ParseError {
         word: String,
     },
     /// A rule without a type.
-    #[error("{at}: `{word}` is a rule about a type, but no `type` line stands above it")]
+    #[error("{at}: `{word}` is a rule about a type, but there is no `type` line above it")]
     NoType {
         /// Where.
         at: Position,
@@ -35,7 +35,7 @@ pub enum ParseError {
     #[error("{0}: `because` gives the reason of the rule above it, but there is none without one")]
     NothingToExplain(Position),
     /// Nothing to check.
-    #[error("1:1: there is no rule in it")]
+    #[error("1:1: it has no rules")]
     Empty,
     /// Rules that cannot be kept together.
     #[error(transparent)]

@@ -62,7 +62,7 @@ impl Member {
 pub struct Reason(String);
 
 impl Reason {
-    /// A reason of that text, on one line: what cannot stand in quotes is replaced (line ends by spaces, `"` by `'`).
+    /// A reason of that text, on one line: what cannot be in quotes is replaced (line ends by spaces, `"` by `'`).
     pub fn new(text: &str) -> Reason {
         let plain = |c: char| match c {
             '"' => '\'',
@@ -81,16 +81,16 @@ impl Reason {
 /// How large a type may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// So many bytes, whatever the line.
+    /// That many bytes, whatever the line.
     Bytes(u64),
-    /// So many lines of the machine at hand.
+    /// That many lines of the machine.
     Lines(u64),
 }
 
 /// What must be so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Statement {
-    /// `group NAME { F G… }`: the members lie on as few lines as their bytes need, or on as many as are given.
+    /// `group NAME { F G… }`: the members are on as few lines as their bytes need, or on as many as are given.
     Group {
         /// What other rules call it.
         name: String,
@@ -106,13 +106,13 @@ pub enum Statement {
         /// Members or groups.
         from: Vec<Member>,
     },
-    /// `isolate A`: no other member of the type lies on A's lines.
+    /// `isolate A`: no other member of the type is on A's lines.
     Isolate(Member),
     /// `start A`: A's first byte is the first byte of a line.
     Start(Member),
     /// `size at most N bytes` or `… lines`
     Size(Limit),
-    /// `hole at most N bytes`: so many unused bytes between two members, and no more.
+    /// `hole at most N bytes`: that many unused bytes between two members, and no more.
     Hole(u64),
 }
 

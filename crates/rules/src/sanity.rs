@@ -72,7 +72,7 @@ pub enum Contradiction {
         member: String,
     },
     /// A member that shall be alone and in company.
-    #[error("`{member}` shall have its lines for itself, but is in group `{group}` (line {line})")]
+    #[error("`{member}` should have its lines to itself, but is in group `{group}` (line {line})")]
     NotAlone {
         /// The member.
         member: String,

@@ -54,7 +54,7 @@ fn verdicts(baseline: &Baseline, starts: [u64; 3]) -> Vec<Verdict> {
 #[test]
 fn known_findings_are_accepted_and_worse_ones_are_not() {
     use Verdict::{Accepted, New, Worse};
-    // c on a line of its own, 48 bytes of hole behind b.
+    // c on a line of its own, 48 bytes of hole after b.
     let known = baseline([0, 8, 64]);
     assert_eq!(known.len(), 2);
     assert_eq!(verdicts(&known, [0, 8, 64]), [Accepted, Accepted]);

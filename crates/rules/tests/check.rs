@@ -80,7 +80,7 @@ fn a_member_moved_out_of_its_group_is_found() {
     assert_eq!(finding.members(), BTreeSet::from(["c".to_owned()]));
     assert_eq!(
         finding.fault.to_string(),
-        "on 2 lines where 1 is enough: a and b lie on line 0; c lies on line 2"
+        "on 2 lines where 1 is enough: a and b are on line 0; c is on line 2"
     );
 }
 
@@ -96,7 +96,7 @@ fn a_member_grown_into_a_neighbours_line_is_found() {
         [
             "apart lock from hot: lock shares line 1 with a and b",
             "start a: starts 8 bytes into line 1, at byte 72",
-            "isolate hot: lock lies on line 1 too",
+            "isolate hot: lock is on line 1 too",
         ]
     );
 }
@@ -112,7 +112,7 @@ fn lines_of_128_bytes_have_other_neighbours_and_holes() {
         [
             "apart lock from a: lock shares line 0 with a",
             "start a: starts 64 bytes into line 0, at byte 64",
-            "hole: 56 bytes behind lock and 56 bytes behind a are unused, 55 at most are wanted",
+            "hole: 56 bytes after lock and 56 bytes after a are unused, 55 at most are wanted",
             "size in lines: the type has 2 lines, 1 line at most are wanted",
         ]
     );
@@ -131,7 +131,7 @@ fn a_group_may_take_the_lines_that_its_bytes_need() {
     let strewn = kernel(&[("a", 40), ("x", 64), ("b", 32), ("y", 64)]);
     assert_eq!(
         findings("group g { a b }", &strewn, LineSize::B64),
-        ["group g: on 3 lines where 2 are enough: a lies on line 0; b lies over lines 1 to 2"]
+        ["group g: on 3 lines where 2 are enough: a is on line 0; b is on lines 1 to 2"]
     );
 }
 
@@ -212,7 +212,7 @@ fn members_inside_of_members_have_their_places() {
     assert_eq!(found("group g { two.far arr[0] arr[2].key }"), NONE);
     assert_eq!(
         found("group g { arr[2] p }"),
-        ["group g: on 2 lines where 1 is enough: arr[2] lies over lines 1 to 2; p lies on line 2"]
+        ["group g: on 2 lines where 1 is enough: arr[2] is on lines 1 to 2; p is on line 2"]
     );
     assert_eq!(
         found("start arr[2].value\nstart two.far"),
@@ -222,18 +222,18 @@ fn members_inside_of_members_have_their_places() {
         found("apart x from y"),
         ["apart x from y: x shares line 0 with y"]
     );
-    // The other alternative of the union lies on the same bytes, but reaches further; arr is on line 1 for itself too.
+    // The other alternative of the union is on the same bytes, but reaches further; arr is on line 1 for itself too.
     assert_eq!(
         found("isolate two.far"),
-        ["isolate two.far: arr lies on line 1 too"]
+        ["isolate two.far: arr is on line 1 too"]
     );
     assert_eq!(
         found("isolate arr[2].value"),
-        ["isolate arr[2].value: arr and p lie on line 2 too"]
+        ["isolate arr[2].value: arr and p are on line 2 too"]
     );
     assert_eq!(
         found("isolate one"),
-        ["isolate one: head, x and y lie on line 0 too"]
+        ["isolate one: head, x and y are on line 0 too"]
     );
 }
 
@@ -246,20 +246,23 @@ fn paths_that_lead_nowhere_are_refused() {
             "`arr` is an array: write `arr[0].key`, or name the array itself",
         ),
         ("arr[4]", "`arr` has 4 elements, so none of index 4"),
-        ("arr[0][1]", "`arr[0]` is no array"),
-        ("head[0]", "`head` is no array"),
-        ("p.x", "`p` is no struct or union, so it has no member `x`"),
+        ("arr[0][1]", "`arr[0]` is not an array"),
+        ("head[0]", "`head` is not an array"),
+        (
+            "p.x",
+            "`p` is not a struct or union, so it has no member `x`",
+        ),
         (
             "head.x",
-            "`head` is no struct or union, so it has no member `x`",
+            "`head` is not a struct or union, so it has no member `x`",
         ),
         (
             "arr[]",
-            "`arr[]` is no member's path: names are parted by dots, indices stand in [ ]",
+            "`arr[]` is not a member's path: names are separated by dots, indices are in [ ]",
         ),
         (
             "two..far",
-            "`two..far` is no member's path: names are parted by dots, indices stand in [ ]",
+            "`two..far` is not a member's path: names are separated by dots, indices are in [ ]",
         ),
         (
             "two.fat",
@@ -279,11 +282,11 @@ fn paths_that_lead_nowhere_are_refused() {
     }
     assert_eq!(
         fails("type u\nstart one", &model),
-        "1:1: `u` is a union: its members lie on the same bytes by themselves, so rules are about a struct that holds it"
+        "1:1: `u` is a union: its members share bytes anyway, so rules are about a struct that holds it"
     );
     assert_eq!(
         fails("type t_t\nstart one", &model),
-        "1:1: `t_t` is no struct"
+        "1:1: `t_t` is not a struct"
     );
 }
 

@@ -99,12 +99,12 @@ fn reasons_stay_on_their_line() {
 #[test]
 fn every_refusal_tells_place_and_reason() {
     for (text, expected) in [
-        ("", "1:1: there is no rule in it"),
-        ("# nothing", "1:1: there is no rule in it"),
+        ("", "1:1: it has no rules"),
+        ("# nothing", "1:1: it has no rules"),
         ("type rq", "1:1: there is no rule about `rq`"),
         (
             "start a",
-            "1:1: `start` is a rule about a type, but no `type` line stands above it",
+            "1:1: `start` is a rule about a type, but there is no `type` line above it",
         ),
         (
             "type t\n begin a",
@@ -232,7 +232,7 @@ fn rules_that_contradict_each_other_are_refused() {
         ),
         (
             "type t\ngroup g { a b }\nisolate b",
-            "3:1: `b` shall have its lines for itself, but is in group `g` (line 2)",
+            "3:1: `b` should have its lines to itself, but is in group `g` (line 2)",
         ),
     ] {
         let error = parse(text).unwrap_err();

@@ -1,6 +1,6 @@
 //! Brings the leaves of a definition into the wanted order, moving as little text as possible.
 //!
-//! The leaves that can stay are the heaviest increasing run; the others are cut out and put behind their new neighbour, where the
+//! The leaves that can stay are the heaviest increasing run; the others are cut out and put after their new neighbour, where the
 //! fewest conditions have to be opened or closed. What the recorded kernel lacks stays where it is.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,7 +38,7 @@ pub(crate) fn arrange(items: &[Item], wanted: &Wanted) -> Result<Row, Refused> {
     Ok(row)
 }
 
-/// What the recorded kernel lacks must not end up in front of everything because what it stood behind has moved: it follows that, or
+/// What the recorded kernel lacks must not end up before everything because what it followed has moved: it follows that, or
 /// the end of its group.
 fn lower(
     row: &mut Row,
@@ -53,7 +53,7 @@ fn lower(
             .get(rank)
             .and_then(|m| wanted.members[*m].group)
     };
-    // The last first: each goes directly behind its place.
+    // The last first: each goes directly after its place.
     for mut placed in leading.into_iter().rev() {
         placed.rank = None;
         let Some(mut rank) = followers.get(&placed.number).copied() else {

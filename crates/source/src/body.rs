@@ -1,4 +1,4 @@
-//! Reads the members of a struct from its text: a tree of members, conditions and what stands between them.
+//! Reads the members of a struct from its text: a tree of members, conditions and what is between them.
 //!
 //! Lossless: [`Body::print`] gives the text back byte for byte. Members are told apart, not understood (that is
 //! [`crate::declaration`]'s); conditions are kept, not evaluated.
@@ -19,7 +19,7 @@ pub struct Member {
     pub lead: String,
     /// From its first word to its `;`.
     pub text: String,
-    /// What stands behind it on its line: comments and the line's end.
+    /// What is after it on its line: comments and the line's end.
     pub trail: String,
     /// The line of its first word, counted from 0 at the start of the body.
     pub line: u32,
@@ -56,7 +56,7 @@ pub struct Block {
 pub enum Node {
     /// A line with nothing on it, or what is left of one.
     Blank(String),
-    /// Comments that stand apart, and preprocessor lines that are no condition.
+    /// Comments that stand apart, and preprocessor lines that are not conditions.
     Loose(String),
     /// A declaration.
     Member(Box<Member>),
@@ -71,7 +71,7 @@ pub struct Body {
     pub nodes: Vec<Node>,
 }
 
-/// Why a text is no list of members.
+/// Why a text is not a list of members.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct BodyError {

@@ -1,6 +1,6 @@
 //! Proves on the text that a rewritten definition holds what the old one held: members, their conditions, comments.
 //!
-//! Reads both texts anew and compares; it knows nothing of how the new one came about.
+//! Reads both texts again and compares; it knows nothing of how the new one came about.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub struct Inventory {
     pub members: BTreeMap<(Vec<Condition>, String), usize>,
     /// Comments, those on lines of conditions left out.
     pub comments: BTreeMap<String, usize>,
-    /// Preprocessor lines that are no conditions.
+    /// Preprocessor lines that are not conditions.
     pub directives: BTreeMap<String, usize>,
 }
 
@@ -104,7 +104,7 @@ impl Inventory {
     }
 }
 
-/// A word, number or sign that `after` has less often than `before`: text that is no C can read differently behind other text. Commas are
+/// A word, number or sign that `after` has less often than `before`: text that is no C can read differently after other text. Commas are
 /// not counted, for names that part need none; nor is anything where an alignment may have gone.
 pub(crate) fn lost_token(before: &str, after: &str) -> Option<String> {
     if before.contains("align") {
@@ -136,7 +136,7 @@ fn differing<'a, K: Ord>(
     before.keys().chain(after.keys()).find(changed)
 }
 
-/// What stands between the names that are declared together: in none of their texts.
+/// What is between the names that are declared together: in none of their texts.
 fn gaps<'a>(text: &'a str, declaration: &crate::declaration::Declaration) -> Vec<&'a str> {
     let Shape::Plain(declarators) = &declaration.shape else {
         return Vec::new();
@@ -212,7 +212,7 @@ mod tests {
                 "{old} -> {new}"
             );
         }
-        // A comment that comes in is no comment of the old text.
+        // A comment that comes in is not a comment of the old text.
         let twice = text.replace("/* a */", "/* a */ /* a */");
         assert_eq!(lost(text, &twice, "/* a */"), None);
         assert!(lost(&twice, text, "/* a */").is_some());

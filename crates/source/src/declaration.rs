@@ -41,7 +41,7 @@ pub enum Shape {
 pub struct Declaration {
     /// What it is.
     pub shape: Shape,
-    /// One byte behind the specifiers: `int` in `int a, b;`.
+    /// One byte after the specifiers: `int` in `int a, b;`.
     pub specifier: usize,
     /// Whether the specifiers define a type in braces, or what is between commas is not understood: it cannot be parted then.
     pub defines_type: bool,
@@ -83,7 +83,7 @@ const QUALIFIERS: [&str; 16] = [
     "__extension__",
     "__restrict",
 ];
-/// Words that are no macro although a parenthesis follows them.
+/// Words that are not macros although a parenthesis follows them.
 const CALL_WORDS: [&str; 10] = [
     "typeof",
     "__typeof__",
@@ -96,7 +96,7 @@ const CALL_WORDS: [&str; 10] = [
     "alignas",
     "__aligned",
 ];
-/// What asks for a start on a line of the machine at hand.
+/// What asks for a start on a line of the machine.
 pub const LINE_ALIGNMENTS: [&str; 4] = [
     "____cacheline_aligned",
     "____cacheline_aligned_in_smp",
@@ -109,7 +109,7 @@ pub(crate) fn is_type_word(word: &str) -> bool {
     TYPE_WORDS.contains(&word) || TAG_WORDS.contains(&word) || QUALIFIERS.contains(&word)
 }
 
-/// Whether a parenthesis behind `word` does not make it a macro that declares something.
+/// Whether a parenthesis after `word` does not make it a macro that declares something.
 pub(crate) fn is_call_word(word: &str) -> bool {
     CALL_WORDS.contains(&word)
 }
@@ -118,7 +118,7 @@ fn is_attribute_like(word: &str) -> bool {
     word.starts_with("__") || (word.len() > 1 && !word.contains(|c: char| c.is_ascii_lowercase()))
 }
 
-/// A significant token with the depth of brackets that it lies in; brackets themselves lie outside of what they enclose.
+/// A significant token with the depth of brackets that it is in; brackets themselves are outside of what they enclose.
 struct Deep<'t> {
     token: Token<'t>,
     depth: usize,
@@ -140,7 +140,7 @@ fn deepen<'t>(tokens: &[Token<'t>]) -> Vec<Deep<'t>> {
     deep
 }
 
-/// The index behind the bracket that closes the one at `open`.
+/// The index after the bracket that closes the one at `open`.
 fn close(deep: &[Deep<'_>], open: usize) -> usize {
     let inside = deep[open + 1..]
         .iter()
@@ -153,7 +153,7 @@ impl Declaration {
     /// Reads the text of a declaration, from its first word to its `;`.
     ///
     /// # Errors
-    /// When there are braces in it whose inside is no list of members.
+    /// When there are braces in it whose inside is not a list of members.
     pub fn read(text: &str, depth: usize) -> Result<Declaration, BodyError> {
         let tokens = lex(text);
         let mut open = 0_i64;
@@ -245,7 +245,7 @@ impl Declaration {
     }
 }
 
-/// Whether a preprocessor line stands in parentheses that are not in braces.
+/// Whether a preprocessor line is in parentheses that are not in braces.
 fn has_inner_directive(tokens: &[Token<'_>]) -> bool {
     let (mut braces, mut parens) = (0_i64, 0_i64);
     tokens.iter().any(|token| {
@@ -260,7 +260,7 @@ fn has_inner_directive(tokens: &[Token<'_>]) -> bool {
     })
 }
 
-/// Whether a tag stands between `struct` and its brace.
+/// Whether a tag is between `struct` and its brace.
 fn has_tag(before: &[Deep<'_>]) -> bool {
     let keyword = before
         .iter()
@@ -319,7 +319,7 @@ pub(crate) fn joined(specifier: &str, declarator: &str) -> String {
     format!("{specifier}{blank}{declarator};")
 }
 
-/// Where a declaration asks for an alignment, outside of braces: the attribute with the blanks in front of it.
+/// Where a declaration asks for an alignment, outside of braces: the attribute with the blanks before it.
 pub fn alignments(text: &str) -> Vec<Range<usize>> {
     let tokens = lex(text);
     let deep = deepen(&tokens);
@@ -350,7 +350,7 @@ pub fn alignments(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Whether a declaration asks to start on a line of the machine at hand.
+/// Whether a declaration asks to start on a line of the machine.
 pub fn starts_line(text: &str) -> bool {
     alignments(text)
         .into_iter()

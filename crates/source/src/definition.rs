@@ -132,7 +132,7 @@ fn closing(tokens: &[Token<'_>], open: usize) -> Option<usize> {
 pub struct InMacro {
     /// Its line, counted from 1.
     pub line: u32,
-    /// How many characters of the tag stand in it: all, or the longest piece that is pasted to others.
+    /// How many characters of the tag are in it: all, or the longest piece that is pasted to others.
     pub characters: usize,
 }
 
@@ -165,7 +165,7 @@ pub fn in_macros(text: &str, tag: &str) -> Vec<InMacro> {
     found
 }
 
-/// The characters of the longest piece of `tag` in a name that is pasted together in front of a brace.
+/// The characters of the longest piece of `tag` in a name that is pasted together before a brace.
 fn pasted(words: &[Token<'_>], tag: &str) -> Option<usize> {
     let name = words.iter().take_while(|w| w.is_word() || w.is("#"));
     let name: Vec<&Token<'_>> = name.collect();

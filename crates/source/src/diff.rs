@@ -29,7 +29,7 @@ fn blob(text: &str) -> String {
     format!("{:x}", hash.finalize())
 }
 
-/// From `old` to `new`; `heading` is printed behind each `@@`. `None` when they are the same.
+/// From `old` to `new`; `heading` is printed after each `@@`. `None` when they are the same.
 pub fn file_diff(path: &str, old: &str, new: &str, heading: &str) -> Option<FileDiff> {
     if old == new {
         return None;

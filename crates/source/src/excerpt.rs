@@ -1,4 +1,4 @@
-//! What of a type's two layouts, in pahole's form, a commit message has room for: the members that lie elsewhere on their lines now.
+//! What of a type's two layouts, in pahole's form, a commit message has room for: the members that are elsewhere on their lines now.
 
 use crate::rewrite::wrap;
 
@@ -6,12 +6,12 @@ use similar::{Algorithm, DiffOp, capture_diff_slices};
 
 /// The widest line, in columns.
 const WIDTH: usize = 75;
-/// Blanks in front of every line of a message.
+/// Blanks before every line of a message.
 const MARGIN: &str = "  ";
-/// How many members that lie as before are shown beside those that do not.
+/// How many members that are as before are shown beside those that do not.
 const CONTEXT: usize = 2;
 
-/// A member, with the notes (holes, boundaries) in front of it.
+/// A member, with the notes (holes, boundaries) before it.
 struct Item<'t> {
     notes: Vec<&'t str>,
     /// Several for a struct or union that is printed with its inside.
@@ -22,7 +22,7 @@ struct Item<'t> {
 struct Printed<'t> {
     head: &'t str,
     items: Vec<Item<'t>>,
-    /// What is behind the last member: notes, sums, the brace.
+    /// What is after the last member: notes, sums, the brace.
     tail: Vec<&'t str>,
 }
 
@@ -61,7 +61,7 @@ pub fn only(printed: &str, names: &[&str]) -> String {
     text
 }
 
-/// The name that a line of pahole's declares: the last word in front of an attribute, a width, a dimension or the end.
+/// The name that a line of pahole's declares: the last word before an attribute, a width, a dimension or the end.
 fn declared_name(declared: &str) -> Option<&str> {
     let end = declared.find([';', '[', ':'])?;
     let front = declared[..end].split("__attribute__").next()?.trim_end();
@@ -161,15 +161,14 @@ fn print(printed: &Printed<'_>, hidden: &[bool]) -> String {
 
 fn omission(text: &mut String, skipped: &mut usize) {
     if *skipped > 0 {
-        let note =
-            format!("\n\t/* ... {skipped} members that lie on their lines as before ... */\n");
+        let note = format!("\n\t/* ... {skipped} members that stay on their lines ... */\n");
         note.lines().for_each(|line| put(text, line));
         text.push('\n');
         *skipped = 0;
     }
 }
 
-/// Adds a line; one that is too wide loses the blanks of its columns, and where that is not enough its place stands below.
+/// Adds a line; one that is too wide loses the blanks of its columns, and where that is not enough its place is below.
 fn put(text: &mut String, line: &str) {
     let tabs = line.len() - line.trim_start_matches('\t').len();
     let indentation = format!("{MARGIN}{}", "    ".repeat(tabs));
@@ -236,7 +235,7 @@ mod tests {
              \x20     long unsigned int          y;                   /*    64     8 */\n\
              \x20     long unsigned int          a;                   /*    72     8 */\n\
              \x20     long unsigned int          b;                   /*    80     8 */\n\n\
-             \x20     /* ... 7 members that lie on their lines as before ... */\n\n\
+             \x20     /* ... 7 members that stay on their lines ... */\n\n\
              \x20     /* size: 1 */\n  };\n"
         );
         assert!(old.contains(" x;") && old.contains("... 7 members"));

@@ -22,7 +22,7 @@ pub enum Idiom {
         /// Bytes of a line.
         line: u64,
     },
-    /// GNU C: `__attribute__((aligned(64)))` behind.
+    /// GNU C: `__attribute__((aligned(64)))` after.
     Attribute {
         /// Bytes of a line.
         line: u64,
@@ -72,7 +72,7 @@ impl Idiom {
         let in_braces = matches!(member.declaration.shape, Shape::Anonymous(_));
         let mut text = member.text.clone();
         for range in alignments(&text).into_iter().rev() {
-            // In front of a declaration the blank behind the attribute goes with it.
+            // Before a declaration the blank after the attribute goes with it.
             let end = match range.start {
                 0 => range.end + text[range.end..].len() - text[range.end..].trim_start().len(),
                 _ => range.end,
@@ -98,7 +98,7 @@ impl Idiom {
         Some(())
     }
 
-    /// For members without a name: an attribute behind their brace would be their type's, and make that longer.
+    /// For members without a name: an attribute after their brace would be their type's, and make that longer.
     fn in_front(&self, align: Align) -> String {
         match (self, align) {
             (Idiom::Kernel { .. }, Align::Line) => "_Alignas(SMP_CACHE_BYTES) ".to_owned(),
@@ -120,7 +120,7 @@ impl Idiom {
     }
 }
 
-/// Keeps the comment behind a member in its column where there is room, and puts it in front of the member where the line would be
+/// Keeps the comment after a member in its column where there is room, and puts it before the member where the line would be
 /// longer than [`MAX_COLUMNS`].
 fn keep_column(member: &mut Member, old: &str) {
     let comment = member.trail.trim_start_matches([' ', '\t']);
@@ -153,7 +153,7 @@ fn keep_column(member: &mut Member, old: &str) {
     }
 }
 
-/// The column behind `text` that starts in column `from`, with tabs of 8.
+/// The column after `text` that starts in column `from`, with tabs of 8.
 fn columns(from: usize, text: &str) -> usize {
     text.chars().fold(from, |column, c| match c {
         '\t' => (column / 8 + 1) * 8,
@@ -259,7 +259,7 @@ mod tests {
             print("\tint a; /* a */\n"),
             "\tint a ____cacheline_aligned; /* a */\n"
         );
-        let long = "/* so long that it has no room on this line any more, behind the attribute */";
+        let long = "/* so long that it has no room on this line any more, after the attribute */";
         assert_eq!(
             print(&format!("\tint a; {long}\n")),
             format!("\t{long}\n\tint a ____cacheline_aligned;\n")

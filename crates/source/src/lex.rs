@@ -34,7 +34,7 @@ pub struct Token<'t> {
 }
 
 impl Token<'_> {
-    /// One byte behind its last.
+    /// One byte after its last.
     pub fn end(&self) -> usize {
         self.start + self.text.len()
     }

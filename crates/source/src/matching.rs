@@ -49,16 +49,16 @@ pub enum Refusal {
     )]
     Missing(String),
     /// A member that the recorded kernel lacks, under no condition.
-    #[error("`{0}` is no member in the recorded kernel: the tree is not that kernel's")]
+    #[error("`{0}` is not a member in the recorded kernel: the tree is not that kernel's")]
     Unrecorded(String),
     /// Another order.
     #[error(
-        "`{later}` stands behind `{earlier}` here, but in front of it in the recorded kernel: the tree is not that kernel's"
+        "`{later}` is after `{earlier}` here, but before it in the recorded kernel: the tree is not that kernel's"
     )]
     OtherOrder {
         /// The one that is in front here.
         earlier: String,
-        /// The one behind.
+        /// The one after.
         later: String,
     },
     /// In several places.
@@ -91,7 +91,7 @@ pub enum Refusal {
     Torn(String),
     /// Into the middle of alternatives.
     #[error(
-        "`{0}` would have to stand between alternatives of one #if/#elif chain, which would tear it"
+        "`{0}` would have to be between alternatives of one #if/#elif chain, which would tear it"
     )]
     Tears(String),
     /// Over a barrier.
@@ -281,7 +281,7 @@ impl Matcher<'_> {
             })
     }
 
-    /// Puts bit-fields in a row into one leaf, with what stands between them; those without a name belong to the one in front.
+    /// Puts bit-fields in a row into one leaf, with what is between them; those without a name belong to the one in front.
     fn join_bit_fields(&self, items: Vec<Item>) -> Vec<Item> {
         let mut joined: Vec<Item> = Vec::new();
         for item in items {
@@ -387,7 +387,7 @@ fn join(items: Vec<Item>, last: Leaf) -> Leaf {
     joined
 }
 
-/// Cuts `int a, b;` into `int a;` and `int b;`. Names that are not `known` stay with the one in front of them.
+/// Cuts `int a, b;` into `int a;` and `int b;`. Names that are not `known` stay with the one before them.
 fn split(
     member: &Member,
     declarators: &[crate::declaration::Declarator],

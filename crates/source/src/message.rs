@@ -72,7 +72,7 @@ pub struct Effect {
     pub before: String,
     /// Under the new one.
     pub after: String,
-    /// The change with its error bar: `-29.1 % ± 0.4`.
+    /// The change with its confidence interval: `-29.1 % ± 0.4`.
     #[serde(default)]
     pub change: String,
 }
@@ -83,9 +83,9 @@ pub struct Effect {
 pub struct Ablation {
     /// The part.
     pub part: String,
-    /// The change with its error bar when only it is made.
+    /// The change with its confidence interval when only it is made.
     pub alone: String,
-    /// The change with its error bar when all but it is made.
+    /// The change with its confidence interval when all but it is made.
     #[serde(default)]
     pub without: String,
 }

@@ -120,7 +120,7 @@ pub enum Mismatch {
         wanted: String,
     },
     /// Another place.
-    #[error("`{name}` lies at {compiled} in the compiled unit, not at {wanted}")]
+    #[error("`{name}` is at {compiled} in the compiled unit, not at {wanted}")]
     Offset {
         /// The member.
         name: String,

@@ -9,7 +9,7 @@ use crate::wanted::Wanted;
 /// What a comment about cache lines has in it, in lower case.
 const TELLING: [&str; 4] = ["cache line", "cacheline", "cache-line", "false sharing"];
 
-/// A comment about cache lines, and the members that it is about: those behind it up to the next blank line or comment.
+/// A comment about cache lines, and the members that it is about: those after it up to the next blank line or comment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
     /// Its line in the file, counted from 1.
@@ -67,7 +67,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Comments in front of something: they end what an earlier remark is about.
+    /// Comments before something: they end what an earlier remark is about.
     fn leads(&mut self, text: &str) {
         if !text.contains("/*") && !text.contains("//") {
             return;

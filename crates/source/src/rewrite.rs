@@ -130,7 +130,7 @@ fn reached(wanted: &Wanted) -> Wanted {
     }
 }
 
-/// A definition's inside: what stands on the line of its brace, and the rest.
+/// A definition's inside: what is on the line of its brace, and the rest.
 pub(crate) struct Parts<'f> {
     head: &'f str,
     pub(crate) body: body::Body,
@@ -289,7 +289,7 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// The place in front of the piece at `first` and of the conditions that open with it; whether a paragraph starts there already.
+/// The place before the piece at `first` and of the conditions that open with it; whether a paragraph starts there already.
 fn front(row: &Row, first: usize) -> (usize, bool) {
     let mut at = first;
     while at > 0 && matches!(&row.pieces[at - 1], Piece::Open { lead, .. } if lead.is_empty()) {
@@ -304,7 +304,7 @@ fn front(row: &Row, first: usize) -> (usize, bool) {
     (at, starts)
 }
 
-/// Puts a comment behind the one that a member has in front of it; false when it has none.
+/// Puts a comment after the one that a member has before it; false when it has none.
 fn add_to_comment(nodes: &mut [Node], comment: &str) -> bool {
     let Some(Node::Member(member)) = nodes.first_mut() else {
         return false;
@@ -317,7 +317,7 @@ fn add_to_comment(nodes: &mut [Node], comment: &str) -> bool {
     has
 }
 
-/// Puts a blank line in front of what starts a line of the cache now, unless its group's comment stands there: a paragraph of its own.
+/// Puts a blank line before what starts a line of the cache now, unless its group's comment is there: a paragraph of its own.
 fn set_apart(row: &mut Row, aligned: &BTreeSet<usize>) {
     let mut at = 0;
     while at < row.pieces.len() {
@@ -341,7 +341,7 @@ fn set_apart(row: &mut Row, aligned: &BTreeSet<usize>) {
     }
 }
 
-/// Puts each group's comment in front of it, and blank lines around it.
+/// Puts each group's comment before it, and blank lines around it.
 fn annotate(row: &mut Row, wanted: &Wanted, comments: &[String]) {
     for (number, comment) in comments.iter().enumerate().take(wanted.groups.len()) {
         let in_group = |piece: &Piece| match piece {

@@ -14,7 +14,7 @@ use crate::wanted::Wanted;
 /// A piece of the definition's text.
 #[derive(Clone, Debug)]
 pub(crate) enum Piece {
-    /// `#if`, with the comments in front of it. `made`: it was not in the text before.
+    /// `#if`, with the comments before it. `made`: it was not in the text before.
     Open {
         lead: String,
         text: String,
@@ -45,7 +45,7 @@ pub(crate) struct Placed {
     pub(crate) conditions: Vec<Condition>,
     /// Its number in the old text.
     pub(crate) number: usize,
-    /// Whether it stood apart from what was in front of it in the old text.
+    /// Whether it stood apart from what was before it in the old text.
     pub(crate) apart: bool,
 }
 
@@ -255,7 +255,7 @@ impl Row {
         self.pieces = kept;
     }
 
-    /// For each leaf that the recorded kernel lacks, by its number, the rank of the last member in front of it.
+    /// For each leaf that the recorded kernel lacks, by its number, the rank of the last member before it.
     pub(crate) fn followers(&self) -> BTreeMap<usize, usize> {
         let mut last = None;
         let mut found = BTreeMap::new();
@@ -272,7 +272,7 @@ impl Row {
         found
     }
 
-    /// Takes out the leaves of `followers` that stand in front of all members. Each gets a rank of its own, for [`Row::clean`].
+    /// Takes out the leaves of `followers` that are before all members. Each gets a rank of its own, for [`Row::clean`].
     pub(crate) fn cut_leading(&mut self, followers: &BTreeMap<usize, usize>) -> Vec<Placed> {
         let mut leading = Vec::new();
         for piece in &mut self.pieces {
@@ -356,7 +356,7 @@ impl Row {
         Ok(())
     }
 
-    /// Whether what stands at `at` has comments of its own, and nothing was in front of it.
+    /// Whether what is at `at` has comments of its own, and nothing was before it.
     fn starts_paragraph(&self, at: usize) -> bool {
         match self.pieces.get(at) {
             Some(Piece::Loose(text)) => text.contains("/*"),
@@ -377,7 +377,7 @@ impl Row {
                     .take_while(|((condition, _), own)| condition == *own)
                     .count();
                 let torn = &open[shared..];
-                // The rest of an alternative behind the first cannot be opened again in front of a further one.
+                // The rest of an alternative after the first cannot be opened again before a further one.
                 let chain = torn.iter().any(|(_, chained)| *chained);
                 let cost = (
                     if chain { usize::MAX } else { torn.len() },
@@ -485,7 +485,7 @@ impl Piece {
     }
 }
 
-/// Takes blanks in front of tabs away, which style checks complain about in every line that a patch adds; the columns stay.
+/// Takes blanks before tabs away, which style checks complain about in every line that a patch adds; the columns stay.
 fn tidy(nodes: &mut [Node]) {
     for node in nodes {
         let Node::Member(member) = node else { continue };
@@ -515,13 +515,13 @@ fn tidy(nodes: &mut [Node]) {
     }
 }
 
-/// What stands in front of a member on its own line, if those are blanks.
+/// What is before a member on its own line, if those are blanks.
 fn indentation(lead: &str) -> &str {
     let last = lead.rsplit('\n').next().unwrap_or(lead);
     if last.trim().is_empty() { last } else { "" }
 }
 
-/// What stands in front of a leaf: comments and indentation.
+/// What is before a leaf: comments and indentation.
 pub(crate) fn lead(leaf: &Leaf) -> &str {
     match leaf.nodes.first() {
         Some(Node::Member(member)) => &member.lead,
@@ -534,7 +534,7 @@ fn is_barrier(leaf: &Leaf) -> bool {
     matches!(leaf.nodes.as_slice(), [Node::Member(member)] if member.text.starts_with("randomized_struct_fields_"))
 }
 
-/// Puts comments in front of the first member or condition.
+/// Puts comments before the first member or condition.
 pub(crate) fn prepend(nodes: &mut [Node], comments: &str) {
     match nodes.first_mut() {
         Some(Node::Member(member)) => member.lead.insert_str(0, comments),

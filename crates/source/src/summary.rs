@@ -66,7 +66,7 @@ fn capital(text: &str) -> String {
     })
 }
 
-/// How many members start a line that are in no group and not merely behind one.
+/// How many members start a line that are in no group and not merely after one.
 fn aligned_alone(wanted: &Wanted) -> usize {
     let (mut behind, mut aligned) = (None, 0);
     for member in wanted.order.iter().filter_map(|m| wanted.members.get(*m)) {

@@ -19,7 +19,7 @@ pub enum Align {
 pub struct Recorded {
     /// Its name; of an anonymous struct or union the names of its members, and theirs.
     pub names: Vec<String>,
-    /// What must stand at it, if anything.
+    /// What must be at it, if anything.
     pub align: Option<Align>,
     /// Index in [`Wanted::groups`].
     pub group: Option<usize>,
@@ -54,7 +54,7 @@ pub struct Wanted {
     pub line: LineSize,
 }
 
-/// Why an edit is no patch of a definition.
+/// Why an edit is not a patch of a definition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WantedError {
     /// Edits that change more than an order.
@@ -125,7 +125,7 @@ impl Wanted {
     /// What `plan` wants of struct `id`; `None` when it leaves its members alone.
     ///
     /// # Errors
-    /// When `id` is no struct.
+    /// When `id` is not a struct.
     pub fn new(
         plan: &mut Plan<'_>,
         id: TypeId,
@@ -198,7 +198,7 @@ impl Wanted {
     }
 }
 
-/// What must stand at a member that it does not have from before.
+/// What must be at a member that it does not have from before.
 fn alignment(
     slot: &Slot,
     old: Option<Forced>,
@@ -216,7 +216,7 @@ fn alignment(
     }
 }
 
-/// The name of the group that the member stands in; `None` for `isolate`.
+/// The name of the group that the member is in; `None` for `isolate`.
 fn group_name(file: &EditFile, composite: &Composite, member: Option<&Recorded>) -> Option<String> {
     let member = member?;
     let about = |subject: Option<&Subject>| match subject {

@@ -330,13 +330,13 @@ fn refusals_name_the_line() {
             "struct t {\n\tint a;\n\tint n;\n\tint b;\n};\n",
             "a b",
             "b a",
-            "3: `n` is no member in the recorded kernel: the tree is not that kernel's",
+            "3: `n` is not a member in the recorded kernel: the tree is not that kernel's",
         ),
         (
             "struct t {\n\tint b;\n\tint a;\n};\n",
             "a b",
             "b a",
-            "3: `a` stands behind `b` here, but in front of it in the recorded kernel: the tree is not that kernel's",
+            "3: `a` is after `b` here, but before it in the recorded kernel: the tree is not that kernel's",
         ),
         (
             "struct t {\n#ifdef X\n\tint a;\n#endif\n#ifndef X\n\tlong a;\n#endif\n\tint b;\n};\n",
@@ -372,7 +372,7 @@ fn refusals_name_the_line() {
             "struct t {\n#if A\n\tint o;\n#elif B\n\tint a;\n\tint b;\n#else\n\tint p;\n#endif\n\tint c;\n};\n",
             "a b c",
             "a c b",
-            "10: `c` would have to stand between alternatives of one #if/#elif chain, which would tear it",
+            "10: `c` would have to be between alternatives of one #if/#elif chain, which would tear it",
         ),
     ] {
         assert_eq!(moved(text, recorded, order).unwrap_err(), message, "{text}");

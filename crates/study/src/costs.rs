@@ -1,7 +1,7 @@
 //! What a recording costs on a machine, as it is: by type, field, function, pair of CPUs and line.
 //!
 //! One replay under one interleaving, everything where it was recorded. *Cost* is cycles of accesses that left their core, as in
-//! [`crate::effect`]. No edits, and no error bars: those belong to differences.
+//! [`crate::effect`]. No edits, and no confidence intervals: those belong to differences.
 
 mod lines;
 
@@ -44,7 +44,7 @@ pub struct Cost {
     /// Stores and atomic read-modify-writes.
     pub stores: u64,
     /// Accesses that left their core.
-    pub fetches: u64,
+    pub misses: u64,
     /// Their cycles.
     pub cycles: u64,
     /// The part of the cycles spent waiting until others had done with the line.
@@ -79,10 +79,10 @@ pub struct Causes {
 pub struct PairCost {
     /// Who wrote last: the recorded CPU, and which of its copies.
     pub from: (usize, usize),
-    /// Who fetched.
+    /// Who took it.
     pub to: (usize, usize),
-    /// How often.
-    pub fetches: u64,
+    /// How many modified lines.
+    pub hitm: u64,
     /// Cycles.
     pub cycles: u64,
 }
@@ -205,7 +205,7 @@ impl Cost {
     fn add(&mut self, other: &Cost) {
         self.loads += other.loads;
         self.stores += other.stores;
-        self.fetches += other.fetches;
+        self.misses += other.misses;
         self.cycles += other.cycles;
         self.waited += other.waited;
         self.upgrades += other.upgrades;
@@ -239,7 +239,7 @@ fn cost(name: String, counts: &Counts) -> Cost {
         name,
         loads: counts.loads,
         stores: counts.stores + counts.rmws,
-        fetches: counts.left_core().count,
+        misses: counts.left_core().count,
         cycles: counts.left_core().cycles,
         waited: counts.waited,
         hitm: [Source::HitmDomain, Source::HitmSocket, Source::HitmRemote].map(count),
@@ -285,7 +285,7 @@ fn pairs(outcome: &Outcome, machine: &Machine, cpus: Cpus) -> Vec<PairCost> {
         .map(|pair| PairCost {
             from: place(pair.from),
             to: place(pair.to),
-            fetches: pair.tally.count,
+            hitm: pair.tally.count,
             cycles: pair.tally.cycles,
         })
         .collect();

@@ -23,11 +23,11 @@ pub struct Figures {
     /// Stores and atomic read-modify-writes.
     pub stores: u64,
     /// Accesses that left their core; 0 without a machine.
-    pub fetches: u64,
+    pub misses: u64,
     /// Their cycles.
     pub cycles: u64,
     /// Those of them that happened because another core had taken the line.
-    pub sharing: u64,
+    pub sharing_misses: u64,
     /// Their cycles.
     pub sharing_cycles: u64,
 }
@@ -121,19 +121,19 @@ impl Figures {
     fn add(&mut self, other: &Figures) {
         self.loads += other.loads;
         self.stores += other.stores;
-        self.fetches += other.fetches;
+        self.misses += other.misses;
         self.cycles += other.cycles;
-        self.sharing += other.sharing;
+        self.sharing_misses += other.sharing_misses;
         self.sharing_cycles += other.sharing_cycles;
     }
 
     fn cost(&mut self, costs: &Counts) {
         let left = costs.left_core();
-        self.fetches += left.count;
+        self.misses += left.count;
         self.cycles += left.cycles;
         for cause in [Cause::TrueSharing, Cause::FalseSharing] {
             let tally = costs.cause(cause);
-            self.sharing += tally.count;
+            self.sharing_misses += tally.count;
             self.sharing_cycles += tally.cycles;
         }
     }

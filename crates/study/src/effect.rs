@@ -32,7 +32,7 @@ pub struct Potential {
 }
 
 impl Potential {
-    /// Of so many cycles, which have the causes `cycles`.
+    /// Of that many cycles, which have the causes `cycles`.
     pub(crate) fn new(cost: f64, cycles: impl Fn(Cause) -> f64) -> Potential {
         let share = |cause| {
             if cost > 0.0 {
@@ -95,7 +95,7 @@ pub struct Ablation {
 
 /// Accesses that the last-level cache of their core's domain could not serve, nor a core of that domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Misses {
+pub struct LlcMisses {
     /// Of the reported types.
     pub types: Measure,
     /// Of everything that was recorded.
@@ -130,7 +130,7 @@ pub struct WhatIf {
     /// Cost of everything.
     pub whole: Measure,
     /// Misses of the last-level caches.
-    pub misses: Misses,
+    pub llc_misses: LlcMisses,
     /// Whether each of them had only the share of the CPUs replayed on it.
     pub llc_share: bool,
     /// Wall-clock cycles from the start to the end of the replay.
@@ -170,9 +170,9 @@ pub struct Run {
     pub ablate: bool,
 }
 
-/// A side of the comparison.
+/// Which edits a variant has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum VariantKind {
     /// Without edits.
     Without,
     /// With all.
@@ -196,7 +196,7 @@ pub(crate) struct Facts<'f> {
     pub(crate) line: LineSize,
     /// Sizes of the reported types: without edits, with all.
     pub(crate) layouts: Vec<Vec<u64>>,
-    pub(crate) variants: &'f [(Side, Result<Variant, String>)],
+    pub(crate) variants: &'f [(VariantKind, Result<Variant, String>)],
     /// The reported types' keys, by their numbers in the scene.
     pub(crate) watched: Vec<usize>,
     /// By variant that could be built, then by interleaving; of the keys those of `watched`, in its order.
@@ -219,33 +219,37 @@ fn missed(counts: &Counts) -> u64 {
 }
 
 impl Facts<'_> {
-    /// The outcomes of a side; empty when it could not be built.
-    fn of(&self, side: Side) -> &[Outcome] {
+    /// The outcomes of a variant; empty when it could not be built.
+    fn of(&self, kind: VariantKind) -> &[Outcome] {
         let built = self.variants.iter().filter(|(_, variant)| variant.is_ok());
-        let at = built.map(|(side, _)| *side).position(|known| known == side);
+        let at = built.map(|(kind, _)| *kind).position(|known| known == kind);
         at.and_then(|at| self.outcomes.get(at))
             .map_or(&[], Vec::as_slice)
     }
 
-    fn measure(&self, pair: (Side, Side), figure: &dyn Fn(&Outcome) -> u64) -> Measure {
+    fn measure(
+        &self,
+        pair: (VariantKind, VariantKind),
+        figure: &dyn Fn(&Outcome) -> u64,
+    ) -> Measure {
         let series =
-            |side| -> Vec<f64> { self.of(side).iter().map(|o| figure(o) as f64).collect() };
+            |kind| -> Vec<f64> { self.of(kind).iter().map(|o| figure(o) as f64).collect() };
         paired(&series(pair.0), &series(pair.1))
     }
 
     /// The cost of the reported types.
-    fn types(&self, pair: (Side, Side)) -> Measure {
+    fn types(&self, pair: (VariantKind, VariantKind)) -> Measure {
         self.measure(pair, &|o| sum(o, &cost))
     }
 
-    fn misses(&self) -> Misses {
-        let pair = (Side::Without, Side::All);
+    fn llc_misses(&self) -> LlcMisses {
+        let pair = (VariantKind::Without, VariantKind::All);
         let sites = &self.scene.sites;
         let user = sites
             .iter()
             .position(|name| name == FunctionName::UserCode.as_str());
         let of_user = |o: &Outcome| user.and_then(|at| o.sites.get(at)).map_or(0, missed);
-        Misses {
+        LlcMisses {
             types: self.measure(pair, &|o| sum(o, &missed)),
             whole: self.measure(pair, &|o| missed(&o.totals)),
             kernel: self.measure(pair, &|o| missed(&o.totals).saturating_sub(of_user(o))),
@@ -253,7 +257,7 @@ impl Facts<'_> {
     }
 
     fn rows(&self, names: impl Iterator<Item = (String, Figure)>) -> Vec<Row> {
-        let pair = (Side::Without, Side::All);
+        let pair = (VariantKind::Without, VariantKind::All);
         let row = |(name, figure): (String, Figure)| Row {
             name,
             count: self.measure(pair, &|o| figure(o).0),
@@ -334,9 +338,9 @@ impl Facts<'_> {
 
     fn sizes(&self) -> Vec<Size> {
         let lines = |bytes: u64| bytes.div_ceil(self.line.bytes());
-        let of = |side: usize, number: usize| {
+        let of = |kind: usize, number: usize| {
             self.layouts
-                .get(side)
+                .get(kind)
                 .and_then(|l| l.get(number))
                 .copied()
                 .unwrap_or(0)
@@ -356,23 +360,26 @@ impl Facts<'_> {
     }
 
     fn ablation(&self) -> Vec<Ablation> {
-        let built = |side: Side| {
+        let built = |kind: VariantKind| {
             self.variants
                 .iter()
-                .find(|(known, _)| *known == side)
+                .find(|(known, _)| *known == kind)
                 .map(|(_, variant)| variant)
         };
         let one = |(number, statement): (usize, String)| {
-            let (alone, last) = (built(Side::Alone(number))?, built(Side::AllBut(number))?);
+            let (alone, last) = (
+                built(VariantKind::Alone(number))?,
+                built(VariantKind::AllBut(number))?,
+            );
             let why_not = alone.as_ref().err().or(last.as_ref().err()).cloned();
             Some(Ablation {
                 edit: statement,
                 alone: alone
                     .is_ok()
-                    .then(|| self.types((Side::Without, Side::Alone(number)))),
+                    .then(|| self.types((VariantKind::Without, VariantKind::Alone(number)))),
                 last: last
                     .is_ok()
-                    .then(|| self.types((Side::AllBut(number), Side::All))),
+                    .then(|| self.types((VariantKind::AllBut(number), VariantKind::All))),
                 why_not,
             })
         };
@@ -402,13 +409,13 @@ fn by_change(rows: &mut [Row]) {
 /// Makes the answer.
 pub(crate) fn whatif(facts: &Facts<'_>) -> WhatIf {
     let run = facts.run;
-    let pair = (Side::Without, Side::All);
+    let pair = (VariantKind::Without, VariantKind::All);
     let types = facts.types(pair);
     let causes = facts.causes();
     let all = facts
         .variants
         .iter()
-        .find(|(side, _)| *side == Side::All)
+        .find(|(kind, _)| *kind == VariantKind::All)
         .and_then(|(_, variant)| variant.as_ref().ok());
     WhatIf {
         machine: run.machine.name.clone(),
@@ -422,7 +429,7 @@ pub(crate) fn whatif(facts: &Facts<'_>) -> WhatIf {
         sizes: facts.sizes(),
         types,
         whole: facts.measure(pair, &|o| cost(&o.totals)),
-        misses: facts.misses(),
+        llc_misses: facts.llc_misses(),
         llc_share: run.conditions.llc_share,
         duration: facts.measure(pair, &|o| o.cycles),
         causes,
@@ -433,6 +440,6 @@ pub(crate) fn whatif(facts: &Facts<'_>) -> WhatIf {
         relocated: all.map_or(0, |variant| variant.relocated),
         paired: all.map_or_else(Vec::new, |variant| variant.paired.clone()),
         followed: all.map_or_else(Vec::new, |variant| variant.followed.clone()),
-        skipped: facts.of(Side::All).first().map_or(0, |o| o.skipped),
+        skipped: facts.of(VariantKind::All).first().map_or(0, |o| o.skipped),
     }
 }

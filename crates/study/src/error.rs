@@ -19,7 +19,7 @@ pub enum VariantError {
     NoObjects(String),
     /// No array was found behind a pointer.
     #[error(
-        "nothing to skip behind `{path}`: of {owners} objects whose `{path}` is loaded, none is told apart by what is accessed next"
+        "nothing to skip behind `{path}`: of {owners} objects whose `{path}` is loaded, none can be identified by what is accessed next"
     )]
     NoArray {
         /// The pointer.

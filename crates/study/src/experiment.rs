@@ -133,7 +133,7 @@ pub fn line_of(machine: &Machine) -> linemate_types::LineSize {
     }
 }
 
-/// The seeds of so many interleavings.
+/// The seeds of that many interleavings.
 pub fn seeds(first: u64, count: usize) -> Vec<u64> {
     (0..count as u64).map(|i| first.wrapping_add(i)).collect()
 }

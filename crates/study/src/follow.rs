@@ -1,9 +1,9 @@
 //! Which array a pointer leads to, told by the order of accesses.
 //!
 //! A recording has addresses and no values, and its memory images hold what tells slabs and pages apart, not the heap: they
-//! would be larger than the recording. But to follow a pointer *is* two accesses, one behind the other: the pointer is loaded,
+//! would be larger than the recording. But to follow a pointer *is* two accesses, one after the other: the pointer is loaded,
 //! then an element of what it leads to. So of each owner (an object of the pointer's type) the array is asked for which
-//! is used directly behind loads of that pointer, and whose uses come directly behind no other owner's as often:
+//! is used directly after loads of that pointer, and whose uses come directly after no other owner's as often:
 //!
 //! * A load of the pointer is followed when one of the CPU's next `REACH` accesses is to a heap object without a type, of the
 //!   size of an element, at a multiple of it. The first such access ends the search.
@@ -15,7 +15,7 @@
 
 use linemate_attribution::{Analysis, Bucket};
 use linemate_layout::nesting::{embeds, enclosing};
-use linemate_layout::pointer::Chase;
+use linemate_layout::pointer::PointerChase;
 use linemate_recording::{Access, AccessKind};
 use linemate_types::{TypeId, TypeModel};
 use rustc_hash::FxHashMap;
@@ -51,7 +51,7 @@ pub(crate) struct Places {
 
 impl Places {
     pub(crate) fn new(
-        chases: &[Chase],
+        chases: &[PointerChase],
         analysis: &Analysis<'_>,
         types: &[Option<TypeId>],
     ) -> Places {
@@ -79,7 +79,13 @@ impl Places {
         places
     }
 
-    fn add(&mut self, model: &TypeModel, (subject, id): (u32, TypeId), number: usize, c: &Chase) {
+    fn add(
+        &mut self,
+        model: &TypeModel,
+        (subject, id): (u32, TypeId),
+        number: usize,
+        c: &PointerChase,
+    ) {
         let size = model.size_of(id).unwrap_or(0);
         for offset in 0..u32::try_from(size).unwrap_or(u32::MAX) {
             let wanted = |t| c.field.types.contains(&t);
@@ -98,7 +104,7 @@ impl Places {
     }
 }
 
-/// How often which array was used behind an owner's pointer.
+/// How often which array was used after an owner's pointer.
 #[derive(Debug, Default)]
 pub(crate) struct Votes {
     /// (chase, owner) to (array, its subject) to how often.
@@ -223,7 +229,7 @@ impl Votes {
         }
     }
 
-    /// An object that can be an array was accessed behind `loaded`.
+    /// An object that can be an array was accessed after `loaded`.
     fn follow(
         &mut self,
         places: &Places,

@@ -34,7 +34,7 @@ enum SubjectSharing {
 }
 
 impl Ownership {
-    /// Of a recording with so many CPUs and these objects.
+    /// Of a recording with that many CPUs and these objects.
     pub(crate) fn new(analysis: &Analysis<'_>, objects: &Objects, cpus: usize) -> Ownership {
         let types = subject_types(analysis);
         let mut population: FxHashMap<TypeId, usize> = FxHashMap::default();

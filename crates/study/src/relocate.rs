@@ -1,7 +1,7 @@
 //! New addresses for objects that do not fit their old ones any more.
 //!
 //! They come from address space that no kernel maps: the top of the lower half. An object keeps its place within 1 MiB, rounded up
-//! to its alignment, so that it falls into the same sets of L1 and L2 as before; objects that lay directly one behind the
+//! to its alignment, so that it falls into the same sets of L1 and L2 as before; objects that lay directly one after the
 //! other (elements of an array, neighbours in a slab) still do, so that they share the lines at their borders as before.
 
 /// The first address that is given away: below bit 56 (the sign of a 57-bit address), above all that Linux maps for a process unless it asks.
@@ -9,7 +9,7 @@ const START: u64 = 0x00e0_0000_0000_0000;
 /// What an object's place is kept within.
 const KEPT: u64 = 1 << 20;
 
-/// Slots that an allocator gives out side by side lie in one page.
+/// Slots that an allocator gives out side by side are in one page.
 const PAGE: u64 = 4096;
 
 /// Address space to give away.
@@ -25,7 +25,7 @@ impl Default for Area {
 }
 
 impl Area {
-    /// Room for `bytes` bytes from an address on that lies within its 1 MiB as `like` does, rounded up to `align`.
+    /// Room for `bytes` bytes from an address on that is within its 1 MiB as `like` is, rounded up to `align`.
     pub fn take(&mut self, bytes: u64, like: u64, align: u64) -> u64 {
         let start = self.next + (like % KEPT).next_multiple_of(align.max(1));
         let slots = (start - self.next + bytes).div_ceil(KEPT) + 1;
@@ -72,8 +72,8 @@ pub fn relocate(bases: &[u64], resize: Resize, area: &mut Area) -> Moves {
     moved
 }
 
-/// What an object of `size` bytes has for itself when objects of its type lie at `bases` (ascending): the least distance between two in
-/// one page, which is what the allocator gave each. Its own size where no two lie so close.
+/// What an object of `size` bytes has for itself when objects of its type are at `bases` (ascending): the least distance between two in
+/// one page, which is what the allocator gave each. Its own size where no two are so close.
 pub fn slot(bases: impl Iterator<Item = u64>, size: u64) -> u64 {
     let mut last = None;
     let mut least = None;
@@ -86,7 +86,7 @@ pub fn slot(bases: impl Iterator<Item = u64>, size: u64) -> u64 {
     least.unwrap_or(size)
 }
 
-/// New addresses for pairs of objects that become one: per owner, one behind the other. Gives the old and new addresses of the
+/// New addresses for pairs of objects that become one: per owner, one after the other. Gives the old and new addresses of the
 /// first of each pair, and of the second.
 pub fn colocate(
     pairs: &[(u16, u64, u64)],

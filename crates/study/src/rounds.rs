@@ -85,7 +85,7 @@ pub(crate) struct Cutter<'s> {
 }
 
 impl<'s> Cutter<'s> {
-    /// For a recording with so many CPUs. With `filter`, what machines with such lines hit in L1 whatever happens is left out, but for
+    /// For a recording with that many CPUs. With `filter`, what machines with such lines hit in L1 whatever happens is left out, except for
     /// the subjects that `stays` tells.
     pub(crate) fn new(recorded: usize, filter: Option<LineSize>, stays: &'s [bool]) -> Cutter<'s> {
         let filter = filter.map(|line| Filter::new(recorded, line));

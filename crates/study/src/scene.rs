@@ -1,6 +1,6 @@
 //! What a recording holds of the things that edits touch: objects with their users, fields, functions.
 //!
-//! All of it comes from the recording's counts ([`Session`]), but for pairs of objects and what pointers lead to, which only the order of
+//! All of it comes from the recording's counts ([`Session`]), except for pairs of objects and what pointers lead to, which only the order of
 //! accesses tells.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use linemate_attribution::counted::Objects;
 use linemate_attribution::{Analysis, Bucket, FunctionName, Names, SubjectId};
 use linemate_layout::nesting::{embeds, enclosing};
-use linemate_layout::pointer::Chase;
+use linemate_layout::pointer::PointerChase;
 use linemate_machine::LineSize;
 use linemate_recording::{Access, GuestAddr};
 use linemate_replay::{Fate, Item, KeyId, Later, Placed, Sharing, SiteId, SliceHead};
@@ -124,7 +124,7 @@ pub struct Scene<'a> {
     /// CPU; for each question asked.
     pub neighbours: Vec<Neighbours>,
     /// What each pointer that was asked for leads to.
-    pub arrays: Vec<(Chase, Arrays)>,
+    pub arrays: Vec<(PointerChase, Arrays)>,
     /// By [`KeyId`].
     pub keys: Vec<KeyName>,
     /// By [`SiteId`].
@@ -148,7 +148,7 @@ pub struct Watch {
     /// Pairs of types whose objects are matched.
     pub pairs: Vec<(Vec<TypeId>, Vec<TypeId>)>,
     /// Pointers whose arrays are looked for.
-    pub chases: Vec<Chase>,
+    pub chases: Vec<PointerChase>,
 }
 
 impl<'a> Scene<'a> {
@@ -199,7 +199,7 @@ impl<'a> Scene<'a> {
         for subject in analysis.subjects() {
             let path = match (subject.ty, subject.label.as_str()) {
                 (Some(ty), "") => schema.name(ty).to_owned(),
-                (None, "") => subject.bucket.words().to_owned(),
+                (None, "") => subject.bucket.name().to_owned(),
                 (_, label) => label.to_owned(),
             };
             self.keys.push(KeyName {
@@ -210,7 +210,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// The fields of all types behind them, in the order of (subject, offset); and variables without a type.
+    /// The fields of all types after them, in the order of (subject, offset); and variables without a type.
     fn number_every_field(&mut self, analysis: &Analysis<'_>, offsets: BTreeSet<(u32, u32)>) {
         let (model, schema) = (analysis.model(), analysis.schema());
         for (key, subject) in self.keys.iter_mut().zip(analysis.subjects()) {
@@ -261,7 +261,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// The fields of watched types behind them, in the order of (subject, offset).
+    /// The fields of watched types after them, in the order of (subject, offset).
     fn number_keys(&mut self, model: &TypeModel, watch: &Watch, offsets: BTreeSet<(u32, u32)>) {
         let flats: Vec<Option<FlatType>> = watch
             .types

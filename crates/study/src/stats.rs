@@ -1,7 +1,7 @@
-//! Differences with error bars.
+//! Differences with confidence intervals.
 //!
 //! Both sides of a what-if are replayed under the same interleavings, so what counts is the difference under each one: its mean, and
-//! the 95 % confidence interval of that mean (Student's t). An effect whose interval holds 0 is no measurable effect.
+//! the 95 % confidence interval of that mean (Student's t). An effect whose interval holds 0 is not significant.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,9 +15,9 @@ pub struct Measure {
     /// Mean of the paired differences, with minus without.
     pub difference: f64,
     /// Half the width of the difference's 95 % confidence interval.
-    pub bar: f64,
+    pub ci95: f64,
     /// Whether the interval does not hold 0.
-    pub measurable: bool,
+    pub significant: bool,
 }
 
 /// Two-sided 95 % quantiles of Student's t for 1, 2, … 30 degrees of freedom (any table of the distribution).
@@ -42,7 +42,7 @@ pub fn paired(without: &[f64], with: &[f64]) -> Measure {
     let (without, with) = (&without[..count], &with[..count]);
     let differences: Vec<f64> = with.iter().zip(without).map(|(a, b)| a - b).collect();
     let difference = mean(differences.iter().copied());
-    let bar = if count < 2 {
+    let ci95 = if count < 2 {
         f64::INFINITY
     } else {
         let squares = differences
@@ -56,8 +56,8 @@ pub fn paired(without: &[f64], with: &[f64]) -> Measure {
         without: mean(without.iter().copied()),
         with: mean(with.iter().copied()),
         difference,
-        bar,
-        measurable: difference.abs() > bar,
+        ci95,
+        significant: difference.abs() > ci95,
     }
 }
 
@@ -66,18 +66,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bar_is_that_of_the_paired_differences() {
-        // Differences 1, 2, 3: mean 2, s = 1, t(2) = 4.303, bar = 4.303 / sqrt 3.
+    fn the_interval_is_that_of_the_paired_differences() {
+        // Differences 1, 2, 3: mean 2, s = 1, t(2) = 4.303, ci95 = 4.303 / sqrt 3.
         let measure = paired(&[10.0, 20.0, 30.0], &[11.0, 22.0, 33.0]);
         assert_eq!(
             (measure.without, measure.with, measure.difference),
             (20.0, 22.0, 2.0)
         );
-        assert!((measure.bar - 4.303 / 3f64.sqrt()).abs() < 1e-12);
-        assert!(!measure.measurable, "2 lies inside of 2.48");
+        assert!((measure.ci95 - 4.303 / 3f64.sqrt()).abs() < 1e-12);
+        assert!(!measure.significant, "2 is inside 2.48");
         let steady = paired(&[10.0, 20.0, 30.0], &[9.0, 19.0, 29.0]);
         assert_eq!(
-            (steady.difference, steady.bar, steady.measurable),
+            (steady.difference, steady.ci95, steady.significant),
             (-1.0, 0.0, true)
         );
     }
@@ -86,10 +86,13 @@ mod tests {
     fn no_change_is_no_effect() {
         let same = paired(&[1.0, 5.0], &[1.0, 5.0]);
         assert_eq!(
-            (same.difference, same.bar, same.measurable),
+            (same.difference, same.ci95, same.significant),
             (0.0, 0.0, false)
         );
-        assert!(!paired(&[1.0], &[9.0]).measurable, "one pair tells nothing");
-        assert!(!paired(&[], &[]).measurable);
+        assert!(
+            !paired(&[1.0], &[9.0]).significant,
+            "one pair tells nothing"
+        );
+        assert!(!paired(&[], &[]).significant);
     }
 }

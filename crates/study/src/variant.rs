@@ -1,4 +1,4 @@
-//! One side of a what-if: where the accesses of a recording go under a plan, and which do not happen.
+//! A variant of a what-if: where the accesses of a recording go under a plan, and which do not happen.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use linemate_types::{ByteOffset, FlatType, TypeId, TypeModel};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use linemate_layout::nesting::{embeds, enclosing};
-use linemate_layout::pointer::Chase;
+use linemate_layout::pointer::PointerChase;
 
 use crate::code::code_of;
 pub use crate::error::VariantError;
@@ -31,7 +31,7 @@ struct SubjectEdit {
     copies: FxHashMap<(u64, u16), u64>,
     /// Objects that are not accessed at all.
     gone: FxHashSet<u64>,
-    /// Which rules' fields lie where: (rule, offset of the field in this subject's type).
+    /// Which rules' fields are where: (rule, offset of the field in this subject's type).
     rules: FxHashMap<u32, Vec<usize>>,
 }
 
@@ -68,7 +68,7 @@ pub struct Paired {
     pub second_alone: usize,
 }
 
-/// One side of a what-if.
+/// A variant of a what-if.
 #[derive(Debug)]
 pub struct Variant {
     subjects: Vec<Option<Box<SubjectEdit>>>,
@@ -180,7 +180,7 @@ impl Variant {
                         .next()
                         .map_or_else(Vec::new, |q| pair_up(scene, *q, &a));
                     let (first, mut second) = (resize(plan, a[0], 1), resize(plan, b[0], 1));
-                    // What was allocated behind the second (statistics behind an entity) comes along.
+                    // What was allocated after the second (statistics after an entity) comes along.
                     let bases: BTreeSet<u64> = subjects_of(scene, &b)
                         .flat_map(|subject| scene.objects[subject].keys().copied())
                         .collect();
@@ -258,10 +258,10 @@ impl Variant {
         Ok(())
     }
 
-    /// Notes which objects lie behind the pointer.
+    /// Notes which objects are behind the pointer.
     fn skip_arrays(
         &mut self,
-        chase: &Chase,
+        chase: &PointerChase,
         model: &TypeModel,
         scene: &Scene<'_>,
     ) -> Result<(), VariantError> {

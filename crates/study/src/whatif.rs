@@ -12,13 +12,13 @@ use linemate_recording::Error as RecordingError;
 use linemate_types::{LineSize, TypeId, TypeModel};
 
 use crate::effect::{self, WhatIf};
-pub use crate::effect::{Run, Side};
+pub use crate::effect::{Run, VariantKind};
 use crate::experiment::{Experiment, ExperimentError, line_of, recorded_cpus, seeds};
 use crate::scene::{Scene, Watch};
 use crate::session::Session;
 use crate::variant::{Variant, VariantError};
 
-/// The fewest interleavings that give an error bar worth the name.
+/// The fewest interleavings that give a confidence interval worth the name.
 pub const INTERLEAVINGS_MIN: usize = 8;
 
 /// Why there is no answer.
@@ -46,8 +46,10 @@ pub enum WhatIfError {
         "the recording has no access to any {0}: was it recorded with a workload that uses it?"
     )]
     Absent(String),
-    /// No error bar from so few.
-    #[error("{0} interleavings give no error bar: {INTERLEAVINGS_MIN} at least")]
+    /// Too few for a confidence interval.
+    #[error(
+        "{0} interleavings are too few for a 95 % confidence interval: at least {INTERLEAVINGS_MIN}"
+    )]
     Interleavings(usize),
     /// The replays.
     #[error(transparent)]
@@ -151,7 +153,7 @@ impl<'a> Study<'a> {
         &self.scene
     }
 
-    /// Replays on a machine. Both sides lie as a kernel lies that is built for the machine's line size.
+    /// Replays on a machine. All variants are laid out as in a kernel built for the machine's line size.
     ///
     /// # Errors
     /// CPUs that cannot be, edits that do not fit the recording, a damaged recording.
@@ -160,25 +162,25 @@ impl<'a> Study<'a> {
             return Err(WhatIfError::Interleavings(run.interleavings));
         }
         let line = line_of(&run.machine);
-        let mut sides = vec![Side::Without, Side::All];
+        let mut kinds = vec![VariantKind::Without, VariantKind::All];
         if run.ablate && self.edits.len() > 1 {
-            sides.extend((0..self.edits.len()).map(Side::Alone));
-            sides.extend((0..self.edits.len()).map(Side::AllBut));
+            kinds.extend((0..self.edits.len()).map(VariantKind::Alone));
+            kinds.extend((0..self.edits.len()).map(VariantKind::AllBut));
         }
-        let mut variants: Vec<(Side, Result<Variant, String>)> = Vec::new();
+        let mut variants: Vec<(VariantKind, Result<Variant, String>)> = Vec::new();
         let mut layouts = Vec::new();
-        for side in sides {
-            let built = self.variant(side, line);
-            match (built, side) {
+        for kind in kinds {
+            let built = self.variant(kind, line);
+            match (built, kind) {
                 (Ok((variant, sizes)), _) => {
-                    if matches!(side, Side::Without | Side::All) {
+                    if matches!(kind, VariantKind::Without | VariantKind::All) {
                         layouts.push(sizes);
                     }
-                    variants.push((side, Ok(variant)));
+                    variants.push((kind, Ok(variant)));
                 }
                 // An edit that needs another one cannot stand alone: that is an answer, too.
-                (Err(why), Side::Alone(_) | Side::AllBut(_)) => {
-                    variants.push((side, Err(why.to_string())))
+                (Err(why), VariantKind::Alone(_) | VariantKind::AllBut(_)) => {
+                    variants.push((kind, Err(why.to_string())))
                 }
                 (Err(why), _) => return Err(why),
             }
@@ -213,13 +215,17 @@ impl<'a> Study<'a> {
         Ok(effect::whatif(&facts))
     }
 
-    /// One side, and the size in bytes of each reported type in it.
-    fn variant(&self, side: Side, line: LineSize) -> Result<(Variant, Vec<u64>), WhatIfError> {
-        let edits = self.edits.filtered(|number| match side {
-            Side::Without => false,
-            Side::All => true,
-            Side::Alone(chosen) => number == chosen,
-            Side::AllBut(left_out) => number != left_out,
+    /// One variant, and the size in bytes of each reported type in it.
+    fn variant(
+        &self,
+        kind: VariantKind,
+        line: LineSize,
+    ) -> Result<(Variant, Vec<u64>), WhatIfError> {
+        let edits = self.edits.filtered(|number| match kind {
+            VariantKind::Without => false,
+            VariantKind::All => true,
+            VariantKind::Alone(chosen) => number == chosen,
+            VariantKind::AllBut(left_out) => number != left_out,
         });
         let mut plan = Plan::new(self.session.analysis().model(), line, &edits, self.images)?;
         // The scene counted neighbours for the `colocate` edits of the whole file, in order.

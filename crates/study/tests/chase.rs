@@ -18,7 +18,7 @@ const TASKS: [u64; 2] = [TASK_SLAB, TASK_SLAB + 256];
 const STATE: u64 = 0;
 const QUEUES: u64 = 208;
 const ENTITIES: u64 = 216;
-/// The arrays behind `queues` and `entities` of both tasks, and an object of the same size that nothing leads to.
+/// The arrays after `queues` and `entities` of both tasks, and an object of the same size that nothing leads to.
 const QUEUES_OF: [u64; 2] = [KMALLOC_SLAB, KMALLOC_SLAB + 64];
 const ENTITIES_OF: [u64; 2] = [KMALLOC_SLAB + 128, KMALLOC_SLAB + 192];
 const OTHER: u64 = KMALLOC_SLAB + 256;
@@ -47,7 +47,7 @@ impl Maker {
         self
     }
 
-    /// So many accesses to something else.
+    /// That many accesses to something else.
     fn pause(&mut self, cpu: u16, accesses: usize) -> &mut Maker {
         for _ in 0..accesses {
             self.load4(cpu, TASKS[0] + STATE);
@@ -91,7 +91,7 @@ fn recording() -> Recording {
         m.load(0, TASKS[0] + ENTITIES).load4(0, TASKS[0] + STATE);
         m.load(1, OTHER + 8).load(0, ENTITIES_OF[0] + 8);
         m.load(1, TASKS[1] + ENTITIES).load(1, ENTITIES_OF[1]);
-        // What is accessed behind the array has nothing to do with it any more.
+        // What is accessed after the array has nothing to do with it any more.
         m.load(1, OTHER);
         // Not told which is whose.
         m.load(0, TASKS[0] + QUEUES).load(0, TASKS[0] + ENTITIES);
@@ -151,7 +151,7 @@ fn a_tie_tells_nothing() {
     let refused = whatif(&m.record(), "type task\nskip array behind entities").unwrap_err();
     assert_eq!(
         refused,
-        "nothing to skip behind `task.entities`: of 2 objects whose `task.entities` is loaded, none is told apart by what \
+        "nothing to skip behind `task.entities`: of 2 objects whose `task.entities` is loaded, none can be identified by what \
          is accessed next"
     );
 }

@@ -72,7 +72,7 @@ fn every_access_is_in_one_type_one_field_and_the_whole() {
     );
     let sum = |figure: fn(&LineCost) -> u64| costs.lines.iter().map(figure).sum::<u64>();
     assert_eq!(sum(|line| line.cycles), whole.cycles);
-    assert_eq!(sum(|line| line.fetches), whole.fetches);
+    assert_eq!(sum(|line| line.misses), whole.misses);
     assert_eq!(sum(|line| line.hitm), whole.hitm.iter().sum::<u64>());
     for ty in &costs.types {
         let lines = costs.lines.iter().filter(|line| line.name == ty.name);
@@ -86,11 +86,11 @@ fn every_access_is_in_one_type_one_field_and_the_whole() {
     for line in &costs.lines {
         let cells = |figure: fn(&CellCost) -> u64| line.cells.iter().map(figure).sum::<u64>();
         assert_eq!(cells(|cell| cell.cycles), line.cycles);
-        assert_eq!(cells(|cell| cell.loads + cell.stores), line.fetches);
+        assert_eq!(cells(|cell| cell.loads + cell.stores), line.misses);
         assert_eq!(cells(|cell| cell.hitm), line.hitm);
     }
     assert_eq!(
-        costs.pairs.iter().map(|pair| pair.fetches).sum::<u64>(),
+        costs.pairs.iter().map(|pair| pair.hitm).sum::<u64>(),
         whole.hitm.iter().sum::<u64>()
     );
     let causes = &whole.causes;

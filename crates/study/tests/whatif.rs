@@ -82,7 +82,7 @@ fn isolating_a_field_ends_its_false_sharing() {
     );
     assert_eq!(field(&result, "curr").1, 1.0);
     assert!(
-        result.types.measurable && result.types.difference < 0.0,
+        result.types.significant && result.types.difference < 0.0,
         "{:?}",
         result.types
     );
@@ -108,7 +108,7 @@ fn an_edit_that_changes_nothing_has_no_effect_at_all() {
     let result = whatif(&["order nr_running curr"]);
     for measure in [result.types, result.whole, result.duration] {
         assert_eq!(
-            (measure.difference, measure.bar, measure.measurable),
+            (measure.difference, measure.ci95, measure.significant),
             (0.0, 0.0, false)
         );
     }
@@ -145,7 +145,7 @@ fn ablation_gives_each_edit_its_share() {
         (isolate.edit.as_str(), align.edit.as_str()),
         (edits[0], edits[1])
     );
-    assert!(isolate.alone.unwrap().measurable && isolate.last.unwrap().measurable);
+    assert!(isolate.alone.unwrap().significant && isolate.last.unwrap().significant);
     assert!(isolate.alone.unwrap().difference < 0.0);
     // The lock has a line that nothing else uses either way.
     assert_eq!(
@@ -172,7 +172,7 @@ fn ablation_gives_each_edit_its_share() {
     assert!(why.contains("there is no field or group `g`"), "{why}");
 }
 
-/// As [`recording`]; and user code of CPU 1 goes through so many lines of its memory.
+/// As [`recording`]; and user code of CPU 1 goes through that many lines of its memory.
 fn recording_with_user_code(lines: u64) -> Recording {
     let mut w = World::with_chunks_of(64);
     let rq = UNITS[0] + RQ;
@@ -197,8 +197,8 @@ fn misses_of_the_last_level_cache_are_counted_by_who_had_them() {
         whatif_of(&recording_with_user_code(40), &[edit], &run).unwrap()
     };
     let result = on("isolate nr_running", false);
-    let misses = result.misses;
-    // Two CPUs lie on two sockets: nothing that one takes from the other is a hit.
+    let misses = result.llc_misses;
+    // Two CPUs are on two sockets: nothing that one takes from the other is a hit.
     let of_types: f64 = result
         .sources
         .iter()
@@ -207,13 +207,13 @@ fn misses_of_the_last_level_cache_are_counted_by_who_had_them() {
         .sum();
     assert_eq!(misses.types.without, of_types);
     assert!(of_types > 20.0, "{of_types}");
-    assert_eq!(misses.types.with, 2.0, "each CPU fetches its line once");
+    assert_eq!(misses.types.with, 2.0, "each CPU misses its line once");
     // 40 lines of user code's own, of which no edit takes one away.
     assert_eq!(misses.whole.with, 42.0);
     assert_eq!((misses.kernel.with, misses.kernel.without), (2.0, of_types));
     assert_eq!(misses.kernel.difference, misses.whole.difference);
     // Nothing comes twice, so a smaller cache misses no more.
-    assert_eq!(on("isolate nr_running", true).misses, misses);
+    assert_eq!(on("isolate nr_running", true).llc_misses, misses);
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn cloned_cpus_have_their_own_runqueues() {
     )
     .unwrap();
     assert_eq!((twice.cpus, twice.recorded_cpus), (4, 2));
-    // Two pairs of CPUs, each with its own runqueue: twice the fetches, none across.
+    // Two pairs of CPUs, each with its own runqueue: twice the misses, none across.
     assert_eq!(
         field(&twice, "nr_running").1,
         2.0 * field(&once, "nr_running").1
@@ -312,6 +312,6 @@ fn what_cannot_be_is_refused() {
     );
     assert_eq!(
         few.unwrap_err(),
-        "7 interleavings give no error bar: 8 at least"
+        "7 interleavings are too few for a 95 % confidence interval: at least 8"
     );
 }

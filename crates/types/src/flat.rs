@@ -1,4 +1,4 @@
-//! Field paths: which field of a type lies at an offset.
+//! Field paths: which field of a type is at an offset.
 //!
 //! [`FlatType`] unfolds a type once into its *leaves* (scalars, locks and wrappers of a scalar) and finds the leaf of
 //! an access by binary search. Arrays are not unrolled: a leaf inside of an array stands for the same member of
@@ -61,14 +61,14 @@ pub struct Leaf {
     pub arrays: Vec<(u64, u64)>,
 }
 
-/// The answer to "which field lies at this offset".
+/// The answer to "which field is at this offset".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldHit {
     /// The field.
     pub leaf: LeafId,
     /// Where this instance of the field starts, array indices included.
     pub offset: ByteOffset,
-    /// Whether the access lies within the field. It does not when it reads several fields at once,
+    /// Whether the access is within the field. It is not when it reads several fields at once,
     /// as copying and clearing do: then the hit is the first of them.
     pub covers: bool,
 }
@@ -161,7 +161,7 @@ impl FlatType {
     }
 
     /// The field that an access of `size` bytes at `offset` touches; `None` when it touches only holes and
-    /// padding, or lies outside.
+    /// padding, or is outside.
     ///
     /// Where several fields share the bytes (unions) it is the first in declaration order that covers the access,
     /// else the first that it touches. A bit-field stands for its whole storage unit, and the unit's first one for
@@ -398,7 +398,7 @@ impl Builder<'_> {
     ) -> Result<Block, FlattenError> {
         let stride = self.model.size_of(element).unwrap_or(0);
         let flexible = count == 0;
-        // A flexible array has bytes only behind everything else.
+        // A flexible array has bytes only after everything else.
         if stride == 0 || flexible && (place.absolute < self.size || !self.arrays.is_empty()) {
             return Ok(Block::new());
         }

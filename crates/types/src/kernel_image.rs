@@ -93,8 +93,8 @@ pub enum ImageError {
         /// Length of the file.
         length: u64,
     },
-    /// A bzImage whose header does not tell where the kernel lies (before Linux 2.6.24).
-    #[error("boot protocol {}.{:02} is older than 2.08 and does not tell where the kernel lies", .0 >> 8, .0 & 0xff)]
+    /// A bzImage whose header does not say where the kernel is (before Linux 2.6.24).
+    #[error("boot protocol {}.{:02} is older than 2.08 and does not say where the kernel is", .0 >> 8, .0 & 0xff)]
     BootProtocol(u16),
     /// The kernel cannot be unpacked.
     #[error(transparent)]
@@ -320,7 +320,7 @@ impl Found {
         };
         self.arch.get_or_insert(arch);
         self.release_from_banner(bytes);
-        // Magic, version 1, no flags, header of 24 bytes, types right behind it.
+        // Magic, version 1, no flags, header of 24 bytes, types right after it.
         let header = b"\x9f\xeb\x01\0\x18\0\0\0\0\0\0\0";
         for at in memchr::memmem::find_iter(bytes, header) {
             let (Ok(types), Ok(strings), Ok(length)) = (

@@ -1,4 +1,4 @@
-//! Where the members of a struct lie, and what lies between them, in pahole's terms.
+//! Where the members of a struct lie, and what is between them, in pahole's terms.
 //!
 //! The rules are those of pahole 1.24 for BTF, including what it infers because BTF has no alignment attributes:
 //! an alignment is taken to be forced when a member starts later than its type asks for. A test compares every
@@ -20,15 +20,15 @@ pub struct MemberLayout {
     pub size: u64,
     /// For a bit-field: first bit in the storage unit, and width.
     pub bits: Option<(u64, u32)>,
-    /// Unused bytes behind it.
+    /// Unused bytes after it.
     pub hole: u64,
-    /// Unused bits behind it.
+    /// Unused bits after it.
     pub bit_hole: u64,
     /// The alignment that the declaration seems to force; 0 for none.
     pub forced_alignment: u64,
 }
 
-/// A struct's or union's members and what lies between them.
+/// A struct's or union's members and what is between them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     /// `sizeof`
@@ -120,7 +120,7 @@ pub(crate) fn layout(
     };
     place_members(alignments, composite, line, &mut layout);
     let natural = alignments.natural(id);
-    // A member without a size says nothing about what lies behind it.
+    // A member without a size says nothing about what is after it.
     let end = layout
         .members
         .iter()
@@ -195,7 +195,7 @@ fn forced_alignment(offset: u64, natural: u64, end: u64, line: LineSize) -> u64 
 /// Walks the members in order and notes the bytes and bits that none of them uses.
 fn find_holes(composite: &Composite, layout: &mut Layout) {
     let total = layout.size * 8;
-    // First bit behind what was seen, and end and size of the bit-field storage unit that is open.
+    // First bit after what was seen, and end and size of the bit-field storage unit that is open.
     let (mut seen, mut unit_end, mut unit_size) = (0u64, total, 0u64);
     let mut in_bit_field = false;
     for index in 0..layout.members.len() {

@@ -228,7 +228,7 @@ pub enum Type {
         name: Name,
         /// Bytes; 0 where the writer did not fill it in.
         size: u32,
-        /// What lies where.
+        /// What is where.
         variables: Vec<SectionVariable>,
     },
     /// An attribute of a declaration.

@@ -17,7 +17,7 @@ use crate::layout::{self, Alignments, Layout};
 use crate::type_name::Budget;
 use crate::{Composite, CompositeKind, LineSize, Member, Type, TypeId, TypeModel};
 
-/// The type `id` in pahole's form, ending in a newline; `None` when it is no struct, union, or typedef of one.
+/// The type `id` in pahole's form, ending in a newline; `None` when it is not a struct, union, or typedef of one.
 /// Cacheline comments are for lines of `line` bytes.
 pub fn print(model: &TypeModel, id: TypeId, line: LineSize) -> Option<String> {
     Printer::new(model, line).print(id)
@@ -270,7 +270,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// `/* XXX … hole, try to pack */` behind member `index`, or before the first.
+    /// `/* XXX … hole, try to pack */` after member `index`, or before the first.
     fn hole_comments(
         &mut self,
         layout: &Layout,

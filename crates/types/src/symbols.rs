@@ -65,7 +65,7 @@ impl Symbols {
     /// Reads `/proc/kallsyms`.
     ///
     /// # Errors
-    /// The first line that is no symbol, or a table whose addresses are all hidden.
+    /// The first line that is not a symbol, or a table whose addresses are all hidden.
     pub fn parse_kallsyms(text: &str) -> Result<Symbols, SymbolsError> {
         let mut symbols = Vec::new();
         for (index, line) in text

@@ -67,7 +67,7 @@ impl TypeName<'_> {
     }
 
     fn pointer(&mut self, target: TypeId) -> String {
-        // `X * const *`: a const pointer's qualifier stands behind its star.
+        // `X * const *`: a const pointer's qualifier is after its star.
         if let Some(Type::Qualified {
             qualifier: Qualifier::Const,
             target: inner,

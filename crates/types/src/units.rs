@@ -26,7 +26,7 @@ impl fmt::Display for TypeId {
 pub struct ByteOffset(pub u64);
 
 impl ByteOffset {
-    /// The line of the outermost type (which is taken to start at a line's start) that this byte lies in.
+    /// The line of the outermost type (which is taken to start at a line's start) that this byte is in.
     pub fn line(self, size: LineSize) -> LineIndex {
         LineIndex(u32::try_from(self.0 / size.bytes()).unwrap_or(u32::MAX))
     }

@@ -228,7 +228,7 @@ fn cycles_are_named() {
     list.array(TypeId(1), 2);
     assert_eq!(model(list).unwrap_err(), ModelError::Cycle(TypeId(1)));
 
-    // But a list is no cycle.
+    // But a list is not a cycle.
     let mut list = TypeList::default();
     list.pointer(TypeId(2));
     list.structure("list_head", 8, &[member("next", TypeId(1), 0)]);

@@ -1,7 +1,7 @@
 //! The words that linemate's small languages are made of: what edits and rules have in common before they mean anything.
 //!
-//! A statement is a line, but what stands in braces may take several. `#` starts a comment that ends with the line. What
-//! stands in `"quotes"` is never a keyword. Every refusal tells line and column and what would have been right there.
+//! A statement is a line, but what is in braces may take several. `#` starts a comment that ends with the line. What
+//! is in `"quotes"` is never a keyword. Every refusal tells line and column and what would have been right there.
 //! It knows no statement and no type, and opens no file.
 
 use std::fmt;
@@ -131,12 +131,12 @@ impl Words {
             .map_or(&Token::End, |(token, _)| token)
     }
 
-    /// Goes behind the next word.
+    /// Goes past the next word.
     pub fn skip(&mut self) {
         self.next += 1;
     }
 
-    /// Goes behind the ends of lines, to the first word of a line or the end of the text.
+    /// Goes past the ends of lines, to the first word of a line or the end of the text.
     pub fn skip_ends(&mut self) {
         while !self.is_done() && *self.peek() == Token::End {
             self.next += 1;

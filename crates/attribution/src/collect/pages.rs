@@ -96,7 +96,7 @@ impl Collector<'_> {
         }
     }
 
-    /// A page that goes takes what lies in it along.
+    /// A page that goes takes what is in it along.
     fn empty_page(&mut self, page: u64, time: VirtualTime) {
         for object in self.live.get(&page).cloned().unwrap_or_default() {
             if self

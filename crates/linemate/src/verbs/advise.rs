@@ -1,5 +1,5 @@
 //! `linemate advise`: the layout that costs least, and why; without a type, the types where a layout can win most. And, either way, what
-//! is no matter of order.
+//! is not a matter of order.
 
 mod evidence;
 mod rules;
@@ -11,8 +11,8 @@ use std::path::PathBuf;
 
 use anyhow::{anyhow, bail};
 use linemate_advise::confirm::Effect;
+use linemate_advise::footprint::FootprintChange;
 use linemate_advise::reasons::GroupReasons;
-use linemate_advise::side::Change;
 use linemate_advise::{Advice, Choice, Point, Request, Tried, advise};
 use linemate_files::Output;
 use linemate_machine::Machine;
@@ -29,7 +29,7 @@ use crate::output;
 use crate::replaying::Replaying;
 
 /// Version of the form that `--json` writes (docs/schema-advise.md).
-const SCHEMA: &str = "linemate.advise/1";
+const SCHEMA: &str = "linemate.advise/2";
 const TOOL: &str = env!("CARGO_PKG_VERSION");
 /// The most bytes that a type may be allowed to grow by.
 const GROWTH_MAX: u64 = 1 << 20;
@@ -49,7 +49,7 @@ pub(crate) struct Args {
     /// The machine to replay on: a name (see `linemate machines`), a TOML file, or `this`; may be repeated
     #[arg(long = "machine", value_name = "M", default_value = "gnr-2s-480")]
     machines: Vec<String>,
-    /// A member that stays where it is, with all that lies in front of it; may be repeated
+    /// A member that stays where it is, with all members before it; may be repeated
     #[arg(long = "pin", value_name = "F", requires = "type_name")]
     pins: Vec<String>,
     /// Bytes by which the type may grow beyond the lines that it has
@@ -60,36 +60,36 @@ pub(crate) struct Args {
         allow_hyphen_values = true
     )]
     max_growth: Option<String>,
-    /// The layout that gains most with at most N moves (a member that leaves its order, or a group), instead of the one with the fewest
+    /// Recommend the layout that gains most with at most N moves (a member that leaves its order, or a group), instead of the one with the fewest
     /// moves that has 90 % of the best gain
     #[arg(long, value_name = "N", requires = "type_name", conflicts_with = "all", value_parser = clap::value_parser!(u32).range(1..))]
     moves: Option<u32>,
-    /// The layout that gains most, however many members it moves
+    /// Recommend the layout that gains most, however many members it moves
     #[arg(long, requires = "type_name")]
     all: bool,
-    /// Give the machines lines of that many bytes
+    /// Cache line size of the machines, in bytes
     #[arg(long, value_name = "BYTES", value_parser = input::line_size)]
     line: Option<LineSize>,
     #[command(flatten)]
     replaying: Replaying,
     #[command(flatten)]
     keeping: Keeping,
-    /// How many interleavings a candidate is replayed under, at least 8
+    /// Number of interleavings that each candidate is replayed under, at least 8
     #[arg(long, value_name = "N", default_value_t = 8)]
     interleavings: usize,
-    /// Write the edit to this file, for `whatif --edit` and `patch --edit`, and what speaks for it beside it: EDITFILE.json
+    /// Write the edit to this file, for `whatif --edit` and `patch --edit`, and its evidence to EDITFILE.json
     #[arg(short, long, value_name = "EDITFILE", requires = "type_name")]
     output: Option<PathBuf>,
-    /// Write what speaks for the edit to this file, for `patch --evidence`, instead of EDITFILE.json
+    /// Write the evidence for the edit to this file, for `patch --evidence`, instead of EDITFILE.json
     #[arg(long, value_name = "FILE", requires = "type_name")]
     evidence: Option<PathBuf>,
     /// Write the edit's groups as rules to this file, for `check`
     #[arg(long, value_name = "FILE", requires = "type_name")]
     rules: Option<PathBuf>,
-    /// How many remedies other than reordering are tried by replay, on the first recording and machine (docs/remedies.md)
+    /// Number of remedies other than reordering that are tried by replay, on the first recording and machine (docs/remedies.md)
     #[arg(long, value_name = "N", default_value_t = 2)]
     trials: usize,
-    /// The most rows of a table
+    /// Maximum number of rows in a table
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
     /// Write JSON (docs/schema-advise.md)
@@ -183,7 +183,7 @@ struct JsonLayout<'a> {
     model: f64,
     confirmed: bool,
     effects: &'a [Vec<Effect>],
-    sides: &'a [Change],
+    footprints: &'a [FootprintChange],
     groups: &'a [GroupReasons],
 }
 
@@ -195,7 +195,7 @@ impl<'a> JsonLayout<'a> {
             model: tried.scored.cost as f64 / 1e6,
             confirmed: tried.confirmed(),
             effects: &tried.effects,
-            sides: &tried.sides,
+            footprints: &tried.footprints,
             groups: &tried.groups,
         }
     }

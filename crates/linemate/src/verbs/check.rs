@@ -105,7 +105,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     if let (Some(path), None) = (&args.write_baseline, &baseline) {
         if path.exists() {
             bail!(
-                "{}: is there already: give it to --baseline as well to make it better, or remove it to start anew",
+                "{}: is there already: give it to --baseline as well to make it better, or remove it to start over",
                 path.display()
             );
         }

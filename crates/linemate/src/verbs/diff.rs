@@ -20,7 +20,7 @@ use crate::replaying::Replaying;
 use crate::verbs::whatif::percent;
 
 /// Version of the form that `--json` writes (docs/schema-whatif.md).
-const SCHEMA: &str = "linemate.diff/1";
+const SCHEMA: &str = "linemate.diff/2";
 
 /// Compare a type's fields in two recordings, of two kernels for example, matched by field path
 #[derive(clap::Args, Debug)]
@@ -37,14 +37,14 @@ pub(crate) struct Args {
     /// Also compare what the fields cost on this machine: a name (see `linemate machines`), a TOML file, or `this`
     #[arg(long, value_name = "M")]
     machine: Option<String>,
-    /// Give the machine lines of that many bytes
+    /// Cache line size of the machine, in bytes
     #[arg(long, value_name = "BYTES", value_parser = input::line_size, requires = "machine")]
     line: Option<LineSize>,
     #[command(flatten)]
     replaying: Replaying,
     #[command(flatten)]
     keeping: Keeping,
-    /// The most rows
+    /// Maximum number of rows
     #[arg(long, value_name = "N", default_value_t = 40)]
     top: usize,
     /// Write JSON (docs/schema-whatif.md)

@@ -167,7 +167,7 @@ fn column(kernel: &Kernel, line: LineSize) -> anyhow::Result<Column> {
     })
 }
 
-/// The members of all columns: the first column's order, and what only later ones have behind its neighbour.
+/// The members of all columns: the first column's order, and what only later ones have after its neighbour.
 fn member_names(columns: &[Column]) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for column in columns {

@@ -51,7 +51,7 @@ pub(crate) struct Args {
     /// With further ones, groups keep together
     #[arg(long, value_name = "COMMAND", conflicts_with = "config")]
     build: Vec<String>,
-    /// Give the comment with the words OLD, which the new layout may contradict, other words: `OLD=NEW`; without NEW it goes. May be
+    /// Reword the comment that contains OLD and may contradict the new layout: `OLD=NEW`; without NEW the comment is removed. May be
     /// repeated
     #[arg(long, value_name = "OLD=NEW", value_parser = comments::rewording)]
     reword: Vec<(String, String)>,
@@ -64,7 +64,7 @@ pub(crate) struct Args {
     /// Bytes of a cache line of the machine that the kernel is built for
     #[arg(long, value_name = "BYTES", default_value = "64", value_parser = input::line_size)]
     line: LineSize,
-    /// What speaks for the change: a JSON file (docs/patch.md) [default: the edit's name with .json, if `advise` wrote it]
+    /// Evidence for the change: a JSON file (docs/patch.md) [default: the edit's name with .json, if `advise` wrote it]
     #[arg(long, value_name = "FILE")]
     evidence: Option<PathBuf>,
     /// `Name <address>` (default: the tree's git config)
@@ -506,7 +506,7 @@ fn git(tree: &Path, arguments: &[&str]) -> Option<String> {
 fn author(args: &Args) -> anyhow::Result<String> {
     if let Some(author) = &args.author {
         if !(author.contains(" <") && author.ends_with('>')) {
-            bail!("{author:?} is no author: `Name <address>` is");
+            bail!("{author:?} is not an author: write `Name <address>`");
         }
         return Ok(author.clone());
     }

@@ -26,7 +26,7 @@ const RECORDER: &str = "liblinemate_recorder.so";
 /// Boot a kernel, run a command in it, record every memory access of the kernel
 ///
 /// The same command gives the same recording, byte for byte. Exit code: 0 if the command succeeded, 1 if it was recorded but
-/// failed (its status is told), 2 if the run itself failed.
+/// failed (its status is shown), 2 if the run itself failed.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The kernel to boot [default: the running one if its image is readable, else that of `make setup`]

@@ -32,16 +32,16 @@ enum Rows {
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
-    /// What rows are
+    /// What the rows are
     #[arg(long, value_enum, default_value = "type", conflicts_with = "type_name")]
     by: Rows,
     /// Show everything about one type: fields, lines, groups of fields that are used together
     #[arg(long = "type", value_name = "T", value_parser = input::type_name)]
     type_name: Option<String>,
-    /// The most rows
+    /// Maximum number of rows
     #[arg(long, value_name = "N", default_value_t = 40)]
     top: usize,
-    /// Bytes of a cache line; with a machine: give it lines of that many bytes [default: 64, or the machine's]
+    /// Bytes of a cache line; with a machine: its line size [default: 64, or the machine's]
     #[arg(long, value_name = "BYTES", value_parser = input::line_size)]
     line: Option<LineSize>,
     /// Show what the accesses cost on this machine, by replay: a name (see `linemate machines`), a TOML file, or `this`. Rows by `cpu`

@@ -22,7 +22,7 @@ use crate::kept::Keeping;
 use crate::output;
 use crate::replaying::Replaying;
 
-/// Predict what another layout would cost or gain, with error bars
+/// Predict what another layout would cost or gain, with confidence intervals
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -49,13 +49,13 @@ pub(crate) struct Args {
     /// Also give each edit's own share: alone, and last
     #[arg(long)]
     ablate: bool,
-    /// Give the machines lines of that many bytes
+    /// Cache line size of the machines, in bytes
     #[arg(long, value_name = "BYTES", value_parser = input::line_size)]
     line: Option<LineSize>,
-    /// How many interleavings, at least 8
+    /// Number of interleavings, at least 8
     #[arg(long, value_name = "N", default_value_t = 8)]
     interleavings: usize,
-    /// The most rows of a table
+    /// Maximum number of rows in a table
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
     /// Write JSON (docs/schema-whatif.md)
@@ -222,8 +222,8 @@ fn text(
 pub(crate) fn potential(out: &mut String, machine: &str, names: &str, p: &Potential) {
     let _ = writeln!(
         out,
-        "{machine}: of what {names} costs, a layout can change {} at most: false sharing {}, lines fetched for the first time {} or again {}, \
-         unshared {}. True sharing, {}, stays but for words that are fetched together.",
+        "{machine}: of what {names} costs, a layout can change {} at most: false sharing {}, cold misses {}, capacity misses {}, \
+         unshared {}. True sharing, {}, stays, except for words that share a line.",
         percent(p.false_sharing + p.cold + p.capacity + p.unshared),
         percent(p.false_sharing),
         percent(p.cold),
@@ -278,9 +278,9 @@ fn details(out: &mut String, result: &WhatIf, top: usize) {
         ("the type", &result.types),
         ("everything", &result.whole),
         ("duration", &result.duration),
-        ("LLC misses: the type", &result.misses.types),
-        ("LLC misses: the kernel", &result.misses.kernel),
-        ("LLC misses: everything", &result.misses.whole),
+        ("LLC misses: the type", &result.llc_misses.types),
+        ("LLC misses: the kernel", &result.llc_misses.kernel),
+        ("LLC misses: everything", &result.llc_misses.whole),
     ] {
         totals.add_row(vec![
             name.to_owned(),
@@ -332,7 +332,7 @@ fn details(out: &mut String, result: &WhatIf, top: usize) {
 fn rows(out: &mut String, title: &str, list: &[Row], top: usize, of_type: f64, of_whole: f64) {
     let mut table = Table::of_figures(&[
         title,
-        "fetches before",
+        "misses before",
         "after",
         "cycles before",
         "change",
@@ -389,7 +389,7 @@ pub(crate) fn percent(share: f64) -> String {
 }
 
 fn change(measure: &Measure) -> String {
-    format!("{:+.0} ± {:.0}", measure.difference, measure.bar)
+    format!("{:+.0} ± {:.0}", measure.difference, measure.ci95)
 }
 
 /// The difference in per cent of `of`.
@@ -398,7 +398,7 @@ pub(crate) fn relative(measure: &Measure, of: f64) -> String {
         format!(
             "{:+.2} ± {:.2} %",
             100.0 * measure.difference / of,
-            100.0 * measure.bar / of
+            100.0 * measure.ci95 / of
         )
     } else {
         "-".to_owned()
@@ -406,8 +406,8 @@ pub(crate) fn relative(measure: &Measure, of: f64) -> String {
 }
 
 pub(crate) fn verdict(measure: &Measure) -> &'static str {
-    match (measure.measurable, measure.difference < 0.0) {
-        (false, _) => "no measurable effect",
+    match (measure.significant, measure.difference < 0.0) {
+        (false, _) => "not significant",
         (true, true) => "better",
         (true, false) => "worse",
     }

@@ -32,7 +32,7 @@ fn line_number(name: &str) -> u64 {
     let letter = name.bytes().next().expect("a line's name");
     assert!(
         name.len() == 1 && letter.is_ascii_uppercase(),
-        "{name:?} is no line"
+        "{name:?} is not a line"
     );
     64 + u64::from(letter - b'A')
 }

@@ -48,7 +48,7 @@ fn published(out: &mut String, rows: &[PublishedRow]) {
     if rows.is_empty() {
         return;
     }
-    out.push_str("\n## Beside what was published\n\n");
+    out.push_str("\n## Compared with what was published\n\n");
     table(
         out,
         &[
@@ -142,7 +142,7 @@ fn predicted(out: &mut String, rows: &[Predicted]) {
         return;
     }
     out.push_str(
-        "\n## Predicted for the unmodified kernel\n\nMillion cycles of accesses that leave their core; bars are 95 % confidence intervals over interleavings.\n\n",
+        "\n## Predicted for the unmodified kernel\n\nMillion cycles of accesses that leave their core; ± is the 95 % confidence interval over interleavings.\n\n",
     );
     table(
         out,
@@ -155,7 +155,7 @@ fn predicted(out: &mut String, rows: &[Predicted]) {
             "change",
             "change of everything",
             "kernel's LLC misses",
-            "accesses less",
+            "accesses removed",
         ],
     );
     for p in rows {
@@ -173,7 +173,7 @@ fn predicted(out: &mut String, rows: &[Predicted]) {
                 mega(p.types.with),
                 change(&p.types),
                 change(&p.whole),
-                change(&p.misses),
+                change(&p.llc_misses),
                 p.skipped.to_string(),
             ],
         );
@@ -181,27 +181,25 @@ fn predicted(out: &mut String, rows: &[Predicted]) {
 }
 
 fn rebuilt(out: &mut String, results: &Results) {
-    out.push_str("\n## Predicted beside re-recorded\n\n");
+    out.push_str("\n## Predicted and re-recorded\n\n");
     if results.rebuilt.is_empty() {
         let why = if results.mode == "quick" {
-            "Not run: kernels are built without `--quick` only."
+            "Not run: `--quick` builds no kernel."
         } else {
             "Nothing to run: no edit of this case has patches."
         };
         let _ = writeln!(out, "{why}");
         return;
     }
-    out.push_str("Million cycles of accesses that leave their core, predicted from the kernel that was built without patches. ");
+    out.push_str("Million cycles of accesses that leave their core, predicted from the kernel built without patches. ");
     let runs = results.rebuilt.iter().map(|r| r.runs).max().unwrap_or(0);
     if runs > 1 {
         let _ = write!(
             out,
-            "Means of {runs} runs of each kernel with different seeds, in brackets the least and the most. "
+            "Means of {runs} runs of each kernel with different seeds, least and most in brackets. "
         );
     }
-    out.push_str(
-        "The error is that of the prediction, in per cent of what was recorded again.\n\n",
-    );
+    out.push_str("The error is the prediction's, in per cent of the re-recorded figure.\n\n");
     table(
         out,
         &[
@@ -221,7 +219,7 @@ fn rebuilt(out: &mut String, results: &Results) {
             rebuilt_row(out, r, &code(&format!("{name}()")), compared);
         }
         rebuilt_row(out, r, "everything", &r.whole);
-        rebuilt_row(out, r, "kernel's LLC misses (million)", &r.misses);
+        rebuilt_row(out, r, "kernel's LLC misses (million)", &r.llc_misses);
     }
 }
 
@@ -254,8 +252,11 @@ fn checked(out: &mut String, rows: &[Checked]) {
     if rows.is_empty() {
         return;
     }
-    out.push_str("\n## What the kernels with patches have stood\n\n");
-    table(out, &["edit", "check", "configuration", "said last"]);
+    out.push_str("\n## Checks passed by the patched kernels\n\n");
+    table(
+        out,
+        &["edit", "check", "configuration", "last line of output"],
+    );
     for check in rows {
         let config = if check.config.is_empty() {
             "the case's".to_owned()
@@ -326,7 +327,7 @@ fn mega(cycles: f64) -> String {
 
 fn change(measure: &Measured) -> String {
     match measure.relative() {
-        Some((change, bar)) => format!("{change:+.2} ± {bar:.2} %"),
+        Some((change, ci95)) => format!("{change:+.2} ± {ci95:.2} %"),
         None => "-".to_owned(),
     }
 }

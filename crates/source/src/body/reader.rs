@@ -86,7 +86,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Reads blanks and comments. Blank lines and the comments in front of them become nodes; comments that directly precede what
+    /// Reads blanks and comments. Blank lines and the comments before them become nodes; comments that directly precede what
     /// comes next are given back, with its indentation.
     fn trivia(&mut self, nodes: &mut Vec<Node>) -> String {
         let (mut pending, mut line) = (String::new(), String::new());
@@ -109,7 +109,7 @@ impl<'t> Reader<'t> {
         pending + &line
     }
 
-    /// Gives the blanks in front of the current directive back, and keeps the comments as a node.
+    /// Gives the blanks before the current directive back, and keeps the comments as a node.
     fn unread_indentation(&mut self, nodes: &mut Vec<Node>, lead: String) {
         let kept = lead.trim_end_matches([' ', '\t']).len();
         let indented = kept < lead.len() && (kept == 0 || lead[..kept].ends_with('\n'));
@@ -120,7 +120,7 @@ impl<'t> Reader<'t> {
         push(nodes, lead[..kept].to_owned(), Node::Loose);
     }
 
-    /// The directive at hand with its indentation and the end of its line.
+    /// The current directive with its indentation and the end of its line.
     fn arm_line(&mut self) -> (String, Token<'t>) {
         let from = self.at;
         if self.peek().is_some_and(|t| t.kind == Kind::Blank) {
@@ -210,7 +210,7 @@ impl<'t> Reader<'t> {
         })))
     }
 
-    /// One behind the `;` of the declaration at hand; `None` when it does not end. Where conditions cut through it, all that
+    /// One after the `;` of the current declaration; `None` when it does not end. Where conditions cut through it, all that
     /// is between its first and last is part of it.
     fn declaration_end(&self) -> Option<usize> {
         let (mut depth, mut conditions, mut ended) = (0_i64, 0_i64, false);
@@ -236,7 +236,7 @@ impl<'t> Reader<'t> {
         None
     }
 
-    /// One behind a macro that stands for a declaration but has no `;`: alone on its line, and what follows does not continue it.
+    /// One after a macro that stands for a declaration but has no `;`: alone on its line, and what follows does not continue it.
     fn bare_macro(&self) -> Option<usize> {
         let first = self.peek()?;
         if !first.is_word() || is_type_word(first.text) || is_call_word(first.text) {
@@ -305,7 +305,7 @@ impl<'t> Reader<'t> {
         })
     }
 
-    /// What stands behind a declaration on its line, and the comments that go on below in the same column.
+    /// What is after a declaration on its line, and the comments that go on below in the same column.
     fn trail(&mut self) -> String {
         let from = self.at;
         let mut comment = None;

@@ -4,7 +4,7 @@ use super::{Declarator, Deep, QUALIFIERS, TAG_WORDS, close, is_attribute_like, i
 
 /// The declarators of a declaration.
 pub(super) struct Declarators {
-    /// One byte behind the specifiers.
+    /// One byte after the specifiers.
     pub(super) specifier: usize,
     /// In the order of the text.
     pub(super) found: Vec<Declarator>,
@@ -43,7 +43,7 @@ pub(super) fn declarators(deep: &[Deep<'_>], behind: usize) -> Declarators {
 /// A stretch between commas.
 struct Segment<'a, 't> {
     tokens: &'a [Deep<'t>],
-    /// Whether a type stands in front of it, in braces or before a comma.
+    /// Whether a type is before it, in braces or before a comma.
     typed: bool,
     /// Whether it has the specifiers in it.
     first: bool,
@@ -126,7 +126,7 @@ impl<'a, 't> Segment<'a, 't> {
                 .last();
             return last.map(|(i, _)| open + 1 + i);
         }
-        // `name[4]`: the word in front of the first bracket.
+        // `name[4]`: the word before the first bracket.
         if let Some(bracket) = head.iter().position(|d| d.depth == 0 && d.token.is("[")) {
             let before = bracket.checked_sub(1)?;
             return head[before].token.is_word().then_some(before);
@@ -134,7 +134,7 @@ impl<'a, 't> Segment<'a, 't> {
         self.last_name(head)
     }
 
-    /// The last word, attributes behind it left out.
+    /// The last word, attributes after it left out.
     fn last_name(&self, head: &[Deep<'_>]) -> Option<usize> {
         let mut end = head.len();
         loop {
@@ -166,7 +166,7 @@ impl<'a, 't> Segment<'a, 't> {
         }
     }
 
-    /// Whether these tokens end in something that can be a name, with a type in front of it.
+    /// Whether these tokens end in something that can be a name, with a type before it.
     fn has_name(&self, head: &[Deep<'_>]) -> bool {
         let outer: Vec<&Deep<'_>> = head.iter().filter(|d| d.depth == 0).collect();
         let Some((last, before)) = outer.split_last() else {

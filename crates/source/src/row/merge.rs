@@ -10,7 +10,7 @@ use crate::condition::Condition;
 const SHORT_BLOCK: usize = 4;
 
 impl Row {
-    /// Joins a condition that closes with the same condition opening directly behind, where one of them was made here.
+    /// Joins a condition that closes with the same condition opening directly after, where one of them was made here.
     pub(crate) fn merge(&mut self) {
         self.unfold();
         let mut at = 0;
@@ -27,7 +27,7 @@ impl Row {
         self.name_ends();
     }
 
-    /// Gives long blocks that close here anew the comment on their `#endif` that the old text had.
+    /// Gives long blocks that close here again the comment on their `#endif` that the old text had.
     fn name_ends(&mut self) {
         let mut open: Vec<(Option<Condition>, usize)> = Vec::new();
         for at in 0..self.pieces.len() {
@@ -64,7 +64,7 @@ impl Row {
         }
     }
 
-    /// Where the block that opens behind the `#endif` at `at` ends without a comment, it ends as that one did.
+    /// Where the block that opens after the `#endif` at `at` ends without a comment, it ends as that one did.
     fn keep_end(&mut self, at: usize) {
         let Piece::Close { text: kept, .. } = self.pieces[at].clone() else {
             return;

@@ -2,7 +2,7 @@
 //!
 //! Every access that left its core is in exactly one cell of exactly one line: that of the type it is named after. A line of memory that
 //! holds objects of two types is therefore a part of a row of each; what the other type does there is shown beside, as
-//! [`LineCost::neighbours`], and not counted again. Stacks and page contents are no neighbours: memory that was theirs at another time is
+//! [`LineCost::neighbours`], and not counted again. Stacks and page contents are not neighbours: memory that was theirs at another time is
 //! all that they share with a type.
 
 use std::collections::BTreeMap;
@@ -21,14 +21,14 @@ const FUNCTIONS_MAX: usize = 3;
 pub struct LineCost {
     /// The type, the variable, or what else is there.
     pub name: String,
-    /// Bytes from the object's start to the line's, negative where the object starts inside the line. 0 for what is no object.
+    /// Bytes from the object's start to the line's, negative where the object starts inside the line. 0 for what is not an object.
     pub start: i64,
     /// How many such lines went between cores.
     pub lines: u64,
     /// Modified lines that accesses to this type fetched.
     pub hitm: u64,
     /// Accesses to this type that left their core.
-    pub fetches: u64,
+    pub misses: u64,
     /// Their cycles.
     pub cycles: u64,
     /// What of the type is in it, by offset: together exactly the row's figures.
@@ -85,7 +85,7 @@ pub(super) fn lines(book: &Book<'_>) -> Vec<LineCost> {
     let wanted = |id: &LineId<'_>| book.only.is_none_or(|only| id.0 == only);
     let mut lines: Vec<LineCost> = sums
         .into_iter()
-        .filter(|(id, line)| wanted(id) && line.fetches() > 0)
+        .filter(|(id, line)| wanted(id) && line.misses() > 0)
         .map(|(id, line)| line.finish(id))
         .collect();
     lines.sort_by_key(|line| std::cmp::Reverse(line.cycles));
@@ -144,12 +144,12 @@ struct Line<'b> {
 }
 
 impl Line<'_> {
-    fn fetches(&self) -> u64 {
-        self.own.values().map(Gathered::fetches).sum()
+    fn misses(&self) -> u64 {
+        self.own.values().map(Gathered::misses).sum()
     }
 
     fn finish(self, (name, start): LineId<'_>) -> LineCost {
-        let fetches = self.fetches();
+        let misses = self.misses();
         let cells = |side: BTreeMap<CellId<'_>, Gathered<'_>>| -> Vec<CellCost> {
             side.into_iter().map(|(id, sums)| sums.finish(id)).collect()
         };
@@ -159,7 +159,7 @@ impl Line<'_> {
             start,
             lines: self.lines,
             hitm: own.iter().map(|cell| cell.hitm).sum(),
-            fetches,
+            misses,
             cycles: own.iter().map(|cell| cell.cycles).sum(),
             cells: own,
             neighbours: cells(self.others),
@@ -178,7 +178,7 @@ struct Gathered<'b> {
 }
 
 impl<'b> Gathered<'b> {
-    fn fetches(&self) -> u64 {
+    fn misses(&self) -> u64 {
         self.loads.count + self.stores.count
     }
 

@@ -13,7 +13,7 @@ impl Printer<'_> {
         let mut name = name.map(str::to_owned);
         style.prefix = "";
         style.suffix = name.clone().filter(|n| !n.is_empty());
-        // pahole forgets to switch them off behind a `const`.
+        // pahole forgets to switch them off after a `const`.
         style.statistics &= !is_tagged(model, id);
         loop {
             let plain = name.as_deref().unwrap_or("");

@@ -66,7 +66,7 @@ fn not_shown(recordings: usize) -> String {
 
 fn problem(request: &Request, best: &Tried) -> String {
     let name = &request.type_name;
-    let lines = best.sides.first();
+    let lines = best.footprints.first();
     let shared = lines.map_or(String::new(), |change| {
         let (before, after) = (change.before, change.after);
         format!(
@@ -78,7 +78,7 @@ fn problem(request: &Request, best: &Tried) -> String {
         )
     });
     format!(
-        "Members of struct {name} that are used together lie on several cache lines, and members that one CPU writes lie beside members that others use.{shared}"
+        "Members of struct {name} that are used together are on several cache lines, and members that one CPU writes share lines with members that others use.{shared}"
     )
 }
 

@@ -39,7 +39,7 @@ fn of_group(rules: TypeRules, group: &GroupReasons, names: &[&str]) -> TypeRules
     rules.because(apart, costs(group))
 }
 
-/// A name for a group that is no member's.
+/// A name for a group that is not a member's.
 fn group_name(name: &str, names: &[&str]) -> String {
     let mut name = name.to_owned();
     while names.contains(&name.as_str()) {

@@ -17,7 +17,7 @@ use crate::output;
 use crate::verbs::whatif::{cycles, percent};
 
 /// Version of the form that `--json` writes (docs/schema-advise.md).
-const SCHEMA: &str = "linemate.advise-survey/1";
+const SCHEMA: &str = "linemate.advise-survey/2";
 /// How many types are searched.
 const SEARCHED: usize = 10;
 
@@ -76,7 +76,7 @@ fn print(out: &mut String, rows: &[Row], machines: &str) {
         "of all cost",
         "true sharing",
         "false sharing",
-        "fetching",
+        "other misses",
         "layout wins at most",
         "estimate",
         "of its cost",
@@ -94,8 +94,8 @@ fn print(out: &mut String, rows: &[Row], machines: &str) {
             percent(row.share),
             percent(row.true_sharing),
             percent(row.false_sharing),
-            percent(row.fetching),
-            cycles(row.cost * (row.false_sharing + row.fetching)),
+            percent(row.other_misses),
+            cycles(row.cost * (row.false_sharing + row.other_misses)),
             gain,
             share,
             moves,
@@ -104,7 +104,7 @@ fn print(out: &mut String, rows: &[Row], machines: &str) {
     let _ = writeln!(
         out,
         "Types by what a layout can win on {machines}, in cycles of accesses that leave their core.\n\n{list}\n\n\
-         At most: all that is no true sharing, by a replay of the recorded layout. Estimate: the best layout of a short search without growth, by the \
+         At most: everything but true sharing, by a replay of the recorded layout. Estimate: the best layout of a short search without growth, by the \
          fast model; confirm it with --type."
     );
     for row in rows {

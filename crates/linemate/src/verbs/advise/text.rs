@@ -171,7 +171,7 @@ fn layout(out: &mut String, request: &Request, best: &Tried) {
                 machine.clone(),
                 what.to_owned(),
                 cycles(measure.without),
-                format!("{:+.0} ± {:.0}", measure.difference, measure.bar),
+                format!("{:+.0} ± {:.0}", measure.difference, measure.ci95),
                 relative(measure, measure.without),
                 verdict(measure).to_owned(),
             ]);
@@ -184,13 +184,13 @@ fn layout(out: &mut String, request: &Request, best: &Tried) {
         request.seed.wrapping_add(request.interleavings as u64 - 1),
         percent(best.scored.cost as f64 / 1e6 - 1.0)
     );
-    sides(out, best);
+    footprints(out, best);
     for group in &best.groups {
         reasons(out, group);
     }
 }
 
-fn sides(out: &mut String, best: &Tried) {
+fn footprints(out: &mut String, best: &Tried) {
     let mut costs = Table::of_figures(&[
         "lines of",
         "bytes",
@@ -200,8 +200,8 @@ fn sides(out: &mut String, best: &Tried) {
         "lines touched",
         "by one CPU alone",
     ]);
-    for change in &best.sides {
-        let to = |figure: fn(&linemate_advise::side::Side) -> u64| {
+    for change in &best.footprints {
+        let to = |figure: fn(&linemate_advise::footprint::Footprint) -> u64| {
             let (before, after) = (figure(&change.before), figure(&change.after));
             if before == after {
                 before.to_string()

@@ -100,19 +100,19 @@ impl Bench<'_> {
                 kernel,
                 run: number,
             } => {
-                let mut command = self.itself(files)?;
+                let mut command = self.own_command(files)?;
                 command.args(self.record(*kernel, *number, &made, files)?);
                 command.stdout(Stdio::null());
                 run.child(command)?;
             }
             Work::Check { kernel, check, .. } => {
                 let check = self.case.checks.get(*check).context("no such check")?;
-                let mut command = self.itself(files)?;
+                let mut command = self.own_command(files)?;
                 command.args(self.check(*kernel, check, files)?);
                 self.checked(command, &work.path().join("stdout"), &made, &run)?;
             }
             _ => {
-                let mut command = self.itself(files)?;
+                let mut command = self.own_command(files)?;
                 command.args(self.analysis(step, files)?);
                 let file = File::create(&made).with_context(|| made.display().to_string())?;
                 command.stdout(file);
@@ -125,7 +125,7 @@ impl Bench<'_> {
     }
 
     /// This program, to be told a verb.
-    fn itself(&self, files: &Files) -> anyhow::Result<Command> {
+    fn own_command(&self, files: &Files) -> anyhow::Result<Command> {
         let program = env::current_exe().context("cannot find this program's file")?;
         let mut command = Command::new(program);
         command.current_dir(files.base());
@@ -212,7 +212,7 @@ impl Bench<'_> {
         Ok(words)
     }
 
-    /// The file of a build's configuration: the case's fragment, or several of them one behind the other.
+    /// The file of a build's configuration: the case's fragment, or several of them one after the other.
     fn config(&self, check: Option<usize>, common: &Key, files: &Files) -> anyhow::Result<PathBuf> {
         let absolute = |name: &String| anyhow::Ok(files.base().join(files.find(name)?));
         let fragments = self.plan.config(check).map(absolute);

@@ -24,7 +24,7 @@ use crate::verbs::record::recorder;
 pub(super) struct Files {
     /// The case's folder.
     folder: PathBuf,
-    /// The checkout that it lies in.
+    /// The checkout that it is in.
     checkout: Option<PathBuf>,
     digests: BTreeMap<Ingredient, String>,
 }
@@ -48,7 +48,7 @@ impl Files {
         self.checkout.as_deref().unwrap_or(&self.folder)
     }
 
-    /// The path of a file of the case, relative to [`Files::base`] where it lies below.
+    /// The path of a file of the case, relative to [`Files::base`] where it is below.
     ///
     /// # Errors
     /// There is none.
@@ -256,7 +256,7 @@ fn file_digest(path: &Path) -> anyhow::Result<String> {
     Ok(hexadecimal(hash))
 }
 
-/// A patch is what it changes: its message, in which figures are that come from the case itself, is no part of it.
+/// A patch is what it changes: its message, in which figures are that come from the case itself, is not part of it.
 fn patch_digest(path: &Path) -> anyhow::Result<String> {
     let text = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let mut hash = Sha256::new();

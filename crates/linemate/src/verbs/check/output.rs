@@ -89,7 +89,7 @@ fn summary(report: &Report<'_>) -> String {
     if !report.gone.is_empty() {
         let _ = write!(
             text,
-            ", {} mended: write the baseline anew to keep it so",
+            ", {} fixed: write the baseline again to keep it so",
             report.gone.len()
         );
     }

@@ -88,7 +88,7 @@ pub(super) struct Proof {
 pub(super) struct Together {
     /// Their names, in order; of an anonymous one the first inside.
     pub(super) members: Vec<String>,
-    /// Whether nothing else lies on their lines.
+    /// Whether nothing else is on their lines.
     pub(super) sealed: bool,
     /// Whether they have one line in the recorded kernel.
     pub(super) one_line: bool,

@@ -100,7 +100,7 @@ fn rows(out: &mut String, what: &str, rows: &[Cost], costs: &Costs, top: usize) 
             row.name.clone(),
             row.loads.to_string(),
             row.stores.to_string(),
-            row.fetches.to_string(),
+            row.misses.to_string(),
             row.cycles.to_string(),
             percent(row.cycles as f64 / costs.whole.cycles.max(1) as f64),
             share(row.waited),
@@ -124,7 +124,7 @@ fn rows(out: &mut String, what: &str, rows: &[Cost], costs: &Costs, top: usize) 
 }
 
 fn pairs(out: &mut String, pairs: &[PairCost], top: usize) {
-    let mut table = Table::of_figures(&["wrote last", "fetched", "modified lines", "cycles"]);
+    let mut table = Table::of_figures(&["wrote last", "taken by", "modified lines", "cycles"]);
     let name = |(cpu, copy): (usize, usize)| match copy {
         0 => format!("CPU {cpu}"),
         _ => format!("CPU {cpu}, copy {copy}"),
@@ -133,7 +133,7 @@ fn pairs(out: &mut String, pairs: &[PairCost], top: usize) {
         table.add_row(vec![
             name(pair.from),
             name(pair.to),
-            pair.fetches.to_string(),
+            pair.hitm.to_string(),
             pair.cycles.to_string(),
         ]);
     }
@@ -155,7 +155,7 @@ fn lines(out: &mut String, lines: &[LineCost], top: usize) {
             shown(&line.name),
             line.start,
             line.hitm,
-            line.fetches,
+            line.misses,
             line.cycles,
             line.lines,
             if line.lines == 1 { "line" } else { "lines" }

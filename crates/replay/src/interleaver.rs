@@ -19,13 +19,13 @@ use crate::slices::SliceHead;
 /// Cycles that an instruction takes by itself.
 const CYCLES_PER_INSTRUCTION: u64 = 1;
 
-/// How the slices of a round lie to each other.
+/// When the slices of a round start relative to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interleaving {
     /// All start together.
     Aligned,
     /// Each starts at a pseudo-random time so that it still fits into the round's longest slice, give or
-    /// take an eighth of that. The same seed gives the same times; several seeds give error bars.
+    /// take an eighth of that. The same seed gives the same times; several seeds give confidence intervals.
     Seeded(u64),
 }
 
@@ -78,7 +78,7 @@ type Due = u64;
 const NEVER: Due = Due::MAX;
 
 /// Runs rounds.
-pub(crate) struct Weaver {
+pub(crate) struct Interleaver {
     interleaving: Interleaving,
     /// When the next round starts, in cycles.
     now: u64,
@@ -89,9 +89,9 @@ pub(crate) struct Weaver {
     tree: Vec<Due>,
 }
 
-impl Weaver {
-    pub(crate) fn new(interleaving: Interleaving) -> Weaver {
-        Weaver {
+impl Interleaver {
+    pub(crate) fn new(interleaving: Interleaving) -> Interleaver {
+        Interleaver {
             interleaving,
             now: 0,
             rounds: 0,

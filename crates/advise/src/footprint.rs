@@ -1,4 +1,4 @@
-//! The cost side of a layout: bytes, lines, holes, and lines that one CPU has for itself.
+//! What a layout takes: bytes, lines, holes, and lines that one CPU has for itself.
 
 use linemate_layout::arrange::Slot;
 use serde::Serialize;
@@ -8,7 +8,7 @@ use crate::trace::Trace;
 
 /// A layout's figures in a kernel for one line size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Side {
+pub struct Footprint {
     /// `sizeof`.
     pub bytes: u64,
     /// Lines of an object that starts one.
@@ -25,17 +25,17 @@ pub struct Side {
 
 /// A layout before and after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Change {
+pub struct FootprintChange {
     /// Bytes of a line.
     pub line_bytes: u64,
     /// Of the recorded order.
-    pub before: Side,
+    pub before: Footprint,
     /// Of the new one.
-    pub after: Side,
+    pub after: Footprint,
 }
 
 /// Measures units laid out as `slots` say.
-pub fn side(shape: &Shape, metrics: &Metrics, slots: &[Slot], traces: &[Trace]) -> Side {
+pub fn footprint(shape: &Shape, metrics: &Metrics, slots: &[Slot], traces: &[Trace]) -> Footprint {
     let mut placed = Placed::default();
     metrics.place(slots, &mut placed);
     let (mut holes, mut hole_bytes, mut end) = (0, 0, 0);
@@ -67,7 +67,7 @@ pub fn side(shape: &Shape, metrics: &Metrics, slots: &[Slot], traces: &[Trace]) 
         touched += users.iter().filter(|u| **u != 0).count() as u64;
         alone += users.iter().filter(|u| u.count_ones() == 1).count() as u64;
     }
-    Side {
+    Footprint {
         bytes: placed.size,
         lines: metrics.lines(&placed),
         holes,
