@@ -28,7 +28,7 @@ pub struct Point {
     pub moves: usize,
     /// The type's cost by the fast model, relative to the recorded order's.
     pub model: f64,
-    /// The layout, by its place in [`Advice::tried`], if it was replayed.
+    /// The layout, by its place in [`crate::Advice::tried`], if it was replayed.
     pub tried: Option<usize>,
 }
 
