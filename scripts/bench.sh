@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The figures of docs/benchmarks.md, measured on this machine: cost of recording, size of a recording, the ledger, the
-# report's time and memory. Markdown on stdout, progress on stderr. `make bench` has built everything by then.
+# report's time and memory, questions with nothing kept and again. Markdown on stdout, progress on stderr. `make bench` has built everything by then.
 #
 # The recorded part's time is a difference of two whole runs, COMMAND and `true`, so that start-up and reading the boot
 # snapshot cancel out; `--bare` is the same run without the recorder. Each time is the best of RUNS (default 3): anything
@@ -86,6 +86,40 @@ workload() {
 	printf '\n```\n'
 	"$linemate" report -i "$file" | sed -n '/^ where the accesses went/,/^Typed/p'
 	printf '```\n'
+	questions "$file"
+}
+
+# ask COMMAND…: a question's "seconds KiB", with the bench's own cache of what is kept.
+ask() {
+	if ! LINEMATE_CACHE=$PWD/$work/cache "$work/measure" "$work/time" "$linemate" "$@" >"$work/output" 2>&1; then
+		tail -n 5 "$work/output" >&2
+		say "error: failed: $*"
+		return 1
+	fi
+	cat "$work/time"
+}
+
+# Questions about a recording: each with nothing kept, then again.
+questions() {
+	local file=$1 question words first second
+	printf 'type rq\nisolate __lock\n' >"$work/lock.edit"
+	printf '\n| question | nothing kept | again |\n|---|---|---|\n'
+	for question in "report --type rq" "report --type rq --machine gnr-2s-480" "whatif --edit $work/lock.edit" \
+		"advise --type rq" "advise"; do
+		read -ra words <<<"$question"
+		rm -rf "$work/cache"
+		mkdir -p "$work/cache"
+		say "$question, nothing kept"
+		first=$(ask "${words[@]}" -i "$file")
+		say "$question, again"
+		second=$(ask "${words[@]}" -i "$file")
+		row "\`$question\`" "$(cost "$first")" "$(cost "$second")"
+	done
+	row "bytes kept; of the recording" "$(du -bc "$work"/cache/questions/* | tail -n 1 | cut -f 1)" "$(stat -c %s "$file")"
+}
+
+cost() {
+	printf '%.1f s, %.0f MiB' "${1%% *}" "$(calc 0 "${1##* } / 1024")"
 }
 
 head_lines() {

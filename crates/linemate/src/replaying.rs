@@ -8,21 +8,23 @@ use linemate_types::LineSize;
 
 use crate::verbs::machines;
 
+/// Of the options in `--help`; not of those that follow them there.
+const HEADING: &str = "Replay";
+
 /// How to replay.
 #[derive(clap::Args, Clone, Debug)]
-#[command(next_help_heading = "Replay")]
 pub(crate) struct Replaying {
     /// Replay this many CPUs, a multiple of the recorded ones (docs/scaling.md)
-    #[arg(long, value_name = "N")]
+    #[arg(long, help_heading = HEADING, value_name = "N")]
     pub(crate) cpus: Option<usize>,
     /// Give the replayed CPUs only their share of each last-level cache: for a machine whose other CPUs run the same work
-    #[arg(long)]
+    #[arg(long, help_heading = HEADING)]
     pub(crate) llc_share: bool,
     /// Replay every access, also those that hit in L1 under any interleaving: slower; layouts as recorded give the same figures
-    #[arg(long)]
+    #[arg(long, help_heading = HEADING)]
     pub(crate) exact: bool,
     /// The first interleaving's seed
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, help_heading = HEADING, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
 }
 
