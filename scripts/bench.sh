@@ -67,7 +67,7 @@ workload() {
 	say "recording $name once more, to compare"
 	"${record[@]}" -o "$work/again.data" -- "$@" >/dev/null 2>&1
 	again=$(sha256sum <"$work/again.data")
-	report=$(best "report on $name" "$linemate" report -i "$file" --json)
+	report=$(best "report on $name" "$linemate" report --no-cache -i "$file" --json)
 	"$linemate" report -i "$file" --json >"$work/$name.json"
 	accesses=$(json_number recorded "$work/$name.json")
 	bytes=$(stat -c %s "$file")

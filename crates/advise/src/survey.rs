@@ -73,13 +73,10 @@ pub fn survey(
         for machine in machines {
             let outcome = Experiment::new(&scene, machine, conditions)?.as_recorded(seed)?;
             whole += by_cause(&outcome.totals).iter().sum::<u64>();
-            // The first keys are whole subjects, which have no type; fields follow, and are called TYPE.PATH.
-            let fields = scene.keys.iter().zip(&outcome.keys);
-            for (name, counts) in fields.skip(scene.types.len()) {
-                let path = name.path.as_str();
-                let padding = path.strip_suffix(" (padding)");
-                let name = padding.or_else(|| path.split('.').next()).unwrap_or(path);
-                let sum = sums.entry(name.to_owned()).or_default();
+            for (key, counts) in scene.keys.iter().zip(&outcome.keys) {
+                // Whole subjects have no place.
+                let Some(place) = &key.place else { continue };
+                let sum = sums.entry(place.type_name.clone()).or_default();
                 for (sum, part) in sum.iter_mut().zip(by_cause(counts)) {
                     *sum += part;
                 }
