@@ -293,6 +293,8 @@ impl<'a> Experiment<'a> {
 
     /// Where replays of variants that move these subjects get their accesses from.
     fn source(&self, stays: &[bool]) -> Result<Source<'a>, ExperimentError> {
+        // CPUs that do not fit the machine are refused before the recording is read.
+        self.replay(0)?;
         let filter = self.filter();
         // The stream has all accesses of subjects with types, and only those.
         let typed = stays

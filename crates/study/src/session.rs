@@ -185,7 +185,7 @@ impl std::fmt::Debug for Session<'_> {
     }
 }
 
-/// zstd's default is a third smaller than its fastest level here, and takes a tenth of a second.
+/// zstd's default.
 const LEVEL: i32 = 3;
 /// The most bytes that are unpacked: a damaged length must not ask for all memory.
 const BYTES_MAX: usize = 1 << 30;
