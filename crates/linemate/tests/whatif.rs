@@ -443,7 +443,7 @@ fn bad_edits_are_refused(data: &str) {
     edit(
         "rq",
         "align __lock 48",
-        &["48", "powers of two", "nearest is"],
+        &["48", "a power of two", "nearest is"],
     );
     edit(
         "rq",
@@ -472,7 +472,7 @@ fn bad_edits_are_refused(data: &str) {
             "--interleavings",
             "7",
         ],
-        &["7 interleavings", "8 at least"],
+        &["7 interleavings", "at least 8"],
     );
 }
 
