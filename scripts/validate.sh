@@ -55,7 +55,7 @@ placements() {
 		"$linemate" whatif -i "$work/onegroup.data" --edit "$edits/load_avg-$name.txt" --machine westmere-4s-80 --json >"$work/$name.json"
 	done
 	printf '\n## Replay: four placements of `load_avg` on 6.1\n\n'
-	printf '| placement | published, %% CPU | cost of `task_group`, million cycles | ±, 95 % |\n|---|---|---|---|\n'
+	printf '| placement | published, %% CPU | cost of `task_group`, million cycles | ±, 95 %% |\n|---|---|---|---|\n'
 	table 'placement_row("lines of their own, value reused"; 0.55)' "$work/separate.json"
 	table 'placement_row("one common line, value reused"; 1.01)' "$work/common.json"
 	table 'placement_row("value reused"; 1.06)' "$work/reuse.json"
