@@ -4,19 +4,19 @@ use crate::Problem;
 
 /// Maps small negative and positive differences to small numbers: 0, -1, 1, -2, … to 0, 1, 2, 3, …
 #[inline]
-pub(crate) fn zigzag(difference: u64) -> u64 {
+pub fn zigzag(difference: u64) -> u64 {
     (difference << 1) ^ ((difference as i64 >> 63) as u64)
 }
 
 /// The inverse of [`zigzag`].
 #[inline]
-pub(crate) fn unzigzag(code: u64) -> u64 {
+pub fn unzigzag(code: u64) -> u64 {
     (code >> 1) ^ (code & 1).wrapping_neg()
 }
 
 /// Appends `value` in groups of seven bits, lowest first; a set high bit says that more follow.
 #[inline]
-pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
@@ -26,24 +26,24 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
 
 /// A reading position in a slice.
 #[derive(Clone, Debug)]
-pub(crate) struct Cursor<'a> {
+pub struct Cursor<'a> {
     rest: &'a [u8],
     what: &'static str,
 }
 
 impl<'a> Cursor<'a> {
     /// Starts at the beginning of `bytes`; `what` names them in errors.
-    pub(crate) fn new(bytes: &'a [u8], what: &'static str) -> Self {
+    pub fn new(bytes: &'a [u8], what: &'static str) -> Self {
         Self { rest: bytes, what }
     }
 
     /// How many bytes are left.
-    pub(crate) fn left(&self) -> usize {
+    pub fn left(&self) -> usize {
         self.rest.len()
     }
 
     /// The next `n` bytes.
-    pub(crate) fn bytes(&mut self, n: usize) -> Result<&'a [u8], Problem> {
+    pub fn bytes(&mut self, n: usize) -> Result<&'a [u8], Problem> {
         let (head, tail) = self
             .rest
             .split_at_checked(n)
@@ -54,7 +54,7 @@ impl<'a> Cursor<'a> {
 
     /// The next byte.
     #[inline]
-    pub(crate) fn u8(&mut self) -> Result<u8, Problem> {
+    pub fn u8(&mut self) -> Result<u8, Problem> {
         let (&first, tail) = self
             .rest
             .split_first()
@@ -64,7 +64,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next four bytes.
-    pub(crate) fn u32(&mut self) -> Result<u32, Problem> {
+    pub fn u32(&mut self) -> Result<u32, Problem> {
         let (head, tail) = self
             .rest
             .split_first_chunk()
@@ -74,7 +74,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next eight bytes.
-    pub(crate) fn u64(&mut self) -> Result<u64, Problem> {
+    pub fn u64(&mut self) -> Result<u64, Problem> {
         let (head, tail) = self
             .rest
             .split_first_chunk()
@@ -85,7 +85,7 @@ impl<'a> Cursor<'a> {
 
     /// The next varint.
     #[inline]
-    pub(crate) fn varint(&mut self) -> Result<u64, Problem> {
+    pub fn varint(&mut self) -> Result<u64, Problem> {
         let first = self.u8()?;
         if first < 0x80 {
             return Ok(u64::from(first));
@@ -109,7 +109,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next varint, which must fit in 32 bits.
-    pub(crate) fn varint_u32(&mut self) -> Result<u32, Problem> {
+    pub fn varint_u32(&mut self) -> Result<u32, Problem> {
         let value = self.varint()?;
         u32::try_from(value).map_err(|_| Problem::TooLarge {
             what: self.what,
@@ -119,7 +119,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Everything must have been read.
-    pub(crate) fn finish(&self) -> Result<(), Problem> {
+    pub fn finish(&self) -> Result<(), Problem> {
         match self.rest.len() {
             0 => Ok(()),
             bytes => Err(Problem::Leftover {

@@ -8,7 +8,7 @@
 //! The file itself is described in `docs/format.md`. Nothing here knows what a type, an object or QEMU is.
 
 mod background;
-mod cursor;
+pub mod cursor;
 mod decode;
 mod description;
 mod encode;

@@ -30,13 +30,13 @@ use crate::variant::{Memory, Variant};
 const SIMULATED_CPUS_MAX: usize = 4096;
 
 /// How many replays are held in memory at a time, at most.
-const REPLAYS_MAX: usize = 6;
+const REPLAYS_MAX: usize = 8;
 
 /// Bytes of all replays together, so that a question stays below 1 GiB.
 const REPLAYS_BYTES: u64 = 768 << 20;
 
-/// What a replay takes at least, and for each thousand accesses that it gets: it remembers every line that was touched. Measured with 11,
-/// 38 and 190 million accesses on gnr-2s-480: 92, 130 and 210 MB.
+/// What a replay takes at least, and for each thousand accesses that it gets: it remembers every line that was touched. From the peaks of
+/// what-ifs with 11, 38 and 190 million accesses on gnr-2s-480, less what the rest of the command takes: 92, 130 and 210 MB.
 const REPLAY_BYTES: u64 = 90_000_000;
 const REPLAY_BYTES_PER_1000: u64 = 650;
 
@@ -68,7 +68,9 @@ pub enum ExperimentError {
     #[error("the recording was changed while it was read: ask again")]
     Changed,
     /// What was kept of it.
-    #[error("what is kept of the recording cannot be unpacked: ask again with --no-cache")]
+    #[error(
+        "what is kept of the recording cannot be packed or unpacked: ask again with --no-cache and --exact"
+    )]
     Kept,
     /// The replay.
     #[error(transparent)]

@@ -5,11 +5,13 @@ use std::ops::Range;
 
 use linemate_attribution::counted::{Objects, Users};
 use linemate_attribution::schema::Schema;
-use linemate_attribution::{Analysis, Bucket, Subject, SubjectId};
-use linemate_recording::GuestAddr;
+use linemate_attribution::{Analysis, Bucket, Names, Subject, SubjectId};
+use linemate_recording::{Access, GuestAddr};
 use linemate_replay::{Fate, Sharing};
 use linemate_types::TypeId;
 use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::scene::Step;
 
 /// Bytes of a kernel stack on x86-64 (`THREAD_SIZE` without KASAN).
 const STACK_BYTES: u64 = 16 << 10;
@@ -54,6 +56,17 @@ impl Ownership {
             types,
             sharing,
             first_idle: first_idle(analysis),
+        }
+    }
+
+    /// The access with what is known of it, whatever the question.
+    #[inline]
+    pub(crate) fn step(&self, names: &Names, access: &Access) -> Step {
+        let at = names.locate(access);
+        Step {
+            sharing: self.sharing(at.subject, access.addr, at.offset),
+            fate: self.fate(at.subject),
+            ..Step::new(access, at.subject, at.offset)
         }
     }
 

@@ -363,14 +363,11 @@ impl<'a> Scene<'a> {
     /// The access with what is known of it.
     #[inline]
     pub fn step(&self, names: &Names, access: &Access) -> Step {
-        let at = names.locate(access);
-        let (subject, offset) = (at.subject, at.offset);
+        let step = self.ownership.step(names, access);
         Step {
-            key: self.key(subject.0, offset),
+            key: self.key(step.subject.0, step.offset),
             site: self.site(access.pc),
-            sharing: self.ownership.sharing(subject, access.addr, offset),
-            fate: self.ownership.fate(subject),
-            ..Step::new(access, subject, offset)
+            ..step
         }
     }
 }

@@ -7,7 +7,7 @@
 //! ```
 
 use std::io::Read;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use linemate_attribution::counted::Objects;
 use linemate_attribution::couse::CoUses;
@@ -33,8 +33,6 @@ pub struct Session<'r> {
     progress: Box<dyn Progress + 'r>,
     ownership: OnceLock<Ownership>,
     streams: [OnceLock<Stream>; 2],
-    /// Held while a stream is made, so that it is made once.
-    making: Mutex<()>,
 }
 
 /// [`Part::Counts`], as it is kept.
@@ -117,7 +115,6 @@ impl<'r> Session<'r> {
             progress,
             ownership: OnceLock::new(),
             streams: Default::default(),
-            making: Mutex::new(()),
         }
     }
 
@@ -158,7 +155,6 @@ impl<'r> Session<'r> {
     /// A recording that does not tell its CPUs, or is damaged.
     pub(crate) fn stream(&self, line: LineSize) -> Result<&Stream, ExperimentError> {
         let place = &self.streams[usize::from(line == LineSize::B128)];
-        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(stream) = place.get() {
             return Ok(stream);
         }

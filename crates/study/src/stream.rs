@@ -19,7 +19,6 @@ use serde::{Deserialize, Serialize};
 use crate::experiment::{ExperimentError, recorded_cpus};
 use crate::progress;
 use crate::rounds::{Cutter, Rounds};
-use crate::scene::Step;
 use crate::session::Session;
 use crate::steps;
 
@@ -73,14 +72,7 @@ impl Stream {
         let cpus = recorded_cpus(session.analysis())?;
         let ownership = session.ownership()?;
         let names = session.analysis().names()?;
-        let name = |access: &Access| {
-            let at = names.locate(access);
-            Step {
-                sharing: ownership.sharing(at.subject, access.addr, at.offset),
-                fate: ownership.fate(at.subject),
-                ..Step::new(access, at.subject, at.offset)
-            }
-        };
+        let name = |access: &Access| ownership.step(names, access);
         let typed = ownership.typed();
         let mut cutter = Cutter::new(cpus, Some(line), &typed);
         let mut packer = Packer::new(cpus, session.rows(), line);

@@ -2,6 +2,7 @@
 
 use linemate_attribution::tally::Key;
 use linemate_machine::LineSize;
+use linemate_recording::cursor::{put_varint, zigzag};
 use linemate_replay::{Later, SliceHead};
 use rustc_hash::FxHashMap;
 
@@ -27,7 +28,8 @@ pub(super) struct Columns {
     pub(super) addrs: Vec<u8>,
     /// The difference to the guess.
     pub(super) gaps: Vec<u8>,
-    /// Of steps that are needed; nothing goes with others. 0: as guessed, 1: nothing; else the words touched are in `words`, and written are 2: none of them, 3: all, 4: those in `words`.
+    /// Of steps that are needed; nothing goes with others. 0: as guessed, 1: nothing; else the words touched are in `words`, and
+    /// written are 2: none of them, 3: all, 4: those in `words`.
     pub(super) later: Vec<u8>,
     /// Words touched and written; addresses.
     pub(super) words: Vec<u8>,
@@ -95,10 +97,9 @@ impl<'k> Packer<'k> {
         }
         let before = self.bytes.len();
         for column in self.columns.all_mut() {
-            // To memory: there is nothing that can fail.
-            let packed = zstd::bulk::compress(column, LEVEL).unwrap_or_default();
-            varint(&mut self.bytes, column.len() as u64);
-            varint(&mut self.bytes, packed.len() as u64);
+            let packed = zstd::bulk::compress(column, LEVEL).map_err(|_| ExperimentError::Kept)?;
+            put_varint(&mut self.bytes, column.len() as u64);
+            put_varint(&mut self.bytes, packed.len() as u64);
             self.bytes.extend_from_slice(&packed);
             column.clear();
         }
@@ -118,12 +119,12 @@ impl<'k> Packer<'k> {
         ends: bool,
     ) -> Result<(), ExperimentError> {
         let slices = &mut self.columns.slices;
-        varint(slices, u64::from(head.cpu.0) << 1 | u64::from(ends));
-        varint(slices, steps.len() as u64);
-        varint(slices, u64::from(head.span));
+        put_varint(slices, u64::from(head.cpu.0) << 1 | u64::from(ends));
+        put_varint(slices, steps.len() as u64);
+        put_varint(slices, u64::from(head.span));
         // A slice's last cached access is mostly its last.
         let behind = head.last.map_or(0, |last| u64::from(head.span - last) + 1);
-        varint(slices, behind);
+        put_varint(slices, behind);
         let mut before = 0;
         for step in steps {
             let gap = step.at - std::mem::replace(&mut before, step.at);
@@ -163,7 +164,7 @@ impl<'k> Packer<'k> {
         };
         self.needed[row as usize] += u64::from(step.needed);
         let (cpu, columns) = (step.access.cpu, &mut self.columns);
-        varint(&mut columns.rows, how);
+        put_varint(&mut columns.rows, how);
         let before = self
             .guess
             .row(row)
@@ -173,16 +174,16 @@ impl<'k> Packer<'k> {
         let away = packed.addr.wrapping_sub(places[ORIGIN]);
         match (known, zigzag(away).checked_add(RAW + 1)) {
             (Some(known), _) => columns.addrs.push(known as u8),
-            (None, Some(away)) => varint(&mut columns.addrs, away),
+            (None, Some(away)) => put_varint(&mut columns.addrs, away),
             (None, None) => {
-                varint(&mut columns.addrs, RAW);
+                put_varint(&mut columns.addrs, RAW);
                 columns.words.extend_from_slice(&packed.addr.to_le_bytes());
             }
         }
         let expected = self.guess.habit(cpu, packed.row, packed.addr);
         columns.bits.push(packed.bits ^ expected.bits());
         let late = packed.gap.wrapping_sub(expected.gap()) as i32;
-        varint(&mut columns.gaps, zigzag(late as u64));
+        put_varint(&mut columns.gaps, zigzag(late as u64));
         if step.needed {
             later(columns, packed.later, before);
         }
@@ -204,7 +205,7 @@ impl<'k> Packer<'k> {
         let left_out: Option<Vec<u64>> = left_out.collect();
         self.index.left_out = left_out.ok_or(ExperimentError::Changed)?;
         self.index.uncached = uncached;
-        let index = postcard::to_stdvec(&self.index).unwrap_or_default();
+        let index = postcard::to_stdvec(&self.index).map_err(|_| ExperimentError::Kept)?;
         let mut bytes = self.bytes;
         bytes.extend_from_slice(&index);
         bytes.extend_from_slice(&(index.len() as u64).to_le_bytes());
@@ -240,19 +241,4 @@ fn bits(step: &Step) -> u8 {
     bit(step.needed, NEEDED)
         | bit(step.access.silent, SILENT)
         | bit(step.access.user_mapping, USER_MAPPING)
-}
-
-/// Small numbers for small differences of either sign.
-fn zigzag(difference: u64) -> u64 {
-    let signed = difference as i64;
-    (signed << 1 ^ signed >> 63) as u64
-}
-
-/// Seven bits to a byte, the lowest first.
-fn varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
 }

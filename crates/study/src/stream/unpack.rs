@@ -2,6 +2,7 @@
 
 use linemate_attribution::SubjectId;
 use linemate_attribution::tally::Key;
+use linemate_recording::cursor::{Cursor, unzigzag};
 use linemate_recording::{Access, CpuId, GuestAddr, VirtualTime};
 use linemate_replay::{Fate, Later, SliceHead};
 
@@ -143,6 +144,9 @@ impl Chosen<'_> {
     }
 }
 
+/// What errors of [`Cursor`] would say, which nobody reads: all of them mean that it is made again.
+const WHAT: &str = "kept stream";
+
 /// Unpacks a stream, block by block.
 pub(super) struct Unpacker<'s> {
     stream: &'s Stream,
@@ -175,10 +179,10 @@ impl<'s> Unpacker<'s> {
         };
         self.block += 1;
         let end = self.at + block.packed as usize;
-        let mut bytes = Bytes(self.stream.bytes.get(self.at..end)?);
+        let mut bytes = Cursor::new(self.stream.bytes.get(self.at..end)?, WHAT);
         self.at = end;
-        for column in self.columns.all_mut() {
-            *column = bytes.column(block)?;
+        for into in self.columns.all_mut() {
+            *into = column(&mut bytes, block)?;
         }
         let columns = std::mem::take(&mut self.columns);
         let done = self.rounds(&columns, block, out, step);
@@ -193,20 +197,20 @@ impl<'s> Unpacker<'s> {
         out: &mut Rounds,
         mut take: impl FnMut(&mut Rounds, CpuId, u32, &Row, &Packed),
     ) -> Option<()> {
-        let mut slices = Bytes(&columns.slices);
+        let mut slices = Cursor::new(&columns.slices, WHAT);
         let mut streams = Streams {
-            rows: Bytes(&columns.rows),
-            addrs: Bytes(&columns.addrs),
-            gaps: Bytes(&columns.gaps),
-            later: Bytes(&columns.later),
-            words: Bytes(&columns.words),
-            bits: Bytes(&columns.bits),
+            rows: Cursor::new(&columns.rows, WHAT),
+            addrs: Cursor::new(&columns.addrs, WHAT),
+            gaps: Cursor::new(&columns.gaps, WHAT),
+            later: Cursor::new(&columns.later, WHAT),
+            words: Cursor::new(&columns.words, WHAT),
+            bits: Cursor::new(&columns.bits, WHAT),
         };
         for _ in 0..block.slices {
-            let first = slices.varint()?;
-            let steps = slices.varint()?;
-            let span = u32::try_from(slices.varint()?).ok()?;
-            let last = match slices.varint()? {
+            let first = slices.varint().ok()?;
+            let steps = slices.varint().ok()?;
+            let span = u32::try_from(slices.varint().ok()?).ok()?;
+            let last = match slices.varint().ok()? {
                 0 => None,
                 behind => Some(span.checked_sub(u32::try_from(behind - 1).ok()?)?),
             };
@@ -232,32 +236,32 @@ impl<'s> Unpacker<'s> {
 
 /// The columns of steps, read side by side.
 struct Streams<'b> {
-    rows: Bytes<'b>,
-    addrs: Bytes<'b>,
-    gaps: Bytes<'b>,
-    later: Bytes<'b>,
-    words: Bytes<'b>,
-    bits: Bytes<'b>,
+    rows: Cursor<'b>,
+    addrs: Cursor<'b>,
+    gaps: Cursor<'b>,
+    later: Cursor<'b>,
+    words: Cursor<'b>,
+    bits: Cursor<'b>,
 }
 
 impl Streams<'_> {
     #[inline]
     fn step(&mut self, guess: &mut Guess, cpu: CpuId) -> Option<Packed> {
-        let row = match self.rows.varint()? {
+        let row = match self.rows.varint().ok()? {
             0 => guess.rows(cpu)[0],
             1 => guess.rows(cpu)[1],
             row => u32::try_from(row - 2).ok()?,
         };
         let before = guess.row(row)?.later;
         let places = guess.places(cpu, row);
-        let addr = match self.addrs.varint()? {
-            RAW => self.words.word()?,
+        let addr = match self.addrs.varint().ok()? {
+            RAW => self.words.u64().ok()?,
             known @ 0..RAW => places[known as usize],
             away => places[ORIGIN].wrapping_add(unzigzag(away - RAW - 1)),
         };
         let expected = guess.habit(cpu, row, addr);
-        let bits = expected.bits() ^ self.bits.byte()?;
-        let late = unzigzag(self.gaps.varint()?) as u32;
+        let bits = expected.bits() ^ self.bits.u8().ok()?;
+        let late = unzigzag(self.gaps.varint().ok()?) as u32;
         let later = match bits & NEEDED {
             0 => Later::default(),
             _ => self.later(before)?,
@@ -274,64 +278,27 @@ impl Streams<'_> {
     }
 
     fn later(&mut self, expected: Later) -> Option<Later> {
-        let how = self.later.byte()?;
+        let how = self.later.u8().ok()?;
         if how < 2 {
             return Some(if how == 0 { expected } else { Later::default() });
         }
-        let touched = self.words.word()?;
+        let touched = self.words.u64().ok()?;
         let written = match how {
             2 => 0,
             3 => touched,
-            _ => self.words.word()?,
+            _ => self.words.u64().ok()?,
         };
         Some(Later { touched, written })
     }
 }
 
-fn unzigzag(value: u64) -> u64 {
-    value >> 1 ^ (value & 1).wrapping_neg()
-}
-
-/// Bytes that are read from the front.
-struct Bytes<'b>(&'b [u8]);
-
-impl<'b> Bytes<'b> {
-    #[inline]
-    fn byte(&mut self) -> Option<u8> {
-        let (first, rest) = self.0.split_first()?;
-        self.0 = rest;
-        Some(*first)
-    }
-
-    fn word(&mut self) -> Option<u64> {
-        let (first, rest) = self.0.split_first_chunk::<8>()?;
-        self.0 = rest;
-        Some(u64::from_le_bytes(*first))
-    }
-
-    #[inline]
-    fn varint(&mut self) -> Option<u64> {
-        let mut value = 0u64;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte & 0x80 == 0 {
-                return Some(value);
-            }
-        }
-        None
-    }
-
-    fn column(&mut self, block: Block) -> Option<Vec<u8>> {
-        let unpacked = usize::try_from(self.varint()?).ok()?;
-        let packed = usize::try_from(self.varint()?).ok()?;
-        // A step takes at most 24 bytes of a column, a slice at most 40.
-        let most = 24 * block.steps as usize + 40 * block.slices as usize;
-        if packed > self.0.len() || unpacked > most {
-            return None;
-        }
-        let (column, rest): (&'b [u8], &'b [u8]) = self.0.split_at(packed);
-        self.0 = rest;
-        zstd::bulk::decompress(column, unpacked).ok()
-    }
+/// The next column of a block.
+fn column(bytes: &mut Cursor<'_>, block: Block) -> Option<Vec<u8>> {
+    let unpacked = usize::try_from(bytes.varint().ok()?).ok()?;
+    let packed = usize::try_from(bytes.varint().ok()?).ok()?;
+    // A step takes at most 24 bytes of a column, a slice at most 40.
+    let most = 24 * block.steps as usize + 40 * block.slices as usize;
+    let column = bytes.bytes(packed).ok()?;
+    let small = unpacked <= most;
+    small.then(|| zstd::bulk::decompress(column, unpacked).ok())?
 }

@@ -67,7 +67,12 @@ fn not_shown(recordings: usize) -> String {
 fn problem(request: &Request, best: &Tried) -> String {
     let name = &request.type_name;
     let lines = best.footprints.first();
-    let shared = lines.map_or(String::new(), |change| {
+    // An order that spreads members over more lines can have more shared ones and still cost less: then the effect speaks, not this.
+    let fewer = lines.filter(|change| {
+        let shared = |lines: &linemate_advise::footprint::Footprint| lines.touched - lines.alone;
+        shared(&change.after) < shared(&change.before)
+    });
+    let shared = fewer.map_or(String::new(), |change| {
         let (before, after) = (change.before, change.after);
         format!(
             " Of the lines of its objects that the workload touches, {} of {} are touched by more than one CPU; with the new order {} of {}.",
