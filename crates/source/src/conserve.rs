@@ -136,14 +136,18 @@ fn differing<'a, K: Ord>(
     before.keys().chain(after.keys()).find(changed)
 }
 
-/// What is between the names that are declared together: in none of their texts.
+/// What is between the names that are declared together, and behind the last: in none of their texts.
 fn gaps<'a>(text: &'a str, declaration: &crate::declaration::Declaration) -> Vec<&'a str> {
     let Shape::Plain(declarators) = &declaration.shape else {
         return Vec::new();
     };
-    let between = declarators.windows(2);
-    between
-        .filter_map(|two| text.get(two[0].range.end..two[1].range.start))
+    if declarators.len() < 2 || declaration.defines_type {
+        return Vec::new();
+    }
+    let starts = declarators.iter().skip(1).map(|d| d.range.start);
+    let ends = declarators.iter().map(|d| d.range.end);
+    ends.zip(starts.chain([text.len()]))
+        .filter_map(|(end, start)| text.get(end..start))
         .collect()
 }
 
@@ -212,6 +216,12 @@ mod tests {
                 "{old} -> {new}"
             );
         }
+        // One that belongs to no name of several stays too.
+        let last = "int a, b /* c */;";
+        assert_eq!(
+            lost(last, "int a;\nint b;", ""),
+            Some("the comment `/* c */` is not there as often as before".to_owned())
+        );
         // A comment that comes in is not a comment of the old text.
         let twice = text.replace("/* a */", "/* a */ /* a */");
         assert_eq!(lost(text, &twice, "/* a */"), None);
