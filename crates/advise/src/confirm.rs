@@ -9,7 +9,7 @@ use linemate_replay::Outcome;
 use linemate_study::WhatIfError;
 use linemate_study::experiment::{Conditions, Experiment, line_of};
 use linemate_study::scene::Scene;
-use linemate_study::stats::{Measure, paired};
+use linemate_study::stats::{Measure, all_narrow, paired};
 use linemate_study::variant::Variant;
 use linemate_types::LineSize;
 use serde::Serialize;
@@ -19,6 +19,8 @@ use crate::error::AdviseError;
 /// What a layout changes on one machine.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Effect {
+    /// Interleavings replayed.
+    pub interleavings: usize,
     /// Cycles of the type's accesses that left their core.
     pub types: Measure,
     /// Cycles of everything's.
@@ -58,7 +60,11 @@ impl Confirmation<'_> {
             .collect::<Result<_, _>>()?;
         let experiment = Experiment::new(self.scene, machine, conditions)?;
         let variants: Vec<&Variant> = variants.iter().collect();
-        let outcomes = experiment.run(&variants, seeds, |_, outcome| self.figures(&outcome))?;
+        let keep = |_, outcome: Outcome| self.figures(&outcome);
+        let enough = |without: &[Figures], with: &[Figures], _| {
+            all_narrow(without, with, &[&|f| f.types, &|f| f.whole])
+        };
+        let outcomes = experiment.run(&variants, seeds, keep, enough)?;
         let (without, with) = outcomes.split_at(1);
         let effect = |variant: &Vec<Figures>| {
             let measure = |figure: fn(&Figures) -> f64| {
@@ -66,6 +72,7 @@ impl Confirmation<'_> {
                 paired(&series(&without[0]), &series(variant))
             };
             Effect {
+                interleavings: variant.len(),
                 types: measure(|f| f.types),
                 whole: measure(|f| f.whole),
                 duration: measure(|f| f.duration),

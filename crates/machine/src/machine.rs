@@ -1,5 +1,7 @@
 //! What a machine is, once its description has been checked.
 
+use serde::{Deserialize, Serialize};
+
 use crate::MachineError;
 
 /// The most cores a machine can have.
@@ -15,7 +17,7 @@ pub(crate) const CACHE_BYTES_MAX: u64 = 4 << 30;
 
 /// A logical CPU (hardware thread) of the machine, counted from 0. Not a recorded CPU: a replay maps
 /// those onto these.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct LogicalCpu(pub u16);
 
 /// A core, counted from 0 over the whole machine. Its threads share L1 and L2.

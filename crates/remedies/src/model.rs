@@ -155,6 +155,8 @@ pub struct Reasons {
 /// A predicted effect.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Gain {
+    /// Interleavings replayed: fewer than allowed if their figures are narrow enough.
+    pub interleavings: usize,
     /// Cycles of the concerned types' accesses that left their core.
     pub types: Measure,
     /// How many such accesses.
@@ -243,7 +245,7 @@ pub struct Found {
     pub recorded_cpus: usize,
     /// The first seed.
     pub seed: u64,
-    /// Interleavings of each trial.
+    /// The most interleavings of a trial.
     pub interleavings: usize,
     /// Accesses in the recording.
     pub accesses: u64,

@@ -12,7 +12,7 @@ use linemate_layout::plan::{ObjectRule, Plan, resolve};
 use linemate_replay::Outcome;
 use linemate_study::experiment::{line_of, seeds};
 use linemate_study::scene::Scene;
-use linemate_study::stats::paired;
+use linemate_study::stats::{all_narrow, paired};
 use linemate_study::variant::Variant;
 use linemate_study::{Cpus, Experiment, ExperimentError};
 use linemate_types::{TypeId, TypeModel};
@@ -110,9 +110,12 @@ impl Trials<'_> {
         let experiment = Experiment::new(self.scene, &options.machine, options.conditions)?;
         let placed: Vec<&Variant> = variants.iter().map(|variant| &variant.variant).collect();
         let seeds = seeds(options.seed, options.interleavings);
-        experiment.run(&placed, &seeds, |_, outcome| {
-            Figures::new(&outcome, variants)
-        })
+        let keep = |_, outcome: Outcome| Figures::new(&outcome, variants);
+        let enough = |without: &[Figures], with: &[Figures], number: usize| {
+            let types = |f: &Figures| f.concerned.get(number).map_or(0.0, |of| of.0 as f64);
+            all_narrow(without, with, &[&types, &|f| f.whole as f64])
+        };
+        experiment.run(&placed, &seeds, keep, enough)
     }
 }
 
@@ -157,6 +160,7 @@ fn gain(outcomes: &[Vec<Figures>], number: usize) -> Gain {
     };
     let concerned = |f: &Figures| f.concerned.get(number).copied().unwrap_or_default();
     Gain {
+        interleavings: outcomes.get(number).map_or(0, Vec::len),
         types: measure(&|f| concerned(f).0),
         misses: measure(&|f| concerned(f).1),
         whole: measure(&|f| f.whole),

@@ -1,5 +1,7 @@
 //! What is counted: every access once by where it was served from, and once by why it had to go there.
 
+use serde::{Deserialize, Serialize};
+
 /// Where an access was served from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
@@ -128,7 +130,7 @@ impl Cause {
 }
 
 /// How often, and for how many cycles in all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     /// Accesses.
     pub count: u64,
@@ -153,7 +155,7 @@ impl Tally {
 /// The counts of one key, one site or the whole recording.
 ///
 /// `accesses()` = the sum over [`Source`] = L1 + L2 + the sum over [`Cause`]; cycles likewise.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Loads.
     pub loads: u64,

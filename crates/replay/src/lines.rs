@@ -12,6 +12,7 @@ use std::hash::BuildHasherDefault;
 
 use linemate_machine::LineSize;
 use linemate_recording::{AccessKind, GuestAddr};
+use serde::{Deserialize, Serialize};
 
 use crate::address::address;
 use crate::counts::{Source, Tally};
@@ -20,7 +21,7 @@ use crate::placement::{KeyId, SiteId};
 use crate::system::System;
 
 /// One offset of one line as one instruction touches it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cell {
     /// First byte touched, from the line's start.
     pub offset: u8,
@@ -41,7 +42,7 @@ pub struct Cell {
 }
 
 /// A line that went between cores.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LineView {
     /// Its first byte, as placed.
     pub addr: GuestAddr,
@@ -67,7 +68,7 @@ impl LineView {
 }
 
 /// Accesses that left their core for a line that no core had taken from another yet, over all such lines.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Uncontested {
     /// What they were accounted to.
     pub key: KeyId,

@@ -5,13 +5,18 @@
 //! made by the crates that do.
 
 use linemate_recording::{Access, GuestAddr};
+use serde::{Deserialize, Serialize};
 
 /// What an access is accounted to: a field, say. Dense from 0; the placement knows what each one means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 pub struct KeyId(pub u32);
 
 /// The second thing that an access is accounted to when it leaves its core: a function, say. Dense from 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 pub struct SiteId(pub u32);
 
 /// Whose memory it is, when CPUs are cloned.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use linemate_machine::{LogicalCpu, Machine};
 use linemate_recording::{Access, AccessKind, CpuId, GuestAddr};
+use serde::{Deserialize, Serialize};
 
 use crate::address::span;
 use crate::cache::shares;
@@ -95,7 +96,7 @@ pub struct Config {
 }
 
 /// Transfers of modified lines from one logical CPU to another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pair {
     /// Who wrote last.
     pub from: LogicalCpu,
@@ -106,7 +107,7 @@ pub struct Pair {
 }
 
 /// What a replay found.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Everything.
     pub totals: Counts,

@@ -117,8 +117,10 @@ pub struct WhatIf {
     pub recorded_cpus: usize,
     /// The first seed.
     pub seed: u64,
-    /// Interleavings.
+    /// Interleavings replayed: fewer than allowed if their figures are narrow enough.
     pub interleavings: usize,
+    /// The most allowed.
+    pub interleavings_max: usize,
     /// Accesses in the recording.
     pub accesses: u64,
     /// The reported types' potential.
@@ -164,7 +166,7 @@ pub struct Run {
     pub conditions: Conditions,
     /// The first interleaving's seed; the others count up from it.
     pub seed: u64,
-    /// How many interleavings.
+    /// The most interleavings.
     pub interleavings: usize,
     /// Whether to replay each edit alone, and all but it.
     pub ablate: bool,
@@ -206,6 +208,16 @@ pub(crate) struct Facts<'f> {
 /// Cycles of accesses that left their core.
 fn cost(counts: &Counts) -> u64 {
     counts.left_core().cycles
+}
+
+/// The cost of the reported types, whose keys alone an outcome has.
+pub(crate) fn types_cost(outcome: &Outcome) -> f64 {
+    sum(outcome, &cost) as f64
+}
+
+/// The cost of everything.
+pub(crate) fn whole_cost(outcome: &Outcome) -> f64 {
+    cost(&outcome.totals) as f64
 }
 
 fn left(counts: &Counts) -> u64 {
@@ -423,7 +435,8 @@ pub(crate) fn whatif(facts: &Facts<'_>) -> WhatIf {
         cpus: facts.cpus.replayed(),
         recorded_cpus: facts.cpus.recorded,
         seed: run.seed,
-        interleavings: run.interleavings,
+        interleavings: facts.outcomes.first().map_or(0, Vec::len),
+        interleavings_max: run.interleavings,
         accesses: facts.scene.accesses,
         potential: facts.potential(&causes, types.without),
         sizes: facts.sizes(),

@@ -10,6 +10,8 @@
 //!
 //! Results do not depend on the number of threads.
 
+use std::collections::BTreeMap;
+
 use linemate_attribution::Analysis;
 use linemate_machine::{LineSize, Machine};
 use linemate_recording::{Access, Error as RecordingError};
@@ -19,18 +21,23 @@ use linemate_replay::{
 };
 use rayon::prelude::*;
 
+use crate::known::Known;
 use crate::progress;
 use crate::rounds::{Cutter, LeftOut, Rounds};
 use crate::scene::{Scene, Step};
 use crate::steps;
 use crate::stream::{Reader, Stream, Tables, Wanted};
-use crate::variant::{Memory, Variant};
+use crate::variant::{Memory, Unedited, Variant};
 
 /// How many simulated CPUs are held in memory at a time: each has its caches, some 10 to 100 KiB when used.
 const SIMULATED_CPUS_MAX: usize = 4096;
 
 /// How many replays are held in memory at a time, at most.
 const REPLAYS_MAX: usize = 8;
+
+/// After how many interleavings it is asked whether their figures are narrow enough: with four, a mean that is [`NARROW`] times as large as its
+/// 95 % interval is 12.7 standard errors away from none.
+pub const INTERLEAVINGS_AT_ONCE: usize = 4;
 
 /// Bytes of all replays together, so that a question stays below 1 GiB.
 const REPLAYS_BYTES: u64 = 768 << 20;
@@ -187,8 +194,9 @@ impl<'a> Experiment<'a> {
         })
     }
 
-    /// Replays each variant under each seed's interleaving. `keep` takes from an outcome what is wanted, given the variant's number:
-    /// outcomes are large. Gives that by variant, then by seed.
+    /// Replays variants under the seeds' interleavings, [`INTERLEAVINGS_AT_ONCE`] at a time: each until `enough`, given what the first one and
+    /// it have and its number, says so, the first as long as another one needs more. `keep` takes from an outcome what is wanted, given the
+    /// variant's number: outcomes are large. Gives that by variant, then by seed.
     ///
     /// # Errors
     /// CPUs that do not fit the machine, a damaged recording.
@@ -197,30 +205,73 @@ impl<'a> Experiment<'a> {
         variants: &[&Variant],
         seeds: &[u64],
         mut keep: impl FnMut(usize, Outcome) -> T,
+        enough: impl Fn(&[T], &[T], usize) -> bool,
     ) -> Result<Vec<Vec<T>>, ExperimentError> {
-        let stays: Vec<bool> = (0..self.scene.types.len())
-            .map(|subject| variants.iter().any(|variant| variant.edits(subject)))
-            .collect();
-        let source = self.source(&stays)?;
-        let jobs: Vec<(u64, usize)> = seeds
-            .iter()
-            .flat_map(|seed| (0..variants.len()).map(|variant| (*seed, variant)))
-            .collect();
-        let at_once = self.at_once(&source);
+        let known = variants.iter().map(|variant| {
+            let unedited = variant.unedited();
+            unedited.map(|unedited| Known::of(self, unedited))
+        });
+        let mut known: Vec<Option<Known<'_>>> = known.collect();
         let mut kept: Vec<Vec<T>> = variants.iter().map(|_| Vec::new()).collect();
-        self.begin(&source, jobs.len().div_ceil(at_once));
-        for wave in jobs.chunks(at_once) {
-            let mut runners = Vec::new();
-            for (seed, variant) in wave {
-                runners.push(self.runner(variants[*variant], *seed)?);
+        let mut wanted: Vec<usize> = (0..variants.len()).collect();
+        let mut supply = None;
+        let batches = seeds.chunks(INTERLEAVINGS_AT_ONCE);
+        let count = batches.len();
+        for batch in batches {
+            let mut found: BTreeMap<Job, T> = BTreeMap::new();
+            let mut jobs: Vec<Job> = Vec::new();
+            for job in pairs(&wanted, batch) {
+                let known = known[job.variant].as_ref();
+                match known.and_then(|known| known.get(job.seed)) {
+                    Some(outcome) => {
+                        found.insert(job, keep(job.variant, outcome.clone()));
+                    }
+                    None => jobs.push(job),
+                }
             }
-            let left_out = self.feed(&mut runners, &source, &stays)?;
-            for (runner, (_, variant)) in runners.into_iter().zip(wave) {
-                let outcome = runner.finish(&left_out)?;
-                kept[*variant].push(keep(*variant, outcome));
+            if !jobs.is_empty() {
+                let supply = match &mut supply {
+                    Some(supply) => supply,
+                    none => none.insert(self.supply(variants, count * jobs.len())?),
+                };
+                for wave in jobs.chunks(supply.at_once) {
+                    for (job, outcome) in self.wave(supply, variants, wave)? {
+                        if let Some(known) = &mut known[job.variant] {
+                            known.add(job.seed, &outcome);
+                        }
+                        found.insert(job, keep(job.variant, outcome));
+                    }
+                }
             }
+            for (job, answer) in found {
+                kept[job.variant].push(answer);
+            }
+            let (first, others) = wanted.split_first().unwrap_or((&0, &[]));
+            let more = |number: &&usize| !enough(&kept[*first], &kept[**number], **number);
+            let more: Vec<usize> = others.iter().filter(more).copied().collect();
+            if more.is_empty() && variants.len() > 1 {
+                break;
+            }
+            wanted = std::iter::once(*first).chain(more).collect();
         }
+        known.iter().flatten().for_each(Known::keep);
         Ok(kept)
+    }
+
+    /// Replays these, all at the same time.
+    fn wave(
+        &self,
+        supply: &Supply<'_>,
+        variants: &[&Variant],
+        jobs: &[Job],
+    ) -> Result<Vec<(Job, Outcome)>, ExperimentError> {
+        let mut runners = Vec::new();
+        for job in jobs {
+            runners.push(self.runner(variants[job.variant], job.seed)?);
+        }
+        let left_out = self.feed(&mut runners, supply)?;
+        let outcome = |(job, runner): (&Job, Runner<'_>)| Ok((*job, runner.finish(&left_out)?));
+        jobs.iter().zip(runners).map(outcome).collect()
     }
 
     /// Replays the recorded layout once, under the seed's interleaving.
@@ -228,13 +279,18 @@ impl<'a> Experiment<'a> {
     /// # Errors
     /// As [`Experiment::run`].
     pub fn as_recorded(&self, seed: u64) -> Result<Outcome, ExperimentError> {
+        let mut known = Known::of(self, Unedited::AsRecorded);
+        if let Some(outcome) = known.get(seed) {
+            return Ok(outcome.clone());
+        }
         let variant = Variant::as_recorded(self.scene);
+        let supply = self.supply(&[&variant], 1)?;
         let mut runner = self.runner(&variant, seed)?;
-        let stays = vec![false; self.scene.types.len()];
-        let source = self.source(&stays)?;
-        self.begin(&source, 1);
-        let left_out = self.feed(std::slice::from_mut(&mut runner), &source, &stays)?;
-        Ok(runner.finish(&left_out)?)
+        let left_out = self.feed(std::slice::from_mut(&mut runner), &supply)?;
+        let outcome = runner.finish(&left_out)?;
+        known.add(seed, &outcome);
+        known.keep();
+        Ok(outcome)
     }
 
     /// Replays every access of the recorded layout once, each counted for what `place` says, which is asked in the recording's order.
@@ -293,22 +349,32 @@ impl<'a> Experiment<'a> {
         (!exact).then_some(self.machine.line)
     }
 
-    /// Where replays of variants that move these subjects get their accesses from.
-    fn source(&self, stays: &[bool]) -> Result<Source<'a>, ExperimentError> {
+    /// Where that many replays of these variants get their accesses from; tells that they begin.
+    fn supply(&self, variants: &[&Variant], replays: usize) -> Result<Supply<'a>, ExperimentError> {
         // CPUs that do not fit the machine are refused before the recording is read.
         self.replay(0)?;
+        let moved: Vec<bool> = (0..self.scene.types.len())
+            .map(|subject| variants.iter().any(|variant| variant.edits(subject)))
+            .collect();
         let filter = self.filter();
         // The stream has all accesses of subjects with types, and only those.
-        let typed = stays
+        let typed = moved
             .iter()
             .zip(self.scene.types)
-            .all(|(stays, ty)| !stays || ty.is_some());
-        Ok(match filter.filter(|_| typed) {
+            .all(|(moved, ty)| !moved || ty.is_some());
+        let source = match filter.filter(|_| typed) {
             Some(line) => Source::Stream {
                 stream: self.scene.session.stream(line)?,
                 tables: Tables::new(self.scene),
             },
             None => Source::Recording { filter },
+        };
+        let at_once = self.at_once(&source);
+        self.begin(&source, replays.div_ceil(at_once));
+        Ok(Supply {
+            at_once,
+            source,
+            moved,
         })
     }
 
@@ -316,16 +382,16 @@ impl<'a> Experiment<'a> {
     fn feed(
         &self,
         runners: &mut [Runner<'_>],
-        source: &Source<'_>,
-        stays: &[bool],
+        supply: &Supply<'_>,
     ) -> Result<LeftOut, ExperimentError> {
-        match source {
+        let moved = &supply.moved;
+        match &supply.source {
             Source::Stream { stream, tables } => {
-                let wanted = Wanted::NeededAnd(stays);
+                let wanted = Wanted::NeededAnd(moved);
                 let reader = Reader::new(stream, self.scene, tables, wanted)?;
                 self.feed_stream(runners, reader)
             }
-            Source::Recording { filter } => self.feed_recording(runners, *filter, stays),
+            Source::Recording { filter } => self.feed_recording(runners, *filter, moved),
         }
     }
 
@@ -374,12 +440,12 @@ impl<'a> Experiment<'a> {
         &self,
         runners: &mut [Runner<'_>],
         filter: Option<LineSize>,
-        stays: &[bool],
+        moved: &[bool],
     ) -> Result<LeftOut, ExperimentError> {
         let analysis = self.scene.session.analysis();
         let names = analysis.names()?;
         let name = |access: &Access| self.scene.step(names, access);
-        let mut cutter = Cutter::new(self.cpus.recorded, filter, stays);
+        let mut cutter = Cutter::new(self.cpus.recorded, filter, moved);
         let mut rounds = Rounds::default();
         steps::for_each(analysis.recording(), &name, |steps| {
             self.scene.session.progress().advance(steps.len() as u64);
@@ -394,6 +460,36 @@ impl<'a> Experiment<'a> {
         take_all(runners, &rounds)?;
         Ok(left_out)
     }
+}
+
+/// A replay to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Job {
+    /// The variant's number.
+    variant: usize,
+    seed: u64,
+}
+
+/// Each of these variants with every seed of a batch.
+fn pairs(variants: &[usize], batch: &[u64]) -> Vec<Job> {
+    let all = |seed: &u64| {
+        let seed = *seed;
+        let job = move |variant: &usize| Job {
+            variant: *variant,
+            seed,
+        };
+        variants.iter().map(job)
+    };
+    batch.iter().flat_map(all).collect()
+}
+
+/// What replays of some variants get.
+struct Supply<'s> {
+    source: Source<'s>,
+    /// How many replays are held in memory at a time.
+    at_once: usize,
+    /// By subject: whether a variant moves it, so that all of its accesses are needed.
+    moved: Vec<bool>,
 }
 
 /// Where accesses come from.

@@ -16,6 +16,7 @@ pub mod effect;
 mod error;
 pub mod experiment;
 pub mod follow;
+mod known;
 pub mod order;
 mod ownership;
 pub mod progress;

@@ -3,10 +3,10 @@
 //! ```text
 //!   first question    recording ─► name, count (pass 1, 2) ─► counts ─► shelf
 //!   first replay      recording ─► name, cut, leave out (pass 3) ─► stream ─► shelf
-//!   later ones        shelf ─► counts, stream                       the recording is not read
+//!   first experiment  stream ─► replays without edits ─► outcomes ─► shelf
+//!   later ones        shelf ─► counts, stream, outcomes             the recording is not read
 //! ```
 
-use std::io::Read;
 use std::sync::OnceLock;
 
 use linemate_attribution::counted::Objects;
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::experiment::{ExperimentError, recorded_cpus};
 use crate::ownership::Ownership;
 use crate::progress::{Progress, Silent, Step};
-use crate::shelf::{Nothing, Part, Shelf};
+use crate::shelf::{self, Nothing, Part, Shelf};
 use crate::stream::Stream;
 
 /// A recording that is asked about.
@@ -133,6 +133,11 @@ impl<'r> Session<'r> {
         &*self.progress
     }
 
+    /// Where what is worked out is kept.
+    pub(crate) fn shelf(&self) -> &dyn Shelf {
+        &*self.shelf
+    }
+
     /// Every (instruction, subject, offset, kind, size) that it has accesses of, in order.
     pub(crate) fn rows(&self) -> &[Key] {
         &self.rows
@@ -181,11 +186,6 @@ impl std::fmt::Debug for Session<'_> {
     }
 }
 
-/// zstd's default.
-const LEVEL: i32 = 3;
-/// The most bytes that are unpacked: a damaged length must not ask for all memory.
-const BYTES_MAX: usize = 1 << 30;
-
 fn pack(analysis: &Analysis<'_>, counted: &Counted) -> Option<Vec<u8>> {
     let rows = counted.tally.rows();
     let kept = Kept {
@@ -198,18 +198,9 @@ fn pack(analysis: &Analysis<'_>, counted: &Counted) -> Option<Vec<u8>> {
         co_uses: counted.co_uses.clone(),
         objects: counted.objects.clone(),
     };
-    let bytes = postcard::to_stdvec(&kept).ok()?;
-    zstd::stream::encode_all(bytes.as_slice(), LEVEL).ok()
+    shelf::pack(&kept)
 }
 
 fn unpack(bytes: &[u8]) -> Option<Kept> {
-    let mut decoder = zstd::stream::Decoder::new(bytes).ok()?;
-    let mut unpacked = Vec::new();
-    decoder
-        .by_ref()
-        .take(BYTES_MAX as u64)
-        .read_to_end(&mut unpacked)
-        .ok()?;
-    let kept: Kept = postcard::from_bytes(&unpacked).ok()?;
-    kept.is_sound().then_some(kept)
+    shelf::unpack(bytes).filter(Kept::is_sound)
 }

@@ -1,8 +1,16 @@
 //! Where what was worked out about a recording is kept between questions.
 
 use std::fmt;
+use std::io::Read;
 
 use linemate_machine::LineSize;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// zstd's default.
+const LEVEL: i32 = 3;
+/// The most bytes that are unpacked: a damaged length must not ask for all memory.
+const BYTES_MAX: u64 = 1 << 30;
 
 /// A part of what is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -11,6 +19,8 @@ pub enum Part {
     Counts,
     /// The accesses that replays on machines with such lines need.
     Stream(LineSize),
+    /// What replays without edits found; the number tells scene, machine and conditions apart.
+    Outcomes(u64),
 }
 
 impl fmt::Display for Part {
@@ -18,6 +28,7 @@ impl fmt::Display for Part {
         match self {
             Part::Counts => f.write_str("counts"),
             Part::Stream(line) => write!(f, "stream{}", line.bytes()),
+            Part::Outcomes(question) => write!(f, "outcomes-{question:016x}"),
         }
     }
 }
@@ -40,4 +51,18 @@ impl Shelf for Nothing {
         None
     }
     fn store(&self, _: Part, _: &[u8]) {}
+}
+
+/// The bytes to keep of something; `None` if it cannot be written.
+pub(crate) fn pack(content: &impl Serialize) -> Option<Vec<u8>> {
+    let bytes = postcard::to_stdvec(content).ok()?;
+    zstd::stream::encode_all(bytes.as_slice(), LEVEL).ok()
+}
+
+/// What was kept; `None` if these are not its bytes.
+pub(crate) fn unpack<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+    let decoder = zstd::stream::Decoder::new(bytes).ok()?;
+    let mut unpacked = Vec::new();
+    decoder.take(BYTES_MAX).read_to_end(&mut unpacked).ok()?;
+    postcard::from_bytes(&unpacked).ok()
 }

@@ -20,6 +20,18 @@ pub struct Measure {
     pub significant: bool,
 }
 
+/// How many times as large as its interval a difference has to be so that more interleavings would tell nothing new.
+const CLEAR: f64 = 4.0;
+/// The share of the cost within which a difference is known well enough, whatever it is.
+const NEGLIGIBLE: f64 = 0.001;
+
+impl Measure {
+    /// Whether its interval is narrow enough: the difference is several times as large, or whatever it is would hardly matter.
+    pub fn is_narrow(&self) -> bool {
+        self.ci95 * CLEAR <= self.difference.abs() || self.ci95 <= self.without * NEGLIGIBLE
+    }
+}
+
 /// Two-sided 95 % quantiles of Student's t for 1, 2, … 30 degrees of freedom (any table of the distribution).
 const T95: [f64; 30] = [
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
@@ -61,6 +73,14 @@ pub fn paired(without: &[f64], with: &[f64]) -> Measure {
     }
 }
 
+/// Whether the difference between two series is narrow in each of the figures.
+pub fn all_narrow<T>(without: &[T], with: &[T], figures: &[&dyn Fn(&T) -> f64]) -> bool {
+    figures.iter().all(|figure| {
+        let of = |series: &[T]| series.iter().map(figure).collect::<Vec<f64>>();
+        paired(&of(without), &of(with)).is_narrow()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,6 +99,25 @@ mod tests {
         assert_eq!(
             (steady.difference, steady.ci95, steady.significant),
             (-1.0, 0.0, true)
+        );
+    }
+
+    #[test]
+    fn an_interval_is_narrow_beside_its_difference_or_beside_the_cost() {
+        let measure = |difference: f64, ci95: f64| Measure {
+            without: 1000.0,
+            with: 1000.0 + difference,
+            difference,
+            ci95,
+            significant: difference.abs() > ci95,
+        };
+        assert!(measure(-40.0, 10.0).is_narrow());
+        assert!(!measure(-40.0, 10.1).is_narrow(), "significant, but wide");
+        assert!(measure(0.1, 1.0).is_narrow(), "a thousandth of the cost");
+        assert!(!measure(0.1, 1.1).is_narrow());
+        assert!(
+            !paired(&[1.0], &[9.0]).is_narrow(),
+            "one pair tells nothing"
         );
     }
 

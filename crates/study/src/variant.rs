@@ -68,9 +68,20 @@ pub struct Paired {
     pub second_alone: usize,
 }
 
+/// The layout of a variant without edits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unedited {
+    /// Nothing moves.
+    AsRecorded,
+    /// What is aligned to lines is aligned to the machine's.
+    BuiltForLines,
+}
+
 /// A variant of a what-if.
 #[derive(Debug)]
 pub struct Variant {
+    /// Whether its plan has edits.
+    edited: bool,
     subjects: Vec<Option<Box<SubjectEdit>>>,
     rules: Vec<Rule>,
     /// Objects that moved.
@@ -102,7 +113,10 @@ impl Variant {
         questions: &[usize],
     ) -> Result<Variant, VariantError> {
         let mut area = Area::default();
-        let mut variant = Variant::as_recorded(scene);
+        let mut variant = Variant {
+            edited: !(plan.types.is_empty() && plan.objects.is_empty() && plan.accesses.is_empty()),
+            ..Variant::as_recorded(scene)
+        };
         let base_align = |id: TypeId, rules: &[ObjectRule]| {
             let aligns = rules.iter().filter_map(|rule| match rule {
                 ObjectRule::BaseAlign(ids, bytes) if ids.contains(&id) => Some(*bytes),
@@ -135,11 +149,22 @@ impl Variant {
     /// The recorded layout: nothing moves, everything happens.
     pub fn as_recorded(scene: &Scene<'_>) -> Variant {
         Variant {
+            edited: false,
             subjects: (0..scene.types.len()).map(|_| None).collect(),
             rules: Vec::new(),
             relocated: 0,
             paired: Vec::new(),
             followed: Vec::new(),
+        }
+    }
+
+    /// What it is, if it has no edits.
+    pub(crate) fn unedited(&self) -> Option<Unedited> {
+        let stays = self.rules.is_empty() && self.subjects.iter().all(Option::is_none);
+        match (stays, self.edited) {
+            (true, _) => Some(Unedited::AsRecorded),
+            (false, false) => Some(Unedited::BuiltForLines),
+            (false, true) => None,
         }
     }
 
@@ -510,6 +535,7 @@ mod tests {
             rules: at.iter().cloned().collect(),
         };
         Variant {
+            edited: true,
             subjects: vec![None, Some(Box::new(edit))],
             rules,
             relocated: 1,

@@ -9,6 +9,7 @@ use linemate_layout::plan::{
     AccessRule, ObjectRule, Plan, PlanError, PlanReason, resolve, subject_name,
 };
 use linemate_recording::Error as RecordingError;
+use linemate_replay::Outcome;
 use linemate_types::{LineSize, TypeId, TypeModel};
 
 use crate::effect::{self, WhatIf};
@@ -16,6 +17,7 @@ pub use crate::effect::{Run, VariantKind};
 use crate::experiment::{Experiment, ExperimentError, line_of, recorded_cpus, seeds};
 use crate::scene::{Scene, Watch};
 use crate::session::Session;
+use crate::stats::all_narrow;
 use crate::variant::{Variant, VariantError};
 
 /// The fewest interleavings that give a confidence interval worth the name.
@@ -192,13 +194,17 @@ impl<'a> Study<'a> {
         let experiment = Experiment::new(&self.scene, &run.machine, run.conditions)?;
         let seeds = seeds(run.seed, run.interleavings);
         let watched = self.scene.watched();
-        let outcomes = experiment.run(&usable, &seeds, |_, mut outcome| {
+        let keep = |_, mut outcome: Outcome| {
             // There are a hundred times as many others, for each of many replays.
             let keys = std::mem::take(&mut outcome.keys);
             let of = |key: &usize| keys.get(*key).cloned().unwrap_or_default();
             outcome.keys = watched.iter().map(of).collect();
             outcome
-        })?;
+        };
+        let enough = |without: &[Outcome], with: &[Outcome], _| {
+            all_narrow(without, with, &[&effect::types_cost, &effect::whole_cost])
+        };
+        let outcomes = experiment.run(&usable, &seeds, keep, enough)?;
         let facts = effect::Facts {
             model: self.model(),
             scene: &self.scene,

@@ -35,8 +35,16 @@ impl Shelf for Memory {
 }
 
 impl Memory {
+    /// The parts stored since it was last asked; of outcomes without their question.
     fn stored(&self) -> Vec<String> {
-        std::mem::take(&mut *self.stored.lock().unwrap())
+        let names = std::mem::take(&mut *self.stored.lock().unwrap());
+        let kind = |name: String| name.split('-').next().unwrap_or("").to_owned();
+        names.into_iter().map(kind).collect()
+    }
+
+    fn forget_outcomes(&self) {
+        let mut parts = self.parts.lock().unwrap();
+        parts.retain(|name, _| !name.starts_with("outcomes"));
     }
 }
 
@@ -149,7 +157,15 @@ fn a_later_session_stores_nothing_and_answers_the_same() {
         (costs, edited(session))
     };
     let first = answers(&open());
-    assert_eq!(shelf.stored(), ["counts", "stream64", "stream128"]);
+    let stored = [
+        "counts",
+        "stream64",
+        "outcomes",
+        "stream128",
+        "outcomes",
+        "outcomes",
+    ];
+    assert_eq!(shelf.stored(), stored);
     let later = open();
     assert_eq!(answers(&later), first);
     assert!(shelf.stored().is_empty());
@@ -169,9 +185,71 @@ fn what_cannot_be_is_made_again() {
     for part in ["counts", "stream64"] {
         for bytes in [Vec::new(), vec![0; 4], vec![0xff; 4000]] {
             shelf.stored();
+            shelf.forget_outcomes();
             shelf.parts.lock().unwrap().insert(part.to_owned(), bytes);
             assert_eq!(asked(&open(), &machine, Conditions::default()), expected);
-            assert_eq!(shelf.stored(), [part]);
+            assert_eq!(shelf.stored(), [part, "outcomes"]);
         }
     }
+    for bytes in [Vec::new(), vec![0; 4], vec![0xff; 4000]] {
+        for (name, kept) in shelf.parts.lock().unwrap().iter_mut() {
+            if name.starts_with("outcomes") {
+                kept.clone_from(&bytes);
+            }
+        }
+        assert_eq!(asked(&open(), &machine, Conditions::default()), expected);
+        assert_eq!(shelf.stored(), ["outcomes"]);
+    }
+}
+
+/// Another machine, other CPUs, caches or seeds have outcomes of their own, and an exact replay asks for none.
+#[test]
+fn an_outcome_is_kept_for_its_own_question() {
+    let recording = contended();
+    let shelf = Memory::default();
+    let open = || Session::open(&recording, Box::new(shelf.clone()), Box::new(Silent)).unwrap();
+    let (here, mut slower) = (machine(LineSize::B64), machine(LineSize::B64));
+    slower.latency.l1 += 1;
+    let plain = Conditions::default();
+    let clones = Conditions {
+        cpus: Some(4),
+        ..plain
+    };
+    let share = Conditions {
+        llc_share: true,
+        ..plain
+    };
+    let exact = Conditions {
+        exact: true,
+        ..plain
+    };
+    let questions = [
+        (&here, plain, 1),
+        (&slower, plain, 1),
+        (&here, clones, 1),
+        (&here, share, 1),
+        (&here, exact, 1),
+        (&here, plain, 2),
+    ];
+    for (machine, conditions, seed) in questions {
+        let run = CostRun {
+            machine,
+            conditions,
+            seed,
+        };
+        let alone = costs(&Session::new(&recording).unwrap(), None, run).unwrap();
+        for _ in 0..2 {
+            assert_eq!(costs(&open(), None, run).unwrap(), alone);
+        }
+    }
+    let kept = shelf.stored();
+    let outcomes = kept.iter().filter(|part| *part == "outcomes");
+    assert_eq!(outcomes.count(), 5, "{kept:?}");
+    let parts = shelf.parts.lock().unwrap();
+    let questions = parts.keys().filter(|name| name.starts_with("outcomes"));
+    assert_eq!(
+        questions.count(),
+        4,
+        "two seeds of one question are together"
+    );
 }

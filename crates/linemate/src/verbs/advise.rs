@@ -74,7 +74,7 @@ pub(crate) struct Args {
     replaying: Replaying,
     #[command(flatten)]
     keeping: Keeping,
-    /// Number of interleavings that each candidate is replayed under, at least 8
+    /// The most interleavings that a candidate is replayed under, at least 8; fewer where the intervals are narrow after 4
     #[arg(long, value_name = "N", default_value_t = 8)]
     interleavings: usize,
     /// Write the edit to this file, for `whatif --edit` and `patch --edit`, and its evidence to EDITFILE.json

@@ -52,7 +52,7 @@ pub(crate) struct Args {
     /// Cache line size of the machines, in bytes
     #[arg(long, value_name = "BYTES", value_parser = input::line_size)]
     line: Option<LineSize>,
-    /// Number of interleavings, at least 8
+    /// The most interleavings, at least 8; fewer are replayed where the intervals are narrow after 4
     #[arg(long, value_name = "N", default_value_t = 8)]
     interleavings: usize,
     /// Maximum number of rows in a table
@@ -200,7 +200,7 @@ fn text(
     for result in results {
         let _ = writeln!(
             out,
-            "{}: {} CPUs ({} recorded), {}-byte lines, {}interleavings {} to {}; cycles are those of accesses that leave their core",
+            "{}: {} CPUs ({} recorded), {}-byte lines, {}interleavings {} to {}{}; cycles are those of accesses that leave their core",
             result.machine,
             result.cpus,
             result.recorded_cpus,
@@ -211,7 +211,11 @@ fn text(
                 ""
             },
             result.seed,
-            result.seed.wrapping_add(result.interleavings as u64 - 1)
+            result.seed.wrapping_add(result.interleavings as u64 - 1),
+            match result.interleavings < result.interleavings_max {
+                true => format!(" (enough of {})", result.interleavings_max),
+                false => String::new(),
+            }
         );
         details(&mut out, result, args.top);
     }

@@ -181,7 +181,9 @@ fn layout(out: &mut String, request: &Request, best: &Tried) {
         out,
         "{gains}\nCycles of accesses that leave their core; interleavings {} to {}; the fast model said {} of the type's.\n",
         request.seed,
-        request.seed.wrapping_add(request.interleavings as u64 - 1),
+        request
+            .seed
+            .wrapping_add(best.interleavings().saturating_sub(1) as u64),
         percent(best.scored.cost as f64 / 1e6 - 1.0)
     );
     footprints(out, best);

@@ -1,0 +1,95 @@
+//! Replays of a recording as it is, kept for the next question: it asks for other edits, mostly, on the same machine.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use linemate_replay::Outcome;
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::experiment::Experiment;
+use crate::session::Session;
+use crate::shelf::{self, Part};
+use crate::variant::Unedited;
+
+/// How many outcomes are kept together: as many interleavings as most questions have.
+const OUTCOMES_MAX: usize = 16;
+
+/// What was found by replaying the layout without edits, by the interleaving's seed.
+pub(crate) struct Known<'s> {
+    session: &'s Session<'s>,
+    part: Option<Part>,
+    outcomes: BTreeMap<u64, Outcome>,
+    grown: bool,
+}
+
+impl<'s> Known<'s> {
+    /// Of a layout without edits. An exact replay asks for nothing that was kept.
+    pub(crate) fn of(experiment: &Experiment<'s>, layout: Unedited) -> Known<'s> {
+        let session = experiment.scene.session;
+        let part =
+            (!experiment.conditions.exact).then(|| Part::Outcomes(question(experiment, layout)));
+        let kept = part.and_then(|part| session.shelf().load(part));
+        let outcomes: Option<BTreeMap<u64, Outcome>> = kept.and_then(|bytes| shelf::unpack(&bytes));
+        let (keys, sites) = (experiment.scene.keys.len(), experiment.scene.sites.len());
+        let fits = |o: &Outcome| o.keys.len() <= keys && o.sites.len() <= sites;
+        let outcomes = outcomes.filter(|all| all.values().all(fits));
+        Known {
+            session,
+            part,
+            outcomes: outcomes.unwrap_or_default(),
+            grown: false,
+        }
+    }
+
+    /// The outcome under that seed's interleaving.
+    pub(crate) fn get(&self, seed: u64) -> Option<&Outcome> {
+        self.outcomes.get(&seed)
+    }
+
+    /// One that was not known.
+    pub(crate) fn add(&mut self, seed: u64, outcome: &Outcome) {
+        if self.part.is_some() && self.outcomes.len() < OUTCOMES_MAX {
+            self.outcomes.insert(seed, outcome.clone());
+            self.grown = true;
+        }
+    }
+
+    /// Keeps what is new for the next question.
+    pub(crate) fn keep(&self) {
+        let Some(part) = self.part.filter(|_| self.grown) else {
+            return;
+        };
+        if let Some(packed) = shelf::pack(&self.outcomes) {
+            self.session.shelf().store(part, &packed);
+        }
+    }
+}
+
+/// A digest of all that decides what a replay without edits finds, but for the recording and the seed.
+fn question(experiment: &Experiment<'_>, layout: Unedited) -> u64 {
+    let mut digest = Digest(Xxh3::new());
+    let Experiment {
+        scene,
+        machine,
+        cpus,
+        conditions,
+        lines,
+    } = experiment;
+    // Writing to a digest cannot fail.
+    let _ = write!(
+        digest,
+        "{layout:?} {machine:?} {cpus:?} {conditions:?} {lines} {:?} {:?}",
+        scene.keys, scene.sites
+    );
+    digest.0.digest()
+}
+
+/// Digests what is written to it.
+struct Digest(Xxh3);
+
+impl Write for Digest {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.0.update(text.as_bytes());
+        Ok(())
+    }
+}
