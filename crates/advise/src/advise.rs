@@ -168,7 +168,7 @@ pub fn advise(analyses: &[&Session<'_>], request: &Request) -> Result<Advice, Ad
     let line = request.machines[0].line;
     for (session, (scene, cpus)) in analyses.iter().zip(&scenes) {
         let (model, at) = (session.analysis().model(), (*cpus, request.seed));
-        traces.push(Trace::extract(scene, model, &shape, at, line)?);
+        traces.extend(Trace::extract(scene, model, &[&shape], at, line)?);
     }
     if traces.iter().any(|t| t.accesses == 0) {
         return Err(AdviseError::Absent(request.type_name.clone()));

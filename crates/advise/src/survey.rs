@@ -5,17 +5,20 @@
 
 use std::collections::BTreeMap;
 
-use linemate_machine::Machine;
+use linemate_layout::nesting::embeds;
+use linemate_machine::{LineSize, Machine};
 use linemate_replay::{Cause, Counts};
 use linemate_study::scene::{Scene, Watch};
 use linemate_study::{Conditions, Experiment, Session};
+use linemate_types::TypeId;
 use serde::Serialize;
 
 use crate::advise::{limits, metrics, models, recorded_cpus, shape};
 use crate::cost::Objective;
 use crate::error::AdviseError;
 use crate::search::Search;
-use crate::trace::Trace;
+use crate::shape::Shape;
+use crate::trace::{EVENTS_MAX, Trace};
 
 /// What a type costs, and what a layout could win.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -48,6 +51,9 @@ pub struct Estimate {
     /// Members that it moves.
     pub moves: usize,
 }
+
+/// Why a type is not searched over several recordings.
+const ELSEWHERE: &str = "it is not in all recordings, or differs between them";
 
 /// Surveys recordings on machines: all types by the most that a layout can win, the first `searched` of them searched.
 ///
@@ -94,24 +100,14 @@ pub fn survey(
             .total_cmp(&a.most())
             .then_with(|| a.name.cmp(&b.name))
     });
-    for row in rows.iter_mut().take(searched) {
-        match estimate(analyses, &scenes, machines, &row.name, seed) {
-            Ok((share, moves)) => {
-                row.estimate = Some(Estimate {
-                    gain: share * row.cost,
-                    share,
-                    moves,
-                });
-            }
-            Err(error @ (AdviseError::NoType { .. } | AdviseError::Type { .. })) => {
-                row.why_not = Some(error.to_string());
-            }
-            Err(AdviseError::Absent(_) | AdviseError::Kernels { .. }) => {
-                row.why_not = Some("it is not in all recordings, or differs between them".into());
-            }
-            Err(error) => return Err(error),
-        }
-    }
+    let searched = searched.min(rows.len());
+    let recordings = Recordings {
+        sessions: analyses,
+        scenes: &scenes,
+        machines,
+        seed,
+    };
+    recordings.estimate(&mut rows[..searched])?;
     rows.sort_by(|a, b| {
         let gain = |row: &Row| row.estimate.map_or(-1.0, |e| e.gain);
         gain(b)
@@ -158,38 +154,128 @@ fn row(name: String, sums: [u64; 3], whole: u64) -> Row {
     }
 }
 
-/// The share of a type's cost that a short search saves, and how many members it moves for that.
-fn estimate(
-    analyses: &[&Session<'_>],
-    scenes: &[(Scene<'_>, usize)],
-    machines: &[Machine],
-    name: &str,
+/// What types are searched on.
+struct Recordings<'a> {
+    sessions: &'a [&'a Session<'a>],
+    /// And the CPUs of each.
+    scenes: &'a [(Scene<'a>, usize)],
+    machines: &'a [Machine],
     seed: u64,
-) -> Result<(f64, usize), AdviseError> {
-    let Some(first) = analyses.first() else {
-        return Err(AdviseError::Nothing("recording"));
-    };
-    let (shape, _) = shape(first.analysis(), name, &[])?;
-    let line = machines
-        .first()
-        .map_or(linemate_machine::LineSize::B64, |machine| machine.line);
-    let mut traces = Vec::new();
-    for (analysis, (scene, cpus)) in analyses.iter().zip(scenes) {
-        let other = self::shape(analysis.analysis(), name, &[])?.0;
-        if other.names != shape.names || other.origin != shape.origin || other.ids != shape.ids {
-            return Err(AdviseError::Kernels { name: name.into() });
+}
+
+impl Recordings<'_> {
+    /// Searches the types of these rows; as many at a time as memory allows, for each time unpacks what is kept of all recordings.
+    fn estimate(&self, rows: &mut [Row]) -> Result<(), AdviseError> {
+        let mut waiting: Vec<(&mut Row, Shape)> = Vec::new();
+        for row in rows {
+            match self.shape(&row.name) {
+                Ok(shape) => waiting.push((row, shape)),
+                Err(error @ (AdviseError::NoType { .. } | AdviseError::Type { .. })) => {
+                    row.why_not = Some(error.to_string());
+                }
+                Err(AdviseError::Kernels { .. }) => row.why_not = Some(ELSEWHERE.to_owned()),
+                Err(error) => return Err(error),
+            }
         }
-        let model = analysis.analysis().model();
-        traces.push(Trace::extract(scene, model, &shape, (*cpus, seed), line)?);
+        let mut waiting = waiting.as_mut_slice();
+        while !waiting.is_empty() {
+            let (now, later) = waiting.split_at_mut(self.at_once(waiting));
+            waiting = later;
+            let shapes: Vec<&Shape> = now.iter().map(|(_, shape)| shape).collect();
+            let traces = self.traces(&shapes)?;
+            for ((row, shape), traces) in now.iter_mut().zip(traces) {
+                match self.search(shape, &traces) {
+                    Ok((share, moves)) => {
+                        row.estimate = Some(Estimate {
+                            gain: share * row.cost,
+                            share,
+                            moves,
+                        });
+                    }
+                    Err(AdviseError::Absent(_)) => row.why_not = Some(ELSEWHERE.to_owned()),
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(())
     }
-    let by_line = metrics(first.analysis().model(), &shape)?;
-    let models = models(&traces, machines, &by_line, &shape)?;
-    let objective = Objective::of_original(&models, &shape);
-    let limits = limits(&models, &by_line, 0);
-    let search = Search::new(&shape, &objective, &limits);
-    let best = search.run().into_iter().next();
-    Ok(best.map_or((0.0, 0), |best| {
-        let saved = 1.0 - best.cost as f64 / 1e6;
-        (saved.max(0.0), best.candidate.moves())
-    }))
+
+    /// The type as all recordings' kernels have it.
+    fn shape(&self, name: &str) -> Result<Shape, AdviseError> {
+        let mut shapes = self.sessions.iter().map(|session| {
+            let (shape, _) = shape(session.analysis(), name, &[])?;
+            Ok::<Shape, AdviseError>(shape)
+        });
+        let first = shapes.next().ok_or(AdviseError::Nothing("recording"))??;
+        for other in shapes {
+            let other = other?;
+            let differs = other.names != first.names || other.origin != first.origin;
+            if differs || other.ids != first.ids {
+                return Err(AdviseError::Kernels { name: name.into() });
+            }
+        }
+        Ok(first)
+    }
+
+    /// How many of the types, at least one, have as many accesses together as one may have events.
+    fn at_once(&self, waiting: &[(&mut Row, Shape)]) -> usize {
+        let mut sum = 0;
+        let fits = |(_, shape): &&(&mut Row, Shape)| {
+            sum += self.accesses(shape);
+            sum <= EVENTS_MAX as u64
+        };
+        waiting.iter().take_while(fits).count().max(1)
+    }
+
+    /// Accesses to objects of the type, and to what has one inside, in all recordings.
+    fn accesses(&self, shape: &Shape) -> u64 {
+        let of = |(session, (scene, _)): (&&Session<'_>, &(Scene<'_>, usize))| -> u64 {
+            let model = session.analysis().model();
+            let has = |id: &TypeId| embeds(model, *id, &shape.ids);
+            let holds: Vec<bool> = scene
+                .types
+                .iter()
+                .map(|id| id.as_ref().is_some_and(has))
+                .collect();
+            let counts = scene.counts();
+            let inside = counts.filter(|((subject, _), _)| holds[*subject as usize]);
+            inside.map(|(_, kinds)| kinds.iter().sum::<u64>()).sum()
+        };
+        self.sessions.iter().zip(self.scenes).map(of).sum()
+    }
+
+    /// By shape, then by recording.
+    fn traces(&self, shapes: &[&Shape]) -> Result<Vec<Vec<Trace>>, AdviseError> {
+        let line = self
+            .machines
+            .first()
+            .map_or(LineSize::B64, |machine| machine.line);
+        let mut by_shape: Vec<Vec<Trace>> = shapes.iter().map(|_| Vec::new()).collect();
+        for (session, (scene, cpus)) in self.sessions.iter().zip(self.scenes) {
+            let model = session.analysis().model();
+            let traces = Trace::extract(scene, model, shapes, (*cpus, self.seed), line)?;
+            for (all, trace) in by_shape.iter_mut().zip(traces) {
+                all.push(trace);
+            }
+        }
+        Ok(by_shape)
+    }
+
+    /// The share of a type's cost that a short search saves, and how many members it moves for that.
+    fn search(&self, shape: &Shape, traces: &[Trace]) -> Result<(f64, usize), AdviseError> {
+        let first = self
+            .sessions
+            .first()
+            .ok_or(AdviseError::Nothing("recording"))?;
+        let by_line = metrics(first.analysis().model(), shape)?;
+        let models = models(traces, self.machines, &by_line, shape)?;
+        let objective = Objective::of_original(&models, shape);
+        let limits = limits(&models, &by_line, 0);
+        let search = Search::new(shape, &objective, &limits);
+        let best = search.run().into_iter().next();
+        Ok(best.map_or((0.0, 0), |best| {
+            let saved = 1.0 - best.cost as f64 / 1e6;
+            (saved.max(0.0), best.candidate.moves())
+        }))
+    }
 }

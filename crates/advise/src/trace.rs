@@ -16,14 +16,15 @@ use linemate_replay::{Interleaving, SliceHead};
 use linemate_study::experiment::ExperimentError;
 use linemate_study::scene::{Scene, Step};
 use linemate_types::{TypeId, TypeModel};
+use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 use crate::shape::Shape;
 
 /// The most CPUs of a recording: sets of them are words.
 pub const CPUS_MAX: usize = 64;
-/// The most events that are kept, of 16 bytes each: bounds memory. What comes later in the recording is not searched on, but replayed.
-const EVENTS_MAX: usize = 24 << 20;
+/// The most events of a type that are kept, of 16 bytes each: bounds memory. What comes later in the recording is not searched on, but replayed.
+pub(crate) const EVENTS_MAX: usize = 24 << 20;
 /// The most (object, CPU, atom) whose last use is remembered.
 const USES_MAX: usize = 8 << 20;
 
@@ -112,7 +113,7 @@ impl Trace {
         self.objects.iter().map(|o| o.events.len()).sum()
     }
 
-    /// The accesses to `shape`'s type in a scene, of CPUs below [`CPUS_MAX`]. `seed` decides how slices lie to each other, as in a
+    /// The accesses to each shape's type in a scene, of CPUs below [`CPUS_MAX`]. `seed` decides when slices of a round start, as in a
     /// replay; `line` is that of the machine to replay on, of which accesses may have been kept.
     ///
     /// # Errors
@@ -120,16 +121,30 @@ impl Trace {
     pub fn extract(
         scene: &Scene<'_>,
         model: &TypeModel,
-        shape: &Shape,
+        shapes: &[&Shape],
         (cpus, seed): (usize, u64),
         line: LineSize,
-    ) -> Result<Trace, ExperimentError> {
-        let tables = tables(model, scene.types, shape);
-        let only: Vec<bool> = tables.iter().map(Option::is_some).collect();
-        let mut interleaver = TraceInterleaver::new(shape, &tables, cpus, seed);
-        scene.each_round(line, &only, |slices| interleaver.round(slices))?;
-        interleaver.trace.all = scene.accesses;
-        Ok(interleaver.finish())
+    ) -> Result<Vec<Trace>, ExperimentError> {
+        let tables: Vec<Tables> = shapes
+            .iter()
+            .map(|shape| tables(model, scene.types, shape))
+            .collect();
+        let only: Vec<bool> = (0..scene.types.len())
+            .map(|subject| tables.iter().any(|tables| tables[subject].is_some()))
+            .collect();
+        let of = |(shape, tables)| TraceInterleaver::new(shape, tables, cpus, seed);
+        let mut interleavers: Vec<TraceInterleaver<'_>> =
+            shapes.iter().copied().zip(&tables).map(of).collect();
+        scene.rounds(line, &only, |rounds| {
+            interleavers
+                .par_iter_mut()
+                .for_each(|interleaver| rounds.iter().for_each(|slices| interleaver.round(slices)));
+        })?;
+        let finish = |mut interleaver: TraceInterleaver<'_>| {
+            interleaver.trace.all = scene.accesses;
+            interleaver.finish()
+        };
+        Ok(interleavers.into_iter().map(finish).collect())
     }
 }
 

@@ -80,7 +80,8 @@ fn trace(recording: &Recording) -> Trace {
         ..Watch::default()
     };
     let scene = Scene::new(&session, &watch).unwrap();
-    Trace::extract(&scene, model, &shape, (2, 1), machine().line).unwrap()
+    let traces = Trace::extract(&scene, model, &[&shape], (2, 1), machine().line).unwrap();
+    traces.into_iter().next().unwrap()
 }
 
 #[test]

@@ -6,7 +6,7 @@ use linemate_replay::{
     Begins, Fate, Filter, Kept, KeyId, Later, ReplayError, Seen, SliceHead, Slicer,
 };
 
-use crate::scene::Step;
+use crate::scene::{Slice, Step};
 
 /// Whole rounds, in order.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -17,9 +17,6 @@ pub(crate) struct Rounds {
     /// The number of slices up to each round's end.
     pub(crate) rounds: Vec<u32>,
 }
-
-/// A slice and its steps.
-pub(crate) type Slice<'r> = (SliceHead, &'r [Step]);
 
 impl Rounds {
     pub(crate) fn clear(&mut self) {

@@ -111,6 +111,9 @@ impl Step {
     }
 }
 
+/// A slice of a round, and its steps.
+pub type Slice<'r> = (SliceHead, &'r [Step]);
+
 /// What a recording holds.
 #[derive(Debug)]
 pub struct Scene<'a> {
@@ -337,25 +340,30 @@ impl<'a> Scene<'a> {
         SiteId(self.functions.get(&pc.0).copied().unwrap_or(0))
     }
 
-    /// Hands over the recording's rounds, each as its slices, with the accesses of the subjects in `only`, all of which have types.
+    /// Hands over the recording's rounds, many at a time, each as its slices, with the accesses of the subjects in `only`, all of which have
+    /// types.
     ///
     /// # Errors
     /// A recording that does not tell its CPUs, or is damaged.
-    pub fn each_round(
+    pub fn rounds(
         &self,
         line: LineSize,
         only: &[bool],
-        mut each: impl FnMut(&[(SliceHead, &[Step])]),
+        mut take: impl FnMut(&[Vec<Slice<'_>>]) + Send,
     ) -> Result<(), ExperimentError> {
         let stream = self.session.stream(line)?;
         let tables = Tables::new(self);
         let mut reader = Reader::new(stream, self, &tables, Wanted::Only(only))?;
-        let mut rounds = Rounds::default();
-        while reader.next(&mut rounds)? {
-            for round in rounds.iter() {
-                let slices: Vec<(SliceHead, &[Step])> = round.collect();
-                each(&slices);
-            }
+        let (mut now, mut next) = (Rounds::default(), Rounds::default());
+        let mut more = reader.next(&mut now)?;
+        while more {
+            let hand_over = || {
+                let rounds: Vec<Vec<Slice<'_>>> = now.iter().map(Iterator::collect).collect();
+                take(&rounds);
+            };
+            let ((), read) = rayon::join(hand_over, || reader.next(&mut next));
+            more = read?;
+            std::mem::swap(&mut now, &mut next);
         }
         Ok(())
     }
