@@ -9,7 +9,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use linemate_recording::{
     Access, Call, Decoder, Error as RecordingError, EventChunk, Marker, Recording, Return, Visitor,
@@ -26,6 +25,7 @@ use crate::couse::FieldTables;
 use crate::map::KernelMap;
 use crate::memory::Memory;
 use crate::names::Names;
+use crate::passes::visit_chunks;
 use crate::schema::{Schema, TypeIndex};
 use crate::subjects::Subject;
 use crate::survey::Kernel;
@@ -276,26 +276,12 @@ impl<'r> Analysis<'r> {
     /// As [`Analysis::count`].
     pub fn count_telling(&self, done: &(dyn Fn(u64) + Sync)) -> Result<Counted, RecordingError> {
         let names = self.names()?;
-        let chunks = self.recording.chunks();
-        let next = AtomicUsize::new(0);
-        let workers = rayon::current_num_threads().clamp(1, chunks.len().max(1));
         let fields = FieldTables::new(self.model(), self.schema(), self.subjects());
-        let parts: Vec<Result<Counter<'_>, RecordingError>> = (0..workers)
-            .into_par_iter()
-            .map(|_| {
-                let mut counter = Counter::new(names, &fields);
-                let mut decoder = Decoder::new();
-                while let Some(chunk) = chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    counter.start_chunk();
-                    self.recording.visit(chunk, &mut decoder, &mut counter)?;
-                    done(1);
-                }
-                Ok(counter)
-            })
-            .collect();
+        let make = || Counter::new(names, &fields);
+        let parts = visit_chunks(self.recording, make, Counter::start_chunk, done)?;
         let mut sum = Counted::default();
         for part in parts {
-            sum.merge(part?.finish());
+            sum.merge(part.finish());
         }
         Ok(sum)
     }

@@ -5,15 +5,13 @@
 //! recording.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use linemate_attribution::couse::WINDOW;
 use linemate_attribution::schema::TypeIndex;
-use linemate_attribution::{Analysis, Bucket, Located, Names, Subject};
+use linemate_attribution::{Analysis, Bucket, Located, Names, Subject, visit_chunks};
 use linemate_recording::{
-    Access, AccessKind, Call, Decoder, Error as RecordingError, Marker, Return, Visitor,
+    Access, AccessKind, Call, Error as RecordingError, Marker, Return, Visitor,
 };
-use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 use super::bitmap::{BitmapId, Bitmaps};
@@ -44,25 +42,11 @@ impl Evidence {
         bitmaps: &Bitmaps,
     ) -> Result<Evidence, RecordingError> {
         let names = analysis.names()?;
-        let chunks = analysis.recording().chunks();
-        let next = AtomicUsize::new(0);
-        let workers = rayon::current_num_threads().clamp(1, chunks.len().max(1));
-        let work = |_| {
-            let mut collector = Collector::new(names, bitmaps);
-            let mut decoder = Decoder::new();
-            while let Some(chunk) = chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
-                collector.cpus.clear();
-                analysis
-                    .recording()
-                    .visit(chunk, &mut decoder, &mut collector)?;
-            }
-            Ok(collector)
-        };
-        let parts: Vec<Result<Collector<'_>, RecordingError>> =
-            (0..workers).into_par_iter().map(work).collect();
+        let make = || Collector::new(names, bitmaps);
+        let begin = |collector: &mut Collector<'_>| collector.cpus.clear();
+        let parts = visit_chunks(analysis.recording(), make, begin, &|_| ())?;
         let mut sum = Evidence::default();
         for part in parts {
-            let part = part?;
             for (pair, count) in part.in_turn {
                 *sum.in_turn.entry(pair).or_default() += count;
             }

@@ -3,12 +3,10 @@
 //! One pass over the recording, on all threads, of sums only; none if nobody asks.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use linemate_attribution::{Analysis, Located, Names};
-use linemate_recording::{Access, Call, Decoder, Error as RecordingError, Marker, Return, Visitor};
+use linemate_attribution::{Analysis, Located, Names, visit_chunks};
+use linemate_recording::{Access, Call, Error as RecordingError, Marker, Return, Visitor};
 use linemate_types::TypeId;
-use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 use crate::follow::{Arrays, Follower, Places, Votes};
@@ -46,39 +44,29 @@ pub(crate) fn find(
     let sides: Vec<[Vec<bool>; 2]> = watch.pairs.iter().map(|(a, b)| [of(a), of(b)]).collect();
     let names = analysis.names()?;
     let places = Places::new(&watch.chases, analysis, types);
-    let chunks = analysis.recording().chunks();
-    let next = AtomicUsize::new(0);
-    let workers = rayon::current_num_threads().clamp(1, chunks.len().max(1));
-    let work = |_| {
-        let mut watcher = Watcher {
-            names,
-            sides: &sides,
-            places: &places,
-            follower: Follower::default(),
-            last: Vec::new(),
-            neighbours: vec![FxHashMap::default(); sides.len()],
-        };
-        let mut decoder = Decoder::new();
-        while let Some(chunk) = chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
-            // Neighbours are counted within a chunk: chunks are taken in any order.
-            watcher.last = vec![vec![[None; 2]; cpus]; sides.len()];
-            watcher.follower.restart(cpus);
-            let recording = analysis.recording();
-            recording.visit(chunk, &mut decoder, &mut watcher)?;
-        }
-        Ok((watcher.neighbours, watcher.follower.votes))
+    let make = || Watcher {
+        names,
+        sides: &sides,
+        places: &places,
+        follower: Follower::default(),
+        last: Vec::new(),
+        neighbours: vec![FxHashMap::default(); sides.len()],
     };
-    let parts: Vec<Result<_, RecordingError>> = (0..workers).into_par_iter().map(work).collect();
+    // Neighbours are counted within a chunk: chunks are taken in any order.
+    let begin = |watcher: &mut Watcher<'_>| {
+        watcher.last = vec![vec![[None; 2]; cpus]; sides.len()];
+        watcher.follower.restart(cpus);
+    };
+    let parts = visit_chunks(analysis.recording(), make, begin, &|_| ())?;
     let mut neighbours = vec![Neighbours::new(); sides.len()];
     let mut votes = Votes::default();
     for part in parts {
-        let (counts, of_part) = part?;
-        for (mine, theirs) in neighbours.iter_mut().zip(counts) {
+        for (mine, theirs) in neighbours.iter_mut().zip(part.neighbours) {
             for (pair, count) in theirs {
                 *mine.entry(pair).or_default() += count;
             }
         }
-        votes.merge(of_part);
+        votes.merge(part.follower.votes);
     }
     Ok(Found {
         neighbours,
