@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
 }
 
 /// Opens the recording as every analysis does.
-fn readable(path: &Path) -> Result<(), linemate_attribution::Error> {
+fn readable(path: &Path) -> Result<(), linemate_attribution::AnalysisError> {
     linemate_attribution::check(&Recording::open(path)?)
 }
 
