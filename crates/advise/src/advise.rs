@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use linemate_attribution::Analysis;
 use linemate_layout::origin::BUILT_LINE;
 use linemate_layout::plan::resolve;
-use linemate_layout::{EditFile, Layouts, Plan, Subject};
+use linemate_layout::{EditFile, EditSubject, Layouts, Plan};
 use linemate_machine::Machine;
 use linemate_study::experiment::seeds;
 use linemate_study::scene::{Scene, Watch};
@@ -234,7 +234,7 @@ fn propose(
         hot: search.hot(),
     };
     let original = Candidate::original(shape).slots(shape);
-    let subject = Subject::Named(request.type_name.clone());
+    let subject = EditSubject::Named(request.type_name.clone());
     let mut tried = Vec::new();
     let count = replayed(
         accesses * request.machines.len() as u64,
@@ -301,7 +301,7 @@ pub(crate) fn shape(
     pins: &[String],
 ) -> Result<(Shape, Vec<TypeId>), AdviseError> {
     let model = analysis.model();
-    let subject = Subject::Named(name.to_owned());
+    let subject = EditSubject::Named(name.to_owned());
     let ids = resolve(model, &subject).map_err(|reason| AdviseError::NoType {
         name: name.to_owned(),
         reason,

@@ -7,7 +7,9 @@
 
 use linemate_layout::arrange::Slot;
 use linemate_layout::origin::Forced;
-use linemate_layout::{Alignment, Edit, EditFile, Position, Section, Statement, Subject, Target};
+use linemate_layout::{
+    Alignment, Edit, EditFile, EditSubject, Position, Section, Statement, Target,
+};
 
 use crate::shape::{Metrics, Shape};
 
@@ -149,7 +151,7 @@ impl Candidate {
     }
 
     /// The candidate as edits of `subject`. `names` are those of the segments.
-    pub fn edits(&self, subject: &Subject, shape: &Shape, names: &[String]) -> EditFile {
+    pub fn edits(&self, subject: &EditSubject, shape: &Shape, names: &[String]) -> EditFile {
         let name = |unit: usize| shape.names[unit].clone().unwrap_or_default();
         // The rest first: groups are put after members that have to be where they will stay.
         let mut edits = self.order_rest(shape);

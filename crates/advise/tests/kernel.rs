@@ -10,7 +10,7 @@ use common::Dice;
 use linemate_advise::candidate::Candidate;
 use linemate_advise::error::AdviseError;
 use linemate_advise::shape::{Metrics, Placed, Shape};
-use linemate_layout::{Layouts, Plan, Subject, parse, plan};
+use linemate_layout::{EditSubject, Layouts, Plan, parse, plan};
 use linemate_testkit::kernels;
 use linemate_types::{LineSize, TypeModel};
 
@@ -31,7 +31,7 @@ const TYPES: [&str; 12] = [
 ];
 
 fn shape(layouts: &mut Layouts<'_>, name: &str, pins: &[&str]) -> Result<Shape, AdviseError> {
-    let ids = plan::resolve(layouts.model(), &Subject::Named(name.into())).unwrap();
+    let ids = plan::resolve(layouts.model(), &EditSubject::Named(name.into())).unwrap();
     let pins: Vec<String> = pins.iter().map(|p| (*p).to_owned()).collect();
     Shape::new(layouts, name, &ids, &pins)
 }
@@ -85,7 +85,7 @@ fn agrees(model: &TypeModel, name: &str, line: LineSize, dice: &mut Dice) {
             _ => random_candidate(&shape, &metrics, dice),
         };
         let names: Vec<String> = (0..4).map(|i| format!("group_{i}")).collect();
-        let subject = Subject::Named(name.into());
+        let subject = EditSubject::Named(name.into());
         let text = candidate.edits(&subject, &shape, &names).to_string();
         let edits = parse(&text).unwrap_or_else(|e| panic!("{text}: {e}"));
         let images = BTreeMap::new();

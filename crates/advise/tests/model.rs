@@ -11,7 +11,7 @@ use linemate_advise::candidate::Candidate;
 use linemate_advise::cost::CostModel;
 use linemate_advise::shape::{Metrics, Placed, Shape};
 use linemate_advise::trace::{Event, Kind, ObjectTrace, Trace};
-use linemate_layout::{Plan, Subject, parse};
+use linemate_layout::{EditSubject, Plan, parse};
 use linemate_machine::Machine;
 use linemate_types::{LineSize, TypeModel};
 
@@ -152,7 +152,7 @@ fn edits_do_what_the_candidate_says(types: &TypeModel, dice: &mut Dice) {
         let metrics = metrics(types, &shape, line);
         let candidate = random_candidate(&shape, &metrics, dice);
         let names: Vec<String> = (0..4).map(|i| format!("group_{i}")).collect();
-        let subject = Subject::Named("s".into());
+        let subject = EditSubject::Named("s".into());
         let text = candidate.edits(&subject, &shape, &names).to_string();
         let mut placed = Placed::default();
         metrics.place(&candidate.slots(&shape), &mut placed);

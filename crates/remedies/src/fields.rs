@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use linemate_attribution::schema::{Schema, TypeIndex};
 use linemate_attribution::tally::{Count, CpuSet, Key};
 use linemate_attribution::{Analysis, Bucket, Subject as Owner, Tally};
-use linemate_layout::{Subject, plan::resolve};
+use linemate_layout::{EditSubject, plan::resolve};
 use linemate_recording::AccessKind;
 use linemate_types::{ByteOffset, FlatType, Leaf, Type, TypeId, TypeModel};
 use rustc_hash::FxHashMap;
@@ -21,7 +21,7 @@ pub(crate) struct FieldId(pub(crate) u32);
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Home {
     /// The struct.
-    pub(crate) subject: Subject,
+    pub(crate) subject: EditSubject,
     /// The member's name.
     pub(crate) member: String,
 }
@@ -265,7 +265,7 @@ pub(crate) fn element_of(model: &TypeModel, id: TypeId) -> TypeId {
 }
 
 /// What edits call a struct; `None` if they cannot.
-fn subject_of(model: &TypeModel, id: TypeId) -> Option<Subject> {
+fn subject_of(model: &TypeModel, id: TypeId) -> Option<EditSubject> {
     let composite = model.composite(id)?;
     let subject = if composite.name.is_empty() {
         let members: BTreeSet<String> = composite
@@ -274,9 +274,9 @@ fn subject_of(model: &TypeModel, id: TypeId) -> Option<Subject> {
             .filter(|m| !m.name.is_empty())
             .map(|m| m.name.to_string())
             .collect();
-        Subject::With(members.into_iter().collect())
+        EditSubject::With(members.into_iter().collect())
     } else {
-        Subject::Named(composite.name.to_string())
+        EditSubject::Named(composite.name.to_string())
     };
     let ids = resolve(model, &subject).ok()?;
     ids.contains(&model.strip(id)).then_some(subject)

@@ -31,7 +31,7 @@ use std::collections::BTreeMap;
 
 use linemate_attribution::tally::CpuSet;
 use linemate_attribution::{Analysis, Tally};
-use linemate_layout::{Edit, EditFile, Section, Statement, Subject};
+use linemate_layout::{Edit, EditFile, EditSubject, Section, Statement};
 use linemate_study::scene::{Scene, Watch};
 use linemate_study::whatif::INTERLEAVINGS_MIN;
 use linemate_study::{Cpus, Experiment, Session};
@@ -257,7 +257,7 @@ fn rank(remedies: &mut [Remedy]) {
 }
 
 /// A trial of edits of one type, or of edits that name theirs.
-fn trial(subject: Option<&Subject>, edits: Vec<Edit>) -> Trial {
+fn trial(subject: Option<&EditSubject>, edits: Vec<Edit>) -> Trial {
     let statement = |edit| Statement {
         edit,
         at: linemate_layout::Position::default(),

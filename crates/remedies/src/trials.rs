@@ -169,5 +169,5 @@ fn gain(outcomes: &[Vec<Figures>], number: usize) -> Gain {
 
 /// The ids that the edit language's name of a type means.
 pub(crate) fn ids_of(model: &TypeModel, name: &str) -> Vec<TypeId> {
-    resolve(model, &linemate_layout::Subject::Named(name.to_owned())).unwrap_or_default()
+    resolve(model, &linemate_layout::EditSubject::Named(name.to_owned())).unwrap_or_default()
 }
