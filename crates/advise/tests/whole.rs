@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use linemate_advise::shape::Shape;
+use linemate_advise::shape::StructShape;
 use linemate_advise::survey::survey;
 use linemate_advise::trace::Trace;
 use linemate_advise::{Advice, AdviseError, Choice, Request, advise};
@@ -74,7 +74,7 @@ fn trace(recording: &Recording) -> Trace {
     let model = session.analysis().model();
     let ids = resolve(model, &EditSubject::Named("rq".into())).unwrap();
     let mut layouts = Layouts::new(model, LineSize::B64);
-    let shape = Shape::new(&mut layouts, "rq", &ids, &[]).unwrap();
+    let shape = StructShape::new(&mut layouts, "rq", &ids, &[]).unwrap();
     let watch = Watch {
         types: vec![ids],
         ..Watch::default()
