@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use libfuzzer_sys::fuzz_target;
 use linemate_source::definition::{Sought, find, in_macros};
-use linemate_source::lex::{Kind, lex};
+use linemate_source::lex::{TokenKind, lex};
 use linemate_source::{Align, Group, Idiom, Recorded, Wanted, body, check, rewrite};
 use linemate_types::LineSize;
 
@@ -97,7 +97,7 @@ fn reorder(text: &str, seed: u8) {
 /// How often each word, number, sign and comment is there.
 fn counted(text: &str) -> BTreeMap<&str, usize> {
     let mut counts = BTreeMap::new();
-    let kept = |kind| !matches!(kind, Kind::Blank | Kind::Newline | Kind::Directive);
+    let kept = |kind| !matches!(kind, TokenKind::Blank | TokenKind::Newline | TokenKind::Directive);
     // Names that part need no comma any more.
     for token in lex(text).iter().filter(|t| kept(t.kind) && t.text != ",") {
         *counts.entry(token.text).or_default() += 1;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use linemate_attribution::Analysis;
 use linemate_layout::origin::BUILT_LINE;
 use linemate_layout::plan::resolve;
-use linemate_layout::{EditFile, Layouts, Plan, Subject};
+use linemate_layout::{EditFile, EditSubject, Layouts, Plan};
 use linemate_machine::Machine;
 use linemate_study::experiment::seeds;
 use linemate_study::scene::{Scene, Watch};
@@ -21,7 +21,7 @@ use crate::error::AdviseError;
 use crate::footprint::{FootprintChange, footprint};
 use crate::reasons::{GroupReasons, Knowledge};
 use crate::search::{Limit, MOVE_WORTH, Scored, Search};
-use crate::shape::{Metrics, Placed, Shape, built};
+use crate::shape::{Metrics, StructShape, UnitLayout, built};
 use crate::trace::Trace;
 
 /// How many different candidates are replayed at most, and at least.
@@ -113,7 +113,7 @@ impl Tried {
 #[derive(Clone, Debug)]
 pub struct Advice {
     /// The type.
-    pub shape: Shape,
+    pub shape: StructShape,
     /// Why the first member stays, if nobody asked for that.
     pub first_stays: Option<String>,
     /// All that was replayed, best first.
@@ -214,7 +214,7 @@ struct Proposal {
 fn propose(
     analyses: &[&Session<'_>],
     request: &Request,
-    shape: &Shape,
+    shape: &StructShape,
     traces: &[Trace],
 ) -> Result<Proposal, AdviseError> {
     let model = analyses
@@ -240,7 +240,7 @@ fn propose(
         hot: search.hot(),
     };
     let original = Candidate::original(shape).slots(shape);
-    let subject = Subject::Named(request.type_name.clone());
+    let subject = EditSubject::Named(request.type_name.clone());
     let mut tried = Vec::new();
     let count = replayed(
         accesses * request.machines.len() as u64,
@@ -305,15 +305,15 @@ pub(crate) fn shape(
     analysis: &Analysis<'_>,
     name: &str,
     pins: &[String],
-) -> Result<(Shape, Vec<TypeId>), AdviseError> {
+) -> Result<(StructShape, Vec<TypeId>), AdviseError> {
     let model = analysis.model();
-    let subject = Subject::Named(name.to_owned());
+    let subject = EditSubject::Named(name.to_owned());
     let ids = resolve(model, &subject).map_err(|reason| AdviseError::NoType {
         name: name.to_owned(),
         reason,
     })?;
     let mut layouts = Layouts::new(model, built());
-    Ok((Shape::new(&mut layouts, name, &ids, pins)?, ids))
+    Ok((StructShape::new(&mut layouts, name, &ids, pins)?, ids))
 }
 
 /// How many CPUs the recording says it has.
@@ -328,7 +328,7 @@ pub(crate) fn recorded_cpus(analysis: &Analysis<'_>) -> Result<usize, AdviseErro
 /// What a recording holds of the type, which its kernel must lay out as the first one's does.
 fn scene<'a>(
     session: &'a Session<'_>,
-    wanted: &Shape,
+    wanted: &StructShape,
     ids: &[TypeId],
 ) -> Result<(Scene<'a>, usize), AdviseError> {
     let analysis = session.analysis();
@@ -347,7 +347,7 @@ fn scene<'a>(
 }
 
 /// What units ask of their places, for lines of 64 and of 128 bytes.
-pub(crate) fn metrics(model: &TypeModel, shape: &Shape) -> Result<Vec<Metrics>, AdviseError> {
+pub(crate) fn metrics(model: &TypeModel, shape: &StructShape) -> Result<Vec<Metrics>, AdviseError> {
     let of = |line| Metrics::new(&mut Layouts::new(model, line), shape);
     Ok(vec![of(LineSize::B64)?, of(LineSize::B128)?])
 }
@@ -356,7 +356,7 @@ pub(crate) fn models<'t>(
     traces: &'t [Trace],
     machines: &[Machine],
     by_line: &[Metrics],
-    shape: &Shape,
+    shape: &StructShape,
 ) -> Result<Vec<CostModel<'t>>, AdviseError> {
     let mut models = Vec::new();
     for trace in traces {
@@ -403,7 +403,7 @@ fn agrees(
     model: &TypeModel,
     edits: &EditFile,
     candidate: &Candidate,
-    shape: &Shape,
+    shape: &StructShape,
     by_line: &[Metrics],
 ) -> Result<bool, AdviseError> {
     let slots = candidate.slots(shape);
@@ -412,7 +412,7 @@ fn agrees(
         let line = LineSize::new(metrics.line).unwrap_or(LineSize::B64);
         let mut plan = Plan::new(model, line, edits, &BTreeMap::new())?;
         let layout = plan.layouts.of(shape.id)?;
-        let mut placed = Placed::default();
+        let mut placed = UnitLayout::default();
         metrics.place(&slots, &mut placed);
         let same = shape
             .units()

@@ -7,9 +7,11 @@
 
 use linemate_layout::arrange::Slot;
 use linemate_layout::origin::Forced;
-use linemate_layout::{Alignment, Edit, EditFile, Position, Section, Statement, Subject, Target};
+use linemate_layout::{
+    Alignment, Edit, EditFile, EditSubject, Position, Section, Statement, Target,
+};
 
-use crate::shape::{Metrics, Shape};
+use crate::shape::{Metrics, StructShape};
 
 /// A layout to try.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,7 +28,7 @@ pub struct Candidate {
 
 impl Candidate {
     /// The recorded order.
-    pub fn original(shape: &Shape) -> Candidate {
+    pub fn original(shape: &StructShape) -> Candidate {
         Candidate {
             rest: (0..shape.units().len()).collect(),
             at: shape.frozen,
@@ -36,7 +38,7 @@ impl Candidate {
     }
 
     /// The units in their new order, with what is asked for each.
-    pub fn slots(&self, shape: &Shape) -> Vec<Slot> {
+    pub fn slots(&self, shape: &StructShape) -> Vec<Slot> {
         let mut slots = Vec::with_capacity(shape.units().len());
         let slot = |unit: usize, group: Option<usize>| {
             let forced = shape.units()[unit].forced;
@@ -149,7 +151,7 @@ impl Candidate {
     }
 
     /// The candidate as edits of `subject`. `names` are those of the segments.
-    pub fn edits(&self, subject: &Subject, shape: &Shape, names: &[String]) -> EditFile {
+    pub fn edits(&self, subject: &EditSubject, shape: &StructShape, names: &[String]) -> EditFile {
         let name = |unit: usize| shape.names[unit].clone().unwrap_or_default();
         // The rest first: groups are put after members that have to be where they will stay.
         let mut edits = self.order_rest(shape);
@@ -199,7 +201,7 @@ impl Candidate {
     }
 
     /// Moves the members of the rest that leave their order.
-    fn order_rest(&self, shape: &Shape) -> Vec<Edit> {
+    fn order_rest(&self, shape: &StructShape) -> Vec<Edit> {
         let stays = longest_rise(&self.rest);
         let name = |unit: usize| shape.names[unit].clone().unwrap_or_default();
         let mut edits: Vec<Edit> = Vec::new();

@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 use crate::candidate::Candidate;
 use crate::error::AdviseError;
 use crate::mix::mix;
-use crate::shape::{Metrics, Placed, Shape};
+use crate::shape::{Metrics, StructShape, UnitLayout};
 use crate::trace::{Event, Kind, Trace};
 
 /// How many times longer a slice takes than its instructions, because of what else stalls it: replay's duration over the sum of its rounds'
@@ -70,7 +70,7 @@ struct Class {
 }
 
 impl Class {
-    fn new(residue: u8, numbers: &[u32], trace: &Trace, shape: &Shape) -> Class {
+    fn new(residue: u8, numbers: &[u32], trace: &Trace, shape: &StructShape) -> Class {
         let mut index = vec![Vec::new(); shape.atoms.len()];
         let mut objects = Vec::with_capacity(numbers.len());
         // A trace keeps fewer events than fit 32 bits.
@@ -119,7 +119,7 @@ impl<'t> CostModel<'t> {
         trace: &'t Trace,
         machine: &Machine,
         metrics: Metrics,
-        shape: &Shape,
+        shape: &StructShape,
     ) -> Result<CostModel<'t>, AdviseError> {
         let costs = Costs::new(machine, trace.cpus)?;
         let mut classes: Vec<(u8, Vec<u32>)> = Vec::new();
@@ -165,7 +165,7 @@ impl<'t> CostModel<'t> {
     }
 
     /// The cost of a layout, in cycles.
-    pub fn cost(&self, shape: &Shape, placed: &Placed) -> u64 {
+    pub fn cost(&self, shape: &StructShape, placed: &UnitLayout) -> u64 {
         let mut marks: Vec<u128> = Vec::new();
         let mut cycles = 0;
         for class in 0..self.classes.len() {
@@ -190,7 +190,7 @@ impl<'t> CostModel<'t> {
     }
 
     /// The cost of units that lie together on one line and with nothing else.
-    pub fn together(&self, shape: &Shape, units: &[usize]) -> u64 {
+    pub fn together(&self, shape: &StructShape, units: &[usize]) -> u64 {
         let of_units = |class: usize| -> Vec<Entry> {
             let used = self.classes[class].used.iter();
             let of =
@@ -208,7 +208,13 @@ impl<'t> CostModel<'t> {
 
     /// Which block an atom is in, and on which of its lines.
     #[inline]
-    fn place_of(&self, class: usize, shape: &Shape, placed: &Placed, atom: u16) -> (usize, u8) {
+    fn place_of(
+        &self,
+        class: usize,
+        shape: &StructShape,
+        placed: &UnitLayout,
+        atom: u16,
+    ) -> (usize, u8) {
         let unit = usize::from(shape.atoms[usize::from(atom)].unit);
         let start = u64::from(placed.starts[unit]);
         let within = u64::from(self.metrics.within[usize::from(atom)]);
@@ -598,10 +604,10 @@ pub struct Objective<'m, 't> {
 
 impl<'m, 't> Objective<'m, 't> {
     /// Measures the recorded order.
-    pub fn of_original(models: &'m [CostModel<'t>], shape: &Shape) -> Objective<'m, 't> {
+    pub fn of_original(models: &'m [CostModel<'t>], shape: &StructShape) -> Objective<'m, 't> {
         let slots = Candidate::original(shape).slots(shape);
         let cost = |model: &CostModel<'_>| {
-            let mut placed = Placed::default();
+            let mut placed = UnitLayout::default();
             model.metrics().place(&slots, &mut placed);
             model.cost(shape, &placed)
         };

@@ -3,7 +3,7 @@
 use linemate_layout::arrange::Slot;
 use serde::Serialize;
 
-use crate::shape::{Metrics, Placed, Shape};
+use crate::shape::{Metrics, StructShape, UnitLayout};
 use crate::trace::Trace;
 
 /// A layout's figures in a kernel for one line size.
@@ -35,8 +35,13 @@ pub struct FootprintChange {
 }
 
 /// Measures units laid out as `slots` say.
-pub fn footprint(shape: &Shape, metrics: &Metrics, slots: &[Slot], traces: &[Trace]) -> Footprint {
-    let mut placed = Placed::default();
+pub fn footprint(
+    shape: &StructShape,
+    metrics: &Metrics,
+    slots: &[Slot],
+    traces: &[Trace],
+) -> Footprint {
+    let mut placed = UnitLayout::default();
     metrics.place(slots, &mut placed);
     let (mut holes, mut hole_bytes, mut end) = (0, 0, 0);
     let ends = slots.iter().map(|slot| {

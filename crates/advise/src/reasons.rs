@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::candidate::Candidate;
 use crate::cost::CostModel;
-use crate::shape::Shape;
+use crate::shape::StructShape;
 use crate::trace::{Kind, Trace};
 
 /// Functions that are named for a group at most, and members that it is kept from.
@@ -34,7 +34,7 @@ pub struct MemberUse {
 
 /// A member that a group is kept from.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Kept {
+pub struct KeptApart {
     /// Its name.
     pub name: String,
     /// What sharing a line with it would cost, as a share of what the type costs as recorded, by the fast model.
@@ -61,14 +61,14 @@ pub struct GroupReasons {
     /// What sharing a line saves its members, as a share of what the type costs as recorded, by the fast model.
     pub saves: f64,
     /// What it is kept from, most costly first.
-    pub kept_from: Vec<Kept>,
+    pub kept_from: Vec<KeptApart>,
 }
 
 /// What is known about a type's use.
 #[derive(Debug)]
 pub struct Knowledge<'k, 't> {
     /// The type.
-    pub shape: &'k Shape,
+    pub shape: &'k StructShape,
     /// By recording: its accesses and its kernel's symbols.
     pub traces: Vec<(&'k Trace, &'k Symbols)>,
     /// The fast models.
@@ -141,13 +141,13 @@ impl Knowledge<'_, '_> {
         let members: Vec<MemberUse> = hot.iter().map(|u| self.member(*u)).collect();
         let apart: f64 = hot.iter().map(|u| self.together(&[*u])).sum();
         let here = self.together(&hot);
-        let mut kept: Vec<Kept> = self
+        let mut kept: Vec<KeptApart> = self
             .hot
             .iter()
             .filter(|u| !segment.contains(u))
             .map(|u| {
                 let both = [&hot[..], &[*u]].concat();
-                Kept {
+                KeptApart {
                     name: self.shape.unit_name(*u).to_owned(),
                     share: self.together(&both) - here - self.together(&[*u]),
                 }

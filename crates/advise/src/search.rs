@@ -13,7 +13,7 @@ use rayon::prelude::*;
 
 use crate::candidate::Candidate;
 use crate::cost::Objective;
-use crate::shape::{Metrics, Placed, Shape};
+use crate::shape::{Metrics, StructShape, UnitLayout};
 
 pub use front::{cheapest, fewest};
 
@@ -46,7 +46,7 @@ pub struct Limit {
 #[derive(Debug)]
 pub struct Search<'s, 'm, 't> {
     /// The type.
-    pub shape: &'s Shape,
+    pub shape: &'s StructShape,
     /// What a layout costs.
     pub objective: &'s Objective<'m, 't>,
     /// How large it may be.
@@ -73,7 +73,7 @@ pub struct Scored {
 impl<'s, 'm, 't> Search<'s, 'm, 't> {
     /// Prepares a search.
     pub fn new(
-        shape: &'s Shape,
+        shape: &'s StructShape,
         objective: &'s Objective<'m, 't>,
         limits: &'s [Limit],
     ) -> Search<'s, 'm, 't> {
@@ -123,7 +123,7 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
     /// Bytes beyond the limits.
     fn excess(&self, candidate: &Candidate) -> u64 {
         let slots = candidate.slots(self.shape);
-        let mut placed = Placed::default();
+        let mut placed = UnitLayout::default();
         let over = |limit: &Limit| {
             limit.metrics.place(&slots, &mut placed);
             placed.size.saturating_sub(limit.bytes)
@@ -144,7 +144,7 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
     /// A layout with its worth, however large it is.
     fn rate(&self, candidate: Candidate) -> Scored {
         let slots = candidate.slots(self.shape);
-        let mut placed = Placed::default();
+        let mut placed = UnitLayout::default();
         let mut costs = Vec::with_capacity(self.objective.models.len());
         for model in self.objective.models {
             model.metrics().place(&slots, &mut placed);
@@ -271,7 +271,8 @@ mod tests {
         list.structure("s", 16, &[member("a", long, 0), member("b", long, 8)]);
         let types = TypeModel::new(list.types, 8).unwrap_or_else(|e| panic!("{e}"));
         let mut layouts = Layouts::new(&types, LineSize::B64);
-        let shape = Shape::new(&mut layouts, "s", types.named("s"), &[]).expect("a plain struct");
+        let shape =
+            StructShape::new(&mut layouts, "s", types.named("s"), &[]).expect("a plain struct");
         let metrics = Metrics::new(&mut layouts, &shape).expect("a plain struct");
         let event = |round| Event {
             round,

@@ -24,7 +24,7 @@ pub(crate) const NO_ATOM: u16 = u16::MAX;
 /// The part of a unit that accesses are told apart by: at most 8 bytes that cannot be on two lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Atom {
-    /// The unit, by its index in [`Shape::units`].
+    /// The unit, by its index in [`StructShape::units`].
     pub unit: u16,
     /// First byte in the recorded layout, from the unit's start.
     pub within: u32,
@@ -32,7 +32,7 @@ pub struct Atom {
 
 /// A struct, prepared for the search.
 #[derive(Clone, Debug)]
-pub struct Shape {
+pub struct StructShape {
     /// The struct's name as it was asked for.
     pub name: String,
     /// The first of its type ids.
@@ -71,7 +71,7 @@ const FREE_FIRST: [&str; 14] = [
     "refcount_struct",
 ];
 
-impl Shape {
+impl StructShape {
     /// Prepares struct `ids` of `layouts`' types. `pins` are members that stay.
     ///
     /// # Errors
@@ -81,7 +81,7 @@ impl Shape {
         name: &str,
         ids: &[TypeId],
         pins: &[String],
-    ) -> Result<Shape, AdviseError> {
+    ) -> Result<StructShape, AdviseError> {
         let model = layouts.model();
         let id = model.strip(ids.first().copied().unwrap_or(TypeId::VOID));
         let origin = layouts.origin(id)?;
@@ -111,7 +111,7 @@ impl Shape {
             frozen = frozen.max(1 + unit_of(model, composite, &origin, name, pin)?);
         }
         let extents = layouts.extents(id)?;
-        let mut shape = Shape {
+        let mut shape = StructShape {
             name: name.to_owned(),
             id,
             ids: ids.to_vec(),
@@ -289,7 +289,7 @@ pub struct Metrics {
 
 /// A layout: where units start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Placed {
+pub struct UnitLayout {
     /// By unit.
     pub starts: Vec<u32>,
     /// `sizeof`.
@@ -298,7 +298,7 @@ pub struct Placed {
     pub align: u64,
 }
 
-impl Placed {
+impl UnitLayout {
     /// Where an object starts within 128 bytes that started at `recorded` there: one that asks for a larger alignment moves up.
     pub fn residue(&self, recorded: u8) -> u64 {
         u64::from(recorded).next_multiple_of(self.align.max(1)) % 128
@@ -310,7 +310,7 @@ impl Metrics {
     ///
     /// # Errors
     /// When the type cannot be laid out.
-    pub fn new(layouts: &mut Layouts<'_>, shape: &Shape) -> Result<Metrics, AdviseError> {
+    pub fn new(layouts: &mut Layouts<'_>, shape: &StructShape) -> Result<Metrics, AdviseError> {
         let line = layouts.line();
         let layout = layouts.of(shape.id)?;
         let extents = layouts.extents(shape.id)?;
@@ -348,7 +348,7 @@ impl Metrics {
     }
 
     /// Lays units out in the order of `slots`, as [`Layouts`] does.
-    pub fn place(&self, slots: &[Slot], into: &mut Placed) {
+    pub fn place(&self, slots: &[Slot], into: &mut UnitLayout) {
         into.starts.clear();
         into.starts.resize(self.extents.len(), 0);
         let mut align = self.forced.map_or(1, |f| f.bytes(self.line));
@@ -376,7 +376,7 @@ impl Metrics {
     }
 
     /// Lines of a layout whose objects start lines.
-    pub fn lines(&self, placed: &Placed) -> u64 {
+    pub fn lines(&self, placed: &UnitLayout) -> u64 {
         placed.size.div_ceil(self.line)
     }
 }

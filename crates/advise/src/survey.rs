@@ -17,7 +17,7 @@ use crate::advise::{limits, metrics, models, recorded_cpus, shape};
 use crate::cost::Objective;
 use crate::error::AdviseError;
 use crate::search::Search;
-use crate::shape::Shape;
+use crate::shape::StructShape;
 use crate::trace::{EVENTS_MAX, Trace};
 
 /// What a type costs, and what a layout could win.
@@ -166,7 +166,7 @@ struct Recordings<'a> {
 impl Recordings<'_> {
     /// Searches the types of these rows; as many at a time as memory allows, for each time unpacks what is kept of all recordings.
     fn estimate(&self, rows: &mut [Row]) -> Result<(), AdviseError> {
-        let mut waiting: Vec<(&mut Row, Shape)> = Vec::new();
+        let mut waiting: Vec<(&mut Row, StructShape)> = Vec::new();
         for row in rows {
             match self.shape(&row.name) {
                 Ok(shape) => waiting.push((row, shape)),
@@ -181,7 +181,7 @@ impl Recordings<'_> {
         while !waiting.is_empty() {
             let (now, later) = waiting.split_at_mut(self.at_once(waiting));
             waiting = later;
-            let shapes: Vec<&Shape> = now.iter().map(|(_, shape)| shape).collect();
+            let shapes: Vec<&StructShape> = now.iter().map(|(_, shape)| shape).collect();
             let traces = self.traces(&shapes)?;
             for ((row, shape), traces) in now.iter_mut().zip(traces) {
                 match self.search(shape, &traces) {
@@ -201,10 +201,10 @@ impl Recordings<'_> {
     }
 
     /// The type as all recordings' kernels have it.
-    fn shape(&self, name: &str) -> Result<Shape, AdviseError> {
+    fn shape(&self, name: &str) -> Result<StructShape, AdviseError> {
         let mut shapes = self.sessions.iter().map(|session| {
             let (shape, _) = shape(session.analysis(), name, &[])?;
-            Ok::<Shape, AdviseError>(shape)
+            Ok::<StructShape, AdviseError>(shape)
         });
         let first = shapes.next().ok_or(AdviseError::Nothing("recording"))??;
         for other in shapes {
@@ -218,9 +218,9 @@ impl Recordings<'_> {
     }
 
     /// How many of the types, at least one, have as many accesses together as one may have events.
-    fn at_once(&self, waiting: &[(&mut Row, Shape)]) -> usize {
+    fn at_once(&self, waiting: &[(&mut Row, StructShape)]) -> usize {
         let mut sum = 0;
-        let fits = |(_, shape): &&(&mut Row, Shape)| {
+        let fits = |(_, shape): &&(&mut Row, StructShape)| {
             sum += self.accesses(shape);
             sum <= EVENTS_MAX as u64
         };
@@ -228,7 +228,7 @@ impl Recordings<'_> {
     }
 
     /// Accesses to objects of the type, and to what has one inside, in all recordings.
-    fn accesses(&self, shape: &Shape) -> u64 {
+    fn accesses(&self, shape: &StructShape) -> u64 {
         let of = |(session, (scene, _)): (&&Session<'_>, &(Scene<'_>, usize))| -> u64 {
             let model = session.analysis().model();
             let has = |id: &TypeId| embeds(model, *id, &shape.ids);
@@ -245,7 +245,7 @@ impl Recordings<'_> {
     }
 
     /// By shape, then by recording.
-    fn traces(&self, shapes: &[&Shape]) -> Result<Vec<Vec<Trace>>, AdviseError> {
+    fn traces(&self, shapes: &[&StructShape]) -> Result<Vec<Vec<Trace>>, AdviseError> {
         let line = self
             .machines
             .first()
@@ -262,7 +262,7 @@ impl Recordings<'_> {
     }
 
     /// The share of a type's cost that a short search saves, and how many members it moves for that.
-    fn search(&self, shape: &Shape, traces: &[Trace]) -> Result<(f64, usize), AdviseError> {
+    fn search(&self, shape: &StructShape, traces: &[Trace]) -> Result<(f64, usize), AdviseError> {
         let first = self
             .sessions
             .first()

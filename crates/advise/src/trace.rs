@@ -19,7 +19,7 @@ use linemate_types::{TypeId, TypeModel};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
-use crate::shape::Shape;
+use crate::shape::StructShape;
 
 /// The most CPUs of a recording: sets of them are words.
 pub const CPUS_MAX: usize = 64;
@@ -121,7 +121,7 @@ impl Trace {
     pub fn extract(
         scene: &Scene<'_>,
         model: &TypeModel,
-        shapes: &[&Shape],
+        shapes: &[&StructShape],
         (cpus, seed): (usize, u64),
         line: LineSize,
     ) -> Result<Vec<Trace>, ExperimentError> {
@@ -154,7 +154,7 @@ type Tables = Vec<Option<Arc<Vec<u32>>>>;
 /// Not inside of the searched type.
 const OUTSIDE: u32 = u32::MAX;
 
-fn tables(model: &TypeModel, types: &[Option<TypeId>], shape: &Shape) -> Tables {
+fn tables(model: &TypeModel, types: &[Option<TypeId>], shape: &StructShape) -> Tables {
     let mut known: FxHashMap<TypeId, Option<Arc<Vec<u32>>>> = FxHashMap::default();
     let mut table = |id: TypeId| {
         let make = || {
@@ -220,7 +220,7 @@ struct ObjectInProgress {
 
 /// Puts the type's accesses in a round side by side.
 struct TraceInterleaver<'s> {
-    shape: &'s Shape,
+    shape: &'s StructShape,
     tables: &'s Tables,
     interleaving: Interleaving,
     trace: Trace,
@@ -237,7 +237,12 @@ struct TraceInterleaver<'s> {
 }
 
 impl<'s> TraceInterleaver<'s> {
-    fn new(shape: &'s Shape, tables: &'s Tables, cpus: usize, seed: u64) -> TraceInterleaver<'s> {
+    fn new(
+        shape: &'s StructShape,
+        tables: &'s Tables,
+        cpus: usize,
+        seed: u64,
+    ) -> TraceInterleaver<'s> {
         TraceInterleaver {
             shape,
             tables,

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use common::Dice;
 use linemate_advise::candidate::Candidate;
 use linemate_advise::error::AdviseError;
-use linemate_advise::shape::{Metrics, Placed, Shape};
-use linemate_layout::{Layouts, Plan, Subject, parse, plan};
+use linemate_advise::shape::{Metrics, StructShape, UnitLayout};
+use linemate_layout::{EditSubject, Layouts, Plan, parse, plan};
 use linemate_testkit::kernels;
 use linemate_types::{LineSize, TypeModel};
 
@@ -30,13 +30,13 @@ const TYPES: [&str; 12] = [
     "super_block",
 ];
 
-fn shape(layouts: &mut Layouts<'_>, name: &str, pins: &[&str]) -> Result<Shape, AdviseError> {
-    let ids = plan::resolve(layouts.model(), &Subject::Named(name.into())).unwrap();
+fn shape(layouts: &mut Layouts<'_>, name: &str, pins: &[&str]) -> Result<StructShape, AdviseError> {
+    let ids = plan::resolve(layouts.model(), &EditSubject::Named(name.into())).unwrap();
     let pins: Vec<String> = pins.iter().map(|p| (*p).to_owned()).collect();
-    Shape::new(layouts, name, &ids, &pins)
+    StructShape::new(layouts, name, &ids, &pins)
 }
 
-fn random_candidate(shape: &Shape, metrics: &Metrics, dice: &mut Dice) -> Candidate {
+fn random_candidate(shape: &StructShape, metrics: &Metrics, dice: &mut Dice) -> Candidate {
     let mut candidate = Candidate::original(shape);
     let movable: Vec<usize> = (0..shape.units().len())
         .filter(|u| shape.movable(*u))
@@ -85,14 +85,14 @@ fn agrees(model: &TypeModel, name: &str, line: LineSize, dice: &mut Dice) {
             _ => random_candidate(&shape, &metrics, dice),
         };
         let names: Vec<String> = (0..4).map(|i| format!("group_{i}")).collect();
-        let subject = Subject::Named(name.into());
+        let subject = EditSubject::Named(name.into());
         let text = candidate.edits(&subject, &shape, &names).to_string();
         let edits = parse(&text).unwrap_or_else(|e| panic!("{text}: {e}"));
         let images = BTreeMap::new();
         let mut plan =
             Plan::new(model, line, &edits, &images).unwrap_or_else(|e| panic!("{text}: {e}"));
         let layout = plan.layouts.of(shape.id).unwrap();
-        let mut placed = Placed::default();
+        let mut placed = UnitLayout::default();
         metrics.place(&candidate.slots(&shape), &mut placed);
         assert_eq!(layout.size, placed.size, "{text}");
         for (unit, start) in shape.units().iter().zip(&placed.starts) {

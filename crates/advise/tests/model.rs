@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use common::{Dice, machine, metrics, model, shape};
 use linemate_advise::candidate::Candidate;
 use linemate_advise::cost::CostModel;
-use linemate_advise::shape::{Metrics, Placed, Shape};
+use linemate_advise::shape::{Metrics, StructShape, UnitLayout};
 use linemate_advise::trace::{Event, Kind, ObjectTrace, Trace};
-use linemate_layout::{Plan, Subject, parse};
+use linemate_layout::{EditSubject, Plan, parse};
 use linemate_machine::Machine;
 use linemate_types::{LineSize, TypeModel};
 
@@ -48,7 +48,7 @@ fn costs(events: &[(u32, u8, u16, Kind)], machine: &Machine) -> (u64, u64) {
     let trace = story(events);
     let metrics = metrics(&types, &shape, LineSize::B64);
     let model = CostModel::new(&trace, machine, metrics, &shape).unwrap();
-    let at = |second: u32| Placed {
+    let at = |second: u32| UnitLayout {
         starts: vec![0, second],
         size: 256,
         align: 64,
@@ -117,7 +117,7 @@ fn pairs_of_lines_are_fetched_together() {
 }
 
 /// A random layout, in the form that the search makes.
-fn random_candidate(shape: &Shape, metrics: &Metrics, dice: &mut Dice) -> Candidate {
+fn random_candidate(shape: &StructShape, metrics: &Metrics, dice: &mut Dice) -> Candidate {
     let mut candidate = Candidate::original(shape);
     let count = shape.units().len() as u64;
     candidate.at = dice.below(count / 2) as usize;
@@ -152,9 +152,9 @@ fn edits_do_what_the_candidate_says(types: &TypeModel, dice: &mut Dice) {
         let metrics = metrics(types, &shape, line);
         let candidate = random_candidate(&shape, &metrics, dice);
         let names: Vec<String> = (0..4).map(|i| format!("group_{i}")).collect();
-        let subject = Subject::Named("s".into());
+        let subject = EditSubject::Named("s".into());
         let text = candidate.edits(&subject, &shape, &names).to_string();
-        let mut placed = Placed::default();
+        let mut placed = UnitLayout::default();
         metrics.place(&candidate.slots(&shape), &mut placed);
         let edits = parse(&text).unwrap_or_else(|e| panic!("{text}: {e}"));
         let images = BTreeMap::new();

@@ -8,7 +8,7 @@ use common::{Dice, machine, model, shape, trace, with_objective};
 use linemate_advise::candidate::Candidate;
 use linemate_advise::cost::Objective;
 use linemate_advise::search::{Limit, MOVE_WORTH, Search, cheapest, fewest};
-use linemate_advise::shape::{Placed, Shape};
+use linemate_advise::shape::{StructShape, UnitLayout};
 use linemate_layout::arrange::Slot;
 
 const SIZES: [u32; 6] = [1, 2, 4, 8, 16, 40];
@@ -20,7 +20,7 @@ fn random_sizes(count: u64, dice: &mut Dice) -> Vec<u32> {
 }
 
 /// The least cost of all orders, each with lines started at any set of members; tried one by one, without the search's code.
-fn brute_force(shape: &Shape, objective: &Objective<'_, '_>, limit: &Limit) -> u64 {
+fn brute_force(shape: &StructShape, objective: &Objective<'_, '_>, limit: &Limit) -> u64 {
     fn orders(left: &mut Vec<usize>, so_far: &mut Vec<usize>, visit: &mut dyn FnMut(&[usize])) {
         if left.is_empty() {
             visit(so_far);
@@ -47,7 +47,7 @@ fn brute_force(shape: &Shape, objective: &Objective<'_, '_>, limit: &Limit) -> u
                     ..originals[*unit].clone()
                 });
             }
-            let mut placed = Placed::default();
+            let mut placed = UnitLayout::default();
             limit.metrics.place(&slots, &mut placed);
             if placed.size <= limit.bytes {
                 let cost = objective.models[0].cost(shape, &placed);

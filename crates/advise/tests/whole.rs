@@ -4,12 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use linemate_advise::shape::Shape;
+use linemate_advise::shape::StructShape;
 use linemate_advise::survey::survey;
 use linemate_advise::trace::Trace;
 use linemate_advise::{Advice, AdviseError, Choice, Request, advise};
 use linemate_layout::plan::resolve;
-use linemate_layout::{Layouts, Subject};
+use linemate_layout::{EditSubject, Layouts};
 use linemate_machine::{Machine, find};
 use linemate_recording::{AccessKind, Recording};
 use linemate_study::scene::{Scene, Watch};
@@ -72,9 +72,9 @@ fn advice(recording: &Recording, request: &Request) -> Result<Advice, AdviseErro
 fn trace(recording: &Recording) -> Trace {
     let session = Session::new(recording).unwrap();
     let model = session.analysis().model();
-    let ids = resolve(model, &Subject::Named("rq".into())).unwrap();
+    let ids = resolve(model, &EditSubject::Named("rq".into())).unwrap();
     let mut layouts = Layouts::new(model, LineSize::B64);
-    let shape = Shape::new(&mut layouts, "rq", &ids, &[]).unwrap();
+    let shape = StructShape::new(&mut layouts, "rq", &ids, &[]).unwrap();
     let watch = Watch {
         types: vec![ids],
         ..Watch::default()

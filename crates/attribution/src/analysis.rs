@@ -23,16 +23,16 @@ use crate::collect::Collector;
 use crate::counted::{Counted, Counter};
 use crate::couse::FieldTables;
 use crate::map::KernelMap;
-use crate::memory::Memory;
+use crate::memory::KernelMemory;
 use crate::names::Names;
 use crate::passes::visit_chunks;
 use crate::schema::{Schema, TypeIndex};
 use crate::subjects::Subject;
-use crate::survey::Kernel;
+use crate::survey::KernelView;
 
 /// Why a recording cannot be analysed.
 #[derive(Debug, Error)]
-pub enum Error {
+pub enum AnalysisError {
     /// The file.
     #[error(transparent)]
     Recording(#[from] RecordingError),
@@ -67,12 +67,12 @@ pub struct Directory {
     /// How many tracked objects (heap, per-CPU copies, pages) turned out to be of a type.
     pub objects: BTreeMap<TypeIndex, u64>,
     /// What the first pass met.
-    pub facts: Facts,
+    pub facts: AnalysisFacts,
 }
 
 /// What the first pass met, for the report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Facts {
+pub struct AnalysisFacts {
     /// Objects with a lifetime.
     pub objects: u64,
     /// Struct pointers handed to functions.
@@ -98,7 +98,7 @@ struct Head {
 }
 
 impl Head {
-    fn read(recording: &Recording) -> Result<Head, Error> {
+    fn read(recording: &Recording) -> Result<Head, AnalysisError> {
         let model = btf::parse(&recording.btf()?)?;
         let symbols = Symbols::parse_kallsyms(&String::from_utf8_lossy(&recording.symbols()?))?;
         let (schema, types) = Schema::of_model(&model);
@@ -112,8 +112,8 @@ impl Head {
 
     /// What the memory images show of the kernel.
     fn map(&self, recording: &Recording) -> Result<KernelMap, RecordingError> {
-        let (start, stop) = Memory::of(recording)?;
-        let kernel = Kernel {
+        let (start, stop) = KernelMemory::of(recording)?;
+        let kernel = KernelView {
             model: &self.model,
             schema: &self.schema,
             types: &self.types,
@@ -130,7 +130,7 @@ impl Head {
 ///
 /// # Errors
 /// As [`Analysis::new`].
-pub fn check(recording: &Recording) -> Result<(), Error> {
+pub fn check(recording: &Recording) -> Result<(), AnalysisError> {
     Head::read(recording)?.map(recording)?;
     Ok(())
 }
@@ -140,7 +140,7 @@ impl<'r> Analysis<'r> {
     ///
     /// # Errors
     /// A recording without types or symbols, or with a damaged chunk.
-    pub fn new(recording: &'r Recording) -> Result<Analysis<'r>, Error> {
+    pub fn new(recording: &'r Recording) -> Result<Analysis<'r>, AnalysisError> {
         Analysis::new_telling(recording, &|_| ())
     }
 
@@ -151,7 +151,7 @@ impl<'r> Analysis<'r> {
     pub fn new_telling(
         recording: &'r Recording,
         done: &(dyn Fn(u64) + Sync),
-    ) -> Result<Analysis<'r>, Error> {
+    ) -> Result<Analysis<'r>, AnalysisError> {
         let mut analysis = Analysis::known(recording, Directory::default())?;
         let (names, directory) = analysis.first_pass(done)?;
         analysis.directory = directory;
@@ -163,7 +163,10 @@ impl<'r> Analysis<'r> {
     ///
     /// # Errors
     /// A recording without types or symbols.
-    pub fn known(recording: &'r Recording, directory: Directory) -> Result<Analysis<'r>, Error> {
+    pub fn known(
+        recording: &'r Recording,
+        directory: Directory,
+    ) -> Result<Analysis<'r>, AnalysisError> {
         Ok(Analysis {
             recording,
             head: Head::read(recording)?,
@@ -185,7 +188,7 @@ impl<'r> Analysis<'r> {
         } = &self.head;
         let entries = table_entries(model, types);
         let collected = collect(self.recording, &map, types, (&entries, symbols), done)?;
-        let facts = Facts {
+        let facts = AnalysisFacts {
             objects: collected.objects.len() as u64,
             sightings: collected.sightings,
             sightings_unused: collected.sightings_unused,
@@ -240,7 +243,7 @@ impl<'r> Analysis<'r> {
 
     /// What the first pass met.
     #[must_use]
-    pub fn facts(&self) -> Facts {
+    pub fn facts(&self) -> AnalysisFacts {
         self.directory.facts
     }
 
@@ -299,21 +302,21 @@ fn table_entries(model: &TypeModel, types: &FxHashMap<u32, TypeIndex>) -> FxHash
 
 /// A call or return, as the decoding threads hand it on.
 #[derive(Debug)]
-enum Step {
+enum CallEvent {
     Call(Call),
     Return(Return),
 }
 
 #[derive(Debug, Default)]
-struct Steps(Vec<Step>);
+struct Steps(Vec<CallEvent>);
 
 impl Visitor for Steps {
     fn access(&mut self, _: &Access) {}
     fn call(&mut self, call: &Call) {
-        self.0.push(Step::Call(call.clone()));
+        self.0.push(CallEvent::Call(call.clone()));
     }
     fn ret(&mut self, ret: &Return) {
-        self.0.push(Step::Return(*ret));
+        self.0.push(CallEvent::Return(*ret));
     }
     fn marker(&mut self, _: &Marker) {}
 }
@@ -354,8 +357,8 @@ fn collect(
 fn take_in(collector: &mut Collector<'_>, batch: &[Steps]) {
     for step in batch.iter().flat_map(|s| &s.0) {
         match step {
-            Step::Call(call) => collector.call(call),
-            Step::Return(ret) => collector.returned(ret),
+            CallEvent::Call(call) => collector.call(call),
+            CallEvent::Return(ret) => collector.returned(ret),
         }
     }
 }

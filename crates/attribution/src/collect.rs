@@ -17,7 +17,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::frames::Frames;
 use crate::index::{NEVER, ObjectId};
-use crate::kinds::{Kind, KindId, Kinds, Origin, SILENT, SignatureId};
+use crate::kinds::{KindId, Kinds, ObjectKind, Origin, SILENT, SignatureId};
 use crate::map::{KernelMap, PAGE_SIZE, PageUse, STACK_SIZE};
 use crate::pointers::is_dynamic_percpu;
 use crate::schema::TypeIndex;
@@ -83,7 +83,7 @@ pub(crate) struct Collected {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Pending {
+struct PendingAllocation {
     time: VirtualTime,
     caller: GuestAddr,
     cache: Option<u64>,
@@ -108,7 +108,7 @@ pub(crate) struct Collector<'a> {
     live: FxHashMap<u64, Vec<ObjectId>>,
     votes: FxHashMap<ObjectId, Votes>,
     /// Allocations under way, by stack pointer: unique while a call runs, and kept by a tail call.
-    pending: FxHashMap<u64, Vec<Pending>>,
+    pending: FxHashMap<u64, Vec<PendingAllocation>>,
     /// Slots that were freed, and when.
     vacated: FxHashMap<u64, VirtualTime>,
     /// Who asked first for objects in bulk, by cache. No event tells their addresses, so no event tells for which of several
@@ -391,7 +391,7 @@ impl<'a> Collector<'a> {
     fn kind_of_cache(&mut self, cache: u32, site: Option<GuestAddr>) -> KindId {
         let about = &self.map.caches[cache as usize];
         let size = about.object_size;
-        let kind = Kind {
+        let kind = ObjectKind {
             origin: Origin::Cache(cache),
             site,
             size,
@@ -421,15 +421,18 @@ impl<'a> Collector<'a> {
             (None, Some(_)) => None,
         };
         let usage = self.usage(call);
-        self.pending.entry(call.stack.0).or_default().push(Pending {
-            time: call.time,
-            caller: call.caller,
-            cache: value.cache,
-            size: size.filter(|s| *s > 0 && *s <= SIZE_MAX),
-            order: value.order,
-            bulk: value.bulk,
-            usage,
-        });
+        self.pending
+            .entry(call.stack.0)
+            .or_default()
+            .push(PendingAllocation {
+                time: call.time,
+                caller: call.caller,
+                cache: value.cache,
+                size: size.filter(|s| *s > 0 && *s <= SIZE_MAX),
+                order: value.order,
+                bulk: value.bulk,
+                usage,
+            });
     }
 
     /// What an allocation is for: what its site's name tells; for pages, which come through several layers of allocators, else what the
@@ -465,7 +468,7 @@ impl<'a> Collector<'a> {
             .unwrap_or(SiteUse::Other)
     }
 
-    fn note_bulk(&mut self, call: &Pending, returned: VirtualTime) {
+    fn note_bulk(&mut self, call: &PendingAllocation, returned: VirtualTime) {
         if let Some(cache) = call.cache.and_then(|c| self.map.cache_at.get(&c)) {
             self.bulk.entry(*cache).or_insert(call.caller);
             self.hand_out(*cache, call.time, returned);
@@ -480,11 +483,11 @@ impl<'a> Collector<'a> {
             .push(begin, end);
     }
 
-    fn percpu(&mut self, call: &Pending, cookie: u64) {
+    fn percpu(&mut self, call: &PendingAllocation, cookie: u64) {
         let Some(size) = call.size.filter(|_| cookie != 0) else {
             return;
         };
-        let kind = Kind {
+        let kind = ObjectKind {
             origin: Origin::Percpu,
             site: Some(call.caller),
             size,
@@ -502,7 +505,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    fn virtually(&mut self, call: &Pending, addr: u64) {
+    fn virtually(&mut self, call: &PendingAllocation, addr: u64) {
         let Some(size) = call.size.filter(|_| self.map.vmalloc.contains(&addr)) else {
             return;
         };
@@ -512,7 +515,7 @@ impl<'a> Collector<'a> {
         {
             return;
         }
-        let kind = Kind {
+        let kind = ObjectKind {
             origin: Origin::Virtual,
             site: Some(call.caller),
             size,

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use crate::map::PAGE_SIZE;
-use crate::memory::Memory;
+use crate::memory::KernelMemory;
 
 /// Mappings at addresses that the kernel fixes when it is built (Documentation/arch/x86/x86_64/mm.rst).
 pub(crate) const FIXED_MAPPINGS: Range<u64> = 0xffff_ffff_ff00_0000..0xffff_ffff_ff80_0000;
@@ -25,7 +25,7 @@ const FRAME: u64 = 0x000f_ffff_ffff_f000;
 /// The pages of `area` that no cache may hold, as ranges of addresses, ascending. `top` is where the top table is (`init_top_pgt`),
 /// `direct` where the direct map starts.
 pub(crate) fn uncached(
-    memory: &Memory,
+    memory: &KernelMemory,
     top: u64,
     direct: u64,
     area: &Range<u64>,
@@ -42,7 +42,7 @@ pub(crate) fn uncached(
 }
 
 struct Walk<'a> {
-    memory: &'a Memory,
+    memory: &'a KernelMemory,
     direct: u64,
     area: &'a Range<u64>,
     left: usize,
@@ -121,7 +121,7 @@ mod tests {
     fn pages_that_are_not_cached_are_found_at_every_size() {
         let area = 0xffff_c900_0000_0000u64;
         let at = |shift: u32| area >> shift & 511;
-        let memory = Memory::new(vec![
+        let memory = KernelMemory::new(vec![
             table(TOP, &[(at(39), 0x1000 | 1)]),
             table(DIRECT + 0x1000, &[(at(30), 0x2000 | 1)]),
             // 2 MiB: write-combining, then plain memory with the bit that only says that it is large.
@@ -158,13 +158,13 @@ mod tests {
             uncached(&memory, TOP, DIRECT, &narrow),
             std::slice::from_ref(&narrow)
         );
-        assert_eq!(uncached(&Memory::default(), TOP, DIRECT, &all), []);
+        assert_eq!(uncached(&KernelMemory::default(), TOP, DIRECT, &all), []);
     }
 
     #[test]
     fn tables_that_lead_into_themselves_have_an_end() {
         let all: Vec<(u64, u64)> = (0..512).map(|i| (i, 1)).collect();
-        let memory = Memory::new(vec![table(TOP, &all), table(DIRECT, &all)]);
+        let memory = KernelMemory::new(vec![table(TOP, &all), table(DIRECT, &all)]);
         assert_eq!(uncached(&memory, TOP, DIRECT, &(0..u64::MAX)), []);
     }
 }

@@ -72,7 +72,7 @@ impl Tenant {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct TenantRange {
     start: u64,
     end: u64,
     tenants: (u32, u32),
@@ -87,17 +87,17 @@ struct Tenancy {
 
 /// All lifetimes by address.
 #[derive(Debug, Default)]
-pub struct Index {
+pub struct LifetimeIndex {
     pages: FxHashMap<u64, (u32, u32)>,
-    places: Vec<Place>,
+    places: Vec<TenantRange>,
     tenants: Vec<Tenancy>,
 }
 
-impl Index {
+impl LifetimeIndex {
     /// Builds the index. Lifetimes of one place may not overlap in time; where they do (a missed free), the later birth
     /// ends the earlier life, because the latest birth before a time is looked at.
     #[must_use]
-    pub fn new(lifetimes: &[Lifetime]) -> Index {
+    pub fn new(lifetimes: &[Lifetime]) -> LifetimeIndex {
         let mut rows: Vec<(u64, u64, u64, u32)> = Vec::with_capacity(lifetimes.len());
         for (i, life) in lifetimes.iter().enumerate() {
             if life.range.is_empty() {
@@ -112,7 +112,7 @@ impl Index {
         rows.sort_unstable_by_key(|&(page, start, end, i)| {
             (page, start, end, lifetimes[i as usize].birth, i)
         });
-        let mut index = Index::default();
+        let mut index = LifetimeIndex::default();
         for &(page, start, end, i) in &rows {
             index.push(page, start, end, &lifetimes[i as usize]);
         }
@@ -130,7 +130,7 @@ impl Index {
         if !same {
             span.1 += 1;
             let at = self.tenants.len() as u32;
-            self.places.push(Place {
+            self.places.push(TenantRange {
                 start,
                 end,
                 tenants: (at, at),
@@ -210,13 +210,13 @@ mod tests {
         }
     }
 
-    fn at(index: &Index, addr: u64, time: u64) -> Tenant {
+    fn at(index: &LifetimeIndex, addr: u64, time: u64) -> Tenant {
         index.at(GuestAddr(addr), VirtualTime(time))
     }
 
     #[test]
     fn a_place_changes_its_tenant() {
-        let index = Index::new(&[
+        let index = LifetimeIndex::new(&[
             life(0x1000..0x1040, 10, 20, 0),
             life(0x1000..0x1040, 30, u64::MAX, 1),
         ]);
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn objects_cross_pages() {
-        let index = Index::new(&[life(0x1f00..0x3100, 0, u64::MAX, 7)]);
+        let index = LifetimeIndex::new(&[life(0x1f00..0x3100, 0, u64::MAX, 7)]);
         for addr in [0x1f00, 0x2000, 0x2fff, 0x30ff] {
             assert_eq!(at(&index, addr, 5), alive(7, 0x1f00));
         }
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_page_can_change_its_geometry() {
-        let index = Index::new(&[
+        let index = LifetimeIndex::new(&[
             life(0x1000..0x1100, 0, 50, 0),
             life(0x1040..0x1080, 60, 70, 1),
         ]);
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_missed_free_ends_with_the_next_birth() {
-        let index = Index::new(&[
+        let index = LifetimeIndex::new(&[
             life(0x1000..0x1040, 10, u64::MAX, 0),
             life(0x1000..0x1040, 30, 40, 1),
         ]);
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_broken_extent_is_bounded() {
-        let index = Index::new(&[life(0..u64::MAX, 0, 1, 0)]);
+        let index = LifetimeIndex::new(&[life(0..u64::MAX, 0, 1, 0)]);
         assert_eq!(at(&index, 0x5000, 0), alive(0, 0));
     }
 }

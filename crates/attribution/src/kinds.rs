@@ -36,7 +36,7 @@ pub enum Origin {
 
 /// What makes objects siblings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Kind {
+pub struct ObjectKind {
     /// Where from.
     pub origin: Origin,
     /// Return address of the call that allocated; `None` for objects from before the recording.
@@ -63,8 +63,8 @@ pub struct SignatureId(u32);
 pub const SILENT: SignatureId = SignatureId(0);
 
 #[derive(Debug)]
-struct Entry {
-    kind: Kind,
+struct KindEntry {
+    kind: ObjectKind,
     bounds: Bounds,
     hint: Option<(String, bool)>,
     general: bool,
@@ -72,7 +72,7 @@ struct Entry {
     objects: u64,
 }
 
-impl Entry {
+impl KindEntry {
     fn hint(&self) -> Option<Hint<'_>> {
         let (name, alike) = self.hint.as_ref()?;
         Some(match alike {
@@ -88,8 +88,8 @@ type Signature = Arc<[(u64, TypeIndex)]>;
 /// All kinds.
 #[derive(Debug)]
 pub struct Kinds {
-    entries: Vec<Entry>,
-    numbers: FxHashMap<Kind, KindId>,
+    entries: Vec<KindEntry>,
+    numbers: FxHashMap<ObjectKind, KindId>,
     signatures: Vec<Signature>,
     signature_numbers: FxHashMap<Signature, SignatureId>,
 }
@@ -119,14 +119,14 @@ impl Default for Kinds {
 
 impl Kinds {
     /// The number of a kind. `hint` is what its cache's name tells.
-    pub fn number(&mut self, kind: Kind, bounds: Bounds, hint: Option<Hint<'_>>) -> KindId {
+    pub fn number(&mut self, kind: ObjectKind, bounds: Bounds, hint: Option<Hint<'_>>) -> KindId {
         let next = KindId(self.entries.len() as u32);
         let entries = &mut self.entries;
         *self.numbers.entry(kind).or_insert_with(|| {
             let alike = matches!(hint, Some(Hint::All(_)));
             let general = kind.site.is_none() && !alike;
             let hint = hint.map(|h| (h.name().to_owned(), alike));
-            entries.push(Entry {
+            entries.push(KindEntry {
                 kind,
                 bounds,
                 hint,
@@ -152,7 +152,7 @@ impl Kinds {
 
     /// What makes the kind.
     #[must_use]
-    pub fn get(&self, id: KindId) -> Kind {
+    pub fn get(&self, id: KindId) -> ObjectKind {
         self.entries[id.0 as usize].kind
     }
 
@@ -273,8 +273,8 @@ mod tests {
         v
     }
 
-    fn kind(site: Option<u64>, size: u64) -> Kind {
-        Kind {
+    fn kind(site: Option<u64>, size: u64) -> ObjectKind {
+        ObjectKind {
             origin: Origin::Kmalloc,
             site: site.map(GuestAddr),
             size,

@@ -32,7 +32,7 @@ mod survey;
 pub mod tally;
 pub mod votes;
 
-pub use analysis::{Analysis, Directory, Error, Facts, check};
+pub use analysis::{Analysis, AnalysisError, AnalysisFacts, Directory, check};
 pub use counted::Counted;
 pub use functions::FunctionName;
 pub use ledger::{Bucket, Group, Ledger};

@@ -4,24 +4,24 @@ use linemate_recording::{Error, Moment, Recording};
 
 /// Pieces of memory at one moment.
 #[derive(Clone, Debug, Default)]
-pub struct Memory {
+pub struct KernelMemory {
     /// (address of the first byte, bytes), sorted.
     pieces: Vec<(u64, Vec<u8>)>,
 }
 
-impl Memory {
+impl KernelMemory {
     /// Memory of these pieces.
     #[must_use]
-    pub fn new(mut pieces: Vec<(u64, Vec<u8>)>) -> Memory {
+    pub fn new(mut pieces: Vec<(u64, Vec<u8>)>) -> KernelMemory {
         pieces.sort_by_key(|p| p.0);
-        Memory { pieces }
+        KernelMemory { pieces }
     }
 
     /// All images of a recording: those from the start, those from the stop.
     ///
     /// # Errors
     /// An image that is damaged.
-    pub fn of(recording: &Recording) -> Result<(Memory, Memory), Error> {
+    pub fn of(recording: &Recording) -> Result<(KernelMemory, KernelMemory), Error> {
         let (mut start, mut stop) = (Vec::new(), Vec::new());
         for image in recording.images() {
             let (info, bytes) = image?;
@@ -30,7 +30,7 @@ impl Memory {
                 Moment::Stop => stop.push((info.addr.0, bytes)),
             }
         }
-        Ok((Memory::new(start), Memory::new(stop)))
+        Ok((KernelMemory::new(start), KernelMemory::new(stop)))
     }
 
     /// Whether there is none.
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn reads_what_is_there() {
-        let memory = Memory::new(vec![
+        let memory = KernelMemory::new(vec![
             (100, b"name\0\x01\x02\x03\x04\x05\x06\x07\x08".to_vec()),
             (200, vec![0xff; 4]),
         ]);

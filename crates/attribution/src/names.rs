@@ -9,8 +9,8 @@ use linemate_recording::{Access, CpuId, GuestAddr, VirtualTime};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::collect::{Collected, NO_CPU, Object};
-use crate::index::{Index, Lifetime, NEVER, ObjectId, Tenant};
-use crate::kinds::{FormId, Kind, KindId, Origin};
+use crate::index::{Lifetime, LifetimeIndex, NEVER, ObjectId, Tenant};
+use crate::kinds::{FormId, KindId, ObjectKind, Origin};
 use crate::ledger::Bucket;
 use crate::map::{KernelMap, PageUse, STACK_SIZE, Variables};
 use crate::schema::{Schema, TypeIndex};
@@ -53,8 +53,8 @@ pub struct Names {
     /// By bucket: the subject of what has no other.
     whole: Vec<SubjectId>,
     stacks: FxHashSet<u64>,
-    heap: Index,
-    pages: Index,
+    heap: LifetimeIndex,
+    pages: LifetimeIndex,
     objects: Vec<Named>,
     forms: Vec<Vec<Extent>>,
     kind_rest: Vec<SubjectId>,
@@ -119,7 +119,7 @@ impl Names {
                 )
             })
             .collect();
-        let kinds: Vec<Kind> = (0..collected.kinds.len())
+        let kinds: Vec<ObjectKind> = (0..collected.kinds.len())
             .map(|k| collected.kinds.get(KindId(k as u32)))
             .collect();
         let kind_rest = kinds
@@ -520,7 +520,7 @@ impl Names {
 fn slab_caches(
     map: &KernelMap,
     objects: &[Object],
-    kinds: &[Kind],
+    kinds: &[ObjectKind],
     told: FxHashMap<ObjectId, u32>,
 ) -> FxHashMap<ObjectId, u32> {
     let mut found = told;
@@ -536,7 +536,7 @@ fn slab_caches(
     found
 }
 
-fn indices(objects: &[Object], kinds: &[Kind]) -> (Index, Index) {
+fn indices(objects: &[Object], kinds: &[ObjectKind]) -> (LifetimeIndex, LifetimeIndex) {
     let mut heap = Vec::new();
     let mut pages = Vec::new();
     for (object, id) in objects.iter().zip(0u32..) {
@@ -559,7 +559,7 @@ fn indices(objects: &[Object], kinds: &[Kind]) -> (Index, Index) {
             object: ObjectId(id),
         });
     }
-    (Index::new(&heap), Index::new(&pages))
+    (LifetimeIndex::new(&heap), LifetimeIndex::new(&pages))
 }
 
 fn count_types(forms: &[Vec<Placement>], objects: &[Named]) -> BTreeMap<TypeIndex, u64> {

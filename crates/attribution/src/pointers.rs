@@ -9,7 +9,7 @@ use linemate_types::{ByteOffset, POINTER_ROOTS, Symbols, TypeId, TypeModel};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::map::{KernelMap, PercpuAreas};
-use crate::memory::Memory;
+use crate::memory::KernelMemory;
 use crate::schema::{Schema, TypeIndex};
 use crate::votes::EMBEDDERS_MAX;
 
@@ -23,7 +23,7 @@ pub(crate) struct Pointers<'a> {
     /// BTF type ids to types.
     pub(crate) types: &'a FxHashMap<u32, TypeIndex>,
     pub(crate) symbols: &'a Symbols,
-    pub(crate) memory: &'a Memory,
+    pub(crate) memory: &'a KernelMemory,
 }
 
 impl Pointers<'_> {

@@ -23,7 +23,7 @@ pub struct TypeIndex(pub u32);
 
 /// What a member is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum MemberShape {
     /// A number, pointer, enum or anything else without members.
     Scalar,
     /// A struct or union.
@@ -31,7 +31,7 @@ pub enum Shape {
     /// An array; zero elements: a flexible array.
     Array {
         /// What each element is.
-        element: Box<Shape>,
+        element: Box<MemberShape>,
         /// Bytes from one element to the next.
         element_size: u64,
         /// How many.
@@ -41,7 +41,7 @@ pub enum Shape {
 
 /// A member of a struct or union.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
+pub struct SchemaMember {
     /// Its name; empty for an anonymous struct or union.
     pub name: String,
     /// Bytes from the start of the type. For a bit-field: of the byte that holds its first bit.
@@ -49,7 +49,7 @@ pub struct Member {
     /// Bytes. For a bit-field: of the bytes that its bits touch.
     pub size: u64,
     /// What it is.
-    pub shape: Shape,
+    pub shape: MemberShape,
 }
 
 /// A struct or union.
@@ -62,7 +62,7 @@ pub struct Type {
     /// Whether the members share their place.
     pub union: bool,
     /// In the order of declaration.
-    pub members: Vec<Member>,
+    pub members: Vec<SchemaMember>,
     /// Its id in the type model it was made from; void for none.
     pub id: TypeId,
 }
@@ -300,7 +300,7 @@ fn convert(
     composite: &Composite,
     numbers: &FxHashMap<u32, TypeIndex>,
 ) -> Type {
-    let members = composite.members.iter().map(|m| Member {
+    let members = composite.members.iter().map(|m| SchemaMember {
         name: m.name.to_string(),
         offset: m.offset.0 / 8,
         size: m.bits.map_or_else(
@@ -324,18 +324,18 @@ pub(crate) fn shape_of(
     id: TypeId,
     numbers: &FxHashMap<u32, TypeIndex>,
     depth: usize,
-) -> Shape {
+) -> MemberShape {
     let id = model.strip(id);
     match (model.get(id), depth.checked_sub(1)) {
         (Some(ModelType::Composite(_)), _) => numbers
             .get(&id.0)
-            .map_or(Shape::Scalar, |t| Shape::Aggregate(*t)),
-        (Some(ModelType::Array { element, count, .. }), Some(depth)) => Shape::Array {
+            .map_or(MemberShape::Scalar, |t| MemberShape::Aggregate(*t)),
+        (Some(ModelType::Array { element, count, .. }), Some(depth)) => MemberShape::Array {
             element: Box::new(shape_of(model, *element, numbers, depth)),
             element_size: model.size_of(*element).unwrap_or(0),
             count: (*count).into(),
         },
-        _ => Shape::Scalar,
+        _ => MemberShape::Scalar,
     }
 }
 
@@ -347,10 +347,10 @@ fn join(path: &str, name: &str) -> String {
     }
 }
 
-fn flexible(member: &Member) -> bool {
+fn flexible(member: &SchemaMember) -> bool {
     matches!(
         member.shape,
-        Shape::Array {
+        MemberShape::Array {
             count: 0,
             element_size: 1..,
             ..
@@ -359,14 +359,14 @@ fn flexible(member: &Member) -> bool {
 }
 
 /// The struct or union that a shape is or is an array of.
-pub(crate) fn aggregate_of(shape: &Shape) -> Option<(TypeIndex, bool)> {
+pub(crate) fn aggregate_of(shape: &MemberShape) -> Option<(TypeIndex, bool)> {
     let mut shape = shape;
     let mut is_array = false;
     for _ in 0..MAX_DEPTH {
         match shape {
-            Shape::Scalar => return None,
-            Shape::Aggregate(t) => return Some((*t, is_array)),
-            Shape::Array { element, .. } => {
+            MemberShape::Scalar => return None,
+            MemberShape::Aggregate(t) => return Some((*t, is_array)),
+            MemberShape::Array { element, .. } => {
                 is_array = true;
                 shape = element;
             }
@@ -376,14 +376,14 @@ pub(crate) fn aggregate_of(shape: &Shape) -> Option<(TypeIndex, bool)> {
 }
 
 /// The aggregate that `rest` bytes into a shape are in, and the offset inside it.
-fn step_into(shape: &Shape, rest: u64) -> Option<(TypeIndex, u64)> {
+fn step_into(shape: &MemberShape, rest: u64) -> Option<(TypeIndex, u64)> {
     let mut shape = shape;
     let mut rest = rest;
     for _ in 0..MAX_DEPTH {
         match shape {
-            Shape::Scalar => return None,
-            Shape::Aggregate(t) => return Some((*t, rest)),
-            Shape::Array {
+            MemberShape::Scalar => return None,
+            MemberShape::Aggregate(t) => return Some((*t, rest)),
+            MemberShape::Array {
                 element,
                 element_size,
                 ..
@@ -401,33 +401,39 @@ pub(crate) mod tests {
     use super::*;
 
     /// A scalar member.
-    pub(crate) fn scalar(name: &str, offset: u64, size: u64) -> Member {
-        Member {
+    pub(crate) fn scalar(name: &str, offset: u64, size: u64) -> SchemaMember {
+        SchemaMember {
             name: name.into(),
             offset,
             size,
-            shape: Shape::Scalar,
+            shape: MemberShape::Scalar,
         }
     }
 
     /// A struct member.
-    pub(crate) fn nested(name: &str, offset: u64, size: u64, ty: u32) -> Member {
-        Member {
+    pub(crate) fn nested(name: &str, offset: u64, size: u64, ty: u32) -> SchemaMember {
+        SchemaMember {
             name: name.into(),
             offset,
             size,
-            shape: Shape::Aggregate(TypeIndex(ty)),
+            shape: MemberShape::Aggregate(TypeIndex(ty)),
         }
     }
 
     /// An array of structs.
-    pub(crate) fn array(name: &str, offset: u64, element_size: u64, count: u64, ty: u32) -> Member {
-        Member {
+    pub(crate) fn array(
+        name: &str,
+        offset: u64,
+        element_size: u64,
+        count: u64,
+        ty: u32,
+    ) -> SchemaMember {
+        SchemaMember {
             name: name.into(),
             offset,
             size: element_size * count,
-            shape: Shape::Array {
-                element: Box::new(Shape::Aggregate(TypeIndex(ty))),
+            shape: MemberShape::Array {
+                element: Box::new(MemberShape::Aggregate(TypeIndex(ty))),
                 element_size,
                 count,
             },
@@ -435,7 +441,7 @@ pub(crate) mod tests {
     }
 
     /// A type.
-    pub(crate) fn ty(name: &str, size: u64, members: Vec<Member>) -> Type {
+    pub(crate) fn ty(name: &str, size: u64, members: Vec<SchemaMember>) -> Type {
         Type {
             name: name.into(),
             size,

@@ -3,7 +3,7 @@
 use linemate_recording::GuestAddr;
 use rustc_hash::FxHashMap;
 
-use crate::kinds::{Kind, Origin};
+use crate::kinds::{ObjectKind, Origin};
 use crate::ledger::Bucket;
 use crate::map::{KernelMap, Variable, Variables};
 use crate::schema::{Schema, TypeIndex};
@@ -134,7 +134,7 @@ pub(crate) fn extents(
 pub(crate) fn rest_of(
     subjects: &mut Subjects,
     map: &KernelMap,
-    kind: &Kind,
+    kind: &ObjectKind,
     typed: bool,
 ) -> SubjectId {
     let cache = |c: u32| map.caches.get(c as usize).map_or("", |c| c.name.as_str());

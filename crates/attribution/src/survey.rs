@@ -13,9 +13,9 @@ use crate::layout_of;
 use crate::map::{
     Cache, KernelMap, PAGE_SIZE, PageUse, PageUses, PercpuAreas, Variable, Variables,
 };
-use crate::memory::Memory;
+use crate::memory::KernelMemory;
 use crate::pointers::Pointers;
-use crate::schema::{MAX_DEPTH, Schema, Shape, TypeIndex, aggregate_of, shape_of};
+use crate::schema::{MAX_DEPTH, MemberShape, Schema, TypeIndex, aggregate_of, shape_of};
 use crate::sites;
 
 /// The CPU entry areas: the page-table entry -4 (arch/x86/include/asm/pgtable_64_types.h, `CPU_ENTRY_AREA_BASE`).
@@ -39,17 +39,17 @@ const STATIC_STRUCTS: [(&str, &str); 5] = [
 
 /// What a kernel says about itself.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Kernel<'a> {
+pub(crate) struct KernelView<'a> {
     pub(crate) model: &'a TypeModel,
     pub(crate) schema: &'a Schema,
     /// BTF type ids to types.
     pub(crate) types: &'a FxHashMap<u32, TypeIndex>,
     pub(crate) symbols: &'a Symbols,
-    pub(crate) start: &'a Memory,
-    pub(crate) stop: &'a Memory,
+    pub(crate) start: &'a KernelMemory,
+    pub(crate) stop: &'a KernelMemory,
 }
 
-impl Kernel<'_> {
+impl KernelView<'_> {
     /// The map.
     pub(crate) fn survey(&self) -> KernelMap {
         let mut map = KernelMap {
@@ -234,7 +234,7 @@ impl Kernel<'_> {
     fn struct_of(&self, id: linemate_types::TypeId) -> Option<TypeIndex> {
         let shape = shape_of(self.model, id, self.types, MAX_DEPTH);
         match &shape {
-            Shape::Scalar => None,
+            MemberShape::Scalar => None,
             _ => aggregate_of(&shape).map(|(ty, _)| ty),
         }
     }
@@ -308,7 +308,7 @@ impl Kernel<'_> {
     }
 
     /// Adds the caches on the list `slab_caches` that are not there yet.
-    fn caches(&self, memory: &Memory, map: &mut KernelMap) {
+    fn caches(&self, memory: &KernelMemory, map: &mut KernelMap) {
         let offset = |member| layout_of::member(self.model, "kmem_cache", member);
         let (Some(list), Some(name), Some(size), Some(object_size)) = (
             offset("list"),
@@ -355,7 +355,7 @@ impl Kernel<'_> {
         }
     }
 
-    fn pages(&self, memory: &Memory, map: &KernelMap) -> PageUses {
+    fn pages(&self, memory: &KernelMemory, map: &KernelMap) -> PageUses {
         let count = (map.struct_pages.end - map.struct_pages.start) / map.struct_page_size.max(1);
         if memory.is_empty() || count > 1 << 32 {
             return PageUses::default();
@@ -378,7 +378,7 @@ impl Kernel<'_> {
 
 /// Reads what a `struct page` says about its page.
 struct PageReader<'a> {
-    memory: &'a Memory,
+    memory: &'a KernelMemory,
     map: &'a KernelMap,
     /// `compound_head`, from Linux 7.0 on `compound_info`.
     compound: u64,
@@ -403,7 +403,11 @@ enum PageTypes {
 }
 
 impl<'a> PageReader<'a> {
-    fn new(kernel: &Kernel<'_>, memory: &'a Memory, map: &'a KernelMap) -> Option<PageReader<'a>> {
+    fn new(
+        kernel: &KernelView<'_>,
+        memory: &'a KernelMemory,
+        map: &'a KernelMap,
+    ) -> Option<PageReader<'a>> {
         let of_page = |member| layout_of::member(kernel.model, "page", member);
         let flag = |name| {
             layout_of::enumerator(kernel.model, "pageflags", name).map(|bit| 1u64 << (bit & 63))

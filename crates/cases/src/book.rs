@@ -10,9 +10,9 @@ use linemate_study::WhatIf;
 use linemate_study::costs::Costs;
 
 use crate::case::{Case, PredictedFigure};
-use crate::documents::{Document, OutputError, Outputs, TypeReport};
+use crate::documents::{OutputError, Outputs, StepDocument, TypeReport};
 use crate::plan::{Plan, StepId, Work};
-use crate::runs::{Run, compared};
+use crate::runs::{PairedRun, compared};
 
 /// The most fields in a ranking; results.md shows fewer.
 const CONTENDED_MAX: usize = 200;
@@ -24,7 +24,7 @@ pub(crate) struct Book<'b> {
     case: &'b Case,
     plan: &'b Plan<'b>,
     /// The steps that left JSON, in their order.
-    steps: Vec<(&'b Work, Document)>,
+    steps: Vec<(&'b Work, StepDocument)>,
 }
 
 impl<'b> Book<'b> {
@@ -42,7 +42,7 @@ impl<'b> Book<'b> {
             let Some(value) = outputs.get(&StepId(number)) else {
                 continue;
             };
-            let document = Document::read(&step.work, value).map_err(|reason| OutputError {
+            let document = StepDocument::read(&step.work, value).map_err(|reason| OutputError {
                 step: step.title.clone(),
                 reason,
             })?;
@@ -53,7 +53,7 @@ impl<'b> Book<'b> {
 
     fn reports(&self) -> impl Iterator<Item = (&str, &TypeReport)> {
         self.steps.iter().filter_map(|step| match step {
-            (Work::Report { type_name, .. }, Document::Report(report)) => {
+            (Work::Report { type_name, .. }, StepDocument::Report(report)) => {
                 Some((type_name.as_str(), &**report))
             }
             _ => None,
@@ -62,7 +62,7 @@ impl<'b> Book<'b> {
 
     fn costs_of(&self, wanted: &str) -> Option<&Costs> {
         self.steps.iter().find_map(|step| match step {
-            (Work::Costs { type_name, .. }, Document::Costs(costs)) if type_name == wanted => {
+            (Work::Costs { type_name, .. }, StepDocument::Costs(costs)) if type_name == wanted => {
                 Some(&**costs)
             }
             _ => None,
@@ -74,7 +74,7 @@ impl<'b> Book<'b> {
         self.steps
             .iter()
             .find_map(|(work, document)| match document {
-                Document::WhatIf(result) if is_wanted(work) => Some(&**result),
+                StepDocument::WhatIf(result) if is_wanted(work) => Some(&**result),
                 _ => None,
             })
     }
@@ -123,8 +123,8 @@ impl<'b> Book<'b> {
     }
 
     pub(crate) fn predicted(&self) -> Vec<Predicted> {
-        let of_examined = |(work, document): &(&Work, Document)| match (work, document) {
-            (Work::WhatIf { of, edit, .. }, Document::WhatIf(result))
+        let of_examined = |(work, document): &(&Work, StepDocument)| match (work, document) {
+            (Work::WhatIf { of, edit, .. }, StepDocument::WhatIf(result))
                 if *of == self.plan.examined =>
             {
                 Some(self.prediction(*edit, result))
@@ -192,7 +192,7 @@ impl<'b> Book<'b> {
     }
 
     /// The runs of an edit on a machine that were carried out on both kernels.
-    fn runs(&self, edit: usize, machine: &str) -> Vec<Run> {
+    fn runs(&self, edit: usize, machine: &str) -> Vec<PairedRun> {
         let mut runs = Vec::new();
         for (run, base) in self.plan.bases.iter().enumerate() {
             let predicted = self.what_if(|work| {
@@ -203,7 +203,7 @@ impl<'b> Book<'b> {
                     if *e == edit && m == machine && self.plan.run(*of) == Some(run))
             });
             if let (Some(predicted), Some(measured)) = (predicted, measured) {
-                runs.push(Run {
+                runs.push(PairedRun {
                     predicted: self.prediction(edit, predicted),
                     measured: self.prediction(edit, measured),
                 });
@@ -215,7 +215,7 @@ impl<'b> Book<'b> {
     pub(crate) fn checked(&self) -> Vec<Checked> {
         let mut checked = Vec::new();
         for (work, document) in &self.steps {
-            let (Work::Check { edit, check, .. }, Document::Check(output)) = (work, document)
+            let (Work::Check { edit, check, .. }, StepDocument::Check(output)) = (work, document)
             else {
                 continue;
             };

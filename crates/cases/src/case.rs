@@ -90,7 +90,7 @@ pub struct CaseEdit {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Build {
     /// The source tree.
-    pub source: Source,
+    pub source: KernelTree,
     /// Fragments of a configuration, a later one over those before; never empty.
     pub config: Vec<String>,
     /// The script that builds; the checkout's own if absent.
@@ -114,7 +114,7 @@ pub struct Check {
 
 /// A kernel's source tree.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Source {
+pub enum KernelTree {
     /// Debian's package of that name (`linux-source-6.12`), unpacked.
     Package(String),
     /// A folder.

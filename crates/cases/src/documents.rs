@@ -32,7 +32,7 @@ pub struct CheckDocument {
 }
 
 /// The output of a step.
-pub(crate) enum Document {
+pub(crate) enum StepDocument {
     Report(Box<TypeReport>),
     Costs(Box<Costs>),
     WhatIf(Box<WhatIf>),
@@ -46,9 +46,9 @@ pub(crate) struct TypeReport {
     pub(crate) of: TypeView,
 }
 
-impl Document {
+impl StepDocument {
     /// Reads what `work` left; `None` for work that leaves no JSON.
-    pub(crate) fn read(work: &Work, value: &Value) -> Result<Option<Document>, String> {
+    pub(crate) fn read(work: &Work, value: &Value) -> Result<Option<StepDocument>, String> {
         Ok(Some(match work {
             Work::Report { .. } => {
                 let report = of_schema::<Report>(value, SCHEMA)?;
@@ -56,7 +56,7 @@ impl Document {
                     return Err("it is not a report on a type".to_owned());
                 };
                 let (inputs, ledger) = (report.inputs, report.ledger);
-                Document::Report(Box::new(TypeReport {
+                StepDocument::Report(Box::new(TypeReport {
                     inputs,
                     ledger,
                     of: *of,
@@ -64,14 +64,14 @@ impl Document {
             }
             Work::Costs { .. } => {
                 let document = of_schema::<CostsDocument>(value, CostsDocument::SCHEMA)?;
-                Document::Costs(Box::new(document.costs))
+                StepDocument::Costs(Box::new(document.costs))
             }
             Work::WhatIf { .. } | Work::Measure { .. } => {
                 let document = of_schema::<WhatIfDocument>(value, WhatIfDocument::SCHEMA)?;
                 let first = document.results.into_iter().next();
-                Document::WhatIf(Box::new(first.ok_or("it holds no result")?))
+                StepDocument::WhatIf(Box::new(first.ok_or("it holds no result")?))
             }
-            Work::Check { .. } => Document::Check(read_as(value)?),
+            Work::Check { .. } => StepDocument::Check(read_as(value)?),
             Work::Record { .. } | Work::Build { .. } => return Ok(None),
         }))
     }

@@ -16,11 +16,11 @@ mod results;
 mod runs;
 
 pub use case::{
-    Build, Case, CaseEdit, Check, FoundFigure, Guest, KernelSource, PredictedFigure, PredictedOf,
-    Published, Source, Workload,
+    Build, Case, CaseEdit, Check, FoundFigure, Guest, KernelSource, KernelTree, PredictedFigure,
+    PredictedOf, Published, Workload,
 };
 pub use documents::{CheckDocument, OutputError, Outputs};
 pub use error::{CaseError, Reason};
-pub use plan::{Digests, Ingredient, Key, Mode, Plan, Step, StepId, Work};
+pub use plan::{CaseStep, Digests, Ingredient, Key, Mode, Plan, StepId, Work};
 pub use raw::parse;
 pub use results::results;

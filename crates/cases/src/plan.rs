@@ -5,7 +5,7 @@
 
 use sha2::{Digest as _, Sha256};
 
-use crate::case::{Case, CaseEdit, KernelSource, Source};
+use crate::case::{Case, CaseEdit, KernelSource, KernelTree};
 
 /// Changes when outputs that were kept under equal keys would be made in another way.
 const FORMAT: &str = "linemate case 1";
@@ -103,7 +103,7 @@ pub enum Work {
 
 /// A step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct CaseStep {
     /// What it is called in progress and errors.
     pub title: String,
     /// What it does.
@@ -124,7 +124,7 @@ pub enum Ingredient {
     /// A machine's description, by name or file.
     Machine(String),
     /// A kernel's source tree.
-    Source(Source),
+    Source(KernelTree),
     /// The script that builds kernels; the checkout's own if the case names none.
     BuildScript(Option<String>),
     /// What records: QEMU and the recorder.
@@ -150,7 +150,7 @@ pub trait Digests {
 pub struct Plan<'c> {
     case: &'c Case,
     /// The steps.
-    pub steps: Vec<Step>,
+    pub steps: Vec<CaseStep>,
     /// The step that records the kernel that is examined.
     pub examined: StepId,
     /// The steps that record the kernel built without patches, run by run; empty where nothing is rebuilt.
@@ -182,7 +182,7 @@ impl<'c> Plan<'c> {
     }
 
     fn add(&mut self, title: String, work: Work) -> StepId {
-        self.steps.push(Step { title, work });
+        self.steps.push(CaseStep { title, work });
         StepId(self.steps.len() - 1)
     }
 
@@ -334,7 +334,7 @@ impl<'c> Plan<'c> {
     /// What the step is made of is not to be had.
     pub fn key<D: Digests>(
         &self,
-        step: &Step,
+        step: &CaseStep,
         keys: &[Key],
         digests: &mut D,
     ) -> Result<Key, D::Error> {

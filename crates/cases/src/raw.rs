@@ -6,8 +6,8 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::case::{
-    Build, Case, CaseEdit, Check, FoundFigure, Guest, KernelSource, PredictedFigure, PredictedOf,
-    Published, Source, Workload,
+    Build, Case, CaseEdit, Check, FoundFigure, Guest, KernelSource, KernelTree, PredictedFigure,
+    PredictedOf, Published, Workload,
 };
 use crate::error::{CaseError, Reason};
 
@@ -368,8 +368,8 @@ impl Checker<'_> {
         let error = self.at(&raw, reason);
         let raw = raw.into_inner();
         let source = match (raw.package, raw.source) {
-            (Some(package), None) => Source::Package(package),
-            (None, Some(folder)) => Source::Folder(folder),
+            (Some(package), None) => KernelTree::Package(package),
+            (None, Some(folder)) => KernelTree::Folder(folder),
             _ => return Err(error),
         };
         Ok(Build {

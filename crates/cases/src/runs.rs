@@ -4,10 +4,10 @@ use linemate_report::case::{Compared, Measured, Predicted, Spread};
 
 /// One figure of the predictions and measurements of an edit on a machine, run by run.
 pub(crate) fn compared(
-    runs: &[Run],
+    runs: &[PairedRun],
     figure: impl Fn(&Predicted) -> Option<Measured>,
 ) -> Option<Compared> {
-    let side = |of: &dyn Fn(&Run) -> Option<f64>| {
+    let side = |of: &dyn Fn(&PairedRun) -> Option<f64>| {
         let figures: Option<Vec<f64>> = runs.iter().map(of).collect();
         figures.map(|figures| spread(&figures))
     };
@@ -19,7 +19,7 @@ pub(crate) fn compared(
 }
 
 /// A run on both kernels.
-pub(crate) struct Run {
+pub(crate) struct PairedRun {
     /// From the kernel without patches.
     pub(crate) predicted: Predicted,
     /// The kernel with them, under edits that change nothing: its cost is the side without.

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use linemate_cases::{
-    Build, CaseEdit, Check, FoundFigure, Guest, KernelSource, PredictedFigure, PredictedOf, Source,
-    Workload, parse,
+    Build, CaseEdit, Check, FoundFigure, Guest, KernelSource, KernelTree, PredictedFigure,
+    PredictedOf, Workload, parse,
 };
 
 const WHOLE: &str = r#"name = "nohz"
@@ -70,7 +70,7 @@ fn a_whole_case_is_understood() {
     assert_eq!(
         case.build,
         Some(Build {
-            source: Source::Package("linux-source-6.12".into()),
+            source: KernelTree::Package("linux-source-6.12".into()),
             config: vec!["../kernel.config".into()],
             script: None,
         })

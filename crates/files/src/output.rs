@@ -9,7 +9,7 @@ use rustix::fs::OFlags;
 
 use crate::FileError;
 use crate::input::kind_name;
-use crate::replacement::{self, Place, Replacement};
+use crate::replacement::{self, Destination, Replacement};
 
 /// Where a text goes: a file that is replaced as a whole, or a device or pipe that is written into.
 #[derive(Debug)]
@@ -31,8 +31,8 @@ impl Output {
     /// What [`Replacement::new`] refuses, except for devices, pipes and terminals: these are opened.
     pub fn new(path: &Path) -> Result<Self, FileError> {
         let to = match replacement::place(path)? {
-            Place::File(file) => To::File(file),
-            Place::Stream => To::Stream(open_stream(path)?),
+            Destination::File(file) => To::File(file),
+            Destination::Stream => To::Stream(open_stream(path)?),
         };
         Ok(Output {
             path: path.to_owned(),

@@ -24,7 +24,7 @@ const PARTIAL: &str = ".partial";
 const NAME_MAX: usize = 200;
 
 /// Where a name leads.
-pub(crate) enum Place {
+pub(crate) enum Destination {
     /// To a regular file, or to none yet.
     File(Replacement),
     /// To a device, pipe or terminal, or to a file through an open descriptor.
@@ -61,7 +61,7 @@ impl Older {
 }
 
 /// Follows `given` and checks that it can be written.
-pub(crate) fn place(given: &Path) -> Result<Place, FileError> {
+pub(crate) fn place(given: &Path) -> Result<Destination, FileError> {
     if given.as_os_str().as_bytes().ends_with(b"/") {
         return Err(FileError::Folder(given.to_owned()));
     }
@@ -73,7 +73,7 @@ pub(crate) fn place(given: &Path) -> Result<Place, FileError> {
         let folder = real_folder(given, &at)?;
         // Links to open descriptors lead to no name: /dev/stdout, and /dev/fd/63 of a shell's >(…).
         if folder.starts_with("/proc") {
-            return Ok(Place::Stream);
+            return Ok(Destination::Stream);
         }
         let file = folder.join(&name);
         let older = match fs::symlink_metadata(&file) {
@@ -85,7 +85,7 @@ pub(crate) fn place(given: &Path) -> Result<Place, FileError> {
                 continue;
             }
             Ok(found) if found.is_dir() => return Err(FileError::Folder(given.to_owned())),
-            Ok(found) if !found.is_file() => return Ok(Place::Stream),
+            Ok(found) if !found.is_file() => return Ok(Destination::Stream),
             Ok(found) => Some(Older::new(&found)),
         };
         let replacement = Replacement {
@@ -95,7 +95,7 @@ pub(crate) fn place(given: &Path) -> Result<Place, FileError> {
             older,
         };
         replacement.check_writable()?;
-        return Ok(Place::File(replacement));
+        return Ok(Destination::File(replacement));
     }
     Err(FileError::io("follow", given)(rustix::io::Errno::LOOP))
 }
@@ -125,8 +125,8 @@ impl Replacement {
     /// A folder, a device or pipe, a folder that is missing or cannot be written to, a file that is write-protected.
     pub fn new(path: &Path) -> Result<Self, FileError> {
         match place(path)? {
-            Place::File(file) => Ok(file),
-            Place::Stream => Err(FileError::NotAFile {
+            Destination::File(file) => Ok(file),
+            Destination::Stream => Err(FileError::NotAFile {
                 path: path.to_owned(),
                 kind: fs::metadata(path).map_or("a device", |m| match m.is_file() {
                     true => "an open descriptor",

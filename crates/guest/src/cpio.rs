@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// What an archive holds under a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Node {
+pub(crate) enum ArchiveEntry {
     Directory { mode: u32 },
     File { mode: u32, data: Vec<u8> },
     Symlink { target: String },
@@ -15,24 +15,24 @@ pub(crate) enum Node {
 /// An archive in the making: names without a leading slash, each once, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Archive {
-    nodes: BTreeMap<String, Node>,
+    nodes: BTreeMap<String, ArchiveEntry>,
 }
 
 impl Archive {
     /// Adds a node, in place of what had the name before. Parent directories that are missing are made.
-    pub(crate) fn insert(&mut self, name: &str, node: Node) {
+    pub(crate) fn insert(&mut self, name: &str, node: ArchiveEntry) {
         let name = name.trim_matches('/');
         for (at, _) in name.match_indices('/') {
             let parent = name.get(..at).unwrap_or_default().to_owned();
             self.nodes
                 .entry(parent)
-                .or_insert(Node::Directory { mode: 0o755 });
+                .or_insert(ArchiveEntry::Directory { mode: 0o755 });
         }
         self.nodes.insert(name.to_owned(), node);
     }
 
     #[cfg(test)]
-    pub(crate) fn get(&self, name: &str) -> Option<&Node> {
+    pub(crate) fn get(&self, name: &str) -> Option<&ArchiveEntry> {
         self.nodes.get(name.trim_matches('/'))
     }
 
@@ -41,9 +41,9 @@ impl Archive {
         let mut out = Vec::new();
         for (index, (name, node)) in self.nodes.iter().enumerate() {
             let (mode, data): (u32, &[u8]) = match node {
-                Node::Directory { mode } => (0o040_000 | mode, &[]),
-                Node::File { mode, data } => (0o100_000 | mode, data),
-                Node::Symlink { target } => (0o120_777, target.as_bytes()),
+                ArchiveEntry::Directory { mode } => (0o040_000 | mode, &[]),
+                ArchiveEntry::File { mode, data } => (0o100_000 | mode, data),
+                ArchiveEntry::Symlink { target } => (0o120_777, target.as_bytes()),
             };
             entry(&mut out, index + 1, name, mode, data);
         }
@@ -81,19 +81,22 @@ mod tests {
         let mut archive = Archive::default();
         archive.insert(
             "/a/b/c",
-            Node::File {
+            ArchiveEntry::File {
                 mode: 0o755,
                 data: b"hello".to_vec(),
             },
         );
-        archive.insert("/a", Node::Directory { mode: 0o700 });
+        archive.insert("/a", ArchiveEntry::Directory { mode: 0o700 });
         let bytes = archive.to_bytes();
         assert_eq!(bytes.len() % 4, 0);
         let text = String::from_utf8_lossy(&bytes);
         let at = |s: &str| text.find(s).unwrap_or_else(|| panic!("{s} missing"));
         assert!(at("a\0") < at("a/b\0") && at("a/b\0") < at("a/b/c\0"));
         assert!(at("hello") < at("TRAILER!!!\0"));
-        assert_eq!(archive.get("/a"), Some(&Node::Directory { mode: 0o700 }));
+        assert_eq!(
+            archive.get("/a"),
+            Some(&ArchiveEntry::Directory { mode: 0o700 })
+        );
     }
 
     #[test]
@@ -101,7 +104,7 @@ mod tests {
         let mut archive = Archive::default();
         archive.insert(
             "f",
-            Node::File {
+            ArchiveEntry::File {
                 mode: 0o644,
                 data: vec![7; 300],
             },

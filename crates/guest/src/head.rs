@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use crate::error::GuestError;
 use crate::functions::{self, WatchList};
-use crate::shape::{Shape, Timing};
+use crate::shape::{GuestShape, Timing};
 
 /// A kernel's types and symbols, as the head holds them and the images need them.
 pub(crate) struct Known {
@@ -47,7 +47,7 @@ impl Known {
 
 /// What decides how a run goes.
 pub(crate) struct RunFacts<'a> {
-    pub(crate) shape: &'a Shape,
+    pub(crate) shape: &'a GuestShape,
     pub(crate) kernel: &'a [u8],
     pub(crate) command: &'a [String],
     pub(crate) payload: &'a [u8],

@@ -22,7 +22,7 @@ use linemate_types::{ByteOffset, POINTER_ROOTS, Symbols, TypeId, TypeModel};
 
 use crate::error::GuestError;
 use crate::ram::{self, KernelMemory};
-use crate::shape::Shape;
+use crate::shape::GuestShape;
 
 /// Variables of the kernel, with their sizes.
 const VARIABLES: [(&str, usize); 5] = [
@@ -71,10 +71,10 @@ pub(crate) struct Images {
 
 /// What is needed to find the images.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Kernel<'a> {
+pub(crate) struct ImageSearch<'a> {
     pub(crate) types: &'a TypeModel,
     pub(crate) symbols: &'a Symbols,
-    pub(crate) shape: &'a Shape,
+    pub(crate) shape: &'a GuestShape,
 }
 
 impl Images {
@@ -92,7 +92,7 @@ impl Images {
     pub(crate) fn take(
         &mut self,
         moment: Moment,
-        kernel: Kernel<'_>,
+        kernel: ImageSearch<'_>,
         memory: &KernelMemory<'_>,
     ) -> Result<(), GuestError> {
         for (name, size) in VARIABLES {
@@ -115,7 +115,7 @@ impl Images {
     /// The structs where pointers are followed from, and the structs that they point to.
     fn pointers(
         &mut self,
-        kernel: Kernel<'_>,
+        kernel: ImageSearch<'_>,
         memory: &KernelMemory<'_>,
     ) -> Result<(), GuestError> {
         let mut from: Vec<(Struct, u32)> = percpu_variables(kernel, memory)?;
@@ -180,7 +180,7 @@ impl Images {
     fn struct_pages(
         &mut self,
         moment: Moment,
-        kernel: Kernel<'_>,
+        kernel: ImageSearch<'_>,
         memory: &KernelMemory<'_>,
     ) -> Result<(), GuestError> {
         let Some(size) = struct_size(kernel.types, "page") else {
@@ -203,7 +203,7 @@ impl Images {
     fn page_tables(
         &mut self,
         moment: Moment,
-        kernel: Kernel<'_>,
+        kernel: ImageSearch<'_>,
         memory: &KernelMemory<'_>,
     ) -> Result<(), GuestError> {
         let base = |variable, default| match kernel.symbols.address_of(variable) {
@@ -235,7 +235,7 @@ impl Images {
     fn slab_caches(
         &mut self,
         moment: Moment,
-        kernel: Kernel<'_>,
+        kernel: ImageSearch<'_>,
         memory: &KernelMemory<'_>,
     ) -> Result<(), GuestError> {
         let offset = |member| member_offset(kernel.types, "kmem_cache", member);
@@ -297,7 +297,7 @@ impl Images {
 
 /// CPU 0's per-CPU variables: where, of what type, with how many elements at the end.
 fn percpu_variables(
-    kernel: Kernel<'_>,
+    kernel: ImageSearch<'_>,
     memory: &KernelMemory<'_>,
 ) -> Result<Vec<(Struct, u32)>, GuestError> {
     let Some(table) = kernel.symbols.address_of("__per_cpu_offset") else {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::cpio::{Archive, Node};
+use crate::cpio::{Archive, ArchiveEntry};
 use crate::error::GuestError;
 use crate::program::{self, ProgramError};
 
@@ -43,25 +43,25 @@ fn archive(agent: &[u8], busybox: Vec<u8>) -> Vec<u8> {
         "usr/lib",
         "usr/lib64",
     ] {
-        archive.insert(folder, Node::Directory { mode: 0o755 });
+        archive.insert(folder, ArchiveEntry::Directory { mode: 0o755 });
     }
     // As distributions have it, so that their programs find their loaders and libraries.
     for link in ["bin", "sbin", "lib", "lib64"] {
         archive.insert(
             link,
-            Node::Symlink {
+            ArchiveEntry::Symlink {
                 target: format!("usr/{link}"),
             },
         );
     }
-    let file = |mode, data: &[u8]| Node::File {
+    let file = |mode, data: &[u8]| ArchiveEntry::File {
         mode,
         data: data.to_vec(),
     };
     archive.insert("init", file(0o755, agent));
     archive.insert(
         "usr/bin/busybox",
-        Node::File {
+        ArchiveEntry::File {
             mode: 0o755,
             data: busybox,
         },

@@ -9,14 +9,14 @@ use crate::error::GuestError;
 
 /// A kernel image, read and found bootable.
 #[derive(Clone, Debug)]
-pub struct Kernel {
+pub struct BootableKernel {
     /// Where it is.
     pub path: PathBuf,
     /// The whole file.
     pub bytes: Vec<u8>,
 }
 
-impl Kernel {
+impl BootableKernel {
     /// Reads an image.
     ///
     /// # Errors
@@ -30,7 +30,7 @@ impl Kernel {
                 reason: "not an x86 kernel image (bzImage): give --kernel a vmlinuz file".into(),
             });
         }
-        Ok(Kernel {
+        Ok(BootableKernel {
             path: path.to_owned(),
             bytes,
         })
@@ -41,14 +41,14 @@ impl Kernel {
 ///
 /// # Errors
 /// There is none.
-pub fn default_kernel(cache: &Path) -> Result<Kernel, GuestError> {
+pub fn default_kernel(cache: &Path) -> Result<BootableKernel, GuestError> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let running = PathBuf::from(format!("/boot/vmlinuz-{}", release.trim()));
     choose(&running, cache)
 }
 
-fn choose(running: &Path, cache: &Path) -> Result<Kernel, GuestError> {
-    let reason = match Kernel::read(running) {
+fn choose(running: &Path, cache: &Path) -> Result<BootableKernel, GuestError> {
+    let reason = match BootableKernel::read(running) {
         Ok(kernel) => return Ok(kernel),
         Err(GuestError::Io { source, .. }) => source.to_string(),
         Err(GuestError::KernelUnusable { reason, .. }) => reason,
@@ -58,7 +58,7 @@ fn choose(running: &Path, cache: &Path) -> Result<Kernel, GuestError> {
     match pinned(&folder).last() {
         Some(path) => {
             check_trusted(path)?;
-            Kernel::read(path)
+            BootableKernel::read(path)
         }
         None => Err(GuestError::NoKernel {
             running: running.to_owned(),
@@ -149,7 +149,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("vmlinuz");
         image(&path, b"....");
-        let error = Kernel::read(&path).unwrap_err();
+        let error = BootableKernel::read(&path).unwrap_err();
         assert!(
             error.to_string().contains("not an x86 kernel image"),
             "{error}"

@@ -1,6 +1,6 @@
 //! Boots a kernel under QEMU from a cached snapshot, runs a command in it, and records the run.
 //!
-//! * [`Shape`] is the guest's hardware; [`Workload`] is what runs in it;
+//! * [`GuestShape`] is the guest's hardware; [`Workload`] is what runs in it;
 //! * [`Session`] ties them to a kernel, a QEMU and a cache, and [`Session::record`] does the whole run;
 //! * an [`Observer`] is told what happens; nothing is printed here.
 //!
@@ -38,11 +38,11 @@ pub use confinement::Confinement;
 pub use control::ExitStatus;
 pub use error::GuestError;
 pub use functions::{WatchList, watch_list};
-pub use kernel::{Kernel, default_kernel};
-pub use observer::{Observer, Progress, Stage, Stream};
+pub use kernel::{BootableKernel, default_kernel};
+pub use observer::{Observer, OutputStream, Progress, Stage};
 pub use payload::{ExtraFile, Workload};
 pub use program::ProgramError;
 pub use qemu::Qemu;
 pub use qmp::QmpError;
 pub use session::{Failure, Recorded, Session};
-pub use shape::{MAX_CPUS, MIN_MEMORY, Shape, ShapeError, Timing, Topology};
+pub use shape::{GuestShape, MAX_CPUS, MIN_MEMORY, ShapeError, Timing, Topology};

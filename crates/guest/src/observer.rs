@@ -4,7 +4,7 @@ use std::path::Path;
 
 /// Which of the workload's outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stream {
+pub enum OutputStream {
     /// Its standard output.
     Stdout,
     /// Its standard error, and all output of the set-up script.
@@ -33,7 +33,7 @@ pub trait Observer {
     /// A stage begins.
     fn stage(&mut self, stage: Stage);
     /// The workload or the set-up script wrote something.
-    fn output(&mut self, stream: Stream, bytes: &[u8]);
+    fn output(&mut self, stream: OutputStream, bytes: &[u8]);
     /// Something that the user should know, in one line.
     fn note(&mut self, _note: &str) {}
     /// Called many times a second while the guest runs.

@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
-use crate::cpio::{Archive, Node};
+use crate::cpio::{Archive, ArchiveEntry};
 use crate::error::GuestError;
 use crate::{guess, program};
 
@@ -126,7 +126,10 @@ pub(crate) fn pack(workload: &Workload, search_path: &str) -> Result<Payload, Gu
         environment.push(format!("LD_LIBRARY_PATH={}", folders.join(":")));
     }
     let mut spec = |name: &str, data: Vec<u8>| {
-        archive.insert(&format!("{SPEC}/{name}"), Node::File { mode: 0o600, data });
+        archive.insert(
+            &format!("{SPEC}/{name}"),
+            ArchiveEntry::File { mode: 0o600, data },
+        );
     };
     spec("program", guest.into_bytes());
     spec("cwd", HOME.as_bytes().to_vec());
@@ -235,7 +238,7 @@ fn add_file(archive: &mut Archive, host: &Path, guest: &str) -> Result<(), Guest
         .mode();
     archive.insert(
         &through_links(guest),
-        Node::File {
+        ArchiveEntry::File {
             mode: mode & 0o7777,
             data,
         },
@@ -284,7 +287,7 @@ fn add_tree(
         let metadata = metadata.map_err(GuestError::io("read", &host))?;
         let mode = metadata.permissions().mode() & 0o7777;
         if metadata.is_dir() {
-            archive.insert(&through_links(&guest), Node::Directory { mode });
+            archive.insert(&through_links(&guest), ArchiveEntry::Directory { mode });
             for entry in fs::read_dir(&host).map_err(GuestError::io("read", &host))? {
                 let entry = entry.map_err(GuestError::io("read", &host))?;
                 let name = entry.file_name().to_string_lossy().into_owned();
@@ -295,7 +298,7 @@ fn add_tree(
         } else if metadata.is_symlink() {
             let target = fs::read_link(&host).map_err(GuestError::io("read", &host))?;
             let target = target.to_string_lossy().into_owned();
-            archive.insert(&through_links(&guest), Node::Symlink { target });
+            archive.insert(&through_links(&guest), ArchiveEntry::Symlink { target });
         } else if metadata.is_file() && mode & 0o111 != 0 && program::is_program(&host) {
             add_program(archive, &host, &guest, search_path, library_folders)?;
         } else if metadata.is_file() {

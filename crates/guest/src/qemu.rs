@@ -12,7 +12,7 @@ use linemate_files::write_private;
 use crate::confinement::Confinement;
 use crate::error::GuestError;
 use crate::run_folder::LOCK;
-use crate::shape::{Shape, ShapeError};
+use crate::shape::{GuestShape, ShapeError};
 
 /// The emulator's name; `LINEMATE_QEMU` overrides it.
 const PROGRAM: &str = "qemu-system-x86_64";
@@ -329,7 +329,7 @@ pub(crate) const SNAPSHOT: &str = "boot";
 ///
 /// Every channel out of the guest is a plain file: a file takes each byte at once, where a pipe or terminal
 /// could make the guest wait for the host.
-pub(crate) fn arguments(shape: &Shape, start: Start) -> Result<Vec<String>, ShapeError> {
+pub(crate) fn arguments(shape: &GuestShape, start: Start) -> Result<Vec<String>, ShapeError> {
     let mut arguments = shape.qemu_arguments()?;
     let mut option = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
     option("-kernel", KERNEL.to_owned());
@@ -414,7 +414,7 @@ mod tests {
 
     #[test]
     fn no_path_of_this_computer_is_in_the_options() {
-        let shape = Shape::default();
+        let shape = GuestShape::default();
         let boot = arguments(&shape, Start::Boot).unwrap();
         assert!(!boot.contains(&"-loadvm".into()) && !boot.contains(&"-plugin".into()));
         assert_eq!(

@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::GuestError;
-use crate::shape::Shape;
+use crate::shape::GuestShape;
 
 /// Where QEMU's q35 machine has a hole for devices: memory that does not fit below goes above 4 GiB.
 /// (hw/i386/pc_q35.c: with 0xb0000000 bytes or more the hole starts at 2 GiB.)
@@ -38,8 +38,8 @@ pub(crate) struct Ram {
 }
 
 impl Ram {
-    /// Finds the memory of process `pid`, which was started with the arguments of [`Shape`].
-    pub(crate) fn open(pid: u32, shape: &Shape) -> Result<Self, GuestError> {
+    /// Finds the memory of process `pid`, which was started with the arguments of [`GuestShape`].
+    pub(crate) fn open(pid: u32, shape: &GuestShape) -> Result<Self, GuestError> {
         let nodes = u64::from(shape.numa_nodes.max(1));
         let length = shape.memory_bytes / nodes;
         let folder = PathBuf::from(format!("/proc/{pid}/fd"));
@@ -333,9 +333,9 @@ mod tests {
 
     /// Sparse memory of 8-byte words.
     #[derive(Default)]
-    struct Words(BTreeMap<u64, u64>);
+    struct SparseMemory(BTreeMap<u64, u64>);
 
-    impl Physical for Words {
+    impl Physical for SparseMemory {
         fn read(&self, address: u64, buffer: &mut [u8]) -> Result<(), GuestError> {
             for (i, byte) in buffer.iter_mut().enumerate() {
                 let at = address + i as u64;
@@ -383,7 +383,7 @@ mod tests {
 
     #[test]
     fn page_tables_are_walked_with_large_pages_and_holes() {
-        let mut words = Words::default();
+        let mut words = SparseMemory::default();
         let virt = 0xffff_ea00_0000_0000u64;
         let index = |shift: u32| (virt >> shift & 511) * 8;
         words.0.insert(0x1000 + index(39), 0x2000 | 1);
@@ -433,7 +433,7 @@ mod tests {
 
     #[test]
     fn tables_of_uncached_pages_are_found_with_the_way_to_them() {
-        let mut words = Words::default();
+        let mut words = SparseMemory::default();
         let virt = 0xffff_c900_0000_0000u64;
         let index = |shift: u32| (virt >> shift & 511) * 8;
         words.0.insert(0x1000 + index(39), 0x2000 | 1);
@@ -456,7 +456,7 @@ mod tests {
 
     #[test]
     fn tables_that_lead_into_themselves_have_an_end() {
-        let mut words = Words::default();
+        let mut words = SparseMemory::default();
         for index in 0..512 {
             words.0.insert(0x1000 + index * 8, 0x1000 | 1);
         }

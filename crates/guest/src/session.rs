@@ -17,15 +17,15 @@ use crate::error::GuestError;
 use crate::head::{self, Known, RunFacts};
 use crate::images::{self, Images};
 use crate::initramfs;
-use crate::kernel::Kernel;
+use crate::kernel::BootableKernel;
 use crate::observer::{Observer, Stage};
 use crate::payload::{self, Workload};
 use crate::qemu::{GuestFiles, Plugin, PluginOptions, Qemu, Start};
 use crate::ram::{self, KernelMemory, Ram};
 use crate::run_folder::{RUN, RunFolder};
-use crate::shape::{Shape, Timing};
+use crate::shape::{GuestShape, Timing};
 use crate::snapshot::Boot;
-use crate::vm::{Vm, Watch};
+use crate::vm::{GuestWatch, Vm};
 
 /// Host time for a run, unless the user says otherwise.
 const RUN_LIMIT: Duration = Duration::from_secs(3600);
@@ -36,9 +36,9 @@ pub struct Session {
     /// The emulator.
     pub qemu: Qemu,
     /// The kernel.
-    pub kernel: Kernel,
+    pub kernel: BootableKernel,
     /// The guest's hardware.
-    pub shape: Shape,
+    pub shape: GuestShape,
     /// What runs.
     pub workload: Workload,
     /// Where snapshots are.
@@ -215,7 +215,7 @@ impl Session {
 
         let lively = self.shape.timing == Timing::Deterministic;
         let doing = Stage::SettingUp.name();
-        let mut watch = Watch {
+        let mut watch = GuestWatch {
             doing,
             limit,
             lively,
@@ -235,7 +235,7 @@ impl Session {
         let started = Instant::now();
         observer.stage(Stage::Recording);
         let doing = Stage::Recording.name();
-        let mut watch = Watch {
+        let mut watch = GuestWatch {
             doing,
             limit,
             lively,
@@ -296,7 +296,7 @@ impl Session {
             )
         })?;
         let memory = KernelMemory::new(&ram, table);
-        let kernel = images::Kernel {
+        let kernel = images::ImageSearch {
             types: &known.types,
             symbols: &known.symbols,
             shape: &self.shape,

@@ -22,7 +22,7 @@ pub enum Timing {
 
 /// The guest's hardware, seed and kernel command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct GuestShape {
     /// Number of CPUs.
     pub cpus: u16,
     /// Sockets; derived from the others when absent.
@@ -102,9 +102,9 @@ pub enum ShapeError {
     },
 }
 
-impl Default for Shape {
+impl Default for GuestShape {
     fn default() -> Self {
-        Shape {
+        GuestShape {
             cpus: 8,
             sockets: None,
             cores: None,
@@ -118,7 +118,7 @@ impl Default for Shape {
     }
 }
 
-impl Shape {
+impl GuestShape {
     /// Checks the shape and completes its topology.
     ///
     /// # Errors
@@ -207,7 +207,7 @@ impl Shape {
     /// default devices are all absent: whatever wakes QEMU's main loop at a host time could be seen by the guest.
     ///
     /// # Errors
-    /// As [`Shape::topology`].
+    /// As [`GuestShape::topology`].
     pub fn qemu_arguments(&self) -> Result<Vec<String>, ShapeError> {
         let Topology {
             sockets,
@@ -257,7 +257,7 @@ impl Shape {
 }
 
 /// QEMU's options for memory that [`crate::ram::Ram`] can read.
-fn memory_arguments(shape: &Shape) -> Vec<String> {
+fn memory_arguments(shape: &GuestShape) -> Vec<String> {
     let backend = |id: String, bytes: u64| {
         [
             "-object".to_owned(),
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn default_shape_is_one_socket_deterministic() {
-        let arguments = Shape::default().qemu_arguments().unwrap();
+        let arguments = GuestShape::default().qemu_arguments().unwrap();
         assert_eq!(after(&arguments, "-smp"), ["8,sockets=1,cores=8,threads=1"]);
         assert_eq!(after(&arguments, "-m"), ["1024M"]);
         assert_eq!(after(&arguments, "-accel"), ["tcg,thread=single"]);
@@ -311,9 +311,9 @@ mod tests {
 
     #[test]
     fn parallel_has_no_icount() {
-        let shape = Shape {
+        let shape = GuestShape {
             timing: Timing::Parallel,
-            ..Shape::default()
+            ..GuestShape::default()
         };
         let arguments = shape.qemu_arguments().unwrap();
         assert_eq!(after(&arguments, "-accel"), ["tcg,thread=multi"]);
@@ -322,10 +322,10 @@ mod tests {
 
     #[test]
     fn numa_nodes_become_sockets_with_even_shares() {
-        let shape = Shape {
+        let shape = GuestShape {
             numa_nodes: 2,
             append: "debug".into(),
-            ..Shape::default()
+            ..GuestShape::default()
         };
         let arguments = shape.qemu_arguments().unwrap();
         assert_eq!(after(&arguments, "-smp"), ["8,sockets=2,cores=4,threads=1"]);
@@ -348,9 +348,9 @@ mod tests {
 
     #[test]
     fn topology_is_completed_from_what_is_given() {
-        let base = Shape {
+        let base = GuestShape {
             cpus: 16,
-            ..Shape::default()
+            ..GuestShape::default()
         };
         let t = |s, c, h| Topology {
             sockets: s,
@@ -359,7 +359,7 @@ mod tests {
         };
         assert_eq!(base.topology(), Ok(t(1, 16, 1)));
         assert_eq!(
-            Shape {
+            GuestShape {
                 sockets: Some(2),
                 ..base.clone()
             }
@@ -367,7 +367,7 @@ mod tests {
             Ok(t(2, 8, 1))
         );
         assert_eq!(
-            Shape {
+            GuestShape {
                 cores: Some(4),
                 ..base.clone()
             }
@@ -375,14 +375,14 @@ mod tests {
             Ok(t(4, 4, 1))
         );
         assert_eq!(
-            Shape {
+            GuestShape {
                 threads: Some(2),
                 ..base.clone()
             }
             .topology(),
             Ok(t(1, 8, 2))
         );
-        let all = Shape {
+        let all = GuestShape {
             sockets: Some(2),
             cores: Some(4),
             threads: Some(2),
@@ -393,11 +393,11 @@ mod tests {
 
     #[test]
     fn memory_has_to_be_there() {
-        Shape::default().check_host().unwrap();
+        GuestShape::default().check_host().unwrap();
         let bytes = 900 << 40;
-        let large = Shape {
+        let large = GuestShape {
             memory_bytes: bytes,
-            ..Shape::default()
+            ..GuestShape::default()
         };
         let error = large.check_host().unwrap_err();
         assert!(matches!(error, ShapeError::BeyondHost { bytes: b, .. } if b == bytes));
@@ -406,9 +406,9 @@ mod tests {
 
     #[test]
     fn impossible_shapes_name_the_option() {
-        let base = Shape::default();
+        let base = GuestShape::default();
         assert_eq!(
-            Shape {
+            GuestShape {
                 cpus: 0,
                 ..base.clone()
             }
@@ -416,7 +416,7 @@ mod tests {
             Err(ShapeError::Cpus(0))
         );
         assert_eq!(
-            Shape {
+            GuestShape {
                 cpus: 256,
                 ..base.clone()
             }
@@ -424,7 +424,7 @@ mod tests {
             Err(ShapeError::Cpus(256))
         );
         assert_eq!(
-            Shape {
+            GuestShape {
                 sockets: Some(3),
                 ..base.clone()
             }
@@ -437,7 +437,7 @@ mod tests {
             })
         );
         assert_eq!(
-            Shape {
+            GuestShape {
                 cores: Some(0),
                 ..base.clone()
             }
@@ -450,7 +450,7 @@ mod tests {
             })
         );
         assert_eq!(
-            Shape {
+            GuestShape {
                 numa_nodes: 3,
                 ..base.clone()
             }
@@ -458,7 +458,7 @@ mod tests {
             Err(ShapeError::Numa { cpus: 8, nodes: 3 })
         );
         assert_eq!(
-            Shape {
+            GuestShape {
                 memory_bytes: 1 << 20,
                 ..base.clone()
             }
@@ -466,7 +466,7 @@ mod tests {
             Err(ShapeError::Memory { bytes: 1 << 20 })
         );
         assert_eq!(
-            Shape {
+            GuestShape {
                 memory_bytes: (1 << 30) + 1,
                 ..base
             }

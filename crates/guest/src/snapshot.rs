@@ -17,8 +17,8 @@ use crate::error::GuestError;
 use crate::observer::{Observer, Stage};
 use crate::qemu::{GuestFiles, Plugin, Qemu, Start};
 use crate::run_folder::{MAKING, RunFolder};
-use crate::shape::{Shape, Timing};
-use crate::vm::{Vm, Watch};
+use crate::shape::{GuestShape, Timing};
+use crate::vm::{GuestWatch, Vm};
 
 /// Changes when what a snapshot's folder holds, or how a guest is started, changes.
 const FORMAT: u32 = 3;
@@ -27,7 +27,7 @@ const FORMAT: u32 = 3;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Boot<'a> {
     pub(crate) qemu: &'a Qemu,
-    pub(crate) shape: &'a Shape,
+    pub(crate) shape: &'a GuestShape,
     pub(crate) kernel_bytes: &'a [u8],
     pub(crate) initramfs: &'a [u8],
     /// The recorder's library, which holds the guest where it is saved.
@@ -168,7 +168,7 @@ impl Boot<'_> {
         observer: &mut dyn Observer,
     ) -> Result<Vec<Message>, GuestError> {
         let limit = self.limit();
-        let mut watch = Watch {
+        let mut watch = GuestWatch {
             doing: Stage::Booting.name(),
             limit: Some((Instant::now() + limit, limit.as_secs())),
             lively: self.shape.timing == Timing::Deterministic,
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
     use crate::confinement::Confinement;
 
-    fn key(version: &str, kernel: &[u8], initramfs: &[u8], shape: &Shape) -> String {
+    fn key(version: &str, kernel: &[u8], initramfs: &[u8], shape: &GuestShape) -> String {
         let qemu = Qemu {
             program: "q".into(),
             version: version.into(),
@@ -234,12 +234,12 @@ mod tests {
 
     #[test]
     fn everything_that_shapes_the_boot_is_in_the_key() {
-        let shape = Shape::default();
+        let shape = GuestShape::default();
         let base = key("1", b"kernel", b"initramfs", &shape);
         assert_eq!(base.len(), 32);
         assert_eq!(base, key("1", b"kernel", b"initramfs", &shape));
-        let other = |change: fn(&mut Shape)| {
-            let mut shape = Shape::default();
+        let other = |change: fn(&mut GuestShape)| {
+            let mut shape = GuestShape::default();
             change(&mut shape);
             key("1", b"kernel", b"initramfs", &shape)
         };

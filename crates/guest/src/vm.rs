@@ -17,11 +17,11 @@ use serde_json::{Value, json};
 
 use crate::control::{Message, Pause};
 use crate::error::GuestError;
-use crate::observer::{Observer, Progress, RECORDER_ERROR, Stream};
+use crate::observer::{Observer, OutputStream, Progress, RECORDER_ERROR};
 use crate::process::Process;
 use crate::qemu::{self, GuestFiles, Inherited, Plugin, Qemu, Start};
 use crate::qmp::{Qmp, QmpError};
-use crate::shape::Shape;
+use crate::shape::GuestShape;
 use crate::text::{
     Tail, console_lines, contains, find_line, last_line, last_words, read_lossy, take_line,
 };
@@ -84,7 +84,7 @@ enum Monitor {
 }
 
 /// The limits under which a guest is watched.
-pub(crate) struct Watch<'a> {
+pub(crate) struct GuestWatch<'a> {
     /// What the guest is doing, for messages.
     pub(crate) doing: &'static str,
     /// When time is up, and the limit that it stands for.
@@ -104,7 +104,7 @@ impl Vm {
     /// Starts QEMU with the recorder, if there is to be one, from `library`; the guest runs at once.
     pub(crate) fn start(
         qemu: &Qemu,
-        shape: &Shape,
+        shape: &GuestShape,
         files: &GuestFiles,
         plugin: Option<(&Path, &Plugin)>,
         start: Start,
@@ -228,7 +228,7 @@ impl Vm {
     /// Runs until the guest stands still, passing its output on, and returns what it said until then.
     pub(crate) fn run_to_pause(
         &mut self,
-        watch: &mut Watch<'_>,
+        watch: &mut GuestWatch<'_>,
     ) -> Result<(Pause, Vec<Message>), GuestError> {
         let mut said = Vec::new();
         loop {
@@ -392,7 +392,7 @@ impl Vm {
     fn read_messages(
         &mut self,
         said: &mut Vec<Message>,
-        watch: &mut Watch<'_>,
+        watch: &mut GuestWatch<'_>,
     ) -> Result<(), GuestError> {
         if contains(&self.console.read()?, b"Kernel panic") {
             self.panicked.get_or_insert_with(Instant::now);
@@ -406,8 +406,8 @@ impl Vm {
             }
         }
         for (tail, stream) in [
-            (&mut self.stdout, Stream::Stdout),
-            (&mut self.stderr, Stream::Stderr),
+            (&mut self.stdout, OutputStream::Stdout),
+            (&mut self.stderr, OutputStream::Stderr),
         ] {
             let bytes = tail.read()?;
             if !bytes.is_empty() {

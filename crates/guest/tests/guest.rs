@@ -14,8 +14,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use linemate_guest::{
-    ExitStatus, ExtraFile, Failure, GuestError, Observer, Qemu, Recorded, Session, Shape, Stage,
-    Stream, Workload, cache_folder, default_kernel,
+    ExitStatus, ExtraFile, Failure, GuestError, GuestShape, Observer, OutputStream, Qemu, Recorded,
+    Session, Stage, Workload, cache_folder, default_kernel,
 };
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -36,10 +36,10 @@ impl Observer for Log {
     fn stage(&mut self, stage: Stage) {
         self.stages.push(stage);
     }
-    fn output(&mut self, stream: Stream, bytes: &[u8]) {
+    fn output(&mut self, stream: OutputStream, bytes: &[u8]) {
         match stream {
-            Stream::Stdout => self.stdout.extend_from_slice(bytes),
-            Stream::Stderr => self.stderr.extend_from_slice(bytes),
+            OutputStream::Stdout => self.stdout.extend_from_slice(bytes),
+            OutputStream::Stderr => self.stderr.extend_from_slice(bytes),
         }
     }
 }
@@ -70,9 +70,9 @@ fn session(command: &[&str]) -> Session {
     Session {
         qemu: Qemu::find().expect("QEMU: run `make setup`"),
         kernel: default_kernel(&cache_folder().unwrap()).expect("a kernel: run `make setup`"),
-        shape: Shape {
+        shape: GuestShape {
             cpus: 2,
-            ..Shape::default()
+            ..GuestShape::default()
         },
         workload: Workload {
             command: command.iter().map(|&word| word.to_owned()).collect(),

@@ -11,7 +11,7 @@ pub use linemate_words::Position;
 
 /// Which type a section edits.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Subject {
+pub enum EditSubject {
     /// The struct of that tag (or the one behind the typedef of that name).
     Named(String),
     /// The one struct that has all these members: how a struct without a tag is told (`nohz` of the scheduler).
@@ -143,7 +143,7 @@ impl Eq for Statement {}
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
     /// The header; `None` for statements before the first one, which name their types themselves.
-    pub subject: Option<Subject>,
+    pub subject: Option<EditSubject>,
     /// In order of the text; they take effect in this order.
     pub statements: Vec<Statement>,
 }
@@ -157,7 +157,7 @@ pub struct EditFile {
 
 impl EditFile {
     /// All statements with their subjects, in order.
-    pub fn statements(&self) -> impl Iterator<Item = (Option<&Subject>, &Statement)> {
+    pub fn statements(&self) -> impl Iterator<Item = (Option<&EditSubject>, &Statement)> {
         self.sections.iter().flat_map(|s| {
             s.statements
                 .iter()
@@ -211,21 +211,21 @@ fn words(names: &[String]) -> String {
     names.iter().map(|n| word(n)).collect::<Vec<_>>().join(" ")
 }
 
-impl Subject {
+impl EditSubject {
     /// What is looked for in a kernel.
     pub fn query(&self) -> TypeQuery<'_> {
         match self {
-            Subject::Named(name) => TypeQuery::Named(name),
-            Subject::With(members) => TypeQuery::With(members),
+            EditSubject::Named(name) => TypeQuery::Named(name),
+            EditSubject::With(members) => TypeQuery::With(members),
         }
     }
 }
 
-impl fmt::Display for Subject {
+impl fmt::Display for EditSubject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Subject::Named(name) => f.write_str(&word(name)),
-            Subject::With(members) => write!(f, "with {}", words(members)),
+            EditSubject::Named(name) => f.write_str(&word(name)),
+            EditSubject::With(members) => write!(f, "with {}", words(members)),
         }
     }
 }

@@ -10,7 +10,7 @@ use linemate_types::{FlatType, Leaf, TypeId, TypeModel};
 
 pub use crate::error::ForeignError;
 use crate::layout::Foreign;
-use crate::map::{Inner, OffsetMap, Piece};
+use crate::map::{Inner, MovedBytes, OffsetMap};
 use crate::origin::{Origins, align_up};
 
 /// How two versions of a type match.
@@ -135,7 +135,7 @@ const MAX_UNROLLED: u64 = 4096;
 
 /// The pieces of a field that goes to `new`: one, or one for each element of the arrays around it. Elements that
 /// the other kernel lacks stay out.
-fn unroll(leaf: &Leaf, arrays: &[(u64, u64)], new: u64, pieces: &mut Vec<Piece>) {
+fn unroll(leaf: &Leaf, arrays: &[(u64, u64)], new: u64, pieces: &mut Vec<MovedBytes>) {
     let mut starts = vec![(leaf.offset.0, new)];
     for ((old_stride, count), (new_stride, other)) in leaf.arrays.iter().zip(arrays) {
         let elements = (*count).min(*other).min(MAX_UNROLLED);
@@ -146,7 +146,7 @@ fn unroll(leaf: &Leaf, arrays: &[(u64, u64)], new: u64, pieces: &mut Vec<Piece>)
         starts = next.take(1 << 16).collect();
     }
     let bytes = leaf.size;
-    let piece = |(old, new)| Piece {
+    let piece = |(old, new)| MovedBytes {
         old,
         bytes,
         new: Some(new),
@@ -157,9 +157,9 @@ fn unroll(leaf: &Leaf, arrays: &[(u64, u64)], new: u64, pieces: &mut Vec<Piece>)
 
 /// `kept`, and after them those of `pieces` whose old bytes no other has (union members and bit-fields share theirs; of several
 /// the first and longest counts), in the order of their old places.
-fn disjoint(mut pieces: Vec<Piece>, mut kept: Vec<Piece>) -> Vec<Piece> {
+fn disjoint(mut pieces: Vec<MovedBytes>, mut kept: Vec<MovedBytes>) -> Vec<MovedBytes> {
     let taken: BTreeMap<u64, u64> = kept.iter().map(|p| (p.old, p.old + p.bytes)).collect();
-    let free = |piece: &Piece| {
+    let free = |piece: &MovedBytes| {
         let before = taken.range(..piece.old + piece.bytes).next_back();
         before.is_none_or(|(_, end)| *end <= piece.old)
     };

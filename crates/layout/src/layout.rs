@@ -13,7 +13,7 @@ use linemate_types::{
 use crate::arrange::{Arrangement, Slot};
 use crate::edit::{Position, Statement};
 use crate::error::PlanReason;
-use crate::map::{Inner, OffsetMap, Piece};
+use crate::map::{Inner, MovedBytes, OffsetMap};
 use crate::origin::{Origin, OriginError, Origins, Unit, UnitKind, align_up};
 
 /// A struct or union laid out.
@@ -239,7 +239,7 @@ impl<'m> Layouts<'m> {
                 UnitKind::Flexible => u64::MAX - unit.start,
                 _ => unit.bytes,
             };
-            pieces.push(Piece {
+            pieces.push(MovedBytes {
                 old: unit.start,
                 bytes,
                 new: Some(start),
@@ -248,7 +248,7 @@ impl<'m> Layouts<'m> {
             cursor = start + value.size.max(slot.least) + slot.after;
         }
         let size = align_up(align_up(cursor, align) + origin.tail, align);
-        let stays = |p: &Piece| p.new == Some(p.old) && p.inner == Inner::Whole;
+        let stays = |p: &MovedBytes| p.new == Some(p.old) && p.inner == Inner::Whole;
         let same = size == origin.size && pieces.iter().all(stays);
         let map = (!same).then(|| Arc::new(OffsetMap::new(pieces)));
         Layout {
@@ -283,7 +283,7 @@ impl<'m> Layouts<'m> {
                 map: None,
             };
         };
-        let mut pieces = vec![Piece {
+        let mut pieces = vec![MovedBytes {
             old: 0,
             bytes: unit.bytes,
             new: Some(0),
@@ -291,7 +291,7 @@ impl<'m> Layouts<'m> {
         }];
         if origin.size > unit.bytes {
             let (old, new) = (unit.bytes, Some(value.size));
-            pieces.push(Piece {
+            pieces.push(MovedBytes {
                 old,
                 bytes: origin.size - old,
                 new,
@@ -353,7 +353,7 @@ impl<'m> Layouts<'m> {
                 let inner = match value.inner {
                     Inner::Nested(element) if old > 0 => Inner::Repeat { old, new, element },
                     Inner::Repeat { .. } if old > 0 => {
-                        let whole = Piece {
+                        let whole = MovedBytes {
                             old: 0,
                             bytes: old,
                             new: Some(0),
@@ -383,12 +383,12 @@ impl<'m> Layouts<'m> {
 }
 
 /// The pieces of units that no slot holds any more.
-fn removed_pieces(origin: &Origin, slots: &[Slot]) -> Vec<Piece> {
+fn removed_pieces(origin: &Origin, slots: &[Slot]) -> Vec<MovedBytes> {
     let gone = |i: &usize| slots.iter().all(|slot| slot.unit != *i);
     let units = (0..origin.units.len())
         .filter(gone)
         .map(|i| &origin.units[i]);
-    let piece = |u: &Unit| Piece {
+    let piece = |u: &Unit| MovedBytes {
         old: u.start,
         bytes: u.bytes,
         new: None,

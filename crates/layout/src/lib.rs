@@ -20,7 +20,7 @@ pub mod plan;
 pub mod pointer;
 
 pub use arrange::{Refusal, Slot};
-pub use edit::{Alignment, Edit, EditFile, Position, Section, Statement, Subject, Target};
+pub use edit::{Alignment, Edit, EditFile, EditSubject, Position, Section, Statement, Target};
 pub use layout::{Extent, Layout, Layouts};
 pub use map::OffsetMap;
 pub use parse::{ParseError, parse, parse_flags};

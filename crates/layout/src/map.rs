@@ -59,7 +59,7 @@ pub enum Inner {
 
 /// Bytes that move together.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct MovedBytes {
     /// The first one's offset before the move.
     pub old: u64,
     /// How many; `u64::MAX - old` for a flexible array.
@@ -70,9 +70,9 @@ pub struct Piece {
     pub inner: Inner,
 }
 
-impl Piece {
+impl MovedBytes {
     /// Whether `next` begins where this piece ends, before the move and after it.
-    fn goes_on_in(&self, next: &Piece) -> bool {
+    fn goes_on_in(&self, next: &MovedBytes) -> bool {
         self.inner == Inner::Whole
             && next.inner == Inner::Whole
             && self.old + self.bytes == next.old
@@ -85,15 +85,15 @@ impl Piece {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OffsetMap {
     /// Sorted by `old`, not overlapping.
-    pieces: Vec<Piece>,
+    pieces: Vec<MovedBytes>,
 }
 
 impl OffsetMap {
     /// Of `pieces` in any order, which must not overlap. Pieces that move alike are put together.
-    pub fn new(mut pieces: Vec<Piece>) -> OffsetMap {
+    pub fn new(mut pieces: Vec<MovedBytes>) -> OffsetMap {
         pieces.sort_by_key(|p| (p.old, p.bytes));
         pieces.retain(|p| p.bytes > 0);
-        let mut joined: Vec<Piece> = Vec::with_capacity(pieces.len());
+        let mut joined: Vec<MovedBytes> = Vec::with_capacity(pieces.len());
         for piece in pieces {
             match joined.last_mut() {
                 Some(last) if last.goes_on_in(&piece) => {
@@ -196,8 +196,8 @@ impl OffsetMap {
 mod tests {
     use super::*;
 
-    fn piece(old: u64, bytes: u64, new: Option<u64>, inner: Inner) -> Piece {
-        Piece {
+    fn piece(old: u64, bytes: u64, new: Option<u64>, inner: Inner) -> MovedBytes {
+        MovedBytes {
             old,
             bytes,
             new,

@@ -113,16 +113,16 @@ pub struct Origins<'m> {
 }
 
 /// What the members of one struct type say about its alignment.
-struct Evidence {
+struct AlignmentEvidence {
     /// One of them was put at the start of a line where it need not have been.
     asked: bool,
     /// All of them start lines, in types of whole lines.
     everywhere: bool,
 }
 
-impl Default for Evidence {
-    fn default() -> Evidence {
-        Evidence {
+impl Default for AlignmentEvidence {
+    fn default() -> AlignmentEvidence {
+        AlignmentEvidence {
             asked: false,
             everywhere: true,
         }
@@ -158,7 +158,7 @@ impl<'m> Origins<'m> {
 
     /// The structs that start lines by themselves, as far as their members in all types betray it.
     fn own_alignments(&mut self) -> BTreeMap<TypeId, Forced> {
-        let mut evidence: BTreeMap<TypeId, Evidence> = BTreeMap::new();
+        let mut evidence: BTreeMap<TypeId, AlignmentEvidence> = BTreeMap::new();
         for (id, t) in self.model.iter() {
             let Type::Composite(composite) = t else {
                 continue;

@@ -4,7 +4,7 @@
 
 use linemate_words::{Position, Token, WordError, Words};
 
-use crate::edit::{Alignment, Edit, EditFile, Section, Statement, Subject, Target};
+use crate::edit::{Alignment, Edit, EditFile, EditSubject, Section, Statement, Target};
 
 /// Why a text is not an edit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -46,7 +46,7 @@ pub fn parse(text: &str) -> Result<EditFile, ParseError> {
 ///
 /// # Errors
 /// The first thing that is wrong.
-pub fn parse_flags(subject: Subject, flags: &[String]) -> Result<EditFile, ParseError> {
+pub fn parse_flags(subject: EditSubject, flags: &[String]) -> Result<EditFile, ParseError> {
     // A flag is one line: what a shell's quoting put on several lines is still one flag.
     let lines: Vec<String> = flags
         .iter()
@@ -55,7 +55,7 @@ pub fn parse_flags(subject: Subject, flags: &[String]) -> Result<EditFile, Parse
     parse_in(&lines.join("\n"), Some(subject))
 }
 
-fn parse_in(text: &str, subject: Option<Subject>) -> Result<EditFile, ParseError> {
+fn parse_in(text: &str, subject: Option<EditSubject>) -> Result<EditFile, ParseError> {
     let mut parser = Parser {
         words: Words::new(text)?,
     };
@@ -119,12 +119,12 @@ impl Parser {
         }
     }
 
-    fn subject(&mut self) -> Result<Subject, ParseError> {
+    fn subject(&mut self) -> Result<EditSubject, ParseError> {
         if self.words.accept("with") {
-            return Ok(Subject::With(self.words.names(FIELD)?));
+            return Ok(EditSubject::With(self.words.names(FIELD)?));
         }
         self.words.accept("struct");
-        Ok(Subject::Named(self.words.name(TYPE)?))
+        Ok(EditSubject::Named(self.words.name(TYPE)?))
     }
 
     fn edit(&mut self, verb: &str, at: Position) -> Result<Edit, ParseError> {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use linemate_types::{FlatType, NotFound, TypeId, TypeModel};
 
 use crate::arrange::{Refusal, forced};
-use crate::edit::{Alignment, Edit, EditFile, Position, Statement, Subject};
+use crate::edit::{Alignment, Edit, EditFile, EditSubject, Position, Statement};
 pub use crate::error::{PlanError, PlanReason};
 use crate::foreign;
 use crate::layout::Layouts;
@@ -95,7 +95,7 @@ impl<'m> Plan<'m> {
     }
 
     /// The types that a header names, which count as edited from now on.
-    fn subject(&mut self, subject: &Subject, at: Position) -> Result<Vec<TypeId>, PlanError> {
+    fn subject(&mut self, subject: &EditSubject, at: Position) -> Result<Vec<TypeId>, PlanError> {
         let name = subject_name(subject);
         let found = resolve(self.layouts.model(), subject);
         let ids = found.map_err(|reason| PlanError {
@@ -114,7 +114,8 @@ impl<'m> Plan<'m> {
     }
 
     fn object_rule(&mut self, statement: &Statement) -> Result<(), PlanError> {
-        let mut named = |name: &String| self.subject(&Subject::Named(name.clone()), statement.at);
+        let mut named =
+            |name: &String| self.subject(&EditSubject::Named(name.clone()), statement.at);
         let rule = match &statement.edit {
             Edit::Colocate(a, b) => {
                 let (first, second) = (named(a)?, named(b)?);
@@ -284,10 +285,10 @@ fn composite_name(composite: &linemate_types::Composite) -> String {
 }
 
 /// How a subject is called in messages.
-pub fn subject_name(subject: &Subject) -> String {
+pub fn subject_name(subject: &EditSubject) -> String {
     match subject {
-        Subject::Named(name) => name.clone(),
-        Subject::With(members) => format!("struct with {}", members.join(", ")),
+        EditSubject::Named(name) => name.clone(),
+        EditSubject::With(members) => format!("struct with {}", members.join(", ")),
     }
 }
 
@@ -295,13 +296,13 @@ pub fn subject_name(subject: &Subject) -> String {
 ///
 /// # Errors
 /// When there is none, or different ones.
-pub fn resolve(model: &TypeModel, subject: &Subject) -> Result<Vec<TypeId>, PlanReason> {
+pub fn resolve(model: &TypeModel, subject: &EditSubject) -> Result<Vec<TypeId>, PlanReason> {
     let found = model.find(subject.query()).map_err(|fault| match fault {
         NotFound::Absent(nearest) => PlanReason::NoType(nearest),
         NotFound::Ambiguous(count) => PlanReason::Ambiguous { count },
     })?;
     match (model.composite(found.id), subject) {
-        (None, Subject::Named(name)) => Err(PlanReason::NoType(model.nearest_names(name))),
+        (None, EditSubject::Named(name)) => Err(PlanReason::NoType(model.nearest_names(name))),
         _ => Ok(found.variants),
     }
 }

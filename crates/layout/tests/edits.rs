@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use linemate_layout::{
-    Alignment, Edit, EditFile, Section, Statement, Subject, Target, parse, parse_flags,
+    Alignment, Edit, EditFile, EditSubject, Section, Statement, Target, parse, parse_flags,
 };
 use proptest::prelude::*;
 
@@ -103,10 +103,10 @@ fn every_statement_is_read() {
     assert_eq!(edits(text), expected);
     let file = parse(text).unwrap();
     let subjects: Vec<_> = file.sections.iter().map(|s| s.subject.clone()).collect();
-    let with = Subject::With(names("idle_cpus_mask nr_cpus"));
+    let with = EditSubject::With(names("idle_cpus_mask nr_cpus"));
     assert_eq!(
         subjects,
-        [None, Some(Subject::Named("rq".into())), Some(with)]
+        [None, Some(EditSubject::Named("rq".into())), Some(with)]
     );
     let at: Vec<_> = file
         .statements()
@@ -190,10 +190,10 @@ fn every_refusal_tells_place_and_reason() {
 #[test]
 fn flags_are_lines_of_their_own() {
     let flags = ["align a 64".to_owned(), "group g {\n b\n c }".to_owned()];
-    let file = parse_flags(Subject::Named("rq".into()), &flags).unwrap();
+    let file = parse_flags(EditSubject::Named("rq".into()), &flags).unwrap();
     assert_eq!(file.to_string(), "type rq\nalign a 64\ngroup g { b c }\n");
     let bad = ["align a 64".to_owned(), "align a".to_owned()];
-    let error = parse_flags(Subject::Named("rq".into()), &bad).unwrap_err();
+    let error = parse_flags(EditSubject::Named("rq".into()), &bad).unwrap_err();
     assert_eq!(
         error.to_string(),
         "2:8: expected a number of bytes or `line`, found the end of the line"
@@ -287,7 +287,7 @@ fn any_edit() -> impl Strategy<Value = Edit> {
 }
 
 fn section(
-    subject: Option<Subject>,
+    subject: Option<EditSubject>,
     edit: impl Strategy<Value = Edit>,
     least: usize,
 ) -> impl Strategy<Value = Section> {
@@ -303,10 +303,10 @@ fn section(
     })
 }
 
-fn subject() -> impl Strategy<Value = Subject> {
+fn subject() -> impl Strategy<Value = EditSubject> {
     prop_oneof![
-        name().prop_map(Subject::Named),
-        some_names().prop_map(Subject::With)
+        name().prop_map(EditSubject::Named),
+        some_names().prop_map(EditSubject::With)
     ]
 }
 

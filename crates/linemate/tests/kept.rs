@@ -11,13 +11,13 @@ use linemate_testkit::world::{Contents, F, NOHZ, RQ, UNITS, Variant, World};
 use tempfile::TempDir;
 
 /// A recording and a cache of its own.
-struct Place {
+struct RecordingAndCache {
     folder: TempDir,
 }
 
-impl Place {
-    fn new() -> Place {
-        let place = Place {
+impl RecordingAndCache {
+    fn new() -> RecordingAndCache {
+        let place = RecordingAndCache {
             folder: tempfile::tempdir().unwrap(),
         };
         fs::create_dir(place.cache()).unwrap();
@@ -101,7 +101,7 @@ fn without(arguments: &[&'static str]) -> Vec<&'static str> {
 
 #[test]
 fn every_answer_is_the_same_with_what_is_kept_and_without() {
-    let place = Place::new();
+    let place = RecordingAndCache::new();
     for question in [REPORT, COSTS, WHATIF] {
         let plain = place.answer(&without(question));
         assert_eq!(
@@ -130,14 +130,14 @@ fn every_answer_is_the_same_with_what_is_kept_and_without() {
 
 #[test]
 fn nothing_is_kept_if_nothing_shall_be() {
-    let place = Place::new();
+    let place = RecordingAndCache::new();
     place.answer(&without(WHATIF));
     assert!(place.kept().is_empty());
 }
 
 #[test]
 fn a_damaged_file_is_made_again() {
-    let place = Place::new();
+    let place = RecordingAndCache::new();
     let answers = [REPORT, COSTS].map(|question| place.answer(question));
     let damage: [fn(&Path, Vec<u8>); 5] = [
         |path, bytes| fs::write(path, &bytes[..bytes.len() / 2]).unwrap(),
@@ -181,7 +181,7 @@ fn a_damaged_file_is_made_again() {
 /// The stream of another recording, with as many rows, under this one's name.
 #[test]
 fn another_recording_is_asked_anew() {
-    let place = Place::new();
+    let place = RecordingAndCache::new();
     let first = place.answer(COSTS);
     place.write(150);
     let second = place.answer(COSTS);
@@ -194,7 +194,7 @@ fn another_recording_is_asked_anew() {
 
 #[test]
 fn a_cache_that_cannot_be_written_changes_nothing() {
-    let place = Place::new();
+    let place = RecordingAndCache::new();
     let plain = place.answer(&without(COSTS));
     fs::remove_dir(place.cache()).unwrap();
     fs::write(place.cache(), "a file, where a folder should be").unwrap();
@@ -207,7 +207,7 @@ fn a_cache_that_cannot_be_written_changes_nothing() {
 
 #[test]
 fn several_processes_at_once_answer_the_same() {
-    let place = Place::new();
+    let place = RecordingAndCache::new();
     let plain = place.answer(&without(WHATIF));
     let running: Vec<_> = (0..4)
         .map(|_| place.command(WHATIF).spawn().unwrap())

@@ -33,19 +33,19 @@ struct queue {
 #endif
 ";
 
-struct Tree {
+struct TestTree {
     folder: TempDir,
 }
 
-impl Tree {
-    fn new(files: &[(&str, &str)]) -> Tree {
+impl TestTree {
+    fn new(files: &[(&str, &str)]) -> TestTree {
         let folder = tempfile::tempdir().unwrap();
         for (path, text) in files {
             let path = folder.path().join("tree").join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        Tree { folder }
+        TestTree { folder }
     }
 
     fn root(&self) -> PathBuf {
@@ -136,7 +136,7 @@ fn written(output: &Output) -> String {
 }
 
 /// The one line of complaint, without the folder's name.
-fn refusal(tree: &Tree, output: &Output) -> String {
+fn refusal(tree: &TestTree, output: &Output) -> String {
     assert_eq!(output.status.code(), Some(2));
     assert!(output.stdout.is_empty());
     let said = String::from_utf8(output.stderr.clone()).unwrap();
@@ -150,7 +150,7 @@ const EDIT: &str = "type queue\ngroup hot first { head hits first }\nmove flags 
 
 #[test]
 fn a_patch_applies_compiles_and_is_the_same_again() {
-    let tree = Tree::new(&[
+    let tree = TestTree::new(&[
         ("lib/queue.h", QUEUE),
         ("lib/other.h", "struct other { int a; };\n"),
     ]);
@@ -233,7 +233,7 @@ fn a_linux_tree_has_its_own_words() {
         ("kernel/q/queue.h", &header),
         ("tools/queue.h", QUEUE),
     ];
-    let tree = Tree::new(&files);
+    let tree = TestTree::new(&files);
     let include = format!("-I{}/include", tree.root().display());
     let types = tree.types("kernel/q/queue.h", &[&include, "-DWITH_STATS"]);
     let build = "cc -g -DWITH_STATS -I include -c -o $LINEMATE_OBJECT $LINEMATE_UNIT && test -h tools -o -d tools";
@@ -310,7 +310,7 @@ fn build(flags: &str) -> String {
 
 #[test]
 fn an_alignment_is_where_every_config_has_it() {
-    let tree = Tree::new(&[("queue.h", PARTS)]);
+    let tree = TestTree::new(&[("queue.h", PARTS)]);
     let types = tree.types("queue.h", &["-DWITH_STATS"]);
     let (stats, plain) = (build("-DWITH_STATS"), build(""));
     let edit = "type queue\ngroup hot first { seen e }\n";
@@ -341,7 +341,7 @@ fn an_alignment_is_where_every_config_has_it() {
 
 #[test]
 fn groups_keep_together_under_a_second_config() {
-    let tree = Tree::new(&[("queue.h", PARTS)]);
+    let tree = TestTree::new(&[("queue.h", PARTS)]);
     let types = tree.types("queue.h", &["-DWITH_STATS"]);
     let (stats, pad) = (build("-DWITH_STATS"), build("-DWITH_PAD"));
     // What the recorded kernel lacks stays between the two.
@@ -359,7 +359,7 @@ fn groups_keep_together_under_a_second_config() {
 
 #[test]
 fn no_comment_about_lines_is_left_contradicting() {
-    let tree = Tree::new(&[("queue.h", PARTS)]);
+    let tree = TestTree::new(&[("queue.h", PARTS)]);
     let types = tree.types("queue.h", &[]);
     let edit = "type queue\ngroup hot first { c }\n";
     let refused = refusal(&tree, &tree.patch(edit, &types, &[]));
@@ -390,7 +390,7 @@ fn no_comment_about_lines_is_left_contradicting() {
 
 #[test]
 fn evidence_beside_the_edit_is_taken_and_has_to_be_its_own() {
-    let tree = Tree::new(&[("lib/queue.h", QUEUE)]);
+    let tree = TestTree::new(&[("lib/queue.h", QUEUE)]);
     let types = tree.types("lib/queue.h", &[]);
     let evidence = |edit: &str| {
         let text = format!(r#"{{"edit": {edit:?}, "problem": "Everything is on one line."}}"#);
@@ -411,7 +411,7 @@ fn evidence_beside_the_edit_is_taken_and_has_to_be_its_own() {
 
 #[test]
 fn what_changes_nothing_writes_nothing() {
-    let tree = Tree::new(&[("queue.h", QUEUE)]);
+    let tree = TestTree::new(&[("queue.h", QUEUE)]);
     let types = tree.types("queue.h", &[]);
     let output = tree.patch("type queue\norder lock flags head\n", &types, &[]);
     assert_eq!((output.status.code(), output.stdout.len()), (Some(0), 0));
@@ -424,7 +424,7 @@ fn what_changes_nothing_writes_nothing() {
 
 #[test]
 fn bad_input_gets_one_line() {
-    let good = Tree::new(&[("queue.h", QUEUE)]);
+    let good = TestTree::new(&[("queue.h", QUEUE)]);
     let types = good.types("queue.h", &[]);
     let changed = QUEUE.replace("long head, tail", "long head, middle, tail");
     let wider = QUEUE.replace("int lock", "long lock");
@@ -497,10 +497,10 @@ fn bad_input_gets_one_line() {
             "linemate: FOLDER/edit:2:1: `pad lock to 64` cannot be written as C that follows the machine: align or isolate what comes next instead",
         ),
     ] {
-        let tree = Tree::new(&files);
+        let tree = TestTree::new(&files);
         assert_eq!(refusal(&tree, &tree.patch(edit, &types, &[])), message);
     }
-    let two = Tree::new(&[("a.h", QUEUE), ("b.h", QUEUE)]);
+    let two = TestTree::new(&[("a.h", QUEUE), ("b.h", QUEUE)]);
     let patch = written(&two.patch(move_tail, &types, &["--file", "b.h"]));
     assert!(patch.contains("+++ b/b.h\n") && !patch.contains("a/a.h"));
 }

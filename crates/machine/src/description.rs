@@ -38,12 +38,12 @@ struct Shared {
     size: Size,
     ways: u64,
     slices: u64,
-    index: Index,
+    index: SetIndexing,
 }
 
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Index {
+enum SetIndexing {
     Plain,
     Hashed,
 }
@@ -97,8 +97,8 @@ impl Machine {
             return Err(MachineError::Zero("frequency_mhz"));
         }
         let index = match d.llc.index {
-            Index::Plain => LlcIndex::Plain,
-            Index::Hashed => LlcIndex::Hashed,
+            SetIndexing::Plain => LlcIndex::Plain,
+            SetIndexing::Hashed => LlcIndex::Hashed,
         };
         let machine = Machine {
             line,

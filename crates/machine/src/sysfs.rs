@@ -54,7 +54,7 @@ impl Machine {
     pub fn from_sysfs(
         mut read: impl FnMut(&str) -> Option<String>,
     ) -> Result<Machine, MachineError> {
-        let mut tree = Tree { read: &mut read };
+        let mut tree = SysfsTree { read: &mut read };
         let path = format!("{CPU_ROOT}/online");
         let online = tree.list(&path)?;
         let mut shape: Option<(u16, Listed, Listed, Listed)> = None;
@@ -151,11 +151,11 @@ impl Numbering {
     }
 }
 
-struct Tree<'r> {
+struct SysfsTree<'r> {
     read: &'r mut dyn FnMut(&str) -> Option<String>,
 }
 
-impl Tree<'_> {
+impl SysfsTree<'_> {
     fn text(&mut self, path: &str) -> Result<String, MachineError> {
         (self.read)(path)
             .map(|text| text.trim().to_owned())

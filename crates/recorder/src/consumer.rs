@@ -301,12 +301,12 @@ mod tests {
     };
 
     use super::*;
-    use crate::decode::Shape;
+    use crate::decode::AccessShape;
     use crate::output::{Output, Unannounced};
     use crate::pairing::Whole;
     use crate::shadow::{Shadow, Tracked};
     use crate::tap::{RECORDS, Records, Tap};
-    use crate::watch::Report;
+    use crate::watch::WatchedEvent;
 
     const MAP: u64 = 0xffff_8880_0000_0000;
     const MEMORY: u64 = 1 << 20;
@@ -368,13 +368,19 @@ mod tests {
             user_mapping: false,
         };
         let value = u128::from(number % 3);
-        tap.touch(instruction(0, Shape::Single), access(false, 8), || value);
-        tap.touch(instruction(1, Shape::Single), access(true, 4), || value);
-        let atomic = instruction(2, Shape::Atomic { bytes: 8 });
+        tap.touch(
+            instruction(0, AccessShape::Single),
+            access(false, 8),
+            || value,
+        );
+        tap.touch(instruction(1, AccessShape::Single), access(true, 4), || {
+            value
+        });
+        let atomic = instruction(2, AccessShape::Atomic { bytes: 8 });
         tap.touch(atomic, access(false, 8), || value);
         tap.touch(atomic, access(true, 8), || value + u128::from(number % 2));
         tap.touch(
-            instruction(3, Shape::Wide { bytes: 32 }),
+            instruction(3, AccessShape::Wide { bytes: 32 }),
             access(true, 16),
             || value << 100,
         );
@@ -386,13 +392,13 @@ mod tests {
             caller: number,
             values,
         };
-        tap.watched(1, Some(Report::Call(call)));
+        tap.watched(1, Some(WatchedEvent::Call(call)));
         let left = Left {
             function,
             stack,
             value: number,
         };
-        tap.watched(1, Some(Report::Return(left)));
+        tap.watched(1, Some(WatchedEvent::Return(left)));
         if number % 50 == 0 {
             tap.mark(1, Mark::Idle, 0);
             tap.cpu((number / 50 % 2) as u16);

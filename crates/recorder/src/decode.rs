@@ -5,7 +5,7 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKi
 
 /// How the memory callbacks of one execution make accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum AccessShape {
     /// Each callback is an access.
     Single,
     /// `lock` prefix, or `xchg` with memory: the load and the store are one RMW of at most `bytes`.
@@ -35,9 +35,9 @@ pub(crate) enum Flow {
 
 /// What is known of an instruction from its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Facts {
+pub(crate) struct InstructionFacts {
     /// How its callbacks make accesses.
-    pub(crate) shape: Shape,
+    pub(crate) shape: AccessShape,
     /// Its place in the control flow.
     pub(crate) flow: Flow,
     /// It may load or store. Doubtful ones (privileged instructions, far transfers, segment loads) count.
@@ -64,9 +64,9 @@ pub(crate) fn mark_number(bytes: &[u8]) -> Option<u8> {
 
 /// Decodes one 64-bit instruction. Bytes that are not instruction give the plainest facts: QEMU has the last word
 /// on what they do.
-pub(crate) fn facts(bytes: &[u8], pc: u64) -> Facts {
+pub(crate) fn facts(bytes: &[u8], pc: u64) -> InstructionFacts {
     let instruction = Decoder::with_ip(64, bytes, pc, DecoderOptions::NONE).decode();
-    Facts {
+    InstructionFacts {
         shape: shape(&instruction),
         flow: flow(&instruction),
         may_touch_memory: may_touch_memory(&instruction),
@@ -74,20 +74,20 @@ pub(crate) fn facts(bytes: &[u8], pc: u64) -> Facts {
     }
 }
 
-fn shape(instruction: &Instruction) -> Shape {
+fn shape(instruction: &Instruction) -> AccessShape {
     let size = instruction.memory_size().size();
     let bytes = size.min(MAX_ACCESS) as u8;
     let has_memory = (0..instruction.op_count()).any(|i| instruction.op_kind(i) == OpKind::Memory);
     if has_memory && (instruction.has_lock_prefix() || instruction.mnemonic() == Mnemonic::Xchg) {
-        return Shape::Atomic { bytes };
+        return AccessShape::Atomic { bytes };
     }
     // A gather's elements are accesses of their own. Sizes that no access can have (a 10-byte descriptor, the
     // 512 bytes of fxsave) stay in pieces.
     let fits = size > WIDEST_PIECE && size <= MAX_ACCESS && size.is_power_of_two();
     if has_memory && fits && !instruction.is_vsib() {
-        return Shape::Wide { bytes };
+        return AccessShape::Wide { bytes };
     }
-    Shape::Single
+    AccessShape::Single
 }
 
 fn flow(instruction: &Instruction) -> Flow {
@@ -143,26 +143,32 @@ fn is_bulk_store(instruction: &Instruction) -> bool {
 mod tests {
     use super::*;
 
-    fn shape_of(bytes: &[u8]) -> Shape {
+    fn shape_of(bytes: &[u8]) -> AccessShape {
         facts(bytes, 0xffff_ffff_8100_0000).shape
     }
 
     #[test]
     fn locked_and_exchanging_instructions_are_atomic() {
         // lock incl (%rdi); xchg %rax,(%rdi); lock cmpxchg16b (%rdi); lock btsl $3,(%rdi); lock xadd %al,(%rdi)
-        assert_eq!(shape_of(&[0xf0, 0xff, 0x07]), Shape::Atomic { bytes: 4 });
-        assert_eq!(shape_of(&[0x48, 0x87, 0x07]), Shape::Atomic { bytes: 8 });
+        assert_eq!(
+            shape_of(&[0xf0, 0xff, 0x07]),
+            AccessShape::Atomic { bytes: 4 }
+        );
+        assert_eq!(
+            shape_of(&[0x48, 0x87, 0x07]),
+            AccessShape::Atomic { bytes: 8 }
+        );
         assert_eq!(
             shape_of(&[0xf0, 0x48, 0x0f, 0xc7, 0x0f]),
-            Shape::Atomic { bytes: 16 }
+            AccessShape::Atomic { bytes: 16 }
         );
         assert_eq!(
             shape_of(&[0xf0, 0x0f, 0xba, 0x2f, 0x03]),
-            Shape::Atomic { bytes: 4 }
+            AccessShape::Atomic { bytes: 4 }
         );
         assert_eq!(
             shape_of(&[0xf0, 0x0f, 0xc0, 0x07]),
-            Shape::Atomic { bytes: 1 }
+            AccessShape::Atomic { bytes: 1 }
         );
     }
 
@@ -176,23 +182,26 @@ mod tests {
             &[0x48, 0xa5],
             &[0x0f, 0xc7, 0x0f],
         ] {
-            assert_eq!(shape_of(bytes), Shape::Single, "{bytes:x?}");
+            assert_eq!(shape_of(bytes), AccessShape::Single, "{bytes:x?}");
         }
     }
 
     #[test]
     fn vectors_are_wide_but_gathers_are_not() {
         // movups (%rdi),%xmm0; vmovdqu (%rdi),%ymm0; vpgatherdd %ymm2,(%rdi,%ymm1,4),%ymm0; movss (%rdi),%xmm0
-        assert_eq!(shape_of(&[0x0f, 0x10, 0x07]), Shape::Wide { bytes: 16 });
+        assert_eq!(
+            shape_of(&[0x0f, 0x10, 0x07]),
+            AccessShape::Wide { bytes: 16 }
+        );
         assert_eq!(
             shape_of(&[0xc5, 0xfe, 0x6f, 0x07]),
-            Shape::Wide { bytes: 32 }
+            AccessShape::Wide { bytes: 32 }
         );
         assert_eq!(
             shape_of(&[0xc4, 0xe2, 0x6d, 0x90, 0x04, 0x8f]),
-            Shape::Single
+            AccessShape::Single
         );
-        assert_eq!(shape_of(&[0xf3, 0x0f, 0x10, 0x07]), Shape::Single);
+        assert_eq!(shape_of(&[0xf3, 0x0f, 0x10, 0x07]), AccessShape::Single);
     }
 
     #[test]

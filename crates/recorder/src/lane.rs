@@ -6,9 +6,9 @@
 use linemate_recording::{AccessKind, Call, CpuId, GuestAddr, Mark, Marker, Return, VirtualTime};
 
 use crate::clock::{Clock, Counted};
-use crate::decode::Shape;
+use crate::decode::AccessShape;
 use crate::kind;
-use crate::pairing::{Pairing, Piece, Whole};
+use crate::pairing::{MemoryCallback, Pairing, Whole};
 use crate::shadow::Shadow;
 use crate::watch::{Entered, Left, page_range};
 
@@ -45,14 +45,14 @@ impl Instruction {
 
     /// `id` numbers it in the recording; it is `back` instructions before the end of its block, itself included;
     /// `bulk_store`: what it stores is not tracked (see [`Shadow`]). `None` if a number is too large.
-    pub(crate) fn new(id: u32, back: u32, shape: Shape, bulk_store: bool) -> Option<Self> {
+    pub(crate) fn new(id: u32, back: u32, shape: AccessShape, bulk_store: bool) -> Option<Self> {
         if id >> Self::ID_BITS != 0 || back >> Self::BACK_BITS != 0 {
             return None;
         }
         let (kind, bytes) = match shape {
-            Shape::Single => (0, 1),
-            Shape::Atomic { bytes } => (Self::ATOMIC, bytes),
-            Shape::Wide { bytes } => (Self::WIDE, bytes),
+            AccessShape::Single => (0, 1),
+            AccessShape::Atomic { bytes } => (Self::ATOMIC, bytes),
+            AccessShape::Wide { bytes } => (Self::WIDE, bytes),
         };
         let size = u64::from(bytes.max(1).ilog2() & 7);
         let bulk = if bulk_store { kind::BULK } else { 0 };
@@ -130,12 +130,12 @@ impl Instruction {
         Self(head & !kind::BULK & u64::from(u32::MAX) | shape << Self::SHAPE_SHIFT)
     }
 
-    fn shape(self) -> Shape {
+    fn shape(self) -> AccessShape {
         let bytes = 1 << (self.0 >> (Self::SHAPE_SHIFT + 2) & 7);
         match self.0 >> Self::SHAPE_SHIFT & 3 {
-            Self::ATOMIC => Shape::Atomic { bytes },
-            Self::WIDE => Shape::Wide { bytes },
-            _ => Shape::Single,
+            Self::ATOMIC => AccessShape::Atomic { bytes },
+            Self::WIDE => AccessShape::Wide { bytes },
+            _ => AccessShape::Single,
         }
     }
 
@@ -289,7 +289,7 @@ impl<S: Sink> Lane<S> {
         value: Option<u128>,
     ) {
         let shape = instruction.shape();
-        let mut piece = Piece {
+        let mut piece = MemoryCallback {
             time,
             cpu,
             instruction: instruction.id(),
@@ -300,7 +300,7 @@ impl<S: Sink> Lane<S> {
             silent: false,
             user_mapping: touch.user_mapping,
         };
-        if matches!(shape, Shape::Atomic { .. }) {
+        if matches!(shape, AccessShape::Atomic { .. }) {
             // Its load half tells the old value, so that nothing need be known of memory; but others may want to know.
             piece.value = value.unwrap_or(0);
             self.is_silent(instruction, &touch, value);
@@ -435,9 +435,9 @@ mod tests {
 
     /// What came out, in words.
     #[derive(Debug, Default)]
-    struct Words(Vec<String>);
+    struct LaneLog(Vec<String>);
 
-    impl Sink for Words {
+    impl Sink for LaneLog {
         fn access(&mut self, a: &Whole) {
             let silent = if a.silent { " silent" } else { "" };
             let (time, cpu, id) = (a.time.0, a.cpu, a.instruction);
@@ -459,16 +459,16 @@ mod tests {
         }
     }
 
-    fn lane() -> Lane<Words> {
+    fn lane() -> Lane<LaneLog> {
         let shadow = Shadow::new(1 << 20, MAP).unwrap();
-        let mut lane = Lane::new(2, Some(shadow), Words::default());
+        let mut lane = Lane::new(2, Some(shadow), LaneLog::default());
         lane.start(Counted(0));
         lane
     }
 
     /// `instruction` touches memory on `cpu` in a block that ends when `count` instructions have been counted.
     fn touch(
-        lane: &mut Lane<Words>,
+        lane: &mut Lane<LaneLog>,
         (count, cpu, instruction): (i64, u16, Instruction),
         touch: Touch,
         value: u128,
@@ -477,7 +477,7 @@ mod tests {
         lane.touch((at, cpu), instruction, (touch, Some(value)));
     }
 
-    fn instruction(id: u32, back: u32, shape: Shape) -> Instruction {
+    fn instruction(id: u32, back: u32, shape: AccessShape) -> Instruction {
         Instruction::new(id, back, shape, false).unwrap()
     }
 
@@ -493,28 +493,34 @@ mod tests {
     #[test]
     fn an_instruction_survives_its_bits() {
         for (shape, bulk) in [
-            (Shape::Single, false),
-            (Shape::Single, true),
-            (Shape::Atomic { bytes: 16 }, false),
-            (Shape::Wide { bytes: 64 }, false),
+            (AccessShape::Single, false),
+            (AccessShape::Single, true),
+            (AccessShape::Atomic { bytes: 16 }, false),
+            (AccessShape::Wide { bytes: 64 }, false),
         ] {
             let packed = Instruction::new(0x00ff_fffe, 512, shape, bulk).unwrap();
-            assert_eq!(packed.is_plain(), shape == Shape::Single);
+            assert_eq!(packed.is_plain(), shape == AccessShape::Single);
             let back = Instruction::from_bits(packed.to_bits());
             let parts = (back.id(), back.back(), back.shape(), back.bulk_store());
             assert_eq!(parts, (0x00ff_fffe, 512, shape, bulk));
-            assert_eq!(back.is_single(), shape == Shape::Single);
+            assert_eq!(back.is_single(), shape == AccessShape::Single);
         }
-        assert_eq!(Instruction::new(1 << 24, 1, Shape::Single, false), None);
-        assert_eq!(Instruction::new(1, 1 << 12, Shape::Single, false), None);
+        assert_eq!(
+            Instruction::new(1 << 24, 1, AccessShape::Single, false),
+            None
+        );
+        assert_eq!(
+            Instruction::new(1, 1 << 12, AccessShape::Single, false),
+            None
+        );
     }
 
     #[test]
     fn accesses_have_their_time_and_what_is_known_of_them() {
         let mut lane = lane();
         let (plain, atomic) = (
-            instruction(1, 3, Shape::Single),
-            instruction(2, 1, Shape::Atomic { bytes: 8 }),
+            instruction(1, 3, AccessShape::Single),
+            instruction(2, 1, AccessShape::Atomic { bytes: 8 }),
         );
         touch(&mut lane, (5, 0, plain), kernel(true, 64, 8), 7);
         touch(&mut lane, (5, 0, plain), kernel(true, 64, 8), 7);
@@ -538,8 +544,8 @@ mod tests {
     #[test]
     fn unseen_ways_of_writing_are_never_silent() {
         let mut lane = lane();
-        let plain = instruction(1, 1, Shape::Single);
-        let bulk = Instruction::new(2, 1, Shape::Single, true).unwrap();
+        let plain = instruction(1, 1, AccessShape::Single);
+        let bulk = Instruction::new(2, 1, AccessShape::Single, true).unwrap();
         touch(&mut lane, (1, 0, plain), kernel(true, 0, 8), 7);
         touch(&mut lane, (1, 0, bulk), kernel(true, 0, 8), 7);
         touch(&mut lane, (1, 0, plain), kernel(true, 0, 8), 7);
@@ -559,7 +565,7 @@ mod tests {
     #[test]
     fn an_idle_cpu_resumes_with_its_next_event() {
         let mut lane = lane();
-        let plain = instruction(1, 1, Shape::Single);
+        let plain = instruction(1, 1, AccessShape::Single);
         lane.mark((Counted(3), 0), Mark::Idle, 0);
         touch(&mut lane, (4, 1, plain), kernel(false, 8, 4), 0);
         touch(&mut lane, (8, 0, plain), kernel(false, 8, 4), 0);
@@ -582,9 +588,9 @@ mod tests {
     #[test]
     fn another_cpu_ends_what_is_open() {
         let mut lane = lane();
-        let wide = instruction(1, 1, Shape::Wide { bytes: 32 });
-        let single = instruction(2, 1, Shape::Single);
-        let atomic = instruction(3, 1, Shape::Atomic { bytes: 4 });
+        let wide = instruction(1, 1, AccessShape::Wide { bytes: 32 });
+        let single = instruction(2, 1, AccessShape::Single);
+        let atomic = instruction(3, 1, AccessShape::Atomic { bytes: 4 });
         touch(&mut lane, (0, 0, wide), kernel(false, 0, 16), 0);
         touch(&mut lane, (0, 1, single), kernel(false, 64, 4), 0);
         touch(&mut lane, (0, 0, atomic), kernel(false, 0, 4), 0);

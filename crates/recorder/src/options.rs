@@ -15,7 +15,7 @@ const MAX_MEMORY: u64 = 1 << 46;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
     /// To record.
-    Record(Options),
+    Record(RecorderOptions),
     /// To hold the guest at the hold mark until the host has written to this named pipe. Nothing is recorded.
     Hold(PathBuf),
 }
@@ -24,11 +24,11 @@ impl Task {
     /// Parses `key=value` arguments.
     ///
     /// # Errors
-    /// As [`Options::parse`], and for `hold=` beside anything else.
+    /// As [`RecorderOptions::parse`], and for `hold=` beside anything else.
     pub(crate) fn parse(arguments: &[&str]) -> Result<Self, OptionError> {
         let hold = |argument: &&str| argument.strip_prefix("hold=").map(str::to_owned);
         match (arguments.iter().find_map(hold), arguments) {
-            (None, _) => Options::parse(arguments.iter().copied()).map(Task::Record),
+            (None, _) => RecorderOptions::parse(arguments.iter().copied()).map(Task::Record),
             (Some(pipe), [_]) => path("hold", &pipe).map(Task::Hold),
             (Some(_), _) => Err(OptionError::HoldAlone),
         }
@@ -37,7 +37,7 @@ impl Task {
 
 /// What to record, and where to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Options {
+pub(crate) struct RecorderOptions {
     /// The descriptor of the recording, open for reading and writing: its head is already written; events are appended.
     pub(crate) descriptor: i32,
     /// Bytes of guest memory.
@@ -88,7 +88,7 @@ pub(crate) enum OptionError {
     },
 }
 
-impl Options {
+impl RecorderOptions {
     /// Parses `key=value` arguments.
     ///
     /// # Errors
@@ -187,8 +187,8 @@ fn kernel_address(key: &str, value: &str) -> Result<u64, OptionError> {
 mod tests {
     use super::*;
 
-    fn parse(arguments: &[&str]) -> Result<Options, OptionError> {
-        Options::parse(arguments.iter().copied())
+    fn parse(arguments: &[&str]) -> Result<RecorderOptions, OptionError> {
+        RecorderOptions::parse(arguments.iter().copied())
     }
 
     #[test]
@@ -196,7 +196,7 @@ mod tests {
         let options = parse(&["descriptor=7", "memory=1073741824"]).unwrap();
         assert_eq!(
             options,
-            Options {
+            RecorderOptions {
                 descriptor: 7,
                 memory: 1 << 30,
                 user: false,

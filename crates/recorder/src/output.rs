@@ -21,10 +21,10 @@ const RESERVE: u32 = 1 << 17;
 
 /// Addresses of instructions that have a number but are not in the file yet.
 #[derive(Debug, Default)]
-pub(crate) struct Unannounced(Mutex<Waiting>);
+pub(crate) struct Unannounced(Mutex<PendingAddresses>);
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct PendingAddresses {
     /// How many are in the file.
     announced: u32,
     /// Those after them.
@@ -32,7 +32,7 @@ struct Waiting {
 }
 
 impl Unannounced {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, PendingAddresses> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

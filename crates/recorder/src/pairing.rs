@@ -5,11 +5,11 @@
 
 use linemate_recording::{AccessKind, VirtualTime};
 
-use crate::decode::Shape;
+use crate::decode::AccessShape;
 
 /// One memory callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(crate) struct MemoryCallback {
     /// When its instruction ran.
     pub(crate) time: VirtualTime,
     /// On which CPU.
@@ -53,7 +53,7 @@ pub(crate) struct Whole {
 
 impl Whole {
     /// The access that a callback is by itself.
-    fn of(piece: &Piece) -> Self {
+    fn of(piece: &MemoryCallback) -> Self {
         Self {
             time: piece.time,
             cpu: piece.cpu,
@@ -106,16 +106,21 @@ impl Pairing {
     }
 
     /// Takes in one callback; `emit` gets each access that it completes, in order.
-    pub(crate) fn push(&mut self, shape: Shape, piece: &Piece, emit: &mut impl FnMut(Whole)) {
+    pub(crate) fn push(
+        &mut self,
+        shape: AccessShape,
+        piece: &MemoryCallback,
+        emit: &mut impl FnMut(Whole),
+    ) {
         if self.extend(piece) {
             self.close_if_complete(emit);
             return;
         }
         self.flush(emit);
         match shape {
-            Shape::Atomic { bytes } if !piece.store => self.begin(piece, bytes, true),
-            Shape::Wide { bytes } => self.begin(piece, bytes, false),
-            Shape::Single | Shape::Atomic { .. } => emit(Whole::of(piece)),
+            AccessShape::Atomic { bytes } if !piece.store => self.begin(piece, bytes, true),
+            AccessShape::Wide { bytes } => self.begin(piece, bytes, false),
+            AccessShape::Single | AccessShape::Atomic { .. } => emit(Whole::of(piece)),
         }
         self.close_if_complete(emit);
     }
@@ -130,7 +135,7 @@ impl Pairing {
         }
     }
 
-    fn begin(&mut self, piece: &Piece, bytes: u8, atomic: bool) {
+    fn begin(&mut self, piece: &MemoryCallback, bytes: u8, atomic: bool) {
         let mut whole = Whole::of(piece);
         if atomic {
             whole.kind = AccessKind::Rmw;
@@ -146,7 +151,7 @@ impl Pairing {
     }
 
     /// Adds `piece` to the open access if it belongs to it.
-    fn extend(&mut self, piece: &Piece) -> bool {
+    fn extend(&mut self, piece: &MemoryCallback) -> bool {
         let Some(open) = &mut self.open else {
             return false;
         };
@@ -207,8 +212,8 @@ fn mask(size: u8) -> u128 {
 mod tests {
     use super::*;
 
-    fn piece(instruction: u32, store: bool, addr: u64, size: u8, value: u128) -> Piece {
-        Piece {
+    fn piece(instruction: u32, store: bool, addr: u64, size: u8, value: u128) -> MemoryCallback {
+        MemoryCallback {
             time: VirtualTime(u64::from(instruction)),
             cpu: 0,
             instruction,
@@ -225,7 +230,7 @@ mod tests {
     type Seen = (u32, u64, u8, AccessKind, bool);
 
     /// Everything that comes out, and how many were abandoned.
-    fn run(callbacks: &[(Shape, Piece)]) -> (Vec<Seen>, u64) {
+    fn run(callbacks: &[(AccessShape, MemoryCallback)]) -> (Vec<Seen>, u64) {
         let mut pairing = Pairing::default();
         let mut out = Vec::new();
         let mut emit = |w: Whole| out.push((w.instruction, w.addr, w.size, w.kind, w.silent));
@@ -236,9 +241,9 @@ mod tests {
         (out, pairing.abandoned())
     }
 
-    const ATOMIC8: Shape = Shape::Atomic { bytes: 8 };
-    const ATOMIC16: Shape = Shape::Atomic { bytes: 16 };
-    const WIDE32: Shape = Shape::Wide { bytes: 32 };
+    const ATOMIC8: AccessShape = AccessShape::Atomic { bytes: 8 };
+    const ATOMIC16: AccessShape = AccessShape::Atomic { bytes: 16 };
+    const WIDE32: AccessShape = AccessShape::Wide { bytes: 32 };
     use AccessKind::{Load, Rmw, Store};
 
     #[test]
@@ -256,8 +261,8 @@ mod tests {
     #[test]
     fn the_halves_of_a_plain_instruction_are_two_accesses() {
         let (out, _) = run(&[
-            (Shape::Single, piece(1, false, 0x10, 4, 0)),
-            (Shape::Single, piece(1, true, 0x10, 4, 0)),
+            (AccessShape::Single, piece(1, false, 0x10, 4, 0)),
+            (AccessShape::Single, piece(1, true, 0x10, 4, 0)),
         ]);
         assert_eq!(out, [(1, 0x10, 4, Load, false), (1, 0x10, 4, Store, false)]);
     }
@@ -284,7 +289,7 @@ mod tests {
     fn a_load_half_without_its_store_is_dropped_and_counted() {
         let (out, abandoned) = run(&[
             (ATOMIC8, piece(1, false, 0x10, 8, 5)),
-            (Shape::Single, piece(2, false, 0x80, 8, 0)),
+            (AccessShape::Single, piece(2, false, 0x80, 8, 0)),
             (ATOMIC8, piece(1, false, 0x10, 8, 5)),
             (ATOMIC8, piece(1, true, 0x10, 8, 9)),
             (ATOMIC8, piece(1, false, 0x10, 8, 5)),

@@ -9,14 +9,14 @@ use linemate_recording::{BackgroundWriter, LaneId, Mark, Recording, Writer};
 use thiserror::Error;
 
 use crate::consumer::{self, Encoding};
-use crate::ffi::{Block, MemoryAccess};
+use crate::ffi::{MemoryAccess, TranslatedBlock};
 use crate::lane::{Instruction, Lane, Touch};
-use crate::options::{OptionError, Options};
+use crate::options::{OptionError, RecorderOptions};
 use crate::output::{CHUNK_EVENTS, Output, Unannounced};
 use crate::shadow::{Shadow, Tracked};
 use crate::tap::{RECORDS, Tap};
 use crate::translate::{Action, Hooked, Numbers, translate};
-use crate::watch::{Calls, Cpu, Watch};
+use crate::watch::{Calls, Cpu, WatchTable};
 
 /// Chunks that may wait to be written, beside the one that each lane fills.
 const CHUNKS_IN_FLIGHT: usize = 3;
@@ -60,8 +60,8 @@ pub(crate) enum SetUpError {
 
 /// What all lanes share.
 pub(crate) struct Recorder {
-    options: Options,
-    watch: Watch,
+    options: RecorderOptions,
+    watch: WatchTable,
     numbers: Numbers,
     percpu_offsets: Option<u64>,
     begun: AtomicBool,
@@ -81,7 +81,7 @@ impl Recorder {
     /// # Errors
     /// See [`SetUpError`].
     pub(crate) fn new(
-        options: Options,
+        options: RecorderOptions,
         recording: File,
         cpus: usize,
         taps: impl Iterator<Item = &'static Tap>,
@@ -98,7 +98,7 @@ impl Recorder {
                 Err(error) => return Err(in_file(error)),
             };
             (
-                Watch::new(table, return_thunks(&symbols)),
+                WatchTable::new(table, return_thunks(&symbols)),
                 functions,
                 percpu_offsets(&symbols),
             )
@@ -149,7 +149,7 @@ impl Recorder {
     }
 
     /// What was asked for.
-    pub(crate) fn options(&self) -> &Options {
+    pub(crate) fn options(&self) -> &RecorderOptions {
         &self.options
     }
 
@@ -174,7 +174,7 @@ impl Recorder {
     }
 
     /// Instruments a block.
-    pub(crate) fn translate(&self, block: &Block<'_>) {
+    pub(crate) fn translate(&self, block: &TranslatedBlock<'_>) {
         if !translate(block, (&self.watch, &self.numbers), &self.options)
             && !self.overflowed.swap(true, Ordering::Relaxed)
         {

@@ -19,7 +19,7 @@ use crate::kind;
 use crate::lane::{Instruction, Touch};
 use crate::queue::Queue;
 use crate::shadow::{Tracked, TrackedCell};
-use crate::watch::{Entered, Left, Report};
+use crate::watch::{Entered, Left, WatchedEvent};
 
 /// Words of a lane's queue. 2 MiB: a few milliseconds of guest code.
 pub(crate) const RECORDS: usize = 1 << 18;
@@ -238,12 +238,12 @@ impl Tap {
 
     /// Adds what a watched function's entry or return reports; nothing to report is told too, as it ends an access of
     /// several parts.
-    pub(crate) fn watched(&self, back: u32, report: Option<Report>) {
+    pub(crate) fn watched(&self, back: u32, report: Option<WatchedEvent>) {
         let time = self.time(back);
         match report {
             None => self.records.push(&[time | kind::STEP]),
-            Some(Report::Call(call)) => self.call(time, &call),
-            Some(Report::Return(left)) => {
+            Some(WatchedEvent::Call(call)) => self.call(time, &call),
+            Some(WatchedEvent::Return(left)) => {
                 let Left {
                     function,
                     stack,
@@ -252,7 +252,7 @@ impl Tap {
                 let head = time | kind::RETURN | u64::from(function.0) << 8;
                 self.records.push(&[head, stack, value]);
             }
-            Some(Report::Pages { page, order }) => {
+            Some(WatchedEvent::Pages { page, order }) => {
                 self.records.push(&[time | kind::PAGES, page, order]);
             }
         }

@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use linemate_recording::format::MAX_INSTRUCTIONS;
 use linemate_recording::{GuestAddr, InstructionId};
 
-use crate::decode::{Facts, Flow, facts, mark_number};
-use crate::ffi::{Block, MAX_INSTRUCTION};
+use crate::decode::{Flow, InstructionFacts, facts, mark_number};
+use crate::ffi::{MAX_INSTRUCTION, TranslatedBlock};
 use crate::lane::Instruction;
-use crate::options::Options;
+use crate::options::RecorderOptions;
 use crate::output::Unannounced;
-use crate::watch::{Watch, Watched};
+use crate::watch::{WatchTable, Watched};
 
 /// What to do before an instruction runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,9 +92,9 @@ pub(crate) fn is_kernel(address: u64) -> bool {
 
 /// Instruments a block. Gives whether all of it could be: there are limits to the number of instructions.
 pub(crate) fn translate(
-    block: &Block<'_>,
-    (watch, numbers): (&Watch, &Numbers),
-    options: &Options,
+    block: &TranslatedBlock<'_>,
+    (watch, numbers): (&WatchTable, &Numbers),
+    options: &RecorderOptions,
 ) -> bool {
     let parallel = options.parallel;
     block.count(parallel);
@@ -128,7 +128,7 @@ pub(crate) fn translate(
     complete
 }
 
-fn kernel_actions(watch: &Watch, pc: u64, facts: &Facts) -> [Option<Action>; 2] {
+fn kernel_actions(watch: &WatchTable, pc: u64, facts: &InstructionFacts) -> [Option<Action>; 2] {
     let entry = watch.entry(pc).map(Action::Enter);
     let exit = match facts.flow {
         Flow::Halt => Some(Action::Idle),

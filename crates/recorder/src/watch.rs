@@ -36,7 +36,7 @@ pub(crate) trait Cpu {
 
 /// The table, ready for look-ups by instruction.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct WatchTable {
     functions: Vec<Watched>,
     entries: HashMap<u64, FunctionId>,
     /// Code of the functions whose returns are wanted: (start, end, function), sorted, not overlapping.
@@ -45,7 +45,7 @@ pub(crate) struct Watch {
     thunks: Vec<u64>,
 }
 
-impl Watch {
+impl WatchTable {
     /// Prepares a table; `thunks` are the addresses of the kernel's return thunks.
     pub(crate) fn new(table: FunctionTable, thunks: Vec<u64>) -> Self {
         let functions = table.functions;
@@ -106,7 +106,7 @@ impl Watch {
 
 /// What the recorder must know of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Use {
+enum ParameterUse {
     /// It counts only if it can be a kernel pointer.
     Pointer,
     Array,
@@ -121,7 +121,7 @@ pub(crate) struct Watched {
     id: FunctionId,
     role: Role,
     returns: bool,
-    parameters: [Option<(Register, Use)>; MAX_PARAMETERS],
+    parameters: [Option<(Register, ParameterUse)>; MAX_PARAMETERS],
 }
 
 impl Watched {
@@ -129,11 +129,11 @@ impl Watched {
         let mut parameters = [None; MAX_PARAMETERS];
         for (slot, parameter) in parameters.iter_mut().zip(&function.parameters) {
             let used = match parameter.meaning {
-                Meaning::StructPointer(_) => Use::Pointer,
-                Meaning::ObjectArray => Use::Array,
-                Meaning::Count => Use::Count,
-                Meaning::Order => Use::Order,
-                _ => Use::Other,
+                Meaning::StructPointer(_) => ParameterUse::Pointer,
+                Meaning::ObjectArray => ParameterUse::Array,
+                Meaning::Count => ParameterUse::Count,
+                Meaning::Order => ParameterUse::Order,
+                _ => ParameterUse::Other,
             };
             *slot = Some((parameter.register, used));
         }
@@ -146,14 +146,14 @@ impl Watched {
     }
 
     fn has_array(&self) -> bool {
-        let array = |(_, used): &(Register, Use)| *used == Use::Array;
+        let array = |(_, used): &(Register, ParameterUse)| *used == ParameterUse::Array;
         self.parameters.iter().flatten().any(array)
     }
 }
 
 /// What a call that has not returned yet will be needed for.
 #[derive(Clone, Debug)]
-struct Waiting {
+struct AwaitedReturn {
     function: FunctionId,
     stack: u64,
     /// The call as it will be reported once for each object of a bulk allocation.
@@ -164,7 +164,7 @@ struct Waiting {
 /// Turns entries and returns into events; remembers the calls whose return completes them.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
-    waiting: Vec<Waiting>,
+    waiting: Vec<AwaitedReturn>,
 }
 
 /// A call as the CPU's state tells it: [`linemate_recording::Call`] without time and CPU.
@@ -193,7 +193,7 @@ pub(crate) struct Left {
 
 /// What a callback has to report.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Report {
+pub(crate) enum WatchedEvent {
     /// A call.
     Call(Entered),
     /// A return.
@@ -229,7 +229,7 @@ impl Calls {
         &mut self,
         function: &Watched,
         state: &impl Cpu,
-        report: &mut impl FnMut(Report),
+        report: &mut impl FnMut(WatchedEvent),
     ) {
         let mut values = [None; MAX_PARAMETERS];
         let (mut array, mut count, mut order) = (None, 0, 0);
@@ -239,11 +239,11 @@ impl Calls {
             };
             let value = state.argument(*register);
             match used {
-                Use::Pointer if !is_kernel_pointer(value) => continue,
-                Use::Array => array = Some((index, value)),
-                Use::Count => count = value,
-                Use::Order => order = value,
-                Use::Pointer | Use::Other => {}
+                ParameterUse::Pointer if !is_kernel_pointer(value) => continue,
+                ParameterUse::Array => array = Some((index, value)),
+                ParameterUse::Count => count = value,
+                ParameterUse::Order => order = value,
+                ParameterUse::Pointer | ParameterUse::Other => {}
             }
             *slot = Some(value);
         }
@@ -265,7 +265,7 @@ impl Calls {
         };
         match (function.role, array) {
             (Role::HeapAlloc, Some((_, objects))) => {
-                self.wait(Waiting {
+                self.wait(AwaitedReturn {
                     function: function.id,
                     stack,
                     bulk: Some((call, objects)),
@@ -278,19 +278,19 @@ impl Calls {
                     if let Some(slot) = one.values.get_mut(index) {
                         *slot = Some(object);
                     }
-                    report(Report::Call(one));
+                    report(WatchedEvent::Call(one));
                 }
             }
             (role, None) => {
                 if role == Role::PageAlloc {
-                    self.wait(Waiting {
+                    self.wait(AwaitedReturn {
                         function: function.id,
                         stack,
                         bulk: None,
                         order,
                     });
                 }
-                report(Report::Call(call));
+                report(WatchedEvent::Call(call));
             }
         }
     }
@@ -301,7 +301,7 @@ impl Calls {
         &mut self,
         function: &Watched,
         state: &impl Cpu,
-        report: &mut impl FnMut(Report),
+        report: &mut impl FnMut(WatchedEvent),
     ) {
         let (stack, value) = (state.stack(), state.result());
         let needs_call = function.role == Role::PageAlloc || function.has_array();
@@ -317,8 +317,8 @@ impl Calls {
         };
         if let Some((call, objects)) = waiting.as_ref().and_then(|w| w.bulk.as_ref()) {
             for object in bulk_objects(state, *objects, value & 0xffff_ffff) {
-                report(Report::Call(call.clone()));
-                report(Report::Return(Left {
+                report(WatchedEvent::Call(call.clone()));
+                report(WatchedEvent::Return(Left {
                     value: object,
                     ..done
                 }));
@@ -326,22 +326,22 @@ impl Calls {
             return;
         }
         if function.role == Role::PageAlloc && is_kernel_pointer(value) {
-            report(Report::Pages {
+            report(WatchedEvent::Pages {
                 page: value,
                 order: waiting.map_or(MAX_ORDER, |w| w.order),
             });
         }
-        report(Report::Return(done));
+        report(WatchedEvent::Return(done));
     }
 
-    fn wait(&mut self, waiting: Waiting) {
+    fn wait(&mut self, waiting: AwaitedReturn) {
         if self.waiting.len() >= MAX_WAITING {
             self.waiting.remove(0);
         }
         self.waiting.push(waiting);
     }
 
-    fn take(&mut self, function: FunctionId, stack: u64) -> Option<Waiting> {
+    fn take(&mut self, function: FunctionId, stack: u64) -> Option<AwaitedReturn> {
         let at = self
             .waiting
             .iter()
@@ -413,10 +413,10 @@ mod tests {
         }
     }
 
-    fn call(values: &[Option<u64>], caller: u64) -> Report {
+    fn call(values: &[Option<u64>], caller: u64) -> WatchedEvent {
         let mut all = [None; MAX_PARAMETERS];
         all[..values.len()].copy_from_slice(values);
-        Report::Call(Entered {
+        WatchedEvent::Call(Entered {
             function: FunctionId(3),
             stack: STACK,
             caller,
@@ -424,15 +424,15 @@ mod tests {
         })
     }
 
-    fn ret(value: u64) -> Report {
-        Report::Return(Left {
+    fn ret(value: u64) -> WatchedEvent {
+        WatchedEvent::Return(Left {
             function: FunctionId(3),
             stack: STACK,
             value,
         })
     }
 
-    fn run(function: &Function, state: &Fake) -> (Vec<Report>, Vec<Report>) {
+    fn run(function: &Function, state: &Fake) -> (Vec<WatchedEvent>, Vec<WatchedEvent>) {
         let (mut calls, mut entered, mut left) = (Calls::default(), Vec::new(), Vec::new());
         let watched = Watched::new(FunctionId(3), function);
         calls.enter(&watched, state, &mut |r| entered.push(r));
@@ -520,7 +520,7 @@ mod tests {
         let f = function(Role::PageAlloc, true, &[(Register::Rsi, Meaning::Order)]);
         let page = 0xffff_ea00_0000_0000 + 3 * 64;
         let (_, left) = run(&f, &fake([0, 2, 0, 0, 0, 0], page));
-        assert_eq!(left, [Report::Pages { page, order: 2 }, ret(page)]);
+        assert_eq!(left, [WatchedEvent::Pages { page, order: 2 }, ret(page)]);
         assert_eq!(
             page_range(0xffff_ea00_0000_0000, page, 2),
             Some(0x3000..0x7000)
@@ -539,7 +539,7 @@ mod tests {
                 },
             ],
         };
-        let watch = Watch::new(table, vec![0xffff_ffff_8200_0000]);
+        let watch = WatchTable::new(table, vec![0xffff_ffff_8200_0000]);
         let entered = watch.entry(0xffff_ffff_8100_1000).map(|watched| watched.id);
         assert_eq!(entered, Some(FunctionId(1)));
         assert_eq!(watch.entry(0xffff_ffff_8100_1001), None);

@@ -42,7 +42,7 @@ impl Random {
 }
 
 #[derive(Clone, Copy)]
-enum Place {
+enum AccessPlace {
     Stack(u64),
     Object(u64),
     PerCpu(u64),
@@ -50,7 +50,7 @@ enum Place {
 }
 
 struct Site {
-    place: Place,
+    place: AccessPlace,
     kind: AccessKind,
     size_log2: u8,
     gap: u64,
@@ -60,10 +60,10 @@ fn routine(random: &mut Random) -> Vec<Site> {
     (0..4 + random.below(36))
         .map(|_| Site {
             place: match random.below(10) {
-                0..4 => Place::Stack(8 * random.below(16)),
-                4..8 => Place::Object(8 * random.below(40)),
-                8 => Place::PerCpu(0x2_0000 + 8 * random.below(4000)),
-                _ => Place::Global(0xffff_ffff_8200_0000 + 8 * random.below(20_000)),
+                0..4 => AccessPlace::Stack(8 * random.below(16)),
+                4..8 => AccessPlace::Object(8 * random.below(40)),
+                8 => AccessPlace::PerCpu(0x2_0000 + 8 * random.below(4000)),
+                _ => AccessPlace::Global(0xffff_ffff_8200_0000 + 8 * random.below(20_000)),
             },
             kind: match random.below(40) {
                 0 => AccessKind::Rmw,
@@ -137,12 +137,12 @@ fn synthetic(length: usize) -> (Vec<Input>, Vec<GuestAddr>) {
                     continue;
                 }
                 let addr = match site.place {
-                    Place::Stack(offset) => stack + offset,
-                    Place::Object(offset) => this + offset,
-                    Place::PerCpu(offset) => {
+                    AccessPlace::Stack(offset) => stack + offset,
+                    AccessPlace::Object(offset) => this + offset,
+                    AccessPlace::PerCpu(offset) => {
                         0xffff_8880_3e00_0000 + 0x4_0000 * u64::from(cpu) + offset
                     }
-                    Place::Global(addr) => addr,
+                    AccessPlace::Global(addr) => addr,
                 };
                 input.push(Input::Access(RawAccess {
                     time: VirtualTime(time),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::{
     Access, AccessKind, Call, CpuId, Finding, Function, FunctionId, FunctionTable, GuestAddr,
-    LaneId, Mark, Marker, Meaning, Report, Return, Role, VirtualTime, Visitor,
+    LaneId, Mark, Marker, Meaning, Return, Role, VerifyReport, VirtualTime, Visitor,
 };
 
 /// What has been seen of the events so far.
@@ -16,7 +16,7 @@ pub(crate) struct EventsCheck {
     /// Lane and last time of each CPU.
     cpus: Vec<Option<(LaneId, u64)>>,
     /// Calls whose returns are recorded, by stack pointer; empty if all have returned.
-    pending: HashMap<u64, Vec<Pending>>,
+    pending: HashMap<u64, Vec<OpenCall>>,
     /// Live heap objects of known size.
     live: BTreeMap<u64, u64>,
     /// Freed addresses that have not been allocated again, and who freed them.
@@ -33,7 +33,7 @@ pub(crate) struct EventsCheck {
 
 /// A call that has not returned.
 #[derive(Clone, Copy)]
-struct Pending {
+struct OpenCall {
     function: FunctionId,
     size: Option<u64>,
 }
@@ -72,7 +72,7 @@ impl EventsCheck {
         chunk: u32,
         lane: LaneId,
         functions: &'a FunctionTable,
-        report: &'a mut Report,
+        report: &'a mut VerifyReport,
     ) -> CheckVisitor<'a> {
         CheckVisitor {
             state: self,
@@ -95,7 +95,7 @@ pub(crate) struct CheckVisitor<'a> {
     chunk: u32,
     lane: LaneId,
     functions: &'a FunctionTable,
-    report: &'a mut Report,
+    report: &'a mut VerifyReport,
 }
 
 impl<'a> CheckVisitor<'a> {
@@ -279,7 +279,7 @@ impl Visitor for CheckVisitor<'_> {
             let pending = self.state.pending.entry(call.stack.0).or_default();
             // A function that ended by jumping to another one never returns; it is not kept twice.
             pending.retain(|old| old.function != call.function);
-            pending.push(Pending {
+            pending.push(OpenCall {
                 function: call.function,
                 size,
             });

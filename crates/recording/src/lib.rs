@@ -34,5 +34,5 @@ pub use function::*;
 pub use payload::{Metadata, Moment};
 pub use reader::{Cut, EventChunk, Events, ImageInfo, Recording, Source};
 pub use summary::{ChunkSummary, Totals};
-pub use verify::{Finding, MAX_FINDINGS, Report, verify};
+pub use verify::{Finding, MAX_FINDINGS, VerifyReport, verify};
 pub use writer::{Sink, Writer};

@@ -14,7 +14,7 @@ use crate::{
     CpuId, Error, FunctionId, FunctionTable, GuestAddr, LaneId, Moment, Totals, VirtualTime,
 };
 
-/// Most findings that a [`Report`] keeps; further ones are only counted.
+/// Most findings that a [`VerifyReport`] keeps; further ones are only counted.
 pub const MAX_FINDINGS: usize = 1000;
 
 /// Something that is wrong with a recording.
@@ -203,7 +203,7 @@ pub enum Finding {
 
 /// What a recording was found to be.
 #[derive(Debug, Default)]
-pub struct Report {
+pub struct VerifyReport {
     /// What is wrong, in the order of the file; at most [`MAX_FINDINGS`].
     pub findings: Vec<Finding>,
     /// How many more there are.
@@ -216,7 +216,7 @@ pub struct Report {
     pub checksum: u64,
 }
 
-impl Report {
+impl VerifyReport {
     /// Nothing is wrong.
     pub fn is_sound(&self) -> bool {
         self.findings.is_empty()
@@ -231,7 +231,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for VerifyReport {
     /// One line for each finding.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for finding in &self.findings {
@@ -250,7 +250,7 @@ impl fmt::Display for Report {
 ///
 /// # Errors
 /// Only if it cannot be read at all: not a recording, a newer one, the file system says no.
-pub fn verify(source: impl Source + 'static) -> Result<Report, Error> {
+pub fn verify(source: impl Source + 'static) -> Result<VerifyReport, Error> {
     let frame = Frame::scan(Box::new(source))?;
     let lanes: Result<BTreeSet<u32>, Error> = frame
         .of(ChunkKind::Events)
@@ -260,9 +260,9 @@ pub fn verify(source: impl Source + 'static) -> Result<Report, Error> {
     let one_lane = lanes.is_ok_and(|lanes| lanes.len() <= 1);
     let mut pass = Pass {
         frame: &frame,
-        report: Report {
+        report: VerifyReport {
             chunks: frame.chunks().len(),
-            ..Report::default()
+            ..VerifyReport::default()
         },
         checksum: RunningChecksum::default(),
         seen: BTreeSet::new(),
@@ -282,7 +282,7 @@ pub fn verify(source: impl Source + 'static) -> Result<Report, Error> {
 /// The state of a verification.
 struct Pass<'f> {
     frame: &'f Frame,
-    report: Report,
+    report: VerifyReport,
     checksum: RunningChecksum,
     seen: BTreeSet<ChunkKind>,
     functions: FunctionTable,
@@ -472,7 +472,7 @@ impl Pass<'_> {
         Ok(payload)
     }
 
-    fn close(mut self) -> Result<Report, Error> {
+    fn close(mut self) -> Result<VerifyReport, Error> {
         self.overlaps()?;
         if let Some(cut) = self.frame.cut() {
             let (chunks, accesses) = (self.report.chunks, self.report.totals.accesses());

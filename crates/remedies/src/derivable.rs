@@ -8,7 +8,7 @@ use linemate_types::Type;
 
 use super::bitmap::BitmapId;
 use super::fields::{Field, FieldId};
-use super::{Context, Kind, Remedy, is_named, percent, stake, trial};
+use super::{Context, Remedy, RemedyKind, is_named, percent, stake, trial};
 
 /// The share of a counter's writes that have to go along with the bitmap's: below that, it counts something else as well.
 const TOGETHER: (u64, u64) = (9, 10);
@@ -62,7 +62,7 @@ fn one(
         together.instructions.len(),
     ));
     Some(Remedy {
-        kind: Kind::Derive,
+        kind: RemedyKind::Derive,
         subject: format!("{} from {bitmap}", field.name),
         advice: format!(
             "drop {0} and look at the bitmap instead (is it empty, how many bits are set), if {0} counts its bits and an answer that \

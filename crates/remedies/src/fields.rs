@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use linemate_attribution::schema::{Schema, TypeIndex};
 use linemate_attribution::tally::{Count, CpuSet, Key};
 use linemate_attribution::{Analysis, Bucket, Subject as Owner, Tally};
-use linemate_layout::{Subject, plan::resolve};
+use linemate_layout::{EditSubject, plan::resolve};
 use linemate_recording::AccessKind;
 use linemate_types::{ByteOffset, FlatType, Leaf, Type, TypeId, TypeModel};
 use rustc_hash::FxHashMap;
@@ -21,14 +21,14 @@ pub(crate) struct FieldId(pub(crate) u32);
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Home {
     /// The struct.
-    pub(crate) subject: Subject,
+    pub(crate) subject: EditSubject,
     /// The member's name.
     pub(crate) member: String,
 }
 
 /// How often something happened, and who did it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Use {
+pub(crate) struct UseCounts {
     pub(crate) loads: u64,
     pub(crate) stores: u64,
     pub(crate) rmws: u64,
@@ -37,7 +37,7 @@ pub(crate) struct Use {
     pub(crate) writers: CpuSet,
 }
 
-impl Use {
+impl UseCounts {
     fn add(&mut self, key: &Key, count: &Count) {
         match key.kind {
             AccessKind::Load => self.loads += count.count,
@@ -79,7 +79,7 @@ pub(crate) struct Field {
     /// The innermost struct larger than a line around it: where a line of its own can be made for it.
     pub(crate) room: Option<Home>,
     /// All accesses.
-    pub(crate) used: Use,
+    pub(crate) used: UseCounts,
 }
 
 /// All fields.
@@ -94,7 +94,7 @@ pub(crate) struct Fields {
 impl Fields {
     /// The fields that a tally has accesses to, in the order of (subject, offset).
     pub(crate) fn new(analysis: &Analysis<'_>, tally: &Tally, line_bytes: u64) -> Fields {
-        let mut builder = Builder {
+        let mut builder = FieldsBuilder {
             model: analysis.model(),
             schema: analysis.schema(),
             line_bytes,
@@ -142,7 +142,7 @@ impl Fields {
     }
 }
 
-struct Builder<'a> {
+struct FieldsBuilder<'a> {
     model: &'a TypeModel,
     schema: &'a Schema,
     line_bytes: u64,
@@ -152,7 +152,7 @@ struct Builder<'a> {
     fields: Fields,
 }
 
-impl Builder<'_> {
+impl FieldsBuilder<'_> {
     fn field(&mut self, subject: u32, owner: &Owner, offset: u32) -> Option<FieldId> {
         let variable = matches!(owner.bucket, Bucket::GlobalNamed | Bucket::PercpuNamed);
         let (field, place) = match owner.ty {
@@ -174,7 +174,7 @@ impl Builder<'_> {
             percpu: owner.percpu,
             home: None,
             room: None,
-            used: Use::default(),
+            used: UseCounts::default(),
         };
         self.number((None, owner.label.clone()), field)
     }
@@ -203,7 +203,7 @@ impl Builder<'_> {
             home: home(model, flat.type_id(), &leaf.path, 0),
             room: home(model, flat.type_id(), &leaf.path, self.line_bytes),
             leaf: Some(leaf),
-            used: Use::default(),
+            used: UseCounts::default(),
         };
         Some(self.number(key, field))
     }
@@ -265,7 +265,7 @@ pub(crate) fn element_of(model: &TypeModel, id: TypeId) -> TypeId {
 }
 
 /// What edits call a struct; `None` if they cannot.
-fn subject_of(model: &TypeModel, id: TypeId) -> Option<Subject> {
+fn subject_of(model: &TypeModel, id: TypeId) -> Option<EditSubject> {
     let composite = model.composite(id)?;
     let subject = if composite.name.is_empty() {
         let members: BTreeSet<String> = composite
@@ -274,9 +274,9 @@ fn subject_of(model: &TypeModel, id: TypeId) -> Option<Subject> {
             .filter(|m| !m.name.is_empty())
             .map(|m| m.name.to_string())
             .collect();
-        Subject::With(members.into_iter().collect())
+        EditSubject::With(members.into_iter().collect())
     } else {
-        Subject::Named(composite.name.to_string())
+        EditSubject::Named(composite.name.to_string())
     };
     let ids = resolve(model, &subject).ok()?;
     ids.contains(&model.strip(id)).then_some(subject)

@@ -31,13 +31,14 @@ use std::collections::BTreeMap;
 
 use linemate_attribution::tally::CpuSet;
 use linemate_attribution::{Analysis, Tally};
-use linemate_layout::{Edit, EditFile, Section, Statement, Subject};
+use linemate_layout::{Edit, EditFile, EditSubject, Section, Statement};
 use linemate_study::scene::{Scene, Watch};
 use linemate_study::whatif::INTERLEAVINGS_MIN;
 use linemate_study::{Cpus, Experiment, Session};
 
 pub use model::{
-    Effect, Found, FunctionUse, Gain, Kind, Options, Reasons, Remedy, RemedyError, Stake, Trial,
+    FunctionUse, Gain, Reasons, Remedy, RemedyEffect, RemedyError, RemedyKind, RemedyList,
+    RemedyOptions, Stake, Trial,
 };
 
 use bitmap::Bitmaps;
@@ -50,7 +51,7 @@ use trials::{Pair, Trials};
 ///
 /// # Errors
 /// Options that cannot be, a focus that nothing touched, a damaged recording.
-pub fn find(session: &Session<'_>, options: &Options) -> Result<Found, RemedyError> {
+pub fn find(session: &Session<'_>, options: &RemedyOptions) -> Result<RemedyList, RemedyError> {
     if options.interleavings < INTERLEAVINGS_MIN {
         return Err(RemedyError::Interleavings(options.interleavings));
     }
@@ -98,7 +99,7 @@ pub fn find(session: &Session<'_>, options: &Options) -> Result<Found, RemedyErr
     };
     try_best(&mut remedies, &trials)?;
     rank(&mut remedies);
-    Ok(Found {
+    Ok(RemedyList {
         machine: options.machine.name.clone(),
         line_bytes: options.machine.line.bytes(),
         cpus: cpus.replayed(),
@@ -115,7 +116,7 @@ pub fn find(session: &Session<'_>, options: &Options) -> Result<Found, RemedyErr
 /// All that the rules go by.
 struct Context<'a> {
     analysis: &'a Analysis<'a>,
-    options: &'a Options,
+    options: &'a RemedyOptions,
     bitmaps: &'a Bitmaps,
     tally: &'a Tally,
     evidence: &'a Evidence,
@@ -128,17 +129,17 @@ struct Context<'a> {
 
 impl Context<'_> {
     /// The most that is at stake first, in each kind; and how many more there were.
-    fn candidates(&self) -> (Vec<Remedy>, Vec<(Kind, usize)>) {
+    fn candidates(&self) -> (Vec<Remedy>, Vec<(RemedyKind, usize)>) {
         let (mut all, mut left_out) = (Vec::new(), Vec::new());
-        for kind in Kind::ALL {
+        for kind in RemedyKind::ALL {
             let mut found = match kind {
-                Kind::SkipSilentStores => silent::find(self),
-                Kind::ReuseResult => reuse::find(self),
-                Kind::Derive => derivable::find(self),
-                Kind::SplitPerCpu => percpu::find(self),
-                Kind::CoAllocate => partners::find(self),
-                Kind::OwnLine => own_line::find(self),
-                Kind::WriteLess => sharing::find(self),
+                RemedyKind::SkipSilentStores => silent::find(self),
+                RemedyKind::ReuseResult => reuse::find(self),
+                RemedyKind::Derive => derivable::find(self),
+                RemedyKind::SplitPerCpu => percpu::find(self),
+                RemedyKind::CoAllocate => partners::find(self),
+                RemedyKind::OwnLine => own_line::find(self),
+                RemedyKind::WriteLess => sharing::find(self),
             };
             if let Some(focus) = &self.options.focus {
                 found.retain(|remedy| remedy.concerns.contains(focus));
@@ -222,11 +223,11 @@ fn by_stake(a: &Remedy, b: &Remedy) -> std::cmp::Ordering {
 fn try_best(remedies: &mut [Remedy], trials: &Trials<'_>) -> Result<(), RemedyError> {
     let mut chosen: Vec<usize> = Vec::new();
     for rank in 0..trials.options.per_kind {
-        let of_rank = |kind: Kind| {
+        let of_rank = |kind: RemedyKind| {
             let of_kind = remedies.iter().enumerate().filter(|(_, r)| r.kind == kind);
             of_kind.map(|(number, _)| number).nth(rank)
         };
-        let mut best: Vec<usize> = Kind::ALL.into_iter().filter_map(of_rank).collect();
+        let mut best: Vec<usize> = RemedyKind::ALL.into_iter().filter_map(of_rank).collect();
         best.retain(|number| !remedies[*number].trials.is_empty());
         best.sort_by(|a, b| by_stake(&remedies[*a], &remedies[*b]));
         chosen.extend(best);
@@ -242,7 +243,7 @@ fn try_best(remedies: &mut [Remedy], trials: &Trials<'_>) -> Result<(), RemedyEr
     let mut effects = trials.run(&texts)?.into_iter();
     for number in chosen {
         for trial in &mut remedies[number].trials {
-            trial.effect = effects.next().unwrap_or(Effect::NotTried);
+            trial.effect = effects.next().unwrap_or(RemedyEffect::NotTried);
         }
     }
     Ok(())
@@ -257,7 +258,7 @@ fn rank(remedies: &mut [Remedy]) {
 }
 
 /// A trial of edits of one type, or of edits that name theirs.
-fn trial(subject: Option<&Subject>, edits: Vec<Edit>) -> Trial {
+fn trial(subject: Option<&EditSubject>, edits: Vec<Edit>) -> Trial {
     let statement = |edit| Statement {
         edit,
         at: linemate_layout::Position::default(),
@@ -270,7 +271,7 @@ fn trial(subject: Option<&Subject>, edits: Vec<Edit>) -> Trial {
     };
     Trial {
         edits: file.to_string(),
-        effect: Effect::NotTried,
+        effect: RemedyEffect::NotTried,
     }
 }
 

@@ -101,7 +101,7 @@ struct Meeting {
 
 /// A pointer that was loaded.
 #[derive(Clone, Copy, Debug)]
-struct Waiting {
+struct LoadedPointer {
     field: FieldId,
     object: u64,
     time: u64,
@@ -116,7 +116,7 @@ pub(crate) struct Follower<'n> {
     /// By type: whether something points to it.
     wanted: FxHashMap<TypeIndex, ()>,
     /// By CPU.
-    waiting: Vec<Vec<Waiting>>,
+    waiting: Vec<Vec<LoadedPointer>>,
     meetings: FxHashMap<Meeting, u64>,
 }
 
@@ -165,7 +165,7 @@ impl<'n> Follower<'n> {
         waiting.retain(|w| access.time.0.saturating_sub(w.time) <= WINDOW);
         let targets = &self.targets;
         // The latest pointer to this type leads here.
-        let leads_here = |w: &Waiting| targets.get(&w.field) == Some(&ty);
+        let leads_here = |w: &LoadedPointer| targets.get(&w.field) == Some(&ty);
         if let Some(at) = waiting.iter().rposition(leads_here) {
             let from = waiting.remove(at);
             let code = (from.pc, access.pc.0);
@@ -188,7 +188,7 @@ impl<'n> Follower<'n> {
             if waiting.len() == WAITING_MAX {
                 waiting.remove(0);
             }
-            waiting.push(Waiting {
+            waiting.push(LoadedPointer {
                 field,
                 object: base,
                 time: access.time.0,

@@ -31,7 +31,7 @@ const LOCKS: [&str; 16] = [
 pub(crate) fn is_lock(model: &TypeModel, field: &Field) -> bool {
     let of_home = match &field.home {
         Some(Home {
-            subject: linemate_layout::Subject::Named(name),
+            subject: linemate_layout::EditSubject::Named(name),
             ..
         }) => LOCKS.contains(&name.as_str()),
         _ => false,

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 /// How to look for remedies.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct RemedyOptions {
     /// The machine that costs and effects are of.
     pub machine: Machine,
     /// CPUs and caches of the replays.
@@ -26,11 +26,11 @@ pub struct Options {
     pub focus: Option<String>,
 }
 
-impl Options {
+impl RemedyOptions {
     /// The usual ones for a machine: 8 interleavings from seed 1, eight remedies of each kind, six tried.
     #[must_use]
-    pub fn new(machine: Machine) -> Options {
-        Options {
+    pub fn new(machine: Machine) -> RemedyOptions {
+        RemedyOptions {
             machine,
             conditions: Conditions::default(),
             seed: 1,
@@ -64,7 +64,7 @@ pub enum RemedyError {
 /// A kind of advice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum RemedyKind {
     /// Stores that leave memory as it was take the line from others all the same: test first.
     SkipSilentStores,
     /// An atomic's result is available when its field is loaded again.
@@ -81,29 +81,29 @@ pub enum Kind {
     WriteLess,
 }
 
-impl Kind {
+impl RemedyKind {
     /// All kinds.
-    pub const ALL: [Kind; 7] = [
-        Kind::SkipSilentStores,
-        Kind::ReuseResult,
-        Kind::Derive,
-        Kind::SplitPerCpu,
-        Kind::CoAllocate,
-        Kind::OwnLine,
-        Kind::WriteLess,
+    pub const ALL: [RemedyKind; 7] = [
+        RemedyKind::SkipSilentStores,
+        RemedyKind::ReuseResult,
+        RemedyKind::Derive,
+        RemedyKind::SplitPerCpu,
+        RemedyKind::CoAllocate,
+        RemedyKind::OwnLine,
+        RemedyKind::WriteLess,
     ];
 
     /// What it advises, in a few words.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Kind::SkipSilentStores => "skip silent stores",
-            Kind::ReuseResult => "reuse an atomic's result",
-            Kind::Derive => "derive instead of count",
-            Kind::SplitPerCpu => "split per CPU",
-            Kind::CoAllocate => "allocate together",
-            Kind::OwnLine => "give a line of its own",
-            Kind::WriteLess => "write less often",
+            RemedyKind::SkipSilentStores => "skip silent stores",
+            RemedyKind::ReuseResult => "reuse an atomic's result",
+            RemedyKind::Derive => "derive instead of count",
+            RemedyKind::SplitPerCpu => "split per CPU",
+            RemedyKind::CoAllocate => "allocate together",
+            RemedyKind::OwnLine => "give a line of its own",
+            RemedyKind::WriteLess => "write less often",
         }
     }
 }
@@ -170,8 +170,8 @@ pub struct Gain {
 /// What replay says of edits.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Effect {
-    /// Nothing: others were tried first ([`Options::trials`]).
+pub enum RemedyEffect {
+    /// Nothing: others were tried first ([`RemedyOptions::trials`]).
     NotTried,
     /// The edits cannot be applied to this recording.
     Refused {
@@ -182,12 +182,12 @@ pub enum Effect {
     Tried(Gain),
 }
 
-impl Effect {
+impl RemedyEffect {
     /// Cycles that the concerned types gain, if that is beyond the confidence interval.
     #[must_use]
     pub fn gain(&self) -> Option<f64> {
         match self {
-            Effect::Tried(gain) if gain.types.significant && gain.types.difference < 0.0 => {
+            RemedyEffect::Tried(gain) if gain.types.significant && gain.types.difference < 0.0 => {
                 Some(-gain.types.difference)
             }
             _ => None,
@@ -201,14 +201,14 @@ pub struct Trial {
     /// In the edit language (docs/edits.md).
     pub edits: String,
     /// What replay says.
-    pub effect: Effect,
+    pub effect: RemedyEffect,
 }
 
 /// One piece of advice.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Remedy {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: RemedyKind,
     /// What it is about: `TYPE.FIELD`, or types.
     pub subject: String,
     /// The advice.
@@ -234,7 +234,7 @@ impl Remedy {
 
 /// All advice for a recording on a machine.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Found {
+pub struct RemedyList {
     /// The machine's name.
     pub machine: String,
     /// Bytes of a line.
@@ -253,6 +253,6 @@ pub struct Found {
     pub whole: Stake,
     /// The advice: what gains most first, then what was not shown to gain, by what is at stake.
     pub remedies: Vec<Remedy>,
-    /// Candidates beyond [`Options::per_kind`], by kind.
-    pub left_out: Vec<(Kind, usize)>,
+    /// Candidates beyond [`RemedyOptions::per_kind`], by kind.
+    pub left_out: Vec<(RemedyKind, usize)>,
 }

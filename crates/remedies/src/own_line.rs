@@ -10,7 +10,7 @@ use linemate_layout::Edit;
 
 use super::costs::{Act, Cost};
 use super::fields::FieldId;
-use super::{Context, Kind, Remedy, Stake, is_named, trial};
+use super::{Context, Remedy, RemedyKind, Stake, is_named, trial};
 
 pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
     let line = context.options.machine.line.bytes();
@@ -59,7 +59,7 @@ fn one(context: &Context<'_>, ids: &[FieldId]) -> Option<Remedy> {
         .notes
         .push(format!("it takes the line from {}", listed.join(", ")));
     Some(Remedy {
-        kind: Kind::OwnLine,
+        kind: RemedyKind::OwnLine,
         subject: field.name.clone(),
         advice: format!("start a line with {} and put nothing after it", room.member),
         concerns: vec![field.owner.clone()],

@@ -11,7 +11,7 @@ use super::costs::{Cost, Costs};
 use super::fields::{Field, FieldId, Fields};
 use super::links::{ByCode, Meetings, Question};
 use super::trials::{Pair, ids_of};
-use super::{Context, Effect, Kind, Remedy, Trial, percent, stake, trial};
+use super::{Context, Remedy, RemedyEffect, RemedyKind, Trial, percent, stake, trial};
 
 /// The share of a pointer's uses that have to lead from an object to the one it mostly leads to, and to an object that no other
 /// object's pointer mostly leads to. The rest is for pointers that were only compared, and for objects that came and went.
@@ -218,7 +218,7 @@ fn one(context: &Context<'_>, answer: &Answer) -> Option<Remedy> {
     let mut trials = vec![trial(None, vec![colocate.clone()])];
     trials.extend(without_spare_arrays(context, &colocate, &pointers));
     Some(Remedy {
-        kind: Kind::CoAllocate,
+        kind: RemedyKind::CoAllocate,
         subject: format!("{a} with its {b}"),
         advice:
             "allocate the two as one object, so that one is found from the other without a pointer"
@@ -317,7 +317,7 @@ fn without_spare_arrays(
     }
     (sections.len() > 1).then(|| Trial {
         edits: EditFile { sections }.to_string(),
-        effect: Effect::NotTried,
+        effect: RemedyEffect::NotTried,
     })
 }
 

@@ -7,7 +7,7 @@ use linemate_layout::Edit;
 
 use super::costs::{Act, Cost};
 use super::fields::FieldId;
-use super::{Context, Kind, Remedy, derivable, is_named, locks, percent, stake, trial};
+use super::{Context, Remedy, RemedyKind, derivable, is_named, locks, percent, stake, trial};
 
 /// The share of the cost of sharing that writing has to make up: a CPU's own copy spares it the fetch before a write; what reads the sum
 /// has to visit all copies.
@@ -70,7 +70,7 @@ fn one(context: &Context<'_>, ids: &[FieldId]) -> Option<Remedy> {
         listed.join(", ")
     ));
     Some(Remedy {
-        kind: Kind::SplitPerCpu,
+        kind: RemedyKind::SplitPerCpu,
         subject: name.clone(),
         advice: "count in a copy of each CPU's own and add them up where the sum is read (a reference count: percpu_ref)"
             .to_owned(),

@@ -6,7 +6,7 @@ use linemate_layout::Edit;
 
 use super::costs::{Act, Cost};
 use super::fields::FieldId;
-use super::{Context, FunctionUse, Kind, Remedy, is_named, locks, percent, stake, trial};
+use super::{Context, FunctionUse, Remedy, RemedyKind, is_named, locks, percent, stake, trial};
 
 pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
     let mut rows: BTreeMap<(FieldId, u32), Cost> = BTreeMap::new();
@@ -67,7 +67,7 @@ fn one(context: &Context<'_>, id: FieldId, function: u32, behind: &Cost) -> Opti
         trials.push(trial(Some(&home.subject), vec![isolate, reuse]));
     }
     Some(Remedy {
-        kind: Kind::ReuseResult,
+        kind: RemedyKind::ReuseResult,
         subject: format!("{} in {name}", field.name),
         advice: format!(
             "use what the atomic on {} returned instead of loading it again",

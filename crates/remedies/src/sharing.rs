@@ -1,7 +1,7 @@
 //! Words that are really exchanged between CPUs: what no layout cures.
 
 use super::fields::Field;
-use super::{Context, Kind, Remedy, Stake, is_named, locks};
+use super::{Context, Remedy, RemedyKind, Stake, is_named, locks};
 
 pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
     let ids = context.fields.iter().filter(|(_, field)| is_named(field));
@@ -18,7 +18,7 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
             super::percent(cost.true_cycles, cost.cycles),
         ));
         Some(Remedy {
-            kind: Kind::WriteLess,
+            kind: RemedyKind::WriteLess,
             subject: field.name.clone(),
             advice: advice(context, field, cost.true_sharing_misses).to_owned(),
             concerns: vec![field.owner.clone()],

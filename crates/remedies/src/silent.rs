@@ -7,7 +7,7 @@ use linemate_recording::AccessKind;
 
 use super::costs::Act;
 use super::fields::{FieldId, Home};
-use super::{Context, Kind, Remedy, is_named, percent, stake, trial};
+use super::{Context, Remedy, RemedyKind, is_named, percent, stake, trial};
 
 /// An instruction belongs to a field if at least this share of its accesses go to the field's declaration. What serves many fields
 /// (clearing, copying, list helpers) cannot be changed for one of them.
@@ -42,7 +42,7 @@ fn one(context: &Context<'_>, id: FieldId) -> Option<Remedy> {
         silent.sharing_misses(),
     ));
     Some(Remedy {
-        kind: Kind::SkipSilentStores,
+        kind: RemedyKind::SkipSilentStores,
         subject: field.name.clone(),
         advice: format!("test before the store: if ({0} != v) {0} = v;", home.member),
         concerns: vec![field.owner.clone()],

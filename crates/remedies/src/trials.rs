@@ -17,7 +17,7 @@ use linemate_study::variant::Variant;
 use linemate_study::{Cpus, Experiment, ExperimentError};
 use linemate_types::{TypeId, TypeModel};
 
-use super::{Effect, Gain, Options};
+use super::{Gain, RemedyEffect, RemedyOptions};
 
 /// A type pair whose objects a scene has matched.
 pub(crate) type Pair = (Vec<TypeId>, Vec<TypeId>);
@@ -35,7 +35,7 @@ pub(crate) struct Trials<'a> {
     pub(crate) scene: &'a Scene<'a>,
     /// What the scene has matched, in its order.
     pub(crate) pairs: &'a [Pair],
-    pub(crate) options: &'a Options,
+    pub(crate) options: &'a RemedyOptions,
     pub(crate) cpus: Cpus,
 }
 
@@ -44,10 +44,10 @@ impl Trials<'_> {
     ///
     /// # Errors
     /// A damaged recording.
-    pub(crate) fn run(&self, texts: &[String]) -> Result<Vec<Effect>, ExperimentError> {
+    pub(crate) fn run(&self, texts: &[String]) -> Result<Vec<RemedyEffect>, ExperimentError> {
         let none = match self.variant("") {
             Ok(none) => none,
-            Err(why) => return Ok(vec![Effect::Refused { why }; texts.len()]),
+            Err(why) => return Ok(vec![RemedyEffect::Refused { why }; texts.len()]),
         };
         let built: Vec<Result<TrialVariant, String>> =
             texts.iter().map(|text| self.variant(text)).collect();
@@ -56,8 +56,10 @@ impl Trials<'_> {
         let outcomes = self.replay(&variants)?;
         let mut tried = (1..variants.len()).map(|number| gain(&outcomes, number));
         let effect = |variant: &Result<TrialVariant, String>| match variant {
-            Ok(_) => tried.next().map_or(Effect::NotTried, Effect::Tried),
-            Err(why) => Effect::Refused { why: why.clone() },
+            Ok(_) => tried
+                .next()
+                .map_or(RemedyEffect::NotTried, RemedyEffect::Tried),
+            Err(why) => RemedyEffect::Refused { why: why.clone() },
         };
         Ok(built.iter().map(effect).collect())
     }
@@ -173,5 +175,5 @@ fn gain(outcomes: &[Vec<Figures>], number: usize) -> Gain {
 
 /// The ids that the edit language's name of a type means.
 pub(crate) fn ids_of(model: &TypeModel, name: &str) -> Vec<TypeId> {
-    resolve(model, &linemate_layout::Subject::Named(name.to_owned())).unwrap_or_default()
+    resolve(model, &linemate_layout::EditSubject::Named(name.to_owned())).unwrap_or_default()
 }

@@ -5,26 +5,26 @@
 mod world;
 
 use linemate_recording::Recording;
-use linemate_remedies::{Effect, Found, Kind, Options, Remedy, find};
+use linemate_remedies::{Remedy, RemedyEffect, RemedyKind, RemedyList, RemedyOptions, find};
 use linemate_study::Session;
 use world::{CPUS, F, Heap, NOHZ, World, object};
 
 const ROUNDS: u64 = 100;
 
-fn options() -> Options {
+fn options() -> RemedyOptions {
     let mut machine = linemate_machine::find("westmere-4s-80").unwrap();
     // Fetching pairs of lines would mix what is on different ones.
     machine.adjacent_line_pairs = false;
-    Options::new(machine)
+    RemedyOptions::new(machine)
 }
 
-fn found_with(recording: &Recording, options: &Options) -> Found {
+fn found_with(recording: &Recording, options: &RemedyOptions) -> RemedyList {
     let session = Session::new(recording).unwrap();
     find(&session, options).unwrap()
 }
 
 /// The remedies of a kind, in the rounds that `round` makes.
-fn of_kind(kind: Kind, round: impl Fn(&mut World, u64)) -> Vec<Remedy> {
+fn of_kind(kind: RemedyKind, round: impl Fn(&mut World, u64)) -> Vec<Remedy> {
     let mut world = World::new();
     for number in 0..ROUNDS {
         round(&mut world, number);
@@ -55,7 +55,7 @@ fn silent_stores_that_take_a_line_are_found() {
         w.silent_store(0, F::Enter, mode);
         w.load(1, F::Look, mode);
     };
-    let found = of_kind(Kind::SkipSilentStores, round);
+    let found = of_kind(RemedyKind::SkipSilentStores, round);
     assert_eq!(subjects(&found), ["crate.mode"]);
     let reasons = &found[0].reasons;
     assert_eq!(
@@ -85,7 +85,7 @@ fn stores_that_change_something_or_clear_whole_objects_are_not_skipped() {
         w.load(1, F::Look, mode);
     };
     assert_eq!(
-        subjects(&of_kind(Kind::SkipSilentStores, changing)),
+        subjects(&of_kind(RemedyKind::SkipSilentStores, changing)),
         [""; 0]
     );
     // One instruction for all fields.
@@ -96,12 +96,15 @@ fn stores_that_change_something_or_clear_whole_objects_are_not_skipped() {
         w.load(1, F::Look, mode);
     };
     assert_eq!(
-        subjects(&of_kind(Kind::SkipSilentStores, clearing)),
+        subjects(&of_kind(RemedyKind::SkipSilentStores, clearing)),
         [""; 0]
     );
     // Nobody else has the line.
     let private = |w: &mut World, _| w.silent_store(0, F::Enter, mode);
-    assert_eq!(subjects(&of_kind(Kind::SkipSilentStores, private)), [""; 0]);
+    assert_eq!(
+        subjects(&of_kind(RemedyKind::SkipSilentStores, private)),
+        [""; 0]
+    );
 }
 
 /// Both CPUs count, then look at what they counted.
@@ -121,7 +124,7 @@ fn counting(between: impl Fn(&mut World, u16)) -> impl Fn(&mut World, u64) {
 
 #[test]
 fn a_load_behind_an_atomic_can_reuse_its_result() {
-    let found = of_kind(Kind::ReuseResult, counting(|_, _| {}));
+    let found = of_kind(RemedyKind::ReuseResult, counting(|_, _| {}));
     assert_eq!(subjects(&found), ["crate.stat in look"]);
     let reasons = &found[0].reasons;
     assert_eq!((reasons.loads, reasons.rmws), (2 * ROUNDS, 2 * ROUNDS));
@@ -136,7 +139,7 @@ fn a_load_behind_an_atomic_can_reuse_its_result() {
             "type crate\nisolate stat\nreuse RMW of stat in look\n"
         ]
     );
-    let Effect::Tried(gain) = &found[0].trials[0].effect else {
+    let RemedyEffect::Tried(gain) = &found[0].trials[0].effect else {
         panic!("{:?}", found[0].trials)
     };
     assert_eq!(gain.skipped, 2 * ROUNDS);
@@ -147,9 +150,9 @@ fn a_load_behind_an_atomic_can_reuse_its_result() {
 fn a_load_that_needs_the_value_afresh_reuses_nothing() {
     let stat = object(Heap::Crate, 0) + STAT;
     let stored = counting(move |w, cpu| w.store(cpu, F::Leave, stat));
-    assert_eq!(subjects(&of_kind(Kind::ReuseResult, stored)), [""; 0]);
+    assert_eq!(subjects(&of_kind(RemedyKind::ReuseResult, stored)), [""; 0]);
     let late = counting(|w, _| w.wait(1100));
-    assert_eq!(subjects(&of_kind(Kind::ReuseResult, late)), [""; 0]);
+    assert_eq!(subjects(&of_kind(RemedyKind::ReuseResult, late)), [""; 0]);
     // Load and compare-and-exchange, again and again.
     let exchange = |w: &mut World, _| {
         for cpu in [0, 1] {
@@ -157,7 +160,10 @@ fn a_load_that_needs_the_value_afresh_reuses_nothing() {
             w.rmw(cpu, F::Look, stat);
         }
     };
-    assert_eq!(subjects(&of_kind(Kind::ReuseResult, exchange)), [""; 0]);
+    assert_eq!(
+        subjects(&of_kind(RemedyKind::ReuseResult, exchange)),
+        [""; 0]
+    );
     // A lock's word.
     let lock = |w: &mut World, _| {
         let lock = object(Heap::Guarded, 0);
@@ -169,7 +175,7 @@ fn a_load_that_needs_the_value_afresh_reuses_nothing() {
         }
         w.wait(4000);
     };
-    assert_eq!(subjects(&of_kind(Kind::ReuseResult, lock)), [""; 0]);
+    assert_eq!(subjects(&of_kind(RemedyKind::ReuseResult, lock)), [""; 0]);
 }
 
 /// A CPU goes idle in even rounds and comes back in odd ones; `alone` more counts go without the bitmap.
@@ -191,7 +197,7 @@ fn idling(alone: u64) -> impl Fn(&mut World, u64) {
 
 #[test]
 fn a_counter_beside_a_bitmap_can_be_derived() {
-    let found = of_kind(Kind::Derive, idling(0));
+    let found = of_kind(RemedyKind::Derive, idling(0));
     assert_eq!(subjects(&found), ["nohz.nr_cpus from nohz.idle_cpus_mask"]);
     let reasons = &found[0].reasons;
     assert_eq!((reasons.loads, reasons.rmws), (ROUNDS, ROUNDS));
@@ -212,12 +218,12 @@ fn a_counter_beside_a_bitmap_can_be_derived() {
 #[test]
 fn a_counter_that_counts_something_else_too_is_kept() {
     assert_eq!(
-        of_kind(Kind::Derive, idling(5)).len(),
+        of_kind(RemedyKind::Derive, idling(5)).len(),
         1,
         "100 of 105 are nine tenths and more"
     );
     assert_eq!(
-        of_kind(Kind::Derive, idling(20)).len(),
+        of_kind(RemedyKind::Derive, idling(20)).len(),
         0,
         "100 of 120 are less"
     );
@@ -230,7 +236,7 @@ fn a_counter_that_counts_something_else_too_is_kept() {
         w.wait(100);
     };
     assert_eq!(
-        of_kind(Kind::Derive, only_up).len(),
+        of_kind(RemedyKind::Derive, only_up).len(),
         0,
         "nothing takes away"
     );
@@ -243,7 +249,7 @@ fn a_counter_that_counts_something_else_too_is_kept() {
         w.load(3, F::Look, NOHZ + 8);
         w.wait(100);
     };
-    assert_eq!(of_kind(Kind::Derive, far_apart).len(), 0);
+    assert_eq!(of_kind(RemedyKind::Derive, far_apart).len(), 0);
 }
 
 #[test]
@@ -254,7 +260,7 @@ fn counters_of_all_cpus_in_one_object_are_split() {
             w.rmw(cpu, F::Enter, object(Heap::Stats, 0) + 8);
         }
     };
-    let found = of_kind(Kind::SplitPerCpu, round);
+    let found = of_kind(RemedyKind::SplitPerCpu, round);
     assert_eq!(subjects(&found), ["stats"]);
     let reasons = &found[0].reasons;
     assert_eq!(
@@ -273,27 +279,27 @@ fn what_a_lock_guards_or_everybody_reads_is_not_split() {
             w.rmw(cpu, F::Enter, object(Heap::Guarded, 0) + 8);
         }
     };
-    assert_eq!(subjects(&of_kind(Kind::SplitPerCpu, locked)), [""; 0]);
+    assert_eq!(subjects(&of_kind(RemedyKind::SplitPerCpu, locked)), [""; 0]);
     let read = |w: &mut World, _| {
         w.rmw(0, F::Enter, object(Heap::Stats, 0));
         for cpu in 1..CPUS {
             w.load(cpu, F::Look, object(Heap::Stats, 0));
         }
     };
-    assert_eq!(subjects(&of_kind(Kind::SplitPerCpu, read)), [""; 0]);
+    assert_eq!(subjects(&of_kind(RemedyKind::SplitPerCpu, read)), [""; 0]);
     let summed = |w: &mut World, number| {
         w.rmw((number % 4) as u16, F::Enter, object(Heap::Stats, 0));
         for cpu in 0..CPUS {
             w.load(cpu, F::Look, object(Heap::Stats, 0));
         }
     };
-    assert_eq!(subjects(&of_kind(Kind::SplitPerCpu, summed)), [""; 0]);
+    assert_eq!(subjects(&of_kind(RemedyKind::SplitPerCpu, summed)), [""; 0]);
     let plain = |w: &mut World, _| {
         for cpu in 0..CPUS {
             w.store(cpu, F::Enter, object(Heap::Stats, 0));
         }
     };
-    assert_eq!(subjects(&of_kind(Kind::SplitPerCpu, plain)), [""; 0]);
+    assert_eq!(subjects(&of_kind(RemedyKind::SplitPerCpu, plain)), [""; 0]);
 }
 
 /// Crates 0 to 2 and the items that `item` says.
@@ -308,7 +314,7 @@ fn unpacking(item: impl Fn(u64) -> u64) -> impl Fn(&mut World, u64) {
 
 #[test]
 fn objects_that_point_to_one_of_their_own_are_partners() {
-    let found = of_kind(Kind::CoAllocate, unpacking(|number| number));
+    let found = of_kind(RemedyKind::CoAllocate, unpacking(|number| number));
     assert_eq!(subjects(&found), ["crate with its item"]);
     assert_eq!(
         found[0].reasons.notes,
@@ -319,8 +325,8 @@ fn objects_that_point_to_one_of_their_own_are_partners() {
         ]
     );
     assert_eq!(found[0].trials[0].edits, "colocate crate item\n");
-    assert!(matches!(found[0].trials[0].effect, Effect::Tried(_)));
-    let shared = of_kind(Kind::CoAllocate, unpacking(|number| number / 2));
+    assert!(matches!(found[0].trials[0].effect, RemedyEffect::Tried(_)));
+    let shared = of_kind(RemedyKind::CoAllocate, unpacking(|number| number / 2));
     assert_eq!(subjects(&shared), [""; 0], "crates 0 and 1 share an item");
     let handed_over = |w: &mut World, number: u64| {
         unpacking(|number| number)(w, number);
@@ -330,7 +336,7 @@ fn objects_that_point_to_one_of_their_own_are_partners() {
         w.wait(100);
     };
     assert_eq!(
-        subjects(&of_kind(Kind::CoAllocate, handed_over)),
+        subjects(&of_kind(RemedyKind::CoAllocate, handed_over)),
         [""; 0],
         "another CPU uses the items most"
     );
@@ -343,7 +349,7 @@ fn a_field_that_takes_its_neighbours_line_away_gets_its_own() {
         w.rmw(0, F::Enter, beside - 8);
         w.load(1, F::Look, beside);
     };
-    let found = of_kind(Kind::OwnLine, round);
+    let found = of_kind(RemedyKind::OwnLine, round);
     assert_eq!(subjects(&found), ["crate.stat"]);
     assert_eq!(
         found[0].reasons.notes,
@@ -355,13 +361,13 @@ fn a_field_that_takes_its_neighbours_line_away_gets_its_own() {
         w.rmw(0, F::Enter, beside - 8);
         w.load(1, F::Look, beside + 64);
     };
-    assert_eq!(subjects(&of_kind(Kind::OwnLine, apart)), [""; 0]);
+    assert_eq!(subjects(&of_kind(RemedyKind::OwnLine, apart)), [""; 0]);
     let alone = |w: &mut World, _| {
         for cpu in [0, 1] {
             w.rmw(cpu, F::Enter, beside - 8);
         }
     };
-    assert_eq!(subjects(&of_kind(Kind::OwnLine, alone)), [""; 0]);
+    assert_eq!(subjects(&of_kind(RemedyKind::OwnLine, alone)), [""; 0]);
 }
 
 #[test]
@@ -372,7 +378,7 @@ fn words_that_are_exchanged_are_no_layouts_business() {
         w.load(1, F::Look, mode);
         w.load(2, F::Look, mode);
     };
-    let found = of_kind(Kind::WriteLess, round);
+    let found = of_kind(RemedyKind::WriteLess, round);
     assert_eq!(subjects(&found), ["crate.mode"]);
     assert_eq!(
         found[0].advice,
@@ -384,7 +390,7 @@ fn words_that_are_exchanged_are_no_layouts_business() {
     );
     assert_eq!(found[0].trials, []);
     let private = |w: &mut World, _| w.store(0, F::Enter, mode);
-    assert_eq!(subjects(&of_kind(Kind::WriteLess, private)), [""; 0]);
+    assert_eq!(subjects(&of_kind(RemedyKind::WriteLess, private)), [""; 0]);
 }
 
 #[test]
@@ -417,7 +423,7 @@ fn advice_can_be_about_one_type_and_the_best_are_tried_first() {
         counting(|_, _| {})(&mut world, number);
     }
     let recording = world.record();
-    let about = |focus: &str| Options {
+    let about = |focus: &str| RemedyOptions {
         focus: Some(focus.to_owned()),
         trials: 1,
         ..options()
@@ -425,14 +431,17 @@ fn advice_can_be_about_one_type_and_the_best_are_tried_first() {
     let found = found_with(&recording, &about("nohz"));
     assert!(found.remedies.iter().all(|r| r.concerns == ["nohz"]));
     let tried = found.remedies.iter().flat_map(|r| &r.trials);
-    assert_eq!(tried.filter(|t| t.effect != Effect::NotTried).count(), 1);
+    assert_eq!(
+        tried.filter(|t| t.effect != RemedyEffect::NotTried).count(),
+        1
+    );
     let session = Session::new(&recording).unwrap();
     let absent = find(&session, &about("item")).unwrap_err().to_string();
     assert_eq!(
         absent,
         "the recording has no access to any type or variable `item`"
     );
-    let few = Options {
+    let few = RemedyOptions {
         interleavings: 7,
         ..options()
     };
@@ -441,7 +450,7 @@ fn advice_can_be_about_one_type_and_the_best_are_tried_first() {
         few,
         "7 interleavings are too few for a 95 % confidence interval: at least 8"
     );
-    let odd = Options {
+    let odd = RemedyOptions {
         conditions: linemate_study::Conditions {
             cpus: Some(6),
             ..linemate_study::Conditions::default()

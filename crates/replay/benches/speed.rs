@@ -35,7 +35,7 @@ const READ_SHARED: u64 = 0xffff_8881_0000_0000;
 const WRITTEN_SHARED: u64 = 0xffff_8882_0000_0000;
 
 /// The stream, from one seed.
-struct Stream {
+struct AccessStream {
     /// Upper bounds of the classes of the table above, in per cent.
     classes: [u64; 5],
     state: u64,
@@ -44,9 +44,9 @@ struct Stream {
     left: u64,
 }
 
-impl Stream {
-    fn new(classes: [u64; 5]) -> Stream {
-        Stream {
+impl AccessStream {
+    fn new(classes: [u64; 5]) -> AccessStream {
+        AccessStream {
             classes,
             state: 0x1234_5678_9abc_def1,
             time: 0,
@@ -130,7 +130,7 @@ fn replay(machine: &Machine, classes: [u64; 5], recorded: u64, copies: u16) -> O
     };
     let mut replay =
         Replay::new(machine, &config, place, Clones { copies }).expect("the CPUs fit the machine");
-    let mut stream = Stream::new(classes);
+    let mut stream = AccessStream::new(classes);
     for _ in 0..recorded {
         replay.push(&stream.next()).expect("the stream is sound");
     }
@@ -167,7 +167,7 @@ fn main() -> std::io::Result<()> {
         .unwrap_or(100_000_000);
     let mut out = std::io::stdout().lock();
     let start = cpu_seconds();
-    let mut stream = Stream::new(USUAL);
+    let mut stream = AccessStream::new(USUAL);
     let sum = (0..accesses).fold(0, |sum, _| sum ^ stream.next().addr.0);
     let alone = cpu_seconds() - start;
     writeln!(

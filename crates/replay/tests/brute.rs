@@ -45,7 +45,7 @@ struct Private {
 
 /// What happened to a core's copy of a line, for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Event {
+enum CopyEvent {
     /// The copy came (on a miss or a prefetch) at this access.
     Came,
     /// The core used these words.
@@ -66,7 +66,7 @@ struct Brute<'m> {
     busy: BTreeMap<u64, u64>,
     home: BTreeMap<u64, u16>,
     /// (access number, core, line, event), in order.
-    log: Vec<(usize, u16, u64, Event)>,
+    log: Vec<(usize, u16, u64, CopyEvent)>,
     /// Coherence misses to be classified: (access number, core, line).
     undecided: Vec<(usize, u16, u64)>,
     now: usize,
@@ -166,9 +166,9 @@ impl<'m> Brute<'m> {
         }
         if write {
             self.cores[core as usize].l1[0].1 = true;
-            self.note(core, op.line, Event::Wrote(op.words));
+            self.note(core, op.line, CopyEvent::Wrote(op.words));
         }
-        self.note(core, op.line, Event::Used(op.words));
+        self.note(core, op.line, CopyEvent::Used(op.words));
         if state == LineState::Invalid && self.machine.adjacent_line_pairs {
             self.pair(op, core);
         }
@@ -186,7 +186,7 @@ impl<'m> Brute<'m> {
         }
     }
 
-    fn note(&mut self, core: u16, line: u64, event: Event) {
+    fn note(&mut self, core: u16, line: u64, event: CopyEvent) {
         self.log.push((self.now, core, line, event));
     }
 
@@ -259,7 +259,7 @@ impl<'m> Brute<'m> {
             self.cores[other as usize]
                 .l2
                 .retain(|&(held, _)| held != line);
-            self.note(other, line, Event::Taken);
+            self.note(other, line, CopyEvent::Taken);
         }
         for domain in 0..self.llc.len() as u16 {
             if domain != self.domain(core) && self.llc[domain as usize].contains(&line) {
@@ -279,8 +279,8 @@ impl<'m> Brute<'m> {
             let mut words = 0;
             for (.., event) in own {
                 match event {
-                    Event::Came => words = 0,
-                    Event::Used(more) => words |= more,
+                    CopyEvent::Came => words = 0,
+                    CopyEvent::Used(more) => words |= more,
                     _ => {}
                 }
             }
@@ -310,11 +310,11 @@ impl<'m> Brute<'m> {
         let place = self.machine.topology.place(LogicalCpu(op.cpu)).unwrap();
         self.home.entry(op.line).or_insert(place.socket.0);
         let before = self.log.iter().rev().find(|e| {
-            e.1 == core && e.2 == op.line && matches!(e.3, Event::Taken | Event::Dropped)
+            e.1 == core && e.2 == op.line && matches!(e.3, CopyEvent::Taken | CopyEvent::Dropped)
         });
         let cause = match before.map(|e| e.3) {
             None => Some(Cause::Cold),
-            Some(Event::Dropped) => Some(Cause::Capacity),
+            Some(CopyEvent::Dropped) => Some(Cause::Capacity),
             Some(_) => {
                 self.undecided.push((self.now, core, op.line));
                 None
@@ -336,7 +336,7 @@ impl<'m> Brute<'m> {
                 u64::from(self.machine.latency.serve)
             };
         }
-        self.note(core, op.line, Event::Came);
+        self.note(core, op.line, CopyEvent::Came);
         let (cycles, waited) = self.serve(op.line, op.at, latency + atomic, kept);
         (source, cause, cycles, waited)
     }
@@ -385,7 +385,7 @@ impl<'m> Brute<'m> {
         };
         self.read_in(line, core);
         self.serve(line, op.at, u64::from(latency), u64::from(kept));
-        self.note(core, line, Event::Came);
+        self.note(core, line, CopyEvent::Came);
         self.fill_llc(self.domain(core), line);
         self.put_l2(core, line, false);
     }
@@ -444,7 +444,7 @@ impl<'m> Brute<'m> {
 
     fn drop_line(&mut self, core: u16, line: u64) {
         self.states.remove(&(line, core));
-        self.note(core, line, Event::Dropped);
+        self.note(core, line, CopyEvent::Dropped);
     }
 
     /// Dubois' definition, from the log: a lifetime is essential if it uses a word that another core wrote
@@ -458,7 +458,7 @@ impl<'m> Brute<'m> {
             while index < self.log.len() {
                 let (at, c, l, event) = self.log[index];
                 index += 1;
-                if (c, l, event) != (core, line, Event::Came) {
+                if (c, l, event) != (core, line, CopyEvent::Came) {
                     continue;
                 }
                 let start = index - 1;
@@ -469,12 +469,12 @@ impl<'m> Brute<'m> {
                 let essential = self.log[start..]
                     .iter()
                     .filter(|e| e.1 == core && e.2 == line)
-                    .take_while(|e| !matches!(e.3, Event::Taken | Event::Dropped))
+                    .take_while(|e| !matches!(e.3, CopyEvent::Taken | CopyEvent::Dropped))
                     .any(|e| match e.3 {
-                        Event::Used(words) => self.log[since..start].iter().any(|w| {
+                        CopyEvent::Used(words) => self.log[since..start].iter().any(|w| {
                             w.2 == line
                                 && w.1 != core
-                                && matches!(w.3, Event::Wrote(wrote) if wrote & words != 0)
+                                && matches!(w.3, CopyEvent::Wrote(wrote) if wrote & words != 0)
                         }),
                         _ => false,
                     });

@@ -2,15 +2,15 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use linemate_remedies::{Effect, Found, Gain, Remedy};
+use linemate_remedies::{Gain, Remedy, RemedyEffect, RemedyList};
 use linemate_text::shown;
 
 /// Advice other than reordering, for a terminal: the machine, then each remedy with what is at stake and what its trials gave.
-pub fn remedies(found: &Found) -> String {
+pub fn remedies(found: &RemedyList) -> String {
     Advice(found).to_string()
 }
 
-struct Advice<'a>(&'a Found);
+struct Advice<'a>(&'a RemedyList);
 
 impl Display for Advice<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -49,7 +49,7 @@ impl Display for Advice<'_> {
 
 fn remedy_text(
     f: &mut Formatter<'_>,
-    found: &Found,
+    found: &RemedyList,
     (number, remedy): (usize, &Remedy),
 ) -> fmt::Result {
     writeln!(
@@ -103,11 +103,11 @@ fn percent(part: u64, whole: u64) -> f64 {
     100.0 * part as f64 / whole.max(1) as f64
 }
 
-fn effect(effect: &Effect) -> String {
+fn effect(effect: &RemedyEffect) -> String {
     match effect {
-        Effect::NotTried => "not tried".to_owned(),
-        Effect::Refused { why } => format!("cannot be tried: {why}"),
-        Effect::Tried(measured) => gain(measured),
+        RemedyEffect::NotTried => "not tried".to_owned(),
+        RemedyEffect::Refused { why } => format!("cannot be tried: {why}"),
+        RemedyEffect::Tried(measured) => gain(measured),
     }
 }
 

@@ -85,14 +85,14 @@ pub struct Baseline {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Document {
+struct BaselineDocument {
     schema: String,
-    findings: Vec<Entry>,
+    findings: Vec<BaselineEntry>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct BaselineEntry {
     arch: String,
     line: u64,
     #[serde(rename = "type")]
@@ -108,7 +108,7 @@ impl Baseline {
     /// # Errors
     /// [`BaselineError`]: something else.
     pub fn from_json(text: &str) -> Result<Baseline, BaselineError> {
-        let document: Document = serde_json::from_str(text)?;
+        let document: BaselineDocument = serde_json::from_str(text)?;
         if document.schema != SCHEMA {
             return Err(BaselineError::Schema(document.schema));
         }
@@ -136,7 +136,7 @@ impl Baseline {
 
     /// The baseline as JSON, ended by a line end; the same findings give the same bytes.
     pub fn to_json(&self) -> String {
-        let entry = |((place, subject, rule), known): (&Key, &Known)| Entry {
+        let entry = |((place, subject, rule), known): (&Key, &Known)| BaselineEntry {
             arch: place.arch.clone(),
             line: place.line.bytes(),
             subject: subject.clone(),
@@ -144,7 +144,7 @@ impl Baseline {
             measure: known.measure,
             members: known.members.iter().cloned().collect(),
         };
-        let document = Document {
+        let document = BaselineDocument {
             schema: SCHEMA.to_owned(),
             findings: self.known.iter().map(entry).collect(),
         };

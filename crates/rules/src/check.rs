@@ -8,10 +8,10 @@ use linemate_types::{
 };
 use linemate_words::Position;
 
-use crate::finding::{Fault, Finding, Kind, Lines};
+use crate::finding::{Fault, Finding, Lines, RuleKind};
 use crate::member::{self, PathError, Span};
 use crate::ranges::{common, merged, touches};
-use crate::rules::{Limit, Member, Rule, Rules, Statement, Subject, TypeRules};
+use crate::rules::{Limit, Rule, RuleMember, RuleSubject, Rules, Statement, TypeRules};
 
 /// Why rules cannot be compared with a kernel.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -30,23 +30,23 @@ pub enum CheckReason {
     #[error("the kernel has no type `{subject}`{}; if it may lack it, write `type? {subject}`", linemate_text::suggestion(.nearest))]
     NoType {
         /// The type.
-        subject: Subject,
+        subject: RuleSubject,
         /// Names like it, best first.
         nearest: Vec<String>,
     },
     /// Something that has no members.
     #[error("`{0}` is not a struct")]
-    NoStruct(Subject),
+    NoStruct(RuleSubject),
     /// A union.
     #[error(
         "`{0}` is a union: its members share bytes anyway, so rules are about a struct that holds it"
     )]
-    Union(Subject),
+    Union(RuleSubject),
     /// Several different structs have the members.
     #[error("{count} different structs are `{subject}`: name more members")]
     Ambiguous {
         /// The type.
-        subject: Subject,
+        subject: RuleSubject,
         /// How many.
         count: usize,
     },
@@ -190,9 +190,9 @@ impl View<'_> {
             let faults = self.rule(rule, &groups).map_err(|r| failed(rule, r))?;
             for (name, fault) in self.names(rule).into_iter().zip(faults) {
                 match fault {
-                    Outcome::Kept => checked.compared += 1,
-                    Outcome::Nothing => checked.skipped.push(self.skipped(rule, name)),
-                    Outcome::Broken(fault) => {
+                    RuleOutcome::Kept => checked.compared += 1,
+                    RuleOutcome::Nothing => checked.skipped.push(self.skipped(rule, name)),
+                    RuleOutcome::Broken(fault) => {
                         checked.compared += 1;
                         checked.findings.push(self.finding(rule, name, fault));
                     }
@@ -237,7 +237,7 @@ impl View<'_> {
         }
     }
 
-    fn group(&self, name: &str, members: &[Member]) -> Result<Thing, CheckReason> {
+    fn group(&self, name: &str, members: &[RuleMember]) -> Result<Thing, CheckReason> {
         let taken = member::find(self.model, self.id, name, self.line).is_ok();
         if taken {
             return Err(CheckReason::NameTaken(name.to_owned()));
@@ -252,7 +252,7 @@ impl View<'_> {
     }
 
     /// A member's bytes; `None` when the kernel lacks it, as it may.
-    fn member(&self, member: &Member) -> Result<Option<Span>, CheckReason> {
+    fn member(&self, member: &RuleMember) -> Result<Option<Span>, CheckReason> {
         match member::find(self.model, self.id, &member.path, self.line) {
             Ok(span) => Ok(Some(span)),
             Err(PathError::Missing { .. }) if member.optional => Ok(None),
@@ -265,7 +265,7 @@ impl View<'_> {
     }
 
     /// A group by its name, or a member.
-    fn thing(&self, named: &Member, groups: &Groups) -> Result<Thing, CheckReason> {
+    fn thing(&self, named: &RuleMember, groups: &Groups) -> Result<Thing, CheckReason> {
         if let Some(group) = groups.get(&named.path) {
             let members = group.members.clone();
             return Ok(Thing { members });
@@ -278,13 +278,13 @@ impl View<'_> {
     }
 
     /// How the kernel keeps a rule; as many answers as [`View::names`] gives names.
-    fn rule(&self, rule: &Rule, groups: &Groups) -> Result<Vec<Outcome>, CheckReason> {
+    fn rule(&self, rule: &Rule, groups: &Groups) -> Result<Vec<RuleOutcome>, CheckReason> {
         match &rule.statement {
             Statement::Group { name, lines, .. } => {
                 let group = groups.get(name);
                 Ok(vec![match group {
                     Some(group) => self.together(name, group, *lines)?,
-                    None => Outcome::Nothing,
+                    None => RuleOutcome::Nothing,
                 }])
             }
             Statement::Apart { what, from } => {
@@ -311,7 +311,7 @@ impl View<'_> {
         name: &str,
         group: &Thing,
         wanted: Option<u64>,
-    ) -> Result<Outcome, CheckReason> {
+    ) -> Result<RuleOutcome, CheckReason> {
         let spans = group.spans().map(|span| (span.start, span.end));
         let bytes = merged(spans).iter().map(|(start, end)| end - start).sum();
         let line = self.line.bytes();
@@ -332,11 +332,11 @@ impl View<'_> {
         };
         let lines = self.lines(group);
         if group.members.is_empty() {
-            return Ok(Outcome::Nothing);
+            return Ok(RuleOutcome::Nothing);
         }
         let count = lines.iter().map(|(first, end)| end - first).sum();
         if count <= enough {
-            return Ok(Outcome::Kept);
+            return Ok(RuleOutcome::Kept);
         }
         let mut places: BTreeMap<Lines, Vec<String>> = BTreeMap::new();
         for (path, span) in &group.members {
@@ -345,7 +345,7 @@ impl View<'_> {
                 places.entry(lines).or_default().push(path.clone());
             }
         }
-        Ok(Outcome::Broken(Fault::Scattered {
+        Ok(RuleOutcome::Broken(Fault::Scattered {
             lines: count,
             enough,
             places: places.into_iter().collect(),
@@ -358,14 +358,14 @@ impl View<'_> {
         merged(ranges.map(|(first, last)| (first, last + 1)))
     }
 
-    fn apart(&self, a: &Thing, b: &Thing) -> Outcome {
+    fn apart(&self, a: &Thing, b: &Thing) -> RuleOutcome {
         if a.members.is_empty() || b.members.is_empty() {
-            return Outcome::Nothing;
+            return RuleOutcome::Nothing;
         }
         let (lines_a, lines_b) = (self.lines(a), self.lines(b));
         let common = common(&lines_a, &lines_b);
         let Some((first, _)) = common.first() else {
-            return Outcome::Kept;
+            return RuleOutcome::Kept;
         };
         let there = |thing: &Thing| {
             let members = thing.members.iter();
@@ -373,7 +373,7 @@ impl View<'_> {
             let on = members.filter(|(_, span)| on(span));
             on.map(|(path, _)| path.clone()).collect()
         };
-        Outcome::Broken(Fault::Shared {
+        RuleOutcome::Broken(Fault::Shared {
             lines: common.iter().map(|(first, end)| end - first).sum(),
             first: *first,
             a: there(a),
@@ -381,9 +381,9 @@ impl View<'_> {
         })
     }
 
-    fn alone(&self, thing: &Thing) -> Result<Outcome, CheckReason> {
+    fn alone(&self, thing: &Thing) -> Result<RuleOutcome, CheckReason> {
         if thing.members.is_empty() {
-            return Ok(Outcome::Nothing);
+            return Ok(RuleOutcome::Nothing);
         }
         let mut search = Intruders {
             view: self,
@@ -396,26 +396,26 @@ impl View<'_> {
             .look(self.id, 0, "")
             .map_err(|error| CheckReason::Path(error.into()))?;
         if search.found.is_empty() {
-            return Ok(Outcome::Kept);
+            return Ok(RuleOutcome::Kept);
         }
         let range = |(first, end): &(u64, u64)| Lines {
             first: *first,
             last: end - 1,
         };
-        Ok(Outcome::Broken(Fault::Intruded {
+        Ok(RuleOutcome::Broken(Fault::Intruded {
             lines: search.lines.iter().map(range).collect(),
             others: search.found,
         }))
     }
 
-    fn starts(&self, thing: &Thing) -> Outcome {
+    fn starts(&self, thing: &Thing) -> RuleOutcome {
         let Some(offset) = thing.spans().map(|span| span.start).min() else {
-            return Outcome::Nothing;
+            return RuleOutcome::Nothing;
         };
         let line = self.line.bytes();
         match offset % line {
-            0 => Outcome::Kept,
-            into => Outcome::Broken(Fault::Inside {
+            0 => RuleOutcome::Kept,
+            into => RuleOutcome::Broken(Fault::Inside {
                 offset,
                 into,
                 line: offset / line,
@@ -423,7 +423,7 @@ impl View<'_> {
         }
     }
 
-    fn size(&self, limit: Limit) -> Outcome {
+    fn size(&self, limit: Limit) -> RuleOutcome {
         let bytes = self.model.size_of(self.id).unwrap_or(0);
         let (size, is_larger) = match limit {
             Limit::Bytes(most) => (Limit::Bytes(bytes), bytes > most),
@@ -433,12 +433,12 @@ impl View<'_> {
             }
         };
         match is_larger {
-            true => Outcome::Broken(Fault::TooLarge { size, limit }),
-            false => Outcome::Kept,
+            true => RuleOutcome::Broken(Fault::TooLarge { size, limit }),
+            false => RuleOutcome::Kept,
         }
     }
 
-    fn holes(&self, limit: u64) -> Outcome {
+    fn holes(&self, limit: u64) -> RuleOutcome {
         let layout = Layout::new(self.model, self.id, self.line).unwrap_or_default();
         let members = self.model.composite(self.id).map(|c| c.members.as_slice());
         let mut holes = vec![(String::new(), layout.first_hole)];
@@ -451,14 +451,14 @@ impl View<'_> {
         }
         holes.retain(|(_, bytes)| *bytes > limit);
         match holes.is_empty() {
-            true => Outcome::Kept,
-            false => Outcome::Broken(Fault::Holes { holes, limit }),
+            true => RuleOutcome::Kept,
+            false => RuleOutcome::Broken(Fault::Holes { holes, limit }),
         }
     }
 }
 
 /// How a kernel keeps a rule.
-enum Outcome {
+enum RuleOutcome {
     Kept,
     Broken(Fault),
     /// All that the rule is about may be missing, and is.
@@ -470,14 +470,14 @@ fn failed(rule: &Rule, reason: CheckReason) -> CheckError {
     CheckError { at, reason }
 }
 
-fn kind(statement: &Statement) -> Kind {
+fn kind(statement: &Statement) -> RuleKind {
     match statement {
-        Statement::Group { .. } => Kind::Group,
-        Statement::Apart { .. } => Kind::Apart,
-        Statement::Isolate(_) => Kind::Isolate,
-        Statement::Start(_) => Kind::Start,
-        Statement::Size(_) => Kind::Size,
-        Statement::Hole(_) => Kind::Hole,
+        Statement::Group { .. } => RuleKind::Group,
+        Statement::Apart { .. } => RuleKind::Apart,
+        Statement::Isolate(_) => RuleKind::Isolate,
+        Statement::Start(_) => RuleKind::Start,
+        Statement::Size(_) => RuleKind::Size,
+        Statement::Hole(_) => RuleKind::Hole,
     }
 }
 

@@ -9,7 +9,7 @@ use crate::rules::Limit;
 
 /// The kinds of rules, by the words that they start with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum RuleKind {
     /// `group`
     Group,
     /// `apart`
@@ -24,38 +24,38 @@ pub enum Kind {
     Hole,
 }
 
-impl Kind {
+impl RuleKind {
     /// All of them.
-    pub const ALL: [Kind; 6] = [
-        Kind::Group,
-        Kind::Apart,
-        Kind::Isolate,
-        Kind::Start,
-        Kind::Size,
-        Kind::Hole,
+    pub const ALL: [RuleKind; 6] = [
+        RuleKind::Group,
+        RuleKind::Apart,
+        RuleKind::Isolate,
+        RuleKind::Start,
+        RuleKind::Size,
+        RuleKind::Hole,
     ];
 
     /// The word that such a rule starts with.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Group => "group",
-            Kind::Apart => "apart",
-            Kind::Isolate => "isolate",
-            Kind::Start => "start",
-            Kind::Size => "size",
-            Kind::Hole => "hole",
+            RuleKind::Group => "group",
+            RuleKind::Apart => "apart",
+            RuleKind::Isolate => "isolate",
+            RuleKind::Start => "start",
+            RuleKind::Size => "size",
+            RuleKind::Hole => "hole",
         }
     }
 
     /// What such a rule asks for.
     pub fn asks(self) -> &'static str {
         match self {
-            Kind::Group => "These members share lines.",
-            Kind::Apart => "These members share no line.",
-            Kind::Isolate => "No other member is on the lines of this one.",
-            Kind::Start => "This member starts a line.",
-            Kind::Size => "The type is no larger than that.",
-            Kind::Hole => "No hole between members is larger than that.",
+            RuleKind::Group => "These members share lines.",
+            RuleKind::Apart => "These members share no line.",
+            RuleKind::Isolate => "No other member is on the lines of this one.",
+            RuleKind::Start => "This member starts a line.",
+            RuleKind::Size => "The type is no larger than that.",
+            RuleKind::Hole => "No hole between members is larger than that.",
         }
     }
 }
@@ -139,7 +139,7 @@ pub struct Finding {
     /// The type, as the rules call it.
     pub subject: String,
     /// The rule's kind.
-    pub kind: Kind,
+    pub kind: RuleKind,
     /// The rule without its list of members: `group clocks`, `apart rto_mask from cpupri`. The same in every version of the
     /// rules in which it means the same.
     pub rule: String,

@@ -4,7 +4,7 @@
 
 use linemate_words::{Position, Token, WordError, Words};
 
-use crate::rules::{Limit, Member, Reason, Rule, Rules, Statement, Subject, TypeRules};
+use crate::rules::{Limit, Reason, Rule, RuleMember, RuleSubject, Rules, Statement, TypeRules};
 use crate::sanity::{self, SanityError};
 
 /// Why a text is not a set of rules.
@@ -133,12 +133,12 @@ impl Parser {
         }
     }
 
-    fn subject(&mut self) -> Result<Subject, ParseError> {
+    fn subject(&mut self) -> Result<RuleSubject, ParseError> {
         if self.words.accept("with") {
-            return Ok(Subject::With(self.words.names(FIELD)?));
+            return Ok(RuleSubject::With(self.words.names(FIELD)?));
         }
         self.words.accept("struct");
-        Ok(Subject::Named(self.words.name("a type's name")?))
+        Ok(RuleSubject::Named(self.words.name("a type's name")?))
     }
 
     fn reason(&mut self) -> Result<Reason, ParseError> {
@@ -232,7 +232,7 @@ impl Parser {
 }
 
 /// `F`, `F?`, `"F"` or `"F"?`
-fn member(words: &mut Words) -> Result<Member, WordError> {
+fn member(words: &mut Words) -> Result<RuleMember, WordError> {
     let bare = match words.peek() {
         Token::Word(text) => Some(text.clone()),
         _ => None,
@@ -242,9 +242,9 @@ fn member(words: &mut Words) -> Result<Member, WordError> {
             return words.unexpected(MEMBER);
         }
         words.skip();
-        return Ok(Member::optional(path));
+        return Ok(RuleMember::optional(path));
     }
     let path = words.name(MEMBER)?;
     let optional = bare.is_none() && words.accept("?");
-    Ok(Member { path, optional })
+    Ok(RuleMember { path, optional })
 }

@@ -23,7 +23,7 @@ use linemate_words::{Position, written};
 
 /// Which type rules are about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Subject {
+pub enum RuleSubject {
     /// The struct of that tag, or the one behind the typedef of that name.
     Named(String),
     /// The one struct that has all these members: how a struct without a tag is told (`nohz` of the scheduler).
@@ -32,25 +32,25 @@ pub enum Subject {
 
 /// A member, or a group of the same type by its name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Member {
+pub struct RuleMember {
     /// `clock`, `cfs.avg`, `pri_to_cpu[0].count`, or a group's name.
     pub path: String,
     /// Whether a kernel may lack it, because of its configuration or its version.
     pub optional: bool,
 }
 
-impl Member {
+impl RuleMember {
     /// A member that every kernel has.
-    pub fn new(path: &str) -> Member {
-        Member {
+    pub fn new(path: &str) -> RuleMember {
+        RuleMember {
             path: path.to_owned(),
             optional: false,
         }
     }
 
     /// A member that a kernel may lack.
-    pub fn optional(path: &str) -> Member {
-        Member {
+    pub fn optional(path: &str) -> RuleMember {
+        RuleMember {
             path: path.to_owned(),
             optional: true,
         }
@@ -97,19 +97,19 @@ pub enum Statement {
         /// The most lines; `None` for as few as possible.
         lines: Option<u64>,
         /// In the order of the text.
-        members: Vec<Member>,
+        members: Vec<RuleMember>,
     },
     /// `apart A from B…`: no line holds bytes of A and bytes of any of the others.
     Apart {
         /// A member or group.
-        what: Member,
+        what: RuleMember,
         /// Members or groups.
-        from: Vec<Member>,
+        from: Vec<RuleMember>,
     },
     /// `isolate A`: no other member of the type is on A's lines.
-    Isolate(Member),
+    Isolate(RuleMember),
     /// `start A`: A's first byte is the first byte of a line.
-    Start(Member),
+    Start(RuleMember),
     /// `size at most N bytes` or `… lines`
     Size(Limit),
     /// `hole at most N bytes`: that many unused bytes between two members, and no more.
@@ -139,7 +139,7 @@ impl Eq for Rule {}
 #[derive(Clone, Debug)]
 pub struct TypeRules {
     /// Which.
-    pub subject: Subject,
+    pub subject: RuleSubject,
     /// Whether a kernel may lack it.
     pub optional: bool,
     /// In the order of the text.
@@ -150,7 +150,7 @@ pub struct TypeRules {
 
 impl TypeRules {
     /// No rules yet, about a type that every kernel has.
-    pub fn new(subject: Subject) -> TypeRules {
+    pub fn new(subject: RuleSubject) -> TypeRules {
         TypeRules {
             subject,
             optional: false,
@@ -221,33 +221,33 @@ fn name(text: &str) -> String {
     }
 }
 
-fn members(members: &[Member]) -> String {
-    let all: Vec<String> = members.iter().map(Member::to_string).collect();
+fn members(members: &[RuleMember]) -> String {
+    let all: Vec<String> = members.iter().map(RuleMember::to_string).collect();
     all.join(" ")
 }
 
-impl fmt::Display for Member {
+impl fmt::Display for RuleMember {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mark = if self.optional { "?" } else { "" };
         write!(f, "{}{mark}", name(&self.path))
     }
 }
 
-impl Subject {
+impl RuleSubject {
     /// What is looked for in a kernel.
     pub fn query(&self) -> TypeQuery<'_> {
         match self {
-            Subject::Named(name) => TypeQuery::Named(name),
-            Subject::With(members) => TypeQuery::With(members),
+            RuleSubject::Named(name) => TypeQuery::Named(name),
+            RuleSubject::With(members) => TypeQuery::With(members),
         }
     }
 }
 
-impl fmt::Display for Subject {
+impl fmt::Display for RuleSubject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Subject::Named(text) => f.write_str(&name(text)),
-            Subject::With(names) => {
+            RuleSubject::Named(text) => f.write_str(&name(text)),
+            RuleSubject::With(names) => {
                 let names: Vec<String> = names.iter().map(|text| name(text)).collect();
                 write!(f, "with {}", names.join(" "))
             }

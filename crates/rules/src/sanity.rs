@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use linemate_words::Position;
 
-use crate::rules::{Member, Rules, Statement, Subject, TypeRules};
+use crate::rules::{RuleMember, RuleSubject, Rules, Statement, TypeRules};
 
 /// A rule that does not go with the others.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -21,12 +21,12 @@ pub struct SanityError {
 pub enum Contradiction {
     /// A header without rules.
     #[error("there is no rule about `{0}`")]
-    NoRules(Subject),
+    NoRules(RuleSubject),
     /// Two headers of one type.
     #[error("the rules about `{subject}` started on line {line} already")]
     SameType {
         /// The type.
-        subject: Subject,
+        subject: RuleSubject,
         /// The first header.
         line: u32,
     },
@@ -153,7 +153,7 @@ fn keys(statement: &Statement) -> Vec<String> {
     match statement {
         Statement::Group { name, .. } => vec![format!("group {name}")],
         Statement::Apart { what, from } => {
-            let pair = |other: &Member| {
+            let pair = |other: &RuleMember| {
                 let (a, b) = (&what.path, &other.path);
                 format!("apart {} from {}", a.min(b), a.max(b))
             };
@@ -203,7 +203,7 @@ fn apart(groups: &Groups<'_>, a: &str, b: &str) -> Option<Contradiction> {
     }
 }
 
-fn alone(groups: &Groups<'_>, what: &Member) -> Option<Contradiction> {
+fn alone(groups: &Groups<'_>, what: &RuleMember) -> Option<Contradiction> {
     if groups.contains_key(what.path.as_str()) {
         return None;
     }

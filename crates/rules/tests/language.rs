@@ -3,14 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use linemate_rules::{
-    Limit, Member, Position, Reason, Rule, Rules, Statement, Subject, TypeRules, parse,
+    Limit, Position, Reason, Rule, RuleMember, RuleSubject, Rules, Statement, TypeRules, parse,
 };
 use proptest::prelude::*;
 
-fn members(text: &str) -> Vec<Member> {
+fn members(text: &str) -> Vec<RuleMember> {
     let member = |word: &str| match word.strip_suffix('?') {
-        Some(path) => Member::optional(path),
-        None => Member::new(word),
+        Some(path) => RuleMember::optional(path),
+        None => RuleMember::new(word),
     };
     text.split(' ').map(member).collect()
 }
@@ -40,10 +40,10 @@ fn every_rule_is_read() {
         members: members(text),
     };
     let apart = Statement::Apart {
-        what: Member::new("__lock"),
+        what: RuleMember::new("__lock"),
         from: members("clocks curr?"),
     };
-    let rq = TypeRules::new(Subject::Named("rq".into()))
+    let rq = TypeRules::new(RuleSubject::Named("rq".into()))
         .because(
             group("clocks", Some(1), "clock_task clock_pelt? from line?"),
             Reason::new("moved together"),
@@ -51,14 +51,14 @@ fn every_rule_is_read() {
         .because(group("wide", Some(2), "a"), Reason::new("on its line"))
         .rule(group("loose", None, "cfs.avg pri[0].count"))
         .because(apart, Reason::new("read by all"))
-        .rule(Statement::Isolate(Member::new("avg")))
-        .rule(Statement::Start(Member::new("clocks")))
+        .rule(Statement::Isolate(RuleMember::new("avg")))
+        .rule(Statement::Start(RuleMember::new("clocks")))
         .rule(Statement::Size(Limit::Lines(64)))
         .rule(Statement::Size(Limit::Bytes(1)))
         .rule(Statement::Hole(63));
     let names = vec!["idle_cpus_mask".to_owned(), "nr_cpus".to_owned()];
-    let mut nohz =
-        TypeRules::new(Subject::With(names)).rule(Statement::Start(Member::new("idle_cpus_mask")));
+    let mut nohz = TypeRules::new(RuleSubject::With(names))
+        .rule(Statement::Start(RuleMember::new("idle_cpus_mask")));
     nohz.optional = true;
     let expected = Rules {
         types: vec![rq, nohz],
@@ -91,7 +91,9 @@ fn reasons_stay_on_their_line() {
     let reason = Reason::new("a \"b\"\n\tc");
     assert_eq!(reason.text(), "a 'b'  c");
     let rules = Rules {
-        types: vec![TypeRules::new(Subject::Named("t".into())).because(Statement::Hole(1), reason)],
+        types: vec![
+            TypeRules::new(RuleSubject::Named("t".into())).because(Statement::Hole(1), reason),
+        ],
     };
     assert_eq!(parse(&rules.to_string()).unwrap(), rules);
 }
@@ -254,8 +256,8 @@ fn any_name() -> impl Strategy<Value = String> {
     ]
 }
 
-fn any_member() -> impl Strategy<Value = Member> {
-    (any_name(), any::<bool>()).prop_map(|(path, optional)| Member { path, optional })
+fn any_member() -> impl Strategy<Value = RuleMember> {
+    (any_name(), any::<bool>()).prop_map(|(path, optional)| RuleMember { path, optional })
 }
 
 fn any_statement() -> impl Strategy<Value = Statement> {
@@ -279,8 +281,8 @@ fn any_statement() -> impl Strategy<Value = Statement> {
 
 fn any_rules() -> impl Strategy<Value = Rules> {
     let subject = prop_oneof![
-        any_name().prop_map(Subject::Named),
-        prop::collection::vec(any_name(), 1..3).prop_map(Subject::With),
+        any_name().prop_map(RuleSubject::Named),
+        prop::collection::vec(any_name(), 1..3).prop_map(RuleSubject::With),
     ];
     let reason = prop::option::of("\\PC{0,20}".prop_map(|text| Reason::new(&text)));
     let rule = (any_statement(), reason).prop_map(|(statement, reason)| Rule {

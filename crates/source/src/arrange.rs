@@ -5,14 +5,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::body::{self, Node};
+use crate::body::{self, BodyNode};
 use crate::condition::Condition;
-use crate::matching::{Item, Leaf, MAX_LEAVES, OpenBlock, Refusal, Refused, each_leaf, refuse};
-use crate::row::{Piece, Placed, Row};
+use crate::matching::{Leaf, MAX_LEAVES, OpenBlock, OpenNode, Refusal, Refused, each_leaf, refuse};
+use crate::row::{PieceRow, PlacedLeaf, TextPiece};
 use crate::wanted::Wanted;
 
 /// The definition in the wanted order.
-pub(crate) fn arrange(items: &[Item], wanted: &Wanted) -> Result<Row, Refused> {
+pub(crate) fn arrange(items: &[OpenNode], wanted: &Wanted) -> Result<PieceRow, Refused> {
     let mut ranks = vec![0; wanted.members.len()];
     for (rank, member) in wanted.order.iter().enumerate() {
         if let Some(slot) = ranks.get_mut(*member) {
@@ -23,7 +23,7 @@ pub(crate) fn arrange(items: &[Item], wanted: &Wanted) -> Result<Row, Refused> {
     // something can be put into them.
     let folded = flatten(items, wanted, &ranks, &BTreeSet::new())?;
     let staying = staying(&folded);
-    let mut row = Row::new(flatten(items, wanted, &ranks, &staying)?);
+    let mut row = PieceRow::new(flatten(items, wanted, &ranks, &staying)?);
     let (barriers, followers) = (row.barriers(), row.followers());
     let mut moving = row.cut(&staying);
     moving.sort_by_key(|placed| placed.rank);
@@ -41,7 +41,7 @@ pub(crate) fn arrange(items: &[Item], wanted: &Wanted) -> Result<Row, Refused> {
 /// What the recorded kernel lacks must not end up before everything because what it followed has moved: it follows that, or
 /// the end of its group.
 fn lower(
-    row: &mut Row,
+    row: &mut PieceRow,
     followers: &BTreeMap<usize, usize>,
     wanted: &Wanted,
 ) -> Result<(), Refused> {
@@ -68,11 +68,11 @@ fn lower(
 }
 
 fn flatten(
-    items: &[Item],
+    items: &[OpenNode],
     wanted: &Wanted,
     ranks: &[usize],
     staying: &BTreeSet<usize>,
-) -> Result<Vec<Piece>, Refused> {
+) -> Result<Vec<TextPiece>, Refused> {
     let mut flat = Flattener {
         wanted,
         ranks,
@@ -90,20 +90,20 @@ struct Flattener<'a> {
     ranks: &'a [usize],
     /// Blocks with these members are not folded.
     staying: &'a BTreeSet<usize>,
-    pieces: Vec<Piece>,
+    pieces: Vec<TextPiece>,
     conditions: Vec<Condition>,
     leaves: usize,
 }
 
 impl Flattener<'_> {
     /// Recursion: as deep as conditions nest.
-    fn items(&mut self, items: &[Item]) -> Result<(), Refused> {
+    fn items(&mut self, items: &[OpenNode]) -> Result<(), Refused> {
         for item in items {
             match item {
-                Item::Blank(text) => self.pieces.push(Piece::Blank(text.clone())),
-                Item::Loose(text) => self.pieces.push(Piece::Loose(text.clone())),
-                Item::Leaf(leaf) => self.leaf(leaf.clone())?,
-                Item::Block(block) => match self.folded(block) {
+                OpenNode::Blank(text) => self.pieces.push(TextPiece::Blank(text.clone())),
+                OpenNode::Loose(text) => self.pieces.push(TextPiece::Loose(text.clone())),
+                OpenNode::Leaf(leaf) => self.leaf(leaf.clone())?,
+                OpenNode::Block(block) => match self.folded(block) {
                     Some(leaf) => self.leaf(leaf)?,
                     None => self.block(block)?,
                 },
@@ -135,7 +135,7 @@ impl Flattener<'_> {
             return refuse(leaf.line, Refusal::TooMany(self.leaves));
         }
         let conditions = self.conditions.clone();
-        self.pieces.push(Piece::Leaf(Placed {
+        self.pieces.push(TextPiece::Leaf(PlacedLeaf {
             leaf,
             rank,
             conditions,
@@ -171,14 +171,14 @@ impl Flattener<'_> {
             let (text, condition) = (text.clone(), condition.clone());
             if i == 0 {
                 let lead = block.lead.clone();
-                self.pieces.push(Piece::Open {
+                self.pieces.push(TextPiece::Open {
                     lead,
                     text,
                     condition: condition.clone(),
                     made: false,
                 });
             } else {
-                self.pieces.push(Piece::Else {
+                self.pieces.push(TextPiece::Else {
                     text,
                     condition: condition.clone(),
                 });
@@ -187,7 +187,7 @@ impl Flattener<'_> {
             self.items(items)?;
             self.conditions.pop();
         }
-        self.pieces.push(Piece::Close {
+        self.pieces.push(TextPiece::Close {
             text: block.end.clone(),
             made: false,
         });
@@ -196,7 +196,7 @@ impl Flattener<'_> {
 }
 
 /// Recursion: as deep as conditions nest.
-fn to_node(block: &OpenBlock) -> Node {
+fn to_node(block: &OpenBlock) -> BodyNode {
     let arms = block
         .arms
         .iter()
@@ -205,7 +205,7 @@ fn to_node(block: &OpenBlock) -> Node {
             condition: condition.clone(),
             nodes: items.iter().flat_map(to_nodes).collect(),
         });
-    Node::Block(body::Block {
+    BodyNode::Block(body::ConditionalBlock {
         lead: block.lead.clone(),
         arms: arms.collect(),
         end: block.end.clone(),
@@ -213,19 +213,19 @@ fn to_node(block: &OpenBlock) -> Node {
     })
 }
 
-fn to_nodes(item: &Item) -> Vec<Node> {
+fn to_nodes(item: &OpenNode) -> Vec<BodyNode> {
     match item {
-        Item::Blank(text) => vec![Node::Blank(text.clone())],
-        Item::Loose(text) => vec![Node::Loose(text.clone())],
-        Item::Leaf(leaf) => leaf.nodes.clone(),
-        Item::Block(block) => vec![to_node(block)],
+        OpenNode::Blank(text) => vec![BodyNode::Blank(text.clone())],
+        OpenNode::Loose(text) => vec![BodyNode::Loose(text.clone())],
+        OpenNode::Leaf(leaf) => leaf.nodes.clone(),
+        OpenNode::Block(block) => vec![to_node(block)],
     }
 }
 
 /// The ranks of the members that stay: those of the increasing run of leaves with the most lines of text.
-fn staying(pieces: &[Piece]) -> BTreeSet<usize> {
-    let leaf = |piece: &Piece| match piece {
-        Piece::Leaf(Placed {
+fn staying(pieces: &[TextPiece]) -> BTreeSet<usize> {
+    let leaf = |piece: &TextPiece| match piece {
+        TextPiece::Leaf(PlacedLeaf {
             leaf,
             rank: Some(rank),
             ..

@@ -14,7 +14,7 @@ pub const MAX_DEPTH: usize = 32;
 
 /// A declaration with what belongs to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
+pub struct DeclaredMember {
     /// Indentation, and the comments directly in front.
     pub lead: String,
     /// From its first word to its `;`.
@@ -35,12 +35,12 @@ pub struct Arm {
     /// When the alternative counts.
     pub condition: Condition,
     /// What is in it.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<BodyNode>,
 }
 
 /// `#if … #endif`
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Block {
+pub struct ConditionalBlock {
     /// The comments directly in front.
     pub lead: String,
     /// At least one.
@@ -53,22 +53,22 @@ pub struct Block {
 
 /// A piece of a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Node {
+pub enum BodyNode {
     /// A line with nothing on it, or what is left of one.
     Blank(String),
     /// Comments that stand apart, and preprocessor lines that are not conditions.
     Loose(String),
     /// A declaration.
-    Member(Box<Member>),
+    Member(Box<DeclaredMember>),
     /// Conditions.
-    Block(Block),
+    Block(ConditionalBlock),
 }
 
 /// The inside of a struct's braces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Body {
     /// In the order of the text.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<BodyNode>,
 }
 
 /// Why a text is not a list of members.
@@ -116,7 +116,7 @@ impl Body {
     }
 
     /// All members in the order of the text, each with the conditions around it.
-    pub fn members(&self) -> Vec<(Vec<Condition>, &Member)> {
+    pub fn members(&self) -> Vec<(Vec<Condition>, &DeclaredMember)> {
         let mut found = Vec::new();
         collect(&self.nodes, &mut Vec::new(), &mut found);
         found
@@ -132,16 +132,16 @@ impl Body {
     }
 }
 
-pub(crate) fn print(nodes: &[Node], text: &mut String) {
+pub(crate) fn print(nodes: &[BodyNode], text: &mut String) {
     for node in nodes {
         match node {
-            Node::Blank(piece) | Node::Loose(piece) => text.push_str(piece),
-            Node::Member(member) => {
+            BodyNode::Blank(piece) | BodyNode::Loose(piece) => text.push_str(piece),
+            BodyNode::Member(member) => {
                 text.push_str(&member.lead);
                 text.push_str(&member.text);
                 text.push_str(&member.trail);
             }
-            Node::Block(block) => {
+            BodyNode::Block(block) => {
                 text.push_str(&block.lead);
                 for arm in &block.arms {
                     text.push_str(&arm.directive);
@@ -154,21 +154,21 @@ pub(crate) fn print(nodes: &[Node], text: &mut String) {
 }
 
 fn collect<'a>(
-    nodes: &'a [Node],
+    nodes: &'a [BodyNode],
     around: &mut Vec<Condition>,
-    found: &mut Vec<(Vec<Condition>, &'a Member)>,
+    found: &mut Vec<(Vec<Condition>, &'a DeclaredMember)>,
 ) {
     for node in nodes {
         match node {
-            Node::Member(member) => found.push((around.clone(), member)),
-            Node::Block(block) => {
+            BodyNode::Member(member) => found.push((around.clone(), member)),
+            BodyNode::Block(block) => {
                 for arm in &block.arms {
                     around.push(arm.condition.clone());
                     collect(&arm.nodes, around, found);
                     around.pop();
                 }
             }
-            Node::Blank(_) | Node::Loose(_) => {}
+            BodyNode::Blank(_) | BodyNode::Loose(_) => {}
         }
     }
 }
@@ -179,18 +179,18 @@ mod tests {
     use proptest::prelude::*;
 
     /// The kinds of nodes, in brief.
-    fn sketch(nodes: &[Node]) -> String {
+    fn sketch(nodes: &[BodyNode]) -> String {
         let each = nodes.iter().map(|node| match node {
-            Node::Blank(_) => "_".to_owned(),
-            Node::Loose(text) => format!("<{}>", text.trim()),
-            Node::Member(member) => {
+            BodyNode::Blank(_) => "_".to_owned(),
+            BodyNode::Loose(text) => format!("<{}>", text.trim()),
+            BodyNode::Member(member) => {
                 let comments: String = format!("{}{}", member.lead, member.trail)
                     .split_whitespace()
                     .filter(|w| !matches!(*w, "/*" | "*/" | "*"))
                     .collect();
                 format!("{}({comments})", member.declaration.names().join("+"))
             }
-            Node::Block(block) => {
+            BodyNode::Block(block) => {
                 let arms: Vec<String> = block.arms.iter().map(|a| sketch(&a.nodes)).collect();
                 format!("{}[{}]", block.lead.trim(), arms.join("|"))
             }

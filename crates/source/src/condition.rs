@@ -1,10 +1,10 @@
 //! Conditions of the preprocessor: read, negated, written. They are never evaluated.
 
-use crate::lex::{Kind, lex};
+use crate::lex::{TokenKind, lex};
 
 /// What a preprocessor line means for the conditions around it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Line {
+pub enum ConditionLine {
     /// `#if`, `#ifdef`, `#ifndef`
     If(Condition),
     /// `#elif`, `#elifdef`, `#elifndef`
@@ -108,7 +108,7 @@ fn squeeze(text: &str) -> String {
     let mut squeezed = String::new();
     for token in lex(text) {
         match token.kind {
-            Kind::Blank | Kind::Newline | Kind::Comment => {
+            TokenKind::Blank | TokenKind::Newline | TokenKind::Comment => {
                 if !squeezed.is_empty() && !squeezed.ends_with(' ') {
                     squeezed.push(' ');
                 }
@@ -121,22 +121,22 @@ fn squeeze(text: &str) -> String {
 }
 
 /// Reads a preprocessor line, from its `#`.
-pub fn read(directive: &str) -> Line {
+pub fn read(directive: &str) -> ConditionLine {
     let text = squeeze(directive.strip_prefix('#').unwrap_or(directive));
     let end = text
         .find(|c: char| !c.is_ascii_alphanumeric())
         .unwrap_or(text.len());
     let (word, rest) = (&text[..end], text[end..].trim());
     match word {
-        "if" => Line::If(Condition::of(rest)),
-        "ifdef" => Line::If(Condition::Defined(rest.to_owned())),
-        "ifndef" => Line::If(Condition::Undefined(rest.to_owned())),
-        "elif" => Line::Elif(Condition::of(rest)),
-        "elifdef" => Line::Elif(Condition::Defined(rest.to_owned())),
-        "elifndef" => Line::Elif(Condition::Undefined(rest.to_owned())),
-        "else" => Line::Else,
-        "endif" => Line::Endif,
-        _ => Line::Other,
+        "if" => ConditionLine::If(Condition::of(rest)),
+        "ifdef" => ConditionLine::If(Condition::Defined(rest.to_owned())),
+        "ifndef" => ConditionLine::If(Condition::Undefined(rest.to_owned())),
+        "elif" => ConditionLine::Elif(Condition::of(rest)),
+        "elifdef" => ConditionLine::Elif(Condition::Defined(rest.to_owned())),
+        "elifndef" => ConditionLine::Elif(Condition::Undefined(rest.to_owned())),
+        "else" => ConditionLine::Else,
+        "endif" => ConditionLine::Endif,
+        _ => ConditionLine::Other,
     }
 }
 
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn spellings_of_one_condition() {
-        let smp = Line::If(Condition::Defined("CONFIG_SMP".to_owned()));
+        let smp = ConditionLine::If(Condition::Defined("CONFIG_SMP".to_owned()));
         for text in [
             "#ifdef CONFIG_SMP",
             "#ifdef\tCONFIG_SMP /* x */",
@@ -156,10 +156,10 @@ mod tests {
         ] {
             assert_eq!(read(text), smp, "{text}");
         }
-        assert_eq!(read("#endif /* CONFIG_SMP */"), Line::Endif);
-        assert_eq!(read("#else"), Line::Else);
-        assert_eq!(read("#define IF"), Line::Other);
-        assert_eq!(read("#"), Line::Other);
+        assert_eq!(read("#endif /* CONFIG_SMP */"), ConditionLine::Endif);
+        assert_eq!(read("#else"), ConditionLine::Else);
+        assert_eq!(read("#define IF"), ConditionLine::Other);
+        assert_eq!(read("#"), ConditionLine::Other);
     }
 
     #[test]

@@ -4,10 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::body::{Body, Node};
+use crate::body::{Body, BodyNode};
 use crate::condition::Condition;
-use crate::declaration::{Shape, alignments, joined};
-use crate::lex::{Kind, lex};
+use crate::declaration::{DeclarationShape, alignments, joined};
+use crate::lex::{TokenKind, lex};
 
 /// A definition's inventory: how often each thing is there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,11 +29,11 @@ impl Inventory {
     }
 
     /// Recursion: as deep as conditions nest.
-    fn count(&mut self, nodes: &[Node], around: &mut Vec<Condition>) {
+    fn count(&mut self, nodes: &[BodyNode], around: &mut Vec<Condition>) {
         for node in nodes {
             match node {
-                Node::Blank(text) | Node::Loose(text) => self.trivia(text),
-                Node::Member(member) => {
+                BodyNode::Blank(text) | BodyNode::Loose(text) => self.trivia(text),
+                BodyNode::Member(member) => {
                     self.trivia(&member.lead);
                     self.trivia(&member.trail);
                     for gap in gaps(&member.text, &member.declaration) {
@@ -47,7 +47,7 @@ impl Inventory {
                             .or_default() += 1;
                     }
                 }
-                Node::Block(block) => {
+                BodyNode::Block(block) => {
                     self.trivia(&block.lead);
                     for arm in &block.arms {
                         around.push(arm.condition.clone());
@@ -62,8 +62,8 @@ impl Inventory {
     fn trivia(&mut self, text: &str) {
         for token in lex(text) {
             let counted = match token.kind {
-                Kind::Comment => &mut self.comments,
-                Kind::Directive => &mut self.directives,
+                TokenKind::Comment => &mut self.comments,
+                TokenKind::Directive => &mut self.directives,
                 _ => continue,
             };
             *counted.entry(token.text.to_owned()).or_default() += 1;
@@ -72,7 +72,7 @@ impl Inventory {
 
     /// Comments inside of a declaration are counted with the others.
     fn trivia_in(&mut self, text: &str) {
-        for token in lex(text).iter().filter(|t| t.kind == Kind::Comment) {
+        for token in lex(text).iter().filter(|t| t.kind == TokenKind::Comment) {
             *self.comments.entry(token.text.to_owned()).or_default() += 1;
         }
     }
@@ -82,7 +82,7 @@ impl Inventory {
         let mut comments = after.comments.clone();
         for comment in lex(&added.concat())
             .iter()
-            .filter(|t| t.kind == Kind::Comment)
+            .filter(|t| t.kind == TokenKind::Comment)
         {
             if let Some(count) = comments.get_mut(comment.text) {
                 *count = count.saturating_sub(1);
@@ -138,7 +138,7 @@ fn differing<'a, K: Ord>(
 
 /// What is between the names that are declared together, and behind the last: in none of their texts.
 fn gaps<'a>(text: &'a str, declaration: &crate::declaration::Declaration) -> Vec<&'a str> {
-    let Shape::Plain(declarators) = &declaration.shape else {
+    let DeclarationShape::Plain(declarators) = &declaration.shape else {
         return Vec::new();
     };
     if declarators.len() < 2 || declaration.defines_type {
@@ -153,7 +153,7 @@ fn gaps<'a>(text: &'a str, declaration: &crate::declaration::Declaration) -> Vec
 
 /// One text for each name, without the alignments.
 fn declarations(text: &str, declaration: &crate::declaration::Declaration) -> Vec<String> {
-    let Shape::Plain(declarators) = &declaration.shape else {
+    let DeclarationShape::Plain(declarators) = &declaration.shape else {
         return vec![unaligned(text)];
     };
     if declarators.len() < 2 || declaration.defines_type {
@@ -178,7 +178,7 @@ fn unaligned(text: &str) -> String {
 fn squeezed(text: &str) -> String {
     let tokens: Vec<&str> = lex(text)
         .iter()
-        .filter(|t| t.is_significant() || t.kind == Kind::Directive)
+        .filter(|t| t.is_significant() || t.kind == TokenKind::Directive)
         .map(|t| t.text)
         .collect();
     tokens.join(" ")

@@ -9,7 +9,7 @@ mod declarator;
 use std::ops::Range;
 
 use crate::body::{self, Body, BodyError};
-use crate::lex::{Kind, Token, lex};
+use crate::lex::{Token, TokenKind, lex};
 use declarator::declarators;
 
 /// One name of a declaration.
@@ -25,7 +25,7 @@ pub struct Declarator {
 
 /// What a declaration is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum DeclarationShape {
     /// `int a, *b;`, also `struct { … } a;`. Without a declarator it declares nothing itself (a `struct T { … };`, or `;`).
     Plain(Vec<Declarator>),
     /// `union { … };`: its members are the enclosing type's.
@@ -40,7 +40,7 @@ pub enum Shape {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declaration {
     /// What it is.
-    pub shape: Shape,
+    pub shape: DeclarationShape,
     /// One byte after the specifiers: `int` in `int a, b;`.
     pub specifier: usize,
     /// Whether the specifiers define a type in braces, or what is between commas is not understood: it cannot be parted then.
@@ -128,8 +128,8 @@ fn deepen<'t>(tokens: &[Token<'t>]) -> Vec<Deep<'t>> {
     let mut depth = 0_usize;
     let mut deep = Vec::new();
     for token in tokens.iter().filter(|t| t.is_significant()) {
-        let closes = matches!(token.text, ")" | "]" | "}") && token.kind == Kind::Sign;
-        let opens = matches!(token.text, "(" | "[" | "{") && token.kind == Kind::Sign;
+        let closes = matches!(token.text, ")" | "]" | "}") && token.kind == TokenKind::Sign;
+        let opens = matches!(token.text, "(" | "[" | "{") && token.kind == TokenKind::Sign;
         depth = depth.saturating_sub(usize::from(closes));
         deep.push(Deep {
             token: *token,
@@ -161,8 +161,8 @@ impl Declaration {
             match token.text {
                 "{" | "(" => open += 1,
                 "}" | ")" => open -= 1,
-                _ if token.kind == Kind::Directive && open == 0 => {
-                    return Ok(Declaration::bare(Shape::Torn));
+                _ if token.kind == TokenKind::Directive && open == 0 => {
+                    return Ok(Declaration::bare(DeclarationShape::Torn));
                 }
                 _ => {}
             }
@@ -172,11 +172,11 @@ impl Declaration {
             deep.pop();
         }
         if let Some(words) = macro_words(&deep) {
-            return Ok(Declaration::bare(Shape::Macro(words)));
+            return Ok(Declaration::bare(DeclarationShape::Macro(words)));
         }
         // Conditions within braces are the inner type's; within parentheses only a macro that moves whole can have them.
         if has_inner_directive(&tokens) {
-            return Ok(Declaration::bare(Shape::Torn));
+            return Ok(Declaration::bare(DeclarationShape::Torn));
         }
         let open = deep.iter().position(|d| d.depth == 0 && d.token.is("{"));
         let behind = open.map_or(0, |open| close(&deep, open));
@@ -188,7 +188,7 @@ impl Declaration {
             if declarators.found.is_empty() && !tagged && !is_enum {
                 let (from, to) = (deep[open].token.end(), deep[behind - 1].token.start);
                 let inner = body::read(text.get(from..to).unwrap_or(""), depth + 1)?;
-                let shape = Shape::Anonymous(inner);
+                let shape = DeclarationShape::Anonymous(inner);
                 return Ok(Declaration {
                     shape,
                     specifier,
@@ -197,13 +197,13 @@ impl Declaration {
             }
         }
         Ok(Declaration {
-            shape: Shape::Plain(declarators.found),
+            shape: DeclarationShape::Plain(declarators.found),
             specifier,
             defines_type: open.is_some() || declarators.unread,
         })
     }
 
-    fn bare(shape: Shape) -> Declaration {
+    fn bare(shape: DeclarationShape) -> Declaration {
         Declaration {
             shape,
             specifier: 0,
@@ -215,19 +215,19 @@ impl Declaration {
     /// words in it.
     pub fn names(&self) -> Vec<String> {
         match &self.shape {
-            Shape::Plain(declarators) => {
+            DeclarationShape::Plain(declarators) => {
                 declarators.iter().filter_map(|d| d.name.clone()).collect()
             }
-            Shape::Anonymous(body) => body.names(),
-            Shape::Macro(words) => words.clone(),
-            Shape::Torn => Vec::new(),
+            DeclarationShape::Anonymous(body) => body.names(),
+            DeclarationShape::Macro(words) => words.clone(),
+            DeclarationShape::Torn => Vec::new(),
         }
     }
 
     /// Whether it is nothing but bit-fields, and nameless ones at that.
     pub fn is_nameless_bits(&self) -> bool {
         match &self.shape {
-            Shape::Plain(declarators) => {
+            DeclarationShape::Plain(declarators) => {
                 !declarators.is_empty() && declarators.iter().all(|d| d.bits && d.name.is_none())
             }
             _ => false,
@@ -237,7 +237,7 @@ impl Declaration {
     /// Whether all it declares are bit-fields.
     pub fn is_bits(&self) -> bool {
         match &self.shape {
-            Shape::Plain(declarators) => {
+            DeclarationShape::Plain(declarators) => {
                 !declarators.is_empty() && declarators.iter().all(|d| d.bits)
             }
             _ => false,
@@ -256,7 +256,7 @@ fn has_inner_directive(tokens: &[Token<'_>]) -> bool {
             ")" if braces == 0 => parens -= 1,
             _ => {}
         }
-        token.kind == Kind::Directive && braces == 0 && parens > 0
+        token.kind == TokenKind::Directive && braces == 0 && parens > 0
     })
 }
 
@@ -367,7 +367,7 @@ mod tests {
 
     fn texts(text: &str) -> (String, Vec<String>) {
         let declaration = Declaration::read(text, 0).unwrap();
-        let Shape::Plain(declarators) = &declaration.shape else {
+        let DeclarationShape::Plain(declarators) = &declaration.shape else {
             panic!("{declaration:?}")
         };
         let pieces = declarators
@@ -479,13 +479,13 @@ mod tests {
     #[test]
     fn torn_declarations_are_told() {
         let torn = Declaration::read("int a\n#ifdef X\n, b\n#endif\n;", 0).unwrap();
-        assert_eq!(torn.shape, Shape::Torn);
+        assert_eq!(torn.shape, DeclarationShape::Torn);
         let inside = Declaration::read("struct {\n#ifdef X\nint b;\n#endif\nint c;};", 0).unwrap();
         assert_eq!(inside.names(), ["b", "c"]);
         let group = Declaration::read("G(k,\nint a;\n#ifdef X\nint b;\n#endif\n);", 0).unwrap();
         assert_eq!(group.names(), ["k", "int", "a", "int", "b"]);
         let typed = Declaration::read("int a M(\n#ifdef X\n1\n#endif\n);", 0).unwrap();
-        assert_eq!(typed.shape, Shape::Torn);
+        assert_eq!(typed.shape, DeclarationShape::Torn);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::lex::{Kind, Token, lex};
+use crate::lex::{Token, TokenKind, lex};
 
 /// Which definition is looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,7 +99,7 @@ fn definition(text: &str, tokens: &[Token<'_>], at: usize) -> Option<Definition>
         .collect();
     let before = tokens[..at].iter().rev();
     let is_typedef = before
-        .take_while(|t| t.kind == Kind::Word)
+        .take_while(|t| t.kind == TokenKind::Word)
         .take(4)
         .any(|t| t.text == "typedef");
     let body = tokens[open].end()..tokens[close].start;
@@ -116,8 +116,8 @@ fn closing(tokens: &[Token<'_>], open: usize) -> Option<usize> {
     let mut depth = 0_i64;
     for (i, token) in tokens.iter().enumerate().skip(open) {
         match token.text {
-            "(" | "[" | "{" if token.kind == Kind::Sign => depth += 1,
-            ")" | "]" | "}" if token.kind == Kind::Sign => depth -= 1,
+            "(" | "[" | "{" if token.kind == TokenKind::Sign => depth += 1,
+            ")" | "]" | "}" if token.kind == TokenKind::Sign => depth -= 1,
             _ => continue,
         }
         if depth == 0 {
@@ -139,7 +139,7 @@ pub struct InMacro {
 /// The macros whose replacement defines `struct tag`, or that paste its name together in a struct's definition.
 pub fn in_macros(text: &str, tag: &str) -> Vec<InMacro> {
     let mut found = Vec::new();
-    for token in lex(text).iter().filter(|t| t.kind == Kind::Directive) {
+    for token in lex(text).iter().filter(|t| t.kind == TokenKind::Directive) {
         let replacement = token.text.trim_start_matches(['#', ' ', '\t']);
         let Some(replacement) = replacement.strip_prefix("define") else {
             continue;

@@ -12,7 +12,7 @@ const MARGIN: &str = "  ";
 const CONTEXT: usize = 2;
 
 /// A member, with the notes (holes, boundaries) before it.
-struct Item<'t> {
+struct ExcerptMember<'t> {
     notes: Vec<&'t str>,
     /// Several for a struct or union that is printed with its inside.
     lines: Vec<&'t str>,
@@ -21,7 +21,7 @@ struct Item<'t> {
 /// A type as pahole prints it.
 struct Printed<'t> {
     head: &'t str,
-    items: Vec<Item<'t>>,
+    items: Vec<ExcerptMember<'t>>,
     /// What is after the last member: notes, sums, the brace.
     tail: Vec<&'t str>,
 }
@@ -103,7 +103,7 @@ fn read(text: &str) -> Printed<'_> {
         depth = (depth + usize::from(code.ends_with('{')))
             .saturating_sub(usize::from(code.starts_with('}')));
         if depth == 0 {
-            printed.items.push(Item {
+            printed.items.push(ExcerptMember {
                 notes: std::mem::take(&mut notes),
                 lines: std::mem::take(&mut open),
             });
@@ -115,7 +115,7 @@ fn read(text: &str) -> Printed<'_> {
 }
 
 /// What is the same for members that are declared alike and start at the same place of a line.
-fn key(item: &Item<'_>, line: u64) -> String {
+fn key(item: &ExcerptMember<'_>, line: u64) -> String {
     let mut key = String::new();
     for text in &item.lines {
         let (declared, place) = parted(text);

@@ -1,7 +1,7 @@
 //! How a source tree writes an alignment.
 
-use crate::body::Member;
-use crate::declaration::{Shape, alignments, starts_line};
+use crate::body::DeclaredMember;
+use crate::declaration::{DeclarationShape, alignments, starts_line};
 use crate::wanted::Align;
 
 /// The longest line that the kernel's coding style checks let pass.
@@ -61,15 +61,17 @@ impl Idiom {
     }
 
     /// Makes a member ask for an alignment; what it asked for before goes. `None` when its text has no place for that.
-    pub(crate) fn apply(&self, member: &mut Member, align: Align) -> Option<()> {
+    pub(crate) fn apply(&self, member: &mut DeclaredMember, align: Align) -> Option<()> {
         if align == Align::Line && starts_line(&member.text) {
             return Some(());
         }
         // What a macro without arguments stands for need not end where its name does.
-        if matches!(member.declaration.shape, Shape::Macro(_)) && !member.text.contains('(') {
+        if matches!(member.declaration.shape, DeclarationShape::Macro(_))
+            && !member.text.contains('(')
+        {
             return None;
         }
-        let in_braces = matches!(member.declaration.shape, Shape::Anonymous(_));
+        let in_braces = matches!(member.declaration.shape, DeclarationShape::Anonymous(_));
         let mut text = member.text.clone();
         for range in alignments(&text).into_iter().rev() {
             // Before a declaration the blank after the attribute goes with it.
@@ -122,7 +124,7 @@ impl Idiom {
 
 /// Keeps the comment after a member in its column where there is room, and puts it before the member where the line would be
 /// longer than [`MAX_COLUMNS`].
-fn keep_column(member: &mut Member, old: &str) {
+fn keep_column(member: &mut DeclaredMember, old: &str) {
     let comment = member.trail.trim_start_matches([' ', '\t']);
     let blanks = &member.trail[..member.trail.len() - comment.len()];
     if !comment.starts_with("/*") || blanks.is_empty() {
@@ -171,11 +173,11 @@ fn bytes(align: Align, line: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::body::{Node, read};
+    use crate::body::{BodyNode, read};
 
     fn apply(idiom: &Idiom, text: &str, align: Align) -> String {
         let mut body = read(text, 0).unwrap();
-        let Node::Member(member) = &mut body.nodes[0] else {
+        let BodyNode::Member(member) = &mut body.nodes[0] else {
             panic!("{body:?}")
         };
         idiom.apply(member, align).unwrap();
@@ -230,7 +232,7 @@ mod tests {
             "_Alignas(128) union { int a; };"
         );
         let bare = read("FIELDS\n", 0).unwrap();
-        let Node::Member(mut member) = bare.nodes[0].clone() else {
+        let BodyNode::Member(mut member) = bare.nodes[0].clone() else {
             panic!("{bare:?}")
         };
         assert_eq!(kernel.apply(&mut member, Align::Line), None);
@@ -241,7 +243,7 @@ mod tests {
         let kernel = Idiom::of(true, "", "", 64);
         let print = |text: &str| {
             let mut body = read(text, 0).unwrap();
-            let Node::Member(member) = &mut body.nodes[0] else {
+            let BodyNode::Member(member) = &mut body.nodes[0] else {
                 panic!("{body:?}")
             };
             kernel.apply(member, Align::Line).unwrap();

@@ -5,7 +5,7 @@
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TokenKind {
     /// Spaces, tabs and spliced line ends.
     Blank,
     /// The end of a line.
@@ -26,7 +26,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token<'t> {
     /// What it is.
-    pub kind: Kind,
+    pub kind: TokenKind,
     /// Its text.
     pub text: &'t str,
     /// Where it starts, in bytes.
@@ -41,7 +41,10 @@ impl Token<'_> {
 
     /// Whether the compiler's parser would see it.
     pub fn is_significant(&self) -> bool {
-        matches!(self.kind, Kind::Word | Kind::Literal | Kind::Sign)
+        matches!(
+            self.kind,
+            TokenKind::Word | TokenKind::Literal | TokenKind::Sign
+        )
     }
 
     /// Whether it is that sign or word.
@@ -51,7 +54,7 @@ impl Token<'_> {
 
     /// Whether it is a name or keyword.
     pub fn is_word(&self) -> bool {
-        self.kind == Kind::Word
+        self.kind == TokenKind::Word
     }
 }
 
@@ -62,13 +65,13 @@ pub fn lex(text: &str) -> Vec<Token<'_>> {
     while let Some(first) = text.as_bytes().get(at) {
         let rest = &text[at..];
         let (kind, length) = match first {
-            b'\n' => (Kind::Newline, 1),
-            b'#' if line_start => (Kind::Directive, directive(rest)),
+            b'\n' => (TokenKind::Newline, 1),
+            b'#' if line_start => (TokenKind::Directive, directive(rest)),
             _ => token(rest, *first),
         };
         line_start = match kind {
-            Kind::Newline => true,
-            Kind::Blank | Kind::Comment => line_start,
+            TokenKind::Newline => true,
+            TokenKind::Blank | TokenKind::Comment => line_start,
             _ => false,
         };
         tokens.push(Token {
@@ -81,16 +84,16 @@ pub fn lex(text: &str) -> Vec<Token<'_>> {
     tokens
 }
 
-fn token(rest: &str, first: u8) -> (Kind, usize) {
+fn token(rest: &str, first: u8) -> (TokenKind, usize) {
     match first {
-        b' ' | b'\t' | b'\r' | 0x0b | 0x0c => (Kind::Blank, blank(rest)),
-        b'\\' if splice(rest) > 0 => (Kind::Blank, blank(rest)),
-        b'/' if rest.starts_with("/*") => (Kind::Comment, block_comment(rest)),
-        b'/' if rest.starts_with("//") => (Kind::Comment, logical_line(rest)),
-        b'"' | b'\'' => (Kind::Literal, quoted(rest, first)),
-        b'0'..=b'9' => (Kind::Literal, number(rest)),
-        b'_' | b'$' | b'a'..=b'z' | b'A'..=b'Z' | 0x80.. => (Kind::Word, word(rest)),
-        _ => (Kind::Sign, 1),
+        b' ' | b'\t' | b'\r' | 0x0b | 0x0c => (TokenKind::Blank, blank(rest)),
+        b'\\' if splice(rest) > 0 => (TokenKind::Blank, blank(rest)),
+        b'/' if rest.starts_with("/*") => (TokenKind::Comment, block_comment(rest)),
+        b'/' if rest.starts_with("//") => (TokenKind::Comment, logical_line(rest)),
+        b'"' | b'\'' => (TokenKind::Literal, quoted(rest, first)),
+        b'0'..=b'9' => (TokenKind::Literal, number(rest)),
+        b'_' | b'$' | b'a'..=b'z' | b'A'..=b'Z' | 0x80.. => (TokenKind::Word, word(rest)),
+        _ => (TokenKind::Sign, 1),
     }
 }
 
@@ -191,13 +194,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn kinds(text: &str) -> Vec<(Kind, &str)> {
+    fn kinds(text: &str) -> Vec<(TokenKind, &str)> {
         lex(text).into_iter().map(|t| (t.kind, t.text)).collect()
     }
 
     #[test]
     fn tokens_of_a_declaration() {
-        use Kind::*;
+        use TokenKind::*;
         assert_eq!(
             kinds("int\ta[0x10]; // x\\\ny\n"),
             [
@@ -217,7 +220,7 @@ mod tests {
 
     #[test]
     fn directives_take_their_continuations_and_comments() {
-        use Kind::*;
+        use TokenKind::*;
         assert_eq!(
             kinds("/* a */ #if X /* b\nc */ && \\\n Y\nint"),
             [
@@ -237,7 +240,7 @@ mod tests {
 
     #[test]
     fn unclosed_things_end() {
-        use Kind::*;
+        use TokenKind::*;
         assert_eq!(kinds("/* a"), [(Comment, "/* a")]);
         assert_eq!(
             kinds("\"a\nb"),

@@ -5,9 +5,9 @@
 
 use std::collections::HashMap;
 
-use crate::body::{Block, Body, Member, Node};
+use crate::body::{Body, BodyNode, ConditionalBlock, DeclaredMember};
 use crate::condition::Condition;
-use crate::declaration::Shape;
+use crate::declaration::DeclarationShape;
 use crate::wanted::Wanted;
 
 /// The most members a definition may have: the largest in Linux has a few hundred.
@@ -17,7 +17,7 @@ pub const MAX_LEAVES: usize = 4096;
 #[derive(Clone, Debug)]
 pub(crate) struct Leaf {
     /// Its text.
-    pub(crate) nodes: Vec<Node>,
+    pub(crate) nodes: Vec<BodyNode>,
     /// The members in it, by their index in [`Wanted::members`], ascending.
     pub(crate) members: Vec<usize>,
     /// From the start of the body.
@@ -28,12 +28,12 @@ pub(crate) struct Leaf {
 #[derive(Clone, Debug)]
 pub(crate) struct OpenBlock {
     pub(crate) lead: String,
-    pub(crate) arms: Vec<(String, Condition, Vec<Item>)>,
+    pub(crate) arms: Vec<(String, Condition, Vec<OpenNode>)>,
     pub(crate) end: String,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Item {
+pub(crate) enum OpenNode {
     Blank(String),
     Loose(String),
     Leaf(Leaf),
@@ -119,7 +119,7 @@ pub(crate) fn refuse<T>(line: u32, reason: Refusal) -> Result<T, Refused> {
 }
 
 /// The body as a tree of leaves.
-pub(crate) fn matched(body: &Body, wanted: &Wanted) -> Result<Vec<Item>, Refused> {
+pub(crate) fn matched(body: &Body, wanted: &Wanted) -> Result<Vec<OpenNode>, Refused> {
     let mut by_name = HashMap::new();
     for (index, member) in wanted.members.iter().enumerate() {
         for name in &member.names {
@@ -147,13 +147,13 @@ impl Matcher<'_> {
     }
 
     /// The members that a declaration declares.
-    fn members(&self, member: &Member) -> Vec<usize> {
+    fn members(&self, member: &DeclaredMember) -> Vec<usize> {
         let names = member.declaration.names();
         let mut found: Vec<usize> = names
             .iter()
             .filter_map(|n| self.by_name.get(n.as_str()).copied())
             .collect();
-        if member.declaration.shape == Shape::Torn {
+        if member.declaration.shape == DeclarationShape::Torn {
             let words = crate::lex::lex(&member.text);
             found = words
                 .iter()
@@ -166,24 +166,24 @@ impl Matcher<'_> {
     }
 
     /// Recursion: as deep as conditions nest.
-    fn items(&self, nodes: &[Node], conditional: bool) -> Result<Vec<Item>, Refused> {
+    fn items(&self, nodes: &[BodyNode], conditional: bool) -> Result<Vec<OpenNode>, Refused> {
         let mut items = Vec::new();
         for node in nodes {
             match node {
-                Node::Blank(text) => items.push(Item::Blank(text.clone())),
-                Node::Loose(text) => items.push(Item::Loose(text.clone())),
-                Node::Member(member) => {
+                BodyNode::Blank(text) => items.push(OpenNode::Blank(text.clone())),
+                BodyNode::Loose(text) => items.push(OpenNode::Loose(text.clone())),
+                BodyNode::Member(member) => {
                     for leaf in self.leaves(member, conditional)? {
-                        items.push(Item::Leaf(leaf));
+                        items.push(OpenNode::Leaf(leaf));
                     }
                 }
-                Node::Block(block) => items.push(self.block(block)?),
+                BodyNode::Block(block) => items.push(self.block(block)?),
             }
         }
         Ok(self.join_bit_fields(items))
     }
 
-    fn block(&self, block: &Block) -> Result<Item, Refused> {
+    fn block(&self, block: &ConditionalBlock) -> Result<OpenNode, Refused> {
         let mut arms = Vec::new();
         let mut seen: Vec<usize> = Vec::new();
         let mut repeated = false;
@@ -195,8 +195,8 @@ impl Matcher<'_> {
         if repeated {
             seen.sort_unstable();
             seen.dedup();
-            let (nodes, line) = (vec![Node::Block(block.clone())], block.line);
-            return Ok(Item::Leaf(Leaf {
+            let (nodes, line) = (vec![BodyNode::Block(block.clone())], block.line);
+            return Ok(OpenNode::Leaf(Leaf {
                 nodes,
                 members: seen,
                 line,
@@ -207,14 +207,14 @@ impl Matcher<'_> {
             arms.push((arm.directive.clone(), arm.condition.clone(), items));
         }
         let (lead, end) = (block.lead.clone(), block.end.clone());
-        Ok(Item::Block(OpenBlock { lead, arms, end }))
+        Ok(OpenNode::Block(OpenBlock { lead, arms, end }))
     }
 
     /// A declaration, cut where its names part.
-    fn leaves(&self, member: &Member, conditional: bool) -> Result<Vec<Leaf>, Refused> {
+    fn leaves(&self, member: &DeclaredMember, conditional: bool) -> Result<Vec<Leaf>, Refused> {
         let members = self.members(member);
         let line = member.line;
-        if let Shape::Plain(_) = member.declaration.shape {
+        if let DeclarationShape::Plain(_) = member.declaration.shape {
             if !conditional {
                 let names = member.declaration.names();
                 if let Some(name) = names
@@ -225,14 +225,14 @@ impl Matcher<'_> {
                 }
             }
         }
-        if member.declaration.shape == Shape::Torn {
+        if member.declaration.shape == DeclarationShape::Torn {
             if let Some(first) = members.first() {
                 return refuse(line, Refusal::Torn(self.name(*first)));
             }
         }
         let whole = || {
             vec![Leaf {
-                nodes: vec![Node::Member(Box::new(member.clone()))],
+                nodes: vec![BodyNode::Member(Box::new(member.clone()))],
                 members: members.clone(),
                 line,
             }]
@@ -252,15 +252,15 @@ impl Matcher<'_> {
             )
         };
         match &member.declaration.shape {
-            Shape::Plain(_) if member.declaration.defines_type => {
+            DeclarationShape::Plain(_) if member.declaration.defines_type => {
                 tied("with the definition of their type")
             }
-            Shape::Plain(declarators) => {
+            DeclarationShape::Plain(declarators) => {
                 let pieces = split(member, declarators, |name| self.by_name.contains_key(name));
-                let leaf = |piece: Member| Leaf {
+                let leaf = |piece: DeclaredMember| Leaf {
                     members: self.members(&piece),
                     line,
-                    nodes: vec![Node::Member(Box::new(piece))],
+                    nodes: vec![BodyNode::Member(Box::new(piece))],
                 };
                 Ok(pieces.into_iter().map(leaf).collect())
             }
@@ -282,10 +282,10 @@ impl Matcher<'_> {
     }
 
     /// Puts bit-fields in a row into one leaf, with what is between them; those without a name belong to the one in front.
-    fn join_bit_fields(&self, items: Vec<Item>) -> Vec<Item> {
-        let mut joined: Vec<Item> = Vec::new();
+    fn join_bit_fields(&self, items: Vec<OpenNode>) -> Vec<OpenNode> {
+        let mut joined: Vec<OpenNode> = Vec::new();
         for item in items {
-            let Item::Leaf(leaf) = item else {
+            let OpenNode::Leaf(leaf) = item else {
                 joined.push(item);
                 continue;
             };
@@ -293,29 +293,31 @@ impl Matcher<'_> {
             let unit = |l: &Leaf| l.members.last().map(|m| self.wanted.members[*m].unit);
             let back = joined
                 .iter()
-                .rposition(|i| matches!(i, Item::Leaf(l) if !l.members.is_empty()));
+                .rposition(|i| matches!(i, OpenNode::Leaf(l) if !l.members.is_empty()));
             let Some(back) = back else {
-                joined.push(Item::Leaf(leaf));
+                joined.push(OpenNode::Leaf(leaf));
                 continue;
             };
-            let Item::Leaf(last) = &joined[back] else {
+            let OpenNode::Leaf(last) = &joined[back] else {
                 continue;
             };
-            let open = joined[back..].iter().any(|i| matches!(i, Item::Block(_)));
+            let open = joined[back..]
+                .iter()
+                .any(|i| matches!(i, OpenNode::Block(_)));
             let same = unit(last) == unit(&leaf) && unit(&leaf).is_some();
             let follows = nameless && back + 1 == joined.len() && is_bits(&last.nodes);
             if (same && !open) || follows {
-                let between: Vec<Item> = joined.drain(back..).collect();
-                joined.push(Item::Leaf(join(between, leaf)));
+                let between: Vec<OpenNode> = joined.drain(back..).collect();
+                joined.push(OpenNode::Leaf(join(between, leaf)));
             } else {
-                joined.push(Item::Leaf(leaf));
+                joined.push(OpenNode::Leaf(leaf));
             }
         }
         joined
     }
 
     /// Every recorded member is there once, in the recorded order.
-    fn check(&self, items: &[Item]) -> Result<(), Refused> {
+    fn check(&self, items: &[OpenNode]) -> Result<(), Refused> {
         let mut found: Vec<(usize, u32)> = Vec::new();
         each_leaf(items, &mut |leaf| {
             found.extend(leaf.members.iter().map(|m| (*m, leaf.line)))
@@ -342,7 +344,7 @@ impl Matcher<'_> {
     }
 }
 
-fn block_members(nodes: &[Node], matcher: &Matcher<'_>) -> Vec<usize> {
+fn block_members(nodes: &[BodyNode], matcher: &Matcher<'_>) -> Vec<usize> {
     let body = Body {
         nodes: nodes.to_vec(),
     };
@@ -356,15 +358,15 @@ fn block_members(nodes: &[Node], matcher: &Matcher<'_>) -> Vec<usize> {
     found
 }
 
-fn is_nameless_bits(nodes: &[Node]) -> bool {
-    matches!(nodes, [Node::Member(member)] if member.declaration.is_nameless_bits())
+fn is_nameless_bits(nodes: &[BodyNode]) -> bool {
+    matches!(nodes, [BodyNode::Member(member)] if member.declaration.is_nameless_bits())
 }
 
-fn is_bits(nodes: &[Node]) -> bool {
-    matches!(nodes.last(), Some(Node::Member(member)) if member.declaration.is_bits())
+fn is_bits(nodes: &[BodyNode]) -> bool {
+    matches!(nodes.last(), Some(BodyNode::Member(member)) if member.declaration.is_bits())
 }
 
-fn join(items: Vec<Item>, last: Leaf) -> Leaf {
+fn join(items: Vec<OpenNode>, last: Leaf) -> Leaf {
     let mut joined = Leaf {
         nodes: Vec::new(),
         members: Vec::new(),
@@ -372,14 +374,14 @@ fn join(items: Vec<Item>, last: Leaf) -> Leaf {
     };
     for item in items {
         match item {
-            Item::Blank(text) => joined.nodes.push(Node::Blank(text)),
-            Item::Loose(text) => joined.nodes.push(Node::Loose(text)),
-            Item::Leaf(leaf) => {
+            OpenNode::Blank(text) => joined.nodes.push(BodyNode::Blank(text)),
+            OpenNode::Loose(text) => joined.nodes.push(BodyNode::Loose(text)),
+            OpenNode::Leaf(leaf) => {
                 joined.line = joined.line.min(leaf.line);
                 joined.members.extend(leaf.members);
                 joined.nodes.extend(leaf.nodes);
             }
-            Item::Block(_) => {}
+            OpenNode::Block(_) => {}
         }
     }
     joined.members.extend(last.members);
@@ -389,10 +391,10 @@ fn join(items: Vec<Item>, last: Leaf) -> Leaf {
 
 /// Cuts `int a, b;` into `int a;` and `int b;`. Names that are not `known` stay with the one before them.
 fn split(
-    member: &Member,
+    member: &DeclaredMember,
     declarators: &[crate::declaration::Declarator],
     known: impl Fn(&str) -> bool,
-) -> Vec<Member> {
+) -> Vec<DeclaredMember> {
     let text = &member.text;
     let first = declarators
         .first()
@@ -419,7 +421,7 @@ fn split(
             0 => (member.lead.clone(), member.trail.clone()),
             _ => (indentation.to_owned(), "\n".to_owned()),
         };
-        members.push(Member {
+        members.push(DeclaredMember {
             lead,
             text: piece,
             trail,
@@ -431,16 +433,16 @@ fn split(
 }
 
 /// All leaves in the order of the text. Recursion: as deep as conditions nest.
-pub(crate) fn each_leaf<'a>(items: &'a [Item], visit: &mut impl FnMut(&'a Leaf)) {
+pub(crate) fn each_leaf<'a>(items: &'a [OpenNode], visit: &mut impl FnMut(&'a Leaf)) {
     for item in items {
         match item {
-            Item::Leaf(leaf) => visit(leaf),
-            Item::Block(block) => {
+            OpenNode::Leaf(leaf) => visit(leaf),
+            OpenNode::Block(block) => {
                 for (_, _, items) in &block.arms {
                     each_leaf(items, visit);
                 }
             }
-            Item::Blank(_) | Item::Loose(_) => {}
+            OpenNode::Blank(_) | OpenNode::Loose(_) => {}
         }
     }
 }

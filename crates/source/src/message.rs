@@ -13,7 +13,7 @@ const WIDTH: usize = 72;
 /// What speaks for a patch. Everything can be missing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Evidence {
+pub struct PatchEvidence {
     /// The edit that it speaks for.
     pub edit: Option<String>,
     /// What is wrong with the layout, in running text.
@@ -29,7 +29,7 @@ pub struct Evidence {
     /// Why members lie together.
     pub groups: Vec<GroupEvidence>,
     /// Figures before and after.
-    pub effect: Vec<Effect>,
+    pub effect: Vec<FigureChange>,
     /// What each part of the edit contributes.
     pub ablation: Vec<Ablation>,
     /// Anything else worth saying, one paragraph each.
@@ -45,9 +45,9 @@ pub struct GroupEvidence {
     /// The sentence for the comment in the source.
     pub intent: Option<String>,
     /// Who reads it.
-    pub read: Option<Use>,
+    pub read: Option<AccessSummary>,
     /// Who writes it.
-    pub written: Option<Use>,
+    pub written: Option<AccessSummary>,
     /// What else there is to say: one line each.
     pub reasons: Vec<String>,
 }
@@ -55,7 +55,7 @@ pub struct GroupEvidence {
 /// Accesses, and the functions that make most of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Use {
+pub struct AccessSummary {
     /// Recorded accesses.
     pub accesses: u64,
     /// The functions with most of them, most first.
@@ -65,7 +65,7 @@ pub struct Use {
 /// A figure before and after.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Effect {
+pub struct FigureChange {
     /// What is counted.
     pub metric: String,
     /// Under the old layout.
@@ -121,7 +121,7 @@ pub struct SizeChange {
 }
 
 /// The message's body.
-pub fn body(evidence: &Evidence, types: &[TypeChange], tool: &str) -> String {
+pub fn body(evidence: &PatchEvidence, types: &[TypeChange], tool: &str) -> String {
     let mut parts: Vec<String> = Vec::new();
     parts.extend(paragraph(evidence.problem.as_deref().unwrap_or("")));
     parts.extend(types.iter().flat_map(|change| paragraph(&change.summary)));
@@ -230,7 +230,7 @@ fn paragraph(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| wrap(text, WIDTH).join("\n"))
 }
 
-fn recorded(evidence: &Evidence) -> String {
+fn recorded(evidence: &PatchEvidence) -> String {
     let lines = [
         ("Kernel", &evidence.kernel),
         ("Workload", &evidence.workload),
@@ -257,7 +257,7 @@ fn recorded(evidence: &Evidence) -> String {
 }
 
 /// The sentence for each group's comment in the source: the evidence's, else what the edit itself says.
-pub fn intents(evidence: &Evidence, wanted: &Wanted) -> Vec<String> {
+pub fn intents(evidence: &PatchEvidence, wanted: &Wanted) -> Vec<String> {
     let numbered = wanted.groups.iter().enumerate();
     numbered
         .map(|(number, group)| {
@@ -411,10 +411,10 @@ mod tests {
 
     #[test]
     fn what_was_recorded_hangs_behind_its_name() {
-        let evidence = Evidence {
+        let evidence = PatchEvidence {
             workload: Some("word ".repeat(20)),
             seed: Some("42".to_owned()),
-            ..Evidence::default()
+            ..PatchEvidence::default()
         };
         let line = ["word"; 12].join(" ");
         assert_eq!(
@@ -430,7 +430,7 @@ mod tests {
     fn who_reads_and_writes_is_a_table() {
         let used = |accesses, by: &[&str]| {
             let by = by.iter().map(|name| (*name).to_owned()).collect();
-            Some(Use { accesses, by })
+            Some(AccessSummary { accesses, by })
         };
         let groups = [
             GroupEvidence {

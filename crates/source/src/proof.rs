@@ -177,7 +177,7 @@ pub fn compiled_type(model: &TypeModel, sought: &Sought) -> Result<TypeId, Misma
 
 /// Where a member of a compiled type is, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct CompiledMember {
     /// Its name; of an anonymous one the first inside.
     pub name: String,
     /// Its first byte.
@@ -187,7 +187,7 @@ pub struct Place {
 }
 
 /// The places of a type's members that have bytes, in order.
-pub fn places(model: &TypeModel, id: TypeId) -> Vec<Place> {
+pub fn places(model: &TypeModel, id: TypeId) -> Vec<CompiledMember> {
     let members = model.composite(id).map_or(&[][..], |c| &c.members);
     let place = |m: &linemate_types::Member| {
         let start = m.offset.0 / 8;
@@ -199,7 +199,7 @@ pub fn places(model: &TypeModel, id: TypeId) -> Vec<Place> {
             true => inner_names(model, m.type_id).into_iter().next()?,
             false => m.name.to_string(),
         };
-        (end > start).then_some(Place { name, start, end })
+        (end > start).then_some(CompiledMember { name, start, end })
     };
     members.iter().filter_map(place).collect()
 }

@@ -1,8 +1,8 @@
 //! Comments that say which members share a cache line: found, held against the new layout, and reworded.
 
-use crate::body::{Member, Node};
+use crate::body::{BodyNode, DeclaredMember};
 use crate::definition::{Definition, line_of};
-use crate::lex::{Kind, lex};
+use crate::lex::{TokenKind, lex};
 use crate::rewrite::{Parts, RewriteError, comment};
 use crate::wanted::Wanted;
 
@@ -51,13 +51,13 @@ struct Finder<'w> {
 
 impl Finder<'_> {
     /// Recursion: as deep as conditions nest.
-    fn nodes(&mut self, nodes: &[Node]) {
+    fn nodes(&mut self, nodes: &[BodyNode]) {
         for node in nodes {
             match node {
-                Node::Blank(_) => self.open = None,
-                Node::Loose(text) => self.leads(text),
-                Node::Member(member) => self.member(member),
-                Node::Block(block) => {
+                BodyNode::Blank(_) => self.open = None,
+                BodyNode::Loose(text) => self.leads(text),
+                BodyNode::Member(member) => self.member(member),
+                BodyNode::Block(block) => {
                     self.leads(&block.lead);
                     for arm in &block.arms {
                         self.nodes(&arm.nodes);
@@ -87,7 +87,7 @@ impl Finder<'_> {
         });
     }
 
-    fn member(&mut self, member: &Member) {
+    fn member(&mut self, member: &DeclaredMember) {
         self.leads(&member.lead);
         let names = member.declaration.names();
         let known = (0..self.wanted.members.len()).filter(|i| {
@@ -113,7 +113,7 @@ fn is_telling(words: &str) -> bool {
 fn comments(text: &str) -> impl Iterator<Item = String> {
     lex(text)
         .into_iter()
-        .filter(|token| token.kind == Kind::Comment)
+        .filter(|token| token.kind == TokenKind::Comment)
         .map(|token| words(token.text))
         .collect::<Vec<_>>()
         .into_iter()
@@ -159,7 +159,7 @@ pub fn reword(file: &str, definition: &Definition, old: &str, new: &str) -> Opti
     let body = &file[definition.body.clone()];
     let token = lex(body)
         .into_iter()
-        .find(|token| token.kind == Kind::Comment && words(token.text) == old)?;
+        .find(|token| token.kind == TokenKind::Comment && words(token.text) == old)?;
     if new == old {
         return Some(file.to_owned());
     }
@@ -188,7 +188,7 @@ fn line_of_comment(file: &str, definition: &Definition, old: &str) -> Option<u32
     let tokens = lex(&file[definition.body.clone()]);
     let token = tokens
         .into_iter()
-        .find(|token| token.kind == Kind::Comment && words(token.text) == old)?;
+        .find(|token| token.kind == TokenKind::Comment && words(token.text) == old)?;
     Some(line_of(file, definition.body.start + token.start))
 }
 

@@ -4,13 +4,13 @@
 use std::collections::BTreeSet;
 
 use crate::arrange::arrange;
-use crate::body::{self, BodyError, Member, Node};
+use crate::body::{self, BodyError, BodyNode, DeclaredMember};
 use crate::conserve::{Inventory, lost_token};
 use crate::definition::Definition;
 use crate::idiom::Idiom;
-use crate::lex::{Kind, lex};
-use crate::matching::{Item, Refusal, Refused, matched};
-use crate::row::{Piece, Row};
+use crate::lex::{TokenKind, lex};
+use crate::matching::{OpenNode, Refusal, Refused, matched};
+use crate::row::{PieceRow, TextPiece};
 use crate::wanted::Wanted;
 
 /// Why a definition cannot be rewritten, with the line in its file.
@@ -144,8 +144,8 @@ impl<'f> Parts<'f> {
         let mut head = 0;
         for token in lex(text) {
             match token.kind {
-                Kind::Blank | Kind::Comment => {}
-                Kind::Newline => {
+                TokenKind::Blank | TokenKind::Comment => {}
+                TokenKind::Newline => {
                     head = token.end();
                     break;
                 }
@@ -202,20 +202,20 @@ impl<'f> Parts<'f> {
 
 /// Adds the alignments; `changed` gets the members whose text has changed. Recursion: as deep as conditions nest.
 fn align(
-    items: &mut [Item],
+    items: &mut [OpenNode],
     wanted: &Wanted,
     idiom: &Idiom,
     changed: &mut BTreeSet<usize>,
 ) -> Result<(), Refused> {
     for item in items {
         match item {
-            Item::Blank(_) | Item::Loose(_) => {}
-            Item::Block(block) => {
+            OpenNode::Blank(_) | OpenNode::Loose(_) => {}
+            OpenNode::Block(block) => {
                 for (_, _, items) in &mut block.arms {
                     align(items, wanted, idiom, changed)?;
                 }
             }
-            Item::Leaf(leaf) => {
+            OpenNode::Leaf(leaf) => {
                 for member in leaf.members.clone() {
                     let Some(asked) = wanted.members[member].align else {
                         continue;
@@ -240,9 +240,11 @@ fn align(
 }
 
 /// The declaration of a member among nodes; `None` inside of a block that moves as one.
-fn declaring<'a>(nodes: &'a mut [Node], names: &[String]) -> Option<&'a mut Member> {
+fn declaring<'a>(nodes: &'a mut [BodyNode], names: &[String]) -> Option<&'a mut DeclaredMember> {
     nodes.iter_mut().find_map(|node| match node {
-        Node::Member(member) if member.declaration.names().iter().any(|n| names.contains(n)) => {
+        BodyNode::Member(member)
+            if member.declaration.names().iter().any(|n| names.contains(n)) =>
+        {
             Some(&mut **member)
         }
         _ => None,
@@ -290,23 +292,23 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
 }
 
 /// The place before the piece at `first` and of the conditions that open with it; whether a paragraph starts there already.
-fn front(row: &Row, first: usize) -> (usize, bool) {
+fn front(row: &PieceRow, first: usize) -> (usize, bool) {
     let mut at = first;
-    while at > 0 && matches!(&row.pieces[at - 1], Piece::Open { lead, .. } if lead.is_empty()) {
+    while at > 0 && matches!(&row.pieces[at - 1], TextPiece::Open { lead, .. } if lead.is_empty()) {
         at -= 1;
     }
     let starts = at.checked_sub(1).is_none_or(|before| {
         matches!(
             row.pieces[before],
-            Piece::Blank(_) | Piece::Open { .. } | Piece::Else { .. }
+            TextPiece::Blank(_) | TextPiece::Open { .. } | TextPiece::Else { .. }
         )
     });
     (at, starts)
 }
 
 /// Puts a comment after the one that a member has before it; false when it has none.
-fn add_to_comment(nodes: &mut [Node], comment: &str) -> bool {
-    let Some(Node::Member(member)) = nodes.first_mut() else {
+fn add_to_comment(nodes: &mut [BodyNode], comment: &str) -> bool {
+    let Some(BodyNode::Member(member)) = nodes.first_mut() else {
         return false;
     };
     let at = member.lead.rfind('\n').map_or(0, |at| at + 1);
@@ -318,11 +320,11 @@ fn add_to_comment(nodes: &mut [Node], comment: &str) -> bool {
 }
 
 /// Puts a blank line before what starts a line of the cache now, unless its group's comment is there: a paragraph of its own.
-fn set_apart(row: &mut Row, aligned: &BTreeSet<usize>) {
+fn set_apart(row: &mut PieceRow, aligned: &BTreeSet<usize>) {
     let mut at = 0;
     while at < row.pieces.len() {
         let starts_line = match &row.pieces[at] {
-            Piece::Leaf(placed) => placed
+            TextPiece::Leaf(placed) => placed
                 .leaf
                 .members
                 .first()
@@ -331,8 +333,8 @@ fn set_apart(row: &mut Row, aligned: &BTreeSet<usize>) {
         };
         if starts_line {
             if let (place, false) = front(row, at) {
-                if !matches!(row.pieces[place - 1], Piece::Loose(_)) {
-                    row.pieces.insert(place, Piece::Blank("\n".to_owned()));
+                if !matches!(row.pieces[place - 1], TextPiece::Loose(_)) {
+                    row.pieces.insert(place, TextPiece::Blank("\n".to_owned()));
                     at += 1;
                 }
             }
@@ -342,10 +344,10 @@ fn set_apart(row: &mut Row, aligned: &BTreeSet<usize>) {
 }
 
 /// Puts each group's comment before it, and blank lines around it.
-fn annotate(row: &mut Row, wanted: &Wanted, comments: &[String]) {
+fn annotate(row: &mut PieceRow, wanted: &Wanted, comments: &[String]) {
     for (number, comment) in comments.iter().enumerate().take(wanted.groups.len()) {
-        let in_group = |piece: &Piece| match piece {
-            Piece::Leaf(placed) => placed
+        let in_group = |piece: &TextPiece| match piece {
+            TextPiece::Leaf(placed) => placed
                 .leaf
                 .members
                 .iter()
@@ -359,17 +361,17 @@ fn annotate(row: &mut Row, wanted: &Wanted, comments: &[String]) {
         let alone = first == last;
         let closes = row.pieces[last + 1..]
             .iter()
-            .take_while(|p| matches!(p, Piece::Close { .. }))
+            .take_while(|p| matches!(p, TextPiece::Close { .. }))
             .count();
         let behind = last + 1 + closes;
         if !matches!(
             row.pieces.get(behind),
-            None | Some(Piece::Blank(_) | Piece::Else { .. })
+            None | Some(TextPiece::Blank(_) | TextPiece::Else { .. })
         ) {
-            row.pieces.insert(behind, Piece::Blank("\n".to_owned()));
+            row.pieces.insert(behind, TextPiece::Blank("\n".to_owned()));
         }
         if alone {
-            if let Piece::Leaf(placed) = &mut row.pieces[first] {
+            if let TextPiece::Leaf(placed) = &mut row.pieces[first] {
                 if add_to_comment(&mut placed.leaf.nodes, comment) {
                     continue;
                 }
@@ -378,16 +380,16 @@ fn annotate(row: &mut Row, wanted: &Wanted, comments: &[String]) {
         let (at, starts) = front(row, first);
         let mut pieces = Vec::new();
         if !starts {
-            pieces.push(Piece::Blank("\n".to_owned()));
+            pieces.push(TextPiece::Blank("\n".to_owned()));
         }
-        pieces.push(Piece::Loose(comment.clone()));
+        pieces.push(TextPiece::Loose(comment.clone()));
         // A comment of the member itself is not part of the group's.
         let own = match &row.pieces[at] {
-            Piece::Leaf(placed) => crate::row::lead(&placed.leaf).contains("/*"),
+            TextPiece::Leaf(placed) => crate::row::lead(&placed.leaf).contains("/*"),
             _ => false,
         };
         if own {
-            pieces.push(Piece::Blank("\n".to_owned()));
+            pieces.push(TextPiece::Blank("\n".to_owned()));
         }
         row.pieces.splice(at..at, pieces);
     }

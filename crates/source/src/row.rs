@@ -6,14 +6,14 @@ mod merge;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::body::{self, Node};
+use crate::body::{self, BodyNode};
 use crate::condition::Condition;
 use crate::matching::{Leaf, Refusal, Refused, refuse};
 use crate::wanted::Wanted;
 
 /// A piece of the definition's text.
 #[derive(Clone, Debug)]
-pub(crate) enum Piece {
+pub(crate) enum TextPiece {
     /// `#if`, with the comments before it. `made`: it was not in the text before.
     Open {
         lead: String,
@@ -26,7 +26,7 @@ pub(crate) enum Piece {
     /// `#endif`
     Close { text: String, made: bool },
     /// What moves as one.
-    Leaf(Placed),
+    Leaf(PlacedLeaf),
     /// A line with nothing on it.
     Blank(String),
     /// Comments and other preprocessor lines.
@@ -37,7 +37,7 @@ pub(crate) enum Piece {
 
 /// A leaf in the row.
 #[derive(Clone, Debug)]
-pub(crate) struct Placed {
+pub(crate) struct PlacedLeaf {
     pub(crate) leaf: Leaf,
     /// Place of its first member in the wanted order; `None` for what the recorded kernel lacks.
     pub(crate) rank: Option<usize>,
@@ -51,8 +51,8 @@ pub(crate) struct Placed {
 
 /// The row.
 #[derive(Clone, Debug)]
-pub(crate) struct Row {
-    pub(crate) pieces: Vec<Piece>,
+pub(crate) struct PieceRow {
+    pub(crate) pieces: Vec<TextPiece>,
     /// How the old text wrote the first and the last line of each condition, where it is one that can be written again.
     lines: BTreeMap<Condition, (String, String)>,
 }
@@ -66,32 +66,32 @@ struct Gap {
     torn: Vec<Condition>,
 }
 
-impl Row {
-    pub(crate) fn new(mut pieces: Vec<Piece>) -> Row {
+impl PieceRow {
+    pub(crate) fn new(mut pieces: Vec<TextPiece>) -> PieceRow {
         let mut apart = false;
         for piece in &mut pieces {
             match piece {
-                Piece::Leaf(placed) => (placed.apart, apart) = (apart, false),
-                Piece::Blank(_) => apart = true,
-                Piece::Open { .. } | Piece::Else { .. } | Piece::Close { .. } => {}
-                Piece::Loose(_) | Piece::Gone(_) => apart = false,
+                TextPiece::Leaf(placed) => (placed.apart, apart) = (apart, false),
+                TextPiece::Blank(_) => apart = true,
+                TextPiece::Open { .. } | TextPiece::Else { .. } | TextPiece::Close { .. } => {}
+                TextPiece::Loose(_) | TextPiece::Gone(_) => apart = false,
             }
         }
         let lines = merge::spellings(&pieces);
-        Row { pieces, lines }
+        PieceRow { pieces, lines }
     }
 
     /// Takes the leaves out whose members do not stay.
-    pub(crate) fn cut(&mut self, staying: &BTreeSet<usize>) -> Vec<Placed> {
+    pub(crate) fn cut(&mut self, staying: &BTreeSet<usize>) -> Vec<PlacedLeaf> {
         let mut moving = Vec::new();
         for piece in &mut self.pieces {
             let rank = match piece {
-                Piece::Leaf(Placed {
+                TextPiece::Leaf(PlacedLeaf {
                     rank: Some(rank), ..
                 }) if !staying.contains(rank) => *rank,
                 _ => continue,
             };
-            if let Piece::Leaf(mut placed) = std::mem::replace(piece, Piece::Gone(rank)) {
+            if let TextPiece::Leaf(mut placed) = std::mem::replace(piece, TextPiece::Gone(rank)) {
                 tidy(&mut placed.leaf.nodes);
                 moving.push(placed);
             }
@@ -100,19 +100,19 @@ impl Row {
     }
 
     /// Removes what the leaves that were taken out leave behind: empty conditions, double blank lines.
-    pub(crate) fn clean(&mut self, moving: &mut [Placed]) {
+    pub(crate) fn clean(&mut self, moving: &mut [PlacedLeaf]) {
         while let Some((open, close)) = self.empty_block() {
             let gone = self.pieces[open..=close].iter().find_map(|p| match p {
-                Piece::Gone(rank) => Some(*rank),
+                TextPiece::Gone(rank) => Some(*rank),
                 _ => None,
             });
-            if let (Some(rank), Piece::Open { lead, .. }) = (gone, &self.pieces[open]) {
+            if let (Some(rank), TextPiece::Open { lead, .. }) = (gone, &self.pieces[open]) {
                 let comments = lead.trim_end_matches([' ', '\t']).to_owned();
                 if let Some(placed) = moving.iter_mut().find(|p| p.rank == Some(rank)) {
                     prepend(&mut placed.leaf.nodes, &comments);
                 }
             }
-            self.pieces.splice(open..=close, gone.map(Piece::Gone));
+            self.pieces.splice(open..=close, gone.map(TextPiece::Gone));
         }
         self.drop_empty_arms();
         self.drop_blanks();
@@ -124,11 +124,11 @@ impl Row {
         let mut gone = false;
         for (i, piece) in self.pieces.iter().enumerate() {
             match piece {
-                Piece::Open { .. } => (open, gone) = (Some(i), false),
-                Piece::Gone(_) => gone = true,
-                Piece::Blank(_) | Piece::Else { .. } => {}
-                Piece::Leaf(_) | Piece::Loose(_) => open = None,
-                Piece::Close { .. } => match open.take() {
+                TextPiece::Open { .. } => (open, gone) = (Some(i), false),
+                TextPiece::Gone(_) => gone = true,
+                TextPiece::Blank(_) | TextPiece::Else { .. } => {}
+                TextPiece::Leaf(_) | TextPiece::Loose(_) => open = None,
+                TextPiece::Close { .. } => match open.take() {
                     Some(open) if gone => return Some((open, i)),
                     _ => {}
                 },
@@ -141,13 +141,13 @@ impl Row {
     fn drop_empty_arms(&mut self) {
         let mut at = 0;
         while at < self.pieces.len() {
-            if let Piece::Else { condition, .. } = &self.pieces[at] {
+            if let TextPiece::Else { condition, .. } = &self.pieces[at] {
                 if let Some((open, close)) = self.two_arms(at) {
                     let condition = condition.clone();
                     if self.is_empty(open + 1, at) {
                         let text = format!("{}\n", condition.opening());
                         self.pieces.remove(at);
-                        if let Piece::Open {
+                        if let TextPiece::Open {
                             text: old,
                             condition: c,
                             ..
@@ -170,31 +170,31 @@ impl Row {
     /// Whether something was taken out between these places and nothing is left.
     fn is_empty(&self, from: usize, to: usize) -> bool {
         let pieces = &self.pieces[from..to];
-        pieces.iter().any(|p| matches!(p, Piece::Gone(_)))
+        pieces.iter().any(|p| matches!(p, TextPiece::Gone(_)))
             && pieces
                 .iter()
-                .all(|p| matches!(p, Piece::Gone(_) | Piece::Blank(_)))
+                .all(|p| matches!(p, TextPiece::Gone(_) | TextPiece::Blank(_)))
     }
 
     /// The `#if` and the `#endif` of the `#else` at `at`, when there are no other alternatives.
     fn two_arms(&self, at: usize) -> Option<(usize, usize)> {
         let mut depth = 0;
         let open = (0..at).rev().find(|i| match &self.pieces[*i] {
-            Piece::Close { .. } => {
+            TextPiece::Close { .. } => {
                 depth += 1;
                 false
             }
-            Piece::Open { .. } if depth == 0 => true,
-            Piece::Open { .. } => {
+            TextPiece::Open { .. } if depth == 0 => true,
+            TextPiece::Open { .. } => {
                 depth -= 1;
                 false
             }
-            Piece::Else { .. } => depth == 0,
+            TextPiece::Else { .. } => depth == 0,
             _ => false,
         })?;
         let close = self.end_of(at)?;
-        let both = matches!(self.pieces[open], Piece::Open { .. })
-            && matches!(self.pieces[close], Piece::Close { .. });
+        let both = matches!(self.pieces[open], TextPiece::Open { .. })
+            && matches!(self.pieces[close], TextPiece::Close { .. });
         both.then_some((open, close))
     }
 
@@ -202,52 +202,55 @@ impl Row {
     fn end_of(&self, at: usize) -> Option<usize> {
         let mut depth = 0;
         (at + 1..self.pieces.len()).find(|i| match &self.pieces[*i] {
-            Piece::Open { .. } => {
+            TextPiece::Open { .. } => {
                 depth += 1;
                 false
             }
-            Piece::Close { .. } if depth > 0 => {
+            TextPiece::Close { .. } if depth > 0 => {
                 depth -= 1;
                 false
             }
-            Piece::Else { .. } | Piece::Close { .. } => depth == 0,
+            TextPiece::Else { .. } | TextPiece::Close { .. } => depth == 0,
             _ => false,
         })
     }
 
     /// Where blank lines stood on both sides of what was taken out, keeps those of one side; at the edges of a condition none.
     fn drop_blanks(&mut self) {
-        let mut kept: Vec<Piece> = Vec::new();
+        let mut kept: Vec<TextPiece> = Vec::new();
         let mut pieces = std::mem::take(&mut self.pieces).into_iter().peekable();
         while let Some(piece) = pieces.next() {
-            if !matches!(piece, Piece::Blank(_) | Piece::Gone(_)) {
+            if !matches!(piece, TextPiece::Blank(_) | TextPiece::Gone(_)) {
                 kept.push(piece);
                 continue;
             }
             let mut run = vec![piece];
-            while let Some(next) = pieces.next_if(|p| matches!(p, Piece::Blank(_) | Piece::Gone(_)))
+            while let Some(next) =
+                pieces.next_if(|p| matches!(p, TextPiece::Blank(_) | TextPiece::Gone(_)))
             {
                 run.push(next);
             }
-            if run.iter().all(|p| matches!(p, Piece::Blank(_))) {
+            if run.iter().all(|p| matches!(p, TextPiece::Blank(_))) {
                 kept.append(&mut run);
                 continue;
             }
             let left = matches!(
                 kept.last(),
-                None | Some(Piece::Open { .. } | Piece::Else { .. })
+                None | Some(TextPiece::Open { .. } | TextPiece::Else { .. })
             );
             let right = matches!(
                 pieces.peek(),
-                None | Some(Piece::Close { .. } | Piece::Else { .. })
+                None | Some(TextPiece::Close { .. } | TextPiece::Else { .. })
             );
             if left || right {
                 continue;
             }
-            let sides = run.split(|p| matches!(p, Piece::Gone(_)));
+            let sides = run.split(|p| matches!(p, TextPiece::Gone(_)));
             let blanks = sides.max_by_key(|side| side.len()).unwrap_or_default();
             // What meets here for the first time can be joined.
-            if let (true, Some(Piece::Close { made, .. })) = (blanks.is_empty(), kept.last_mut()) {
+            if let (true, Some(TextPiece::Close { made, .. })) =
+                (blanks.is_empty(), kept.last_mut())
+            {
                 *made = true;
             }
             kept.extend(blanks.to_vec());
@@ -260,7 +263,9 @@ impl Row {
         let mut last = None;
         let mut found = BTreeMap::new();
         for piece in &self.pieces {
-            let Piece::Leaf(placed) = piece else { continue };
+            let TextPiece::Leaf(placed) = piece else {
+                continue;
+            };
             match (placed.rank, last) {
                 (Some(rank), _) => last = Some(rank + placed.leaf.members.len() - 1),
                 (None, Some(last)) => {
@@ -272,11 +277,13 @@ impl Row {
         found
     }
 
-    /// Takes out the leaves of `followers` that are before all members. Each gets a rank of its own, for [`Row::clean`].
-    pub(crate) fn cut_leading(&mut self, followers: &BTreeMap<usize, usize>) -> Vec<Placed> {
+    /// Takes out the leaves of `followers` that are before all members. Each gets a rank of its own, for [`PieceRow::clean`].
+    pub(crate) fn cut_leading(&mut self, followers: &BTreeMap<usize, usize>) -> Vec<PlacedLeaf> {
         let mut leading = Vec::new();
         for piece in &mut self.pieces {
-            let Piece::Leaf(placed) = piece else { continue };
+            let TextPiece::Leaf(placed) = piece else {
+                continue;
+            };
             if placed.rank.is_some() {
                 break;
             }
@@ -285,7 +292,7 @@ impl Row {
             }
             let rank = usize::MAX - placed.number;
             placed.rank = Some(rank);
-            if let Piece::Leaf(placed) = std::mem::replace(piece, Piece::Gone(rank)) {
+            if let TextPiece::Leaf(placed) = std::mem::replace(piece, TextPiece::Gone(rank)) {
                 leading.push(placed);
             }
         }
@@ -295,13 +302,13 @@ impl Row {
     /// Puts a leaf between the last one of at most the first of these ranks, and the first of at least the other.
     pub(crate) fn insert(
         &mut self,
-        placed: Placed,
+        placed: PlacedLeaf,
         (below, above): (Option<usize>, usize),
         wanted: &Wanted,
     ) -> Result<(), Refused> {
         let mut ranked: Vec<(usize, usize)> = Vec::new();
         for (at, piece) in self.pieces.iter().enumerate() {
-            if let Piece::Leaf(Placed {
+            if let TextPiece::Leaf(PlacedLeaf {
                 rank: Some(rank), ..
             }) = piece
             {
@@ -328,14 +335,14 @@ impl Row {
         let comments = lead(&placed.leaf);
         let starts_paragraph =
             comments.matches('\n').count() > 1 || (placed.apart && comments.contains("/*"));
-        if matches!(behind_leaf, Some(Piece::Leaf(_))) && starts_paragraph {
-            pieces.push(Piece::Blank("\n".to_owned()));
+        if matches!(behind_leaf, Some(TextPiece::Leaf(_))) && starts_paragraph {
+            pieces.push(TextPiece::Blank("\n".to_owned()));
         }
-        let close = || Piece::Close {
+        let close = || TextPiece::Close {
             text: "#endif\n".to_owned(),
             made: true,
         };
-        let open = |condition: &Condition| Piece::Open {
+        let open = |condition: &Condition| TextPiece::Open {
             lead: String::new(),
             text: match self.lines.get(condition) {
                 Some((opening, _)) => opening.clone(),
@@ -346,11 +353,11 @@ impl Row {
         };
         pieces.extend(gap.torn.iter().map(|_| close()));
         pieces.extend(conditions.iter().map(open));
-        pieces.push(Piece::Leaf(placed));
+        pieces.push(TextPiece::Leaf(placed));
         pieces.extend(conditions.iter().map(|_| close()));
         pieces.extend(gap.torn.iter().map(open));
         if conditions.is_empty() && gap.torn.is_empty() && self.starts_paragraph(gap.at) {
-            pieces.push(Piece::Blank("\n".to_owned()));
+            pieces.push(TextPiece::Blank("\n".to_owned()));
         }
         self.pieces.splice(gap.at..gap.at, pieces);
         Ok(())
@@ -359,14 +366,16 @@ impl Row {
     /// Whether what is at `at` has comments of its own, and nothing was before it.
     fn starts_paragraph(&self, at: usize) -> bool {
         match self.pieces.get(at) {
-            Some(Piece::Loose(text)) => text.contains("/*"),
-            Some(Piece::Leaf(placed)) => placed.number == 0 && lead(&placed.leaf).contains("/*"),
+            Some(TextPiece::Loose(text)) => text.contains("/*"),
+            Some(TextPiece::Leaf(placed)) => {
+                placed.number == 0 && lead(&placed.leaf).contains("/*")
+            }
             _ => false,
         }
     }
 
     /// The place between `from` and `to` where the fewest conditions have to be torn, then opened; of several the first.
-    fn best_gap(&self, placed: &Placed, from: usize, to: usize) -> Option<Gap> {
+    fn best_gap(&self, placed: &PlacedLeaf, from: usize, to: usize) -> Option<Gap> {
         let mut open: Vec<(Condition, bool)> = Vec::new();
         let mut best: Option<((usize, usize), Gap)> = None;
         for at in 0..=to {
@@ -392,15 +401,15 @@ impl Row {
                 }
             }
             match self.pieces.get(at) {
-                Some(Piece::Open { condition, .. }) => open.push((condition.clone(), false)),
-                Some(Piece::Else { condition, .. }) => {
+                Some(TextPiece::Open { condition, .. }) => open.push((condition.clone(), false)),
+                Some(TextPiece::Else { condition, .. }) => {
                     let last = self
                         .end_of(at)
-                        .is_none_or(|end| matches!(self.pieces[end], Piece::Close { .. }));
+                        .is_none_or(|end| matches!(self.pieces[end], TextPiece::Close { .. }));
                     open.pop();
                     open.push((condition.clone(), !last));
                 }
-                Some(Piece::Close { .. }) => {
+                Some(TextPiece::Close { .. }) => {
                     open.pop();
                 }
                 _ => {}
@@ -414,7 +423,9 @@ impl Row {
         let mut before = BTreeSet::new();
         let mut found = Vec::new();
         for piece in &self.pieces {
-            let Piece::Leaf(placed) = piece else { continue };
+            let TextPiece::Leaf(placed) = piece else {
+                continue;
+            };
             if is_barrier(&placed.leaf) {
                 found.push((placed.leaf.line, before.clone()));
             }
@@ -446,9 +457,11 @@ impl Row {
         for piece in &self.pieces {
             let own = piece.text();
             let (directive, number) = match piece {
-                Piece::Open { .. } | Piece::Else { .. } | Piece::Close { .. } => (true, None),
-                Piece::Leaf(placed) => (false, Some(placed.number)),
-                Piece::Blank(_) | Piece::Loose(_) | Piece::Gone(_) => (false, None),
+                TextPiece::Open { .. } | TextPiece::Else { .. } | TextPiece::Close { .. } => {
+                    (true, None)
+                }
+                TextPiece::Leaf(placed) => (false, Some(placed.number)),
+                TextPiece::Blank(_) | TextPiece::Loose(_) | TextPiece::Gone(_) => (false, None),
             };
             let neighbours = number.is_none_or(|n| n.checked_sub(1) == last);
             let bare = number.is_some() && !neighbours && !own.starts_with([' ', '\t', '\n', '#']);
@@ -469,26 +482,28 @@ impl Row {
     }
 }
 
-impl Piece {
+impl TextPiece {
     fn text(&self) -> String {
         match self {
-            Piece::Open { lead, text, .. } => format!("{lead}{text}"),
-            Piece::Else { text, .. } | Piece::Close { text, .. } => text.clone(),
-            Piece::Blank(text) | Piece::Loose(text) => text.clone(),
-            Piece::Leaf(placed) => {
+            TextPiece::Open { lead, text, .. } => format!("{lead}{text}"),
+            TextPiece::Else { text, .. } | TextPiece::Close { text, .. } => text.clone(),
+            TextPiece::Blank(text) | TextPiece::Loose(text) => text.clone(),
+            TextPiece::Leaf(placed) => {
                 let mut text = String::new();
                 body::print(&placed.leaf.nodes, &mut text);
                 text
             }
-            Piece::Gone(_) => String::new(),
+            TextPiece::Gone(_) => String::new(),
         }
     }
 }
 
 /// Takes blanks before tabs away, which style checks complain about in every line that a patch adds; the columns stay.
-fn tidy(nodes: &mut [Node]) {
+fn tidy(nodes: &mut [BodyNode]) {
     for node in nodes {
-        let Node::Member(member) = node else { continue };
+        let BodyNode::Member(member) = node else {
+            continue;
+        };
         let mut column = 0;
         let mut text = String::new();
         let mut blanks = 0;
@@ -524,22 +539,22 @@ fn indentation(lead: &str) -> &str {
 /// What is before a leaf: comments and indentation.
 pub(crate) fn lead(leaf: &Leaf) -> &str {
     match leaf.nodes.first() {
-        Some(Node::Member(member)) => &member.lead,
-        Some(Node::Block(block)) => &block.lead,
+        Some(BodyNode::Member(member)) => &member.lead,
+        Some(BodyNode::Block(block)) => &block.lead,
         _ => "",
     }
 }
 
 fn is_barrier(leaf: &Leaf) -> bool {
-    matches!(leaf.nodes.as_slice(), [Node::Member(member)] if member.text.starts_with("randomized_struct_fields_"))
+    matches!(leaf.nodes.as_slice(), [BodyNode::Member(member)] if member.text.starts_with("randomized_struct_fields_"))
 }
 
 /// Puts comments before the first member or condition.
-pub(crate) fn prepend(nodes: &mut [Node], comments: &str) {
+pub(crate) fn prepend(nodes: &mut [BodyNode], comments: &str) {
     match nodes.first_mut() {
-        Some(Node::Member(member)) => member.lead.insert_str(0, comments),
-        Some(Node::Block(block)) => block.lead.insert_str(0, comments),
-        Some(Node::Blank(text) | Node::Loose(text)) => text.insert_str(0, comments),
+        Some(BodyNode::Member(member)) => member.lead.insert_str(0, comments),
+        Some(BodyNode::Block(block)) => block.lead.insert_str(0, comments),
+        Some(BodyNode::Blank(text) | BodyNode::Loose(text)) => text.insert_str(0, comments),
         None => {}
     }
 }

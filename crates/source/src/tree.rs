@@ -29,7 +29,7 @@ const MAX_PLACES: usize = 4;
 
 /// A source tree.
 #[derive(Clone, Debug)]
-pub struct Tree {
+pub struct SourceTree {
     root: PathBuf,
     kernel: bool,
     files: Vec<PathBuf>,
@@ -37,7 +37,7 @@ pub struct Tree {
 
 /// A definition with its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundDefinition {
     /// Relative to the tree's root, with `/`.
     pub path: String,
     /// The file's text.
@@ -109,14 +109,14 @@ pub enum TreeError {
     },
 }
 
-impl Tree {
+impl SourceTree {
     /// Lists the C files below `root`; `arch` is the folder below `arch/` that counts in a Linux tree.
     ///
     /// # Errors
     /// A folder that cannot be read.
-    pub fn open(root: &Path, arch: &str) -> Result<Tree, TreeError> {
+    pub fn open(root: &Path, arch: &str) -> Result<SourceTree, TreeError> {
         let kernel = root.join("include/linux/cache.h").is_file() && root.join("Kbuild").is_file();
-        let mut tree = Tree {
+        let mut tree = SourceTree {
             root: root.to_owned(),
             kernel,
             files: Vec::new(),
@@ -176,7 +176,7 @@ impl Tree {
         sought: &Sought,
         wanted: &Wanted,
         only: Option<&Path>,
-    ) -> Result<Found, TreeError> {
+    ) -> Result<FoundDefinition, TreeError> {
         let what = describe(sought);
         let (mut fitting, mut unfit) = (Vec::new(), Vec::new());
         // Headers first: what is in one that fits is not in a .c file too, or its units could not be compiled.
@@ -193,7 +193,7 @@ impl Tree {
                 break;
             }
         }
-        let place = |found: &Found| format!("{}:{}", found.path, found.definition.line);
+        let place = |found: &FoundDefinition| format!("{}:{}", found.path, found.definition.line);
         if fitting.len() > 1 {
             let places: Vec<String> = fitting.iter().take(MAX_PLACES).map(place).collect();
             return Err(TreeError::Several {
@@ -241,12 +241,12 @@ impl Tree {
         }
     }
 
-    fn search_file(&self, path: &Path, sought: &Sought) -> Result<Vec<Found>, TreeError> {
+    fn search_file(&self, path: &Path, sought: &Sought) -> Result<Vec<FoundDefinition>, TreeError> {
         let Some(text) = self.text(path, sought.needle())? else {
             return Ok(Vec::new());
         };
         let definitions = definition::find(&text, sought);
-        let found = |definition| Found {
+        let found = |definition| FoundDefinition {
             path: self.relative(path),
             text: text.clone(),
             definition,
@@ -319,7 +319,7 @@ fn describe(sought: &Sought) -> String {
     }
 }
 
-fn no_carriage_returns(found: Found) -> Result<Found, TreeError> {
+fn no_carriage_returns(found: FoundDefinition) -> Result<FoundDefinition, TreeError> {
     match found.text.find("\r\n") {
         Some(at) => {
             let place = format!("{}:{}", found.path, definition::line_of(&found.text, at));

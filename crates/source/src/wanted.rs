@@ -2,7 +2,7 @@
 //!
 //! Made from a checked plan of edits; knows nothing of source text.
 
-use linemate_layout::{Edit, EditFile, Plan, Position, Slot, Subject, origin::Forced};
+use linemate_layout::{Edit, EditFile, EditSubject, Plan, Position, Slot, origin::Forced};
 use linemate_types::{Composite, LineSize, TypeId, TypeModel};
 
 /// An alignment that the definition has to ask for.
@@ -219,8 +219,8 @@ fn alignment(
 /// The name of the group that the member is in; `None` for `isolate`.
 fn group_name(file: &EditFile, composite: &Composite, member: Option<&Recorded>) -> Option<String> {
     let member = member?;
-    let about = |subject: Option<&Subject>| match subject {
-        Some(Subject::Named(name)) => {
+    let about = |subject: Option<&EditSubject>| match subject {
+        Some(EditSubject::Named(name)) => {
             composite.name.is_empty() || name.rsplit(' ').next() == Some(&*composite.name)
         }
         _ => true,

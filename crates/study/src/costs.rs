@@ -16,7 +16,7 @@ use crate::effect::Potential;
 use crate::experiment::{Conditions, Cpus, Experiment};
 use crate::scene::{KeyName, Scene, Watch};
 use crate::session::Session;
-use linemate_layout::edit::Subject;
+use linemate_layout::edit::EditSubject;
 use linemate_layout::plan::{resolve, subject_name};
 
 use crate::whatif::WhatIfError;
@@ -128,7 +128,7 @@ pub struct Costs {
 /// CPUs that cannot be, a type that does not exist or that nothing touched, a damaged recording.
 pub fn costs(
     session: &Session<'_>,
-    subject: Option<&Subject>,
+    subject: Option<&EditSubject>,
     run: CostRun<'_>,
 ) -> Result<Costs, WhatIfError> {
     let only = subject.map(subject_name);
@@ -184,7 +184,7 @@ fn known(
     analysis: &Analysis<'_>,
     scene: &Scene<'_>,
     name: &str,
-    subject: &Subject,
+    subject: &EditSubject,
 ) -> Result<(), WhatIfError> {
     let touched = |key: &KeyName| key.place.is_some() && owner(key) == name;
     match resolve(analysis.model(), subject) {

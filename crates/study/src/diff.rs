@@ -12,7 +12,7 @@ use crate::experiment::{Conditions, Cpus, Experiment};
 use crate::scene::{Scene, Watch};
 use crate::session::Session;
 use crate::whatif::WhatIfError;
-use linemate_layout::edit::Subject;
+use linemate_layout::edit::EditSubject;
 use linemate_layout::plan::{resolve, subject_name};
 
 /// The figures of a field in one recording.
@@ -73,7 +73,7 @@ pub struct On<'m> {
 /// A type that does not exist or that nothing touched, a damaged recording, CPUs that cannot be.
 pub fn fields(
     session: &Session<'_>,
-    subject: Option<&Subject>,
+    subject: Option<&EditSubject>,
     on: Option<On<'_>>,
 ) -> Result<Fields, WhatIfError> {
     let name = subject.map_or_else(|| "type".to_owned(), subject_name);

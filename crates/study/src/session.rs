@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use linemate_attribution::counted::Objects;
 use linemate_attribution::couse::CoUses;
 use linemate_attribution::tally::{Count, CpuCount, Key};
-use linemate_attribution::{Analysis, Counted, Directory, Error as AnalysisError, Tally};
+use linemate_attribution::{Analysis, AnalysisError, Counted, Directory, Tally};
 use linemate_machine::LineSize;
 use linemate_recording::Recording;
 use serde::{Deserialize, Serialize};

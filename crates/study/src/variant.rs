@@ -507,12 +507,12 @@ mod tests {
     use linemate_replay::{KeyId, SiteId};
 
     use super::*;
-    use linemate_layout::map::{Inner, Piece};
+    use linemate_layout::map::{Inner, MovedBytes};
 
     const OBJECT: u64 = 0xffff_8880_0000_1000;
 
-    fn piece(old: u64, bytes: u64, new: Option<u64>) -> Piece {
-        Piece {
+    fn piece(old: u64, bytes: u64, new: Option<u64>) -> MovedBytes {
+        MovedBytes {
             old,
             bytes,
             new,

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use linemate_layout::edit::{Edit, EditFile, Subject};
+use linemate_layout::edit::{Edit, EditFile, EditSubject};
 use linemate_layout::plan::{
     AccessRule, ObjectRule, Plan, PlanError, PlanReason, resolve, subject_name,
 };
@@ -83,7 +83,7 @@ impl<'a> Study<'a> {
         session: &'a Session<'a>,
         edits: &'a EditFile,
         images: &'a BTreeMap<String, TypeModel>,
-        report: &[Subject],
+        report: &[EditSubject],
     ) -> Result<Study<'a>, WhatIfError> {
         if edits.is_empty() {
             return Err(WhatIfError::NoEdits);
@@ -263,7 +263,8 @@ impl<'a> Study<'a> {
             _ => None,
         });
         let model = self.session.analysis().model();
-        let ids = |name: &String| resolve(model, &Subject::Named(name.clone())).unwrap_or_default();
+        let ids =
+            |name: &String| resolve(model, &EditSubject::Named(name.clone())).unwrap_or_default();
         let known: Vec<_> = all.map(|(a, b)| (ids(a), ids(b))).collect();
         let asked = plan.objects.iter().filter_map(|rule| match rule {
             ObjectRule::Colocate(a, b) => known.iter().position(|(x, y)| x == a && y == b),

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
-use linemate_layout::Subject;
+use linemate_layout::EditSubject;
 use linemate_machine::{Machine, find};
 use linemate_recording::{AccessKind, Recording};
 use linemate_study::Session;
@@ -45,7 +45,7 @@ fn found(subject: Option<&str>, cpus: Option<usize>) -> Result<Costs, WhatIfErro
         },
         seed: 1,
     };
-    let subject = subject.map(|name| Subject::Named(name.to_owned()));
+    let subject = subject.map(|name| EditSubject::Named(name.to_owned()));
     costs(&session, subject.as_ref(), run)
 }
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use linemate_layout::{Subject, parse_flags};
+use linemate_layout::{EditSubject, parse_flags};
 use linemate_machine::{LineSize, Machine, find};
 use linemate_recording::{AccessKind, Recording};
 use linemate_study::costs::{CostRun, Costs, costs};
@@ -65,7 +65,7 @@ fn asked(session: &Session<'_>, machine: &Machine, conditions: Conditions) -> Co
 }
 
 fn edited(session: &Session<'_>) -> WhatIf {
-    let subject = Subject::Named("rq".into());
+    let subject = EditSubject::Named("rq".into());
     let edits = parse_flags(subject, &["isolate nr_running".to_owned()]).unwrap();
     let images = BTreeMap::new();
     let study = Study::new(session, &edits, &images, &[]).unwrap();

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use linemate_layout::{Subject, parse_flags};
+use linemate_layout::{EditSubject, parse_flags};
 use linemate_machine::{Machine, find};
 use linemate_recording::{AccessKind, Recording};
 use linemate_study::Conditions;
@@ -43,7 +43,7 @@ fn run(machine: &str) -> Run {
 fn whatif_of(recording: &Recording, edits: &[&str], run: &Run) -> Result<WhatIf, String> {
     let session = Session::new(recording).unwrap();
     let flags: Vec<String> = edits.iter().map(|e| (*e).to_owned()).collect();
-    let edits = parse_flags(Subject::Named("rq".into()), &flags).unwrap();
+    let edits = parse_flags(EditSubject::Named("rq".into()), &flags).unwrap();
     let images = BTreeMap::new();
     let study = Study::new(&session, &edits, &images, &[]).map_err(|e| e.to_string())?;
     study.run(run).map_err(|e| e.to_string())

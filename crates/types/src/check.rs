@@ -218,7 +218,7 @@ enum State {
     Done,
 }
 
-enum Step {
+enum Visit {
     Enter(TypeId),
     Leave(TypeId),
 }
@@ -235,23 +235,23 @@ fn walk(
     let mut states = vec![State::New; types.len()];
     let mut stack = Vec::new();
     for root in (0u32..).map(TypeId).take(types.len()) {
-        stack.push(Step::Enter(root));
+        stack.push(Visit::Enter(root));
         while let Some(step) = stack.pop() {
             match step {
-                Step::Enter(id) => {
+                Visit::Enter(id) => {
                     // A type can be on the stack several times; only the first visit counts. It cannot be
                     // Entered here: whatever was pushed later than it has been left by now.
                     if states[id.index()] != State::New {
                         continue;
                     }
                     states[id.index()] = State::Entered;
-                    stack.push(Step::Leave(id));
+                    stack.push(Visit::Leave(id));
                     let mut cycle = None;
                     parts(
                         types,
                         &types[id.index()],
                         &mut |part| match states[part.index()] {
-                            State::New => stack.push(Step::Enter(part)),
+                            State::New => stack.push(Visit::Enter(part)),
                             State::Entered => cycle = Some(part),
                             State::Done => {}
                         },
@@ -260,7 +260,7 @@ fn walk(
                         return Err(ModelError::Cycle(part));
                     }
                 }
-                Step::Leave(id) => {
+                Visit::Leave(id) => {
                     let t = &types[id.index()];
                     let mut depth = 0;
                     parts(types, t, &mut |part| {

@@ -85,18 +85,18 @@ pub struct FlatType {
 }
 
 /// Entries sorted by start; they do not overlap.
-type Block = Vec<Entry>;
+type Block = Vec<FlatEntry>;
 
 #[derive(Clone, Debug)]
-struct Entry {
+struct FlatEntry {
     /// From the start of the block.
     start: u64,
     end: u64,
-    node: Node,
+    node: FlatNode,
 }
 
 #[derive(Clone, Debug)]
-enum Node {
+enum FlatNode {
     Leaf(LeafId),
     /// The same block again and again; its offsets count from the start of the element.
     Repeat {
@@ -116,7 +116,7 @@ impl FlatType {
     pub fn new(model: &TypeModel, id: TypeId) -> Result<FlatType, FlattenError> {
         model.get(id).ok_or(FlattenError::NoSuchType(id))?;
         let size = model.size_of(id).unwrap_or(0);
-        let mut builder = Builder {
+        let mut builder = FlatBuilder {
             model,
             outermost: id,
             size,
@@ -125,7 +125,7 @@ impl FlatType {
             visits: 0,
             path_bytes: 0,
         };
-        let place = Place {
+        let place = MemberPlace {
             start: 0,
             absolute: 0,
             bits: None,
@@ -246,20 +246,21 @@ impl FlatType {
     }
 }
 
+/// A leaf that covers what was asked for, and its bytes.
 #[derive(Clone, Copy)]
-struct Found {
+struct LeafSpan {
     leaf: LeafId,
     start: u64,
     end: u64,
 }
 
-impl Found {
+impl LeafSpan {
     fn covers(&self, start: u64, end: u64) -> bool {
         self.start <= start && end <= self.end
     }
 
-    fn moved(self, by: u64) -> Found {
-        Found {
+    fn moved(self, by: u64) -> LeafSpan {
+        LeafSpan {
             start: self.start + by,
             end: self.end + by,
             ..self
@@ -268,7 +269,7 @@ impl Found {
 }
 
 /// The first field of `block` that `start..end` touches. Its recursion is that of the types: at most MAX_DEPTH.
-fn find(block: &Block, start: u64, end: u64) -> Option<Found> {
+fn find(block: &Block, start: u64, end: u64) -> Option<LeafSpan> {
     let first = block.partition_point(|entry| entry.end <= start);
     // An entry can turn out to be a hole inside (padding of an array's element): then the next one counts.
     for entry in &block[first..] {
@@ -276,13 +277,13 @@ fn find(block: &Block, start: u64, end: u64) -> Option<Found> {
             return None;
         }
         let found = match &entry.node {
-            Node::Leaf(leaf) => Some(Found {
+            FlatNode::Leaf(leaf) => Some(LeafSpan {
                 leaf: *leaf,
                 start: entry.start,
                 end: entry.end,
             }),
-            Node::Repeat { stride, block } => find_repeated(entry, *stride, block, start, end),
-            Node::Overlap(alternatives) => find_overlapping(alternatives, start, end),
+            FlatNode::Repeat { stride, block } => find_repeated(entry, *stride, block, start, end),
+            FlatNode::Overlap(alternatives) => find_overlapping(alternatives, start, end),
         };
         if found.is_some() {
             return found;
@@ -291,7 +292,13 @@ fn find(block: &Block, start: u64, end: u64) -> Option<Found> {
     None
 }
 
-fn find_repeated(entry: &Entry, stride: u64, block: &Block, start: u64, end: u64) -> Option<Found> {
+fn find_repeated(
+    entry: &FlatEntry,
+    stride: u64,
+    block: &Block,
+    start: u64,
+    end: u64,
+) -> Option<LeafSpan> {
     let from = start.max(entry.start) - entry.start;
     let to = end.min(entry.end) - entry.start;
     let base = from - from % stride;
@@ -307,7 +314,7 @@ fn find_repeated(entry: &Entry, stride: u64, block: &Block, start: u64, end: u64
     Some(found.moved(entry.start))
 }
 
-fn find_overlapping(alternatives: &[Block], start: u64, end: u64) -> Option<Found> {
+fn find_overlapping(alternatives: &[Block], start: u64, end: u64) -> Option<LeafSpan> {
     let mut touched = None;
     for alternative in alternatives {
         if let Some(found) = find(alternative, start, end) {
@@ -322,7 +329,7 @@ fn find_overlapping(alternatives: &[Block], start: u64, end: u64) -> Option<Foun
 
 /// Where a member lies.
 #[derive(Clone, Copy)]
-struct Place {
+struct MemberPlace {
     /// From the start of the block under construction.
     start: u64,
     /// From the start of the outermost type, first elements of arrays.
@@ -331,7 +338,7 @@ struct Place {
     bits: Option<(u64, u32)>,
 }
 
-struct Builder<'a> {
+struct FlatBuilder<'a> {
     model: &'a TypeModel,
     outermost: TypeId,
     size: u64,
@@ -344,9 +351,14 @@ struct Builder<'a> {
     path_bytes: usize,
 }
 
-impl Builder<'_> {
+impl FlatBuilder<'_> {
     /// The block of a value of type `id` at `place`. Recursion: at most MAX_DEPTH, as checked by the model.
-    fn unfold(&mut self, id: TypeId, path: String, place: Place) -> Result<Block, FlattenError> {
+    fn unfold(
+        &mut self,
+        id: TypeId,
+        path: String,
+        place: MemberPlace,
+    ) -> Result<Block, FlattenError> {
         self.visits += 1;
         self.path_bytes += path.len();
         let too_large = self.visits > 4 * MAX_LEAVES || self.path_bytes > MAX_PATH_BYTES;
@@ -369,7 +381,12 @@ impl Builder<'_> {
         }
     }
 
-    fn member(&mut self, member: &Member, path: &str, place: Place) -> Result<Block, FlattenError> {
+    fn member(
+        &mut self,
+        member: &Member,
+        path: &str,
+        place: MemberPlace,
+    ) -> Result<Block, FlattenError> {
         let named = !member.name.is_empty();
         if !named && member.bits.is_some() {
             return Ok(Block::new());
@@ -381,7 +398,7 @@ impl Builder<'_> {
         };
         let byte = member.offset.byte().0;
         let bits = member.bits.map(|width| (member.offset.0 % 8, width));
-        let place = Place {
+        let place = MemberPlace {
             start: place.start + byte,
             absolute: place.absolute + byte,
             bits,
@@ -394,7 +411,7 @@ impl Builder<'_> {
         element: TypeId,
         count: u32,
         path: String,
-        place: Place,
+        place: MemberPlace,
     ) -> Result<Block, FlattenError> {
         let stride = self.model.size_of(element).unwrap_or(0);
         let flexible = count == 0;
@@ -403,7 +420,7 @@ impl Builder<'_> {
             return Ok(Block::new());
         }
         self.arrays.push((stride, u64::from(count)));
-        let inner = Place {
+        let inner = MemberPlace {
             start: 0,
             absolute: place.absolute,
             bits: None,
@@ -418,14 +435,14 @@ impl Builder<'_> {
             true => u64::MAX / 2,
             false => place.start + stride * u64::from(count),
         };
-        Ok(vec![Entry {
+        Ok(vec![FlatEntry {
             start: place.start,
             end,
-            node: Node::Repeat { stride, block },
+            node: FlatNode::Repeat { stride, block },
         }])
     }
 
-    fn leaf(&mut self, id: TypeId, path: String, place: Place) -> Option<Entry> {
+    fn leaf(&mut self, id: TypeId, path: String, place: MemberPlace) -> Option<FlatEntry> {
         let size = match place.bits {
             Some((bit, width)) => (bit + u64::from(width)).div_ceil(8),
             None => self.model.size_of(id).unwrap_or(0),
@@ -444,10 +461,10 @@ impl Builder<'_> {
             type_id: id,
             arrays: self.arrays.clone(),
         });
-        Some(Entry {
+        Some(FlatEntry {
             start: place.start,
             end: place.start + size,
-            node: Node::Leaf(leaf),
+            node: FlatNode::Leaf(leaf),
         })
     }
 }
@@ -479,12 +496,12 @@ fn is_one_value(model: &TypeModel, composite: &Composite) -> bool {
         }
 }
 
-/// Sorts entries and puts those that share bytes into one [`Node::Overlap`], in declaration order.
+/// Sorts entries and puts those that share bytes into one [`FlatNode::Overlap`], in declaration order.
 fn separate(entries: Block) -> Block {
-    let mut numbered: Vec<(usize, Entry)> = entries.into_iter().enumerate().collect();
+    let mut numbered: Vec<(usize, FlatEntry)> = entries.into_iter().enumerate().collect();
     numbered.sort_by_key(|(_, entry)| entry.start);
     let mut block = Block::new();
-    let mut group: Vec<(usize, Entry)> = Vec::new();
+    let mut group: Vec<(usize, FlatEntry)> = Vec::new();
     let mut group_end = 0;
     for (number, entry) in numbered {
         if entry.start >= group_end {
@@ -497,7 +514,7 @@ fn separate(entries: Block) -> Block {
     block
 }
 
-fn close(mut group: Vec<(usize, Entry)>) -> Option<Entry> {
+fn close(mut group: Vec<(usize, FlatEntry)>) -> Option<FlatEntry> {
     if group.len() <= 1 {
         return group.pop().map(|(_, entry)| entry);
     }
@@ -505,9 +522,9 @@ fn close(mut group: Vec<(usize, Entry)>) -> Option<Entry> {
     let start = group.iter().map(|(_, entry)| entry.start).min()?;
     let end = group.iter().map(|(_, entry)| entry.end).max()?;
     let alternatives = group.into_iter().map(|(_, entry)| vec![entry]).collect();
-    Some(Entry {
+    Some(FlatEntry {
         start,
         end,
-        node: Node::Overlap(alternatives),
+        node: FlatNode::Overlap(alternatives),
     })
 }

@@ -155,7 +155,7 @@ impl KernelImage {
     /// # Errors
     /// [`ImageError`]: no known format, cut off, not to be unpacked, or without BTF.
     pub fn parse(bytes: &[u8]) -> Result<KernelImage, ImageError> {
-        let mut found = Found::default();
+        let mut found = ImageFacts::default();
         let btf = found.look(bytes, 0)?;
         Ok(KernelImage {
             format: found.format.unwrap_or(Format::RawBtf),
@@ -177,14 +177,14 @@ impl KernelImage {
 
 /// What is known so far, from the outermost container inwards; the first to tell wins.
 #[derive(Default)]
-struct Found {
+struct ImageFacts {
     format: Option<Format>,
     compression: Option<Compression>,
     arch: Option<Arch>,
     release: Option<String>,
 }
 
-impl Found {
+impl ImageFacts {
     /// The BTF in `bytes`. Recursion: at most [`MAX_NESTING`].
     fn look(&mut self, bytes: &[u8], depth: u32) -> Result<Vec<u8>, ImageError> {
         if depth > MAX_NESTING {

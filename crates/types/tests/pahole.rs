@@ -24,7 +24,7 @@ use linemate_types::{
 
 static FILES: AtomicU32 = AtomicU32::new(0);
 
-struct Kernel {
+struct KernelBtf {
     model: TypeModel,
     btf: PathBuf,
 }
@@ -37,11 +37,11 @@ fn file(name: &str) -> PathBuf {
 }
 
 /// Reads a kernel and leaves its BTF in a file of its own for pahole.
-fn kernel(series: &str) -> Kernel {
+fn kernel(series: &str) -> KernelBtf {
     kernel_at(&kernels::image(series))
 }
 
-fn kernel_at(path: &Path) -> Kernel {
+fn kernel_at(path: &Path) -> KernelBtf {
     let image = KernelImage::parse(&std::fs::read(path).unwrap()).unwrap();
     let release = image.release.clone().unwrap();
     assert!(
@@ -50,19 +50,19 @@ fn kernel_at(path: &Path) -> Kernel {
     );
     let btf = file(&release);
     std::fs::write(&btf, &image.btf).unwrap();
-    Kernel {
+    KernelBtf {
         model: image.types().unwrap(),
         btf,
     }
 }
 
-impl Drop for Kernel {
+impl Drop for KernelBtf {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.btf);
     }
 }
 
-impl Kernel {
+impl KernelBtf {
     fn pahole(&self, arguments: &[&str]) -> String {
         let output = Command::new("pahole")
             .args(["-F", "btf"])
@@ -104,7 +104,7 @@ fn head(piece: &str) -> &str {
 }
 
 /// Compares all named structs and unions, and gives the number of structs and of unions compared.
-fn compare_all(kernel: &Kernel, line: LineSize) -> (usize, usize) {
+fn compare_all(kernel: &KernelBtf, line: LineSize) -> (usize, usize) {
     let text = kernel.pahole(&["-c", &line.bytes().to_string()]);
     let mut expected = pieces(&text).into_iter().peekable();
     let mut printer = pahole::Printer::new(&kernel.model, line);
@@ -361,7 +361,7 @@ fn odd_structs_print_as_pahole_prints_them() {
         odd_struct(&mut list, &mut numbers, number, &types);
     }
     let blob = write(&list.types, Endian::Little).unwrap();
-    let kernel = Kernel {
+    let kernel = KernelBtf {
         model: btf::parse(&blob).unwrap(),
         btf: file("odd"),
     };

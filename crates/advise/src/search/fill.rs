@@ -4,7 +4,7 @@ use linemate_layout::arrange::Slot;
 
 use super::{Scored, Search};
 use crate::candidate::Candidate;
-use crate::shape::Placed;
+use crate::shape::UnitLayout;
 
 impl Search<'_, '_, '_> {
     /// Moves cold members into holes until the layout is small enough: into the largest hole the largest member that fits and
@@ -35,7 +35,7 @@ impl Search<'_, '_, '_> {
     /// Unused bytes, in the first limit's kernel.
     pub(super) fn slack(&self, candidate: &Candidate) -> u64 {
         let slots = candidate.slots(self.shape);
-        let mut placed = Placed::default();
+        let mut placed = UnitLayout::default();
         self.metrics().place(&slots, &mut placed);
         // Holes in front count more than the end: a hole that moves to the end has become usable.
         let mut end = 0;
@@ -51,7 +51,7 @@ impl Search<'_, '_, '_> {
     /// Members with a hole behind them and its bytes, the largest hole first. No hole is filled in front of what stays.
     pub(super) fn holes(&self, candidate: &Candidate) -> Vec<(usize, u64)> {
         let slots = candidate.slots(self.shape);
-        let mut placed = Placed::default();
+        let mut placed = UnitLayout::default();
         self.metrics().place(&slots, &mut placed);
         let first = self.shape.frozen.saturating_sub(1);
         let hole = |pair: &[Slot]| {
@@ -106,7 +106,7 @@ impl Search<'_, '_, '_> {
     /// have no such members.
     fn last_lines(&self, candidate: &Candidate) -> Vec<Vec<usize>> {
         let slots = candidate.slots(self.shape);
-        let mut placed = Placed::default();
+        let mut placed = UnitLayout::default();
         let metrics = self.metrics();
         metrics.place(&slots, &mut placed);
         let starts = |a: &Slot, b: &Slot| {

@@ -4,7 +4,7 @@ use linemate_layout::origin::UnitKind;
 
 use super::{HOT_UNITS, SEGMENTS_MAX, Search};
 use crate::candidate::Candidate;
-use crate::shape::Placed;
+use crate::shape::UnitLayout;
 
 impl Search<'_, '_, '_> {
     pub(super) fn neighbours(&self, here: &Candidate) -> Vec<Candidate> {
@@ -153,7 +153,7 @@ impl Search<'_, '_, '_> {
     /// Places in the rest where a line ends, or nearly: segments put there leave no hole in front.
     fn ends_of_lines(&self, here: &Candidate) -> Vec<usize> {
         let slots = here.slots(self.shape);
-        let mut placed = Placed::default();
+        let mut placed = UnitLayout::default();
         self.metrics().place(&slots, &mut placed);
         let line = self.metrics().line;
         (self.shape.frozen..=here.rest.len())

@@ -5,7 +5,7 @@
 
 use linemate_advise::cost::{CostModel, Objective};
 use linemate_advise::search::Limit;
-use linemate_advise::shape::{Metrics, Shape};
+use linemate_advise::shape::{Metrics, StructShape};
 use linemate_advise::trace::{Event, Kind, ObjectTrace, Trace};
 use linemate_layout::Layouts;
 use linemate_machine::Machine;
@@ -47,17 +47,17 @@ pub(crate) fn model(sizes: &[u32]) -> TypeModel {
     TypeModel::new(t.types, 8).unwrap()
 }
 
-pub(crate) fn shape(model: &TypeModel) -> Shape {
+pub(crate) fn shape(model: &TypeModel) -> StructShape {
     let ids = model.named("s").to_vec();
-    Shape::new(&mut Layouts::new(model, LineSize::B64), "s", &ids, &[]).unwrap()
+    StructShape::new(&mut Layouts::new(model, LineSize::B64), "s", &ids, &[]).unwrap()
 }
 
-pub(crate) fn metrics(model: &TypeModel, shape: &Shape, line: LineSize) -> Metrics {
+pub(crate) fn metrics(model: &TypeModel, shape: &StructShape, line: LineSize) -> Metrics {
     Metrics::new(&mut Layouts::new(model, line), shape).unwrap()
 }
 
 /// Random accesses of `cpus` CPUs to one object: every member has its own habits.
-pub(crate) fn trace(shape: &Shape, cpus: u8, events: u32, dice: &mut Dice) -> Trace {
+pub(crate) fn trace(shape: &StructShape, cpus: u8, events: u32, dice: &mut Dice) -> Trace {
     let habits: Vec<(u64, u64, u64)> = (0..shape.units().len())
         .map(|_| (dice.below(8), dice.below(100), dice.below(u64::from(cpus))))
         .collect();
@@ -103,7 +103,7 @@ pub(crate) fn machine(name: &str) -> Machine {
 /// Runs `with` on an objective of one trace and one machine, and limits without growth in lines.
 pub(crate) fn with_objective<T>(
     model: &TypeModel,
-    shape: &Shape,
+    shape: &StructShape,
     trace: &Trace,
     machine: &Machine,
     with: impl FnOnce(&Objective<'_, '_>, &[Limit]) -> T,

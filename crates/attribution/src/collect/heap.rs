@@ -4,14 +4,14 @@
 
 use linemate_recording::VirtualTime;
 
-use super::{Collector, NO_CPU, Pending};
+use super::{Collector, NO_CPU, PendingAllocation};
 use crate::index::ObjectId;
-use crate::kinds::{Kind, Origin};
+use crate::kinds::{ObjectKind, Origin};
 use crate::map::PageUse;
 use crate::votes::{Bounds, Hint};
 
 impl<'a> Collector<'a> {
-    pub(super) fn heap(&mut self, call: &Pending, addr: u64) {
+    pub(super) fn heap(&mut self, call: &PendingAllocation, addr: u64) {
         if !self.map.direct_map.contains(&addr) {
             return;
         }
@@ -41,7 +41,7 @@ impl<'a> Collector<'a> {
             (None, Some(cache)) => self.map.caches[cache as usize].object_size,
             (None, None) => return,
         };
-        let kind = Kind {
+        let kind = ObjectKind {
             origin,
             site: Some(call.caller),
             size,
@@ -53,9 +53,9 @@ impl<'a> Collector<'a> {
     }
 
     /// An allocator inside another: the object is there, the outer call knows better who asked for it.
-    fn ask_outer(&mut self, inner: ObjectId, call: &Pending) {
+    fn ask_outer(&mut self, inner: ObjectId, call: &PendingAllocation) {
         let about = self.out.kinds.get(self.out.objects[inner.0 as usize].kind);
-        let outer = Kind {
+        let outer = ObjectKind {
             site: Some(call.caller),
             ..about
         };

@@ -2,9 +2,9 @@
 
 use linemate_recording::{Return, VirtualTime};
 
-use super::{Collector, NO_CPU, Pending};
+use super::{Collector, NO_CPU, PendingAllocation};
 use crate::index::ObjectId;
-use crate::kinds::{Kind, Origin};
+use crate::kinds::{ObjectKind, Origin};
 use crate::map::{PAGE_SIZE, STACK_SIZE};
 use crate::sites::SiteUse;
 use crate::votes::Bounds;
@@ -19,7 +19,7 @@ impl Collector<'_> {
             Some(object) => {
                 let about = self.out.kinds.get(self.out.objects[object.0 as usize].kind);
                 if about.usage != SiteUse::PageTable {
-                    let kind = Kind {
+                    let kind = ObjectKind {
                         usage: SiteUse::PageTable,
                         ..about
                     };
@@ -33,7 +33,7 @@ impl Collector<'_> {
         }
     }
 
-    pub(super) fn pages(&mut self, call: &Pending, ret: &Return) {
+    pub(super) fn pages(&mut self, call: &PendingAllocation, ret: &Return) {
         let Some(addr) = self.map.page_address(ret.value) else {
             return;
         };
@@ -49,7 +49,7 @@ impl Collector<'_> {
         {
             self.kill(inner, call.time);
         }
-        let kind = Kind {
+        let kind = ObjectKind {
             origin: Origin::Pages,
             site: Some(call.caller),
             size,

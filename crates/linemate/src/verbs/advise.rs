@@ -17,7 +17,7 @@ use linemate_advise::{Advice, Choice, Point, Request, Tried, advise};
 use linemate_files::Output;
 use linemate_machine::Machine;
 use linemate_recording::Recording;
-use linemate_remedies::{self as remedies, Found};
+use linemate_remedies::{self as remedies, RemedyList};
 use linemate_study::Session;
 use linemate_types::LineSize;
 use serde::Serialize;
@@ -141,7 +141,7 @@ struct Json<'a> {
     front: Vec<JsonPoint>,
     recommended: Option<JsonLayout<'a>>,
     others: Vec<JsonLayout<'a>>,
-    remedies: &'a Found,
+    remedies: &'a RemedyList,
 }
 
 /// A recording that a result rests on.
@@ -248,11 +248,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
 }
 
 /// The advice other than reordering, from the first recording for the first machine.
-fn remedies(args: &Args, analyses: &[&Session<'_>], machines: &[Machine]) -> anyhow::Result<Found> {
+fn remedies(
+    args: &Args,
+    analyses: &[&Session<'_>],
+    machines: &[Machine],
+) -> anyhow::Result<RemedyList> {
     let (Some(analysis), Some(machine)) = (analyses.first(), machines.first()) else {
         bail!("a recording and a machine are needed");
     };
-    let mut options = remedies::Options::new(machine.clone());
+    let mut options = remedies::RemedyOptions::new(machine.clone());
     options.conditions = args.replaying.conditions();
     options.interleavings = args.interleavings;
     options.seed = args.replaying.seed;
@@ -326,7 +330,7 @@ fn document<'a>(
     request: &'a Request,
     recordings: &'a [Recording],
     advice: &'a Advice,
-    remedies: &'a Found,
+    remedies: &'a RemedyList,
 ) -> Json<'a> {
     let recommended = advice.recommended();
     let same = |tried: &&Tried| recommended.is_none_or(|best| !std::ptr::eq(best, *tried));

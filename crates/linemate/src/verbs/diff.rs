@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use linemate_layout::Subject;
+use linemate_layout::EditSubject;
 use linemate_machine::Machine;
 use linemate_report::Table;
 use linemate_study::diff::{Fields, Figures, On, Row, compare, fields};
@@ -94,7 +94,7 @@ fn side(path: &Path, args: &Args, machine: Option<&Machine>) -> anyhow::Result<F
     let name = || path.display().to_string();
     let recording = input::open(path)?;
     let session = input::ask(path, &recording, args.keeping)?;
-    let subject = args.type_name.clone().map(Subject::Named);
+    let subject = args.type_name.clone().map(EditSubject::Named);
     let on = machine.map(|machine| On {
         machine,
         seed: args.replaying.seed,

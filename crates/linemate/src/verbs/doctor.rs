@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use linemate_guest::{
-    Kernel, Observer, Qemu, Session, Shape, Stage, Stream, Workload, cache_folder, default_kernel,
+    BootableKernel, GuestShape, Observer, OutputStream, Qemu, Session, Stage, Workload,
+    cache_folder, default_kernel,
 };
 use linemate_recording::{Event, Recording};
 use linemate_text::shown;
@@ -84,7 +85,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         path.display().to_string()
     });
     let kernel = match &args.kernel {
-        Some(path) => Kernel::read(path),
+        Some(path) => BootableKernel::read(path),
         None => default_kernel(&cache),
     };
     let kernel = note(
@@ -185,10 +186,10 @@ struct Listener {
 impl Observer for Listener {
     fn stage(&mut self, _stage: Stage) {}
 
-    fn output(&mut self, stream: Stream, bytes: &[u8]) {
+    fn output(&mut self, stream: OutputStream, bytes: &[u8]) {
         match stream {
-            Stream::Stdout => self.stdout.extend_from_slice(bytes),
-            Stream::Stderr => self.stderr.extend_from_slice(bytes),
+            OutputStream::Stdout => self.stdout.extend_from_slice(bytes),
+            OutputStream::Stderr => self.stderr.extend_from_slice(bytes),
         }
     }
 }
@@ -197,7 +198,7 @@ impl Observer for Listener {
 fn self_test(
     qemu: Qemu,
     recorder: PathBuf,
-    kernel: Kernel,
+    kernel: BootableKernel,
     cache: PathBuf,
 ) -> anyhow::Result<SelfTest> {
     let folder = tempfile::tempdir().context("cannot create a temporary folder")?;
@@ -209,10 +210,10 @@ fn self_test(
     let session = Session {
         qemu,
         kernel,
-        shape: Shape {
+        shape: GuestShape {
             cpus: CPUS,
             memory_bytes: MEMORY,
-            ..Shape::default()
+            ..GuestShape::default()
         },
         workload: Workload {
             command,

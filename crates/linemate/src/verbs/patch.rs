@@ -13,11 +13,11 @@ use std::process::Command;
 use anyhow::{Context, anyhow, bail};
 use linemate_files::Output;
 use linemate_layout::plan::{resolve, subject_name};
-use linemate_layout::{EditFile, Layouts, Plan, Subject, parse};
+use linemate_layout::{EditFile, EditSubject, Layouts, Plan, parse};
 use linemate_source::excerpt::{excerpt, only};
 use linemate_source::mail::{self, Mail};
-use linemate_source::message::{self, Evidence, SizeChange, TypeChange};
-use linemate_source::tree::{Found, Tree};
+use linemate_source::message::{self, PatchEvidence, SizeChange, TypeChange};
+use linemate_source::tree::{FoundDefinition, SourceTree};
 use linemate_source::{Idiom, Sought, Wanted, definition, diff, rewrite, summary, wanted};
 use linemate_text::shown_lines;
 use linemate_types::{KernelImage, LineSize, TypeId, TypeModel, btf, pahole};
@@ -99,7 +99,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let edits = read_edits(&args.edit)?;
     let model = types(args)?;
     let evidence = evidence(args, &edits)?;
-    let tree = Tree::open(&args.source, &args.arch)?;
+    let tree = SourceTree::open(&args.source, &args.arch)?;
     let at_edit = || args.edit.display().to_string();
     let edits = settle::settle(args, &tree, &model, edits)?;
     let mut plan = planned(args, &model, &edits)?;
@@ -187,16 +187,16 @@ pub(crate) fn evidence_beside(edit: &Path) -> PathBuf {
 }
 
 /// The evidence that was named, else that beside the edit; it has to be this edit's.
-fn evidence(args: &Args, edits: &EditFile) -> anyhow::Result<Evidence> {
+fn evidence(args: &Args, edits: &EditFile) -> anyhow::Result<PatchEvidence> {
     let beside = evidence_beside(&args.edit);
     let path = match &args.evidence {
         Some(path) => path,
         None if beside.exists() => &beside,
-        None => return Ok(Evidence::default()),
+        None => return Ok(PatchEvidence::default()),
     };
     let text = linemate_files::read_text(path)
         .with_context(|| format!("cannot read {}", path.display()))?;
-    let evidence: Evidence =
+    let evidence: PatchEvidence =
         serde_json::from_str(&text).with_context(|| path.display().to_string())?;
     if let Some(edit) = &evidence.edit {
         let same = parse(edit).is_ok_and(|edit| edit.to_string() == edits.to_string());
@@ -212,8 +212,8 @@ fn evidence(args: &Args, edits: &EditFile) -> anyhow::Result<Evidence> {
 }
 
 /// The subjects of the edits' sections, each once.
-fn subjects(edits: &EditFile) -> Vec<&Subject> {
-    let mut found: Vec<&Subject> = Vec::new();
+fn subjects(edits: &EditFile) -> Vec<&EditSubject> {
+    let mut found: Vec<&EditSubject> = Vec::new();
     for subject in edits.sections.iter().filter_map(|s| s.subject.as_ref()) {
         if !found.contains(&subject) {
             found.push(subject);
@@ -227,7 +227,7 @@ fn wish(
     model: &TypeModel,
     plan: &mut Plan<'_>,
     edits: &EditFile,
-    subject: &Subject,
+    subject: &EditSubject,
 ) -> anyhow::Result<Option<(TypeId, Wanted)>> {
     let ids = resolve(model, subject).map_err(|e| anyhow!("{}: {e}", subject_name(subject)))?;
     let Some(id) = ids.first().copied() else {
@@ -237,30 +237,30 @@ fn wish(
     Ok(Wanted::new(plan, id, edits)?.map(|wanted| (id, wanted)))
 }
 
-fn sought(model: &TypeModel, id: TypeId, subject: &Subject) -> Sought {
+fn sought(model: &TypeModel, id: TypeId, subject: &EditSubject) -> Sought {
     let tag = model
         .composite(id)
         .map(|c| c.name.to_string())
         .unwrap_or_default();
     match subject {
         _ if !tag.is_empty() => Sought::Tag(tag),
-        Subject::Named(name) => Sought::Typedef(name.clone()),
-        Subject::With(members) => Sought::Members(members.clone()),
+        EditSubject::Named(name) => Sought::Typedef(name.clone()),
+        EditSubject::With(members) => Sought::Members(members.clone()),
     }
 }
 
 /// Finds the definition and rewrites it in `files` (path → text before, text after).
 fn change(
     args: &Args,
-    tree: &Tree,
+    tree: &SourceTree,
     model: &TypeModel,
-    subject: &Subject,
+    subject: &EditSubject,
     (id, wanted): (TypeId, Wanted),
-    evidence: &Evidence,
+    evidence: &PatchEvidence,
     files: &mut BTreeMap<String, (String, String)>,
 ) -> anyhow::Result<Option<Change>> {
     let sought = sought(model, id, subject);
-    let Found {
+    let FoundDefinition {
         path,
         text,
         definition,
@@ -302,7 +302,7 @@ fn change(
 }
 
 /// What proves the patch, and the other configs that groups have to keep together under.
-fn means(args: &Args, tree: &Tree) -> anyhow::Result<(Means, Vec<Means>)> {
+fn means(args: &Args, tree: &SourceTree) -> anyhow::Result<(Means, Vec<Means>)> {
     if let Some((first, others)) = args.build.split_first() {
         let others = others.iter().cloned().map(Means::Command);
         return Ok((Means::Command(first.clone()), others.collect()));
@@ -333,7 +333,7 @@ fn means(args: &Args, tree: &Tree) -> anyhow::Result<(Means, Vec<Means>)> {
 /// Compiles both sides of each change and compares them with what they have to be.
 fn prove(
     args: &Args,
-    tree: &Tree,
+    tree: &SourceTree,
     model: &TypeModel,
     plan: &mut Plan<'_>,
     changes: &[Change],
@@ -393,12 +393,12 @@ fn prove(
 
 fn patch(
     args: &Args,
-    tree: &Tree,
+    tree: &SourceTree,
     (model, edits): (&TypeModel, &EditFile),
     changes: &[Change],
     proofs: &[Proof],
     files: &BTreeMap<String, (String, String)>,
-    evidence: &Evidence,
+    evidence: &PatchEvidence,
 ) -> anyhow::Result<String> {
     let mut types = Vec::new();
     for (change, proof) in changes.iter().zip(proofs) {

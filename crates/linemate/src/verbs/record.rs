@@ -12,8 +12,8 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use linemate_guest::{
-    ExtraFile, Kernel, Observer, Progress, Qemu, Recorded, Session, Shape, Stage, Stream, Timing,
-    Workload, cache_folder, default_kernel,
+    BootableKernel, ExtraFile, GuestShape, Observer, OutputStream, Progress, Qemu, Recorded,
+    Session, Stage, Timing, Workload, cache_folder, default_kernel,
 };
 
 use crate::cli::Outcome;
@@ -122,7 +122,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
 fn session(args: Args) -> anyhow::Result<Session> {
     let cache = cache_folder()?;
     let kernel = match &args.kernel {
-        Some(path) => Kernel::read(path)?,
+        Some(path) => BootableKernel::read(path)?,
         None => default_kernel(&cache)?,
     };
     let files = args
@@ -133,7 +133,7 @@ fn session(args: Args) -> anyhow::Result<Session> {
     Ok(Session {
         qemu: Qemu::find()?,
         kernel,
-        shape: Shape {
+        shape: GuestShape {
             cpus: args.smp,
             sockets: args.sockets,
             cores: args.cores,
@@ -249,17 +249,17 @@ impl Observer for Display {
         self.bar.suspend(|| tell(&format!("note: {note}")));
     }
 
-    fn output(&mut self, stream: Stream, bytes: &[u8]) {
-        if stream == Stream::Stderr {
+    fn output(&mut self, stream: OutputStream, bytes: &[u8]) {
+        if stream == OutputStream::Stderr {
             self.not_found.read(bytes);
         }
         self.bar.suspend(|| {
             // A reader that has gone away does not end the recording.
             let _ = match stream {
-                Stream::Stdout => io::stdout()
+                OutputStream::Stdout => io::stdout()
                     .write_all(bytes)
                     .and_then(|()| io::stdout().flush()),
-                Stream::Stderr => io::stderr().write_all(bytes),
+                OutputStream::Stderr => io::stderr().write_all(bytes),
             };
         });
     }

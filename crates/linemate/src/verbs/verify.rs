@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use linemate_recording::{Error, Recording, Report, verify};
+use linemate_recording::{Error, Recording, VerifyReport, verify};
 use linemate_text::shown;
 use serde::Serialize;
 
@@ -80,11 +80,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
 }
 
 /// Opens the recording as every analysis does.
-fn readable(path: &Path) -> Result<(), linemate_attribution::Error> {
+fn readable(path: &Path) -> Result<(), linemate_attribution::AnalysisError> {
     linemate_attribution::check(&Recording::open(path)?)
 }
 
-fn text(name: &str, report: &Report, findings: &[String]) -> String {
+fn text(name: &str, report: &VerifyReport, findings: &[String]) -> String {
     let mut out = String::new();
     let name = shown(name);
     for finding in findings {
@@ -111,7 +111,7 @@ fn text(name: &str, report: &Report, findings: &[String]) -> String {
     out
 }
 
-fn json(report: &Report, findings: Vec<String>) -> Json {
+fn json(report: &VerifyReport, findings: Vec<String>) -> Json {
     let totals = report.totals;
     Json {
         schema: SCHEMA,

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
-use linemate_layout::{Edit, EditFile, Subject, parse, parse_flags};
+use linemate_layout::{Edit, EditFile, EditSubject, parse, parse_flags};
 use linemate_machine::Machine;
 use linemate_recording::Recording;
 use linemate_report::{Table, WhatIfDocument};
@@ -98,8 +98,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
 }
 
 /// The edits, and the types to report beyond those that they edit.
-fn edits(args: &Args) -> anyhow::Result<(EditFile, Vec<Subject>)> {
-    let report: Vec<Subject> = args.type_name.iter().cloned().map(Subject::Named).collect();
+fn edits(args: &Args) -> anyhow::Result<(EditFile, Vec<EditSubject>)> {
+    let report: Vec<EditSubject> = args
+        .type_name
+        .iter()
+        .cloned()
+        .map(EditSubject::Named)
+        .collect();
     if let Some(path) = &args.edit {
         let name = path.display().to_string();
         let text =

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
 use std::thread::{self, ThreadId};
 
 use super::guest::{
-    Block, Halted, Machine, MemoryAccess, Registers, find_size_bits, knows_size_bits, size_log2,
+    Halted, Machine, MemoryAccess, Registers, TranslatedBlock, find_size_bits, knows_size_bits,
+    size_log2,
 };
 use super::{hold, raw};
 use crate::kind;
@@ -217,7 +218,7 @@ extern "C" fn on_vcpu_init(_id: raw::PluginId, cpu: c_uint) {
 extern "C" fn on_translate(_id: raw::PluginId, tb: *mut raw::Tb) {
     let Some(plugin) = PLUGIN.get() else { return };
     // SAFETY: `tb` is valid during this callback.
-    let block = unsafe { Block::new(tb) };
+    let block = unsafe { TranslatedBlock::new(tb) };
     let known = plugin.recorder.translated();
     plugin.recorder.translate(&block);
     let now = plugin.recorder.translated();
@@ -226,7 +227,7 @@ extern "C" fn on_translate(_id: raw::PluginId, tb: *mut raw::Tb) {
     }
 }
 
-/// A block that [`Block::count`] was called for is entered in parallel mode; `data` is its number of instructions.
+/// A block that [`TranslatedBlock::count`] was called for is entered in parallel mode; `data` is its number of instructions.
 pub(super) extern "C" fn on_block_of(cpu: c_uint, data: *mut c_void) {
     let Some(tap) = tap::<true>(cpu) else { return };
     if tap.add(data.addr() as u32) {

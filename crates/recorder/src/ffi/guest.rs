@@ -19,7 +19,7 @@ use crate::watch::Cpu;
 pub(crate) const MAX_INSTRUCTION: usize = 15;
 
 /// A block that QEMU is translating.
-pub(crate) struct Block<'a> {
+pub(crate) struct TranslatedBlock<'a> {
     tb: *mut raw::Tb,
     callback: PhantomData<&'a ()>,
 }
@@ -30,7 +30,7 @@ pub(crate) struct BlockInstruction<'a> {
     callback: PhantomData<&'a ()>,
 }
 
-impl<'a> Block<'a> {
+impl<'a> TranslatedBlock<'a> {
     /// # Safety
     /// `tb` is the block of a translation callback that lasts for `'a`.
     pub(super) unsafe fn new(tb: *mut raw::Tb) -> Self {

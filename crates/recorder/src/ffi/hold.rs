@@ -12,7 +12,7 @@ use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use super::guest::{Block, MAX_INSTRUCTION};
+use super::guest::{MAX_INSTRUCTION, TranslatedBlock};
 use super::raw;
 use crate::decode::mark_number;
 use crate::recorder::SetUpError;
@@ -31,7 +31,7 @@ pub(super) fn install(id: raw::PluginId, pipe: PathBuf) -> Result<(), SetUpError
 
 extern "C" fn on_translate(_id: raw::PluginId, tb: *mut raw::Tb) {
     // SAFETY: `tb` is valid during this callback.
-    let block = unsafe { Block::new(tb) };
+    let block = unsafe { TranslatedBlock::new(tb) };
     let mut buffer = [0; MAX_INSTRUCTION];
     for instruction in block.instructions() {
         let held = !is_kernel(instruction.address())

@@ -11,4 +11,4 @@ mod guest;
 mod hold;
 mod raw;
 
-pub(crate) use guest::{Block, MAX_INSTRUCTION, MemoryAccess};
+pub(crate) use guest::{MAX_INSTRUCTION, MemoryAccess, TranslatedBlock};

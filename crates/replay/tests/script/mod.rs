@@ -17,7 +17,7 @@ use linemate_recording::AccessKind;
 use linemate_replay::{Cause, LineState, MissTag, Piece, System};
 
 /// One parsed line of a script.
-struct Step<'t> {
+struct ScriptLine<'t> {
     at: Option<u64>,
     cpu: u16,
     kind: AccessKind,
@@ -37,7 +37,7 @@ fn line_number(name: &str) -> u64 {
     64 + u64::from(letter - b'A')
 }
 
-fn parse(text: &str, line_bytes: u64) -> Step<'_> {
+fn parse(text: &str, line_bytes: u64) -> ScriptLine<'_> {
     let (rest, states) = text.split_once('|').unwrap_or((text, ""));
     let (access, expected) = rest.split_once('=').unwrap_or((rest, ""));
     let mut words = access.split_whitespace().peekable();
@@ -57,7 +57,7 @@ fn parse(text: &str, line_bytes: u64) -> Step<'_> {
     let per_word = line_bytes / 64;
     let words = (offset..offset + bytes).fold(0, |words, byte| words | 1 << (byte / per_word));
     let line = line_number(line);
-    Step {
+    ScriptLine {
         at,
         cpu,
         kind,

@@ -2,10 +2,10 @@
 //!
 //! Decides what belongs together: comments with members, lines with blocks, the end of a declaration or of a macro that stands for one.
 
-use super::{Arm, Block, BodyError, BodyReason, MAX_DEPTH, Member, Node};
-use crate::condition::{self, Condition, Line};
+use super::{Arm, BodyError, BodyNode, BodyReason, ConditionalBlock, DeclaredMember, MAX_DEPTH};
+use crate::condition::{self, Condition, ConditionLine};
 use crate::declaration::{Declaration, is_call_word, is_type_word};
-use crate::lex::{Kind, Token, lex};
+use crate::lex::{Token, TokenKind, lex};
 
 /// A position in the tokens of a body.
 pub(super) struct Reader<'t> {
@@ -27,7 +27,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Everything up to the end of the text.
-    pub(super) fn all(mut self) -> Result<Vec<Node>, BodyError> {
+    pub(super) fn all(mut self) -> Result<Vec<BodyNode>, BodyError> {
         let nodes = self.nodes(0)?;
         match self.peek() {
             None => Ok(nodes),
@@ -58,26 +58,26 @@ impl<'t> Reader<'t> {
     }
 
     /// Everything up to the end, or to a line that ends or changes the condition around it.
-    fn nodes(&mut self, nesting: usize) -> Result<Vec<Node>, BodyError> {
+    fn nodes(&mut self, nesting: usize) -> Result<Vec<BodyNode>, BodyError> {
         let mut nodes = Vec::new();
         loop {
             let lead = self.trivia(&mut nodes);
             let Some(token) = self.peek() else {
-                push(&mut nodes, lead, Node::Loose);
+                push(&mut nodes, lead, BodyNode::Loose);
                 return Ok(nodes);
             };
-            if token.kind != Kind::Directive {
+            if token.kind != TokenKind::Directive {
                 nodes.push(self.member(lead)?);
                 continue;
             }
             match condition::read(token.text) {
-                Line::If(condition) => nodes.push(self.block(lead, condition, nesting)?),
-                Line::Other => {
+                ConditionLine::If(condition) => nodes.push(self.block(lead, condition, nesting)?),
+                ConditionLine::Other => {
                     self.at += 1;
                     let line = lead + token.text + &self.rest_of_line();
-                    nodes.push(Node::Loose(line));
+                    nodes.push(BodyNode::Loose(line));
                 }
-                Line::Elif(_) | Line::Else | Line::Endif => {
+                ConditionLine::Elif(_) | ConditionLine::Else | ConditionLine::Endif => {
                     // The indentation of the line belongs to it: see `arm_line`.
                     self.unread_indentation(&mut nodes, lead);
                     return Ok(nodes);
@@ -88,20 +88,20 @@ impl<'t> Reader<'t> {
 
     /// Reads blanks and comments. Blank lines and the comments before them become nodes; comments that directly precede what
     /// comes next are given back, with its indentation.
-    fn trivia(&mut self, nodes: &mut Vec<Node>) -> String {
+    fn trivia(&mut self, nodes: &mut Vec<BodyNode>) -> String {
         let (mut pending, mut line) = (String::new(), String::new());
         while let Some(token) = self.peek() {
             match token.kind {
-                Kind::Newline => {
+                TokenKind::Newline => {
                     line.push_str(token.text);
                     if line.trim().is_empty() {
-                        push(nodes, std::mem::take(&mut pending), Node::Loose);
-                        nodes.push(Node::Blank(std::mem::take(&mut line)));
+                        push(nodes, std::mem::take(&mut pending), BodyNode::Loose);
+                        nodes.push(BodyNode::Blank(std::mem::take(&mut line)));
                     } else {
                         pending.push_str(&std::mem::take(&mut line));
                     }
                 }
-                Kind::Blank | Kind::Comment => line.push_str(token.text),
+                TokenKind::Blank | TokenKind::Comment => line.push_str(token.text),
                 _ => break,
             }
             self.at += 1;
@@ -110,20 +110,20 @@ impl<'t> Reader<'t> {
     }
 
     /// Gives the blanks before the current directive back, and keeps the comments as a node.
-    fn unread_indentation(&mut self, nodes: &mut Vec<Node>, lead: String) {
+    fn unread_indentation(&mut self, nodes: &mut Vec<BodyNode>, lead: String) {
         let kept = lead.trim_end_matches([' ', '\t']).len();
         let indented = kept < lead.len() && (kept == 0 || lead[..kept].ends_with('\n'));
         let kept = if indented { kept } else { lead.len() };
         if indented {
             self.at -= 1;
         }
-        push(nodes, lead[..kept].to_owned(), Node::Loose);
+        push(nodes, lead[..kept].to_owned(), BodyNode::Loose);
     }
 
     /// The current directive with its indentation and the end of its line.
     fn arm_line(&mut self) -> (String, Token<'t>) {
         let from = self.at;
-        if self.peek().is_some_and(|t| t.kind == Kind::Blank) {
+        if self.peek().is_some_and(|t| t.kind == TokenKind::Blank) {
             self.at += 1;
         }
         let token = self.tokens[self.at.min(self.tokens.len() - 1)];
@@ -134,7 +134,7 @@ impl<'t> Reader<'t> {
 
     fn rest_of_line(&mut self) -> String {
         match self.peek() {
-            Some(token) if token.kind == Kind::Newline => {
+            Some(token) if token.kind == TokenKind::Newline => {
                 self.at += 1;
                 token.text.to_owned()
             }
@@ -142,7 +142,12 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn block(&mut self, lead: String, first: Condition, nesting: usize) -> Result<Node, BodyError> {
+    fn block(
+        &mut self,
+        lead: String,
+        first: Condition,
+        nesting: usize,
+    ) -> Result<BodyNode, BodyError> {
         let start = self.peek().map_or(self.text.len(), |t| t.start);
         if nesting + self.depth >= MAX_DEPTH {
             return Err(self.error(start, BodyReason::TooDeep));
@@ -163,13 +168,13 @@ impl<'t> Reader<'t> {
             }
             let (text, token) = self.arm_line();
             match condition::read(token.text) {
-                Line::Elif(next) => {
+                ConditionLine::Elif(next) => {
                     condition = otherwise.and(&next);
                     otherwise = otherwise.and(&next.negated());
                 }
-                Line::Else => condition = otherwise.clone(),
+                ConditionLine::Else => condition = otherwise.clone(),
                 _ => {
-                    return Ok(Node::Block(Block {
+                    return Ok(BodyNode::Block(ConditionalBlock {
                         lead,
                         arms,
                         end: text,
@@ -181,7 +186,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn member(&mut self, lead: String) -> Result<Node, BodyError> {
+    fn member(&mut self, lead: String) -> Result<BodyNode, BodyError> {
         let from = self.at;
         let start = self.tokens[from].start;
         let behind = match self.bare_macro() {
@@ -201,7 +206,7 @@ impl<'t> Reader<'t> {
         })?;
         self.at = behind;
         let trail = self.trail();
-        Ok(Node::Member(Box::new(Member {
+        Ok(BodyNode::Member(Box::new(DeclaredMember {
             lead,
             text,
             trail,
@@ -216,12 +221,12 @@ impl<'t> Reader<'t> {
         let (mut depth, mut conditions, mut ended) = (0_i64, 0_i64, false);
         for (i, token) in self.tokens.iter().enumerate().skip(self.at) {
             match (token.kind, token.text) {
-                (Kind::Sign, "(" | "[" | "{") => depth += 1,
-                (Kind::Sign, ")" | "]" | "}") => depth -= 1,
-                (Kind::Sign, ";") if depth == 0 => ended = true,
-                (Kind::Directive, text) => match condition::read(text) {
-                    Line::If(_) => conditions += 1,
-                    Line::Endif => conditions -= 1,
+                (TokenKind::Sign, "(" | "[" | "{") => depth += 1,
+                (TokenKind::Sign, ")" | "]" | "}") => depth -= 1,
+                (TokenKind::Sign, ";") if depth == 0 => ended = true,
+                (TokenKind::Directive, text) => match condition::read(text) {
+                    ConditionLine::If(_) => conditions += 1,
+                    ConditionLine::Endif => conditions -= 1,
                     _ => {}
                 },
                 _ => continue,
@@ -249,26 +254,27 @@ impl<'t> Reader<'t> {
         if called {
             behind = self.closing(self.significant(behind)?)? + 1;
         }
-        let next = (behind..self.tokens.len())
-            .find(|i| self.tokens[*i].is_significant() || self.tokens[*i].kind == Kind::Directive);
+        let next = (behind..self.tokens.len()).find(|i| {
+            self.tokens[*i].is_significant() || self.tokens[*i].kind == TokenKind::Directive
+        });
         let Some(next) = next else {
             return Some(behind);
         };
         let token = self.tokens[next];
         let same_line = self.tokens[behind..next]
             .iter()
-            .all(|t| t.kind != Kind::Newline);
+            .all(|t| t.kind != TokenKind::Newline);
         if same_line {
             return None;
         }
         let fresh = match token.kind {
-            Kind::Directive => {
-                condition::read(token.text) == Line::Other
+            TokenKind::Directive => {
+                condition::read(token.text) == ConditionLine::Other
                     || called
                     || first.text.starts_with("randomized_")
             }
-            Kind::Word if called => true,
-            Kind::Word => self.column(token.start) <= self.column(first.start),
+            TokenKind::Word if called => true,
+            TokenKind::Word => self.column(token.start) <= self.column(first.start),
             _ => false,
         };
         fresh.then_some(behind)
@@ -282,8 +288,8 @@ impl<'t> Reader<'t> {
         let mut depth = 0_i64;
         for (i, token) in self.tokens.iter().enumerate().skip(open) {
             match (token.kind, token.text) {
-                (Kind::Sign, "(" | "[" | "{") => depth += 1,
-                (Kind::Sign, ")" | "]" | "}") => depth -= 1,
+                (TokenKind::Sign, "(" | "[" | "{") => depth += 1,
+                (TokenKind::Sign, ")" | "]" | "}") => depth -= 1,
                 _ => continue,
             }
             if depth == 0 {
@@ -311,15 +317,15 @@ impl<'t> Reader<'t> {
         let mut comment = None;
         while let Some(token) = self.peek() {
             match token.kind {
-                Kind::Comment => comment = Some(self.column(token.start)),
-                Kind::Newline => {
+                TokenKind::Comment => comment = Some(self.column(token.start)),
+                TokenKind::Newline => {
                     self.at += 1;
                     if let Some(column) = comment {
                         self.continued(column);
                     }
                     break;
                 }
-                Kind::Blank => {}
+                TokenKind::Blank => {}
                 _ => break,
             }
             self.at += 1;
@@ -336,9 +342,9 @@ impl<'t> Reader<'t> {
             else {
                 return;
             };
-            let alone = blank.kind == Kind::Blank
-                && comment.kind == Kind::Comment
-                && end.kind == Kind::Newline;
+            let alone = blank.kind == TokenKind::Blank
+                && comment.kind == TokenKind::Comment
+                && end.kind == TokenKind::Newline;
             if !alone || self.column(comment.start) < column.max(9) {
                 return;
             }
@@ -347,7 +353,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-fn push(nodes: &mut Vec<Node>, text: String, node: fn(String) -> Node) {
+fn push(nodes: &mut Vec<BodyNode>, text: String, node: fn(String) -> BodyNode) {
     if !text.is_empty() {
         nodes.push(node(text));
     }

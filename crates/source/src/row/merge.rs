@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::{Piece, Row};
-use crate::body::Node;
+use super::{PieceRow, TextPiece};
+use crate::body::BodyNode;
 use crate::condition::Condition;
 
 /// The most lines in a block whose `#endif` needs no comment (the kernel's coding style: "more than a few lines").
 const SHORT_BLOCK: usize = 4;
 
-impl Row {
+impl PieceRow {
     /// Joins a condition that closes with the same condition opening directly after, where one of them was made here.
     pub(crate) fn merge(&mut self) {
         self.unfold();
@@ -32,19 +32,19 @@ impl Row {
         let mut open: Vec<(Option<Condition>, usize)> = Vec::new();
         for at in 0..self.pieces.len() {
             match &mut self.pieces[at] {
-                Piece::Open { condition, .. } => {
+                TextPiece::Open { condition, .. } => {
                     // What nests is not told at a glance either.
                     for (_, lines) in &mut open {
                         *lines += SHORT_BLOCK;
                     }
                     open.push((Some(condition.clone()), 0));
                 }
-                Piece::Else { .. } => {
+                TextPiece::Else { .. } => {
                     if let Some((condition, _)) = open.last_mut() {
                         *condition = None;
                     }
                 }
-                Piece::Close { text, made } => {
+                TextPiece::Close { text, made } => {
                     let Some((Some(condition), lines)) = open.pop() else {
                         continue;
                     };
@@ -66,11 +66,11 @@ impl Row {
 
     /// Where the block that opens after the `#endif` at `at` ends without a comment, it ends as that one did.
     fn keep_end(&mut self, at: usize) {
-        let Piece::Close { text: kept, .. } = self.pieces[at].clone() else {
+        let TextPiece::Close { text: kept, .. } = self.pieces[at].clone() else {
             return;
         };
         if let Some(end) = self.end_of(at + 1) {
-            if let Piece::Close { text, .. } = &mut self.pieces[end] {
+            if let TextPiece::Close { text, .. } = &mut self.pieces[end] {
                 if text == "#endif\n" {
                     *text = kept;
                 }
@@ -91,11 +91,11 @@ impl Row {
     }
 
     /// The block at `at` as its directives and what is between them; `None` where it is not to be taken apart.
-    fn unfolded(&self, at: usize) -> Option<[Piece; 3]> {
-        let Piece::Leaf(placed) = &self.pieces[at] else {
+    fn unfolded(&self, at: usize) -> Option<[TextPiece; 3]> {
+        let TextPiece::Leaf(placed) = &self.pieces[at] else {
             return None;
         };
-        let [Node::Block(block)] = placed.leaf.nodes.as_slice() else {
+        let [BodyNode::Block(block)] = placed.leaf.nodes.as_slice() else {
             return None;
         };
         let ([arm], true) = (block.arms.as_slice(), block.lead.is_empty()) else {
@@ -103,32 +103,32 @@ impl Row {
         };
         let behind = at
             .checked_sub(1)
-            .is_some_and(|i| matches!(self.pieces[i], Piece::Close { .. }));
-        let in_front = matches!(self.pieces.get(at + 1), Some(Piece::Open { .. }));
+            .is_some_and(|i| matches!(self.pieces[i], TextPiece::Close { .. }));
+        let in_front = matches!(self.pieces.get(at + 1), Some(TextPiece::Open { .. }));
         if !behind && !in_front {
             return None;
         }
         let condition = arm.condition.clone();
-        let open = Piece::Open {
+        let open = TextPiece::Open {
             lead: String::new(),
             text: arm.directive.clone(),
             condition: condition.clone(),
             made: true,
         };
-        let close = Piece::Close {
+        let close = TextPiece::Close {
             text: block.end.clone(),
             made: true,
         };
         let mut inner = placed.clone();
         inner.leaf.nodes = arm.nodes.clone();
         inner.conditions.push(condition);
-        Some([open, Piece::Leaf(inner), close])
+        Some([open, TextPiece::Leaf(inner), close])
     }
 
     fn mergeable(&self, at: usize) -> bool {
         let (
-            Piece::Close { made: first, .. },
-            Piece::Open {
+            TextPiece::Close { made: first, .. },
+            TextPiece::Open {
                 condition,
                 made: second,
                 lead,
@@ -140,18 +140,18 @@ impl Row {
         };
         let mut depth = 0;
         let opening = self.pieces[..at].iter().rev().find(|piece| match piece {
-            Piece::Close { .. } => {
+            TextPiece::Close { .. } => {
                 depth += 1;
                 false
             }
-            Piece::Open { .. } if depth > 0 => {
+            TextPiece::Open { .. } if depth > 0 => {
                 depth -= 1;
                 false
             }
-            Piece::Open { .. } | Piece::Else { .. } => depth == 0,
+            TextPiece::Open { .. } | TextPiece::Else { .. } => depth == 0,
             _ => false,
         });
-        let same = matches!(opening, Some(Piece::Open { condition: c, .. }) if c == condition);
+        let same = matches!(opening, Some(TextPiece::Open { condition: c, .. }) if c == condition);
         same && (*first || *second) && lead.is_empty()
     }
 
@@ -160,7 +160,7 @@ impl Row {
         let mut at = 0;
         while at + 1 < self.pieces.len() {
             let empty = match (&self.pieces[at], &self.pieces[at + 1]) {
-                (Piece::Open { made, lead, .. }, Piece::Close { made: too, .. }) => {
+                (TextPiece::Open { made, lead, .. }, TextPiece::Close { made: too, .. }) => {
                     (*made || *too) && lead.is_empty()
                 }
                 _ => false,
@@ -176,19 +176,19 @@ impl Row {
 }
 
 /// The first and the last line of blocks without alternatives, the first of each condition; only such as fill one line.
-pub(super) fn spellings(pieces: &[Piece]) -> BTreeMap<Condition, (String, String)> {
+pub(super) fn spellings(pieces: &[TextPiece]) -> BTreeMap<Condition, (String, String)> {
     let (mut open, mut found) = (Vec::new(), BTreeMap::new());
     for piece in pieces {
         match piece {
-            Piece::Open {
+            TextPiece::Open {
                 text, condition, ..
             } => open.push(Some((condition, text))),
-            Piece::Else { .. } => {
+            TextPiece::Else { .. } => {
                 if let Some(last) = open.last_mut() {
                     *last = None;
                 }
             }
-            Piece::Close { text: end, .. } => {
+            TextPiece::Close { text: end, .. } => {
                 let Some(Some((condition, text))) = open.pop() else {
                     continue;
                 };

@@ -6,7 +6,7 @@ use anyhow::bail;
 use linemate_advise::reasons::{GroupReasons, MemberUse, READ_MOSTLY};
 use linemate_advise::{Request, Tried};
 use linemate_recording::{Description, Recording};
-use linemate_source::message::{Effect, Evidence, GroupEvidence, Use};
+use linemate_source::message::{AccessSummary, FigureChange, GroupEvidence, PatchEvidence};
 use linemate_study::stats::Measure;
 
 use crate::verbs::patch::evidence_beside;
@@ -16,7 +16,7 @@ use crate::verbs::whatif::relative;
 pub(super) fn beside(edit: &Path) -> anyhow::Result<PathBuf> {
     let path = evidence_beside(edit);
     let free = match linemate_files::read_text(&path) {
-        Ok(text) => serde_json::from_str::<Evidence>(&text).is_ok_and(|e| e.edit.is_some()),
+        Ok(text) => serde_json::from_str::<PatchEvidence>(&text).is_ok_and(|e| e.edit.is_some()),
         Err(_) => !path.exists(),
     };
     if !free {
@@ -29,7 +29,7 @@ pub(super) fn beside(edit: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// The evidence for `best`.
-pub(super) fn of(request: &Request, recordings: &[Recording], best: &Tried) -> Evidence {
+pub(super) fn of(request: &Request, recordings: &[Recording], best: &Tried) -> PatchEvidence {
     let told = |what: fn(&Description) -> Option<String>| {
         let mut values: Vec<String> = recordings
             .iter()
@@ -39,7 +39,7 @@ pub(super) fn of(request: &Request, recordings: &[Recording], best: &Tried) -> E
         (!values.is_empty()).then(|| values.join("; "))
     };
     let names: Vec<&str> = request.machines.iter().map(|m| m.name.as_str()).collect();
-    Evidence {
+    PatchEvidence {
         edit: Some(best.edits.to_string()),
         problem: Some(problem(request, best)),
         kernel: told(|d| d.kernel.clone()),
@@ -89,7 +89,7 @@ fn problem(request: &Request, best: &Tried) -> String {
 
 fn group(group: &GroupReasons) -> GroupEvidence {
     let sum = |of: fn(&MemberUse) -> u64| group.members.iter().map(of).sum::<u64>();
-    let used = |accesses: u64, by: &[String]| Use {
+    let used = |accesses: u64, by: &[String]| AccessSummary {
         accesses,
         by: by.to_vec(),
     };
@@ -127,7 +127,7 @@ fn intent(group: &GroupReasons) -> String {
     }
 }
 
-fn effects(request: &Request, best: &Tried) -> Vec<Effect> {
+fn effects(request: &Request, best: &Tried) -> Vec<FigureChange> {
     let mut rows = Vec::new();
     for (number, effects) in best.effects.iter().enumerate() {
         for (effect, machine) in effects.iter().zip(&request.machines) {
@@ -149,8 +149,8 @@ fn effects(request: &Request, best: &Tried) -> Vec<Effect> {
     rows
 }
 
-fn row(metric: String, measure: &Measure) -> Effect {
-    Effect {
+fn row(metric: String, measure: &Measure) -> FigureChange {
+    FigureChange {
         metric,
         before: format!("{:.0}", measure.without),
         after: format!("{:.0}", measure.with),

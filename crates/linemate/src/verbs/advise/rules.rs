@@ -2,11 +2,11 @@
 
 use linemate_advise::Tried;
 use linemate_advise::reasons::{GroupReasons, MemberUse};
-use linemate_rules::{Member, Reason, Rules, Statement, Subject, TypeRules};
+use linemate_rules::{Reason, RuleMember, RuleSubject, Rules, Statement, TypeRules};
 
 /// The rules that hold for `best`, a layout of a type whose members are called `names`.
 pub(super) fn of(type_name: &str, names: &[&str], best: &Tried) -> Rules {
-    let mut rules = TypeRules::new(Subject::Named(type_name.to_owned()));
+    let mut rules = TypeRules::new(RuleSubject::Named(type_name.to_owned()));
     for group in &best.groups {
         rules = of_group(rules, group, names);
     }
@@ -14,7 +14,11 @@ pub(super) fn of(type_name: &str, names: &[&str], best: &Tried) -> Rules {
 }
 
 fn of_group(rules: TypeRules, group: &GroupReasons, names: &[&str]) -> TypeRules {
-    let members: Vec<Member> = group.members.iter().map(|m| Member::new(&m.name)).collect();
+    let members: Vec<RuleMember> = group
+        .members
+        .iter()
+        .map(|m| RuleMember::new(&m.name))
+        .collect();
     let (rules, what) = match members.as_slice() {
         [] => return rules,
         [only] => (rules, only.clone()),
@@ -25,13 +29,16 @@ fn of_group(rules: TypeRules, group: &GroupReasons, names: &[&str]) -> TypeRules
                 lines: None,
                 members,
             };
-            (rules.because(together, used(group)), Member::new(&name))
+            (rules.because(together, used(group)), RuleMember::new(&name))
         }
     };
     if group.kept_from.is_empty() {
         return rules;
     }
-    let from = group.kept_from.iter().map(|kept| Member::new(&kept.name));
+    let from = group
+        .kept_from
+        .iter()
+        .map(|kept| RuleMember::new(&kept.name));
     let apart = Statement::Apart {
         what,
         from: from.collect(),

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use linemate_advise::survey::{Row, survey};
 use linemate_machine::Machine;
 use linemate_recording::Recording;
-use linemate_remedies::Found;
+use linemate_remedies::RemedyList;
 use linemate_report::Table;
 use linemate_study::Session;
 use linemate_text::shown;
@@ -29,7 +29,7 @@ struct Json<'a> {
     machines: Vec<&'a str>,
     seed: u64,
     types: &'a [Row],
-    remedies: &'a Found,
+    remedies: &'a RemedyList,
 }
 
 /// Surveys the recordings.
@@ -38,7 +38,7 @@ pub(super) fn run(
     recordings: &[Recording],
     analyses: &[&Session<'_>],
     machines: &[Machine],
-    remedies: &Found,
+    remedies: &RemedyList,
 ) -> anyhow::Result<Outcome> {
     let mut rows = survey(
         analyses,

@@ -7,7 +7,7 @@ use linemate_advise::choice::ENOUGH;
 use linemate_advise::reasons::GroupReasons;
 use linemate_advise::{Advice, Choice, Request, Tried};
 use linemate_recording::Recording;
-use linemate_remedies::Found;
+use linemate_remedies::RemedyList;
 use linemate_report::Table;
 use linemate_text::shown;
 
@@ -87,7 +87,7 @@ fn choice(advice: &Advice) -> String {
 }
 
 /// The advice other than reordering.
-pub(super) fn remedies(found: &Found) -> String {
+pub(super) fn remedies(found: &RemedyList) -> String {
     let advice = linemate_report::remedies(found);
     format!("\nBeside the order of members (docs/remedies.md), first recording:\n{advice}")
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use linemate_cases::{Case, Check, CheckDocument, KernelSource, Key, Plan, Step, StepId, Work};
+use linemate_cases::{Case, CaseStep, Check, CheckDocument, KernelSource, Key, Plan, StepId, Work};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -45,7 +45,7 @@ pub(super) struct Bench<'b> {
 }
 
 impl Bench<'_> {
-    fn step(&self, id: StepId) -> anyhow::Result<(&Step, &Key)> {
+    fn step(&self, id: StepId) -> anyhow::Result<(&CaseStep, &Key)> {
         let found = self.plan.steps.get(id.0).zip(self.keys.get(id.0));
         found.with_context(|| format!("there is no step {}", id.0))
     }
@@ -180,7 +180,7 @@ impl Bench<'_> {
         words
     }
 
-    fn analysis(&self, step: &Step, files: &Files) -> anyhow::Result<Vec<OsString>> {
+    fn analysis(&self, step: &CaseStep, files: &Files) -> anyhow::Result<Vec<OsString>> {
         let (verb, of) = match &step.work {
             Work::WhatIf { of, .. } | Work::Measure { of, .. } => ("whatif", of),
             Work::Report { of, .. } | Work::Costs { of, .. } => ("report", of),

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, anyhow, bail};
-use linemate_cases::{Digests, Ingredient, Source};
+use linemate_cases::{Digests, Ingredient, KernelTree};
 use linemate_guest::{Qemu, cache_folder};
 use sha2::{Digest, Sha256};
 
@@ -167,10 +167,10 @@ impl Files {
     ///
     /// # Errors
     /// It is not there, or no kernel's.
-    pub(super) fn source(&self, source: &Source) -> anyhow::Result<PathBuf> {
+    pub(super) fn source(&self, source: &KernelTree) -> anyhow::Result<PathBuf> {
         let (places, remedy) = match source {
-            Source::Folder(folder) => (vec![self.folder.join(folder)], String::new()),
-            Source::Package(name) => {
+            KernelTree::Folder(folder) => (vec![self.folder.join(folder)], String::new()),
+            KernelTree::Package(name) => {
                 let unpacked = cache_folder()?.join("sources").join(name);
                 let remedy = format!(
                     ": `scripts/setup.sh cases` gets it (Debian's package {name}, unpacked to {})",

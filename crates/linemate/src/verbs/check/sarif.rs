@@ -4,13 +4,13 @@
 
 use std::path::{Component, Path};
 
-use linemate_rules::{Finding, Kind, Verdict};
+use linemate_rules::{Finding, RuleKind, Verdict};
 use serde_json::{Value, json};
 
 use super::{Kernel, Report};
 
 pub(super) fn log(report: &Report<'_>) -> Value {
-    let rules: Vec<Value> = Kind::ALL.iter().map(|kind| rule(*kind)).collect();
+    let rules: Vec<Value> = RuleKind::ALL.iter().map(|kind| rule(*kind)).collect();
     let uri = uri(report.rules);
     let results: Vec<Value> = report
         .findings()
@@ -31,7 +31,7 @@ pub(super) fn log(report: &Report<'_>) -> Value {
     })
 }
 
-fn rule(kind: Kind) -> Value {
+fn rule(kind: RuleKind) -> Value {
     json!({
         "id": kind.name(),
         "shortDescription": { "text": kind.asks() },
@@ -60,7 +60,7 @@ fn result(uri: &str, kernel: &Kernel, finding: &Finding, verdict: Option<Verdict
         finding.subject,
         finding.rule
     );
-    let index = Kind::ALL.iter().position(|kind| *kind == finding.kind);
+    let index = RuleKind::ALL.iter().position(|kind| *kind == finding.kind);
     let mut result = json!({
         "ruleId": finding.kind.name(),
         "ruleIndex": index,

@@ -2,7 +2,7 @@
 
 use anyhow::bail;
 use linemate_layout::{Edit, EditFile, Layout};
-use linemate_source::tree::Tree;
+use linemate_source::tree::SourceTree;
 use linemate_source::{Wanted, conditional};
 use linemate_types::TypeModel;
 
@@ -12,7 +12,7 @@ use super::{Args, planned, sought, subjects, wish};
 /// The edits with a member first in each group that no condition is around, where its first one has one. The others keep their lines.
 pub(super) fn settle(
     args: &Args,
-    tree: &Tree,
+    tree: &SourceTree,
     model: &TypeModel,
     mut edits: EditFile,
 ) -> anyhow::Result<EditFile> {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use anyhow::Context;
-use linemate_layout::Subject;
+use linemate_layout::EditSubject;
 use linemate_recording::Recording;
 use linemate_report::{CostsDocument, Table};
 use linemate_study::costs::{CellCost, Cost, CostRun, Costs, LineCost, PairCost, costs};
@@ -20,7 +20,7 @@ pub(super) fn run(args: &Args, machine: &str, recording: &Recording) -> anyhow::
     let machine = args.replaying.machine(machine, args.line)?;
     let path = || args.input.path().display().to_string();
     let session = input::ask(args.input.path(), recording, args.keeping)?;
-    let subject = args.type_name.clone().map(Subject::Named);
+    let subject = args.type_name.clone().map(EditSubject::Named);
     let run = CostRun {
         machine: &machine,
         conditions: args.replaying.conditions(),
