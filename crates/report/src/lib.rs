@@ -6,6 +6,7 @@
 
 mod build;
 pub mod case;
+mod checked;
 mod doctor;
 mod documents;
 mod machines;
@@ -24,6 +25,9 @@ use linemate_attribution::{Analysis, Counted};
 use linemate_types::LineSize;
 use thiserror::Error;
 
+pub use checked::{
+    BrokenRule, CheckDocument, CheckedKernel, MendedRule, RulePosition, SkippedRule,
+};
 pub use doctor::{DoctorCheck, DoctorDocument};
 pub use documents::{CostsDocument, WhatIfDocument};
 pub use machines::{CacheSize, LatencyCycles, MachineEntry, MachinesDocument};

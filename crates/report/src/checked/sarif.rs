@@ -1,0 +1,121 @@
+//! What `linemate check` found, as SARIF 2.1.0 (OASIS, 2020): the log that code hosts show beside the lines of a change.
+//!
+//! A kernel image has no lines to point at, so that a finding is located at its rule.
+
+use std::path::{Component, Path};
+
+use linemate_rules::Kind;
+use serde_json::{Value, json};
+
+use super::{BrokenRule, CheckDocument, CheckedKernel};
+
+impl CheckDocument {
+    /// The findings as a SARIF log, made by version `tool`.
+    #[must_use]
+    pub fn sarif(&self, tool: &str) -> Value {
+        let rules: Vec<Value> = Kind::ALL.iter().map(|kind| rule(*kind)).collect();
+        let uri = uri(Path::new(&self.rules));
+        let results = self.kernels.iter().flat_map(|kernel| {
+            let findings = kernel.findings.iter();
+            findings.map(|finding| result(&uri, kernel, finding))
+        });
+        json!({
+            "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+            "version": "2.1.0",
+            "runs": [{
+                "tool": { "driver": {
+                    "name": "linemate",
+                    "version": tool,
+                    "rules": rules,
+                } },
+                "columnKind": "unicodeCodePoints",
+                "results": results.collect::<Vec<Value>>(),
+            }],
+        })
+    }
+}
+
+fn rule(kind: Kind) -> Value {
+    json!({
+        "id": kind.name(),
+        "shortDescription": { "text": kind.asks() },
+        "defaultConfiguration": { "level": "error" },
+    })
+}
+
+fn result(uri: &str, kernel: &CheckedKernel, finding: &BrokenRule) -> Value {
+    let because = match &finding.reason {
+        Some(reason) => format!(" Because {reason}"),
+        None => String::new(),
+    };
+    let text = format!(
+        "{}, {}: {} ({}, lines of {} bytes).{because}",
+        finding.subject,
+        finding.rule,
+        finding.message,
+        kernel.title(),
+        kernel.line
+    );
+    let key = format!(
+        "{}/{}/{}/{}",
+        kernel.arch.as_deref().unwrap_or("any"),
+        kernel.line,
+        finding.subject,
+        finding.rule
+    );
+    let index = Kind::ALL.iter().position(|k| k.name() == finding.kind);
+    let mut result = json!({
+        "ruleId": finding.kind,
+        "ruleIndex": index,
+        "level": "error",
+        "message": { "text": text },
+        "locations": [{ "physicalLocation": {
+            "artifactLocation": { "uri": uri },
+            "region": { "startLine": finding.at.line, "startColumn": finding.at.column },
+        } }],
+        "partialFingerprints": { "linemateRule/v1": key },
+    });
+    let state = match finding.verdict.as_deref() {
+        None => return result,
+        Some("new") => "new",
+        Some("worse") => "updated",
+        Some(_) => "unchanged",
+    };
+    result["baselineState"] = json!(state);
+    if finding.is_accepted() {
+        result["level"] = json!("note");
+        result["suppressions"] =
+            json!([{ "kind": "external", "justification": "in the baseline" }]);
+    }
+    result
+}
+
+/// The path as a relative or `file:` URI, percent-encoded (RFC 3986).
+fn uri(path: &Path) -> String {
+    let mut pieces = Vec::new();
+    for component in path.components() {
+        match component {
+            Component::Normal(name) => pieces.push(encoded(&name.to_string_lossy())),
+            Component::ParentDir => pieces.push("..".to_owned()),
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
+        }
+    }
+    let joined = pieces.join("/");
+    match path.is_absolute() {
+        true => format!("file:///{joined}"),
+        false => joined,
+    }
+}
+
+fn encoded(name: &str) -> String {
+    let mut text = String::new();
+    for byte in name.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                text.push(char::from(byte));
+            }
+            byte => text.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    text
+}
