@@ -9,6 +9,7 @@ pub mod case;
 mod checked;
 mod doctor;
 mod documents;
+mod layouts;
 mod machines;
 pub mod model;
 mod parts;
@@ -30,6 +31,9 @@ pub use checked::{
 };
 pub use doctor::{DoctorCheck, DoctorDocument};
 pub use documents::{CostsDocument, WhatIfDocument};
+pub use layouts::{
+    ArrayShape, BitRange, FieldEntry, KernelLayout, LayoutDocument, MemberEntry, TypeLayout,
+};
 pub use machines::{CacheSize, LatencyCycles, MachineEntry, MachinesDocument};
 pub use remedies::remedies;
 pub use table::Table;
