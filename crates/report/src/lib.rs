@@ -7,6 +7,7 @@
 mod build;
 pub mod case;
 mod checked;
+mod differences;
 mod doctor;
 mod documents;
 mod layouts;
@@ -29,6 +30,7 @@ use thiserror::Error;
 pub use checked::{
     BrokenRule, CheckDocument, CheckedKernel, MendedRule, RulePosition, SkippedRule,
 };
+pub use differences::DiffDocument;
 pub use doctor::{DoctorCheck, DoctorDocument};
 pub use documents::{CostsDocument, WhatIfDocument};
 pub use layouts::{
