@@ -4,6 +4,7 @@
 //! its values are what `--json` writes, and its `text` is made of the same values. Same facts, same bytes. No analysis happens here but
 //! sums: what is counted and how it is grouped is the attribution crate's.
 
+mod advice;
 mod build;
 pub mod case;
 mod checked;
@@ -27,6 +28,9 @@ use linemate_attribution::{Analysis, Counted};
 use linemate_types::LineSize;
 use thiserror::Error;
 
+pub use advice::{
+    AdviceDocument, AdviceText, AdvisedLayout, AdvisedRecording, FrontPoint, SurveyDocument,
+};
 pub use checked::{
     BrokenRule, CheckDocument, CheckedKernel, MendedRule, RulePosition, SkippedRule,
 };
@@ -37,6 +41,7 @@ pub use layouts::{
     ArrayShape, BitRange, FieldEntry, KernelLayout, LayoutDocument, MemberEntry, TypeLayout,
 };
 pub use machines::{CacheSize, LatencyCycles, MachineEntry, MachinesDocument};
+pub use print::relative;
 pub use remedies::remedies;
 pub use table::Table;
 pub use tables::text;
