@@ -8,6 +8,7 @@ mod advice;
 mod build;
 pub mod case;
 mod checked;
+mod costs;
 mod differences;
 mod doctor;
 mod documents;
@@ -23,6 +24,7 @@ mod table;
 mod tables;
 mod typeview;
 mod verified;
+mod whatifs;
 
 use linemate_attribution::{Analysis, Counted};
 use linemate_types::LineSize;
@@ -34,6 +36,7 @@ pub use advice::{
 pub use checked::{
     BrokenRule, CheckDocument, CheckedKernel, MendedRule, RulePosition, SkippedRule,
 };
+pub use costs::CostsTables;
 pub use differences::DiffDocument;
 pub use doctor::{DoctorCheck, DoctorDocument};
 pub use documents::{CostsDocument, WhatIfDocument};
