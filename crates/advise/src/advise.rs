@@ -88,12 +88,6 @@ impl Tried {
         self.scored.candidate.moves()
     }
 
-    /// The most interleavings that it was replayed under, over recordings and machines.
-    pub fn interleavings(&self) -> usize {
-        let all = self.effects.iter().flatten();
-        all.map(|effect| effect.interleavings).max().unwrap_or(0)
-    }
-
     /// The mean over recordings and machines of the type's cost relative to what it is without the edit.
     pub fn relative(&self) -> f64 {
         let all = self.effects.iter().flatten();

@@ -1,28 +1,54 @@
-//! Tables and JSON over an analysed recording.
+//! Tables and JSON documents of all verbs.
 //!
-//! [`make`] gives a [`model::Report`]; [`text`] and [`json`] print it into strings. Same recording, same bytes. No analysis
-//! happens here but sums: what is counted and how it is grouped is the attribution crate's.
+//! [`make`] gives a [`model::Report`]; [`text`] and [`json`] print it into strings. What the other verbs print is a document here, too:
+//! its values are what `--json` writes, and its `text` is made of the same values. Same facts, same bytes. No analysis happens here but
+//! sums: what is counted and how it is grouped is the attribution crate's.
 
+mod advice;
 mod build;
 pub mod case;
+mod checked;
+mod costs;
+mod differences;
+mod doctor;
 mod documents;
+mod layouts;
+mod machines;
 pub mod model;
 mod parts;
+mod print;
 mod remedies;
 mod resolve;
 mod sums;
 mod table;
 mod tables;
 mod typeview;
+mod verified;
+mod whatifs;
 
 use linemate_attribution::{Analysis, Counted};
 use linemate_types::LineSize;
 use thiserror::Error;
 
+pub use advice::{
+    AdviceDocument, AdviceText, AdvisedLayout, AdvisedRecording, FrontPoint, SurveyDocument,
+};
+pub use checked::{
+    BrokenRule, CheckDocument, CheckedKernel, MendedRule, RulePosition, SkippedRule,
+};
+pub use costs::CostsTables;
+pub use differences::DiffDocument;
+pub use doctor::{DoctorCheck, DoctorDocument};
 pub use documents::{CostsDocument, WhatIfDocument};
+pub use layouts::{
+    ArrayExtent, BitRange, FieldEntry, KernelLayout, LayoutDocument, MemberEntry, TypeLayout,
+};
+pub use machines::{CacheSize, LatencyCycles, MachineEntry, MachinesDocument};
+pub use print::relative;
 pub use remedies::remedies;
 pub use table::Table;
 pub use tables::text;
+pub use verified::VerifyDocument;
 
 /// What rows are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,6 +5,8 @@ use std::fmt::{self, Display, Formatter};
 use linemate_remedies::{Gain, Remedy, RemedyEffect, RemedyList};
 use linemate_text::shown;
 
+use crate::print::verdict;
+
 /// Advice other than reordering, for a terminal: the machine, then each remedy with what is at stake and what its trials gave.
 pub fn remedies(found: &RemedyList) -> String {
     Advice(found).to_string()
@@ -120,11 +122,7 @@ fn gain(gain: &Gain) -> String {
             0.0
         }
     };
-    let verdict = match (types.significant, types.difference < 0.0) {
-        (false, _) => "not significant",
-        (true, true) => "better",
-        (true, false) => "worse",
-    };
+    let verdict = verdict(types);
     format!(
         "{verdict}: {:+.0} ± {:.0} cycles of the {:.0} of the concerned types ({:+.2} ± {:.2} %); misses {:+.0} ± {:.0} of {:.0}",
         types.difference,

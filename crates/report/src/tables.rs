@@ -6,6 +6,7 @@ use linemate_text::shown;
 
 use crate::Table;
 use crate::model::{FieldRow, Figures, GroupRow, LineRow, Report, Share, TypeView, View};
+use crate::print::{description, percent};
 
 /// The report as text: inputs, ledger, then what was asked for.
 #[must_use]
@@ -24,9 +25,7 @@ fn inputs(report: &Report) -> String {
         report.inputs.tool,
         shown(&report.inputs.recorded_by)
     );
-    for (key, value) in &report.inputs.recording {
-        let _ = writeln!(out, "  {}: {}", shown(key), shown(value));
-    }
+    description(&mut out, &report.inputs.recording);
     match (&report.inputs.checksum, &report.inputs.cut) {
         (_, Some(cut)) => {
             let _ = writeln!(
@@ -295,10 +294,6 @@ fn names(parts: &[Share]) -> String {
 
 fn number(value: Option<u64>) -> String {
     value.map_or_else(String::new, |v| v.to_string())
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.1} %", 100.0 * share)
 }
 
 fn finish(mut table: Table, numbers_from: usize) -> String {

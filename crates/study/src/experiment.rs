@@ -21,7 +21,7 @@ use linemate_replay::{
 };
 use rayon::prelude::*;
 
-use crate::known::Known;
+use crate::known::KnownOutcomes;
 use crate::progress;
 use crate::rounds::{Cutter, LeftOut, Rounds};
 use crate::scene::{Scene, Step};
@@ -209,9 +209,9 @@ impl<'a> Experiment<'a> {
     ) -> Result<Vec<Vec<T>>, ExperimentError> {
         let known = variants.iter().map(|variant| {
             let unedited = variant.unedited();
-            unedited.map(|unedited| Known::of(self, unedited))
+            unedited.map(|unedited| KnownOutcomes::of(self, unedited))
         });
-        let mut known: Vec<Option<Known<'_>>> = known.collect();
+        let mut known: Vec<Option<KnownOutcomes<'_>>> = known.collect();
         let mut kept: Vec<Vec<T>> = variants.iter().map(|_| Vec::new()).collect();
         let mut wanted: Vec<usize> = (0..variants.len()).collect();
         let mut supply = None;
@@ -254,7 +254,7 @@ impl<'a> Experiment<'a> {
             }
             wanted = std::iter::once(*first).chain(more).collect();
         }
-        known.iter().flatten().for_each(Known::keep);
+        known.iter().flatten().for_each(KnownOutcomes::keep);
         Ok(kept)
     }
 
@@ -279,7 +279,7 @@ impl<'a> Experiment<'a> {
     /// # Errors
     /// As [`Experiment::run`].
     pub fn as_recorded(&self, seed: u64) -> Result<Outcome, ExperimentError> {
-        let mut known = Known::of(self, Unedited::AsRecorded);
+        let mut known = KnownOutcomes::of(self, Unedited::AsRecorded);
         if let Some(outcome) = known.get(seed) {
             return Ok(outcome.clone());
         }

@@ -15,16 +15,16 @@ use crate::variant::Unedited;
 const OUTCOMES_MAX: usize = 16;
 
 /// What was found by replaying the layout without edits, by the interleaving's seed.
-pub(crate) struct Known<'s> {
+pub(crate) struct KnownOutcomes<'s> {
     session: &'s Session<'s>,
     part: Option<Part>,
     outcomes: BTreeMap<u64, Outcome>,
     grown: bool,
 }
 
-impl<'s> Known<'s> {
+impl<'s> KnownOutcomes<'s> {
     /// Of a layout without edits. An exact replay asks for nothing that was kept.
-    pub(crate) fn of(experiment: &Experiment<'s>, layout: Unedited) -> Known<'s> {
+    pub(crate) fn of(experiment: &Experiment<'s>, layout: Unedited) -> KnownOutcomes<'s> {
         let session = experiment.scene.session;
         let part =
             (!experiment.conditions.exact).then(|| Part::Outcomes(question(experiment, layout)));
@@ -33,7 +33,7 @@ impl<'s> Known<'s> {
         let (keys, sites) = (experiment.scene.keys.len(), experiment.scene.sites.len());
         let fits = |o: &Outcome| o.keys.len() <= keys && o.sites.len() <= sites;
         let outcomes = outcomes.filter(|all| all.values().all(fits));
-        Known {
+        KnownOutcomes {
             session,
             part,
             outcomes: outcomes.unwrap_or_default(),

@@ -3,24 +3,18 @@
 
 mod evidence;
 mod rules;
-mod survey;
-mod text;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{anyhow, bail};
-use linemate_advise::confirm::Effect;
-use linemate_advise::footprint::FootprintChange;
-use linemate_advise::reasons::GroupReasons;
-use linemate_advise::{Advice, Choice, Point, Request, Tried, advise};
+use linemate_advise::{Advice, Choice, Request, advise};
 use linemate_files::Output;
 use linemate_machine::Machine;
 use linemate_recording::Recording;
 use linemate_remedies::{self as remedies, RemedyList};
+use linemate_report::{AdviceDocument, AdviceText, SurveyDocument};
 use linemate_study::Session;
 use linemate_types::LineSize;
-use serde::Serialize;
 
 use crate::cli::Outcome;
 use crate::input;
@@ -28,11 +22,11 @@ use crate::kept::Keeping;
 use crate::output;
 use crate::replaying::Replaying;
 
-/// Version of the form that `--json` writes (docs/schema-advise.md).
-const SCHEMA: &str = "linemate.advise/2";
 const TOOL: &str = env!("CARGO_PKG_VERSION");
 /// The most bytes that a type may be allowed to grow by.
 const GROWTH_MAX: u64 = 1 << 20;
+/// How many types a survey searches.
+const SEARCHED: usize = 10;
 
 /// Find the layout of a type that costs least, confirmed by replay (docs/advise.md)
 #[derive(clap::Args, Debug)]
@@ -121,86 +115,6 @@ impl Args {
     }
 }
 
-/// What `--json` writes for a type.
-#[derive(Serialize)]
-struct Json<'a> {
-    schema: &'static str,
-    tool: &'static str,
-    recordings: Vec<JsonRecording<'a>>,
-    machines: Vec<&'a str>,
-    #[serde(rename = "type")]
-    type_name: &'a str,
-    pins: &'a [String],
-    max_growth: u64,
-    seed: u64,
-    interleavings: usize,
-    first_stays: Option<&'a str>,
-    events: &'a [usize],
-    cut: bool,
-    found: usize,
-    front: Vec<JsonPoint>,
-    recommended: Option<JsonLayout<'a>>,
-    others: Vec<JsonLayout<'a>>,
-    remedies: &'a RemedyList,
-}
-
-/// A recording that a result rests on.
-#[derive(Serialize)]
-struct JsonRecording<'a> {
-    description: &'a BTreeMap<String, String>,
-    checksum: Option<String>,
-}
-
-/// A point of the front of moves against gain.
-#[derive(Serialize)]
-struct JsonPoint {
-    moves: usize,
-    model: f64,
-    replayed: Option<f64>,
-    recommended: bool,
-}
-
-impl JsonPoint {
-    fn new(advice: &Advice, point: &Point) -> JsonPoint {
-        let tried = point.tried.and_then(|number| advice.tried.get(number));
-        let recommended = advice.recommended();
-        JsonPoint {
-            moves: point.moves,
-            model: point.model,
-            replayed: tried.map(Tried::relative),
-            recommended: tried
-                .zip(recommended)
-                .is_some_and(|(a, b)| std::ptr::eq(a, b)),
-        }
-    }
-}
-
-/// A layout that was replayed.
-#[derive(Serialize)]
-struct JsonLayout<'a> {
-    edits: String,
-    moves: usize,
-    model: f64,
-    confirmed: bool,
-    effects: &'a [Vec<Effect>],
-    footprints: &'a [FootprintChange],
-    groups: &'a [GroupReasons],
-}
-
-impl<'a> JsonLayout<'a> {
-    fn new(tried: &'a Tried) -> JsonLayout<'a> {
-        JsonLayout {
-            edits: tried.edits.to_string(),
-            moves: tried.moves(),
-            model: tried.scored.cost as f64 / 1e6,
-            confirmed: tried.confirmed(),
-            effects: &tried.effects,
-            footprints: &tried.footprints,
-            groups: &tried.groups,
-        }
-    }
-}
-
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let machines = args
@@ -223,7 +137,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let analyses: Vec<&Session<'_>> = analyses.iter().collect();
     let Some(type_name) = &args.type_name else {
         let remedies = remedies(args, &analyses, &machines)?;
-        return survey::run(args, &recordings, &analyses, &machines, &remedies);
+        return survey(args, &recordings, &analyses, &machines, remedies);
     };
     let request = Request {
         type_name: type_name.clone(),
@@ -238,13 +152,44 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let advice = advise(&analyses, &request)?;
     let remedies = remedies(args, &analyses, &machines)?;
     outputs.write(&request, &recordings, &advice)?;
+    let document = AdviceDocument::new(TOOL, &request, &recordings, &advice, remedies);
     if args.json {
-        output::json(&document(&request, &recordings, &advice, &remedies))?;
+        output::json(&document)?;
     } else {
-        let advice = text::advice(&paths, &request, &recordings, &advice);
-        output::text(&(advice + &text::remedies(&remedies)))?;
+        output::text(&document.text(&AdviceText {
+            paths: &names(&paths),
+            choice: advice.choice,
+        }))?;
     }
     Ok(Outcome::Fine)
+}
+
+/// Without a type: where a layout can win most.
+fn survey(
+    args: &Args,
+    recordings: &[Recording],
+    analyses: &[&Session<'_>],
+    machines: &[Machine],
+    remedies: RemedyList,
+) -> anyhow::Result<Outcome> {
+    let (conditions, seed) = (args.replaying.conditions(), args.replaying.seed);
+    let searched = SEARCHED.min(args.top);
+    let mut rows = linemate_advise::survey::survey(analyses, machines, conditions, seed, searched)?;
+    rows.truncate(args.top);
+    let machines = machines.iter().map(|m| m.name.clone()).collect();
+    let document = SurveyDocument::new(TOOL, recordings, machines, seed, rows, remedies);
+    if args.json {
+        output::json(&document)?;
+    } else {
+        output::text(&document.text(&names(&args.paths())))?;
+    }
+    Ok(Outcome::Fine)
+}
+
+/// The files as texts.
+fn names(paths: &[PathBuf]) -> Vec<String> {
+    let names = paths.iter().map(|path| path.display().to_string());
+    names.collect()
 }
 
 /// The advice other than reordering, from the first recording for the first machine.
@@ -324,52 +269,4 @@ impl Outputs {
         }
         Ok(())
     }
-}
-
-fn document<'a>(
-    request: &'a Request,
-    recordings: &'a [Recording],
-    advice: &'a Advice,
-    remedies: &'a RemedyList,
-) -> Json<'a> {
-    let recommended = advice.recommended();
-    let same = |tried: &&Tried| recommended.is_none_or(|best| !std::ptr::eq(best, *tried));
-    Json {
-        schema: SCHEMA,
-        tool: TOOL,
-        recordings: described(recordings),
-        machines: request.machines.iter().map(|m| m.name.as_str()).collect(),
-        type_name: &request.type_name,
-        pins: &request.pins,
-        max_growth: request.max_growth,
-        seed: request.seed,
-        interleavings: request.interleavings,
-        first_stays: advice.first_stays.as_deref(),
-        events: &advice.events,
-        cut: advice.cut,
-        found: advice.found,
-        front: advice
-            .front
-            .iter()
-            .map(|point| JsonPoint::new(advice, point))
-            .collect(),
-        recommended: recommended.map(JsonLayout::new),
-        others: advice
-            .tried
-            .iter()
-            .filter(same)
-            .map(JsonLayout::new)
-            .collect(),
-        remedies,
-    }
-}
-
-fn described(recordings: &[Recording]) -> Vec<JsonRecording<'_>> {
-    recordings
-        .iter()
-        .map(|recording| JsonRecording {
-            description: recording.metadata(),
-            checksum: recording.checksum().map(|sum| format!("{sum:016x}")),
-        })
-        .collect()
 }

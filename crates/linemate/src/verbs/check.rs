@@ -1,14 +1,12 @@
 //! `linemate check`: do kernels keep the rules about which members share lines.
 
-mod output;
-mod sarif;
-
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use linemate_files::Output;
-use linemate_rules::{Baseline, Checked, Finding, Gone, Rules, Verdict, Where};
+use linemate_report::{CheckDocument, CheckedKernel};
+use linemate_rules::{Baseline, Checked, Rules, Where};
 use linemate_types::kernel_image::Arch;
 use linemate_types::{KernelImage, LineSize};
 
@@ -50,50 +48,24 @@ struct Kernel {
 }
 
 impl Kernel {
-    /// What it is called: the release, else the file.
-    fn title(&self) -> String {
-        match &self.release {
-            Some(release) => release.clone(),
-            None => self.path.display().to_string(),
-        }
-    }
-
     fn place(&self) -> Where {
         Where {
             arch: self.arch.map_or("any", Arch::name).to_owned(),
             line: self.line,
         }
     }
-}
 
-/// All that was found.
-struct Report<'a> {
-    rules: &'a Path,
-    kernels: Vec<Kernel>,
-    baseline: Option<Baseline>,
-    gone: Vec<Gone>,
-}
-
-impl Report<'_> {
-    /// What the baseline says about a finding; without a baseline nothing.
-    fn verdict(&self, kernel: &Kernel, finding: &Finding) -> Option<Verdict> {
-        let baseline = self.baseline.as_ref()?;
-        Some(baseline.verdict(&kernel.place(), finding))
-    }
-
-    /// Kernels and findings in their order.
-    fn findings(&self) -> impl Iterator<Item = (&Kernel, &Finding, Option<Verdict>)> {
-        self.kernels.iter().flat_map(move |kernel| {
-            let findings = kernel.checked.findings.iter();
-            findings.map(move |finding| (kernel, finding, self.verdict(kernel, finding)))
-        })
-    }
-
-    /// How many findings the baseline does not accept.
-    fn failing(&self) -> usize {
-        self.findings()
-            .filter(|(_, _, verdict)| *verdict != Some(Verdict::Accepted))
-            .count()
+    /// What it breaks, with what the baseline says about each finding.
+    fn document(&self, baseline: Option<&Baseline>) -> CheckedKernel {
+        let place = self.place();
+        CheckedKernel::new(
+            self.path.display().to_string(),
+            self.release.clone(),
+            self.arch.map(Arch::name),
+            self.line.bytes(),
+            &self.checked,
+            |finding| baseline.map(|baseline| baseline.verdict(&place, finding)),
+        )
     }
 }
 
@@ -133,28 +105,21 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         Some(baseline) => baseline.tightened(&places, &found),
         None => found,
     };
-    let report = Report {
-        rules: &args.rules,
-        kernels,
-        baseline,
-        gone,
-    };
-    let print = || -> anyhow::Result<()> {
-        if args.json {
-            crate::output::json(&output::document(&report))?;
-        } else if args.sarif {
-            crate::output::json(&sarif::log(&report))?;
-        } else {
-            crate::output::text(&output::text(&report))?;
-        }
-        Ok(())
-    };
+    let documents = kernels.iter().map(|k| k.document(baseline.as_ref()));
+    let rules = args.rules.display().to_string();
+    let document = CheckDocument::new(rules, documents.collect(), &gone);
     if let Some(output) = output {
         output.write(&written.to_json())?;
     }
-    print()?;
-    let is_adopted = args.write_baseline.is_some() && report.baseline.is_none();
-    match report.failing() {
+    if args.json {
+        crate::output::json(&document)?;
+    } else if args.sarif {
+        crate::output::json(&document.sarif(env!("CARGO_PKG_VERSION")))?;
+    } else {
+        crate::output::text(&document.text(baseline.is_some()))?;
+    }
+    let is_adopted = args.write_baseline.is_some() && baseline.is_none();
+    match document.failing {
         0 => Ok(Outcome::Fine),
         _ if is_adopted => Ok(Outcome::Fine),
         _ => Ok(Outcome::Findings),

@@ -1,26 +1,19 @@
 //! `linemate diff`: two recordings field by field.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use linemate_layout::EditSubject;
 use linemate_machine::Machine;
-use linemate_report::Table;
-use linemate_study::diff::{Fields, Figures, On, Row, compare, fields};
-use linemate_text::shown;
+use linemate_report::DiffDocument;
+use linemate_study::diff::{Fields, On, fields};
 use linemate_types::LineSize;
-use serde::Serialize;
 
 use crate::cli::Outcome;
 use crate::input;
 use crate::kept::Keeping;
 use crate::output;
 use crate::replaying::Replaying;
-use crate::verbs::whatif::percent;
-
-/// Version of the form that `--json` writes (docs/schema-whatif.md).
-const SCHEMA: &str = "linemate.diff/2";
 
 /// Compare a type's fields in two recordings, of two kernels for example, matched by field path
 #[derive(clap::Args, Debug)]
@@ -52,19 +45,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What `--json` writes.
-#[derive(Serialize)]
-struct Json<'a> {
-    schema: &'static str,
-    tool: &'static str,
-    #[serde(rename = "type")]
-    type_name: Option<&'a str>,
-    machine: Option<&'a str>,
-    seed: u64,
-    a: &'a Fields,
-    b: &'a Fields,
-}
-
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     args.replaying.need_machine(args.machine.as_deref())?;
@@ -74,18 +54,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         .transpose()?;
     let a = side(&args.a, args, machine.as_ref())?;
     let b = side(&args.b, args, machine.as_ref())?;
+    let document = DiffDocument::new(
+        env!("CARGO_PKG_VERSION"),
+        args.type_name.clone(),
+        args.machine.clone(),
+        args.replaying.seed,
+        [a, b],
+    );
     if args.json {
-        output::json(&Json {
-            schema: SCHEMA,
-            tool: env!("CARGO_PKG_VERSION"),
-            type_name: args.type_name.as_deref(),
-            machine: args.machine.as_deref(),
-            seed: args.replaying.seed,
-            a: &a,
-            b: &b,
-        })?;
+        output::json(&document)?;
     } else {
-        output::text(&text(args, &a, &b))?;
+        let names = [&args.a, &args.b].map(|path| path.display().to_string());
+        output::text(&document.text([&names[0], &names[1]], args.top))?;
     }
     Ok(Outcome::Fine)
 }
@@ -101,68 +81,4 @@ fn side(path: &Path, args: &Args, machine: Option<&Machine>) -> anyhow::Result<F
         conditions: args.replaying.conditions(),
     });
     fields(&session, subject.as_ref(), on).with_context(name)
-}
-
-fn text(args: &Args, a: &Fields, b: &Fields) -> String {
-    let mut out = String::new();
-    let _ = writeln!(
-        out,
-        "linemate {}, {}",
-        env!("CARGO_PKG_VERSION"),
-        args.type_name.as_deref().unwrap_or("all types")
-    );
-    for (side, path, fields) in [("A", &args.a, a), ("B", &args.b, b)] {
-        let touched: u64 = fields.fields.values().map(|f| f.loads + f.stores).sum();
-        let share = touched as f64 / fields.accesses.max(1) as f64;
-        let _ = writeln!(
-            out,
-            "  {side}: {}: {} CPUs, {} bytes, {touched} of {} accesses ({})",
-            shown(&path.to_string_lossy()),
-            fields.cpus,
-            fields.bytes,
-            fields.accesses,
-            percent(share)
-        );
-    }
-    let mut header = vec!["field", "loads A", "loads B", "stores A", "stores B"];
-    if let Some(machine) = &args.machine {
-        let _ = writeln!(
-            out,
-            "  cycles of accesses that leave their core, on {machine}, interleaving {}",
-            args.replaying.seed
-        );
-        header.extend(["cycles A", "cycles B", "change"]);
-    }
-    let mut table = Table::of_figures(&header);
-    let rows = compare(a, b);
-    for row in rows.iter().take(args.top) {
-        table.add_row(cells(row, args.machine.is_some()));
-    }
-    let _ = writeln!(out, "\n{table}");
-    if rows.len() > args.top {
-        let _ = writeln!(out, "({} more; --top N shows more)", rows.len() - args.top);
-    }
-    out
-}
-
-fn cells(row: &Row, costs: bool) -> Vec<String> {
-    let show = |side: &Option<Figures>, figure: fn(&Figures) -> u64| {
-        side.as_ref()
-            .map_or_else(|| "-".to_owned(), |f| figure(f).to_string())
-    };
-    let mut cells = vec![row.path.clone()];
-    for figure in [|f: &Figures| f.loads, |f: &Figures| f.stores] {
-        cells.push(show(&row.a, figure));
-        cells.push(show(&row.b, figure));
-    }
-    if costs {
-        let of = |side: &Option<Figures>| side.map_or(0, |f| f.cycles);
-        cells.push(show(&row.a, |f| f.cycles));
-        cells.push(show(&row.b, |f| f.cycles));
-        cells.push(format!(
-            "{:+}",
-            i128::from(of(&row.b)) - i128::from(of(&row.a))
-        ));
-    }
-    cells
 }

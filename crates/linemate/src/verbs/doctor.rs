@@ -1,7 +1,6 @@
 //! `linemate doctor`: can this computer record, and does the recorder see what it should?
 
 use std::env;
-use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -14,16 +13,13 @@ use linemate_guest::{
     cache_folder, default_kernel,
 };
 use linemate_recording::{Event, Recording};
-use linemate_text::shown;
-use serde::Serialize;
+use linemate_report::{DoctorCheck, DoctorDocument};
 
 use crate::cli::Outcome;
 use crate::output;
 use crate::selftest::{PROGRAM, SelfTest};
 use crate::verbs::record;
 
-/// Version of the form that `--json` writes (docs/schema-doctor.md).
-const SCHEMA: &str = "linemate.doctor/1";
 /// Room for a snapshot and a recording of an ordinary workload.
 const ENOUGH_SPACE: u64 = 2 << 30;
 /// The self-test's guest: two CPUs, so that the recorder's switching is part of it.
@@ -47,23 +43,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// The answer to one question.
-#[derive(Serialize)]
-struct Check {
-    name: &'static str,
-    ok: bool,
-    /// What was found, or what is wrong and what to do.
-    detail: String,
-}
-
-/// What `--json` writes.
-#[derive(Serialize)]
-struct Json<'a> {
-    schema: &'static str,
-    ok: bool,
-    checks: &'a [Check],
-}
-
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let cache = cache_folder()?;
@@ -72,8 +51,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         q.version.clone()
     });
     if let Some(qemu) = &qemu {
-        checks.push(Check {
-            name: "sandbox",
+        checks.push(DoctorCheck {
+            name: "sandbox".into(),
             ok: true,
             detail: qemu.confinement.describe(),
         });
@@ -102,20 +81,28 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
             let found = self_test(qemu, recorder, kernel, cache);
             report_self_test(&mut checks, found);
         }
-        _ => checks.push(Check {
-            name: "self-test",
+        _ => checks.push(DoctorCheck {
+            name: "self-test".into(),
             ok: false,
             detail: "not run: see above".to_owned(),
         }),
     }
-    let ok = checks.iter().all(|check| check.ok);
-    print(&checks, ok, args.json)?;
-    Ok(if ok { Outcome::Fine } else { Outcome::Findings })
+    let document = DoctorDocument::new(checks);
+    if args.json {
+        output::json(&document)?;
+    } else {
+        output::text(&document.text())?;
+    }
+    Ok(if document.ok {
+        Outcome::Fine
+    } else {
+        Outcome::Findings
+    })
 }
 
 /// Adds the answer to a question; gives what was found.
 fn note<T>(
-    checks: &mut Vec<Check>,
+    checks: &mut Vec<DoctorCheck>,
     name: &'static str,
     found: anyhow::Result<T>,
     describe: impl FnOnce(&T) -> String,
@@ -124,26 +111,12 @@ fn note<T>(
         Ok(found) => (true, describe(found)),
         Err(error) => (false, output::one_line(error)),
     };
-    checks.push(Check { name, ok, detail });
+    checks.push(DoctorCheck {
+        name: name.into(),
+        ok,
+        detail,
+    });
     found.ok()
-}
-
-fn print(checks: &[Check], ok: bool, json: bool) -> anyhow::Result<()> {
-    if json {
-        return output::json(&Json {
-            schema: SCHEMA,
-            ok,
-            checks,
-        });
-    }
-    let mut out = String::new();
-    for Check { name, ok, detail } in checks {
-        let mark = if *ok { "ok  " } else { "FAIL" };
-        // Writing to a String does not fail.
-        let _ = writeln!(out, "{mark}  {name:<10} {}", shown(detail));
-    }
-    output::text(&out)?;
-    Ok(())
 }
 
 fn in_search_path(name: &str) -> anyhow::Result<PathBuf> {
@@ -246,12 +219,12 @@ fn self_test(
     Ok(test)
 }
 
-fn report_self_test(checks: &mut Vec<Check>, found: anyhow::Result<SelfTest>) {
+fn report_self_test(checks: &mut Vec<DoctorCheck>, found: anyhow::Result<SelfTest>) {
     let test = match found {
         Ok(test) => test,
         Err(error) => {
-            checks.push(Check {
-                name: "self-test",
+            checks.push(DoctorCheck {
+                name: "self-test".into(),
                 ok: false,
                 detail: output::one_line(&error),
             });
@@ -260,16 +233,16 @@ fn report_self_test(checks: &mut Vec<Check>, found: anyhow::Result<SelfTest>) {
     };
     let mismatches = test.mismatches();
     let (count, wrong) = (test.count(), mismatches.len());
-    checks.push(Check {
-        name: "self-test",
+    checks.push(DoctorCheck {
+        name: "self-test".into(),
         ok: wrong == 0,
         detail: format!(
             "{} of {count} known access patterns recorded exactly",
             count - wrong
         ),
     });
-    checks.extend(mismatches.into_iter().map(|m| Check {
-        name: "self-test",
+    checks.extend(mismatches.into_iter().map(|m| DoctorCheck {
+        name: "self-test".into(),
         ok: false,
         detail: format!("{}: expected {}; recorded {}", m.test, m.expected, m.seen),
     }));

@@ -1,18 +1,13 @@
 //! `linemate machines`: the computers that a recording can be replayed on, and checks of own descriptions.
 
-use std::fmt::{self, Write};
 use std::path::Path;
 
 use anyhow::Context;
 use linemate_machine::{Machine, find, shipped};
-use linemate_text::shown;
-use serde::Serialize;
+use linemate_report::MachinesDocument;
 
 use crate::cli::Outcome;
 use crate::output;
-
-/// Version of the form that `--json` writes (docs/schema-machines.md).
-const SCHEMA: &str = "linemate.machines/1";
 
 /// Where a running Linux shows its CPUs.
 const SYSFS: &str = "/sys";
@@ -33,60 +28,10 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// One machine as `--json` writes it.
-#[derive(Serialize)]
-struct Json {
-    name: String,
-    title: String,
-    cpus: usize,
-    cores: usize,
-    llc_domains: usize,
-    sockets: usize,
-    line_bytes: u64,
-    adjacent_line_pairs: bool,
-    frequency_mhz: u32,
-    l1: Geometry,
-    l2: Geometry,
-    llc: Geometry,
-    llc_slices: u32,
-    latency_cycles: Latencies,
-}
-
-/// A cache: `bytes` is its whole size.
-#[derive(Serialize)]
-struct Geometry {
-    bytes: u64,
-    ways: u32,
-}
-
-#[derive(Serialize)]
-struct Latencies {
-    l1: u32,
-    l2: u32,
-    llc: u32,
-    hitm_same_domain: u32,
-    hitm_same_socket: u32,
-    hitm_other_socket: u32,
-    dram_local: u32,
-    dram_remote: u32,
-    atomic: u32,
-    serve: u32,
-}
-
-/// What `--json` writes.
-#[derive(Serialize)]
-struct Document {
-    schema: &'static str,
-    machines: Vec<Json>,
-    /// Why `this` is not among them, when all are listed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    this_is_missing: Option<String>,
-}
-
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let mut out = String::new();
     if args.text {
+        let mut out = String::new();
         for name in &args.machines {
             find(name)?;
             let known = shipped().iter().find(|shipped| shipped.name == name);
@@ -96,21 +41,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Fine);
     }
     let (machines, missing) = wanted(&args.machines)?;
+    let document = MachinesDocument::new(&machines, missing);
     if args.json {
-        output::json(&Document {
-            schema: SCHEMA,
-            machines: machines.iter().map(json).collect(),
-            this_is_missing: missing,
-        })?;
-        return Ok(Outcome::Fine);
+        output::json(&document)?;
+    } else {
+        output::text(&document.text())?;
     }
-    for machine in &machines {
-        describe(&mut out, machine)?;
-    }
-    if let Some(reason) = missing {
-        writeln!(out, "this\n  not available: {}", shown(&reason))?;
-    }
-    output::text(&out)?;
     Ok(Outcome::Fine)
 }
 
@@ -141,95 +77,5 @@ pub(crate) fn resolve(name: &str) -> anyhow::Result<Machine> {
         Machine::from_toml(&text).with_context(|| name.to_owned())
     } else {
         Ok(find(name)?)
-    }
-}
-
-fn json(machine: &Machine) -> Json {
-    let t = &machine.topology;
-    let l = &machine.latency;
-    let line = machine.line.bytes();
-    Json {
-        name: machine.name.clone(),
-        title: machine.title.clone(),
-        cpus: t.cpus(),
-        cores: t.cores(),
-        llc_domains: t.domains(),
-        sockets: t.sockets(),
-        line_bytes: line,
-        adjacent_line_pairs: machine.adjacent_line_pairs,
-        frequency_mhz: machine.frequency_mhz,
-        l1: Geometry {
-            bytes: machine.l1.lines() * line,
-            ways: machine.l1.ways,
-        },
-        l2: Geometry {
-            bytes: machine.l2.lines() * line,
-            ways: machine.l2.ways,
-        },
-        llc: Geometry {
-            bytes: u64::from(machine.llc.slices) * machine.llc.slice.lines() * line,
-            ways: machine.llc.slice.ways,
-        },
-        llc_slices: machine.llc.slices,
-        latency_cycles: Latencies {
-            l1: l.l1,
-            l2: l.l2,
-            llc: l.llc,
-            hitm_same_domain: l.hitm_same_domain,
-            hitm_same_socket: l.hitm_same_socket,
-            hitm_other_socket: l.hitm_other_socket,
-            dram_local: l.dram_local,
-            dram_remote: l.dram_remote,
-            atomic: l.atomic,
-            serve: l.serve,
-        },
-    }
-}
-
-fn describe(out: &mut String, machine: &Machine) -> fmt::Result {
-    let m = json(machine);
-    let pairs = if m.adjacent_line_pairs {
-        ", fetched in pairs"
-    } else {
-        ""
-    };
-    writeln!(out, "{}\n  {}", shown(&m.name), shown(&m.title))?;
-    writeln!(
-        out,
-        "  {} CPUs, {} cores, {} LLC domains, {} sockets, {} MHz; lines of {} bytes{pairs}",
-        m.cpus, m.cores, m.llc_domains, m.sockets, m.frequency_mhz, m.line_bytes
-    )?;
-    writeln!(
-        out,
-        "  L1 {}, L2 {} a core; LLC {} a domain",
-        size(m.l1.bytes),
-        size(m.l2.bytes),
-        size(m.llc.bytes)
-    )?;
-    let l = &m.latency_cycles;
-    writeln!(
-        out,
-        "  cycles: L1 {}, L2 {}, LLC {}; HITM {} same domain, {} same socket, {} other socket; \
-         memory {} local, {} remote; atomic +{}",
-        l.l1,
-        l.l2,
-        l.llc,
-        l.hitm_same_domain,
-        l.hitm_same_socket,
-        l.hitm_other_socket,
-        l.dram_local,
-        l.dram_remote,
-        l.atomic
-    )
-}
-
-/// In the largest unit that divides it.
-fn size(bytes: u64) -> String {
-    if bytes % (1 << 20) == 0 {
-        format!("{} MiB", bytes >> 20)
-    } else if bytes % (1 << 10) == 0 {
-        format!("{} KiB", bytes >> 10)
-    } else {
-        format!("{bytes} bytes")
     }
 }

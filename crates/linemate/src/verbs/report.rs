@@ -27,6 +27,18 @@ enum Rows {
     Cpu,
 }
 
+impl From<Rows> for By {
+    fn from(rows: Rows) -> By {
+        match rows {
+            Rows::Type => By::Type,
+            Rows::Field => By::Field,
+            Rows::Line => By::Line,
+            Rows::Function => By::Function,
+            Rows::Cpu => By::Cpu,
+        }
+    }
+}
+
 /// Show where a recording's accesses went: the ledger, then types, fields, lines, functions or CPUs; or what they cost on a machine
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
@@ -64,15 +76,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     if let Some(machine) = &args.machine {
         return costs::run(args, machine, &recording);
     }
-    let by = match args.by {
-        Rows::Type => By::Type,
-        Rows::Field => By::Field,
-        Rows::Line => By::Line,
-        Rows::Function => By::Function,
-        Rows::Cpu => By::Cpu,
-    };
     let options = Options {
-        by,
+        by: args.by.into(),
         type_name: args.type_name.clone(),
         top: args.top,
         line: args.line.unwrap_or(LineSize::B64),

@@ -6,11 +6,11 @@ use anyhow::bail;
 use linemate_advise::reasons::{GroupReasons, MemberUse, READ_MOSTLY};
 use linemate_advise::{Request, Tried};
 use linemate_recording::{Description, Recording};
+use linemate_report::relative;
 use linemate_source::message::{AccessSummary, FigureChange, GroupEvidence, PatchEvidence};
 use linemate_study::stats::Measure;
 
 use crate::verbs::patch::evidence_beside;
-use crate::verbs::whatif::relative;
 
 /// Where the evidence goes that nobody named a file for. A file there that is not an edit's evidence is not written over.
 pub(super) fn beside(edit: &Path) -> anyhow::Result<PathBuf> {

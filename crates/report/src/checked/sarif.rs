@@ -4,31 +4,35 @@
 
 use std::path::{Component, Path};
 
-use linemate_rules::{Finding, RuleKind, Verdict};
+use linemate_rules::RuleKind;
 use serde_json::{Value, json};
 
-use super::{Kernel, Report};
+use super::{BrokenRule, CheckDocument, CheckedKernel};
 
-pub(super) fn log(report: &Report<'_>) -> Value {
-    let rules: Vec<Value> = RuleKind::ALL.iter().map(|kind| rule(*kind)).collect();
-    let uri = uri(report.rules);
-    let results: Vec<Value> = report
-        .findings()
-        .map(|(kernel, finding, verdict)| result(&uri, kernel, finding, verdict))
-        .collect();
-    json!({
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "version": "2.1.0",
-        "runs": [{
-            "tool": { "driver": {
-                "name": "linemate",
-                "version": env!("CARGO_PKG_VERSION"),
-                "rules": rules,
-            } },
-            "columnKind": "unicodeCodePoints",
-            "results": results,
-        }],
-    })
+impl CheckDocument {
+    /// The findings as a SARIF log, made by version `tool`.
+    #[must_use]
+    pub fn sarif(&self, tool: &str) -> Value {
+        let rules: Vec<Value> = RuleKind::ALL.iter().map(|kind| rule(*kind)).collect();
+        let uri = uri(Path::new(&self.rules));
+        let results = self.kernels.iter().flat_map(|kernel| {
+            let findings = kernel.findings.iter();
+            findings.map(|finding| result(&uri, kernel, finding))
+        });
+        json!({
+            "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+            "version": "2.1.0",
+            "runs": [{
+                "tool": { "driver": {
+                    "name": "linemate",
+                    "version": tool,
+                    "rules": rules,
+                } },
+                "columnKind": "unicodeCodePoints",
+                "results": results.collect::<Vec<Value>>(),
+            }],
+        })
+    }
 }
 
 fn rule(kind: RuleKind) -> Value {
@@ -39,8 +43,7 @@ fn rule(kind: RuleKind) -> Value {
     })
 }
 
-fn result(uri: &str, kernel: &Kernel, finding: &Finding, verdict: Option<Verdict>) -> Value {
-    let place = kernel.place();
+fn result(uri: &str, kernel: &CheckedKernel, finding: &BrokenRule) -> Value {
     let because = match &finding.reason {
         Some(reason) => format!(" Because {reason}"),
         None => String::new(),
@@ -49,20 +52,20 @@ fn result(uri: &str, kernel: &Kernel, finding: &Finding, verdict: Option<Verdict
         "{}, {}: {} ({}, lines of {} bytes).{because}",
         finding.subject,
         finding.rule,
-        finding.fault,
+        finding.message,
         kernel.title(),
-        kernel.line.bytes()
+        kernel.line
     );
     let key = format!(
         "{}/{}/{}/{}",
-        place.arch,
-        place.line.bytes(),
+        kernel.arch.as_deref().unwrap_or("any"),
+        kernel.line,
         finding.subject,
         finding.rule
     );
-    let index = RuleKind::ALL.iter().position(|kind| *kind == finding.kind);
+    let index = RuleKind::ALL.iter().position(|k| k.name() == finding.kind);
     let mut result = json!({
-        "ruleId": finding.kind.name(),
+        "ruleId": finding.kind,
         "ruleIndex": index,
         "level": "error",
         "message": { "text": text },
@@ -72,14 +75,14 @@ fn result(uri: &str, kernel: &Kernel, finding: &Finding, verdict: Option<Verdict
         } }],
         "partialFingerprints": { "linemateRule/v1": key },
     });
-    let state = match verdict {
+    let state = match finding.verdict.as_deref() {
         None => return result,
-        Some(Verdict::New) => "new",
-        Some(Verdict::Worse) => "updated",
-        Some(Verdict::Accepted) => "unchanged",
+        Some("new") => "new",
+        Some("worse") => "updated",
+        Some(_) => "unchanged",
     };
     result["baselineState"] = json!(state);
-    if verdict == Some(Verdict::Accepted) {
+    if finding.is_accepted() {
         result["level"] = json!("note");
         result["suppressions"] =
             json!([{ "kind": "external", "justification": "in the baseline" }]);

@@ -1,0 +1,183 @@
+//! What `linemate advise` writes: the layout that costs least, and why; without a type, the types where a layout can win most.
+
+mod survey;
+mod text;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use linemate_advise::confirm::Effect;
+use linemate_advise::footprint::FootprintChange;
+use linemate_advise::reasons::GroupReasons;
+use linemate_advise::{Advice, Point, Request, Tried};
+use linemate_recording::Recording;
+use linemate_remedies::RemedyList;
+use serde::Serialize;
+
+pub use self::survey::SurveyDocument;
+pub use self::text::AdviceText;
+use crate::documents::checksum;
+
+/// What `linemate advise --type T --json` writes (docs/schema-advise.md).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AdviceDocument {
+    /// [`AdviceDocument::SCHEMA`].
+    pub schema: Cow<'static, str>,
+    /// The version of linemate.
+    pub tool: String,
+    /// What the advice rests on.
+    pub recordings: Vec<AdvisedRecording>,
+    /// The machines' names.
+    pub machines: Vec<String>,
+    /// The type.
+    #[serde(rename = "type")]
+    pub type_name: String,
+    /// Members that were to stay.
+    pub pins: Vec<String>,
+    /// Bytes by which the type may grow.
+    pub max_growth: u64,
+    /// The first interleaving.
+    pub seed: u64,
+    /// How many.
+    pub interleavings: usize,
+    /// Why the first member stays.
+    pub first_stays: Option<String>,
+    /// Accesses that the fast model worked on, by recording.
+    pub events: Vec<usize>,
+    /// Whether a recording had more of them than are kept.
+    pub cut: bool,
+    /// Layouts that the search found.
+    pub found: usize,
+    /// Moves against gain, the fewest moves first.
+    pub front: Vec<FrontPoint>,
+    /// The layout; none: replay confirmed none.
+    pub recommended: Option<AdvisedLayout>,
+    /// What else was replayed, best first.
+    pub others: Vec<AdvisedLayout>,
+    /// Advice other than reordering members, for the first recording and machine.
+    pub remedies: RemedyList,
+}
+
+/// A recording that advice rests on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AdvisedRecording {
+    /// What it says about its run.
+    pub description: BTreeMap<String, String>,
+    /// Its checksum; none if it is cut.
+    pub checksum: Option<String>,
+}
+
+/// A point of the front of moves against gain.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct FrontPoint {
+    /// Members that leave their order, and groups.
+    pub moves: usize,
+    /// The type's cost by the fast model, relative to the recorded order's.
+    pub model: f64,
+    /// The same by replay.
+    pub replayed: Option<f64>,
+    /// Whether it is the recommended layout.
+    pub recommended: bool,
+}
+
+/// A layout that was replayed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AdvisedLayout {
+    /// The edit (docs/edits.md).
+    pub edits: String,
+    /// Members that leave their order, and groups.
+    pub moves: usize,
+    /// The type's cost by the fast model, relative to the recorded order's.
+    pub model: f64,
+    /// Whether replay confirms a gain.
+    pub confirmed: bool,
+    /// By recording and then machine.
+    pub effects: Vec<Vec<Effect>>,
+    /// Its size and lines, for lines of 64 and of 128 bytes.
+    pub footprints: Vec<FootprintChange>,
+    /// Its groups, and why.
+    pub groups: Vec<GroupReasons>,
+}
+
+impl AdviceDocument {
+    /// The schema's name and version.
+    pub const SCHEMA: &str = "linemate.advise/2";
+
+    /// The document of the `advice` on `request` from `recordings`, made by version `tool`.
+    pub fn new(
+        tool: &str,
+        request: &Request,
+        recordings: &[Recording],
+        advice: &Advice,
+        remedies: RemedyList,
+    ) -> Self {
+        let recommended = advice.recommended();
+        let is_other = |tried: &&Tried| recommended.is_none_or(|best| !std::ptr::eq(best, *tried));
+        AdviceDocument {
+            schema: Self::SCHEMA.into(),
+            tool: tool.to_owned(),
+            recordings: recordings.iter().map(AdvisedRecording::new).collect(),
+            machines: request.machines.iter().map(|m| m.name.clone()).collect(),
+            type_name: request.type_name.clone(),
+            pins: request.pins.clone(),
+            max_growth: request.max_growth,
+            seed: request.seed,
+            interleavings: request.interleavings,
+            first_stays: advice.first_stays.clone(),
+            events: advice.events.clone(),
+            cut: advice.cut,
+            found: advice.found,
+            front: advice
+                .front
+                .iter()
+                .map(|point| FrontPoint::new(advice, point))
+                .collect(),
+            recommended: recommended.map(AdvisedLayout::new),
+            others: advice
+                .tried
+                .iter()
+                .filter(is_other)
+                .map(AdvisedLayout::new)
+                .collect(),
+            remedies,
+        }
+    }
+}
+
+impl AdvisedRecording {
+    fn new(recording: &Recording) -> Self {
+        AdvisedRecording {
+            description: recording.metadata().clone(),
+            checksum: checksum(recording),
+        }
+    }
+}
+
+impl FrontPoint {
+    fn new(advice: &Advice, point: &Point) -> Self {
+        let tried = point.tried.and_then(|number| advice.tried.get(number));
+        let recommended = advice.recommended();
+        FrontPoint {
+            moves: point.moves,
+            model: point.model,
+            replayed: tried.map(Tried::relative),
+            recommended: tried
+                .zip(recommended)
+                .is_some_and(|(a, b)| std::ptr::eq(a, b)),
+        }
+    }
+}
+
+impl AdvisedLayout {
+    fn new(tried: &Tried) -> Self {
+        AdvisedLayout {
+            edits: tried.edits.to_string(),
+            moves: tried.moves(),
+            model: tried.scored.cost as f64 / 1e6,
+            confirmed: tried.confirmed(),
+            effects: tried.effects.clone(),
+            footprints: tried.footprints.clone(),
+            groups: tried.groups.clone(),
+        }
+    }
+}

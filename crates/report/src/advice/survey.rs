@@ -1,0 +1,112 @@
+//! Without a type: where a layout can win most.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use linemate_advise::survey::Row;
+use linemate_recording::Recording;
+use linemate_remedies::RemedyList;
+use linemate_text::shown;
+use serde::Serialize;
+
+use super::{AdvisedRecording, text};
+use crate::Table;
+use crate::print::{cycles, percent};
+
+/// What `linemate advise --json` writes without a type (docs/schema-advise.md).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SurveyDocument {
+    /// [`SurveyDocument::SCHEMA`].
+    pub schema: Cow<'static, str>,
+    /// The version of linemate.
+    pub tool: String,
+    /// What the advice rests on.
+    pub recordings: Vec<AdvisedRecording>,
+    /// The machines' names.
+    pub machines: Vec<String>,
+    /// The interleaving.
+    pub seed: u64,
+    /// The types, by the most that a layout can win.
+    pub types: Vec<Row>,
+    /// Advice other than reordering members, for the first recording and machine.
+    pub remedies: RemedyList,
+}
+
+impl SurveyDocument {
+    /// The schema's name and version.
+    pub const SCHEMA: &str = "linemate.advise-survey/2";
+
+    /// The document of the survey of `recordings` on the machines of these names, made by version `tool`.
+    pub fn new(
+        tool: &str,
+        recordings: &[Recording],
+        machines: Vec<String>,
+        seed: u64,
+        types: Vec<Row>,
+        remedies: RemedyList,
+    ) -> Self {
+        SurveyDocument {
+            schema: Self::SCHEMA.into(),
+            tool: tool.to_owned(),
+            recordings: recordings.iter().map(AdvisedRecording::new).collect(),
+            machines,
+            seed,
+            types,
+            remedies,
+        }
+    }
+
+    /// The types, then what is not a matter of order. `paths`: the recordings' files.
+    #[must_use]
+    pub fn text(&self, paths: &[String]) -> String {
+        let mut out = String::new();
+        text::inputs(&mut out, &self.tool, paths, &self.recordings);
+        types(&mut out, &self.types, &self.machines.join(", "));
+        out + &text::remedies(&self.remedies)
+    }
+}
+
+fn types(out: &mut String, rows: &[Row], machines: &str) {
+    let mut list = Table::of_figures(&[
+        "type",
+        "cost",
+        "of all cost",
+        "true sharing",
+        "false sharing",
+        "other misses",
+        "layout wins at most",
+        "estimate",
+        "of its cost",
+        "moves",
+    ]);
+    for row in rows {
+        let (gain, share, moves) = match (&row.estimate, &row.why_not) {
+            (Some(e), _) => (cycles(e.gain), percent(e.share), e.moves.to_string()),
+            (None, Some(_)) => ("no search".to_owned(), "-".to_owned(), "-".to_owned()),
+            (None, None) => ("-".to_owned(), "-".to_owned(), "-".to_owned()),
+        };
+        list.add_row(vec![
+            row.name.clone(),
+            cycles(row.cost),
+            percent(row.share),
+            percent(row.true_sharing),
+            percent(row.false_sharing),
+            percent(row.other_misses),
+            cycles(row.cost * (row.false_sharing + row.other_misses)),
+            gain,
+            share,
+            moves,
+        ]);
+    }
+    let _ = writeln!(
+        out,
+        "Types by what a layout can win on {machines}, in cycles of accesses that leave their core.\n\n{list}\n\n\
+         At most: everything but true sharing, by a replay of the recorded layout. Estimate: the best layout of a short search without growth, by the \
+         fast model; confirm it with --type."
+    );
+    for row in rows {
+        if let Some(why) = &row.why_not {
+            let _ = writeln!(out, "No search of {}: {}.", shown(&row.name), shown(why));
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! Advice as text.
+
+use std::fmt::Write as _;
+
+use linemate_advise::Choice;
+use linemate_advise::choice::ENOUGH;
+use linemate_advise::confirm::Effect;
+use linemate_advise::footprint::Footprint;
+use linemate_advise::reasons::GroupReasons;
+use linemate_remedies::RemedyList;
+use linemate_text::shown;
+
+use super::{AdviceDocument, AdvisedLayout, AdvisedRecording};
+use crate::Table;
+use crate::print::{change, cycles, description, percent, relative, verdict};
+
+/// By how much of the type's cost a point of the front has to gain more than the one before to be shown.
+const FRONT_STEP: f64 = 0.01;
+
+/// What the text says that the document does not hold.
+#[derive(Clone, Copy, Debug)]
+pub struct AdviceText<'a> {
+    /// The recordings' files.
+    pub paths: &'a [String],
+    /// What the recommendation is chosen by.
+    pub choice: Choice,
+}
+
+impl AdviceDocument {
+    /// The advice for the type, then what is not a matter of order.
+    #[must_use]
+    pub fn text(&self, about: &AdviceText<'_>) -> String {
+        let mut out = String::new();
+        self.headline(&mut out);
+        inputs(&mut out, &self.tool, about.paths, &self.recordings);
+        if let Some(reason) = &self.first_stays {
+            // Writing to a String does not fail.
+            let _ = writeln!(out, "The first member stays: {reason}.");
+        }
+        if self.cut {
+            let _ = writeln!(
+                out,
+                "The search saw only the beginning of a recording, which has more events than it keeps; replay saw all."
+            );
+        }
+        if let Some(best) = &self.recommended {
+            self.layout(&mut out, best);
+        }
+        self.moves_against_gain(&mut out, about.choice);
+        self.also_replayed(&mut out);
+        out + &remedies(&self.remedies)
+    }
+
+    fn headline(&self, out: &mut String) {
+        let name = &self.type_name;
+        let Some(best) = &self.recommended else {
+            let _ = writeln!(
+                out,
+                "{name}: no layout is recommended. Replay confirmed no gain for any of the {} candidates, of {} layouts that the search found.",
+                self.others.len(),
+                self.found
+            );
+            return;
+        };
+        for (machine, effect) in self.effects(best) {
+            let _ = writeln!(
+                out,
+                "{name} on {machine}: {} of its cost, {} of all cost, with the layout below.",
+                relative(&effect.types, effect.types.without),
+                relative(&effect.types, effect.whole.without)
+            );
+        }
+    }
+
+    /// The machines with the effects, recording by recording.
+    fn effects<'t>(
+        &'t self,
+        layout: &'t AdvisedLayout,
+    ) -> impl Iterator<Item = (String, &'t Effect)> {
+        let several = layout.effects.len() > 1;
+        let of = move |(number, effects): (usize, &'t Vec<Effect>)| {
+            effects
+                .iter()
+                .zip(&self.machines)
+                .map(move |(effect, machine)| {
+                    let name = if several {
+                        format!("{machine}, recording {}", number + 1)
+                    } else {
+                        machine.clone()
+                    };
+                    (name, effect)
+                })
+        };
+        layout.effects.iter().enumerate().flat_map(of)
+    }
+
+    fn layout(&self, out: &mut String, best: &AdvisedLayout) {
+        let _ = writeln!(out, "The edit:\n\n{}", best.edits);
+        let mut gains = Table::of_figures(&[
+            "machine",
+            "cycles of",
+            "before",
+            "change",
+            "share",
+            "verdict",
+        ]);
+        for (machine, effect) in self.effects(best) {
+            for (what, measure) in [
+                ("the type", &effect.types),
+                ("everything", &effect.whole),
+                ("duration", &effect.duration),
+            ] {
+                gains.add_row(vec![
+                    machine.clone(),
+                    what.to_owned(),
+                    cycles(measure.without),
+                    change(measure),
+                    relative(measure, measure.without),
+                    verdict(measure).to_owned(),
+                ]);
+            }
+        }
+        let replayed = best.effects.iter().flatten().map(|e| e.interleavings);
+        let replayed = replayed.max().unwrap_or(self.interleavings);
+        let _ = writeln!(
+            out,
+            "{gains}\nCycles of accesses that leave their core; interleavings {} to {}; the fast model said {} of the type's.\n",
+            self.seed,
+            self.seed.wrapping_add(replayed.saturating_sub(1) as u64),
+            percent(best.model - 1.0)
+        );
+        footprints(out, best);
+        for group in &best.groups {
+            reasons(out, group);
+        }
+    }
+
+    /// Moves against gain: of the points that no replay was made of only those that gain noticeably more than the one before.
+    fn moves_against_gain(&self, out: &mut String, choice: Choice) {
+        if self.front.is_empty() {
+            return;
+        }
+        let mut table = Table::of_figures(&["moves", "fast model", "replay", ""]);
+        let mut shown = 1.0;
+        for point in &self.front {
+            if point.replayed.is_none() && point.model > shown - FRONT_STEP {
+                continue;
+            }
+            shown = point.model;
+            table.add_row(vec![
+                point.moves.to_string(),
+                percent(point.model - 1.0),
+                point
+                    .replayed
+                    .map_or(String::new(), |replayed| percent(replayed - 1.0)),
+                if point.recommended { "recommended" } else { "" }.to_owned(),
+            ]);
+        }
+        let _ = writeln!(
+            out,
+            "Moves against gain:\n{table}\nA move is a member that leaves its order, or a group. {}\n",
+            chosen_by(choice)
+        );
+    }
+
+    fn also_replayed(&self, out: &mut String) {
+        if self.others.is_empty() {
+            return;
+        }
+        let _ = writeln!(out, "Also replayed (--json has their edits):");
+        for layout in &self.others {
+            let effects = layout.effects.iter().flatten();
+            let gains = effects.map(|e| relative(&e.types, e.types.without));
+            let _ = writeln!(
+                out,
+                "  {} moves: {}; the fast model said {}",
+                layout.moves,
+                gains.collect::<Vec<String>>().join(", "),
+                percent(layout.model - 1.0)
+            );
+        }
+    }
+}
+
+/// What the recommendation was chosen by.
+fn chosen_by(choice: Choice) -> String {
+    match choice {
+        Choice::Fewest => format!(
+            "Recommended: the fewest moves that have {ENOUGH} % of the best gain (--moves N, --all)."
+        ),
+        Choice::Moves(most) => format!("Recommended: the most gain with at most {most} moves."),
+        Choice::All => "Recommended: the most gain, a move counting as 0.1 %.".to_owned(),
+    }
+}
+
+/// The advice other than reordering.
+pub(super) fn remedies(found: &RemedyList) -> String {
+    let advice = crate::remedies(found);
+    format!("\nBeside the order of members (docs/remedies.md), first recording:\n{advice}")
+}
+
+/// What the result rests on.
+pub(super) fn inputs(
+    out: &mut String,
+    tool: &str,
+    paths: &[String],
+    recordings: &[AdvisedRecording],
+) {
+    for (number, (recording, path)) in recordings.iter().zip(paths).enumerate() {
+        let _ = writeln!(
+            out,
+            "\nlinemate {tool}, recording {}: {}",
+            number + 1,
+            shown(path)
+        );
+        description(out, &recording.description);
+    }
+    out.push('\n');
+}
+
+fn footprints(out: &mut String, best: &AdvisedLayout) {
+    let mut costs = Table::of_figures(&[
+        "lines of",
+        "bytes",
+        "lines",
+        "holes",
+        "bytes in holes",
+        "lines touched",
+        "by one CPU alone",
+    ]);
+    for change in &best.footprints {
+        let to = |figure: fn(&Footprint) -> u64| {
+            let (before, after) = (figure(&change.before), figure(&change.after));
+            if before == after {
+                before.to_string()
+            } else {
+                format!("{before} to {after}")
+            }
+        };
+        costs.add_row(vec![
+            format!("{} bytes", change.line_bytes),
+            to(|s| s.bytes),
+            to(|s| s.lines),
+            to(|s| s.holes),
+            to(|s| s.hole_bytes),
+            to(|s| s.touched),
+            to(|s| s.alone),
+        ]);
+    }
+    let _ = writeln!(
+        out,
+        "{costs}\nLines touched are counted over all objects of the recordings.\n"
+    );
+}
+
+fn reasons(out: &mut String, group: &GroupReasons) {
+    let kind = if group.sealed {
+        "on lines of its own"
+    } else {
+        "from a line's start; the rest follows directly"
+    };
+    let _ = writeln!(out, "{} ({kind}):", group.name);
+    for line in sentences(group) {
+        let _ = writeln!(out, "  {line}");
+    }
+    for member in &group.members {
+        let _ = writeln!(
+            out,
+            "    {}: {} loads by {} CPUs, {} stores and {} atomics by {} CPUs",
+            member.name, member.loads, member.readers, member.stores, member.rmws, member.writers
+        );
+    }
+    out.push('\n');
+}
+
+/// The reasons of a group, one sentence each.
+fn sentences(group: &GroupReasons) -> Vec<String> {
+    let mut lines = Vec::new();
+    match group.loads_per_write {
+        Some(ratio) if ratio >= 1.0 => lines.push(format!("{ratio:.1} loads for each write.")),
+        Some(ratio) if ratio > 0.0 => {
+            lines.push(format!("{:.1} writes for each load.", 1.0 / ratio));
+        }
+        Some(_) => lines.push("Never loaded in the recording.".to_owned()),
+        None => lines.push("Never written in the recording.".to_owned()),
+    }
+    if !group.read_in.is_empty() {
+        lines.push(format!("Read in {}.", group.read_in.join(", ")));
+    }
+    if !group.written_in.is_empty() {
+        lines.push(format!("Written in {}.", group.written_in.join(", ")));
+    }
+    if group.saves > 0.0 {
+        lines.push(format!(
+            "Together they cost {} of the type's cost less than each on a line of its own.",
+            percent(group.saves)
+        ));
+    }
+    if !group.kept_from.is_empty() {
+        let kept = group.kept_from.iter();
+        let kept: Vec<String> = kept
+            .map(|k| format!("{} (+{})", k.name, percent(k.share)))
+            .collect();
+        lines.push(format!("Kept from {}.", kept.join(", ")));
+    }
+    if !group.fills.is_empty() {
+        lines.push(format!(
+            "Fills the line, seldom used: {}.",
+            group.fills.join(", ")
+        ));
+    }
+    lines
+}

@@ -1,0 +1,122 @@
+//! Two recordings field by field.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use linemate_study::diff::{Fields, Figures, Row, compare};
+use linemate_text::shown;
+use serde::Serialize;
+
+use crate::Table;
+use crate::print::{more, percent};
+
+/// What `linemate diff --json` writes (docs/schema-whatif.md).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DiffDocument {
+    /// [`DiffDocument::SCHEMA`].
+    pub schema: Cow<'static, str>,
+    /// The version of linemate.
+    pub tool: String,
+    /// The type that was asked for.
+    #[serde(rename = "type")]
+    pub type_name: Option<String>,
+    /// The machine that costs are of; none: there are no costs.
+    pub machine: Option<String>,
+    /// The interleaving.
+    pub seed: u64,
+    /// The first recording.
+    pub a: Fields,
+    /// The second one.
+    pub b: Fields,
+}
+
+impl DiffDocument {
+    /// The schema's name and version.
+    pub const SCHEMA: &str = "linemate.diff/2";
+
+    /// The document of two recordings' fields, made by version `tool`.
+    #[must_use]
+    pub fn new(
+        tool: &str,
+        type_name: Option<String>,
+        machine: Option<String>,
+        seed: u64,
+        [a, b]: [Fields; 2],
+    ) -> Self {
+        DiffDocument {
+            schema: Self::SCHEMA.into(),
+            tool: tool.to_owned(),
+            type_name,
+            machine,
+            seed,
+            a,
+            b,
+        }
+    }
+
+    /// The recordings called `names`, then at most `top` fields, the largest first.
+    #[must_use]
+    pub fn text(&self, names: [&str; 2], top: usize) -> String {
+        let mut out = String::new();
+        // Writing to a String does not fail.
+        let _ = writeln!(
+            out,
+            "linemate {}, {}",
+            self.tool,
+            self.type_name.as_deref().unwrap_or("all types")
+        );
+        let [a, b] = names;
+        for (side, name, fields) in [("A", a, &self.a), ("B", b, &self.b)] {
+            let touched: u64 = fields.fields.values().map(|f| f.loads + f.stores).sum();
+            let share = touched as f64 / fields.accesses.max(1) as f64;
+            let _ = writeln!(
+                out,
+                "  {side}: {}: {} CPUs, {} bytes, {touched} of {} accesses ({})",
+                shown(name),
+                fields.cpus,
+                fields.bytes,
+                fields.accesses,
+                percent(share)
+            );
+        }
+        let mut header = vec!["field", "loads A", "loads B", "stores A", "stores B"];
+        if let Some(machine) = &self.machine {
+            let _ = writeln!(
+                out,
+                "  cycles of accesses that leave their core, on {machine}, interleaving {}",
+                self.seed
+            );
+            header.extend(["cycles A", "cycles B", "change"]);
+        }
+        let mut table = Table::of_figures(&header);
+        let rows = compare(&self.a, &self.b);
+        for row in rows.iter().take(top) {
+            table.add_row(cells(row, self.machine.is_some()));
+        }
+        let _ = writeln!(out, "\n{table}");
+        more(&mut out, rows.len(), top);
+        out
+    }
+}
+
+fn cells(row: &Row, costs: bool) -> Vec<String> {
+    let show = |side: &Option<Figures>, figure: fn(&Figures) -> u64| {
+        side.as_ref()
+            .map_or_else(|| "-".to_owned(), |f| figure(f).to_string())
+    };
+    let mut cells = vec![row.path.clone()];
+    for figure in [|f: &Figures| f.loads, |f: &Figures| f.stores] {
+        cells.push(show(&row.a, figure));
+        cells.push(show(&row.b, figure));
+    }
+    if costs {
+        let of = |side: &Option<Figures>| side.map_or(0, |f| f.cycles);
+        cells.push(show(&row.a, |f| f.cycles));
+        cells.push(show(&row.b, |f| f.cycles));
+        cells.push(format!(
+            "{:+}",
+            i128::from(of(&row.b)) - i128::from(of(&row.a))
+        ));
+    }
+    cells
+}

@@ -1,0 +1,56 @@
+//! What `linemate doctor` found.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use linemate_text::shown;
+use serde::{Deserialize, Serialize};
+
+/// What `linemate doctor --json` writes (docs/schema-doctor.md).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DoctorDocument {
+    /// [`DoctorDocument::SCHEMA`].
+    pub schema: Cow<'static, str>,
+    /// Whether all checks are.
+    pub ok: bool,
+    /// In the order in which they were made.
+    pub checks: Vec<DoctorCheck>,
+}
+
+/// The answer to one question.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DoctorCheck {
+    /// What it is about, in a word.
+    pub name: Cow<'static, str>,
+    /// Whether nothing is wrong.
+    pub ok: bool,
+    /// What was found, or what is wrong and what to do.
+    pub detail: String,
+}
+
+impl DoctorDocument {
+    /// The schema's name and version.
+    pub const SCHEMA: &str = "linemate.doctor/1";
+
+    /// The document of these answers.
+    #[must_use]
+    pub fn new(checks: Vec<DoctorCheck>) -> Self {
+        DoctorDocument {
+            schema: Self::SCHEMA.into(),
+            ok: checks.iter().all(|check| check.ok),
+            checks,
+        }
+    }
+
+    /// A line for each check.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        for DoctorCheck { name, ok, detail } in &self.checks {
+            let mark = if *ok { "ok  " } else { "FAIL" };
+            // Writing to a String does not fail.
+            let _ = writeln!(out, "{mark}  {name:<10} {}", shown(detail));
+        }
+        out
+    }
+}

@@ -1,0 +1,68 @@
+//! How figures are written in every table.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use linemate_study::stats::Measure;
+use linemate_text::shown;
+
+/// Cycles, or any other mean of counts.
+pub(crate) fn cycles(value: f64) -> String {
+    format!("{value:.0}")
+}
+
+/// A share of one.
+pub(crate) fn percent(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
+}
+
+/// The difference with its confidence interval.
+pub(crate) fn change(measure: &Measure) -> String {
+    format!("{:+.0} ± {:.0}", measure.difference, measure.ci95)
+}
+
+/// The difference in per cent of `of`, with its confidence interval; `-` of nothing.
+#[must_use]
+pub fn relative(measure: &Measure, of: f64) -> String {
+    if of > 0.0 {
+        format!(
+            "{:+.2} ± {:.2} %",
+            100.0 * measure.difference / of,
+            100.0 * measure.ci95 / of
+        )
+    } else {
+        "-".to_owned()
+    }
+}
+
+/// Whether a measure of a cost is better or worse than before.
+pub(crate) fn verdict(measure: &Measure) -> &'static str {
+    match (measure.significant, measure.difference < 0.0) {
+        (false, _) => "not significant",
+        (true, true) => "better",
+        (true, false) => "worse",
+    }
+}
+
+/// `1 rule`, `2 rules`
+pub(crate) fn counted(number: usize, what: &str) -> String {
+    match number {
+        1 => format!("1 {what}"),
+        n => format!("{n} {what}s"),
+    }
+}
+
+/// What the recording says about its run, a line each.
+pub(crate) fn description(out: &mut String, metadata: &BTreeMap<String, String>) {
+    for (key, value) in metadata {
+        // Writing to a String does not fail.
+        let _ = writeln!(out, "  {}: {}", shown(key), shown(value));
+    }
+}
+
+/// How many rows a table leaves out.
+pub(crate) fn more(out: &mut String, rows: usize, top: usize) {
+    if rows > top {
+        let _ = writeln!(out, "({} more; --top N shows more)", rows - top);
+    }
+}
