@@ -50,6 +50,33 @@ struct Json {
     llc: Geometry,
     llc_slices: u32,
     latency_cycles: Latencies,
+    /// These three are `null` where the machine is described without them.
+    l2_streamer: Option<Streamer>,
+    l1_stride: Option<Stride>,
+    overlap: Option<Overlap>,
+}
+
+#[derive(Serialize)]
+struct Streamer {
+    streams: u32,
+    train: u32,
+    per_request: u32,
+    ahead: u32,
+    outstanding: u32,
+}
+
+#[derive(Serialize)]
+struct Stride {
+    entries: u32,
+    train: u32,
+    reach_bytes: u32,
+    outstanding: u32,
+}
+
+#[derive(Serialize)]
+struct Overlap {
+    window: u32,
+    outstanding: u32,
 }
 
 /// A cache: `bytes` is its whole size.
@@ -183,6 +210,23 @@ fn json(machine: &Machine) -> Json {
             atomic: l.atomic,
             serve: l.serve,
         },
+        l2_streamer: machine.l2_streamer.map(|streamer| Streamer {
+            streams: streamer.streams,
+            train: streamer.train,
+            per_request: streamer.per_request,
+            ahead: streamer.ahead,
+            outstanding: streamer.outstanding,
+        }),
+        l1_stride: machine.l1_stride.map(|stride| Stride {
+            entries: stride.entries,
+            train: stride.train,
+            reach_bytes: stride.reach,
+            outstanding: stride.outstanding,
+        }),
+        overlap: machine.overlap.map(|overlap| Overlap {
+            window: overlap.window,
+            outstanding: overlap.outstanding,
+        }),
     }
 }
 
@@ -220,7 +264,34 @@ fn describe(out: &mut String, machine: &Machine) -> fmt::Result {
         l.dram_local,
         l.dram_remote,
         l.atomic
-    )
+    )?;
+    describe_mechanisms(out, &m)
+}
+
+/// What not all descriptions have.
+fn describe_mechanisms(out: &mut String, m: &Json) -> fmt::Result {
+    if let Some(l2) = &m.l2_streamer {
+        writeln!(
+            out,
+            "  L2 streamer: {} pages, {} lines a request after {} in one direction, up to {} lines ahead, {} under way",
+            l2.streams, l2.per_request, l2.train, l2.ahead, l2.outstanding
+        )?;
+    }
+    if let Some(l1) = &m.l1_stride {
+        writeln!(
+            out,
+            "  L1 stride prefetcher: {} instructions, after {} loads at one stride, strides of up to {} bytes, {} under way",
+            l1.entries, l1.train, l1.reach_bytes, l1.outstanding
+        )?;
+    }
+    if let Some(overlap) = &m.overlap {
+        writeln!(
+            out,
+            "  misses overlap within {} instructions, {} at a time",
+            overlap.window, overlap.outstanding
+        )?;
+    }
+    Ok(())
 }
 
 /// In the largest unit that divides it.
