@@ -32,6 +32,7 @@ fn all_known_machines_are_listed() {
             "gnr-2s-480",
             "hcc-2s-480",
             "power11",
+            "spr-w-48",
             "turin-2s",
             "westmere-4s-80",
             "this"
@@ -65,6 +66,54 @@ fn json_has_every_figure() {
     assert_eq!(machines[1]["llc_domains"], 32);
 }
 
+/// A description in a file, with that appended to a known one.
+fn described(file: &str, more: &str) -> String {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("machines");
+    std::fs::create_dir_all(&folder).unwrap();
+    let known = stdout(&linemate(&["machines", "--text", "power11"]));
+    let file = folder.join(file);
+    std::fs::write(&file, known + more).unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn mechanisms_are_shown_where_there_are_some() {
+    let file = described(
+        "mechanisms.toml",
+        "[l2_streamer]\nstreams = 32\ntrain = 3\nper_request = 2\nahead = 20\noutstanding = 48\n\
+         [l1_stride]\nentries = 24\ntrain = 3\nreach_bytes = 2048\noutstanding = 16\n\
+         [overlap]\nwindow = 512\noutstanding = 12\n",
+    );
+    let text = stdout(&linemate(&["machines", &file]));
+    for line in [
+        "  L2 streamer: 32 pages, 2 lines a request after 3 in one direction, up to 20 lines ahead, 48 under way\n",
+        "  L1 stride prefetcher: 24 instructions, after 3 loads at one stride, strides of up to 2048 bytes, 16 under way\n",
+        "  misses overlap within 512 instructions, 12 at a time\n",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+    let json = stdout(&linemate(&["machines", &file, "power11", "--json"]));
+    let document: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let [with, without] = [0, 1].map(|machine| &document["machines"][machine]);
+    assert_eq!(with["l2_streamer"]["ahead"], 20);
+    assert_eq!(with["l1_stride"]["reach_bytes"], 2048);
+    assert_eq!(with["overlap"]["window"], 512);
+    for key in ["l2_streamer", "l1_stride", "overlap"] {
+        assert!(without[key].is_null());
+    }
+}
+
+#[test]
+fn a_bad_mechanism_is_refused_in_one_line() {
+    let file = described("window.toml", "[overlap]\nwindow = 0\noutstanding = 12\n");
+    let output = linemate(&["machines", &file]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(
+        stderr(&output),
+        format!("linemate: {file}: overlap.window is 0, less than the 1 that it must be\n")
+    );
+}
+
 #[test]
 fn the_text_of_a_known_machine_has_its_sources() {
     let output = linemate(&["machines", "--text", "westmere-4s-80"]);
@@ -96,13 +145,13 @@ fn an_unknown_name_gets_the_nearest() {
     assert_eq!(
         stderr(&output),
         "linemate: no machine is called \"power10\"; the nearest: power11; known: gnr-2s-480, \
-         hcc-2s-480, power11, turin-2s, westmere-4s-80\n"
+         hcc-2s-480, power11, spr-w-48, turin-2s, westmere-4s-80\n"
     );
     // Nothing is like everything.
     let output = linemate(&["machines", "nope"]);
     assert_eq!(
         stderr(&output),
-        "linemate: no machine is called \"nope\"; known: gnr-2s-480, hcc-2s-480, power11, turin-2s, \
+        "linemate: no machine is called \"nope\"; known: gnr-2s-480, hcc-2s-480, power11, spr-w-48, turin-2s, \
          westmere-4s-80\n"
     );
 }

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use crate::machine::{CACHE_BYTES_MAX, LATENCY_MAX, limit};
+use crate::mechanisms::{OverlapTable, StreamerTable, StrideTable};
 use crate::{CacheShape, Latencies, LineSize, LlcIndex, LlcShape, Machine, MachineError, Topology};
 
 #[derive(Deserialize)]
@@ -23,6 +24,9 @@ struct Description {
     l2: Private,
     llc: Shared,
     latency_cycles: LatencyTable,
+    l2_streamer: Option<StreamerTable>,
+    l1_stride: Option<StrideTable>,
+    overlap: Option<OverlapTable>,
 }
 
 #[derive(Deserialize)]
@@ -114,6 +118,9 @@ impl Machine {
             )?,
             latency: latencies(&d.latency_cycles, &topology)?,
             frequency_mhz: d.frequency_mhz,
+            l2_streamer: d.l2_streamer.as_ref().map(|t| t.check(line)).transpose()?,
+            l1_stride: d.l1_stride.as_ref().map(|t| t.check(line)).transpose()?,
+            overlap: d.overlap.as_ref().map(OverlapTable::check).transpose()?,
             topology,
             name: description.name,
             title: description.title,

@@ -28,6 +28,16 @@ pub enum MachineError {
         /// The most it can be.
         limit: u64,
     },
+    /// A number is too small to mean anything.
+    #[error("{key} is {value}, less than the {least} that it must be")]
+    TooSmall {
+        /// Which key.
+        key: &'static str,
+        /// What it is.
+        value: u64,
+        /// The least it can be.
+        least: u64,
+    },
     /// `cpus` is not the product of the topology's numbers.
     #[error(
         "cpus is {said}, but sockets x llc_domains_per_socket x cores_per_llc_domain x \

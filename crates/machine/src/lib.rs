@@ -10,12 +10,13 @@
 mod description;
 mod error;
 mod machine;
+mod mechanisms;
 mod shipped;
 mod sysfs;
 
 pub use error::MachineError;
 pub use machine::{
-    CacheShape, CoreId, CpuPlace, Distance, DomainId, Latencies, LineSize, LlcIndex, LlcShape,
-    LogicalCpu, Machine, SocketId, Topology,
+    CacheShape, CoreId, CpuPlace, Distance, DomainId, L1Stride, L2Streamer, Latencies, LineSize,
+    LlcIndex, LlcShape, LogicalCpu, Machine, Mechanism, Overlap, SocketId, Topology,
 };
 pub use shipped::{Shipped, find, shipped};

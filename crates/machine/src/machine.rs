@@ -142,6 +142,76 @@ impl Latencies {
     }
 }
 
+/// The prefetcher of an L2 that follows ascending and descending requests within a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct L2Streamer {
+    /// Pages whose requests are followed at a time.
+    pub streams: u32,
+    /// Requests of a page in one direction before anything is fetched, the last one included.
+    pub train: u32,
+    /// Lines fetched at each request, at most.
+    pub per_request: u32,
+    /// How far before the request fetched lines may be, in lines.
+    pub ahead: u32,
+    /// Fetched lines under way at a time.
+    pub outstanding: u32,
+}
+
+/// The prefetcher of an L1 that follows loads of one instruction at equal distances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct L1Stride {
+    /// Instructions that are followed at a time.
+    pub entries: u32,
+    /// Loads of the instruction at equal distances before anything is fetched, the last one included.
+    pub train: u32,
+    /// The longest distance, in bytes, in either direction.
+    pub reach: u32,
+    /// Fetched lines under way at a time.
+    pub outstanding: u32,
+}
+
+/// How misses of one CPU overlap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overlap {
+    /// Instructions from the oldest one that waits to the youngest one that may have begun.
+    pub window: u32,
+    /// Misses of L1 under way at a time.
+    pub outstanding: u32,
+}
+
+/// A part of the model that a description may have or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Mechanism {
+    /// [`Machine::adjacent_line_pairs`].
+    AdjacentLinePairs,
+    /// [`Machine::l2_streamer`].
+    L2Streamer,
+    /// [`Machine::l1_stride`].
+    L1Stride,
+    /// [`Machine::overlap`].
+    Overlap,
+}
+
+impl Mechanism {
+    /// All of them.
+    pub const ALL: [Mechanism; 4] = [
+        Mechanism::AdjacentLinePairs,
+        Mechanism::L2Streamer,
+        Mechanism::L1Stride,
+        Mechanism::Overlap,
+    ];
+
+    /// Its key in a description.
+    pub fn key(self) -> &'static str {
+        match self {
+            Mechanism::AdjacentLinePairs => "adjacent_line_pairs",
+            Mechanism::L2Streamer => "l2_streamer",
+            Mechanism::L1Stride => "l1_stride",
+            Mechanism::Overlap => "overlap",
+        }
+    }
+}
+
 /// Where a logical CPU is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuPlace {
@@ -359,6 +429,34 @@ pub struct Machine {
     pub latency: Latencies,
     /// Core frequency in MHz: turns cycles into time.
     pub frequency_mhz: u32,
+    /// Each L2's streamer, if it has one.
+    pub l2_streamer: Option<L2Streamer>,
+    /// Each L1's stride prefetcher, if it has one.
+    pub l1_stride: Option<L1Stride>,
+    /// How misses overlap; `None`: not at all.
+    pub overlap: Option<Overlap>,
+}
+
+impl Machine {
+    /// Whether the machine has it.
+    pub fn has(&self, mechanism: Mechanism) -> bool {
+        match mechanism {
+            Mechanism::AdjacentLinePairs => self.adjacent_line_pairs,
+            Mechanism::L2Streamer => self.l2_streamer.is_some(),
+            Mechanism::L1Stride => self.l1_stride.is_some(),
+            Mechanism::Overlap => self.overlap.is_some(),
+        }
+    }
+
+    /// The same machine with only those of its mechanisms that `keep` says.
+    #[must_use]
+    pub fn with_only(mut self, keep: impl Fn(Mechanism) -> bool) -> Machine {
+        self.adjacent_line_pairs &= keep(Mechanism::AdjacentLinePairs);
+        self.l2_streamer = self.l2_streamer.filter(|_| keep(Mechanism::L2Streamer));
+        self.l1_stride = self.l1_stride.filter(|_| keep(Mechanism::L1Stride));
+        self.overlap = self.overlap.filter(|_| keep(Mechanism::Overlap));
+        self
+    }
 }
 
 /// Refuses `value` beyond `limit`.

@@ -24,6 +24,7 @@ const SHIPPED: &[Shipped] = shipped![
     "gnr-2s-480",
     "hcc-2s-480",
     "power11",
+    "spr-w-48",
     "turin-2s",
     "westmere-4s-80"
 ];

@@ -101,6 +101,9 @@ impl Machine {
             llc: sliced(&l3, line)?,
             latency: LATENCIES_ESTIMATED,
             frequency_mhz,
+            l2_streamer: None,
+            l1_stride: None,
+            overlap: None,
         })
     }
 }

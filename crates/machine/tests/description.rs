@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use linemate_machine::{
-    Distance, DomainId, LineSize, LlcIndex, LogicalCpu, Machine, MachineError, find, shipped,
+    Distance, DomainId, L1Stride, L2Streamer, LineSize, LlcIndex, LogicalCpu, Machine,
+    MachineError, Mechanism, Overlap, find, shipped,
 };
 
 const SOUND: &str = r#"
@@ -272,6 +273,133 @@ fn latencies_are_checked() {
     );
 }
 
+const MECHANISMS: &str = "
+[l2_streamer]
+streams = 32
+train = 3
+per_request = 2
+ahead = 20
+outstanding = 48
+[l1_stride]
+entries = 24
+train = 3
+reach_bytes = 2048
+outstanding = 16
+[overlap]
+window = 512
+outstanding = 12
+";
+
+#[test]
+fn mechanisms_are_off_unless_they_are_described() {
+    let plain = Machine::from_toml(SOUND).unwrap();
+    assert!(!Mechanism::ALL.iter().any(|m| plain.has(*m)));
+    let machine = Machine::from_toml(&(SOUND.to_owned() + MECHANISMS)).unwrap();
+    let streamer = L2Streamer {
+        streams: 32,
+        train: 3,
+        per_request: 2,
+        ahead: 20,
+        outstanding: 48,
+    };
+    assert_eq!(machine.l2_streamer, Some(streamer));
+    let stride = L1Stride {
+        entries: 24,
+        train: 3,
+        reach: 2048,
+        outstanding: 16,
+    };
+    assert_eq!(machine.l1_stride, Some(stride));
+    let overlap = Overlap {
+        window: 512,
+        outstanding: 12,
+    };
+    assert_eq!(machine.overlap, Some(overlap));
+    assert_eq!(machine.with_only(|_| false), plain);
+}
+
+#[test]
+fn each_mechanism_can_be_kept_alone() {
+    let text = SOUND.replacen(
+        "line_bytes = 64",
+        "line_bytes = 64\nadjacent_line_pairs = true",
+        1,
+    ) + MECHANISMS;
+    let machine = Machine::from_toml(&text).unwrap();
+    assert!(Mechanism::ALL.iter().all(|m| machine.has(*m)));
+    for alone in Mechanism::ALL {
+        let machine = machine.clone().with_only(|m| m == alone);
+        for mechanism in Mechanism::ALL {
+            assert_eq!(machine.has(mechanism), mechanism == alone, "{alone:?}");
+        }
+    }
+}
+
+#[test]
+fn mechanisms_are_checked() {
+    for (from, to, message) in [
+        (
+            "streams = 32",
+            "streams = 0",
+            "l2_streamer.streams is 0, less than the 1 that it must be",
+        ),
+        (
+            "train = 3\nper",
+            "train = 1\nper",
+            "l2_streamer.train is 1, less than the 2 that it must be",
+        ),
+        (
+            "per_request = 2",
+            "per_request = 21",
+            "l2_streamer.per_request is 21, more than the 20 that can be replayed",
+        ),
+        (
+            "ahead = 20",
+            "ahead = 64",
+            "l2_streamer.ahead is 64, more than the 63 that can be replayed",
+        ),
+        (
+            "outstanding = 48",
+            "outstanding = 0",
+            "l2_streamer.outstanding is 0, less than the 1 that it must be",
+        ),
+        (
+            "train = 3\nreach",
+            "train = 2\nreach",
+            "l1_stride.train is 2, less than the 3 that it must be",
+        ),
+        (
+            "reach_bytes = 2048",
+            "reach_bytes = 63",
+            "l1_stride.reach_bytes is 63, less than the 64 that it must be",
+        ),
+        (
+            "reach_bytes = 2048",
+            "reach_bytes = 4096",
+            "l1_stride.reach_bytes is 4096, more than the 4095 that can be replayed",
+        ),
+        (
+            "window = 512",
+            "window = 0",
+            "overlap.window is 0, less than the 1 that it must be",
+        ),
+        (
+            "outstanding = 12",
+            "outstanding = 1025",
+            "overlap.outstanding is 1025, more than the 1024 that can be replayed",
+        ),
+    ] {
+        assert!(MECHANISMS.contains(from), "{from:?}");
+        let text = SOUND.to_owned() + &MECHANISMS.replacen(from, to, 1);
+        let error = Machine::from_toml(&text).expect_err(to);
+        assert_eq!(error.to_string(), message);
+    }
+    let text = SOUND.to_owned() + &MECHANISMS.replacen("window = 512", "", 1);
+    let error = Machine::from_toml(&text).unwrap_err().to_string();
+    assert!(error.contains("missing field `window`"), "{error}");
+    assert!(!error.contains('\n'), "{error}");
+}
+
 #[test]
 fn unknown_and_missing_keys_are_refused_by_name() {
     let error = with("[l1]", "[l1]\nbanks = 4").unwrap_err().to_string();
@@ -327,10 +455,19 @@ fn the_shipped_machines_are_what_their_names_say() {
             ("gnr-2s-480", 480, 240, 6, 2, 64),
             ("hcc-2s-480", 480, 240, 2, 2, 64),
             ("power11", 480, 60, 4, 2, 128),
+            ("spr-w-48", 48, 24, 1, 1, 64),
             ("turin-2s", 512, 256, 32, 2, 64),
             ("westmere-4s-80", 80, 40, 4, 4, 64),
         ]
     );
+}
+
+#[test]
+fn the_workstation_has_its_caches() {
+    let machine = find("spr-w-48").unwrap();
+    assert_eq!(machine.l2.lines() * 64, 2 << 20);
+    let llc = u64::from(machine.llc.slices) * machine.llc.slice.lines() * 64;
+    assert_eq!(llc, 45 << 20);
 }
 
 /// A latency without a source in a comment above it is a claim out of thin air.
@@ -354,7 +491,7 @@ fn every_shipped_latency_has_a_comment() {
 fn an_unknown_name_gets_the_nearest_one_if_it_is_near() {
     assert_eq!(
         find("gnr-480").unwrap_err().to_string(),
-        "no machine is called \"gnr-480\"; known: gnr-2s-480, hcc-2s-480, power11, turin-2s, westmere-4s-80"
+        "no machine is called \"gnr-480\"; known: gnr-2s-480, hcc-2s-480, power11, spr-w-48, turin-2s, westmere-4s-80"
     );
     let error = find("gnr-2s-80").unwrap_err().to_string();
     assert!(

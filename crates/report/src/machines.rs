@@ -50,6 +50,49 @@ pub struct MachineEntry {
     pub llc_slices: u32,
     /// How long accesses take.
     pub latency_cycles: LatencyCycles,
+    /// `None`: described without one, as the next two.
+    pub l2_streamer: Option<StreamerEntry>,
+    /// An L1 stride prefetcher.
+    pub l1_stride: Option<StrideEntry>,
+    /// Misses that do not wait for each other.
+    pub overlap: Option<OverlapEntry>,
+}
+
+/// An L2 streamer (docs/replay.md).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamerEntry {
+    /// Pages followed at a time.
+    pub streams: u32,
+    /// Requests in one direction before it fetches.
+    pub train: u32,
+    /// Lines fetched for a request.
+    pub per_request: u32,
+    /// How many lines it runs ahead at most.
+    pub ahead: u32,
+    /// Fetches under way at most.
+    pub outstanding: u32,
+}
+
+/// An L1 stride prefetcher (docs/replay.md).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StrideEntry {
+    /// Instructions remembered.
+    pub entries: u32,
+    /// Loads at one stride before it fetches.
+    pub train: u32,
+    /// The longest stride.
+    pub reach_bytes: u32,
+    /// Fetches under way at most.
+    pub outstanding: u32,
+}
+
+/// How misses overlap (docs/replay.md).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OverlapEntry {
+    /// Instructions within which they do.
+    pub window: u32,
+    /// How many at a time.
+    pub outstanding: u32,
 }
 
 /// A cache: `bytes` is its whole size.
@@ -154,6 +197,23 @@ impl MachineEntry {
                 atomic: l.atomic,
                 serve: l.serve,
             },
+            l2_streamer: machine.l2_streamer.map(|streamer| StreamerEntry {
+                streams: streamer.streams,
+                train: streamer.train,
+                per_request: streamer.per_request,
+                ahead: streamer.ahead,
+                outstanding: streamer.outstanding,
+            }),
+            l1_stride: machine.l1_stride.map(|stride| StrideEntry {
+                entries: stride.entries,
+                train: stride.train,
+                reach_bytes: stride.reach,
+                outstanding: stride.outstanding,
+            }),
+            overlap: machine.overlap.map(|overlap| OverlapEntry {
+                window: overlap.window,
+                outstanding: overlap.outstanding,
+            }),
         }
     }
 
@@ -196,6 +256,32 @@ impl MachineEntry {
             l.dram_remote,
             l.atomic
         );
+        self.describe_mechanisms(out);
+    }
+
+    /// What not all descriptions have.
+    fn describe_mechanisms(&self, out: &mut String) {
+        if let Some(l2) = &self.l2_streamer {
+            let _ = writeln!(
+                out,
+                "  L2 streamer: {} pages, {} lines a request after {} in one direction, up to {} lines ahead, {} under way",
+                l2.streams, l2.per_request, l2.train, l2.ahead, l2.outstanding
+            );
+        }
+        if let Some(l1) = &self.l1_stride {
+            let _ = writeln!(
+                out,
+                "  L1 stride prefetcher: {} instructions, after {} loads at one stride, strides of up to {} bytes, {} under way",
+                l1.entries, l1.train, l1.reach_bytes, l1.outstanding
+            );
+        }
+        if let Some(overlap) = &self.overlap {
+            let _ = writeln!(
+                out,
+                "  misses overlap within {} instructions, {} at a time",
+                overlap.window, overlap.outstanding
+            );
+        }
     }
 }
 
