@@ -326,6 +326,13 @@ fn an_alignment_is_where_every_config_has_it() {
         said.contains(": its groups start cache lines and keep together."),
         "{patch}"
     );
+    // Nothing is claimed of groups where there are none.
+    let moved = written(&tree.patch("type queue\nmove e first\n", &types, &more));
+    let said = moved.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        !said.contains("its groups") && said.contains("Compiles with `cc -g -I ."),
+        "{moved}"
+    );
     // Another member first would put some on other lines.
     let wide = "type queue\ngroup hot first { seen e pad }\n";
     let types = tree.types("queue.h", &["-DWITH_STATS", "-DWITH_PAD"]);
@@ -337,6 +344,25 @@ fn an_alignment_is_where_every_config_has_it() {
         refused,
         "linemate: queue.h: `pad` would carry its group's alignment, but a config can take it away: let the group in FOLDER/edit start with another member"
     );
+}
+
+#[test]
+fn an_alignment_is_on_a_member_with_a_name() {
+    let tree = TestTree::new(&[("queue.h", QUEUE)]);
+    let types = tree.types("queue.h", &["-DWITH_STATS"]);
+    let build = build("-DWITH_STATS");
+    let patch = |edit: &str| written(&tree.patch(edit, &types, &["--build", &build]));
+    // checkpatch.pl takes `_Alignas`, the only way for the union, for a name in CamelCase.
+    let both = patch("type queue\ngroup hot last { first hits }\n");
+    assert!(
+        both.contains("\tunsigned long hits __attribute__((aligned(64)));\n"),
+        "{both}"
+    );
+    assert!(!both.contains("_Alignas"), "{both}");
+    // A condition is worse: without the config nothing would be aligned.
+    let worse = patch("type queue\ngroup hot last { first seen }\n");
+    assert!(worse.contains("\t_Alignas(64) union {\n"), "{worse}");
+    assert!(!worse.contains("seen __attribute__"), "{worse}");
 }
 
 #[test]

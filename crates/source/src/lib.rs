@@ -37,5 +37,5 @@ pub mod wanted;
 pub use definition::{Definition, Sought};
 pub use idiom::Idiom;
 pub use matching::{MAX_LEAVES, Refusal};
-pub use rewrite::{RewriteError, RewriteReason, check, conditional, rewrite};
+pub use rewrite::{Carriers, RewriteError, RewriteReason, carriers, check, rewrite};
 pub use wanted::{Align, Group, Recorded, Wanted, WantedError};

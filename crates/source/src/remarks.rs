@@ -130,27 +130,79 @@ fn words(comment: &str) -> String {
     words.join(" ")
 }
 
+/// Words of a comment that say that its members share a line, in lower case.
+const TOGETHER: [&str; 6] = ["same", "one", "single", "together", "share", "shares"];
+/// Words that say that they are apart from others. "False" is that of false sharing.
+const APART: [&str; 9] = [
+    "own",
+    "separate",
+    "separated",
+    "separately",
+    "apart",
+    "alone",
+    "false",
+    "contended",
+    "contention",
+];
+
 impl Remark {
-    /// Whether it may no longer be true. `before` and `after` give, by member, the line that it starts on: of several members, some that
-    /// shared a line do not any more; a single one has others on its line that were not there.
+    /// Whether it may no longer be true. `before` and `after` give, by member in the recorded order, the line that it starts on.
+    ///
+    /// A comment whose words do not tell whether its members are together or apart may mean both.
     pub fn is_stale(&self, before: &[u64], after: &[u64]) -> bool {
-        let company = |lines: &[u64], member: usize| -> Vec<usize> {
-            let same = |other: &usize| *other != member && lines.get(*other) == lines.get(member);
-            (0..lines.len()).filter(same).collect()
-        };
-        match self.members.as_slice() {
-            [] => false,
-            [member] => {
-                let old = company(before, *member);
-                company(after, *member).iter().any(|m| !old.contains(m))
-            }
-            several => several.iter().any(|member| {
-                let old = company(before, *member);
-                let new = company(after, *member);
-                old.iter().any(|o| several.contains(o) && !new.contains(o))
-            }),
-        }
+        let (together, apart) = (says(&self.text, &TOGETHER), says(&self.text, &APART));
+        ((together || !apart) && self.parted(before, after))
+            || ((apart || !together) && self.joined(before, after))
     }
+
+    /// Whether members that shared a line do not any more: of several those of the comment, of a single one its company.
+    fn parted(&self, before: &[u64], after: &[u64]) -> bool {
+        let single = self.members.len() == 1;
+        self.members.iter().any(|member| {
+            let new = company(after, *member);
+            let mut old = company(before, *member).into_iter();
+            old.any(|o| (single || self.members.contains(&o)) && !new.contains(&o))
+        })
+    }
+
+    /// Whether others are on the lines of its members that were not there. Where others after them were there already, the comment
+    /// can only have meant that they are apart from those before them.
+    fn joined(&self, before: &[u64], after: &[u64]) -> bool {
+        let others = |lines: &[u64]| -> Vec<usize> {
+            let all = self.members.iter().flat_map(|m| company(lines, *m));
+            all.filter(|m| !self.members.contains(m)).collect()
+        };
+        let Some(first) = self.members.iter().min() else {
+            return false;
+        };
+        let old = others(before);
+        let only_after = !old.is_empty() && old.iter().all(|m| m > first);
+        others(after)
+            .iter()
+            .any(|m| !old.contains(m) && !(only_after && m > first))
+    }
+}
+
+/// Whether one of the words is in a text, in whatever case.
+fn says(text: &str, words: &[&str]) -> bool {
+    let text = text.to_lowercase();
+    let mut all = text.split(|c: char| !c.is_alphanumeric());
+    all.any(|word| words.contains(&word))
+}
+
+/// Whether comments before a member are about those after it, too: "These ...", or that they share a line.
+pub(crate) fn is_about_several(lead: &str) -> bool {
+    comments(lead).any(|words| {
+        let first = words.split(' ').next().unwrap_or("");
+        let shared = is_telling(&words) && says(&words, &TOGETHER) && !says(&words, &APART);
+        shared || first.eq_ignore_ascii_case("these")
+    })
+}
+
+/// The other members that start on a member's line.
+fn company(lines: &[u64], member: usize) -> Vec<usize> {
+    let same = |other: &usize| *other != member && lines.get(*other) == lines.get(member);
+    (0..lines.len()).filter(same).collect()
 }
 
 /// The file's text with another comment instead of the one that has the words `old`; without `new` it goes. `None` when there is no
@@ -237,6 +289,50 @@ mod tests {
             found[1].is_stale(&before, &[0, 0, 1, 2, 2]),
             "no longer alone"
         );
+    }
+
+    fn remark(text: &str, members: &[usize]) -> Remark {
+        Remark {
+            line: 1,
+            text: text.to_owned(),
+            members: members.to_vec(),
+        }
+    }
+
+    #[test]
+    fn a_member_that_only_others_before_it_were_kept_from_may_get_company_from_after_it() {
+        // As `load_avg` of a task group: it starts a line, `c` and `d` after it share that.
+        let own = remark("in its own cache-line, apart from the fields above", &[1]);
+        let before = [0, 1, 1, 1, 2];
+        assert!(
+            !own.is_stale(&before, &[0, 1, 1, 1, 1]),
+            "one from after it"
+        );
+        assert!(!own.is_stale(&before, &[0, 1, 1, 2, 2]), "less company");
+        assert!(
+            own.is_stale(&before, &[1, 1, 1, 1, 2]),
+            "one from before it"
+        );
+        // Where one before it was there too, the comment says something else than the layout does: whoever comes is told.
+        let before = [1, 1, 1, 2, 2];
+        assert!(own.is_stale(&before, &[1, 1, 1, 1, 2]));
+    }
+
+    #[test]
+    fn what_a_comment_says_decides_what_makes_it_stale() {
+        let (before, parted, joined) = ([0, 1, 1, 2], [0, 1, 2, 3], [0, 1, 1, 1]);
+        let same = remark("keep on the same cache line", &[1, 2]);
+        assert!(same.is_stale(&before, &parted));
+        assert!(!same.is_stale(&before, &joined));
+        let own = remark("known to be written: a cacheline of their own", &[1, 2]);
+        assert!(!own.is_stale(&before, &parted));
+        assert!(own.is_stale(&before, &joined));
+        let neither = remark("mind the cacheline, well known", &[1, 2]);
+        assert!(neither.is_stale(&before, &parted) && neither.is_stale(&before, &joined));
+        // A single member that is said to share a line has lost its company.
+        let with_b = remark("same cache line as b", &[2]);
+        assert!(with_b.is_stale(&before, &parted));
+        assert!(!with_b.is_stale(&before, &joined));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use crate::arrange::arrange;
 use crate::body::{self, BodyError, BodyNode, DeclaredMember};
 use crate::conserve::{Inventory, lost_token};
+use crate::declaration::DeclarationShape;
 use crate::definition::Definition;
 use crate::idiom::Idiom;
 use crate::lex::{TokenKind, lex};
@@ -99,17 +100,32 @@ pub fn rewrite(
     Ok(text)
 }
 
-/// The names of the members that a config can take away: those under a condition.
+/// How well members carry a group's alignment, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Carriers {
+    /// Those that a config can take away: under a condition.
+    pub conditional: Vec<String>,
+    /// Members of anonymous structs and unions, whose alignment is written before them and not as the tree writes it.
+    pub anonymous: Vec<String>,
+}
+
+/// Which members carry a group's alignment less well than others.
 ///
 /// # Errors
 /// When the inside of the definition is not understood.
-pub fn conditional(file: &str, definition: &Definition) -> Result<Vec<String>, RewriteError> {
+pub fn carriers(file: &str, definition: &Definition) -> Result<Carriers, RewriteError> {
     let parts = Parts::new(file, definition)?;
-    let members = parts.body.members();
-    let under = members
-        .iter()
-        .filter(|(conditions, _)| !conditions.is_empty());
-    Ok(under.flat_map(|(_, m)| m.declaration.names()).collect())
+    let mut found = Carriers::default();
+    for (conditions, member) in parts.body.members() {
+        let names = member.declaration.names();
+        if matches!(member.declaration.shape, DeclarationShape::Anonymous(_)) {
+            found.anonymous.extend(names.clone());
+        }
+        if !conditions.is_empty() {
+            found.conditional.extend(names);
+        }
+    }
+    Ok(found)
 }
 
 /// What a definition that is as wanted has: the members in the wanted order, with nothing left to do.

@@ -163,6 +163,54 @@ fn paragraphs_stay_apart() {
 }
 
 #[test]
+fn a_comment_about_several_stays_with_those_that_stay() {
+    // A shared line, and "these": the first and the second go, the comment is about the third.
+    for comment in [
+        "/* these are updated under the lock */",
+        "/* all clocks are in the same cache line */",
+    ] {
+        golden(
+            &format!(
+                "struct t {{\n\t{comment}\n\tint a;\n\tint b;\n\tint c;\n\n\tint d;\n\tint e;\n\tint f;\n}};\n"
+            ),
+            "a b c d e f",
+            "c d e a f b",
+            &format!(
+                "struct t {{\n\t{comment}\n\tint c;\n\n\tint d;\n\tint e;\n\tint a;\n\tint f;\n\tint b;\n}};\n"
+            ),
+        );
+    }
+    // What is about the first alone goes along with it, and so does what is about nobody else.
+    for comment in [
+        "/* a is on its own cache line */",
+        "/* guards those below */",
+    ] {
+        golden(
+            &format!("struct t {{\n\t{comment}\n\tint a;\n\tint b;\n\n\tint d;\n\tint e;\n}};\n"),
+            "a b d e",
+            "b d e a",
+            &format!("struct t {{\n\tint b;\n\n\tint d;\n\tint e;\n\t{comment}\n\tint a;\n}};\n"),
+        );
+    }
+    golden(
+        "struct t {\n\t/* these are counters */\n\tint a;\n\n\tint b;\n\tint c;\n\tint d;\n\tint e;\n};\n",
+        "a b c d e",
+        "b c d a e",
+        "struct t {\n\tint b;\n\tint c;\n\tint d;\n\t/* these are counters */\n\tint a;\n\tint e;\n};\n",
+    );
+}
+
+#[test]
+fn what_comes_after_those_that_a_comment_is_about_stands_apart() {
+    golden(
+        "struct t {\n\tint lock;\n\t/* These are updated under the lock */\n\tint a;\n\tint b;\n\t/* These are not */\n\tint c;\n\tint d;\n};\n",
+        "lock a b c d",
+        "a b lock c d",
+        "struct t {\n\t/* These are updated under the lock */\n\tint a;\n\tint b;\n\n\tint lock;\n\t/* These are not */\n\tint c;\n\tint d;\n};\n",
+    );
+}
+
+#[test]
 fn whole_conditions_move_whole() {
     golden(
         "struct t {\n\t/* X is */\n#ifdef X\n\tint b;\n#ifdef Y\n\tint n;\n#endif\n\tint c;\n#endif /* X */\n\tint d;\n\tint e;\n\tint f;\n\tint g;\n\tint h;\n\tint i;\n\tint j;\n\tint k;\n};\n",

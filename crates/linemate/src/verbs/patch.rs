@@ -456,9 +456,12 @@ fn proven(change: &Change, proof: &Proof) -> String {
         proof.means, change.name
     );
     for also in &proof.also {
-        text.push_str(&format!(
-            " Compiled with {also}: its groups start cache lines and keep together."
-        ));
+        text.push_str(&match change.wanted.groups.is_empty() {
+            true => format!(" Compiles with {also}, too; where its lines fall there is not shown."),
+            false => {
+                format!(" Compiled with {also}: its groups start cache lines and keep together.")
+            }
+        });
     }
     text
 }

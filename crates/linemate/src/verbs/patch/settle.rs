@@ -1,15 +1,16 @@
 //! Alignments that every config has: a group starts with a member that no config takes away.
 
 use anyhow::bail;
-use linemate_layout::{Edit, EditFile, Layout};
+use linemate_layout::{Edit, EditFile, EditSubject, Layout};
 use linemate_source::tree::SourceTree;
-use linemate_source::{Wanted, conditional};
-use linemate_types::TypeModel;
+use linemate_source::{Carriers, Wanted, carriers};
+use linemate_types::{TypeId, TypeModel};
 
 use super::prove::Together;
 use super::{Args, planned, sought, subjects, wish};
 
-/// The edits with a member first in each group that no condition is around, where its first one has one. The others keep their lines.
+/// The edits with a member first in each group that carries its alignment well: one that no condition is around, and that has a
+/// name of its own if there is one. The others keep their lines.
 pub(super) fn settle(
     args: &Args,
     tree: &SourceTree,
@@ -25,42 +26,98 @@ pub(super) fn settle(
             continue;
         }
         let found = tree.find(&sought(model, id, subject), &wanted, args.file.as_deref())?;
-        let can_go = conditional(&found.text, &found.definition)
+        let carriers = carriers(&found.text, &found.definition)
             .map_err(|error| anyhow::anyhow!("{}:{error}", found.path))?;
-        let before = plan.layouts.of(id)?;
-        let mut next = edits.clone();
-        let mut changed = Vec::new();
-        let sections = next.sections.iter_mut();
-        for section in sections.filter(|s| s.subject.as_ref() == Some(subject)) {
-            for statement in &mut section.statements {
-                let Edit::Group { fields, .. } = &mut statement.edit else {
-                    continue;
-                };
-                let stays = fields.iter().position(|field| !can_go.contains(field));
-                if let Some(place @ 1..) = stays {
-                    changed.push(fields[0].clone());
-                    let field = fields.remove(place);
-                    fields.insert(0, field);
-                }
+        for place in groups_of(&edits, subject) {
+            let first = place.fields(&edits).first().cloned();
+            match settled(args, model, id, &edits, place, &carriers)? {
+                Some(next) => edits = next,
+                None => bail!(
+                    "{}: `{}` would carry its group's alignment, but a config can take it away: let the group in {} start with another member",
+                    found.path,
+                    first.unwrap_or_default(),
+                    args.edit.display()
+                ),
             }
         }
-        if changed.is_empty() {
-            continue;
-        }
-        plan = planned(args, model, &next)?;
-        let after = plan.layouts.of(id)?;
-        let line = args.line.bytes();
-        if lines(&before, line) != lines(&after, line) || before.size != after.size {
-            bail!(
-                "{}: `{}` would carry its group's alignment, but a config can take it away: let the group in {} start with another member",
-                found.path,
-                changed[0],
-                args.edit.display()
-            );
-        }
-        edits = next;
+        plan = planned(args, model, &edits)?;
     }
     Ok(edits)
+}
+
+/// A group's statement: its section and its place there.
+#[derive(Clone, Copy)]
+struct GroupPlace {
+    section: usize,
+    statement: usize,
+}
+
+impl GroupPlace {
+    fn fields(self, edits: &EditFile) -> &[String] {
+        match &edits.sections[self.section].statements[self.statement].edit {
+            Edit::Group { fields, .. } => fields,
+            _ => &[],
+        }
+    }
+
+    /// The edits with the member at `from` first.
+    fn with_first(self, edits: &EditFile, from: usize) -> EditFile {
+        let mut next = edits.clone();
+        let statement = &mut next.sections[self.section].statements[self.statement];
+        if let Edit::Group { fields, .. } = &mut statement.edit {
+            let field = fields.remove(from);
+            fields.insert(0, field);
+        }
+        next
+    }
+}
+
+fn groups_of(edits: &EditFile, subject: &EditSubject) -> Vec<GroupPlace> {
+    let mut found = Vec::new();
+    for (section, part) in edits.sections.iter().enumerate() {
+        if part.subject.as_ref() != Some(subject) {
+            continue;
+        }
+        for (statement, said) in part.statements.iter().enumerate() {
+            if matches!(said.edit, Edit::Group { .. }) {
+                found.push(GroupPlace { section, statement });
+            }
+        }
+    }
+    found
+}
+
+/// The edits with the best member first that leaves all lines as they are; `None` where a condition is around the one that is first
+/// and no other can take its place.
+fn settled(
+    args: &Args,
+    model: &TypeModel,
+    id: TypeId,
+    edits: &EditFile,
+    place: GroupPlace,
+    carriers: &Carriers,
+) -> anyhow::Result<Option<EditFile>> {
+    let fields = place.fields(edits);
+    let stays = |field: &&String| !carriers.conditional.contains(*field);
+    let named = |field: &&String| stays(field) && !carriers.anonymous.contains(*field);
+    let choices = [
+        fields.iter().position(|field| named(&field)),
+        fields.iter().position(|field| stays(&field)),
+    ];
+    let before = planned(args, model, edits)?.layouts.of(id)?;
+    let line = args.line.bytes();
+    for from in choices.into_iter().flatten() {
+        if from == 0 {
+            return Ok(Some(edits.clone()));
+        }
+        let next = place.with_first(edits, from);
+        let after = planned(args, model, &next)?.layouts.of(id)?;
+        if lines(&before, line) == lines(&after, line) && before.size == after.size {
+            return Ok(Some(next));
+        }
+    }
+    let all_conditional = !fields.iter().any(|field| stays(&field));
+    Ok(all_conditional.then(|| edits.clone()))
 }
 
 /// By member, the line that it starts on.
