@@ -243,3 +243,24 @@ impl Tally {
         &self.ledger
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_holds_each_cpu_once() {
+        let of = |cpus: &[u16]| {
+            let mut set = CpuSet::default();
+            cpus.iter().for_each(|cpu| set.insert(*cpu));
+            set
+        };
+        assert!(of(&[]).is_empty());
+        assert_eq!(of(&[0, 63, 64, 64, 479]).len(), 4);
+        let mut sum = of(&[1, 2]);
+        sum.merge(&of(&[2, 66, 129]));
+        assert_eq!(sum, of(&[1, 2, 66, 129]));
+        sum.merge(&of(&[3]));
+        assert_eq!(sum.len(), 5);
+    }
+}

@@ -1,40 +1,15 @@
 //! Made-up recordings of what no allocation's event tells: objects in bulk, pages in bulk, what was there before, aliases.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod common;
 
-use linemate_attribution::{Analysis, Bucket};
-use linemate_recording::{AccessKind, Recording};
+use common::named;
+use linemate_attribution::Bucket;
+use linemate_recording::AccessKind;
 use linemate_testkit::world::*;
 
 /// A free page, and its `struct page`.
 const PAGE: u64 = DIRECT + 12 * 4096;
 const STRUCT_PAGE: u64 = PAGES + 12 * 64;
-
-/// Type names with offsets in them.
-type Places = Vec<(String, u32)>;
-
-/// Non-empty buckets; and the names of what has a type or a label, with offsets.
-fn named(recording: &Recording) -> (Vec<(Bucket, u64)>, Places) {
-    let analysis = Analysis::new(recording).unwrap();
-    let counted = analysis.count().unwrap();
-    let ledger = counted.tally.ledger();
-    assert_eq!(ledger.total(), recording.totals().accesses());
-    let buckets = Bucket::ALL.iter().map(|b| (*b, ledger.of(*b)));
-    let names = analysis.names().unwrap();
-    let mut fields: Vec<(String, u32)> = counted
-        .tally
-        .rows()
-        .iter()
-        .map(|(key, _)| {
-            let subject = &names.subjects()[key.subject.0 as usize];
-            let name = subject.ty.map(|t| analysis.schema().name(t).to_owned());
-            (name.unwrap_or_else(|| subject.label.clone()), key.offset)
-        })
-        .filter(|(name, _)| !name.is_empty())
-        .collect();
-    fields.sort();
-    (buckets.filter(|(_, n)| *n > 0).collect(), fields)
-}
 
 /// A slab for tasks, taken while tasks are handed out in bulk. Ends before that call's return.
 fn slab_in_bulk(w: &mut World) {
@@ -114,17 +89,19 @@ fn the_first_idle_stack_is_a_stack_whatever_else_has_its_address() {
 }
 
 #[test]
-fn a_tail_page_can_keep_a_mask_instead_of_its_heads_address() {
-    let mut w = World::of(Variant {
-        compound_masks: true,
-        ..Variant::default()
-    });
-    w.load(0, TASK_SLAB + 200);
-    w.load(0, DIRECT + 17 * 4096 + 256 + 204);
-    let (buckets, fields) = named(&w.record());
-    assert_eq!(buckets, [(Bucket::Field, 2)]);
-    let task = |offset| ("task".to_owned(), offset);
-    assert_eq!(fields, [task(200), task(204)]);
+fn a_tail_page_keeps_its_heads_address_or_a_mask_of_it() {
+    for compound_masks in [false, true] {
+        let mut w = World::of(Variant {
+            compound_masks,
+            ..Variant::default()
+        });
+        w.load(0, TASK_SLAB + 200);
+        w.load(0, TAIL_PAGE + 256 + 204);
+        let (buckets, fields) = named(&w.record());
+        assert_eq!(buckets, [(Bucket::Field, 2)]);
+        let task = |offset| ("task".to_owned(), offset);
+        assert_eq!(fields, [task(200), task(204)]);
+    }
 }
 
 #[test]
@@ -134,6 +111,28 @@ fn a_caches_name_names_objects_of_which_no_event_tells() {
     let (buckets, fields) = named(&w.record());
     assert_eq!(buckets, [(Bucket::Field, 1)]);
     assert_eq!(fields, [("task".to_owned(), 200)]);
+}
+
+#[test]
+fn the_name_of_a_merged_cache_names_only_what_sightings_agree_with() {
+    let load = |sighted: bool| {
+        let mut w = World::of(Variant {
+            merged_caches: true,
+            ..Variant::default()
+        });
+        let task = TASK_SLAB + 256;
+        if sighted {
+            w.sight(F::UpdateEntity, task + 64);
+        }
+        w.load(0, task + 200);
+        named(&w.record()).0
+    };
+    assert_eq!(load(false), [(Bucket::HeapCache, 1)]);
+    assert_eq!(
+        load(true),
+        [(Bucket::Field, 1)],
+        "a task has an entity there"
+    );
 }
 
 #[test]

@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use linemate_attribution::couse::By;
-use linemate_attribution::{Analysis, Bucket, Counted, Subject};
-use linemate_recording::{AccessKind, Recording};
+use linemate_attribution::tally::CpuCount;
+use linemate_attribution::{Analysis, Bucket, Counted, Facts, Located, Subject};
+use linemate_recording::{AccessKind, CpuId, GuestAddr, Recording, VirtualTime};
 use linemate_testkit::world::*;
 
 fn counted(recording: &Recording) -> (Analysis<'_>, Counted) {
@@ -51,6 +52,7 @@ fn every_kind_of_address_has_its_bucket() {
     w.load(0, UNITS[0] + RQ); // PercpuTyped
     w.load(0, UNITS[0] + 0x200); // PercpuTyped: a number
     w.load(0, UNITS[0] + 0x300); // PercpuNamed
+    w.load(0, UNITS[0] + 0x80); // UnknownPercpu: before the first variable
     w.load(0, NOHZ + 8); // GlobalTyped
     w.load(0, COUNTER); // GlobalNamed
     w.load(0, KMALLOC_SLAB + 64); // HeapCache
@@ -94,7 +96,7 @@ fn every_kind_of_address_has_its_bucket() {
         (Bucket::PageContents, 1),
         (Bucket::UnknownKernelPage, 1),
         (Bucket::UnknownFreePage, 1),
-        (Bucket::UnknownPercpu, 1),
+        (Bucket::UnknownPercpu, 2),
         (Bucket::UnknownVmalloc, 2),
         (Bucket::UnknownArea, 2),
     ];
@@ -309,13 +311,15 @@ fn globals_without_a_type_in_btf_are_named() {
 fn busy(chunk: u32) -> Recording {
     let mut w = World::with_chunks_of(chunk);
     for i in 0..400u64 {
-        let a = KMALLOC_SLAB + 64 * (i % 7);
+        let (cpu, a) = ((i % 2) as u16, KMALLOC_SLAB + 64 * (i % 7));
         w.alloc(F::Kmalloc, &[64], IMAGE + 0x850, a);
         w.sight(F::UpdateEntity, a);
-        w.store((i % 2) as u16, a + 8 * (i % 5));
-        w.load((i % 2) as u16, UNITS[(i % 2) as usize] + RQ + 8 * (i % 3));
+        w.store(cpu, a + 8 * (i % 5));
+        w.load(cpu, UNITS[usize::from(cpu)] + RQ + 8 * (i % 3));
         w.free(a);
         w.load(0, VMALLOC + 0x3f00 - 8 * (i % 9));
+        w.rmw(1, UNITS[0] + RQ);
+        w.silent_store_at(1, UNITS[0] + RQ, site(F::UpdateRq));
     }
     w.record()
 }
@@ -328,28 +332,43 @@ fn counts_do_not_depend_on_threads() {
             .num_threads(threads)
             .build()
             .unwrap();
-        pool.install(|| {
-            let (_, counted) = counted(&recording);
-            let rows: Vec<_> = counted
-                .tally
-                .rows()
-                .into_iter()
-                .map(|(k, c)| (k, c.clone()))
-                .collect();
-            (ledger(&counted), rows)
-        })
+        pool.install(|| counted(&recording))
     };
-    let one = with(1);
+    let (_, one) = with(1);
+    let expected = [
+        (Bucket::Field, 400),
+        (Bucket::PercpuTyped, 1200),
+        (Bucket::Stack, 400),
+    ];
+    assert_eq!(ledger(&one), expected);
+    let cpu = |loads, stores, rmws, remote| CpuCount {
+        loads,
+        stores,
+        rmws,
+        remote,
+    };
+    let expected = [cpu(600, 200, 0, 0), cpu(200, 600, 400, 800)];
+    assert_eq!(one.tally.per_cpu(), expected);
+    let silent = one.tally.rows().iter().map(|(_, c)| c.silent).sum::<u64>();
+    assert_eq!(silent, 400);
+    let users: Vec<u32> = one
+        .objects
+        .iter()
+        .flat_map(|o| o.values().flatten())
+        .copied()
+        .collect();
     assert_eq!(
-        one.0,
-        [
-            (Bucket::Field, 400),
-            (Bucket::PercpuTyped, 400),
-            (Bucket::Stack, 400)
-        ]
+        users.iter().sum::<u32>(),
+        1600,
+        "each access to a typed object"
     );
     for threads in [2, 5] {
-        assert_eq!(with(threads), one);
+        let (_, more) = with(threads);
+        assert_eq!(ledger(&more), ledger(&one));
+        assert_eq!(more.tally.rows(), one.tally.rows());
+        assert_eq!(more.tally.per_cpu(), one.tally.per_cpu());
+        assert_eq!(more.co_uses, one.co_uses);
+        assert_eq!(more.objects, one.objects);
     }
 }
 
@@ -388,4 +407,103 @@ fn fields_are_used_together_within_a_window_on_one_object() {
     assert_eq!(co_use.together(By::Owner, clock, lock), 0);
     assert_eq!(co_use.together(By::Owner, nr_running, lock), 0);
     assert_eq!(co_use.together(By::Others, nr_running, lock), 1);
+}
+
+#[test]
+fn a_window_ends_with_its_chunk() {
+    let together = |chunk: u32| {
+        let mut w = World::with_chunks_of(chunk);
+        w.load(0, UNITS[0] + RQ);
+        w.load(0, UNITS[0] + RQ + 64);
+        let recording = w.record();
+        // One thread counts all chunks.
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
+        let (analysis, counted) = pool.unwrap().install(|| counted(&recording));
+        let rq = analysis.schema().named("rq")[0];
+        let (nr_running, clock) = (0, 2);
+        counted
+            .co_uses
+            .of(rq)
+            .together(By::Owner, nr_running, clock)
+    };
+    assert_eq!(together(2), 1);
+    assert_eq!(together(1), 0, "so that chunks can be counted in any order");
+}
+
+#[test]
+fn what_the_first_pass_met_is_told() {
+    let mut w = World::new();
+    for i in 0..3 {
+        w.alloc(
+            F::CacheAlloc,
+            &[CACHE_TASK],
+            IMAGE + 0x850,
+            TASK_SLAB + 256 * i,
+        );
+    }
+    w.sight(F::WakeTask, TASK_SLAB);
+    w.call(F::WakeTask, &[]);
+    w.ret(F::Kmalloc, KMALLOC_SLAB); // whose call was not seen
+    w.call_from(F::Kmalloc, &[64], IMAGE + 0x850); // whose return comes too late
+    let recording = w.record();
+    let (analysis, _) = counted(&recording);
+    let expected = Facts {
+        objects: 3,
+        sightings: 1,
+        sightings_unused: 0,
+        unpaired: 2,
+        caches: 2,
+        stacks: 1,
+    };
+    assert_eq!(analysis.facts(), expected);
+    let directory = analysis.directory().clone();
+    assert_eq!(directory.facts, expected);
+    let task = analysis.schema().named("task")[0];
+    assert_eq!(analysis.object_count(task), 3, "its siblings are alike");
+    assert_eq!(directory.objects.get(&task), Some(&3));
+    // Whoever has kept the directory gets the same counts.
+    let again = Analysis::known(&recording, directory).unwrap();
+    assert_eq!(again.subjects(), analysis.subjects());
+    assert_eq!(again.object_count(task), 3);
+}
+
+#[test]
+fn what_is_named_is_at_its_offset_in_its_object() {
+    let array = DIRECT + 30 * 4096;
+    let mut w = World::new();
+    w.alloc(F::Kmalloc, &[192], IMAGE + 0x850, array);
+    w.sight(F::UpdateEntity, array);
+    w.sight(F::UpdateEntity, array + 64);
+    w.sight(F::UpdateEntity, UNITS[0] + 0x800);
+    w.sight(F::LockVector, VMALLOC + 0x10_0000);
+    w.sight(F::UpdateEntity, COUNTER + 64);
+    let recording = w.record();
+    let analysis = Analysis::new(&recording).unwrap();
+    let names = analysis.names().unwrap();
+    let at = |object: u64, offset: u32| {
+        let addr = GuestAddr(object + u64::from(offset));
+        let located = names.locate_at(addr, VirtualTime(u64::MAX - 1));
+        let Located { subject, owner, .. } = located;
+        assert_eq!(
+            (located.object.0, located.offset),
+            (object, offset),
+            "{addr:?}"
+        );
+        let ty = names.subjects()[subject.0 as usize].ty;
+        (ty.map_or("", |ty| analysis.schema().name(ty)), owner)
+    };
+    // Elements of an array are objects of their own.
+    for element in [array, array + 64, array + 128] {
+        assert_eq!(at(element, 40), ("entity", None));
+    }
+    assert_eq!(at(TASK_SLAB + 256, 200), ("task", None));
+    assert_eq!(at(TAIL_PAGE + 256, 200), ("task", None));
+    assert_eq!(at(VMALLOC + 0x10_0000, 32), ("vector", None));
+    assert_eq!(at(COUNTER + 64, 40), ("entity", None));
+    assert_eq!(at(NOHZ, 8), ("(anonymous)", None));
+    for (cpu, unit) in (0u16..).zip(UNITS) {
+        let owner = Some(CpuId(cpu));
+        assert_eq!(at(unit + RQ, 72), ("rq", owner));
+        assert_eq!(at(unit + 0x800, 40), ("entity", owner));
+    }
 }

@@ -52,6 +52,8 @@ pub const APIC: u64 = 0xffff_ffff_ff5f_d000;
 const TOP_TABLE: u64 = IMAGE + 0x9000;
 /// The first idle stack.
 pub const INIT_STACK: u64 = IMAGE + 0x4000;
+/// The second page of another slab of the cache `task`, which starts in frame 16: objects of 256 bytes.
+pub const TAIL_PAGE: u64 = DIRECT + 17 * 4096;
 /// The cache `task`: a `struct kmem_cache` in frame 1.
 pub const CACHE_TASK: u64 = DIRECT + 4096;
 /// The cache `kmalloc-64`, likewise.
@@ -62,6 +64,8 @@ pub const CACHE_KMALLOC: u64 = DIRECT + 4096 + 64;
 pub struct Variant {
     /// `struct page` has `compound_info`, and a tail page's is a mask (from Linux 7.0 on).
     pub compound_masks: bool,
+    /// Both slab caches serve other users of that size, too (`refcount` 2).
+    pub merged_caches: bool,
     /// There is an image of CPU 0's `rq`, whose pointers lead to [`STATS`] and [`POINTED`].
     pub pointers: bool,
 }
@@ -146,6 +150,18 @@ impl World {
         pc: u64,
         user_mapping: bool,
     ) {
+        self.push(cpu, kind, addr, size, pc, (user_mapping, false));
+    }
+
+    fn push(
+        &mut self,
+        cpu: u16,
+        kind: AccessKind,
+        addr: u64,
+        size: u8,
+        pc: u64,
+        (user_mapping, silent): (bool, bool),
+    ) {
         let instruction = self.pcs.iter().position(|p| *p == pc).unwrap_or_else(|| {
             self.pcs.push(pc);
             self.pcs.len() - 1
@@ -158,9 +174,14 @@ impl World {
             addr: GuestAddr(addr),
             size_log2: size.ilog2() as u8,
             kind,
-            silent: false,
+            silent,
             user_mapping,
         });
+    }
+
+    /// A store of 4 bytes by the instruction at `pc` that leaves memory as it was.
+    pub fn silent_store_at(&mut self, cpu: u16, addr: u64, pc: u64) {
+        self.push(cpu, AccessKind::Store, addr, 4, pc, (false, true));
     }
 
     /// By a user program, of 8 bytes, through its own mapping.
@@ -176,6 +197,11 @@ impl World {
     /// A store of 4 bytes by `update_entity`.
     pub fn store(&mut self, cpu: u16, addr: u64) {
         self.access(cpu, AccessKind::Store, addr, 4, F::UpdateEntity, false);
+    }
+
+    /// A read-modify-write of 4 bytes by `lock_vector`.
+    pub fn rmw(&mut self, cpu: u16, addr: u64) {
+        self.access(cpu, AccessKind::Rmw, addr, 4, F::LockVector, false);
     }
 
     /// A call on CPU 0's task stack, whose top is `VMALLOC + 0x4000`.

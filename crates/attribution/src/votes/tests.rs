@@ -83,6 +83,25 @@ fn an_unsighted_container_is_found_by_size_and_member() {
 }
 
 #[test]
+fn of_several_containers_the_hint_names_one() {
+    let with = |name| ty(name, 256, vec![nested("node", 64, 16, 0)]);
+    let schema = Schema::new(vec![
+        ty("node", 16, vec![]),
+        with("tcp_sock"),
+        with("raw_sock"),
+    ]);
+    let mut votes = Votes::default();
+    votes.add(64, TypeIndex(0), 2);
+    let name = |hint: &str| {
+        let settled = votes.settle(&schema, Bounds::Exact(256), Some(Hint::All(hint)));
+        schema.name(settled.placements[0].ty).to_owned()
+    };
+    assert_eq!(name("TCP"), "tcp_sock");
+    assert_eq!(name("RAW"), "raw_sock");
+    assert_eq!(name("UDP"), "node", "neither");
+}
+
+#[test]
 fn in_a_slot_only_the_sole_container_of_what_was_seen_is_found() {
     let slot = |size, over| Bounds::Slot { size, over };
     let task = vec![(0, 256, "task".to_owned())];

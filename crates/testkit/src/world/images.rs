@@ -52,6 +52,8 @@ pub(super) fn images(variant: Variant) -> Vec<(u64, Vec<u8>)> {
         put(&mut caches, at + 8, size, 4);
         put(&mut caches, at + 12, size, 4);
         put(&mut caches, at + 16, next, 8);
+        let users = if variant.merged_caches { 2 } else { 1 };
+        put(&mut caches, at + 32, users, 4);
     }
     let mut pages = vec![0u8; 64 * FRAMES as usize];
     for frame in 0..FRAMES as usize {
@@ -64,11 +66,14 @@ pub(super) fn images(variant: Variant) -> Vec<(u64, Vec<u8>)> {
     };
     slab(8, CACHE_TASK);
     slab(9, CACHE_KMALLOC);
-    if variant.compound_masks {
-        // 16 and 17: one slab of two pages, whose second page keeps the address bits of the pair.
-        slab(16, CACHE_TASK);
-        put(&mut pages, 17 * 64 + 8, !127 | 1, 8);
-    }
+    // 16 and 17: one slab of two pages, whose second page keeps the head's address, or the address bits of the pair.
+    slab(16, CACHE_TASK);
+    let head = if variant.compound_masks {
+        !127
+    } else {
+        PAGES + 16 * 64
+    };
+    put(&mut pages, 17 * 64 + 8, head | 1, 8);
     // 10: a page table. 11: a page of a process. 12: free.
     put(&mut pages, 10 * 64 + 48, 0xf200_0000, 4);
     put(&mut pages, 11 * 64, 1 << 5, 8);

@@ -37,9 +37,19 @@ pub enum F {
     ClearPage = 12,
     /// `allocate_slab`, none of whose parameters is recorded.
     AllocateSlab = 13,
+    /// `free_percpu(pointer)`.
+    FreePercpu = 14,
+    /// `__kmalloc_array(count, size)`.
+    KmallocArray = 15,
+    /// `vmalloc(size)`.
+    Vmalloc = 16,
+    /// `vfree(address)`.
+    Vfree = 17,
+    /// `set_pte(pte_t *)`.
+    SetPte = 18,
 }
 
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 19] = [
     "wake_task",
     "update_entity",
     "kmem_cache_alloc",
@@ -54,6 +64,11 @@ const NAMES: [&str; 14] = [
     "kmem_cache_alloc_from_sheaf_noprof",
     "clear_page_erms",
     "allocate_slab",
+    "free_percpu",
+    "__kmalloc_array",
+    "vmalloc",
+    "vfree",
+    "set_pte",
 ];
 
 pub(super) struct Ids {
@@ -62,6 +77,7 @@ pub(super) struct Ids {
     task: u32,
     rq: u32,
     vector: u32,
+    pte: u32,
 }
 
 pub(super) fn types(variant: Variant) -> (Vec<u8>, Ids) {
@@ -127,6 +143,8 @@ pub(super) fn types(variant: Variant) -> (Vec<u8>, Ids) {
         type_id: anonymous,
         linkage: Linkage::Static,
     });
+    let pte = t.structure("", 8, &[member("pte", long, 0)]);
+    t.typedef("pte_t", pte);
     let kmem_cache = t.structure(
         "kmem_cache",
         64,
@@ -135,6 +153,7 @@ pub(super) fn types(variant: Variant) -> (Vec<u8>, Ids) {
             member("size", int, 8),
             member("object_size", int, 12),
             member("list", list, 16),
+            member("refcount", int, 32),
         ],
     );
     let compound = match variant.compound_masks {
@@ -170,6 +189,7 @@ pub(super) fn types(variant: Variant) -> (Vec<u8>, Ids) {
         task: task.0,
         rq: rq.0,
         vector: vector.0,
+        pte: pte.0,
     };
     (write(&t.types, Endian::Little).unwrap(), ids)
 }
@@ -243,82 +263,47 @@ pub fn site(function: F) -> u64 {
 }
 
 pub(super) fn functions(ids: &Ids) -> FunctionTable {
-    let p = |register, meaning| Parameter { register, meaning };
-    let rows: [(Role, bool, Vec<Parameter>); 14] = [
-        (
-            Role::Plain,
-            false,
-            vec![p(Register::Rdi, Meaning::StructPointer(ids.task))],
-        ),
-        (
-            Role::Plain,
-            false,
-            vec![p(Register::Rdi, Meaning::StructPointer(ids.entity))],
-        ),
-        (
-            Role::HeapAlloc,
-            true,
-            vec![p(Register::Rdi, Meaning::Cache)],
-        ),
-        (Role::HeapAlloc, true, vec![p(Register::Rdi, Meaning::Size)]),
-        (
-            Role::HeapFree,
-            false,
-            vec![p(Register::Rdi, Meaning::Object)],
-        ),
-        (
-            Role::PercpuAlloc,
-            true,
-            vec![p(Register::Rdi, Meaning::Size)],
-        ),
-        (
-            Role::PageAlloc,
-            true,
-            vec![p(Register::Rsi, Meaning::Order)],
-        ),
-        (
-            Role::Plain,
-            false,
-            vec![p(Register::Rdi, Meaning::StructPointer(ids.rq))],
-        ),
-        (
-            Role::Plain,
-            false,
-            vec![p(Register::Rdi, Meaning::StructPointer(ids.vector))],
-        ),
-        (
-            Role::PageFree,
-            false,
-            vec![
-                p(Register::Rdi, Meaning::Object),
-                p(Register::Rsi, Meaning::Order),
-            ],
-        ),
+    use Meaning::{Cache, Count, Object, ObjectArray, Order, Size, StructPointer};
+    use Register::{Rcx, Rdi, Rsi};
+    const NO: bool = false;
+    const RETURNS: bool = true;
+    type Row<'a> = (Role, bool, &'a [(Register, Meaning)]);
+    let rows: [Row<'_>; 19] = [
+        (Role::Plain, NO, &[(Rdi, StructPointer(ids.task))]),
+        (Role::Plain, NO, &[(Rdi, StructPointer(ids.entity))]),
+        (Role::HeapAlloc, RETURNS, &[(Rdi, Cache)]),
+        (Role::HeapAlloc, RETURNS, &[(Rdi, Size)]),
+        (Role::HeapFree, NO, &[(Rdi, Object)]),
+        (Role::PercpuAlloc, RETURNS, &[(Rdi, Size)]),
+        (Role::PageAlloc, RETURNS, &[(Rsi, Order)]),
+        (Role::Plain, NO, &[(Rdi, StructPointer(ids.rq))]),
+        (Role::Plain, NO, &[(Rdi, StructPointer(ids.vector))]),
+        (Role::PageFree, NO, &[(Rdi, Object), (Rsi, Order)]),
         (
             Role::HeapAlloc,
-            true,
-            vec![
-                p(Register::Rdi, Meaning::Cache),
-                p(Register::Rcx, Meaning::ObjectArray),
-            ],
+            RETURNS,
+            &[(Rdi, Cache), (Rcx, ObjectArray)],
         ),
-        (
-            Role::Plain,
-            false,
-            vec![p(Register::Rdi, Meaning::StructPointer(ids.kmem_cache))],
-        ),
-        (Role::Plain, false, Vec::new()),
-        (Role::Plain, false, Vec::new()),
+        (Role::Plain, NO, &[(Rdi, StructPointer(ids.kmem_cache))]),
+        (Role::Plain, NO, &[]),
+        (Role::Plain, NO, &[]),
+        (Role::PercpuFree, NO, &[(Rdi, Object)]),
+        (Role::HeapAlloc, RETURNS, &[(Rdi, Count), (Rsi, Size)]),
+        (Role::VirtualAlloc, RETURNS, &[(Rdi, Size)]),
+        (Role::VirtualFree, NO, &[(Rdi, Object)]),
+        (Role::Plain, NO, &[(Rdi, StructPointer(ids.pte))]),
     ];
-    let function =
-        |(i, (role, returns, parameters)): (usize, (Role, bool, Vec<Parameter>))| Function {
-            entry: GuestAddr(entry(i)),
-            size: 0x100,
-            name: NAMES[i].to_owned(),
-            role,
-            returns,
-            parameters,
-        };
+    let function = |(i, (role, returns, parameters)): (usize, Row<'_>)| Function {
+        entry: GuestAddr(entry(i)),
+        size: 0x100,
+        name: NAMES[i].to_owned(),
+        role,
+        returns,
+        parameters: parameters
+            .iter()
+            .map(|&(register, meaning)| Parameter { register, meaning })
+            .collect(),
+    };
     FunctionTable {
         functions: rows.into_iter().enumerate().map(function).collect(),
     }
