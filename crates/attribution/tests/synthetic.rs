@@ -4,7 +4,7 @@
 
 use linemate_attribution::couse::By;
 use linemate_attribution::tally::CpuCount;
-use linemate_attribution::{Analysis, Bucket, Counted, Facts, Located, Subject};
+use linemate_attribution::{Analysis, AnalysisFacts, Bucket, Counted, Located, Subject};
 use linemate_recording::{AccessKind, CpuId, GuestAddr, Recording, VirtualTime};
 use linemate_testkit::world::*;
 
@@ -447,7 +447,7 @@ fn what_the_first_pass_met_is_told() {
     w.call_from(F::Kmalloc, &[64], IMAGE + 0x850); // whose return comes too late
     let recording = w.record();
     let (analysis, _) = counted(&recording);
-    let expected = Facts {
+    let expected = AnalysisFacts {
         objects: 3,
         sightings: 1,
         sightings_unused: 0,
