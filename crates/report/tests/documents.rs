@@ -176,9 +176,10 @@ fn layouts_side_by_side_are_those_of_the_document() {
     );
     for member in &layout.members {
         let offset = format!("{}", member.offset);
-        let line = text
-            .lines()
-            .find(|line| line[2..].starts_with(&member.name));
+        let line = text.lines().find(|line| {
+            line.get(2..)
+                .is_some_and(|rest| rest.starts_with(&member.name))
+        });
         let words: Vec<&str> = line.unwrap()[2..].split_whitespace().collect();
         let size = match member.bits {
             Some(bits) => format!("{}:{}", bits.start, bits.width),
