@@ -173,7 +173,8 @@ fn a_small_recording_answers_or_says_why_not() {
         (result["cpus"].as_u64(), result["recorded_cpus"].as_u64()),
         (Some(2), Some(2))
     );
-    assert_eq!(result["interleavings"], 8);
+    assert_eq!(result["interleavings_max"], 8);
+    assert!([4, 8].contains(&result["interleavings"].as_u64().unwrap()));
     assert!(
         result["sizes"][0]["with_bytes"].as_u64() > result["sizes"][0]["without_bytes"].as_u64(),
         "a line of its own makes rq longer: {}",

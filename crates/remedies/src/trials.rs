@@ -25,7 +25,7 @@ pub(crate) type Pair = (Vec<TypeId>, Vec<TypeId>);
 /// One candidate's variant, and what it is measured by.
 struct TrialVariant {
     variant: Variant,
-    /// By subject: whether its accesses belong to the edited types.
+    /// By key: whether its accesses belong to the edited types.
     concerned: Vec<bool>,
 }
 
@@ -99,15 +99,21 @@ impl Trials<'_> {
         let concerned = |id: &Option<TypeId>| {
             id.is_some_and(|id| moved.contains(&id) || embeds(model, id, &edited))
         };
+        // The scene watches no fields, so keys are subjects: fine enough to tell the edited types from all others.
+        let mut keys = vec![false; self.scene.keys.len()];
+        for (subject, id) in (0u32..).zip(self.scene.types) {
+            if let Some(key) = self.scene.subject_key(subject) {
+                keys[key.0 as usize] = concerned(id);
+            }
+        }
         Ok(TrialVariant {
             variant,
-            concerned: self.scene.types.iter().map(concerned).collect(),
+            concerned: keys,
         })
     }
 
     /// Figures by variant, then by interleaving.
     fn replay(&self, variants: &[&TrialVariant]) -> Result<Vec<Vec<Figures>>, ExperimentError> {
-        // The scene watches no fields, so keys are subjects: fine enough to tell the edited types from all others.
         let options = self.options;
         let experiment = Experiment::new(self.scene, &options.machine, options.conditions)?;
         let placed: Vec<&Variant> = variants.iter().map(|variant| &variant.variant).collect();

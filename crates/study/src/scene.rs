@@ -136,6 +136,7 @@ pub struct Scene<'a> {
     pub accesses: u64,
     /// Loads, stores and RMWs as recorded, by subject and offset.
     counts: BTreeMap<(u32, u32), [u64; 3]>,
+    subject_keys: Vec<Option<KeyId>>,
     fields: FxHashMap<(u32, u32), u32>,
     functions: FxHashMap<u64, u32>,
 }
@@ -177,6 +178,7 @@ impl<'a> Scene<'a> {
             sites: Vec::new(),
             accesses: session.counted().tally.ledger().total(),
             counts: counts(session, types),
+            subject_keys: Vec::new(),
             fields: FxHashMap::default(),
             functions: FxHashMap::default(),
         };
@@ -196,10 +198,15 @@ impl<'a> Scene<'a> {
         Ok(scene)
     }
 
-    /// The first keys are the subjects themselves, in their order.
+    /// The first keys are the subjects that have accesses, in their order: one in fifty, and each key takes 300 bytes of every replay.
     fn number_subjects(&mut self, analysis: &Analysis<'_>) {
         let schema = analysis.schema();
-        for subject in analysis.subjects() {
+        self.subject_keys = vec![None; analysis.subjects().len()];
+        let touched: BTreeSet<u32> = self.counts.keys().map(|(subject, _)| *subject).collect();
+        for number in touched {
+            let at = number as usize;
+            self.subject_keys[at] = Some(KeyId(self.keys.len() as u32));
+            let subject = &analysis.subjects()[at];
             let path = match (subject.ty, subject.label.as_str()) {
                 (Some(ty), "") => schema.name(ty).to_owned(),
                 (None, "") => subject.bucket.name().to_owned(),
@@ -216,9 +223,10 @@ impl<'a> Scene<'a> {
     /// The fields of all types after them, in the order of (subject, offset); and variables without a type.
     fn number_every_field(&mut self, analysis: &Analysis<'_>, offsets: BTreeSet<(u32, u32)>) {
         let (model, schema) = (analysis.model(), analysis.schema());
-        for (key, subject) in self.keys.iter_mut().zip(analysis.subjects()) {
-            if matches!(subject.bucket, Bucket::GlobalNamed | Bucket::PercpuNamed) {
-                key.watched = Some(0);
+        for (subject, key) in analysis.subjects().iter().zip(&self.subject_keys) {
+            let named = matches!(subject.bucket, Bucket::GlobalNamed | Bucket::PercpuNamed);
+            if let Some(key) = key.filter(|_| named) {
+                self.keys[key.0 as usize].watched = Some(0);
             }
         }
         let mut flats: FxHashMap<TypeId, Option<FlatType>> = FxHashMap::default();
@@ -330,8 +338,14 @@ impl<'a> Scene<'a> {
     /// What accesses to a subject's byte count for.
     #[inline]
     pub fn key(&self, subject: u32, offset: u32) -> KeyId {
-        let field = self.fields.get(&(subject, offset));
-        KeyId(field.copied().unwrap_or(subject))
+        let field = self.fields.get(&(subject, offset)).copied();
+        field.map_or_else(|| self.subject_key(subject).unwrap_or_default(), KeyId)
+    }
+
+    /// What accesses to a subject count for where its fields are not told apart; `None` if it has none.
+    #[inline]
+    pub fn subject_key(&self, subject: u32) -> Option<KeyId> {
+        self.subject_keys.get(subject as usize).copied().flatten()
     }
 
     /// The function of an instruction.
