@@ -33,7 +33,7 @@ use crate::variant::{Memory, Unedited, Variant};
 const SIMULATED_CPUS_MAX: usize = 4096;
 
 /// How many replays are held in memory at a time, at most.
-const REPLAYS_MAX: usize = 8;
+const REPLAYS_MAX: usize = 12;
 
 /// After how many interleavings it is asked whether their figures are narrow enough: with four, a mean that is [`NARROW`] times as large as its
 /// 95 % interval is 12.7 standard errors away from none.
@@ -43,9 +43,9 @@ pub const INTERLEAVINGS_AT_ONCE: usize = 4;
 const REPLAYS_BYTES: u64 = 768 << 20;
 
 /// What a replay takes at least, and for each thousand accesses that it gets: it remembers every line that was touched. From the peaks of
-/// what-ifs with 11, 38 and 190 million accesses on gnr-2s-480, less what the rest of the command takes: 92, 130 and 210 MB.
-const REPLAY_BYTES: u64 = 90_000_000;
-const REPLAY_BYTES_PER_1000: u64 = 650;
+/// what-ifs with four and with eight replays, of 11 and of 38 million accesses on gnr-2s-480: 50 and 77 MB.
+const REPLAY_BYTES: u64 = 45_000_000;
+const REPLAY_BYTES_PER_1000: u64 = 850;
 
 /// How many steps are gathered before the replays take them: waking threads for fewer costs more than it gains.
 const STEPS_AT_ONCE: usize = 1 << 18;
