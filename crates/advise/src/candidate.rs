@@ -20,7 +20,7 @@ pub struct Candidate {
     pub rest: Vec<usize>,
     /// How many of them are before the segments.
     pub at: usize,
-    /// Units that lie together, from a line's start on.
+    /// Units that are together, from a line's start on.
     pub segments: Vec<Vec<usize>>,
     /// Whether the last segment shares its lines with the rest.
     pub open: bool,
@@ -68,7 +68,7 @@ impl Candidate {
         self.open && segment + 1 == self.segments.len()
     }
 
-    /// Whether the open segment has to ask for its line: behind a group, and at the start, it has one.
+    /// Whether the open segment has to ask for its line: after a group, and at the start, it has one.
     fn open_is_aligned(&self) -> bool {
         self.segments.len() == 1 && self.at > 0
     }
@@ -80,11 +80,11 @@ impl Candidate {
 
     /// The units that leave their order, as few as explain it.
     pub fn displaced(&self) -> usize {
-        let (front, behind) = self.rest.split_at(self.at);
+        let (front, after) = self.rest.split_at(self.at);
         let order: Vec<usize> = front
             .iter()
             .chain(self.segments.iter().flatten())
-            .chain(behind)
+            .chain(after)
             .copied()
             .collect();
         order.len() - longest_rise(&order).len()
@@ -97,7 +97,7 @@ impl Candidate {
         moved.filter(|u| !kept.contains(u)).collect()
     }
 
-    /// Where a unit lies: in which segment, or in the rest.
+    /// Where a unit is: in which segment, or in the rest.
     pub fn segment_of(&self, unit: usize) -> Option<usize> {
         self.segments.iter().position(|s| s.contains(&unit))
     }
@@ -124,12 +124,12 @@ impl Candidate {
         let place = self.rest.iter().position(|u| *u > unit);
         let place = place.unwrap_or(self.rest.len());
         self.rest.insert(place, unit);
-        // A unit that lay after the last one before the segments goes after the segments.
+        // A unit that was after the last one before the segments goes after the segments.
         self.at += usize::from(place < self.at);
     }
 
     /// Puts a unit that is nowhere directly after another one, into its segment if it is in one.
-    pub fn put_behind(&mut self, before: usize, unit: usize) {
+    pub fn put_after(&mut self, before: usize, unit: usize) {
         if let Some(segment) = self.segment_of(before) {
             let units = &mut self.segments[segment];
             let place = units.iter().position(|u| *u == before);
@@ -156,13 +156,13 @@ impl Candidate {
         // The rest first: groups are put after members that have to be where they will stay.
         let mut edits = self.order_rest(shape);
         let mut anchor = self.at.checked_sub(1).map(|i| name(self.rest[i]));
-        let behind = |anchor: &Option<String>| match anchor {
+        let after = |anchor: &Option<String>| match anchor {
             Some(name) => Target::After(name.clone()),
             None => Target::First,
         };
         for (number, segment) in self.segments.iter().enumerate() {
             let fields: Vec<String> = segment.iter().map(|u| name(*u)).collect();
-            let target = behind(&anchor);
+            let target = after(&anchor);
             if !self.is_open(number) {
                 let name = names[number].clone();
                 anchor = Some(name.clone());

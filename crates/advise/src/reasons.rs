@@ -1,7 +1,9 @@
-//! Why members lie together: who reads and writes them, in which functions, and what they are kept from.
+//! Why members are on one line: who reads and writes them, in which functions, and what they are kept from.
 
 use std::collections::BTreeMap;
 
+use linemate_attribution::FunctionName;
+use linemate_recording::GuestAddr;
 use linemate_types::Symbols;
 use serde::Serialize;
 
@@ -236,10 +238,8 @@ impl Knowledge<'_, '_> {
             for unit in &units {
                 for ((_, pc, kind), used) in of_unit(trace, *unit) {
                     if counts(*kind) {
-                        let name = symbols.at(*pc).map_or("(unknown)", |(s, _)| &s.name);
-                        // What the compiler split off belongs to its function.
-                        let name = name.split('.').next().unwrap_or(name);
-                        *sums.entry(name).or_default() += used.count;
+                        let function = FunctionName::at(symbols, GuestAddr(*pc));
+                        *sums.entry(function.as_str()).or_default() += used.count;
                     }
                 }
             }

@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use linemate_advise::candidate::Candidate;
+use linemate_advise::reasons::Knowledge;
 use linemate_advise::shape::StructShape;
 use linemate_advise::survey::survey;
 use linemate_advise::trace::Trace;
@@ -15,7 +17,7 @@ use linemate_recording::{AccessKind, Recording};
 use linemate_study::scene::{Scene, Watch};
 use linemate_study::{Conditions, Session};
 use linemate_study::{Run, Study};
-use linemate_testkit::world::{F, RQ, UNITS, World};
+use linemate_testkit::world::{F, RQ, UNITS, World, split_off};
 use linemate_types::LineSize;
 
 const ROUNDS: u64 = 100;
@@ -70,7 +72,10 @@ fn advice(recording: &Recording, request: &Request) -> Result<Advice, AdviseErro
 }
 
 fn trace(recording: &Recording) -> Trace {
-    let session = Session::new(recording).unwrap();
+    extracted(&Session::new(recording).unwrap()).1
+}
+
+fn extracted(session: &Session<'_>) -> (StructShape, Trace) {
     let model = session.analysis().model();
     let ids = resolve(model, &EditSubject::Named("rq".into())).unwrap();
     let mut layouts = Layouts::new(model, LineSize::B64);
@@ -79,9 +84,10 @@ fn trace(recording: &Recording) -> Trace {
         types: vec![ids],
         ..Watch::default()
     };
-    let scene = Scene::new(&session, &watch).unwrap();
+    let scene = Scene::new(session, &watch).unwrap();
     let traces = Trace::extract(&scene, model, &[&shape], (2, 1), machine().line).unwrap();
-    traces.into_iter().next().unwrap()
+    let trace = traces.into_iter().next().unwrap();
+    (shape, trace)
 }
 
 #[test]
@@ -136,6 +142,48 @@ fn what_contends_is_parted_and_replay_confirms_it() {
     assert_eq!((side.before.lines, side.after.lines), (2, 2));
     assert_eq!((side.before.touched, side.before.alone), (2, 0));
     assert_eq!((side.after.touched, side.after.alone), (2, 1));
+}
+
+#[test]
+fn reasons_name_functions_as_all_tables_do() {
+    let mut w = World::with_chunks_of(64);
+    let rq = UNITS[0] + RQ;
+    let user_code = 0x40_1000;
+    for _ in 0..ROUNDS {
+        w.access(0, AccessKind::Store, rq, 4, F::WakeTask, false);
+        w.access_at(1, AccessKind::Rmw, rq, 4, split_off(F::UpdateRq), false);
+        for pc in [split_off(F::UpdateRq), user_code] {
+            w.access_at(1, AccessKind::Load, rq + 8, 8, pc, false);
+        }
+        w.access(0, AccessKind::Rmw, rq + 72, 4, F::WakeTask, false);
+        w.access_at(
+            1,
+            AccessKind::Rmw,
+            rq + 72,
+            4,
+            split_off(F::UpdateRq),
+            false,
+        );
+    }
+    let recording = w.record();
+    let session = Session::new(&recording).unwrap();
+    let (shape, trace) = extracted(&session);
+    let knowledge = Knowledge {
+        shape: &shape,
+        traces: vec![(&trace, session.analysis().symbols())],
+        models: &[],
+        originals: &[],
+        hot: &[0, 1, 2],
+    };
+    let candidate = Candidate {
+        segments: vec![vec![0, 1, 2]],
+        ..Candidate::original(&shape)
+    };
+    let [group] = &knowledge.reasons(&candidate, &["all".to_owned()])[..] else {
+        panic!("one group");
+    };
+    assert_eq!(group.read_in, ["(user code)", "update_rq"]);
+    assert_eq!(group.written_in, ["update_rq", "wake_task"]);
 }
 
 #[test]

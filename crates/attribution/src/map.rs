@@ -186,7 +186,7 @@ pub struct KernelMap {
 }
 
 impl KernelMap {
-    /// The CPU and per-CPU address of an address in the first per-CPU chunk. Behind the static section a unit goes on only as far as its
+    /// The CPU and per-CPU address of an address in the first per-CPU chunk. After the static section a unit goes on only as far as its
     /// pages were never handed to the page allocator (mm/percpu.c gives back what a unit does not need).
     #[must_use]
     pub fn percpu_address(&self, addr: u64) -> Option<(CpuId, u64)> {

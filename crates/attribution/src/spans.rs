@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_span_counts_behind_short_ones() {
+    fn a_long_span_counts_after_short_ones() {
         let mut spans = Spans::default();
         for (begin, end) in [(30, 31), (10, 50), (20, 22)] {
             spans.push(VirtualTime(begin), VirtualTime(end));

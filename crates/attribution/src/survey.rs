@@ -176,7 +176,7 @@ impl KernelView<'_> {
             })
             .collect();
         let length = section.end - section.start;
-        // Units lie side by side (mm/percpu.c, `pcpu_embed_first_chunk`), so their distance is their size, unless the
+        // Units are side by side (mm/percpu.c, `pcpu_embed_first_chunk`), so their distance is their size, unless the
         // CPUs are on several nodes: then the smallest distance still is.
         let mut sorted = offsets.clone();
         sorted.sort_unstable();

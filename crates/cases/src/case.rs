@@ -23,7 +23,7 @@ pub struct Case {
     pub edits: Vec<CaseEdit>,
     /// How kernels are built for remedies that have patches.
     pub build: Option<Build>,
-    /// What kernels with patches have to stand.
+    /// What kernels with patches have to pass.
     pub checks: Vec<Check>,
     /// Figures that somebody published.
     pub published: Vec<Published>,
@@ -97,7 +97,7 @@ pub struct Build {
     pub script: Option<String>,
 }
 
-/// What each kernel with patches has to stand: a command that is run in it unrecorded, and has to succeed.
+/// What each kernel with patches has to pass: a command that is run in it unrecorded, and has to succeed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
     /// Its name.

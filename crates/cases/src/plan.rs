@@ -87,7 +87,7 @@ pub enum Work {
     Build {
         /// The edit whose patches are applied; `None`: the same source and configuration without any.
         edit: Option<usize>,
-        /// The check whose fragments lie over the configuration.
+        /// The check whose fragments are merged over the configuration.
         check: Option<usize>,
     },
     /// A check of a kernel with patches.

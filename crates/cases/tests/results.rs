@@ -329,7 +329,7 @@ fn the_rebuilt_kernel_is_held_against_the_one_without_patches() {
 }
 
 #[test]
-fn several_runs_give_a_mean_and_what_it_lies_between() {
+fn several_runs_give_a_mean_and_what_it_is_between() {
     let case = parse(&CASE.replacen("cpus = 8", "cpus = 8\nruns = 2", 1)).unwrap();
     let plan = Plan::new(&case, Mode::Full);
     let mut outputs = outputs(&plan);

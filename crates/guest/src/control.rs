@@ -5,7 +5,7 @@ use std::fmt;
 /// The protocol's number: the agent says it first.
 pub(crate) const PROTOCOL: u32 = 1;
 
-/// Why the guest stands still.
+/// Why the guest is paused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pause {
     /// Booted, symbols in memory: the recorder holds the guest, to be saved.

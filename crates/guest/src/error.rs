@@ -153,7 +153,7 @@ pub enum GuestError {
         /// The limit.
         seconds: u64,
     },
-    /// The guest's processors stand still.
+    /// The guest's processors do nothing.
     #[error(
         "the guest made no progress for {seconds} s while {doing}: it hangs (console: {console})"
     )]

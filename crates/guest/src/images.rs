@@ -2,8 +2,8 @@
 //!
 //! | what | why |
 //! |---|---|
-//! | `page_offset_base`, `vmalloc_base`, `vmemmap_base`, `max_pfn`, `pcpu_unit_size` | where the kernel's areas lie |
-//! | `__per_cpu_offset[]` | where each CPU's variables lie |
+//! | `page_offset_base`, `vmalloc_base`, `vmemmap_base`, `max_pfn`, `pcpu_unit_size` | where the kernel's areas are |
+//! | `__per_cpu_offset[]` | where each CPU's variables are |
 //! | the `struct page` array | which pages are slabs (and of which cache), page tables, user pages, free |
 //! | the page tables on the way to what is not plain memory, of the vmalloc area and the fixed mappings | where device registers are |
 //! | `slab_caches`: each `struct kmem_cache` and its name | names and sizes of the caches that pages point to |
@@ -33,7 +33,7 @@ const VARIABLES: [(&str, usize); 5] = [
     ("pcpu_unit_size", 4),
 ];
 
-/// Where the `struct page` array lies without address randomisation
+/// Where the `struct page` array is without address randomisation
 /// (Documentation/arch/x86/x86_64/mm.rst), in kernels that do not keep it in a variable.
 const VMEMMAP: u64 = 0xffff_ea00_0000_0000;
 
@@ -88,7 +88,7 @@ impl Images {
         })
     }
 
-    /// Takes the images of a guest that stands still.
+    /// Takes the images of a paused guest.
     pub(crate) fn take(
         &mut self,
         moment: Moment,

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processor_time_is_found_behind_any_name() {
+    fn processor_time_is_found_after_any_name() {
         let stat = "1 (a) b) S 2 3 4 5 6 7 8 9 10 11 120 34 0 0 20";
         assert_eq!(processor_ticks(stat), Some(154));
         assert_eq!(processor_ticks("1 (a) S 2"), None);

@@ -1,4 +1,4 @@
-//! The guest's memory, read from outside while the guest stands still.
+//! The guest's memory, read from outside while the guest is paused.
 //!
 //! QEMU keeps it in memory files (memfd) that are found among its open files, so nothing has to be asked of QEMU: at the start
 //! of a recording it must not be disturbed. Addresses of the kernel's mappings are translated by the guest's own page tables.
@@ -179,7 +179,7 @@ impl<'a> KernelMemory<'a> {
         }
     }
 
-    /// Where a virtual address lies, and how many bytes from there its page goes on. `None`: not mapped.
+    /// Where a virtual address is, and how many bytes from there its page goes on. `None`: not mapped.
     fn translate(&self, address: u64) -> Result<Option<(u64, u64)>, GuestError> {
         let mut table = self.top;
         for shift in SHIFTS {

@@ -225,7 +225,7 @@ impl Vm {
         }
     }
 
-    /// Runs until the guest stands still, passing its output on, and returns what it said until then.
+    /// Runs until the guest is paused, passing its output on, and returns what it said until then.
     pub(crate) fn run_to_pause(
         &mut self,
         watch: &mut GuestWatch<'_>,

@@ -19,7 +19,7 @@ pub struct Slot {
     pub unit: usize,
     /// The alignment of its start that is asked for.
     pub forced: Option<Forced>,
-    /// Nameless bytes in front.
+    /// Nameless bytes before it.
     pub gap: u64,
     /// Its place is at least that long.
     pub least: u64,
@@ -413,19 +413,19 @@ impl<'a> Arrangement<'a> {
         Ok(())
     }
 
-    /// Refuses to put something of group `own` between slots `before` and `behind` unless groups allow it.
+    /// Refuses to put something of group `own` between slots `before` and `after` unless groups allow it.
     fn check_between(
         &self,
         before: Option<usize>,
-        behind: Option<usize>,
+        after: Option<usize>,
         own: Option<usize>,
         field: &str,
     ) -> Result<(), Refusal> {
         let group = |i: Option<usize>| i.and_then(|i| self.slots.get(i)).and_then(|s| s.group);
-        let (before, behind) = (group(before), group(behind));
+        let (before, after) = (group(before), group(after));
         let name = |group: usize| self.groups[group].clone();
         if let Some(own) = own {
-            if before != Some(own) && behind != Some(own) {
+            if before != Some(own) && after != Some(own) {
                 return Err(Refusal::InGroup {
                     field: field.to_owned(),
                     group: name(own),
@@ -433,7 +433,7 @@ impl<'a> Arrangement<'a> {
             }
         }
         match before {
-            Some(group) if behind == Some(group) && own != Some(group) => Err(Refusal::IntoGroup {
+            Some(group) if after == Some(group) && own != Some(group) => Err(Refusal::IntoGroup {
                 field: field.to_owned(),
                 group: name(group),
             }),
@@ -456,7 +456,7 @@ impl<'a> Arrangement<'a> {
         (first, last)
     }
 
-    /// Behind everything but a flexible array.
+    /// After everything but a flexible array.
     fn end(&self) -> usize {
         let flexible = |slot: &&Slot| self.origin.units[slot.unit].kind == UnitKind::Flexible;
         self.slots.len() - usize::from(self.slots.last().filter(flexible).is_some())

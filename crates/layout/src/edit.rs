@@ -32,7 +32,7 @@ pub enum Alignment {
 pub enum Target {
     /// Before everything.
     First,
-    /// Behind everything but a flexible array.
+    /// After everything but a flexible array.
     Last,
     /// Directly after a field or group.
     After(String),
@@ -122,7 +122,7 @@ impl Edit {
     }
 }
 
-/// An [`Edit`] at its place in the text. Two are equal when they say the same, wherever they stand.
+/// An [`Edit`] at its place in the text. Two are equal when they say the same, wherever they are.
 #[derive(Clone, Debug)]
 pub struct Statement {
     /// What.
@@ -197,7 +197,7 @@ impl EditFile {
     }
 }
 
-/// Words that mean something where a name can also stand; what is so called is written in quotes.
+/// Words that mean something where a name is possible too; what is so called is written in quotes.
 const KEYWORDS: [&str; 8] = [
     "after", "before", "first", "last", "line", "struct", "to", "with",
 ];

@@ -64,7 +64,7 @@ pub struct Extent {
     pub bytes: u64,
     /// What it adds to the alignment of its struct.
     pub align: u64,
-    /// By the last four bits of where the unit in front ends: how many bytes after that it starts at the earliest. Where
+    /// By the last four bits of where the unit before ends: how many bytes after that it starts at the earliest. Where
     /// its alignment is beyond 16, [`Extent::align`] has to be kept in addition.
     pub skip: [u8; 16],
 }

@@ -107,9 +107,9 @@ impl OffsetMap {
 
     /// Where the byte at `offset` goes.
     pub fn at(&self, offset: u64) -> At {
-        let behind = self.pieces.partition_point(|p| p.old <= offset);
-        let next = self.pieces.get(behind).map_or(u64::MAX, |p| p.old);
-        let Some(piece) = behind.checked_sub(1).map(|i| &self.pieces[i]) else {
+        let after = self.pieces.partition_point(|p| p.old <= offset);
+        let next = self.pieces.get(after).map_or(u64::MAX, |p| p.old);
+        let Some(piece) = after.checked_sub(1).map(|i| &self.pieces[i]) else {
             return At {
                 to: To::Padding(0),
                 run: next - offset,
@@ -163,7 +163,7 @@ impl OffsetMap {
     }
 
     /// The parts of an access to `bytes` bytes at `offset`, in the order of the old layout. Bytes of padding go
-    /// nowhere, but an access to nothing else goes to the nearest field in front. Empty when all of
+    /// nowhere, but an access to nothing else goes to the nearest field before. Empty when all of
     /// it was removed.
     pub fn parts(&self, offset: u64, bytes: u64) -> Vec<Part> {
         let mut parts: Vec<Part> = Vec::new();

@@ -8,7 +8,7 @@
 //! An alignment to a line is taken for the type's own, not the member's, when some member of that struct type was aligned so, and
 //! all of them in all types are as if it held for them too (`struct sched_avg`): then it goes wherever the type goes.
 //!
-//! What cannot be seen: an alignment that happened to cost nothing where the member lies.
+//! What cannot be seen: an alignment that happened to cost nothing where the member is.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -62,7 +62,7 @@ pub struct Unit {
     pub bytes: u64,
     /// The alignment that was asked for, if any.
     pub forced: Option<Forced>,
-    /// Bytes in front that no alignment explains.
+    /// Bytes before it that no alignment explains.
     pub gap: u64,
 }
 
@@ -94,7 +94,7 @@ pub enum OriginError {
     /// Members of a struct that are on top of each other.
     #[error("members `{first}` and `{second}` overlap at byte {byte}")]
     Overlap {
-        /// The one in front.
+        /// The one before.
         first: String,
         /// The one that starts inside of it.
         second: String,
@@ -389,7 +389,7 @@ fn ends_flexible(model: &TypeModel, id: TypeId) -> bool {
     }
 }
 
-/// Finds the alignment or the nameless bytes that put unit `i` where it is, when the one in front ended at `end` and
+/// Finds the alignment or the nameless bytes that put unit `i` where it is, when the one before ended at `end` and
 /// `expected` is where it would be without.
 fn explain(units: &mut [Unit], i: usize, end: u64, expected: u64, size: u64) {
     let start = units[i].start;

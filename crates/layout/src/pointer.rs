@@ -22,7 +22,7 @@ pub struct PointerChase {
     pub field: Field,
     /// Bytes of what it points to: an element.
     pub element: u64,
-    /// Where in the same type other pointers lie that point to things of that size.
+    /// Where in the same type other pointers are that point to things of that size.
     pub rivals: Vec<u64>,
 }
 

@@ -216,7 +216,7 @@ fn place(places: &[(String, u64)], name: &str) -> u64 {
         .1
 }
 
-/// The edits of `docs/edits.md`, by the heading they stand under.
+/// The edits of `docs/edits.md`, by the heading they are under.
 fn documented(heading: &str) -> String {
     let text = include_str!("../../../docs/edits.md");
     let section = text

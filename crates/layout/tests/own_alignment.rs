@@ -13,7 +13,7 @@ use linemate_types::{LineSize, TypeModel};
 /// struct entity { u64 a; struct avg avg; }               a hole of 56 shows it
 /// struct rq { u64 lock[8]; struct avg avg; u64 end; }    nothing shows it here
 /// ```
-/// With `other`, a third struct has an `avg` where such an alignment would not let it lie.
+/// With `other`, a third struct has an `avg` where such an alignment would not let it be.
 fn model(other: bool) -> TypeModel {
     let mut t = TypeList::default();
     let u64_ = t.unsigned("unsigned long", 8);

@@ -137,7 +137,7 @@ struct Score {
     wrong: Vec<String>,
 }
 
-/// The names of what lay at an address, at any time that something was born there, and at the start and the end.
+/// The names of what was at an address, at any time that something was born there, and at the start and the end.
 fn names_at(
     analysis: &Analysis<'_>,
     births: &BTreeMap<u64, Vec<VirtualTime>>,

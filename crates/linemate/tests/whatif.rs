@@ -134,7 +134,7 @@ fn schema_is_as_described(json: &Value) {
     }
 }
 
-/// Every measure of a result, by where it stands.
+/// Every measure of a result, by where it is.
 fn measures(value: &Value, path: &str, found: &mut Vec<(String, f64, bool)>) {
     match value {
         Value::Object(map) if map.contains_key("significant") => {

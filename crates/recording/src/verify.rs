@@ -153,7 +153,7 @@ pub enum Finding {
         /// The object.
         object: GuestAddr,
     },
-    /// A new object lies across a live one.
+    /// A new object overlaps a live one.
     #[error("time {}: new object {object} of {size} bytes overlaps the live one at {live} of {live_size} bytes", time.0)]
     Overlap {
         /// When.
@@ -292,7 +292,7 @@ struct Pass<'f> {
     images: Vec<ImagePlace>,
 }
 
-/// Where an image lies, and in which chunk it is. In the order of moments, then of addresses.
+/// Where an image is, and in which chunk it is. In the order of moments, then of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct ImagePlace {
     moment: Moment,

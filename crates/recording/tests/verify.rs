@@ -254,7 +254,7 @@ fn a_newer_recording_names_the_tool_that_wrote_it() {
 }
 
 #[test]
-fn bytes_behind_the_end_are_found() {
+fn bytes_after_the_end_are_found() {
     let mut bytes = sound();
     bytes.extend_from_slice(b"more");
     assert_eq!(findings(bytes), ["4 bytes follow the end"]);

@@ -1,6 +1,6 @@
 //! The fields and variables of a recording, each with its use and with the words that edits call it by.
 //!
-//! A *field* here is a leaf of an outermost type wherever objects of that type lie; all elements of an array are one field. A
+//! A *field* here is a leaf of an outermost type wherever objects of that type are; all elements of an array are one field. A
 //! variable without a type is one field. The table is made from the tally; costs are [`super::costs`]'s business.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -123,7 +123,7 @@ fn counting(between: impl Fn(&mut World, u16)) -> impl Fn(&mut World, u64) {
 }
 
 #[test]
-fn a_load_behind_an_atomic_can_reuse_its_result() {
+fn a_load_after_an_atomic_can_reuse_its_result() {
     let found = of_kind(RemedyKind::ReuseResult, counting(|_, _| {}));
     assert_eq!(subjects(&found), ["crate.stat in look"]);
     let reasons = &found[0].reasons;

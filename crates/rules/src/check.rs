@@ -87,7 +87,7 @@ pub struct Skipped {
     pub subject: String,
     /// The rule: `group clocks`.
     pub rule: String,
-    /// Where it stands.
+    /// Where it is.
     pub at: Position,
 }
 

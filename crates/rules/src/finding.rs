@@ -143,7 +143,7 @@ pub struct Finding {
     /// The rule without its list of members: `group clocks`, `apart rto_mask from cpupri`. The same in every version of the
     /// rules in which it means the same.
     pub rule: String,
-    /// Where the rule stands.
+    /// Where the rule is.
     pub at: Position,
     /// Why it exists.
     pub reason: Option<String>,
@@ -166,7 +166,7 @@ impl Finding {
         }
     }
 
-    /// Who is part of it: the members away from where most of a group lies, those that share or intrude, those before holes.
+    /// Who is part of it: the members away from where most of a group is, those that share or intrude, those before holes.
     pub fn members(&self) -> BTreeSet<String> {
         match &self.fault {
             Fault::Scattered { places, .. } => {

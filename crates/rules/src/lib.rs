@@ -6,7 +6,7 @@
 //! * [`Baseline`] tells findings that are known and accepted from new, worse and mended ones.
 //!
 //! Everything here is a pure function of what it is handed: no file is opened, nothing is printed. It knows layouts alone:
-//! not how often a member is used, and not where objects lie. An object is taken to start at the start of a line.
+//! not how often a member is used, and not where objects are. An object is taken to start at the start of a line.
 
 mod baseline;
 mod check;

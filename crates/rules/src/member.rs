@@ -1,4 +1,4 @@
-//! Where the members that rules name lie: paths like `cfs.avg` or `pri_to_cpu[0].count` → bytes of the outermost type.
+//! Where the members that rules name are: paths like `cfs.avg` or `pri_to_cpu[0].count` → bytes of the outermost type.
 
 use linemate_types::{
     CompositeKind, FlattenError, LineSize, NamedMember, Type, TypeId, TypeModel, named_members,
@@ -99,9 +99,9 @@ fn step(text: &str) -> Option<(&str, Vec<u64>)> {
     };
     let mut indices = Vec::new();
     while !rest.is_empty() {
-        let (index, behind) = rest.strip_prefix('[')?.split_once(']')?;
+        let (index, after) = rest.strip_prefix('[')?.split_once(']')?;
         indices.push(index.parse().ok()?);
-        rest = behind;
+        rest = after;
     }
     (!name.is_empty()).then_some((name, indices))
 }

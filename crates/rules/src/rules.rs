@@ -116,7 +116,7 @@ pub enum Statement {
     Hole(u64),
 }
 
-/// A statement with its reason and its place. Two are equal when they say the same, wherever they stand.
+/// A statement with its reason and its place. Two are equal when they say the same, wherever they are.
 #[derive(Clone, Debug)]
 pub struct Rule {
     /// What must be so.
@@ -209,7 +209,7 @@ impl Rules {
     }
 }
 
-/// Words that mean something where a name can also stand; what is so called is written in quotes.
+/// Words that mean something where a name is possible too; what is so called is written in quotes.
 const KEYWORDS: [&str; 6] = ["because", "from", "lines", "on", "struct", "with"];
 
 /// A name in quotes where it would read as something else, for instance as an optional member.

@@ -15,7 +15,7 @@ pub const MAX_DEPTH: usize = 32;
 /// A declaration with what belongs to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeclaredMember {
-    /// Indentation, and the comments directly in front.
+    /// Indentation, and the comments directly before.
     pub lead: String,
     /// From its first word to its `;`.
     pub text: String,
@@ -41,7 +41,7 @@ pub struct Arm {
 /// `#if … #endif`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConditionalBlock {
-    /// The comments directly in front.
+    /// The comments directly before.
     pub lead: String,
     /// At least one.
     pub arms: Vec<Arm>,
@@ -210,7 +210,7 @@ mod tests {
             "\n\t/* A */\n\tint a;\n\tint b; /* B */\n\t       /* B2 */\n\n\t/* apart */\n\n\t/* C\n\t * C */\n\tint c;\n",
             "_ a(A) b(BB2) _ </* apart */> _ c(CC)",
         );
-        // What stands further left below is about what comes next.
+        // What is further left below is about what comes next.
         check(
             "\tint a;\t\t/* A */\n\t\t\t/* A2 */\n\t/* B */\n\tint b;\n",
             "a(AA2) b(B)",

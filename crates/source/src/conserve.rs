@@ -136,7 +136,7 @@ fn differing<'a, K: Ord>(
     before.keys().chain(after.keys()).find(changed)
 }
 
-/// What is between the names that are declared together, and behind the last: in none of their texts.
+/// What is between the names that are declared together, and after the last: in none of their texts.
 fn gaps<'a>(text: &'a str, declaration: &crate::declaration::Declaration) -> Vec<&'a str> {
     let DeclarationShape::Plain(declarators) = &declaration.shape else {
         return Vec::new();

@@ -179,14 +179,14 @@ impl Declaration {
             return Ok(Declaration::bare(DeclarationShape::Torn));
         }
         let open = deep.iter().position(|d| d.depth == 0 && d.token.is("{"));
-        let behind = open.map_or(0, |open| close(&deep, open));
-        let declarators = declarators(&deep, behind);
+        let after = open.map_or(0, |open| close(&deep, open));
+        let declarators = declarators(&deep, after);
         let specifier = declarators.specifier;
         let tagged = open.is_some_and(|open| has_tag(&deep[..open]));
         let is_enum = deep.iter().any(|d| d.depth == 0 && d.token.is("enum"));
         if let Some(open) = open {
             if declarators.found.is_empty() && !tagged && !is_enum {
-                let (from, to) = (deep[open].token.end(), deep[behind - 1].token.start);
+                let (from, to) = (deep[open].token.end(), deep[after - 1].token.start);
                 let inner = body::read(text.get(from..to).unwrap_or(""), depth + 1)?;
                 let shape = DeclarationShape::Anonymous(inner);
                 return Ok(Declaration {
@@ -271,7 +271,7 @@ fn has_tag(before: &[Deep<'_>]) -> bool {
         .any(|d| !is_attribute_like(d.token.text) && !is_call_word(d.token.text))
 }
 
-/// The words in a macro that stands where a declaration should; `None` when it is none.
+/// The words in a macro where a declaration should be; `None` when it is none.
 fn macro_words(deep: &[Deep<'_>]) -> Option<Vec<String>> {
     let first = deep.first()?.token;
     if !first.is_word() || is_type_word(first.text) || is_call_word(first.text) {

@@ -33,7 +33,7 @@ pub struct Definition {
     /// Between the braces.
     pub body: Range<usize>,
     /// Words between the closing brace and the `;`: attributes, the variable or the typedef's name.
-    pub behind: Vec<String>,
+    pub after: Vec<String>,
     /// Whether it is a `typedef`.
     pub is_typedef: bool,
     /// The line of `struct`, counted from 1.
@@ -62,7 +62,7 @@ pub fn find(text: &str, sought: &Sought) -> Vec<Definition> {
 fn matches(text: &str, definition: &Definition, sought: &Sought) -> bool {
     match sought {
         Sought::Tag(tag) => definition.tag.as_ref() == Some(tag),
-        Sought::Typedef(name) => definition.is_typedef && definition.behind.contains(name),
+        Sought::Typedef(name) => definition.is_typedef && definition.after.contains(name),
         Sought::Members(names) => {
             let words = lex(&text[definition.body.clone()]);
             let has = |name: &String| words.iter().any(|t| t.is_word() && t.text == name);
@@ -92,8 +92,8 @@ fn definition(text: &str, tokens: &[Token<'_>], at: usize) -> Option<Definition>
         .find(|w| !w.starts_with("__") && **w != "alignas");
     let tag = plain.or(words.last()).map(|tag| (*tag).to_owned());
     let end = (close + 1..tokens.len()).find(|i| tokens[*i].is(";") || tokens[*i].is("{"));
-    let behind = tokens[close + 1..end.unwrap_or(close + 1)].iter();
-    let behind = behind
+    let after = tokens[close + 1..end.unwrap_or(close + 1)].iter();
+    let after = after
         .filter(|t| t.is_word())
         .map(|t| t.text.to_owned())
         .collect();
@@ -106,7 +106,7 @@ fn definition(text: &str, tokens: &[Token<'_>], at: usize) -> Option<Definition>
     Some(Definition {
         tag,
         body,
-        behind,
+        after,
         is_typedef,
         line: line_of(text, tokens[at].start),
     })
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!((found.len(), found[0].line), (1, 1));
         let found = find(text, &Sought::Members(vec!["c".to_owned(), "b".to_owned()]));
         assert_eq!((found.len(), found[0].line), (1, 4));
-        assert_eq!(found[0].behind, ["nohz", "____cacheline_aligned"]);
+        assert_eq!(found[0].after, ["nohz", "____cacheline_aligned"]);
         assert_eq!(find(text, &Sought::Typedef("nohz".to_owned())), []);
     }
 }

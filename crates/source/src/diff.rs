@@ -85,7 +85,7 @@ pub fn file_diff(path: &str, old: &str, new: &str, heading: &str) -> Option<File
 
 fn range(lines: &std::ops::Range<usize>) -> String {
     match lines.len() {
-        // Of nothing the line in front counts.
+        // Of nothing the line before counts.
         0 => format!("{},0", lines.start),
         1 => format!("{}", lines.start + 1),
         count => format!("{},{count}", lines.start + 1),

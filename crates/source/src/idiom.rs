@@ -15,7 +15,7 @@ pub enum Idiom {
         /// What stands for "to a line".
         line: String,
     },
-    /// C11: `alignas(64)` in front, under the name that the file uses.
+    /// C11: `alignas(64)` before it, under the name that the file uses.
     Alignas {
         /// `alignas` or `_Alignas`.
         keyword: String,
@@ -85,7 +85,7 @@ impl Idiom {
             Idiom::Alignas { keyword, line } => {
                 Some(format!("{keyword}({}) ", bytes(align, *line)))
             }
-            _ if in_braces => Some(self.in_front(align)),
+            _ if in_braces => Some(self.before(align)),
             _ => None,
         };
         match specifier {
@@ -101,7 +101,7 @@ impl Idiom {
     }
 
     /// For members without a name: an attribute after their brace would be their type's, and make that longer.
-    fn in_front(&self, align: Align) -> String {
+    fn before(&self, align: Align) -> String {
         match (self, align) {
             (Idiom::Kernel { .. }, Align::Line) => "_Alignas(SMP_CACHE_BYTES) ".to_owned(),
             (Idiom::Alignas { line, .. } | Idiom::Attribute { line }, Align::Line) => {
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_behind_keep_their_column() {
+    fn comments_after_keep_their_column() {
         let kernel = Idiom::of(true, "", "", 64);
         let print = |text: &str| {
             let mut body = read(text, 0).unwrap();

@@ -56,7 +56,7 @@ pub enum Refusal {
         "`{later}` is after `{earlier}` here, but before it in the recorded kernel: the tree is not that kernel's"
     )]
     OtherOrder {
-        /// The one that is in front here.
+        /// The one that is before the other here.
         earlier: String,
         /// The one after.
         later: String,
@@ -281,7 +281,7 @@ impl Matcher<'_> {
             })
     }
 
-    /// Puts bit-fields in a row into one leaf, with what is between them; those without a name belong to the one in front.
+    /// Puts bit-fields in a row into one leaf, with what is between them; those without a name belong to the one before.
     fn join_bit_fields(&self, items: Vec<OpenNode>) -> Vec<OpenNode> {
         let mut joined: Vec<OpenNode> = Vec::new();
         for item in items {

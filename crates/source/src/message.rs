@@ -26,7 +26,7 @@ pub struct PatchEvidence {
     pub machine: Option<String>,
     /// The recording's seed.
     pub seed: Option<String>,
-    /// Why members lie together.
+    /// Why members are on one line.
     pub groups: Vec<GroupEvidence>,
     /// Figures before and after.
     pub effect: Vec<FigureChange>,
@@ -36,7 +36,7 @@ pub struct PatchEvidence {
     pub notes: Vec<String>,
 }
 
-/// Why the members of a group lie together.
+/// Why the members of a group are on one line.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct GroupEvidence {
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_recorded_hangs_behind_its_name() {
+    fn what_was_recorded_is_after_its_name() {
         let evidence = PatchEvidence {
             workload: Some("word ".repeat(20)),
             seed: Some("42".to_owned()),

@@ -25,8 +25,8 @@ const BASIC_HEADERS: [&str; 10] = [
     "linux/skbuff.h",
 ];
 
-/// The unit of [`unit()`] for a header of a kernel that does not compile on its own: behind those that most of the kernel includes.
-pub fn unit_behind_basics(path: &str, sought: &Sought) -> String {
+/// The unit of [`unit()`] for a header of a kernel that does not compile on its own: after those that most of the kernel includes.
+pub fn unit_after_basics(path: &str, sought: &Sought) -> String {
     let mut text = String::new();
     for header in BASIC_HEADERS {
         text.push_str(&format!(
@@ -256,7 +256,7 @@ pub fn compare(
                 wanted,
             });
         }
-        // A struct inside can have been edited, too: where its neighbours lie tells its size.
+        // A struct inside can have been edited, too: where its neighbours are tells its size.
         let inner = recorded.composite(asked.type_id).is_some();
         let asked_bytes = recorded.size_of(asked.type_id);
         let bytes = match inner {

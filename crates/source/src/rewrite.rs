@@ -379,12 +379,12 @@ fn annotate(row: &mut PieceRow, wanted: &Wanted, comments: &[String]) {
             .iter()
             .take_while(|p| matches!(p, TextPiece::Close { .. }))
             .count();
-        let behind = last + 1 + closes;
+        let after = last + 1 + closes;
         if !matches!(
-            row.pieces.get(behind),
+            row.pieces.get(after),
             None | Some(TextPiece::Blank(_) | TextPiece::Else { .. })
         ) {
-            row.pieces.insert(behind, TextPiece::Blank("\n".to_owned()));
+            row.pieces.insert(after, TextPiece::Blank("\n".to_owned()));
         }
         if alone {
             if let TextPiece::Leaf(placed) = &mut row.pieces[first] {

@@ -46,7 +46,7 @@ pub(crate) struct PlacedLeaf {
     pub(crate) conditions: Vec<Condition>,
     /// Its number in the old text.
     pub(crate) number: usize,
-    /// Whether it stood apart from what was before it in the old text.
+    /// Whether it was apart from what was before it in the old text.
     pub(crate) apart: bool,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct PieceRow {
     lines: BTreeMap<Condition, (String, String)>,
 }
 
-/// What has to stand around a leaf at a place.
+/// What has to be around a leaf at a place.
 struct Gap {
     at: usize,
     /// How many of the leaf's conditions are open there.
@@ -244,7 +244,7 @@ impl PieceRow {
         })
     }
 
-    /// Where blank lines stood on both sides of what was taken out, keeps those of one side; at the edges of a condition none.
+    /// Where blank lines were on both sides of what was taken out, keeps those of one side; at the edges of a condition none.
     fn drop_blanks(&mut self) {
         let mut kept: Vec<TextPiece> = Vec::new();
         let mut pieces = std::mem::take(&mut self.pieces).into_iter().peekable();
@@ -360,12 +360,12 @@ impl PieceRow {
         };
         let conditions = placed.conditions[gap.shared..].to_vec();
         let mut pieces = Vec::new();
-        let behind_leaf = gap.at.checked_sub(1).map(|i| &self.pieces[i]);
+        let before_gap = gap.at.checked_sub(1).map(|i| &self.pieces[i]);
         let comments = lead(&placed.leaf);
         let starts_paragraph =
             comments.matches('\n').count() > 1 || (placed.apart && comments.contains("/*"));
         let not_meant = self.is_headed(gap.at) && !self.is_headed_after(gap.at);
-        if matches!(behind_leaf, Some(TextPiece::Leaf(_))) && (starts_paragraph || not_meant) {
+        if matches!(before_gap, Some(TextPiece::Leaf(_))) && (starts_paragraph || not_meant) {
             pieces.push(TextPiece::Blank("\n".to_owned()));
         }
         let close = || TextPiece::Close {
@@ -465,7 +465,7 @@ impl PieceRow {
         best.map(|(_, gap)| gap)
     }
 
-    /// Markers that members must not cross: line, and the members in front.
+    /// Markers that members must not cross: line, and the members before.
     pub(crate) fn barriers(&self) -> Vec<(u32, BTreeSet<usize>)> {
         let mut before = BTreeSet::new();
         let mut found = Vec::new();
@@ -622,7 +622,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blanks_in_front_of_tabs_go_and_columns_stay() {
+    fn blanks_before_tabs_go_and_columns_stay() {
         for (old, new) in [
             ("\tunsigned long \t\tn;\n", "\tunsigned long\t\tn;\n"),
             ("\tlong a;\n", "\tlong a;\n"),

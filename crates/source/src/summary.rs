@@ -68,11 +68,11 @@ fn capital(text: &str) -> String {
 
 /// How many members start a line that are in no group and not merely after one.
 fn aligned_alone(wanted: &Wanted) -> usize {
-    let (mut behind, mut aligned) = (None, 0);
+    let (mut previous, mut aligned) = (None, 0);
     for member in wanted.order.iter().filter_map(|m| wanted.members.get(*m)) {
         let asks = member.align == Some(Align::Line) && member.group.is_none();
-        aligned += usize::from(asks && behind.is_none());
-        behind = member.group;
+        aligned += usize::from(asks && previous.is_none());
+        previous = member.group;
     }
     aligned
 }

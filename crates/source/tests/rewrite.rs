@@ -8,7 +8,7 @@ use linemate_types::LineSize;
 use proptest::prelude::*;
 
 /// Members by name (`a+b` for the names of one anonymous member or the bit-fields of one run), in the recorded order.
-/// In `order` the same; `>` in front asks for a line, `(` and `)` stand around a group.
+/// In `order` the same; `>` before a name asks for a line, `(` and `)` are around a group.
 fn wanted(recorded: &str, order: &str) -> Wanted {
     let mut members: Vec<Recorded> = Vec::new();
     for (unit, words) in recorded.split_whitespace().enumerate() {

@@ -327,7 +327,7 @@ fn find_overlapping(alternatives: &[Block], start: u64, end: u64) -> Option<Leaf
     touched
 }
 
-/// Where a member lies.
+/// Where a member is.
 #[derive(Clone, Copy)]
 struct MemberPlace {
     /// From the start of the block under construction.

@@ -1,6 +1,6 @@
 //! Finds the BTF, the release and the architecture of a kernel image.
 //!
-//! | input | how it is told | where the kernel lies |
+//! | input | how it is told | where the kernel is |
 //! |---|---|---|
 //! | raw BTF (`/sys/kernel/btf/vmlinux`) | BTF magic | – |
 //! | ELF (`vmlinux`, ppc64el's `vmlinuz`) | ELF magic | it is the kernel |

@@ -1,4 +1,4 @@
-//! Where the members of a struct lie, and what is between them, in pahole's terms.
+//! Where the members of a struct are, and what is between them, in pahole's terms.
 //!
 //! The rules are those of pahole 1.24 for BTF, including what it infers because BTF has no alignment attributes:
 //! an alignment is taken to be forced when a member starts later than its type asks for. A test compares every

@@ -289,7 +289,7 @@ impl<'a> Printer<'a> {
             if !std::mem::replace(newline, true) {
                 self.out.push('\n');
             }
-            // Behind a member the comment follows on the member's own unfinished line.
+            // After a member the comment follows on the member's own unfinished line.
             if index.is_some() {
                 self.out.push('\n');
             }
@@ -458,13 +458,13 @@ impl<'a> Printer<'a> {
             return;
         }
         self.current_line = line;
-        let behind = offset % self.line.bytes();
+        let past = offset % self.line.bytes();
         self.text(format_args!(
             "/* --- cacheline {line} boundary ({} bytes)",
-            offset - behind
+            offset - past
         ));
-        if behind != 0 {
-            self.text(format_args!(" was {behind} byte{} ago", plural(behind)));
+        if past != 0 {
+            self.text(format_args!(" was {past} byte{} ago", plural(past)));
         }
         self.out.push_str(" --- */\n");
         self.tabs(indent);

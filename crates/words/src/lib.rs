@@ -53,7 +53,7 @@ pub enum WordError {
 pub enum Token {
     /// A bare word: a keyword or a name.
     Word(String),
-    /// What stood in quotes: never a keyword.
+    /// What was in quotes: never a keyword.
     Quoted(String),
     /// `{`
     Open,
@@ -124,7 +124,7 @@ impl Words {
         self.next >= self.tokens.len()
     }
 
-    /// The next word; behind the last one the end of its line.
+    /// The next word; after the last one the end of its line.
     pub fn peek(&self) -> &Token {
         self.tokens
             .get(self.next)

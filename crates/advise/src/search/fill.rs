@@ -21,7 +21,7 @@ impl Search<'_, '_, '_> {
                     }
                     let mut next = candidate.clone();
                     next.take(*unit);
-                    next.put_behind(before, *unit);
+                    next.put_after(before, *unit);
                     let found = (self.excess(&next), self.slack(&next));
                     (found < (excess, slack)).then_some((found, next))
                 })
@@ -37,7 +37,7 @@ impl Search<'_, '_, '_> {
         let slots = candidate.slots(self.shape);
         let mut placed = UnitLayout::default();
         self.metrics().place(&slots, &mut placed);
-        // Holes in front count more than the end: a hole that moves to the end has become usable.
+        // Earlier holes count more than the end: a hole that moves to the end has become usable.
         let mut end = 0;
         let mut unused = 0;
         for slot in &slots {
@@ -48,7 +48,7 @@ impl Search<'_, '_, '_> {
         unused
     }
 
-    /// Members with a hole behind them and its bytes, the largest hole first. No hole is filled in front of what stays.
+    /// Members with a hole after them and its bytes, the largest hole first. No hole is filled before what stays.
     pub(super) fn holes(&self, candidate: &Candidate) -> Vec<(usize, u64)> {
         let slots = candidate.slots(self.shape);
         let mut placed = UnitLayout::default();
@@ -102,7 +102,7 @@ impl Search<'_, '_, '_> {
         Some(candidate)
     }
 
-    /// For each run of members between two that start lines: seldom used ones as large as what lies on its last line. None for runs that
+    /// For each run of members between two that start lines: seldom used ones as large as what is on its last line. None for runs that
     /// have no such members.
     fn last_lines(&self, candidate: &Candidate) -> Vec<Vec<usize>> {
         let slots = candidate.slots(self.shape);
@@ -157,7 +157,7 @@ impl Search<'_, '_, '_> {
             let holes = self.holes(&candidate);
             let room = |(_, hole): &&(usize, u64)| *hole >= self.metrics().bytes(*unit);
             let (before, _) = holes.iter().rev().find(room)?;
-            candidate.put_behind(*before, *unit);
+            candidate.put_after(*before, *unit);
         }
         Some(candidate)
     }

@@ -150,7 +150,7 @@ impl Search<'_, '_, '_> {
         }
     }
 
-    /// Places in the rest where a line ends, or nearly: segments put there leave no hole in front.
+    /// Places in the rest where a line ends, or nearly: segments put there leave no hole before them.
     fn ends_of_lines(&self, here: &Candidate) -> Vec<usize> {
         let slots = here.slots(self.shape);
         let mut placed = UnitLayout::default();

@@ -17,9 +17,9 @@ impl Search<'_, '_, '_> {
             candidate.take(*unit);
         }
         let at = candidate.at;
-        let behind = candidate.rest.split_off(at);
+        let after = candidate.rest.split_off(at);
         candidate.rest.extend(&self.hot);
-        candidate.rest.extend(behind);
+        candidate.rest.extend(after);
         candidate
     }
 
@@ -62,7 +62,7 @@ impl Search<'_, '_, '_> {
                 fitting.find_map(|unit| {
                     let mut next = here.clone();
                     next.take(unit);
-                    next.put_behind(before, unit);
+                    next.put_after(before, unit);
                     (self.slack(&next) < slack).then_some(next)
                 })
             });
@@ -147,7 +147,7 @@ impl Search<'_, '_, '_> {
             .copied()
             .filter(|u| self.shape.movable(*u))
             .collect();
-        // Only where all that moves lies in one piece: behind what stays, in front of a flexible array.
+        // Only where all that moves is in one piece: after what stays, before a flexible array.
         let first = original.rest.iter().position(|u| movable.contains(u))?;
         if original.rest[first..first + movable.len()] != movable[..] {
             return None;
@@ -181,7 +181,7 @@ impl Search<'_, '_, '_> {
         Some(all)
     }
 
-    /// The units in that order, with a line started behind each whose bit is set.
+    /// The units in that order, with a line started after each whose bit is set.
     fn cut(&self, original: &Candidate, first: usize, units: &[usize], cut: u32) -> Candidate {
         let mut next = original.clone();
         if cut == 0 {

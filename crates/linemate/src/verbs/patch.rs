@@ -286,7 +286,7 @@ fn change(
         Sought::Tag(tag) => format!("struct {tag}"),
         Sought::Typedef(name) => name.clone(),
         Sought::Members(_) => definition
-            .behind
+            .after
             .iter()
             .find(|word| !word.starts_with("__"))
             .cloned()

@@ -189,8 +189,8 @@ impl<'t> Reader<'t> {
     fn member(&mut self, lead: String) -> Result<BodyNode, BodyError> {
         let from = self.at;
         let start = self.tokens[from].start;
-        let behind = match self.bare_macro() {
-            Some(behind) => behind,
+        let after = match self.bare_macro() {
+            Some(after) => after,
             None => self
                 .declaration_end()
                 .ok_or_else(|| self.error(start, BodyReason::OpenDeclaration))?,
@@ -198,13 +198,13 @@ impl<'t> Reader<'t> {
         if self.depth >= MAX_DEPTH {
             return Err(self.error(start, BodyReason::TooDeep));
         }
-        let text = self.slice(from, behind);
+        let text = self.slice(from, after);
         let line = self.line(start);
         let declaration = Declaration::read(&text, self.depth).map_err(|inner| BodyError {
             line: line + inner.line + newlines_to_brace(&text),
             reason: inner.reason,
         })?;
-        self.at = behind;
+        self.at = after;
         let trail = self.trail();
         Ok(BodyNode::Member(Box::new(DeclaredMember {
             lead,
@@ -247,21 +247,21 @@ impl<'t> Reader<'t> {
         if !first.is_word() || is_type_word(first.text) || is_call_word(first.text) {
             return None;
         }
-        let mut behind = self.at + 1;
+        let mut after = self.at + 1;
         let called = self
-            .significant(behind)
+            .significant(after)
             .is_some_and(|i| self.tokens[i].is("("));
         if called {
-            behind = self.closing(self.significant(behind)?)? + 1;
+            after = self.closing(self.significant(after)?)? + 1;
         }
-        let next = (behind..self.tokens.len()).find(|i| {
+        let next = (after..self.tokens.len()).find(|i| {
             self.tokens[*i].is_significant() || self.tokens[*i].kind == TokenKind::Directive
         });
         let Some(next) = next else {
-            return Some(behind);
+            return Some(after);
         };
         let token = self.tokens[next];
-        let same_line = self.tokens[behind..next]
+        let same_line = self.tokens[after..next]
             .iter()
             .all(|t| t.kind != TokenKind::Newline);
         if same_line {
@@ -277,7 +277,7 @@ impl<'t> Reader<'t> {
             TokenKind::Word => self.column(token.start) <= self.column(first.start),
             _ => false,
         };
-        fresh.then_some(behind)
+        fresh.then_some(after)
     }
 
     fn significant(&self, from: usize) -> Option<usize> {

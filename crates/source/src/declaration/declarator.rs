@@ -12,13 +12,13 @@ pub(super) struct Declarators {
     pub(super) unread: bool,
 }
 
-/// Reads the declarators; `behind` is the first token behind braces, 0 without.
-pub(super) fn declarators(deep: &[Deep<'_>], behind: usize) -> Declarators {
+/// Reads the declarators; `behind` is the first token after braces, 0 without.
+pub(super) fn declarators(deep: &[Deep<'_>], after: usize) -> Declarators {
     let (mut found, mut skipped) = (Vec::new(), false);
     let mut specifier = deep.last().map_or(0, |d| d.token.end());
-    let mut start = behind;
-    for segment in deep[behind..].split(|d| d.depth == 0 && d.token.is(",")) {
-        let first = start == behind;
+    let mut start = after;
+    for segment in deep[after..].split(|d| d.depth == 0 && d.token.is(",")) {
+        let first = start == after;
         let outside = if first { &deep[..start] } else { &[][..] };
         let from = start;
         start += segment.len() + 1;
@@ -160,9 +160,9 @@ impl<'a, 't> Segment<'a, 't> {
                 continue;
             }
             let named = self.has_name(&head[..=last]);
-            // Behind braces, `} __attribute;` names nothing.
-            let behind_braces = self.first && self.typed && attribute;
-            return (named && !behind_braces).then_some(last);
+            // After braces, `} __attribute;` names nothing.
+            let after_braces = self.first && self.typed && attribute;
+            return (named && !after_braces).then_some(last);
         }
     }
 

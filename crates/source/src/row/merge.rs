@@ -101,11 +101,11 @@ impl PieceRow {
         let ([arm], true) = (block.arms.as_slice(), block.lead.is_empty()) else {
             return None;
         };
-        let behind = at
+        let after = at
             .checked_sub(1)
             .is_some_and(|i| matches!(self.pieces[i], TextPiece::Close { .. }));
-        let in_front = matches!(self.pieces.get(at + 1), Some(TextPiece::Open { .. }));
-        if !behind && !in_front {
+        let before = matches!(self.pieces.get(at + 1), Some(TextPiece::Open { .. }));
+        if !after && !before {
             return None;
         }
         let condition = arm.condition.clone();

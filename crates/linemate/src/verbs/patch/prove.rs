@@ -235,7 +235,7 @@ impl Bench {
         if let (Err(error), Means::Kernel { .. }) = (&first, &self.means) {
             // What the header itself lacks is the complaint to show.
             let alone = error.to_string();
-            compile(proof::unit_behind_basics(&file, sought)).map_err(|_| anyhow!(alone))?;
+            compile(proof::unit_after_basics(&file, sought)).map_err(|_| anyhow!(alone))?;
         } else {
             first?;
         }
