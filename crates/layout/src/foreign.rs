@@ -37,7 +37,7 @@ pub(crate) fn adopt(
         .map(|l| (l.path.as_str(), l))
         .collect();
     let (mut common, mut left) = (Vec::new(), Vec::new());
-    for leaf in ours.leaves().iter().filter(|leaf| leaf.size > 0) {
+    for leaf in ours.leaves() {
         match paths.get(leaf.path.as_str()) {
             Some(their) if fits(leaf, their) => {
                 unroll(leaf, &their.arrays, their.offset.0, &mut common);

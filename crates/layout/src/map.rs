@@ -295,6 +295,24 @@ mod tests {
     }
 
     #[test]
+    fn an_access_to_pieces_side_by_side_stays_one() {
+        let nested = || {
+            Inner::Nested(Arc::new(OffsetMap::new(vec![piece(
+                0,
+                8,
+                Some(0),
+                Inner::Whole,
+            )])))
+        };
+        let map = OffsetMap::new(vec![
+            piece(0, 8, Some(16), nested()),
+            piece(8, 8, Some(24), nested()),
+        ]);
+        let part = |offset, bytes| Part { offset, bytes };
+        assert_eq!(map.parts(2, 10), [part(18, 10)]);
+    }
+
+    #[test]
     fn pieces_that_move_alike_are_one() {
         let map = OffsetMap::new(vec![
             piece(0, 8, Some(16), Inner::Whole),

@@ -443,3 +443,55 @@ fn a_pointer_that_is_followed_knows_its_rivals() {
         |own: u64| -> Vec<u64> { [8, 24, 32, 40].into_iter().filter(|o| *o != own).collect() };
     assert_eq!(chases, [(32, 8, rivals(32)), (8, 8, rivals(8))]);
 }
+
+#[test]
+fn bit_fields_start_where_none_crosses_its_own_type() {
+    let mut t = TypeList::default();
+    let (u8_, u32_) = (
+        t.unsigned("unsigned char", 1),
+        t.unsigned("unsigned int", 4),
+    );
+    for (name, bits, c, size) in [("wide", 31, 4, 8), ("narrow", 20, 3, 4)] {
+        let members = [bit_field("f", u32_, 0, bits), member("c", u8_, c)];
+        t.structure(name, size, &members);
+    }
+    let model = TypeModel::new(t.types, 8).unwrap();
+    let moved = |name: &str| {
+        let file = parse(&format!("type {name}\nmove c first")).unwrap();
+        let mut plan = Plan::new(&model, LineSize::B64, &file, &BTreeMap::new()).unwrap();
+        let layout = plan.layouts.of(model.lookup(name).unwrap()).unwrap();
+        (offsets(&layout), layout.size)
+    };
+    assert_eq!(moved("wide"), (vec![Some(4), Some(0)], 8));
+    assert_eq!(moved("narrow"), (vec![Some(1), Some(0)], 4));
+}
+
+#[test]
+fn a_struct_that_ends_in_a_flexible_array_stays_last() {
+    let mut t = TypeList::default();
+    let u64_ = t.unsigned("unsigned long", 8);
+    let items = t.array(u64_, 0);
+    let list = t.structure(
+        "list",
+        8,
+        &[member("n", u64_, 0), member("items", items, 8)],
+    );
+    t.structure(
+        "holder",
+        16,
+        &[member("a", u64_, 0), member("list", list, 8)],
+    );
+    t.structure("plain", 16, &[member("a", u64_, 0), member("b", u64_, 8)]);
+    let model = TypeModel::new(t.types, 8).unwrap();
+    let plan = |text: &str| {
+        let file = parse(text).unwrap();
+        Plan::new(&model, LineSize::B64, &file, &BTreeMap::new()).map(|_| ())
+    };
+    assert_eq!(
+        plan("type holder\nmove list first")
+            .unwrap_err()
+            .to_string(),
+        "2:1: holder: `list` is a flexible array (or ends in one): it stays last, with nothing after it"
+    );
+    assert!(plan("type plain\nmove b first").is_ok());
+}

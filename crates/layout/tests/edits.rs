@@ -117,6 +117,13 @@ fn every_statement_is_read() {
 }
 
 #[test]
+fn statements_are_equal_wherever_they_are() {
+    let of = |text: &str| parse(text).unwrap();
+    assert_eq!(of("type rq\nremove f"), of("\ntype rq\n\n   remove f"));
+    assert_ne!(of("type rq\nremove f"), of("type rq\nremove g"));
+}
+
+#[test]
 fn every_refusal_tells_place_and_reason() {
     let cases = [
         (

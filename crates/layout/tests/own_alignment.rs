@@ -13,8 +13,8 @@ use linemate_types::{LineSize, TypeModel};
 /// struct entity { u64 a; struct avg avg; }               a hole of 56 shows it
 /// struct rq { u64 lock[8]; struct avg avg; u64 end; }    nothing shows it here
 /// ```
-/// With `other`, a third struct has an `avg` where such an alignment would not let it be.
-fn model(other: bool) -> TypeModel {
+/// With `other`, a third struct has an `avg` there and that size.
+fn model(other: Option<(u64, u32)>) -> TypeModel {
     let mut t = TypeList::default();
     let u64_ = t.unsigned("unsigned long", 8);
     let eight = t.array(u64_, 8);
@@ -30,8 +30,12 @@ fn model(other: bool) -> TypeModel {
         member("end", u64_, 128),
     ];
     t.structure("rq", 192, &members);
-    if other {
-        t.structure("other", 72, &[member("b", u64_, 0), member("avg", avg, 8)]);
+    if let Some((at, size)) = other {
+        t.structure(
+            "other",
+            size,
+            &[member("b", u64_, 0), member("avg", avg, at)],
+        );
     }
     TypeModel::new(t.types, 8).unwrap()
 }
@@ -46,11 +50,19 @@ fn moved(model: &TypeModel) -> (Vec<u64>, u64) {
 
 #[test]
 fn a_types_own_alignment_goes_along() {
-    assert_eq!(moved(&model(false)), (vec![8, 128, 0], 192));
+    assert_eq!(moved(&model(None)), (vec![8, 128, 0], 192));
+    assert_eq!(moved(&model(Some((64, 192)))), (vec![8, 128, 0], 192));
 }
 
 #[test]
 fn one_place_that_contradicts_makes_it_the_members() {
-    // `lock` 8, `avg` directly after at 72; the struct itself is still aligned to 64.
-    assert_eq!(moved(&model(true)), (vec![8, 72, 0], 192));
+    // Such an alignment would let `avg` not be in the middle of a line, nor its struct end there.
+    for place in [(8, 72), (8, 128), (64, 136)] {
+        // `lock` 8, `avg` directly after at 72; the struct itself is still aligned to 64.
+        assert_eq!(
+            moved(&model(Some(place))),
+            (vec![8, 72, 0], 192),
+            "{place:?}"
+        );
+    }
 }

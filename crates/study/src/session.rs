@@ -204,3 +204,51 @@ fn pack(analysis: &Analysis<'_>, counted: &Counted) -> Option<Vec<u8>> {
 fn unpack(bytes: &[u8]) -> Option<Kept> {
     shelf::unpack(bytes).filter(Kept::is_sound)
 }
+
+#[cfg(test)]
+mod tests {
+    use linemate_attribution::{Bucket, Subject, SubjectId};
+    use linemate_recording::{AccessKind, GuestAddr};
+
+    use super::*;
+
+    /// Two subjects, and a row for each of these.
+    fn kept(rows: &[u32]) -> Kept {
+        let subject = Subject {
+            bucket: Bucket::Field,
+            ty: None,
+            label: String::new(),
+            site: None,
+            percpu: false,
+        };
+        let row = |subject: &u32| Key {
+            subject: SubjectId(*subject),
+            offset: 0,
+            pc: GuestAddr(0),
+            kind: AccessKind::Load,
+            size: 8,
+        };
+        Kept {
+            directory: Directory {
+                subjects: vec![subject; 2],
+                ..Directory::default()
+            },
+            rows: rows.iter().map(|s| (row(s), Count::default())).collect(),
+            per_cpu: Vec::new(),
+            co_uses: CoUses::default(),
+            objects: vec![Default::default(); 2],
+        }
+    }
+
+    #[test]
+    fn what_names_nothing_is_not_sound() {
+        assert!(kept(&[]).is_sound());
+        assert!(kept(&[0, 1]).is_sound());
+        assert!(!kept(&[0, 2]).is_sound(), "there is no subject 2");
+        assert!(!kept(&[1, 0]).is_sound(), "rows are in order");
+        assert!(!kept(&[1, 1]).is_sound(), "and there once");
+        let mut more = kept(&[0]);
+        more.objects.push(Default::default());
+        assert!(!more.is_sound(), "objects of no subject");
+    }
+}

@@ -9,7 +9,7 @@ use linemate_study::Session;
 use linemate_study::WhatIfError;
 use linemate_study::costs::{CellCost, Cost, CostRun, Costs, LineCost, costs};
 use linemate_study::{Conditions, ExperimentError};
-use linemate_testkit::world::{APIC, F, NOHZ, RQ, UNITS, World};
+use linemate_testkit::world::{APIC, F, KMALLOC_SLAB, NOHZ, RQ, UNITS, VMALLOC, World};
 
 const ROUNDS: u64 = 100;
 
@@ -107,6 +107,142 @@ fn every_access_is_in_one_type_one_field_and_the_whole() {
         row(&costs.fields, "rq.curr").hitm.iter().sum::<u64>(),
         ROUNDS
     );
+}
+
+/// Every figure of a row.
+fn figures(row: &Cost) -> [u64; 15] {
+    let Cost {
+        name: _,
+        loads,
+        stores,
+        misses,
+        cycles,
+        waited,
+        hitm: [domain, socket, remote],
+        upgrades,
+        dram,
+        causes,
+    } = row;
+    [
+        *loads,
+        *stores,
+        *misses,
+        *cycles,
+        *waited,
+        *domain,
+        *socket,
+        *remote,
+        *upgrades,
+        *dram,
+        causes.cold,
+        causes.capacity,
+        causes.true_sharing,
+        causes.false_sharing,
+        causes.unshared,
+    ]
+}
+
+fn sum(rows: &[Cost]) -> [u64; 15] {
+    rows.iter().map(figures).fold([0; 15], |mut sum, row| {
+        sum.iter_mut().zip(row).for_each(|(sum, one)| *sum += one);
+        sum
+    })
+}
+
+/// Four clones of two CPUs, so that several are on a socket; lines that are read, then written, and more of them than a core's caches hold.
+fn everything_that_costs() -> Costs {
+    let mut w = World::with_chunks_of(64);
+    let rq = UNITS[0] + RQ;
+    for _ in 0..ROUNDS {
+        for cpu in [0, 1] {
+            w.load(cpu, rq + 64);
+            w.rmw(cpu, rq + 64);
+            w.rmw(cpu, rq + 72);
+            w.store(cpu, rq + 8 * u64::from(cpu));
+            w.store(cpu, NOHZ);
+            w.load(cpu, NOHZ + 8);
+        }
+        for line in 0..24 {
+            // One set of the core's caches.
+            let own = VMALLOC + 0x100_0000 + 32768 * line;
+            w.load(0, own);
+            w.store(0, own);
+        }
+    }
+    let recording = w.record();
+    let session = Session::new(&recording).unwrap();
+    let machine = machine();
+    let run = CostRun {
+        machine: &machine,
+        conditions: Conditions {
+            cpus: Some(8),
+            ..Conditions::default()
+        },
+        seed: 1,
+    };
+    costs(&session, None, run).unwrap()
+}
+
+#[test]
+fn each_figure_adds_up_to_the_whole() {
+    let costs = everything_that_costs();
+    let whole = figures(&costs.whole);
+    assert_eq!(sum(&costs.types), whole);
+    assert_eq!(sum(&costs.fields), whole);
+    // Functions count the accesses that left their core.
+    assert_eq!(sum(&costs.functions)[2..], whole[2..]);
+    let (potential, causes) = (costs.potential, costs.whole.causes);
+    let cycles = costs.whole.cycles as f64;
+    assert_eq!(potential.cost, cycles);
+    for (share, part) in [
+        (potential.cold, causes.cold),
+        (potential.capacity, causes.capacity),
+        (potential.true_sharing, causes.true_sharing),
+        (potential.false_sharing, causes.false_sharing),
+        (potential.unshared, causes.unshared),
+    ] {
+        assert_eq!(share, part as f64 / cycles);
+    }
+}
+
+#[test]
+fn fields_of_a_struct_without_a_tag_have_the_variables_name() {
+    let costs = found(None, None).unwrap();
+    let mut names: Vec<&str> = costs.fields.iter().map(|row| row.name.as_str()).collect();
+    names.sort_unstable();
+    let expected = ["nohz.idle_cpus_mask", "rq.curr", "rq.lock", "rq.nr_running"];
+    assert_eq!(names, expected);
+}
+
+/// Of the modified lines that CPUs took from each other: whether some went from one clone to another.
+fn taken_across_clones(by_the_second_cpu: u64) -> bool {
+    let mut w = World::with_chunks_of(64);
+    let entity = KMALLOC_SLAB;
+    w.sight(F::UpdateEntity, entity);
+    for round in 0..ROUNDS {
+        w.store(u16::from(round % 10 < by_the_second_cpu), entity);
+    }
+    let recording = w.record();
+    let session = Session::new(&recording).unwrap();
+    let machine = machine();
+    let run = CostRun {
+        machine: &machine,
+        conditions: Conditions {
+            cpus: Some(4),
+            ..Conditions::default()
+        },
+        seed: 1,
+    };
+    let costs = costs(&session, None, run).unwrap();
+    assert!(!costs.pairs.is_empty());
+    costs.pairs.iter().any(|pair| pair.from.1 != pair.to.1)
+}
+
+#[test]
+fn an_object_that_one_cpu_uses_most_has_a_copy_for_each_clone() {
+    assert!(!taken_across_clones(4));
+    assert!(taken_across_clones(5), "it belongs to no CPU");
+    assert!(!taken_across_clones(6));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use linemate_layout::{EditSubject, parse_flags};
 use linemate_machine::{LineSize, Machine, find};
 use linemate_recording::{AccessKind, Recording};
 use linemate_study::costs::{CostRun, Costs, costs};
-use linemate_study::progress::Silent;
+use linemate_study::progress::{Progress, Silent, Step};
 use linemate_study::shelf::{Part, Shelf};
 use linemate_study::{Conditions, Run, Session, Study, WhatIf};
 use linemate_testkit::world::{APIC, F, NOHZ, RQ, UNITS, World};
@@ -252,4 +252,46 @@ fn an_outcome_is_kept_for_its_own_question() {
         4,
         "two seeds of one question are together"
     );
+}
+
+/// Notes each step, the parts it was said to have and those that were done.
+#[derive(Clone, Debug, Default)]
+struct Noted(Arc<Mutex<Vec<(Step, u64, u64)>>>);
+
+impl Progress for Noted {
+    fn begin(&self, step: Step, parts: u64) {
+        self.0.lock().unwrap().push((step, parts, 0));
+    }
+    fn advance(&self, parts: u64) {
+        self.0.lock().unwrap().last_mut().unwrap().2 += parts;
+    }
+}
+
+#[test]
+fn every_step_is_told_and_ends_when_all_its_parts_are_done() {
+    let recording = contended();
+    let noted = Noted::default();
+    let session = Session::open(
+        &recording,
+        Box::new(Memory::default()),
+        Box::new(noted.clone()),
+    )
+    .unwrap();
+    let machine = machine(LineSize::B64);
+    asked(&session, &machine, Conditions::default());
+    edited(&session);
+    let exact = Conditions {
+        exact: true,
+        ..Conditions::default()
+    };
+    asked(&session, &machine, exact);
+    let steps = noted.0.lock().unwrap().clone();
+    let names: Vec<Step> = steps.iter().map(|(step, ..)| *step).collect();
+    let replaying = [Step::Replaying; 3];
+    assert_eq!(names[..3], [Step::Naming, Step::Counting, Step::Choosing]);
+    assert_eq!(names[3..], replaying);
+    for (step, parts, done) in steps {
+        assert!(parts > 0, "{step:?}");
+        assert_eq!(done, parts, "{step:?}");
+    }
 }

@@ -4,13 +4,13 @@
 
 use std::collections::BTreeMap;
 
-use linemate_layout::{EditSubject, parse_flags};
+use linemate_layout::{EditSubject, parse, parse_flags};
 use linemate_machine::{Machine, find};
 use linemate_recording::{AccessKind, Recording};
 use linemate_study::Conditions;
 use linemate_study::Session;
 use linemate_study::{Run, Study, WhatIf};
-use linemate_testkit::world::{DIRECT, F, RQ, UNITS, World};
+use linemate_testkit::world::{DIRECT, F, KMALLOC_SLAB, RQ, TASK_SLAB, UNITS, World, site};
 
 const ROUNDS: u64 = 100;
 
@@ -124,6 +124,84 @@ fn removed_fields_take_their_accesses_along() {
     assert_eq!(result.skipped, ROUNDS);
     assert_eq!(count(&result, "false_sharing").1, 0.0);
     assert_eq!(field(&result, "nr_running").1, 0.0);
+}
+
+#[test]
+fn silent_stores_become_loads_and_no_other_store_does() {
+    let mut w = World::with_chunks_of(64);
+    let rq = UNITS[0] + RQ;
+    for _ in 0..ROUNDS {
+        w.silent_store_at(0, rq, site(F::WakeTask));
+        w.access(1, AccessKind::Load, rq, 4, F::UpdateRq, false);
+        w.access(0, AccessKind::Store, rq + 72, 4, F::WakeTask, false);
+        w.access(1, AccessKind::Load, rq + 72, 4, F::UpdateRq, false);
+    }
+    let recording = w.record();
+    let with = |edits: &[&str], field_name: &str| {
+        let result = whatif_of(&recording, edits, &run("westmere-4s-80")).unwrap();
+        field(&result, field_name)
+    };
+    let (before, after) = with(&["skip silent stores of nr_running"], "nr_running");
+    assert!(before > 1.5 * ROUNDS as f64, "{before}");
+    assert_eq!(after, 2.0, "each CPU fetches it once");
+    let (before, after) = with(&["skip silent stores of lock"], "lock");
+    assert_eq!(before, after);
+}
+
+/// Tasks and entities that belong together: each CPU touches one of each, one directly after the other.
+fn partners() -> Recording {
+    let mut w = World::with_chunks_of(64);
+    let task = |i: u64| TASK_SLAB + 256 * i;
+    let entity = |i: u64| KMALLOC_SLAB + 64 * i;
+    for i in 0..3 {
+        w.sight(F::WakeTask, task(i));
+        w.sight(F::UpdateEntity, entity(i));
+    }
+    for _ in 0..ROUNDS {
+        for cpu in [0, 1] {
+            let own = u64::from(cpu);
+            w.load(cpu, task(own));
+            w.store(cpu, entity(own));
+        }
+    }
+    // A task without a partner; an entity that both CPUs count in.
+    w.load(0, task(2));
+    for _ in 0..ROUNDS {
+        for cpu in [0, 1] {
+            w.rmw(cpu, entity(2) + 4);
+        }
+    }
+    w.record()
+}
+
+fn of_partners(edits: &str) -> WhatIf {
+    let recording = partners();
+    let session = Session::new(&recording).unwrap();
+    let edits = parse(edits).unwrap();
+    let images = BTreeMap::new();
+    let study = Study::new(&session, &edits, &images, &[]).unwrap();
+    study.run(&run("westmere-4s-80")).unwrap()
+}
+
+#[test]
+fn objects_that_are_used_together_are_paired_whichever_is_named_first() {
+    for edits in ["colocate task entity", "colocate entity task"] {
+        let result = of_partners(edits);
+        let [paired] = result.paired[..] else {
+            panic!("{:?}", result.paired)
+        };
+        // The third entity is touched directly after the third task, though not most often together with anything.
+        assert_eq!((paired.pairs, result.relocated), (3, 6), "{edits}");
+        assert_eq!((paired.first_alone, paired.second_alone), (0, 0));
+    }
+}
+
+#[test]
+fn copies_for_each_cpu_end_all_sharing_of_the_type() {
+    let result = of_partners("percpu entity");
+    let (before, after) = count(&result, "true_sharing");
+    assert!(before > ROUNDS as f64, "both CPUs count in one: {before}");
+    assert_eq!(after, 0.0);
 }
 
 #[test]

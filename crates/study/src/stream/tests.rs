@@ -1,5 +1,7 @@
 //! What is packed is what is unpacked, and what is damaged is not.
 
+use std::cell::RefCell;
+
 use linemate_attribution::SubjectId;
 use linemate_attribution::tally::Key;
 use linemate_machine::LineSize;
@@ -164,4 +166,68 @@ proptest! {
         }
         let _ = unpacked(&bytes);
     }
+}
+
+/// Numbers without a pattern (xorshift, Marsaglia).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % bound
+    }
+}
+
+const STEPS: usize = 24_000;
+
+/// The bytes of a stream of steps in slices of 40, the CPUs in turn. Rows and lines have no pattern; `like` tells gap and bits of a step
+/// from the row before it, its row and whether its CPU used its line last, of the two in the set.
+fn size_where(like: impl Fn(u32, u32, bool) -> (u32, u8)) -> usize {
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut last = vec![(0, [None; 2]); usize::from(CPUS)];
+    let slices: Vec<Slice> = (0..STEPS / 40)
+        .map(|number| {
+            let cpu = number as u16 % CPUS;
+            let (before, lines) = &mut last[usize::from(cpu)];
+            let steps = (0..40).map(|_| {
+                let (row, set, line) = (random.below(12) as u32, random.below(2), random.below(2));
+                let same = lines[set as usize].replace(line) == Some(line);
+                let (gap, bits) = like(std::mem::replace(before, row), row, same);
+                Packed {
+                    row,
+                    // Lines that are as far apart as there are sets are in one set.
+                    addr: 0xffff_8880_0000_0000 + 64 * set + 4096 * line,
+                    gap,
+                    later: Later::default(),
+                    bits: NEEDED | bits,
+                }
+            });
+            (cpu, steps.collect(), 0, false)
+        })
+        .collect();
+    packed(&[rounds(&slices)], LineSize::B64).len()
+}
+
+#[test]
+fn what_follows_from_rows_and_lines_takes_no_room() {
+    let alike = size_where(|_, _, _| (1, 0));
+    // Up to 1,000 instructions, any bits: more than a byte for each step if it had to be written down.
+    let from = |seed: u64| {
+        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        random.below(1 << 20);
+        (random.below(1000) as u32, random.below(4) as u8 * SILENT)
+    };
+    let of_rows = size_where(|before, row, _| from(u64::from(12 * before + row) + 1));
+    let of_both = size_where(|before, row, same| {
+        from(u64::from(24 * before + 2 * row) + u64::from(same) + 1)
+    });
+    let numbers = RefCell::new(Random(77));
+    let free = size_where(|_, _, _| from(1 + numbers.borrow_mut().below(1 << 40)));
+    // What each pair of rows is like has to be written once, here for every hundredth step.
+    let most = alike + (free - alike) / 10;
+    assert!(of_rows < most, "{alike} <= {of_rows} < {free}");
+    assert!(of_both < most, "{alike} <= {of_both} < {free}");
+    assert!(free > alike + STEPS, "{free}, {alike}");
 }
