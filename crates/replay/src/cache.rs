@@ -15,6 +15,8 @@ pub(crate) type Line = u64;
 pub(crate) const DIRTY: u8 = 1;
 /// Words that other cores wrote have not been read since: look at each access (see `sharing`).
 pub(crate) const CHECK: u8 = 2;
+/// A prefetcher fetched the line, and nothing has used it since.
+pub(crate) const PREFETCHED: u8 = 4;
 
 /// What a cache knows of a line apart from its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,11 +112,28 @@ impl Cache {
     /// Puts a line that is not here in, as the one used last. Returns where, and what had to go: nothing if
     /// the set had an empty way, else the line used longest ago.
     pub(crate) fn insert(&mut self, line: Line, new: Held) -> (Way, Option<(Line, Held)>) {
+        self.insert_at(0, line, new)
+    }
+
+    /// Likewise, but as the one used last but one, so that it does not take the place of the line that was used last. The cache
+    /// has two ways at least.
+    pub(crate) fn insert_second(&mut self, line: Line, new: Held) -> Option<(Line, Held)> {
+        let base = self.base(line);
+        // Empty ways are at the end of a set.
+        let at = match self.sets_by_use.get(base) {
+            Some([0, ..]) | None => 0,
+            Some(_) => 1,
+        };
+        self.insert_at(at, line, new).1
+    }
+
+    #[inline]
+    fn insert_at(&mut self, at: usize, line: Line, new: Held) -> (Way, Option<(Line, Held)>) {
         if self.sets_by_use.is_empty() {
             self.sets_by_use = vec![[0; 3]; self.size];
         }
         let base = self.base(line);
-        let set = &mut self.sets_by_use[base..base + self.ways];
+        let set = &mut self.sets_by_use[base + at..base + self.ways];
         set.rotate_right(1);
         let new = [
             line + 1,
@@ -122,7 +141,15 @@ impl Cache {
             u64::from(new.slot) | u64::from(new.flags) << 32,
         ];
         let gone = std::mem::replace(&mut set[0], new);
-        (base, gone[0].checked_sub(1).map(|line| (line, held(gone))))
+        (
+            base + at,
+            gone[0].checked_sub(1).map(|line| (line, held(gone))),
+        )
+    }
+
+    /// How many lines a set holds.
+    pub(crate) fn ways(&self) -> usize {
+        self.ways
     }
 
     /// Takes the line out, if it is here.

@@ -11,9 +11,11 @@ use crate::counts::{Cause, Counts, Source, Tally};
 use crate::directory::LineHasher;
 use crate::filter::Later;
 use crate::lines::{Lines, Touch};
+use crate::overlap::Windows;
 use crate::placement::{KeyId, Sharing, SiteId};
+use crate::prefetch::Seen;
 use crate::sharing::MissTag;
-use crate::system::{Piece, System, Verdict};
+use crate::system::{Asked, Piece, System, Verdict};
 
 /// A placed access, waiting for its round.
 #[derive(Clone, Copy)]
@@ -51,6 +53,8 @@ pub(crate) struct Engine {
     pub(crate) sites: Vec<Counts>,
     pub(crate) pairs: HashMap<(u16, u16), Tally, BuildHasherDefault<LineHasher>>,
     pub(crate) lines: Option<Lines>,
+    /// None: no misses overlap.
+    pub(crate) windows: Option<Windows>,
 }
 
 impl Engine {
@@ -86,7 +90,12 @@ impl Engine {
         if waiting.span.beyond == 0 {
             if let Some((cycles, _)) = self.system.hit(logical, place.core, first) {
                 self.hits[waiting.key as usize][waiting.kind as usize] += 1;
-                return cycles - self.l1_cycles;
+                let stall = cycles - self.l1_cycles;
+                // Of atomics only.
+                if stall > 0 {
+                    self.wait(waiting, cpu, stall);
+                }
+                return stall;
             }
         }
         self.step_beyond(waiting, cpu, instance, first, now)
@@ -114,19 +123,24 @@ impl Engine {
         let Cpu { logical, place } = self.cpus[cpu];
         let second = (waiting.span.beyond > 0).then(|| rest(&waiting.span, self.line));
         let second = second.map(|span| (span, self.piece(waiting, &span, instance)));
-        let mut verdict = self.system.access(logical, place, first, now);
-        self.watch_contested(&verdict);
         let mut offset = waiting.span.offset;
+        let mut verdict = self.system.access(logical, place, first, now);
+        self.tell_prefetchers(waiting, first, offset, place, &verdict, now);
+        self.watch_contested(&verdict);
         if let Some((span, second)) = second {
             // Both pieces are under way at once: the access takes as long as the slower one, and counts
             // as that one (the first, if they take equally long).
             let other = self.system.access(logical, place, second, now);
+            self.tell_prefetchers(waiting, second, span.offset, place, &other, now);
             self.watch_contested(&other);
             if other.cycles > verdict.cycles {
                 verdict = other;
                 offset = span.offset;
             }
         }
+        let stall = verdict.cycles - self.l1_cycles;
+        verdict.cycles = self.l1_cycles + self.wait(waiting, cpu, stall);
+        verdict.waited = verdict.waited.min(verdict.cycles);
         self.look_inside(offset, waiting, &verdict);
         if verdict.source == Source::L1 && second.is_none() {
             self.hits[waiting.key as usize][waiting.kind as usize] += 1;
@@ -228,6 +242,38 @@ impl Engine {
             "{private} private hits and {causes} causes for {} accesses",
             self.totals.accesses()
         );
+    }
+
+    /// How long the CPU waits for an access that takes `stall` cycles more than a hit in L1.
+    #[inline]
+    fn wait(&mut self, waiting: &Waiting, cpu: usize, stall: u64) -> u64 {
+        match &mut self.windows {
+            Some(windows) => windows.wait(cpu, waiting, stall),
+            None => stall,
+        }
+    }
+
+    #[inline]
+    fn tell_prefetchers(
+        &mut self,
+        waiting: &Waiting,
+        piece: Piece,
+        offset: u8,
+        place: CpuPlace,
+        verdict: &Verdict,
+        now: u64,
+    ) {
+        if verdict.asked == Asked::Nothing || !self.system.has_prefetchers() {
+            return;
+        }
+        let seen = Seen {
+            line: piece.line,
+            offset,
+            pc: waiting.pc,
+            kind: waiting.kind,
+            asked: verdict.asked,
+        };
+        self.system.prefetch(place, &seen, now);
     }
 
     /// From here on a line that goes between cores is looked into by place.

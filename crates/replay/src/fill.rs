@@ -78,9 +78,14 @@ impl System {
     pub(crate) fn fill_l1(&mut self, place: CpuPlace, line: Line, new: Held) -> Way {
         let core = usize::from(place.core.0);
         let (way, victim) = self.l1[core].insert(line, new);
-        let Some((line, gone)) = victim else {
-            return way;
-        };
+        self.fall_back(place, victim);
+        way
+    }
+
+    /// A line that had to go from L1 falls back to L2.
+    pub(crate) fn fall_back(&mut self, place: CpuPlace, victim: Option<(Line, Held)>) {
+        let core = usize::from(place.core.0);
+        let Some((line, gone)) = victim else { return };
         if let Some(at) = self.l2[core].find(line) {
             self.l2[core].add_touched(at, gone.touched);
             self.l2[core].set_flags(at, gone.flags & DIRTY);
@@ -89,7 +94,6 @@ impl System {
         } else {
             self.lose(place, line, gone.slot, false);
         }
-        way
     }
 
     /// Puts a line that is not in L2 there; what has to go may still be in L1.

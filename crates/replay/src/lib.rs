@@ -49,20 +49,25 @@ mod fill;
 mod filter;
 mod interleaver;
 mod lines;
+mod overlap;
 mod placement;
+mod prefetch;
 mod replay;
 mod sharing;
 mod slices;
+mod supply;
 mod system;
 
 pub use counts::{Cause, Counts, Source, Tally};
 pub use filter::{Filter, Kept, Later, Seen, keeps_exact};
 pub use interleaver::Interleaving;
 pub use lines::{Cell, LineView, Uncontested};
+pub use overlap::Dependences;
 pub use placement::{
     AsRecorded, COPIES_MAX, Cloner, Clones, Fate, KeyId, NoClones, Placed, Placement, Sharing,
     SiteId,
 };
+pub use prefetch::FetchedAhead;
 pub use replay::{Config, Item, Outcome, Pair, Replay, ReplayError};
 pub use sharing::MissTag;
 pub use slices::{Begins, Cut, ROUND_ACCESSES_MAX, SliceHead, Slicer};

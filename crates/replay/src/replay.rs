@@ -1,6 +1,7 @@
 //! From recorded accesses to counts: places each one, forms rounds, has them run on the machine.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use linemate_machine::{LogicalCpu, Machine};
 use linemate_recording::{Access, AccessKind, CpuId, GuestAddr};
@@ -13,7 +14,9 @@ use crate::engine::{Cpu, Engine, Waiting};
 use crate::filter::Later;
 use crate::interleaver::{Interleaver, Interleaving, Slice};
 use crate::lines::{LineView, Lines, Uncontested};
+use crate::overlap::{Dependences, Windows};
 use crate::placement::{COPIES_MAX, Cloner, Fate, KeyId, Placed, Placement, SiteId};
+use crate::prefetch::FetchedAhead;
 use crate::slices::{Begins, SliceHead, Slicer};
 use crate::system::System;
 
@@ -135,6 +138,10 @@ pub struct Outcome {
     pub prefetched: u64,
     /// Of those, the ones taken from a core that had modified them.
     pub prefetched_modified: u64,
+    /// Lines fetched by prefetchers that follow streams and strides.
+    pub fetched_ahead: FetchedAhead,
+    /// Cycles that no CPU waited because misses overlapped. They are in no [`Counts`].
+    pub overlapped: u64,
 }
 
 #[inline]
@@ -239,6 +246,7 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
                 sites: Vec::new(),
                 pairs: HashMap::default(),
                 lines: config.lines.then(Lines::default),
+                windows: None,
             },
             accesses: 0,
             skipped: 0,
@@ -252,6 +260,18 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
     pub fn with_llc_share(mut self, machine: &Machine) -> Replay<P, C> {
         let used = self.engine.cpus.iter().map(|cpu| cpu.place.domain);
         self.engine.system.llc = shares(machine, used);
+        self
+    }
+
+    /// Has misses of a CPU overlap as the machine says, if it does, where the addresses come from. To be called before the first access.
+    #[must_use]
+    pub fn with_overlap(
+        mut self,
+        machine: &Machine,
+        dependences: Arc<Dependences>,
+    ) -> Replay<P, C> {
+        let windows = |shape| Windows::new(shape, &self.engine.cpus, dependences);
+        self.engine.windows = machine.overlap.map(windows);
         self
     }
 
@@ -426,6 +446,9 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
                 engine.step(waiting, cpu, cloner.instance(copy, waiting.sharing), now)
             },
         );
+        if let Some(windows) = &mut engine.windows {
+            windows.end_round();
+        }
         self.round.clear();
         self.slices.clear();
     }
@@ -444,6 +467,8 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         let mut pairs: Vec<Pair> = pairs.collect();
         pairs.sort_by_key(|pair| (pair.from, pair.to));
         let (prefetched, prefetched_modified) = engine.system.prefetched();
+        let fetched_ahead = engine.system.fetched_ahead();
+        let overlapped = engine.windows.as_ref().map_or(0, Windows::saved);
         let mut lines = engine.lines.unwrap_or_default();
         let outcome = Outcome {
             pairs,
@@ -459,6 +484,8 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
             cycles: self.interleaver.now(),
             prefetched,
             prefetched_modified,
+            fetched_ahead,
+            overlapped,
         };
         (outcome, self.placement)
     }

@@ -16,10 +16,12 @@ use linemate_machine::{
 };
 use linemate_recording::AccessKind;
 
-use crate::cache::{CHECK, Cache, DIRTY, Held, Line, Llc, Way};
+use crate::cache::{CHECK, Cache, DIRTY, Held, Line, Llc, PREFETCHED, Way};
 use crate::counts::{Cause, Source};
 use crate::directory::{Directory, History, Slot};
+use crate::prefetch::{Arrival, Prefetchers};
 use crate::sharing::{MissTag, Sharing};
+use crate::supply::Supply;
 
 /// A core's copy of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +67,19 @@ pub struct Verdict {
     pub writer: Option<LogicalCpu>,
     /// The line's entry in the directory, for [`System::open`].
     pub(crate) slot: Slot,
+    /// What prefetchers are told of it.
+    pub(crate) asked: Asked,
+}
+
+/// What an access is to the prefetchers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// Nothing: a hit in L1.
+    Nothing,
+    /// A hit in L1, the first one to a line that was fetched ahead.
+    FirstUse,
+    /// L1 did not have the line.
+    Request,
 }
 
 impl Verdict {
@@ -77,6 +92,7 @@ impl Verdict {
             waited: 0,
             writer: None,
             slot,
+            asked: Asked::Nothing,
         }
     }
 }
@@ -90,20 +106,13 @@ pub struct Closed {
     pub cause: Cause,
 }
 
-/// Where the data of a missing line comes from.
-struct Supply {
-    source: Source,
-    latency: u64,
-    /// The line changes hands as a whole: nobody else is served meanwhile.
-    exclusive: bool,
-    writer: Option<LogicalCpu>,
-}
-
 /// The machine at work.
 pub struct System {
-    topology: Topology,
-    latency: Latencies,
+    pub(crate) topology: Topology,
+    pub(crate) latency: Latencies,
     pairs: bool,
+    /// None on machines without any.
+    pub(crate) prefetchers: Option<Prefetchers>,
     pub(crate) l1: Vec<Cache>,
     pub(crate) l2: Vec<Cache>,
     pub(crate) llc: Vec<Llc>,
@@ -112,7 +121,7 @@ pub struct System {
     /// Misses decided since the last [`System::take_closed`].
     closed: Vec<Closed>,
     /// Lines fetched because their pair's other line was missed, and how many of them a core had modified.
-    prefetched: (u64, u64),
+    pub(crate) prefetched: (u64, u64),
     /// For `Directory::others`: kept to save allocations.
     others: Vec<CoreId>,
 }
@@ -126,6 +135,7 @@ impl System {
             topology: machine.topology.clone(),
             latency: machine.latency,
             pairs: machine.adjacent_line_pairs,
+            prefetchers: Prefetchers::new(machine),
             l1: (0..cores).map(|_| Cache::new(machine.l1)).collect(),
             l2: (0..cores).map(|_| Cache::new(machine.l2)).collect(),
             llc: (0..domains).map(|_| Llc::new(machine.llc)).collect(),
@@ -148,7 +158,7 @@ impl System {
         let cache = &mut self.l1[usize::from(core.0)];
         let way = cache.find_and_use(piece.line)?;
         let slot = cache.slot(way);
-        if cache.flags(way) & CHECK != 0 {
+        if cache.flags(way) & (CHECK | PREFETCHED) != 0 {
             return None;
         }
         let mut cycles = u64::from(self.latency.l1);
@@ -179,6 +189,12 @@ impl System {
         let Some(way) = self.l1[core].find_and_use(piece.line) else {
             return self.access_beyond_l1(cpu, place, piece, now);
         };
+        if self.l1[core].flags(way) & PREFETCHED != 0 {
+            self.l1[core].clear_flags(way, PREFETCHED);
+            let early = self.arrival(place, self.l1[core].slot(way), piece, now);
+            let verdict = self.use_l1(cpu, place, piece, way, now, Source::L1);
+            return early.delay(verdict, Asked::FirstUse);
+        }
         self.use_l1(cpu, place, piece, way, now, Source::L1)
     }
 
@@ -238,7 +254,15 @@ impl System {
             return verdict;
         };
         let slot = self.l2[core].slot(way);
-        let flags = self.l2[core].flags(way) & CHECK;
+        let flags = self.l2[core].flags(way);
+        let early = match flags & PREFETCHED {
+            0 => Arrival::Here,
+            _ => {
+                self.l2[core].clear_flags(way, PREFETCHED);
+                self.arrival(place, slot, piece, now)
+            }
+        };
+        let flags = flags & CHECK;
         let way = self.fill_l1(
             place,
             piece.line,
@@ -248,7 +272,8 @@ impl System {
                 touched: 0,
             },
         );
-        self.use_l1(cpu, place, piece, way, now, Source::L2)
+        let verdict = self.use_l1(cpu, place, piece, way, now, Source::L2);
+        early.delay(verdict, Asked::Request)
     }
 
     /// A touch of a line that words are pending in: the first one of a pending word decides the lifetime.
@@ -298,6 +323,7 @@ impl System {
             waited,
             writer: None,
             slot,
+            asked: Asked::Nothing,
         }
     }
 
@@ -342,80 +368,14 @@ impl System {
             waited,
             writer: supply.writer,
             slot,
-        }
-    }
-
-    /// Where a core without a copy gets the line from. Changes nothing.
-    fn supply(&self, place: CpuPlace, slot: Slot) -> Supply {
-        let entry = self.directory.entry(slot);
-        let latency = &self.latency;
-        let clean = |distance| {
-            let (source, cycles) = match distance {
-                Distance::Domain => (Source::Llc, latency.llc),
-                Distance::Socket => (Source::ForwardSocket, latency.hitm_same_socket),
-                Distance::Remote => (Source::ForwardRemote, latency.hitm_other_socket),
-            };
-            Supply {
-                source,
-                latency: u64::from(cycles),
-                exclusive: false,
-                writer: None,
-            }
-        };
-        if let Some(owner) = entry.owner() {
-            let distance = self
-                .topology
-                .distance(place.domain, self.topology.domain_of(owner));
-            if !entry.dirty {
-                return clean(distance);
-            }
-            let source = match distance {
-                Distance::Domain => Source::HitmDomain,
-                Distance::Socket => Source::HitmSocket,
-                Distance::Remote => Source::HitmRemote,
-            };
-            return Supply {
-                source,
-                latency: u64::from(latency.hitm(distance)),
-                exclusive: true,
-                writer: Some(entry.last_writer),
-            };
-        }
-        let forwarder = entry.forwarder().map(|core| self.topology.domain_of(core));
-        let mut nearest = forwarder.map(|domain| self.topology.distance(place.domain, domain));
-        let mut copies = entry.llc;
-        if entry.in_llc(place.domain) {
-            nearest = Some(Distance::Domain);
-            copies = 0;
-        }
-        while copies != 0 {
-            let domain = DomainId(copies.trailing_zeros() as u16);
-            copies &= copies - 1;
-            let distance = self.topology.distance(place.domain, domain);
-            nearest = Some(nearest.map_or(distance, |nearest| nearest.min(distance)));
-        }
-        match nearest {
-            Some(distance) => clean(distance),
-            None => {
-                let (source, cycles) = if entry.home == place.socket {
-                    (Source::DramLocal, latency.dram_local)
-                } else {
-                    (Source::DramRemote, latency.dram_remote)
-                };
-                Supply {
-                    source,
-                    latency: u64::from(cycles),
-                    exclusive: false,
-                    writer: None,
-                }
-            }
+            asked: Asked::Request,
         }
     }
 
     /// The line as a server: a request waits until the line is free, then keeps it for as long as the line
     /// changes hands (`exclusive`), or for as long as serving a clean copy takes. Returns the wait and the
     /// whole latency.
-    fn serve(
+    pub(crate) fn serve(
         &mut self,
         slot: Slot,
         kind: AccessKind,
@@ -441,7 +401,7 @@ impl System {
 
     /// A read: an owner keeps a shared copy, its modified data goes to its LLC; the reader becomes owner if it
     /// is alone, else the one who forwards.
-    fn share(&mut self, place: CpuPlace, slot: Slot, supply: &Supply) {
+    pub(crate) fn share(&mut self, place: CpuPlace, slot: Slot, supply: &Supply) {
         let line = self.directory.entry(slot).line;
         if let Some(owner) = self.directory.entry(slot).owner() {
             assert!(
@@ -533,7 +493,7 @@ impl System {
     }
 
     /// The core has a copy again. Returns whether words were pending, and whether the access takes one.
-    fn begin_lifetime(&mut self, core: CoreId, slot: Slot, words: u64) -> Pending {
+    pub(crate) fn begin_lifetime(&mut self, core: CoreId, slot: Slot, words: u64) -> Pending {
         let entry = self.directory.entry_mut(slot);
         self.sharing.set_history(entry, core, History::Held);
         let Some(record) = self.sharing.find(entry, core) else {
@@ -561,41 +521,6 @@ impl System {
                 });
             }
         }
-    }
-
-    /// The other line of a pair, fetched into L2 as if read, without anybody waiting for it.
-    fn fetch_pair(&mut self, place: CpuPlace, line: Line, now: u64) {
-        let slot = self.directory.slot(line, place.core, place.socket);
-        if self.directory.holds(slot, place.core) {
-            return;
-        }
-        let supply = self.supply(place, slot);
-        self.prefetched.0 += 1;
-        self.prefetched.1 += u64::from(supply.exclusive);
-        self.share(place, slot, &supply);
-        self.serve(
-            slot,
-            AccessKind::Load,
-            now,
-            supply.latency,
-            supply.exclusive,
-        );
-        let pending = self.begin_lifetime(place.core, slot, 0);
-        self.fill_llc(place.domain, slot);
-        let flags = if pending == Pending::Nothing {
-            0
-        } else {
-            CHECK
-        };
-        self.insert_l2(
-            place,
-            line,
-            Held {
-                slot,
-                flags,
-                touched: 0,
-            },
-        );
     }
 
     /// Accounts an undecided coherence miss later: its tag comes back through [`System::take_closed`] or
@@ -684,7 +609,7 @@ impl System {
 
 /// Words that other cores wrote, when a core gets the line again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pending {
+pub(crate) enum Pending {
     /// None.
     Nothing,
     /// Some, and the access touches one of them.

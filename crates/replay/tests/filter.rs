@@ -2,14 +2,17 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use linemate_machine::{LineSize, Machine, find};
+use std::sync::Arc;
+
+use linemate_machine::{L1Stride, L2Streamer, LineSize, Machine, Overlap, find};
 use linemate_recording::{Access, AccessKind, CpuId, GuestAddr, VirtualTime};
 use linemate_replay::{
-    AsRecorded, Begins, Clones, Config, Fate, Filter, Interleaving, Item, KeyId, Outcome, Placed,
-    Replay, Seen, Sharing, SiteId, SliceHead, Slicer, keeps_exact,
+    AsRecorded, Begins, Clones, Config, Dependences, Fate, FetchedAhead, Filter, Interleaving,
+    Item, KeyId, Outcome, Placed, Replay, Seen, Sharing, SiteId, SliceHead, Slicer, keeps_exact,
 };
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{RngSeed, TestRunner};
 
 const CPUS: usize = 4;
 
@@ -25,8 +28,24 @@ fn config(seed: u64) -> Config {
     }
 }
 
+/// Of some of the instructions below; of the others it is not known where their addresses come from.
+fn dependences() -> Arc<Dependences> {
+    let mut dependences = Dependences::default();
+    for (pc, loads) in [
+        (0x1000, &[][..]),
+        (0x1001, &[0x1000, 0x1001]),
+        (0x1008, &[0x1000]),
+        (0x2000, &[]),
+    ] {
+        let loads = loads.iter().map(|pc| GuestAddr(*pc)).collect();
+        dependences.insert(GuestAddr(pc), loads);
+    }
+    Arc::new(dependences)
+}
+
 fn replay(machine: &Machine, copies: u16, seed: u64) -> Replay<AsRecorded, Clones> {
-    Replay::new(machine, &config(seed), AsRecorded, Clones { copies }).unwrap()
+    let replay = Replay::new(machine, &config(seed), AsRecorded, Clones { copies }).unwrap();
+    replay.with_overlap(machine, dependences())
 }
 
 fn whole(machine: &Machine, copies: u16, seed: u64, steps: &[Step]) -> Outcome {
@@ -122,12 +141,32 @@ fn small(pairs: bool, line: LineSize) -> Machine {
     machine
 }
 
+/// Prefetchers that begin as soon as they can.
+fn with_prefetchers(mut machine: Machine, (streamer, stride): (bool, bool)) -> Machine {
+    machine.l2_streamer = streamer.then_some(L2Streamer {
+        streams: 2,
+        train: 2,
+        per_request: 2,
+        ahead: 6,
+        outstanding: 4,
+    });
+    machine.l1_stride = stride.then_some(L1Stride {
+        entries: 2,
+        train: 3,
+        reach: 2048,
+        outstanding: 4,
+    });
+    machine
+}
+
 /// Few sets and lines, so that everything meets; and one pair of lines and few words, so that it meets again and again.
 fn recordings() -> impl Strategy<Value = Vec<Step>> {
     let wide = recordings_of(3, 6, 64, 30, 40);
     let narrow = recordings_of(2, 1, 6, 4, 80);
     let shared = recordings_of(2, 2, 20, 5, 60);
-    prop_oneof![wide, narrow, shared]
+    // Room for streams.
+    let long = recordings_of(10, 4, 16, 30, 40);
+    prop_oneof![wide, narrow, shared, long, walks()]
 }
 
 /// Of that many sets and pages, the first bytes of lines, and at most that many accesses a slice and slices.
@@ -157,30 +196,75 @@ fn recordings_of(
                 };
                 // Some pages are the CPU's own, one is shared by clones, and one holds both.
                 let own = if place < 6 { u64::from(cpu) << 20 } else { 0 };
+                let addr = 0xffff_8880_0000_0000 + own + line + byte;
+                let pc = 0x1000 + 8 * u64::from(kind as u8);
                 let shared = line >> 12 == 1 || (line >> 12 == 2 && byte < 16);
-                let addr = GuestAddr(0xffff_8880_0000_0000 + own + line + byte);
-                let access = Access {
-                    time: VirtualTime(time),
-                    cpu: CpuId(cpu),
-                    pc: GuestAddr(0x1000 + 8 * u64::from(kind as u8)),
-                    addr,
-                    size,
-                    kind,
-                    silent: false,
-                    user_mapping: false,
+                steps.push(step(time, cpu, pc, addr, size, kind, shared));
+            }
+        }
+        steps
+    })
+}
+
+fn step(time: u64, cpu: u16, pc: u64, addr: u64, size: u8, kind: AccessKind, shared: bool) -> Step {
+    let access = Access {
+        time: VirtualTime(time),
+        cpu: CpuId(cpu),
+        pc: GuestAddr(pc),
+        addr: GuestAddr(addr),
+        size,
+        kind,
+        silent: false,
+        user_mapping: false,
+    };
+    let placed = Placed {
+        addr: GuestAddr(addr),
+        key: KeyId((addr >> 6) as u32 % 7),
+        site: SiteId(kind as u32),
+        sharing: if shared {
+            Sharing::Shared
+        } else {
+            Sharing::Cloned
+        },
+        fate: Fate::Cached,
+    };
+    (access, placed)
+}
+
+/// Walks in equal steps, up and down, by loads with a store here and there, each line used several times, some of them in memory that all
+/// CPUs walk through. Some go back and forth between the walk and a line of the set that the walk comes to next.
+fn walks() -> impl Strategy<Value = Vec<Step>> {
+    let at = (0u64..4, 0i64..64, -3i64..4, 0u64..3);
+    let how = (3i64..14, 1u64..4, 1u64..120, 0i64..9, any::<bool>());
+    prop::collection::vec((0..CPUS as u16, at, how), 1..30).prop_map(|walks| {
+        let mut time = 0;
+        let mut steps = Vec::new();
+        for (cpu, (page, first, stride, pc), (length, uses, instructions, stores, beside)) in walks
+        {
+            let line = |page: u64, turn: i64| {
+                let own = if page < 3 { u64::from(cpu) << 20 } else { 0 };
+                let line = (first + turn * stride).rem_euclid(64) as u64;
+                0xffff_8880_0000_0000 + own + page * 4096 + line * 64
+            };
+            let mut add = |pc, addr, kind, shared| {
+                time += instructions;
+                steps.push(step(time, cpu, pc, addr, 8, kind, shared));
+            };
+            for turn in 0..length {
+                let kind = match turn % 9 == stores {
+                    true => AccessKind::Store,
+                    false => AccessKind::Load,
                 };
-                let placed = Placed {
-                    addr,
-                    key: KeyId((line >> 6) as u32 % 7),
-                    site: SiteId(kind as u32),
-                    sharing: if shared {
-                        Sharing::Shared
-                    } else {
-                        Sharing::Cloned
-                    },
-                    fate: Fate::Cached,
-                };
-                steps.push((access, placed));
+                let other = line((page + 1) % 3, turn + 1);
+                if beside {
+                    add(0x2000, other, AccessKind::Load, false);
+                }
+                for again in 0..uses {
+                    add(0x1000 + pc, line(page, turn) + 8 * again, kind, page > 2);
+                }
+                if beside {
+                    add(0x2000, other, AccessKind::Load, false);
+                }
             }
         }
         steps
@@ -202,13 +286,41 @@ proptest! {
         copies in prop_oneof![Just(1u16), 1u16..4],
         pairs in any::<bool>(),
         wide in any::<bool>(),
+        prefetchers in any::<(bool, bool)>(),
+        overlap in prop_oneof![Just(None), (1u32..60, 1u32..6).prop_map(Some)],
     ) {
         let line = if wide { LineSize::B128 } else { LineSize::B64 };
-        let machine = small(pairs && !wide, line);
+        let mut machine = with_prefetchers(small(pairs && !wide, line), prefetchers);
+        machine.overlap = overlap.map(|(window, outstanding)| Overlap { window, outstanding });
         let all = whole(&machine, copies, seed, &steps);
         let (some, _) = filtered(&machine, copies, seed, &steps);
         prop_assert_eq!(all, some);
     }
+}
+
+/// The property above is about prefetchers and overlap only if there is something of both.
+#[test]
+fn prefetchers_fetch_and_misses_overlap_on_such_recordings() {
+    let mut runner = TestRunner::deterministic();
+    let (mut sum, mut overlapped) = (FetchedAhead::default(), 0);
+    for _ in 0..200 {
+        let steps = recordings().new_tree(&mut runner).unwrap().current();
+        let mut machine = with_prefetchers(small(false, LineSize::B64), (true, true));
+        machine.overlap = Some(Overlap {
+            window: 40,
+            outstanding: 4,
+        });
+        let outcome = whole(&machine, 1, 1, &steps);
+        let fetched = outcome.fetched_ahead;
+        overlapped += outcome.overlapped;
+        sum.l2_streamer += fetched.l2_streamer;
+        sum.l1_stride += fetched.l1_stride;
+        sum.late += fetched.late;
+    }
+    assert!(
+        sum.l2_streamer > 1000 && sum.l1_stride > 100 && sum.late > 100 && overlapped > 100_000,
+        "{sum:?} {overlapped}"
+    );
 }
 
 /// A loop over two lines of a CPU's own: all but the first round trip is left out, unless the lines are in one set.

@@ -1,0 +1,212 @@
+//! Misses of one CPU that do not wait for each other.
+//!
+//! A CPU that waits for a miss goes on with the instructions after it, as far as its window reaches, and so begins the misses among them
+//! whose addresses it knows. What those cost is not their latency, but what of it is left when the earlier ones are over.
+//!
+//! ```text
+//!   waits    0        300      600
+//!            ├─ miss a ┤                  b's address does not come from a: both begin at 0, b adds what is left of it
+//!            ├─ miss b ───┤
+//!                      ├─ miss c ┤        c's address comes from a: it begins when a is over
+//! ```
+//!
+//! Time here is the time that the CPU waits: instructions take their own time beside it (one cycle each), whether something is under way
+//! or not. So a miss is never hidden by work, only by other misses: what a window hides of a miss by work alone is in the cycle that each
+//! instruction takes.
+//!
+//! A miss begins at the latest of: when the youngest miss that has left the window is over (instructions leave it in order); when the
+//! loads that its address comes from are over ([`Dependences`]); when a fill buffer is free. An atomic begins when everything is over, and
+//! nothing begins before it is over. The window is empty at a slice's start, because a round begins when all of the last one is over.
+//!
+//! An access takes effect in the order of the interleaving, as without overlap: when the CPU has waited for what was before it, not when
+//! the miss begins, which is up to a latency earlier. Loads that hit do not wait here. What comes from a miss through one of them is in
+//! [`Dependences`], so a replay needs no hits: it is the same without those that a [`crate::Filter`] leaves out.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use linemate_machine::Overlap;
+use linemate_recording::{AccessKind, GuestAddr};
+use rustc_hash::FxHashMap;
+
+use crate::engine::{Cpu, Waiting};
+
+/// From which loads the addresses of accesses come, by instruction.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dependences {
+    loads: FxHashMap<GuestAddr, Box<[GuestAddr]>>,
+}
+
+impl Dependences {
+    /// The addresses that `instruction` accesses come from what `loads` have loaded, directly or through other loads, and from no
+    /// others. Of an instruction that nothing was said of, they come from every load.
+    pub fn insert(&mut self, instruction: GuestAddr, loads: Vec<GuestAddr>) {
+        self.loads.insert(instruction, loads.into_boxed_slice());
+    }
+
+    /// What was said of an instruction.
+    pub fn of(&self, instruction: GuestAddr) -> Option<&[GuestAddr]> {
+        self.loads.get(&instruction).map(|loads| &**loads)
+    }
+
+    /// The number of instructions of which something was said.
+    pub fn len(&self) -> usize {
+        self.loads.len()
+    }
+
+    /// Whether nothing was said.
+    pub fn is_empty(&self) -> bool {
+        self.loads.is_empty()
+    }
+}
+
+/// A miss in a CPU's window.
+#[derive(Clone, Copy, Debug)]
+struct Miss {
+    pc: GuestAddr,
+    /// Instructions since the slice's start.
+    offset: u32,
+    /// When it is over.
+    over: u64,
+}
+
+/// What one CPU has under way. Times are those that it waits, since the slice's start.
+#[derive(Debug)]
+struct Window {
+    shape: Overlap,
+    round: u64,
+    /// How long it has waited.
+    now: u64,
+    /// Nothing begins before.
+    floor: u64,
+    misses: VecDeque<Miss>,
+    /// When each fill buffer is free.
+    buffers: Vec<u64>,
+}
+
+impl Window {
+    fn new(shape: Overlap) -> Window {
+        Window {
+            shape,
+            round: 0,
+            now: 0,
+            floor: 0,
+            misses: VecDeque::new(),
+            buffers: vec![0; shape.outstanding as usize],
+        }
+    }
+
+    fn restart(&mut self, round: u64) {
+        self.round = round;
+        self.now = 0;
+        self.floor = 0;
+        self.misses.clear();
+        self.buffers.fill(0);
+    }
+
+    /// What a miss of that latency adds to the CPU's waiting. `loads`: where its address comes from, if that is known.
+    fn add(&mut self, miss: Miss, latency: u64, loads: Option<&[GuestAddr]>) -> u64 {
+        while let Some(oldest) = self.misses.front() {
+            if miss.offset - oldest.offset < self.shape.window {
+                break;
+            }
+            self.floor = self.floor.max(oldest.over);
+            self.misses.pop_front();
+        }
+        let waited_for = self.misses.iter().filter(|before| match loads {
+            Some(loads) => loads.contains(&before.pc),
+            None => true,
+        });
+        let known = waited_for.map(|before| before.over).max().unwrap_or(0);
+        let free = self.buffers.iter_mut().min_by_key(|free| **free);
+        let begin = known.max(self.floor);
+        let over = match free {
+            Some(free) => {
+                let over = begin.max(*free) + latency;
+                *free = over;
+                over
+            }
+            None => begin + latency,
+        };
+        self.misses.push_back(Miss { over, ..miss });
+        let added = over.saturating_sub(self.now);
+        self.now += added;
+        added
+    }
+
+    /// Something that nothing overlaps with.
+    fn alone(&mut self, latency: u64) {
+        self.misses.clear();
+        self.now += latency;
+        self.floor = self.now;
+    }
+}
+
+/// The windows of all CPUs.
+#[derive(Debug)]
+pub(crate) struct Windows {
+    dependences: Arc<Dependences>,
+    cpus: Vec<Window>,
+    /// The round that is replayed.
+    round: u64,
+    /// Cycles that were not waited because misses overlapped.
+    saved: u64,
+}
+
+impl Windows {
+    /// Threads of one core have equal parts of the window and of the buffers each.
+    pub(crate) fn new(shape: Overlap, cpus: &[Cpu], dependences: Arc<Dependences>) -> Windows {
+        let windows = cpus.iter().map(|cpu| {
+            let core = cpus.iter().filter(|c| c.place.core == cpu.place.core);
+            let threads = core.count() as u32;
+            Window::new(Overlap {
+                window: (shape.window / threads).max(1),
+                outstanding: (shape.outstanding / threads).max(1),
+            })
+        });
+        Windows {
+            dependences,
+            cpus: windows.collect(),
+            round: 0,
+            saved: 0,
+        }
+    }
+
+    pub(crate) fn end_round(&mut self) {
+        self.round += 1;
+    }
+
+    pub(crate) fn saved(&self) -> u64 {
+        self.saved
+    }
+
+    fn window(&mut self, cpu: usize) -> &mut Window {
+        let round = self.round;
+        let window = &mut self.cpus[cpu];
+        if window.round != round {
+            window.restart(round);
+        }
+        window
+    }
+
+    /// How long the CPU waits for an access that keeps it waiting for `stall` cycles if nothing else is under way.
+    pub(crate) fn wait(&mut self, cpu: usize, waiting: &Waiting, stall: u64) -> u64 {
+        if stall == 0 {
+            return 0;
+        }
+        if waiting.kind == AccessKind::Rmw {
+            self.window(cpu).alone(stall);
+            return stall;
+        }
+        let pc = GuestAddr(waiting.pc);
+        let dependences = Arc::clone(&self.dependences);
+        let miss = Miss {
+            pc,
+            offset: waiting.offset,
+            over: 0,
+        };
+        let waits = self.window(cpu).add(miss, stall, dependences.of(pc));
+        self.saved += stall - waits.min(stall);
+        waits
+    }
+}

@@ -1,0 +1,85 @@
+//! Where a core without a copy of a line gets it from.
+
+use linemate_machine::{CpuPlace, Distance, DomainId, LogicalCpu};
+
+use crate::counts::Source;
+use crate::directory::Slot;
+use crate::system::System;
+
+/// Where the data of a missing line comes from.
+pub(crate) struct Supply {
+    pub(crate) source: Source,
+    pub(crate) latency: u64,
+    /// The line changes hands as a whole: nobody else is served meanwhile.
+    pub(crate) exclusive: bool,
+    pub(crate) writer: Option<LogicalCpu>,
+}
+
+impl System {
+    /// Where a core without a copy gets the line from. Changes nothing.
+    pub(crate) fn supply(&self, place: CpuPlace, slot: Slot) -> Supply {
+        let entry = self.directory.entry(slot);
+        let latency = &self.latency;
+        let clean = |distance| {
+            let (source, cycles) = match distance {
+                Distance::Domain => (Source::Llc, latency.llc),
+                Distance::Socket => (Source::ForwardSocket, latency.hitm_same_socket),
+                Distance::Remote => (Source::ForwardRemote, latency.hitm_other_socket),
+            };
+            Supply {
+                source,
+                latency: u64::from(cycles),
+                exclusive: false,
+                writer: None,
+            }
+        };
+        if let Some(owner) = entry.owner() {
+            let distance = self
+                .topology
+                .distance(place.domain, self.topology.domain_of(owner));
+            if !entry.dirty {
+                return clean(distance);
+            }
+            let source = match distance {
+                Distance::Domain => Source::HitmDomain,
+                Distance::Socket => Source::HitmSocket,
+                Distance::Remote => Source::HitmRemote,
+            };
+            return Supply {
+                source,
+                latency: u64::from(latency.hitm(distance)),
+                exclusive: true,
+                writer: Some(entry.last_writer),
+            };
+        }
+        let forwarder = entry.forwarder().map(|core| self.topology.domain_of(core));
+        let mut nearest = forwarder.map(|domain| self.topology.distance(place.domain, domain));
+        let mut copies = entry.llc;
+        if entry.in_llc(place.domain) {
+            nearest = Some(Distance::Domain);
+            copies = 0;
+        }
+        while copies != 0 {
+            let domain = DomainId(copies.trailing_zeros() as u16);
+            copies &= copies - 1;
+            let distance = self.topology.distance(place.domain, domain);
+            nearest = Some(nearest.map_or(distance, |nearest| nearest.min(distance)));
+        }
+        match nearest {
+            Some(distance) => clean(distance),
+            None => {
+                let (source, cycles) = if entry.home == place.socket {
+                    (Source::DramLocal, latency.dram_local)
+                } else {
+                    (Source::DramRemote, latency.dram_remote)
+                };
+                Supply {
+                    source,
+                    latency: u64::from(cycles),
+                    exclusive: false,
+                    writer: None,
+                }
+            }
+        }
+    }
+}
