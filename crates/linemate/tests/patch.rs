@@ -423,6 +423,15 @@ fn no_comment_about_lines_is_left_contradicting() {
         unknown.contains("nobody") || unknown.contains(words),
         "{unknown}"
     );
+    // As in struct file and struct zone: the words may begin with a hyphen and have a sign in them, and the refusal's remedy is
+    // taken as it is.
+    let boundary = "--- cacheline 1 boundary (64 = 2 * 32 bytes) ---";
+    let marked = Tree::new(&[("queue.h", &PARTS.replace(words, boundary))]);
+    let refused = refusal(&marked, &marked.patch(edit, &types, &[]));
+    assert!(refused.contains(&format!("--reword '{boundary}=NEW'")));
+    let gone = format!("{boundary}=");
+    let patch = written(&marked.patch(edit, &types, &["--reword", &gone]));
+    assert!(patch.contains(&format!("-\t/* {boundary} */\n")), "{patch}");
     // Members that keep their company leave it true.
     written(&tree.patch("type queue\norder e d\n", &types, &[]));
 }

@@ -56,7 +56,11 @@ impl Finder<'_> {
     fn nodes(&mut self, nodes: &[Node]) {
         for node in nodes {
             match node {
-                Node::Blank(_) => self.open = None,
+                // A comment that stands apart is about the next paragraph.
+                Node::Blank(_) => {
+                    let remarks = &self.remarks;
+                    self.open = self.open.filter(|open| remarks[*open].members.is_empty());
+                }
                 Node::Loose(text) => self.leads(text),
                 Node::Member(member) => self.member(member),
                 Node::Block(block) => {
@@ -199,9 +203,9 @@ impl Remark {
         };
         let old = others(before);
         let only_after = !old.is_empty() && old.iter().all(|m| m > first);
-        others(after)
-            .iter()
-            .any(|m| !old.contains(m) && !(only_after && m > first))
+        let new = others(after);
+        let mut come = new.iter().filter(|m| !old.contains(m));
+        come.any(|m| !only_after || m < first)
     }
 }
 
@@ -330,6 +334,15 @@ mod tests {
         assert_eq!(about(text), [2, 4]);
         assert_eq!(about(&text.replace("@pgd", "mm_cid")), [1, 2]);
         assert_eq!(about(&text.replace("@pgd", "pgd")), [2, 3, 4]);
+    }
+
+    #[test]
+    fn a_comment_that_stands_apart_is_about_the_next_paragraph() {
+        let text = "struct t {\n\tint a;\n\n\t/* second cache line */\n\n\tint b;\n\tint c;\n\n\tint d;\n\tint e;\n};\n";
+        let (_, wanted) = world();
+        let definition = find(text, &Sought::Tag("t".to_owned())).remove(0);
+        let found = remarks(text, &definition, &wanted).unwrap();
+        assert_eq!(found[0].members, [1, 2]);
     }
 
     fn remark(text: &str, members: &[usize]) -> Remark {

@@ -53,8 +53,8 @@ pub(crate) struct Args {
     build: Vec<String>,
     /// Reword the comment that contains OLD and may contradict the new layout: `OLD=NEW`; without NEW the comment is removed. May be
     /// repeated
-    #[arg(long, value_name = "OLD=NEW", value_parser = comments::rewording)]
-    reword: Vec<(String, String)>,
+    #[arg(long, value_name = "OLD=NEW", value_parser = comments::rewording, allow_hyphen_values = true)]
+    reword: Vec<String>,
     /// Where the definition is, relative to the tree, when several fit
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
