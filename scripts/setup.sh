@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Brings this machine to the point where `make demo` and `make test` run, and does nothing where nothing is missing.
 #
-#   scripts/setup.sh [build|demo|test|cases|lint|fuzz|packages [GOAL]]
+#   scripts/setup.sh [build|demo|test|cases|patches|lint|fuzz|packages [GOAL]]
 #
 #   build     what compiles this project: a C compiler and cargo
 #   demo      (default) tools, QEMU and the 6.12 kernel image
 #   test      the same, what kernels are compiled with, the 6.1 kernel image, and images for arm64 and ppc64el to read
 #   cases     the same as test, the workloads of the cases, the kernel sources 6.12 and 6.1
+#   patches   the same as test, those sources, and the generated headers of their configs: for patches of Debian's sources
 #   lint      the tools of `make lint` only
 #   fuzz      what compiles the fuzz targets: the same as build, and a C++ compiler for libFuzzer
 #   packages [GOAL]  everything of GOAL (default: test) that needs root and nothing that lands in a home folder
@@ -97,8 +98,10 @@ find_missing() {
 		# shellcheck disable=SC2046 # names of packages
 		want $(build_tools_missing)
 	fi
+	case $packages_of in
+	cases | patches) want_command xz xz-utils ;;
+	esac
 	if [ "$packages_of" = cases ]; then
-		want_command xz xz-utils
 		want_command ffmpeg ffmpeg
 		want_command pi_stress rt-tests
 	fi
@@ -192,18 +195,25 @@ ensure_cargo() {
 
 # --- The whole ------------------------------------------------------------------------------------------------------------
 
+# What patches are proven with: the recorded kernels' configs, and one that differs.
+ensure_configs() {
+	ensure_headers 6.12
+	ensure_headers 6.12 rt-amd64
+	ensure_headers 6.1
+}
+
 main() {
 	goal=${1:-demo}
 	# Whose packages are looked for.
 	packages_of=$goal
 	[ "$goal" != packages ] || packages_of=${2:-test}
 	case $goal in
-	build | demo | test | cases | lint | fuzz | packages) ;;
-	*) die "unknown goal '$goal': use build, demo, test, cases, lint, fuzz or packages" ;;
+	build | demo | test | cases | patches | lint | fuzz | packages) ;;
+	*) die "unknown goal '$goal': use build, demo, test, cases, patches, lint, fuzz or packages" ;;
 	esac
 	case $packages_of in
-	build | demo | test | cases | lint | fuzz) ;;
-	*) die "unknown goal '$packages_of' of packages: use build, demo, test, cases, lint or fuzz" ;;
+	build | demo | test | cases | patches | lint | fuzz) ;;
+	*) die "unknown goal '$packages_of' of packages: use build, demo, test, cases, patches, lint or fuzz" ;;
 	esac
 	[ "$(uname -s)/$(uname -m)" = Linux/x86_64 ] || die "this is $(uname -s)/$(uname -m): linemate records on Linux/x86_64 only"
 
@@ -229,11 +239,14 @@ main() {
 	ensure_kernel 6.12
 	[ "$goal" != demo ] || return 0
 	ensure_kernel 6.1
-	if [ "$goal" = cases ]; then
+	case $goal in
+	cases | patches)
 		ensure_source 6.12
 		ensure_source 6.1
+		[ "$goal" = cases ] || ensure_configs
 		return
-	fi
+		;;
+	esac
 	ensure_foreign_kernel 6.1-arm64
 	ensure_foreign_kernel 6.12-ppc64el
 }

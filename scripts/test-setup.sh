@@ -85,7 +85,7 @@ equal() {
 
 machine
 expect "nothing missing: no word, no apt" 0 "" test
-expect "unknown goal" 2 "setup: error: unknown goal 'tset': use build, demo, test, cases, lint, fuzz or packages" tset
+expect "unknown goal" 2 "setup: error: unknown goal 'tset': use build, demo, test, cases, patches, lint, fuzz or packages" tset
 
 machine
 stand_in id 'echo 1000'
@@ -153,7 +153,7 @@ stand_in apt-get "case \"\$*\" in
 stand_in true true
 expect "packages lint" 0 "setup: installing shellcheck" packages lint
 expect "packages fuzz" 0 "setup: installing g++" packages fuzz
-expect "packages of nothing" 2 "setup: error: unknown goal 'tset' of packages: use build, demo, test, cases, lint or fuzz" packages tset
+expect "packages of nothing" 2 "setup: error: unknown goal 'tset' of packages: use build, demo, test, cases, patches, lint or fuzz" packages tset
 
 # QEMU from the backports has replaced libelf1 by theirs: libelf-dev and pahole have to come from there, too.
 machine
@@ -201,6 +201,29 @@ stand_in id 'echo 1000'
 expect "cases: no sources on offer" 2 \
 	"setup: error: no apt source of this machine has the package linux-source-6.12: add Debian 12's main and security archive" \
 	cases
+
+# What `patches` needs beside the sources.
+machine_for_patches() {
+	machine_for_cases
+	without ffmpeg
+	without pi_stress
+	local release headers
+	for release in 6.12.117+deb12-cloud-amd64 6.12.117+deb12-rt-amd64 6.1.0-55-cloud-amd64; do
+		headers=$work/cache/headers/linux-headers-$release/include/generated
+		mkdir -p "$headers"
+		touch "$headers/autoconf.h"
+	done
+}
+
+machine_for_patches
+expect "patches: nothing missing" 0 "" patches
+
+machine_for_patches
+rm -r "$work/cache/headers/linux-headers-6.12.117+deb12-rt-amd64"
+without apt-get
+expect "patches: no headers, no apt" 2 \
+	"setup: error: there are no headers in @/cache/headers/linux-headers-6.12.117+deb12-rt-amd64 and no apt-get to fetch them: unpack Debian's package linux-headers-6.12.117+deb12-rt-amd64 there" \
+	patches
 
 machine
 without apt-get

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# The replay's figures of docs/validation.md and docs/scaling.md: records what they were recorded from, replays it, prints markdown on
-# stdout and progress on stderr. Counts and cycles of deterministic replays: they are the same on every computer, unless the tables of
-# docs/ were made by another version of linemate.
+# The replay's figures of docs/validation.md and docs/scaling.md, and the patches of advised layouts: records what they were recorded
+# from, replays it, prints markdown on stdout and progress on stderr. Counts and cycles of deterministic replays: they are the same on
+# every computer, unless the tables of docs/ were made by another version of linemate.
 #
-# Needs what `make setup`, `make workloads` and a release build leave, and jq. The first boot of 32 CPUs takes minutes. Recordings
-# are kept in target/validate and made again if that folder is removed.
+# Needs what `make setup`, `make workloads` and a release build leave, and jq; `patches` needs what `scripts/setup.sh patches` leaves.
+# The first boot of 32 CPUs takes minutes. Recordings are kept in target/validate and made again if that folder is removed.
 #
-# usage: validate.sh [rq|placements|scaling]...   (default: all)
+# usage: validate.sh [rq|placements|scaling|patches]...   (default: all)
 # shellcheck disable=SC2016 # backquotes are markdown here
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -82,12 +82,62 @@ scaling() {
 	compare 4 32 false
 }
 
-[ $# -gt 0 ] || set -- rq placements scaling
+# cached KIND NAME: the one entry of that name (a glob) in the cache's folder KIND.
+cached() {
+	local found
+	found=$(find "${LINEMATE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/linemate}/$1" -mindepth 1 -maxdepth 1 -name "$2" 2>/dev/null |
+		sort -V | tail -n 1)
+	[ -n "$found" ] || {
+		echo "validate: there is no $1/$2 in the cache folder: run scripts/setup.sh patches" >&2
+		exit 2
+	}
+	echo "$found"
+}
+
+# advised TYPE RECORDING MACHINE [OPTION OF patch]...: advises a layout, makes it a patch, has checkpatch.pl look at it; a table row.
+advised() {
+	local type=$1 recording=$2 machine=$3 patch=$work/$1.patch tree remarks
+	shift 3
+	tree=$(cached sources linux-source-6.12)
+	say "advising on $type"
+	"$linemate" advise -i "$work/$recording.data" --type "$type" --machine "$machine" --trials 0 -o "$work/$type.edit" --json >"$work/$type.json"
+	"$linemate" patch -i "$work/$recording.data" --edit "$work/$type.edit" --source "$tree" \
+		--config "$(cached headers 'linux-headers-6.12.*-cloud-amd64')" --config "$(cached headers 'linux-headers-6.12.*-rt-amd64')" \
+		--signoff --author 'A U Thor <author@example.org>' "$@" -o "$patch"
+	# It leaves a list of names where it is run.
+	if remarks=$(cd "$work" && perl "$tree/scripts/checkpatch.pl" --root="$tree" --strict --terse "$type.patch"); then
+		remarks=clean
+	else
+		remarks=$(grep -oE '[0-9]+ errors.*checks' <<<"$remarks")
+	fi
+	jq -r -L scripts/lib --arg type "$type" --arg recording "$recording" --arg remarks "$remarks" \
+		--argjson added "$(body "$patch" | grep -c '^+')" --argjson removed "$(body "$patch" | grep -c '^-')" \
+		'include "validate"; advised_row($type; $recording; $remarks; $added; $removed)' "$work/$type.json"
+}
+
+# The changed and the unchanged lines of a patch, without the heads of its files.
+body() {
+	awk '/^diff /, /^-- $/' "$1" | grep -vE '^(\+\+\+|---|-- )'
+}
+
+patches() {
+	recorded sleepers 6.12 8 -- target/workloads/sleepers -m 1 -l 6 -c 64
+	recorded rtpinned 6.12 16 --setup workloads/rtpush.sh -- target/workloads/rtpinned -g 4 -p 4 -t 8 -i 20
+	recorded cgtree 6.12 8 --setup workloads/cgtree.sh -- target/workloads/cgtree -w 1 -i 8 /cg/tree
+	printf '\n## Patches of advised layouts\n\n'
+	table advised_head <(echo 0)
+	advised rq sleepers gnr-2s-480 --reword 'Ensure that all clocks are in the same cache line='
+	advised cfs_rq sleepers gnr-2s-480
+	advised root_domain rtpinned hcc-2s-480
+	advised task_group cgtree gnr-2s-480
+}
+
+[ $# -gt 0 ] || set -- rq placements scaling patches
 for part; do
 	case $part in
-	rq | placements | scaling) "$part" ;;
+	rq | placements | scaling | patches) "$part" ;;
 	*)
-		echo "validate: no such part: $part (rq, placements, scaling)" >&2
+		echo "validate: no such part: $part (rq, placements, scaling, patches)" >&2
 		exit 2
 		;;
 	esac

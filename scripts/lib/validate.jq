@@ -1,4 +1,4 @@
-# Turns the JSON of `linemate whatif` and `linemate diff` into the tables of docs/validation.md.
+# Turns the JSON of `linemate whatif`, `linemate diff` and `linemate advise` into the tables of docs/validation.md.
 
 def round2: . * 100 | round / 100;
 def signed: round2 | if . > 0 then "+\(.)" else tostring end;
@@ -44,3 +44,13 @@ def scaling($from; $to; $full): (.a.fields) as $a
 		(.[] | "| `\(.name)` | \(.predicted | mega) | \(.real | mega) | \(.error | signed) % | \(.miss_error | signed) % | \(.work | round2) |"), ""
 	else empty end),
 	(length as $n | "\($from) → \($to): mean absolute error \(map(.error | fabs) | add / $n | round2) % of cycles, \(map(.miss_error | fabs) | add / $n | round2) % of misses; largest \(map(.error | fabs) | max | round2) % and \(map(.miss_error | fabs) | max | round2) %; sum of the 20 fields \(100 * ((map(.predicted) | add) / (map(.real) | add) - 1) | signed) % of cycles");
+
+def advised_head: "| struct | recording, machine | moves | cost of the type | of the best replayed | lines added, removed | checkpatch --strict |",
+	"|---|---|---|---|---|---|---|";
+
+# The gain of a layout on the first recording and machine.
+def gain: .effects[0][0].types | 1 - .with / .without;
+
+def advised_row($type; $recording; $remarks; $added; $removed): .recommended as $r
+	| ([$r, .others[]] | map(select(.confirmed)) | max_by(gain)) as $best
+	| "| `\($type)` | \($recording), \(.machines[0]) | \($r.moves) | \($r.effects[0][0].types | per_cent(.without)) | \(100 * ($r | gain) / ($best | gain) | . * 10 | round / 10) % of \(-100 * ($best | gain) | round2) % (\($best.moves) moves) | +\($added), −\($removed) | \($remarks) |";

@@ -326,13 +326,6 @@ fn an_alignment_is_where_every_config_has_it() {
         said.contains(": its groups start cache lines and keep together."),
         "{patch}"
     );
-    // Nothing is claimed of groups where there are none.
-    let moved = written(&tree.patch("type queue\nmove e first\n", &types, &more));
-    let said = moved.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(
-        !said.contains("its groups") && said.contains("Compiles with `cc -g -I ."),
-        "{moved}"
-    );
     // Another member first would put some on other lines.
     let wide = "type queue\ngroup hot first { seen e pad }\n";
     let types = tree.types("queue.h", &["-DWITH_STATS", "-DWITH_PAD"]);
@@ -363,6 +356,26 @@ fn an_alignment_is_on_a_member_with_a_name() {
     let worse = patch("type queue\ngroup hot last { first seen }\n");
     assert!(worse.contains("\t_Alignas(64) union {\n"), "{worse}");
     assert!(!worse.contains("seen __attribute__"), "{worse}");
+}
+
+#[test]
+fn how_many_new_neighbours_share_a_line_under_a_second_config_is_told() {
+    let wide = "struct queue {\n#ifdef WIDE\n\tchar wide[56];\n#endif\n\tlong a;\n\tlong b;\n\tlong c;\n\tlong d;\n};\n";
+    let tree = Tree::new(&[("queue.h", wide)]);
+    let types = tree.types("queue.h", &[]);
+    let (plain, other) = (build(""), build("-DWIDE"));
+    let told = |second: &str| {
+        let edit = "type queue\norder c b d a\n";
+        let configs = ["--build", &plain, "--build", second];
+        let patch = written(&tree.patch(edit, &types, &configs));
+        patch.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let pairs =
+        ", too. Of 3 pairs of members that it brings together on a cache line without a group,";
+    assert!(told(&plain).contains(&format!("{pairs} 3 are on one there.")));
+    // `c` ends a line there.
+    assert!(told(&other).contains(&format!("{pairs} 2 are on one there.")));
+    assert!(!told(&other).contains("its groups"));
 }
 
 #[test]
@@ -410,6 +423,15 @@ fn no_comment_about_lines_is_left_contradicting() {
         unknown.contains("nobody") || unknown.contains(words),
         "{unknown}"
     );
+    // As in struct file and struct zone: the words may begin with a hyphen and have a sign in them, and the refusal's remedy is
+    // taken as it is.
+    let boundary = "--- cacheline 1 boundary (64 = 2 * 32 bytes) ---";
+    let marked = Tree::new(&[("queue.h", &PARTS.replace(words, boundary))]);
+    let refused = refusal(&marked, &marked.patch(edit, &types, &[]));
+    assert!(refused.contains(&format!("--reword '{boundary}=NEW'")));
+    let gone = format!("{boundary}=");
+    let patch = written(&marked.patch(edit, &types, &["--reword", &gone]));
+    assert!(patch.contains(&format!("-\t/* {boundary} */\n")), "{patch}");
     // Members that keep their company leave it true.
     written(&tree.patch("type queue\norder e d\n", &types, &[]));
 }

@@ -3,9 +3,9 @@
 //! Not part of the usual tests: the sources take 3 GB, and no text of theirs can be part of this tree. The reviewed patches are
 //! therefore told by the git hash of the file that they make, which is in the patch.
 //!
-//! `--nocapture` shows the table of docs/validation.md. Run with `--ignored`; needs, in the cache folder (`LINEMATE_CACHE`, else
-//! `~/.cache/linemate`), `kernels/*/boot/vmlinuz-*` and, for 6.1 and 6.12 each, `sources/VERSION` (package linux-source-VERSION,
-//! unpacked) and `headers/linux-headers-RELEASE` (package of that name). Fails when they are missing.
+//! `--nocapture` shows the table of docs/validation.md. Run with `--ignored`; needs what `scripts/setup.sh patches` leaves in the
+//! cache folder (`LINEMATE_CACHE`, else `~/.cache/linemate`): `kernels/*/boot/vmlinuz-*` and, for 6.1 and 6.12 each,
+//! `sources/linux-source-VERSION` and `headers/linux-headers-RELEASE`. Fails when they are missing.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -63,13 +63,21 @@ fn image(version: &str) -> PathBuf {
     )
 }
 
+/// The sources of a version.
+fn sources(version: &str) -> PathBuf {
+    cache()
+        .join("sources")
+        .join(format!("linux-source-{version}"))
+}
+
+/// The generated headers of a version's flavour.
+fn headers(version: &str, flavour: &str) -> PathBuf {
+    let start = format!("linux-headers-{version}.");
+    entry(&cache().join("headers"), &start, flavour)
+}
+
 /// The command with everything but the edit's file and the output.
-fn linemate((sources, kernel): (&str, &str), edit: &Path) -> Command {
-    let headers = entry(
-        &cache().join("headers"),
-        &format!("linux-headers-{sources}."),
-        "-cloud-amd64",
-    );
+fn linemate((version, kernel): (&str, &str), edit: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_linemate"));
     command
         .args(["patch", "--signoff", "--author"])
@@ -77,11 +85,11 @@ fn linemate((sources, kernel): (&str, &str), edit: &Path) -> Command {
         .arg("--edit")
         .arg(edit)
         .arg("--source")
-        .arg(cache().join("sources").join(sources))
+        .arg(sources(version))
         .arg("--kernel")
         .arg(image(kernel))
         .arg("--config")
-        .arg(headers);
+        .arg(headers(version, "-cloud-amd64"));
     command
 }
 
@@ -93,30 +101,81 @@ struct Patched {
     patch: String,
 }
 
-/// Writes the patch, applies it to a repository with the files that it changes, and has the tree's own checkpatch.pl look at it.
+/// Writes the patch, without comments about cache lines that it makes stale, applies it to a repository with the files that it changes, and has the tree's own checkpatch.pl look at it.
 fn patched(version: &str, edit: &str) -> Patched {
-    let tree = cache().join("sources").join(version);
     let folder = tempfile::tempdir().unwrap();
     let (edit_file, path) = (folder.path().join("edit"), folder.path().join("patch"));
     fs::write(&edit_file, edit).unwrap();
     let start = Instant::now();
-    let output = linemate((version, version), &edit_file)
-        .arg("-o")
-        .arg(&path)
-        .output()
-        .unwrap();
+    let mut rewords: Vec<String> = Vec::new();
+    loop {
+        let mut command = linemate((version, version), &edit_file);
+        for reword in &rewords {
+            command.arg("--reword").arg(reword);
+        }
+        let output = command.arg("-o").arg(&path).output().unwrap();
+        if output.status.success() {
+            break;
+        }
+        // A comment that the edit makes stale goes: the refusal says how.
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let quoted = said.split_once("with --reword '");
+        let stale = quoted.and_then(|(_, quoted)| quoted.split_once("=NEW'"));
+        let Some((stale, _)) = stale else {
+            panic!("{version}: {edit}{said}");
+        };
+        rewords.push(format!("{stale}="));
+        assert!(rewords.len() < 8, "{version}: {edit}{said}");
+    }
     let seconds = start.elapsed().as_secs_f64();
-    assert!(
-        output.status.success(),
-        "{version}: {edit}{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
     let patch = fs::read_to_string(&path).unwrap();
+    let text = applied(version, folder.path(), &path);
+    let said = remarks(version, &path, &["--no-tree", "--no-summary"]);
+    assert!(!said.contains("ERROR"), "{version}: {edit}{said}");
+    let _ = writeln!(
+        io::stdout(),
+        "| {} | {version} | +{} −{} | {seconds:.1} | {} | {} |",
+        edit.trim_end().replace('\n', "; "),
+        changed(&patch, '+'),
+        changed(&patch, '-'),
+        said.matches("WARNING").count(),
+        rewords.len()
+    );
+    Patched { text, patch }
+}
+
+/// The lines of a patch that start with `sign`, but for the heads of its files and its signature.
+fn changed(patch: &str, sign: char) -> usize {
+    let lines = patch.lines().skip_while(|line| !line.starts_with("diff "));
+    let heads = ["+++ b/", "--- a/", "-- "];
+    lines
+        .filter(|line| line.starts_with(sign) && !heads.iter().any(|head| line.starts_with(head)))
+        .count()
+}
+
+/// What the tree's own checkpatch.pl says about a patch.
+fn remarks(version: &str, path: &Path, more: &[&str]) -> String {
+    let mut checkpatch = Command::new("perl");
+    checkpatch
+        .arg(sources(version).join("scripts/checkpatch.pl"))
+        .arg("--terse")
+        .args(more)
+        .arg(path);
+    // It leaves a list of names where it is run.
+    checkpatch.current_dir(path.parent().unwrap());
+    let said = checkpatch.output().unwrap();
+    String::from_utf8_lossy(&said.stdout).into_owned()
+}
+
+/// Applies a patch to a repository in `folder` with the files that it changes; the first one's text.
+fn applied(version: &str, folder: &Path, path: &Path) -> String {
+    let tree = sources(version);
+    let patch = fs::read_to_string(path).unwrap();
     let files: Vec<&str> = patch
         .lines()
         .filter_map(|line| line.strip_prefix("+++ b/"))
         .collect();
-    let repository = folder.path().join("repository");
+    let repository = folder.join("repository");
     for file in &files {
         fs::create_dir_all(repository.join(file).parent().unwrap()).unwrap();
         fs::copy(tree.join(file), repository.join(file)).unwrap();
@@ -133,32 +192,7 @@ fn patched(version: &str, edit: &str) -> Patched {
             .args(&arguments);
         succeed(&mut git);
     }
-    let mut checkpatch = Command::new("perl");
-    checkpatch
-        .arg(tree.join("scripts/checkpatch.pl"))
-        .args(["--no-tree", "--no-summary", "--terse"])
-        .arg(&path);
-    let said = checkpatch.output().unwrap();
-    let said = String::from_utf8_lossy(&said.stdout).into_owned();
-    assert!(!said.contains("ERROR"), "{version}: {edit}{said}");
-    let changed = |sign: char, header: &str| {
-        let lines = patch.lines().skip_while(|line| !line.starts_with("diff "));
-        lines
-            .filter(|line| line.starts_with(sign) && !line.starts_with(header))
-            .count()
-    };
-    let _ = writeln!(
-        io::stdout(),
-        "| {} | {version} | +{} −{} | {seconds:.1} | {} |",
-        edit.trim_end().replace('\n', "; "),
-        changed('+', "+++"),
-        changed('-', "-- "),
-        said.matches("WARNING").count()
-    );
-    Patched {
-        text: fs::read_to_string(repository.join(files[0])).unwrap(),
-        patch,
-    }
+    fs::read_to_string(repository.join(files[0])).unwrap()
 }
 
 fn succeed(command: &mut Command) {
@@ -306,6 +340,47 @@ fn other_structs_of_6_12() {
     }
 }
 
+/// The comment about clocks: `advise` takes one of them to another line.
+const CLOCKS: &str = "Ensure that all clocks are in the same cache line";
+
+#[test]
+#[ignore = "needs Linux sources in the cache folder"]
+fn advised_layouts_are_small_clean_and_hold_under_two_configs() {
+    let rq = format!("{CLOCKS}=");
+    for (name, more) in [
+        ("rq", &["--reword", &rq][..]),
+        ("cfs_rq", &[]),
+        ("root_domain", &[]),
+        ("task_group", &[]),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        // What `advise -o` wrote, with the evidence beside it (docs/validation.md).
+        let advised = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/advised");
+        let path = folder.path().join("patch");
+        let command = || {
+            let mut command = linemate(("6.12", "6.12"), &advised.join(format!("{name}.edit")));
+            command.arg("--config").arg(headers("6.12", "-rt-amd64"));
+            command.arg("-o").arg(&path);
+            command
+        };
+        succeed(command().args(more));
+        let patch = fs::read_to_string(&path).unwrap();
+        let tree = format!("--root={}", sources("6.12").display());
+        let said = remarks("6.12", &path, &["--strict", &tree]);
+        assert_eq!(said, "", "{name}");
+        let lines = changed(&patch, '+') + changed(&patch, '-');
+        assert!((1..=60).contains(&lines), "{name}: {lines} lines");
+        assert!(patch.contains("Predicted effect"), "{name}: {patch}");
+        applied("6.12", folder.path(), &path);
+        if !more.is_empty() {
+            let stale = command().output().unwrap();
+            assert_eq!(stale.status.code(), Some(2), "{name}");
+            assert!(String::from_utf8_lossy(&stale.stderr).contains(CLOCKS));
+        }
+        let _ = writeln!(io::stdout(), "| `{name}` | {lines} lines |");
+    }
+}
+
 #[test]
 #[ignore = "needs Linux sources in the cache folder"]
 fn what_cannot_be_patched_gets_one_line() {
@@ -323,7 +398,7 @@ fn what_cannot_be_patched_gets_one_line() {
             "6.12",
             "type trace_event_raw_sched_switch\nmove next_pid first\n",
             &[],
-            "linemate: no definition of struct trace_event_raw_sched_switch in SOURCES/6.12; a macro may make it: include/trace/trace_events.h:51",
+            "linemate: no definition of struct trace_event_raw_sched_switch in SOURCES/linux-source-6.12; a macro may make it: include/trace/trace_events.h:51",
         ),
         (
             "6.12",
@@ -335,13 +410,13 @@ fn what_cannot_be_patched_gets_one_line() {
             "6.12",
             "type nosuch\nmove x first\n",
             &[],
-            "linemate: FOLDER/edit: 2:1: nosuch: there is no such struct",
+            "linemate: FOLDER/edit:2:1: nosuch: there is no such struct",
         ),
         (
             "6.12",
             "type rq\nmove nr_running first\n",
             &["--file", "kernel/sched/nosuch.h"],
-            "linemate: cannot read SOURCES/6.12/kernel/sched/nosuch.h: No such file or directory (os error 2)",
+            "linemate: cannot read SOURCES/linux-source-6.12/kernel/sched/nosuch.h: No such file or directory (os error 2)",
         ),
     ] {
         assert_eq!(refused(version, edit, more), (Some(2), message.to_owned()));

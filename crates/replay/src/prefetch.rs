@@ -32,7 +32,7 @@ use crate::system::{Asked, Pending, Piece, System, Verdict};
 const PAGE_BITS: u32 = 12;
 
 /// Lines that prefetchers fetched.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct FetchedAhead {
     /// By L2s' streamers.
     pub l2_streamer: u64,

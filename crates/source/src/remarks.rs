@@ -9,7 +9,8 @@ use crate::wanted::Wanted;
 /// What a comment about cache lines has in it, in lower case.
 const TELLING: [&str; 4] = ["cache line", "cacheline", "cache-line", "false sharing"];
 
-/// A comment about cache lines, and the members that it is about: those after it up to the next blank line or comment.
+/// A comment about cache lines, and the members that it is about: those that it names, else those after it up to the next blank line
+/// or comment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
     /// Its line in the file, counted from 1.
@@ -37,6 +38,7 @@ pub fn remarks(
     };
     found.nodes(&parts.body.nodes);
     for remark in &mut found.remarks {
+        remark.narrow(wanted);
         remark.line = line_of_comment(file, definition, &remark.text).unwrap_or(definition.line);
     }
     Ok(found.remarks)
@@ -54,7 +56,11 @@ impl Finder<'_> {
     fn nodes(&mut self, nodes: &[BodyNode]) {
         for node in nodes {
             match node {
-                BodyNode::Blank(_) => self.open = None,
+                // A comment that stands apart is about the next paragraph.
+                BodyNode::Blank(_) => {
+                    let remarks = &self.remarks;
+                    self.open = self.open.filter(|open| remarks[*open].members.is_empty());
+                }
                 BodyNode::Loose(text) => self.leads(text),
                 BodyNode::Member(member) => self.member(member),
                 BodyNode::Block(block) => {
@@ -155,6 +161,26 @@ impl Remark {
             || ((apart || !together) && self.joined(before, after))
     }
 
+    /// A comment that names other members is about its first one and those: `nr_running` or `@pgd`, no words that are others, too.
+    fn narrow(&mut self, wanted: &Wanted) {
+        let marked = self.text.split_whitespace().flat_map(|word| {
+            let inside = word.trim_start_matches(|c: char| !c.is_alphanumeric() && c != '@');
+            let at = inside.starts_with('@');
+            let names = inside.split(|c: char| !c.is_alphanumeric() && c != '_');
+            names.filter(move |name| at || name.contains('_'))
+        });
+        let marked: Vec<&str> = marked.collect();
+        let first = self.members.first().copied();
+        let named = (0..wanted.members.len()).filter(|member| {
+            let names = &wanted.members[*member].names;
+            first == Some(*member) || names.iter().any(|name| marked.contains(&name.as_str()))
+        });
+        let named: Vec<usize> = named.collect();
+        if named.len() > 1 {
+            self.members = named;
+        }
+    }
+
     /// Whether members that shared a line do not any more: of several those of the comment, of a single one its company.
     fn parted(&self, before: &[u64], after: &[u64]) -> bool {
         let single = self.members.len() == 1;
@@ -177,9 +203,9 @@ impl Remark {
         };
         let old = others(before);
         let only_after = !old.is_empty() && old.iter().all(|m| m > first);
-        others(after)
-            .iter()
-            .any(|m| !old.contains(m) && !(only_after && m > first))
+        let new = others(after);
+        let mut come = new.iter().filter(|m| !old.contains(m));
+        come.any(|m| !only_after || m < first)
     }
 }
 
@@ -289,6 +315,34 @@ mod tests {
             found[1].is_stale(&before, &[0, 0, 1, 2, 2]),
             "no longer alone"
         );
+    }
+
+    #[test]
+    fn a_comment_that_names_members_is_about_those() {
+        let text = "struct t {\n\tint flags;\n\tint mm_cid;\n\t/* near @pgd, on its cache line, unlike flags */\n\tint state;\n\tint a;\n\tint pgd;\n};\n";
+        let (_, mut wanted) = world();
+        for (member, name) in ["flags", "mm_cid", "state", "a", "pgd"].iter().enumerate() {
+            wanted.members[member].names = vec![(*name).to_owned()];
+        }
+        let about = |text: &str| {
+            let definition = find(text, &Sought::Tag("t".to_owned())).remove(0);
+            remarks(text, &definition, &wanted).unwrap()[0]
+                .members
+                .clone()
+        };
+        // `flags` is a word like any other.
+        assert_eq!(about(text), [2, 4]);
+        assert_eq!(about(&text.replace("@pgd", "mm_cid")), [1, 2]);
+        assert_eq!(about(&text.replace("@pgd", "pgd")), [2, 3, 4]);
+    }
+
+    #[test]
+    fn a_comment_that_stands_apart_is_about_the_next_paragraph() {
+        let text = "struct t {\n\tint a;\n\n\t/* second cache line */\n\n\tint b;\n\tint c;\n\n\tint d;\n\tint e;\n};\n";
+        let (_, wanted) = world();
+        let definition = find(text, &Sought::Tag("t".to_owned())).remove(0);
+        let found = remarks(text, &definition, &wanted).unwrap();
+        assert_eq!(found[0].members, [1, 2]);
     }
 
     fn remark(text: &str, members: &[usize]) -> Remark {

@@ -2,6 +2,7 @@
 //!
 //! Knows how to take leaves out and put them in such that each keeps the conditions around it; not which ones, nor where to.
 
+mod heading;
 mod merge;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +10,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::body::{self, BodyNode};
 use crate::condition::Condition;
 use crate::matching::{Leaf, Refusal, Refused, refuse};
-use crate::remarks;
 use crate::wanted::Wanted;
 
 /// A piece of the definition's text.
@@ -99,33 +99,6 @@ impl PieceRow {
             }
         }
         moving
-    }
-
-    /// Gives a comment about several members to the next one of its paragraph that stays, where the first does not.
-    fn leave_headings(&mut self, staying: &BTreeSet<usize>) {
-        let stays = |placed: &PlacedLeaf| placed.rank.is_none_or(|rank| staying.contains(&rank));
-        for at in 0..self.pieces.len() {
-            let TextPiece::Leaf(first) = &self.pieces[at] else {
-                continue;
-            };
-            if stays(first) || !remarks::is_about_several(lead(&first.leaf)) {
-                continue;
-            }
-            let paragraph = self.pieces[at + 1..].iter().map_while(|piece| match piece {
-                TextPiece::Leaf(placed) if !lead(&placed.leaf).contains("/*") => Some(placed),
-                _ => None,
-            });
-            let Some(next) = paragraph.map(stays).position(|stays| stays) else {
-                continue;
-            };
-            let comments = match &mut self.pieces[at] {
-                TextPiece::Leaf(first) => take_comments(&mut first.leaf.nodes),
-                _ => continue,
-            };
-            if let TextPiece::Leaf(heir) = &mut self.pieces[at + 1 + next] {
-                prepend(&mut heir.leaf.nodes, &comments);
-            }
-        }
     }
 
     /// Removes what the leaves that were taken out leave behind: empty conditions, double blank lines.
@@ -393,23 +366,6 @@ impl PieceRow {
         Ok(())
     }
 
-    /// Whether a comment about several members is about what would be put at `at`.
-    fn is_headed(&self, at: usize) -> bool {
-        let before = self.pieces[..at].iter().rev();
-        let paragraph = before.map_while(|piece| match piece {
-            TextPiece::Leaf(placed) => Some(lead(&placed.leaf)),
-            _ => None,
-        });
-        let mut comments = paragraph.filter(|lead| lead.contains("/*"));
-        comments.next().is_some_and(remarks::is_about_several)
-    }
-
-    /// Whether that comment is about what is at `at`, too.
-    fn is_headed_after(&self, at: usize) -> bool {
-        let next = self.pieces.get(at);
-        matches!(next, Some(TextPiece::Leaf(placed)) if !lead(&placed.leaf).contains("/*"))
-    }
-
     /// Whether what is at `at` has comments of its own, and nothing was before it.
     fn starts_paragraph(&self, at: usize) -> bool {
         match self.pieces.get(at) {
@@ -604,17 +560,6 @@ pub(crate) fn prepend(nodes: &mut [BodyNode], comments: &str) {
         Some(BodyNode::Blank(text) | BodyNode::Loose(text)) => text.insert_str(0, comments),
         None => {}
     }
-}
-
-/// Takes the lines of comments before the first member or condition.
-fn take_comments(nodes: &mut [BodyNode]) -> String {
-    let lead = match nodes.first_mut() {
-        Some(BodyNode::Member(member)) => &mut member.lead,
-        Some(BodyNode::Block(block)) => &mut block.lead,
-        _ => return String::new(),
-    };
-    let end = lead.rfind('\n').map_or(0, |newline| newline + 1);
-    lead.drain(..end).collect()
 }
 
 #[cfg(test)]

@@ -53,8 +53,8 @@ pub(crate) struct Args {
     build: Vec<String>,
     /// Reword the comment that contains OLD and may contradict the new layout: `OLD=NEW`; without NEW the comment is removed. May be
     /// repeated
-    #[arg(long, value_name = "OLD=NEW", value_parser = comments::rewording)]
-    reword: Vec<(String, String)>,
+    #[arg(long, value_name = "OLD=NEW", value_parser = comments::rewording, allow_hyphen_values = true)]
+    reword: Vec<String>,
     /// Where the definition is, relative to the tree, when several fit
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
@@ -382,8 +382,14 @@ fn prove(
         for (change, proof) in changes.iter().zip(&mut proofs) {
             let layout = plan.layouts.of(change.id)?;
             let groups = settle::groups(model, &change.wanted, &layout);
+            let neighbours = settle::neighbours(model, &change.wanted, &layout);
             let under = bench
-                .keeps_together(&change.sought, &change.path, &groups, args.line.bytes())
+                .keeps_together(
+                    &change.sought,
+                    &change.path,
+                    (&groups, &neighbours),
+                    args.line.bytes(),
+                )
                 .with_context(|| format!("{}: {}", change.path, change.name))?;
             proof.also.push(under);
         }
@@ -456,12 +462,17 @@ fn proven(change: &Change, proof: &Proof) -> String {
         proof.means, change.name
     );
     for also in &proof.also {
-        text.push_str(&match change.wanted.groups.is_empty() {
-            true => format!(" Compiles with {also}, too; where its lines fall there is not shown."),
-            false => {
-                format!(" Compiled with {also}: its groups start cache lines and keep together.")
-            }
+        text.push_str(&format!(" Compiled with {}", also.name));
+        text.push_str(match change.wanted.groups.is_empty() {
+            true => ", too.",
+            false => ": its groups start cache lines and keep together.",
         });
+        if also.neighbours > 0 {
+            text.push_str(&format!(
+                " Of {} pairs of members that it brings together on a cache line without a group, {} are on one there.",
+                also.neighbours, also.on_one_line
+            ));
+        }
     }
     text
 }

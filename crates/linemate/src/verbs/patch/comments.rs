@@ -11,16 +11,21 @@ use linemate_types::TypeModel;
 use super::settle::lines;
 use super::{Args, Change};
 
-/// `OLD=NEW`, as `--reword` takes it.
-pub(super) fn rewording(text: &str) -> Result<(String, String), String> {
-    let (old, new) = text
-        .split_once('=')
-        .ok_or_else(|| "not of the form OLD=NEW".to_owned())?;
-    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match words(old) {
-        old if old.is_empty() => Err("OLD is empty".to_owned()),
-        old => Ok((old, words(new))),
+/// `OLD=NEW`, as `--reword` takes it, with one blank between words. Comments have `=` in them, too: which one parts the two, the
+/// definition's comments tell.
+pub(super) fn rewording(text: &str) -> Result<String, String> {
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match words.split_once('=') {
+        None => Err("not of the form OLD=NEW".to_owned()),
+        Some((old, _)) if old.trim().is_empty() => Err("OLD is empty".to_owned()),
+        Some(_) => Ok(words),
     }
+}
+
+/// All that a rewording can mean: the old words and the new ones.
+fn meanings(rewording: &str) -> impl Iterator<Item = (&str, &str)> {
+    let parts = rewording.match_indices('=');
+    parts.map(|(at, _)| (rewording[..at].trim(), rewording[at + 1..].trim()))
 }
 
 /// Rewords what is to be reworded, and refuses when another comment may not be true any more.
@@ -32,18 +37,20 @@ pub(super) fn check(
     files: &mut BTreeMap<String, (String, String)>,
 ) -> anyhow::Result<()> {
     let line = args.line.bytes();
-    let mut used = vec![false; args.reword.len()];
+    let mut reworded: Vec<Option<&str>> = vec![None; args.reword.len()];
     for change in changes {
         let Some((old, new)) = files.get_mut(&change.path) else {
             continue;
         };
-        for (number, (from, to)) in args.reword.iter().enumerate() {
+        for (rewording, done) in args.reword.iter().zip(&mut reworded) {
             let Some(here) = place(new, change) else {
                 continue;
             };
-            if let Some(text) = remarks::reword(new, &here, from, to) {
+            let mut texts = meanings(rewording)
+                .filter_map(|(from, to)| Some((from, remarks::reword(new, &here, from, to)?)));
+            if let Some((from, text)) = texts.next() {
+                *done = Some(from);
                 *new = text;
-                used[number] = true;
             }
         }
         let Some(here) = place(old, change) else {
@@ -54,7 +61,7 @@ pub(super) fn check(
         let (before, after) = (lines(&recorded, line), lines(&planned, line));
         let all = remarks::remarks(old, &here, &change.wanted)
             .map_err(|error| anyhow!("{}:{error}", change.path))?;
-        let reworded = |remark: &&Remark| args.reword.iter().any(|(from, _)| *from == remark.text);
+        let reworded = |remark: &Remark| reworded.contains(&Some(remark.text.as_str()));
         let stale = all
             .iter()
             .find(|r| !reworded(r) && r.is_stale(&before, &after));
@@ -62,8 +69,13 @@ pub(super) fn check(
             bail!("{}:{}", change.path, contradicted(remark, &change.wanted));
         }
     }
-    match args.reword.iter().zip(used).find(|(_, used)| !used) {
-        Some(((old, _), _)) => bail!("--reword: the definition has no comment `{old}`"),
+    let unused = args
+        .reword
+        .iter()
+        .zip(reworded)
+        .find(|(_, done)| done.is_none());
+    match unused.and_then(|(rewording, _)| rewording.split_once('=')) {
+        Some((old, _)) => bail!("--reword: the definition has no comment `{}`", old.trim()),
         None => Ok(()),
     }
 }

@@ -80,8 +80,18 @@ pub(super) struct Proof {
     pub(super) id: TypeId,
     /// What it was compiled with.
     pub(super) means: String,
-    /// Other configs that its groups keep together under.
-    pub(super) also: Vec<String>,
+    /// What it is like under other configs.
+    pub(super) also: Vec<OtherConfig>,
+}
+
+/// A patched definition under a config that was not recorded, where its groups keep together.
+pub(super) struct OtherConfig {
+    /// What the message calls it.
+    pub(super) name: String,
+    /// New neighbours outside of groups that are there.
+    pub(super) neighbours: usize,
+    /// Those of them that are on one line there, too.
+    pub(super) on_one_line: usize,
 }
 
 /// Members that start a line together.
@@ -160,14 +170,15 @@ impl Bench {
     }
 
     /// Compiles the patched definition under a config that was not recorded, and looks whether what is there of each group starts a line,
-    /// with nothing else between and, where it has one line in the recorded kernel and fits, on one line. Gives the config's name.
+    /// with nothing else between and, where it has one line in the recorded kernel and fits, on one line. Of `neighbours`, which are on
+    /// one line in the recorded kernel, it tells how many are there.
     pub(super) fn keeps_together(
         &self,
         sought: &Sought,
         path: &str,
-        groups: &[Together],
+        (groups, neighbours): (&[Together], &[(String, String)]),
         line: u64,
-    ) -> anyhow::Result<String> {
+    ) -> anyhow::Result<OtherConfig> {
         let name = self.means.name();
         let (model, id) = self.compiled(&self.patched, path, sought)?;
         let wrong = |group: &Together, what: &str| {
@@ -177,6 +188,12 @@ impl Bench {
             )
         };
         let places = proof::places(&model, id);
+        let place = |name: &String| places.iter().find(|place| place.name == *name);
+        let there: Vec<bool> = neighbours
+            .iter()
+            .filter_map(|(first, second)| Some((place(first)?, place(second)?)))
+            .map(|(first, second)| (first.end - 1) / line == second.start / line)
+            .collect();
         for group in groups {
             let inside: Vec<usize> = (0..places.len())
                 .filter(|i| group.members.contains(&places[*i].name))
@@ -209,7 +226,11 @@ impl Bench {
                 ));
             }
         }
-        Ok(name)
+        Ok(OtherConfig {
+            name,
+            neighbours: there.len(),
+            on_one_line: there.iter().filter(|on_one| **on_one).count(),
+        })
     }
 
     /// The types of the definition's file as it is in `tree`, and the definition's.

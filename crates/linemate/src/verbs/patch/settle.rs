@@ -131,17 +131,15 @@ pub(super) fn lines(layout: &Layout, line: u64) -> Vec<u64> {
 /// What has to keep together under other configs: the groups.
 pub(super) fn groups(model: &TypeModel, wanted: &Wanted, layout: &Layout) -> Vec<Together> {
     let line = wanted.line.bytes();
+    let starts = lines(layout, line);
     let of = |number: usize| {
         let ordered = wanted.order.iter().copied();
         let members: Vec<usize> = ordered
             .filter(|m| wanted.members[*m].group == Some(number))
             .collect();
-        let starts = lines(layout, line);
-        let composite = model.composite(layout.id);
-        let ends = members.last().and_then(|last| {
-            let bytes = model.size_of(composite?.members.get(*last)?.type_id)?;
-            Some((layout.offsets.get(*last).copied()??.0 / 8 + bytes.max(1) - 1) / line)
-        });
+        let ends = members
+            .last()
+            .and_then(|last| last_line(model, layout, *last, line));
         Together {
             one_line: members.first().map(|m| starts[*m]) == ends,
             members: members
@@ -152,4 +150,31 @@ pub(super) fn groups(model: &TypeModel, wanted: &Wanted, layout: &Layout) -> Vec
         }
     };
     (0..wanted.groups.len()).map(of).collect()
+}
+
+/// The line that a member ends on.
+fn last_line(model: &TypeModel, layout: &Layout, member: usize, line: u64) -> Option<u64> {
+    let composite = model.composite(layout.id)?;
+    let bytes = model.size_of(composite.members.get(member)?.type_id)?;
+    let start = layout.offsets.get(member).copied()??.0 / 8;
+    Some((start + bytes.max(1) - 1) / line)
+}
+
+/// The neighbours outside of groups that the edit makes and that are on one line: the first one's end, and the second.
+pub(super) fn neighbours(
+    model: &TypeModel,
+    wanted: &Wanted,
+    layout: &Layout,
+) -> Vec<(String, String)> {
+    let line = wanted.line.bytes();
+    let starts = lines(layout, line);
+    let pairs = wanted.order.windows(2).map(|pair| (pair[0], pair[1]));
+    let new = pairs.filter(|(first, second)| {
+        let apart = |m: usize| wanted.members[m].group.is_none();
+        first + 1 != *second && apart(*first) && apart(*second)
+    });
+    let on_one = new
+        .filter(|(first, second)| last_line(model, layout, *first, line) == Some(starts[*second]));
+    let name = |m: usize| wanted.members[m].first_name();
+    on_one.map(|(a, b)| (name(a), name(b))).collect()
 }
