@@ -361,7 +361,7 @@ fn an_alignment_is_on_a_member_with_a_name() {
 #[test]
 fn how_many_new_neighbours_share_a_line_under_a_second_config_is_told() {
     let wide = "struct queue {\n#ifdef WIDE\n\tchar wide[56];\n#endif\n\tlong a;\n\tlong b;\n\tlong c;\n\tlong d;\n};\n";
-    let tree = Tree::new(&[("queue.h", wide)]);
+    let tree = TestTree::new(&[("queue.h", wide)]);
     let types = tree.types("queue.h", &[]);
     let (plain, other) = (build(""), build("-DWIDE"));
     let told = |second: &str| {
@@ -426,7 +426,7 @@ fn no_comment_about_lines_is_left_contradicting() {
     // As in struct file and struct zone: the words may begin with a hyphen and have a sign in them, and the refusal's remedy is
     // taken as it is.
     let boundary = "--- cacheline 1 boundary (64 = 2 * 32 bytes) ---";
-    let marked = Tree::new(&[("queue.h", &PARTS.replace(words, boundary))]);
+    let marked = TestTree::new(&[("queue.h", &PARTS.replace(words, boundary))]);
     let refused = refusal(&marked, &marked.patch(edit, &types, &[]));
     assert!(refused.contains(&format!("--reword '{boundary}=NEW'")));
     let gone = format!("{boundary}=");
