@@ -108,12 +108,12 @@ pub struct FieldEntry {
     /// The line of its first byte, from 0.
     pub line: u32,
     /// The arrays around it, outermost first.
-    pub arrays: Vec<ArrayShape>,
+    pub arrays: Vec<ArrayExtent>,
 }
 
 /// An array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ArrayShape {
+pub struct ArrayExtent {
     /// Bytes from element to element.
     pub stride: u64,
     /// Elements; 0 of a flexible one.
@@ -155,7 +155,7 @@ impl TypeLayout {
             arrays: leaf
                 .arrays
                 .iter()
-                .map(|&(stride, count)| ArrayShape { stride, count })
+                .map(|&(stride, count)| ArrayExtent { stride, count })
                 .collect(),
         });
         Ok(TypeLayout {

@@ -41,7 +41,7 @@ pub use differences::DiffDocument;
 pub use doctor::{DoctorCheck, DoctorDocument};
 pub use documents::{CostsDocument, WhatIfDocument};
 pub use layouts::{
-    ArrayShape, BitRange, FieldEntry, KernelLayout, LayoutDocument, MemberEntry, TypeLayout,
+    ArrayExtent, BitRange, FieldEntry, KernelLayout, LayoutDocument, MemberEntry, TypeLayout,
 };
 pub use machines::{CacheSize, LatencyCycles, MachineEntry, MachinesDocument};
 pub use print::relative;

@@ -1,0 +1,421 @@
+//! The documents of the verbs: JSON read back is the same document, and the text shows its figures to the last digit.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fmt::Debug;
+use std::io::{Seek, Write};
+
+use linemate_machine::shipped;
+use linemate_report::{
+    By, CheckDocument, CheckedKernel, CostsDocument, CostsTables, DoctorCheck, DoctorDocument,
+    KernelLayout, LayoutDocument, MachinesDocument, Table, TypeLayout, VerifyDocument,
+    WhatIfDocument,
+};
+use linemate_rules::Baseline;
+use linemate_study::WhatIf;
+use linemate_study::costs::{CellCost, Cost, Costs, LineCost, PairCost};
+use linemate_study::effect::{Potential, Row, Size};
+use linemate_study::stats::Measure;
+use linemate_testkit::btf_writer::{TypeList, bit_field, member};
+use linemate_testkit::world::*;
+use linemate_types::{LineSize, TypeModel};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// What JSON says is all that a text is made of.
+fn read_back<D: Serialize + DeserializeOwned + PartialEq + Debug>(
+    document: &D,
+    text: impl Fn(&D) -> String,
+) -> String {
+    let json = serde_json::to_string(document).unwrap();
+    let back: D = serde_json::from_str(&json).unwrap();
+    assert_eq!(&back, document);
+    assert_eq!(text(&back), text(document));
+    text(document)
+}
+
+/// The row of a table that begins with this name, split at its columns.
+fn row(text: &str, name: &str) -> Vec<String> {
+    let line = text.lines().find(|line| line.trim().starts_with(name));
+    let line = line.unwrap_or_else(|| panic!("no row {name} in\n{text}"));
+    let cells = line.trim().split("  ").map(str::trim);
+    cells
+        .filter(|cell| !cell.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn verify_says_the_same_in_both() {
+    let mut w = World::new();
+    w.load(0, UNITS[0] + RQ);
+    w.store(1, UNITS[1] + RQ);
+    w.sight(F::WakeTask, TASK_SLAB);
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(&w.bytes(true, Contents::new())).unwrap();
+    file.rewind().unwrap();
+    let report = linemate_recording::verify(file).unwrap();
+    let mut document = VerifyDocument::new(&report, Vec::new());
+    assert!(document.sound);
+    let text = read_back(&document, |d| d.text("r.data"));
+    let expected = format!(
+        "r.data: sound; {} chunks, 2 accesses, 1 calls, {} returns, {} markers, checksum {:016x}\n",
+        report.chunks, report.totals.returns, report.totals.markers, report.checksum
+    );
+    assert_eq!(text, expected);
+    assert_eq!((document.loads, document.stores, document.rmws), (1, 1, 0));
+
+    document = VerifyDocument::new(&report, vec!["a\u{1b}[2J finding".to_owned()]);
+    document.more_findings = 3;
+    let text = read_back(&document, |d| d.text("r.data"));
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "r.data: a\\x1b[2J finding");
+    assert_eq!(lines[1], "r.data: 3 more findings");
+    assert!(lines[2].starts_with("r.data: not sound; "), "{text}");
+}
+
+#[test]
+fn doctor_is_fine_if_every_check_is() {
+    let check = |name: &'static str, ok| DoctorCheck {
+        name: name.into(),
+        ok,
+        detail: format!("{name} was looked at"),
+    };
+    let fine = DoctorDocument::new(vec![check("qemu", true), check("self-test", true)]);
+    assert!(fine.ok);
+    let text = read_back(&fine, DoctorDocument::text);
+    assert_eq!(
+        text,
+        "ok    qemu       qemu was looked at\nok    self-test  self-test was looked at\n"
+    );
+    let failed = DoctorDocument::new(vec![check("qemu", true), check("space", false)]);
+    assert!(!failed.ok);
+    let text = read_back(&failed, DoctorDocument::text);
+    assert!(
+        text.ends_with("FAIL  space      space was looked at\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn machines_show_their_descriptions() {
+    let machines: Vec<_> = shipped()
+        .iter()
+        .map(|known| linemate_machine::find(known.name).unwrap())
+        .collect();
+    let document = MachinesDocument::new(&machines, Some("no sysfs".to_owned()));
+    let text = read_back(&document, MachinesDocument::text);
+    for machine in &document.machines {
+        assert!(text.contains(&format!(
+            "{}\n  {}\n  {} CPUs, {} cores, {} LLC domains, {} sockets, {} MHz; lines of {} bytes",
+            machine.name,
+            machine.title,
+            machine.cpus,
+            machine.cores,
+            machine.llc_domains,
+            machine.sockets,
+            machine.frequency_mhz,
+            machine.line_bytes
+        )));
+        let l = &machine.latency_cycles;
+        assert!(text.contains(&format!(
+            "L1 {}, L2 {}, LLC {}; HITM {} same domain, {} same socket, {} other socket; memory {} local, {} remote; atomic +{}\n",
+            l.l1, l.l2, l.llc, l.hitm_same_domain, l.hitm_same_socket, l.hitm_other_socket, l.dram_local, l.dram_remote, l.atomic
+        )));
+    }
+    assert!(text.ends_with("this\n  not available: no sysfs\n"));
+    let without = MachinesDocument::new(&machines, None);
+    let json = serde_json::to_string(&without).unwrap();
+    assert!(!json.contains("this_is_missing"));
+    read_back(&without, MachinesDocument::text);
+}
+
+/// `struct queue`: a lock, three clocks, two flags of one bit; in the second kernel without the last clock.
+fn queue(clocks: u64) -> TypeModel {
+    let mut types = TypeList::default();
+    let (word, long) = (types.unsigned("unsigned int", 4), types.unsigned("long", 8));
+    let mut members = vec![member("lock", word, 0)];
+    for clock in 0..clocks {
+        let name = format!("clock{clock}");
+        members.push(member(&name, long, 64 + 8 * clock));
+    }
+    let flags = 512 + 64 * clocks;
+    members.push(bit_field("idle", word, flags, 1));
+    members.push(bit_field("tick", word, flags + 1, 2));
+    types.structure("queue", 72 + 8 * clocks as u32, &members);
+    TypeModel::new(types.types, 8).unwrap()
+}
+
+fn queue_of_nobody() -> TypeModel {
+    TypeModel::new(TypeList::default().types, 8).unwrap()
+}
+
+#[test]
+fn layouts_side_by_side_are_those_of_the_document() {
+    let line = LineSize::B64;
+    let kernel = |path: &str, release: Option<&str>, model: &TypeModel| KernelLayout {
+        path: path.to_owned(),
+        release: release.map(str::to_owned),
+        arch: Some("x86_64".into()),
+        layout: model
+            .declared("queue")
+            .map(|id| TypeLayout::new(model, id, line).unwrap()),
+    };
+    let (three, two) = (queue(3), queue(2));
+    let kernels = vec![
+        kernel("/a", Some("6.12"), &three),
+        kernel("/b", None, &two),
+        kernel("/c", None, &queue_of_nobody()),
+    ];
+    let document = LayoutDocument::new("queue", line, kernels);
+    let text = read_back(&document, LayoutDocument::text);
+    let layout = document.kernels[0].layout.as_ref().unwrap();
+    assert_eq!(
+        (layout.size, layout.hole_bytes, layout.members.len()),
+        (96, 60, 6)
+    );
+    for member in &layout.members {
+        let offset = format!("{}", member.offset);
+        let rows = text.lines().filter_map(|line| line.get(2..));
+        let mut rows = rows.map(|row| row.split_whitespace().collect::<Vec<&str>>());
+        let words = rows
+            .find(|words| words.first() == Some(&member.name.as_str()))
+            .unwrap();
+        let size = match member.bits {
+            Some(bits) => format!("{}:{}", bits.start, bits.width),
+            None => member.size.to_string(),
+        };
+        assert_eq!(words[1..4], [offset, size, member.line.to_string()]);
+    }
+    assert!(text.contains("* clock2 "), "{text}");
+    assert_eq!(row(&text, "* size"), ["* size", "96", "88", "-"]);
+    assert_eq!(row(&text, "* hole bytes")[1], layout.hole_bytes.to_string());
+}
+
+#[test]
+fn findings_are_the_same_as_text_json_and_sarif() {
+    let rules = "type queue\ngroup clocks on 1 line { lock clock0 clock1 }\n\tbecause \"read together\"\napart lock from clock2\nstart idle\n";
+    let rules = linemate_rules::parse(rules).unwrap_or_else(|error| panic!("{error}"));
+    let model = queue(3);
+    let checked = linemate_rules::check(&rules, &model, LineSize::B64).unwrap();
+    let kernel = |baseline: Option<&Baseline>| {
+        let place = linemate_rules::Where {
+            arch: "x86_64".to_owned(),
+            line: LineSize::B64,
+        };
+        CheckedKernel::new(
+            "/k".to_owned(),
+            Some("6.12".to_owned()),
+            Some("x86_64"),
+            64,
+            &checked,
+            |finding| baseline.map(|b| b.verdict(&place, finding)),
+        )
+    };
+    let document = CheckDocument::new("q.rules".to_owned(), vec![kernel(None)], &[]);
+    let text = read_back(&document, |d| d.text(false));
+    let broken = &document.kernels[0].findings;
+    assert!(!broken.is_empty());
+    assert_eq!(document.failing, broken.len());
+    for finding in broken {
+        let line = format!(
+            "q.rules:{}:{}: {}, {}: {}\n",
+            finding.at.line, finding.at.column, finding.subject, finding.rule, finding.message
+        );
+        assert!(text.contains(&line), "{line} in {text}");
+    }
+    let sarif = document.sarif("1");
+    let results = sarif["runs"][0]["results"].as_array().unwrap();
+    assert_eq!(results.len(), broken.len());
+    for (result, finding) in results.iter().zip(broken) {
+        let message = result["message"]["text"].as_str().unwrap();
+        assert!(message.contains(&finding.message), "{message}");
+        let region = &result["locations"][0]["physicalLocation"]["region"];
+        assert_eq!(region["startLine"], finding.at.line);
+        assert!(result.get("baselineState").is_none());
+    }
+    let baseline = Baseline::default();
+    let new = CheckDocument::new("q.rules".to_owned(), vec![kernel(Some(&baseline))], &[]);
+    let text = read_back(&new, |d| d.text(true));
+    assert!(text.contains(" [new]\n"), "{text}");
+    assert!(text.contains("1 kernel, 0 accepted"), "{text}");
+    assert_eq!(
+        new.sarif("1")["runs"][0]["results"][0]["baselineState"],
+        "new"
+    );
+}
+
+fn measure(without: f64, difference: f64, ci95: f64) -> Measure {
+    Measure {
+        without,
+        with: without + difference,
+        difference,
+        ci95,
+        significant: difference.abs() > ci95,
+    }
+}
+
+/// Every figure another one, with digits after the point.
+fn answer() -> WhatIf {
+    let field = |name: &str, at: f64| Row {
+        name: name.to_owned(),
+        count: measure(at + 7.4, -3.25, 1.0),
+        cycles: measure(at * 1000.5, -at, 2.5),
+    };
+    WhatIf {
+        machine: "made-up".to_owned(),
+        line_bytes: 64,
+        cpus: 16,
+        recorded_cpus: 8,
+        seed: 5,
+        interleavings: 8,
+        accesses: 123_457,
+        potential: Potential {
+            false_sharing: 0.1234,
+            cold: 0.2,
+            capacity: 0.05,
+            unshared: 0.01,
+            true_sharing: 0.6166,
+            ..Potential::default()
+        },
+        sizes: vec![Size {
+            name: "queue".to_owned(),
+            recorded_bytes: 96,
+            without_bytes: 96,
+            with_bytes: 128,
+            without_lines: 2,
+            with_lines: 2,
+        }],
+        types: measure(98_765.43, -4_321.99, 12.5),
+        whole: measure(198_765.43, -4_000.01, 5_000.5),
+        duration: measure(1_000_000.6, 3.3, 0.4),
+        fields: vec![field("lock", 11.0), field("clock0", 23.0)],
+        ..WhatIf::default()
+    }
+}
+
+#[test]
+fn whatif_shows_the_measures_of_its_document() {
+    let answer = answer();
+    let mut w = World::new();
+    w.load(0, UNITS[0] + RQ);
+    let recording = w.record();
+    let edits = "type queue {\n  isolate lock\n}\n".to_owned();
+    let document = WhatIfDocument::new("1.2.3", &recording, edits, vec![answer.clone()]);
+    let text = read_back(&document, |d| d.text("r.data", 20));
+    let cells = |m: &Measure| {
+        [
+            format!("{:.0}", m.without),
+            format!("{:+.0} ± {:.0}", m.difference, m.ci95),
+        ]
+    };
+    for (name, measure) in [
+        ("the type", &answer.types),
+        ("everything", &answer.whole),
+        ("duration", &answer.duration),
+    ] {
+        assert_eq!(row(&text, name)[1..3], cells(measure), "{text}");
+    }
+    for field in &answer.fields {
+        let row = row(&text, &field.name);
+        assert_eq!(row[1], format!("{:.0}", field.count.without));
+        assert_eq!(row[3..5], cells(&field.cycles));
+    }
+    let summary = row(&text, "made-up x16");
+    assert_eq!(summary[2..4], ["2", "96 to 128"]);
+    assert_eq!(summary.last().unwrap(), "better");
+    assert!(text.contains("layout can change 38.3 % at most"), "{text}");
+    assert!(
+        text.contains("\n  type queue {\n    isolate lock\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn costs_show_the_counts_of_their_document() {
+    let cost = |name: &str, by: u64| Cost {
+        name: name.to_owned(),
+        loads: 101 * by,
+        stores: 53 * by,
+        misses: 17 * by,
+        cycles: 9_001 * by,
+        waited: 900 * by,
+        hitm: [3 * by, 5 * by, 7 * by],
+        upgrades: 2 * by,
+        dram: 4 * by,
+        ..Cost::default()
+    };
+    let cell = CellCost {
+        offset: 12,
+        field: "lock".to_owned(),
+        hitm: 31,
+        loads: 37,
+        cycles_per_load: 219.6,
+        stores: 41,
+        upgrades: 43,
+        cycles: 4_747,
+        functions: vec!["tick".to_owned()],
+    };
+    let costs = Costs {
+        machine: "made-up".to_owned(),
+        whole: cost("", 4),
+        types: vec![cost("queue", 3), cost("task", 1)],
+        pairs: vec![PairCost {
+            from: (1, 0),
+            to: (0, 1),
+            hitm: 71,
+            cycles: 7_373,
+        }],
+        lines: vec![LineCost {
+            name: "queue".to_owned(),
+            start: -64,
+            lines: 3,
+            hitm: 31,
+            misses: 78,
+            cycles: 4_747,
+            cells: vec![cell.clone()],
+            ..LineCost::default()
+        }],
+        ..Costs::default()
+    };
+    let mut w = World::new();
+    w.load(0, UNITS[0] + RQ);
+    let document = CostsDocument::new("1.2.3", &w.record(), None, costs.clone());
+    let text = |by| {
+        read_back(&document, |d| {
+            d.text(&CostsTables {
+                path: "r.data",
+                by,
+                top: 20,
+                user: true,
+            })
+        })
+    };
+    let types = text(By::Type);
+    for cost in &costs.types {
+        let figures = [cost.loads, cost.stores, cost.misses, cost.cycles];
+        assert_eq!(
+            row(&types, &cost.name)[1..5],
+            figures.map(|n| n.to_string())
+        );
+    }
+    assert_eq!(
+        row(&text(By::Cpu), "CPU 1")[1..],
+        ["CPU 0, copy 1", "71", "7373"]
+    );
+    let lines = text(By::Line);
+    let head = "queue from byte -64: 31 HITM, 78 left the core, 4747 cycles; 3 such lines went between cores\n";
+    assert!(lines.contains(head), "{lines}");
+    assert_eq!(
+        row(&lines, "12 "),
+        ["12", "lock", "31", "37", "220", "41", "43", "4747", "tick"]
+    );
+}
+
+#[test]
+fn a_table_keeps_what_drives_terminals_out() {
+    let mut table = Table::new(&["name"]);
+    table.add_row(vec!["\u{1b}[31mred\nnext".to_owned()]);
+    let text = table.to_string();
+    assert!(text.contains("\\x1b[31mred\\nnext"), "{text}");
+}
