@@ -302,7 +302,7 @@ fn whatif_shows_the_measures_of_its_document() {
     let recording = w.record();
     let edits = "type queue {\n  isolate lock\n}\n".to_owned();
     let document = WhatIfDocument::new("1.2.3", &recording, edits, vec![answer.clone()]);
-    let text = read_back(&document, |d| d.text("r.data", 20));
+    let text = read_back(&document, |d| d.text("r.data", 20).to_string());
     let cells = |m: &Measure| {
         [
             format!("{:.0}", m.without),
@@ -388,7 +388,10 @@ fn costs_show_the_counts_of_their_document() {
                 by,
                 top: 20,
                 user: true,
+                all: true,
+                ledger: true,
             })
+            .to_string()
         })
     };
     let types = text(By::Type);
