@@ -84,7 +84,7 @@ workload() {
 	row "report: time" "$(seconds "$report") s ($(calc 1 "$(seconds "$report") / $accesses * 2e8") s per 200 M accesses)" "≤ 60 s per 200 M"
 	row "report: peak memory" "$(calc 2 "${report##* } / 1048576") GiB" "≤ 1.5 GiB"
 	printf '\n```\n'
-	"$linemate" report -i "$file" | sed -n '/^ where the accesses went/,/^Typed/p'
+	"$linemate" report -i "$file" --ledger | sed -n '/^ where the accesses went/,/^Typed/p'
 	printf '```\n'
 	questions "$file"
 }

@@ -9,6 +9,7 @@ use linemate_study::Session;
 use linemate_types::LineSize;
 
 use crate::kept::Keeping;
+use crate::output;
 use crate::progress;
 
 /// Where `record` writes, and what is read, unless the user says otherwise.
@@ -38,9 +39,16 @@ impl Input {
     }
 }
 
-/// Opens a recording.
+/// Opens a recording; tells if it has no end.
 pub(crate) fn open(path: &Path) -> anyhow::Result<Recording> {
-    Recording::open(path).map_err(|error| located(path, error))
+    let recording = Recording::open(path).map_err(|error| located(path, error))?;
+    if let Some(cut) = recording.cut() {
+        output::tell(&format!(
+            "note: {}: this recording is {cut}; the figures are of what is there",
+            path.display()
+        ));
+    }
+    Ok(recording)
 }
 
 /// Why the recording at `path` cannot be read.

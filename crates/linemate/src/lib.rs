@@ -3,10 +3,13 @@
 mod cli;
 mod input;
 mod kept;
+mod next;
 mod output;
 mod progress;
 mod replaying;
 mod selftest;
+mod showing;
+mod terminal;
 mod verbs;
 
 pub use cli::{command, run};

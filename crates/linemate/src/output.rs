@@ -2,14 +2,49 @@
 
 use std::io::{self, Write};
 
+use anstyle::AnsiColor;
 use anyhow::Context;
+use linemate_report::Text;
 use linemate_text::{json_escaped, shown, shown_lines};
 use serde::Serialize;
+
+use crate::terminal::{self, Terminal};
 
 /// Writes text to standard output. Names in it that come from files have been escaped by `shown` or a table; what was forgotten cannot
 /// drive a terminal all the same.
 pub(crate) fn text(text: &str) -> anyhow::Result<()> {
     write(&shown_lines(text))
+}
+
+/// Writes prose and tables to standard output: as wide as the terminal and through the pager if there is one, in colour unless that is not
+/// wanted.
+pub(crate) fn fitted(text: &Text) -> anyhow::Result<()> {
+    let terminal = Terminal::of_stdout();
+    let safe = shown_lines(&text.fitted(terminal.width)).to_string();
+    let text = if terminal.colours {
+        verdicts_in_colour(&safe)
+    } else {
+        safe
+    };
+    match terminal.pager(text.lines().count()) {
+        Some(pager) => terminal::page(&pager, &text).or_else(|_| write(&text)),
+        None => write(&text),
+    }
+}
+
+/// A row's verdict, its last word, green if it is `better` and red if it is `worse`. The word says it without the colour.
+fn verdicts_in_colour(text: &str) -> String {
+    let paint = |line: &str| {
+        let colours = [("better", AnsiColor::Green), ("worse", AnsiColor::Red)];
+        for (verdict, colour) in colours {
+            if let Some(row) = line.strip_suffix(&format!("  {verdict}")) {
+                let style = colour.on_default();
+                return format!("{row}  {style}{verdict}{style:#}\n");
+            }
+        }
+        format!("{line}\n")
+    };
+    text.lines().map(paint).collect()
 }
 
 /// Writes a document to standard output as JSON, with its exact values.
@@ -52,6 +87,15 @@ pub(crate) fn one_line(error: &anyhow::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn verdicts_are_words_that_have_a_colour() {
+        let text = "a  better\nb better\nworse\nc  worse\n";
+        assert_eq!(
+            verdicts_in_colour(text),
+            "a  \u{1b}[32mbetter\u{1b}[0m\nb better\nworse\nc  \u{1b}[31mworse\u{1b}[0m\n"
+        );
+    }
 
     #[test]
     fn an_error_is_one_line_without_repetitions() {

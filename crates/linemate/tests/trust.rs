@@ -122,7 +122,7 @@ fn hostile_text_is_escaped_by_every_verb() {
     ];
     let mut runs: Vec<Vec<&str>> = Vec::new();
     for report in reports {
-        runs.push([&["report", data], report].concat());
+        runs.push([&["report", data, "--ledger"], report].concat());
     }
     runs.push(vec!["verify", data]);
     runs.push([&["whatif", data][..], &edit].concat());

@@ -361,7 +361,7 @@ fn a_quantity_has_one_figure(data: &str) {
         .collect()
     };
     for by in ["type", "field", "function"] {
-        let text = report(&["--by", by, "--top", "5"]);
+        let text = report(&["--by", by, "--all", "--top", "5"]);
         for (name, cycles) in rows(&costs[format!("{by}s")]).into_iter().take(5) {
             let shown = |line: &&str| line.contains(&name) && line.contains(&format!(" {cycles} "));
             assert!(

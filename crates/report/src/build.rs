@@ -13,7 +13,7 @@ use crate::model::{
 };
 use crate::parts::{Parts, field_row};
 use crate::resolve::{FieldName, Resolver};
-use crate::sums::{largest, share};
+use crate::sums::{Sum, largest, share};
 use crate::typeview;
 use crate::{By, Error, Options};
 
@@ -42,7 +42,7 @@ pub(crate) fn build(
                 rows: &rows,
             };
             let mut view = match options.by {
-                By::Type => View::Types(build.types()),
+                By::Type => View::Types(build.types(options.all)),
                 By::Field => View::Fields(build.fields(line)),
                 By::Line => View::Lines(build.lines(line)),
                 By::Function => View::Functions(build.functions()),
@@ -132,12 +132,38 @@ struct Builder<'a> {
     rows: &'a [(Key, &'a Count)],
 }
 
-impl Builder<'_> {
+impl<'a> Builder<'a> {
     fn subject(&self, key: &Key) -> &Subject {
         &self.analysis.subjects()[key.subject.0 as usize]
     }
 
-    fn types(&mut self) -> Vec<TypeRow> {
+    /// Accesses to shared fields, by subject that can be laid out.
+    fn shared(&mut self) -> BTreeMap<&'a Subject, u64> {
+        let subjects = self.analysis.subjects();
+        let mut fields: BTreeMap<(u32, FieldName), Sum> = BTreeMap::new();
+        for (key, counts) in self.rows {
+            let subject = &subjects[key.subject.0 as usize];
+            let Some(ty) = subject.ty.filter(|ty| self.resolver.has_fields(*ty)) else {
+                continue;
+            };
+            let field = self.resolver.field(ty, key.offset, key.size);
+            fields
+                .entry((key.subject.0, field))
+                .or_default()
+                .add(key.kind, counts, subject.percpu);
+        }
+        let mut shared = BTreeMap::new();
+        for ((subject, _), sum) in fields {
+            let accesses = if sum.is_shared() { sum.accesses() } else { 0 };
+            let subject = &subjects[subject as usize];
+            *shared.entry(subject).or_default() += accesses;
+        }
+        shared
+    }
+
+    /// Types by what of them is shared; `all`: also what cannot be laid out, after them.
+    fn types(&mut self, all: bool) -> Vec<TypeRow> {
+        let shared = self.shared();
         let mut sums: BTreeMap<&Subject, Parts> = BTreeMap::new();
         for (key, counts) in self.rows {
             let subject = &self.analysis.subjects()[key.subject.0 as usize];
@@ -148,6 +174,10 @@ impl Builder<'_> {
         }
         let mut rows: Vec<TypeRow> = Vec::new();
         for (subject, parts) in sums {
+            let shared = shared.get(subject).copied();
+            if shared.is_none() && !all {
+                continue;
+            }
             let heap = subject.bucket == Bucket::Field;
             rows.push(TypeRow {
                 name: self.resolver.subject(subject),
@@ -158,15 +188,16 @@ impl Builder<'_> {
                     .ty
                     .filter(|_| heap)
                     .map(|t| self.analysis.object_count(t)),
+                shared,
                 figures: parts.sum.figures(),
                 functions: largest(&parts.parts),
             });
         }
         rows.sort_by(|a, b| {
             let key = |r: &TypeRow| (r.name.clone(), r.kind.clone(), r.place.clone());
-            b.figures
-                .accesses
-                .cmp(&a.figures.accesses)
+            b.shared
+                .cmp(&a.shared)
+                .then(b.figures.accesses.cmp(&a.figures.accesses))
                 .then_with(|| key(a).cmp(&key(b)))
         });
         rows

@@ -6,9 +6,10 @@ use std::fmt::Write as _;
 use linemate_study::costs::{CellCost, Cost, Costs, LineCost, PairCost};
 use linemate_text::shown;
 
-use crate::print::{description, more, percent};
+use crate::headline::costs_headline;
+use crate::print::{description, more, percent, provenance};
 use crate::whatifs::potential;
-use crate::{By, CostsDocument, Table};
+use crate::{By, CostsDocument, Table, Text};
 
 /// What of the costs is shown.
 #[derive(Clone, Copy, Debug)]
@@ -21,52 +22,91 @@ pub struct CostsTables<'a> {
     pub top: usize,
     /// Whether user-mode accesses were recorded.
     pub user: bool,
+    /// Whether types are also those that cannot be laid out.
+    pub all: bool,
+    /// Everything about the run.
+    pub ledger: bool,
 }
 
 impl CostsDocument {
     /// How much of the cost a layout can change, what the figures are of, then the tables.
     #[must_use]
-    pub fn text(&self, tables: &CostsTables<'_>) -> String {
-        let mut out = String::new();
+    pub fn text(&self, tables: &CostsTables<'_>) -> Text {
+        let mut out = Text::default();
         let costs = &self.costs;
-        let subject = self.type_name.as_deref().unwrap_or("everything");
-        potential(&mut out, &costs.machine, subject, &costs.potential);
-        // Writing to a String does not fail.
+        // Writing to a text does not fail.
+        match (&self.type_name, costs_headline(self)) {
+            (None, Some(answer)) => {
+                let _ = writeln!(out, "{answer}");
+            }
+            (name, _) => {
+                let subject = name.as_deref().unwrap_or("everything");
+                potential(&mut out, &costs.machine, subject, &costs.potential);
+            }
+        }
+        let _ = writeln!(
+            out,
+            "\n{}: {} CPUs ({} recorded), {}-byte lines, interleaving {}; cycles are those of accesses that leave their core\n",
+            costs.machine, costs.cpus, costs.recorded_cpus, costs.line_bytes, costs.seed
+        );
+        self.tables(&mut out, tables);
+        self.foot(&mut out, tables);
+        out
+    }
+
+    fn tables(&self, out: &mut Text, tables: &CostsTables<'_>) {
+        let (costs, top) = (&self.costs, tables.top);
+        match (&self.type_name, tables.by) {
+            (Some(_), _) => {
+                rows(out, "field", &costs.fields, costs, top);
+                lines(out, &costs.lines, top);
+            }
+            (None, By::Type) if tables.all => rows(out, TYPES, &costs.types, costs, top),
+            (None, By::Type) => rows(out, TYPES, self.laid_out(), costs, top),
+            (None, By::Field) => rows(out, "field", &costs.fields, costs, top),
+            (None, By::Function) => rows(out, "function", &costs.functions, costs, top),
+            (None, By::Line) => lines(out, &costs.lines, top),
+            (None, By::Cpu) => pairs(out, &costs.pairs, top),
+        }
+    }
+
+    /// What the figures rest on.
+    fn foot(&self, out: &mut Text, tables: &CostsTables<'_>) {
+        let _ = writeln!(out);
+        if self.type_name.is_none() {
+            let costs = &self.costs;
+            potential(out, &costs.machine, "everything", &costs.potential);
+        }
         if !tables.user {
             let _ = writeln!(
                 out,
                 "User-mode accesses were not recorded: they would press on the caches, so capacity misses are a lower bound."
             );
         }
-        let _ = writeln!(
-            out,
-            "\nlinemate {}, recording {}",
-            self.tool,
-            shown(tables.path)
-        );
-        description(&mut out, &self.recording);
-        let _ = writeln!(
-            out,
-            "\n{}: {} CPUs ({} recorded), {}-byte lines, interleaving {}; cycles are those of accesses that leave their core\n",
-            costs.machine, costs.cpus, costs.recorded_cpus, costs.line_bytes, costs.seed
-        );
-        let top = tables.top;
-        match (&self.type_name, tables.by) {
-            (Some(_), _) => {
-                rows(&mut out, "field", &costs.fields, costs, top);
-                lines(&mut out, &costs.lines, top);
-            }
-            (None, By::Type) => rows(&mut out, "type or variable", &costs.types, costs, top),
-            (None, By::Field) => rows(&mut out, "field", &costs.fields, costs, top),
-            (None, By::Function) => rows(&mut out, "function", &costs.functions, costs, top),
-            (None, By::Line) => lines(&mut out, &costs.lines, top),
-            (None, By::Cpu) => pairs(&mut out, &costs.pairs, top),
+        if tables.ledger {
+            let (tool, path) = (&self.tool, shown(tables.path));
+            let _ = writeln!(out, "\nlinemate {tool}, recording {path}");
+            description(out, &self.recording);
+        } else {
+            let _ = writeln!(
+                out,
+                "{} (--ledger: all about the run)",
+                provenance(&self.recording)
+            );
         }
-        out
     }
 }
 
-fn rows(out: &mut String, what: &str, rows: &[Cost], costs: &Costs, top: usize) {
+const TYPES: &str = "type or variable";
+
+fn rows<'c>(
+    out: &mut Text,
+    what: &str,
+    rows: impl IntoIterator<Item = &'c Cost>,
+    costs: &Costs,
+    top: usize,
+) {
+    let rows: Vec<&Cost> = rows.into_iter().collect();
     let mut table = Table::of_figures(&[
         what,
         "loads",
@@ -110,11 +150,11 @@ fn rows(out: &mut String, what: &str, rows: &[Cost], costs: &Costs, top: usize) 
         );
         table.add_row(cells);
     }
-    let _ = writeln!(out, "{table}");
+    out.table(table);
     more(out, rows.len(), top);
 }
 
-fn pairs(out: &mut String, pairs: &[PairCost], top: usize) {
+fn pairs(out: &mut Text, pairs: &[PairCost], top: usize) {
     let mut table = Table::of_figures(&["wrote last", "taken by", "modified lines", "cycles"]);
     let name = |(cpu, copy): (usize, usize)| match copy {
         0 => format!("CPU {cpu}"),
@@ -128,7 +168,7 @@ fn pairs(out: &mut String, pairs: &[PairCost], top: usize) {
             pair.cycles.to_string(),
         ]);
     }
-    let _ = writeln!(out, "{table}");
+    out.table(table);
     more(out, pairs.len(), top);
 }
 
@@ -138,7 +178,7 @@ const CELLS_MAX: usize = 24;
 /// A field of another type is shown from this part of the line's cycles on.
 const NEIGHBOUR_PART: u64 = 100;
 
-fn lines(out: &mut String, lines: &[LineCost], top: usize) {
+fn lines(out: &mut Text, lines: &[LineCost], top: usize) {
     for line in lines.iter().take(top) {
         let _ = writeln!(
             out,
@@ -177,7 +217,7 @@ fn lines(out: &mut String, lines: &[LineCost], top: usize) {
                 cell.functions.join(", "),
             ]);
         }
-        let _ = writeln!(out, "{table}");
+        out.table(table);
         if left_out > 0 {
             let _ = writeln!(out, "({left_out} more places, with fewer cycles)");
         }

@@ -7,8 +7,8 @@ use linemate_study::diff::{Fields, Figures, Row, compare};
 use linemate_text::shown;
 use serde::Serialize;
 
-use crate::Table;
 use crate::print::{more, percent};
+use crate::{Table, Text};
 
 /// What `linemate diff --json` writes (docs/schema-whatif.md).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -56,8 +56,8 @@ impl DiffDocument {
 
     /// The recordings called `names`, then at most `top` fields, the largest first.
     #[must_use]
-    pub fn text(&self, names: [&str; 2], top: usize) -> String {
-        let mut out = String::new();
+    pub fn text(&self, names: [&str; 2], top: usize) -> Text {
+        let mut out = Text::default();
         // Writing to a String does not fail.
         let _ = writeln!(
             out,
@@ -93,7 +93,8 @@ impl DiffDocument {
         for row in rows.iter().take(top) {
             table.add_row(cells(row, self.machine.is_some()));
         }
-        let _ = writeln!(out, "\n{table}");
+        let _ = writeln!(out);
+        out.table(table);
         more(&mut out, rows.len(), top);
         out
     }

@@ -12,7 +12,9 @@ mod costs;
 mod differences;
 mod doctor;
 mod documents;
+mod headline;
 mod layouts;
+mod legend;
 mod machines;
 pub mod model;
 mod parts;
@@ -22,6 +24,7 @@ mod resolve;
 mod sums;
 mod table;
 mod tables;
+mod text;
 mod typeview;
 mod verified;
 mod whatifs;
@@ -40,6 +43,7 @@ pub use costs::CostsTables;
 pub use differences::DiffDocument;
 pub use doctor::{DoctorCheck, DoctorDocument};
 pub use documents::{CostsDocument, WhatIfDocument};
+pub use headline::{costs_headline, report_headline};
 pub use layouts::{
     ArrayExtent, BitRange, FieldEntry, KernelLayout, LayoutDocument, MemberEntry, TypeLayout,
 };
@@ -47,7 +51,8 @@ pub use machines::{CacheSize, LatencyCycles, MachineEntry, MachinesDocument};
 pub use print::relative;
 pub use remedies::remedies;
 pub use table::Table;
-pub use tables::text;
+pub use tables::{ReportText, text};
+pub use text::Text;
 pub use verified::VerifyDocument;
 
 /// What rows are.
@@ -72,6 +77,8 @@ pub struct Options {
     pub by: By,
     /// The type to show everything of.
     pub type_name: Option<String>,
+    /// Whether rows are also of what cannot be laid out: stacks, pages, memory without a type.
+    pub all: bool,
     /// The most rows.
     pub top: usize,
     /// The size of a line.

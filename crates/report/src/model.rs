@@ -130,6 +130,10 @@ pub struct TypeRow {
     pub size: Option<u64>,
     /// Objects with a known life, if the type is one of heap objects.
     pub objects: Option<u64>,
+    /// Accesses to fields that are written and that several CPUs access; none where no layout can be given: of what has no type, or a type
+    /// of one field.
+    #[serde(default)]
+    pub shared: Option<u64>,
     /// Counts.
     #[serde(flatten)]
     pub figures: Figures,

@@ -6,6 +6,8 @@ use std::fmt::Write as _;
 use linemate_study::stats::Measure;
 use linemate_text::shown;
 
+use crate::Text;
+
 /// Cycles, or any other mean of counts.
 pub(crate) fn cycles(value: f64) -> String {
     format!("{value:.0}")
@@ -53,15 +55,30 @@ pub(crate) fn counted(number: usize, what: &str) -> String {
 }
 
 /// What the recording says about its run, a line each.
-pub(crate) fn description(out: &mut String, metadata: &BTreeMap<String, String>) {
+pub(crate) fn description(out: &mut Text, metadata: &BTreeMap<String, String>) {
     for (key, value) in metadata {
-        // Writing to a String does not fail.
+        // Writing to a text does not fail.
         let _ = writeln!(out, "  {}: {}", shown(key), shown(value));
     }
 }
 
+/// What was recorded, in a line: command, kernel, CPUs, seed.
+pub(crate) fn provenance(metadata: &BTreeMap<String, String>) -> String {
+    let parts = [
+        ("command", "", ""),
+        ("kernel", "Linux ", ""),
+        ("cpus", "", " CPUs"),
+        ("seed", "seed ", ""),
+    ];
+    let known = parts.iter().filter_map(|(key, before, after)| {
+        let value = metadata.get(*key)?;
+        Some(format!("{before}{}{after}", shown(value)))
+    });
+    known.collect::<Vec<String>>().join(", ")
+}
+
 /// How many rows a table leaves out.
-pub(crate) fn more(out: &mut String, rows: usize, top: usize) {
+pub(crate) fn more(out: &mut Text, rows: usize, top: usize) {
     if rows > top {
         let _ = writeln!(out, "({} more; --top N shows more)", rows - top);
     }

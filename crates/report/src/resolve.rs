@@ -87,6 +87,11 @@ impl<'a> Resolver<'a> {
         })
     }
 
+    /// Whether a type has several fields, which can be laid out.
+    pub(crate) fn has_fields(&mut self, ty: TypeIndex) -> bool {
+        self.flat(ty).is_some_and(|flat| flat.leaves().len() > 1)
+    }
+
     /// A type's leaves.
     pub(crate) fn flat(&mut self, ty: TypeIndex) -> Option<&FlatType> {
         let analysis = self.analysis;

@@ -62,6 +62,13 @@ impl Sum {
         self.writers.merge(&other.writers);
     }
 
+    /// Whether it is of something that is written and that several CPUs access; of one CPU's objects also others than their owner.
+    pub(crate) fn is_shared(&self) -> bool {
+        let mut cpus = self.readers.clone();
+        cpus.merge(&self.writers);
+        !self.writers.is_empty() && cpus.len() > 1 && (self.owned == 0 || self.remote > 0)
+    }
+
     pub(crate) fn accesses(&self) -> u64 {
         self.loads + self.stores + self.rmws
     }

@@ -4,28 +4,54 @@ use std::fmt::Write as _;
 
 use linemate_text::shown;
 
-use crate::Table;
+use crate::headline::report_headline;
 use crate::model::{FieldRow, Figures, GroupRow, LineRow, Report, Share, TypeView, View};
-use crate::print::{description, percent};
+use crate::print::{description, percent, provenance};
+use crate::{Table, Text};
 
-/// The report as text: inputs, ledger, then what was asked for.
+/// What of a report is shown.
+#[derive(Clone, Copy, Debug)]
+pub struct ReportText {
+    /// The most rows of a table.
+    pub top: usize,
+    /// Everything about the run, and where each access went.
+    pub ledger: bool,
+}
+
+/// The report as text: the answer, the tables, then what they rest on.
 #[must_use]
-pub fn text(report: &Report, top: usize) -> String {
-    let mut out = inputs(report);
-    out.push('\n');
-    out.push_str(&ledger(report));
-    out.push('\n');
-    out.push_str(&view(&report.view, top));
+pub fn text(report: &Report, show: &ReportText) -> Text {
+    let mut out = Text::default();
+    // Writing to a text does not fail.
+    let _ = writeln!(out, "{}\n", report_headline(report));
+    view(&mut out, &report.view, show.top);
+    let _ = writeln!(out);
+    if show.ledger {
+        inputs(&mut out, report);
+        let _ = writeln!(out);
+        ledger(&mut out, report);
+    } else {
+        let ledger = &report.ledger;
+        let _ = writeln!(
+            out,
+            "{}: {} accesses; {} have a type, of those that can; nothing is known of {} (--ledger: all about the run, and where each access went)",
+            provenance(&report.inputs.recording),
+            ledger.total,
+            percent(ledger.typed_share),
+            percent(ledger.unknown_share)
+        );
+    }
     out
 }
 
-fn inputs(report: &Report) -> String {
-    let mut out = format!(
-        "linemate {}, recorded by {}\n",
+fn inputs(out: &mut Text, report: &Report) {
+    let _ = writeln!(
+        out,
+        "linemate {}, recorded by {}",
         report.inputs.tool,
         shown(&report.inputs.recorded_by)
     );
-    description(&mut out, &report.inputs.recording);
+    description(out, &report.inputs.recording);
     match (&report.inputs.checksum, &report.inputs.cut) {
         (_, Some(cut)) => {
             let _ = writeln!(
@@ -38,10 +64,9 @@ fn inputs(report: &Report) -> String {
         }
         (None, None) => {}
     }
-    out
 }
 
-fn ledger(report: &Report) -> String {
+fn ledger(out: &mut Text, report: &Report) {
     let ledger = &report.ledger;
     let mut table = Table::new(&["where the accesses went", "accesses", "share"]);
     for group in &ledger.groups {
@@ -71,14 +96,16 @@ fn ledger(report: &Report) -> String {
         percent(1.0),
     ]);
     table.align(1);
-    format!(
-        "{table}\nTyped: {} of all that is not stack, device registers, page table, struct page or page contents. Unknown: {}.\n",
+    out.table(table);
+    let _ = writeln!(
+        out,
+        "Typed: {} of all that is not stack, device registers, page table, struct page or page contents. Unknown: {}.",
         percent(ledger.typed_share),
         percent(ledger.unknown_share)
-    )
+    );
 }
 
-fn view(view: &View, top: usize) -> String {
+fn view(out: &mut Text, view: &View, top: usize) {
     match view {
         View::Types(rows) => {
             let mut t = Table::new(&[
@@ -87,6 +114,7 @@ fn view(view: &View, top: usize) -> String {
                 "size",
                 "objects",
                 ACCESSES,
+                "shared",
                 "loads",
                 "stores",
                 "RMW",
@@ -104,13 +132,14 @@ fn view(view: &View, top: usize) -> String {
                     number(row.objects),
                 ];
                 cells.extend(figures(&row.figures));
+                cells.insert(5, number(row.shared));
                 cells.push(names(&row.functions));
                 t.add_row(cells);
             }
-            finish(t, 2)
+            finish(out, t, 2);
         }
-        View::Fields(rows) => fields(rows, true),
-        View::Lines(rows) => lines(rows),
+        View::Fields(rows) => fields(out, rows, true),
+        View::Lines(rows) => lines(out, rows),
         View::Functions(rows) => {
             let mut t = Table::new(&[
                 "function",
@@ -130,7 +159,7 @@ fn view(view: &View, top: usize) -> String {
                 cells.push(names(&row.types));
                 t.add_row(cells);
             }
-            finish(t, 1)
+            finish(out, t, 1);
         }
         View::Cpus(rows) => {
             let mut t = Table::new(&[
@@ -148,18 +177,19 @@ fn view(view: &View, top: usize) -> String {
                 cells.push(percent(r.remote_share));
                 t.add_row(cells);
             }
-            finish(t, 0)
+            finish(out, t, 0);
         }
-        View::Type(view) => type_view(view, top),
+        View::Type(view) => type_view(out, view, top),
     }
 }
 
 const ACCESSES: &str = "accesses";
 const REMOTE: &str = "other CPUs";
 
-fn type_view(view: &TypeView, top: usize) -> String {
-    let mut out = format!(
-        "struct {}: {} bytes, {} lines of {} bytes, {} accesses\n\nWhere its objects are\n",
+fn type_view(out: &mut Text, view: &TypeView, top: usize) {
+    let _ = writeln!(
+        out,
+        "struct {}: {} bytes, {} lines of {} bytes, {} accesses\n\nWhere its objects are",
         shown(&view.name),
         view.size,
         view.size.div_ceil(view.line_size.max(1)),
@@ -174,8 +204,8 @@ fn type_view(view: &TypeView, top: usize) -> String {
         cells.extend(figures(&place.figures));
         t.add_row(cells);
     }
-    out.push_str(&finish(t, 1));
-    out.push_str("\nFields, most used first\n");
+    finish(out, t, 1);
+    let _ = writeln!(out, "\nFields, most used first");
     let mut rows = view.fields.clone();
     rows.sort_by(|a, b| {
         b.figures
@@ -184,7 +214,7 @@ fn type_view(view: &TypeView, top: usize) -> String {
             .then(a.offset.cmp(&b.offset))
     });
     rows.truncate(top);
-    out.push_str(&fields(&rows, false));
+    fields(out, &rows, false);
     if view.fields.len() > rows.len() {
         let _ = writeln!(
             out,
@@ -192,14 +222,13 @@ fn type_view(view: &TypeView, top: usize) -> String {
             view.fields.len() - rows.len()
         );
     }
-    out.push_str("\nLines, from 0\n");
-    out.push_str(&lines(&view.lines));
-    out.push_str("\nFields that are used together\n");
-    out.push_str(&groups(&view.groups, top));
-    out
+    let _ = writeln!(out, "\nLines, from 0");
+    lines(out, &view.lines);
+    let _ = writeln!(out, "\nFields that are used together");
+    groups(out, &view.groups, top);
 }
 
-fn fields(rows: &[FieldRow], with_type: bool) -> String {
+fn fields(out: &mut Text, rows: &[FieldRow], with_type: bool) {
     let mut t = Table::new(&[
         "field", "offset", "size", "line", ACCESSES, "loads", "stores", "RMW", "silent", REMOTE,
         "readers", "writers", "most by",
@@ -223,10 +252,10 @@ fn fields(rows: &[FieldRow], with_type: bool) -> String {
         cells.push(names(&row.functions));
         t.add_row(cells);
     }
-    finish(t, 1)
+    finish(out, t, 1);
 }
 
-fn lines(rows: &[LineRow]) -> String {
+fn lines(out: &mut Text, rows: &[LineRow]) {
     let mut t = Table::new(&[
         "type", "line", ACCESSES, "loads", "stores", "RMW", "silent", REMOTE, "readers", "writers",
         "most in",
@@ -237,10 +266,10 @@ fn lines(rows: &[LineRow]) -> String {
         cells.push(names(&row.fields));
         t.add_row(cells);
     }
-    finish(t, 1)
+    finish(out, t, 1);
 }
 
-fn groups(rows: &[GroupRow], top: usize) -> String {
+fn groups(out: &mut Text, rows: &[GroupRow], top: usize) {
     let mut t = Table::new(&[
         "share",
         "loads : stores",
@@ -264,7 +293,7 @@ fn groups(rows: &[GroupRow], top: usize) -> String {
             row.fields.join(" "),
         ]);
     }
-    finish(t, 0)
+    finish(out, t, 0);
 }
 
 fn figures(f: &Figures) -> Vec<String> {
@@ -296,7 +325,7 @@ fn number(value: Option<u64>) -> String {
     value.map_or_else(String::new, |v| v.to_string())
 }
 
-fn finish(mut table: Table, numbers_from: usize) -> String {
+fn finish(out: &mut Text, mut table: Table, numbers_from: usize) {
     table.align(numbers_from);
-    format!("{}\n", table.trimmed())
+    out.table(table);
 }

@@ -8,15 +8,15 @@ use linemate_study::stats::Measure;
 use linemate_text::shown;
 
 use crate::print::{change, cycles, description, more, percent, relative, verdict};
-use crate::{Table, WhatIfDocument};
+use crate::{Table, Text, WhatIfDocument};
 
 impl WhatIfDocument {
     /// How much of the cost a layout can change, what the figures are of, then the effect on each machine with at most `top` rows in a
     /// table. `path`: the recording's file.
     #[must_use]
-    pub fn text(&self, path: &str, top: usize) -> String {
+    pub fn text(&self, path: &str, top: usize) -> Text {
         let names = self.type_names();
-        let mut out = String::new();
+        let mut out = Text::default();
         for result in &self.results {
             potential(&mut out, &result.machine, &names, &result.potential);
         }
@@ -27,7 +27,8 @@ impl WhatIfDocument {
         for line in self.edits.lines() {
             let _ = writeln!(out, "  {line}");
         }
-        let _ = writeln!(out, "\n{}", summary(&self.results, &names));
+        let _ = writeln!(out);
+        out.table(summary(&self.results, &names));
         for result in &self.results {
             let _ = writeln!(
                 out,
@@ -62,7 +63,7 @@ impl WhatIfDocument {
 }
 
 /// How much of a cost a layout can change at all.
-pub(crate) fn potential(out: &mut String, machine: &str, names: &str, p: &Potential) {
+pub(crate) fn potential(out: &mut Text, machine: &str, names: &str, p: &Potential) {
     let _ = writeln!(
         out,
         "{machine}: of what {names} costs, a layout can change {} at most: false sharing {}, cold misses {}, capacity misses {}, \
@@ -76,7 +77,7 @@ pub(crate) fn potential(out: &mut String, machine: &str, names: &str, p: &Potent
     );
 }
 
-fn summary(results: &[WhatIf], names: &str) -> String {
+fn summary(results: &[WhatIf], names: &str) -> Table {
     let mut table = Table::of_figures(&[
         "machine",
         "type",
@@ -103,7 +104,7 @@ fn summary(results: &[WhatIf], names: &str) -> String {
             verdict(&result.types).to_owned(),
         ]);
     }
-    table.to_string()
+    table
 }
 
 fn sizes(result: &WhatIf, figure: impl Fn(&Size) -> (u64, u64)) -> String {
@@ -114,7 +115,7 @@ fn sizes(result: &WhatIf, figure: impl Fn(&Size) -> (u64, u64)) -> String {
     result.sizes.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-fn details(out: &mut String, result: &WhatIf, top: usize) {
+fn details(out: &mut Text, result: &WhatIf, top: usize) {
     let whole = result.whole.without;
     let mut totals = Table::of_figures(&["", "before", "change", "share", "verdict"]);
     for (name, measure) in [
@@ -133,7 +134,7 @@ fn details(out: &mut String, result: &WhatIf, top: usize) {
             verdict(measure).to_owned(),
         ]);
     }
-    let _ = writeln!(out, "{totals}");
+    out.table(totals);
     for (title, list) in [
         ("cause", &result.causes),
         ("source", &result.sources),
@@ -169,10 +170,10 @@ fn details(out: &mut String, result: &WhatIf, top: usize) {
             result.skipped, result.accesses
         );
     }
-    out.push('\n');
+    let _ = writeln!(out);
 }
 
-fn rows(out: &mut String, title: &str, list: &[Row], top: usize, of_type: f64, of_whole: f64) {
+fn rows(out: &mut Text, title: &str, list: &[Row], top: usize, of_type: f64, of_whole: f64) {
     let mut table = Table::of_figures(&[
         title,
         "misses before",
@@ -195,11 +196,11 @@ fn rows(out: &mut String, title: &str, list: &[Row], top: usize, of_type: f64, o
             verdict(&row.cycles).to_owned(),
         ]);
     }
-    let _ = writeln!(out, "{table}");
+    out.table(table);
     more(out, list.len(), top);
 }
 
-fn ablation(out: &mut String, result: &WhatIf) {
+fn ablation(out: &mut Text, result: &WhatIf) {
     let mut table = Table::of_figures(&["edit", "alone", "last", "verdict"]);
     let figure = |measure: &Option<Measure>| match measure {
         Some(m) => format!("{} ({})", change(m), relative(m, result.types.without)),
@@ -218,5 +219,5 @@ fn ablation(out: &mut String, result: &WhatIf) {
             says,
         ]);
     }
-    let _ = writeln!(out, "{table}");
+    out.table(table);
 }

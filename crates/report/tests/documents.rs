@@ -176,11 +176,11 @@ fn layouts_side_by_side_are_those_of_the_document() {
     );
     for member in &layout.members {
         let offset = format!("{}", member.offset);
-        let line = text.lines().find(|line| {
-            line.get(2..)
-                .is_some_and(|rest| rest.starts_with(&member.name))
-        });
-        let words: Vec<&str> = line.unwrap()[2..].split_whitespace().collect();
+        let rows = text.lines().filter_map(|line| line.get(2..));
+        let mut rows = rows.map(|row| row.split_whitespace().collect::<Vec<&str>>());
+        let words = rows
+            .find(|words| words.first() == Some(&member.name.as_str()))
+            .unwrap();
         let size = match member.bits {
             Some(bits) => format!("{}:{}", bits.start, bits.width),
             None => member.size.to_string(),
@@ -302,7 +302,7 @@ fn whatif_shows_the_measures_of_its_document() {
     let recording = w.record();
     let edits = "type queue {\n  isolate lock\n}\n".to_owned();
     let document = WhatIfDocument::new("1.2.3", &recording, edits, vec![answer.clone()]);
-    let text = read_back(&document, |d| d.text("r.data", 20));
+    let text = read_back(&document, |d| d.text("r.data", 20).to_string());
     let cells = |m: &Measure| {
         [
             format!("{:.0}", m.without),
@@ -388,7 +388,10 @@ fn costs_show_the_counts_of_their_document() {
                 by,
                 top: 20,
                 user: true,
+                all: true,
+                ledger: true,
             })
+            .to_string()
         })
     };
     let types = text(By::Type);

@@ -4,7 +4,7 @@
 
 use linemate_attribution::Analysis;
 use linemate_recording::{AccessKind, Recording};
-use linemate_report::{By, Error, Options, json, make, text};
+use linemate_report::{By, Error, Options, ReportText, json, make, text};
 use linemate_testkit::world::*;
 use linemate_types::LineSize;
 use serde_json::Value;
@@ -13,6 +13,7 @@ fn options(by: By, type_name: Option<&str>) -> Options {
     Options {
         by,
         type_name: type_name.map(str::to_owned),
+        all: true,
         top: 10,
         line: LineSize::B64,
     }
@@ -215,7 +216,138 @@ fn a_cut_recording_says_so() {
     let counted = analysis.count().unwrap();
     let report = make(&analysis, &counted, &options(By::Type, None)).unwrap();
     assert_eq!(report.inputs.checksum, None);
-    let page = text(&report, 10);
+    let show = ReportText {
+        top: 10,
+        ledger: true,
+    };
+    let page = text(&report, &show).to_string();
     assert!(page.contains("this recording is cut"), "{page}");
     assert!(page.contains("total (all that was recorded)"), "{page}");
+}
+
+fn shown(recording: &Recording, options: &Options, ledger: bool) -> linemate_report::Text {
+    let analysis = Analysis::new(recording).unwrap();
+    let counted = analysis.count().unwrap();
+    let report = make(&analysis, &counted, options).unwrap();
+    text(&report, &ReportText { top: 10, ledger })
+}
+
+#[test]
+fn types_are_ranked_by_what_is_shared() {
+    let mut w = World::new();
+    // The owner alone; a clock of CPU 0 that CPU 1 reads; a variable that cannot be laid out.
+    for _ in 0..50 {
+        w.store(0, TASK_SLAB + 64 + 40);
+        w.store(0, COUNTER);
+    }
+    w.sight(F::WakeTask, TASK_SLAB);
+    for _ in 0..10 {
+        w.store(0, TASK_SLAB + 64 + 40);
+    }
+    for _ in 0..3 {
+        w.store(0, UNITS[0] + RQ + 64);
+        w.load(1, UNITS[0] + RQ + 64);
+    }
+    w.store(0, UNITS[0] + RQ);
+    let recording = w.record();
+    let rows = |all| -> Vec<(String, Option<u64>)> {
+        let mut options = options(By::Type, None);
+        options.all = all;
+        let report = value(&recording, &options);
+        let rows = report["types"].as_array().unwrap().iter();
+        rows.map(|row| {
+            (
+                row["name"].as_str().unwrap().to_owned(),
+                row["shared"].as_u64(),
+            )
+        })
+        .collect()
+    };
+    let named = |name: &str, shared| (name.to_owned(), shared);
+    assert_eq!(rows(false), [named("rq", Some(6)), named("task", Some(0))]);
+    let all = rows(true);
+    assert_eq!(all[..2], rows(false));
+    assert!(
+        all.len() > 2 && all[2..].iter().all(|(_, shared)| shared.is_none()),
+        "{all:?}"
+    );
+    let mut default = options(By::Type, None);
+    default.all = false;
+    let page = shown(&recording, &default, false).to_string();
+    assert!(
+        page.starts_with("rq is shared most: of its 7 accesses, "),
+        "{page}"
+    );
+    assert!(page.contains(
+        "85.7 % are to fields that are written and that several CPUs access.\n\n type or variable"
+    ));
+}
+
+#[test]
+fn the_answer_comes_first_and_the_ledger_last() {
+    let recording = queues();
+    for (by, type_name) in [
+        (By::Type, None),
+        (By::Field, None),
+        (By::Line, None),
+        (By::Function, None),
+        (By::Cpu, None),
+        (By::Type, Some("rq")),
+    ] {
+        let options = options(by, type_name);
+        let page = shown(&recording, &options, false).to_string();
+        let (answer, rest) = page.split_once('\n').unwrap();
+        assert!(
+            answer.ends_with('.') && answer.contains(" of all"),
+            "{answer}"
+        );
+        assert!(!rest.contains("where the accesses went"), "{rest}");
+        let foot = rest.lines().last().unwrap();
+        assert!(
+            foot.starts_with("Linux 6.12-test, 2 CPUs, seed 42: 240 accesses; "),
+            "{foot}"
+        );
+        let page = shown(&recording, &options, true).to_string();
+        let (answer_too, rest) = page.split_once('\n').unwrap();
+        assert_eq!(answer_too, answer);
+        assert!(rest.contains("\n  kernel: 6.12-test\n"), "{rest}");
+        assert!(rest.contains("total (all that was recorded)"), "{rest}");
+        assert!(
+            rest.lines().last().unwrap().starts_with("Typed: "),
+            "{rest}"
+        );
+    }
+}
+
+/// What is printed at this width, against the file of that name: `UPDATE_SNAPSHOTS=1` writes it.
+fn snapshot(name: &str, page: &linemate_report::Text) {
+    for width in [Some(80), Some(120), Some(200), None] {
+        let shown = page.fitted(width);
+        if let Some(width) = width {
+            for line in shown.lines() {
+                assert!(line.chars().count() <= width, "{width}: {line}");
+            }
+        }
+        let file = match width {
+            Some(width) => format!("{name}-{width}.txt"),
+            None => format!("{name}-piped.txt"),
+        };
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/snapshots")
+            .join(file);
+        if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
+            std::fs::write(&path, &shown).unwrap();
+        }
+        let expected = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(shown, expected, "{}", path.display());
+    }
+}
+
+#[test]
+fn reports_fit_80_120_and_200_columns() {
+    let recording = queues();
+    snapshot("types", &shown(&recording, &options(By::Type, None), true));
+    let mut of_type = shown(&recording, &options(By::Type, Some("rq")), false);
+    of_type.explain();
+    snapshot("type-rq", &of_type);
 }

@@ -19,8 +19,10 @@ use linemate_types::LineSize;
 use crate::cli::Outcome;
 use crate::input;
 use crate::kept::Keeping;
+use crate::next;
 use crate::output;
 use crate::replaying::Replaying;
+use crate::showing::Showing;
 
 const TOOL: &str = env!("CARGO_PKG_VERSION");
 /// The most bytes that a type may be allowed to grow by.
@@ -86,6 +88,8 @@ pub(crate) struct Args {
     /// Maximum number of rows in a table
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
+    #[command(flatten)]
+    showing: Showing,
     /// Write JSON (docs/schema-advise.md)
     #[arg(long)]
     json: bool,
@@ -156,12 +160,37 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     if args.json {
         output::json(&document)?;
     } else {
-        output::text(&document.text(&AdviceText {
+        let text = document.text(&AdviceText {
             paths: &names(&paths),
             choice: advice.choice,
-        }))?;
+        });
+        args.showing.print(text, next_step(args, &document))?;
     }
     Ok(Outcome::Fine)
+}
+
+/// What is recommended becomes a patch, from a file.
+fn next_step(args: &Args, document: &AdviceDocument) -> Option<String> {
+    document.recommended.as_ref()?;
+    let name = next::quoted(&document.type_name);
+    Some(match &args.output {
+        Some(edit) => next::step(
+            "a patch of a source tree",
+            &format!(
+                "patch --edit {} --source TREE",
+                next::quoted(&edit.to_string_lossy())
+            ),
+        ),
+        None => next::step(
+            "the edit as a file, for `whatif --edit` and `patch --edit`",
+            &format!("advise{} --type {name} -o {name}.edit", inputs(args)),
+        ),
+    })
+}
+
+/// The options that name the recordings.
+fn inputs(args: &Args) -> String {
+    args.paths().iter().map(|path| next::input(path)).collect()
 }
 
 /// Without a type: where a layout can win most.
@@ -181,7 +210,15 @@ fn survey(
     if args.json {
         output::json(&document)?;
     } else {
-        output::text(&document.text(&names(&args.paths())))?;
+        let text = document.text(&names(&args.paths()));
+        let next = document.types.first().map(|row| {
+            let (inputs, name) = (inputs(args), next::quoted(&row.name));
+            next::step(
+                "the layout that costs least",
+                &format!("advise{inputs} --type {name}"),
+            )
+        });
+        args.showing.print(text, next)?;
     }
     Ok(Outcome::Fine)
 }

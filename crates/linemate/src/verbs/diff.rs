@@ -14,6 +14,7 @@ use crate::input;
 use crate::kept::Keeping;
 use crate::output;
 use crate::replaying::Replaying;
+use crate::showing::Showing;
 
 /// Compare a type's fields in two recordings, of two kernels for example, matched by field path
 #[derive(clap::Args, Debug)]
@@ -40,6 +41,8 @@ pub(crate) struct Args {
     /// Maximum number of rows
     #[arg(long, value_name = "N", default_value_t = 40)]
     top: usize,
+    #[command(flatten)]
+    showing: Showing,
     /// Write JSON (docs/schema-whatif.md)
     #[arg(long)]
     json: bool,
@@ -65,7 +68,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         output::json(&document)?;
     } else {
         let names = [&args.a, &args.b].map(|path| path.display().to_string());
-        output::text(&document.text([&names[0], &names[1]], args.top))?;
+        args.showing
+            .print(document.text([&names[0], &names[1]], args.top), None)?;
     }
     Ok(Outcome::Fine)
 }

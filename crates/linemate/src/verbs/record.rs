@@ -17,6 +17,7 @@ use linemate_guest::{
 };
 
 use crate::cli::Outcome;
+use crate::next;
 use crate::output::tell;
 use not_found::NotFound;
 
@@ -107,6 +108,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     summarise(&session, &recorded);
     if let Some(note) = display.not_found.note(recorded.status) {
         tell(&format!("note: {note}"));
+    }
+    if recorded.totals.is_some() {
+        let input = next::input(&session.output);
+        tell(&next::step("what is shared", &format!("report{input}")));
     }
     if recorded.status.is_success() {
         return Ok(Outcome::Fine);

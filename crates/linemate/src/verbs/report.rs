@@ -3,14 +3,16 @@
 mod costs;
 
 use clap::ValueEnum;
-use linemate_report::{By, Options};
+use linemate_report::{By, Options, ReportText};
 use linemate_types::LineSize;
 
 use crate::cli::Outcome;
 use crate::input::{self, Input};
 use crate::kept::Keeping;
+use crate::next;
 use crate::output;
 use crate::replaying::Replaying;
+use crate::showing::Showing;
 
 /// What rows are.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -50,6 +52,12 @@ pub(crate) struct Args {
     /// Show everything about one type: fields, lines, groups of fields that are used together
     #[arg(long = "type", value_name = "T", value_parser = input::type_name)]
     type_name: Option<String>,
+    /// Rows also of what cannot be laid out: stacks, pages, memory without a type
+    #[arg(long, conflicts_with = "type_name")]
+    all: bool,
+    /// Show at the end all that is known about the run, and where each access went
+    #[arg(long)]
+    ledger: bool,
     /// Maximum number of rows
     #[arg(long, value_name = "N", default_value_t = 40)]
     top: usize,
@@ -64,6 +72,8 @@ pub(crate) struct Args {
     replaying: Replaying,
     #[command(flatten)]
     keeping: Keeping,
+    #[command(flatten)]
+    showing: Showing,
     /// Write JSON (docs/schema-report.md; with a machine docs/schema-costs.md)
     #[arg(long)]
     json: bool,
@@ -79,6 +89,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let options = Options {
         by: args.by.into(),
         type_name: args.type_name.clone(),
+        all: args.all,
         top: args.top,
         line: args.line.unwrap_or(LineSize::B64),
     };
@@ -87,7 +98,21 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     if args.json {
         output::json_text(&linemate_report::json(&report)?)?;
     } else {
-        output::text(&linemate_report::text(&report, args.top))?;
+        let show = ReportText {
+            top: args.top,
+            ledger: args.ledger,
+        };
+        let input = next::input(args.input.path());
+        let about = match &args.type_name {
+            Some(name) => format!(" --type {}", next::quoted(name)),
+            None => String::new(),
+        };
+        let next = next::step(
+            "what it costs, and how much of that a layout can change",
+            &format!("report{input}{about} --machine gnr-2s-480"),
+        );
+        args.showing
+            .print(linemate_report::text(&report, &show), Some(next))?;
     }
     Ok(Outcome::Fine)
 }

@@ -14,8 +14,10 @@ use linemate_types::{KernelImage, LineSize, TypeModel};
 use crate::cli::Outcome;
 use crate::input::{self, Input};
 use crate::kept::Keeping;
+use crate::next;
 use crate::output;
 use crate::replaying::Replaying;
+use crate::showing::Showing;
 
 /// Predict what another layout would cost or gain, with confidence intervals
 #[derive(clap::Args, Debug)]
@@ -53,6 +55,8 @@ pub(crate) struct Args {
     /// Maximum number of rows in a table
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
+    #[command(flatten)]
+    showing: Showing,
     /// Write JSON (docs/schema-whatif.md)
     #[arg(long)]
     json: bool,
@@ -88,9 +92,31 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         output::json(&document)?;
     } else {
         let path = args.input.path().display().to_string();
-        output::text(&document.text(&path, args.top))?;
+        let text = document.text(&path, args.top);
+        args.showing.print(text, Some(next_step(args)))?;
     }
     Ok(Outcome::Fine)
+}
+
+/// A file of edits can become a patch; other edits go into a file first.
+fn next_step(args: &Args) -> String {
+    match &args.edit {
+        Some(edit) => {
+            let edit = next::quoted(&edit.to_string_lossy());
+            next::step(
+                "a patch of a source tree",
+                &format!("patch --edit {edit} --source TREE"),
+            )
+        }
+        None => {
+            let input = next::input(args.input.path());
+            let name = next::quoted(args.type_name.as_deref().unwrap_or("T"));
+            next::step(
+                "the layout that costs least",
+                &format!("advise{input} --type {name}"),
+            )
+        }
+    }
 }
 
 /// The edits, and the types to report beyond those that they edit.

@@ -10,8 +10,8 @@ use linemate_text::shown;
 use serde::Serialize;
 
 use super::{AdvisedRecording, text};
-use crate::Table;
 use crate::print::{cycles, percent};
+use crate::{Table, Text};
 
 /// What `linemate advise --json` writes without a type (docs/schema-advise.md).
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -58,15 +58,16 @@ impl SurveyDocument {
 
     /// The types, then what is not a matter of order. `paths`: the recordings' files.
     #[must_use]
-    pub fn text(&self, paths: &[String]) -> String {
-        let mut out = String::new();
+    pub fn text(&self, paths: &[String]) -> Text {
+        let mut out = Text::default();
         text::inputs(&mut out, &self.tool, paths, &self.recordings);
         types(&mut out, &self.types, &self.machines.join(", "));
-        out + &text::remedies(&self.remedies)
+        text::remedies(&mut out, &self.remedies);
+        out
     }
 }
 
-fn types(out: &mut String, rows: &[Row], machines: &str) {
+fn types(out: &mut Text, rows: &[Row], machines: &str) {
     let mut list = Table::of_figures(&[
         "type",
         "cost",
@@ -100,7 +101,12 @@ fn types(out: &mut String, rows: &[Row], machines: &str) {
     }
     let _ = writeln!(
         out,
-        "Types by what a layout can win on {machines}, in cycles of accesses that leave their core.\n\n{list}\n\n\
+        "Types by what a layout can win on {machines}, in cycles of accesses that leave their core.\n"
+    );
+    out.table(list);
+    let _ = writeln!(
+        out,
+        "\n\
          At most: everything but true sharing, by a replay of the recorded layout. Estimate: the best layout of a short search without growth, by the \
          fast model; confirm it with --type."
     );

@@ -11,8 +11,8 @@ use linemate_remedies::RemedyList;
 use linemate_text::shown;
 
 use super::{AdviceDocument, AdvisedLayout, AdvisedRecording};
-use crate::Table;
 use crate::print::{change, cycles, description, percent, relative, verdict};
+use crate::{Table, Text};
 
 /// By how much of the type's cost a point of the front has to gain more than the one before to be shown.
 const FRONT_STEP: f64 = 0.01;
@@ -29,8 +29,8 @@ pub struct AdviceText<'a> {
 impl AdviceDocument {
     /// The advice for the type, then what is not a matter of order.
     #[must_use]
-    pub fn text(&self, about: &AdviceText<'_>) -> String {
-        let mut out = String::new();
+    pub fn text(&self, about: &AdviceText<'_>) -> Text {
+        let mut out = Text::default();
         self.headline(&mut out);
         inputs(&mut out, &self.tool, about.paths, &self.recordings);
         if let Some(reason) = &self.first_stays {
@@ -48,10 +48,11 @@ impl AdviceDocument {
         }
         self.moves_against_gain(&mut out, about.choice);
         self.also_replayed(&mut out);
-        out + &remedies(&self.remedies)
+        remedies(&mut out, &self.remedies);
+        out
     }
 
-    fn headline(&self, out: &mut String) {
+    fn headline(&self, out: &mut Text) {
         let name = &self.type_name;
         let Some(best) = &self.recommended else {
             let _ = writeln!(
@@ -94,7 +95,7 @@ impl AdviceDocument {
         layout.effects.iter().enumerate().flat_map(of)
     }
 
-    fn layout(&self, out: &mut String, best: &AdvisedLayout) {
+    fn layout(&self, out: &mut Text, best: &AdvisedLayout) {
         let _ = writeln!(out, "The edit:\n\n{}", best.edits);
         let mut gains = Table::of_figures(&[
             "machine",
@@ -120,11 +121,12 @@ impl AdviceDocument {
                 ]);
             }
         }
+        out.table(gains);
         let replayed = best.effects.iter().flatten().map(|e| e.interleavings);
         let replayed = replayed.max().unwrap_or(self.interleavings);
         let _ = writeln!(
             out,
-            "{gains}\nCycles of accesses that leave their core; interleavings {} to {}; the fast model said {} of the type's.\n",
+            "Cycles of accesses that leave their core; interleavings {} to {}; the fast model said {} of the type's.\n",
             self.seed,
             self.seed.wrapping_add(replayed.saturating_sub(1) as u64),
             percent(best.model - 1.0)
@@ -136,7 +138,7 @@ impl AdviceDocument {
     }
 
     /// Moves against gain: of the points that no replay was made of only those that gain noticeably more than the one before.
-    fn moves_against_gain(&self, out: &mut String, choice: Choice) {
+    fn moves_against_gain(&self, out: &mut Text, choice: Choice) {
         if self.front.is_empty() {
             return;
         }
@@ -156,14 +158,16 @@ impl AdviceDocument {
                 if point.recommended { "recommended" } else { "" }.to_owned(),
             ]);
         }
+        let _ = writeln!(out, "Moves against gain:");
+        out.table(table);
         let _ = writeln!(
             out,
-            "Moves against gain:\n{table}\nA move is a member that leaves its order, or a group. {}\n",
+            "A move is a member that leaves its order, or a group. {}\n",
             chosen_by(choice)
         );
     }
 
-    fn also_replayed(&self, out: &mut String) {
+    fn also_replayed(&self, out: &mut Text) {
         if self.others.is_empty() {
             return;
         }
@@ -194,14 +198,17 @@ fn chosen_by(choice: Choice) -> String {
 }
 
 /// The advice other than reordering.
-pub(super) fn remedies(found: &RemedyList) -> String {
+pub(super) fn remedies(out: &mut Text, found: &RemedyList) {
     let advice = crate::remedies(found);
-    format!("\nBeside the order of members (docs/remedies.md), first recording:\n{advice}")
+    let _ = write!(
+        out,
+        "\nBeside the order of members (docs/remedies.md), first recording:\n{advice}"
+    );
 }
 
 /// What the result rests on.
 pub(super) fn inputs(
-    out: &mut String,
+    out: &mut Text,
     tool: &str,
     paths: &[String],
     recordings: &[AdvisedRecording],
@@ -215,10 +222,10 @@ pub(super) fn inputs(
         );
         description(out, &recording.description);
     }
-    out.push('\n');
+    let _ = writeln!(out);
 }
 
-fn footprints(out: &mut String, best: &AdvisedLayout) {
+fn footprints(out: &mut Text, best: &AdvisedLayout) {
     let mut costs = Table::of_figures(&[
         "lines of",
         "bytes",
@@ -247,13 +254,14 @@ fn footprints(out: &mut String, best: &AdvisedLayout) {
             to(|s| s.alone),
         ]);
     }
+    out.table(costs);
     let _ = writeln!(
         out,
-        "{costs}\nLines touched are counted over all objects of the recordings.\n"
+        "Lines touched are counted over all objects of the recordings.\n"
     );
 }
 
-fn reasons(out: &mut String, group: &GroupReasons) {
+fn reasons(out: &mut Text, group: &GroupReasons) {
     let kind = if group.sealed {
         "on lines of its own"
     } else {
@@ -270,7 +278,7 @@ fn reasons(out: &mut String, group: &GroupReasons) {
             member.name, member.loads, member.readers, member.stores, member.rmws, member.writers
         );
     }
-    out.push('\n');
+    let _ = writeln!(out);
 }
 
 /// The reasons of a group, one sentence each.

@@ -9,11 +9,16 @@ use linemate_study::costs::{CostRun, costs};
 use super::Args;
 use crate::cli::Outcome;
 use crate::input;
+use crate::next;
 use crate::output;
 
 /// Replays and prints.
-pub(super) fn run(args: &Args, machine: &str, recording: &Recording) -> anyhow::Result<Outcome> {
-    let machine = args.replaying.machine(machine, args.line)?;
+pub(super) fn run(
+    args: &Args,
+    machine_name: &str,
+    recording: &Recording,
+) -> anyhow::Result<Outcome> {
+    let machine = args.replaying.machine(machine_name, args.line)?;
     let path = || args.input.path().display().to_string();
     let session = input::ask(args.input.path(), recording, args.keeping)?;
     let subject = args.type_name.clone().map(EditSubject::Named);
@@ -28,12 +33,24 @@ pub(super) fn run(args: &Args, machine: &str, recording: &Recording) -> anyhow::
     if args.json {
         output::json(&document)?;
     } else {
-        output::text(&document.text(&CostsTables {
+        let text = document.text(&CostsTables {
             path: &path(),
             by: args.by.into(),
             top: args.top,
             user: recording.description().user,
-        }))?;
+            all: args.all,
+            ledger: args.ledger,
+        });
+        let input = next::input(args.input.path());
+        let name = next::quoted(args.type_name.as_deref().unwrap_or("T"));
+        let next = next::step(
+            "a better layout",
+            &format!(
+                "advise{input} --type {name} --machine {}",
+                next::quoted(machine_name)
+            ),
+        );
+        args.showing.print(text, Some(next))?;
     }
     Ok(Outcome::Fine)
 }

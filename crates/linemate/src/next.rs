@@ -1,0 +1,39 @@
+//! The command that usually follows, told at the end of an answer.
+
+use std::path::Path;
+
+use crate::input::DEFAULT;
+
+/// The line that tells it. `why`: what the command is for.
+pub(crate) fn step(why: &str, command: &str) -> String {
+    format!("Next, {why}: linemate {command}")
+}
+
+/// The option that names a recording, with a space before it; nothing for the one that is read unless another is named.
+pub(crate) fn input(path: &Path) -> String {
+    match path == Path::new(DEFAULT) {
+        true => String::new(),
+        false => format!(" -i {}", quoted(&path.to_string_lossy())),
+    }
+}
+
+/// As a shell reads it back.
+pub(crate) fn quoted(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', "'\\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recording_is_named_unless_it_is_the_usual_one() {
+        assert_eq!(input(Path::new("linemate.data")), "");
+        assert_eq!(input(Path::new("/tmp/a.data")), " -i /tmp/a.data");
+        assert_eq!(input(Path::new("it's")), " -i 'it'\\''s'");
+    }
+}

@@ -1,0 +1,132 @@
+//! What the columns of tables mean.
+
+use std::fmt::Write as _;
+
+/// The columns of all tables whose titles do not say it all.
+const LEGEND: [(&str, &str); 43] = [
+    ("accesses", "loads, stores and RMWs"),
+    (
+        "shared",
+        "accesses to fields that are written and that several CPUs access",
+    ),
+    (
+        "loads",
+        "accesses that only read; on a machine: of all CPUs replayed",
+    ),
+    (
+        "stores",
+        "accesses that only write; on a machine or in two recordings: with RMWs",
+    ),
+    ("RMW", "atomic read-modify-writes"),
+    (
+        "silent",
+        "stores and RMWs that are known to have left memory as it was",
+    ),
+    (
+        "other CPUs",
+        "share of the accesses that other CPUs than the object's owner made; empty where objects have no owner",
+    ),
+    ("readers", "CPUs that read"),
+    ("writers", "CPUs that write"),
+    (
+        "most by",
+        "the functions with most accesses, or most cycles, most first",
+    ),
+    ("most in", "what most of the accesses are to, most first"),
+    ("size", "bytes"),
+    ("offset", "bytes from the type's start, or from the line's"),
+    (
+        "line",
+        "the line of the type, from 0, if an object starts at a line's start",
+    ),
+    ("objects", "objects with a known life"),
+    (
+        "where",
+        "what kind of memory, and the variable or the place of allocation",
+    ),
+    (
+        "class",
+        "atomic: locks and the like; read by others: by other CPUs than the owner, more than the type on average; own: the rest",
+    ),
+    ("loads : stores", "loads for each store; an RMW is both"),
+    (
+        "to other CPUs' objects",
+        "share of the accesses that went to what another CPU owns",
+    ),
+    (
+        "left the core",
+        "accesses that the core's own caches could not serve",
+    ),
+    ("cycles", "of accesses that left their core"),
+    ("share", "of all cycles, or of all accesses"),
+    (
+        "waited",
+        "share of the cycles spent waiting until others had done with the line",
+    ),
+    (
+        "HITM",
+        "loads and stores of lines that another core had modified",
+    ),
+    (
+        "HITM domain",
+        "modified lines fetched from a core with the same last-level cache",
+    ),
+    ("HITM socket", "likewise, from another cache of the socket"),
+    ("HITM remote", "likewise, from another socket"),
+    (
+        "upgrades",
+        "permission to write asked for, with the line in the cache",
+    ),
+    ("memory", "lines fetched from memory"),
+    (
+        "true sharing",
+        "share of the cycles: another core wrote the very word",
+    ),
+    (
+        "false sharing",
+        "share of the cycles: another core wrote the line, not the word",
+    ),
+    ("cold", "share of the cycles: the core never had the line"),
+    (
+        "capacity",
+        "share of the cycles: its caches had no room for the line",
+    ),
+    ("each", "cycles of each load, on average"),
+    ("wrote last", "the CPU that had modified the lines"),
+    ("taken by", "the CPU that fetched them"),
+    ("modified lines", "how many"),
+    (
+        "misses before",
+        "accesses that left their core, without the edits; after: with them",
+    ),
+    (
+        "cost before",
+        "cycles of accesses that left their core, without the edits",
+    ),
+    (
+        "change",
+        "with the edits minus without, ± its 95 % confidence interval",
+    ),
+    (
+        "verdict",
+        "better or worse if the interval does not hold 0, else not significant",
+    ),
+    (
+        "alone",
+        "the edit's effect without the others; lines: that only one CPU touches",
+    ),
+    ("last", "the edit's effect when all others are made already"),
+];
+
+/// A line for each of these titles that has an explanation.
+pub(crate) fn lines<'t>(titles: impl Iterator<Item = &'t str>) -> String {
+    let titles: Vec<&str> = titles.collect();
+    let mut out = String::new();
+    for (title, meaning) in LEGEND {
+        if titles.contains(&title) {
+            // Writing to a String does not fail.
+            let _ = writeln!(out, "  {title}: {meaning}");
+        }
+    }
+    out
+}

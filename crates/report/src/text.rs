@@ -1,0 +1,103 @@
+//! What a verb prints: prose and tables, which fit a terminal if there is one.
+
+use std::fmt::{self, Display, Formatter, Write};
+
+use unicode_width::UnicodeWidthStr;
+
+use crate::legend;
+use crate::table::{Table, broken};
+
+/// Prose and tables in their order. Prose is written to it.
+#[derive(Clone, Debug, Default)]
+pub struct Text {
+    blocks: Vec<TextBlock>,
+}
+
+#[derive(Clone, Debug)]
+enum TextBlock {
+    Prose(String),
+    Table(Table),
+}
+
+impl Text {
+    /// Adds a table, which begins on a line of its own.
+    pub fn table(&mut self, table: Table) {
+        self.blocks.push(TextBlock::Table(table));
+    }
+
+    /// Adds all of another text.
+    pub fn append(&mut self, other: Text) {
+        self.blocks.extend(other.blocks);
+    }
+
+    /// Adds what the columns of its tables mean.
+    pub fn explain(&mut self) {
+        let tables = self.blocks.iter().filter_map(|block| match block {
+            TextBlock::Table(table) => Some(table),
+            TextBlock::Prose(_) => None,
+        });
+        let lines = legend::lines(tables.flat_map(Table::header));
+        // Writing to a text does not fail.
+        let _ = write!(self, "\nThe columns\n{lines}");
+    }
+
+    /// As lines of at most `width` columns; what is not shown for that is told below each table. `None`: as wide as it is.
+    #[must_use]
+    pub fn fitted(&self, width: Option<usize>) -> String {
+        let mut out = String::new();
+        for block in &self.blocks {
+            match block {
+                TextBlock::Prose(prose) => wrap(&mut out, prose, width),
+                TextBlock::Table(table) => {
+                    let (text, left_out) = table.fitted(width);
+                    out.push_str(&text);
+                    out.push('\n');
+                    if !left_out.is_empty() {
+                        let told = format!(
+                            "(too narrow for: {}; --json has all)\n",
+                            left_out.join(", ")
+                        );
+                        wrap(&mut out, &told, width);
+                    }
+                }
+            }
+        }
+        out
+    }
+}
+
+/// Adds prose, its lines broken at `width`.
+fn wrap(out: &mut String, prose: &str, width: Option<usize>) {
+    let Some(width) = width else {
+        out.push_str(prose);
+        return;
+    };
+    for line in prose.split_inclusive('\n') {
+        let (text, end) = match line.strip_suffix('\n') {
+            Some(text) => (text, "\n"),
+            None => (line, ""),
+        };
+        if text.width() <= width {
+            out.push_str(text);
+        } else {
+            out.push_str(&broken(text, width).join("\n"));
+        }
+        out.push_str(end);
+    }
+}
+
+impl Write for Text {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        match self.blocks.last_mut() {
+            Some(TextBlock::Prose(prose)) => prose.push_str(text),
+            _ => self.blocks.push(TextBlock::Prose(text.to_owned())),
+        }
+        Ok(())
+    }
+}
+
+impl Display for Text {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.fitted(None))
+    }
+}
