@@ -4,6 +4,7 @@ mod cli;
 mod input;
 mod kept;
 mod output;
+mod page;
 mod progress;
 mod replaying;
 mod selftest;

@@ -6,6 +6,7 @@
 mod build;
 pub mod case;
 mod documents;
+mod leaves;
 pub mod model;
 mod parts;
 mod remedies;
@@ -19,7 +20,10 @@ use linemate_attribution::{Analysis, Counted};
 use linemate_types::LineSize;
 use thiserror::Error;
 
-pub use documents::{CostsDocument, WhatIfDocument};
+pub use documents::{CostsDocument, CpuPlace, WhatIfDocument};
+pub use leaves::{
+    ArrayShape, Bits, FieldMap, FieldPlace, LayoutChange, LayoutChangeError, layout_changes,
+};
 pub use remedies::remedies;
 pub use table::Table;
 pub use tables::text;

@@ -2,6 +2,7 @@
 //! is not a matter of order.
 
 mod evidence;
+mod page;
 mod rules;
 mod survey;
 mod text;
@@ -26,6 +27,7 @@ use crate::cli::Outcome;
 use crate::input;
 use crate::kept::Keeping;
 use crate::output;
+use crate::page::PageArgs;
 use crate::replaying::Replaying;
 
 /// Version of the form that `--json` writes (docs/schema-advise.md).
@@ -92,6 +94,8 @@ pub(crate) struct Args {
     /// Maximum number of rows in a table
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
+    #[command(flatten)]
+    page: PageArgs,
     /// Write JSON (docs/schema-advise.md)
     #[arg(long)]
     json: bool,
@@ -210,6 +214,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         .collect::<anyhow::Result<Vec<Machine>>>()?;
     let max_growth = growth(args)?;
     let outputs = Outputs::new(args)?;
+    let page_output = args.page.output()?;
     let paths = args.paths();
     let recordings = paths
         .iter()
@@ -223,7 +228,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let analyses: Vec<&Session<'_>> = analyses.iter().collect();
     let Some(type_name) = &args.type_name else {
         let remedies = remedies(args, &analyses, &machines)?;
-        return survey::run(args, &recordings, &analyses, &machines, &remedies);
+        return survey::run(
+            args,
+            &recordings,
+            &analyses,
+            &machines,
+            &remedies,
+            page_output,
+        );
     };
     let request = Request {
         type_name: type_name.clone(),
@@ -238,8 +250,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let advice = advise(&analyses, &request)?;
     let remedies = remedies(args, &analyses, &machines)?;
     outputs.write(&request, &recordings, &advice)?;
+    let document = document(&request, &recordings, &advice, &remedies);
+    page_output.write(|| page::of_advice(args, analyses[0], &machines, &advice, &document))?;
     if args.json {
-        output::json(&document(&request, &recordings, &advice, &remedies))?;
+        output::json(&document)?;
     } else {
         let advice = text::advice(&paths, &request, &recordings, &advice);
         output::text(&(advice + &text::remedies(&remedies)))?;

@@ -1,6 +1,9 @@
 //! `linemate report`: what is hot, who reads, who writes, and with a machine, what it costs there.
 
 mod costs;
+mod page;
+
+use std::path::PathBuf;
 
 use clap::ValueEnum;
 use linemate_report::{By, Options};
@@ -10,6 +13,7 @@ use crate::cli::Outcome;
 use crate::input::{self, Input};
 use crate::kept::Keeping;
 use crate::output;
+use crate::page::PageArgs;
 use crate::replaying::Replaying;
 
 /// What rows are.
@@ -52,6 +56,16 @@ pub(crate) struct Args {
     replaying: Replaying,
     #[command(flatten)]
     keeping: Keeping,
+    #[command(flatten)]
+    page: PageArgs,
+    /// Also write the type as it is in memory, as an SVG picture
+    #[arg(
+        long,
+        help_heading = "Page",
+        value_name = "FILE",
+        requires = "type_name"
+    )]
+    svg: Option<PathBuf>,
     /// Write JSON (docs/schema-report.md; with a machine docs/schema-costs.md)
     #[arg(long)]
     json: bool,
@@ -60,9 +74,10 @@ pub(crate) struct Args {
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     args.replaying.need_machine(args.machine.as_deref())?;
+    let pictures = page::Pictures::new(args)?;
     let recording = args.input.open()?;
     if let Some(machine) = &args.machine {
-        return costs::run(args, machine, &recording);
+        return costs::run(args, machine, &recording, pictures);
     }
     let by = match args.by {
         Rows::Type => By::Type,
@@ -79,6 +94,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     };
     let session = input::ask(args.input.path(), &recording, args.keeping)?;
     let report = linemate_report::make(session.analysis(), session.counted(), &options)?;
+    pictures.write(args, &session, &recording, None)?;
     if args.json {
         output::json_text(&linemate_report::json(&report)?)?;
     } else {

@@ -1,5 +1,7 @@
 //! `linemate whatif`: what another layout would cost or gain, predicted by replay.
 
+mod page;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -20,6 +22,7 @@ use crate::cli::Outcome;
 use crate::input::{self, Input};
 use crate::kept::Keeping;
 use crate::output;
+use crate::page::{PageArgs, TOOL};
 use crate::replaying::Replaying;
 
 /// Predict what another layout would cost or gain, with confidence intervals
@@ -58,6 +61,8 @@ pub(crate) struct Args {
     /// Maximum number of rows in a table
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
+    #[command(flatten)]
+    page: PageArgs,
     /// Write JSON (docs/schema-whatif.md)
     #[arg(long)]
     json: bool,
@@ -72,12 +77,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         .iter()
         .map(|name| args.replaying.machine(name, args.line))
         .collect::<anyhow::Result<_>>()?;
+    let output = args.page.output()?;
     let recording = args.input.open()?;
     let session = input::ask(args.input.path(), &recording, args.keeping)?;
     let located = |error| located(args, &edits, error);
     let study = Study::new(&session, &edits, &images, &report).map_err(located)?;
     let mut results = Vec::new();
-    for machine in machines {
+    for machine in machines.clone() {
         let run = Run {
             machine,
             conditions: args.replaying.conditions(),
@@ -87,10 +93,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         };
         results.push(study.run(&run).map_err(located)?);
     }
+    let layouts = page::layouts(&session, &edits, &images, &results)?;
+    let document = |results| {
+        WhatIfDocument::new(
+            TOOL,
+            &recording,
+            edits.to_string(),
+            layouts.clone(),
+            results,
+        )
+    };
+    output.write(|| page::page(args, &session, &machines, document(results.clone())))?;
     if args.json {
-        let tool = env!("CARGO_PKG_VERSION");
-        let document = WhatIfDocument::new(tool, &recording, edits.to_string(), results);
-        output::json(&document)?;
+        output::json(&document(results))?;
     } else {
         output::text(&text(args, &recording, &edits, &study, &results))?;
     }

@@ -11,9 +11,11 @@ use linemate_study::Session;
 use linemate_text::shown;
 use serde::Serialize;
 
+use super::page::of_survey;
 use super::{Args, JsonRecording, TOOL, described, text};
 use crate::cli::Outcome;
 use crate::output;
+use crate::page::PageOutput;
 use crate::verbs::whatif::{cycles, percent};
 
 /// Version of the form that `--json` writes (docs/schema-advise.md).
@@ -39,6 +41,7 @@ pub(super) fn run(
     analyses: &[&Session<'_>],
     machines: &[Machine],
     remedies: &Found,
+    page: PageOutput<'_>,
 ) -> anyhow::Result<Outcome> {
     let mut rows = survey(
         analyses,
@@ -48,16 +51,18 @@ pub(super) fn run(
         SEARCHED.min(args.top),
     )?;
     rows.truncate(args.top);
+    let document = Json {
+        schema: SCHEMA,
+        tool: TOOL,
+        recordings: described(recordings),
+        machines: machines.iter().map(|m| m.name.as_str()).collect(),
+        seed: args.replaying.seed,
+        types: &rows,
+        remedies,
+    };
+    page.write(|| of_survey(args, analyses[0], machines, &rows, &document))?;
     if args.json {
-        output::json(&Json {
-            schema: SCHEMA,
-            tool: TOOL,
-            recordings: described(recordings),
-            machines: machines.iter().map(|m| m.name.as_str()).collect(),
-            seed: args.replaying.seed,
-            types: &rows,
-            remedies,
-        })?;
+        output::json(&document)?;
     } else {
         let mut out = String::new();
         text::inputs(&mut out, &args.paths(), recordings);

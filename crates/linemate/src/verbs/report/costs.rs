@@ -9,6 +9,7 @@ use linemate_report::{CostsDocument, Table};
 use linemate_study::costs::{CellCost, Cost, CostRun, Costs, LineCost, PairCost, costs};
 use linemate_text::shown;
 
+use super::page::Pictures;
 use super::{Args, Rows};
 use crate::cli::Outcome;
 use crate::input;
@@ -16,7 +17,12 @@ use crate::output;
 use crate::verbs::whatif::{percent, potential};
 
 /// Replays and prints.
-pub(super) fn run(args: &Args, machine: &str, recording: &Recording) -> anyhow::Result<Outcome> {
+pub(super) fn run(
+    args: &Args,
+    machine: &str,
+    recording: &Recording,
+    pictures: Pictures<'_>,
+) -> anyhow::Result<Outcome> {
     let machine = args.replaying.machine(machine, args.line)?;
     let path = || args.input.path().display().to_string();
     let session = input::ask(args.input.path(), recording, args.keeping)?;
@@ -27,9 +33,12 @@ pub(super) fn run(args: &Args, machine: &str, recording: &Recording) -> anyhow::
         seed: args.replaying.seed,
     };
     let found = costs(&session, subject.as_ref(), run).with_context(path)?;
+    pictures.write(args, &session, recording, Some(run))?;
     if args.json {
         let (tool, type_name) = (env!("CARGO_PKG_VERSION"), args.type_name.as_deref());
-        output::json(&CostsDocument::new(tool, recording, type_name, found))?;
+        output::json(&CostsDocument::new(
+            tool, recording, &machine, type_name, found,
+        ))?;
     } else {
         output::text(&text(args, recording, &found))?;
     }
