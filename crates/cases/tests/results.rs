@@ -5,7 +5,7 @@
 use linemate_cases::{Case, CheckDocument, Mode, Outputs, Plan, StepId, Work, parse, results};
 use linemate_report::case::{Results, Spread, markdown};
 use linemate_report::model::{Figures, GroupRow, Inputs, LedgerView, Report, TypeView, View};
-use linemate_report::{CostsDocument, WhatIfDocument};
+use linemate_report::{CostsDocument, FieldMap, WhatIfDocument};
 use linemate_study::costs::{CellCost, Cost, Costs, LineCost};
 use linemate_study::effect::{LlcMisses, Potential, Row, Size, WhatIf};
 use linemate_study::stats::Measure;
@@ -145,6 +145,7 @@ fn report() -> Value {
             groups: Vec::new(),
         },
         view: View::Type(Box::new(TypeView {
+            layout: FieldMap::default(),
             name: text("rq"),
             size: 3456,
             line_size: 64,
@@ -190,6 +191,7 @@ fn costs_of_the_type() -> Value {
         ..LineCost::default()
     };
     written(&CostsDocument {
+        cpus: Vec::new(),
         schema: CostsDocument::SCHEMA.into(),
         tool: "1.2.3".to_owned(),
         recording: Default::default(),
@@ -234,6 +236,7 @@ fn whatif(without: f64, with: f64) -> Value {
         ..Row::default()
     };
     written(&WhatIfDocument {
+        layouts: Vec::new(),
         schema: WhatIfDocument::SCHEMA.into(),
         tool: "1.2.3".to_owned(),
         recording: Default::default(),

@@ -5,6 +5,7 @@ mod input;
 mod kept;
 mod next;
 mod output;
+mod page;
 mod progress;
 mod replaying;
 mod selftest;

@@ -14,6 +14,7 @@ mod doctor;
 mod documents;
 mod headline;
 mod layouts;
+mod leaves;
 mod legend;
 mod machines;
 pub mod model;
@@ -42,13 +43,16 @@ pub use checked::{
 pub use costs::CostsTables;
 pub use differences::DiffDocument;
 pub use doctor::{DoctorCheck, DoctorDocument};
-pub use documents::{CostsDocument, WhatIfDocument};
+pub use documents::{CostsDocument, CpuPlace, WhatIfDocument};
 pub use headline::{costs_headline, report_headline};
 pub use layouts::{
     ArrayExtent, BitRange, FieldEntry, KernelLayout, LayoutDocument, MemberEntry, TypeLayout,
 };
+pub use leaves::{
+    ArrayShape, Bits, FieldMap, FieldPlace, LayoutChange, LayoutChangeError, layout_changes,
+};
 pub use machines::{CacheSize, LatencyCycles, MachineEntry, MachinesDocument};
-pub use print::relative;
+pub use print::{relative, verdict};
 pub use remedies::remedies;
 pub use table::Table;
 pub use tables::{ReportText, text};

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::leaves::FieldMap;
+
 /// The schema's name and version.
 pub const SCHEMA: &str = "linemate.report/1";
 
@@ -230,6 +232,9 @@ pub struct TypeView {
     pub places: Vec<Place>,
     /// Its fields, over all places, by offset.
     pub fields: Vec<FieldRow>,
+    /// All its fields with their places, touched or not.
+    #[serde(default)]
+    pub layout: FieldMap,
     /// Its lines, over all places, from 0.
     pub lines: Vec<LineRow>,
     /// Groups of fields that are used together, most used first.

@@ -38,7 +38,7 @@ pub fn relative(measure: &Measure, of: f64) -> String {
 }
 
 /// Whether a measure of a cost is better or worse than before.
-pub(crate) fn verdict(measure: &Measure) -> &'static str {
+pub fn verdict(measure: &Measure) -> &'static str {
     match (measure.significant, measure.difference < 0.0) {
         (false, _) => "not significant",
         (true, true) => "better",

@@ -8,6 +8,7 @@ use linemate_attribution::{Analysis, Bucket, Counted, Subject, groups};
 use linemate_types::{LeafId, LineSize};
 
 use crate::Error;
+use crate::leaves::FieldMap;
 use crate::model::{FieldRow, GroupRow, LineRow, Place, TypeView};
 use crate::parts::{Parts, field_row};
 use crate::resolve::{FieldName, PADDING, Resolver, aliases};
@@ -100,6 +101,9 @@ pub(crate) fn build(
         line_size: line.bytes(),
         figures: gathered.total.figures(),
         places: gathered.places(type_name, line),
+        layout: schema.get(ty).map_or_else(FieldMap::default, |about| {
+            FieldMap::recorded(analysis.model(), about.id)
+        }),
         lines: gathered.lines(type_name),
         groups: group_rows(counted, resolver, ty, &gathered, total, line),
         fields,

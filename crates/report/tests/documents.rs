@@ -5,7 +5,7 @@
 use std::fmt::Debug;
 use std::io::{Seek, Write};
 
-use linemate_machine::shipped;
+use linemate_machine::{find, shipped};
 use linemate_report::{
     By, CheckDocument, CheckedKernel, CostsDocument, CostsTables, DoctorCheck, DoctorDocument,
     KernelLayout, LayoutDocument, MachinesDocument, Table, TypeLayout, VerifyDocument,
@@ -301,7 +301,8 @@ fn whatif_shows_the_measures_of_its_document() {
     w.load(0, UNITS[0] + RQ);
     let recording = w.record();
     let edits = "type queue {\n  isolate lock\n}\n".to_owned();
-    let document = WhatIfDocument::new("1.2.3", &recording, edits, vec![answer.clone()]);
+    let document =
+        WhatIfDocument::new("1.2.3", &recording, edits, Vec::new(), vec![answer.clone()]);
     let text = read_back(&document, |d| d.text("r.data", 20).to_string());
     let cells = |m: &Measure| {
         [
@@ -380,7 +381,13 @@ fn costs_show_the_counts_of_their_document() {
     };
     let mut w = World::new();
     w.load(0, UNITS[0] + RQ);
-    let document = CostsDocument::new("1.2.3", &w.record(), None, costs.clone());
+    let document = CostsDocument::new(
+        "1.2.3",
+        &w.record(),
+        &find("gnr-2s-480").unwrap(),
+        None,
+        costs.clone(),
+    );
     let text = |by| {
         read_back(&document, |d| {
             d.text(&CostsTables {

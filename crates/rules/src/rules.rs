@@ -4,14 +4,14 @@
 //! it takes them: a name with a quote or a line end in it has no spelling (no name in C has).
 //!
 //! ```
-//! use linemate_rules::{Member, Reason, Rules, Statement, Subject, TypeRules};
+//! use linemate_rules::{RuleMember, Reason, Rules, Statement, RuleSubject, TypeRules};
 //!
 //! let clocks = Statement::Group {
 //!     name: "clocks".into(),
 //!     lines: Some(1),
-//!     members: vec![Member::new("clock_task"), Member::optional("clock_pelt")],
+//!     members: vec![RuleMember::new("clock_task"), RuleMember::optional("clock_pelt")],
 //! };
-//! let rq = TypeRules::new(Subject::Named("rq".into())).because(clocks, Reason::new("written together"));
+//! let rq = TypeRules::new(RuleSubject::Named("rq".into())).because(clocks, Reason::new("written together"));
 //! let text = Rules { types: vec![rq] }.to_string();
 //! assert_eq!(text, "type rq\ngroup clocks on 1 line { clock_task clock_pelt? }\n\tbecause \"written together\"\n");
 //! ```

@@ -2,6 +2,7 @@
 //! is not a matter of order.
 
 mod evidence;
+mod page;
 mod rules;
 
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ use crate::input;
 use crate::kept::Keeping;
 use crate::next;
 use crate::output;
+use crate::page::{PageArgs, PageOutput};
 use crate::replaying::Replaying;
 use crate::showing::Showing;
 
@@ -90,6 +92,8 @@ pub(crate) struct Args {
     top: usize,
     #[command(flatten)]
     showing: Showing,
+    #[command(flatten)]
+    page: PageArgs,
     /// Write JSON (docs/schema-advise.md)
     #[arg(long)]
     json: bool,
@@ -128,6 +132,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         .collect::<anyhow::Result<Vec<Machine>>>()?;
     let max_growth = growth(args)?;
     let outputs = Outputs::new(args)?;
+    let page_output = args.page.output()?;
     let paths = args.paths();
     let recordings = paths
         .iter()
@@ -141,7 +146,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let analyses: Vec<&Session<'_>> = analyses.iter().collect();
     let Some(type_name) = &args.type_name else {
         let remedies = remedies(args, &analyses, &machines)?;
-        return survey(args, &recordings, &analyses, &machines, remedies);
+        return survey(
+            args,
+            &recordings,
+            &analyses,
+            &machines,
+            remedies,
+            page_output,
+        );
     };
     let request = Request {
         type_name: type_name.clone(),
@@ -157,6 +169,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let remedies = remedies(args, &analyses, &machines)?;
     outputs.write(&request, &recordings, &advice)?;
     let document = AdviceDocument::new(TOOL, &request, &recordings, &advice, remedies);
+    page_output.write(|| page::of_advice(args, analyses[0], &machines, &advice, &document))?;
     if args.json {
         output::json(&document)?;
     } else {
@@ -200,13 +213,15 @@ fn survey(
     analyses: &[&Session<'_>],
     machines: &[Machine],
     remedies: RemedyList,
+    page: PageOutput<'_>,
 ) -> anyhow::Result<Outcome> {
     let (conditions, seed) = (args.replaying.conditions(), args.replaying.seed);
     let searched = SEARCHED.min(args.top);
     let mut rows = linemate_advise::survey::survey(analyses, machines, conditions, seed, searched)?;
     rows.truncate(args.top);
-    let machines = machines.iter().map(|m| m.name.clone()).collect();
-    let document = SurveyDocument::new(TOOL, recordings, machines, seed, rows, remedies);
+    let names_of_machines = machines.iter().map(|m| m.name.clone()).collect();
+    let document = SurveyDocument::new(TOOL, recordings, names_of_machines, seed, rows, remedies);
+    page.write(|| page::of_survey(args, analyses[0], machines, &document.types, &document))?;
     if args.json {
         output::json(&document)?;
     } else {

@@ -2,6 +2,7 @@
 
 mod execute;
 mod files;
+mod page;
 
 use std::env;
 use std::fs;
@@ -19,6 +20,7 @@ use linemate_report::case::markdown;
 
 use crate::cli::Outcome;
 use crate::output::{self, tell};
+use crate::page::PageArgs;
 use execute::{Bench, Interrupted};
 use files::Files;
 
@@ -49,6 +51,8 @@ struct RunArgs {
     /// Where recordings and kernels are kept [default: `cases` in linemate's cache]
     #[arg(long, value_name = "FOLDER")]
     cache: Option<PathBuf>,
+    #[command(flatten)]
+    page: PageArgs,
     /// Also write results.json's content to standard output
     #[arg(long)]
     json: bool,
@@ -81,6 +85,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let json_output = Output::new(&folder.join("results.json"))?;
     let text_output = Output::new(&folder.join("results.md"))?;
+    let page_output = args.page.output()?;
     let plan = Plan::new(&case, mode);
     let outputs = carry_out(&case, &plan, &args.folder, cache, &cancel);
     // A folder that was made to see whether results can be written is not left empty.
@@ -95,6 +100,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     json_output.write(&json)?;
     text_output.write(&markdown(&results))?;
     tell(&format!("wrote {}", folder.join("results.md").display()));
+    page_output.write(|| Ok(page::page(folder, results)))?;
     if args.json {
         output::json_text(&json)?;
     }

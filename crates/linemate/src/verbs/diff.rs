@@ -1,5 +1,7 @@
 //! `linemate diff`: two recordings field by field.
 
+mod page;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -13,6 +15,7 @@ use crate::cli::Outcome;
 use crate::input;
 use crate::kept::Keeping;
 use crate::output;
+use crate::page::{About, PageArgs};
 use crate::replaying::Replaying;
 use crate::showing::Showing;
 
@@ -43,6 +46,8 @@ pub(crate) struct Args {
     top: usize,
     #[command(flatten)]
     showing: Showing,
+    #[command(flatten)]
+    page: PageArgs,
     /// Write JSON (docs/schema-whatif.md)
     #[arg(long)]
     json: bool,
@@ -55,15 +60,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let machine = machine
         .map(|name| args.replaying.machine(name, args.line))
         .transpose()?;
-    let a = side(&args.a, args, machine.as_ref())?;
-    let b = side(&args.b, args, machine.as_ref())?;
+    let page_output = args.page.output()?;
+    let a = Side::new(&args.a, args, machine.as_ref())?;
+    let b = Side::new(&args.b, args, machine.as_ref())?;
     let document = DiffDocument::new(
         env!("CARGO_PKG_VERSION"),
         args.type_name.clone(),
         args.machine.clone(),
         args.replaying.seed,
-        [a, b],
+        [a.fields, b.fields],
     );
+    page_output.write(|| page::page(args, machine.as_ref(), &document, [&a.shown, &b.shown]))?;
     if args.json {
         output::json(&document)?;
     } else {
@@ -74,15 +81,30 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-fn side(path: &Path, args: &Args, machine: Option<&Machine>) -> anyhow::Result<Fields> {
-    let name = || path.display().to_string();
-    let recording = input::open(path)?;
-    let session = input::ask(path, &recording, args.keeping)?;
-    let subject = args.type_name.clone().map(EditSubject::Named);
-    let on = machine.map(|machine| On {
-        machine,
-        seed: args.replaying.seed,
-        conditions: args.replaying.conditions(),
-    });
-    fields(&session, subject.as_ref(), on).with_context(name)
+/// A recording's figures, and for a page what it says about the type.
+struct Side {
+    fields: Fields,
+    shown: Option<About>,
+}
+
+impl Side {
+    fn new(path: &Path, args: &Args, machine: Option<&Machine>) -> anyhow::Result<Side> {
+        let name = || path.display().to_string();
+        let recording = input::open(path)?;
+        let session = input::ask(path, &recording, args.keeping)?;
+        let subject = args.type_name.clone().map(EditSubject::Named);
+        let on = machine.map(|machine| On {
+            machine,
+            seed: args.replaying.seed,
+            conditions: args.replaying.conditions(),
+        });
+        let shown = match args.page.is_wanted() {
+            true => Some(page::shown(&session, args, machine)?),
+            false => None,
+        };
+        Ok(Side {
+            fields: fields(&session, subject.as_ref(), on).with_context(name)?,
+            shown,
+        })
+    }
 }

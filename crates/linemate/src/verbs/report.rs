@@ -1,6 +1,9 @@
 //! `linemate report`: what is hot, who reads, who writes, and with a machine, what it costs there.
 
 mod costs;
+mod page;
+
+use std::path::PathBuf;
 
 use clap::ValueEnum;
 use linemate_report::{By, Options, ReportText};
@@ -11,6 +14,7 @@ use crate::input::{self, Input};
 use crate::kept::Keeping;
 use crate::next;
 use crate::output;
+use crate::page::PageArgs;
 use crate::replaying::Replaying;
 use crate::showing::Showing;
 
@@ -74,6 +78,16 @@ pub(crate) struct Args {
     keeping: Keeping,
     #[command(flatten)]
     showing: Showing,
+    #[command(flatten)]
+    page: PageArgs,
+    /// Also write the type as it is in memory, as an SVG picture
+    #[arg(
+        long,
+        help_heading = "Page",
+        value_name = "FILE",
+        requires = "type_name"
+    )]
+    svg: Option<PathBuf>,
     /// Write JSON (docs/schema-report.md; with a machine docs/schema-costs.md)
     #[arg(long)]
     json: bool,
@@ -82,9 +96,10 @@ pub(crate) struct Args {
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     args.replaying.need_machine(args.machine.as_deref())?;
+    let pictures = page::Pictures::new(args)?;
     let recording = args.input.open()?;
     if let Some(machine) = &args.machine {
-        return costs::run(args, machine, &recording);
+        return costs::run(args, machine, &recording, pictures);
     }
     let options = Options {
         by: args.by.into(),
@@ -95,6 +110,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     };
     let session = input::ask(args.input.path(), &recording, args.keeping)?;
     let report = linemate_report::make(session.analysis(), session.counted(), &options)?;
+    pictures.write(args, &session, &recording, None)?;
     if args.json {
         output::json_text(&linemate_report::json(&report)?)?;
     } else {

@@ -1,5 +1,7 @@
 //! `linemate whatif`: what another layout would cost or gain, predicted by replay.
 
+mod page;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -16,6 +18,7 @@ use crate::input::{self, Input};
 use crate::kept::Keeping;
 use crate::next;
 use crate::output;
+use crate::page::{PageArgs, TOOL};
 use crate::replaying::Replaying;
 use crate::showing::Showing;
 
@@ -57,6 +60,8 @@ pub(crate) struct Args {
     top: usize,
     #[command(flatten)]
     showing: Showing,
+    #[command(flatten)]
+    page: PageArgs,
     /// Write JSON (docs/schema-whatif.md)
     #[arg(long)]
     json: bool,
@@ -71,12 +76,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         .iter()
         .map(|name| args.replaying.machine(name, args.line))
         .collect::<anyhow::Result<_>>()?;
+    let output = args.page.output()?;
     let recording = args.input.open()?;
     let session = input::ask(args.input.path(), &recording, args.keeping)?;
     let located = |error| located(args, &edits, error);
     let study = Study::new(&session, &edits, &images, &report).map_err(located)?;
     let mut results = Vec::new();
-    for machine in machines {
+    for machine in machines.clone() {
         let run = Run {
             machine,
             conditions: args.replaying.conditions(),
@@ -86,8 +92,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         };
         results.push(study.run(&run).map_err(located)?);
     }
-    let tool = env!("CARGO_PKG_VERSION");
-    let document = WhatIfDocument::new(tool, &recording, edits.to_string(), results);
+    let layouts = page::layouts(&session, &edits, &images, &results)?;
+    let document = WhatIfDocument::new(TOOL, &recording, edits.to_string(), layouts, results);
+    output.write(|| page::page(args, &session, &machines, document.clone()))?;
     if args.json {
         output::json(&document)?;
     } else {

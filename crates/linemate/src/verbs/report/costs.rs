@@ -7,6 +7,7 @@ use linemate_report::{CostsDocument, CostsTables};
 use linemate_study::costs::{CostRun, costs};
 
 use super::Args;
+use super::page::Pictures;
 use crate::cli::Outcome;
 use crate::input;
 use crate::next;
@@ -17,6 +18,7 @@ pub(super) fn run(
     args: &Args,
     machine_name: &str,
     recording: &Recording,
+    pictures: Pictures<'_>,
 ) -> anyhow::Result<Outcome> {
     let machine = args.replaying.machine(machine_name, args.line)?;
     let path = || args.input.path().display().to_string();
@@ -28,8 +30,9 @@ pub(super) fn run(
         seed: args.replaying.seed,
     };
     let found = costs(&session, subject.as_ref(), run).with_context(path)?;
+    pictures.write(args, &session, recording, Some(run))?;
     let (tool, type_name) = (env!("CARGO_PKG_VERSION"), args.type_name.as_deref());
-    let document = CostsDocument::new(tool, recording, type_name, found);
+    let document = CostsDocument::new(tool, recording, &machine, type_name, found);
     if args.json {
         output::json(&document)?;
     } else {

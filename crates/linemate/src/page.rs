@@ -1,0 +1,166 @@
+//! `--html` of several verbs: the page with the documents of the question.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use linemate_files::Output;
+use linemate_machine::Machine;
+use linemate_page::{Page, condensed, detailed, html};
+use linemate_report::model::{TypeView, View};
+use linemate_report::{By, CostsDocument, Options};
+use linemate_study::Session;
+use linemate_text::shown;
+use linemate_types::LineSize;
+
+use crate::output::tell;
+use crate::replaying::Replaying;
+
+/// Of the options in `--help`.
+const HEADING: &str = "Page";
+/// The most rows of the page's list of types.
+const TYPES_MAX: usize = 400;
+
+/// The version of linemate.
+pub(crate) const TOOL: &str = env!("CARGO_PKG_VERSION");
+
+/// Whether to write a page.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub(crate) struct PageArgs {
+    /// Also write a page to look at: one HTML file that needs no network (docs/page.md)
+    #[arg(long, help_heading = HEADING, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Open the page in the browser
+    #[arg(long, help_heading = HEADING, requires = "html")]
+    open: bool,
+}
+
+/// Where the page goes.
+pub(crate) struct PageOutput<'a> {
+    file: Option<(Output, &'a Path)>,
+    open: bool,
+}
+
+impl PageArgs {
+    /// Whether a page was asked for.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.html.is_some()
+    }
+
+    /// Checks that the page can be written. Before the work: it can take minutes.
+    pub(crate) fn output(&self) -> anyhow::Result<PageOutput<'_>> {
+        let file = self.html.as_deref().map(|path| {
+            let output = Output::new(path)?;
+            anyhow::Ok((output, path))
+        });
+        Ok(PageOutput {
+            file: file.transpose()?,
+            open: self.open,
+        })
+    }
+}
+
+impl PageOutput<'_> {
+    /// Whether a page was asked for.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// Writes the page, and says where it is and what it shows. Without `--html` nothing is made.
+    pub(crate) fn write(self, make: impl FnOnce() -> anyhow::Result<Page>) -> anyhow::Result<()> {
+        let Some((output, path)) = self.file else {
+            return Ok(());
+        };
+        let page = make()?;
+        output.write(&html(&page)?)?;
+        tell(&format!("wrote {}: {}", path.display(), page.headline));
+        if self.open {
+            open(path);
+        }
+        Ok(())
+    }
+}
+
+/// Opens the page where there is a browser; where there is none, that is said and nothing more.
+fn open(path: &Path) {
+    let started = Command::new("xdg-open")
+        .arg(path)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    if let Err(why) = started {
+        let path = path.display();
+        tell(&format!("cannot open {path} in a browser: xdg-open: {why}"));
+    }
+}
+
+/// What a page says about a recording: where its accesses went, and the types that matter most.
+pub(crate) struct About {
+    pub(crate) report: linemate_report::model::Report,
+    pub(crate) types: Vec<TypeView>,
+}
+
+/// Gathers it: `asked` first, then what costs most.
+pub(crate) fn about(
+    session: &Session<'_>,
+    line: LineSize,
+    costs: Option<&CostsDocument>,
+    asked: &[String],
+) -> anyhow::Result<About> {
+    let (analysis, counted) = (session.analysis(), session.counted());
+    let mut options = Options {
+        by: By::Type,
+        type_name: None,
+        all: true,
+        top: TYPES_MAX,
+        line,
+    };
+    let report = linemate_report::make(analysis, counted, &options)?;
+    let mut types = Vec::new();
+    for name in detailed(&report, costs, asked) {
+        options.type_name = Some(name);
+        match linemate_report::make(analysis, counted, &options) {
+            Ok(report) => {
+                if let View::Type(view) = report.view {
+                    types.push(condensed(*view));
+                }
+            }
+            // What costs something need not be a type: a variable, page contents.
+            Err(linemate_report::Error::UnknownType { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(About { report, types })
+}
+
+/// The settings of a replay, by their options' names.
+pub(crate) fn settings(machines: &[&Machine], replaying: &Replaying) -> BTreeMap<String, String> {
+    let names: Vec<&str> = machines
+        .iter()
+        .map(|machine| machine.name.as_str())
+        .collect();
+    let mut settings = BTreeMap::new();
+    if names.is_empty() {
+        return settings;
+    }
+    let cpus = match replaying.cpus {
+        Some(cpus) => cpus.to_string(),
+        None => "as recorded".to_owned(),
+    };
+    let lines: Vec<String> = machines
+        .iter()
+        .map(|m| m.line.bytes().to_string())
+        .collect();
+    for (name, value) in [
+        ("machine", names.join(", ")),
+        ("line", lines.join(", ")),
+        ("cpus", cpus),
+        ("llc-share", replaying.llc_share.to_string()),
+        ("exact", replaying.exact.to_string()),
+        ("seed", replaying.seed.to_string()),
+    ] {
+        settings.insert(name.to_owned(), shown(&value).to_string());
+    }
+    settings
+}

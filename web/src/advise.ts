@@ -1,0 +1,129 @@
+// What `advise` and `diff` found.
+
+import type { Advice, AdvisedLayout, Diff, DiffFigures, Survey } from "./documents";
+import { h, section } from "./dom";
+import { table } from "./table";
+import { change, full, percent, short } from "./text";
+import { editsOf, mark } from "./whatif";
+
+export function adviceView(advice: Advice | Survey): HTMLElement {
+  return "front" in advice ? layoutAdvice(advice) : survey(advice);
+}
+
+function layoutAdvice(advice: Advice): HTMLElement {
+  const best = advice.recommended;
+  const root = section("advise", "Advice", `The search found ${advice.found} layouts of ${advice.type}; replay confirms or refuses.`);
+  if (!best) {
+    root.append(h("p", { class: "empty" }, `Replay confirmed no gain for any of the ${advice.others.length} candidates.`));
+    return root;
+  }
+  root.append(
+    h("h3", {}, `Recommended: ${best.moves} ${best.moves === 1 ? "move" : "moves"}`),
+    effects(best, advice.machines),
+    h("details", { open: true }, h("summary", {}, "The edit"), editsOf(best.edits)),
+    groups(best),
+    h("h3", {}, "Moves against gain"),
+    table({
+      label: "Moves against gain",
+      columns: [
+        { title: "moves", value: (p) => p.moves },
+        { title: "cost by the model", value: (p) => p.model, text: (p) => percent(p.model), help: "relative to the recorded order's" },
+        { title: "by replay", value: (p) => p.replayed ?? Infinity, text: (p) => (p.replayed === null ? "–" : percent(p.replayed)) },
+        { title: "", value: (p) => (p.recommended ? "recommended" : "") },
+      ],
+      rows: advice.front,
+    }),
+  );
+  return root;
+}
+
+function effects(layout: AdvisedLayout, machines: string[]): HTMLElement {
+  const rows = layout.effects.flatMap((list, recording) =>
+    list.map((effect, i) => ({ recording: recording + 1, machine: machines[i] ?? "", effect })));
+  return table({
+    label: "Effects of the recommended layout",
+    columns: [
+      { title: "recording", value: (row) => `${row.recording}` },
+      { title: "machine", value: (row) => row.machine },
+      { title: "the type", value: (row) => row.effect.types.difference, text: (row) => change(row.effect.types.difference, row.effect.types.ci95, row.effect.types.without) },
+      { title: "everything", value: (row) => row.effect.whole.difference, text: (row) => change(row.effect.whole.difference, row.effect.whole.ci95, row.effect.whole.without) },
+      { title: "verdict", value: (row) => row.effect.types.difference, text: (row) => mark(row.effect.types) },
+    ],
+    rows,
+  });
+}
+
+function groups(layout: AdvisedLayout): HTMLElement {
+  return h("div", {}, h("h3", {}, "Why"), ...layout.groups.map((group) =>
+    h("div", { class: "reasons" },
+      h("h4", {}, `${group.name}${group.sealed ? ", alone on its lines" : ""}`),
+      h("p", {}, `${group.members.map((m) => m.name).join(", ")}: ` +
+        (group.loads_per_write === null ? "never written" : `${group.loads_per_write.toFixed(1)} loads for each write`) +
+        `; saves ${percent(group.saves)} of the type's cost.`),
+      group.read_in.length > 0 && h("p", {}, `Read in ${group.read_in.join(", ")}.`),
+      group.written_in.length > 0 && h("p", {}, `Written in ${group.written_in.join(", ")}.`),
+      group.kept_from.length > 0 && h("p", {}, `Kept from ${group.kept_from.map((k) => `${k.name} (one line with it costs ${percent(k.share)})`).join(", ")}.`))));
+}
+
+function survey(document: Survey): HTMLElement {
+  return section("advise", "Where a layout can win", `On ${document.machines.join(", ")}; the estimate is the fast model's best layout of a short search.`,
+    table({
+      label: "Types by what a layout can win",
+      columns: [
+        { title: "type", value: (row) => row.name },
+        { title: "wins at most", bar: true, value: (row) => row.cost * (row.false_sharing + row.other_misses), text: (row) => short(row.cost * (row.false_sharing + row.other_misses)) },
+        { title: "cycles", value: (row) => row.cost, text: (row) => short(row.cost) },
+        { title: "of all", value: (row) => row.share, text: (row) => percent(row.share) },
+        { title: "true sharing", value: (row) => row.true_sharing, text: (row) => percent(row.true_sharing) },
+        { title: "false sharing", value: (row) => row.false_sharing, text: (row) => percent(row.false_sharing) },
+        { title: "estimate", value: (row) => row.estimate?.gain ?? 0, text: (row) => (row.estimate ? `${short(row.estimate.gain)}, ${percent(row.estimate.share)}` : "–") },
+        { title: "moves", value: (row) => row.estimate?.moves ?? 0, text: (row) => (row.estimate ? `${row.estimate.moves}` : "–") },
+        { title: "not searched because", value: (row) => row.why_not ?? "" },
+      ],
+      rows: document.types,
+      sorted: 1,
+      search: (row) => row.name,
+      copy: true,
+    }));
+}
+
+const NONE: DiffFigures = { loads: 0, stores: 0, misses: 0, cycles: 0, sharing_misses: 0, sharing_cycles: 0 };
+
+export function diffView(diff: Diff): HTMLElement {
+  const names = [...new Set([...Object.keys(diff.a.fields), ...Object.keys(diff.b.fields)])].sort();
+  const rows = names.map((name) => ({ name, a: diff.a.fields[name] ?? null, b: diff.b.fields[name] ?? null }));
+  type Row = (typeof rows)[number];
+  const side = (title: string, of: (row: Row) => DiffFigures | null, value: (f: DiffFigures) => number) => ({
+    title,
+    value: (row: Row) => value(of(row) ?? NONE),
+    text: (row: Row) => {
+      const figures = of(row);
+      return figures ? full(value(figures)) : "–";
+    },
+  });
+  const both = (title: string, value: (f: DiffFigures) => number) => [
+    side(`${title} A`, (row) => row.a, value),
+    side(`${title} B`, (row) => row.b, value),
+  ];
+  const difference = (value: (f: DiffFigures) => number) => (row: Row) => value(row.b ?? NONE) - value(row.a ?? NONE);
+  const changed = difference((f) => (diff.machine === null ? f.loads + f.stores : f.cycles));
+  return section("diff", `${diff.type ?? "All types"} in two recordings`,
+    `A has ${full(diff.a.accesses)} accesses by ${diff.a.cpus} CPUs, B ${full(diff.b.accesses)} by ${diff.b.cpus}. – is a field that the other kernel does not have, or that was not accessed.`,
+    table<Row>({
+      label: "Fields in both recordings",
+      columns: [
+        { title: "field", value: (row) => row.name },
+        ...both("loads", (f) => f.loads),
+        ...both("stores", (f) => f.stores),
+        ...(diff.machine === null ? [] : both("cycles", (f) => f.cycles)),
+        {
+          title: "B less A", help: diff.machine === null ? "accesses" : "cycles", value: (row) => Math.abs(changed(row)),
+          text: (row) => `${changed(row) < 0 ? "−" : "+"}${full(Math.abs(changed(row)))}`,
+        },
+      ],
+      rows,
+      sorted: diff.machine === null ? 5 : 7,
+      search: (row) => row.name,
+      copy: true,
+    }));
+}

@@ -1,0 +1,331 @@
+// The documents that the page reads: docs/schema-page.md and those that it names.
+
+export interface Page {
+  schema: string;
+  tool: string;
+  title: string;
+  headline: string;
+  type: string | null;
+  settings: Record<string, string>;
+  report: Report | null;
+  types: TypeView[];
+  costs: CostsDocument | null;
+  whatif: WhatIfDocument | null;
+  advise: Advice | Survey | null;
+  diff: Diff | null;
+  layouts: LayoutChange[];
+  cases: CaseResults[];
+}
+
+export interface Figures {
+  accesses: number;
+  loads: number;
+  stores: number;
+  rmws: number;
+  silent: number;
+  remote_share: number | null;
+  readers: number;
+  writers: number;
+}
+
+export interface Share {
+  name: string;
+  accesses: number;
+}
+
+export interface TypeRow extends Figures {
+  name: string;
+  kind: string;
+  place: string;
+  size: number | null;
+  objects: number | null;
+  functions: Share[];
+}
+
+export interface LedgerPart {
+  name: string;
+  accesses: number;
+  share: number;
+}
+
+export interface Report {
+  schema: string;
+  inputs: {
+    tool: string;
+    recorded_by: string;
+    recording: Record<string, string>;
+    checksum: string | null;
+    cut: string | null;
+  };
+  ledger: {
+    recorded: number;
+    total: number;
+    typed_share: number;
+    unknown_share: number;
+    groups: (LedgerPart & { buckets: LedgerPart[] })[];
+  };
+  types?: TypeRow[];
+}
+
+export interface FieldPlace {
+  path: string;
+  type: string;
+  offset: number;
+  size: number;
+  bits?: { start: number; width: number };
+  arrays?: { stride: number; count: number }[];
+}
+
+export interface FieldMap {
+  size: number;
+  fields: FieldPlace[];
+}
+
+export interface FieldRow extends Figures {
+  type_name: string;
+  field: string;
+  aliases: string[];
+  offset: number;
+  size: number;
+  line: number;
+  functions: Share[];
+}
+
+export interface GroupRow extends Figures {
+  class: string;
+  fields: string[];
+  share: number;
+  loads_per_store: number | null;
+  lines: number[];
+}
+
+export interface TypeView {
+  name: string;
+  size: number;
+  line_size: number;
+  figures: Figures;
+  places: (Figures & { owner: string })[];
+  fields: FieldRow[];
+  layout: FieldMap;
+  groups: GroupRow[];
+}
+
+export interface Causes {
+  cold: number;
+  capacity: number;
+  true_sharing: number;
+  false_sharing: number;
+  unshared: number;
+}
+
+export interface Cost {
+  name: string;
+  loads: number;
+  stores: number;
+  misses: number;
+  cycles: number;
+  waited: number;
+  hitm: [number, number, number];
+  upgrades: number;
+  dram: number;
+  causes: Causes;
+}
+
+export interface Cell {
+  offset: number;
+  field: string;
+  hitm: number;
+  loads: number;
+  cycles_per_load: number;
+  stores: number;
+  upgrades: number;
+  cycles: number;
+  functions: string[];
+}
+
+export interface LineCost {
+  name: string;
+  start: number;
+  lines: number;
+  hitm: number;
+  misses: number;
+  cycles: number;
+  cells: Cell[];
+  neighbours: Cell[];
+}
+
+export interface CpuPlace {
+  cpu: [number, number];
+  domain: number;
+  socket: number;
+}
+
+export interface CostsDocument {
+  schema: string;
+  cpus: CpuPlace[];
+  costs: {
+    machine: string;
+    line_bytes: number;
+    cpus: number;
+    recorded_cpus: number;
+    seed: number;
+    accesses: number;
+    device_accesses: number;
+    duration: number;
+    whole: Cost;
+    types: Cost[];
+    fields: Cost[];
+    functions: Cost[];
+    pairs: { from: [number, number]; to: [number, number]; hitm: number; cycles: number }[];
+    lines: LineCost[];
+  };
+}
+
+export interface Measure {
+  without: number;
+  with: number;
+  difference: number;
+  ci95: number;
+  significant: boolean;
+}
+
+export interface MeasuredRow {
+  name: string;
+  count: Measure;
+  cycles: Measure;
+}
+
+export interface WhatIf {
+  machine: string;
+  line_bytes: number;
+  cpus: number;
+  recorded_cpus: number;
+  seed: number;
+  interleavings: number;
+  sizes: { name: string; without_bytes: number; with_bytes: number; without_lines: number; with_lines: number }[];
+  types: Measure;
+  whole: Measure;
+  llc_misses: { types: Measure; whole: Measure; kernel: Measure };
+  duration: Measure;
+  causes: MeasuredRow[];
+  sources: MeasuredRow[];
+  fields: MeasuredRow[];
+  functions: MeasuredRow[];
+  ablation: { edit: string; alone: Measure | null; last: Measure | null; why_not: string | null }[];
+  relocated: number;
+  skipped: number;
+}
+
+export interface WhatIfDocument {
+  schema: string;
+  edits: string;
+  results: WhatIf[];
+}
+
+export interface LayoutChange {
+  type: string;
+  line_bytes: number;
+  before: FieldMap;
+  after: FieldMap;
+}
+
+export interface AdvisedGroup {
+  name: string;
+  sealed: boolean;
+  members: { name: string; loads: number; stores: number; rmws: number; readers: number; writers: number }[];
+  fills: string[];
+  loads_per_write: number | null;
+  read_in: string[];
+  written_in: string[];
+  saves: number;
+  kept_from: { name: string; share: number }[];
+}
+
+export interface AdvisedLayout {
+  edits: string;
+  moves: number;
+  model: number;
+  confirmed: boolean;
+  effects: { types: Measure; whole: Measure; duration: Measure }[][];
+  groups: AdvisedGroup[];
+}
+
+export interface Advice {
+  schema: string;
+  type: string;
+  machines: string[];
+  found: number;
+  front: { moves: number; model: number; replayed: number | null; recommended: boolean }[];
+  recommended: AdvisedLayout | null;
+  others: AdvisedLayout[];
+}
+
+export interface Survey {
+  schema: string;
+  machines: string[];
+  types: {
+    name: string;
+    cost: number;
+    share: number;
+    true_sharing: number;
+    false_sharing: number;
+    other_misses: number;
+    estimate: { gain: number; share: number; moves: number } | null;
+    why_not: string | null;
+  }[];
+}
+
+export interface DiffFigures {
+  loads: number;
+  stores: number;
+  misses: number;
+  cycles: number;
+  sharing_misses: number;
+  sharing_cycles: number;
+}
+
+export interface DiffSide {
+  bytes: number;
+  cpus: number;
+  accesses: number;
+  fields: Record<string, DiffFigures>;
+}
+
+export interface Diff {
+  schema: string;
+  type: string | null;
+  machine: string | null;
+  a: DiffSide;
+  b: DiffSide;
+}
+
+export interface Measured {
+  without: number;
+  with: number;
+  difference: number;
+  ci95: number;
+}
+
+export interface Spread {
+  mean: number;
+  least: number;
+  most: number;
+}
+
+export interface Compared {
+  without: Spread;
+  predicted: Spread;
+  rerecorded: Spread;
+}
+
+export interface CaseResults {
+  schema: string;
+  case: string;
+  summary: string;
+  mode: string;
+  inputs: { recording: Record<string, string>; checksum: string; accesses: number };
+  found: { name: string; bytes: number; accesses: number; machine: string; cycles: number; true_sharing: number; false_sharing: number }[];
+  predicted: { edit: string; machine: string; cpus: number; types: Measured; whole: Measured }[];
+  rebuilt: { edit: string; machine: string; types: string[]; runs: number; cost: Compared; whole: Compared }[];
+  published: { key: string; published: string; source: string; found: string | null; predicted: string | null; rerecorded: string | null }[];
+}

@@ -1,0 +1,182 @@
+// View 3: a line under the lens, and which CPU takes modified lines from which.
+
+import type { Cell, CostsDocument, CpuPlace, LineCost, TypeView } from "./documents";
+import { choice, h, section } from "./dom";
+import { onTheme, scale } from "./metric";
+import type { Store } from "./state";
+import { table } from "./table";
+import { full, namesOf, percent, short } from "./text";
+
+export function lineView(store: Store, document: CostsDocument): HTMLElement {
+  const tools = h("div", { class: "tools" });
+  const body = h("div");
+  const pairs = h("div", { class: "pairs" });
+  const root = section("line", "A line under the lens",
+    `Accesses that left their core, by place in the line, over all objects of the type, on ${document.costs.machine}.`, tools, body, pairs);
+  store.on(() => draw(tools, body, store, document));
+  pairs.append(pairsOf(document));
+  onTheme(() => {
+    draw(tools, body, store, document);
+    pairs.replaceChildren(pairsOf(document));
+  });
+  return root;
+}
+
+function draw(tools: HTMLElement, body: HTMLElement, store: Store, document: CostsDocument): void {
+  const { view, line } = store.state;
+  const lines = document.costs.lines.filter((l) => l.name === view?.name);
+  const chosen = lines.find((l) => l.start === line) ?? lines[0];
+  if (!view || !chosen) {
+    tools.replaceChildren();
+    body.replaceChildren(h("p", { class: "empty" }, "No access to this type left its core."));
+    return;
+  }
+  const options = lines.map((l): [string, string] => [String(l.start), `from byte ${l.start}: ${short(l.cycles)} cycles, ${short(l.hitm)} HITM`]);
+  tools.replaceChildren(choice(`Line of ${view.name}`, options, String(chosen.start), (start) => store.set({ line: Number(start) })));
+  const missed = line !== null && !lines.some((l) => l.start === line);
+  body.replaceChildren(
+    missed ? h("p", { class: "note" }, `No access to the line from byte ${line} left its core: this is another one.`) : "",
+    h("p", {}, `${full(chosen.lines)} such ${chosen.lines === 1 ? "line" : "lines"} went between cores; ${full(chosen.misses)} accesses left their core, ` +
+      `${full(chosen.hitm)} fetched a modified line (HITM), ${full(chosen.cycles)} cycles.`),
+    strip(chosen, view, document.costs.line_bytes),
+    cells(chosen),
+  );
+}
+
+/** The line to scale: what each byte costs. */
+function strip(line: LineCost, view: TypeView, bytes: number): HTMLElement {
+  const most = Math.max(1, ...line.cells.map((cell) => cell.cycles));
+  const shade = scale(most);
+  const track = h("div", { class: "track strip", "aria-hidden": "true" });
+  const places = [...line.cells].sort((a, b) => a.offset - b.offset);
+  places.forEach((cell, i) => {
+    const next = places.slice(i + 1).find((other) => other.offset > cell.offset)?.offset ?? bytes;
+    const at = line.start + cell.offset;
+    const field = view.fields.find((f) => at >= f.offset && at < f.offset + f.size);
+    const width = Math.max(1, Math.min(next - cell.offset, field ? field.offset + field.size - at : 8));
+    const { fill, ink } = shade(cell.cycles);
+    const part = h("span", { class: "block touched" }, h("span", { class: "name" }, namesOf(cell.field, line.name)[0] ?? ""), h("span", { class: "value" }, short(cell.cycles)));
+    part.style.left = `${(100 * cell.offset) / bytes}%`;
+    part.style.width = `${(100 * width) / bytes}%`;
+    part.style.background = fill;
+    part.style.color = ink;
+    part.style.setProperty("--part", `${100 * Math.sqrt(cell.cycles / most)}%`);
+    track.append(part);
+  });
+  return track;
+}
+
+function cells(line: LineCost): HTMLElement {
+  interface Row {
+    cell: Cell;
+    other: boolean;
+  }
+  const rows: Row[] = [
+    ...line.cells.map((cell) => ({ cell, other: false })),
+    ...line.neighbours.map((cell) => ({ cell, other: true })),
+  ].sort((a, b) => b.cell.cycles - a.cell.cycles);
+  const figure = (title: string, value: (cell: Cell) => number, help?: string, bar = false) => ({
+    title, bar, value: (row: Row) => value(row.cell), text: (row: Row) => full(Math.round(value(row.cell))), ...(help === undefined ? {} : { help }),
+  });
+  const list = table<Row>({
+    label: "Places in the line",
+    columns: [
+      { title: "field", value: ({ cell, other }) => (other ? `+ ${cell.field}` : namesOf(cell.field, line.name).join(" | ")) },
+      figure("offset", (cell) => cell.offset, "bytes from the line's start"),
+      figure("cycles", (cell) => cell.cycles, "of accesses that left their core", true),
+      figure("HITM", (cell) => cell.hitm, "modified lines fetched from another core"),
+      figure("loads", (cell) => cell.loads, "that left their core"),
+      figure("cycles each", (cell) => cell.cycles_per_load, "of a load that left its core, on average"),
+      figure("stores", (cell) => cell.stores, "and atomics that left their core"),
+      figure("upgrades", (cell) => cell.upgrades, "permission to write asked for"),
+      { title: "functions", value: ({ cell }) => cell.functions.join(", ") },
+    ],
+    rows,
+    sorted: 2,
+    top: 24,
+    copy: true,
+  });
+  if (line.neighbours.length > 0) list.append(h("p", { class: "note" }, "+ a field of another type on the same lines, counted there"));
+  return list;
+}
+
+interface Group {
+  title: string;
+  cpus: CpuPlace[];
+}
+
+/** The most rows of the map: beyond it CPUs are added up by domain, then by socket. */
+const PLACES_MAX = 32;
+
+function groupsOf(cpus: CpuPlace[]): { groups: Group[]; what: string } {
+  const by = (key: (cpu: CpuPlace) => string): Group[] => {
+    const groups = new Map<string, CpuPlace[]>();
+    for (const cpu of cpus) groups.set(key(cpu), [...(groups.get(key(cpu)) ?? []), cpu]);
+    return [...groups].map(([title, list]) => ({ title, cpus: list }));
+  };
+  const name = (cpu: CpuPlace) => (cpu.cpu[1] === 0 ? `CPU ${cpu.cpu[0]}` : `CPU ${cpu.cpu[0]}.${cpu.cpu[1]}`);
+  if (cpus.length <= PLACES_MAX) return { groups: by(name), what: "CPU" };
+  const domains = by((cpu) => `domain ${cpu.domain}`);
+  if (domains.length <= PLACES_MAX) return { groups: domains, what: "LLC domain" };
+  return { groups: by((cpu) => `socket ${cpu.socket}`), what: "socket" };
+}
+
+/** Who takes modified lines from whom, ordered by socket and domain. */
+function pairsOf(document: CostsDocument): HTMLElement {
+  const cpus = [...document.cpus].sort((a, b) => a.socket - b.socket || a.domain - b.domain || a.cpu[0] - b.cpu[0] || a.cpu[1] - b.cpu[1]);
+  if (cpus.length === 0 || document.costs.pairs.length === 0) return h("p", { class: "empty" }, "No core took a modified line from another.");
+  const { groups, what } = groupsOf(cpus);
+  const number = new Map<string, number>();
+  groups.forEach((group, i) => group.cpus.forEach((cpu) => number.set(cpu.cpu.join("."), i)));
+  const sums = groups.map(() => groups.map(() => 0));
+  for (const pair of document.costs.pairs) {
+    const row = sums[number.get(pair.from.join(".")) ?? -1];
+    const column = number.get(pair.to.join("."));
+    if (row && column !== undefined) row[column] = (row[column] ?? 0) + pair.hitm;
+  }
+  const all = sums.flat().reduce((a, b) => a + b, 0);
+  const shade = scale(Math.max(...sums.flat()));
+  const edge = (i: number) => {
+    const [here, before] = [groups[i]?.cpus[0], groups[i - 1]?.cpus[0]];
+    if (!here || !before) return "";
+    if (here.socket !== before.socket) return "socket";
+    return here.domain !== before.domain ? "domain" : "";
+  };
+  const spans = (key: (cpu: CpuPlace) => string, title: (cpu: CpuPlace) => string) => {
+    const cells: HTMLElement[] = [];
+    for (let i = 0; i < groups.length; ) {
+      const first = groups[i]?.cpus[0];
+      if (!first) break;
+      const rest = groups.slice(i).findIndex((group) => group.cpus[0] && key(group.cpus[0]) !== key(first));
+      const count = rest < 0 ? groups.length - i : rest;
+      cells.push(h("th", { scope: "colgroup", colspan: count, class: edge(i) }, title(first)));
+      i += count;
+    }
+    return h("tr", {}, h("td", {}), ...cells);
+  };
+  const rows = groups.map((group, i) =>
+    h("tr", { class: edge(i) }, h("th", { scope: "row" }, group.title),
+      ...groups.map((_, j) => {
+        const value = sums[i]?.[j] ?? 0;
+        const said = `${group.title} wrote, ${groups[j]?.title} took: ${full(value)} modified lines, ${percent(value, all)}`;
+        const cell = h("td", { class: edge(j), title: said }, value === 0 ? "·" : short(value));
+        if (value > 0) {
+          const { fill, ink } = shade(value);
+          cell.style.background = fill;
+          cell.style.color = ink;
+        }
+        return cell;
+      })));
+  const head = [
+    what !== "socket" && spans((cpu) => `${cpu.socket}`, (cpu) => `socket ${cpu.socket}`),
+    what === "CPU" && spans((cpu) => `${cpu.socket}.${cpu.domain}`, (cpu) => `domain ${cpu.domain}`),
+  ];
+  return h("div", {},
+    h("h3", {}, `HITM by ${what}, whole recording`),
+    h("p", { class: "about" }, "Rows wrote last, columns took the modified line. Strong lines part sockets, thin ones domains of last-level caches."),
+    h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `HITM by ${what}` },
+      h("table", { class: "map" },
+        h("caption", { class: "hidden" }, `Modified lines by the ${what} that wrote last (rows) and the one that took them (columns)`),
+        h("thead", {}, ...head, h("tr", {}, h("td", {}), ...groups.map((group, i) => h("th", { scope: "col", class: edge(i) }, group.title.replace("CPU ", ""))))),
+        h("tbody", {}, ...rows))));
+}

@@ -1,0 +1,73 @@
+// What colours say, and the scale.
+
+import { scaleSequentialSqrt } from "d3-scale";
+import { interpolateMagma } from "d3-scale-chromatic";
+import type { Page } from "./documents";
+import type { Field } from "./fields";
+
+export interface Metric {
+  id: string;
+  title: string;
+  about: string;
+  value: (field: Field, after: boolean) => number;
+}
+
+const COSTS: Metric[] = [
+  { id: "cycles", title: "cycles", about: "cycles of accesses that left their core", value: (f) => f.costs?.cycles ?? 0 },
+  { id: "hitm", title: "HITM", about: "modified lines fetched from another core", value: (f) => f.costs?.hitm ?? 0 },
+  { id: "false", title: "false sharing only", about: "cycles because the line is exchanged, though no word is", value: (f) => f.costs?.falseSharing ?? 0 },
+];
+const EFFECTS: Metric[] = [
+  {
+    id: "effect", title: "cycles, before and after", about: "mean cycles of accesses that left their core, without and with the edits",
+    value: (f, after) => (after ? f.after : f.before) ?? 0,
+  },
+];
+const HEAT: Metric[] = [
+  { id: "accesses", title: "accesses", about: "loads, stores and atomics", value: (f) => f.accesses },
+  { id: "loads", title: "loads", about: "accesses that only read", value: (f) => f.loads },
+  { id: "stores", title: "stores and atomics", about: "accesses that write", value: (f) => f.stores + f.rmws },
+];
+
+/** What can be chosen for this page, the most telling first. */
+export function metricsOf(page: Page): Metric[] {
+  return [...(page.whatif ? EFFECTS : []), ...(page.costs ? COSTS : []), ...HEAT];
+}
+
+const dark = matchMedia("(prefers-color-scheme: dark)");
+/** On paper and on a light screen more is darker, on a dark screen more is lighter. */
+const LIGHT: [number, number] = [0.97, 0.22];
+const DARK: [number, number] = [0.24, 0.97];
+
+export interface Shade {
+  fill: string;
+  ink: string;
+}
+
+/** The colours of values up to `most`, by their square roots: few fields have most of it. */
+export function scale(most: number): (value: number) => Shade {
+  const [from, to] = dark.matches ? DARK : LIGHT;
+  const shade = scaleSequentialSqrt((part: number) => interpolateMagma(from + part * (to - from))).domain([0, Math.max(most, 1)]);
+  return (value) => {
+    const fill = shade(value);
+    return { fill, ink: isLight(fill) ? "#111" : "#fff" };
+  };
+}
+
+/** Whether dark text is the more readable one on a colour. */
+function isLight(colour: string): boolean {
+  const parts = colour.startsWith("#")
+    ? [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16))
+    : (colour.match(/\d+/g) ?? []).map(Number);
+  const [r = 0, g = 0, b = 0] = parts.map((part) => {
+    const value = part / 255;
+    return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+  });
+  // Where black and white have the same contrast.
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179;
+}
+
+/** Calls when the screen changes between light and dark. */
+export function onTheme(call: () => void): void {
+  dark.addEventListener("change", call);
+}

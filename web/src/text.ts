@@ -1,0 +1,80 @@
+// Names and numbers as text.
+
+const UNSAFE = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu;
+
+/** A name in one line, each character that drives a terminal or turns the direction of writing as `\x1b` or `\u{202e}`. */
+export function shown(text: string): string {
+  return text.replace(UNSAFE, (c) => {
+    const code = c.codePointAt(0) ?? 0;
+    if (c === "\n") return "\\n";
+    if (c === "\r") return "\\r";
+    if (c === "\t") return "\\t";
+    return code < 0x100 ? `\\x${code.toString(16).padStart(2, "0")}` : `\\u{${code.toString(16)}}`;
+  });
+}
+
+const UNITS: [number, string][] = [
+  [1e12, " T"],
+  [1e9, " G"],
+  [1e6, " M"],
+  [1e3, " k"],
+];
+
+/** A count to three digits: `11.8 M`. */
+export function short(value: number): string {
+  for (const [unit, name] of UNITS) {
+    if (Math.abs(value) < unit) continue;
+    const part = value / unit;
+    const digits = Math.abs(part) < 9.995 ? 2 : Math.abs(part) < 99.95 ? 1 : 0;
+    return part.toFixed(digits) + name;
+  }
+  return value.toFixed(0);
+}
+
+/** A count in full, in groups of three digits. */
+export function full(value: number): string {
+  const [whole = "0", ...rest] = String(value).split(".");
+  return [whole.replace(/\B(?=(\d{3})+(?!\d))/g, "\u2009"), ...rest.map((r) => r.slice(0, 1))].join(".");
+}
+
+/** A part of a whole. */
+export function percent(part: number, whole = 1): string {
+  return whole > 0 ? `${((100 * part) / whole).toFixed(1)} %` : "–";
+}
+
+/** A change in per cent with its confidence interval. */
+export function change(difference: number, ci95: number, of: number): string {
+  if (!(of > 0)) return "–";
+  const part = (100 * difference) / of;
+  return `${part < 0 ? "−" : "+"}${Math.abs(part).toFixed(2)} ± ${((100 * ci95) / of).toFixed(2)} %`;
+}
+
+/** What a measure says. */
+export function verdict(measure: { difference: number; significant: boolean }): string {
+  if (!measure.significant) return "not significant";
+  return measure.difference < 0 ? "better" : "worse";
+}
+
+/** A path without the elements of its arrays: `a[3].b` is `a[].b`. */
+export function folded(path: string): string {
+  return path.replace(/\[\d+\]/g, "[]");
+}
+
+/** The names of a field in a table of costs: without the type, all that share its bytes. */
+export function namesOf(field: string, type: string): string[] {
+  const plain = field.startsWith(`${type}.`) ? field.slice(type.length + 1) : field;
+  return plain.split(" | ");
+}
+
+/** Rows as text in columns, figures to the right. */
+export function columns(head: string[], rows: string[][], figures: boolean[]): string {
+  const all = [head, ...rows];
+  const widths = head.map((_, i) => Math.max(...all.map((row) => (row[i] ?? "").length)));
+  const line = (row: string[]) =>
+    row
+      .map((cell, i) => (figures[i] ? cell.padStart(widths[i] ?? 0) : cell.padEnd(widths[i] ?? 0)))
+      .join("  ")
+      .trimEnd();
+  const rule = widths.map((width) => "-".repeat(width)).join("  ");
+  return [line(head), rule, ...rows.map(line), ""].join("\n");
+}
