@@ -79,7 +79,12 @@ impl DiffDocument {
                 percent(share)
             );
         }
+        let _ = writeln!(
+            out,
+            "  of 1 M: accesses to the field of each million of its recording's"
+        );
         let mut header = vec!["field", "loads A", "loads B", "stores A", "stores B"];
+        header.extend(["of 1 M A", "of 1 M B", "in per cent"]);
         if let Some(machine) = &self.machine {
             let _ = writeln!(
                 out,
@@ -87,37 +92,53 @@ impl DiffDocument {
                 self.seed
             );
             header.extend(["cycles A", "cycles B", "change"]);
+            header.extend(["each A", "each B", "cycles in per cent"]);
         }
         let mut table = Table::of_figures(&header);
         let rows = compare(&self.a, &self.b);
         for row in rows.iter().take(top) {
-            table.add_row(cells(row, self.machine.is_some()));
+            table.add_row(self.cells(row));
         }
         let _ = writeln!(out);
         out.table(table);
         more(&mut out, rows.len(), top);
         out
     }
+    fn cells(&self, row: &Row) -> Vec<String> {
+        let show = |side: &Option<Figures>, figure: fn(&Figures) -> u64| {
+            side.as_ref()
+                .map_or_else(|| "-".to_owned(), |f| figure(f).to_string())
+        };
+        let of =
+            |side: &Option<Figures>, figure: fn(&Figures) -> u64| side.as_ref().map_or(0, figure);
+        let accesses = |f: &Figures| f.loads + f.stores;
+        let mut cells = vec![row.path.clone()];
+        for figure in [|f: &Figures| f.loads, |f: &Figures| f.stores] {
+            cells.push(show(&row.a, figure));
+            cells.push(show(&row.b, figure));
+        }
+        let scaled =
+            |side, fields: &Fields| 1e6 * of(side, accesses) as f64 / fields.accesses.max(1) as f64;
+        let (a, b) = (scaled(&row.a, &self.a), scaled(&row.b, &self.b));
+        cells.extend([format!("{a:.1}"), format!("{b:.1}"), in_per_cent(a, b)]);
+        if self.machine.is_some() {
+            let cycles = |f: &Figures| f.cycles;
+            let (a, b) = (of(&row.a, cycles), of(&row.b, cycles));
+            cells.push(show(&row.a, cycles));
+            cells.push(show(&row.b, cycles));
+            cells.push(format!("{:+}", i128::from(b) - i128::from(a)));
+            let each = |side, cycles: u64| cycles as f64 / of(side, accesses).max(1) as f64;
+            let (a, b) = (each(&row.a, a), each(&row.b, b));
+            cells.extend([format!("{a:.2}"), format!("{b:.2}"), in_per_cent(a, b)]);
+        }
+        cells
+    }
 }
 
-fn cells(row: &Row, costs: bool) -> Vec<String> {
-    let show = |side: &Option<Figures>, figure: fn(&Figures) -> u64| {
-        side.as_ref()
-            .map_or_else(|| "-".to_owned(), |f| figure(f).to_string())
-    };
-    let mut cells = vec![row.path.clone()];
-    for figure in [|f: &Figures| f.loads, |f: &Figures| f.stores] {
-        cells.push(show(&row.a, figure));
-        cells.push(show(&row.b, figure));
+/// The change from `a` to `b` in per cent of `a`; `-` of nothing.
+fn in_per_cent(a: f64, b: f64) -> String {
+    match a > 0.0 {
+        true => format!("{:+.1} %", 100.0 * (b - a) / a),
+        false => "-".to_owned(),
     }
-    if costs {
-        let of = |side: &Option<Figures>| side.map_or(0, |f| f.cycles);
-        cells.push(show(&row.a, |f| f.cycles));
-        cells.push(show(&row.b, |f| f.cycles));
-        cells.push(format!(
-            "{:+}",
-            i128::from(of(&row.b)) - i128::from(of(&row.a))
-        ));
-    }
-    cells
 }

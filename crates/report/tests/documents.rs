@@ -7,13 +7,14 @@ use std::io::{Seek, Write};
 
 use linemate_machine::{find, shipped};
 use linemate_report::{
-    By, CheckDocument, CheckedKernel, CostsDocument, CostsTables, DoctorCheck, DoctorDocument,
-    KernelLayout, LayoutDocument, MachinesDocument, Table, TypeLayout, VerifyDocument,
-    WhatIfDocument,
+    By, CheckDocument, CheckedKernel, CostsDocument, CostsTables, DiffDocument, DoctorCheck,
+    DoctorDocument, KernelLayout, LayoutDocument, MachinesDocument, Table, TypeLayout,
+    VerifyDocument, WhatIfDocument,
 };
 use linemate_rules::Baseline;
 use linemate_study::WhatIf;
 use linemate_study::costs::{CellCost, Cost, Costs, LineCost, PairCost};
+use linemate_study::diff::{Fields, Figures};
 use linemate_study::effect::{Potential, Row, Size};
 use linemate_study::stats::Measure;
 use linemate_testkit::btf_writer::{TypeList, bit_field, member};
@@ -420,6 +421,46 @@ fn costs_show_the_counts_of_their_document() {
         row(&lines, "12 "),
         ["12", "lock", "31", "37", "220", "41", "43", "4747", "tick"]
     );
+}
+
+#[test]
+fn a_difference_is_scaled_by_the_runs() {
+    let side = |accesses, loads, stores, cycles| Fields {
+        bytes: 64,
+        cpus: 2,
+        accesses,
+        fields: [(
+            "lock".to_owned(),
+            Figures {
+                loads,
+                stores,
+                cycles,
+                ..Figures::default()
+            },
+        )]
+        .into(),
+    };
+    let (a, b) = (
+        side(1_000_000, 30, 10, 800),
+        side(4_000_000, 180, 60, 2_400),
+    );
+    let document = |machine: Option<&str>| {
+        let machine = machine.map(str::to_owned);
+        DiffDocument::new("1", None, machine, 1, [a.clone(), b.clone()])
+    };
+    let text = document(None).text(["a", "b"], 10).to_string();
+    assert_eq!(
+        row(&text, "lock")[1..],
+        ["30", "180", "10", "60", "40.0", "60.0", "+50.0 %"]
+    );
+    let text = document(Some("m")).text(["a", "b"], 10).to_string();
+    assert_eq!(
+        row(&text, "lock")[8..],
+        ["800", "2400", "+1600", "20.00", "10.00", "-50.0 %"]
+    );
+    let nothing = DiffDocument::new("1", None, None, 1, [Fields::default(), b.clone()]);
+    let text = nothing.text(["a", "b"], 10).to_string();
+    assert_eq!(row(&text, "lock").last().unwrap(), "-");
 }
 
 #[test]
