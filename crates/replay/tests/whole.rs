@@ -671,3 +671,18 @@ fn what_is_left_out_is_counted_all_the_same() {
     assert_eq!(hits.source(Source::L1), tally(28, 28 * 4 + 4 * 20));
     assert_eq!(outcome.totals.accesses(), 28 + 2);
 }
+
+#[test]
+fn the_other_line_of_a_pair_is_fetched_along() {
+    let machine = machine(&[(
+        "line_bytes = 64",
+        "line_bytes = 64\nadjacent_line_pairs = true",
+    )]);
+    let pair = A ^ 64;
+    // CPU 1 gets both lines and writes one; CPU 0 reads the other, and so takes the written one from it.
+    let accesses = [write(0, 1, pair), read(1000, 0, A)];
+    let outcome = run_on(&machine, &config(2), AsRecorded, 1, &accesses);
+    assert_eq!((outcome.prefetched, outcome.prefetched_modified), (2, 1));
+    let alone = run(2, &accesses);
+    assert_eq!((alone.prefetched, alone.prefetched_modified), (0, 0));
+}
