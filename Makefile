@@ -14,7 +14,7 @@ WORKLOAD_CFLAGS := -std=gnu11 -O2 -Wall -Wextra -Werror -pthread
 workload_sources := $(wildcard workloads/*.c)
 workload_binaries := $(workload_sources:workloads/%.c=target/workloads/%)
 
-.PHONY: help setup build workloads pages install uninstall demo test fresh lint bench cases fuzz clean clean-cache
+.PHONY: help setup build workloads pages install uninstall demo test fresh lint bench cases mutants fuzz clean clean-cache
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -72,6 +72,10 @@ cases: ## the five published works in full: kernels are built, booted and record
 	@failed=0; for case in $$(find cases -name case.toml | sort); do \
 		target/release/linemate case run "$${case%/case.toml}" || failed=1; \
 	done; exit $$failed
+
+mutants: ## one mutant in fifteen of six crates, each with the crate's own tests (half an hour; MUTANTS_SHARD=0)
+	@scripts/setup.sh test
+	@scripts/mutants.sh
 
 fuzz: ## every fuzz target, a minute each (FUZZ_SECONDS=60)
 	@scripts/setup.sh fuzz

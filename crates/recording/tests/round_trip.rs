@@ -236,6 +236,26 @@ fn stream() -> impl Strategy<Value = Vec<Given>> {
     })
 }
 
+/// One after the other they are read in batches.
+#[test]
+fn a_chunk_of_several_batches_survives() {
+    let event = |i: u32| {
+        let access = Access {
+            time: VirtualTime(u64::from(3 * i)),
+            cpu: CpuId((i / 100 % 2) as u16),
+            pc: pc(i % 7),
+            addr: GuestAddr(0xffff_8880_0000_1000 + 8 * u64::from(i * i % 64)),
+            size: 8,
+            kind: AccessKind::Load,
+            silent: false,
+            user_mapping: false,
+        };
+        (Event::Access(access), i % 7)
+    };
+    let events: Vec<Given> = (0..3000).map(event).collect();
+    check(&events, 2000);
+}
+
 proptest! {
     #![proptest_config(Config { cases: 400, ..Config::default() })]
 

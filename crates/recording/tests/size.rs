@@ -125,6 +125,25 @@ fn calls_with_known_values_cost_one_byte() {
 }
 
 #[test]
+fn values_in_turn_cost_a_place_in_the_dictionary() {
+    let handed = |values: fn(u64) -> u64| {
+        learnt(move |encoder, i| {
+            encoder.call(&Call {
+                time: VirtualTime(20 * i),
+                cpu: CpuId(0),
+                function: FunctionId(7),
+                stack: GuestAddr(0xffff_c900_0000_4000),
+                caller: GuestAddr(0xffff_ffff_8100_0005),
+                values: [Some(values(i)), None, None, None, None, None],
+            });
+        })
+    };
+    assert_eq!(handed(|_| 0xffff_8880_0000_1000), (1, 0));
+    let in_turn = handed(|i| 0xffff_8880_0000_1000 + i % 3 * 0x1_0000_0000);
+    assert_eq!(in_turn, (1 + 1, 0));
+}
+
+#[test]
 fn a_switch_to_another_cpu_costs_three_bytes() {
     let cost = learnt(|encoder, i| {
         let mut load = access(i, 0, 0xffff_8880_0000_1000, AccessKind::Load);

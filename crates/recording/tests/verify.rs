@@ -33,6 +33,11 @@ fn a_sound_recording_has_no_findings() {
     assert_eq!(recording.checksum(), Some(report.checksum));
     assert_eq!(recording.tool(), "1.0");
     assert_eq!(recording.metadata(), &metadata());
+    let description = Description {
+        kernel: Some("6.12".into()),
+        ..Description::default()
+    };
+    assert_eq!(recording.description(), &description);
     assert_eq!(recording.totals(), totals);
     assert_eq!(recording.btf().unwrap(), b"types");
     assert_eq!(recording.symbols().unwrap(), b"ffffffff81000000 T _text");
@@ -257,7 +262,12 @@ fn a_newer_recording_names_the_tool_that_wrote_it() {
 fn bytes_after_the_end_are_found() {
     let mut bytes = sound();
     bytes.extend_from_slice(b"more");
-    assert_eq!(findings(bytes), ["4 bytes follow the end"]);
+    assert_eq!(findings(bytes.clone()), ["4 bytes follow the end"]);
+    let report = verify(bytes).unwrap().to_string();
+    assert_eq!(
+        report, "4 bytes follow the end\n",
+        "a line for each finding"
+    );
 }
 
 #[test]

@@ -142,6 +142,18 @@ fn an_object_must_not_be_freed_twice() {
 }
 
 #[test]
+fn another_objects_allocation_does_not_excuse_a_second_free() {
+    let object = HEAP + 0x2000;
+    let mut events = vec![call(1, KFREE, STACK, &[object])];
+    events.extend(kmalloc(2, 8, object + 8));
+    events.push(call(4, KFREE, STACK, &[object]));
+    assert_eq!(
+        findings(with_events(&events)),
+        ["time 4: kfree frees 0xffff888000002000 a second time"]
+    );
+}
+
+#[test]
 fn live_objects_must_not_overlap() {
     let mut events = Vec::new();
     events.extend(kmalloc(1, 64, HEAP));

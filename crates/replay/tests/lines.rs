@@ -96,4 +96,18 @@ fn lines_hold_what_keys_and_sites_hold_to_the_last_cycle() {
     assert_eq!(sites, left);
     let hitm: u64 = outcome.lines.iter().map(LineView::hitm).sum();
     assert_eq!(hitm, outcome.totals.hitm().count);
+    let cells = || outcome.lines.iter().flat_map(|line| &line.cells);
+    let count = |source| outcome.totals.source(source).count;
+    let distances = [Source::HitmDomain, Source::HitmSocket, Source::HitmRemote];
+    for (at, source) in distances.into_iter().enumerate() {
+        assert_eq!(
+            cells().map(|cell| cell.hitm[at]).sum::<u64>(),
+            count(source)
+        );
+    }
+    let forwards = count(Source::ForwardSocket) + count(Source::ForwardRemote);
+    assert_eq!(cells().map(|cell| cell.forwards).sum::<u64>(), forwards);
+    let upgrades = count(Source::Upgrade);
+    assert!(upgrades > 0);
+    assert_eq!(cells().map(|cell| cell.upgrades).sum::<u64>(), upgrades);
 }

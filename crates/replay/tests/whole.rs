@@ -653,3 +653,36 @@ fn separating_what_is_falsely_shared_removes_false_sharing() {
     assert_eq!(apart.totals.cause(Cause::FalseSharing).count, 0);
     assert_eq!(apart.totals.source(Source::L1).count, 998);
 }
+
+#[test]
+fn what_is_left_out_is_counted_all_the_same() {
+    let mut replay = Replay::new(&roomy(), &config(2), AsRecorded, Clones { copies: 2 }).unwrap();
+    for _ in 0..2 {
+        replay.add_uncached(3);
+        replay.add_hits(KeyId(1), [4, 2, 1]).unwrap();
+    }
+    replay.push(&read(0, 0, A)).unwrap();
+    let (outcome, _) = replay.finish();
+    // Accesses are the recording's; hits and misses those of both copies.
+    assert_eq!((outcome.accesses, outcome.uncached), (6 + 14 + 1, 6));
+    let hits = &outcome.keys[1];
+    assert_eq!((hits.loads, hits.stores, hits.rmws), (16, 8, 4));
+    // An RMW takes 20 cycles more than the hit.
+    assert_eq!(hits.source(Source::L1), tally(28, 28 * 4 + 4 * 20));
+    assert_eq!(outcome.totals.accesses(), 28 + 2);
+}
+
+#[test]
+fn the_other_line_of_a_pair_is_fetched_along() {
+    let machine = machine(&[(
+        "line_bytes = 64",
+        "line_bytes = 64\nadjacent_line_pairs = true",
+    )]);
+    let pair = A ^ 64;
+    // CPU 1 gets both lines and writes one; CPU 0 reads the other, and so takes the written one from it.
+    let accesses = [write(0, 1, pair), read(1000, 0, A)];
+    let outcome = run_on(&machine, &config(2), AsRecorded, 1, &accesses);
+    assert_eq!((outcome.prefetched, outcome.prefetched_modified), (2, 1));
+    let alone = run(2, &accesses);
+    assert_eq!((alone.prefetched, alone.prefetched_modified), (0, 0));
+}

@@ -5,6 +5,7 @@
 mod contents;
 mod images;
 mod kernel;
+pub mod parts;
 
 use linemate_recording::{
     AccessKind, Call, CpuId, Encoder, FunctionId, GuestAddr, InstructionId, LaneId, MAX_PARAMETERS,
@@ -12,8 +13,8 @@ use linemate_recording::{
 };
 
 pub use self::contents::Contents;
-use self::kernel::entry;
 pub use self::kernel::{F, site, split_off};
+use self::parts::entry;
 
 /// The direct map.
 pub const DIRECT: u64 = 0xffff_8880_0000_0000;
@@ -39,7 +40,6 @@ pub const POINTED: u64 = KMALLOC_SLAB + 128;
 pub const TASK_SLAB: u64 = DIRECT + 8 * 4096;
 /// Slab of the cache `kmalloc-64`: frame 9.
 pub const KMALLOC_SLAB: u64 = DIRECT + 9 * 4096;
-const SLAB_CACHES: u64 = IMAGE + 0x1000;
 /// The variable `nohz`, of an anonymous struct.
 pub const NOHZ: u64 = IMAGE + 0x2000;
 /// The variable `counter`.
@@ -205,12 +205,12 @@ impl World {
     }
 
     /// A call on CPU 0's task stack, whose top is `VMALLOC + 0x4000`.
-    pub fn call(&mut self, function: F, values: &[u64]) {
+    pub fn call(&mut self, function: impl Into<FunctionId>, values: &[u64]) {
         self.call_from(function, values, IMAGE + 0x900);
     }
 
     /// Like [`World::call`], from the return address `caller`.
-    pub fn call_from(&mut self, function: F, values: &[u64], caller: u64) {
+    pub fn call_from(&mut self, function: impl Into<FunctionId>, values: &[u64], caller: u64) {
         let mut list = [None; MAX_PARAMETERS];
         for (place, value) in list.iter_mut().zip(values) {
             *place = Some(*value);
@@ -220,7 +220,7 @@ impl World {
         self.encoder.call(&Call {
             time,
             cpu: CpuId(0),
-            function: FunctionId(function as u32),
+            function: function.into(),
             stack: GuestAddr(VMALLOC + 0x4000 - self.depth),
             caller: GuestAddr(caller),
             values: list,
@@ -241,7 +241,7 @@ impl World {
     }
 
     /// A call that tells something and is over.
-    pub fn sight(&mut self, function: F, addr: u64) {
+    pub fn sight(&mut self, function: impl Into<FunctionId>, addr: u64) {
         self.call(function, &[addr]);
         self.depth -= 8;
     }
@@ -269,6 +269,11 @@ impl World {
 
     fn finish(self, whole: bool) -> Recording {
         let contents = Contents::of(self.variant);
+        self.record_of(whole, contents)
+    }
+
+    /// The recording of another kernel, with or without its end.
+    pub fn record_of(self, whole: bool, contents: Contents) -> Recording {
         Recording::from_source(self.bytes(whole, contents)).unwrap()
     }
 

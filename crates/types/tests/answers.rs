@@ -3,7 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use linemate_testkit::btf_writer::{Endian, TypeList, member, write};
-use linemate_types::{FoundType, NotFound, TypeModel, TypeQuery, btf};
+use linemate_types::kernel_image::ImageError;
+use linemate_types::{
+    ByteOffset, FlatType, FoundType, LineSize, NotFound, TypeModel, TypeQuery, btf, named_members,
+};
 
 #[test]
 fn misspelt_names_find_their_neighbours() {
@@ -100,4 +103,67 @@ fn structs_without_a_name_are_found_by_their_members() {
     assert_eq!(find(&["c"]), Err(NotFound::Ambiguous(2)));
     assert_eq!(find(&["d"]), Err(NotFound::Absent(Vec::new())), "no union");
     assert_eq!(model.declared("pair_t"), Some(typedef));
+}
+
+#[test]
+fn members_of_what_has_no_name_are_the_enclosing_types() {
+    let mut t = TypeList::default();
+    let long = t.unsigned("long unsigned int", 8);
+    let int = t.int("int", 4);
+    let inner = t.structure("", 8, &[member("b", int, 0), member("c", int, 4)]);
+    let either = t.union("", 8, &[member("a", long, 0), member("", inner, 0)]);
+    let pair = t.structure("pair", 8, &[member("x", int, 0), member("y", int, 4)]);
+    let pairs = t.array(pair, 2);
+    let members = [
+        member("n", long, 0),
+        member("", either, 8),
+        member("pairs", pairs, 16),
+    ];
+    let outer = t.structure("outer", 32, &members);
+    let model = TypeModel::new(t.types, 8).unwrap();
+    let found = named_members(&model, outer, LineSize::B64).unwrap();
+    let places: Vec<(&str, u64)> = found.iter().map(|m| (&*m.name, m.place.offset.0)).collect();
+    let expected = [("n", 0), ("a", 8), ("b", 8), ("c", 12), ("pairs", 16)];
+    assert_eq!(places, expected);
+    assert!(named_members(&model, int, LineSize::B64).is_err());
+    // By path, the elements of an array are one.
+    let flat = FlatType::new(&model, outer).unwrap();
+    let at = |path| flat.leaf(flat.leaf_by_path(path)?).map(|leaf| leaf.offset);
+    assert_eq!(at("c"), Some(ByteOffset(12)));
+    assert_eq!(at("pairs[].y"), Some(ByteOffset(20)));
+    assert_eq!(at("pairs"), None);
+}
+
+#[test]
+fn types_are_called_as_c_declares_them() {
+    let mut t = TypeList::default();
+    let long = t.unsigned("long unsigned int", 8);
+    let pair = t.structure("pair", 8, &[member("x", long, 0)]);
+    let pointer = t.pointer(pair);
+    let rows = t.array(pointer, 3);
+    let table = t.array(rows, 2);
+    let anonymous = t.union("", 8, &[member("x", long, 0)]);
+    let alias = t.typedef("pair_t", pair);
+    let model = TypeModel::new(t.types, 8).unwrap();
+    for (id, name) in [
+        (long, "long unsigned int"),
+        (pair, "struct pair"),
+        (pointer, "struct pair *"),
+        (table, "struct pair *[2][3]"),
+        (anonymous, "union"),
+        (alias, "pair_t"),
+    ] {
+        assert_eq!(model.type_name(id), name);
+    }
+}
+
+#[test]
+fn a_kernel_without_types_is_named_if_its_release_is_known() {
+    let error = |release: Option<&str>| {
+        let release = release.map(str::to_owned);
+        ImageError::NoBtf { release }.to_string()
+    };
+    let wanted = "has no BTF: a kernel built with CONFIG_DEBUG_INFO_BTF is wanted";
+    assert_eq!(error(Some("6.1.0")), format!("kernel 6.1.0 {wanted}"));
+    assert_eq!(error(None), format!("the file {wanted}"));
 }

@@ -1,9 +1,12 @@
 //! Its types, symbols and watched functions.
 
-use linemate_recording::{Function, FunctionTable, GuestAddr, Meaning, Parameter, Register, Role};
-use linemate_types::{Enumerator, Linkage, Name, Type, TypeId};
+use linemate_recording::{
+    Function, FunctionId, FunctionTable, GuestAddr, Meaning, Parameter, Register, Role,
+};
+use linemate_types::{Linkage, Name, Type};
 
-use super::{COUNTER, IMAGE, INIT_STACK, NOHZ, RQ, SLAB_CACHES, TOP_TABLE, Variant};
+use super::parts::{self, Basics, entry, memory_types};
+use super::{COUNTER, INIT_STACK, NOHZ, RQ, TOP_TABLE, Variant};
 use crate::btf_writer::{Endian, TypeList, member, write};
 
 /// The functions, by their number.
@@ -49,6 +52,12 @@ pub enum F {
     SetPte = 18,
 }
 
+impl From<F> for FunctionId {
+    fn from(function: F) -> FunctionId {
+        FunctionId(function as u32)
+    }
+}
+
 const NAMES: [&str; 19] = [
     "wake_task",
     "update_entity",
@@ -82,13 +91,8 @@ pub(super) struct Ids {
 
 pub(super) fn types(variant: Variant) -> (Vec<u8>, Ids) {
     let mut t = TypeList::default();
-    let int = t.int("int", 4);
-    let long = t.unsigned("long unsigned int", 8);
-    let list = t.structure(
-        "list_head",
-        16,
-        &[member("next", long, 0), member("prev", long, 8)],
-    );
+    let basics = Basics::new(&mut t);
+    let Basics { int, long, list } = basics;
     let entity = t.structure(
         "entity",
         64,
@@ -145,43 +149,11 @@ pub(super) fn types(variant: Variant) -> (Vec<u8>, Ids) {
     });
     let pte = t.structure("", 8, &[member("pte", long, 0)]);
     t.typedef("pte_t", pte);
-    let kmem_cache = t.structure(
-        "kmem_cache",
-        64,
-        &[
-            member("name", long, 0),
-            member("size", int, 8),
-            member("object_size", int, 12),
-            member("list", list, 16),
-            member("refcount", int, 32),
-        ],
-    );
     let compound = match variant.compound_masks {
         true => "compound_info",
         false => "compound_head",
     };
-    t.structure(
-        "page",
-        64,
-        &[
-            member("flags", long, 0),
-            member(compound, long, 8),
-            member("mapping", long, 24),
-            member("page_type", int, 48),
-            member("_refcount", int, 52),
-        ],
-    );
-    t.structure("slab", 64, &[member("slab_cache", long, 16)]);
-    enumeration(&mut t, "pageflags", &[("PG_lru", 5), ("PG_reserved", 13)]);
-    enumeration(
-        &mut t,
-        "pagetype",
-        &[
-            ("PGTY_buddy", 0xf0),
-            ("PGTY_table", 0xf2),
-            ("PGTY_slab", 0xf5),
-        ],
-    );
+    let kmem_cache = memory_types(&mut t, basics, compound);
     t.percpu(&[("runqueues", rq, RQ as u32, 128), ("ticks", long, 0x200, 8)]);
     let ids = Ids {
         kmem_cache: kmem_cache.0,
@@ -194,43 +166,13 @@ pub(super) fn types(variant: Variant) -> (Vec<u8>, Ids) {
     (write(&t.types, Endian::Little).unwrap(), ids)
 }
 
-fn enumeration(t: &mut TypeList, name: &str, values: &[(&str, i64)]) -> TypeId {
-    let values = values
-        .iter()
-        .map(|(n, v)| Enumerator {
-            name: Name::from(*n),
-            value: *v,
-        })
-        .collect();
-    t.add(Type::Enum {
-        name: Name::from(name),
-        size: 4,
-        signed: false,
-        values,
-    })
-}
-
 pub(super) fn symbols() -> String {
-    let mut text = String::from(
-        "0000000000000000 A __per_cpu_start\n0000000000000100 A runqueues\n0000000000000200 A ticks\n\
-         0000000000000300 A untyped_percpu\n0000000000000400 A __per_cpu_end\n",
-    );
-    for (i, name) in NAMES.iter().enumerate() {
-        text += &format!("{:016x} T {name}\n", entry(i));
-    }
-    for function in [F::UpdateRq, F::WakeTask] {
-        let name = NAMES[function as usize];
-        text += &format!("{:016x} t {name}.part.0\n", split_off(function));
-    }
-    let data = [
-        ("_text", IMAGE - 0x1000),
-        ("slab_caches", SLAB_CACHES),
-        ("page_offset_base", SLAB_CACHES + 0x100),
-        ("vmalloc_base", SLAB_CACHES + 0x108),
-        ("vmemmap_base", SLAB_CACHES + 0x110),
-        ("max_pfn", SLAB_CACHES + 0x118),
-        ("__per_cpu_offset", SLAB_CACHES + 0x200),
-        ("cache_names", SLAB_CACHES + 0x300),
+    let percpu = [
+        ("runqueues", RQ),
+        ("ticks", 0x200),
+        ("untyped_percpu", 0x300),
+    ];
+    let variables = [
         ("nohz", NOHZ),
         ("after_nohz", NOHZ + 64),
         ("counter", COUNTER),
@@ -240,16 +182,13 @@ pub(super) fn symbols() -> String {
         ("_sdata", INIT_STACK),
         ("init_stack", INIT_STACK),
         ("__end_init_stack", INIT_STACK + 0x4000),
-        ("_end", IMAGE + 0x10000),
     ];
-    for (name, addr) in data {
-        text += &format!("{addr:016x} D {name}\n");
+    let mut text = parts::symbols(&NAMES, &variables, &percpu);
+    for function in [F::UpdateRq, F::WakeTask] {
+        let name = NAMES[function as usize];
+        text += &format!("{:016x} t {name}.part.0\n", split_off(function));
     }
     text
-}
-
-pub(super) fn entry(function: usize) -> u64 {
-    IMAGE + 0x100 * function as u64
 }
 
 /// An instruction in the part that the compiler split off a function: `update_rq.part.0` of `update_rq`.
