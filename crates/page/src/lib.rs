@@ -11,7 +11,7 @@ mod svg;
 use linemate_text::json_escaped;
 
 pub use document::{Page, SCHEMA, condensed, detailed, trimmed};
-pub use headline::{of_costs, of_report, of_whatif};
+pub use headline::of_whatif;
 pub use svg::{Heat, svg};
 
 /// What `make page` builds from `web/`.

@@ -35,7 +35,7 @@ impl CostsDocument {
         let mut out = Text::default();
         let costs = &self.costs;
         // Writing to a text does not fail.
-        match (&self.type_name, costs_headline(self)) {
+        match (&self.type_name, costs_headline(self, None)) {
             (None, Some(answer)) => {
                 let _ = writeln!(out, "{answer}");
             }

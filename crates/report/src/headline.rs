@@ -45,12 +45,14 @@ pub fn report_headline(report: &Report) -> String {
             let name = format!("CPU {}", row.cpu);
             most(&name, "accesses memory", row.accesses)
         }),
-        View::Type(view) => Some(of_type(view, whole)),
+        View::Type(view) => Some(type_headline(view, whole)),
     };
     first.unwrap_or_else(|| "No access to a type that can be laid out.".to_owned())
 }
 
-fn of_type(view: &TypeView, whole: u64) -> String {
+/// How often a type is accessed, of `whole` accesses, and by how many CPUs.
+#[must_use]
+pub fn type_headline(view: &TypeView, whole: u64) -> String {
     let figures = &view.figures;
     let others = figures.remote_share.map_or(String::new(), |remote| {
         format!(", {} of them by other CPUs than the owner", percent(remote))
@@ -70,16 +72,25 @@ fn of_type(view: &TypeView, whole: u64) -> String {
     )
 }
 
-/// What costs most of what can be laid out, and how much of that a layout can change; none if nothing can.
+/// What that type costs, without one what costs most of what can be laid out, and how much of that a layout can change; none if there is no
+/// such type.
 #[must_use]
-pub fn costs_headline(document: &CostsDocument) -> Option<String> {
-    let row = document.laid_out().max_by_key(|row| row.cycles)?;
+pub fn costs_headline(document: &CostsDocument, type_name: Option<&str>) -> Option<String> {
+    let row = match type_name {
+        Some(name) => document.costs.types.iter().find(|row| row.name == name),
+        None => document.laid_out().max_by_key(|row| row.cycles),
+    }?;
     let causes = &row.causes;
     let part = |cycles| percent(share(cycles, row.cycles));
     Some(format!(
-        "{} costs most on {}: {} cycles, {} of all; a layout can change {} of that at most: false sharing {}, cold misses {}, capacity misses {}, \
+        "{} {}on {}: {} cycles, {} of all; a layout can change {} of that at most: false sharing {}, cold misses {}, capacity misses {}, \
          unshared {}.",
         shown(&row.name),
+        if type_name.is_none() {
+            "costs most "
+        } else {
+            ""
+        },
         shown(&document.costs.machine),
         row.cycles,
         percent(share(row.cycles, document.costs.whole.cycles)),

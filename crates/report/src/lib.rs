@@ -44,7 +44,7 @@ pub use costs::CostsTables;
 pub use differences::DiffDocument;
 pub use doctor::{DoctorCheck, DoctorDocument};
 pub use documents::{CostsDocument, CpuPlace, WhatIfDocument};
-pub use headline::{costs_headline, report_headline};
+pub use headline::{costs_headline, report_headline, type_headline};
 pub use layouts::{
     ArrayExtent, BitRange, FieldEntry, KernelLayout, LayoutDocument, MemberEntry, TypeLayout,
 };

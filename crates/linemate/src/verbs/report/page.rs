@@ -2,9 +2,9 @@
 
 use anyhow::Context;
 use linemate_files::Output;
-use linemate_page::{Heat, Page, of_costs, of_report, svg, trimmed};
+use linemate_page::{Heat, Page, svg, trimmed};
 use linemate_recording::Recording;
-use linemate_report::CostsDocument;
+use linemate_report::{CostsDocument, costs_headline, report_headline, type_headline};
 use linemate_study::Session;
 use linemate_study::costs::{CostRun, costs};
 use linemate_study::experiment::line_of;
@@ -90,10 +90,16 @@ fn page(
         Some(name) => format!("{name} in {}", args.input.path().display()),
         None => args.input.path().display().to_string(),
     };
+    let from_costs = document
+        .as_ref()
+        .and_then(|d| costs_headline(d, asked.as_deref()));
+    let headline = from_costs.unwrap_or_else(|| match about.types.first() {
+        Some(view) if asked.is_some() => type_headline(view, about.report.ledger.total),
+        _ => report_headline(&about.report),
+    });
     let costs = document.map(|document| trimmed(document, &about.types));
-    let from_costs = costs.as_ref().and_then(|d| of_costs(d, asked.as_deref()));
     Page {
-        headline: from_costs.unwrap_or_else(|| of_report(&about.report, asked.as_deref())),
+        headline,
         type_name: asked,
         report: Some(about.report),
         types: about.types,
