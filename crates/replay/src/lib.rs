@@ -62,7 +62,7 @@ pub use counts::{Cause, Counts, Source, Tally};
 pub use filter::{Filter, Kept, Later, Seen, keeps_exact};
 pub use interleaver::Interleaving;
 pub use lines::{Cell, LineView, Uncontested};
-pub use overlap::Dependences;
+pub use overlap::{Dependence, Dependences};
 pub use placement::{
     AsRecorded, COPIES_MAX, Cloner, Clones, Fate, KeyId, NoClones, Placed, Placement, Sharing,
     SiteId,

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use linemate_machine::{L1Stride, L2Streamer, LineSize, Machine, Overlap, find};
 use linemate_recording::{Access, AccessKind, CpuId, GuestAddr, VirtualTime};
 use linemate_replay::{
-    AsRecorded, Begins, Clones, Config, Dependences, Fate, FetchedAhead, Filter, Interleaving,
-    Item, KeyId, Outcome, Placed, Replay, Seen, Sharing, SiteId, SliceHead, Slicer, keeps_exact,
+    AsRecorded, Begins, Clones, Config, Dependence, Dependences, Fate, FetchedAhead, Filter,
+    Interleaving, Item, KeyId, Outcome, Placed, Replay, Seen, Sharing, SiteId, SliceHead, Slicer,
+    keeps_exact,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -38,7 +39,9 @@ fn dependences() -> Arc<Dependences> {
         (0x2000, &[]),
     ] {
         let loads = loads.iter().map(|pc| GuestAddr(*pc)).collect();
-        dependences.insert(GuestAddr(pc), loads);
+        // What comes from elsewhere, too, comes from what is at 0x2000.
+        let not_in = (pc == 0x1008).then_some(GuestAddr(0x1000)..GuestAddr(0x1100));
+        dependences.insert(GuestAddr(pc), Dependence { loads, not_in });
     }
     Arc::new(dependences)
 }
