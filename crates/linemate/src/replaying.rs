@@ -17,7 +17,7 @@ pub(crate) struct Replaying {
     /// Replay this many CPUs, a multiple of the recorded ones (docs/scaling.md)
     #[arg(long, help_heading = HEADING, value_name = "N")]
     pub(crate) cpus: Option<usize>,
-    /// Give the replayed CPUs only their share of each last-level cache: for a machine whose other CPUs run the same work
+    /// Give the replayed CPUs only their share of each cache: for a machine whose other CPUs run the same work
     #[arg(long, help_heading = HEADING)]
     pub(crate) llc_share: bool,
     /// Replay every access, also those that hit in L1 under any interleaving: slower; layouts as recorded give the same figures

@@ -53,6 +53,7 @@ mod overlap;
 mod placement;
 mod prefetch;
 mod replay;
+mod sets;
 mod sharing;
 mod slices;
 mod supply;
@@ -69,6 +70,7 @@ pub use placement::{
 };
 pub use prefetch::FetchedAhead;
 pub use replay::{Config, Item, Outcome, Pair, Replay, ReplayError};
+pub use sets::{Reach, SetsReached, sets_reached};
 pub use sharing::MissTag;
 pub use slices::{Begins, Cut, ROUND_ACCESSES_MAX, SliceHead, Slicer};
 pub use system::{Closed, LineState, Piece, System, Verdict};

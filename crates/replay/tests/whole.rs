@@ -653,3 +653,53 @@ fn separating_what_is_falsely_shared_removes_false_sharing() {
     assert_eq!(apart.totals.cause(Cause::FalseSharing).count, 0);
     assert_eq!(apart.totals.source(Source::L1).count, 998);
 }
+
+/// How many accesses leave their core when these CPUs go through lines twice, each through its own (`apart`) or all through the same.
+fn leaving(logical: &[u16], lines: u64, apart: bool, share: bool) -> u64 {
+    // L2: 4 ways of one set; L1: 2. The last-level cache has room for everything.
+    let machine = machine(&[("size = 512\nways = 8", "size = 65536\nways = 64")]);
+    let config = Config {
+        cpus: Some(logical.iter().copied().map(LogicalCpu).collect()),
+        ..config(logical.len())
+    };
+    let mut replay = Replay::new(&machine, &config, AsRecorded, NoClones).unwrap();
+    if share {
+        replay = replay.with_llc_share(&machine);
+    }
+    let mut time = 0;
+    for _ in 0..2 {
+        for line in 0..lines {
+            for cpu in 0..logical.len() as u64 {
+                time += 1;
+                let own = if apart { cpu * 4096 } else { 0 };
+                replay
+                    .push(&read(time, cpu as u16, A + own + line * 64))
+                    .unwrap();
+            }
+        }
+    }
+    replay.finish().0.totals.left_core().count
+}
+
+#[test]
+fn threads_of_a_core_share_its_caches() {
+    // CPU 8 is the second thread of CPU 0's core, CPU 1 is another core. What one thread brought the other has.
+    assert_eq!(leaving(&[0, 1], 4, false, false), 2 * 4);
+    assert_eq!(leaving(&[0, 8], 4, false, false), 4);
+    // Four lines stay in four ways, not four of each thread.
+    assert_eq!(leaving(&[0], 4, true, false), 4);
+    assert_eq!(leaving(&[0, 1], 4, true, false), 2 * 4);
+    assert_eq!(leaving(&[0, 8], 4, true, false), 2 * 2 * 4);
+    assert_eq!(leaving(&[0, 8], 2, true, false), 2 * 2);
+}
+
+#[test]
+fn a_share_leaves_a_thread_its_part_of_the_core() {
+    // Half of the ways: two lines stay, four do not.
+    assert_eq!(leaving(&[0], 4, true, true), 2 * 4);
+    assert_eq!(leaving(&[0], 2, true, true), 2);
+    assert_eq!(leaving(&[0, 1], 4, true, true), 2 * 2 * 4);
+    // Where both threads are replayed, nothing is taken from them.
+    assert_eq!(leaving(&[0, 8], 2, true, true), 2 * 2);
+    assert_eq!(leaving(&[0, 8], 4, false, true), 4);
+}
