@@ -1,7 +1,7 @@
 //! The options of every verb that replays, and what they make of a machine.
 
 use anyhow::bail;
-use linemate_machine::{Machine, shipped};
+use linemate_machine::{Machine, Mechanism, shipped};
 use linemate_study::Conditions;
 use linemate_study::experiment::line_of;
 use linemate_types::LineSize;
@@ -17,9 +17,13 @@ pub(crate) struct Replaying {
     /// Replay this many CPUs, a multiple of the recorded ones (docs/scaling.md)
     #[arg(long, help_heading = HEADING, value_name = "N")]
     pub(crate) cpus: Option<usize>,
-    /// Give the replayed CPUs only their share of each last-level cache: for a machine whose other CPUs run the same work
+    /// Give the replayed CPUs only their share of each cache: for a machine whose other CPUs run the same work
     #[arg(long, help_heading = HEADING)]
     pub(crate) llc_share: bool,
+    /// Which of the machine's mechanisms to replay (docs/replay.md); `none`: none of them
+    #[arg(long, help_heading = HEADING, value_name = "LIST", value_delimiter = ',', default_value = "adjacent_line_pairs",
+          value_parser = mechanism)]
+    pub(crate) mechanisms: Vec<Wanted>,
     /// Replay every access, also those that hit in L1 under any interleaving: slower; layouts as recorded give the same figures
     #[arg(long, help_heading = HEADING)]
     pub(crate) exact: bool,
@@ -42,6 +46,10 @@ impl Replaying {
         let given = [
             ("--cpus", self.cpus.is_some()),
             ("--llc-share", self.llc_share),
+            (
+                "--mechanisms",
+                self.mechanisms != [Wanted::One(Mechanism::AdjacentLinePairs)],
+            ),
             ("--exact", self.exact),
             ("--seed", self.seed != 1),
         ];
@@ -53,6 +61,27 @@ impl Replaying {
         }
     }
 
+    /// Takes from the machine what is not asked for. Pairs of lines are asked for by default, also where a machine has none.
+    fn keep_mechanisms(&self, machine: &mut Machine) -> anyhow::Result<()> {
+        for wanted in &self.mechanisms {
+            match wanted {
+                Wanted::One(mechanism)
+                    if !machine.has(*mechanism) && *mechanism != Mechanism::AdjacentLinePairs =>
+                {
+                    bail!(
+                        "--mechanisms {}: {} is described without one",
+                        mechanism.key(),
+                        machine.name
+                    )
+                }
+                _ => {}
+            }
+        }
+        let keep = |mechanism| self.mechanisms.contains(&Wanted::One(mechanism));
+        *machine = machine.clone().with_only(keep);
+        Ok(())
+    }
+
     /// The machine of that name, with lines of `line` bytes if that is given.
     pub(crate) fn machine(&self, name: &str, line: Option<LineSize>) -> anyhow::Result<Machine> {
         let mut machine = machines::resolve(name)?;
@@ -60,6 +89,7 @@ impl Replaying {
             Some(line) if line != line_of(&machine) => set_line(&mut machine),
             _ => {}
         }
+        self.keep_mechanisms(&mut machine)?;
         let cpus = machine.topology.cpus();
         if let Some(wanted) = self.cpus.filter(|wanted| *wanted > cpus) {
             let names: Vec<&str> = shipped().iter().map(|s| s.name).collect();
@@ -69,6 +99,32 @@ impl Replaying {
             );
         }
         Ok(machine)
+    }
+}
+
+/// A word of `--mechanisms`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    None,
+    One(Mechanism),
+}
+
+/// What can be chosen. That misses overlap cannot: a replay is not told yet which loads their addresses come from.
+const CHOICES: [Mechanism; 3] = [
+    Mechanism::AdjacentLinePairs,
+    Mechanism::L2Streamer,
+    Mechanism::L1Stride,
+];
+
+fn mechanism(word: &str) -> Result<Wanted, String> {
+    let known = CHOICES.into_iter().find(|choice| choice.key() == word);
+    match (known, word) {
+        (Some(mechanism), _) => Ok(Wanted::One(mechanism)),
+        (None, "none") => Ok(Wanted::None),
+        (None, _) => Err(format!(
+            "it is not one of {}, none",
+            CHOICES.map(Mechanism::key).join(", ")
+        )),
     }
 }
 

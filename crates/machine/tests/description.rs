@@ -475,6 +475,7 @@ fn the_workstation_has_its_caches() {
 fn every_shipped_latency_has_a_comment() {
     for shipped in shipped() {
         let table = shipped.text.split("[latency_cycles]").nth(1).unwrap();
+        let table = table.split("\n\n").next().unwrap();
         let above = shipped
             .text
             .lines()
@@ -483,6 +484,21 @@ fn every_shipped_latency_has_a_comment() {
         for line in table.lines().filter(|line| !line.is_empty()) {
             commented |= line.starts_with('#');
             assert!(commented, "{}: {line:?} has no source", shipped.name);
+        }
+    }
+}
+
+/// So is any other table: the comment is above it.
+#[test]
+fn every_shipped_mechanism_has_a_comment() {
+    for shipped in shipped() {
+        let machine = find(shipped.name).unwrap();
+        let mechanisms = Mechanism::ALL.into_iter().filter(|m| machine.has(*m));
+        for mechanism in mechanisms.filter(|m| *m != Mechanism::AdjacentLinePairs) {
+            let heading = format!("[{}]", mechanism.key());
+            let above = shipped.text.lines().take_while(|line| *line != heading);
+            let said = above.last().is_some_and(|line| line.starts_with('#'));
+            assert!(said, "{}: {heading} has no source", shipped.name);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! How fast a replay is, and how much memory it takes, on a synthetic stream shaped like a scheduler
 //! recording: `cargo bench -p linemate-replay --bench speed [-- ACCESSES] [CASE…]`,
-//! where a case is `usual-8`, `usual-8x2` (two replays at once on two threads), `usual-480`, `hard-8` or `hard-480`.
+//! where a case is `usual-8`, `usual-8x2` (two replays at once on two threads), `usual-480`, `hard-8`, `hard-480`, or `ahead-8`: `usual-8` with the
+//! machine's prefetchers for streams and strides, which the others go without.
 //!
 //! The stream: 8 CPUs in slices of 40 to 70 accesses, three instructions apart; 30 % of the accesses to own
 //! data are stores, 3 % atomics. Where they go, in per cent of all accesses:
@@ -20,13 +21,20 @@
 use std::io::Write;
 use std::time::Instant;
 
-use linemate_machine::{Machine, find};
+use linemate_machine::{Machine, Mechanism, find};
 use linemate_recording::{Access, AccessKind, CpuId, GuestAddr, VirtualTime};
 use linemate_replay::{
     Clones, Config, Interleaving, KeyId, Outcome, Placed, Replay, Sharing, SiteId,
 };
 
-const CASES: [&str; 5] = ["usual-8", "usual-8x2", "usual-480", "hard-8", "hard-480"];
+const CASES: [&str; 6] = [
+    "usual-8",
+    "usual-8x2",
+    "usual-480",
+    "hard-8",
+    "hard-480",
+    "ahead-8",
+];
 const CPUS: u64 = 8;
 const USUAL: [u64; 5] = [60, 91, 95, 96, 99];
 const HARD: [u64; 5] = [0, 84, 86, 94, 98];
@@ -175,7 +183,10 @@ fn main() -> std::io::Result<()> {
         "stream alone: {:.1} M accesses per processor second ({sum:#x})",
         accesses as f64 / alone / 1e6
     )?;
-    let machine = find("gnr-2s-480").expect("shipped");
+    let all = find("gnr-2s-480").expect("shipped");
+    let pairs = all
+        .clone()
+        .with_only(|mechanism| mechanism == Mechanism::AdjacentLinePairs);
     let wanted: Vec<String> = std::env::args().filter(|word| word.contains("-")).collect();
     for (name, classes, copies) in [
         ("usual-8", USUAL, 1),
@@ -183,7 +194,9 @@ fn main() -> std::io::Result<()> {
         ("usual-480", USUAL, 60),
         ("hard-8", HARD, 1),
         ("hard-480", HARD, 60),
+        ("ahead-8", USUAL, 1),
     ] {
+        let machine = if name == "ahead-8" { &all } else { &pairs };
         if wanted.iter().any(|word| CASES.contains(&word.as_str()))
             && !wanted.iter().any(|word| word == name)
         {
@@ -194,8 +207,8 @@ fn main() -> std::io::Result<()> {
         let outcome = if name == "usual-8x2" {
             // As a what-if runs its replays: one a thread.
             std::thread::scope(|scope| {
-                let other = scope.spawn(|| replay(&machine, classes, recorded, copies));
-                let outcome = replay(&machine, classes, recorded, copies);
+                let other = scope.spawn(|| replay(machine, classes, recorded, copies));
+                let outcome = replay(machine, classes, recorded, copies);
                 assert_eq!(
                     Some(&outcome),
                     other.join().ok().as_ref(),
@@ -204,7 +217,7 @@ fn main() -> std::io::Result<()> {
                 outcome
             })
         } else {
-            replay(&machine, classes, recorded, copies)
+            replay(machine, classes, recorded, copies)
         };
         let (seconds, cpu) = (start.elapsed().as_secs_f64(), cpu_seconds() - cpu);
         let replays = if name == "usual-8x2" { 2 } else { 1 };

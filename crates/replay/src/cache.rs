@@ -6,7 +6,7 @@
 //! an allocator that has the memory from an earlier replay clears it.) What one look-up reads lies close together: a replay's
 //! speed is the host's cache misses.
 
-use linemate_machine::{CacheShape, DomainId, LlcIndex, LlcShape, Machine};
+use linemate_machine::{CacheShape, CoreId, DomainId, LlcIndex, LlcShape, Machine};
 
 /// A line's number with the instance of cloned memory above it (see `address`).
 pub(crate) type Line = u64;
@@ -175,8 +175,8 @@ fn held([_, touched, rest]: [u64; 3]) -> Held {
 /// only which line has to go.
 pub(crate) struct Llc {
     ways: usize,
-    set_mask: u64,
     slices: u64,
+    /// Of a slice: a power of two.
     sets: usize,
     index: LlcIndex,
     /// By set: which of `sets_by_use` is its, from 1; 0 until a line comes. Most sets of a large cache never see one.
@@ -191,7 +191,6 @@ impl Llc {
         let sets = shape.slice.sets as usize;
         Llc {
             ways,
-            set_mask: sets as u64 - 1,
             slices: u64::from(shape.slices),
             sets,
             index: shape.index,
@@ -217,16 +216,7 @@ impl Llc {
     }
 
     fn set(&mut self, line: Line) -> &mut [u32] {
-        let set = match self.index {
-            LlcIndex::Plain => (line & self.set_mask) as usize,
-            LlcIndex::Hashed => {
-                // Fibonacci hashing: the product's high bits depend on all bits of the line. The high half
-                // picks the slice (scaled, so that any number of slices is filled evenly), lower bits the set.
-                let hash = line.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                let slice = ((hash >> 32) * self.slices) >> 32;
-                slice as usize * self.sets + ((hash >> 12) & self.set_mask) as usize
-            }
-        };
+        let set = llc_set(self.index, self.slices, self.sets as u64, line) as usize;
         if self.used.is_empty() {
             self.used = vec![0; self.slices as usize * self.sets];
         }
@@ -266,6 +256,43 @@ impl Llc {
             }
         }
     }
+}
+
+/// A line's set in a last-level cache, counted over all slices.
+#[inline]
+pub(crate) fn llc_set(index: LlcIndex, slices: u64, sets: u64, line: Line) -> u64 {
+    match index {
+        LlcIndex::Plain => line & (sets - 1),
+        LlcIndex::Hashed => {
+            // Fibonacci hashing: the product's high bits depend on all bits of the line. The high half
+            // picks the slice (scaled, so that any number of slices is filled evenly), lower bits the set.
+            let hash = line.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let slice = ((hash >> 32) * slices) >> 32;
+            slice * sets + ((hash >> 12) & (sets - 1))
+        }
+    }
+}
+
+/// The private caches of a machine's cores, of that shape, each with the ways that are the share of the logical CPUs which are `used`, one
+/// at least: the core's other threads are taken to fill theirs. Ways, not sets: the threads' lines meet in all sets, and which of one thread's
+/// lines meet each other stays as it is.
+pub(crate) fn thread_shares(
+    machine: &Machine,
+    shape: CacheShape,
+    used: impl Iterator<Item = CoreId>,
+) -> Vec<Cache> {
+    let mut parts = vec![0; machine.topology.cores()];
+    let mut wholes = parts.clone();
+    for core in used {
+        parts[usize::from(core.0)] += 1;
+    }
+    for place in machine.topology.places() {
+        wholes[usize::from(place.core.0)] += 1;
+    }
+    let shares = parts.into_iter().zip(wholes);
+    let ways = shares.map(|(part, whole): (u32, u32)| (shape.ways * part / whole.max(1)).max(1));
+    ways.map(|ways| Cache::new(CacheShape { ways, ..shape }))
+        .collect()
 }
 
 /// The last-level caches of a machine's domains, each with the share that the logical CPUs have which are `used`: the others are taken

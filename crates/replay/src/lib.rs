@@ -53,6 +53,7 @@ mod overlap;
 mod placement;
 mod prefetch;
 mod replay;
+mod sets;
 mod sharing;
 mod slices;
 mod supply;
@@ -62,13 +63,14 @@ pub use counts::{Cause, Counts, Source, Tally};
 pub use filter::{Filter, Kept, Later, Seen, keeps_exact};
 pub use interleaver::Interleaving;
 pub use lines::{Cell, LineView, Uncontested};
-pub use overlap::Dependences;
+pub use overlap::{Dependence, Dependences};
 pub use placement::{
     AsRecorded, COPIES_MAX, Cloner, Clones, Fate, KeyId, NoClones, Placed, Placement, Sharing,
     SiteId,
 };
 pub use prefetch::FetchedAhead;
 pub use replay::{Config, Item, Outcome, Pair, Replay, ReplayError};
+pub use sets::{Reach, SetsReached, sets_reached};
 pub use sharing::MissTag;
 pub use slices::{Begins, Cut, ROUND_ACCESSES_MAX, SliceHead, Slicer};
 pub use system::{Closed, LineState, Piece, System, Verdict};

@@ -23,6 +23,7 @@
 //! [`Dependences`], so a replay needs no hits: it is the same without those that a [`crate::Filter`] leaves out.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use linemate_machine::Overlap;
@@ -34,29 +35,44 @@ use crate::engine::{Cpu, Waiting};
 /// From which loads the addresses of accesses come, by instruction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dependences {
-    loads: FxHashMap<GuestAddr, Box<[GuestAddr]>>,
+    by_instruction: FxHashMap<GuestAddr, Dependence>,
+}
+
+/// From which loads an instruction's addresses come, directly or through other loads.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dependence {
+    /// From those of these instructions.
+    pub loads: Box<[GuestAddr]>,
+    /// And from all that are not in this code: the function's, if something comes from its arguments.
+    pub not_in: Option<Range<GuestAddr>>,
+}
+
+impl Dependence {
+    fn is_on(&self, load: GuestAddr) -> bool {
+        let outside = |code: &Range<GuestAddr>| !code.contains(&load);
+        self.loads.contains(&load) || self.not_in.as_ref().is_some_and(outside)
+    }
 }
 
 impl Dependences {
-    /// The addresses that `instruction` accesses come from what `loads` have loaded, directly or through other loads, and from no
-    /// others. Of an instruction that nothing was said of, they come from every load.
-    pub fn insert(&mut self, instruction: GuestAddr, loads: Vec<GuestAddr>) {
-        self.loads.insert(instruction, loads.into_boxed_slice());
+    /// Where the addresses that `instruction` accesses come from. Of an instruction that nothing was said of, they come from every load.
+    pub fn insert(&mut self, instruction: GuestAddr, dependence: Dependence) {
+        self.by_instruction.insert(instruction, dependence);
     }
 
     /// What was said of an instruction.
-    pub fn of(&self, instruction: GuestAddr) -> Option<&[GuestAddr]> {
-        self.loads.get(&instruction).map(|loads| &**loads)
+    pub fn of(&self, instruction: GuestAddr) -> Option<&Dependence> {
+        self.by_instruction.get(&instruction)
     }
 
     /// The number of instructions of which something was said.
     pub fn len(&self) -> usize {
-        self.loads.len()
+        self.by_instruction.len()
     }
 
     /// Whether nothing was said.
     pub fn is_empty(&self) -> bool {
-        self.loads.is_empty()
+        self.by_instruction.is_empty()
     }
 }
 
@@ -104,8 +120,8 @@ impl Window {
         self.buffers.fill(0);
     }
 
-    /// What a miss of that latency adds to the CPU's waiting. `loads`: where its address comes from, if that is known.
-    fn add(&mut self, miss: Miss, latency: u64, loads: Option<&[GuestAddr]>) -> u64 {
+    /// What a miss of that latency adds to the CPU's waiting. `from`: where its address comes from, if that is known.
+    fn add(&mut self, miss: Miss, latency: u64, from: Option<&Dependence>) -> u64 {
         while let Some(oldest) = self.misses.front() {
             if miss.offset - oldest.offset < self.shape.window {
                 break;
@@ -113,8 +129,8 @@ impl Window {
             self.floor = self.floor.max(oldest.over);
             self.misses.pop_front();
         }
-        let waited_for = self.misses.iter().filter(|before| match loads {
-            Some(loads) => loads.contains(&before.pc),
+        let waited_for = self.misses.iter().filter(|before| match from {
+            Some(from) => from.is_on(before.pc),
             None => true,
         });
         let known = waited_for.map(|before| before.over).max().unwrap_or(0);

@@ -8,7 +8,7 @@ use linemate_recording::{Access, AccessKind, CpuId, GuestAddr};
 use serde::{Deserialize, Serialize};
 
 use crate::address::span;
-use crate::cache::shares;
+use crate::cache::{shares, thread_shares};
 use crate::counts::{Counts, Tally};
 use crate::engine::{Cpu, Engine, Waiting};
 use crate::filter::Later;
@@ -254,12 +254,17 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         })
     }
 
-    /// Leaves each last-level cache only the share of the logical CPUs that are replayed on it, as on a machine all of whose CPUs do the
-    /// same. To be called before the first access.
+    /// Leaves each last-level cache only the share of the logical CPUs that are replayed on it, and each core's L1 and L2 the share of the
+    /// threads that are, as on a machine all of whose CPUs do the same. To be called before the first access.
     #[must_use]
     pub fn with_llc_share(mut self, machine: &Machine) -> Replay<P, C> {
-        let used = self.engine.cpus.iter().map(|cpu| cpu.place.domain);
-        self.engine.system.llc = shares(machine, used);
+        let places = || self.engine.cpus.iter().map(|cpu| cpu.place);
+        let cores = || places().map(|place| place.core);
+        let l1 = thread_shares(machine, machine.l1, cores());
+        let l2 = thread_shares(machine, machine.l2, cores());
+        let llc = shares(machine, places().map(|place| place.domain));
+        let system = &mut self.engine.system;
+        (system.l1, system.l2, system.llc) = (l1, l2, llc);
         self
     }
 

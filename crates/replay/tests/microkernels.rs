@@ -12,7 +12,8 @@ use common::machine;
 use linemate_machine::{L1Stride, L2Streamer, LogicalCpu, Machine, Overlap};
 use linemate_recording::{Access, AccessKind, CpuId, GuestAddr, VirtualTime};
 use linemate_replay::{
-    AsRecorded, Cause, Config, Dependences, Interleaving, NoClones, Outcome, Replay, Source, Tally,
+    AsRecorded, Cause, Config, Dependence, Dependences, Interleaving, NoClones, Outcome, Replay,
+    Source, Tally,
 };
 
 const BASE: u64 = 0xffff_8880_0000_0000;
@@ -83,17 +84,27 @@ fn load(pc: u64, addr: u64, gap: u64) -> Op {
 type From<'a> = &'a [(u64, &'a [u64])];
 
 fn run_on(machine: &Machine, cpus: Vec<LogicalCpu>, from: From<'_>, ops: &[&[Op]]) -> Outcome {
+    let mut dependences = Dependences::default();
+    for (pc, loads) in from {
+        let loads = loads.iter().map(|load| GuestAddr(*load)).collect();
+        let not_in = None;
+        dependences.insert(GuestAddr(*pc), Dependence { loads, not_in });
+    }
+    run_with(machine, cpus, dependences, ops)
+}
+
+fn run_with(
+    machine: &Machine,
+    cpus: Vec<LogicalCpu>,
+    dependences: Dependences,
+    ops: &[&[Op]],
+) -> Outcome {
     let config = Config {
         recorded_cpus: cpus.len(),
         cpus: Some(cpus),
         interleaving: Interleaving::Aligned,
         lines: false,
     };
-    let mut dependences = Dependences::default();
-    for (pc, loads) in from {
-        let loads = loads.iter().map(|load| GuestAddr(*load)).collect();
-        dependences.insert(GuestAddr(*pc), loads);
-    }
     let replay = Replay::new(machine, &config, AsRecorded, NoClones).unwrap();
     let mut replay = replay.with_overlap(machine, Arc::new(dependences));
     let mut time = 0;
@@ -214,6 +225,33 @@ fn two_chases_side_by_side_cost_one() {
     let from: From<'_> = &[(1, &[1]), (2, &[1, 2])];
     let outcome = run(&overlap(512, 12), from, &ops);
     assert_eq!(outcome.overlapped, 49 * (MEMORY - 4));
+}
+
+#[test]
+fn arguments_come_from_outside_of_the_function() {
+    // A function of instructions 10 to 19 loads two fields of its argument, which the caller loaded.
+    let addrs = scattered(30);
+    let ops: Vec<Op> = (0..30)
+        .map(|i| load([1, 10, 11][i % 3], addrs[i], 2))
+        .collect();
+    let mut dependences = Dependences::default();
+    let of = |loads: &[u64], not_in| Dependence {
+        loads: loads.iter().map(|load| GuestAddr(*load)).collect(),
+        not_in,
+    };
+    let function = || Some(GuestAddr(10)..GuestAddr(20));
+    dependences.insert(GuestAddr(1), of(&[1], None));
+    dependences.insert(GuestAddr(10), of(&[], function()));
+    dependences.insert(GuestAddr(11), of(&[], function()));
+    let cpus = vec![LogicalCpu(0)];
+    let run = |dependences| run_with(&overlap(512, 30), cpus.clone(), dependences, &[&ops]);
+    // The caller's chase costs its ten latencies, and the last pair of fields one more.
+    let outcome = run(dependences.clone());
+    assert_eq!(outcome.overlapped, (30 - 11) * (MEMORY - 4));
+    // If the second field's address comes from the first field as well, it costs one more.
+    dependences.insert(GuestAddr(11), of(&[10], function()));
+    let outcome = run(dependences);
+    assert_eq!(outcome.overlapped, (30 - 12) * (MEMORY - 4));
 }
 
 #[test]

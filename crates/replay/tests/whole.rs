@@ -436,42 +436,6 @@ fn what_cannot_be_is_refused_with_its_value() {
     assert_eq!(replay.push(&read(0, 0, A)), Err(ReplayError::Key(1 << 24)));
 }
 
-/// Accesses that memory served when CPUs at these places go through that many lines each, twice.
-fn from_memory(places: &[u16], lines: u64, share: bool) -> u64 {
-    let machine = machine(&[("size = 512\nways = 8", "size = 32768\nways = 8")]);
-    let config = Config {
-        cpus: Some(places.iter().map(|place| LogicalCpu(*place)).collect()),
-        ..config(places.len())
-    };
-    let mut replay = Replay::new(&machine, &config, AsRecorded, Clones { copies: 1 }).unwrap();
-    if share {
-        replay = replay.with_llc_share(&machine);
-    }
-    let mut time = 0;
-    for pass in 0..2 * places.len() as u64 {
-        let cpu = pass % places.len() as u64;
-        for line in 0..lines {
-            time += 1;
-            let addr = A + (cpu * lines + line) * 64;
-            replay.push(&read(time, cpu as u16, addr)).unwrap();
-        }
-    }
-    let totals = replay.finish().0.totals;
-    totals.source(Source::DramLocal).count + totals.source(Source::DramRemote).count
-}
-
-#[test]
-fn a_share_of_a_cache_holds_as_much_less() {
-    // 512 lines, of which a quarter for each of the domain's CPUs 0, 1, 8 and 9.
-    assert_eq!(from_memory(&[0], 400, false), 400);
-    assert_eq!(from_memory(&[0], 400, true), 800);
-    assert_eq!(from_memory(&[0], 48, true), 48);
-    assert_eq!(from_memory(&[0, 1, 8, 9], 48, true), 4 * 48);
-    // One CPU each in two domains: each has a quarter of its own.
-    assert_eq!(from_memory(&[0, 2], 48, true), 2 * 48);
-    assert_eq!(from_memory(&[0, 2], 400, true), 2 * 800);
-}
-
 #[test]
 fn nothing_recorded_gives_nothing() {
     let outcome = run(2, &[]);

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use linemate_layout::{EditSubject, parse, parse_flags};
-use linemate_machine::{Machine, find};
+use linemate_machine::{Machine, Mechanism, find};
 use linemate_recording::{AccessKind, Recording};
 use linemate_study::Conditions;
 use linemate_study::Session;
@@ -272,6 +272,11 @@ fn misses_of_the_last_level_cache_are_counted_by_who_had_them() {
             },
             ..run("gnr-2s-480")
         };
+        // What a streamer fetches of the user's lines would not be missed.
+        let machine = run
+            .machine
+            .with_only(|mechanism| mechanism == Mechanism::AdjacentLinePairs);
+        let run = Run { machine, ..run };
         whatif_of(&recording_with_user_code(40), &[edit], &run).unwrap()
     };
     let result = on("isolate nr_running", false);

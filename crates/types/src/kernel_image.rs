@@ -12,7 +12,7 @@
 //! Formats: Documentation/arch/x86/boot.rst, Documentation/arch/arm64/booting.rst, drivers/firmware/efi/libstub/zboot-header.S.
 //! It does not verify signatures or checksums and does not know modules.
 
-use object::{Object, ObjectSection};
+use object::{Object, ObjectSection, SectionKind};
 
 use crate::btf::{self, BtfError};
 use crate::unpack::{self, Compression, UnpackError};
@@ -80,6 +80,9 @@ pub enum Format {
 /// Why a file gives no types.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
+    /// No section of machine code.
+    #[error("no sections of machine code in it: a vmlinuz or a vmlinux is wanted")]
+    NoCode,
     /// None of the known formats.
     #[error("not a kernel image, ELF file or BTF ({}): a vmlinuz, a vmlinux or /sys/kernel/btf/vmlinux is wanted", start(.0))]
     NotAKernel(Vec<u8>),
@@ -146,6 +149,15 @@ pub struct KernelImage {
     pub btf: Vec<u8>,
 }
 
+/// A section of machine code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CodeSection {
+    /// Where its first byte is linked to be.
+    pub address: u64,
+    /// Its bytes as they are in the image: what the kernel patches when it starts is not in them.
+    pub bytes: Vec<u8>,
+}
+
 /// `Image.gz` with a zboot in it is as deep as it gets.
 const MAX_NESTING: u32 = 4;
 
@@ -166,6 +178,22 @@ impl KernelImage {
         })
     }
 
+    /// The machine code in `bytes`, the contents of a file; sections in the image's order.
+    ///
+    /// # Errors
+    /// As [`KernelImage::parse`]; an image without sections of code, as raw BTF and flat images are.
+    pub fn code(bytes: &[u8]) -> Result<Vec<CodeSection>, ImageError> {
+        let mut found = ImageFacts {
+            code: Some(Vec::new()),
+            ..ImageFacts::default()
+        };
+        found.look(bytes, 0)?;
+        match found.code {
+            Some(code) if !code.is_empty() => Ok(code),
+            _ => Err(ImageError::NoCode),
+        }
+    }
+
     /// The types of the kernel.
     ///
     /// # Errors
@@ -182,6 +210,8 @@ struct ImageFacts {
     compression: Option<Compression>,
     arch: Option<Arch>,
     release: Option<String>,
+    /// Sections of code, where those are wanted and not BTF.
+    code: Option<Vec<CodeSection>>,
 }
 
 impl ImageFacts {
@@ -297,6 +327,15 @@ impl ImageFacts {
             _ => None,
         };
         self.arch = self.arch.or(arch);
+        if let Some(code) = &mut self.code {
+            for section in file.sections().filter(|s| s.kind() == SectionKind::Text) {
+                code.push(CodeSection {
+                    address: section.address(),
+                    bytes: section.data().map_err(ImageError::Elf)?.to_vec(),
+                });
+            }
+            return Ok(Vec::new());
+        }
         self.release_from_banner(bytes);
         match file.section_by_name(".BTF") {
             Some(section) => {

@@ -1,0 +1,82 @@
+//! Where a register's value comes from.
+
+/// The most loads that are told apart: a value that comes from more comes from any.
+const LOADS_MAX: usize = 16;
+
+/// Loads that a value comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sources {
+    /// Addresses of instructions, ascending.
+    loads: Vec<u64>,
+    /// Loads outside of the function, too.
+    pub(crate) outside: bool,
+    /// Any load.
+    pub(crate) any: bool,
+}
+
+impl Sources {
+    pub(crate) fn outside() -> Sources {
+        Sources {
+            outside: true,
+            ..Sources::default()
+        }
+    }
+
+    pub(crate) fn loads(&self) -> &[u64] {
+        &self.loads
+    }
+
+    pub(crate) fn add_load(&mut self, load: u64) {
+        if self.any {
+            return;
+        }
+        let Err(at) = self.loads.binary_search(&load) else {
+            return;
+        };
+        if self.loads.len() == LOADS_MAX {
+            self.any = true;
+            self.loads.clear();
+        } else {
+            self.loads.insert(at, load);
+        }
+    }
+
+    /// Comes from there as well. Returns whether that is new.
+    pub(crate) fn add(&mut self, other: &Sources) -> bool {
+        let before = (self.loads.len(), self.outside, self.any);
+        self.outside |= other.outside;
+        if other.any && !self.any {
+            self.any = true;
+            self.loads.clear();
+        }
+        for load in &other.loads {
+            self.add_load(*load);
+        }
+        before != (self.loads.len(), self.outside, self.any)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_are_sets_and_too_many_are_any() {
+        let mut sources = Sources::default();
+        for load in [3, 1, 3, 2] {
+            sources.add_load(load);
+        }
+        assert_eq!(sources.loads(), [1, 2, 3]);
+        assert!(!sources.clone().add(&sources));
+        assert!(sources.add(&Sources::outside()));
+        assert!(sources.outside && !sources.any);
+        for load in 0..17 {
+            sources.add_load(load);
+        }
+        assert!(sources.any && sources.loads().is_empty());
+        assert!(!sources.add(&Sources {
+            loads: vec![99],
+            ..Sources::default()
+        }));
+    }
+}
