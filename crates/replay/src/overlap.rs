@@ -206,6 +206,7 @@ impl Windows {
     }
 
     /// How long the CPU waits for an access that keeps it waiting for `stall` cycles if nothing else is under way.
+    #[inline(never)]
     pub(crate) fn wait(&mut self, cpu: usize, waiting: &Waiting, stall: u64) -> u64 {
         if stall == 0 {
             return 0;

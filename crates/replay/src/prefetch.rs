@@ -130,6 +130,7 @@ pub(crate) enum Arrival {
 
 impl Arrival {
     /// The verdict on the access that found the line in L1 or L2.
+    #[inline]
     pub(crate) fn delay(self, mut verdict: Verdict, asked: Asked) -> Verdict {
         verdict.asked = asked;
         let Arrival::Late {
@@ -314,6 +315,7 @@ impl System {
     }
 
     /// Tells the core's prefetchers of an access that [`System::access`] has done, and has them fetch.
+    #[inline(never)]
     pub(crate) fn prefetch(&mut self, place: CpuPlace, seen: &Seen, now: u64) {
         let Some(all) = &mut self.prefetchers else {
             return;
@@ -437,6 +439,7 @@ impl System {
     }
 
     /// The first use of a line that was fetched ahead: whether it is here.
+    #[inline(never)]
     pub(crate) fn arrival(
         &mut self,
         place: CpuPlace,
