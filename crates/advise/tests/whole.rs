@@ -125,6 +125,7 @@ fn what_contends_is_parted_and_replay_confirms_it() {
         conditions: Conditions::default(),
         seed: 1,
         interleavings: 8,
+        all_interleavings: false,
         ablate: false,
     };
     let whatif = study.run(&run).unwrap();

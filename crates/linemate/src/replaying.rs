@@ -23,7 +23,7 @@ pub(crate) struct Replaying {
     /// Which of the machine's mechanisms to replay (docs/replay.md); `none`: none of them
     #[arg(long, help_heading = HEADING, value_name = "LIST", value_delimiter = ',', default_value = "adjacent_line_pairs",
           value_parser = mechanism)]
-    pub(crate) mechanisms: Vec<Wanted>,
+    pub(crate) mechanisms: Vec<MechanismWord>,
     /// Replay every access, also those that hit in L1 under any interleaving: slower; layouts as recorded give the same figures
     #[arg(long, help_heading = HEADING)]
     pub(crate) exact: bool,
@@ -48,7 +48,7 @@ impl Replaying {
             ("--llc-share", self.llc_share),
             (
                 "--mechanisms",
-                self.mechanisms != [Wanted::One(Mechanism::AdjacentLinePairs)],
+                self.mechanisms != [MechanismWord::One(Mechanism::AdjacentLinePairs)],
             ),
             ("--exact", self.exact),
             ("--seed", self.seed != 1),
@@ -65,7 +65,7 @@ impl Replaying {
     fn keep_mechanisms(&self, machine: &mut Machine) -> anyhow::Result<()> {
         for wanted in &self.mechanisms {
             match wanted {
-                Wanted::One(mechanism)
+                MechanismWord::One(mechanism)
                     if !machine.has(*mechanism) && *mechanism != Mechanism::AdjacentLinePairs =>
                 {
                     bail!(
@@ -77,7 +77,7 @@ impl Replaying {
                 _ => {}
             }
         }
-        let keep = |mechanism| self.mechanisms.contains(&Wanted::One(mechanism));
+        let keep = |mechanism| self.mechanisms.contains(&MechanismWord::One(mechanism));
         *machine = machine.clone().with_only(keep);
         Ok(())
     }
@@ -104,7 +104,7 @@ impl Replaying {
 
 /// A word of `--mechanisms`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum MechanismWord {
     None,
     One(Mechanism),
 }
@@ -116,11 +116,11 @@ const CHOICES: [Mechanism; 3] = [
     Mechanism::L1Stride,
 ];
 
-fn mechanism(word: &str) -> Result<Wanted, String> {
+fn mechanism(word: &str) -> Result<MechanismWord, String> {
     let known = CHOICES.into_iter().find(|choice| choice.key() == word);
     match (known, word) {
-        (Some(mechanism), _) => Ok(Wanted::One(mechanism)),
-        (None, "none") => Ok(Wanted::None),
+        (Some(mechanism), _) => Ok(MechanismWord::One(mechanism)),
+        (None, "none") => Ok(MechanismWord::None),
         (None, _) => Err(format!(
             "it is not one of {}, none",
             CHOICES.map(Mechanism::key).join(", ")

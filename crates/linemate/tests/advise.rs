@@ -108,7 +108,8 @@ fn schema_is_as_described(json: &Value) {
     has_exactly(&front[0], &["moves", "model", "replayed", "recommended"]);
     let chosen = front.iter().filter(|point| point["recommended"] == true);
     assert_eq!(chosen.count(), 1);
-    has_exactly(&layout["effects"][0][0], &["types", "whole", "duration"]);
+    let effect = &layout["effects"][0][0];
+    has_exactly(effect, &["interleavings", "types", "whole", "duration"]);
     has_exactly(&layout["footprints"][0], &["line_bytes", "before", "after"]);
     let side = ["bytes", "lines", "holes", "hole_bytes", "touched", "alone"];
     has_exactly(&layout["footprints"][1]["after"], &side);

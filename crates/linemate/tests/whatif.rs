@@ -66,6 +66,7 @@ fn schema_is_as_described(json: &Value) {
         "recording",
         "checksum",
         "edits",
+        "layouts",
         "results",
     ];
     has_exactly(json, &top);
@@ -78,6 +79,7 @@ fn schema_is_as_described(json: &Value) {
         "recorded_cpus",
         "seed",
         "interleavings",
+        "interleavings_max",
         "accesses",
         "potential",
         "sizes",

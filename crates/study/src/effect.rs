@@ -168,6 +168,8 @@ pub struct Run {
     pub seed: u64,
     /// The most interleavings.
     pub interleavings: usize,
+    /// Whether to replay all of them, also where the figures of fewer are narrow enough: so that means of several answers are over the same.
+    pub all_interleavings: bool,
     /// Whether to replay each edit alone, and all but it.
     pub ablate: bool,
 }

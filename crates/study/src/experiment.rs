@@ -232,9 +232,10 @@ impl<'a> Experiment<'a> {
             if !jobs.is_empty() {
                 let supply = match &mut supply {
                     Some(supply) => supply,
-                    none => none.insert(self.supply(variants, count * jobs.len())?),
+                    none => none.insert(self.supply(variants, (count, jobs.len()))?),
                 };
                 for wave in jobs.chunks(supply.at_once) {
+                    supply.waves = supply.waves.saturating_sub(1);
                     for (job, outcome) in self.wave(supply, variants, wave)? {
                         if let Some(known) = &mut known[job.variant] {
                             known.add(job.seed, &outcome);
@@ -255,6 +256,10 @@ impl<'a> Experiment<'a> {
             wanted = std::iter::once(*first).chain(more).collect();
         }
         known.iter().flatten().for_each(KnownOutcomes::keep);
+        if let Some(supply) = supply {
+            let spared = self.parts(&supply.source) * supply.waves;
+            self.scene.session.progress().advance(spared);
+        }
         Ok(kept)
     }
 
@@ -284,7 +289,7 @@ impl<'a> Experiment<'a> {
             return Ok(outcome.clone());
         }
         let variant = Variant::as_recorded(self.scene);
-        let supply = self.supply(&[&variant], 1)?;
+        let supply = self.supply(&[&variant], (1, 1))?;
         let mut runner = self.runner(&variant, seed)?;
         let left_out = self.feed(std::slice::from_mut(&mut runner), &supply)?;
         let outcome = runner.finish(&left_out)?;
@@ -349,8 +354,12 @@ impl<'a> Experiment<'a> {
         (!exact).then_some(self.machine.line)
     }
 
-    /// Where that many replays of these variants get their accesses from; tells that they begin.
-    fn supply(&self, variants: &[&Variant], replays: usize) -> Result<Supply<'a>, ExperimentError> {
+    /// Where at most that many batches of that many replays of these variants get their accesses from; tells that they begin.
+    fn supply(
+        &self,
+        variants: &[&Variant],
+        (batches, replays): (usize, usize),
+    ) -> Result<Supply<'a>, ExperimentError> {
         // CPUs that do not fit the machine are refused before the recording is read.
         self.replay(0)?;
         let moved: Vec<bool> = (0..self.scene.types.len())
@@ -370,9 +379,12 @@ impl<'a> Experiment<'a> {
             None => Source::Recording { filter },
         };
         let at_once = self.at_once(&source);
-        self.begin(&source, replays.div_ceil(at_once));
+        let waves = (batches * replays.div_ceil(at_once)) as u64;
+        let progress = self.scene.session.progress();
+        progress.begin(progress::Step::Replaying, self.parts(&source) * waves);
         Ok(Supply {
             at_once,
+            waves,
             source,
             moved,
         })
@@ -425,15 +437,12 @@ impl<'a> Experiment<'a> {
         by_memory.min(by_cpus).clamp(1, REPLAYS_MAX)
     }
 
-    /// Tells that replays begin, which go through the source so often.
-    fn begin(&self, source: &Source<'_>, waves: usize) {
-        let session = self.scene.session;
-        let parts = match source {
+    /// How many parts of the source progress is told of.
+    fn parts(&self, source: &Source<'_>) -> u64 {
+        match source {
             Source::Stream { stream, .. } => stream.blocks() as u64,
             Source::Recording { .. } => self.scene.accesses,
-        };
-        let progress = session.progress();
-        progress.begin(progress::Step::Replaying, parts * waves as u64);
+        }
     }
 
     fn feed_recording(
@@ -488,6 +497,8 @@ struct Supply<'s> {
     source: Source<'s>,
     /// How many replays are held in memory at a time.
     at_once: usize,
+    /// How often the source is still read at most.
+    waves: u64,
     /// By subject: whether a variant moves it, so that all of its accesses are needed.
     moved: Vec<bool>,
 }

@@ -202,7 +202,8 @@ impl<'a> Study<'a> {
             outcome
         };
         let enough = |without: &[Outcome], with: &[Outcome], _| {
-            all_narrow(without, with, &[&effect::types_cost, &effect::whole_cost])
+            let figures: [&dyn Fn(&Outcome) -> f64; 2] = [&effect::types_cost, &effect::whole_cost];
+            !run.all_interleavings && all_narrow(without, with, &figures)
         };
         let outcomes = experiment.run(&usable, &seeds, keep, enough)?;
         let facts = effect::Facts {

@@ -70,6 +70,7 @@ fn whatif(recording: &Recording, edits: &str) -> Result<WhatIf, String> {
         conditions: Conditions::default(),
         seed: 1,
         interleavings: 8,
+        all_interleavings: false,
         ablate: false,
     };
     study.run(&run).map_err(|e| e.to_string())

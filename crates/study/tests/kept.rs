@@ -74,6 +74,7 @@ fn edited(session: &Session<'_>) -> WhatIf {
         conditions: Conditions::default(),
         seed: 1,
         interleavings: 8,
+        all_interleavings: false,
         ablate: false,
     };
     study.run(&run).unwrap()

@@ -36,6 +36,7 @@ fn run(machine: &str) -> Run {
         conditions: Conditions::default(),
         seed: 1,
         interleavings: 8,
+        all_interleavings: false,
         ablate: false,
     }
 }

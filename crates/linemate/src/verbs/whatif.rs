@@ -55,6 +55,9 @@ pub(crate) struct Args {
     /// The most interleavings, at least 8; fewer are replayed where the intervals are narrow after 4
     #[arg(long, value_name = "N", default_value_t = 8)]
     interleavings: usize,
+    /// Replay all interleavings, so that figures of several what-ifs are means over the same
+    #[arg(long)]
+    all_interleavings: bool,
     /// Maximum number of rows in a table
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
@@ -88,6 +91,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
             conditions: args.replaying.conditions(),
             seed: args.replaying.seed,
             interleavings: args.interleavings,
+            all_interleavings: args.all_interleavings,
             ablate: args.ablate,
         };
         results.push(study.run(&run).map_err(located)?);

@@ -203,6 +203,8 @@ impl Bench<'_> {
                 let edit = self.plan.edit_file(&step.work).context("no such edit")?;
                 option("--edit", files.find(edit)?.into());
                 option("--machine", files.machine(machine).into());
+                // Predictions are compared with kernels that were recorded again.
+                words.push("--all-interleavings".into());
                 if self.case.llc_share {
                     words.push("--llc-share".into());
                 }
