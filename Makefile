@@ -14,7 +14,7 @@ WORKLOAD_CFLAGS := -std=gnu11 -O2 -Wall -Wextra -Werror -pthread
 workload_sources := $(wildcard workloads/*.c)
 workload_binaries := $(workload_sources:workloads/%.c=target/workloads/%)
 
-.PHONY: help setup build workloads pages install uninstall demo test fresh lint bench cases mutants fuzz clean clean-cache
+.PHONY: help setup build workloads pages install uninstall demo page test-page test fresh lint bench cases mutants fuzz clean clean-cache
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -45,6 +45,16 @@ uninstall: ## remove what `make install` put there
 demo: ## record Debian's 6.12 kernel under a scheduling workload, show which fields of struct rq are hot
 	@scripts/setup-beside.sh demo $(MAKE) --no-print-directory build
 	@scripts/demo.sh
+
+page: ## build the asset of --html from web/ again (Node; the built one is committed, so that nothing else needs it)
+	@scripts/setup.sh page
+	@npm --prefix web ci --no-audit --no-fund --loglevel error
+	@npm --prefix web run --silent check
+	@npm --prefix web run --silent build
+
+test-page: ## the page of --html in headless Chromium, and that the committed asset is what web/ gives
+	@scripts/setup.sh page
+	@scripts/test-page.sh
 
 test: ## all tests; those that boot a kernel run one at a time
 	@scripts/setup-beside.sh test scripts/test.sh build

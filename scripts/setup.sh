@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Brings this machine to the point where `make demo` and `make test` run, and does nothing where nothing is missing.
 #
-#   scripts/setup.sh [build|demo|test|cases|patches|lint|fuzz|packages [GOAL]]
+#   scripts/setup.sh [build|demo|test|cases|patches|lint|fuzz|page|packages [GOAL]]
 #
 #   build     what compiles this project: a C compiler and cargo
 #   demo      (default) tools, QEMU and the 6.12 kernel image
@@ -10,6 +10,7 @@
 #   patches   the same as test, those sources, and the generated headers of their configs: for patches of Debian's sources
 #   lint      the tools of `make lint` only
 #   fuzz      what compiles the fuzz targets: the same as build, and a C++ compiler for libFuzzer
+#   page      what builds and tests the page of --html: the same as build, Node, npm and Chromium
 #   packages [GOAL]  everything of GOAL (default: test) that needs root and nothing that lands in a home folder
 #
 # Packages come from this machine's own apt sources. Kernel images are downloaded and unpacked into
@@ -88,6 +89,12 @@ find_missing() {
 		;;
 	fuzz)
 		want_command c++ g++
+		return
+		;;
+	page)
+		want_command node nodejs
+		want_command npm npm
+		want_command chromium chromium
 		return
 		;;
 	esac
@@ -208,12 +215,12 @@ main() {
 	packages_of=$goal
 	[ "$goal" != packages ] || packages_of=${2:-test}
 	case $goal in
-	build | demo | test | cases | patches | lint | fuzz | packages) ;;
-	*) die "unknown goal '$goal': use build, demo, test, cases, patches, lint, fuzz or packages" ;;
+	build | demo | test | cases | patches | lint | fuzz | page | packages) ;;
+	*) die "unknown goal '$goal': use build, demo, test, cases, patches, lint, fuzz, page or packages" ;;
 	esac
 	case $packages_of in
-	build | demo | test | cases | patches | lint | fuzz) ;;
-	*) die "unknown goal '$packages_of' of packages: use build, demo, test, cases, patches, lint or fuzz" ;;
+	build | demo | test | cases | patches | lint | fuzz | page) ;;
+	*) die "unknown goal '$packages_of' of packages: use build, demo, test, cases, patches, lint, fuzz or page" ;;
 	esac
 	[ "$(uname -s)/$(uname -m)" = Linux/x86_64 ] || die "this is $(uname -s)/$(uname -m): linemate records on Linux/x86_64 only"
 
@@ -228,7 +235,7 @@ main() {
 	# Under sudo the user's own cargo is out of sight: `packages` does not look for one.
 	[ "$goal" = packages ] || ensure_cargo
 	case $packages_of in
-	build | lint | fuzz) return ;;
+	build | lint | fuzz | page) return ;;
 	esac
 
 	local fault

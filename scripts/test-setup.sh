@@ -85,7 +85,7 @@ equal() {
 
 machine
 expect "nothing missing: no word, no apt" 0 "" test
-expect "unknown goal" 2 "setup: error: unknown goal 'tset': use build, demo, test, cases, patches, lint, fuzz or packages" tset
+expect "unknown goal" 2 "setup: error: unknown goal 'tset': use build, demo, test, cases, patches, lint, fuzz, page or packages" tset
 
 machine
 stand_in id 'echo 1000'
@@ -153,7 +153,7 @@ stand_in apt-get "case \"\$*\" in
 stand_in true true
 expect "packages lint" 0 "setup: installing shellcheck" packages lint
 expect "packages fuzz" 0 "setup: installing g++" packages fuzz
-expect "packages of nothing" 2 "setup: error: unknown goal 'tset' of packages: use build, demo, test, cases, patches, lint or fuzz" packages tset
+expect "packages of nothing" 2 "setup: error: unknown goal 'tset' of packages: use build, demo, test, cases, patches, lint, fuzz or page" packages tset
 
 # QEMU from the backports has replaced libelf1 by theirs: libelf-dev and pahole have to come from there, too.
 machine

@@ -53,14 +53,21 @@ export function choice(
   options: [value: string, text: string][],
   value: string,
   chosen: (value: string) => void,
-): HTMLLabelElement {
-  const select = h("select", {
-    change: () => chosen(select.value),
-  });
+): HTMLElement {
+  const id = `choice-${label.split(" ")[0]?.toLowerCase()}`;
+  const select = h("select", { id, change: () => chosen(select.value) });
   for (const [option, text] of options) {
     select.append(h("option", { value: option, selected: option === value }, text));
   }
-  return h("label", { class: "choice" }, label, select);
+  return h("span", { class: "choice" }, h("label", { for: id }, label), select);
+}
+
+/** Puts other elements in; the one that has the focus keeps it, by its id. */
+export function replace(parent: Element, ...children: Child[]): void {
+  const focused = parent.contains(document.activeElement) ? document.activeElement?.id : undefined;
+  parent.replaceChildren();
+  fill(parent, {}, children);
+  if (focused) document.getElementById(focused)?.focus();
 }
 
 /** A section of the page with its heading. */

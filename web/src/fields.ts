@@ -46,8 +46,16 @@ function untouched(path: string, offset: number, size: number): Field {
   };
 }
 
+const known = new WeakMap<TypeView, Field[]>();
+
 /** The fields of a type that anything is known about, by offset. */
 export function fieldsOf(page: Page, view: TypeView): Field[] {
+  const fields = known.get(view) ?? gathered(page, view);
+  known.set(view, fields);
+  return fields;
+}
+
+function gathered(page: Page, view: TypeView): Field[] {
   const fields: Field[] = view.fields.map((row) => ({
     path: row.field,
     aliases: row.aliases,

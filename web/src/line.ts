@@ -1,7 +1,7 @@
 // View 3: a line under the lens, and which CPU takes modified lines from which.
 
 import type { Cell, CostsDocument, CpuPlace, LineCost, TypeView } from "./documents";
-import { choice, h, section } from "./dom";
+import { choice, h, replace, section } from "./dom";
 import { onTheme, scale } from "./metric";
 import type { Store } from "./state";
 import { table } from "./table";
@@ -31,8 +31,8 @@ function draw(tools: HTMLElement, body: HTMLElement, store: Store, document: Cos
     body.replaceChildren(h("p", { class: "empty" }, "No access to this type left its core."));
     return;
   }
-  const options = lines.map((l): [string, string] => [String(l.start), `from byte ${l.start}: ${short(l.cycles)} cycles, ${short(l.hitm)} HITM`]);
-  tools.replaceChildren(choice(`Line of ${view.name}`, options, String(chosen.start), (start) => store.set({ line: Number(start) })));
+  const options = lines.map((l): [string, string] => [String(l.start), `${l.start}: ${short(l.cycles)} cycles, ${short(l.hitm)} HITM`]);
+  replace(tools, choice(`From byte, in ${view.name}`, options, String(chosen.start), (start) => store.set({ line: Number(start) })));
   const missed = line !== null && !lines.some((l) => l.start === line);
   body.replaceChildren(
     missed ? h("p", { class: "note" }, `No access to the line from byte ${line} left its core: this is another one.`) : "",

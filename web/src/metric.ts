@@ -19,7 +19,7 @@ const COSTS: Metric[] = [
 ];
 const EFFECTS: Metric[] = [
   {
-    id: "effect", title: "cycles, before and after", about: "mean cycles of accesses that left their core, without and with the edits",
+    id: "effect", title: "cycles", about: "mean cycles of accesses that left their core, without and with the edits",
     value: (f, after) => (after ? f.after : f.before) ?? 0,
   },
 ];
@@ -50,7 +50,7 @@ export function scale(most: number): (value: number) => Shade {
   const shade = scaleSequentialSqrt((part: number) => interpolateMagma(from + part * (to - from))).domain([0, Math.max(most, 1)]);
   return (value) => {
     const fill = shade(value);
-    return { fill, ink: isLight(fill) ? "#111" : "#fff" };
+    return { fill, ink: isLight(fill) ? "#000" : "#fff" };
   };
 }
 

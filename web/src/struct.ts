@@ -3,7 +3,7 @@
 import { blocksOf, linesOf, type Block, type Part } from "./blocks";
 import { detailsOf } from "./details";
 import type { FieldMap } from "./documents";
-import { choice, h, s, section } from "./dom";
+import { choice, h, replace, s, section } from "./dom";
 import { changeOf, fieldsOf, moved, type Field } from "./fields";
 import { metricsOf, onTheme, scale, type Metric, type Shade } from "./metric";
 import type { State, Store } from "./state";
@@ -31,31 +31,24 @@ export function structView(store: Store): HTMLElement {
     draw(grid, details, store);
   });
   onTheme(() => draw(grid, details, store));
-  let width = innerWidth;
-  addEventListener("resize", () => {
-    if (width !== innerWidth) draw(grid, details, store);
-    width = innerWidth;
-  });
+  // Curves are drawn between places on the screen: anew whenever these have moved, and not before they are known.
+  new ResizeObserver(() => trace(grid, store.state)).observe(grid);
   return root;
 }
 
 function drawTools(tools: HTMLElement, store: Store): void {
   const { page, view, metric, lineBytes, cold } = store.state;
-  const focused = document.activeElement?.closest("label")?.textContent;
   const types = page.types.map((t): [string, string] => [t.name, shown(t.name)]);
   const metrics = metricsOf(page);
-  const fold = h("input", { type: "checkbox", checked: cold, change: () => store.set({ cold: fold.checked }) });
-  tools.replaceChildren(
+  const fold = h("input", { type: "checkbox", id: "choice-cold", checked: cold, change: () => store.set({ cold: fold.checked }) });
+  replace(
+    tools,
     choice("Type", types, view?.name ?? "", (name) => store.set({ view: page.types.find((t) => t.name === name) ?? null })),
     choice("Colour", metrics.map((m) => [m.id, m.title]), metric.id, (id) =>
       store.set({ metric: metrics.find((m) => m.id === id) ?? metric })),
     choice("Line", [["64", "64 bytes"], ["128", "128 bytes"]], String(lineBytes), (bytes) => store.set({ lineBytes: Number(bytes) })),
-    h("label", { class: "choice" }, fold, "Lines that nothing touches"),
+    h("span", { class: "choice" }, fold, h("label", { for: "choice-cold" }, "Lines that nothing touches")),
   );
-  if (focused) {
-    const label = [...tools.querySelectorAll("label")].find((l) => l.textContent === focused);
-    label?.querySelector<HTMLElement>("select, input")?.focus();
-  }
 }
 
 function drawingsOf(state: State, fields: Field[]): Drawing[] {
@@ -80,7 +73,7 @@ const valueOf = (block: Block, metric: Metric, after: boolean) =>
   block.fields.reduce((sum, field) => sum + metric.value(field, after), 0);
 
 function draw(grid: HTMLElement, details: HTMLElement, store: Store): void {
-  const { page, view, metric, lineBytes, cold } = store.state;
+  const { page, view, metric, lineBytes } = store.state;
   if (!view) {
     grid.replaceChildren(h("p", { class: "empty" }, "No type is known in this recording: there is no struct to show."));
     details.replaceChildren();
@@ -92,9 +85,9 @@ function draw(grid: HTMLElement, details: HTMLElement, store: Store): void {
   const shade = scale(most);
   const show = (block: Block, drawing: Drawing) => {
     details.replaceChildren(detailsOf(store.state, block, drawing.after));
-    for (const other of grid.querySelectorAll(".block, .trace")) {
-      other.classList.toggle("same", block.fields.length > 0 && (other as HTMLElement).dataset["path"] === block.name);
-    }
+    for (const other of grid.querySelectorAll(".same")) other.classList.remove("same");
+    if (block.fields.length === 0) return;
+    for (const other of grid.querySelectorAll(`[data-path="${CSS.escape(shown(block.name))}"]`)) other.classList.add("same");
   };
   const bodies = drawings.map((drawing) => drawn(drawing, store, most, shade, show));
   const head = drawings.map((drawing) => {
@@ -108,7 +101,6 @@ function draw(grid: HTMLElement, details: HTMLElement, store: Store): void {
     h("div", { class: "layouts" }, ...bodies.map((body, i) => h("div", { class: "layout" }, head[i], body))),
   );
   if (fields.length === 0) grid.prepend(h("p", { class: "empty" }, "Nothing of this type was accessed."));
-  if (drawings.length === 2) trace(grid, drawings, metric);
   const first = drawings[0];
   const block = first && [...first.blocks].sort((a, b) => valueOf(b, metric, false) - valueOf(a, metric, false))[0];
   if (first && block) show(block, first);
@@ -116,7 +108,8 @@ function draw(grid: HTMLElement, details: HTMLElement, store: Store): void {
   if (page.costs && lineBytes !== page.costs.costs.line_bytes) {
     grid.append(h("p", { class: "note" }, `Costs are those of lines of ${page.costs.costs.line_bytes} bytes on ${page.costs.costs.machine}.`));
   }
-  grid.dataset["cold"] = String(cold);
+  // The observer does not see that rows have changed places while all of them are as high as before.
+  requestAnimationFrame(() => trace(grid, store.state));
 }
 
 /** The rows of a layout; what nothing touches is folded. */
@@ -129,6 +122,13 @@ function drawn(
   const sum = totals.reduce((a, b) => a + b, 0);
   const top = Math.max(...totals, 1);
   const list = h("div", { class: "lines", role: "group", "aria-label": `Lines${drawing.title === "" ? "" : ` ${drawing.title}`}` });
+  const blocks = new Map<Element, Block>();
+  const see = (event: Event) => {
+    const element = event.target instanceof Element ? event.target.closest("button.block") : null;
+    const block = element && blocks.get(element);
+    if (block) show(block, drawing);
+  };
+  for (const event of ["mouseover", "focusin", "click"]) list.addEventListener(event, see);
   let quiet: number[] = [];
   const flush = () => {
     const [first, last] = [quiet[0], quiet.at(-1)];
@@ -148,7 +148,9 @@ function drawn(
     const track = h("div", { class: "track" });
     let before = "";
     for (const part of parts) {
-      track.append(drawnPart(part, drawing, nameIn(part.block, before), metric, lineBytes, most, shade, show));
+      const element = drawnPart(part, drawing, nameIn(part.block, before), metric, lineBytes, most, shade);
+      blocks.set(element, part.block);
+      track.append(element);
       before = part.block.kind === "hole" ? before : part.block.name;
     }
     const label = h("button", {
@@ -177,13 +179,12 @@ function nameIn(block: Block, before: string): string {
 
 function drawnPart(
   part: Part, drawing: Drawing, label: string, metric: Metric, lineBytes: number, most: number,
-  shade: (value: number) => Shade, show: (block: Block, drawing: Drawing) => void,
+  shade: (value: number) => Shade,
 ): HTMLElement {
   const { block } = part;
   const value = valueOf(block, metric, drawing.after);
   const unused = block.kind === "hole" || block.kind === "padding";
   const said = `${block.name}, bytes ${block.offset} to ${block.offset + block.size - 1}${unused ? "" : `, ${full(Math.round(value))} ${metric.title}`}`;
-  const see = () => show(block, drawing);
   const element = h(unused ? "span" : "button", {
     type: unused ? null : "button",
     class: `block ${block.kind}${part.first ? "" : " rest"}`,
@@ -192,9 +193,7 @@ function drawnPart(
     tabindex: unused ? null : -1,
     "data-path": unused ? null : block.name,
     "data-value": unused ? null : Math.round(value),
-    mouseenter: unused ? null : see,
-    focus: unused ? null : see,
-    click: unused ? null : see,
+    "data-offset": unused ? null : block.offset,
   });
   element.style.left = `${(100 * (part.offset % lineBytes)) / lineBytes}%`;
   element.style.width = `${(100 * part.size) / lineBytes}%`;
@@ -262,17 +261,16 @@ function legend(metric: Metric, most: number, shade: (value: number) => Shade, h
     hatched && h("span", { class: "key hole" }, "hole or padding"));
 }
 
-/** Curves from the fields of the first layout to where they are in the second. */
-function trace(grid: HTMLElement, drawings: Drawing[], metric: Metric): void {
-  const layouts = [...grid.querySelectorAll<HTMLElement>(".layout")];
+/** Curves from the fields of the first layout to where they are in the second: those that matter and have moved. */
+function trace(grid: HTMLElement, state: State): void {
   const between = grid.querySelector<HTMLElement>(".layouts");
-  const [left, right] = layouts;
-  const [before, after] = drawings;
-  if (!between || !left || !right || !before || !after) return;
+  const [left, right] = grid.querySelectorAll<HTMLElement>(".layout");
+  between?.querySelector(".traces")?.remove();
+  if (!between || !left || !right) return;
   const frame = between.getBoundingClientRect();
   const edges = [left, right].map((layout) => layout.querySelector(".track")?.getBoundingClientRect());
-  const [from, to] = edges;
-  if (!from || !to || to.left <= from.right) return;
+  const [first, second] = edges;
+  if (!first || !second || second.left <= first.right) return;
   const svg = s("svg", { class: "traces", width: frame.width, height: frame.height, "aria-hidden": "true" });
   const middle = (element: HTMLElement) => {
     const box = element.getBoundingClientRect();
@@ -282,15 +280,15 @@ function trace(grid: HTMLElement, drawings: Drawing[], metric: Metric): void {
   for (const block of right.querySelectorAll<HTMLElement>("button.block:not(.rest)")) {
     places.set(block.dataset["path"] ?? "", middle(block));
   }
-  const start = (left.querySelector(".total")?.getBoundingClientRect().right ?? from.right) - frame.left;
-  const end = (right.querySelector(".line")?.getBoundingClientRect().left ?? to.left) - frame.left;
-  const offsets = new Map(after.blocks.map((block) => [block.name, block.offset]));
-  const values = new Map(before.blocks.map((block) => [block.name, valueOf(block, metric, false)]));
+  const start = (left.querySelector(".total")?.getBoundingClientRect().right ?? first.right) - frame.left;
+  const end = (right.querySelector(".line")?.getBoundingClientRect().left ?? second.left) - frame.left;
+  const change = changeOf(state.page, state.view?.name ?? "", state.lineBytes);
   for (const block of left.querySelectorAll<HTMLElement>("button.block.touched:not(.rest)")) {
     const path = block.dataset["path"] ?? "";
     const y = places.get(path);
-    const source = before.blocks.find((b) => b.name === path);
-    if (y === undefined || !source || offsets.get(path) === source.offset || (values.get(path) ?? 0) === 0) continue;
+    const from = Number(block.dataset["offset"]);
+    const stays = change !== null && moved(from, path, change.before, change.after) === from;
+    if (y === undefined || stays || block.dataset["value"] === "0") continue;
     const y0 = middle(block);
     const half = (end - start) / 2;
     svg.append(s("path", { class: "trace", "data-path": path, d: `M${start},${y0}C${start + half},${y0} ${end - half},${y} ${end},${y}` }));

@@ -26,13 +26,17 @@ export function editsOf(edits: string): HTMLElement {
 
 function resultOf(result: WhatIf): HTMLElement {
   const names = result.sizes.map((size) => size.name).join(", ");
-  const bars: Bar[] = result.ablation.map((ablation) => ({ name: ablation.edit, measure: ablation.last, why: ablation.why_not }));
+  const bars: Bar[] = result.ablation.map((ablation) => ({
+    name: ablation.last || !ablation.alone ? ablation.edit : `(alone) ${ablation.edit}`,
+    measure: ablation.last ?? ablation.alone,
+    why: ablation.why_not,
+  }));
   const root = h("div", { class: "result" },
     h("h3", {}, `${result.machine}, ${result.cpus} CPUs (${result.recorded_cpus} recorded), lines of ${result.line_bytes}, interleavings ${result.seed} to ${result.seed + result.interleavings - 1}`),
     totals(result, names),
     waterfall(result.types, bars));
   if (bars.length > 0) {
-    root.append(h("p", { class: "note" }, "An edit's contribution is what all edits give, against all but this one. Contributions do not add up where edits help or hinder each other: the rest is that."));
+    root.append(h("p", { class: "note" }, "An edit's contribution is what all edits give, against all but this one; where others need it, what it gives alone. Contributions do not add up where edits help or hinder each other: the rest is that."));
   }
   root.append(
     h("h4", {}, "Why accesses left their core, before and after"), pairedBars(result.causes),
@@ -81,6 +85,8 @@ interface Bar {
   why: string | null;
 }
 
+const cut = (text: string, most: number) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+
 const ROW = 26;
 const LEFT = 300;
 const WIDTH = 960;
@@ -117,10 +123,10 @@ function waterfall(types: Measure, bars: Bar[]): HTMLElement {
     const [left, right] = [Math.min(x(from), x(to)), Math.max(x(from), x(to))];
     svg.append(s("g", { class: `bar ${kind}` },
       s("title", {}, `${name}: ${text}`),
-      s("text", { x: LEFT - 8, y: y + 15, "text-anchor": "end" }, name.length > 44 ? `${name.slice(0, 43)}…` : name),
+      s("text", { x: LEFT - 8, y: y + 15, "text-anchor": "end" }, cut(name, 38)),
       s("rect", { x: left, y: y + 3, width: Math.max(right - left, 1), height: ROW - 8 }),
       ci > 0 && s("path", { class: "ci", d: `M${x(to - ci)},${y + 8}v8M${x(to - ci)},${y + 12}H${x(to + ci)}M${x(to + ci)},${y + 8}v8` }),
-      s("text", { x: Math.max(right, x(to + ci)) + 8, y: y + 15 }, text)));
+      s("text", { x: Math.max(right, x(to + ci)) + 8, y: y + 15 }, cut(text, 44))));
   };
   const zero = x.domain()[0] ?? 0;
   draw("before", zero, types.without, "whole", 0, short(types.without));

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use linemate_report::case::Results;
 use linemate_report::model::{Report, TypeView, View};
 use linemate_report::{CostsDocument, LayoutChange, WhatIfDocument};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The schema's name and version.
@@ -22,7 +22,7 @@ const FIELDS_MAX: usize = 1000;
 const NEIGHBOUR_PART: u64 = 100;
 
 /// What the page shows (docs/schema-page.md).
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Page {
     /// [`SCHEMA`].
     pub schema: Cow<'static, str>,

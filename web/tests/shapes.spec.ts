@@ -1,0 +1,140 @@
+// Types of every shape, cases, and how long it takes.
+
+import { expect, test, type Page } from "@playwright/test";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import type * as D from "../src/documents";
+import { blocks, json, embed, expectAccessible, expectQuiet, open } from "./common";
+
+const FIGURES: D.Figures = { accesses: 0, loads: 0, stores: 0, rmws: 0, silent: 0, remote_share: null, readers: 0, writers: 0 };
+
+/** A type of `count` members of 8 bytes; every third is accessed. */
+function typeOf(name: string, count: number): D.TypeView {
+  const fields = Array.from({ length: count }, (_, i) => ({ path: `member_${i}`, type: "long", offset: 8 * i, size: 8 }));
+  return {
+    name, size: 8 * count, line_size: 64, figures: FIGURES, places: [], groups: [],
+    layout: { size: 8 * count, fields },
+    fields: fields.filter((_, i) => i % 3 === 0).map((field, i) => ({
+      ...FIGURES, type_name: name, field: field.path, aliases: [], offset: field.offset, size: 8, line: field.offset >> 6,
+      accesses: i + 1, loads: i + 1, functions: [],
+    })),
+    lines: [],
+  } as D.TypeView;
+}
+
+/** The page of a recording whose types are these. */
+function pageOf(types: D.TypeView[]): D.Page {
+  const report = { ...json<D.Report>("heat"), types: [] };
+  return {
+    schema: "linemate.page/1", tool: "0.1.0", title: "shapes", headline: "Types of every shape", type: null, settings: {},
+    report, types, costs: null, whatif: null, advise: null, diff: null, layouts: [], cases: [],
+  };
+}
+
+test("no type, an empty type, one line, a thousand members", async ({ page }) => {
+  // axe-core looks at each of a thousand blocks.
+  test.setTimeout(90_000);
+  embed("none", pageOf([]));
+  await open(page, "none");
+  await expect(page.locator("#struct .empty")).toContainText("No type is known");
+  expectQuiet(page);
+
+  embed("shapes", pageOf([typeOf("empty", 0), typeOf("line", 8), typeOf("thousand", 1000)]));
+  await open(page, "shapes");
+  await expect(page.locator("#struct")).toContainText("0 bytes, 0 lines");
+  await expect(page.locator("#struct .empty")).toContainText("Nothing of this type was accessed");
+  await page.getByLabel("Type", { exact: true }).selectOption("line");
+  await expect(page.locator("#struct .row")).toHaveCount(1);
+  await expect(page.locator("#struct")).toContainText("1 line of 64");
+  await page.getByLabel("Type", { exact: true }).selectOption("thousand");
+  await expect(page.locator("#struct .row")).toHaveCount(125);
+  expect(Object.keys(await blocks(page.locator(".layout")))).toHaveLength(334);
+  await expectAccessible(page);
+  expectQuiet(page);
+});
+
+const ROUNDS = 8;
+
+/** Milliseconds until a choice is on the screen, of the best round: others may be using this computer. */
+async function choosing(page: Page, label: string, values: string[]): Promise<number> {
+  const times: number[] = [];
+  for (const value of Array.from({ length: ROUNDS }, () => values).flat()) {
+    times.push(await page.getByLabel(label, { exact: true }).evaluate(async (select: HTMLSelectElement, value: string) => {
+      const start = performance.now();
+      select.value = value;
+      select.dispatchEvent(new Event("change"));
+      document.body.getBoundingClientRect();
+      await new Promise((drawn) => requestAnimationFrame(() => setTimeout(drawn)));
+      return performance.now() - start;
+    }, value));
+  }
+  const rounds = Array.from({ length: ROUNDS }, (_, round) => times.slice(round * values.length, (round + 1) * values.length));
+  return Math.min(...rounds.map((round) => Math.max(...round)));
+}
+
+test("a large page can be used", async ({ page }) => {
+  const types = Array.from({ length: 24 }, (_, i) => typeOf(`type_${i}`, 1000));
+  embed("large", pageOf(types));
+  const paints: number[] = [];
+  for (let round = 0; round < 3; round += 1) {
+    await open(page, "large");
+    const paint = await page.evaluate(async () => {
+      await new Promise((drawn) => requestAnimationFrame(() => setTimeout(drawn)));
+      return performance.getEntriesByType("paint").find((e) => e.name === "first-contentful-paint")?.startTime ?? NaN;
+    });
+    paints.push(paint);
+  }
+  const times = {
+    type: await choosing(page, "Type", ["type_1", "type_2"]),
+    colour: await choosing(page, "Colour", ["stores", "accesses"]),
+    line: await choosing(page, "Line", ["128", "64"]),
+  };
+  console.log(`first paint ${Math.min(...paints).toFixed(0)} ms; ${JSON.stringify(times)}`);
+  // What else runs on the computer decides, too: held to its figures only when asked (docs/benchmarks.md).
+  if (process.env["PAGE_TIMES"] === "1") {
+    expect(Math.min(...paints)).toBeLessThanOrEqual(1000);
+    for (const [name, time] of Object.entries(times)) expect(time, name).toBeLessThanOrEqual(100);
+  }
+  expectQuiet(page);
+});
+
+const MEASURED: D.Measured = { without: 1000, with: 800, difference: -200, ci95: 10 };
+const SPREAD = (mean: number): D.Spread => ({ mean, least: mean - 20, most: mean + 20 });
+
+test("cases show predicted and recorded changes", async ({ page }) => {
+  const llc = { llc_misses: MEASURED, functions: {}, sizes: [], line_bytes: 64, skipped: 0 };
+  const result = {
+    schema: "linemate.case/3", tool: "0.1.0", case: "a case", summary: "What <it> is about.", mode: "full",
+    inputs: { recording: {}, checksum: "0", accesses: 1 },
+    found: [{ name: "rq", bytes: 128, accesses: 5, groups: [], machine: "gnr-2s-480", cycles: 1000, true_sharing: 0.5, false_sharing: 0.25, contended: [] }],
+    predicted: [{ edit: "own", machine: "gnr-2s-480", cpus: 8, types: MEASURED, whole: MEASURED, ...llc }],
+    rebuilt: [{
+      edit: "own", machine: "gnr-2s-480", types: ["rq"], runs: 3, functions: {},
+      cost: { without: SPREAD(1000), predicted: SPREAD(800), rerecorded: SPREAD(750) },
+      whole: { without: SPREAD(1000), predicted: SPREAD(800), rerecorded: SPREAD(750) },
+      llc_misses: { without: SPREAD(1000), predicted: SPREAD(800), rerecorded: SPREAD(750) },
+    }],
+    checked: [],
+    published: [{ key: "gain", published: "11 %", source: "a mail", found: null, predicted: "20 %", rerecorded: null }],
+  };
+  embed("cases", { ...pageOf([]), report: null, cases: [result, { ...result, case: "another" }] as unknown as D.CaseResults[] });
+  await open(page, "cases");
+  await expect(page.locator(".case")).toHaveCount(2);
+  const first = page.locator(".case").first();
+  await expect(first.locator("g.predicted title")).toHaveText("predicted: -20.00 % (-21.00 to -19.00)");
+  await expect(first.locator("g.rerecorded title")).toHaveText("recorded again: -25.00 % (-27.00 to -23.00)");
+  await expect(first).toContainText("What <it> is about.");
+  await expect(first).toContainText("11 %");
+  await expectAccessible(page);
+  expectQuiet(page);
+});
+
+test("the picture is one of its own", async ({ page }) => {
+  const svg = readFileSync(join(process.env["PAGES"] ?? "", "rq.svg"), "utf8");
+  await page.setContent(svg);
+  const titles = await page.locator("svg g title").allTextContents();
+  const { costs } = json<D.CostsDocument>("costs");
+  for (const field of costs.fields.filter((f) => f.cycles > 0)) {
+    expect(titles.some((t) => t.startsWith(`${field.name.replace("rq.", "")}:`) && t.endsWith(` ${field.cycles}`))).toBe(true);
+  }
+});
