@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use linemate_attribution::couse::By;
-use linemate_attribution::tally::CpuCount;
-use linemate_attribution::{Analysis, AnalysisFacts, Bucket, Counted, Located, Subject};
+use linemate_attribution::tally::{CpuCount, Key};
+use linemate_attribution::{Analysis, AnalysisFacts, Bucket, Counted, Located, Subject, Tally};
 use linemate_recording::{AccessKind, CpuId, GuestAddr, Recording, VirtualTime};
 use linemate_testkit::world::*;
 
@@ -267,6 +267,50 @@ fn percpu_objects_have_an_owner() {
 }
 
 #[test]
+fn what_has_no_type_is_told_by_its_cache_its_site_and_its_owner() {
+    let site = IMAGE + 0x850;
+    let mut w = World::new();
+    w.alloc(F::Kmalloc, &[64], site, KMALLOC_SLAB);
+    w.load(1, KMALLOC_SLAB);
+    w.alloc(F::AllocPercpu, &[64], site, 0x800);
+    w.load(1, UNITS[0] + 0x800);
+    w.load(1, UNITS[0] + 0x300);
+    w.load(1, UNITS[0] + 0x1000); // nobody's, in CPU 0's area
+    let recording = w.record();
+    let (analysis, counted) = counted(&recording);
+    let subject = |bucket, label: &str, site: Option<u64>, percpu| Subject {
+        bucket,
+        ty: None,
+        label: label.to_owned(),
+        site: site.map(GuestAddr),
+        percpu,
+    };
+    let expected = [
+        subject(Bucket::UnknownPercpu, "", None, false),
+        subject(Bucket::PercpuNamed, "untyped_percpu", None, true),
+        subject(Bucket::HeapSite, "kmalloc-64", Some(site), false),
+        subject(
+            Bucket::HeapSite,
+            "per-CPU allocation of 64",
+            Some(site),
+            true,
+        ),
+    ];
+    let rows = counted.tally.rows();
+    let found = |subject: &Subject| {
+        let of = |key: &Key| analysis.subjects()[key.subject.0 as usize] == *subject;
+        rows.iter()
+            .find(|(key, _)| of(key))
+            .map(|(_, count)| count.remote)
+    };
+    // Whether the access was by another than the owner; a heap object has none.
+    assert_eq!(
+        expected.each_ref().map(found),
+        [Some(1), Some(1), Some(0), Some(1)]
+    );
+}
+
+#[test]
 fn pages_change_their_use() {
     let frame = 20;
     let (page, addr) = (PAGES + 64 * frame, DIRECT + 4096 * frame);
@@ -334,7 +378,7 @@ fn counts_do_not_depend_on_threads() {
             .unwrap();
         pool.install(|| counted(&recording))
     };
-    let (_, one) = with(1);
+    let (analysis, one) = with(1);
     let expected = [
         (Bucket::Field, 400),
         (Bucket::PercpuTyped, 1200),
@@ -362,6 +406,12 @@ fn counts_do_not_depend_on_threads() {
         1600,
         "each access to a typed object"
     );
+    let rows = one.tally.rows().into_iter();
+    let rows = rows.map(|(key, count)| (key, count.clone())).collect();
+    let kept = Tally::of(analysis.subjects(), rows, one.tally.per_cpu().to_vec());
+    assert_eq!(kept.rows(), one.tally.rows());
+    assert_eq!(kept.per_cpu(), one.tally.per_cpu());
+    assert_eq!(kept.ledger(), one.tally.ledger());
     for threads in [2, 5] {
         let (_, more) = with(threads);
         assert_eq!(ledger(&more), ledger(&one));

@@ -3,9 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use linemate_testkit::btf_writer::{Endian, TypeList, member, write};
-use linemate_types::kernel_image::ImageError;
+use linemate_types::kernel_image::{Arch, Format, ImageError};
 use linemate_types::{
-    ByteOffset, FlatType, FoundType, LineSize, NotFound, TypeModel, TypeQuery, btf, named_members,
+    ByteOffset, FlatType, FoundType, IntEncoding, KernelImage, LineSize, Name, NotFound, Type,
+    TypeModel, TypeQuery, btf, named_members,
 };
 
 #[test]
@@ -166,4 +167,95 @@ fn a_kernel_without_types_is_named_if_its_release_is_known() {
     let wanted = "has no BTF: a kernel built with CONFIG_DEBUG_INFO_BTF is wanted";
     assert_eq!(error(Some("6.1.0")), format!("kernel 6.1.0 {wanted}"));
     assert_eq!(error(None), format!("the file {wanted}"));
+}
+
+#[test]
+fn a_struct_around_one_named_scalar_is_one_field() {
+    let mut t = TypeList::default();
+    let int = t.int("int", 4);
+    let counter = t.structure("counter", 4, &[member("value", int, 0)]);
+    let nested = t.structure("nested", 4, &[member("counter", counter, 0)]);
+    let pair = t.structure("pair", 8, &[member("a", int, 0), member("b", int, 4)]);
+    let padded = t.structure("padded", 8, &[member("value", int, 0)]);
+    let members = [
+        member("counter", counter, 0),
+        member("nested", nested, 4),
+        member("padded", padded, 16),
+        member("pair", pair, 24),
+    ];
+    let outer = t.structure("outer", 32, &members);
+    let model = TypeModel::new(t.types, 8).unwrap();
+    let flat = FlatType::new(&model, outer).unwrap();
+    let paths: Vec<&str> = flat.leaves().iter().map(|l| l.path.as_str()).collect();
+    let expected = ["counter", "nested", "padded.value", "pair.a", "pair.b"];
+    assert_eq!(paths, expected);
+}
+
+/// A bit-field was a member of a type of its own before Linux 5.0: an integer of some bits, from some bit on.
+#[test]
+fn bit_fields_of_old_compilers_are_bit_fields() {
+    let mut t = TypeList::default();
+    let narrow = |t: &mut TypeList, bits, bit_offset| {
+        t.add(Type::Int {
+            name: Name::from("int"),
+            size: 4,
+            bits,
+            bit_offset,
+            encoding: IntEncoding::Signed,
+        })
+    };
+    let (first, second) = (narrow(&mut t, 3, 0), narrow(&mut t, 5, 3));
+    let whole = t.int("int", 4);
+    let members = [
+        member("a", first, 0),
+        member("b", second, 4),
+        member("c", whole, 8),
+    ];
+    let flags = t.structure("flags", 12, &members);
+    let model = btf::parse(&write(&t.types, Endian::Little).unwrap()).unwrap();
+    let members = &model.composite(flags).unwrap().members;
+    let places: Vec<(u64, Option<u32>)> = members.iter().map(|m| (m.offset.0, m.bits)).collect();
+    assert_eq!(places, [(0, Some(3)), (35, Some(5)), (64, None)]);
+}
+
+/// Raw BTF as the payload of each container.
+#[test]
+fn containers_tell_for_which_machine_they_are() {
+    let mut t = TypeList::default();
+    t.int("int", 4);
+    let blob = write(&t.types, Endian::Little).unwrap();
+    let put = |bytes: &mut [u8], at: usize, value: &[u8]| {
+        bytes[at..at + value.len()].copy_from_slice(value);
+    };
+    let parsed = |bytes: &[u8]| {
+        let image = KernelImage::parse(bytes).unwrap();
+        assert_eq!(image.btf, blob);
+        (image.format, image.arch)
+    };
+    let length = (blob.len() as u32).to_le_bytes();
+    for (flags, arch) in [(0x7f, Arch::X86_64), (1, Arch::X86_64), (0x7e, Arch::X86)] {
+        // Boot protocol 2.15; one sector of set-up code after the first.
+        let mut bytes = vec![0; 1024];
+        put(&mut bytes, 0x1f1, &[1]);
+        put(&mut bytes, 0x202, b"HdrS\x0f\x02");
+        put(&mut bytes, 0x236, &[flags]);
+        put(&mut bytes, 0x24c, &length);
+        bytes.extend_from_slice(&blob);
+        assert_eq!(parsed(&bytes), (Format::BzImage, Some(arch)), "{flags:#x}");
+    }
+    for (machine, arch) in [
+        (0xaa64u16, Arch::Arm64),
+        (0x5064, Arch::Riscv64),
+        (0x6264, Arch::Loongarch64),
+        (0x8664, Arch::X86_64),
+    ] {
+        let mut bytes = vec![0; 256];
+        put(&mut bytes, 0, b"MZ\0\0zimg");
+        put(&mut bytes, 8, &256u32.to_le_bytes());
+        put(&mut bytes, 12, &length);
+        put(&mut bytes, 0x3c, &[0x80]);
+        put(&mut bytes, 0x84, &machine.to_le_bytes());
+        bytes.extend_from_slice(&blob);
+        assert_eq!(parsed(&bytes), (Format::EfiZboot, Some(arch)));
+    }
 }

@@ -200,6 +200,7 @@ fn a_tail_that_is_longer_in_its_type_than_in_the_object_is_named() {
         }
         let settled = all.settle(&schema, bounds, None);
         let row = |p: &Placement| (p.start, p.size, schema.name(p.ty).to_owned());
+        assert_eq!(settled.total, votes.iter().map(|v| v.2).sum::<u64>());
         (
             settled.placements.iter().map(row).collect::<Vec<_>>(),
             settled.explained,
