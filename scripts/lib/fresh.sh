@@ -76,6 +76,10 @@ fresh_run() {
 		environment+=("RUSTUP_HOME=$rustup")
 		path=$cargo/bin:$path
 	fi
+	# Node trusts certificates of its own, and not the system's, unless it is told.
+	[ ! -e "$fresh_root/etc/ssl/certs/ca-certificates.crt" ] ||
+		environment+=("NODE_EXTRA_CA_CERTS=/etc/ssl/certs/ca-certificates.crt")
+	! command -v npm >/dev/null || environment+=("npm_config_registry=$(npm config get registry)")
 	for name in $(compgen -e | grep -E '^(https?_proxy|no_proxy|HTTPS?_PROXY|NO_PROXY|CARGO_(HTTP|NET|REGISTR|SOURCE)[A-Z_]*|RUSTUP_TOOLCHAIN|FUZZ_SECONDS|TERM)$'); do
 		environment+=("$name=${!name}")
 	done
