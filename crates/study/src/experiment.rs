@@ -35,8 +35,8 @@ const SIMULATED_CPUS_MAX: usize = 4096;
 /// How many replays are held in memory at a time, at most.
 const REPLAYS_MAX: usize = 12;
 
-/// After how many interleavings it is asked whether their figures are narrow enough: with four, a mean that is [`NARROW`] times as large as its
-/// 95 % interval is 12.7 standard errors away from none.
+/// After how many interleavings it is asked whether their figures are narrow enough (`Measure::is_narrow`): with four, a mean that is four
+/// times as large as its 95 % interval is 12.7 standard errors away from none.
 pub const INTERLEAVINGS_AT_ONCE: usize = 4;
 
 /// Bytes of all replays together, so that a question stays below 1 GiB.
