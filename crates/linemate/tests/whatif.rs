@@ -208,13 +208,22 @@ fn a_small_recording_answers_or_says_why_not() {
         &["--type", "rq", "-e", "isolate __lock", "--cpus", "8"],
     );
     assert_eq!(doubled["results"][0]["cpus"], 8);
-    let shared = whatif(
-        &data,
-        &["--type", "rq", "-e", "isolate __lock", "--llc-share"],
-    );
+    // Means can be compared over the same interleavings only.
+    let isolated = [
+        "--type",
+        "rq",
+        "-e",
+        "isolate __lock",
+        "--all-interleavings",
+    ];
+    let whole = whatif(&data, &isolated);
+    assert_eq!(whole["results"][0]["interleavings"], 8);
+    let shared = whatif(&data, &[&isolated[..], &["--llc-share"]].concat());
     assert_eq!(shared["results"][0]["llc_share"], true);
     let misses = |json: &Value| json["results"][0]["llc_misses"]["whole"]["without"].as_f64();
-    assert!(misses(&shared) >= misses(&moved), "a share is no more");
+    let (shared, whole) = (misses(&shared).unwrap(), misses(&whole).unwrap());
+    // A smaller L2 hands lines to the last-level cache earlier, where others then find them: a few fewer can miss it.
+    assert!(shared >= 0.999 * whole, "{shared} is less than {whole}");
     costs_are_as_described(&data);
     nothing_is_lost_by_what_is_left_out(&data);
     a_quantity_has_one_figure(&data);
