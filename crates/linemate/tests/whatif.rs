@@ -302,7 +302,15 @@ fn costs_are_as_described(data: &str) {
     let output = report(&["--machine", "power11", "--json"]);
     assert!(output.status.success(), "{}", story(&output));
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let expected = ["schema", "tool", "recording", "checksum", "type", "costs"];
+    let expected = [
+        "schema",
+        "tool",
+        "recording",
+        "checksum",
+        "type",
+        "cpus",
+        "costs",
+    ];
     has_exactly(&json, &expected);
     assert_eq!(json["schema"], "linemate.costs/4");
     let costs = &json["costs"];
