@@ -150,7 +150,7 @@ fn extent(field: &FieldPlace) -> (&str, u64) {
         Some(at) => &field.path[..at + 2],
         None => &field.path,
     };
-    let beyond = |end: u64, array: &linemate_report::ArrayShape| {
+    let beyond = |end: u64, array: &linemate_report::ArrayExtent| {
         end.saturating_add(array.stride.saturating_mul(array.count.saturating_sub(1)))
     };
     let end = field
@@ -182,7 +182,7 @@ fn joined(blocks: impl Iterator<Item = Block>) -> Vec<Block> {
 
 #[cfg(test)]
 mod tests {
-    use linemate_report::ArrayShape;
+    use linemate_report::ArrayExtent;
 
     use super::*;
 
@@ -195,7 +195,7 @@ mod tests {
             bits: None,
             arrays: arrays
                 .iter()
-                .map(|(stride, count)| ArrayShape {
+                .map(|(stride, count)| ArrayExtent {
                     stride: *stride,
                     count: *count,
                 })

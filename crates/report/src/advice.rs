@@ -38,7 +38,7 @@ pub struct AdviceDocument {
     pub max_growth: u64,
     /// The first interleaving.
     pub seed: u64,
-    /// How many.
+    /// The most; each effect says how many were replayed.
     pub interleavings: usize,
     /// Why the first member stays.
     pub first_stays: Option<String>,

@@ -6,6 +6,8 @@ use linemate_types::{ByteOffset, FlatType, FlattenError, Leaf, LineSize, TypeId,
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::layouts::{ArrayExtent, BitRange};
+
 /// A type's fields, touched or not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FieldMap {
@@ -29,28 +31,10 @@ pub struct FieldPlace {
     pub size: u64,
     /// For a bit-field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bits: Option<Bits>,
+    pub bits: Option<BitRange>,
     /// The arrays around it, outermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub arrays: Vec<ArrayShape>,
-}
-
-/// The bits of a bit-field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Bits {
-    /// The first one in the byte at the field's offset.
-    pub start: u64,
-    /// How many.
-    pub width: u32,
-}
-
-/// An array around a field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ArrayShape {
-    /// Bytes from element to element.
-    pub stride: u64,
-    /// Elements; 0 for a flexible array.
-    pub count: u64,
+    pub arrays: Vec<ArrayExtent>,
 }
 
 /// A type before and after edits, both as in a kernel built for lines of that size.
@@ -143,14 +127,14 @@ fn place(model: &TypeModel, leaf: &Leaf) -> FieldPlace {
         type_name: model.type_name(leaf.type_id),
         offset: leaf.offset.0,
         size: leaf.size,
-        bits: leaf.bits.map(|(start, width)| Bits {
+        bits: leaf.bits.map(|(start, width)| BitRange {
             start: start.0 % 8,
             width,
         }),
         arrays: leaf
             .arrays
             .iter()
-            .map(|(stride, count)| ArrayShape {
+            .map(|(stride, count)| ArrayExtent {
                 stride: *stride,
                 count: *count,
             })

@@ -48,9 +48,7 @@ pub use headline::{costs_headline, report_headline, type_headline};
 pub use layouts::{
     ArrayExtent, BitRange, FieldEntry, KernelLayout, LayoutDocument, MemberEntry, TypeLayout,
 };
-pub use leaves::{
-    ArrayShape, Bits, FieldMap, FieldPlace, LayoutChange, LayoutChangeError, layout_changes,
-};
+pub use leaves::{FieldMap, FieldPlace, LayoutChange, LayoutChangeError, layout_changes};
 pub use machines::{CacheSize, LatencyCycles, MachineEntry, MachinesDocument};
 pub use print::{relative, verdict};
 pub use remedies::remedies;

@@ -203,7 +203,8 @@ impl<'a> Study<'a> {
         };
         let enough = |without: &[Outcome], with: &[Outcome], _| {
             let figures: [&dyn Fn(&Outcome) -> f64; 2] = [&effect::types_cost, &effect::whole_cost];
-            !run.all_interleavings && all_narrow(without, with, &figures)
+            // Each edit's share is told beside the whole: of the same interleavings.
+            !run.all_interleavings && !run.ablate && all_narrow(without, with, &figures)
         };
         let outcomes = experiment.run(&usable, &seeds, keep, enough)?;
         let facts = effect::Facts {

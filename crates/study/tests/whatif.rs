@@ -224,6 +224,10 @@ fn ablation_gives_each_edit_its_share() {
         (isolate.edit.as_str(), align.edit.as_str()),
         (edits[0], edits[1])
     );
+    for one in [isolate, align] {
+        assert_eq!(one.alone.unwrap().without, result.types.without);
+        assert_eq!(one.last.unwrap().with, result.types.with);
+    }
     assert!(isolate.alone.unwrap().significant && isolate.last.unwrap().significant);
     assert!(isolate.alone.unwrap().difference < 0.0);
     // The lock has a line that nothing else uses either way.
