@@ -205,7 +205,7 @@ export interface WhatIf {
   sizes: { name: string; without_bytes: number; with_bytes: number; without_lines: number; with_lines: number }[];
   types: Measure;
   whole: Measure;
-  llc_misses: { types: Measure; whole: Measure; kernel: Measure };
+  llc_misses: Record<"types" | "whole" | "kernel" | "kernel_loads" | "kernel_stores" | "kernel_rmws" | "user_loads", Measure>;
   duration: Measure;
   causes: MeasuredRow[];
   sources: MeasuredRow[];

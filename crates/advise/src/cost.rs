@@ -1,7 +1,8 @@
 //! What a layout costs by the fast model: MESIF over the lines of one type's objects.
 //!
 //! The model is replay's (docs/replay.md) with three simplifications: nothing is ever dropped for lack of room, the lines around the type do not
-//! exist, and the type's own accesses are the only ones that stall a CPU. In exchange the cost of a layout is a sum over *blocks* (a line; the
+//! exist, and the type's own accesses are the only ones that stall a CPU. As in a warm replay, each object's lines are at the beginning as its last
+//! events leave them. In exchange the cost of a layout is a sum over *blocks* (a line; the
 //! aligned pair of lines where the machine fetches pairs), each of which depends only on which atoms are on it: it is worked out once for each
 //! set of atoms.
 
@@ -31,10 +32,9 @@ type Entry = (u16, u8);
 struct Costs {
     line: u64,
     pairs: bool,
-    /// By CPU: its core among those in use, its domain, its socket.
+    /// By CPU: its core among those in use, its domain.
     core: Vec<u8>,
     domain: Vec<u8>,
-    socket: Vec<u16>,
     /// By domain and domain.
     distance: Vec<Vec<Distance>>,
     /// By core in use: its domain.
@@ -104,8 +104,6 @@ struct Line {
     dirty: bool,
     /// Domains whose LLC has it.
     llc: u64,
-    /// The socket of its memory, once touched.
-    home: Option<u16>,
     /// In the current round.
     busy_until: u64,
 }
@@ -269,6 +267,7 @@ impl<'t> CostModel<'t> {
                     cycles += bench.end_round();
                     bench.start_object();
                 }
+                let begins = event >= end;
                 while event >= end {
                     let Some((object, start)) = objects.next() else {
                         return cycles;
@@ -276,11 +275,82 @@ impl<'t> CostModel<'t> {
                     (first, events) = (*start, &self.trace.objects[*object as usize].events);
                     end = objects.peek().map_or(class.events, |(_, start)| *start);
                 }
+                if begins {
+                    let object = Chosen {
+                        chosen: &chosen,
+                        lines: &lines,
+                        first,
+                        end,
+                        events,
+                    };
+                    object.warm_up(&mut bench, entries);
+                }
                 let event = &events[(event - first) as usize];
                 cycles += bench.add(event, lines[usize::from(event.atom)]);
             }
         }
         cycles + bench.end_round()
+    }
+}
+
+/// The events of an object that are worked through, some of those of a class.
+struct Chosen<'c> {
+    /// Of all events of the class: a bit each.
+    chosen: &'c [u64],
+    /// By atom: its line in the block.
+    lines: &'c [u8],
+    /// The object's first event, and the one after its last.
+    first: u32,
+    end: u32,
+    events: &'c [Event],
+}
+
+impl<'c> Chosen<'c> {
+    /// The numbers of the chosen events before `end`, the last one first.
+    fn backwards(&self) -> impl Iterator<Item = u32> + 'c {
+        let (chosen, first, end) = (self.chosen, self.first, self.end);
+        let mut word = 0;
+        let mut next = end.div_ceil(64);
+        std::iter::from_fn(move || {
+            while word == 0 {
+                if next <= first / 64 {
+                    return None;
+                }
+                next -= 1;
+                word = chosen[next as usize];
+                if end - next * 64 < 64 {
+                    word &= (1 << (end - next * 64)) - 1;
+                }
+            }
+            let bit = 63 - word.leading_zeros();
+            word &= !(1 << bit);
+            Some(next * 64 + bit).filter(|number| *number >= first)
+        })
+    }
+
+    /// Leaves the lines as the object's last events do: those from the last write on, of that line whose last write is the earliest. What was
+    /// before a write leaves no trace.
+    fn warm_up(&self, bench: &mut Bench<'_>, entries: &[Entry]) {
+        let mut missing = [false; 2];
+        for (_, line) in entries {
+            missing[usize::from(*line)] = true;
+        }
+        let mut last: Vec<(Event, u8)> = Vec::new();
+        for number in self.backwards() {
+            let event = self.events[(number - self.first) as usize];
+            let line = self.lines[usize::from(event.atom)];
+            last.push((event, line));
+            if event.kind.writes() {
+                missing[usize::from(line)] = false;
+                if missing == [false; 2] {
+                    break;
+                }
+            }
+        }
+        for (event, line) in last.iter().rev() {
+            bench.add(event, *line);
+        }
+        bench.end_round();
     }
 }
 
@@ -300,7 +370,7 @@ impl Costs {
             recorded: cpus,
         };
         let spread = topology.spread(cpus).ok_or_else(too_small)?;
-        let (mut core, mut domain, mut socket) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut core, mut domain) = (Vec::new(), Vec::new());
         let (mut cores, mut core_domain) = (Vec::new(), Vec::new());
         for logical in spread {
             let place = topology.place(logical).ok_or_else(too_small)?;
@@ -311,7 +381,6 @@ impl Costs {
                 core_domain.push(place.domain.0 as u8);
             }
             domain.push(place.domain.0 as u8);
-            socket.push(place.socket.0);
         }
         let all = 0..topology.domains() as u16;
         let id = linemate_machine::DomainId;
@@ -325,7 +394,6 @@ impl Costs {
             pairs: machine.adjacent_line_pairs,
             core,
             domain,
-            socket,
             distance: all.clone().map(row).collect(),
             core_domain,
             latency: machine.latency,
@@ -521,13 +589,8 @@ impl<'c> Bench<'c> {
         if let Some(distance) = nearest {
             return (u64::from(clean(distance)), false);
         }
-        let home = *state.home.get_or_insert(costs.socket[cpu]);
-        let cycles = if home == costs.socket[cpu] {
-            costs.latency.dram_local
-        } else {
-            costs.latency.dram_remote
-        };
-        (u64::from(cycles), false)
+        // Nobody has the line only before the first event of a warm-up, which costs nothing.
+        (0, false)
     }
 
     /// A read: the owner keeps a shared copy, modified data goes to its LLC.

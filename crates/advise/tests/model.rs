@@ -60,60 +60,66 @@ fn costs(events: &[(u32, u8, u16, Kind)], machine: &Machine) -> (u64, u64) {
 fn a_line_costs_what_replay_says_it_costs() {
     let machine = plain("westmere-4s-80");
     let l = machine.latency;
-    // Two CPUs of a recording sit on different sockets.
-    let (dram, far) = (u64::from(l.dram_local), u64::from(l.hitm_other_socket));
+    // Two CPUs of a recording sit on different sockets. A story begins with the lines as it leaves them.
+    let far = u64::from(l.hitm_other_socket);
     let one = |events: &[(u32, u8, u16, Kind)]| costs(events, &machine).0;
-    assert_eq!(one(&[(0, 0, 0, R)]), dram);
+    assert_eq!(one(&[(0, 0, 0, R)]), 0);
     assert_eq!(
         one(&[(0, 0, 0, R), (1, 0, 0, W)]),
-        dram,
+        0,
         "exclusive: nobody is told"
     );
-    assert_eq!(one(&[(0, 0, 0, W), (1, 1, 0, R)]), dram + far);
+    assert_eq!(one(&[(0, 0, 0, R), (1, 1, 0, R)]), 0, "both have it");
+    assert_eq!(
+        one(&[(0, 0, 0, W), (1, 1, 0, R)]),
+        2 * far,
+        "taken from the reader by an upgrade, then fetched from afar"
+    );
     assert_eq!(
         one(&[(0, 0, 0, W), (1, 1, 0, R), (2, 0, 0, W)]),
-        dram + 2 * far,
-        "fetched from afar, then taken back by an upgrade"
+        2 * far,
+        "its own at the beginning, fetched from afar, then taken back"
     );
     assert_eq!(
         one(&[(0, 0, 0, W), (1, 1, 0, W), (2, 0, 0, R), (3, 0, 0, R)]),
-        dram + 2 * far
+        3 * far
     );
     let atomic = u64::from(l.atomic);
-    assert_eq!(one(&[(0, 0, 0, Kind::Rmw)]), dram + atomic);
+    assert_eq!(one(&[(0, 0, 0, Kind::Rmw), (1, 1, 0, R)]), 2 * far + atomic);
 }
 
 #[test]
 fn false_sharing_ends_and_fetching_together_is_lost_on_two_lines() {
     let machine = plain("westmere-4s-80");
     let l = machine.latency;
-    let (dram, far) = (u64::from(l.dram_local), u64::from(l.hitm_other_socket));
+    let far = u64::from(l.hitm_other_socket);
     // CPU 0 writes m0, CPU 1 reads m1.
     let apart = [(0, 0, 0, W), (1, 1, 1, R), (2, 0, 0, W), (3, 1, 1, R)];
-    assert_eq!(costs(&apart, &machine), (dram + 3 * far, 2 * dram));
+    assert_eq!(costs(&apart, &machine), (4 * far, 0));
     // CPU 0 writes both, CPU 1 reads both.
     let together = [(0, 0, 0, W), (0, 0, 1, W), (1, 1, 0, R), (1, 1, 1, R)];
-    assert_eq!(costs(&together, &machine), (dram + far, 2 * (dram + far)));
+    assert_eq!(costs(&together, &machine), (2 * far, 4 * far));
 }
 
 #[test]
 fn a_line_is_a_server() {
     let machine = plain("westmere-4s-80");
     let l = machine.latency;
-    let (dram, far) = (u64::from(l.dram_local), u64::from(l.hitm_other_socket));
-    // Both write in one round, at the same time: the second waits for the first.
+    let far = u64::from(l.hitm_other_socket);
+    // Both write in one round, at the same time: the second waits for the first, which fetches what the second had.
     let race = [(0, 0, 0, W), (0, 1, 0, W)];
-    assert_eq!(costs(&race, &machine).0, dram + dram + far);
+    assert_eq!(costs(&race, &machine).0, far + far + far);
 }
 
 #[test]
 fn pairs_of_lines_are_fetched_together() {
     let mut machine = plain("westmere-4s-80");
-    let dram = u64::from(machine.latency.dram_local);
-    let alone = [(0, 0, 0, R), (1, 0, 1, R)];
-    assert_eq!(costs(&alone, &machine), (dram, 2 * dram));
+    let far = u64::from(machine.latency.hitm_other_socket);
+    // CPU 0 writes both, CPU 1 reads both.
+    let both = [(0, 0, 0, W), (0, 0, 1, W), (1, 1, 0, R), (2, 1, 1, R)];
+    assert_eq!(costs(&both, &machine), (2 * far, 4 * far));
     machine.adjacent_line_pairs = true;
-    assert_eq!(costs(&alone, &machine), (dram, dram));
+    assert_eq!(costs(&both, &machine), (2 * far, 3 * far));
 }
 
 /// A random layout, in the form that the search makes.

@@ -279,8 +279,12 @@ fn not_beaten_by_climbs(
             let as_good = known.is_some_and(|known| known <= moves);
             assert!(
                 as_good || top.cost >= 1_000_000,
-                "seed {seed}, {worth}: {moves} moves, {}",
-                top.cost
+                "seed {seed}, {worth}: {moves} moves, {}; the front: {:?}",
+                top.cost,
+                front
+                    .iter()
+                    .map(|s| (s.candidate.moves(), s.cost))
+                    .collect::<Vec<_>>()
             );
         }
     }

@@ -27,6 +27,9 @@ pub(crate) struct Replaying {
     /// Replay every access, also those that hit in L1 under any interleaving: slower; layouts as recorded give the same figures
     #[arg(long, help_heading = HEADING)]
     pub(crate) exact: bool,
+    /// Begin with empty caches: what first fills them counts, too (docs/replay.md)
+    #[arg(long, help_heading = HEADING)]
+    pub(crate) cold: bool,
     /// The first interleaving's seed
     #[arg(long, help_heading = HEADING, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
@@ -38,6 +41,7 @@ impl Replaying {
             cpus: self.cpus,
             llc_share: self.llc_share,
             exact: self.exact,
+            cold: self.cold,
         }
     }
 
@@ -51,6 +55,7 @@ impl Replaying {
                 self.mechanisms != [MechanismWord::One(Mechanism::AdjacentLinePairs)],
             ),
             ("--exact", self.exact),
+            ("--cold", self.cold),
             ("--seed", self.seed != 1),
         ];
         match given.iter().find(|(_, given)| *given) {

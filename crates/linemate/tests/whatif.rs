@@ -87,6 +87,7 @@ fn schema_is_as_described(json: &Value) {
         "whole",
         "llc_misses",
         "llc_share",
+        "warm_up",
         "duration",
         "causes",
         "sources",
@@ -120,8 +121,18 @@ fn schema_is_as_described(json: &Value) {
     for measure in ["types", "whole", "duration"] {
         has_exactly(&result[measure], &MEASURE);
     }
-    has_exactly(&result["llc_misses"], &["types", "kernel", "whole"]);
-    for of in ["types", "kernel", "whole"] {
+    let misses = [
+        "types",
+        "kernel",
+        "kernel_loads",
+        "kernel_stores",
+        "kernel_rmws",
+        "user_loads",
+        "whole",
+    ];
+    has_exactly(&result["llc_misses"], &misses);
+    has_exactly(&result["warm_up"], &["lines", "late"]);
+    for of in misses {
         has_exactly(&result["llc_misses"][of], &MEASURE);
     }
     // Programs' own accesses were not recorded.

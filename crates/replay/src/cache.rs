@@ -35,6 +35,7 @@ pub(crate) type Way = usize;
 ///
 /// Each set's ways are in the order of use, the one used last first; empty ones are at the end. So the
 /// most likely way is the first one looked at, and nothing else has to be kept for replacement.
+#[derive(Clone)]
 pub(crate) struct Cache {
     ways: usize,
     set_mask: u64,
@@ -173,6 +174,7 @@ fn held([_, touched, rest]: [u64; 3]) -> Held {
 
 /// A domain's last-level cache. Which lines are in it is also a bit in the directory: this one decides
 /// only which line has to go.
+#[derive(Clone)]
 pub(crate) struct Llc {
     ways: usize,
     slices: u64,

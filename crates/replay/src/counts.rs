@@ -169,6 +169,8 @@ pub struct Counts {
     pub waited: u64,
     /// Accesses that touched two lines.
     pub split: u64,
+    /// Accesses that missed the last-level cache ([`Source::is_llc_miss`]): loads, stores, RMWs.
+    pub llc_misses: [u64; 3],
 }
 
 impl Counts {
@@ -217,6 +219,9 @@ impl Counts {
         self.rmws += other.rmws;
         self.waited += other.waited;
         self.split += other.split;
+        for (mine, theirs) in self.llc_misses.iter_mut().zip(other.llc_misses) {
+            *mine += theirs;
+        }
         for (mine, theirs) in self.sources.iter_mut().zip(&other.sources) {
             mine.merge(*theirs);
         }

@@ -84,6 +84,7 @@ impl Entry {
 }
 
 /// All entries, and per entry the set of cores that hold the line.
+#[derive(Clone)]
 pub(crate) struct Directory {
     slots: HashMap<Line, Slot, BuildHasherDefault<LineHasher>>,
     entries: Vec<Entry>,

@@ -39,6 +39,7 @@ pub(crate) struct Cpu {
 }
 
 /// The machine and the accounts.
+#[derive(Clone)]
 pub(crate) struct Engine {
     pub(crate) system: System,
     pub(crate) line: LineSize,
@@ -66,6 +67,22 @@ impl Engine {
         }
         if site.0 as usize >= self.sites.len() {
             self.sites.resize_with(site.0 as usize + 1, Counts::default);
+        }
+    }
+
+    /// Forgets what was counted; the machine stays as it is.
+    pub(crate) fn begin_counting(&mut self) {
+        self.system.begin_counting();
+        self.totals = Counts::default();
+        self.keys.clear();
+        self.hits.clear();
+        self.sites.clear();
+        self.pairs.clear();
+        if let Some(lines) = &mut self.lines {
+            *lines = Lines::default();
+        }
+        if let Some(windows) = &mut self.windows {
+            windows.begin_counting();
         }
     }
 
@@ -167,6 +184,9 @@ impl Engine {
                 AccessKind::Rmw => counts.rmws += 1,
             }
             counts.add_source(verdict.source, verdict.cycles);
+            if verdict.source.is_llc_miss() {
+                counts.llc_misses[waiting.kind as usize] += 1;
+            }
             if split {
                 counts.split += 1;
             }

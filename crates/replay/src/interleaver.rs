@@ -78,10 +78,14 @@ type Due = u64;
 const NEVER: Due = Due::MAX;
 
 /// Runs rounds.
+#[derive(Clone)]
 pub(crate) struct Interleaver {
     interleaving: Interleaving,
     /// When the next round starts, in cycles.
     now: u64,
+    /// When counting began, in cycles.
+    since: u64,
+    /// Rounds since then.
     rounds: u64,
     runners: Vec<Runner>,
     /// A winner tree over the runners, a power of two of them: node i is the lesser of 2i and 2i+1, the leaves
@@ -94,18 +98,26 @@ impl Interleaver {
         Interleaver {
             interleaving,
             now: 0,
+            since: 0,
             rounds: 0,
             runners: Vec::new(),
             tree: Vec::new(),
         }
     }
 
-    /// The time at the end of the last round, in cycles.
-    pub(crate) fn now(&self) -> u64 {
-        self.now
+    /// Goes on under another interleaving, and counts from here on.
+    pub(crate) fn begin_counting(&mut self, interleaving: Interleaving) {
+        self.interleaving = interleaving;
+        self.since = self.now;
+        self.rounds = 0;
     }
 
-    /// Rounds so far.
+    /// From the beginning of the first round that counts to the end of the last one, in cycles.
+    pub(crate) fn cycles(&self) -> u64 {
+        self.now - self.since
+    }
+
+    /// Rounds that count, so far.
     pub(crate) fn rounds(&self) -> u64 {
         self.rounds
     }

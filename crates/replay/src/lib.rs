@@ -58,6 +58,7 @@ mod sharing;
 mod slices;
 mod supply;
 mod system;
+mod warm;
 
 pub use counts::{Cause, Counts, Source, Tally};
 pub use filter::{Filter, Kept, Later, Seen, keeps_exact};
@@ -74,3 +75,4 @@ pub use sets::{Reach, SetsReached, sets_reached};
 pub use sharing::MissTag;
 pub use slices::{Begins, Cut, ROUND_ACCESSES_MAX, SliceHead, Slicer};
 pub use system::{Closed, LineState, Piece, System, Verdict};
+pub use warm::WarmUp;

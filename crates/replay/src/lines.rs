@@ -95,7 +95,7 @@ pub(crate) struct Touch {
 }
 
 /// All cells so far.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Lines {
     index: HashMap<(Slot, u8, u64, u32), u32, BuildHasherDefault<LineHasher>>,
     cells: Vec<(Slot, Cell)>,

@@ -87,7 +87,7 @@ struct Miss {
 }
 
 /// What one CPU has under way. Times are those that it waits, since the slice's start.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Window {
     shape: Overlap,
     round: u64,
@@ -159,7 +159,7 @@ impl Window {
 }
 
 /// The windows of all CPUs.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Windows {
     dependences: Arc<Dependences>,
     cpus: Vec<Window>,
@@ -194,6 +194,11 @@ impl Windows {
 
     pub(crate) fn saved(&self) -> u64 {
         self.saved
+    }
+
+    /// Counts from here on.
+    pub(crate) fn begin_counting(&mut self) {
+        self.saved = 0;
     }
 
     fn window(&mut self, cpu: usize) -> &mut Window {

@@ -43,6 +43,7 @@ pub struct FetchedAhead {
 }
 
 /// The prefetchers of all cores.
+#[derive(Clone)]
 pub(crate) struct Prefetchers {
     line: LineSize,
     streamer: Option<L2Streamer>,
@@ -54,7 +55,7 @@ pub(crate) struct Prefetchers {
 }
 
 /// The prefetchers of one core.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Core {
     /// The page asked for last first.
     streams: Vec<Stream>,
@@ -153,6 +154,11 @@ impl Arrival {
 }
 
 impl Prefetchers {
+    /// Counts from here on.
+    pub(crate) fn begin_counting(&mut self) {
+        self.fetched = FetchedAhead::default();
+    }
+
     /// None, if the machine has none.
     pub(crate) fn new(machine: &Machine) -> Option<Prefetchers> {
         if machine.l2_streamer.is_none() && machine.l1_stride.is_none() {

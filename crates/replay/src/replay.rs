@@ -19,6 +19,7 @@ use crate::placement::{COPIES_MAX, Cloner, Fate, KeyId, Placed, Placement, SiteI
 use crate::prefetch::FetchedAhead;
 use crate::slices::{Begins, SliceHead, Slicer};
 use crate::system::System;
+use crate::warm::{Growth, WarmUp};
 
 /// The most keys, and the most sites: a placement that makes more has gone wrong.
 const KEYS_MAX: u32 = 1 << 24;
@@ -132,7 +133,7 @@ pub struct Outcome {
     pub uncached: u64,
     /// Rounds.
     pub rounds: u64,
-    /// From the first round's start to the last one's end, in cycles.
+    /// From the first counted round's start to the last one's end, in cycles.
     pub cycles: u64,
     /// Lines fetched because their pair's other line was missed.
     pub prefetched: u64,
@@ -142,6 +143,8 @@ pub struct Outcome {
     pub fetched_ahead: FetchedAhead,
     /// Cycles that no CPU waited because misses overlapped. They are in no [`Counts`].
     pub overlapped: u64,
+    /// What filled the caches before counting began; `None`: they were empty.
+    pub warm_up: Option<WarmUp>,
 }
 
 #[inline]
@@ -168,6 +171,7 @@ pub struct Item {
 }
 
 /// A replay under way: push every access of the recording in order, then [`Replay::finish`].
+#[derive(Clone)]
 pub struct Replay<P, C> {
     placement: P,
     cloner: C,
@@ -180,6 +184,8 @@ pub struct Replay<P, C> {
     accesses: u64,
     skipped: u64,
     uncached: u64,
+    growth: Growth,
+    warm_up: Option<WarmUp>,
 }
 
 impl<P: Placement, C: Cloner> Replay<P, C> {
@@ -251,6 +257,8 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
             accesses: 0,
             skipped: 0,
             uncached: 0,
+            growth: Growth::new(),
+            warm_up: None,
         })
     }
 
@@ -454,8 +462,20 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         if let Some(windows) = &mut engine.windows {
             windows.end_round();
         }
+        self.growth.end_round(engine.system.lines());
         self.round.clear();
         self.slices.clear();
+    }
+
+    /// Runs what is left as a warm-up: what comes from here on is counted, under that interleaving, on the machine as it is now. To be called
+    /// once, between two passes over the recording.
+    pub fn begin_counting(&mut self, interleaving: Interleaving) {
+        self.end_round();
+        self.warm_up = Some(self.growth.finish(self.engine.system.lines()));
+        self.interleaver.begin_counting(interleaving);
+        self.slicer = Slicer::new(self.recorded);
+        self.engine.begin_counting();
+        (self.accesses, self.skipped, self.uncached) = (0, 0, 0);
     }
 
     /// Runs what is left and gives the counts, together with the placement (which knows what the keys mean).
@@ -486,11 +506,12 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
             skipped: self.skipped,
             uncached: self.uncached,
             rounds: self.interleaver.rounds(),
-            cycles: self.interleaver.now(),
+            cycles: self.interleaver.cycles(),
             prefetched,
             prefetched_modified,
             fetched_ahead,
             overlapped,
+            warm_up: self.warm_up,
         };
         (outcome, self.placement)
     }

@@ -37,7 +37,7 @@ pub(crate) struct CoreRecord {
 }
 
 /// The records of all lines that more than one core touched.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Sharing {
     /// Per line, the cores in the order in which they came: searched linearly.
     lines: Vec<Vec<CoreRecord>>,

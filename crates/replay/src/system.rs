@@ -107,6 +107,7 @@ pub struct Closed {
 }
 
 /// The machine at work.
+#[derive(Clone)]
 pub struct System {
     pub(crate) topology: Topology,
     pub(crate) latency: Latencies,
@@ -550,6 +551,16 @@ impl System {
             tag,
             cause: Cause::FalseSharing,
         }));
+    }
+
+    /// Forgets what was counted and the misses whose class is not known; caches and directory stay as they are.
+    pub(crate) fn begin_counting(&mut self) {
+        self.sharing.drain_open().for_each(drop);
+        self.closed.clear();
+        self.prefetched = (0, 0);
+        if let Some(prefetchers) = &mut self.prefetchers {
+            prefetchers.begin_counting();
+        }
     }
 
     /// Lines fetched for their pair's sake, and how many of them were modified in another core.

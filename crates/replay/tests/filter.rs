@@ -56,10 +56,17 @@ fn replay(machine: &Machine, copies: u16, seed: u64) -> Replay<AsRecorded, Clone
     }
 }
 
-fn whole(machine: &Machine, copies: u16, seed: u64, steps: &[Step]) -> Outcome {
+fn whole(machine: &Machine, copies: u16, seed: u64, warm: bool, steps: &[Step]) -> Outcome {
     let mut replay = replay(machine, copies, seed);
-    for (access, placed) in steps {
-        replay.push_placed(access, *placed).unwrap();
+    let pass = |replay: &mut Replay<AsRecorded, Clones>| {
+        for (access, placed) in steps {
+            replay.push_placed(access, *placed).unwrap();
+        }
+    };
+    pass(&mut replay);
+    if warm {
+        replay.begin_counting(Interleaving::Seeded(seed + 1));
+        pass(&mut replay);
     }
     replay.finish().0
 }
@@ -88,8 +95,28 @@ fn rounds(steps: &[Step]) -> Vec<Vec<Slice>> {
 }
 
 /// The outcome of what the filter keeps, and how much that is.
-fn filtered(machine: &Machine, copies: u16, seed: u64, steps: &[Step]) -> (Outcome, usize) {
+fn filtered(
+    machine: &Machine,
+    copies: u16,
+    seed: u64,
+    warm: bool,
+    steps: &[Step],
+) -> (Outcome, usize) {
     let mut replay = replay(machine, copies, seed);
+    let mut count = filtered_pass(&mut replay, machine, steps);
+    if warm {
+        replay.begin_counting(Interleaving::Seeded(seed + 1));
+        count = filtered_pass(&mut replay, machine, steps);
+    }
+    (replay.finish().0, count)
+}
+
+/// Gives how much was kept.
+fn filtered_pass(
+    replay: &mut Replay<AsRecorded, Clones>,
+    machine: &Machine,
+    steps: &[Step],
+) -> usize {
     let mut filter = Filter::new(CPUS, machine.line);
     let (mut kept, mut count) = (Vec::new(), 0);
     for round in rounds(steps) {
@@ -131,7 +158,7 @@ fn filtered(machine: &Machine, copies: u16, seed: u64, steps: &[Step]) -> (Outco
         }
         replay.end_round();
     }
-    (replay.finish().0, count)
+    count
 }
 
 /// A machine whose caches are so small that lines fall out of them all the time.
@@ -296,12 +323,13 @@ proptest! {
         wide in any::<bool>(),
         prefetchers in any::<(bool, bool)>(),
         overlap in prop_oneof![Just(None), (1u32..60, 1u32..6).prop_map(Some)],
+        warm in any::<bool>(),
     ) {
         let line = if wide { LineSize::B128 } else { LineSize::B64 };
         let mut machine = with_prefetchers(small(pairs && !wide, line), prefetchers);
         machine.overlap = overlap.map(|(window, outstanding)| Overlap { window, outstanding });
-        let all = whole(&machine, copies, seed, &steps);
-        let (some, _) = filtered(&machine, copies, seed, &steps);
+        let all = whole(&machine, copies, seed, warm, &steps);
+        let (some, _) = filtered(&machine, copies, seed, warm, &steps);
         prop_assert_eq!(all, some);
     }
 }
@@ -318,7 +346,7 @@ fn prefetchers_fetch_and_misses_overlap_on_such_recordings() {
             window: 40,
             outstanding: 4,
         });
-        let outcome = whole(&machine, 1, 0, &steps);
+        let outcome = whole(&machine, 1, 0, false, &steps);
         let fetched = outcome.fetched_ahead;
         overlapped += outcome.overlapped;
         sum.l2_streamer += fetched.l2_streamer;
@@ -360,6 +388,6 @@ fn what_is_used_over_and_over_is_left_out() {
             .collect()
     };
     let machine = small(false, LineSize::B64);
-    assert_eq!(filtered(&machine, 1, 1, &steps(64)).1, 2);
-    assert_eq!(filtered(&machine, 1, 1, &steps(4096)).1, 1000);
+    assert_eq!(filtered(&machine, 1, 1, false, &steps(64)).1, 2);
+    assert_eq!(filtered(&machine, 1, 1, false, &steps(4096)).1, 1000);
 }

@@ -7,7 +7,7 @@ use linemate_study::costs::{CellCost, Cost, Costs, LineCost, PairCost};
 use linemate_text::shown;
 
 use crate::headline::costs_headline;
-use crate::print::{description, more, percent, provenance};
+use crate::print::{description, more, percent, provenance, warn_of_short};
 use crate::whatifs::potential;
 use crate::{By, CostsDocument, Table, Text};
 
@@ -44,10 +44,19 @@ impl CostsDocument {
                 potential(&mut out, &costs.machine, subject, &costs.potential);
             }
         }
+        warn_of_short(&mut out, costs.warm_up);
         let _ = writeln!(
             out,
-            "\n{}: {} CPUs ({} recorded), {}-byte lines, interleaving {}; cycles are those of accesses that leave their core\n",
-            costs.machine, costs.cpus, costs.recorded_cpus, costs.line_bytes, costs.seed
+            "\n{}: {} CPUs ({} recorded), {}-byte lines, {}, interleaving {}; cycles are those of accesses that leave their core\n",
+            costs.machine,
+            costs.cpus,
+            costs.recorded_cpus,
+            costs.line_bytes,
+            match costs.warm_up {
+                Some(_) => "warm",
+                None => "cold",
+            },
+            costs.seed
         );
         self.tables(&mut out, tables);
         self.foot(&mut out, tables);

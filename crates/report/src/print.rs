@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use linemate_study::WarmUp;
 use linemate_study::stats::Measure;
 use linemate_text::shown;
 
@@ -44,6 +45,20 @@ pub fn verdict(measure: &Measure) -> &'static str {
         (true, true) => "better",
         (true, false) => "worse",
     }
+}
+
+/// Says so if the recording was too short to fill caches as its workload does.
+pub(crate) fn warn_of_short(out: &mut Text, warm_up: Option<WarmUp>) {
+    let Some(warm_up) = warm_up.filter(WarmUp::is_short) else {
+        return;
+    };
+    // Writing to a text does not fail.
+    let _ = writeln!(
+        out,
+        "Short recording: {} of the lines that it touches come in its last tenth, so caches are not filled as they would be; record longer for \
+         misses of capacity.",
+        percent(warm_up.late as f64 / warm_up.lines as f64)
+    );
 }
 
 /// `1 rule`, `2 rules`

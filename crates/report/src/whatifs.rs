@@ -7,7 +7,7 @@ use linemate_study::effect::{Potential, Row, Size};
 use linemate_study::stats::Measure;
 use linemate_text::shown;
 
-use crate::print::{change, cycles, description, more, percent, relative, verdict};
+use crate::print::{change, cycles, description, more, percent, relative, verdict, warn_of_short};
 use crate::{Table, Text, WhatIfDocument};
 
 impl WhatIfDocument {
@@ -20,6 +20,7 @@ impl WhatIfDocument {
         for result in &self.results {
             potential(&mut out, &result.machine, &names, &result.potential);
         }
+        warn_of_short(&mut out, self.results.first().and_then(|r| r.warm_up));
         // Writing to a String does not fail.
         let _ = writeln!(out, "\nlinemate {}, recording {}", self.tool, shown(path));
         description(&mut out, &self.recording);
@@ -37,10 +38,11 @@ impl WhatIfDocument {
                 result.cpus,
                 result.recorded_cpus,
                 result.line_bytes,
-                if result.llc_share {
-                    "their share of each LLC, "
-                } else {
-                    ""
+                match (result.warm_up, result.llc_share) {
+                    (Some(_), true) => "warm, their share of each cache, ",
+                    (Some(_), false) => "warm, ",
+                    (None, true) => "cold, their share of each cache, ",
+                    (None, false) => "cold, ",
                 },
                 result.seed,
                 result.seed.wrapping_add(result.interleavings as u64 - 1),
@@ -124,6 +126,7 @@ fn details(out: &mut Text, result: &WhatIf, top: usize) {
         ("duration", &result.duration),
         ("LLC misses: the type", &result.llc_misses.types),
         ("LLC misses: the kernel", &result.llc_misses.kernel),
+        ("LLC misses: its loads", &result.llc_misses.kernel_loads),
         ("LLC misses: everything", &result.llc_misses.whole),
     ] {
         totals.add_row(vec![

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use linemate_attribution::Analysis;
 use linemate_machine::Machine;
-use linemate_replay::{Cause, Counts, Outcome, Source};
+use linemate_replay::{Cause, Counts, Outcome, Source, WarmUp};
 use serde::{Deserialize, Serialize};
 
 use crate::effect::Potential;
@@ -104,6 +104,8 @@ pub struct Costs {
     pub accesses: u64,
     /// Of those, the ones to device registers, which no cache holds: they are in no row.
     pub device_accesses: u64,
+    /// What filled the caches before counting began; none: they were empty.
+    pub warm_up: Option<WarmUp>,
     /// Cycles from the replay's start to its end.
     pub duration: u64,
     /// What a layout can change of the type's cost, or of everything's if no type was asked for.
@@ -168,6 +170,7 @@ pub fn costs(
         seed: run.seed,
         accesses: scene.accesses,
         device_accesses: outcome.uncached,
+        warm_up: outcome.warm_up,
         duration: outcome.cycles,
         potential: asked.as_ref().unwrap_or(&whole).potential(),
         types: book.types(),

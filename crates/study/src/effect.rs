@@ -5,7 +5,8 @@
 
 use linemate_attribution::FunctionName;
 use linemate_machine::Machine;
-use linemate_replay::{Cause, Counts, Outcome, Source};
+use linemate_recording::AccessKind;
+use linemate_replay::{Cause, Counts, Outcome, Source, WarmUp};
 use linemate_types::{LineSize, TypeId, TypeModel};
 use serde::{Deserialize, Serialize};
 
@@ -102,6 +103,14 @@ pub struct LlcMisses {
     pub whole: Measure,
     /// Of the kernel's code: everything but what user programs accessed themselves.
     pub kernel: Measure,
+    /// Of those, loads: what processors' counters of load misses count.
+    pub kernel_loads: Measure,
+    /// Stores.
+    pub kernel_stores: Measure,
+    /// Atomic read-modify-writes.
+    pub kernel_rmws: Measure,
+    /// Loads of user programs.
+    pub user_loads: Measure,
 }
 
 /// The answer.
@@ -135,6 +144,8 @@ pub struct WhatIf {
     pub llc_misses: LlcMisses,
     /// Whether each of them had only the share of the CPUs replayed on it.
     pub llc_share: bool,
+    /// What filled the caches before counting began, of the recorded layout; none: they were empty.
+    pub warm_up: Option<WarmUp>,
     /// Wall-clock cycles from the start to the end of the replay.
     pub duration: Measure,
     /// The reported types' accesses by why they left their core.
@@ -228,8 +239,7 @@ fn left(counts: &Counts) -> u64 {
 
 /// Accesses that missed the last-level cache of their domain.
 fn missed(counts: &Counts) -> u64 {
-    let misses = Source::ALL.into_iter().filter(|s| s.is_llc_miss());
-    misses.map(|source| counts.source(source).count).sum()
+    counts.llc_misses.iter().sum()
 }
 
 impl Facts<'_> {
@@ -262,11 +272,25 @@ impl Facts<'_> {
         let user = sites
             .iter()
             .position(|name| name == FunctionName::UserCode.as_str());
-        let of_user = |o: &Outcome| user.and_then(|at| o.sites.get(at)).map_or(0, missed);
+        let of_user = |o: &Outcome| {
+            let site = user.and_then(|at| o.sites.get(at));
+            site.map_or([0; 3], |counts| counts.llc_misses)
+        };
+        let of_kernel = |o: &Outcome| {
+            let mut misses = o.totals.llc_misses;
+            let user = of_user(o);
+            misses.iter_mut().zip(user).for_each(|(all, of)| *all -= of);
+            misses
+        };
+        let kernel = |kind| self.measure(pair, &|o| of_kernel(o)[kind as usize]);
         LlcMisses {
             types: self.measure(pair, &|o| sum(o, &missed)),
             whole: self.measure(pair, &|o| missed(&o.totals)),
-            kernel: self.measure(pair, &|o| missed(&o.totals).saturating_sub(of_user(o))),
+            kernel: self.measure(pair, &|o| of_kernel(o).iter().sum()),
+            kernel_loads: kernel(AccessKind::Load),
+            kernel_stores: kernel(AccessKind::Store),
+            kernel_rmws: kernel(AccessKind::Rmw),
+            user_loads: self.measure(pair, &|o| of_user(o)[AccessKind::Load as usize]),
         }
     }
 
@@ -446,6 +470,10 @@ pub(crate) fn whatif(facts: &Facts<'_>) -> WhatIf {
         whole: facts.measure(pair, &|o| cost(&o.totals)),
         llc_misses: facts.llc_misses(),
         llc_share: run.conditions.llc_share,
+        warm_up: facts
+            .of(VariantKind::Without)
+            .first()
+            .and_then(|o| o.warm_up),
         duration: facts.measure(pair, &|o| o.cycles),
         causes,
         sources: facts.sources(),

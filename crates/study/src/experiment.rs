@@ -8,9 +8,13 @@
 //!   recording ─► steps, named (all threads) ─► rounds (one thread), where everything is to be replayed
 //! ```
 //!
+//! Each variant is replayed once to fill the caches, under the first interleaving; from the machine as that leaves it, all of its
+//! interleavings are replayed and counted. Warming each interleaving by itself would take twice the time for the same caches: what they hold
+//! at the end depends little on the order inside of rounds.
+//!
 //! Results do not depend on the number of threads.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use linemate_attribution::Analysis;
 use linemate_machine::{LineSize, Machine};
@@ -158,6 +162,8 @@ pub struct Conditions {
     /// Whether every access is replayed, also those that hit in L1 whatever happens: slower, for the same figures where layouts are as
     /// recorded.
     pub exact: bool,
+    /// Whether replays begin with empty caches, and what first fills them counts.
+    pub cold: bool,
 }
 
 /// A recording on a machine.
@@ -207,9 +213,10 @@ impl<'a> Experiment<'a> {
         mut keep: impl FnMut(usize, Outcome) -> T,
         enough: impl Fn(&[T], &[T], usize) -> bool,
     ) -> Result<Vec<Vec<T>>, ExperimentError> {
+        let first_seed = seeds.first().copied().unwrap_or_default();
         let known = variants.iter().map(|variant| {
             let unedited = variant.unedited();
-            unedited.map(|unedited| KnownOutcomes::of(self, unedited))
+            unedited.map(|unedited| KnownOutcomes::of(self, unedited, first_seed))
         });
         let mut known: Vec<Option<KnownOutcomes<'_>>> = known.collect();
         let mut kept: Vec<Vec<T>> = variants.iter().map(|_| Vec::new()).collect();
@@ -232,7 +239,7 @@ impl<'a> Experiment<'a> {
             if !jobs.is_empty() {
                 let supply = match &mut supply {
                     Some(supply) => supply,
-                    none => none.insert(self.supply(variants, (count, jobs.len()))?),
+                    none => none.insert(self.supply(variants, first_seed, (count, jobs.len()))?),
                 };
                 for wave in jobs.chunks(supply.at_once) {
                     supply.waves = supply.waves.saturating_sub(1);
@@ -257,10 +264,15 @@ impl<'a> Experiment<'a> {
         }
         known.iter().flatten().for_each(KnownOutcomes::keep);
         if let Some(supply) = supply {
-            let spared = self.parts(&supply.source) * supply.waves;
+            let spared = self.parts(&supply.source) * supply.waves * self.passes();
             self.scene.session.progress().advance(spared);
         }
         Ok(kept)
+    }
+
+    /// How often a recording is replayed for a figure.
+    fn passes(&self) -> u64 {
+        if self.conditions.cold { 1 } else { 2 }
     }
 
     /// Replays these, all at the same time.
@@ -270,13 +282,50 @@ impl<'a> Experiment<'a> {
         variants: &[&Variant],
         jobs: &[Job],
     ) -> Result<Vec<(Job, Outcome)>, ExperimentError> {
-        let mut runners = Vec::new();
-        for job in jobs {
-            runners.push(self.runner(variants[job.variant], job.seed)?);
-        }
+        let mut runners = self.runners(supply, variants, jobs)?;
         let left_out = self.feed(&mut runners, supply)?;
         let outcome = |(job, runner): (&Job, Runner<'_>)| Ok((*job, runner.finish(&left_out)?));
         jobs.iter().zip(runners).map(outcome).collect()
+    }
+
+    /// A replay for each of these, ready to count.
+    fn runners<'s>(
+        &self,
+        supply: &Supply<'_>,
+        variants: &[&'s Variant],
+        jobs: &[Job],
+    ) -> Result<Vec<Runner<'s>>, ExperimentError> {
+        if self.conditions.cold {
+            let runner = |job: &Job| Ok(self.runner(variants[job.variant], job.seed)?);
+            jobs.iter().map(runner).collect()
+        } else {
+            self.warmed(supply, variants, jobs)
+        }
+    }
+
+    /// A replay for each of these, on the machine as one replay of the variant leaves it.
+    fn warmed<'s>(
+        &self,
+        supply: &Supply<'_>,
+        variants: &[&'s Variant],
+        jobs: &[Job],
+    ) -> Result<Vec<Runner<'s>>, ExperimentError> {
+        let numbers: BTreeSet<usize> = jobs.iter().map(|job| job.variant).collect();
+        let runner = |number: &usize| self.runner(variants[*number], supply.first_seed);
+        let mut warm = numbers.iter().map(runner).collect::<Result<Vec<_>, _>>()?;
+        self.feed(&mut warm, supply)?;
+        let mut warm: BTreeMap<usize, Runner<'s>> = numbers.into_iter().zip(warm).collect();
+        let mut runners = Vec::new();
+        for (at, job) in jobs.iter().enumerate() {
+            let again = jobs[at + 1..].iter().any(|j| j.variant == job.variant);
+            // A replay takes some 100 MB: the last one is not a copy.
+            let runner = match again {
+                true => warm.get(&job.variant).cloned(),
+                false => warm.remove(&job.variant),
+            };
+            runners.extend(runner.map(|runner| runner.counting(job.seed)));
+        }
+        Ok(runners)
     }
 
     /// Replays the recorded layout once, under the seed's interleaving.
@@ -284,13 +333,13 @@ impl<'a> Experiment<'a> {
     /// # Errors
     /// As [`Experiment::run`].
     pub fn as_recorded(&self, seed: u64) -> Result<Outcome, ExperimentError> {
-        let mut known = KnownOutcomes::of(self, Unedited::AsRecorded);
+        let mut known = KnownOutcomes::of(self, Unedited::AsRecorded, seed);
         if let Some(outcome) = known.get(seed) {
             return Ok(outcome.clone());
         }
         let variant = Variant::as_recorded(self.scene);
-        let supply = self.supply(&[&variant], (1, 1))?;
-        let mut runner = self.runner(&variant, seed)?;
+        let supply = self.supply(&[&variant], seed, (1, 1))?;
+        let mut runner = self.one(&supply, &variant, seed)?;
         let left_out = self.feed(std::slice::from_mut(&mut runner), &supply)?;
         let outcome = runner.finish(&left_out)?;
         known.add(seed, &outcome);
@@ -298,7 +347,8 @@ impl<'a> Experiment<'a> {
         Ok(outcome)
     }
 
-    /// Replays every access of the recorded layout once, each counted for what `place` says, which is asked in the recording's order.
+    /// Replays every access of the recorded layout, each counted for what `place` says, which is asked once for each in the recording's order and
+    /// moves none.
     ///
     /// # Errors
     /// As [`Experiment::run`].
@@ -307,7 +357,9 @@ impl<'a> Experiment<'a> {
         seed: u64,
         mut place: impl FnMut(&Step) -> Placed,
     ) -> Result<Outcome, ExperimentError> {
-        let mut replay = self.replay(seed)?;
+        let variant = Variant::as_recorded(self.scene);
+        let supply = self.supply(&[&variant], seed, (1, 1))?;
+        let mut replay = self.one(&supply, &variant, seed)?.replay;
         let analysis = self.scene.session.analysis();
         let names = analysis.names()?;
         let name = |access: &Access| self.scene.step(names, access);
@@ -321,6 +373,21 @@ impl<'a> Experiment<'a> {
             Ok::<(), ExperimentError>(())
         })?;
         Ok(replay.finish().0)
+    }
+
+    /// The replay of the question's first interleaving, ready to count.
+    fn one<'s>(
+        &self,
+        supply: &Supply<'_>,
+        variant: &'s Variant,
+        seed: u64,
+    ) -> Result<Runner<'s>, ExperimentError> {
+        let mut runner = self.runner(variant, seed)?;
+        if self.conditions.cold {
+            return Ok(runner);
+        }
+        self.feed(std::slice::from_mut(&mut runner), supply)?;
+        Ok(runner.counting(seed))
     }
 
     fn runner<'s>(&self, variant: &'s Variant, seed: u64) -> Result<Runner<'s>, ReplayError> {
@@ -358,6 +425,7 @@ impl<'a> Experiment<'a> {
     fn supply(
         &self,
         variants: &[&Variant],
+        first_seed: u64,
         (batches, replays): (usize, usize),
     ) -> Result<Supply<'a>, ExperimentError> {
         // CPUs that do not fit the machine are refused before the recording is read.
@@ -378,11 +446,13 @@ impl<'a> Experiment<'a> {
             },
             None => Source::Recording { filter },
         };
-        let at_once = self.at_once(&source);
+        let at_once = self.at_once(&source, replays / variants.len().max(1));
         let waves = (batches * replays.div_ceil(at_once)) as u64;
         let progress = self.scene.session.progress();
-        progress.begin(progress::Step::Replaying, self.parts(&source) * waves);
+        let steps = self.parts(&source) * waves * self.passes();
+        progress.begin(progress::Step::Replaying, steps);
         Ok(Supply {
+            first_seed,
             at_once,
             waves,
             source,
@@ -425,8 +495,8 @@ impl<'a> Experiment<'a> {
         Ok(reader.left_out())
     }
 
-    /// How many replays to hold in memory at a time.
-    fn at_once(&self, source: &Source<'_>) -> usize {
+    /// How many replays to hold in memory at a time. A variant's `interleavings` begin with one warm-up: they are not parted without need.
+    fn at_once(&self, source: &Source<'_>, interleavings: usize) -> usize {
         let accesses = match source {
             Source::Stream { stream, .. } => self.scene.accesses.saturating_sub(stream.left_out()),
             Source::Recording { .. } => self.scene.accesses,
@@ -434,7 +504,11 @@ impl<'a> Experiment<'a> {
         let bytes = REPLAY_BYTES + accesses / 1000 * REPLAY_BYTES_PER_1000;
         let by_memory = usize::try_from(REPLAYS_BYTES / bytes).unwrap_or(REPLAYS_MAX);
         let by_cpus = SIMULATED_CPUS_MAX / self.cpus.replayed();
-        by_memory.min(by_cpus).clamp(1, REPLAYS_MAX)
+        let most = by_memory.min(by_cpus).clamp(1, REPLAYS_MAX);
+        match most / interleavings.max(1) {
+            0 => most,
+            variants => variants * interleavings.max(1),
+        }
     }
 
     /// How many parts of the source progress is told of.
@@ -479,21 +553,22 @@ struct Job {
     seed: u64,
 }
 
-/// Each of these variants with every seed of a batch.
+/// Each of these variants with every seed of a batch, variant by variant.
 fn pairs(variants: &[usize], batch: &[u64]) -> Vec<Job> {
-    let all = |seed: &u64| {
-        let seed = *seed;
-        let job = move |variant: &usize| Job {
-            variant: *variant,
-            seed,
-        };
-        variants.iter().map(job)
+    let all = |variant: &usize| {
+        let variant = *variant;
+        batch.iter().map(move |seed| Job {
+            variant,
+            seed: *seed,
+        })
     };
-    batch.iter().flat_map(all).collect()
+    variants.iter().flat_map(all).collect()
 }
 
 /// What replays of some variants get.
 struct Supply<'s> {
+    /// Of the interleaving under which caches are filled.
+    first_seed: u64,
     source: Source<'s>,
     /// How many replays are held in memory at a time.
     at_once: usize,
@@ -518,6 +593,7 @@ fn take_all(runners: &mut [Runner<'_>], rounds: &Rounds) -> Result<(), ReplayErr
 }
 
 /// A replay of one variant under one interleaving.
+#[derive(Clone)]
 struct Runner<'s> {
     variant: &'s Variant,
     memory: Memory,
@@ -525,6 +601,12 @@ struct Runner<'s> {
 }
 
 impl Runner<'_> {
+    /// After a warm-up: the replay that counts.
+    fn counting(mut self, seed: u64) -> Self {
+        self.replay.begin_counting(Interleaving::Seeded(seed));
+        self
+    }
+
     fn take(&mut self, rounds: &Rounds) -> Result<(), ReplayError> {
         let Runner {
             variant,

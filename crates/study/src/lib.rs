@@ -34,6 +34,7 @@ pub mod whatif;
 pub use costs::{CostRun, Costs, costs};
 pub use effect::WhatIf;
 pub use experiment::{Conditions, Cpus, Experiment, ExperimentError};
+pub use linemate_replay::WarmUp;
 pub use session::Session;
 pub use shelf::Shelf;
 pub use whatif::{Run, Study, WhatIfError};

@@ -121,11 +121,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn costs_are_those_of_a_replay_of_everything(accesses in accesses(), wide in any::<bool>(), copies in 1usize..4) {
+    fn costs_are_those_of_a_replay_of_everything(accesses in accesses(), wide in any::<bool>(), copies in 1usize..4, cold in any::<bool>()) {
         let recording = recording(&accesses);
         let session = Session::new(&recording).unwrap();
         let machine = machine(if wide { LineSize::B128 } else { LineSize::B64 });
-        let conditions = Conditions { cpus: Some(2 * copies), ..Conditions::default() };
+        let conditions = Conditions { cpus: Some(2 * copies), cold, ..Conditions::default() };
         let exact = Conditions { exact: true, ..conditions };
         prop_assert_eq!(asked(&session, &machine, conditions), asked(&session, &machine, exact));
     }
@@ -224,11 +224,16 @@ fn an_outcome_is_kept_for_its_own_question() {
         exact: true,
         ..plain
     };
+    let cold = Conditions {
+        cold: true,
+        ..plain
+    };
     let questions = [
         (&here, plain, 1),
         (&slower, plain, 1),
         (&here, clones, 1),
         (&here, share, 1),
+        (&here, cold, 1),
         (&here, exact, 1),
         (&here, plain, 2),
     ];
@@ -245,13 +250,13 @@ fn an_outcome_is_kept_for_its_own_question() {
     }
     let kept = shelf.stored();
     let outcomes = kept.iter().filter(|part| *part == "outcomes");
-    assert_eq!(outcomes.count(), 5, "{kept:?}");
+    assert_eq!(outcomes.count(), 6, "{kept:?}");
     let parts = shelf.parts.lock().unwrap();
     let questions = parts.keys().filter(|name| name.starts_with("outcomes"));
     assert_eq!(
         questions.count(),
-        4,
-        "two seeds of one question are together"
+        6,
+        "each first seed fills the caches in its own way"
     );
 }
 

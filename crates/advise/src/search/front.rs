@@ -15,6 +15,9 @@ const EXPANDED_AT_ONCE: usize = 4;
 /// How many neighbours of each are filled up and added: those furthest below the front.
 const ADDED_MAX: usize = 64;
 
+/// The prices of a move at which the search climbs from the recorded and the cheapest layout: from nothing to 4 % of the original's cost.
+const PRICES: [u64; 4] = [0, 2_000, 10_000, 40_000];
+
 /// The front, and layouts that at most [`BEATEN_MAX`] others beat with as few moves.
 #[derive(Debug, Default)]
 struct Band {
@@ -75,6 +78,12 @@ impl Band {
         self.layouts.retain(|_| stays.next().unwrap_or(false));
     }
 
+    /// The layout that costs least.
+    fn cheapest(&self) -> Option<Scored> {
+        let layouts = self.layouts.iter().map(|b| &b.scored);
+        layouts.min_by_key(|s| (s.cost, &s.candidate)).cloned()
+    }
+
     /// Some layouts whose neighbours were not tried, the fewest moves first. They count as tried from now on.
     fn next(&mut self) -> Vec<Candidate> {
         let fresh = self.layouts.iter_mut().filter(|b| !b.expanded);
@@ -98,14 +107,27 @@ impl Search<'_, '_, '_> {
         }
         let mut band = Band::default();
         let original = self.score(Candidate::original(self.shape));
-        for scored in found.iter().cloned().chain(original) {
+        let climbs = original.iter().flat_map(|original| self.climbs(original));
+        let climbs: Vec<Scored> = climbs.collect();
+        for scored in found.iter().cloned().chain(original).chain(climbs) {
             band.add(scored);
         }
-        let mut expanded = 0;
+        let (mut expanded, mut climbed) = (0, None);
         while expanded < EXPANDED_MAX {
             let here = band.next();
             if here.is_empty() {
-                break;
+                // Steps from layout to layout go where each one gains; a climb at another price also goes where only several do.
+                let best = band.cheapest();
+                if best == climbed {
+                    break;
+                }
+                let climbs = best.iter().flat_map(|best| self.climbs(best));
+                climbs
+                    .collect::<Vec<_>>()
+                    .into_iter()
+                    .for_each(|s| band.add(s));
+                climbed = best;
+                continue;
             }
             expanded += here.len();
             for scored in self.near(&here, &band) {
@@ -114,6 +136,12 @@ impl Search<'_, '_, '_> {
         }
         let layouts = band.layouts.into_iter().map(|b| self.unfilled(b.scored));
         undominated(layouts.collect())
+    }
+
+    /// Where climbs from a layout end, at several prices of a move.
+    fn climbs<'c>(&'c self, from: &'c Scored) -> impl Iterator<Item = Scored> + 'c {
+        let end = |price: &u64| self.climb(from.clone(), *price);
+        PRICES.iter().map(end)
     }
 
     /// The neighbours of layouts that belong into the band.
