@@ -6,7 +6,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use linemate_recording::{FunctionId, MAX_PARAMETERS};
+use linemate_recording::{FunctionId, MAX_PARAMETERS, Mark};
 
 use crate::clock::Counted;
 use crate::kind;
@@ -233,7 +233,10 @@ impl<S: Sink + Announce> Consumer<S> {
                     self.lane.mark(at, *mark, guest_ns);
                 }
             }
-            kind::CPU => self.cpu = number as u16,
+            kind::CPU => {
+                self.cpu = number as u16;
+                self.lane.mark((at.0, self.cpu), Mark::Turn, 0);
+            }
             kind::TURN => self.turns = whole(records.next()),
             kind::TRANSLATED => self.lane.sink().translated(records.next() as u32),
             kind::START => {
@@ -401,7 +404,7 @@ mod tests {
         tap.watched(1, Some(WatchedEvent::Return(left)));
         if number % 50 == 0 {
             tap.mark(1, Mark::Idle, 0);
-            tap.cpu((number / 50 % 2) as u16);
+            tap.cpu(0, (number / 50 % 2) as u16);
         }
     }
 

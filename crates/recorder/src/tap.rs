@@ -135,9 +135,10 @@ impl Tap {
         self.records.push(&[kind::TURN, turns]);
     }
 
-    /// Another CPU runs.
-    pub(crate) fn cpu(&self, cpu: u16) {
-        self.records.push(&[kind::CPU | u64::from(cpu) << 8]);
+    /// Another CPU runs, from `back` instructions ago on.
+    pub(crate) fn cpu(&self, back: u32, cpu: u16) {
+        let head = self.time(back) | kind::CPU | u64::from(cpu) << 8;
+        self.records.push(&[head]);
     }
 
     /// Instructions below `known` are translated.

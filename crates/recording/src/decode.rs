@@ -459,7 +459,14 @@ impl Steps<'_> {
 }
 
 fn mark_from(code: u8) -> Result<Mark, Problem> {
-    [Mark::Start, Mark::Stop, Mark::Idle, Mark::Resume]
+    let marks = [
+        Mark::Start,
+        Mark::Stop,
+        Mark::Idle,
+        Mark::Resume,
+        Mark::Turn,
+    ];
+    marks
         .get(usize::from(code))
         .copied()
         .ok_or(Problem::Unknown {

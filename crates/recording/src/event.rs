@@ -103,6 +103,9 @@ pub enum Mark {
     Idle,
     /// The CPU runs again.
     Resume,
+    /// The CPU's turn begins: QEMU runs one CPU at a time, and what it executed since the last turn began were others' instructions. Every turn
+    /// has its mark, also one without events. Recordings of format 1 have none.
+    Turn,
 }
 
 /// A [`Mark`] at its place.

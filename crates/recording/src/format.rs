@@ -16,11 +16,13 @@ pub const MAGIC: [u8; 8] = *b"\x89LMT\r\n\x1a\n";
 pub enum Version {
     /// The first one.
     First = 1,
+    /// Marks where CPUs' turns begin.
+    Turns = 2,
 }
 
 impl Version {
     /// What this code writes, and the latest that it reads.
-    pub const LATEST: Self = Self::First;
+    pub const LATEST: Self = Self::Turns;
 }
 
 /// Most instructions a recording can name.
@@ -201,8 +203,18 @@ pub(crate) fn file_header(tool: &str) -> Result<Vec<u8>, Error> {
 /// Longest possible file header.
 pub(crate) const MAX_FILE_HEADER_BYTES: usize = 16 + MAX_TOOL_BYTES;
 
-/// The tool's version and the header's length, from the first [`MAX_FILE_HEADER_BYTES`] of a file (or fewer).
-pub(crate) fn parse_file_header(bytes: &[u8]) -> Result<(String, u64), Error> {
+/// What the file's header says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FileHeader {
+    pub(crate) version: Version,
+    /// The version of linemate that wrote the file.
+    pub(crate) tool: String,
+    /// Bytes of the header.
+    pub(crate) length: u64,
+}
+
+/// The header, from the first [`MAX_FILE_HEADER_BYTES`] of a file (or fewer).
+pub(crate) fn parse_file_header(bytes: &[u8]) -> Result<FileHeader, Error> {
     let mut cursor = Cursor::new(bytes, "the file's header");
     if cursor.bytes(8).ok() != Some(&MAGIC[..]) {
         return Err(Error::NotARecording);
@@ -222,8 +234,17 @@ pub(crate) fn parse_file_header(bytes: &[u8]) -> Result<(String, u64), Error> {
             tool,
         });
     }
-    if version == 0 || length > MAX_TOOL_BYTES {
+    let version = match version {
+        1 => Version::First,
+        2 => Version::Turns,
+        _ => return Err(Error::NotARecording),
+    };
+    if length > MAX_TOOL_BYTES {
         return Err(Error::NotARecording);
     }
-    Ok((tool, 16 + length as u64))
+    Ok(FileHeader {
+        version,
+        tool,
+        length: 16 + length as u64,
+    })
 }

@@ -30,6 +30,7 @@ pub use description::{Description, MAX_CPUS, MAX_MEMORY_BYTES};
 pub use encode::{Encoder, InstructionId, LaneId, RawAccess, RawChunk};
 pub use error::{Error, Problem};
 pub use event::*;
+pub use format::Version;
 pub use function::*;
 pub use payload::{Metadata, Moment};
 pub use reader::{Cut, EventChunk, Events, ImageInfo, Recording, Source};

@@ -8,7 +8,8 @@ use crate::decode::{Collect, Decoder, Visitor};
 use crate::encode::Columns;
 use crate::error::io_error;
 use crate::format::{
-    CHUNK_HEADER_BYTES, ChunkHeader, ChunkKind, MAX_FILE_HEADER_BYTES, parse_file_header,
+    CHUNK_HEADER_BYTES, ChunkHeader, ChunkKind, FileHeader, MAX_FILE_HEADER_BYTES, Version,
+    parse_file_header,
 };
 use crate::payload::{self, End, IMAGE_HEADER_BYTES, IMAGE_PIECE_BYTES};
 use crate::summary::{ChunkSummary, SUMMARY_BYTES};
@@ -107,6 +108,7 @@ impl ChunkRef {
 /// The chunks of a file, unread.
 pub(crate) struct Frame {
     source: Box<dyn Source>,
+    version: Version,
     tool: String,
     chunks: Vec<ChunkRef>,
     /// Bytes of header and whole chunks.
@@ -123,9 +125,14 @@ impl Frame {
         let mut head =
             vec![0; MAX_FILE_HEADER_BYTES.min(usize::try_from(length).unwrap_or(usize::MAX))];
         source.read_at(0, &mut head).map_err(&read)?;
-        let (tool, start) = parse_file_header(&head)?;
+        let FileHeader {
+            version,
+            tool,
+            length: start,
+        } = parse_file_header(&head)?;
         let mut frame = Self {
             source,
+            version,
             tool,
             chunks: Vec::new(),
             whole: start.min(length),
@@ -426,6 +433,11 @@ impl Recording {
     /// The version of linemate that wrote it.
     pub fn tool(&self) -> &str {
         &self.frame.tool
+    }
+
+    /// The format's version.
+    pub fn version(&self) -> Version {
+        self.frame.version
     }
 
     /// What describes the run, checked.

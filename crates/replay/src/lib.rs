@@ -73,6 +73,6 @@ pub use prefetch::FetchedAhead;
 pub use replay::{Config, Item, Outcome, Pair, Replay, ReplayError};
 pub use sets::{Reach, SetsReached, sets_reached};
 pub use sharing::MissTag;
-pub use slices::{Begins, Cut, ROUND_ACCESSES_MAX, SliceHead, Slicer};
+pub use slices::{Begins, Cut, ROUND_ACCESSES_MAX, SliceHead, Slicer, Turned};
 pub use system::{Closed, LineState, Piece, System, Verdict};
 pub use warm::WarmUp;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use linemate_machine::{LogicalCpu, Machine};
-use linemate_recording::{Access, AccessKind, CpuId, GuestAddr};
+use linemate_recording::{Access, AccessKind, CpuId, GuestAddr, VirtualTime};
 use serde::{Deserialize, Serialize};
 
 use crate::address::span;
@@ -328,6 +328,27 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
             later: Later::default(),
         };
         self.add(&item, placed)
+    }
+
+    /// A CPU's turn begins, for callers that [`Replay::push`].
+    ///
+    /// # Errors
+    /// A CPU beyond those announced.
+    pub fn turn(&mut self, cpu: CpuId, time: VirtualTime) -> Result<(), ReplayError> {
+        if usize::from(cpu.0) >= self.recorded {
+            return Err(ReplayError::Cpu {
+                cpu,
+                recorded: self.recorded,
+            });
+        }
+        let turned = self.slicer.turn(cpu, time);
+        if let (Some(slice), Some(span)) = (self.slices.last_mut(), turned.ended) {
+            slice.head.end(span);
+        }
+        if turned.begins == Begins::Round {
+            self.end_round();
+        }
+        self.begin_slice(SliceHead::new(cpu))
     }
 
     /// Begins a slice of the current round, for callers that have cut the recording ([`Slicer`]): its accesses follow with

@@ -1,8 +1,11 @@
 //! How a recording is cut into slices and rounds: the one rule for whoever replays accesses, filters them or lays them side by side.
 //!
-//! In a deterministic recording one CPU runs at a time. A *slice* is a run of consecutive accesses of one CPU; a *round* is a
-//! run of consecutive slices in which no CPU comes up twice. What is cut here is put side by side by the interleaver
+//! In a deterministic recording one CPU runs at a time. A *slice* is a CPU's turn, from its first instruction to the last before another CPU's; a
+//! *round* is a run of consecutive slices in which no CPU comes up twice. What is cut here is put side by side by the interleaver
 //! (`interleaver`).
+//!
+//! Older recordings do not tell where turns begin ([`Slicer::turn`]): there a slice is a run of consecutive accesses of one CPU, and what the CPU
+//! executed before the first and after the last of them, in programs mostly, is lost.
 
 use linemate_recording::{CpuId, VirtualTime};
 
@@ -26,11 +29,20 @@ pub enum Begins {
 pub struct Cut {
     /// What it begins.
     pub begins: Begins,
-    /// Instructions from its slice's first access; never less than the one before it in the slice.
+    /// Instructions from its slice's start; never less than the one before it in the slice.
     pub offset: u32,
 }
 
-/// Cuts a recording. Hand in every access, in order.
+/// Where a turn is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turned {
+    /// Instructions of the slice that it ends.
+    pub ended: Option<u32>,
+    /// What it begins.
+    pub begins: Begins,
+}
+
+/// Cuts a recording. Hand in every access and every turn, in order.
 #[derive(Clone, Debug)]
 pub struct Slicer {
     /// Recorded CPUs that have a slice in the current round.
@@ -82,6 +94,19 @@ impl Slicer {
         cut
     }
 
+    /// A CPU's turn begins.
+    pub fn turn(&mut self, cpu: CpuId, time: VirtualTime) -> Turned {
+        let ended = self.slice.map(|slice| {
+            let length = time.0.saturating_sub(slice.start);
+            u32::try_from(length).unwrap_or(u32::MAX).max(slice.span)
+        });
+        let full = self.cached >= ROUND_ACCESSES_MAX;
+        Turned {
+            ended,
+            begins: self.begin(cpu, time, full).begins,
+        }
+    }
+
     fn begin(&mut self, cpu: CpuId, time: VirtualTime, full: bool) -> Cut {
         let at = usize::from(cpu.0);
         let again = self.slice.is_none() || self.in_round[at] || full;
@@ -107,20 +132,27 @@ impl Slicer {
 pub struct SliceHead {
     /// The recorded CPU.
     pub cpu: CpuId,
-    /// Instructions from its first access to its last.
+    /// Instructions from its start to its end; to its last access where the end is not told.
     pub span: u32,
-    /// Instructions to its last access that goes through the caches; `None`: none of them does.
+    /// Instructions for which the CPU takes part in the round: to the end, where that is told; else to the last access that goes through the
+    /// caches, and `None` if none of them does.
     pub last: Option<u32>,
 }
 
 impl SliceHead {
-    /// A slice that its first access begins.
+    /// A slice that begins.
     pub fn new(cpu: CpuId) -> SliceHead {
         SliceHead {
             cpu,
             span: 0,
             last: None,
         }
+    }
+
+    /// Its turn ends after that many instructions.
+    pub fn end(&mut self, span: u32) {
+        self.span = span;
+        self.last = Some(span);
     }
 
     /// Takes note of its next access.
@@ -130,5 +162,49 @@ impl SliceHead {
         if cached {
             self.last = Some(offset);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ZERO: CpuId = CpuId(0);
+    const ONE: CpuId = CpuId(1);
+
+    #[test]
+    fn a_turn_lasts_from_its_mark_to_the_next() {
+        let mut slicer = Slicer::new(2);
+        let first = slicer.turn(ZERO, VirtualTime(100));
+        assert_eq!((first.ended, first.begins), (None, Begins::Round));
+        // 30 instructions before the first access.
+        let cut = slicer.cut(ZERO, VirtualTime(130), true);
+        assert_eq!((cut.begins, cut.offset), (Begins::Nothing, 30));
+        let second = slicer.turn(ONE, VirtualTime(200));
+        assert_eq!((second.ended, second.begins), (Some(100), Begins::Slice));
+        // Without an access; and CPU 0 again is another round.
+        let third = slicer.turn(ZERO, VirtualTime(250));
+        assert_eq!((third.ended, third.begins), (Some(50), Begins::Round));
+    }
+
+    #[test]
+    fn without_turns_a_slice_lasts_from_its_first_access() {
+        let mut slicer = Slicer::new(2);
+        let cut = slicer.cut(ZERO, VirtualTime(130), true);
+        assert_eq!((cut.begins, cut.offset), (Begins::Round, 0));
+        let cut = slicer.cut(ZERO, VirtualTime(140), true);
+        assert_eq!((cut.begins, cut.offset), (Begins::Nothing, 10));
+        let cut = slicer.cut(ONE, VirtualTime(150), true);
+        assert_eq!((cut.begins, cut.offset), (Begins::Slice, 0));
+    }
+
+    #[test]
+    fn a_slice_that_ends_keeps_its_cpu_to_the_end() {
+        let mut head = SliceHead::new(ZERO);
+        head.extend(10, true);
+        head.extend(20, false);
+        assert_eq!((head.span, head.last), (20, Some(10)));
+        head.end(50);
+        assert_eq!((head.span, head.last), (50, Some(50)));
     }
 }

@@ -365,10 +365,15 @@ impl<'a> Experiment<'a> {
         let name = |access: &Access| self.scene.step(names, access);
         let progress = self.scene.session.progress();
         progress.begin(progress::Step::Replaying, self.scene.accesses);
-        steps::for_each(analysis.recording(), &name, |steps| {
-            progress.advance(steps.len() as u64);
-            for step in steps {
-                replay.push_placed(&step.access, place(step))?;
+        steps::for_each(analysis.recording(), &name, |block| {
+            progress.advance(block.len() as u64);
+            for (turn, steps) in block.parts() {
+                if let Some(turn) = turn {
+                    replay.turn(turn.cpu, turn.time)?;
+                }
+                for step in steps {
+                    replay.push_placed(&step.access, place(step))?;
+                }
             }
             Ok::<(), ExperimentError>(())
         })?;
@@ -530,10 +535,10 @@ impl<'a> Experiment<'a> {
         let name = |access: &Access| self.scene.step(names, access);
         let mut cutter = Cutter::new(self.cpus.recorded, filter, moved);
         let mut rounds = Rounds::default();
-        steps::for_each(analysis.recording(), &name, |steps| {
-            self.scene.session.progress().advance(steps.len() as u64);
-            cutter.take(steps, &mut rounds)?;
-            if rounds.steps.len() >= STEPS_AT_ONCE {
+        steps::for_each(analysis.recording(), &name, |block| {
+            self.scene.session.progress().advance(block.len() as u64);
+            cutter.take(block, &mut rounds)?;
+            if rounds.size() >= STEPS_AT_ONCE {
                 take_all(runners, &rounds)?;
                 rounds.clear();
             }

@@ -1,12 +1,13 @@
 //! The steps of a recording, cut into rounds, without those that no replay needs.
 
 use linemate_machine::LineSize;
-use linemate_recording::AccessKind;
+use linemate_recording::{AccessKind, CpuId};
 use linemate_replay::{
     Begins, Fate, Filter, Kept, KeyId, Later, ReplayError, Seen, SliceHead, Slicer,
 };
 
 use crate::scene::{Slice, Step};
+use crate::steps::{Block, Turn};
 
 /// Whole rounds, in order.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -19,6 +20,11 @@ pub(crate) struct Rounds {
 }
 
 impl Rounds {
+    /// How large it is, in steps and slices.
+    pub(crate) fn size(&self) -> usize {
+        self.steps.len().max(self.slices.len())
+    }
+
     pub(crate) fn clear(&mut self) {
         self.steps.clear();
         self.slices.clear();
@@ -99,17 +105,47 @@ impl<'s> Cutter<'s> {
         }
     }
 
-    /// The next steps of the recording; rounds that are complete go into `out`.
+    /// The next steps and turns of the recording; rounds that are complete go into `out`.
     ///
     /// # Errors
     /// A CPU beyond those announced.
-    pub(crate) fn take(&mut self, steps: &[Step], out: &mut Rounds) -> Result<(), ReplayError> {
+    pub(crate) fn take(&mut self, block: &Block, out: &mut Rounds) -> Result<(), ReplayError> {
+        for (turn, steps) in block.parts() {
+            if let Some(turn) = turn {
+                self.turn(turn, out)?;
+            }
+            self.steps(steps, out)?;
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self, turn: Turn, out: &mut Rounds) -> Result<(), ReplayError> {
+        self.known(turn.cpu)?;
+        let turned = self.slicer.turn(turn.cpu, turn.time);
+        if let (Some((head, _)), Some(span)) = (self.slices.last_mut(), turned.ended) {
+            head.end(span);
+        }
+        if turned.begins == Begins::Round {
+            self.end_round(out);
+        }
+        self.slices
+            .push((SliceHead::new(turn.cpu), self.steps.len() as u32));
+        Ok(())
+    }
+
+    #[inline]
+    fn known(&self, cpu: CpuId) -> Result<(), ReplayError> {
+        let recorded = self.recorded;
+        match usize::from(cpu.0) < recorded {
+            true => Ok(()),
+            false => Err(ReplayError::Cpu { cpu, recorded }),
+        }
+    }
+
+    fn steps(&mut self, steps: &[Step], out: &mut Rounds) -> Result<(), ReplayError> {
         for step in steps {
             let cpu = step.access.cpu;
-            if usize::from(cpu.0) >= self.recorded {
-                let recorded = self.recorded;
-                return Err(ReplayError::Cpu { cpu, recorded });
-            }
+            self.known(cpu)?;
             let cached = step.fate == Fate::Cached;
             let cut = self.slicer.cut(cpu, step.access.time, cached);
             if cut.begins == Begins::Round {

@@ -79,10 +79,10 @@ impl Stream {
         let mut rounds = Rounds::default();
         let accesses = session.counted().tally.ledger().total();
         session.progress().begin(progress::Step::Choosing, accesses);
-        steps::for_each(session.analysis().recording(), &name, |steps| {
-            session.progress().advance(steps.len() as u64);
-            cutter.take(steps, &mut rounds)?;
-            if rounds.steps.len() >= BLOCK {
+        steps::for_each(session.analysis().recording(), &name, |block| {
+            session.progress().advance(block.len() as u64);
+            cutter.take(block, &mut rounds)?;
+            if rounds.size() >= BLOCK {
                 packer.add(&rounds)?;
                 rounds.clear();
             }

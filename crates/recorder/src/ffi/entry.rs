@@ -287,15 +287,16 @@ pass_state_on!(
 pass_state_on!("linemate_on_hook", "mov x2, x19\nb {}", on_hook_with_state);
 
 extern "C" fn on_block_with_state(_cpu: c_uint, data: *mut c_void, state: usize) {
-    let turned = SHARED.add(data.addr() as u32);
+    let instructions = data.addr() as u32;
+    let turned = SHARED.add(instructions);
     if turned || STATE.load(Ordering::Relaxed) != state {
-        change_cpu(state);
+        change_cpu(state, instructions);
     }
 }
 
 #[cold]
 #[inline(never)]
-fn change_cpu(state: usize) {
+fn change_cpu(state: usize, instructions: u32) {
     SHARED.turn();
     if STATE.load(Ordering::Relaxed) == state {
         return;
@@ -314,7 +315,8 @@ fn change_cpu(state: usize) {
     let number = running.number(state, &machine);
     RUNNING.store(number, Ordering::Relaxed);
     STATE.store(state, Ordering::Relaxed);
-    SHARED.cpu(number);
+    // The block that begins the turn is counted already.
+    SHARED.cpu(instructions, number);
 }
 
 /// A load or store by an instruction that [`super::guest::BlockInstruction::watch_memory`] was called for.
