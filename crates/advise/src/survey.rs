@@ -238,7 +238,7 @@ impl Recordings<'_> {
                 .map(|id| id.as_ref().is_some_and(has))
                 .collect();
             let counts = scene.counts();
-            let inside = counts.filter(|((subject, _), _)| holds[*subject as usize]);
+            let inside = counts.filter(|(field, _)| holds[field.subject.index()]);
             inside.map(|(_, kinds)| kinds.iter().sum::<u64>()).sum()
         };
         self.sessions.iter().zip(self.scenes).map(of).sum()

@@ -38,5 +38,5 @@ pub use functions::FunctionName;
 pub use ledger::{Bucket, Group, Ledger};
 pub use names::{Located, Names};
 pub use passes::visit_chunks;
-pub use subjects::{Subject, SubjectId};
+pub use subjects::{FieldRef, Subject, SubjectId};
 pub use tally::Tally;

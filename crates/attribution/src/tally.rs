@@ -10,7 +10,7 @@ use rustc_hash::{FxHashMap, FxHasher};
 
 use crate::ledger::Ledger;
 use crate::names::{Located, Names};
-use crate::subjects::{Subject, SubjectId};
+use crate::subjects::{FieldRef, Subject, SubjectId};
 
 /// What a row counts.
 #[derive(
@@ -27,6 +27,17 @@ pub struct Key {
     pub kind: AccessKind,
     /// Bytes touched.
     pub size: u8,
+}
+
+impl Key {
+    /// Which byte.
+    #[inline]
+    pub fn field(&self) -> FieldRef {
+        FieldRef {
+            subject: self.subject,
+            offset: self.offset,
+        }
+    }
 }
 
 /// A set of CPUs.

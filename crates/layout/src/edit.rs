@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use linemate_types::TypeQuery;
+use linemate_types::{ByteSize, TypeQuery};
 pub use linemate_words::Position;
 
 /// Which type a section edits.
@@ -24,7 +24,7 @@ pub enum Alignment {
     /// That of a line of the machine: 64 or 128.
     Line,
     /// That many bytes.
-    Bytes(u64),
+    Bytes(ByteSize),
 }
 
 /// Where a moved field or a group goes.
@@ -75,14 +75,14 @@ pub enum Edit {
         /// The field.
         field: String,
         /// Bytes from its start.
-        bytes: u64,
+        bytes: ByteSize,
     },
     /// `pad after F 8`: that many unused bytes after F.
     PadAfter {
         /// The field.
         field: String,
         /// Unused bytes.
-        bytes: u64,
+        bytes: ByteSize,
     },
     /// `remove F`: the field and its accesses vanish.
     Remove(String),

@@ -5,6 +5,7 @@
 use linemate_layout::{
     Alignment, Edit, EditFile, EditSubject, Section, Statement, Target, parse, parse_flags,
 };
+use linemate_types::ByteSize;
 use proptest::prelude::*;
 
 fn names(text: &str) -> Vec<String> {
@@ -54,7 +55,7 @@ fn every_statement_is_read() {
     let expected = vec![
         Edit::BaseAlign {
             type_name: "task_group".into(),
-            alignment: Alignment::Bytes(64),
+            alignment: Alignment::Bytes(ByteSize(64)),
         },
         Edit::Order(names("a b c")),
         moved(Target::After("g".into())),
@@ -63,7 +64,7 @@ fn every_statement_is_read() {
         moved(Target::Last),
         Edit::Align {
             field: f(),
-            alignment: Alignment::Bytes(64),
+            alignment: Alignment::Bytes(ByteSize(64)),
         },
         Edit::Align {
             field: f(),
@@ -82,11 +83,11 @@ fn every_statement_is_read() {
         },
         Edit::PadTo {
             field: f(),
-            bytes: 64,
+            bytes: ByteSize(64),
         },
         Edit::PadAfter {
             field: f(),
-            bytes: 8,
+            bytes: ByteSize(8),
         },
         Edit::Remove(f()),
         Edit::Reuse {
@@ -254,7 +255,7 @@ fn target() -> impl Strategy<Value = Target> {
 fn alignment() -> impl Strategy<Value = Alignment> {
     prop_oneof![
         Just(Alignment::Line),
-        any::<u64>().prop_map(Alignment::Bytes)
+        any::<u64>().prop_map(|bytes| Alignment::Bytes(ByteSize(bytes)))
     ]
 }
 
@@ -283,8 +284,14 @@ fn any_edit() -> impl Strategy<Value = Edit> {
                 fields,
             }
         }),
-        (name(), any::<u64>()).prop_map(|(field, bytes)| Edit::PadTo { field, bytes }),
-        (name(), any::<u64>()).prop_map(|(field, bytes)| Edit::PadAfter { field, bytes }),
+        (name(), any::<u64>()).prop_map(|(field, bytes)| Edit::PadTo {
+            field,
+            bytes: ByteSize(bytes)
+        }),
+        (name(), any::<u64>()).prop_map(|(field, bytes)| Edit::PadAfter {
+            field,
+            bytes: ByteSize(bytes)
+        }),
         name().prop_map(Edit::Remove),
         (name(), name()).prop_map(|(field, function)| Edit::Reuse { field, function }),
         name().prop_map(Edit::SkipSilent),

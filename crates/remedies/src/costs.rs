@@ -208,7 +208,7 @@ impl<'f> Classes<'f> {
 
     /// Where the step goes: site 0 is all that is not a field.
     fn place(&mut self, step: &Step) -> Placed {
-        let site = match self.fields.at(step.subject.0, step.offset) {
+        let site = match self.fields.at(step.field()) {
             Some(field) => {
                 self.follower.step(step, field);
                 let act = self.act(step, field);

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use linemate_attribution::Analysis;
+use linemate_attribution::{Analysis, SubjectId};
 use linemate_layout::nesting::embeds;
 use linemate_layout::parse;
 use linemate_layout::plan::{ObjectRule, Plan, resolve};
@@ -101,7 +101,7 @@ impl Trials<'_> {
         };
         // The scene watches no fields, so keys are subjects: fine enough to tell the edited types from all others.
         let mut keys = vec![false; self.scene.keys.len()];
-        for (subject, id) in (0u32..).zip(self.scene.types) {
+        for (subject, id) in (0u32..).map(SubjectId).zip(self.scene.types) {
             if let Some(key) = self.scene.subject_key(subject) {
                 keys[key.0 as usize] = concerned(id);
             }

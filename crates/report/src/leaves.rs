@@ -2,7 +2,7 @@
 
 use linemate_layout::Layouts;
 use linemate_layout::plan::Plan;
-use linemate_types::{ByteOffset, FlatType, FlattenError, Leaf, LineSize, TypeId, TypeModel};
+use linemate_types::{ByteSize, FlatType, FlattenError, Leaf, LineSize, TypeId, TypeModel};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -87,13 +87,13 @@ impl FieldMap {
             field.offset = offset.0;
             // Elements are as far apart as the first two of them; of a nested array, within its first element.
             for array in field.arrays.iter_mut().filter(|array| array.count > 1) {
-                let second = layout.moved(ByteOffset(leaf.offset.0 + array.stride));
+                let second = layout.moved(leaf.offset + ByteSize(array.stride));
                 array.stride = second.map_or(array.stride, |at| at.0.abs_diff(offset.0));
             }
             fields.push(field);
         }
         Ok(FieldMap {
-            size: layout.size,
+            size: layout.size.0,
             fields,
         })
     }

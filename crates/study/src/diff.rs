@@ -142,8 +142,8 @@ impl Figures {
 /// Accesses as recorded, by key.
 fn count(scene: &Scene<'_>) -> Vec<Figures> {
     let mut counts = vec![Figures::default(); scene.keys.len()];
-    for ((subject, offset), [loads, stores, rmws]) in scene.counts() {
-        if let Some(figures) = counts.get_mut(scene.key(subject, offset).0 as usize) {
+    for (field, [loads, stores, rmws]) in scene.counts() {
+        if let Some(figures) = counts.get_mut(scene.key(field).0 as usize) {
             figures.loads += loads;
             figures.stores += stores + rmws;
         }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use linemate_attribution::Analysis;
 use linemate_recording::{Access, AccessKind, GuestAddr};
 use linemate_replay::{Fate, Item, Later, Placed, Sharing};
-use linemate_types::{ByteOffset, FlatType, TypeId, TypeModel};
+use linemate_types::{ByteAlign, ByteOffset, ByteSize, FlatType, TypeId, TypeModel};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use linemate_layout::nesting::{embeds, enclosing};
+use linemate_layout::nesting::{embeds, enclosing, size_of};
 use linemate_layout::pointer::PointerChase;
 
 use crate::code::code_of;
@@ -119,10 +119,10 @@ impl Variant {
         };
         let base_align = |id: TypeId, rules: &[ObjectRule]| {
             let aligns = rules.iter().filter_map(|rule| match rule {
-                ObjectRule::BaseAlign(ids, bytes) if ids.contains(&id) => Some(*bytes),
+                ObjectRule::BaseAlign(ids, align) if ids.contains(&id) => Some(*align),
                 _ => None,
             });
-            aligns.max().unwrap_or(1)
+            aligns.max().unwrap_or_default()
         };
         for (subject, id) in scene.types.iter().enumerate() {
             let Some(id) = *id else { continue };
@@ -130,7 +130,7 @@ impl Variant {
                 continue;
             };
             let extra = base_align(id, &plan.objects);
-            if layout.map.is_none() && extra == 1 {
+            if layout.map.is_none() && extra == ByteAlign::ONE {
                 continue;
             }
             let resize = resize(plan, id, extra);
@@ -190,7 +190,7 @@ impl Variant {
             match rule {
                 ObjectRule::BaseAlign(..) => {}
                 ObjectRule::Percpu(ids) => {
-                    let size = resize(plan, ids[0], 1);
+                    let size = resize(plan, ids[0], ByteAlign::ONE);
                     for subject in subjects_of(scene, &ids) {
                         for base in scene.objects[subject].keys() {
                             for cpu in 0..cpus {
@@ -204,7 +204,10 @@ impl Variant {
                     let pairs = questions
                         .next()
                         .map_or_else(Vec::new, |q| pair_up(scene, *q, &a));
-                    let (first, mut second) = (resize(plan, a[0], 1), resize(plan, b[0], 1));
+                    let (first, mut second) = (
+                        resize(plan, a[0], ByteAlign::ONE),
+                        resize(plan, b[0], ByteAlign::ONE),
+                    );
                     // What was allocated after the second (statistics after an entity) comes along.
                     let bases: BTreeSet<u64> = subjects_of(scene, &b)
                         .flat_map(|subject| scene.objects[subject].keys().copied())
@@ -299,7 +302,7 @@ impl Variant {
             return Err(VariantError::NoArray { path, owners });
         }
         for (base, subject) in &arrays.found {
-            self.edit(*subject as usize).gone.insert(*base);
+            self.edit(subject.index()).gone.insert(*base);
         }
         self.followed.push(Followed {
             pointer: path,
@@ -318,7 +321,8 @@ impl Variant {
             }
             let size = model.size_of(id).unwrap_or(0);
             let inside = |offset: &u64| {
-                let found = enclosing(model, id, *offset, &|t| field.types.contains(&t));
+                let wanted = |t| field.types.contains(&t);
+                let found = enclosing(model, id, ByteOffset(*offset), &wanted);
                 found.is_some_and(|(_, at)| at >= field.offset && at < field.offset + field.bytes)
             };
             for offset in (0..size).filter(inside) {
@@ -381,25 +385,25 @@ impl Variant {
             base = *copy;
             placed.sharing = Sharing::Cloned;
         }
-        let bytes = u64::from(item.size);
+        let bytes = ByteSize(item.size.into());
         let Some(map) = &edit.map else {
             placed.addr = GuestAddr(base.wrapping_add(offset));
             return emit(&item, placed);
         };
-        let at = map.at(offset);
+        let at = map.at(ByteOffset(offset));
         if let (To::Byte(new), true) = (at.to, at.run >= bytes) {
-            placed.addr = GuestAddr(base.wrapping_add(new));
+            placed.addr = GuestAddr(base.wrapping_add(new.0));
             return emit(&item, placed);
         }
-        let parts = map.parts(offset, bytes);
+        let parts = map.parts(ByteOffset(offset), bytes);
         if parts.is_empty() {
             placed.fate = Fate::Removed;
             return emit(&item, placed);
         }
         for part in parts {
             // No part is longer than the access, which is at most 64 bytes.
-            item.size = part.bytes.clamp(1, bytes) as u8;
-            placed.addr = GuestAddr(base.wrapping_add(part.offset));
+            item.size = part.bytes.0.clamp(1, bytes.0) as u8;
+            placed.addr = GuestAddr(base.wrapping_add(part.offset.0));
             emit(&item, placed)?;
         }
         Ok(())
@@ -446,25 +450,27 @@ fn path_of(model: &TypeModel, field: &Field) -> String {
     let name = model.composite(id).map_or("", |c| &*c.name);
     let flat = FlatType::new(model, id).ok();
     let leaf = flat.as_ref().and_then(|flat| {
-        let hit = flat.find(ByteOffset(field.offset), 1)?;
+        let hit = flat.find(field.offset, 1)?;
         flat.leaf(hit.leaf)
     });
     format!("{name}.{}", leaf.map_or("", |leaf| &leaf.path))
 }
 
-fn resize(plan: &mut Plan<'_>, id: TypeId, extra: u64) -> Resize {
-    let old = plan.layouts.model().size_of(id).unwrap_or(0);
-    let recorded = plan.layouts.origin(id).map_or(1, |origin| origin.align);
-    let (new, align) = plan
-        .layouts
-        .of(id)
-        .map_or((old, 1), |layout| (layout.size, layout.align));
+fn resize(plan: &mut Plan<'_>, id: TypeId, extra: ByteAlign) -> Resize {
+    let old = size_of(plan.layouts.model(), id);
+    let recorded = plan.layouts.origin(id).map(|origin| origin.align);
+    let after = plan.layouts.of(id);
+    let (new, align) = after.map_or((old, ByteAlign::ONE), |l| (l.size, l.align));
     // An alignment that was there all the time was kept by the allocator as far as it was; a larger one has to be.
-    let align = if align > recorded { align } else { 1 };
+    let align = if align > recorded.unwrap_or_default() {
+        align
+    } else {
+        ByteAlign::ONE
+    };
     Resize {
-        old,
-        new,
-        align: align.max(extra),
+        old: old.0,
+        new: new.0,
+        align: align.max(extra).bytes(),
     }
 }
 
@@ -513,9 +519,9 @@ mod tests {
 
     fn piece(old: u64, bytes: u64, new: Option<u64>) -> MovedBytes {
         MovedBytes {
-            old,
-            bytes,
-            new,
+            old: ByteOffset(old),
+            bytes: ByteSize(bytes),
+            new: new.map(ByteOffset),
             inner: Inner::Whole,
         }
     }
@@ -608,7 +614,7 @@ mod tests {
     }
 
     #[test]
-    fn the_load_behind_an_atomic_is_reused_once_and_only_there() {
+    fn the_load_after_an_atomic_is_reused_once_and_only_there() {
         use AccessKind::{Load, Rmw, Store};
         let rules = vec![Rule::Reuse {
             code: vec![(0x1000, 0x1100)],

@@ -248,7 +248,7 @@ impl<'a> Study<'a> {
         let size = |plan: &mut Plan<'_>, ids: &[TypeId]| {
             ids.first()
                 .and_then(|id| plan.layouts.of(*id).ok())
-                .map_or(0, |layout| layout.size)
+                .map_or(0, |layout| layout.size.0)
         };
         let sizes = self
             .types

@@ -23,7 +23,7 @@ pub(crate) struct Tables {
 impl Tables {
     pub(crate) fn new(scene: &Scene<'_>) -> Tables {
         let keys = scene.session.rows().iter();
-        let counts_for = |key: &Key| (scene.key(key.subject.0, key.offset), scene.site(key.pc));
+        let counts_for = |key: &Key| (scene.key(key.field()), scene.site(key.pc));
         Tables {
             rows: keys.map(|key| Row::new(key, counts_for(key))).collect(),
         }
