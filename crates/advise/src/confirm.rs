@@ -12,12 +12,12 @@ use linemate_study::scene::Scene;
 use linemate_study::stats::{Measure, all_narrow, paired};
 use linemate_study::variant::Variant;
 use linemate_types::LineSize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::AdviseError;
 
 /// What a layout changes on one machine.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
     /// Interleavings replayed.
     pub interleavings: usize,

@@ -8,7 +8,7 @@ use crate::shape::{Metrics, StructShape, UnitLayout};
 use crate::trace::Trace;
 
 /// A layout's figures in a kernel for one line size.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Footprint {
     /// `sizeof`.
     pub bytes: u64,
@@ -25,7 +25,7 @@ pub struct Footprint {
 }
 
 /// A layout before and after.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FootprintChange {
     /// Bytes of a line.
     pub line_bytes: u64,

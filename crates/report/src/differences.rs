@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 
 use linemate_study::diff::{Fields, Figures, Row, compare};
 use linemate_text::shown;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::print::{more, percent};
 use crate::{Table, Text};
 
 /// What `linemate diff --json` writes (docs/schema-whatif.md).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiffDocument {
     /// [`DiffDocument::SCHEMA`].
     pub schema: Cow<'static, str>,

@@ -1,7 +1,7 @@
 //! Tables and JSON documents of all verbs.
 //!
 //! [`make`] gives a [`model::Report`]; [`text()`] and [`json`] print it into strings. What the other verbs print is a document here, too:
-//! its values are what `--json` writes, and its `text` is made of the same values. Same facts, same bytes. No analysis happens here but
+//! its values are what `--json` writes, which serde reads back, and its `text` is made of the same values. Same facts, same bytes. No analysis happens here but
 //! sums: what is counted and how it is grouped is the attribution crate's.
 
 mod advice;

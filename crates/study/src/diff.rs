@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use linemate_replay::{Cause, Counts};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::experiment::{Conditions, Cpus, Experiment};
 use crate::scene::{Scene, Watch};
@@ -16,7 +16,7 @@ use linemate_layout::edit::EditSubject;
 use linemate_layout::plan::{resolve, subject_name};
 
 /// The figures of a field in one recording.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Figures {
     /// Loads.
     pub loads: u64,
@@ -33,7 +33,7 @@ pub struct Figures {
 }
 
 /// A field in both recordings; `None` where the type has no such field or nothing touched it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Row {
     /// Its path.
     pub path: String,
@@ -44,7 +44,7 @@ pub struct Row {
 }
 
 /// One side of a comparison: a type's fields in a recording.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fields {
     /// Bytes of the type; 0 if it is every type.
     pub bytes: u64,
