@@ -12,7 +12,7 @@ pub use linemate_words::Position;
 /// Which type a section edits.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EditSubject {
-    /// The struct of that tag (or the one behind the typedef of that name).
+    /// The struct of that tag (or the target of the typedef of that name).
     Named(String),
     /// The one struct that has all these members: how a struct without a tag is told (`nohz` of the scheduler).
     With(Vec<String>),
@@ -95,7 +95,7 @@ pub enum Edit {
     },
     /// `skip silent stores of F`: stores that would leave F as it was are not done.
     SkipSilent(String),
-    /// `skip array behind F`: the array that F points to is not accessed; what it holds is known otherwise.
+    /// `skip array of F`: the array that F points to is not accessed; what it holds is known otherwise.
     SkipArray(String),
     /// `layout-from IMAGE`: the layout that the type has in another kernel.
     LayoutFrom(String),
@@ -278,7 +278,7 @@ impl fmt::Display for Edit {
                 write!(f, "reuse RMW of {} in {}", word(field), word(function))
             }
             Edit::SkipSilent(field) => write!(f, "skip silent stores of {}", word(field)),
-            Edit::SkipArray(field) => write!(f, "skip array behind {}", word(field)),
+            Edit::SkipArray(field) => write!(f, "skip array of {}", word(field)),
             Edit::LayoutFrom(image) => write!(f, "layout-from {}", word(image)),
             Edit::Colocate(a, b) => write!(f, "colocate {} {}", word(a), word(b)),
             Edit::Percpu(name) => write!(f, "percpu {}", word(name)),

@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(
             parts(&map, 18, 2),
             [part(7, 1)],
-            "padding alone: the field in front"
+            "padding alone: the field before"
         );
     }
 

@@ -188,7 +188,7 @@ impl<'m> Origins<'m> {
         own.map(|(id, _)| (id, Forced::Line)).collect()
     }
 
-    /// The struct or union that a member is, when it fills whole lines. Not behind typedefs: they can have alignments of
+    /// The struct or union that a member is, when it fills whole lines. Not through typedefs: they can have alignments of
     /// their own.
     fn line_sized(&self, id: TypeId) -> Option<TypeId> {
         let id = self.unqualified(id);
@@ -197,7 +197,7 @@ impl<'m> Origins<'m> {
         (composite && size > ByteSize::ZERO && size.is_aligned(BUILT_LINE.into())).then_some(id)
     }
 
-    /// The type behind qualifiers.
+    /// The type without qualifiers.
     fn unqualified(&self, id: TypeId) -> TypeId {
         let mut id = id;
         // The model has checked that such chains end.

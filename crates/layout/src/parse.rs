@@ -158,7 +158,10 @@ impl Parser {
                 })
             }
             "skip" if self.words.accept("array") => {
-                self.words.keywords(&[("behind", "`behind`")])?;
+                // `behind` is the older word.
+                if !self.words.accept("behind") {
+                    self.words.keywords(&[("of", "`of`")])?;
+                }
                 Ok(Edit::SkipArray(self.words.name(FIELD)?))
             }
             "skip" => {

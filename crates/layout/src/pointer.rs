@@ -1,4 +1,4 @@
-//! Pointers to arrays, as types tell them: what `skip array behind F` is about.
+//! Pointers to arrays, as types tell them: what `skip array of F` is about.
 
 use linemate_types::{ByteOffset, ByteSize, CompositeKind, FlatType, Type, TypeId, TypeModel};
 
@@ -30,7 +30,7 @@ pub struct PointerChase {
 /// Checks that a field is a pointer to pointers or numbers, and finds its rivals.
 ///
 /// # Errors
-/// A field that is no such pointer, or is in a union.
+/// A field that is not such a pointer, or is in a union.
 pub fn pointer_chase(
     model: &TypeModel,
     field: Field,

@@ -405,23 +405,23 @@ fn impossible_edits_are_refused_with_the_reason() {
             "2:1: rq: there is no field or group `nrr`; the nearest: nr",
         ),
         (
-            "type table\nskip array behind nothing",
+            "type table\nskip array of nothing",
             "2:1: table: there is no field or group `nothing`",
         ),
         (
-            "type table\nskip array behind count",
+            "type table\nskip array of count",
             "2:1: table: `count` is not a pointer",
         ),
         (
-            "type table\nskip array behind two",
+            "type table\nskip array of two",
             "2:1: table: `two` is not a pointer",
         ),
         (
-            "type table\nskip array behind inners",
+            "type table\nskip array of inners",
             "2:1: table: `inners` does not point to an array of pointers or numbers",
         ),
         (
-            "type table\nskip array behind a",
+            "type table\nskip array of a",
             "2:1: table: `a` is in a union: it is not always there",
         ),
         (
@@ -440,7 +440,7 @@ fn impossible_edits_are_refused_with_the_reason() {
 #[test]
 fn a_pointer_that_is_followed_knows_its_rivals() {
     let model = model();
-    let file = parse("type table\nskip array behind rows\nskip array behind numbers").unwrap();
+    let file = parse("type table\nskip array of rows\nskip array of numbers").unwrap();
     let plan = Plan::new(&model, LineSize::B64, &file, &BTreeMap::new()).unwrap();
     let chases: Vec<(u64, u64, Vec<u64>)> = plan
         .accesses

@@ -43,7 +43,7 @@ fn every_statement_is_read() {
         remove f
         reuse RMW of load_avg in update_tg_load_avg
         skip silent stores of overloaded
-        skip array behind se
+        skip array of se
         colocate cfs_rq sched_entity
         percpu counter
         layout-from \"a dir/vmlinuz\"
@@ -122,6 +122,14 @@ fn statements_are_equal_wherever_they_are() {
     let of = |text: &str| parse(text).unwrap();
     assert_eq!(of("type rq\nremove f"), of("\ntype rq\n\n   remove f"));
     assert_ne!(of("type rq\nremove f"), of("type rq\nremove g"));
+}
+
+#[test]
+fn the_older_word_of_skip_array_is_read_and_not_written() {
+    let old = parse("type task_group\nskip array behind se\n").unwrap();
+    let new = "type task_group\nskip array of se\n";
+    assert_eq!(old, parse(new).unwrap());
+    assert_eq!(old.to_string(), new);
 }
 
 #[test]

@@ -483,7 +483,7 @@ fn bad_edits_are_refused(data: &str) {
     );
     edit(
         "task_group",
-        "skip array behind load_avg",
+        "skip array of load_avg",
         &["task_group", "`load_avg` is not a pointer"],
     );
     edit(

@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 use super::fields::{FieldId, Fields};
 use super::links::{ByCode, Follower, Question};
 
-/// How long after its own atomic a CPU's load of the same field still counts as *shortly behind*, in instructions of the whole guest:
+/// How long after its own atomic a CPU's load of the same field still counts as *shortly after*, in instructions of the whole guest:
 /// as far as a value can be handed on as a result or an argument. The scheduler's tick and wake-up paths take 1000 to 4000
 /// instructions; what lies further apart belongs to another path.
 pub(crate) const REUSE_WINDOW: u64 = 1024;

@@ -11,7 +11,7 @@ use linemate_machine::{CacheShape, CoreId, DomainId, LlcIndex, LlcShape, Machine
 /// A line's number with the instance of cloned memory above it (see `address`).
 pub(crate) type Line = u64;
 
-/// The copy is newer than what is behind it.
+/// The copy is newer than what the levels further out have.
 pub(crate) const DIRTY: u8 = 1;
 /// Words that other cores wrote have not been read since: look at each access (see `sharing`).
 pub(crate) const CHECK: u8 = 2;

@@ -162,7 +162,7 @@ fn details(out: &mut Text, result: &WhatIf, top: usize) {
     for followed in &result.followed {
         let _ = writeln!(
             out,
-            "skip array behind {}: of {} objects whose pointer is loaded, the array of {} is known.",
+            "skip array of {}: of {} objects whose pointer is loaded, the array of {} is known.",
             followed.pointer, followed.owners, followed.arrays
         );
     }

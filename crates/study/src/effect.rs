@@ -162,7 +162,7 @@ pub struct WhatIf {
     pub relocated: usize,
     /// What each `colocate` paired.
     pub paired: Vec<Paired>,
-    /// What each `skip array behind` found.
+    /// What each `skip array` found.
     pub followed: Vec<Followed>,
     /// Accesses that did not happen, of all interleavings' first.
     pub skipped: u64,

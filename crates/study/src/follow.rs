@@ -20,10 +20,10 @@ use linemate_recording::{Access, AccessKind};
 use linemate_types::{ByteOffset, ByteSize, TypeId, TypeModel};
 use rustc_hash::FxHashMap;
 
-/// How many accesses behind a pointer's load its array is looked for: between them lie, at most, an index and a spill.
+/// How many accesses after a pointer's load its array is looked for: between them are, at most, an index and a spill.
 const REACH: u64 = 8;
 
-/// What was found behind a pointer.
+/// What pointers lead to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arrays {
     /// How many objects' pointers were loaded.
@@ -40,7 +40,7 @@ struct Pointer {
     into: ByteOffset,
 }
 
-/// Where the pointers lie, by subject and offset; and which subjects can be arrays.
+/// Where the pointers are, by subject and offset; and which subjects can be arrays.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
     pointers: FxHashMap<FieldRef, Vec<Pointer>>,

@@ -46,7 +46,7 @@ enum Rule {
     SkipArray,
 }
 
-/// How many arrays `skip array behind F` found.
+/// How many arrays `skip array of F` found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Followed {
     /// The pointer: `TYPE.FIELD`.
@@ -88,7 +88,7 @@ pub struct Variant {
     pub relocated: usize,
     /// What each `colocate` found.
     pub paired: Vec<Paired>,
-    /// What each `skip array behind` found.
+    /// What each `skip array` found.
     pub followed: Vec<Followed>,
 }
 
@@ -286,7 +286,7 @@ impl Variant {
         Ok(())
     }
 
-    /// Notes which objects are behind the pointer.
+    /// Notes which objects the pointer leads to.
     fn skip_arrays(
         &mut self,
         chase: &PointerChase,
