@@ -81,7 +81,7 @@ fn several_kernels_stand_side_by_side() {
 fn json_follows_its_schema() {
     let text = works(&["outer", "--json", "--kernel", ARM64]);
     let document: serde_json::Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(document["schema"], "linemate.layout/1");
+    assert_eq!(document["schema"], "linemate.layout/2");
     let kernel = &document["kernels"][0];
     assert_eq!(
         (&kernel["release"], &kernel["arch"]),
@@ -101,7 +101,14 @@ fn json_follows_its_schema() {
         .iter()
         .find(|field| field["path"] == "flags.y")
         .unwrap();
-    assert_eq!(y["bits"], serde_json::json!({ "start": 3, "width": 13 }));
+    assert_eq!(
+        *y,
+        serde_json::json!({
+            "path": "flags.y", "type": y["type"], "offset": y["offset"], "size": y["size"],
+            "bits": { "start": 3, "width": 13 },
+        }),
+        "a field has what it has as `type.layout` of a report"
+    );
 }
 
 #[test]

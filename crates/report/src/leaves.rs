@@ -17,7 +17,7 @@ pub struct FieldMap {
     pub fields: Vec<FieldPlace>,
 }
 
-/// A field's place: as in docs/schema-layout.md, without the line.
+/// A field's place (docs/schema-layout.md).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FieldPlace {
     /// The names from the type on, `[]` for each array.
@@ -63,14 +63,20 @@ pub enum LayoutChangeError {
 }
 
 impl FieldMap {
-    /// The fields of type `id` as recorded; none where they cannot be listed.
-    pub(crate) fn recorded(model: &TypeModel, id: TypeId) -> FieldMap {
-        let flat = FlatType::new(model, id);
-        let leaves = flat.as_ref().map_or(&[][..], FlatType::leaves);
-        FieldMap {
+    /// The fields of type `id`.
+    ///
+    /// # Errors
+    /// Too many members (hostile types only).
+    pub(crate) fn new(model: &TypeModel, id: TypeId) -> Result<FieldMap, FlattenError> {
+        let flat = FlatType::new(model, id)?;
+        Ok(FieldMap {
             size: model.size_of(id).unwrap_or(0),
-            fields: leaves.iter().map(|leaf| place(model, leaf)).collect(),
-        }
+            fields: flat
+                .leaves()
+                .iter()
+                .map(|leaf| place(model, leaf))
+                .collect(),
+        })
     }
 
     /// The fields of type `id` under `layouts`.

@@ -45,9 +45,7 @@ pub use differences::DiffDocument;
 pub use doctor::{DoctorCheck, DoctorDocument};
 pub use documents::{CostsDocument, CpuPlace, WhatIfDocument};
 pub use headline::{costs_headline, report_headline, type_headline};
-pub use layouts::{
-    ArrayExtent, BitRange, FieldEntry, KernelLayout, LayoutDocument, MemberEntry, TypeLayout,
-};
+pub use layouts::{ArrayExtent, BitRange, KernelLayout, LayoutDocument, MemberEntry, TypeLayout};
 pub use leaves::{FieldMap, FieldPlace, LayoutChange, LayoutChangeError, layout_changes};
 pub use machines::{CacheSize, LatencyCycles, MachineEntry, MachinesDocument};
 pub use print::{relative, verdict};

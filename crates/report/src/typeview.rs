@@ -102,7 +102,8 @@ pub(crate) fn build(
         figures: gathered.total.figures(),
         places: gathered.places(type_name, line),
         layout: schema.get(ty).map_or_else(FieldMap::default, |about| {
-            FieldMap::recorded(analysis.model(), about.id)
+            // A type whose fields cannot be listed has none.
+            FieldMap::new(analysis.model(), about.id).unwrap_or_default()
         }),
         lines: gathered.lines(type_name),
         groups: group_rows(counted, resolver, ty, &gathered, total, line),
