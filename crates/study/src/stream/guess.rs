@@ -58,7 +58,7 @@ pub(super) struct Packed {
     /// Instructions since the step before it in its slice.
     pub(super) gap: u32,
     pub(super) later: Later,
-    /// [`NEEDED`], [`SILENT`], [`USER_MAPPING`].
+    /// [`NEEDED`], [`SILENT`].
     pub(super) bits: u8,
 }
 
@@ -66,27 +66,27 @@ pub(super) struct Packed {
 pub(super) const NEEDED: u8 = 1;
 /// It left memory as it was.
 pub(super) const SILENT: u8 = 2;
-/// It went through a user mapping.
-pub(super) const USER_MAPPING: u8 = 4;
+/// Both.
+const BITS: u8 = NEEDED | SILENT;
 
 /// What a step of a row was like after a step of another, to the line that its CPU used last in the set, or to another.
 ///
-/// In four bytes, the lowest three bits for the step's: what is looked up for each step has to fit into a core's caches.
+/// In four bytes, the lowest two bits for the step's: what is looked up for each step has to fit into a core's caches.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Habit(u32);
 
 impl Habit {
     fn new(gap: u32, bits: u8) -> Habit {
-        Habit(gap << 3 | u32::from(bits & 7))
+        Habit(gap << 2 | u32::from(bits & BITS))
     }
 
     /// Without the highest bits of very long ones.
     pub(super) fn gap(self) -> u32 {
-        self.0 >> 3
+        self.0 >> 2
     }
 
     pub(super) fn bits(self) -> u8 {
-        (self.0 & 7) as u8
+        self.0 as u8 & BITS
     }
 }
 

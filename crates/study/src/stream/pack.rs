@@ -6,7 +6,7 @@ use linemate_recording::cursor::{put_varint, zigzag};
 use linemate_replay::{Later, SliceHead};
 use rustc_hash::FxHashMap;
 
-use super::guess::{Guess, NEEDED, OBJECTS, ORIGIN, Packed, Row, SILENT, USER_MAPPING};
+use super::guess::{Guess, NEEDED, OBJECTS, ORIGIN, Packed, Row, SILENT};
 use super::{Block, Index, Stream};
 use crate::experiment::ExperimentError;
 use crate::rounds::Rounds;
@@ -123,8 +123,8 @@ impl<'k> Packer<'k> {
         put_varint(slices, steps.len() as u64);
         put_varint(slices, u64::from(head.span));
         // A slice's last cached access is mostly its last.
-        let behind = head.last.map_or(0, |last| u64::from(head.span - last) + 1);
-        put_varint(slices, behind);
+        let left = head.last.map_or(0, |last| u64::from(head.span - last) + 1);
+        put_varint(slices, left);
         let mut before = 0;
         for step in steps {
             let gap = step.at - std::mem::replace(&mut before, step.at);
@@ -238,7 +238,5 @@ fn later(columns: &mut Columns, later: Later, expected: Later) {
 
 fn bits(step: &Step) -> u8 {
     let bit = |set, bit| if set { bit } else { 0 };
-    bit(step.needed, NEEDED)
-        | bit(step.access.silent, SILENT)
-        | bit(step.access.user_mapping, USER_MAPPING)
+    bit(step.needed, NEEDED) | bit(step.access.silent, SILENT)
 }

@@ -10,7 +10,7 @@ use linemate_replay::{Fate, KeyId, Later, Sharing, SiteId, SliceHead};
 use proptest::prelude::*;
 
 use super::Stream;
-use super::guess::{NEEDED, Packed, Row, SILENT, USER_MAPPING};
+use super::guess::{NEEDED, Packed, Row, SILENT};
 use super::pack::Packer;
 use super::unpack::Unpacker;
 use crate::rounds::Rounds;
@@ -42,7 +42,7 @@ fn step(cpu: CpuId, at: u32, row: &Row, packed: &Packed) -> Step {
             size: row.size,
             kind: row.kind,
             silent: bit(SILENT),
-            user_mapping: bit(USER_MAPPING),
+            user_mapping: false,
         },
         subject: SubjectId(row.subject),
         offset: row.offset,
@@ -65,7 +65,7 @@ fn steps() -> impl Strategy<Value = Vec<Packed>> {
     let words = prop_oneof![Just(0), Just(1), any::<u64>()];
     let later = (words.clone(), words).prop_map(|(touched, written)| Later { touched, written });
     let packed =
-        (0u32..12, addr, 0u32..1000, later, 0u8..8).prop_map(|(row, addr, gap, later, bits)| {
+        (0u32..12, addr, 0u32..1000, later, 0u8..4).prop_map(|(row, addr, gap, later, bits)| {
             Packed {
                 row,
                 addr,

@@ -6,7 +6,7 @@ use linemate_recording::cursor::{Cursor, unzigzag};
 use linemate_recording::{Access, CpuId, GuestAddr, VirtualTime};
 use linemate_replay::{Fate, Later, SliceHead};
 
-use super::guess::{Guess, NEEDED, ORIGIN, Packed, Row, SILENT, USER_MAPPING};
+use super::guess::{Guess, NEEDED, ORIGIN, Packed, Row, SILENT};
 use super::pack::{Columns, RAW};
 use super::{Block, Stream};
 use crate::experiment::ExperimentError;
@@ -121,7 +121,7 @@ impl Chosen<'_> {
         let (subject, addr) = (SubjectId(row.subject), GuestAddr(step.addr));
         Step {
             access: Access {
-                // The cut is made: nobody asks for the time any more.
+                // The cut is made and the access has a subject: nobody asks for its time or its mapping any more.
                 time: VirtualTime(0),
                 cpu,
                 pc: row.pc,
@@ -129,7 +129,7 @@ impl Chosen<'_> {
                 size: row.size,
                 kind: row.kind,
                 silent: step.bits & SILENT != 0,
-                user_mapping: step.bits & USER_MAPPING != 0,
+                user_mapping: false,
             },
             subject,
             offset: row.offset,
@@ -212,7 +212,7 @@ impl<'s> Unpacker<'s> {
             let span = u32::try_from(slices.varint().ok()?).ok()?;
             let last = match slices.varint().ok()? {
                 0 => None,
-                behind => Some(span.checked_sub(u32::try_from(behind - 1).ok()?)?),
+                left => Some(span.checked_sub(u32::try_from(left - 1).ok()?)?),
             };
             let cpu = CpuId(u16::try_from(first >> 1).ok()?);
             if cpu.0 >= self.stream.index.cpus {
