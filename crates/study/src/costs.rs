@@ -106,6 +106,10 @@ pub struct Costs {
     pub device_accesses: u64,
     /// What filled the caches before counting began; none: they were empty.
     pub warm_up: Option<WarmUp>,
+    /// The machine's mechanisms that were replayed, by their keys in a description.
+    pub mechanisms: Vec<String>,
+    /// Cycles that no CPU waited because misses overlapped. They are in no row.
+    pub overlapped: u64,
     /// Cycles from the replay's start to its end.
     pub duration: u64,
     /// What a layout can change of the type's cost, or of everything's if no type was asked for.
@@ -171,6 +175,8 @@ pub fn costs(
         accesses: scene.accesses,
         device_accesses: outcome.uncached,
         warm_up: outcome.warm_up,
+        mechanisms: run.machine.mechanisms(),
+        overlapped: outcome.overlapped,
         duration: outcome.cycles,
         potential: asked.as_ref().unwrap_or(&whole).potential(),
         types: book.types(),

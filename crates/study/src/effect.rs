@@ -146,6 +146,8 @@ pub struct WhatIf {
     pub llc_share: bool,
     /// What filled the caches before counting began, of the recorded layout; none: they were empty.
     pub warm_up: Option<WarmUp>,
+    /// The machine's mechanisms that were replayed, by their keys in a description.
+    pub mechanisms: Vec<String>,
     /// Wall-clock cycles from the start to the end of the replay.
     pub duration: Measure,
     /// The reported types' accesses by why they left their core.
@@ -474,6 +476,7 @@ pub(crate) fn whatif(facts: &Facts<'_>) -> WhatIf {
             .of(VariantKind::Without)
             .first()
             .and_then(|o| o.warm_up),
+        mechanisms: run.machine.mechanisms(),
         duration: facts.measure(pair, &|o| o.cycles),
         causes,
         sources: facts.sources(),
