@@ -18,7 +18,7 @@ use crate::experiment::{Experiment, ExperimentError, line_of, recorded_cpus, see
 use crate::scene::{Scene, Watch};
 use crate::session::Session;
 use crate::stats::all_narrow;
-use crate::variant::{Variant, VariantError};
+use crate::variant::{Setting, Variant, VariantError};
 
 /// The fewest interleavings that give a confidence interval worth the name.
 pub const INTERLEAVINGS_MIN: usize = 8;
@@ -172,7 +172,7 @@ impl<'a> Study<'a> {
         let mut variants: Vec<(VariantKind, Result<Variant, String>)> = Vec::new();
         let mut layouts = Vec::new();
         for kind in kinds {
-            let built = self.variant(kind, line);
+            let built = self.variant(kind, line, run.seed);
             match (built, kind) {
                 (Ok((variant, sizes)), _) => {
                     if matches!(kind, VariantKind::Without | VariantKind::All) {
@@ -228,6 +228,7 @@ impl<'a> Study<'a> {
         &self,
         kind: VariantKind,
         line: LineSize,
+        seed: u64,
     ) -> Result<(Variant, Vec<u64>), WhatIfError> {
         let edits = self.edits.filtered(|number| match kind {
             VariantKind::Without => false,
@@ -242,8 +243,11 @@ impl<'a> Study<'a> {
             &mut plan,
             &self.scene,
             self.session.analysis(),
-            self.recorded,
-            &questions,
+            &Setting {
+                cpus: self.recorded,
+                seed,
+                questions: &questions,
+            },
         )?;
         let size = |plan: &mut Plan<'_>, ids: &[TypeId]| {
             ids.first()
