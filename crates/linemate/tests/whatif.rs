@@ -83,6 +83,7 @@ fn schema_is_as_described(json: &Value) {
         "accesses",
         "potential",
         "sizes",
+        "sets",
         "types",
         "whole",
         "llc_misses",

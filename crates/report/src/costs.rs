@@ -8,6 +8,7 @@ use linemate_text::shown;
 
 use crate::headline::costs_headline;
 use crate::print::{cycles, description, mechanisms, more, percent, provenance, warn_of_short};
+use crate::sets::sets;
 use crate::whatifs::potential;
 use crate::{By, CostsDocument, Table, Text};
 
@@ -69,6 +70,9 @@ impl CostsDocument {
         match (&self.type_name, tables.by) {
             (Some(_), _) => {
                 rows(out, "field", &costs.fields, costs, top);
+                if let Some(found) = &costs.sets {
+                    sets(out, found);
+                }
                 lines(out, &costs.lines, top);
             }
             (None, By::Type) if tables.all => rows(out, TYPES, &costs.types, costs, top),

@@ -10,6 +10,7 @@ use linemate_text::shown;
 use crate::print::{
     change, cycles, description, mechanisms, more, percent, relative, verdict, warn_of_short,
 };
+use crate::sets::changes;
 use crate::{Table, Text, WhatIfDocument};
 
 impl WhatIfDocument {
@@ -149,6 +150,7 @@ fn details(out: &mut Text, result: &WhatIf, top: usize) {
     ] {
         rows(out, title, list, top, result.types.without, whole);
     }
+    changes(out, &result.sets);
     if !result.ablation.is_empty() {
         ablation(out, result);
     }

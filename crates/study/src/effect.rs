@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::experiment::{Conditions, Cpus};
 use crate::scene::Scene;
+use crate::sets::SetsChange;
 use crate::stats::{Measure, paired};
 use crate::variant::{Followed, Paired, Variant};
 
@@ -136,6 +137,8 @@ pub struct WhatIf {
     pub potential: Potential,
     /// The reported types' sizes.
     pub sizes: Vec<Size>,
+    /// How the reported types' lines fall into the caches' sets.
+    pub sets: Vec<SetsChange>,
     /// Cost of the reported types together.
     pub types: Measure,
     /// Cost of everything.
@@ -213,6 +216,8 @@ pub(crate) struct Facts<'f> {
     pub(crate) line: LineSize,
     /// Sizes of the reported types: without edits, with all.
     pub(crate) layouts: Vec<Vec<u64>>,
+    /// The sets that the reported types' lines reach.
+    pub(crate) sets: Vec<SetsChange>,
     pub(crate) variants: &'f [(VariantKind, Result<Variant, String>)],
     /// The reported types' keys, by their numbers in the scene.
     pub(crate) watched: Vec<usize>,
@@ -468,6 +473,7 @@ pub(crate) fn whatif(facts: &Facts<'_>) -> WhatIf {
         accesses: facts.scene.accesses,
         potential: facts.potential(&causes, types.without),
         sizes: facts.sizes(),
+        sets: facts.sets.clone(),
         types,
         whole: facts.measure(pair, &|o| cost(&o.totals)),
         llc_misses: facts.llc_misses(),
