@@ -38,7 +38,7 @@ pub use confinement::Confinement;
 pub use control::ExitStatus;
 pub use error::GuestError;
 pub use functions::{WatchList, watch_list};
-pub use kernel::{BootableKernel, default_kernel};
+pub use kernel::{BootableKernel, default_kernel, recorded_kernel};
 pub use observer::{Observer, OutputStream, Progress, Stage};
 pub use payload::{ExtraFile, Workload};
 pub use program::ProgramError;

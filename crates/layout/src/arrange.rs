@@ -250,9 +250,11 @@ impl<'a> Arrangement<'a> {
             Edit::Reuse { field, .. } | Edit::SkipSilent(field) | Edit::SkipArray(field) => {
                 self.unit(field, &[]).map(|_| ())
             }
-            Edit::LayoutFrom(_) | Edit::Colocate(..) | Edit::Percpu(_) | Edit::BaseAlign { .. } => {
-                Ok(())
-            }
+            Edit::LayoutFrom(_)
+            | Edit::Colocate(..)
+            | Edit::Percpu(_)
+            | Edit::AllocatePercpu(_)
+            | Edit::BaseAlign { .. } => Ok(()),
         }
     }
 

@@ -103,6 +103,8 @@ pub enum Edit {
     Colocate(String, String),
     /// `percpu A`: each CPU has its own copy of each A.
     Percpu(String),
+    /// `allocate-percpu A`: the A that each CPU uses most come from the per-CPU allocator.
+    AllocatePercpu(String),
     /// `base-align T 64`: objects of type T start at multiples of that.
     BaseAlign {
         /// The type.
@@ -117,7 +119,7 @@ impl Edit {
     pub fn names_its_types(&self) -> bool {
         matches!(
             self,
-            Edit::Colocate(..) | Edit::Percpu(_) | Edit::BaseAlign { .. }
+            Edit::Colocate(..) | Edit::Percpu(_) | Edit::AllocatePercpu(_) | Edit::BaseAlign { .. }
         )
     }
 }
@@ -282,6 +284,7 @@ impl fmt::Display for Edit {
             Edit::LayoutFrom(image) => write!(f, "layout-from {}", word(image)),
             Edit::Colocate(a, b) => write!(f, "colocate {} {}", word(a), word(b)),
             Edit::Percpu(name) => write!(f, "percpu {}", word(name)),
+            Edit::AllocatePercpu(name) => write!(f, "allocate-percpu {}", word(name)),
             Edit::BaseAlign {
                 type_name,
                 alignment,

@@ -178,6 +178,7 @@ impl Parser {
                 self.words.name(TYPE)?,
             )),
             "percpu" => Ok(Edit::Percpu(self.words.name(TYPE)?)),
+            "allocate-percpu" => Ok(Edit::AllocatePercpu(self.words.name(TYPE)?)),
             "base-align" => Ok(Edit::BaseAlign {
                 type_name: self.words.name(TYPE)?,
                 alignment: self.alignment()?,

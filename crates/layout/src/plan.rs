@@ -41,6 +41,8 @@ pub enum ObjectRule {
     Colocate(Vec<TypeId>, Vec<TypeId>),
     /// Each CPU gets its own.
     Percpu(Vec<TypeId>),
+    /// Those that a CPU uses most lie together in per-CPU memory.
+    AllocatePercpu(Vec<TypeId>),
     /// They start at multiples of that many bytes.
     BaseAlign(Vec<TypeId>, ByteAlign),
 }
@@ -131,6 +133,7 @@ impl<'m> Plan<'m> {
                 ObjectRule::Colocate(first, second)
             }
             Edit::Percpu(a) => ObjectRule::Percpu(named(a)?),
+            Edit::AllocatePercpu(a) => ObjectRule::AllocatePercpu(named(a)?),
             Edit::BaseAlign {
                 type_name,
                 alignment,

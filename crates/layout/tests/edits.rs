@@ -46,6 +46,7 @@ fn every_statement_is_read() {
         skip array of se
         colocate cfs_rq sched_entity
         percpu counter
+        allocate-percpu cfs_rq
         layout-from \"a dir/vmlinuz\"
         type with idle_cpus_mask nr_cpus
         remove nr_cpus
@@ -98,6 +99,7 @@ fn every_statement_is_read() {
         Edit::SkipArray("se".into()),
         Edit::Colocate("cfs_rq".into(), "sched_entity".into()),
         Edit::Percpu("counter".into()),
+        Edit::AllocatePercpu("cfs_rq".into()),
         Edit::LayoutFrom("a dir/vmlinuz".into()),
         Edit::Remove("nr_cpus".into()),
     ];
@@ -271,6 +273,7 @@ fn object_edit() -> impl Strategy<Value = Edit> {
     prop_oneof![
         (name(), name()).prop_map(|(a, b)| Edit::Colocate(a, b)),
         name().prop_map(Edit::Percpu),
+        name().prop_map(Edit::AllocatePercpu),
         (name(), alignment()).prop_map(|(type_name, alignment)| Edit::BaseAlign {
             type_name,
             alignment

@@ -157,6 +157,7 @@ pub(crate) fn settings(machines: &[&Machine], replaying: &Replaying) -> BTreeMap
         ("line", lines.join(", ")),
         ("cpus", cpus),
         ("llc-share", replaying.llc_share.to_string()),
+        ("mechanisms", replaying.mechanism_names()),
         ("exact", replaying.exact.to_string()),
         ("seed", replaying.seed.to_string()),
     ] {

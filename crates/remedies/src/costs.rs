@@ -56,6 +56,10 @@ pub(crate) struct Cost {
     pub(crate) false_sharing_misses: u64,
     /// Their cycles.
     pub(crate) false_cycles: u64,
+    /// Of `misses`: because the core's caches had no room for the line.
+    pub(crate) capacity_misses: u64,
+    /// Their cycles.
+    pub(crate) capacity_cycles: u64,
 }
 
 impl Cost {
@@ -73,7 +77,11 @@ impl Cost {
                     self.false_sharing_misses += tally.count;
                     self.false_cycles += tally.cycles;
                 }
-                Cause::Cold | Cause::Capacity | Cause::Unshared => {}
+                Cause::Capacity => {
+                    self.capacity_misses += tally.count;
+                    self.capacity_cycles += tally.cycles;
+                }
+                Cause::Cold | Cause::Unshared => {}
             }
         }
     }
@@ -87,6 +95,8 @@ impl Cost {
         self.true_cycles += other.true_cycles;
         self.false_sharing_misses += other.false_sharing_misses;
         self.false_cycles += other.false_cycles;
+        self.capacity_misses += other.capacity_misses;
+        self.capacity_cycles += other.capacity_cycles;
     }
 
     /// Fetches because another core had taken the line.

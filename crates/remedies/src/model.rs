@@ -77,19 +77,22 @@ pub enum RemedyKind {
     CoAllocate,
     /// A field that is written all the time takes its neighbours' line away.
     OwnLine,
+    /// Objects meet in few sets of a cache: allocate them elsewhere.
+    SpreadOverSets,
     /// Words that are really exchanged: no layout helps.
     WriteLess,
 }
 
 impl RemedyKind {
     /// All kinds.
-    pub const ALL: [RemedyKind; 7] = [
+    pub const ALL: [RemedyKind; 8] = [
         RemedyKind::SkipSilentStores,
         RemedyKind::ReuseResult,
         RemedyKind::Derive,
         RemedyKind::SplitPerCpu,
         RemedyKind::CoAllocate,
         RemedyKind::OwnLine,
+        RemedyKind::SpreadOverSets,
         RemedyKind::WriteLess,
     ];
 
@@ -103,6 +106,7 @@ impl RemedyKind {
             RemedyKind::SplitPerCpu => "split per CPU",
             RemedyKind::CoAllocate => "allocate together",
             RemedyKind::OwnLine => "give a line of its own",
+            RemedyKind::SpreadOverSets => "spread over the cache's sets",
             RemedyKind::WriteLess => "write less often",
         }
     }

@@ -13,7 +13,7 @@ use linemate_replay::Outcome;
 use linemate_study::experiment::{line_of, seeds};
 use linemate_study::scene::Scene;
 use linemate_study::stats::{all_narrow, paired};
-use linemate_study::variant::Variant;
+use linemate_study::variant::{Setting, Variant};
 use linemate_study::{Cpus, Experiment, ExperimentError};
 use linemate_types::{TypeId, TypeModel};
 
@@ -82,8 +82,11 @@ impl Trials<'_> {
             &mut plan,
             self.scene,
             self.analysis,
-            self.cpus.recorded,
-            &questions,
+            &Setting {
+                cpus: self.cpus.recorded,
+                seed: self.options.seed,
+                questions: &questions,
+            },
         )
         .map_err(|e| e.to_string())?;
         // Whole objects move or are copied; fields change wherever their type is inside another one.
@@ -91,7 +94,9 @@ impl Trials<'_> {
         for rule in &plan.objects {
             match rule {
                 ObjectRule::Colocate(a, b) => moved.extend(a.iter().chain(b)),
-                ObjectRule::Percpu(ids) | ObjectRule::BaseAlign(ids, _) => moved.extend(ids),
+                ObjectRule::Percpu(ids)
+                | ObjectRule::AllocatePercpu(ids)
+                | ObjectRule::BaseAlign(ids, _) => moved.extend(ids),
             }
         }
         let named = plan.types.iter().flat_map(|(_, ids)| ids).copied();

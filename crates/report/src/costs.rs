@@ -7,7 +7,8 @@ use linemate_study::costs::{CellCost, Cost, Costs, LineCost, PairCost};
 use linemate_text::shown;
 
 use crate::headline::costs_headline;
-use crate::print::{description, more, percent, provenance, warn_of_short};
+use crate::print::{cycles, description, mechanisms, more, percent, provenance, warn_of_short};
+use crate::sets::sets;
 use crate::whatifs::potential;
 use crate::{By, CostsDocument, Table, Text};
 
@@ -47,11 +48,12 @@ impl CostsDocument {
         warn_of_short(&mut out, costs.warm_up);
         let _ = writeln!(
             out,
-            "\n{}: {} CPUs ({} recorded), {}-byte lines, {}, interleaving {}; cycles are those of accesses that leave their core\n",
+            "\n{}: {} CPUs ({} recorded), {}-byte lines, {}, {}, interleaving {}; cycles are those of accesses that leave their core\n",
             costs.machine,
             costs.cpus,
             costs.recorded_cpus,
             costs.line_bytes,
+            mechanisms(&costs.mechanisms),
             match costs.warm_up {
                 Some(_) => "warm",
                 None => "cold",
@@ -68,6 +70,9 @@ impl CostsDocument {
         match (&self.type_name, tables.by) {
             (Some(_), _) => {
                 rows(out, "field", &costs.fields, costs, top);
+                if let Some(found) = &costs.sets {
+                    sets(out, found);
+                }
                 lines(out, &costs.lines, top);
             }
             (None, By::Type) if tables.all => rows(out, TYPES, &costs.types, costs, top),
@@ -90,6 +95,13 @@ impl CostsDocument {
             let _ = writeln!(
                 out,
                 "User-mode accesses were not recorded: they would press on the caches, so capacity misses are a lower bound."
+            );
+        }
+        if self.costs.overlapped > 0 {
+            let cycles = cycles(self.costs.overlapped as f64);
+            let _ = writeln!(
+                out,
+                "Misses under way together: CPUs waited {cycles} cycles less, which are in no row."
             );
         }
         if tables.ledger {

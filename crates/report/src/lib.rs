@@ -22,6 +22,7 @@ mod parts;
 mod print;
 mod remedies;
 mod resolve;
+mod sets;
 mod sums;
 mod table;
 mod tables;

@@ -7,7 +7,10 @@ use linemate_study::effect::{Potential, Row, Size};
 use linemate_study::stats::Measure;
 use linemate_text::shown;
 
-use crate::print::{change, cycles, description, more, percent, relative, verdict, warn_of_short};
+use crate::print::{
+    change, cycles, description, mechanisms, more, percent, relative, verdict, warn_of_short,
+};
+use crate::sets::changes;
 use crate::{Table, Text, WhatIfDocument};
 
 impl WhatIfDocument {
@@ -33,11 +36,12 @@ impl WhatIfDocument {
         for result in &self.results {
             let _ = writeln!(
                 out,
-                "{}: {} CPUs ({} recorded), {}-byte lines, {}interleavings {} to {}{}; cycles are those of accesses that leave their core",
+                "{}: {} CPUs ({} recorded), {}-byte lines, {}, {}interleavings {} to {}{}; cycles are those of accesses that leave their core",
                 result.machine,
                 result.cpus,
                 result.recorded_cpus,
                 result.line_bytes,
+                mechanisms(&result.mechanisms),
                 match (result.warm_up, result.llc_share) {
                     (Some(_), true) => "warm, their share of each cache, ",
                     (Some(_), false) => "warm, ",
@@ -146,6 +150,7 @@ fn details(out: &mut Text, result: &WhatIf, top: usize) {
     ] {
         rows(out, title, list, top, result.types.without, whole);
     }
+    changes(out, &result.sets);
     if !result.ablation.is_empty() {
         ablation(out, result);
     }

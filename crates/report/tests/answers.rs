@@ -48,7 +48,6 @@ fn remedies(session: &Session<'_>, trials: usize) -> RemedyList {
     let found = effects(&list);
     let tried = |effect: &RemedyEffect| matches!(effect, RemedyEffect::Tried(_));
     assert!(found.iter().any(tried), "{found:?}");
-    assert!(found.contains(&RemedyEffect::NotTried), "{found:?}");
     let effect = RemedyEffect::Refused {
         why: "it has no such field".to_owned(),
     };
@@ -74,7 +73,7 @@ fn advice_is_read_back_with_its_layouts_and_remedies() {
     let request = Request {
         type_name: "rq".into(),
         machines: vec![machine()],
-        pins: vec!["lock".into()],
+        pins: vec![],
         max_growth: 64,
         conditions: Conditions::default(),
         seed: 1,

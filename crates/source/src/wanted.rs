@@ -100,7 +100,8 @@ pub fn check(file: &EditFile) -> Result<(), WantedError> {
             | Edit::SkipSilent(_)
             | Edit::SkipArray(_)
             | Edit::Colocate(..)
-            | Edit::Percpu(_) => {
+            | Edit::Percpu(_)
+            | Edit::AllocatePercpu(_) => {
                 return Err(WantedError::Code {
                     at,
                     statement: text,

@@ -16,6 +16,8 @@ use crate::effect::Potential;
 use crate::experiment::{Conditions, Cpus, Experiment};
 use crate::scene::{KeyName, Scene, Watch};
 use crate::session::Session;
+use crate::sets::TypeSets;
+use crate::variant::Variant;
 use linemate_layout::edit::EditSubject;
 use linemate_layout::plan::{resolve, subject_name};
 
@@ -106,12 +108,18 @@ pub struct Costs {
     pub device_accesses: u64,
     /// What filled the caches before counting began; none: they were empty.
     pub warm_up: Option<WarmUp>,
+    /// The machine's mechanisms that were replayed, by their keys in a description.
+    pub mechanisms: Vec<String>,
+    /// Cycles that no CPU waited because misses overlapped. They are in no row.
+    pub overlapped: u64,
     /// Cycles from the replay's start to its end.
     pub duration: u64,
     /// What a layout can change of the type's cost, or of everything's if no type was asked for.
     pub potential: Potential,
     /// The cost of everything.
     pub whole: Cost,
+    /// How the lines of the type that was asked for fall into the caches' sets; `None` if none was.
+    pub sets: Option<TypeSets>,
     /// By type and variable, and all that is neither; most cycles first, as everywhere.
     pub types: Vec<Cost>,
     /// By field: those of the type that was asked for, or of all.
@@ -171,8 +179,11 @@ pub fn costs(
         accesses: scene.accesses,
         device_accesses: outcome.uncached,
         warm_up: outcome.warm_up,
+        mechanisms: run.machine.mechanisms(),
+        overlapped: outcome.overlapped,
         duration: outcome.cycles,
         potential: asked.as_ref().unwrap_or(&whole).potential(),
+        sets: sets(&experiment, only.as_deref())?,
         types: book.types(),
         functions: book.functions(),
         pairs: pairs(&outcome, run.machine, cpus),
@@ -180,6 +191,17 @@ pub fn costs(
         fields,
         whole,
     })
+}
+
+/// The sets that the lines of the type of that name reach.
+fn sets(experiment: &Experiment<'_>, only: Option<&str>) -> Result<Option<TypeSets>, WhatIfError> {
+    let Some(only) = only else { return Ok(None) };
+    let scene = experiment.scene;
+    let keys = scene.keys.iter();
+    let type_of: Vec<Option<usize>> = keys.map(|key| (owner(key) == only).then_some(0)).collect();
+    let variant = Variant::as_recorded(scene);
+    let found = experiment.sets(&[&variant], 1, &type_of)?;
+    Ok(found.into_iter().flatten().flatten().next())
 }
 
 /// Refuses a name that neither a type has nor a variable of a struct without a tag that was touched.

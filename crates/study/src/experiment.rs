@@ -408,7 +408,10 @@ impl<'a> Experiment<'a> {
         let clones = Clones {
             copies: self.cpus.copies,
         };
-        let replay = Replay::new(self.machine, &config, AsRecorded, clones)?;
+        let mut replay = Replay::new(self.machine, &config, AsRecorded, clones)?;
+        if self.machine.overlap.is_some() {
+            replay = replay.with_overlap(self.machine, self.scene.session.dependences());
+        }
         Ok(match self.conditions.llc_share {
             true => replay.with_llc_share(self.machine),
             false => replay,

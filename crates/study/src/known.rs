@@ -79,10 +79,12 @@ fn question(experiment: &Experiment<'_>, layout: Unedited, first_seed: u64) -> u
         conditions,
         lines,
     } = experiment;
+    // The kernel's code decides nothing else.
+    let code = machine.overlap.and_then(|_| scene.session.code_digest());
     // Writing to a digest cannot fail.
     let _ = write!(
         digest,
-        "{layout:?} {machine:?} {cpus:?} {conditions:?} {lines} {:?} {:?}",
+        "{layout:?} {machine:?} {code:?} {cpus:?} {conditions:?} {lines} {:?} {:?}",
         scene.keys, scene.sites
     );
     // Under the first interleaving the caches are filled.

@@ -7,7 +7,7 @@
 //!   later ones        shelf ─► counts, stream, outcomes             the recording is not read
 //! ```
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use linemate_attribution::counted::Objects;
 use linemate_attribution::couse::CoUses;
@@ -15,7 +15,10 @@ use linemate_attribution::tally::{Count, CpuCount, Key};
 use linemate_attribution::{Analysis, AnalysisError, Counted, Directory, Tally};
 use linemate_machine::LineSize;
 use linemate_recording::Recording;
+use linemate_replay::Dependences;
+use linemate_types::kernel_image::CodeSection;
 use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::Xxh3;
 
 use crate::experiment::{ExperimentError, recorded_cpus};
 use crate::ownership::Ownership;
@@ -33,6 +36,14 @@ pub struct Session<'r> {
     progress: Box<dyn Progress + 'r>,
     ownership: OnceLock<Ownership>,
     streams: [OnceLock<Stream>; 2],
+    code: Option<Code>,
+}
+
+/// The recorded kernel's machine code.
+struct Code {
+    sections: Vec<CodeSection>,
+    digest: u64,
+    dependences: OnceLock<Arc<Dependences>>,
 }
 
 /// [`Part::Counts`], as it is kept.
@@ -115,7 +126,44 @@ impl<'r> Session<'r> {
             progress,
             ownership: OnceLock::new(),
             streams: Default::default(),
+            code: None,
         }
+    }
+
+    /// The same session, given the machine code of the recorded kernel: replays with overlap then know which misses are independent. Without
+    /// it, and for code that is in no section (modules, BPF, user programs), every miss waits for the loads before it.
+    #[must_use]
+    pub fn with_code(self, sections: Vec<CodeSection>) -> Session<'r> {
+        let mut digest = Xxh3::new();
+        for section in &sections {
+            digest.update(&section.address.to_le_bytes());
+            digest.update(&section.bytes);
+        }
+        let code = Code {
+            digest: digest.digest(),
+            sections,
+            dependences: OnceLock::new(),
+        };
+        Session {
+            code: Some(code),
+            ..self
+        }
+    }
+
+    /// A digest of the machine code that was given, if any was.
+    pub(crate) fn code_digest(&self) -> Option<u64> {
+        self.code.as_ref().map(|code| code.digest)
+    }
+
+    /// From which loads the addresses of the recording's accesses come, as far as its code was given.
+    pub(crate) fn dependences(&self) -> Arc<Dependences> {
+        let Some(code) = &self.code else {
+            return Arc::default();
+        };
+        let instructions = || self.rows.iter().map(|row| row.pc);
+        let symbols = self.analysis.symbols();
+        let find = || linemate_code::dependences(&code.sections, symbols, instructions());
+        Arc::clone(code.dependences.get_or_init(|| Arc::new(find())))
     }
 
     /// Its types, symbols and subjects.

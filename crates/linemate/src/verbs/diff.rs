@@ -91,7 +91,7 @@ impl Side {
     fn new(path: &Path, args: &Args, machine: Option<&Machine>) -> anyhow::Result<Side> {
         let name = || path.display().to_string();
         let recording = input::open(path)?;
-        let session = input::ask(path, &recording, args.keeping)?;
+        let session = args.replaying.ask(path, &recording, args.keeping)?;
         let subject = args.type_name.clone().map(EditSubject::Named);
         let on = machine.map(|machine| On {
             machine,

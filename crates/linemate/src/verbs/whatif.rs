@@ -81,7 +81,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         .collect::<anyhow::Result<_>>()?;
     let output = args.page.output()?;
     let recording = args.input.open()?;
-    let session = input::ask(args.input.path(), &recording, args.keeping)?;
+    let session = args
+        .replaying
+        .ask(args.input.path(), &recording, args.keeping)?;
     let located = |error| located(args, &edits, error);
     let study = Study::new(&session, &edits, &images, &report).map_err(located)?;
     let mut results = Vec::new();

@@ -9,7 +9,6 @@ use linemate_study::costs::{CostRun, costs};
 use super::Args;
 use super::page::Pictures;
 use crate::cli::Outcome;
-use crate::input;
 use crate::next;
 use crate::output;
 
@@ -22,7 +21,9 @@ pub(super) fn run(
 ) -> anyhow::Result<Outcome> {
     let machine = args.replaying.machine(machine_name, args.line)?;
     let path = || args.input.path().display().to_string();
-    let session = input::ask(args.input.path(), recording, args.keeping)?;
+    let session = args
+        .replaying
+        .ask(args.input.path(), recording, args.keeping)?;
     let subject = args.type_name.clone().map(EditSubject::Named);
     let run = CostRun {
         machine: &machine,
