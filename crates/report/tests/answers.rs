@@ -37,24 +37,21 @@ fn machine() -> Machine {
     machine
 }
 
-fn remedies(session: &Session<'_>, trials: usize) -> RemedyList {
-    let mut options = RemedyOptions::new(machine());
-    options.trials = trials;
-    let mut list = linemate_remedies::find(session, &options).unwrap();
-    let effects = |list: &RemedyList| -> Vec<RemedyEffect> {
-        let all = list.remedies.iter().flat_map(|remedy| &remedy.trials);
-        all.map(|trial| trial.effect.clone()).collect()
-    };
-    let found = effects(&list);
-    let tried = |effect: &RemedyEffect| matches!(effect, RemedyEffect::Tried(_));
-    assert!(found.iter().any(tried), "{found:?}");
-    let effect = RemedyEffect::Refused {
+/// What `advise` lists, with a trial of each outcome.
+fn remedies(session: &Session<'_>) -> RemedyList {
+    let mut list = linemate_remedies::find(session, &RemedyOptions::new(machine())).unwrap();
+    let all = list.remedies.iter().flat_map(|remedy| &remedy.trials);
+    let mut tried = all.filter(|trial| matches!(trial.effect, RemedyEffect::Tried(_)));
+    assert!(tried.next().is_some(), "{:?}", list.remedies);
+    let refused = RemedyEffect::Refused {
         why: "it has no such field".to_owned(),
     };
-    list.remedies[0].trials.push(Trial {
-        edits: "type rq\nremove nothing\n".to_owned(),
-        effect,
-    });
+    for effect in [RemedyEffect::NotTried, refused] {
+        list.remedies[0].trials.push(Trial {
+            edits: "type rq\nremove nothing\n".to_owned(),
+            effect,
+        });
+    }
     list
 }
 
@@ -81,7 +78,7 @@ fn advice_is_read_back_with_its_layouts_and_remedies() {
         choice: Choice::default(),
     };
     let advice: Advice = advise(&[&session], &request).unwrap();
-    let remedies = remedies(&session, 1);
+    let remedies = remedies(&session);
     let document = AdviceDocument::new("1.2.3", &request, &recordings, &advice, remedies);
     let recommended = document.recommended.as_ref().unwrap();
     assert!(!recommended.effects.is_empty());
@@ -109,7 +106,7 @@ fn a_survey_is_read_back_with_and_without_estimates() {
         ..rows[0].clone()
     });
     let machines = vec![machine().name];
-    let remedies = remedies(&session, 1);
+    let remedies = remedies(&session);
     let document = SurveyDocument::new("1.2.3", &recordings, machines, 1, rows, remedies);
     let text = |document: &SurveyDocument| document.text(&["r.data".to_owned()]).to_string();
     assert_eq!(text(&read_back(&document)), text(&document));
