@@ -6,7 +6,7 @@ use linemate_recording::cursor::{put_varint, zigzag};
 use linemate_replay::{Later, SliceHead};
 use rustc_hash::FxHashMap;
 
-use super::guess::{Guess, NEEDED, OBJECTS, ORIGIN, Packed, Row, SILENT};
+use super::guess::{Guess, Habit, NEEDED, OBJECTS, ORIGIN, Packed, Row, SILENT};
 use super::{Block, Index, Stream};
 use crate::experiment::ExperimentError;
 use crate::rounds::Rounds;
@@ -23,15 +23,17 @@ pub(super) const RAW: u64 = OBJECTS as u64 + 2;
 pub(super) struct Columns {
     /// 0 and 1: as guessed after some rows and after one; else the row, plus 2.
     pub(super) rows: Vec<u8>,
-    /// Below [`RAW`]: which guess of [`super::guess::Places`]; [`RAW`]: it is in `words`; above: the difference to where its row was
+    /// Below [`RAW`]: which guess of [`super::guess::Places`]; [`RAW`]: it is in `raw`; above: the difference to where its row was
     /// last.
     pub(super) addrs: Vec<u8>,
+    /// Addresses.
+    pub(super) raw: Vec<u8>,
     /// The difference to the guess.
     pub(super) gaps: Vec<u8>,
     /// Of steps that are needed; nothing goes with others. 0: as guessed, 1: nothing; else the words touched are in `words`, and
     /// written are 2: none of them, 3: all, 4: those in `words`.
     pub(super) later: Vec<u8>,
-    /// Words touched and written; addresses.
+    /// Words touched and written.
     pub(super) words: Vec<u8>,
     /// The difference to the guess.
     pub(super) bits: Vec<u8>,
@@ -40,17 +42,18 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    pub(super) fn all_mut(&mut self) -> [&mut Vec<u8>; 7] {
+    pub(super) fn all_mut(&mut self) -> [&mut Vec<u8>; 8] {
         let Columns {
             rows,
             addrs,
+            raw,
             gaps,
             later,
             words,
             bits,
             slices,
         } = self;
-        [rows, addrs, gaps, later, words, bits, slices]
+        [rows, addrs, raw, gaps, later, words, bits, slices]
     }
 }
 
@@ -142,7 +145,8 @@ impl<'k> Packer<'k> {
             kind: step.access.kind,
             size: step.access.size,
         };
-        let guesses = self.guess.rows(step.access.cpu);
+        let cpu = step.access.cpu;
+        let guesses = [self.guess.after_some(cpu), self.guess.after_one(cpu)];
         for (how, row) in (0..).zip(guesses) {
             if self.keys.get(row as usize) == Some(&key) {
                 return Ok((row, how));
@@ -165,11 +169,8 @@ impl<'k> Packer<'k> {
         self.needed[row as usize] += u64::from(step.needed);
         let (cpu, columns) = (step.access.cpu, &mut self.columns);
         put_varint(&mut columns.rows, how);
-        let before = self
-            .guess
-            .row(row)
-            .map_or(Later::default(), |row| row.later);
-        let places = self.guess.places(cpu, packed.row);
+        let before = self.guess.learn_row(cpu, row);
+        let places = self.guess.places(cpu, row);
         let known = places.iter().position(|addr| *addr == packed.addr);
         let away = packed.addr.wrapping_sub(places[ORIGIN]);
         match (known, zigzag(away).checked_add(RAW + 1)) {
@@ -177,17 +178,19 @@ impl<'k> Packer<'k> {
             (None, Some(away)) => put_varint(&mut columns.addrs, away),
             (None, None) => {
                 put_varint(&mut columns.addrs, RAW);
-                columns.words.extend_from_slice(&packed.addr.to_le_bytes());
+                columns.raw.extend_from_slice(&packed.addr.to_le_bytes());
             }
         }
-        let expected = self.guess.habit(cpu, packed.row, packed.addr);
+        self.guess.learn_place(cpu, row, packed.addr);
+        let habit = self.guess.habit(cpu, before, row, packed.addr);
+        let expected = std::mem::replace(habit, Habit::new(packed.gap, packed.bits));
         columns.bits.push(packed.bits ^ expected.bits());
         let late = packed.gap.wrapping_sub(expected.gap()) as i32;
         put_varint(&mut columns.gaps, zigzag(late as u64));
+        let expected = std::mem::replace(self.guess.later(row), packed.later);
         if step.needed {
-            later(columns, packed.later, before);
+            later(columns, packed.later, expected);
         }
-        self.guess.learn(cpu, &packed);
         Ok(())
     }
 
