@@ -99,6 +99,20 @@ export interface GroupRow extends Figures {
   lines: number[];
 }
 
+/** Parts of the recording's time, and rows of CPUs. */
+export interface TimeGrid {
+  start: number;
+  step: number;
+  bins: number;
+  cpus_per_row: number;
+  rows: number;
+}
+
+export interface TypeTimes extends TimeGrid {
+  fields: { field: string; offset: number; accesses: number[][] }[];
+  lines: { line: number; accesses: number[][] }[];
+}
+
 export interface TypeView {
   name: string;
   size: number;
@@ -108,6 +122,7 @@ export interface TypeView {
   fields: FieldRow[];
   layout: FieldMap;
   groups: GroupRow[];
+  times: TypeTimes;
 }
 
 export interface Causes {
@@ -141,6 +156,7 @@ export interface Cell {
   upgrades: number;
   cycles: number;
   functions: string[];
+  times?: number[][];
 }
 
 export interface LineCost {
@@ -152,6 +168,7 @@ export interface LineCost {
   cycles: number;
   cells: Cell[];
   neighbours: Cell[];
+  pairs: { from: number; to: number; hitm: number }[];
 }
 
 export interface CpuPlace {
@@ -177,6 +194,8 @@ export interface CostsDocument {
     fields: Cost[];
     functions: Cost[];
     pairs: { from: [number, number]; to: [number, number]; hitm: number; cycles: number }[];
+    pairs_by: "cpu" | "domain" | "socket";
+    time: TimeGrid;
     lines: LineCost[];
   };
 }

@@ -18,6 +18,10 @@ function typeOf(name: string, count: number): D.TypeView {
       ...FIGURES, type_name: name, field: field.path, aliases: [], offset: field.offset, size: 8, line: field.offset >> 6,
       accesses: i + 1, loads: i + 1, functions: [],
     })),
+    times: {
+      start: 0, step: 10, bins: 2, cpus_per_row: 1, rows: 1, lines: [],
+      fields: fields.filter((_, i) => i % 3 === 0).map((field, i) => ({ field: field.path, offset: field.offset, accesses: [[i + 1, 0]] })),
+    },
     lines: [],
   } as D.TypeView;
 }

@@ -30,6 +30,7 @@ mod spans;
 mod subjects;
 mod survey;
 pub mod tally;
+pub mod times;
 pub mod votes;
 
 pub use analysis::{Analysis, AnalysisError, AnalysisFacts, Directory, check};

@@ -40,6 +40,10 @@ impl Key {
     }
 }
 
+/// A row's number, while counting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TallyRow(pub u32);
+
 /// A set of CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct CpuSet {
@@ -136,9 +140,9 @@ impl Tally {
         }
     }
 
-    /// Counts an access.
+    /// Counts an access; gives the row that has it.
     #[inline]
-    pub fn count(&mut self, names: &Names, access: &Access, at: &Located) {
+    pub fn count(&mut self, names: &Names, access: &Access, at: &Located) -> (Key, TallyRow) {
         let key = Key {
             subject: at.subject,
             offset: at.offset,
@@ -166,6 +170,7 @@ impl Tally {
             AccessKind::Rmw => of_cpu.rmws += 1,
         }
         of_cpu.remote += u64::from(remote);
+        (key, TallyRow(row))
     }
 
     fn row(&mut self, key: Key) -> u32 {

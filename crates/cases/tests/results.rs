@@ -4,7 +4,9 @@
 
 use linemate_cases::{Case, CheckDocument, Mode, Outputs, Plan, StepId, Work, parse, results};
 use linemate_report::case::{Results, Spread, markdown};
-use linemate_report::model::{Figures, GroupRow, Inputs, LedgerView, Report, TypeView, View};
+use linemate_report::model::{
+    Figures, GroupRow, Inputs, LedgerView, Report, TypeTimes, TypeView, View,
+};
 use linemate_report::{CostsDocument, FieldMap, WhatIfDocument};
 use linemate_study::costs::{CellCost, Cost, Costs, LineCost};
 use linemate_study::effect::{LlcMisses, Potential, Row, Size, WhatIf};
@@ -167,6 +169,7 @@ fn report() -> Value {
                 ),
                 group("own", &["cpu"], 0.11, None, &[1]),
             ],
+            times: TypeTimes::default(),
         })),
     })
 }

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use linemate_types::{FlattenError, Layout, LineSize, TypeId, TypeModel, named_members};
 use serde::{Deserialize, Serialize};
 
+use crate::heat::Heat;
 use crate::leaves::{FieldMap, FieldPlace};
 
 /// What `linemate layout --json` writes (docs/schema-layout.md).
@@ -82,6 +83,9 @@ pub struct MemberEntry {
     pub bit_hole: u64,
     /// The alignment that its declaration seems to force, 0 for none.
     pub forced_alignment: u64,
+    /// How often it is accessed, where a recording says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heat: Option<Heat>,
 }
 
 /// The bits of a bit-field.
@@ -121,6 +125,7 @@ impl TypeLayout {
                 hole: place.hole,
                 bit_hole: place.bit_hole,
                 forced_alignment: place.forced_alignment,
+                heat: None,
             }
         });
         Ok(TypeLayout {

@@ -37,6 +37,21 @@ pub struct FieldPlace {
     pub arrays: Vec<ArrayExtent>,
 }
 
+impl FieldPlace {
+    /// The end of the last element; of a flexible array, which has no bytes of the type's, its start.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        if self.arrays.iter().any(|array| array.count == 0) {
+            return self.offset;
+        }
+        let beyond = |end: u64, array: &ArrayExtent| {
+            end.saturating_add(array.stride.saturating_mul(array.count.saturating_sub(1)))
+        };
+        let first = self.offset.saturating_add(self.size);
+        self.arrays.iter().fold(first, beyond)
+    }
+}
+
 /// A type before and after edits, both as in a kernel built for lines of that size.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayoutChange {

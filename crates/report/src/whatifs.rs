@@ -7,6 +7,7 @@ use linemate_study::effect::{Potential, Row, Size};
 use linemate_study::stats::Measure;
 use linemate_text::shown;
 
+use crate::changes::changed_lines;
 use crate::print::{
     change, cycles, description, mechanisms, more, percent, relative, verdict, warn_of_short,
 };
@@ -55,6 +56,10 @@ impl WhatIfDocument {
                     false => String::new(),
                 }
             );
+            let layouts = self.layouts.iter();
+            for change in layouts.filter(|change| change.line_bytes == result.line_bytes) {
+                changed_lines(&mut out, change, result, top);
+            }
             details(&mut out, result, top);
         }
         out

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use linemate_attribution::Analysis;
 use linemate_machine::Machine;
+use linemate_recording::TimeGrid;
 use linemate_replay::{Cause, Counts, Outcome, Source, WarmUp};
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +24,8 @@ use linemate_layout::plan::{resolve, subject_name};
 
 use crate::whatif::WhatIfError;
 
-pub use lines::{CellCost, LineCost};
+pub use linemate_replay::MachinePlaces;
+pub use lines::{CellCost, LineCost, LinePair};
 
 /// Where and how to replay.
 #[derive(Clone, Copy, Debug)]
@@ -128,6 +130,12 @@ pub struct Costs {
     pub functions: Vec<Cost>,
     /// By pair of CPUs.
     pub pairs: Vec<PairCost>,
+    /// What the pairs of a line are numbers of.
+    #[serde(default)]
+    pub pairs_by: MachinePlaces,
+    /// What counts over time are kept for.
+    #[serde(default)]
+    pub time: TimeGrid,
     /// By line: those of the type that was asked for, or all. A type's lines add up to the type.
     pub lines: Vec<LineCost>,
 }
@@ -141,30 +149,58 @@ pub fn costs(
     subject: Option<&EditSubject>,
     run: CostRun<'_>,
 ) -> Result<Costs, WhatIfError> {
-    let only = subject.map(subject_name);
-    let cpus = Cpus::new(session.analysis(), run.conditions.cpus)?;
+    let mut found = costs_of(session, &[subject], run)?;
+    Ok(found.remove(0))
+}
+
+/// The same narrowed in several ways, of one replay.
+///
+/// # Errors
+/// As [`costs`].
+pub fn costs_of(
+    session: &Session<'_>,
+    subjects: &[Option<&EditSubject>],
+    run: CostRun<'_>,
+) -> Result<Vec<Costs>, WhatIfError> {
     let watch = Watch {
         every: true,
         ..Watch::default()
     };
     let scene = Scene::new(session, &watch)?;
-    if let (Some(name), Some(subject)) = (&only, subject) {
-        known(session.analysis(), &scene, name, subject)?;
+    for subject in subjects.iter().flatten() {
+        known(session.analysis(), &scene, &subject_name(subject), subject)?;
     }
     let experiment = Experiment {
         lines: true,
         ..Experiment::new(&scene, run.machine, run.conditions)?
     };
     let outcome = experiment.as_recorded(run.seed)?;
+    let narrowed = |subject: &Option<&EditSubject>| {
+        let only = subject.map(subject_name);
+        told(&experiment, &outcome, only.as_deref(), run)
+    };
+    subjects.iter().map(narrowed).collect()
+}
+
+/// What an outcome says about everything, or about one type.
+fn told(
+    experiment: &Experiment<'_>,
+    outcome: &Outcome,
+    only: Option<&str>,
+    run: CostRun<'_>,
+) -> Result<Costs, WhatIfError> {
+    let (scene, cpus) = (experiment.scene, experiment.cpus);
+    let session = scene.session;
     let book = Book {
         analysis: session.analysis(),
-        scene: &scene,
-        outcome: &outcome,
-        only: only.as_deref(),
+        scene,
+        outcome,
+        only,
+        grid: session.time_grid(),
     };
     let fields = book.fields();
-    if let (Some(name), true) = (&only, fields.is_empty()) {
-        return Err(WhatIfError::Absent(name.clone()));
+    if let (Some(name), true) = (only, fields.is_empty()) {
+        return Err(WhatIfError::Absent(name.to_owned()));
     }
     let whole = cost("everything".to_owned(), &outcome.totals);
     let asked = only
@@ -186,7 +222,9 @@ pub fn costs(
         sets: sets(&experiment, only.as_deref())?,
         types: book.types(),
         functions: book.functions(),
-        pairs: pairs(&outcome, run.machine, cpus),
+        pairs: pairs(outcome, run.machine, cpus),
+        pairs_by: outcome.transfers.places,
+        time: session.time_grid(),
         lines: lines::lines(&book),
         fields,
         whole,
@@ -324,6 +362,7 @@ struct Book<'b> {
     scene: &'b Scene<'b>,
     outcome: &'b Outcome,
     only: Option<&'b str>,
+    grid: TimeGrid,
 }
 
 impl Book<'_> {

@@ -408,7 +408,8 @@ impl<'a> Experiment<'a> {
         let clones = Clones {
             copies: self.cpus.copies,
         };
-        let mut replay = Replay::new(self.machine, &config, AsRecorded, clones)?;
+        let replay = Replay::new(self.machine, &config, AsRecorded, clones)?;
+        let mut replay = replay.with_times(self.scene.session.time_grid());
         if self.machine.overlap.is_some() {
             replay = replay.with_overlap(self.machine, self.scene.session.dependences());
         }
@@ -616,7 +617,8 @@ impl Runner<'_> {
             memory,
             replay,
         } = self;
-        for round in rounds.iter() {
+        for (start, round) in rounds.starts.iter().zip(rounds.iter()) {
+            replay.set_time(*start);
             for (head, steps) in round {
                 replay.begin_slice(head)?;
                 for step in steps {

@@ -1,7 +1,7 @@
 //! The steps of a recording, cut into rounds, without those that no replay needs.
 
 use linemate_machine::LineSize;
-use linemate_recording::AccessKind;
+use linemate_recording::{AccessKind, VirtualTime};
 use linemate_replay::{
     Begins, Fate, Filter, Kept, KeyId, Later, ReplayError, Seen, SliceHead, Slicer,
 };
@@ -16,6 +16,8 @@ pub(crate) struct Rounds {
     pub(crate) slices: Vec<(SliceHead, u32)>,
     /// The number of slices up to each round's end.
     pub(crate) rounds: Vec<u32>,
+    /// When each round begins.
+    pub(crate) starts: Vec<VirtualTime>,
 }
 
 impl Rounds {
@@ -23,6 +25,7 @@ impl Rounds {
         self.steps.clear();
         self.slices.clear();
         self.rounds.clear();
+        self.starts.clear();
     }
 
     /// Each round as its slices.
@@ -74,6 +77,8 @@ pub(crate) struct Cutter<'s> {
     /// By subject: whether all of its accesses stay, because some variant moves them.
     stays: &'s [bool],
     left_out: LeftOut,
+    /// When the round begins that is not complete yet.
+    start: VirtualTime,
     /// The round that is not complete yet.
     slices: Vec<(SliceHead, u32)>,
     steps: Vec<Step>,
@@ -92,6 +97,7 @@ impl<'s> Cutter<'s> {
             filter,
             stays,
             left_out: LeftOut::default(),
+            start: VirtualTime(0),
             slices: Vec::new(),
             steps: Vec::new(),
             seen: Vec::new(),
@@ -114,6 +120,7 @@ impl<'s> Cutter<'s> {
             let cut = self.slicer.cut(cpu, step.access.time, cached);
             if cut.begins == Begins::Round {
                 self.end_round(out);
+                self.start = step.access.time;
             }
             if cut.begins != Begins::Nothing {
                 self.slices
@@ -156,6 +163,7 @@ impl<'s> Cutter<'s> {
                 .extend(slices.map(|(head, end)| (*head, before + end)));
         }
         out.rounds.push(out.slices.len() as u32);
+        out.starts.push(self.start);
         self.slices.clear();
         self.steps.clear();
     }

@@ -12,9 +12,10 @@ use std::sync::{Arc, OnceLock};
 use linemate_attribution::counted::Objects;
 use linemate_attribution::couse::CoUses;
 use linemate_attribution::tally::{Count, CpuCount, Key};
+use linemate_attribution::times::Times;
 use linemate_attribution::{Analysis, AnalysisError, Counted, Directory, Tally};
 use linemate_machine::LineSize;
-use linemate_recording::Recording;
+use linemate_recording::{Recording, TimeGrid};
 use linemate_replay::Dependences;
 use linemate_types::kernel_image::CodeSection;
 use serde::{Deserialize, Serialize};
@@ -54,6 +55,7 @@ struct Kept {
     per_cpu: Vec<CpuCount>,
     co_uses: CoUses,
     objects: Objects,
+    times: Times,
 }
 
 impl Kept {
@@ -62,7 +64,12 @@ impl Kept {
         let subjects = self.directory.subjects.len();
         let in_order = self.rows.windows(2).all(|pair| pair[0].0 < pair[1].0);
         let known = |(key, _): &(Key, Count)| (key.subject.0 as usize) < subjects;
-        in_order && self.rows.iter().all(known) && self.objects.len() == subjects
+        let places = self.times.places.keys();
+        let timed = |subject: u32| (subject as usize) < subjects;
+        in_order
+            && self.rows.iter().all(known)
+            && self.objects.len() == subjects
+            && places.map(|place| place.subject.0).all(timed)
     }
 }
 
@@ -87,6 +94,7 @@ impl<'r> Session<'r> {
                     tally: Tally::of(analysis.subjects(), kept.rows, kept.per_cpu),
                     co_uses: kept.co_uses,
                     objects: kept.objects,
+                    times: kept.times,
                 };
                 return Ok(Session::with(analysis, counted, shelf, progress));
             }
@@ -176,6 +184,11 @@ impl<'r> Session<'r> {
         &self.counted
     }
 
+    /// What counts over time are kept for.
+    pub fn time_grid(&self) -> TimeGrid {
+        self.analysis.recording().time_grid()
+    }
+
     /// Who is told how far it is.
     pub(crate) fn progress(&self) -> &dyn Progress {
         &*self.progress
@@ -245,6 +258,7 @@ fn pack(analysis: &Analysis<'_>, counted: &Counted) -> Option<Vec<u8>> {
         per_cpu: counted.tally.per_cpu().to_vec(),
         co_uses: counted.co_uses.clone(),
         objects: counted.objects.clone(),
+        times: counted.times.clone(),
     };
     shelf::pack(&kept)
 }
@@ -285,6 +299,7 @@ mod tests {
             per_cpu: Vec::new(),
             co_uses: CoUses::default(),
             objects: vec![Default::default(); 2],
+            times: Times::default(),
         }
     }
 

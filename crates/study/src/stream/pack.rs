@@ -2,6 +2,7 @@
 
 use linemate_attribution::tally::Key;
 use linemate_machine::LineSize;
+use linemate_recording::VirtualTime;
 use linemate_recording::cursor::{put_varint, zigzag};
 use linemate_replay::{Later, SliceHead};
 use rustc_hash::FxHashMap;
@@ -37,7 +38,7 @@ pub(super) struct Columns {
     pub(super) words: Vec<u8>,
     /// The difference to the guess.
     pub(super) bits: Vec<u8>,
-    /// Slices: CPU, steps, span, last; and whether the round ends.
+    /// Slices: CPU, steps, span, last; and whether the round ends. Before each round: how long after the one before it begins.
     pub(super) slices: Vec<u8>,
 }
 
@@ -66,6 +67,8 @@ pub(super) struct Packer<'k> {
     needed: Vec<u64>,
     guess: Guess,
     columns: Columns,
+    /// When the last round began.
+    start: VirtualTime,
     bytes: Vec<u8>,
     index: Index,
 }
@@ -78,6 +81,7 @@ impl<'k> Packer<'k> {
             needed: vec![0; keys.len()],
             guess: Guess::new(cpus, Row::of(keys), line),
             columns: Columns::default(),
+            start: VirtualTime(0),
             bytes: Vec::new(),
             index: Index {
                 cpus: cpus as u16,
@@ -92,7 +96,10 @@ impl<'k> Packer<'k> {
     /// # Errors
     /// A step of a row that was not counted.
     pub(super) fn add(&mut self, rounds: &Rounds) -> Result<(), ExperimentError> {
-        for round in rounds.iter() {
+        for (start, round) in rounds.starts.iter().zip(rounds.iter()) {
+            let later = start.0.wrapping_sub(self.start.0);
+            put_varint(&mut self.columns.slices, zigzag(later));
+            self.start = *start;
             let mut round = round.peekable();
             while let Some((head, steps)) = round.next() {
                 self.slice(head, steps, round.peek().is_none())?;

@@ -155,6 +155,8 @@ pub(super) struct Unpacker<'s> {
     together: Together,
     block: usize,
     at: usize,
+    /// When the last round began.
+    start: VirtualTime,
 }
 
 impl<'s> Unpacker<'s> {
@@ -166,6 +168,7 @@ impl<'s> Unpacker<'s> {
             together: Together::default(),
             block: 0,
             at: 0,
+            start: VirtualTime(0),
         }
     }
 
@@ -204,7 +207,13 @@ impl<'s> Unpacker<'s> {
         let guess = &mut self.guess;
         let together = &mut self.together;
         together.clear();
+        let mut begins = true;
         for _ in 0..block.slices {
+            if begins {
+                let later = unzigzag(slices.varint().ok()?);
+                self.start = VirtualTime(self.start.0.wrapping_add(later));
+                out.starts.push(self.start);
+            }
             let (head, mut steps, ends) = slice(&mut slices, self.stream.index.cpus)?;
             while steps > 0 {
                 let room = TOGETHER - together.steps.len();
@@ -217,6 +226,7 @@ impl<'s> Unpacker<'s> {
                 }
             }
             together.ends.push((together.steps.len(), head, ends));
+            begins = ends;
         }
         together.unpack(&mut streams, guess)?;
         together.hand_over(guess, out, &mut take)
@@ -381,8 +391,9 @@ impl<'b> Streams<'b> {
 fn column(bytes: &mut Cursor<'_>, block: Block) -> Option<Vec<u8>> {
     let unpacked = usize::try_from(bytes.varint().ok()?).ok()?;
     let packed = usize::try_from(bytes.varint().ok()?).ok()?;
-    // A step takes at most 24 bytes of a column, a slice at most 40.
-    let most = 24 * block.steps as usize + 40 * block.slices as usize;
+    // A step takes at most 24 bytes of a column, a slice at most 40, a round 10.
+    let slices = 40 * block.slices as usize + 10 * block.rounds as usize;
+    let most = 24 * block.steps as usize + slices;
     let column = bytes.bytes(packed).ok()?;
     let small = unpacked <= most;
     small.then(|| zstd::bulk::decompress(column, unpacked).ok())?
