@@ -331,10 +331,46 @@ export interface Spread {
   most: number;
 }
 
+/** A change of a mean: in per cent, with half of its 95 % confidence interval. */
+export interface Change {
+  percent: number;
+  ci95: number | null;
+}
+
 export interface Compared {
   without: Spread;
   predicted: Spread;
   rerecorded: Spread;
+  predicted_change: Change | null;
+  recorded_change: Change | null;
+  verdict: "agrees" | "differs" | "cannot be told" | null;
+}
+
+export interface Figure {
+  sum: Compared;
+  per_event: Compared | null;
+}
+
+export interface EventRuns {
+  name: string;
+  function: string;
+  copies: string[];
+  patched_copies: string[];
+  without: Spread;
+  rerecorded: Spread;
+  change: Change | null;
+}
+
+export interface Rebuilt {
+  edit: string;
+  machine: string;
+  types: string[];
+  runs: number;
+  event: EventRuns | null;
+  cost: Figure;
+  whole: Figure;
+  llc_misses: Figure;
+  functions: Record<string, Figure>;
 }
 
 export interface CaseResults {
@@ -345,6 +381,6 @@ export interface CaseResults {
   inputs: { recording: Record<string, string>; checksum: string; accesses: number };
   found: { name: string; bytes: number; accesses: number; machine: string; cycles: number; true_sharing: number; false_sharing: number }[];
   predicted: { edit: string; machine: string; cpus: number; types: Measured; whole: Measured }[];
-  rebuilt: { edit: string; machine: string; types: string[]; runs: number; cost: Compared; whole: Compared }[];
+  rebuilt: Rebuilt[];
   published: { key: string; published: string; source: string; found: string | null; predicted: string | null; rerecorded: string | null }[];
 }

@@ -281,7 +281,8 @@ impl<'r> Analysis<'r> {
         let names = self.names()?;
         let fields = FieldTables::new(self.model(), self.schema(), self.subjects());
         let grid = self.recording.time_grid();
-        let make = || Counter::new(names, &fields, grid);
+        let functions = self.recording.functions().functions.len();
+        let make = || Counter::new(names, &fields, grid, functions);
         let parts = visit_chunks(self.recording, make, Counter::start_chunk, done)?;
         let mut sum = Counted::default();
         for part in parts {

@@ -28,6 +28,8 @@ pub struct Counted {
     pub objects: Objects,
     /// When types are accessed, and by which CPUs.
     pub times: Times,
+    /// Recorded calls, by [`linemate_recording::FunctionId`].
+    pub calls: Vec<u64>,
 }
 
 impl Counted {
@@ -35,6 +37,12 @@ impl Counted {
         self.tally.merge(&other.tally);
         self.co_uses.merge(other.co_uses);
         self.times.merge(other.times);
+        if self.calls.len() < other.calls.len() {
+            self.calls.resize(other.calls.len(), 0);
+        }
+        for (mine, theirs) in self.calls.iter_mut().zip(other.calls) {
+            *mine = mine.saturating_add(theirs);
+        }
         let subjects = self.objects.len().max(other.objects.len());
         self.objects.resize(subjects, BTreeMap::new());
         for (mine, theirs) in self.objects.iter_mut().zip(other.objects) {
@@ -61,16 +69,23 @@ pub(crate) struct Counter<'n> {
     co_uses: CoUseCollector<'n>,
     objects: Vec<FxHashMap<u64, Users>>,
     times: TimeCounter,
+    calls: Vec<u64>,
 }
 
 impl<'n> Counter<'n> {
-    pub(crate) fn new(names: &'n Names, fields: &'n FieldTables, grid: TimeGrid) -> Counter<'n> {
+    pub(crate) fn new(
+        names: &'n Names,
+        fields: &'n FieldTables,
+        grid: TimeGrid,
+        functions: usize,
+    ) -> Counter<'n> {
         Counter {
             names,
             tally: Tally::new(),
             co_uses: CoUseCollector::new(fields),
             objects: vec![FxHashMap::default(); names.subjects().len()],
             times: TimeCounter::new(grid),
+            calls: vec![0; functions],
         }
     }
 
@@ -88,6 +103,7 @@ impl<'n> Counter<'n> {
                 .into_iter()
                 .map(|objects| objects.into_iter().collect())
                 .collect(),
+            calls: self.calls,
         }
     }
 }
@@ -111,7 +127,11 @@ impl Visitor for Counter<'_> {
         }
         users[cpu] = users[cpu].saturating_add(1);
     }
-    fn call(&mut self, _: &Call) {}
+    fn call(&mut self, call: &Call) {
+        if let Some(calls) = self.calls.get_mut(call.function.0 as usize) {
+            *calls = calls.saturating_add(1);
+        }
+    }
     fn ret(&mut self, _: &Return) {}
     fn marker(&mut self, _: &Marker) {}
 }

@@ -37,7 +37,7 @@ pub use cache::cache_folder;
 pub use confinement::Confinement;
 pub use control::ExitStatus;
 pub use error::GuestError;
-pub use functions::{WatchList, watch_list};
+pub use functions::{EventRefusal, WatchList, watch_list};
 pub use kernel::{BootableKernel, default_kernel, recorded_kernel};
 pub use observer::{Observer, OutputStream, Progress, Stage};
 pub use payload::{ExtraFile, Workload};

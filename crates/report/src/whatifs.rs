@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use linemate_study::WhatIf;
 use linemate_study::effect::{Potential, Row, Size};
 use linemate_study::stats::Measure;
+use linemate_study::{EventCount, WhatIf};
 use linemate_text::shown;
 
 use crate::changes::changed_lines;
@@ -34,6 +34,10 @@ impl WhatIfDocument {
         }
         let _ = writeln!(out);
         out.table(summary(&self.results, &names));
+        if let Some(event) = &self.event {
+            let _ = writeln!(out, "{}", calls(event));
+            out.table(per_call(&self.results, event));
+        }
         for result in &self.results {
             let _ = writeln!(
                 out,
@@ -114,6 +118,39 @@ fn summary(results: &[WhatIf], names: &str) -> Table {
             relative(&result.types, result.whole.without),
             verdict(&result.types).to_owned(),
         ]);
+    }
+    table
+}
+
+/// How often an event happened, in a line.
+pub(crate) fn calls(event: &EventCount) -> String {
+    let copies = match &event.symbols[..] {
+        [only] if *only == event.function => String::new(),
+        symbols => format!(" (as {})", symbols.join(", ")),
+    };
+    format!("{} calls of {}{copies}", event.calls, event.function)
+}
+
+fn per_call(results: &[WhatIf], event: &EventCount) -> Table {
+    let mut table = Table::of_figures(&["machine", "per call", "before", "change"]);
+    let calls = event.calls as f64;
+    for result in results {
+        for (of, measure) in [
+            ("cycles, the type", &result.types),
+            ("cycles, everything", &result.whole),
+            ("LLC misses, the kernel", &result.llc_misses.kernel),
+        ] {
+            table.add_row(vec![
+                result.machine.clone(),
+                of.to_owned(),
+                format!("{:.3}", measure.without / calls),
+                format!(
+                    "{:+.3} ± {:.3}",
+                    measure.difference / calls,
+                    measure.ci95 / calls
+                ),
+            ]);
+        }
     }
     table
 }

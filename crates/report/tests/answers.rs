@@ -118,7 +118,7 @@ fn a_difference_is_read_back_with_and_without_costs() {
     let session = Session::new(&recording).unwrap();
     let machine = machine();
     let rq = EditSubject::Named("rq".to_owned());
-    let of = |on| fields(&session, Some(&rq), on).unwrap();
+    let of = |on| fields(&session, Some(&rq), on, None).unwrap();
     let on = On {
         machine: &machine,
         seed: 1,

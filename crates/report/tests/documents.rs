@@ -491,6 +491,7 @@ fn a_difference_is_scaled_by_the_runs() {
         bytes: 64,
         cpus: 2,
         accesses,
+        event: None,
         fields: [(
             "lock".to_owned(),
             Figures {

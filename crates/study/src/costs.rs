@@ -219,7 +219,7 @@ fn told(
         overlapped: outcome.overlapped,
         duration: outcome.cycles,
         potential: asked.as_ref().unwrap_or(&whole).potential(),
-        sets: sets(&experiment, only.as_deref())?,
+        sets: sets(experiment, only)?,
         types: book.types(),
         functions: book.functions(),
         pairs: pairs(outcome, run.machine, cpus),

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use linemate_replay::{Cause, Counts};
 use serde::{Deserialize, Serialize};
 
+use crate::event::EventCount;
 use crate::experiment::{Conditions, Cpus, Experiment};
 use crate::scene::{Scene, Watch};
 use crate::session::Session;
@@ -52,6 +53,8 @@ pub struct Fields {
     pub cpus: usize,
     /// All accesses of the recording.
     pub accesses: u64,
+    /// What figures are told per, if an event was asked for.
+    pub event: Option<EventCount>,
     /// By path.
     pub fields: BTreeMap<String, Figures>,
 }
@@ -67,15 +70,18 @@ pub struct On<'m> {
     pub conditions: Conditions,
 }
 
-/// The fields of a type in a recording, or of every type if none is named; with a machine also what they cost there.
+/// The fields of a type in a recording, or of every type if none is named; with a machine also what they cost there; with an event how
+/// often it happened.
 ///
 /// # Errors
-/// A type that does not exist or that nothing touched, a damaged recording, CPUs that cannot be.
+/// A type that does not exist or that nothing touched, a damaged recording, CPUs that cannot be, an event whose calls were not counted.
 pub fn fields(
     session: &Session<'_>,
     subject: Option<&EditSubject>,
     on: Option<On<'_>>,
+    event: Option<&str>,
 ) -> Result<Fields, WhatIfError> {
+    let event = event.map(|function| session.event(function)).transpose()?;
     let name = subject.map_or_else(|| "type".to_owned(), subject_name);
     let model = session.analysis().model();
     let ids = subject.map_or(Ok(Vec::new()), |subject| resolve(model, subject));
@@ -113,6 +119,7 @@ pub fn fields(
         bytes,
         cpus: cpus.replayed(),
         accesses: scene.accesses,
+        event,
         fields,
     })
 }
@@ -194,6 +201,7 @@ mod tests {
             bytes: 0,
             cpus: 1,
             accesses: 0,
+            event: None,
             fields: fields.collect(),
         }
     }

@@ -14,6 +14,7 @@ pub mod costs;
 pub mod diff;
 pub mod effect;
 mod error;
+pub mod event;
 pub mod experiment;
 pub mod follow;
 mod known;
@@ -34,6 +35,7 @@ pub mod whatif;
 
 pub use costs::{CostRun, Costs, costs};
 pub use effect::WhatIf;
+pub use event::{EventCount, EventError};
 pub use experiment::{Conditions, Cpus, Experiment, ExperimentError};
 pub use linemate_replay::WarmUp;
 pub use ownership::majority;

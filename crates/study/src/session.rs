@@ -21,6 +21,7 @@ use linemate_types::kernel_image::CodeSection;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
+use crate::event::{EventCount, EventError};
 use crate::experiment::{ExperimentError, recorded_cpus};
 use crate::ownership::Ownership;
 use crate::progress::{Progress, Silent, Step};
@@ -56,6 +57,7 @@ struct Kept {
     co_uses: CoUses,
     objects: Objects,
     times: Times,
+    calls: Vec<u64>,
 }
 
 impl Kept {
@@ -95,6 +97,7 @@ impl<'r> Session<'r> {
                     co_uses: kept.co_uses,
                     objects: kept.objects,
                     times: kept.times,
+                    calls: kept.calls,
                 };
                 return Ok(Session::with(analysis, counted, shelf, progress));
             }
@@ -179,6 +182,18 @@ impl<'r> Session<'r> {
         &self.analysis
     }
 
+    /// How often a function was called.
+    ///
+    /// # Errors
+    /// It was not recorded which calls it had, or it had none.
+    pub fn event(&self, function: &str) -> Result<EventCount, EventError> {
+        EventCount::count(
+            self.analysis.recording().functions(),
+            &self.counted.calls,
+            function,
+        )
+    }
+
     /// What it counts.
     pub fn counted(&self) -> &Counted {
         &self.counted
@@ -259,6 +274,7 @@ fn pack(analysis: &Analysis<'_>, counted: &Counted) -> Option<Vec<u8>> {
         co_uses: counted.co_uses.clone(),
         objects: counted.objects.clone(),
         times: counted.times.clone(),
+        calls: counted.calls.clone(),
     };
     shelf::pack(&kept)
 }
@@ -300,6 +316,7 @@ mod tests {
             co_uses: CoUses::default(),
             objects: vec![Default::default(); 2],
             times: Times::default(),
+            calls: Vec::new(),
         }
     }
 

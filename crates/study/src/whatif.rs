@@ -14,6 +14,7 @@ use linemate_types::{LineSize, TypeId, TypeModel};
 
 use crate::effect::{self, WhatIf};
 pub use crate::effect::{Run, VariantKind};
+use crate::event::EventError;
 use crate::experiment::{Experiment, ExperimentError, line_of, recorded_cpus, seeds};
 use crate::scene::{Scene, Watch};
 use crate::session::Session;
@@ -54,6 +55,9 @@ pub enum WhatIfError {
         "{0} interleavings are too few for a 95 % confidence interval: at least {INTERLEAVINGS_MIN}"
     )]
     Interleavings(usize),
+    /// An event whose calls cannot be told.
+    #[error(transparent)]
+    Event(#[from] EventError),
     /// The replays.
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
