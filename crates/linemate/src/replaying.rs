@@ -87,7 +87,8 @@ impl Replaying {
     ) -> anyhow::Result<Session<'r>> {
         let code = self.wants(Mechanism::Overlap).then(|| self.code(recording));
         let code = code.transpose().with_context(|| path.display().to_string());
-        let (session, code) = (input::ask(path, recording, keeping)?, code?);
+        let code = code?;
+        let session = input::ask(path, recording, keeping)?;
         Ok(match code {
             Some(code) => session.with_code(code),
             None => session,

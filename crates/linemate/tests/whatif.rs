@@ -375,7 +375,7 @@ fn costs_are_as_described(data: &str) {
     has_exactly(&json, &expected);
     assert_eq!(json["schema"], "linemate.costs/4");
     let costs = &json["costs"];
-    let expected = "machine line_bytes cpus recorded_cpus seed accesses device_accesses mechanisms overlapped duration potential sets whole types fields functions pairs lines";
+    let expected = "machine line_bytes cpus recorded_cpus seed accesses device_accesses warm_up mechanisms overlapped duration potential sets whole types fields functions pairs lines";
     has_exactly(costs, &expected.split(' ').collect::<Vec<_>>());
     assert_eq!(costs["line_bytes"], 128);
     let sum = |rows: &str| -> u64 {

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use linemate_attribution::schema::TypeIndex;
-use linemate_attribution::{Analysis, Bucket, SubjectId};
+use linemate_attribution::{Analysis, Bucket, Subject, SubjectId};
 use linemate_layout::Edit;
 use linemate_machine::Machine;
 use linemate_study::scene::Scene;
@@ -60,7 +60,8 @@ impl Collisions {
         }
         let mut type_of = vec![None; scene.keys.len()];
         for (subject, about) in (0u32..).zip(analysis.subjects()) {
-            let number = about.ty.and_then(|ty| suspects.binary_search(&ty).ok());
+            let ty = about.ty.filter(|_| is_allocated(about));
+            let number = ty.and_then(|ty| suspects.binary_search(&ty).ok());
             if let Some(key) = scene.subject_key(SubjectId(subject)) {
                 type_of[key.0 as usize] = number;
             }
@@ -82,12 +83,17 @@ impl Collisions {
     }
 }
 
+/// Whether an allocator gave the subject's objects out, other than the per-CPU one.
+fn is_allocated(subject: &Subject) -> bool {
+    subject.bucket == Bucket::Field && !subject.percpu
+}
+
 /// The bases of allocated objects by type and by the CPU that makes more than half of the accesses to them; ascending.
 fn owned(analysis: &Analysis<'_>, scene: &Scene<'_>) -> BTreeMap<(TypeIndex, u16), Vec<u64>> {
     let mut owned: BTreeMap<(TypeIndex, u16), Vec<u64>> = BTreeMap::new();
     for (subject, objects) in analysis.subjects().iter().zip(scene.objects) {
         let Some(ty) = subject.ty else { continue };
-        if subject.bucket != Bucket::Field || subject.percpu {
+        if !is_allocated(subject) {
             continue;
         }
         for (base, users) in objects {

@@ -158,7 +158,7 @@ impl Experiment<'_> {
             scene.rounds(self.machine.line, &only, |rounds| {
                 let slices = rounds.iter().flatten();
                 let steps =
-                    slices.flat_map(|(head, steps)| steps.iter().map(|step| (head.cpu, step)));
+                    slices.flat_map(|(head, steps)| steps.iter().map(move |step| (head.cpu, step)));
                 for (cpu, step) in steps {
                     let Some(lines) = of(step.key.0).and_then(|ty| lines.get_mut(ty)) else {
                         continue;
@@ -174,7 +174,9 @@ impl Experiment<'_> {
                 }
             })?;
         }
-        let sets = |variants: Vec<Lines>| variants.iter().map(|lines| lines.sets(self)).collect();
+        let sets = |variants: Vec<Lines>| -> Vec<Option<TypeSets>> {
+            variants.iter().map(|lines| lines.sets(self)).collect()
+        };
         Ok(lines.into_iter().map(sets).collect())
     }
 }

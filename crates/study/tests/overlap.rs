@@ -71,6 +71,7 @@ fn asked(session: &Session<'_>, overlap: bool) -> Costs {
     let machine = machine(overlap);
     let run = CostRun {
         machine: &machine,
+        // Lines come once, so that only empty caches miss them.
         conditions: Conditions {
             cold: true,
             ..Conditions::default()
