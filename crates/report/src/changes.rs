@@ -30,7 +30,7 @@ pub(crate) fn changed_lines(out: &mut Text, change: &LayoutChange, result: &What
         let moved = |line: &u64| before.get(line) != after.get(line);
         let strips = own.keys().filter(|line| moved(line));
         let strips = strips.map(|line| strip(map, *line, bytes, cycles));
-        let strips: Vec<Strip> = strips.filter(|strip| costs(strip)).collect();
+        let strips: Vec<Strip> = strips.filter(costs).collect();
         // Writing to a text does not fail.
         let _ = writeln!(
             out,
