@@ -30,25 +30,29 @@ for number in "$WIDTH" "$DEPTH" "$QUOTA" "$PERIOD"; do
 	esac
 done
 
-# grow FOLDER LEVELS: in a subshell per level, because sh has no local variables that survive recursion everywhere.
-grow() (
-	folder=$1
-	levels=$2
-	if [ "$levels" -eq 0 ]; then
-		echo "$QUOTA $PERIOD" >"$folder/cpu.max"
-		exit 0
-	fi
-	echo +cpu >"$folder/cgroup.subtree_control"
-	child=1
-	while [ "$child" -le "$WIDTH" ]; do
-		"$busybox" mkdir "$folder/g$child"
-		grow "$folder/g$child" $((levels - 1))
-		child=$((child + 1))
-	done
-)
-
 "$busybox" mkdir -p "$ROOT"
 "$busybox" mount -t cgroup2 none "$ROOT" || fail "cannot mount cgroup2 on $ROOT"
 echo +cpu >"$ROOT/cgroup.subtree_control"
 "$busybox" mkdir "$ROOT/tree"
-grow "$ROOT/tree" "$DEPTH"
+
+# Level by level, with one call of mkdir for each: a process for each group of a large tree would take longer than what is recorded.
+groups=$ROOT/tree
+levels=$DEPTH
+while [ "$levels" -gt 0 ]; do
+	children=
+	for group in $groups; do
+		echo +cpu >"$group/cgroup.subtree_control"
+		child=1
+		while [ "$child" -le "$WIDTH" ]; do
+			children="$children $group/g$child"
+			child=$((child + 1))
+		done
+	done
+	# shellcheck disable=SC2086 # a word for each group
+	"$busybox" mkdir $children
+	groups=$children
+	levels=$((levels - 1))
+done
+for leaf in $groups; do
+	echo "$QUOTA $PERIOD" >"$leaf/cpu.max"
+done
