@@ -4,7 +4,7 @@
 //! cargo run --release -p linemate-study --example groups -- RECORDING MACHINE…
 //! ```
 //!
-//! For each machine, of which CPUs have only their share of the caches: the share of LLC misses that user code has, that of the kernel's which the
+//! For each machine, of which CPUs have only their share of the caches: the share of LLC load misses that user code has, that of the kernel's which the
 //! walks of bandwidth control have, and the functions with most. For each type: the lines that a CPU touches, and how they fall
 //! into its caches' sets.
 
@@ -15,8 +15,8 @@ use std::path::Path;
 
 use linemate_attribution::{Analysis, FunctionName, Names, visit_chunks};
 use linemate_machine::{Machine, find};
-use linemate_recording::{Access, Call, GuestAddr, Marker, Recording, Return, Visitor};
-use linemate_replay::{Counts, Outcome, Source, sets_reached};
+use linemate_recording::{Access, AccessKind, Call, GuestAddr, Marker, Recording, Return, Visitor};
+use linemate_replay::{Counts, sets_reached};
 use linemate_study::scene::{Scene, Watch};
 use linemate_study::{Conditions, Experiment, Session};
 
@@ -161,11 +161,6 @@ impl Visitor for Reader<'_> {
     fn marker(&mut self, _: &Marker) {}
 }
 
-fn missed(counts: &Counts) -> u64 {
-    let sources = Source::ALL.into_iter().filter(|source| source.is_llc_miss());
-    sources.map(|source| counts.source(source).count).sum()
-}
-
 fn misses(session: &Session<'_>, machine: &Machine) -> Result<()> {
     let scene = Scene::new(session, &Watch::default())?;
     let conditions = Conditions {
@@ -173,15 +168,32 @@ fn misses(session: &Session<'_>, machine: &Machine) -> Result<()> {
         ..Conditions::default()
     };
     let outcome = Experiment::new(&scene, machine, conditions)?.as_recorded(1)?;
-    let mut by_function = by_function(&scene, &outcome);
-    let whole = missed(&outcome.totals);
+    let mut by_function: BTreeMap<&str, u64> = BTreeMap::new();
+    for (name, counts) in scene.sites.iter().zip(&outcome.sites) {
+        *by_function.entry(name).or_default() += load_misses(counts);
+    }
+    let whole = load_misses(&outcome.totals);
     let user = by_function.remove(FunctionName::UserCode.as_str()).unwrap_or(0);
     let kernel = whole - user;
     let share = |part: u64, of: u64| 100.0 * part as f64 / of.max(1) as f64;
-    println!("{}: {whole} LLC misses, {kernel} of the kernel; user code {:.1} %", machine.name, share(user, whole));
-    let throttling = THROTTLING.iter().filter_map(|name| by_function.get(*name)).sum();
+    println!(
+        "{}: {whole} LLC load misses, {kernel} of the kernel; user code {:.1} %; warm {:?}",
+        machine.name,
+        share(user, whole),
+        outcome.warm_up
+    );
+    let throttling = THROTTLING.iter().filter_map(|name| by_function.get(name)).sum();
     println!("  throttling {throttling}: {:.1} % of the kernel's", share(throttling, kernel));
     let mut rows: Vec<_> = by_function.into_iter().collect();
+    rows.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    for (name, count) in rows.into_iter().take(14) {
+        println!("  {count:8} {:5.1} % {name}", share(count, kernel));
+    }
+    let mut types: BTreeMap<&str, u64> = BTreeMap::new();
+    for (key, counts) in scene.keys.iter().zip(&outcome.keys) {
+        *types.entry(&key.path).or_default() += load_misses(counts);
+    }
+    let mut rows: Vec<_> = types.into_iter().collect();
     rows.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     for (name, count) in rows.into_iter().take(14) {
         println!("  {count:8} {:5.1} % {name}", share(count, kernel));
@@ -189,10 +201,6 @@ fn misses(session: &Session<'_>, machine: &Machine) -> Result<()> {
     Ok(())
 }
 
-fn by_function(scene: &Scene<'_>, outcome: &Outcome) -> BTreeMap<String, u64> {
-    let mut sums = BTreeMap::new();
-    for (name, counts) in scene.sites.iter().zip(&outcome.sites) {
-        *sums.entry(name.clone()).or_insert(0) += missed(counts);
-    }
-    sums
+fn load_misses(counts: &Counts) -> u64 {
+    counts.llc_misses[AccessKind::Load as usize]
 }
