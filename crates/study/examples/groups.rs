@@ -8,6 +8,8 @@
 //! walks of bandwidth control have, and the functions with most. For each type: the lines that a CPU touches, and how they fall
 //! into its caches' sets.
 
+#![allow(clippy::print_stdout, reason = "what it finds is its output")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::error::Error;
@@ -42,7 +44,10 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 fn main() -> Result<()> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let (file, machines) = arguments.split_first().ok_or("RECORDING MACHINE…")?;
-    let machines: Vec<Machine> = machines.iter().map(|name| find(name)).collect::<std::result::Result<_, _>>()?;
+    let machines: Vec<Machine> = machines
+        .iter()
+        .map(|name| find(name))
+        .collect::<std::result::Result<_, _>>()?;
     let recording = Recording::open(Path::new(file))?;
     let session = Session::new(&recording)?;
     let touched = Touched::of(session.analysis())?;
@@ -111,13 +116,23 @@ impl Touched {
     fn print_sets(&self, machine: &Machine) {
         let mut share = machine.clone();
         share.l2.ways /= u32::from(THREADS);
-        println!("{}, L2: lines; sets reached, the fullest; lines beyond the ways, beyond a thread's", machine.name);
+        println!(
+            "{}, L2: lines; sets reached, the fullest; lines beyond the ways, beyond a thread's",
+            machine.name
+        );
         for ((what, cpu), lines) in &self.lines {
-            let reached = |machine| sets_reached(machine, lines.iter().map(|line| GuestAddr(*line))).l2;
+            let reached =
+                |machine| sets_reached(machine, lines.iter().map(|line| GuestAddr(*line))).l2;
             let (whole, half) = (reached(machine), reached(&share));
             println!(
                 "  {what} on CPU {cpu}: {}; {} of {} x {}, {}; {}, {}",
-                whole.lines, whole.reached, whole.sets, whole.ways, whole.fullest, whole.beyond, half.beyond
+                whole.lines,
+                whole.reached,
+                whole.sets,
+                whole.ways,
+                whole.fullest,
+                whole.beyond,
+                half.beyond
             );
         }
     }
@@ -173,7 +188,9 @@ fn misses(session: &Session<'_>, machine: &Machine) -> Result<()> {
         *by_function.entry(name).or_default() += load_misses(counts);
     }
     let whole = load_misses(&outcome.totals);
-    let user = by_function.remove(FunctionName::UserCode.as_str()).unwrap_or(0);
+    let user = by_function
+        .remove(FunctionName::UserCode.as_str())
+        .unwrap_or(0);
     let kernel = whole - user;
     let share = |part: u64, of: u64| 100.0 * part as f64 / of.max(1) as f64;
     println!(
@@ -182,8 +199,14 @@ fn misses(session: &Session<'_>, machine: &Machine) -> Result<()> {
         share(user, whole),
         outcome.warm_up
     );
-    let throttling = THROTTLING.iter().filter_map(|name| by_function.get(name)).sum();
-    println!("  throttling {throttling}: {:.1} % of the kernel's", share(throttling, kernel));
+    let throttling = THROTTLING
+        .iter()
+        .filter_map(|name| by_function.get(name))
+        .sum();
+    println!(
+        "  throttling {throttling}: {:.1} % of the kernel's",
+        share(throttling, kernel)
+    );
     let mut rows: Vec<_> = by_function.into_iter().collect();
     rows.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     for (name, count) in rows.into_iter().take(14) {
