@@ -168,7 +168,8 @@ export interface LineCost {
   cycles: number;
   cells: Cell[];
   neighbours: Cell[];
-  pairs: { from: number; to: number; hitm: number }[];
+  /** Who wrote last, who took it, how many. */
+  pairs: [from: number, to: number, hitm: number][];
 }
 
 export interface CpuPlace {

@@ -141,7 +141,7 @@ function lineMap(line: LineCost, document: CostsDocument): HTMLElement {
   const { groups, what } = groupsOf(cpus, by);
   const number = new Map<number, number>();
   groups.forEach((group, i) => group.cpus.forEach((cpu) => number.set(by === "cpu" ? document.cpus.indexOf(cpu) : cpu[by], i)));
-  const transfers = line.pairs.map(({ from, to, hitm }): Transfer => ({ from: number.get(from) ?? -1, to: number.get(to) ?? -1, hitm }));
+  const transfers = line.pairs.map(([from, to, hitm]): Transfer => ({ from: number.get(from) ?? -1, to: number.get(to) ?? -1, hitm }));
   return mapOf(groups, what, transfers, `${line.name}, line from byte ${line.start}`, "one");
 }
 

@@ -170,8 +170,8 @@ test("a line has a map of its own", async ({ page }) => {
     const cells = page.locator(".one table.map tbody td");
     const titles = await cells.evaluateAll((list) => list.map((td) => (td as HTMLElement).title).filter((t) => !t.includes(" took: 0 ")));
     expect(titles.map((t) => t.split(",").slice(0, 2).join()).sort()).toEqual(
-      line.pairs.map((p) => `CPU ${p.from} wrote, CPU ${p.to} took: ${p.hitm} modified lines`).sort());
-    expect(line.pairs.reduce((sum, pair) => sum + pair.hitm, 0)).toBe(line.hitm);
+      line.pairs.map(([from, to, hitm]) => `CPU ${from} wrote, CPU ${to} took: ${hitm} modified lines`).sort());
+    expect(line.pairs.reduce((sum, [, , hitm]) => sum + hitm, 0)).toBe(line.hitm);
   }
   expectQuiet(page);
 });

@@ -4,6 +4,7 @@
 //! they are kept whenever that part is over, at most 64 times and once for each chunk.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use linemate_recording::{Access, AccessKind, TimeGrid};
 use rustc_hash::FxHashMap;
@@ -74,13 +75,16 @@ pub(crate) struct TimeCounter {
     /// The part that is counted.
     bin: u16,
     /// Its times, from the first to the one after the last.
-    now: std::ops::Range<u64>,
+    now: Range<u64>,
     /// Of this part: by the tally's row, then the CPU's.
     counts: Vec<u32>,
-    /// Those that are not 0, with what they are for.
-    touched: Vec<(u32, TimedPlace)>,
-    /// Of the parts before it: a cell can come several times, for several instructions.
-    sums: FxHashMap<TimedPlace, Vec<(GridCell, u32)>>,
+    /// Where those are that are not 0.
+    touched: Vec<u32>,
+    /// By the tally's row: the place in `sums`, once there is one.
+    place_of: Vec<Option<u32>>,
+    places: FxHashMap<TimedPlace, u32>,
+    /// Of the parts before this one: a cell can come several times, for several instructions.
+    sums: Vec<Vec<(GridCell, u32)>>,
 }
 
 impl TimeCounter {
@@ -91,7 +95,9 @@ impl TimeCounter {
             now: 0..0,
             counts: Vec::new(),
             touched: Vec::new(),
-            sums: FxHashMap::default(),
+            place_of: Vec::new(),
+            places: FxHashMap::default(),
+            sums: Vec::new(),
         }
     }
 
@@ -101,23 +107,37 @@ impl TimeCounter {
         if !self.now.contains(&access.time.0) {
             self.turn_to(access);
         }
-        let at =
-            row.0 as usize * usize::from(self.grid.rows) + usize::from(self.grid.row(access.cpu));
-        if at >= self.counts.len() {
-            self.counts.resize(at + 1, 0);
+        let row = row.0 as usize;
+        let at = row * usize::from(self.grid.rows) + usize::from(self.grid.row(access.cpu));
+        if self.counts.get(at).is_none_or(|count| *count == 0) {
+            self.begin(row, at, key);
         }
-        let count = &mut self.counts[at];
-        if *count == 0 {
+        // A part of more than 4 billion accesses to one place is cut off there.
+        self.counts[at] = self.counts[at].saturating_add(1);
+    }
+
+    /// The first access to a place in this part.
+    fn begin(&mut self, row: usize, at: usize, key: &Key) {
+        if row >= self.place_of.len() {
+            self.place_of.resize(row + 1, None);
+            let counts = (row + 1) * usize::from(self.grid.rows);
+            self.counts.resize(counts, 0);
+        }
+        if self.place_of[row].is_none() {
             let place = TimedPlace {
                 subject: key.subject,
                 offset: key.offset,
                 size: key.size,
                 kind: key.kind,
             };
-            self.touched.push((at as u32, place));
+            let next = self.sums.len() as u32;
+            let number = *self.places.entry(place).or_insert(next);
+            if number == next {
+                self.sums.push(Vec::new());
+            }
+            self.place_of[row] = Some(number);
         }
-        // A part of more than 4 billion accesses to one place is cut off there.
-        *count = count.saturating_add(1);
+        self.touched.push(at as u32);
     }
 
     /// Goes on with the part that the access is in.
@@ -129,20 +149,24 @@ impl TimeCounter {
     }
 
     fn put_away(&mut self) {
-        for (at, place) in self.touched.drain(..) {
+        let rows = u32::from(self.grid.rows);
+        for at in self.touched.drain(..) {
             let count = std::mem::take(&mut self.counts[at as usize]);
             let cell = GridCell {
-                row: (at % u32::from(self.grid.rows)) as u16,
+                row: (at % rows) as u16,
                 bin: self.bin,
             };
-            self.sums.entry(place).or_default().push((cell, count));
+            if let Some(place) = self.place_of[(at / rows) as usize] {
+                self.sums[place as usize].push((cell, count));
+            }
         }
     }
 
     pub(crate) fn finish(mut self) -> Times {
         self.put_away();
         let mut times = Times::default();
-        for (place, mut cells) in self.sums {
+        for (place, number) in self.places {
+            let mut cells = std::mem::take(&mut self.sums[number as usize]);
             add_up(&mut cells);
             times.places.insert(place, cells);
         }

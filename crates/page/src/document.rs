@@ -17,7 +17,7 @@ const DETAILED_MAX: usize = 24;
 /// The most rows of a list that is not about those types.
 const ROWS_MAX: usize = 400;
 /// The most fields of a type: `task_struct` has thousands, by the elements of its arrays.
-const FIELDS_MAX: usize = 1000;
+const FIELDS_MAX: usize = 600;
 /// The most fields, and the most lines, of a type whose accesses over time are in the page: of one that was asked for, and of others.
 const TIMES_ASKED: usize = 24;
 const TIMES_OTHER: usize = 8;
@@ -105,8 +105,8 @@ pub fn detailed(report: &Report, costs: Option<&CostsDocument>, asked: &[String]
     names
 }
 
-/// A type as the page has it: without the fields of each place, of a thousand fields those with most accesses, and over time those fields and
-/// lines that have most: more of them of one that was asked for.
+/// A type as the page has it: without lines and the fields of each place, of 600 fields those with most accesses, and over time those fields
+/// and lines that have most: more of them of one that was asked for.
 #[must_use]
 pub fn condensed(mut view: TypeView, asked: bool) -> TypeView {
     let most = if asked { TIMES_ASKED } else { TIMES_OTHER };
@@ -115,6 +115,7 @@ pub fn condensed(mut view: TypeView, asked: bool) -> TypeView {
     for place in &mut view.places {
         place.fields.clear();
     }
+    view.lines.clear();
     let mut ranks: Vec<u64> = view.fields.iter().map(|row| row.figures.accesses).collect();
     ranks.sort_unstable_by_key(|accesses| std::cmp::Reverse(*accesses));
     if let Some(least) = ranks.get(FIELDS_MAX) {
@@ -133,14 +134,14 @@ fn busiest<T>(list: &mut Vec<T>, most: usize, accesses: impl Fn(&T) -> &Vec<Vec<
     list.retain(|_| at.next().is_some_and(|at| kept.contains(&at)));
 }
 
-/// The costs as the page has them: fields and lines of `types` only, and no row that is too small to be seen.
+/// The costs as the page has them: fields and lines of `types` only, no functions, and no row that is too small to be seen.
 #[must_use]
 pub fn trimmed(mut document: CostsDocument, types: &[TypeView]) -> CostsDocument {
     let shown = |name: &str| types.iter().any(|view| view.name == name);
     let costs = &mut document.costs;
     costs.fields.retain(|row| {
         let owner = row.name.split_once('.').map(|(owner, _)| owner);
-        owner.is_some_and(shown)
+        row.cycles > 0 && owner.is_some_and(shown)
     });
     costs.lines.retain(|line| shown(&line.name));
     for line in &mut costs.lines {
@@ -149,7 +150,7 @@ pub fn trimmed(mut document: CostsDocument, types: &[TypeView]) -> CostsDocument
             .retain(|cell| cell.cycles.saturating_mul(NEIGHBOUR_PART) >= least);
     }
     costs.types.truncate(ROWS_MAX);
-    costs.functions.truncate(ROWS_MAX);
+    costs.functions.clear();
     document
 }
 

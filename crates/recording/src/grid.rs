@@ -77,17 +77,18 @@ impl TimeGrid {
         (cpu.0 / self.cpus_per_row).min(self.rows - 1)
     }
 
-    /// Counts by row and part as a list for each row, empty where the row has none; no list at all where there are no counts.
+    /// Counts by row and part as a list for each row, up to the last part that has any; no list at all where there are no counts.
     #[must_use]
     pub fn rows_of(&self, counts: impl Iterator<Item = ((u16, u16), u64)>) -> Vec<Vec<u64>> {
         let mut rows: Vec<Vec<u64>> = Vec::new();
         for ((row, bin), count) in counts.filter(|(_, count)| *count > 0) {
             rows.resize(usize::from(self.rows), Vec::new());
             if let Some(row) = rows.get_mut(usize::from(row)) {
-                row.resize(usize::from(self.bins), 0);
-                if let Some(sum) = row.get_mut(usize::from(bin)) {
-                    *sum += count;
+                let bin = usize::from(bin.min(self.bins - 1));
+                if bin >= row.len() {
+                    row.resize(bin + 1, 0);
                 }
+                row[bin] += count;
             }
         }
         rows
@@ -144,7 +145,7 @@ mod tests {
         let counts = [((2, 0), 4), ((0, 2), 1), ((2, 0), 1), ((1, 1), 0)];
         assert_eq!(
             grid.rows_of(counts.into_iter()),
-            [vec![0, 0, 1], vec![], vec![5, 0, 0]]
+            [vec![0, 0, 1], vec![], vec![5]]
         );
         assert!(grid.rows_of(std::iter::empty()).is_empty());
         let grid = TimeGrid::over(0, 1000, 20);

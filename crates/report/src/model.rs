@@ -287,7 +287,7 @@ pub struct FieldTimes {
     pub field: String,
     /// Bytes from the type's start.
     pub offset: u64,
-    /// By row of CPUs, then part of the time; empty for a row that has none.
+    /// By row of CPUs, then part of the time, up to the last one that has any.
     pub accesses: Vec<Vec<u64>>,
 }
 
@@ -296,7 +296,7 @@ pub struct FieldTimes {
 pub struct LineTimes {
     /// From 0.
     pub line: u64,
-    /// By row of CPUs, then part of the time; empty for a row that has none.
+    /// By row of CPUs, then part of the time, up to the last one that has any.
     pub accesses: Vec<Vec<u64>>,
 }
 

@@ -118,7 +118,7 @@ fn a_type_shows_when_and_by_whom_it_is_accessed() {
         for (timed, row) in list.iter().zip(known) {
             let sum: u64 = rows(timed).iter().flatten().sum();
             assert_eq!(Some(sum), row["accesses"].as_u64(), "{row}");
-            assert!(rows(timed).iter().all(|r| r.len() == bins), "{timed}");
+            assert!(rows(timed).iter().all(|r| r.len() <= bins), "{timed}");
         }
     }
     // The CPUs take turns, each turn 3,000 instructions: a part of the time is one CPU's, or two of them share it at a turn.
@@ -128,6 +128,7 @@ fn a_type_shows_when_and_by_whom_it_is_accessed() {
     for (a, b) in clock[0].iter().zip(&clock[1]) {
         assert!(a + b <= 2, "{clock:?}");
     }
+    assert!(clock.iter().any(|row| row.len() + 2 >= bins), "{clock:?}");
     let sums: Vec<u64> = clock.iter().map(|row| row.iter().sum()).collect();
     assert_eq!(sums, [20, 20]);
 }

@@ -41,8 +41,9 @@ pub struct LineCost {
     pub pairs: Vec<LinePair>,
 }
 
-/// Modified lines that went from one place on the machine to another.
+/// Modified lines that went from one place on the machine to another; in JSON three numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "(u16, u16, u64)", into = "(u16, u16, u64)")]
 pub struct LinePair {
     /// Who wrote last: a number of [`super::Costs::pairs_by`].
     pub from: u16,
@@ -50,6 +51,18 @@ pub struct LinePair {
     pub to: u16,
     /// How many modified lines.
     pub hitm: u64,
+}
+
+impl From<(u16, u16, u64)> for LinePair {
+    fn from((from, to, hitm): (u16, u16, u64)) -> LinePair {
+        LinePair { from, to, hitm }
+    }
+}
+
+impl From<LinePair> for (u16, u16, u64) {
+    fn from(pair: LinePair) -> (u16, u16, u64) {
+        (pair.from, pair.to, pair.hitm)
+    }
 }
 
 /// A field in such a line.
@@ -73,8 +86,8 @@ pub struct CellCost {
     pub cycles: u64,
     /// The functions with the most cycles in it.
     pub functions: Vec<String>,
-    /// Its HITM over time, by row of CPUs and part of the time of [`super::Costs::time`]: together `hitm`. A row without any is empty, and all
-    /// of it where there are none, or the cell is of another type.
+    /// Its HITM over time, by row of CPUs and part of the time of [`super::Costs::time`]: together `hitm`. Up to the last part that has
+    /// any; nothing at all where there are none, or the cell is of another type.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub times: Vec<Vec<u64>>,
 }
