@@ -16,7 +16,7 @@ use std::error::Error;
 use std::path::Path;
 
 use linemate_attribution::{Analysis, FunctionName, Names, visit_chunks};
-use linemate_machine::{Machine, find};
+use linemate_machine::{Machine, Mechanism, find};
 use linemate_recording::{Access, AccessKind, Call, GuestAddr, Marker, Recording, Return, Visitor};
 use linemate_replay::{Counts, sets_reached};
 use linemate_study::scene::{Scene, Watch};
@@ -46,8 +46,8 @@ fn main() -> Result<()> {
     let (file, machines) = arguments.split_first().ok_or("RECORDING MACHINE…")?;
     let machines: Vec<Machine> = machines
         .iter()
-        .map(|name| find(name))
-        .collect::<std::result::Result<_, _>>()?;
+        .map(|name| machine(name))
+        .collect::<Result<_>>()?;
     let recording = Recording::open(Path::new(file))?;
     let session = Session::new(&recording)?;
     let touched = Touched::of(session.analysis())?;
@@ -57,6 +57,11 @@ fn main() -> Result<()> {
         touched.print_sets(machine);
     }
     Ok(())
+}
+
+/// The machine as commands replay it by default: without prefetchers that follow streams and strides.
+fn machine(name: &str) -> Result<Machine> {
+    Ok(find(name)?.with_only(|mechanism| mechanism == Mechanism::AdjacentLinePairs))
 }
 
 /// Times that an instruction touched queues of groups, and which.
@@ -163,6 +168,8 @@ impl Visitor for Reader<'_> {
             lines.entry((AVERAGING, cpu)).or_default().insert(line);
         }
         let watched = THROTTLING.iter().chain(&WALKS);
+        // An instruction that changes memory loads and stores: one step.
+        let watched = watched.filter(|_| access.kind != AccessKind::Store);
         if let Some(function) = watched.into_iter().find(|known| **known == function) {
             let visits = self.touched.visits.entry((function, cpu)).or_default();
             let (count, queues) = visits.entry(access.pc.0).or_default();
