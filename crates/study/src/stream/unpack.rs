@@ -246,8 +246,8 @@ fn slice(slices: &mut Cursor<'_>, cpus: u16) -> Option<(SliceHead, u64, bool)> {
     (cpu.0 < cpus).then_some((SliceHead { cpu, span, last }, steps, first & 1 == 1))
 }
 
-/// How many steps are unpacked together. What each one's guesses need is read from tables of some MB: column by column, those reads go on side
-/// by side; step by step, each waits for the one before, which takes twice as long.
+/// How many steps are unpacked together. What each one's guesses need is read from tables of some MB: column by column those reads overlap,
+/// step by step each waits for the one before.
 const TOGETHER: usize = 256;
 
 /// Steps on their way.
