@@ -5,6 +5,11 @@
 # The recorded part's time is a difference of two whole runs, COMMAND and `true`, so that start-up and reading the boot
 # snapshot cancel out; `--bare` is the same run without the recorder. Each time is the best of RUNS (default 3): anything
 # else on the machine only ever makes it longer.
+#
+# usage: bench.sh                       all of it
+#        bench.sh questions FILE...     the questions alone, about these recordings
+#        bench.sh throughput FILE...    how many accesses replays account for in a second, on these recordings
+#        bench.sh cloned FILE...        the same with the recorded CPUs cloned to 480
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -118,6 +123,58 @@ questions() {
 	row "bytes kept; of the recording" "$(du -bc "$work"/cache/questions/* | tail -n 1 | cut -f 1)" "$(stat -c %s "$file")"
 }
 
+# A recording too long to make several times, and the questions about it.
+large() {
+	local file=$work/$1.data
+	shift
+	say "recording $*"
+	"${record[@]}" -o "$file" -- "$@" >"$work/output" 2>&1
+	"$linemate" report --no-cache -i "$file" --json >"$work/large.json"
+	# shellcheck disable=SC2016 # markdown
+	printf '\n### `%s`: %s accesses\n' "$*" "$(json_number recorded "$work/large.json")"
+	questions "$file"
+}
+
+# replayed FILE CPUS ASKED: accesses that the eight replays of an edit account for in a second, when a what-if of another edit has kept the stream
+# and the replays without edits. An access counts once for each copy of its CPU.
+replayed() {
+	local file=$1 cpus=$2 asked=$3 again accesses copies replays rate
+	local what_if=(whatif -i "$file" --type rq --cpus "$cpus" --all-interleavings --json)
+	rm -rf "$work/cache"
+	mkdir -p "$work/cache"
+	say "replays of $cpus CPUs, nothing kept"
+	ask "${what_if[@]}" -e 'isolate __lock' >/dev/null
+	say "replays of $cpus CPUs, another edit"
+	again=$(ask "${what_if[@]}" -e 'isolate nr_running')
+	accesses=$(json_number accesses "$work/output")
+	copies=$(calc 0 "$cpus / $(json_number recorded_cpus "$work/output")")
+	replays=$(json_number interleavings "$work/output")
+	rate=$(calc 1 "$accesses * $copies * $replays / ${again%% *} / 1e6")
+	row "$cpus CPUs, $accesses accesses, $replays replays" "$rate M/s, $(cost "$again")" "$asked"
+}
+
+replays_head() {
+	printf '\n| replays | accesses accounted for in a second | asked for |\n|---|---|---|\n'
+}
+
+# throughput FILE...
+throughput() {
+	local file
+	replays_head
+	for file; do
+		replayed "$file" 8 "≥ 100 M/s"
+	done
+}
+
+# cloned FILE...
+cloned() {
+	local file
+	replays_head
+	for file; do
+		replayed "$file" 480 "≥ 20 M/s"
+	done
+}
+
 cost() {
 	printf '%.1f s, %.0f MiB' "${1%% *}" "$(calc 0 "${1##* } / 1024")"
 }
@@ -133,10 +190,32 @@ head_lines() {
 }
 
 head_lines
+case ${1-all} in
+all) ;;
+questions | throughput | cloned)
+	part=$1
+	shift
+	for file; do
+		# shellcheck disable=SC2016 # markdown
+		printf '\n### `%s`\n' "${file##*/}"
+		"$part" "$file"
+	done
+	exit
+	;;
+*)
+	say "error: no such part: $1 (questions, throughput, cloned)"
+	exit 2
+	;;
+esac
 empty=$(best "recording nothing" "${record[@]}" -o "$work/empty.data" -- true)
 bare_empty=$(best "running nothing bare" "${record[@]}" --bare -- true)
 workload hackbench hackbench -g 2 -l 50
 workload sleepers target/workloads/sleepers -m 1 -l 6 -c 64
+large hundred hackbench -g 2 -l 16
+large giga hackbench -g 2 -l 320
+"${record[@]}" -o "$work/few.data" -- target/workloads/sleepers -m 1 -l 1 -c 16 >"$work/output" 2>&1
+throughput "$work/sleepers.data" "$work/hackbench.data"
+cloned "$work/few.data"
 
 printf '\n### Parts\n\n```\n'
 for folder in crates/*/benches; do

@@ -3,10 +3,11 @@
 # from, replays it, prints markdown on stdout and progress on stderr. Counts and cycles of deterministic replays: they are the same on
 # every computer, unless the tables of docs/ were made by another version of linemate.
 #
-# Needs what `make setup`, `make workloads` and a release build leave, and jq; `patches` needs what `scripts/setup.sh patches` leaves.
+# Needs what `make setup`, `make workloads` and a release build leave, and jq; `patches` and `others` need what `scripts/setup.sh patches` leaves;
+# `others` also asks padlock if it is there (`cargo install padlock-cli`, or PADLOCK=PROGRAM).
 # The first boot of 32 CPUs takes minutes. Recordings are kept in target/validate and made again if that folder is removed.
 #
-# usage: validate.sh [rq|placements|scaling|patches]...   (default: all)
+# usage: validate.sh [rq|placements|scaling|patches|exact|others]...   (default: all)
 # shellcheck disable=SC2016 # backquotes are markdown here
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -120,10 +121,15 @@ body() {
 	awk '/^diff /, /^-- $/' "$1" | grep -vE '^(\+\+\+|---|-- )'
 }
 
-patches() {
+# The recordings in which the four structs are hot.
+recorded_for_patches() {
 	recorded sleepers 6.12 8 -- target/workloads/sleepers -m 1 -l 6 -c 64
 	recorded rtpinned 6.12 16 --setup workloads/rtpush.sh -- target/workloads/rtpinned -g 4 -p 4 -t 8 -i 20
 	recorded cgtree 6.12 8 --setup workloads/cgtree.sh -- target/workloads/cgtree -w 1 -i 8 /cg/tree
+}
+
+patches() {
+	recorded_for_patches
 	printf '\n## Patches of advised layouts\n\n'
 	table advised_head <(echo 0)
 	advised rq sleepers gnr-2s-480 --reword 'Ensure that all clocks are in the same cache line='
@@ -132,12 +138,115 @@ patches() {
 	advised task_group cgtree gnr-2s-480
 }
 
-[ $# -gt 0 ] || set -- rq placements scaling patches
+# listed SERIES: the edits of that kernel, each in a file of $work/exact: those of scripts/lib/edits and those of docs/edits.md.
+listed() {
+	local series=$1 overloaded=overloaded
+	awk -v RS= -v to="$work/exact/$series" 'NR > 1 { file = sprintf("%s-%02d.edit", to, NR - 1); print >file; close(file) }' \
+		"$edits/linux-$series.txt"
+	# 6.1 calls the field otherwise, and its rq is in the list.
+	[ "$series" = 6.12 ] || overloaded=overload
+	published root_domain | sed "s/overloaded/$overloaded/" >"$work/exact/$series-root_domain.edit"
+	[ "$series" != 6.12 ] || published rq >"$work/exact/$series-rq.edit"
+}
+
+# published TYPE: the edit that docs/edits.md has under the type's name.
+published() {
+	awk -v head="## \`struct $1\`" 'index($0, head) == 1 { found = 1 } found && /^```/ { if (inside) exit; inside = 1; next } inside' docs/edits.md
+}
+
+# compared SERIES EDIT: with the kept stream and with --exact, on the first recording that has accesses to the type; a row.
+compared() {
+	local series=$1 edit=$2 name recording
+	name=$(basename "$edit" .edit)
+	for recording in few chat; do
+		local ask=(whatif -i "$work/$recording-$series.data" --edit "$edit" --machine gnr-2s-480 --all-interleavings --json)
+		LINEMATE_CACHE=$PWD/$work/cache "$linemate" "${ask[@]}" >"$work/exact/$name.json" 2>"$work/exact/$name.why" || continue
+		say "$name on $recording, exactly"
+		"$linemate" "${ask[@]}" --exact --no-cache >"$work/exact/exact.json"
+		jq -c -L scripts/lib --arg series "$series" --arg recording "$recording" --slurpfile exact "$work/exact/exact.json" \
+			'include "validate"; exactness($series; $recording; $exact[0].results[0])' "$work/exact/$name.json" >>"$work/exact/rows"
+		return
+	done
+	say "$name: $(cat "$work/exact/$name.why")"
+	printf '{"refused": "%s"}\n' "$name" >>"$work/exact/rows"
+}
+
+exact() {
+	local series edit
+	rm -rf "$work/exact"
+	mkdir -p "$work/exact"
+	for series in 6.1 6.12; do
+		recorded "few-$series" "$series" 8 -- target/workloads/sleepers -m 1 -l 2 -c 16
+		recorded "chat-$series" "$series" 8 -- hackbench -g 1 -l 20
+		listed "$series"
+		for edit in "$work/exact/$series"-*.edit; do
+			compared "$series" "$edit"
+		done
+	done
+	printf '\n## Edits with the kept stream and with --exact\n\n'
+	jq -r -s -L scripts/lib 'include "validate"; exact_table' "$work/exact/rows"
+}
+
+# ordered TYPE: an edit that gives the members of TYPE the order on stdin.
+ordered() {
+	local type=$1 names
+	mapfile -t names
+	printf 'type %s\nmove %s first\norder %s\n' "$type" "${names[0]}" "${names[*]}"
+}
+
+# members FILE: the members of the struct that pahole has printed into it.
+members() {
+	awk -f scripts/lib/order.awk "$1"
+}
+
+# proposed TYPE WHO RECORDING: the order of TYPE's members that WHO proposes, one to a line; of unions and structs without a name the first
+# name in them.
+proposed() {
+	local type=$1 who=$2 recording=$3
+	case $who in
+	pahole) pahole -F btf -C "$type" --reorganize "$work/vmlinux" | members /dev/stdin ;;
+	padlock) "$padlock" bpf --json -F "^$type\$" "$work/vmlinux" 2>/dev/null |
+		jq -r -L scripts/lib --rawfile names "$work/$type.members" 'include "others"; padlock_order($names)' ;;
+	heat) "$linemate" layout "$type" -i "$work/$recording.data" --json |
+		jq -r -L scripts/lib --rawfile names "$work/$type.members" 'include "others"; by_heat($names)' ;;
+	esac
+}
+
+# other TYPE RECORDING MACHINE: what each of the others proposes for TYPE, replayed; table rows.
+other() {
+	local type=$1 recording=$2 machine=$3 who
+	pahole -F btf -C "$type" "$work/vmlinux" | members /dev/stdin >"$work/$type.members"
+	for who in pahole ${padlock:+padlock} heat; do
+		say "replaying the order of $type that $who gives"
+		proposed "$type" "$who" "$recording" | ordered "$type" >"$work/$type-$who.edit"
+		"$linemate" whatif -i "$work/$recording.data" --edit "$work/$type-$who.edit" --machine "$machine" --json >"$work/$type-$who.json"
+		jq -r -L scripts/lib --arg who "$who" 'include "others"; other_row($who)' "$work/$type-$who.json"
+	done
+	"$linemate" advise -i "$work/$recording.data" --type "$type" --machine "$machine" --trials 0 --json >"$work/$type-advise.json"
+	jq -r -L scripts/lib 'include "others"; advise_row' "$work/$type-advise.json"
+}
+
+others() {
+	local tree
+	tree=$(cached sources linux-source-6.12)
+	padlock=${PADLOCK:-$(command -v padlock || true)}
+	[ -n "$padlock" ] || say "without padlock: cargo install padlock-cli"
+	recorded_for_patches
+	sh "$tree/scripts/extract-vmlinux" "$(scripts/kernel-image.sh 6.12)" >"$work/vmlinux"
+	printf '\n## What others propose\n\n'
+	printf '| struct | order | bytes | lines | cost of the type | of everything | |\n|---|---|---|---|---|---|---|\n'
+	other rq sleepers gnr-2s-480
+	other cfs_rq sleepers gnr-2s-480
+	other root_domain rtpinned hcc-2s-480
+	other task_group cgtree gnr-2s-480
+}
+
+[ $# -gt 0 ] || set -- rq placements scaling patches exact others
 for part; do
 	case $part in
-	rq | placements | scaling | patches) "$part" ;;
+	rq | placements | scaling | patches | exact | others) "$part" ;;
 	*)
-		echo "validate: no such part: $part (rq, placements, scaling, patches)" >&2
+		echo "validate: no such part: $part (rq, placements, scaling, patches, exact, others)" >&2
 		exit 2
 		;;
 	esac

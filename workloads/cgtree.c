@@ -12,7 +12,8 @@
  *
  * With -f each worker has memory of its own that it goes through, line by line,
  * in each round, as a program's data goes through the caches between two visits
- * of the scheduler.
+ * of the scheduler. Like the three matrices of a worker of schbench: two thirds are
+ * read, the rest is written.
  *
  * Starting and ending a thousand processes is more work for the kernel than what
  * is looked at. -p starts the workers and leaves them running, for a set-up script:
@@ -38,6 +39,7 @@
 #define LEAVES_MAX	4096
 #define FOOTPRINT_MAX	1048576
 #define LINE_BYTES	64
+#define SPINS_MAX	1000000
 #define DEPTH_MAX	32	/* open folders; deeper trees are walked too, only slower */
 
 struct options {
@@ -47,6 +49,7 @@ struct options {
 	long spin_us;
 	long sleep_us;
 	long footprint;		/* KiB */
+	long spins;		/* between two looks at the clock */
 	bool leave;		/* the workers running */
 };
 
@@ -104,24 +107,35 @@ static void enter(const char *leaf)
 		die("%s: %s", path, strerror(errno));
 }
 
+/* Touches no memory, unlike a look at the clock, which is a system call. */
+static void compute(long times)
+{
+	while (times--)
+		__asm__ volatile("");
+}
+
 /* By CPU time, not by the clock: time spent throttled is not work done. */
-static void spin(long microseconds)
+static void spin(long microseconds, long spins)
 {
 	struct timespec start, now;
 
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &start);
 	do {
+		compute(spins);
 		clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
 	} while ((now.tv_sec - start.tv_sec) * 1000000L +
 		 (now.tv_nsec - start.tv_nsec) / 1000 < microseconds);
 }
 
-/* A store to each line: private data that is worked on, not only looked at. */
+/* A load from each line of two thirds, a store to each line of the rest. */
 static void touch(volatile char *memory, size_t bytes, char value)
 {
+	size_t read = bytes / 3 * 2;
 	size_t i;
 
-	for (i = 0; i < bytes; i += LINE_BYTES)
+	for (i = 0; i < read; i += LINE_BYTES)
+		(void)memory[i];
+	for (; i < bytes; i += LINE_BYTES)
 		memory[i] = value;
 }
 
@@ -147,7 +161,7 @@ static void rounds(const struct options *options, char *memory, size_t bytes)
 
 	for (i = 0; options->leave || i < options->rounds; i++) {
 		touch(memory, bytes, (char)i);
-		spin(options->spin_us);
+		spin(options->spin_us, options->spins);
 		nanosleep(&pause, NULL);
 	}
 }
@@ -167,10 +181,12 @@ static void work(const struct options *options, const char *leaf, int gate)
 
 static const char usage[] =
 	"usage: cgtree [-p] [-w WORKERS] [-i ROUNDS] [-b MICROSECONDS] [-s MICROSECONDS]\n"
-	"              [-f KIB] CGROUP\n"
+	"              [-n TIMES] [-f KIB] CGROUP\n"
 	"  -w WORKERS       processes per leaf (default 2)\n"
 	"  -i ROUNDS        times that each worker spins and sleeps (default 20)\n"
 	"  -b MICROSECONDS  CPU time of each spin (default 300)\n"
+	"  -n TIMES         passes of an empty loop between two looks at the clock while it spins\n"
+	"                   (default 0)\n"
 	"  -s MICROSECONDS  length of each sleep (default 200)\n"
 	"  -f KIB           memory that each worker goes through in each round (default 0)\n"
 	"  -p               start the workers, leave them running without a last round, and end\n"
@@ -181,7 +197,7 @@ static struct options parse(int argc, char **argv)
 	struct options options = { .workers = 2, .rounds = 20, .spin_us = 300, .sleep_us = 200 };
 	int option;
 
-	while ((option = getopt(argc, argv, "w:i:b:s:f:ph")) != -1) {
+	while ((option = getopt(argc, argv, "w:i:b:n:s:f:ph")) != -1) {
 		switch (option) {
 		case 'w':
 			options.workers = parse_number("-w", optarg, 1, WORKERS_MAX);
@@ -191,6 +207,9 @@ static struct options parse(int argc, char **argv)
 			break;
 		case 'b':
 			options.spin_us = parse_number("-b", optarg, 0, MICROSECONDS_MAX);
+			break;
+		case 'n':
+			options.spins = parse_number("-n", optarg, 0, SPINS_MAX);
 			break;
 		case 's':
 			options.sleep_us = parse_number("-s", optarg, 0, MICROSECONDS_MAX);

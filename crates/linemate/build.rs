@@ -12,8 +12,9 @@ use std::process::Command;
 use sha2::{Digest, Sha256};
 
 /// Relative to this crate.
-const SOURCES: [&str; 13] = [
+const SOURCES: [&str; 14] = [
     "../attribution/src",
+    "../code/src",
     "../layout/src",
     "../study/src",
     "../machine/src",

@@ -54,3 +54,24 @@ def gain: .effects[0][0].types | 1 - .with / .without;
 def advised_row($type; $recording; $remarks; $added; $removed): .recommended as $r
 	| ([$r, .others[]] | map(select(.confirmed)) | max_by(gain)) as $best
 	| "| `\($type)` | \($recording), \(.machines[0]) | \($r.moves) | \($r.effects[0][0].types | per_cent(.without)) | \(100 * ($r | gain) / ($best | gain) | . * 10 | round / 10) % of \(-100 * ($best | gain) | round2) % (\($best.moves) moves) | +\($added), −\($removed) | \($remarks) |";
+
+# How far a figure is from the exact one, as a share of that.
+def apart(exact): if exact == 0 then (if . == 0 then 0 else 1 end) else (. - exact) / exact | fabs end;
+
+# The measures of what-if results that have a verdict, by name.
+def measures: {types, whole, duration}
+	+ ([("causes", "sources", "fields", "functions") as $list | .[$list][] | {key: "\($list) \(.name)", value: .cycles}] | from_entries);
+
+# A what-if with the kept stream, beside $exact, the same with --exact.
+def exactness($series; $recording; $exact): .edits as $edits | .results[0] as $kept
+	| ($kept | measures) as $a | ($exact | measures) as $b
+	| {series: $series, recording: $recording, edits: ($edits | rtrimstr("\n") | split("\n") | join("; ")),
+		without: $exact.types.without, exact: $exact.types.with, with: $kept.types.with,
+		apart: ([("types", "whole", "duration") as $sum | ("without", "with") as $side | $a[$sum][$side] | apart($b[$sum][$side])] | max),
+		rows: ($a | length),
+		verdicts: ([$a | keys[] | select(($b[.] == null) or ($a[.] | verdict) != ($b[.] | verdict))])};
+
+def exact_table: (map(select(.refused)) | map(.refused)) as $refused | map(select(.refused | not)) as $rows
+	| "\($rows | length) edits; largest deviation of a sum: \($rows | map(.apart) | max); verdicts: \($rows | map(.rows) | add), of which differ: \($rows | map(.verdicts | length) | add); no accesses to the type: \($refused | join(", "))", "",
+	"| edit | kernel, recording | cycles of the types | with, kept | with, `--exact` | largest deviation of a sum | verdicts that differ |", "|---|---|---|---|---|---|---|",
+	($rows | sort_by(-.apart)[] | "| \(.edits) | \(.series), \(.recording) | \(.without | round) | \(.with) | \(.exact) | \(.apart) | \(.verdicts | join(", ")) |");

@@ -1,4 +1,4 @@
-// A type's bytes as blocks, each byte in exactly one. `crates/page/src/blocks.rs` does the same for `--svg`.
+// A type's bytes as blocks, each byte in exactly one.
 
 import type { FieldMap, FieldPlace } from "./documents";
 import { extent, type Field } from "./fields";

@@ -3,7 +3,7 @@
 import { axisTop } from "d3-axis";
 import { scaleLinear } from "d3-scale";
 import { select } from "d3-selection";
-import type { CaseResults, Spread } from "./documents";
+import type { CaseResults, Change, Compared, Figure, Rebuilt } from "./documents";
 import { h, s, section } from "./dom";
 import { table } from "./table";
 import { full, percent } from "./text";
@@ -17,27 +17,38 @@ interface Point {
   kind: "predicted" | "rerecorded";
 }
 
-/** The predictions of a case in per cent, and what the rebuilt kernels show. */
+/** What a change is read from: figures for each event where there are any. */
+const best = (figure: Figure): Compared => figure.per_event ?? figure.sum;
+
+/** A change with its interval, if there is one. */
+function pointOf(label: string, change: Change | null, kind: Point["kind"]): Point[] {
+  if (change === null) return [];
+  const half = change.ci95 ?? 0;
+  return [{ label, at: change.percent, least: change.percent - half, most: change.percent + half, kind }];
+}
+
+/** The predictions of a case in per cent, and what the rebuilt kernels show. Where one was rebuilt, both are of kernels that were built. */
 function pointsOf(result: CaseResults): Point[] {
-  const predicted = result.predicted.filter((p) => p.types.without > 0).map((p): Point => {
+  const rebuiltOf = (p: { edit: string; machine: string }) => result.rebuilt.find((r) => r.edit === p.edit && r.machine === p.machine);
+  return result.predicted.flatMap((p): Point[] => {
+    const label = `${p.edit}, ${p.machine}`;
+    const rebuilt = rebuiltOf(p);
+    if (rebuilt) {
+      const { predicted_change, recorded_change } = best(rebuilt.cost);
+      return [...pointOf(label, predicted_change, "predicted"), ...pointOf(label, recorded_change, "rerecorded")];
+    }
     const part = (value: number) => (100 * value) / p.types.without;
     const { difference, ci95 } = p.types;
-    return { label: `${p.edit}, ${p.machine}`, at: part(difference), least: part(difference - ci95), most: part(difference + ci95), kind: "predicted" };
+    return p.types.without > 0 ? pointOf(label, { percent: part(difference), ci95: part(ci95) }, "predicted") : [];
   });
-  const rebuilt = result.rebuilt.filter((r) => r.cost.without.mean > 0).map((r): Point => {
-    const part = (value: number) => 100 * (value / r.cost.without.mean - 1);
-    const spread: Spread = r.cost.rerecorded;
-    return { label: `${r.edit}, ${r.machine}`, at: part(spread.mean), least: part(spread.least), most: part(spread.most), kind: "rerecorded" };
-  });
-  return [...predicted, ...rebuilt];
 }
 
 export function casesView(cases: CaseResults[]): HTMLElement {
-  const root = section("cases", "Cases", "What the edits change of the cost of their types. Circles: predicted on the unmodified kernel, with the 95 % confidence interval. Squares: the rebuilt kernel recorded again, from the least to the most of its runs.");
+  const root = section("cases", "Cases", "What the edits change of the cost of their types, with 95 % confidence intervals. Circles: predicted; from the unmodified kernel, or from the one built without patches where one was built with them. Squares: the rebuilt kernel recorded again. Where a case names an event, both are of its cost for each event.");
   const all = cases.flatMap(pointsOf);
   for (const result of cases) {
     root.append(h("div", { class: "case" },
-      h("h3", {}, result.case), h("p", {}, result.summary), chart(result.case, pointsOf(result), all), found(result), published(result)));
+      h("h3", {}, result.case), h("p", {}, result.summary), chart(result.case, pointsOf(result), all), compared(result), found(result), published(result)));
   }
   return root;
 }
@@ -71,6 +82,38 @@ function chart(name: string, points: Point[], all: Point[]): HTMLElement {
     }
   });
   return h("figure", {}, svg);
+}
+
+/** A change in per cent, as results.md has it. */
+function changeText(change: Change | null): string {
+  if (change === null) return "–";
+  const sign = change.percent < 0 ? "" : "+";
+  const half = change.ci95 === null ? "" : ` ± ${change.ci95.toFixed(1)}`;
+  return `${sign}${change.percent.toFixed(1)}${half} %`;
+}
+
+/** Each figure of the rebuilt kernels, and whether the prediction fits. */
+function compared(result: CaseResults): HTMLElement {
+  const figuresOf = (r: Rebuilt): [string, Figure][] => [
+    [r.types.join(" "), r.cost], ...Object.entries(r.functions).map(([name, figure]): [string, Figure] => [`${name}()`, figure]),
+    ["everything", r.whole], ["kernel's LLC misses", r.llc_misses]];
+  const rows = result.rebuilt.flatMap((r) => figuresOf(r).map(([of, figure]) => ({ r, of, compared: best(figure) })));
+  if (rows.length === 0) return h("p", {}, "No kernel was rebuilt.");
+  const event = result.rebuilt.find((r) => r.event !== null)?.event;
+  const unit = event ? `for each ${event.name} (call of ${event.function})` : "of whole recordings";
+  return table({
+    label: `${result.case}: predicted and recorded again, ${unit}`,
+    columns: [
+      { title: "edit", value: (row) => row.r.edit },
+      { title: "machine", value: (row) => row.r.machine },
+      { title: "of", value: (row) => row.of },
+      { title: "runs", value: (row) => row.r.runs },
+      { title: "predicted", value: (row) => row.compared.predicted_change?.percent ?? 0, text: (row) => changeText(row.compared.predicted_change) },
+      { title: "recorded again", value: (row) => row.compared.recorded_change?.percent ?? 0, text: (row) => changeText(row.compared.recorded_change) },
+      { title: "verdict", value: (row) => row.compared.verdict ?? "–" },
+    ],
+    rows,
+  });
 }
 
 function found(result: CaseResults): HTMLElement {

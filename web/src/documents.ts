@@ -99,6 +99,20 @@ export interface GroupRow extends Figures {
   lines: number[];
 }
 
+/** Parts of the recording's time, and rows of CPUs. */
+export interface TimeGrid {
+  start: number;
+  step: number;
+  bins: number;
+  cpus_per_row: number;
+  rows: number;
+}
+
+export interface TypeTimes extends TimeGrid {
+  fields: { field: string; offset: number; accesses: number[][] }[];
+  lines: { line: number; accesses: number[][] }[];
+}
+
 export interface TypeView {
   name: string;
   size: number;
@@ -108,6 +122,7 @@ export interface TypeView {
   fields: FieldRow[];
   layout: FieldMap;
   groups: GroupRow[];
+  times: TypeTimes;
 }
 
 export interface Causes {
@@ -141,6 +156,7 @@ export interface Cell {
   upgrades: number;
   cycles: number;
   functions: string[];
+  times?: number[][];
 }
 
 export interface LineCost {
@@ -152,6 +168,8 @@ export interface LineCost {
   cycles: number;
   cells: Cell[];
   neighbours: Cell[];
+  /** Who wrote last, who took it, how many. */
+  pairs: [from: number, to: number, hitm: number][];
 }
 
 export interface CpuPlace {
@@ -177,6 +195,8 @@ export interface CostsDocument {
     fields: Cost[];
     functions: Cost[];
     pairs: { from: [number, number]; to: [number, number]; hitm: number; cycles: number }[];
+    pairs_by: "cpu" | "domain" | "socket";
+    time: TimeGrid;
     lines: LineCost[];
   };
 }
@@ -312,10 +332,46 @@ export interface Spread {
   most: number;
 }
 
+/** A change of a mean: in per cent, with half of its 95 % confidence interval. */
+export interface Change {
+  percent: number;
+  ci95: number | null;
+}
+
 export interface Compared {
   without: Spread;
   predicted: Spread;
   rerecorded: Spread;
+  predicted_change: Change | null;
+  recorded_change: Change | null;
+  verdict: "agrees" | "differs" | "cannot be told" | null;
+}
+
+export interface Figure {
+  sum: Compared;
+  per_event: Compared | null;
+}
+
+export interface EventRuns {
+  name: string;
+  function: string;
+  copies: string[];
+  patched_copies: string[];
+  without: Spread;
+  rerecorded: Spread;
+  change: Change | null;
+}
+
+export interface Rebuilt {
+  edit: string;
+  machine: string;
+  types: string[];
+  runs: number;
+  event: EventRuns | null;
+  cost: Figure;
+  whole: Figure;
+  llc_misses: Figure;
+  functions: Record<string, Figure>;
 }
 
 export interface CaseResults {
@@ -326,6 +382,6 @@ export interface CaseResults {
   inputs: { recording: Record<string, string>; checksum: string; accesses: number };
   found: { name: string; bytes: number; accesses: number; machine: string; cycles: number; true_sharing: number; false_sharing: number }[];
   predicted: { edit: string; machine: string; cpus: number; types: Measured; whole: Measured }[];
-  rebuilt: { edit: string; machine: string; types: string[]; runs: number; cost: Compared; whole: Compared }[];
+  rebuilt: Rebuilt[];
   published: { key: string; published: string; source: string; found: string | null; predicted: string | null; rerecorded: string | null }[];
 }

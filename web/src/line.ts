@@ -10,15 +10,10 @@ import { full, namesOf, percent, short } from "./text";
 export function lineView(store: Store, document: CostsDocument): HTMLElement {
   const tools = h("div", { class: "tools" });
   const body = h("div");
-  const pairs = h("div", { class: "pairs" });
   const root = section("line", "A line under the lens",
-    `Accesses that left their core, by place in the line, over all objects of the type, on ${document.costs.machine}.`, tools, body, pairs);
+    `Accesses that left their core, by place in the line, over all objects of the type, on ${document.costs.machine}.`, tools, body);
   store.on(() => draw(tools, body, store, document));
-  pairs.append(pairsOf(document));
-  onTheme(() => {
-    draw(tools, body, store, document);
-    pairs.replaceChildren(pairsOf(document));
-  });
+  onTheme(() => draw(tools, body, store, document));
   return root;
 }
 
@@ -28,7 +23,7 @@ function draw(tools: HTMLElement, body: HTMLElement, store: Store, document: Cos
   const chosen = lines.find((l) => l.start === line) ?? lines[0];
   if (!view || !chosen) {
     tools.replaceChildren();
-    body.replaceChildren(h("p", { class: "empty" }, "No access to this type left its core."));
+    body.replaceChildren(h("p", { class: "empty" }, "No access to this type left its core."), wholeMap(document));
     return;
   }
   const options = lines.map((l): [string, string] => [String(l.start), `${l.start}: ${short(l.cycles)} cycles, ${short(l.hitm)} HITM`]);
@@ -40,6 +35,7 @@ function draw(tools: HTMLElement, body: HTMLElement, store: Store, document: Cos
       `${full(chosen.hitm)} fetched a modified line (HITM), ${full(chosen.cycles)} cycles.`),
     strip(chosen, view, document.costs.line_bytes),
     cells(chosen),
+    h("div", { class: "maps" }, lineMap(chosen, document), wholeMap(document)),
   );
 }
 
@@ -100,39 +96,66 @@ function cells(line: LineCost): HTMLElement {
   return list;
 }
 
+type By = "cpu" | "domain" | "socket";
+
 interface Group {
   title: string;
   cpus: CpuPlace[];
 }
 
-/** The most rows of the map: beyond it CPUs are added up by domain, then by socket. */
-const PLACES_MAX = 32;
-
-function groupsOf(cpus: CpuPlace[]): { groups: Group[]; what: string } {
+/** What transfers are told apart by: the finest of them of which there are at most 32. */
+function groupsOf(cpus: CpuPlace[], wanted: By): { groups: Group[]; what: string } {
   const by = (key: (cpu: CpuPlace) => string): Group[] => {
     const groups = new Map<string, CpuPlace[]>();
     for (const cpu of cpus) groups.set(key(cpu), [...(groups.get(key(cpu)) ?? []), cpu]);
     return [...groups].map(([title, list]) => ({ title, cpus: list }));
   };
   const name = (cpu: CpuPlace) => (cpu.cpu[1] === 0 ? `CPU ${cpu.cpu[0]}` : `CPU ${cpu.cpu[0]}.${cpu.cpu[1]}`);
-  if (cpus.length <= PLACES_MAX) return { groups: by(name), what: "CPU" };
-  const domains = by((cpu) => `domain ${cpu.domain}`);
-  if (domains.length <= PLACES_MAX) return { groups: domains, what: "LLC domain" };
+  if (wanted === "cpu") return { groups: by(name), what: "CPU" };
+  if (wanted === "domain") return { groups: by((cpu) => `domain ${cpu.domain}`), what: "LLC domain" };
   return { groups: by((cpu) => `socket ${cpu.socket}`), what: "socket" };
 }
 
-/** Who takes modified lines from whom, ordered by socket and domain. */
-function pairsOf(document: CostsDocument): HTMLElement {
-  const cpus = [...document.cpus].sort((a, b) => a.socket - b.socket || a.domain - b.domain || a.cpu[0] - b.cpu[0] || a.cpu[1] - b.cpu[1]);
-  if (cpus.length === 0 || document.costs.pairs.length === 0) return h("p", { class: "empty" }, "No core took a modified line from another.");
-  const { groups, what } = groupsOf(cpus);
+interface Transfer {
+  /** Numbers of groups. */
+  from: number;
+  to: number;
+  hitm: number;
+}
+
+/** Of the whole recording: what is known by CPU is added up by group. */
+function wholeMap(document: CostsDocument): HTMLElement {
+  const { groups, what } = groupsOf(sorted(document.cpus), document.costs.pairs_by);
   const number = new Map<string, number>();
   groups.forEach((group, i) => group.cpus.forEach((cpu) => number.set(cpu.cpu.join("."), i)));
+  const transfers = document.costs.pairs.map((pair): Transfer => ({
+    from: number.get(pair.from.join(".")) ?? -1, to: number.get(pair.to.join(".")) ?? -1, hitm: pair.hitm,
+  }));
+  return mapOf(groups, what, transfers, "whole recording", "whole");
+}
+
+/** Of a line of a type: the numbers are those of CPUs, domains or sockets. */
+function lineMap(line: LineCost, document: CostsDocument): HTMLElement {
+  const by = document.costs.pairs_by;
+  const cpus = sorted(document.cpus);
+  const { groups, what } = groupsOf(cpus, by);
+  const number = new Map<number, number>();
+  groups.forEach((group, i) => group.cpus.forEach((cpu) => number.set(by === "cpu" ? document.cpus.indexOf(cpu) : cpu[by], i)));
+  const transfers = line.pairs.map(([from, to, hitm]): Transfer => ({ from: number.get(from) ?? -1, to: number.get(to) ?? -1, hitm }));
+  return mapOf(groups, what, transfers, `${line.name}, line from byte ${line.start}`, "one");
+}
+
+const sorted = (cpus: CpuPlace[]) =>
+  [...cpus].sort((a, b) => a.socket - b.socket || a.domain - b.domain || a.cpu[0] - b.cpu[0] || a.cpu[1] - b.cpu[1]);
+
+/** Who takes modified lines from whom, ordered by socket and domain. */
+function mapOf(groups: Group[], what: string, transfers: Transfer[], of: string, kind: string): HTMLElement {
+  const title = `HITM by ${what}: ${of}`;
+  if (transfers.length === 0) return h("div", { class: kind }, h("h3", {}, title), h("p", { class: "empty" }, "No core took a modified line from another."));
   const sums = groups.map(() => groups.map(() => 0));
-  for (const pair of document.costs.pairs) {
-    const row = sums[number.get(pair.from.join(".")) ?? -1];
-    const column = number.get(pair.to.join("."));
-    if (row && column !== undefined) row[column] = (row[column] ?? 0) + pair.hitm;
+  for (const { from, to, hitm } of transfers) {
+    const row = sums[from];
+    if (row && to >= 0) row[to] = (row[to] ?? 0) + hitm;
   }
   const all = sums.flat().reduce((a, b) => a + b, 0);
   const shade = scale(Math.max(...sums.flat()));
@@ -171,10 +194,10 @@ function pairsOf(document: CostsDocument): HTMLElement {
     what !== "socket" && spans((cpu) => `${cpu.socket}`, (cpu) => `socket ${cpu.socket}`),
     what === "CPU" && spans((cpu) => `${cpu.socket}.${cpu.domain}`, (cpu) => `domain ${cpu.domain}`),
   ];
-  return h("div", {},
-    h("h3", {}, `HITM by ${what}, whole recording`),
+  return h("div", { class: kind },
+    h("h3", {}, title),
     h("p", { class: "about" }, "Rows wrote last, columns took the modified line. Strong lines part sockets, thin ones domains of last-level caches."),
-    h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `HITM by ${what}` },
+    h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title },
       h("table", { class: "map" },
         h("caption", { class: "hidden" }, `Modified lines by the ${what} that wrote last (rows) and the one that took them (columns)`),
         h("thead", {}, ...head, h("tr", {}, h("td", {}), ...groups.map((group, i) => h("th", { scope: "col", class: edge(i) }, group.title.replace("CPU ", ""))))),

@@ -9,6 +9,7 @@ import { lineView } from "./line";
 import { Store } from "./state";
 import { structView } from "./struct";
 import { shown } from "./text";
+import { timeView } from "./time";
 import { fieldsView, typesView } from "./types";
 import { whatifView } from "./whatif";
 
@@ -24,6 +25,7 @@ function sections(page: Page): HTMLElement[] {
   if (isAboutTypes) {
     found.push(typesView(store), fieldsView(store));
     if (page.costs) found.push(lineView(store, page.costs));
+    found.push(timeView(store));
   }
   found.push(ledgerView(page));
   return found;

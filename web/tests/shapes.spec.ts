@@ -18,6 +18,10 @@ function typeOf(name: string, count: number): D.TypeView {
       ...FIGURES, type_name: name, field: field.path, aliases: [], offset: field.offset, size: 8, line: field.offset >> 6,
       accesses: i + 1, loads: i + 1, functions: [],
     })),
+    times: {
+      start: 0, step: 10, bins: 2, cpus_per_row: 1, rows: 1, lines: [],
+      fields: fields.filter((_, i) => i % 3 === 0).map((field, i) => ({ field: field.path, offset: field.offset, accesses: [[i + 1, 0]] })),
+    },
     lines: [],
   } as D.TypeView;
 }
@@ -101,28 +105,48 @@ test("a large page can be used", async ({ page }) => {
 const MEASURED: D.Measured = { without: 1000, with: 800, difference: -200, ci95: 10 };
 const SPREAD = (mean: number): D.Spread => ({ mean, least: mean - 20, most: mean + 20 });
 
+/** 1000 without, and these changes in per cent. */
+function compared(predicted: D.Change, recorded: D.Change, verdict: D.Compared["verdict"]): D.Compared {
+  const to = (change: D.Change) => SPREAD(1000 + 10 * change.percent);
+  return { without: SPREAD(1000), predicted: to(predicted), rerecorded: to(recorded), predicted_change: predicted, recorded_change: recorded, verdict };
+}
+
 test("cases show predicted and recorded changes", async ({ page }) => {
   const llc = { llc_misses: MEASURED, functions: {}, sizes: [], line_bytes: 64, skipped: 0 };
+  const sum = compared({ percent: -22, ci95: 2 }, { percent: -30, ci95: 40 }, "cannot be told");
+  const cost: D.Figure = { sum, per_event: compared({ percent: -20, ci95: 1 }, { percent: -25, ci95: 3 }, "differs") };
+  const whole: D.Figure = { sum, per_event: compared({ percent: -5, ci95: 0.5 }, { percent: 4.5, ci95: null }, "cannot be told") };
+  const rebuilt: D.Rebuilt = {
+    edit: "own", machine: "gnr-2s-480", types: ["rq"], runs: 5, cost, whole, llc_misses: whole, functions: { f: cost },
+    event: { name: "enqueue", function: "enqueue_task_fair", copies: ["enqueue_task_fair"], patched_copies: ["enqueue_task_fair"], without: SPREAD(100), rerecorded: SPREAD(100), change: null },
+  };
   const result = {
-    schema: "linemate.case/3", tool: "0.1.0", case: "a case", summary: "What <it> is about.", mode: "full",
+    schema: "linemate.case/4", tool: "0.1.0", case: "a case", summary: "What <it> is about.", mode: "full",
     inputs: { recording: {}, checksum: "0", accesses: 1 },
     found: [{ name: "rq", bytes: 128, accesses: 5, groups: [], machine: "gnr-2s-480", cycles: 1000, true_sharing: 0.5, false_sharing: 0.25, contended: [] }],
-    predicted: [{ edit: "own", machine: "gnr-2s-480", cpus: 8, types: MEASURED, whole: MEASURED, ...llc }],
-    rebuilt: [{
-      edit: "own", machine: "gnr-2s-480", types: ["rq"], runs: 3, functions: {},
-      cost: { without: SPREAD(1000), predicted: SPREAD(800), rerecorded: SPREAD(750) },
-      whole: { without: SPREAD(1000), predicted: SPREAD(800), rerecorded: SPREAD(750) },
-      llc_misses: { without: SPREAD(1000), predicted: SPREAD(800), rerecorded: SPREAD(750) },
-    }],
+    predicted: ["own", "other"].map((edit) => ({ edit, machine: "gnr-2s-480", cpus: 8, types: MEASURED, whole: MEASURED, ...llc })),
+    rebuilt: [rebuilt],
     checked: [],
     published: [{ key: "gain", published: "11 %", source: "a mail", found: null, predicted: "20 %", rerecorded: null }],
   };
-  embed("cases", { ...pageOf([]), report: null, cases: [result, { ...result, case: "another" }] as unknown as D.CaseResults[] });
+  // Without an event the whole recordings are compared; without a rebuilt kernel nothing is.
+  const eventless = { ...rebuilt, event: null, cost: { sum, per_event: null } };
+  const cases = [result, { ...result, case: "another", rebuilt: [eventless] }, { ...result, case: "a quick one", rebuilt: [] }];
+  embed("cases", { ...pageOf([]), report: null, cases: cases as unknown as D.CaseResults[] });
   await open(page, "cases");
-  await expect(page.locator(".case")).toHaveCount(2);
-  const first = page.locator(".case").first();
-  await expect(first.locator("g.predicted title")).toHaveText("predicted: -20.00 % (-21.00 to -19.00)");
-  await expect(first.locator("g.rerecorded title")).toHaveText("recorded again: -25.00 % (-27.00 to -23.00)");
+  await expect(page.locator(".case")).toHaveCount(3);
+  const nth = (at: number) => page.locator(".case").nth(at);
+  const [first, second, third] = [nth(0), nth(1), nth(2)];
+  await expect(first.locator("g.predicted title")).toHaveText(["predicted: -20.00 % (-21.00 to -19.00)", "predicted: -20.00 % (-21.00 to -19.00)"]);
+  await expect(first.locator("g.rerecorded title")).toHaveText("recorded again: -25.00 % (-28.00 to -22.00)");
+  const rows = first.getByRole("table", { name: "a case: predicted and recorded again, for each enqueue (call of enqueue_task_fair)" }).locator("tbody tr");
+  await expect(rows).toHaveCount(4);
+  await expect(rows.nth(0).locator("td, th")).toHaveText(["own", "gnr-2s-480", "rq", "5", "-20.0 ± 1.0 %", "-25.0 ± 3.0 %", "differs"]);
+  await expect(rows.nth(2).locator("td, th")).toHaveText(["own", "gnr-2s-480", "everything", "5", "-5.0 ± 0.5 %", "+4.5 %", "cannot be told"]);
+  await expect(second.locator("g.rerecorded title")).toHaveText("recorded again: -30.00 % (-70.00 to 10.00)");
+  await expect(second.getByRole("table", { name: "another: predicted and recorded again, of whole recordings" })).toBeVisible();
+  await expect(third).toContainText("No kernel was rebuilt.");
+  await expect(third.locator("g.rerecorded")).toHaveCount(0);
   await expect(first).toContainText("What <it> is about.");
   await expect(first).toContainText("11 %");
   await expectAccessible(page);

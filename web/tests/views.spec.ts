@@ -1,6 +1,6 @@
 // Each view of pages of a small recording: opened, used by keyboard and mouse, compared with --json.
 
-import { expect, test } from "@playwright/test";
+import { expect, test, type Page } from "@playwright/test";
 import type * as D from "../src/documents";
 import { blocks, cells, json, expectAccessible, expectQuiet, number, open } from "./common";
 
@@ -150,11 +150,68 @@ test("a line under the lens has the costs' cells, and the map the pairs", async 
       expect(row?.[8]).toBe(cell.functions.join(", "));
     }
   }
-  const map = page.locator("table.map tbody tr");
-  await expect(map).toHaveCount(costs.cpus);
-  const titles = await page.locator("table.map tbody td").evaluateAll((list) => list.map((td) => (td as HTMLElement).title));
+  const map = page.locator(".whole table.map");
+  await expect(map.locator("tbody tr")).toHaveCount(costs.cpus);
+  const titlesOf = (locator: typeof map) => locator.locator("tbody td").evaluateAll((list) => list.map((td) => (td as HTMLElement).title));
+  const titles = await titlesOf(map);
   for (const pair of costs.pairs) {
     expect(titles.some((t) => t.startsWith(`CPU ${pair.from[0]} wrote, CPU ${pair.to[0]} took: ${pair.hitm} `))).toBe(true);
+  }
+  expectQuiet(page);
+});
+
+test("a line has a map of its own", async ({ page }) => {
+  await open(page, "costs");
+  const { costs } = json<D.CostsDocument>("costs");
+  const lines = costs.lines.filter((line) => line.hitm > 0);
+  expect(lines.length).toBeGreaterThan(1);
+  for (const line of lines) {
+    await page.getByLabel("From byte, in rq").selectOption(String(line.start));
+    const cells = page.locator(".one table.map tbody td");
+    const titles = await cells.evaluateAll((list) => list.map((td) => (td as HTMLElement).title).filter((t) => !t.includes(" took: 0 ")));
+    expect(titles.map((t) => t.split(",").slice(0, 2).join()).sort()).toEqual(
+      line.pairs.map(([from, to, hitm]) => `CPU ${from} wrote, CPU ${to} took: ${hitm} modified lines`).sort());
+    expect(line.pairs.reduce((sum, [, , hitm]) => sum + hitm, 0)).toBe(line.hitm);
+  }
+  expectQuiet(page);
+});
+
+/** The bars of the strip chart: row, part of the time, count. */
+const bars = (page: Page) =>
+  page.locator("#time rect").evaluateAll((list) =>
+    list.map((bar) => ["row", "bin", "value"].map((name) => Number((bar as SVGElement).dataset[name]))));
+
+/** What the chart should have of counts by row and part. */
+const barsOf = (rows: number[][]) =>
+  rows.flatMap((row, at) => row.flatMap((value, bin) => (value > 0 ? [[at, bin, value]] : [])));
+
+test("time has the report's accesses and the costs' HITM", async ({ page }) => {
+  await open(page, "costs");
+  const section = page.locator("#time");
+  const { times, lines } = json<{ type: D.TypeView & { lines: { line: number; accesses: number }[] } }>("rq").type;
+  expect(times.bins).toBeGreaterThan(32);
+  for (const field of times.fields) {
+    await section.getByLabel("Place").selectOption(`${field.offset} ${field.field}`);
+    expect(await bars(page)).toEqual(barsOf(field.accesses));
+  }
+  for (const { line, accesses } of times.lines) {
+    await section.getByLabel("Place").selectOption(`line ${line}`);
+    expect(await bars(page)).toEqual(barsOf(accesses));
+    const sum = (await cells(section)).reduce((all, row) => all + number(row[1] ?? ""), 0);
+    expect(sum).toBe(lines.find((row) => row.line === line)?.accesses);
+  }
+  const { costs } = json<D.CostsDocument>("costs");
+  await section.getByLabel("Count").focus();
+  await page.keyboard.press("ArrowDown");
+  await expect(section.getByLabel("Count")).toHaveValue("HITM");
+  for (const line of costs.lines.filter((l) => l.hitm > 0)) {
+    await section.getByLabel("Place").selectOption(`from ${line.start}`);
+    const shown = (await bars(page)).reduce((all, bar) => all + (bar[2] ?? 0), 0);
+    expect(shown).toBe(line.hitm);
+    for (const cell of line.cells.filter((c) => c.hitm > 0)) {
+      await section.getByLabel("Place").selectOption(cell.field.replace("rq.", ""));
+      expect(await bars(page)).toEqual(barsOf(cell.times ?? []));
+    }
   }
   expectQuiet(page);
 });

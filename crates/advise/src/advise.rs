@@ -11,7 +11,7 @@ use linemate_study::experiment::seeds;
 use linemate_study::scene::{Scene, Watch};
 use linemate_study::whatif::INTERLEAVINGS_MIN;
 use linemate_study::{Conditions, Cpus, Session, WhatIfError};
-use linemate_types::{BitOffset, LineSize, TypeId, TypeModel};
+use linemate_types::{BitOffset, ByteSize, LineSize, TypeId, TypeModel};
 
 use crate::candidate::Candidate;
 use crate::choice::{Choice, Point, finalists, points, recommended};
@@ -21,7 +21,7 @@ use crate::error::AdviseError;
 use crate::footprint::{FootprintChange, footprint};
 use crate::reasons::{GroupReasons, Knowledge};
 use crate::search::{Limit, MOVE_WORTH, Scored, Search};
-use crate::shape::{Metrics, StructShape, UnitLayout, built};
+use crate::shape::{Metrics, StructShape, UnitLayout};
 use crate::trace::Trace;
 
 /// How many different candidates are replayed at most, and at least.
@@ -250,7 +250,7 @@ fn propose(
         }
         let slots = candidate.slots(shape);
         let change = |metrics: &Metrics| FootprintChange {
-            line_bytes: metrics.line,
+            line_bytes: metrics.line.bytes(),
             before: footprint(shape, metrics, &original, traces),
             after: footprint(shape, metrics, &slots, traces),
         };
@@ -306,7 +306,7 @@ pub(crate) fn shape(
         name: name.to_owned(),
         reason,
     })?;
-    let mut layouts = Layouts::new(model, built());
+    let mut layouts = Layouts::new(model, BUILT_LINE);
     Ok((StructShape::new(&mut layouts, name, &ids, pins)?, ids))
 }
 
@@ -355,7 +355,9 @@ pub(crate) fn models<'t>(
     let mut models = Vec::new();
     for trace in traces {
         for machine in machines {
-            let metrics = by_line.iter().find(|m| m.line == machine.line.bytes());
+            let metrics = by_line
+                .iter()
+                .find(|m| m.line.bytes() == machine.line.bytes());
             let metrics = metrics.unwrap_or(&by_line[0]).clone();
             models.push(CostModel::new(trace, machine, metrics, shape)?);
         }
@@ -368,17 +370,19 @@ pub(crate) fn limits(models: &[CostModel<'_>], by_line: &[Metrics], max_growth: 
     let aligned = models.iter().all(CostModel::line_aligned);
     let limit = |metrics: &Metrics| {
         let room = if aligned {
-            metrics.original.next_multiple_of(metrics.line)
+            metrics.original.align_up(metrics.line.into())
         } else {
             metrics.original
         };
         Limit {
             metrics: metrics.clone(),
-            bytes: room.saturating_add(max_growth),
+            bytes: ByteSize(room.0.saturating_add(max_growth)),
         }
     };
-    let on = |line: u64| models.iter().any(|m| m.metrics().line == line);
-    let used = by_line.iter().filter(|m| m.line == 64 || on(m.line));
+    let on = |line: LineSize| models.iter().any(|m| m.metrics().line == line);
+    let used = by_line
+        .iter()
+        .filter(|m| m.line == LineSize::B64 || on(m.line));
     let mut limits: Vec<Limit> = used.map(limit).collect();
     // The first one's lines are those that groups are made to fit.
     let first = models.first().map_or(BUILT_LINE, |m| m.metrics().line);
@@ -403,23 +407,18 @@ fn agrees(
     let slots = candidate.slots(shape);
     let composite = model.composite(shape.id);
     for metrics in by_line {
-        let line = LineSize::new(metrics.line).unwrap_or(LineSize::B64);
-        let mut plan = Plan::new(model, line, edits, &BTreeMap::new())?;
+        let mut plan = Plan::new(model, metrics.line, edits, &BTreeMap::new())?;
         let layout = plan.layouts.of(shape.id)?;
         let mut placed = UnitLayout::default();
         metrics.place(&slots, &mut placed);
-        let same = shape
-            .units()
-            .iter()
-            .zip(&placed.starts)
-            .all(|(unit, start)| {
-                let Some((member, composite)) = unit.members.first().zip(composite) else {
-                    return false;
-                };
-                let within = composite.members[*member].offset.0 - 8 * unit.start;
-                let bit = 8 * u64::from(*start) + within;
-                layout.offsets[*member] == Some(BitOffset(bit))
-            });
+        let same = shape.units().iter().enumerate().all(|(number, unit)| {
+            let Some((member, composite)) = unit.members.first().zip(composite) else {
+                return false;
+            };
+            let within = composite.members[*member].offset.0 - unit.start.bit().0;
+            let bit = placed.start(number).bit().0 + within;
+            layout.offsets[*member] == Some(BitOffset(bit))
+        });
         if !same || layout.size != placed.size {
             return Ok(false);
         }

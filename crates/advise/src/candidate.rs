@@ -10,6 +10,7 @@ use linemate_layout::origin::Forced;
 use linemate_layout::{
     Alignment, Edit, EditFile, EditSubject, Position, Section, Statement, Target,
 };
+use linemate_types::ByteSize;
 
 use crate::shape::{Metrics, StructShape};
 
@@ -46,8 +47,8 @@ impl Candidate {
                 unit,
                 forced,
                 gap: shape.units()[unit].gap,
-                least: 0,
-                after: 0,
+                least: ByteSize::ZERO,
+                after: ByteSize::ZERO,
                 group,
             }
         };

@@ -10,14 +10,14 @@ use linemate_study::WhatIfError;
 use linemate_study::experiment::{Conditions, Experiment, line_of};
 use linemate_study::scene::Scene;
 use linemate_study::stats::{Measure, all_narrow, paired};
-use linemate_study::variant::Variant;
+use linemate_study::variant::{Setting, Variant};
 use linemate_types::LineSize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::AdviseError;
 
 /// What a layout changes on one machine.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
     /// Interleavings replayed.
     pub interleavings: usize,
@@ -84,7 +84,13 @@ impl Confirmation<'_> {
     fn variant(&self, edits: &EditFile, line: LineSize) -> Result<Variant, AdviseError> {
         let images = BTreeMap::new();
         let mut plan = Plan::new(self.analysis.model(), line, edits, &images)?;
-        let variant = Variant::new(&mut plan, self.scene, self.analysis, self.cpus, &[]);
+        let setting = Setting {
+            cpus: self.cpus,
+            // Layouts place nothing on pages of their own.
+            seed: 0,
+            questions: &[],
+        };
+        let variant = Variant::new(&mut plan, self.scene, self.analysis, &setting);
         variant.map_err(|e| WhatIfError::from(e).into())
     }
 

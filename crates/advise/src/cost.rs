@@ -159,7 +159,7 @@ impl<'t> CostModel<'t> {
     pub fn line_aligned(&self) -> bool {
         self.classes
             .iter()
-            .all(|class| u64::from(class.residue) % BUILT_LINE == 0)
+            .all(|class| u64::from(class.residue) % BUILT_LINE.bytes() == 0)
     }
 
     /// The cost of a layout, in cycles.
@@ -214,9 +214,9 @@ impl<'t> CostModel<'t> {
         atom: u16,
     ) -> (usize, u8) {
         let unit = usize::from(shape.atoms[usize::from(atom)].unit);
-        let start = u64::from(placed.starts[unit]);
         let within = u64::from(self.metrics.within[usize::from(atom)]);
-        let line = (placed.residue(self.classes[class].residue) + start + within) / self.costs.line;
+        let at = placed.residue(self.classes[class].residue).0 + placed.start(unit).0 + within;
+        let line = at / self.costs.line;
         if self.costs.pairs {
             ((line / 2) as usize, (line % 2) as u8)
         } else {

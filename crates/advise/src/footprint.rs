@@ -1,13 +1,14 @@
 //! What a layout takes: bytes, lines, holes, and lines that one CPU has for itself.
 
 use linemate_layout::arrange::Slot;
-use serde::Serialize;
+use linemate_types::{ByteOffset, ByteSize};
+use serde::{Deserialize, Serialize};
 
 use crate::shape::{Metrics, StructShape, UnitLayout};
 use crate::trace::Trace;
 
 /// A layout's figures in a kernel for one line size.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Footprint {
     /// `sizeof`.
     pub bytes: u64,
@@ -24,7 +25,7 @@ pub struct Footprint {
 }
 
 /// A layout before and after.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FootprintChange {
     /// Bytes of a line.
     pub line_bytes: u64,
@@ -43,15 +44,15 @@ pub fn footprint(
 ) -> Footprint {
     let mut placed = UnitLayout::default();
     metrics.place(slots, &mut placed);
-    let (mut holes, mut hole_bytes, mut end) = (0, 0, 0);
+    let (mut holes, mut hole_bytes, mut end) = (0, 0, ByteOffset::ZERO);
     let ends = slots.iter().map(|slot| {
-        let start = u64::from(placed.starts[slot.unit]);
-        (start, start + metrics.bytes(slot.unit))
+        let start = placed.start(slot.unit);
+        (start, metrics.end(&placed, slot.unit))
     });
-    for (start, next) in ends.chain([(placed.size, placed.size)]) {
-        let hole = start.saturating_sub(end);
-        holes += u64::from(hole > 0);
-        hole_bytes += hole;
+    for (start, next) in ends.chain([(placed.size.end(), placed.size.end())]) {
+        let hole = start.after(end).unwrap_or_default();
+        holes += u64::from(hole > ByteSize::ZERO);
+        hole_bytes += hole.0;
         end = next;
     }
     let (mut touched, mut alone) = (0, 0);
@@ -60,10 +61,8 @@ pub fn footprint(
         users.clear();
         for event in &object.events {
             let unit = usize::from(shape.atoms[usize::from(event.atom)].unit);
-            let within = u64::from(metrics.within[usize::from(event.atom)]);
-            let at = placed.residue(object.residue) + u64::from(placed.starts[unit]) + within;
             // At most the largest type's size in lines.
-            let line = (at / metrics.line) as usize;
+            let line = metrics.line_of(&placed, object.residue, unit, event.atom) as usize;
             if line >= users.len() {
                 users.resize(line + 1, 0);
             }
@@ -73,7 +72,7 @@ pub fn footprint(
         alone += users.iter().filter(|u| u.count_ones() == 1).count() as u64;
     }
     Footprint {
-        bytes: placed.size,
+        bytes: placed.size.0,
         lines: metrics.lines(&placed),
         holes,
         hole_bytes,

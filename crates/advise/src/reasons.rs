@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use linemate_attribution::FunctionName;
 use linemate_recording::GuestAddr;
 use linemate_types::Symbols;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::candidate::Candidate;
 use crate::cost::CostModel;
@@ -18,7 +18,7 @@ const NAMED: usize = 4;
 pub const READ_MOSTLY: f64 = 4.0;
 
 /// How a member is used.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MemberUse {
     /// Its name in the edit.
     pub name: String,
@@ -35,7 +35,7 @@ pub struct MemberUse {
 }
 
 /// A member that a group is kept from.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KeptApart {
     /// Its name.
     pub name: String,
@@ -44,7 +44,7 @@ pub struct KeptApart {
 }
 
 /// A group of an advised layout, and why.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GroupReasons {
     /// Its name in the edit; of the one that shares its last line with the rest, its first member's.
     pub name: String,

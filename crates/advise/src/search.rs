@@ -9,6 +9,7 @@ mod front;
 mod neighbours;
 mod starts;
 
+use linemate_types::ByteSize;
 use rayon::prelude::*;
 
 use crate::candidate::Candidate;
@@ -39,7 +40,7 @@ pub struct Limit {
     /// What units ask of their places there.
     pub metrics: Metrics,
     /// Bytes.
-    pub bytes: u64,
+    pub bytes: ByteSize,
 }
 
 /// What is searched, and within which bounds.
@@ -92,7 +93,7 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
         let fills = |u: &usize| {
             let bytes = metrics.bytes(*u);
             let free = shape.movable(*u) && shape.units()[*u].forced.is_none();
-            free && !hot.contains(u) && bytes > 0 && bytes < metrics.line
+            free && !hot.contains(u) && bytes > ByteSize::ZERO && bytes.0 < metrics.line.bytes()
         };
         let mut cold: Vec<usize> = (0..shape.units().len()).filter(fills).collect();
         cold.sort_by_key(|u| (std::cmp::Reverse(metrics.bytes(*u)), *u));
@@ -117,11 +118,11 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
 
     /// Whether a layout is within its limits.
     pub fn fits(&self, candidate: &Candidate) -> bool {
-        self.excess(candidate) == 0
+        self.excess(candidate) == ByteSize::ZERO
     }
 
     /// Bytes beyond the limits.
-    fn excess(&self, candidate: &Candidate) -> u64 {
+    fn excess(&self, candidate: &Candidate) -> ByteSize {
         let slots = candidate.slots(self.shape);
         let mut placed = UnitLayout::default();
         let over = |limit: &Limit| {
@@ -292,7 +293,10 @@ mod tests {
         let machine = linemate_machine::find("turin-2s").expect("a shipped machine");
         let models = [CostModel::new(&trace, &machine, metrics.clone(), &shape).expect("fits")];
         let objective = Objective::of_original(&models, &shape);
-        let limits = [Limit { metrics, bytes: 64 }];
+        let limits = [Limit {
+            metrics,
+            bytes: ByteSize(64),
+        }];
         let search = Search::new(&shape, &objective, &limits);
         let original = Candidate::original(&shape);
         let mut found = vec![Scored {

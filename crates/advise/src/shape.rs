@@ -6,9 +6,11 @@
 use std::sync::Arc;
 
 use linemate_layout::arrange::Slot;
-use linemate_layout::origin::{BUILT_LINE, Forced, Origin, Unit, UnitKind};
+use linemate_layout::origin::{Forced, Origin, Unit, UnitKind};
 use linemate_layout::{Extent, Layouts};
-use linemate_types::{Composite, CompositeKind, LineSize, Type, TypeId, TypeModel};
+use linemate_types::{
+    ByteAlign, ByteOffset, ByteSize, Composite, CompositeKind, LineSize, Type, TypeId, TypeModel,
+};
 
 use crate::error::AdviseError;
 
@@ -97,7 +99,7 @@ impl StructShape {
                 "it is a union: its members overlap and have no order",
             ));
         }
-        if origin.size > BYTES_MAX || origin.units.len() > UNITS_MAX {
+        if origin.size.0 > BYTES_MAX || origin.units.len() > UNITS_MAX {
             return Err(refuse("it is too large to be searched"));
         }
         let names: Vec<Option<String>> = origin
@@ -128,15 +130,17 @@ impl StructShape {
 
     fn make_atoms(&mut self, extents: &[Extent]) -> Result<(), AdviseError> {
         // Checked above: at most BYTES_MAX.
-        self.atom_at = vec![NO_ATOM; self.origin.size as usize];
+        self.atom_at = vec![NO_ATOM; self.origin.size.0 as usize];
         for (number, (unit, extent)) in self.origin.units.iter().zip(extents).enumerate() {
-            let grain = match unit.bytes {
+            let grain = match unit.bytes.0 {
                 0..=8 => 8,
-                // Bytes in a row are not told apart below 8: a longer table, and no struct has hot strings.
-                _ if extent.align < 4 => 8,
-                _ => extent.align.min(8),
+                _ => match extent.align.bytes() {
+                    // Bytes in a row are not told apart below 8: a longer table, and no struct has hot strings.
+                    1..4 => 8,
+                    align => align.min(8),
+                },
             };
-            for within in (0..unit.bytes).step_by(grain as usize) {
+            for within in (0..unit.bytes.0).step_by(grain as usize) {
                 let atom = self.atoms.len();
                 if atom >= usize::from(NO_ATOM) {
                     return Err(AdviseError::Type {
@@ -148,11 +152,10 @@ impl StructShape {
                     unit: number as u16,
                     within: within as u32,
                 });
-                let first = unit.start + within;
-                let end = (first + grain)
-                    .min(unit.start + unit.bytes)
-                    .min(self.origin.size);
-                self.atom_at[first as usize..end.max(first) as usize].fill(atom as u16);
+                let first = unit.start + ByteSize(within);
+                let end = (first + ByteSize(grain)).min(unit.end());
+                let end = end.min(self.origin.size.end()).max(first);
+                self.atom_at[first.0 as usize..end.0 as usize].fill(atom as u16);
             }
         }
         Ok(())
@@ -196,7 +199,10 @@ impl StructShape {
 /// the compiler knowing (`struct sock_common` in sockets, `struct thread_info` in tasks), and no debug information tells. So a struct
 /// or union by value at the start stays, unless it is a lock or a counter. Scalars, pointers and arrays move.
 fn first_stays(model: &TypeModel, composite: &Composite, origin: &Origin) -> Option<String> {
-    let unit = origin.units.first().filter(|u| u.start == 0)?;
+    let unit = origin
+        .units
+        .first()
+        .filter(|u| u.start == ByteOffset::ZERO)?;
     let member = &composite.members[*unit.members.first()?];
     let mut id = member.type_id;
     // The model has checked that such chains end.
@@ -275,16 +281,16 @@ fn unit_of(
 /// What units ask of their places in a kernel that is built for one line size.
 #[derive(Clone, Debug)]
 pub struct Metrics {
-    /// Bytes of a line.
-    pub line: u64,
+    /// That line size.
+    pub line: LineSize,
     extents: Vec<Extent>,
     plain: Vec<bool>,
     forced: Option<Forced>,
-    tail: u64,
+    tail: ByteSize,
     /// By atom: its offset from the start of its unit in this kernel.
     pub within: Vec<u32>,
     /// The size of the recorded order in this kernel.
-    pub original: u64,
+    pub original: ByteSize,
 }
 
 /// A layout: where units start.
@@ -293,15 +299,21 @@ pub struct UnitLayout {
     /// By unit.
     pub starts: Vec<u32>,
     /// `sizeof`.
-    pub size: u64,
+    pub size: ByteSize,
     /// `_Alignof`.
-    pub align: u64,
+    pub align: ByteAlign,
 }
 
 impl UnitLayout {
+    /// Where a unit starts.
+    #[inline]
+    pub fn start(&self, unit: usize) -> ByteOffset {
+        ByteOffset(self.starts[unit].into())
+    }
+
     /// Where an object starts within 128 bytes that started at `recorded` there: one that asks for a larger alignment moves up.
-    pub fn residue(&self, recorded: u8) -> u64 {
-        u64::from(recorded).next_multiple_of(self.align.max(1)) % 128
+    pub fn residue(&self, recorded: u8) -> ByteOffset {
+        ByteOffset(ByteOffset(recorded.into()).align_up(self.align).0 % 128)
     }
 }
 
@@ -316,18 +328,14 @@ impl Metrics {
         let extents = layouts.extents(shape.id)?;
         let kinds = shape.units().iter().map(|u| u.kind);
         let plain = kinds.map(|k| k != UnitKind::BitFields).collect();
-        let moved = |offset: u64| {
-            layout
-                .moved(linemate_types::ByteOffset(offset))
-                .map_or(0, |o| o.0)
-        };
+        let moved = |offset: ByteOffset| layout.moved(offset).map_or(0, |o| o.0);
         let within = shape.atoms.iter().map(|atom| {
             let start = shape.units()[usize::from(atom.unit)].start;
-            let at = moved(start + u64::from(atom.within));
+            let at = moved(start + ByteSize(atom.within.into()));
             u32::try_from(at.saturating_sub(moved(start))).unwrap_or(u32::MAX)
         });
         Ok(Metrics {
-            line: line.bytes(),
+            line,
             within: within.collect(),
             extents,
             plain,
@@ -338,12 +346,17 @@ impl Metrics {
     }
 
     /// Bytes of a unit.
-    pub fn bytes(&self, unit: usize) -> u64 {
+    pub fn bytes(&self, unit: usize) -> ByteSize {
         self.extents[unit].bytes
     }
 
+    /// Where a unit ends in a layout.
+    pub fn end(&self, placed: &UnitLayout, unit: usize) -> ByteOffset {
+        placed.start(unit) + self.bytes(unit)
+    }
+
     /// The alignment that a unit's type has by itself.
-    pub fn align(&self, unit: usize) -> u64 {
+    pub fn align(&self, unit: usize) -> ByteAlign {
         self.extents[unit].align
     }
 
@@ -351,38 +364,41 @@ impl Metrics {
     pub fn place(&self, slots: &[Slot], into: &mut UnitLayout) {
         into.starts.clear();
         into.starts.resize(self.extents.len(), 0);
-        let mut align = self.forced.map_or(1, |f| f.bytes(self.line));
-        let (mut cursor, mut group) = (0u64, None);
+        let asked = |forced: Option<Forced>| forced.map_or(ByteAlign::ONE, |f| f.on(self.line));
+        let mut align = asked(self.forced);
+        let (mut cursor, mut group) = (ByteOffset::ZERO, None);
         for slot in slots {
             let extent = &self.extents[slot.unit];
-            let mut forced = slot.forced.map_or(1, |f| f.bytes(self.line));
+            let mut forced = asked(slot.forced);
             if slot.group != group {
-                forced = forced.max(self.line);
+                forced = forced.max(self.line.into());
             }
             group = slot.group;
-            let floor = cursor.next_multiple_of(forced);
-            let start = slot.gap
-                + if self.plain[slot.unit] {
-                    floor.next_multiple_of(extent.align)
-                } else {
-                    floor + u64::from(extent.skip[(floor % 16) as usize])
-                };
+            let floor = cursor.align_up(forced);
+            let natural = if self.plain[slot.unit] {
+                floor.align_up(extent.align)
+            } else {
+                floor + ByteSize(extent.skip[(floor.0 % 16) as usize].into())
+            };
+            let start = natural + slot.gap;
             align = align.max(extent.align).max(forced);
-            into.starts[slot.unit] = start as u32;
+            into.starts[slot.unit] = start.0 as u32;
             cursor = start + extent.bytes.max(slot.least) + slot.after;
         }
         into.align = align;
-        into.size = (cursor.next_multiple_of(align) + self.tail).next_multiple_of(align);
+        let end = (cursor.align_up(align) + self.tail).align_up(align);
+        into.size = end - ByteOffset::ZERO;
+    }
+
+    /// Which line an atom of `unit` is on, counted from a line's start before the object, which started at `residue`.
+    #[inline]
+    pub fn line_of(&self, placed: &UnitLayout, residue: u8, unit: usize, atom: u16) -> u64 {
+        let within = u64::from(self.within[usize::from(atom)]);
+        (placed.residue(residue).0 + placed.start(unit).0 + within) / self.line.bytes()
     }
 
     /// Lines of a layout whose objects start lines.
     pub fn lines(&self, placed: &UnitLayout) -> u64 {
-        placed.size.div_ceil(self.line)
+        placed.size.0.div_ceil(self.line.bytes())
     }
-}
-
-/// The line size that recorded kernels are built for.
-pub fn built() -> LineSize {
-    // BUILT_LINE is one of the two line sizes.
-    LineSize::new(BUILT_LINE).unwrap_or(LineSize::B64)
 }

@@ -11,7 +11,7 @@ use linemate_replay::{Cause, Counts};
 use linemate_study::scene::{Scene, Watch};
 use linemate_study::{Conditions, Experiment, Session};
 use linemate_types::TypeId;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::advise::{limits, metrics, models, recorded_cpus, shape};
 use crate::cost::Objective;
@@ -21,7 +21,7 @@ use crate::shape::StructShape;
 use crate::trace::{EVENTS_MAX, Trace};
 
 /// What a type costs, and what a layout could win.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// The type.
     pub name: String,
@@ -42,7 +42,7 @@ pub struct Row {
 }
 
 /// What a short search finds for a type.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// Cycles of its cost that the best layout found saves, by the fast model.
     pub gain: f64,
@@ -238,7 +238,7 @@ impl Recordings<'_> {
                 .map(|id| id.as_ref().is_some_and(has))
                 .collect();
             let counts = scene.counts();
-            let inside = counts.filter(|((subject, _), _)| holds[*subject as usize]);
+            let inside = counts.filter(|(field, _)| holds[field.subject.index()]);
             inside.map(|(_, kinds)| kinds.iter().sum::<u64>()).sum()
         };
         self.sessions.iter().zip(self.scenes).map(of).sum()

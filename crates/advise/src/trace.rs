@@ -15,7 +15,7 @@ use linemate_recording::AccessKind;
 use linemate_replay::{Interleaving, SliceHead};
 use linemate_study::experiment::ExperimentError;
 use linemate_study::scene::{Scene, Step};
-use linemate_types::{TypeId, TypeModel};
+use linemate_types::{ByteOffset, TypeId, TypeModel};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
@@ -163,8 +163,8 @@ fn tables(model: &TypeModel, types: &[Option<TypeId>], shape: &StructShape) -> T
                 .filter(|s| *s <= crate::shape::BYTES_MAX)?;
             embeds(model, id, &shape.ids).then(|| {
                 let at = |offset| {
-                    enclosing(model, id, offset, &|t| shape.ids.contains(&t))
-                        .map_or(OUTSIDE, |(_, at)| u32::try_from(at).unwrap_or(OUTSIDE))
+                    enclosing(model, id, ByteOffset(offset), &|t| shape.ids.contains(&t))
+                        .map_or(OUTSIDE, |(_, at)| u32::try_from(at.0).unwrap_or(OUTSIDE))
                 };
                 Arc::new((0..size).map(at).collect::<Vec<u32>>())
             })

@@ -95,10 +95,10 @@ fn agrees(model: &TypeModel, name: &str, line: LineSize, dice: &mut Dice) {
         let mut placed = UnitLayout::default();
         metrics.place(&candidate.slots(&shape), &mut placed);
         assert_eq!(layout.size, placed.size, "{text}");
-        for (unit, start) in shape.units().iter().zip(&placed.starts) {
+        for (number, unit) in shape.units().iter().enumerate() {
             let member = unit.members[0];
-            let within = composite.members[member].offset.0 - 8 * unit.start;
-            let expected = 8 * u64::from(*start) + within;
+            let within = composite.members[member].offset.0 - unit.start.bit().0;
+            let expected = placed.start(number).bit().0 + within;
             let found = layout.offsets[member].unwrap().0;
             assert_eq!(
                 found, expected,

@@ -13,7 +13,7 @@ use linemate_advise::shape::{Metrics, StructShape, UnitLayout};
 use linemate_advise::trace::{Event, Kind, ObjectTrace, Trace};
 use linemate_layout::{EditSubject, Plan, parse};
 use linemate_machine::Machine;
-use linemate_types::{LineSize, TypeModel};
+use linemate_types::{ByteSize, LineSize, TypeModel};
 
 const R: Kind = Kind::Load;
 const W: Kind = Kind::Store;
@@ -50,8 +50,8 @@ fn costs(events: &[(u32, u8, u16, Kind)], machine: &Machine) -> (u64, u64) {
     let model = CostModel::new(&trace, machine, metrics, &shape).unwrap();
     let at = |second: u32| UnitLayout {
         starts: vec![0, second],
-        size: 256,
-        align: 64,
+        size: ByteSize(256),
+        align: LineSize::B64.into(),
     };
     (model.cost(&shape, &at(8)), model.cost(&shape, &at(64)))
 }

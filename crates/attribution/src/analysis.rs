@@ -280,7 +280,9 @@ impl<'r> Analysis<'r> {
     pub fn count_telling(&self, done: &(dyn Fn(u64) + Sync)) -> Result<Counted, RecordingError> {
         let names = self.names()?;
         let fields = FieldTables::new(self.model(), self.schema(), self.subjects());
-        let make = || Counter::new(names, &fields);
+        let grid = self.recording.time_grid();
+        let functions = self.recording.functions().functions.len();
+        let make = || Counter::new(names, &fields, grid, functions);
         let parts = visit_chunks(self.recording, make, Counter::start_chunk, done)?;
         let mut sum = Counted::default();
         for part in parts {

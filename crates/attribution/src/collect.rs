@@ -212,7 +212,7 @@ impl<'a> Collector<'a> {
             Role::HeapFree | Role::VirtualFree => self.free(value.object, call.time),
             Role::PercpuFree => self.free_percpu(value.object, call.time),
             Role::PageFree => self.free_pages(value.object, value.order.unwrap_or(0), call.time),
-            Role::Plain | Role::ContextSwitch | Role::Interrupt => {}
+            Role::Plain | Role::ContextSwitch | Role::Interrupt | Role::Event => {}
         }
     }
 

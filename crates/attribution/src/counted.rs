@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use linemate_recording::{Access, Call, Marker, Return, Visitor};
+use linemate_recording::{Access, Call, Marker, Return, TimeGrid, Visitor};
 use rustc_hash::FxHashMap;
 
 use crate::couse::{CoUseCollector, CoUses, FieldTables};
 use crate::names::Names;
 use crate::tally::Tally;
+use crate::times::{TimeCounter, Times};
 
 /// Accesses to an object, by CPU.
 pub type Users = Vec<u32>;
@@ -25,12 +26,23 @@ pub struct Counted {
     pub co_uses: CoUses,
     /// Who uses which object.
     pub objects: Objects,
+    /// When types are accessed, and by which CPUs.
+    pub times: Times,
+    /// Recorded calls, by [`linemate_recording::FunctionId`].
+    pub calls: Vec<u64>,
 }
 
 impl Counted {
     pub(crate) fn merge(&mut self, other: Counted) {
         self.tally.merge(&other.tally);
         self.co_uses.merge(other.co_uses);
+        self.times.merge(other.times);
+        if self.calls.len() < other.calls.len() {
+            self.calls.resize(other.calls.len(), 0);
+        }
+        for (mine, theirs) in self.calls.iter_mut().zip(other.calls) {
+            *mine = mine.saturating_add(theirs);
+        }
         let subjects = self.objects.len().max(other.objects.len());
         self.objects.resize(subjects, BTreeMap::new());
         for (mine, theirs) in self.objects.iter_mut().zip(other.objects) {
@@ -56,15 +68,24 @@ pub(crate) struct Counter<'n> {
     tally: Tally,
     co_uses: CoUseCollector<'n>,
     objects: Vec<FxHashMap<u64, Users>>,
+    times: TimeCounter,
+    calls: Vec<u64>,
 }
 
 impl<'n> Counter<'n> {
-    pub(crate) fn new(names: &'n Names, fields: &'n FieldTables) -> Counter<'n> {
+    pub(crate) fn new(
+        names: &'n Names,
+        fields: &'n FieldTables,
+        grid: TimeGrid,
+        functions: usize,
+    ) -> Counter<'n> {
         Counter {
             names,
             tally: Tally::new(),
             co_uses: CoUseCollector::new(fields),
             objects: vec![FxHashMap::default(); names.subjects().len()],
+            times: TimeCounter::new(grid),
+            calls: vec![0; functions],
         }
     }
 
@@ -76,11 +97,13 @@ impl<'n> Counter<'n> {
         Counted {
             tally: self.tally,
             co_uses: self.co_uses.finish(),
+            times: self.times.finish(),
             objects: self
                 .objects
                 .into_iter()
                 .map(|objects| objects.into_iter().collect())
                 .collect(),
+            calls: self.calls,
         }
     }
 }
@@ -89,12 +112,13 @@ impl Visitor for Counter<'_> {
     #[inline]
     fn access(&mut self, access: &Access) {
         let at = self.names.locate(access);
-        self.tally.count(self.names, access, &at);
+        let (key, row) = self.tally.count(self.names, access, &at);
         let subject = at.subject.0 as usize;
         if self.names.subjects()[subject].ty.is_none() {
             return;
         }
         self.co_uses.access(access, &at);
+        self.times.access(access, &key, row);
         let base = access.addr.0.wrapping_sub(u64::from(at.offset));
         let users = self.objects[subject].entry(base).or_default();
         let cpu = usize::from(access.cpu.0);
@@ -103,7 +127,11 @@ impl Visitor for Counter<'_> {
         }
         users[cpu] = users[cpu].saturating_add(1);
     }
-    fn call(&mut self, _: &Call) {}
+    fn call(&mut self, call: &Call) {
+        if let Some(calls) = self.calls.get_mut(call.function.0 as usize) {
+            *calls = calls.saturating_add(1);
+        }
+    }
     fn ret(&mut self, _: &Return) {}
     fn marker(&mut self, _: &Marker) {}
 }

@@ -30,6 +30,7 @@ mod spans;
 mod subjects;
 mod survey;
 pub mod tally;
+pub mod times;
 pub mod votes;
 
 pub use analysis::{Analysis, AnalysisError, AnalysisFacts, Directory, check};
@@ -38,5 +39,5 @@ pub use functions::FunctionName;
 pub use ledger::{Bucket, Group, Ledger};
 pub use names::{Located, Names};
 pub use passes::visit_chunks;
-pub use subjects::{Subject, SubjectId};
+pub use subjects::{FieldRef, Subject, SubjectId};
 pub use tally::Tally;

@@ -17,8 +17,8 @@ use crate::schema::{Schema, TypeIndex};
 use crate::sites::SiteUse;
 use crate::spans::Spans;
 use crate::subjects::{
-    Extent, Subject, SubjectId, Subjects, VariableNames, bare, clip, extents, find, rest_of,
-    variables,
+    Extent, FieldRef, Subject, SubjectId, Subjects, VariableNames, bare, clip, extents, find,
+    rest_of, variables,
 };
 use crate::votes::{Bounds, Placement, Votes};
 
@@ -33,6 +33,17 @@ pub struct Located {
     pub object: GuestAddr,
     /// The CPU that owns the object, if it is a per-CPU one.
     pub owner: Option<CpuId>,
+}
+
+impl Located {
+    /// Which byte.
+    #[inline]
+    pub fn field(&self) -> FieldRef {
+        FieldRef {
+            subject: self.subject,
+            offset: self.offset,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]

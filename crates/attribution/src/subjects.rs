@@ -1,6 +1,7 @@
 //! Subjects: what accesses are counted for, and where each is inside an object or variable.
 
 use linemate_recording::GuestAddr;
+use linemate_types::ByteOffset;
 use rustc_hash::FxHashMap;
 
 use crate::kinds::{ObjectKind, Origin};
@@ -15,6 +16,30 @@ use crate::votes::{Bounds, Hint, Placement, Votes};
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
 pub struct SubjectId(pub u32);
+
+impl SubjectId {
+    /// Its place in a list of all subjects.
+    #[inline]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A byte of a subject's objects: what a field is found by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FieldRef {
+    /// Which subject.
+    pub subject: SubjectId,
+    /// Bytes from the start of its type, or of the variable.
+    pub offset: u32,
+}
+
+impl FieldRef {
+    /// The same as an offset in a type.
+    pub fn byte(self) -> ByteOffset {
+        ByteOffset(self.offset.into())
+    }
+}
 
 /// What accesses are counted for: a type, a variable, the untyped objects of one cache and site, or a whole bucket.
 #[derive(

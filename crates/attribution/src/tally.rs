@@ -10,7 +10,7 @@ use rustc_hash::{FxHashMap, FxHasher};
 
 use crate::ledger::Ledger;
 use crate::names::{Located, Names};
-use crate::subjects::{Subject, SubjectId};
+use crate::subjects::{FieldRef, Subject, SubjectId};
 
 /// What a row counts.
 #[derive(
@@ -28,6 +28,21 @@ pub struct Key {
     /// Bytes touched.
     pub size: u8,
 }
+
+impl Key {
+    /// Which byte.
+    #[inline]
+    pub fn field(&self) -> FieldRef {
+        FieldRef {
+            subject: self.subject,
+            offset: self.offset,
+        }
+    }
+}
+
+/// A row's number, while counting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TallyRow(pub u32);
 
 /// A set of CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -125,9 +140,9 @@ impl Tally {
         }
     }
 
-    /// Counts an access.
+    /// Counts an access; gives the row that has it.
     #[inline]
-    pub fn count(&mut self, names: &Names, access: &Access, at: &Located) {
+    pub fn count(&mut self, names: &Names, access: &Access, at: &Located) -> (Key, TallyRow) {
         let key = Key {
             subject: at.subject,
             offset: at.offset,
@@ -155,6 +170,7 @@ impl Tally {
             AccessKind::Rmw => of_cpu.rmws += 1,
         }
         of_cpu.remote += u64::from(remote);
+        (key, TallyRow(row))
     }
 
     fn row(&mut self, key: Key) -> u32 {

@@ -4,6 +4,7 @@
 
 use linemate_attribution::couse::By;
 use linemate_attribution::tally::{CpuCount, Key};
+use linemate_attribution::times::TimedPlace;
 use linemate_attribution::{Analysis, AnalysisFacts, Bucket, Counted, Located, Subject, Tally};
 use linemate_recording::{AccessKind, CpuId, GuestAddr, Recording, VirtualTime};
 use linemate_testkit::world::*;
@@ -556,4 +557,69 @@ fn what_is_named_is_at_its_offset_in_its_object() {
         assert_eq!(at(unit + RQ, 72), ("rq", owner));
         assert_eq!(at(unit + 0x800, 40), ("entity", owner));
     }
+}
+
+#[test]
+fn counts_over_time_are_the_tallys() {
+    let mut w = World::with_chunks_of(16);
+    let rq = UNITS[0] + RQ;
+    for turn in 0..200u64 {
+        let cpu = (turn % 2) as u16;
+        w.access(cpu, AccessKind::Store, rq, 4, F::WakeTask, false);
+        w.access(cpu, AccessKind::Store, rq, 4, F::UpdateRq, false);
+        w.access(1, AccessKind::Rmw, rq + 72, 4, F::UpdateRq, false);
+        w.load(0, COUNTER);
+        w.wait(if turn == 100 { 5000 } else { 10 });
+    }
+    let recording = w.record();
+    let (analysis, counted) = counted(&recording);
+    let mut sums = std::collections::BTreeMap::new();
+    for (key, count) in counted.tally.rows() {
+        if analysis.subjects()[key.subject.0 as usize].ty.is_some() {
+            let place = TimedPlace {
+                subject: key.subject,
+                offset: key.offset,
+                size: key.size,
+                kind: key.kind,
+            };
+            *sums.entry(place).or_insert(0) += count.count;
+        }
+    }
+    let timed = counted.times.places.iter();
+    let timed = timed.map(|(place, cells)| {
+        assert!(cells.windows(2).all(|pair| pair[0].0 < pair[1].0));
+        (
+            *place,
+            cells.iter().map(|(_, count)| u64::from(*count)).sum(),
+        )
+    });
+    assert_eq!(timed.collect::<std::collections::BTreeMap<_, _>>(), sums);
+    assert_eq!(sums.len(), 2);
+    // Both CPUs store, only the second one uses the lock; nothing happens while everybody waits.
+    let grid = recording.time_grid();
+    let cells = |kind| {
+        let found = counted.times.places.iter().find(|(p, _)| p.kind == kind);
+        found.unwrap().1.clone()
+    };
+    let rows = |kind| {
+        cells(kind)
+            .iter()
+            .map(|(cell, _)| cell.row)
+            .collect::<Vec<_>>()
+    };
+    assert!(rows(AccessKind::Store).contains(&0) && rows(AccessKind::Store).contains(&1));
+    assert!(rows(AccessKind::Rmw).iter().all(|row| *row == 1));
+    let busy: Vec<u16> = cells(AccessKind::Rmw)
+        .iter()
+        .map(|(cell, _)| cell.bin)
+        .collect();
+    let longest = busy.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
+    assert!(longest > grid.bins / 4, "{busy:?} of {grid:?}");
+    let on = |threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+        pool.build()
+            .unwrap()
+            .install(|| analysis.count().unwrap().times)
+    };
+    assert_eq!(on(1), on(3));
 }

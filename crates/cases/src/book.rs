@@ -6,13 +6,13 @@ use linemate_report::case::{
     Checked, Contended, FoundGroup, FoundType, Inputs, Measured, Predicted, Rebuilt,
 };
 use linemate_report::model::GroupRow;
-use linemate_study::WhatIf;
 use linemate_study::costs::Costs;
+use linemate_study::{EventCount, WhatIf};
 
 use crate::case::{Case, PredictedFigure};
 use crate::documents::{OutputError, Outputs, StepDocument, TypeReport};
 use crate::plan::{Plan, StepId, Work};
-use crate::runs::{PairedRun, compared};
+use crate::runs::{PairedRun, Runs};
 
 /// The most fields in a ranking; results.md shows fewer.
 const CONTENDED_MAX: usize = 200;
@@ -69,12 +69,14 @@ impl<'b> Book<'b> {
         })
     }
 
-    /// The first what-if of a step that is wanted.
-    fn what_if(&self, is_wanted: impl Fn(&Work) -> bool) -> Option<&WhatIf> {
+    /// The first what-if of a step that is wanted, and its recording's events.
+    fn what_if(&self, is_wanted: impl Fn(&Work) -> bool) -> Option<(&WhatIf, Option<&EventCount>)> {
         self.steps
             .iter()
             .find_map(|(work, document)| match document {
-                StepDocument::WhatIf(result) if is_wanted(work) => Some(&**result),
+                StepDocument::WhatIf(result, event) if is_wanted(work) => {
+                    Some((&**result, event.as_ref()))
+                }
                 _ => None,
             })
     }
@@ -124,7 +126,7 @@ impl<'b> Book<'b> {
 
     pub(crate) fn predicted(&self) -> Vec<Predicted> {
         let of_examined = |(work, document): &(&Work, StepDocument)| match (work, document) {
-            (Work::WhatIf { of, edit, .. }, StepDocument::WhatIf(result))
+            (Work::WhatIf { of, edit, .. }, StepDocument::WhatIf(result, _))
                 if *of == self.plan.examined =>
             {
                 Some(self.prediction(*edit, result))
@@ -170,20 +172,24 @@ impl<'b> Book<'b> {
         for (number, edit) in self.case.edits.iter().enumerate() {
             for machine in &self.case.machines {
                 let runs = self.runs(number, machine);
-                let Some(first) = runs.first() else { continue };
+                let Some(first) = runs.0.first() else {
+                    continue;
+                };
                 let names = first.predicted.functions.keys();
                 let function = |name: &String| {
                     let figure = |p: &Predicted| p.functions.get(name).copied();
-                    Some((name.clone(), compared(&runs, figure)?))
+                    Some((name.clone(), runs.figure(figure)?))
                 };
+                let event = self.case.event.as_ref();
                 rebuilt.push(Rebuilt {
                     edit: edit.name.clone(),
                     machine: first.predicted.machine.clone(),
                     types: first.predicted.sizes.iter().map(|s| s.0.clone()).collect(),
-                    runs: runs.len(),
-                    cost: compared(&runs, |p| Some(p.types)).unwrap_or_default(),
-                    whole: compared(&runs, |p| Some(p.whole)).unwrap_or_default(),
-                    llc_misses: compared(&runs, |p| Some(p.llc_misses)).unwrap_or_default(),
+                    runs: runs.0.len(),
+                    event: event.and_then(|event| runs.events(&event.name)),
+                    cost: runs.figure(|p| Some(p.types)).unwrap_or_default(),
+                    whole: runs.figure(|p| Some(p.whole)).unwrap_or_default(),
+                    llc_misses: runs.figure(|p| Some(p.llc_misses)).unwrap_or_default(),
                     functions: names.filter_map(function).collect(),
                 });
             }
@@ -192,7 +198,7 @@ impl<'b> Book<'b> {
     }
 
     /// The runs of an edit on a machine that were carried out on both kernels.
-    fn runs(&self, edit: usize, machine: &str) -> Vec<PairedRun> {
+    fn runs(&self, edit: usize, machine: &str) -> Runs {
         let mut runs = Vec::new();
         for (run, base) in self.plan.bases.iter().enumerate() {
             let predicted = self.what_if(|work| {
@@ -202,14 +208,18 @@ impl<'b> Book<'b> {
                 matches!(work, Work::Measure { of, edit: e, machine: m }
                     if *e == edit && m == machine && self.plan.run(*of) == Some(run))
             });
-            if let (Some(predicted), Some(measured)) = (predicted, measured) {
+            if let (Some((predicted, event)), Some((measured, patched_event))) =
+                (predicted, measured)
+            {
                 runs.push(PairedRun {
                     predicted: self.prediction(edit, predicted),
                     measured: self.prediction(edit, measured),
+                    event: event.cloned(),
+                    patched_event: patched_event.cloned(),
                 });
             }
         }
-        runs
+        Runs(runs)
     }
 
     pub(crate) fn checked(&self) -> Vec<Checked> {

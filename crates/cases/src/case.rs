@@ -13,6 +13,8 @@ pub struct Case {
     pub guest: Guest,
     /// What runs in it.
     pub workload: Workload,
+    /// The unit of its work, which costs are told per.
+    pub event: Option<CaseEvent>,
     /// The types that are looked at; never empty.
     pub types: Vec<String>,
     /// The machines to predict for; never empty.
@@ -68,6 +70,15 @@ pub struct Workload {
     pub files: Vec<String>,
     /// The command and its arguments; never empty.
     pub command: Vec<String>,
+}
+
+/// A unit of work: a call of a function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CaseEvent {
+    /// The function.
+    pub function: String,
+    /// What a call of it is, in tables: `enqueue`.
+    pub name: String,
 }
 
 /// A remedy: an edit, and the patches that put it into a kernel.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use linemate_report::model::{Inputs, LedgerView, Report, SCHEMA, TypeView, View};
 use linemate_report::{CostsDocument, WhatIfDocument};
-use linemate_study::WhatIf;
 use linemate_study::costs::Costs;
+use linemate_study::{EventCount, WhatIf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -35,7 +35,7 @@ pub struct CheckDocument {
 pub(crate) enum StepDocument {
     Report(Box<TypeReport>),
     Costs(Box<Costs>),
-    WhatIf(Box<WhatIf>),
+    WhatIf(Box<WhatIf>, Option<EventCount>),
     Check(CheckDocument),
 }
 
@@ -69,7 +69,8 @@ impl StepDocument {
             Work::WhatIf { .. } | Work::Measure { .. } => {
                 let document = of_schema::<WhatIfDocument>(value, WhatIfDocument::SCHEMA)?;
                 let first = document.results.into_iter().next();
-                StepDocument::WhatIf(Box::new(first.ok_or("it holds no result")?))
+                let first = first.ok_or("it holds no result")?;
+                StepDocument::WhatIf(Box::new(first), document.event)
             }
             Work::Check { .. } => StepDocument::Check(read_as(value)?),
             Work::Record { .. } | Work::Build { .. } => return Ok(None),

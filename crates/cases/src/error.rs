@@ -36,6 +36,9 @@ pub enum Reason {
         /// The name.
         value: String,
     },
+    /// A name that no function of C has.
+    #[error("function {0:?}: give its name in the source, such as enqueue_task_fair")]
+    Function(String),
     /// Two things of the same name.
     #[error("two {what}s are called {value:?}")]
     Twice {

@@ -16,8 +16,8 @@ mod results;
 mod runs;
 
 pub use case::{
-    Build, Case, CaseEdit, Check, FoundFigure, Guest, KernelSource, KernelTree, PredictedFigure,
-    PredictedOf, Published, Workload,
+    Build, Case, CaseEdit, CaseEvent, Check, FoundFigure, Guest, KernelSource, KernelTree,
+    PredictedFigure, PredictedOf, Published, Workload,
 };
 pub use documents::{CheckDocument, OutputError, Outputs};
 pub use error::{CaseError, Reason};

@@ -383,6 +383,7 @@ impl<'c> Plan<'c> {
                 if self.case.llc_share {
                     recipe.word("share of the LLC");
                 }
+                self.event(&mut recipe);
                 recipe.word(&digests.digest(&Ingredient::Analyser)?);
             }
             Work::Build { edit, check } => {
@@ -422,11 +423,19 @@ impl<'c> Plan<'c> {
         if self.case.guest.user {
             recipe.word("user");
         }
+        self.event(recipe);
         recipe.word("set-up");
         if let Some(setup) = &workload.setup {
             recipe.word(&digests.digest(&Ingredient::File(setup.clone()))?);
         }
         command(&workload.files, &workload.command, recipe, digests)
+    }
+
+    fn event(&self, recipe: &mut Recipe) {
+        if let Some(event) = &self.case.event {
+            recipe.word("event");
+            recipe.word(&event.function);
+        }
     }
 
     fn check<D: Digests>(

@@ -6,8 +6,8 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::case::{
-    Build, Case, CaseEdit, Check, FoundFigure, Guest, KernelSource, KernelTree, PredictedFigure,
-    PredictedOf, Published, Workload,
+    Build, Case, CaseEdit, CaseEvent, Check, FoundFigure, Guest, KernelSource, KernelTree,
+    PredictedFigure, PredictedOf, Published, Workload,
 };
 use crate::error::{CaseError, Reason};
 
@@ -30,6 +30,7 @@ struct RawCase {
     kernel: Spanned<RawKernel>,
     guest: RawGuest,
     workload: RawWorkload,
+    event: Option<RawEvent>,
     build: Option<Spanned<RawBuild>>,
     #[serde(default)]
     edit: Vec<RawEdit>,
@@ -68,6 +69,13 @@ struct RawWorkload {
     #[serde(default)]
     files: Vec<String>,
     command: Spanned<Vec<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawEvent {
+    function: Spanned<String>,
+    name: Spanned<String>,
 }
 
 #[derive(Deserialize)]
@@ -272,6 +280,7 @@ impl Checker<'_> {
         let kernel = self.kernel(raw.kernel)?;
         let guest = self.guest(raw.guest)?;
         let workload = self.workload(raw.workload)?;
+        let event = raw.event.map(|event| self.event(event)).transpose()?;
         let build = raw.build.map(|build| self.build(build)).transpose()?;
         if let (KernelSource::Built, None) = (&kernel.0, &build) {
             return Err(self.error(kernel.1, Reason::NotBuilt));
@@ -284,6 +293,7 @@ impl Checker<'_> {
             kernel: kernel.0,
             guest,
             workload,
+            event,
             types,
             machines,
             llc_share: raw.llc_share,
@@ -349,6 +359,19 @@ impl Checker<'_> {
             setup: raw.setup,
             files: raw.files,
             command: self.command(raw.command)?,
+        })
+    }
+
+    fn event(&self, raw: RawEvent) -> Result<CaseEvent, CaseError> {
+        let function = raw.function.get_ref().clone();
+        // What a C function can be called; a copy (`f.isra.0`) is counted with its function.
+        let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if !function.chars().all(fits) || function.starts_with(|c: char| c.is_ascii_digit()) {
+            return Err(self.at(&raw.function, Reason::Function(function)));
+        }
+        Ok(CaseEvent {
+            function: self.said("function", raw.function)?,
+            name: self.said("name", raw.name)?,
         })
     }
 

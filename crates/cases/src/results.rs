@@ -1,7 +1,7 @@
 //! Figures of the steps' outputs beside the published ones.
 
 use linemate_report::case::{
-    Contended, FoundGroup, FoundType, Measured, PublishedRow, Results, SCHEMA,
+    Contended, FoundGroup, FoundType, Measured, PublishedRow, Results, SCHEMA, change_text,
 };
 
 use crate::book::Book;
@@ -172,12 +172,12 @@ impl Ours<'_> {
             .rebuilt
             .iter()
             .find(|r| r.edit == of.edit && r.machine == of.machine)?;
-        let compared = match &of.of {
+        let figure = match &of.of {
             PredictedFigure::Types => &rebuilt.cost,
             PredictedFigure::Function(name) => rebuilt.functions.get(name)?,
             PredictedFigure::Misses => &rebuilt.llc_misses,
         };
-        compared.change().map(|change| format!("{change:+.1} %"))
+        figure.best().recorded_change.map(change_text)
     }
 }
 

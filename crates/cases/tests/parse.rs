@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use linemate_cases::{
-    Build, CaseEdit, Check, FoundFigure, Guest, KernelSource, KernelTree, PredictedFigure,
-    PredictedOf, Workload, parse,
+    Build, CaseEdit, CaseEvent, Check, FoundFigure, Guest, KernelSource, KernelTree,
+    PredictedFigure, PredictedOf, Workload, parse,
 };
 
 const WHOLE: &str = r#"name = "nohz"
@@ -103,6 +103,42 @@ fn a_whole_case_is_understood() {
             of: PredictedFigure::Function("f".into())
         })
     );
+}
+
+#[test]
+fn an_event_is_understood_or_refused() {
+    let with = |event: &str| {
+        let text = WHOLE.replacen("[workload]", &format!("[event]\n{event}\n[workload]"), 1);
+        parse(&text).map(|case| case.event)
+    };
+    assert_eq!(parse(WHOLE).unwrap().event, None);
+    assert_eq!(
+        with("function = \"__switch_to\"\nname = \"switch\"").unwrap(),
+        Some(CaseEvent {
+            function: "__switch_to".into(),
+            name: "switch".into()
+        })
+    );
+    let name = "name = \"enqueue\"";
+    for (event, message) in [
+        (
+            format!("function = \"f.isra.0\"\n{name}"),
+            "17: function \"f.isra.0\": give its name in the source, such as enqueue_task_fair",
+        ),
+        (
+            format!("function = \"2f\"\n{name}"),
+            "17: function \"2f\": give its name in the source, such as enqueue_task_fair",
+        ),
+        (format!("function = \"\"\n{name}"), "17: function is empty"),
+        (
+            "function = \"f\"\nname = \" \"".to_owned(),
+            "18: name is empty",
+        ),
+    ] {
+        assert_eq!(with(&event).unwrap_err().to_string(), message);
+    }
+    let missing = with("function = \"f\"").unwrap_err().to_string();
+    assert!(missing.contains("missing field `name`"), "{missing}");
 }
 
 #[test]

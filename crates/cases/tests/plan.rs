@@ -258,6 +258,10 @@ fn the_guest_and_the_command_are_part_of_the_key() {
         ("cpus = 8", "cpus = 8\nseed = 1"),
         ("cpus = 8", "cpus = 8\nmemory = \"2G\""),
         ("cpus = 8", "cpus = 8\nnuma = 2"),
+        (
+            "[workload]",
+            "[event]\nfunction = \"f\"\nname = \"call\"\n[workload]",
+        ),
         ("cpus = 8", "cpus = 8\nappend = \"quiet\""),
         ("\"-x\"", "\"-y\""),
         ("\"run\", \"-x\"", "\"run\", \"-\", \"x\""),
@@ -265,5 +269,22 @@ fn the_guest_and_the_command_are_part_of_the_key() {
         let other = parse(&CASE.replacen(from, to, 1)).unwrap();
         let after = keys(&other, Mode::Quick, &mut Changed::default());
         assert_ne!(before[0].1, after[0].1, "{from} -> {to}");
+    }
+}
+
+#[test]
+fn an_event_is_part_of_recordings_and_predictions_and_of_nothing_else() {
+    let keys_with = |event: &str| {
+        let text = CASE.replacen("[workload]", &format!("{event}\n[workload]"), 1);
+        keys(&parse(&text).unwrap(), Mode::Full, &mut Changed::default())
+    };
+    let f = keys_with("[event]\nfunction = \"f\"\nname = \"call\"");
+    let renamed = keys_with("[event]\nfunction = \"f\"\nname = \"another name\"");
+    assert_eq!(f, renamed, "a name is shown, and nothing else");
+    for other in ["", "[event]\nfunction = \"g\"\nname = \"call\""] {
+        for (known, other) in f.iter().zip(keys_with(other)) {
+            let stays = known.0.starts_with("build ") || known.0.starts_with("check ");
+            assert_eq!(known.1 == other.1, stays, "{}", known.0);
+        }
     }
 }

@@ -3,12 +3,15 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use linemate_cases::{Case, CheckDocument, Mode, Outputs, Plan, StepId, Work, parse, results};
-use linemate_report::case::{Results, Spread, markdown};
-use linemate_report::model::{Figures, GroupRow, Inputs, LedgerView, Report, TypeView, View};
+use linemate_report::case::{Results, Spread, Verdict, markdown};
+use linemate_report::model::{
+    Figures, GroupRow, Inputs, LedgerView, Report, TypeTimes, TypeView, View,
+};
 use linemate_report::{CostsDocument, FieldMap, WhatIfDocument};
+use linemate_study::EventCount;
 use linemate_study::costs::{CellCost, Cost, Costs, LineCost};
 use linemate_study::effect::{LlcMisses, Potential, Row, Size, WhatIf};
-use linemate_study::stats::Measure;
+use linemate_study::stats::{Change, Measure};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -167,6 +170,7 @@ fn report() -> Value {
                 ),
                 group("own", &["cpu"], 0.11, None, &[1]),
             ],
+            times: TypeTimes::default(),
         })),
     })
 }
@@ -222,6 +226,17 @@ fn costs_of_the_type() -> Value {
     })
 }
 
+/// In a recording with so many events.
+fn whatif_of(without: f64, with: f64, calls: u64) -> Value {
+    let mut document = whatif(without, with);
+    document["event"] = written(&EventCount {
+        function: "f".to_owned(),
+        symbols: vec!["f".to_owned(), "f.isra.0".to_owned()],
+        calls,
+    });
+    document
+}
+
 fn whatif(without: f64, with: f64) -> Value {
     let measure = |without: f64, with: f64, ci95: f64| Measure {
         without,
@@ -236,6 +251,7 @@ fn whatif(without: f64, with: f64) -> Value {
         ..Row::default()
     };
     written(&WhatIfDocument {
+        event: None,
         layouts: Vec::new(),
         schema: WhatIfDocument::SCHEMA.into(),
         tool: "1.2.3".to_owned(),
@@ -283,6 +299,37 @@ fn outputs(plan: &Plan<'_>) -> Outputs {
         .collect()
 }
 
+/// The case with an event and three runs, of which each does more than the one before; the patched kernel's with other growth.
+fn events() -> (Case, Outputs) {
+    let text = CASE.replacen(
+        "cpus = 8",
+        "cpus = 8\nruns = 3\n[event]\nfunction = \"f\"\nname = \"enqueue\"",
+        1,
+    );
+    let case = parse(&text).unwrap();
+    let plan = Plan::new(&case, Mode::Full);
+    let mut outputs = outputs(&plan);
+    for (number, step) in plan.steps.iter().enumerate() {
+        let run = |of: &StepId| plan.run(*of).unwrap_or(0);
+        let output = match &step.work {
+            Work::WhatIf { of, .. } if *of != plan.examined => {
+                let much = 1.0 + run(of) as f64 / 4.0;
+                let calls = (1000.0 * much) as u64;
+                whatif_of(1_600_000.0 * much, 1_200_000.0 * much, calls)
+            }
+            Work::Measure { of, .. } => {
+                let much = 1.0 + run(of) as f64 / 2.0;
+                let each = 1190.0 + 10.0 * run(of) as f64;
+                let calls = (1000.0 * much) as u64;
+                whatif_of(1000.0 * each * much, 1000.0 * each * much, calls)
+            }
+            _ => continue,
+        };
+        outputs.insert(StepId(number), output);
+    }
+    (case.clone(), outputs)
+}
+
 fn results_of(case: &Case, mode: Mode) -> Results {
     let plan = Plan::new(case, mode);
     results("1.2.3", case, mode, &plan, &outputs(&plan)).unwrap()
@@ -293,6 +340,38 @@ fn the_page_is_as_it_was_written_down() {
     let case = parse(CASE).unwrap();
     let page = markdown(&results_of(&case, Mode::Full));
     assert_eq!(page, include_str!("results.md"));
+}
+
+#[test]
+fn the_course_of_a_workload_is_not_in_what_an_event_costs() {
+    let (case, outputs) = events();
+    let plan = Plan::new(&case, Mode::Full);
+    let results = results("1.2.3", &case, Mode::Full, &plan, &outputs).unwrap();
+    let [rebuilt] = &results.rebuilt[..] else {
+        panic!("{:?}", results.rebuilt)
+    };
+    let event = rebuilt.event.as_ref().unwrap();
+    assert_eq!(
+        (&*event.name, &*event.function, event.copies.len()),
+        ("enqueue", "f", 2)
+    );
+    assert_eq!(
+        (event.without.mean, event.rerecorded.mean),
+        (1250.0, 1500.0)
+    );
+    let change = |change: Option<Change>| change.map(|c| (c.percent, c.ci95.unwrap())).unwrap();
+    // 1600 cycles each, predicted 1200, recorded 1190, 1200 and 1210: t(2) · 10 / √3 of 1600.
+    let each = rebuilt.cost.per_event.unwrap();
+    assert_eq!(change(each.predicted_change), (-25.0, 0.0));
+    let (percent, ci95) = change(each.recorded_change);
+    assert_eq!(percent, -25.0);
+    assert!((ci95 - 100.0 * 4.303 * 10.0 / 3f64.sqrt() / 1600.0).abs() < 1e-9);
+    assert_eq!(each.verdict, Some(Verdict::Agrees));
+    // The sums differ in how much was done.
+    let sum = rebuilt.cost.sum;
+    assert!(change(sum.recorded_change).1 > 50.0, "{sum:?}");
+    assert_eq!(sum.verdict, Some(Verdict::CannotBeTold));
+    assert_eq!(markdown(&results), include_str!("events.md"));
 }
 
 #[test]
@@ -319,14 +398,14 @@ fn the_rebuilt_kernel_is_held_against_the_one_without_patches() {
         least: figure,
         most: figure,
     };
-    assert_eq!(rebuilt.cost.without, one(1_600_000.0));
-    assert_eq!(rebuilt.cost.predicted, one(1_100_000.0));
-    assert_eq!(rebuilt.cost.rerecorded, one(1_004_500.0));
-    assert_eq!(rebuilt.whole.predicted, one(15_500_000.0));
-    assert_eq!(rebuilt.functions["f"].predicted, one(80.0));
-    assert_eq!(rebuilt.functions["f"].rerecorded, one(100.0));
+    assert_eq!(rebuilt.cost.sum.without, one(1_600_000.0));
+    assert_eq!(rebuilt.cost.sum.predicted, one(1_100_000.0));
+    assert_eq!(rebuilt.cost.sum.rerecorded, one(1_004_500.0));
+    assert_eq!(rebuilt.whole.sum.predicted, one(15_500_000.0));
+    assert_eq!(rebuilt.functions["f"].sum.predicted, one(80.0));
+    assert_eq!(rebuilt.functions["f"].sum.rerecorded, one(100.0));
     assert_eq!(rebuilt.types, ["rq"]);
-    let error = rebuilt.cost.error().unwrap();
+    let error = rebuilt.cost.sum.error().unwrap();
     assert!((error - 9.507_217).abs() < 1e-6, "{error}");
     assert_eq!(results.predicted[0].types.without, 2_000_000.0);
 }
@@ -350,20 +429,20 @@ fn several_runs_give_a_mean_and_what_it_is_between() {
         panic!("{:?}", results.rebuilt)
     };
     assert_eq!(rebuilt.runs, 2);
-    assert_eq!(rebuilt.cost.without.mean, 1_700_000.0);
-    assert_eq!(rebuilt.cost.predicted.mean, 1_200_000.0);
+    assert_eq!(rebuilt.cost.sum.without.mean, 1_700_000.0);
+    assert_eq!(rebuilt.cost.sum.predicted.mean, 1_200_000.0);
     assert_eq!(
-        rebuilt.cost.rerecorded,
+        rebuilt.cost.sum.rerecorded,
         Spread {
             mean: 1_000_000.0,
             least: 995_500.0,
             most: 1_004_500.0
         }
     );
-    assert_eq!(rebuilt.cost.error(), Some(20.0));
+    assert_eq!(rebuilt.cost.sum.error(), Some(20.0));
     let page = markdown(&results);
     assert!(
-        page.contains("| apart | `m1` | `rq` | 1.700 (1.600 to 1.800) | 1.200 (1.100 to 1.300) | 1.000 (0.996 to 1.004) | -41.2 % | +20.0 % |"),
+        page.contains("| apart | `m1` | `rq` | 1.700 (1.600 to 1.800) | 1.200 (1.100 to 1.300) | 1.000 (0.996 to 1.004) | -29.4 % | -41.2 % | +20.0 % | cannot be told |"),
         "{page}"
     );
     assert!(page.contains("Means of 2 runs of each kernel"), "{page}");

@@ -70,7 +70,10 @@ fn every_shipped_case_is_in_order() {
         [
             "cfs-tg-state",
             "cfs-tg-state-depth3-width10",
+            "cfs-tg-state-depth3-width10-amd",
+            "cfs-tg-state-depth3-width10-random",
             "cfs-tg-state-depth5-width4",
+            "cfs-tg-state-depth5-width4-amd",
             "cfs-tg-state-no-quota",
             "cfs-tg-state-servers-16",
             "cfs-tg-state-servers-256",

@@ -36,7 +36,7 @@ pub(crate) enum Destination {
 pub struct Replacement {
     /// What the user gave.
     given: PathBuf,
-    /// The file itself, behind all links.
+    /// The file itself, all links followed.
     file: PathBuf,
     folder: PathBuf,
     older: Option<Older>,
@@ -136,7 +136,7 @@ impl Replacement {
         }
     }
 
-    /// The file behind all links.
+    /// The file, all links followed.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.file

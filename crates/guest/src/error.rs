@@ -197,6 +197,9 @@ pub enum GuestError {
     /// The snapshot's symbols are unusable.
     #[error("the guest kernel's symbols: {0}")]
     Symbols(String),
+    /// Calls of a function cannot be counted.
+    #[error(transparent)]
+    Event(#[from] crate::functions::EventRefusal),
     /// The recorder cannot go on.
     #[error("{0}")]
     Recorder(String),

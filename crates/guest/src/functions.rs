@@ -7,9 +7,16 @@
 //!
 //! Not watched: functions without a prototype, and static functions that share their name with others: a prototype
 //! tells no address, and the wrong one would make wrong sightings. Clones (`.isra.0`, `.part.0`, `.constprop.0`, `.cold`) have other
-//! parameters than the prototype of their original says, and other symbols, so they are never matched.
+//! parameters than the prototype of their original says, and other symbols, so they are never matched. Functions that the user
+//! wants counted are watched in any case: see [`events`].
+
+mod events;
+#[cfg(test)]
+mod events_tests;
 
 use std::collections::BTreeMap;
+
+pub use self::events::EventRefusal;
 
 use linemate_recording::{
     Function, FunctionTable, GuestAddr, MAX_PARAMETERS, Meaning, Parameter, Register, Role,

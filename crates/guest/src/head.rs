@@ -22,8 +22,13 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// Reads the types from the image and the symbols that its boot gave.
-    pub(crate) fn new(path: &Path, image: &[u8], symbol_text: Vec<u8>) -> Result<Self, GuestError> {
+    /// Reads the types from the image and the symbols that its boot gave; calls of `events` are counted.
+    pub(crate) fn new(
+        path: &Path,
+        image: &[u8],
+        symbol_text: Vec<u8>,
+        events: &[String],
+    ) -> Result<Self, GuestError> {
         let unusable = |reason: String| GuestError::KernelUnusable {
             path: path.to_owned(),
             reason,
@@ -32,7 +37,8 @@ impl Known {
         let types = image.types().map_err(|e| unusable(e.to_string()))?;
         let symbols = Symbols::parse_kallsyms(&String::from_utf8_lossy(&symbol_text))
             .map_err(|e| GuestError::Symbols(e.to_string()))?;
-        let watch = functions::watch_list(&types, &symbols);
+        let mut watch = functions::watch_list(&types, &symbols);
+        watch.count(&types, &symbols, events)?;
         let release = image.release.unwrap_or_else(|| "unknown".to_owned());
         Ok(Known {
             btf: image.btf,

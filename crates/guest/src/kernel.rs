@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use linemate_files::{check_trusted, read_file};
+use sha2::{Digest, Sha256};
 
 use crate::error::GuestError;
 
@@ -66,6 +67,35 @@ fn choose(running: &Path, cache: &Path) -> Result<BootableKernel, GuestError> {
             cache: folder,
         }),
     }
+}
+
+/// The bytes of the image with that SHA-256 (in hexadecimal digits): of the files in `given`; if there are none, of the images of that release
+/// in `/boot` and in the cache. `None` if none of them is it.
+///
+/// # Errors
+/// A file of `given` that cannot be read.
+pub fn recorded_kernel(
+    sha256: &str,
+    release: &str,
+    given: &[PathBuf],
+    cache: &Path,
+) -> Result<Option<Vec<u8>>, GuestError> {
+    let is_it = |bytes: &Vec<u8>| format!("{:x}", Sha256::digest(bytes)) == sha256;
+    if given.is_empty() {
+        let name = format!("vmlinuz-{release}");
+        let boot = Path::new("/boot").join(&name);
+        let named = |path: &PathBuf| path.file_name().is_some_and(|n| n == name.as_str());
+        let images = std::iter::once(boot).chain(pinned(&cache.join("kernels")));
+        let read = |path: PathBuf| read_file(&path).ok();
+        return Ok(images.filter(named).filter_map(read).find(is_it));
+    }
+    for path in given {
+        let bytes = read_file(path).map_err(GuestError::io("read the kernel image", path))?;
+        if is_it(&bytes) {
+            return Ok(Some(bytes));
+        }
+    }
+    Ok(None)
 }
 
 /// `VERSION/boot/vmlinuz-*` of the cache, by version.
@@ -142,6 +172,33 @@ mod tests {
         );
         image(&running, b"HdrS");
         assert_eq!(choose(&running, &cache).unwrap().path, running);
+    }
+
+    #[test]
+    fn a_recorded_kernel_is_known_by_its_checksum() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = dir.path().join("cache");
+        let (pinned, given) = (
+            cache.join("kernels/6.1-x/boot/vmlinuz-6.1"),
+            dir.path().join("bzImage"),
+        );
+        image(&pinned, b"HdrS");
+        image(&given, b"SrdH");
+        let [a, b] = [&pinned, &given].map(|path| fs::read(path).unwrap());
+        let sum = |bytes: &[u8]| format!("{:x}", Sha256::digest(bytes));
+        let find = |sum: &str, release: &str, given: &[PathBuf]| {
+            recorded_kernel(sum, release, given, &cache).unwrap()
+        };
+        assert_eq!(find(&sum(&a), "6.1", &[]), Some(a.clone()));
+        assert_eq!(find(&sum(&a), "6.2", &[]), None, "another release's");
+        assert_eq!(find(&sum(&b), "6.1", &[]), None, "another build");
+        assert_eq!(find(&sum(&a), "../6.1-x/boot/vmlinuz-6.1", &[]), None);
+        let given = [pinned, given];
+        assert_eq!(find(&sum(&b), "6.2", &given), Some(b));
+        assert_eq!(find(&sum(b"c"), "6.1", &given), None);
+        let missing = [dir.path().join("none")];
+        let error = recorded_kernel(&sum(&a), "6.1", &missing, &cache).unwrap_err();
+        assert!(error.to_string().contains("none"), "{error}");
     }
 
     #[test]

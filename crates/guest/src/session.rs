@@ -54,6 +54,8 @@ pub struct Session {
     pub user: bool,
     /// Record from power-on.
     pub whole_boot: bool,
+    /// Functions of the kernel whose calls are all recorded.
+    pub events: Vec<String>,
     /// Host time for the boot and for the run each.
     pub timeout: Option<Duration>,
 }
@@ -135,7 +137,8 @@ impl Session {
             limit: self.timeout,
         };
         let snapshot = boot.snapshot(&self.cache, cancel, observer)?;
-        let known = Known::new(&self.kernel.path, &self.kernel.bytes, snapshot.symbols()?)?;
+        let (path, image) = (&self.kernel.path, &self.kernel.bytes);
+        let known = Known::new(path, image, snapshot.symbols()?, &self.events)?;
         let folder = RunFolder::new(&self.cache.join("runs"), RUN)?;
         let files = GuestFiles::new(folder.path());
         for (path, bytes) in [

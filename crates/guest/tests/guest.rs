@@ -84,6 +84,7 @@ fn session(command: &[&str]) -> Session {
         output: PathBuf::from("/nonexistent/not-written-without-a-recorder"),
         user: false,
         whole_boot: false,
+        events: Vec::new(),
         timeout: Some(Duration::from_secs(300)),
     }
 }

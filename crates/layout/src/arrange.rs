@@ -2,7 +2,7 @@
 //!
 //! Decides what may move where and says why not; how slots become offsets is [`crate::layout`]'s.
 
-use linemate_types::{Composite, Type, TypeModel};
+use linemate_types::{ByteAlign, ByteSize, Composite, Type, TypeModel};
 
 use crate::edit::{Alignment, Edit, Position, Statement, Target};
 use crate::origin::{Forced, Origin, Unit, UnitKind};
@@ -10,7 +10,7 @@ use crate::origin::{Forced, Origin, Unit, UnitKind};
 /// The largest alignment that can be asked for: a page.
 pub const MAX_ALIGN: u64 = 4096;
 /// The most padding that can be asked for at one place, in bytes.
-pub const MAX_PAD: u64 = 1 << 20;
+pub const MAX_PAD: ByteSize = ByteSize(1 << 20);
 
 /// A unit at its place, with what was asked for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,11 +20,11 @@ pub struct Slot {
     /// The alignment of its start that is asked for.
     pub forced: Option<Forced>,
     /// Nameless bytes before it.
-    pub gap: u64,
+    pub gap: ByteSize,
     /// Its place is at least that long.
-    pub least: u64,
+    pub least: ByteSize,
     /// Unused bytes after.
-    pub after: u64,
+    pub after: ByteSize,
     /// Slots of one group share lines with no others.
     pub group: Option<usize>,
 }
@@ -38,8 +38,8 @@ impl Slot {
                 unit,
                 forced,
                 gap,
-                least: 0,
-                after: 0,
+                least: ByteSize::ZERO,
+                after: ByteSize::ZERO,
                 group: None,
             }
         };
@@ -132,7 +132,7 @@ pub enum Refusal {
     )]
     BadAlignment {
         /// What was asked for.
-        bytes: u64,
+        bytes: ByteSize,
         /// What is possible.
         nearest: u64,
     },
@@ -142,15 +142,15 @@ pub enum Refusal {
         /// The field.
         field: String,
         /// Its size in bytes.
-        size: u64,
+        size: ByteSize,
         /// What was asked for.
-        bytes: u64,
+        bytes: ByteSize,
     },
     /// Too much padding.
     #[error("{bytes} bytes of padding are too many: {MAX_PAD} at most")]
     PadTooLong {
         /// What was asked for.
-        bytes: u64,
+        bytes: ByteSize,
     },
     /// Something that can be done to a field, asked of a group or of an anonymous member.
     #[error("`{name}` {what}: {advice}")]
@@ -250,9 +250,11 @@ impl<'a> Arrangement<'a> {
             Edit::Reuse { field, .. } | Edit::SkipSilent(field) | Edit::SkipArray(field) => {
                 self.unit(field, &[]).map(|_| ())
             }
-            Edit::LayoutFrom(_) | Edit::Colocate(..) | Edit::Percpu(_) | Edit::BaseAlign { .. } => {
-                Ok(())
-            }
+            Edit::LayoutFrom(_)
+            | Edit::Colocate(..)
+            | Edit::Percpu(_)
+            | Edit::AllocatePercpu(_)
+            | Edit::BaseAlign { .. } => Ok(()),
         }
     }
 
@@ -267,7 +269,7 @@ impl<'a> Arrangement<'a> {
         Ok(())
     }
 
-    fn pad_to(&mut self, field: &str, bytes: u64) -> Result<(), Refusal> {
+    fn pad_to(&mut self, field: &str, bytes: ByteSize) -> Result<(), Refusal> {
         let unit = self.movable(field, &[])?;
         let size = self.origin.units[unit].bytes;
         if bytes < size {
@@ -598,17 +600,17 @@ fn anonymous_names(model: &TypeModel, id: linemate_types::TypeId) -> Vec<&str> {
 pub(crate) fn forced(alignment: Alignment) -> Result<Forced, Refusal> {
     match alignment {
         Alignment::Line => Ok(Forced::Line),
-        Alignment::Bytes(bytes) if bytes.is_power_of_two() && bytes <= MAX_ALIGN => {
-            Ok(Forced::Bytes(bytes))
-        }
-        Alignment::Bytes(bytes) => {
-            let nearest = bytes.min(MAX_ALIGN).next_power_of_two();
-            Err(Refusal::BadAlignment { bytes, nearest })
-        }
+        Alignment::Bytes(bytes) => match ByteAlign::new(bytes.0) {
+            Some(align) if align.bytes() <= MAX_ALIGN => Ok(Forced::Bytes(align)),
+            _ => {
+                let nearest = bytes.0.min(MAX_ALIGN).next_power_of_two();
+                Err(Refusal::BadAlignment { bytes, nearest })
+            }
+        },
     }
 }
 
-fn padding(bytes: u64) -> Result<u64, Refusal> {
+fn padding(bytes: ByteSize) -> Result<ByteSize, Refusal> {
     if bytes > MAX_PAD {
         Err(Refusal::PadTooLong { bytes })
     } else {

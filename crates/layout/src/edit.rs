@@ -6,13 +6,13 @@
 
 use std::fmt;
 
-use linemate_types::TypeQuery;
+use linemate_types::{ByteSize, TypeQuery};
 pub use linemate_words::Position;
 
 /// Which type a section edits.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EditSubject {
-    /// The struct of that tag (or the one behind the typedef of that name).
+    /// The struct of that tag (or the target of the typedef of that name).
     Named(String),
     /// The one struct that has all these members: how a struct without a tag is told (`nohz` of the scheduler).
     With(Vec<String>),
@@ -24,7 +24,7 @@ pub enum Alignment {
     /// That of a line of the machine: 64 or 128.
     Line,
     /// That many bytes.
-    Bytes(u64),
+    Bytes(ByteSize),
 }
 
 /// Where a moved field or a group goes.
@@ -75,14 +75,14 @@ pub enum Edit {
         /// The field.
         field: String,
         /// Bytes from its start.
-        bytes: u64,
+        bytes: ByteSize,
     },
     /// `pad after F 8`: that many unused bytes after F.
     PadAfter {
         /// The field.
         field: String,
         /// Unused bytes.
-        bytes: u64,
+        bytes: ByteSize,
     },
     /// `remove F`: the field and its accesses vanish.
     Remove(String),
@@ -95,7 +95,7 @@ pub enum Edit {
     },
     /// `skip silent stores of F`: stores that would leave F as it was are not done.
     SkipSilent(String),
-    /// `skip array behind F`: the array that F points to is not accessed; what it holds is known otherwise.
+    /// `skip array of F`: the array that F points to is not accessed; what it holds is known otherwise.
     SkipArray(String),
     /// `layout-from IMAGE`: the layout that the type has in another kernel.
     LayoutFrom(String),
@@ -103,6 +103,8 @@ pub enum Edit {
     Colocate(String, String),
     /// `percpu A`: each CPU has its own copy of each A.
     Percpu(String),
+    /// `allocate-percpu A`: the A that each CPU uses most come from the per-CPU allocator.
+    AllocatePercpu(String),
     /// `base-align T 64`: objects of type T start at multiples of that.
     BaseAlign {
         /// The type.
@@ -117,7 +119,7 @@ impl Edit {
     pub fn names_its_types(&self) -> bool {
         matches!(
             self,
-            Edit::Colocate(..) | Edit::Percpu(_) | Edit::BaseAlign { .. }
+            Edit::Colocate(..) | Edit::Percpu(_) | Edit::AllocatePercpu(_) | Edit::BaseAlign { .. }
         )
     }
 }
@@ -278,10 +280,11 @@ impl fmt::Display for Edit {
                 write!(f, "reuse RMW of {} in {}", word(field), word(function))
             }
             Edit::SkipSilent(field) => write!(f, "skip silent stores of {}", word(field)),
-            Edit::SkipArray(field) => write!(f, "skip array behind {}", word(field)),
+            Edit::SkipArray(field) => write!(f, "skip array of {}", word(field)),
             Edit::LayoutFrom(image) => write!(f, "layout-from {}", word(image)),
             Edit::Colocate(a, b) => write!(f, "colocate {} {}", word(a), word(b)),
             Edit::Percpu(name) => write!(f, "percpu {}", word(name)),
+            Edit::AllocatePercpu(name) => write!(f, "allocate-percpu {}", word(name)),
             Edit::BaseAlign {
                 type_name,
                 alignment,

@@ -47,7 +47,7 @@ pub enum PlanReason {
         "a layout from another kernel allows no other edits: leave out those of this type's layout"
     )]
     ForeignAndEdits,
-    /// A field that no array can be behind.
+    /// A field that cannot point to an array.
     #[error("`{field}` {why}")]
     NoArray {
         /// The field.

@@ -6,12 +6,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use linemate_types::{FlatType, Leaf, TypeId, TypeModel};
+use linemate_types::{ByteAlign, ByteOffset, ByteSize, FlatType, Leaf, TypeId, TypeModel};
 
 pub use crate::error::ForeignError;
 use crate::layout::Foreign;
 use crate::map::{Inner, MovedBytes, OffsetMap};
-use crate::origin::{Origins, align_up};
+use crate::origin::Origins;
 
 /// How two versions of a type match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,9 +40,9 @@ pub(crate) fn adopt(
     for leaf in ours.leaves() {
         match paths.get(leaf.path.as_str()) {
             Some(their) if fits(leaf, their) => {
-                unroll(leaf, &their.arrays, their.offset.0, &mut common);
+                unroll(leaf, &their.arrays, their.offset, &mut common);
             }
-            _ => unroll(leaf, &leaf.arrays, leaf.offset.0, &mut left),
+            _ => unroll(leaf, &leaf.arrays, leaf.offset, &mut left),
         }
     }
     if common.is_empty() {
@@ -52,18 +52,22 @@ pub(crate) fn adopt(
     let matched = pieces.len();
     pieces = disjoint(left, pieces);
     // What is left goes after the end in its old order, aligned as it was.
-    let mut end = theirs.size();
+    let mut end = ByteOffset(theirs.size());
     for piece in &mut pieces[matched..] {
-        let at = align_up(end.saturating_sub(piece.old % 8), 8) + piece.old % 8;
+        let into = ByteSize(piece.old.0 % ByteAlign::WORD.bytes());
+        let at = ByteOffset(end.0.saturating_sub(into.0)).align_up(ByteAlign::WORD) + into;
         piece.new = Some(at);
         end = at + piece.bytes;
     }
+    let end = end - ByteOffset::ZERO;
     let mut origins = Origins::new(other);
-    let align = origins.of(their_id).map_or(1, |origin| origin.align);
+    let align = origins
+        .of(their_id)
+        .map_or(ByteAlign::ONE, |origin| origin.align);
     let size = if pieces.len() == matched {
         end
     } else {
-        align_up(end, align.max(8))
+        end.align_up(align.max(ByteAlign::WORD))
     };
     Ok(Foreign {
         size,
@@ -135,17 +139,20 @@ const MAX_UNROLLED: u64 = 4096;
 
 /// The pieces of a field that goes to `new`: one, or one for each element of the arrays around it. Elements that
 /// the other kernel lacks stay out.
-fn unroll(leaf: &Leaf, arrays: &[(u64, u64)], new: u64, pieces: &mut Vec<MovedBytes>) {
-    let mut starts = vec![(leaf.offset.0, new)];
+fn unroll(leaf: &Leaf, arrays: &[(u64, u64)], new: ByteOffset, pieces: &mut Vec<MovedBytes>) {
+    let mut starts = vec![(leaf.offset, new)];
     for ((old_stride, count), (new_stride, other)) in leaf.arrays.iter().zip(arrays) {
         let elements = (*count).min(*other).min(MAX_UNROLLED);
-        let at = |(old, new): &(u64, u64), i: u64| (old + i * old_stride, new + i * new_stride);
+        let (old_stride, new_stride) = (ByteSize(*old_stride), ByteSize(*new_stride));
+        let at = |(old, new): &(ByteOffset, ByteOffset), i: u64| {
+            (*old + old_stride * i, *new + new_stride * i)
+        };
         let next = starts
             .iter()
             .flat_map(|start| (0..elements).map(move |i| at(start, i)));
         starts = next.take(1 << 16).collect();
     }
-    let bytes = leaf.size;
+    let bytes = ByteSize(leaf.size);
     let piece = |(old, new)| MovedBytes {
         old,
         bytes,
@@ -158,16 +165,16 @@ fn unroll(leaf: &Leaf, arrays: &[(u64, u64)], new: u64, pieces: &mut Vec<MovedBy
 /// `kept`, and after them those of `pieces` whose old bytes no other has (union members and bit-fields share theirs; of several
 /// the first and longest counts), in the order of their old places.
 fn disjoint(mut pieces: Vec<MovedBytes>, mut kept: Vec<MovedBytes>) -> Vec<MovedBytes> {
-    let taken: BTreeMap<u64, u64> = kept.iter().map(|p| (p.old, p.old + p.bytes)).collect();
+    let taken: BTreeMap<ByteOffset, ByteOffset> = kept.iter().map(|p| (p.old, p.end())).collect();
     let free = |piece: &MovedBytes| {
-        let before = taken.range(..piece.old + piece.bytes).next_back();
+        let before = taken.range(..piece.end()).next_back();
         before.is_none_or(|(_, end)| *end <= piece.old)
     };
     pieces.sort_by_key(|p| (p.old, std::cmp::Reverse(p.bytes)));
-    let mut end = 0;
+    let mut end = ByteOffset::ZERO;
     for piece in pieces {
         if piece.old >= end && free(&piece) {
-            end = piece.old + piece.bytes;
+            end = piece.end();
             kept.push(piece);
         }
     }

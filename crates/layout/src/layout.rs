@@ -7,14 +7,16 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use linemate_types::{
-    BitOffset, ByteOffset, Composite, CompositeKind, LineSize, Type, TypeId, TypeModel,
+    BitOffset, ByteAlign, ByteOffset, ByteSize, Composite, CompositeKind, LineSize, Type, TypeId,
+    TypeModel,
 };
 
 use crate::arrange::{Arrangement, Slot};
 use crate::edit::{Position, Statement};
 use crate::error::PlanReason;
-use crate::map::{Inner, MovedBytes, OffsetMap};
-use crate::origin::{Origin, OriginError, Origins, Unit, UnitKind, align_up};
+use crate::map::{END, Inner, MovedBytes, OffsetMap, To};
+use crate::nesting::size_of;
+use crate::origin::{Forced, Origin, OriginError, Origins, Unit, UnitKind};
 
 /// A struct or union laid out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,9 +24,9 @@ pub struct Layout {
     /// Which.
     pub id: TypeId,
     /// `sizeof`, in bytes.
-    pub size: u64,
+    pub size: ByteSize,
     /// `_Alignof`, in bytes, as far as it can be known.
-    pub align: u64,
+    pub align: ByteAlign,
     /// Where each member starts, by its index in the [`Composite`]; `None` for a removed one.
     pub offsets: Vec<Option<BitOffset>>,
     /// From the recorded layout to this one; `None` when they are the same.
@@ -34,7 +36,7 @@ pub struct Layout {
 impl Layout {
     /// How many lines an object has that starts at a line's start.
     pub fn lines(&self, line: LineSize) -> u64 {
-        self.size.div_ceil(line.bytes())
+        self.size.0.div_ceil(line.bytes())
     }
 
     /// Where the byte at `offset` of the recorded layout is in this one; `None` when its field was removed.
@@ -42,9 +44,9 @@ impl Layout {
         let Some(map) = &self.map else {
             return Some(offset);
         };
-        match map.at(offset.0).to {
-            crate::map::To::Byte(new) | crate::map::To::Padding(new) => Some(ByteOffset(new)),
-            crate::map::To::Removed => None,
+        match map.at(offset).to {
+            To::Byte(new) | To::Padding(new) => Some(new),
+            To::Removed => None,
         }
     }
 }
@@ -52,8 +54,8 @@ impl Layout {
 /// A layout that comes from elsewhere instead of from the compiler's rules.
 #[derive(Clone, Debug)]
 pub(crate) struct Foreign {
-    pub(crate) size: u64,
-    pub(crate) align: u64,
+    pub(crate) size: ByteSize,
+    pub(crate) align: ByteAlign,
     pub(crate) map: Arc<OffsetMap>,
 }
 
@@ -61,9 +63,9 @@ pub(crate) struct Foreign {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// Its bytes, as long as its type is after edits.
-    pub bytes: u64,
+    pub bytes: ByteSize,
     /// What it adds to the alignment of its struct.
-    pub align: u64,
+    pub align: ByteAlign,
     /// By the last four bits of where the unit before ends: how many bytes after that it starts at the earliest. Where
     /// its alignment is beyond 16, [`Extent::align`] has to be kept in addition.
     pub skip: [u8; 16],
@@ -71,9 +73,16 @@ pub struct Extent {
 
 /// Size, alignment and what happened inside of a value.
 struct Value {
-    size: u64,
-    align: u64,
+    size: ByteSize,
+    align: ByteAlign,
     inner: Inner,
+}
+
+impl Value {
+    /// Its alignment in a struct, which may be packed.
+    fn align_in(&self, packed: bool) -> ByteAlign {
+        if packed { ByteAlign::ONE } else { self.align }
+    }
 }
 
 /// The layouts of a model's types under edits.
@@ -134,14 +143,13 @@ impl<'m> Layouts<'m> {
         let mut extents = Vec::with_capacity(origin.units.len());
         for unit in &origin.units {
             let value = self.value(composite, unit);
-            let align = if origin.packed { 1 } else { value.align };
+            let align = value.align_in(origin.packed);
             let mut skip = [0; 16];
-            for (cursor, skip) in (0..).zip(&mut skip) {
-                let start = self
-                    .origins
-                    .natural_start(composite, unit, cursor, align.min(16));
+            let within = align.min(ByteAlign::of_size(ByteSize(16)));
+            for (cursor, skip) in (0..).map(ByteOffset).zip(&mut skip) {
+                let start = self.origins.natural_start(composite, unit, cursor, within);
                 // Bit-fields start within 16 bytes, and so does what is aligned to 16.
-                *skip = (start - cursor) as u8;
+                *skip = (start - cursor).0 as u8;
             }
             extents.push(Extent {
                 bytes: value.size,
@@ -214,29 +222,30 @@ impl<'m> Layouts<'m> {
     fn structure(&mut self, id: TypeId, composite: &Composite, origin: &Origin) -> Layout {
         let slots = self.slots.get(&id).cloned();
         let slots = slots.unwrap_or_else(|| Slot::originals(origin));
-        let line = self.line.bytes();
+        let line = self.line;
+        let asked = |forced: Option<Forced>| forced.map_or(ByteAlign::ONE, |f| f.on(line));
         let mut offsets = vec![None; composite.members.len()];
         let mut pieces = removed_pieces(origin, &slots);
-        let mut align = origin.forced.map_or(1, |f| f.bytes(line));
-        let (mut cursor, mut group) = (0, None);
+        let mut align = asked(origin.forced);
+        let (mut cursor, mut group) = (ByteOffset::ZERO, None);
         for slot in &slots {
             let unit = &origin.units[slot.unit];
             let value = self.value(composite, unit);
-            let natural = if origin.packed { 1 } else { value.align };
-            let mut forced = slot.forced.map_or(1, |f| f.bytes(line));
+            let natural = value.align_in(origin.packed);
+            let mut forced = asked(slot.forced);
             if slot.group != group {
-                forced = forced.max(line);
+                forced = forced.max(line.into());
             }
             group = slot.group;
-            let floor = align_up(cursor, forced);
-            let start = slot.gap + self.origins.natural_start(composite, unit, floor, natural);
+            let floor = cursor.align_up(forced);
+            let start = self.origins.natural_start(composite, unit, floor, natural) + slot.gap;
             align = align.max(natural).max(forced);
             for member in &unit.members {
-                let within = composite.members[*member].offset.0 - 8 * unit.start;
-                offsets[*member] = Some(BitOffset(8 * start + within));
+                let within = composite.members[*member].offset.0 - unit.start.bit().0;
+                offsets[*member] = Some(BitOffset(start.bit().0 + within));
             }
             let bytes = match unit.kind {
-                UnitKind::Flexible => u64::MAX - unit.start,
+                UnitKind::Flexible => END - unit.start,
                 _ => unit.bytes,
             };
             pieces.push(MovedBytes {
@@ -247,7 +256,7 @@ impl<'m> Layouts<'m> {
             });
             cursor = start + value.size.max(slot.least) + slot.after;
         }
-        let size = align_up(align_up(cursor, align) + origin.tail, align);
+        let size = (cursor.align_up(align) + origin.tail).align_up(align) - ByteOffset::ZERO;
         let stays = |p: &MovedBytes| p.new == Some(p.old) && p.inner == Inner::Whole;
         let same = size == origin.size && pieces.iter().all(stays);
         let map = (!same).then(|| Arc::new(OffsetMap::new(pieces)));
@@ -284,26 +293,26 @@ impl<'m> Layouts<'m> {
             };
         };
         let mut pieces = vec![MovedBytes {
-            old: 0,
+            old: ByteOffset::ZERO,
             bytes: unit.bytes,
-            new: Some(0),
+            new: Some(ByteOffset::ZERO),
             inner: value.inner.clone(),
         }];
         if origin.size > unit.bytes {
-            let (old, new) = (unit.bytes, Some(value.size));
+            let (old, new) = (unit.bytes.end(), Some(value.size.end()));
             pieces.push(MovedBytes {
                 old,
-                bytes: origin.size - old,
+                bytes: origin.size - unit.bytes,
                 new,
                 inner: Inner::Whole,
             });
         }
-        let mut size = 0;
+        let mut size = ByteSize::ZERO;
         for value in &values {
             size = size.max(value.size);
-            align = align.max(if origin.packed { 1 } else { value.align });
+            align = align.max(value.align_in(origin.packed));
         }
-        let size = align_up(size, align) + origin.tail;
+        let size = size.align_up(align) + origin.tail;
         Layout {
             id,
             size,
@@ -318,10 +327,10 @@ impl<'m> Layouts<'m> {
         match unit.kind {
             UnitKind::BitFields => {
                 let types = unit.members.iter().map(|i| composite.members[*i].type_id);
-                let align = types.map(|id| self.origins.align_of(id)).max().unwrap_or(1);
+                let align = types.map(|id| self.origins.align_of(id)).max();
                 Value {
                     size: unit.bytes,
-                    align,
+                    align: align.unwrap_or_default(),
                     inner: Inner::Whole,
                 }
             }
@@ -347,16 +356,18 @@ impl<'m> Layouts<'m> {
                 }
             }
             Some(Type::Array { element, count, .. }) => {
-                let old = self.model().size_of(*element).unwrap_or(0);
+                let old = size_of(self.model(), *element);
                 let value = self.value_of(*element);
                 let new = value.size;
                 let inner = match value.inner {
-                    Inner::Nested(element) if old > 0 => Inner::Repeat { old, new, element },
-                    Inner::Repeat { .. } if old > 0 => {
+                    Inner::Nested(element) if old > ByteSize::ZERO => {
+                        Inner::Repeat { old, new, element }
+                    }
+                    Inner::Repeat { .. } if old > ByteSize::ZERO => {
                         let whole = MovedBytes {
-                            old: 0,
+                            old: ByteOffset::ZERO,
                             bytes: old,
-                            new: Some(0),
+                            new: Some(ByteOffset::ZERO),
                             inner: value.inner,
                         };
                         let element = Arc::new(OffsetMap::new(vec![whole]));
@@ -364,7 +375,7 @@ impl<'m> Layouts<'m> {
                     }
                     _ => Inner::Whole,
                 };
-                let size = new.saturating_mul(u64::from(*count));
+                let size = ByteSize(new.0.saturating_mul(u64::from(*count)));
                 return Value {
                     size,
                     align: value.align,
@@ -373,9 +384,8 @@ impl<'m> Layouts<'m> {
             }
             _ => {}
         }
-        let size = self.model().size_of(id).unwrap_or(0);
         Value {
-            size,
+            size: size_of(self.model(), id),
             align: self.origins.align_of(id),
             inner: Inner::Whole,
         }
@@ -398,8 +408,8 @@ fn removed_pieces(origin: &Origin, slots: &[Slot]) -> Vec<MovedBytes> {
 }
 
 fn adopted(id: TypeId, composite: &Composite, foreign: &Foreign) -> Layout {
-    let place = |bit: BitOffset| match foreign.map.at(bit.0 / 8).to {
-        crate::map::To::Byte(new) => Some(BitOffset(8 * new + bit.0 % 8)),
+    let place = |bit: BitOffset| match foreign.map.at(bit.byte()).to {
+        To::Byte(new) => Some(BitOffset(new.bit().0 + bit.0 % 8)),
         _ => None,
     };
     let offsets = composite.members.iter().map(|m| place(m.offset)).collect();

@@ -10,15 +10,17 @@
 
 use std::sync::Arc;
 
+use linemate_types::{ByteOffset, ByteSize};
+
 /// Where a byte goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum To {
     /// To this offset.
-    Byte(u64),
+    Byte(ByteOffset),
     /// Nowhere: its field was removed.
     Removed,
     /// It was in no field. The nearest byte before it that was goes here.
-    Padding(u64),
+    Padding(ByteOffset),
 }
 
 /// What happens to the bytes from an offset on.
@@ -27,16 +29,16 @@ pub struct At {
     /// Where the first goes.
     pub to: To,
     /// For how many bytes: those after it follow it. At least 1.
-    pub run: u64,
+    pub run: ByteSize,
 }
 
 /// A part of an access after the move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Its first byte in the new layout.
-    pub offset: u64,
+    pub offset: ByteOffset,
     /// Its bytes.
-    pub bytes: u64,
+    pub bytes: ByteSize,
 }
 
 /// What becomes of the inside of a piece.
@@ -49,9 +51,9 @@ pub enum Inner {
     /// An array of such; bytes from element to element.
     Repeat {
         /// Bytes of an element before the move.
-        old: u64,
+        old: ByteSize,
         /// And after it.
-        new: u64,
+        new: ByteSize,
         /// What an element's bytes do.
         element: Arc<OffsetMap>,
     },
@@ -61,21 +63,29 @@ pub enum Inner {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MovedBytes {
     /// The first one's offset before the move.
-    pub old: u64,
-    /// How many; `u64::MAX - old` for a flexible array.
-    pub bytes: u64,
+    pub old: ByteOffset,
+    /// How many; all up to [`END`] for a flexible array.
+    pub bytes: ByteSize,
     /// The first one's offset after it; `None`: they were removed.
-    pub new: Option<u64>,
+    pub new: Option<ByteOffset>,
     /// What becomes of their order.
     pub inner: Inner,
 }
 
+/// After everything.
+pub const END: ByteOffset = ByteOffset(u64::MAX);
+
 impl MovedBytes {
+    /// The first byte after it, before the move.
+    pub fn end(&self) -> ByteOffset {
+        self.old + self.bytes
+    }
+
     /// Whether `next` begins where this piece ends, before the move and after it.
     fn goes_on_in(&self, next: &MovedBytes) -> bool {
         self.inner == Inner::Whole
             && next.inner == Inner::Whole
-            && self.old + self.bytes == next.old
+            && self.end() == next.old
             && self.new.map(|n| n + self.bytes) == next.new
             && next.new.is_some()
     }
@@ -92,12 +102,12 @@ impl OffsetMap {
     /// Of `pieces` in any order, which must not overlap. Pieces that move alike are put together.
     pub fn new(mut pieces: Vec<MovedBytes>) -> OffsetMap {
         pieces.sort_by_key(|p| (p.old, p.bytes));
-        pieces.retain(|p| p.bytes > 0);
+        pieces.retain(|p| p.bytes > ByteSize::ZERO);
         let mut joined: Vec<MovedBytes> = Vec::with_capacity(pieces.len());
         for piece in pieces {
             match joined.last_mut() {
                 Some(last) if last.goes_on_in(&piece) => {
-                    last.bytes = last.bytes.saturating_add(piece.bytes);
+                    last.bytes = piece.end() - last.old;
                 }
                 _ => joined.push(piece),
             }
@@ -106,18 +116,18 @@ impl OffsetMap {
     }
 
     /// Where the byte at `offset` goes.
-    pub fn at(&self, offset: u64) -> At {
+    pub fn at(&self, offset: ByteOffset) -> At {
         let after = self.pieces.partition_point(|p| p.old <= offset);
-        let next = self.pieces.get(after).map_or(u64::MAX, |p| p.old);
+        let next = self.pieces.get(after).map_or(END, |p| p.old);
         let Some(piece) = after.checked_sub(1).map(|i| &self.pieces[i]) else {
             return At {
-                to: To::Padding(0),
+                to: To::Padding(ByteOffset::ZERO),
                 run: next - offset,
             };
         };
         let into = offset - piece.old;
         if into >= piece.bytes {
-            let nearest = piece.old + (piece.bytes - 1);
+            let nearest = ByteOffset(piece.end().0 - 1);
             let to = match self.at(nearest).to {
                 To::Byte(new) | To::Padding(new) => To::Padding(new),
                 To::Removed => To::Removed,
@@ -141,19 +151,19 @@ impl OffsetMap {
                     run: left,
                 };
             }
-            Inner::Nested(map) => (map.at(into), start),
+            Inner::Nested(map) => (map.at(into.end()), start),
             Inner::Repeat { old, new, element } => {
-                let at = element.at(into % old);
-                let run = at.run.min(old - into % old);
-                (
-                    At { run, ..at },
-                    start.wrapping_add((into / old).wrapping_mul(*new)),
-                )
+                let (number, within) = (into.0 / old.0, ByteSize(into.0 % old.0));
+                let at = element.at(within.end());
+                let run = at.run.min(*old - within);
+                // An access beyond the end of a flexible array can be anywhere.
+                let base = start.0.wrapping_add(number.wrapping_mul(new.0));
+                (At { run, ..at }, ByteOffset(base))
             }
         };
         let to = match inside.to {
-            To::Byte(new) => To::Byte(base.wrapping_add(new)),
-            To::Padding(new) => To::Padding(base.wrapping_add(new)),
+            To::Byte(new) => To::Byte(beyond(base, new)),
+            To::Padding(new) => To::Padding(beyond(base, new)),
             To::Removed => To::Removed,
         };
         At {
@@ -165,13 +175,13 @@ impl OffsetMap {
     /// The parts of an access to `bytes` bytes at `offset`, in the order of the old layout. Bytes of padding go
     /// nowhere, but an access to nothing else goes to the nearest field before. Empty when all of
     /// it was removed.
-    pub fn parts(&self, offset: u64, bytes: u64) -> Vec<Part> {
+    pub fn parts(&self, offset: ByteOffset, bytes: ByteSize) -> Vec<Part> {
         let mut parts: Vec<Part> = Vec::new();
         let mut padding = None;
-        let (mut done, mut removed) = (0, false);
+        let (mut done, mut removed) = (ByteSize::ZERO, false);
         while done < bytes {
-            let at = self.at(offset.saturating_add(done));
-            let run = at.run.clamp(1, bytes - done);
+            let at = self.at(ByteOffset(offset.0.saturating_add(done.0)));
+            let run = at.run.clamp(ByteSize(1), bytes - done);
             match at.to {
                 To::Byte(new) => match parts.last_mut() {
                     Some(last) if last.offset + last.bytes == new => last.bytes += run,
@@ -186,10 +196,18 @@ impl OffsetMap {
             done += run;
         }
         if let (true, false, Some(offset)) = (parts.is_empty(), removed, padding) {
-            parts.push(Part { offset, bytes: 1 });
+            parts.push(Part {
+                offset,
+                bytes: ByteSize(1),
+            });
         }
         parts
     }
+}
+
+/// The byte that is `within` bytes after `base`; past the last address it starts again.
+fn beyond(base: ByteOffset, within: ByteOffset) -> ByteOffset {
+    ByteOffset(base.0.wrapping_add(within.0))
 }
 
 #[cfg(test)]
@@ -198,11 +216,35 @@ mod tests {
 
     fn piece(old: u64, bytes: u64, new: Option<u64>, inner: Inner) -> MovedBytes {
         MovedBytes {
-            old,
-            bytes,
-            new,
+            old: ByteOffset(old),
+            bytes: ByteSize(bytes),
+            new: new.map(ByteOffset),
             inner,
         }
+    }
+
+    fn part(offset: u64, bytes: u64) -> Part {
+        Part {
+            offset: ByteOffset(offset),
+            bytes: ByteSize(bytes),
+        }
+    }
+
+    fn to(byte: u64) -> To {
+        To::Byte(ByteOffset(byte))
+    }
+
+    fn padding(byte: u64) -> To {
+        To::Padding(ByteOffset(byte))
+    }
+
+    fn assert_at(map: &OffsetMap, offset: u64, to: To, run: u64) {
+        let run = ByteSize(run);
+        assert_eq!(map.at(ByteOffset(offset)), At { to, run }, "{offset}");
+    }
+
+    fn parts(map: &OffsetMap, offset: u64, bytes: u64) -> Vec<Part> {
+        map.parts(ByteOffset(offset), ByteSize(bytes))
     }
 
     /// Old: a 0..8, b 8..16, hole, s[3] 24..72 of { x 0..8, y 8..16 }; new: b 0, s[3] from 64 by 128 { y 0, x 64 }, a gone.
@@ -217,8 +259,8 @@ mod tests {
                 48,
                 Some(64),
                 Inner::Repeat {
-                    old: 16,
-                    new: 128,
+                    old: ByteSize(16),
+                    new: ByteSize(128),
                     element,
                 },
             ),
@@ -230,67 +272,33 @@ mod tests {
     #[test]
     fn a_byte_goes_to_its_new_place() {
         let map = sample();
-        assert_eq!(
-            map.at(3),
-            At {
-                to: To::Removed,
-                run: 5
-            }
-        );
-        assert_eq!(
-            map.at(9),
-            At {
-                to: To::Byte(1),
-                run: 7
-            }
-        );
-        assert_eq!(
-            map.at(18),
-            At {
-                to: To::Padding(7),
-                run: 6
-            }
-        );
-        assert_eq!(
-            map.at(24),
-            At {
-                to: To::Byte(128),
-                run: 8
-            }
-        );
-        assert_eq!(
-            map.at(24 + 16 + 10),
-            At {
-                to: To::Byte(64 + 128 + 2),
-                run: 6
-            }
-        );
-        assert_eq!(
-            map.at(80),
-            At {
-                to: To::Padding(64 + 256 + 7),
-                run: u64::MAX - 80
-            }
-        );
+        assert_at(&map, 3, To::Removed, 5);
+        assert_at(&map, 9, to(1), 7);
+        assert_at(&map, 18, padding(7), 6);
+        assert_at(&map, 24, to(128), 8);
+        assert_at(&map, 24 + 16 + 10, to(64 + 128 + 2), 6);
+        assert_at(&map, 80, padding(64 + 256 + 7), u64::MAX - 80);
     }
 
     #[test]
     fn an_access_is_cut_where_its_bytes_part() {
         let map = sample();
-        let part = |offset, bytes| Part { offset, bytes };
-        assert_eq!(map.parts(8, 8), [part(0, 8)]);
-        assert_eq!(map.parts(4, 8), [part(0, 4)], "the removed half vanishes");
-        assert_eq!(map.parts(0, 8), []);
+        assert_eq!(parts(&map, 8, 8), [part(0, 8)]);
+        assert_eq!(parts(&map, 4, 8), [part(0, 4)], "the removed half vanishes");
+        assert_eq!(parts(&map, 0, 8), []);
         assert_eq!(
-            map.parts(12, 20),
+            parts(&map, 12, 20),
             [part(4, 4), part(128, 8)],
             "the hole between goes nowhere"
         );
-        assert_eq!(map.parts(28, 16), [part(132, 4), part(64, 8), part(256, 4)]);
         assert_eq!(
-            map.parts(18, 2),
+            parts(&map, 28, 16),
+            [part(132, 4), part(64, 8), part(256, 4)]
+        );
+        assert_eq!(
+            parts(&map, 18, 2),
             [part(7, 1)],
-            "padding alone: the field in front"
+            "padding alone: the field before"
         );
     }
 
@@ -308,8 +316,7 @@ mod tests {
             piece(0, 8, Some(16), nested()),
             piece(8, 8, Some(24), nested()),
         ]);
-        let part = |offset, bytes| Part { offset, bytes };
-        assert_eq!(map.parts(2, 10), [part(18, 10)]);
+        assert_eq!(parts(&map, 2, 10), [part(18, 10)]);
     }
 
     #[test]
@@ -319,25 +326,7 @@ mod tests {
             piece(8, 4, Some(24), Inner::Whole),
             piece(12, 4, Some(0), Inner::Whole),
         ]);
-        assert_eq!(
-            map.at(2),
-            At {
-                to: To::Byte(18),
-                run: 10
-            }
-        );
-        assert_eq!(
-            map.parts(0, 16),
-            [
-                Part {
-                    offset: 16,
-                    bytes: 12
-                },
-                Part {
-                    offset: 0,
-                    bytes: 4
-                }
-            ]
-        );
+        assert_at(&map, 2, to(18), 10);
+        assert_eq!(parts(&map, 0, 16), [part(16, 12), part(0, 4)]);
     }
 }

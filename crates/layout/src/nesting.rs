@@ -1,15 +1,20 @@
 //! Types within types: what a value holds by value, and where.
 
-use linemate_types::{Type, TypeId, TypeModel};
+use linemate_types::{ByteOffset, ByteSize, Type, TypeId, TypeModel};
+
+/// `sizeof` a type; 0 for what has none.
+pub fn size_of(model: &TypeModel, id: TypeId) -> ByteSize {
+    ByteSize(model.size_of(id).unwrap_or(0))
+}
 
 /// The type of `wanted` that holds byte `offset` of a value of type `id`, and the byte's offset in it; the outermost one. Recursion:
 /// at most as deep as types nest.
 pub fn enclosing(
     model: &TypeModel,
     id: TypeId,
-    offset: u64,
+    offset: ByteOffset,
     wanted: &dyn Fn(TypeId) -> bool,
-) -> Option<(TypeId, u64)> {
+) -> Option<(TypeId, ByteOffset)> {
     let id = model.strip(id);
     if wanted(id) {
         return Some((id, offset));
@@ -17,14 +22,13 @@ pub fn enclosing(
     match model.get(id)? {
         Type::Array { element, .. } => {
             let size = model.size_of(*element)?;
-            enclosing(model, *element, offset.checked_rem(size)?, wanted)
+            let within = ByteOffset(offset.0.checked_rem(size)?);
+            enclosing(model, *element, within, wanted)
         }
         Type::Composite(composite) => composite.members.iter().find_map(|member| {
-            let start = member.offset.0 / 8;
-            let size = model.size_of(member.type_id).unwrap_or(0);
-            let into = offset.checked_sub(start)?;
-            (member.bits.is_none() && into < size)
-                .then(|| enclosing(model, member.type_id, into, wanted))?
+            let into = offset.after(member.offset.byte())?;
+            (member.bits.is_none() && into < size_of(model, member.type_id))
+                .then(|| enclosing(model, member.type_id, into.end(), wanted))?
         }),
         _ => None,
     }

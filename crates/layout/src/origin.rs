@@ -13,11 +13,16 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use linemate_types::{BitOffset, Composite, CompositeKind, Member, Type, TypeId, TypeModel};
+use linemate_types::{
+    BitOffset, ByteAlign, ByteOffset, ByteSize, Composite, CompositeKind, LineSize, Member, Type,
+    TypeId, TypeModel,
+};
+
+use crate::nesting::size_of;
 
 /// The line size that the kernels of recordings are built for (x86-64: L1_CACHE_SHIFT 6): an alignment to that is
 /// `____cacheline_aligned` and means "to a line".
-pub const BUILT_LINE: u64 = 64;
+pub const BUILT_LINE: LineSize = LineSize::B64;
 
 /// An alignment that was asked for, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,17 +30,22 @@ pub enum Forced {
     /// To a line of the machine that the code is compiled for.
     Line,
     /// To that many bytes.
-    Bytes(u64),
+    Bytes(ByteAlign),
 }
 
 impl Forced {
-    /// The alignment in bytes where a line has `line` bytes.
-    pub fn bytes(self, line: u64) -> u64 {
+    /// The alignment where lines have that size.
+    pub fn on(self, line: LineSize) -> ByteAlign {
         match self {
-            Forced::Line => line,
+            Forced::Line => line.into(),
             Forced::Bytes(bytes) => bytes,
         }
     }
+}
+
+/// What is asked for where a kernel of a recording is built; that of a byte for nothing.
+fn on_built_line(forced: Option<Forced>) -> ByteAlign {
+    forced.map_or(ByteAlign::ONE, |f| f.on(BUILT_LINE))
 }
 
 /// How a unit behaves.
@@ -57,13 +67,20 @@ pub struct Unit {
     /// How it behaves.
     pub kind: UnitKind,
     /// First byte in the original.
-    pub start: u64,
+    pub start: ByteOffset,
     /// Bytes in the original.
-    pub bytes: u64,
+    pub bytes: ByteSize,
     /// The alignment that was asked for, if any.
     pub forced: Option<Forced>,
     /// Bytes before it that no alignment explains.
-    pub gap: u64,
+    pub gap: ByteSize,
+}
+
+impl Unit {
+    /// The first byte after it in the original.
+    pub fn end(&self) -> ByteOffset {
+        self.start + self.bytes
+    }
 }
 
 /// A struct or union, understood.
@@ -78,11 +95,11 @@ pub struct Origin {
     /// An alignment asked for the type as a whole.
     pub forced: Option<Forced>,
     /// Bytes at the end that no alignment explains.
-    pub tail: u64,
+    pub tail: ByteSize,
     /// Its size in bytes.
-    pub size: u64,
+    pub size: ByteSize,
     /// Its alignment in bytes.
-    pub align: u64,
+    pub align: ByteAlign,
 }
 
 /// Why a type cannot be laid out again.
@@ -99,7 +116,7 @@ pub enum OriginError {
         /// The one that starts inside of it.
         second: String,
         /// Where.
-        byte: u64,
+        byte: ByteOffset,
     },
 }
 
@@ -126,20 +143,6 @@ impl Default for AlignmentEvidence {
             asked: false,
             everywhere: true,
         }
-    }
-}
-
-/// `value` rounded up to a multiple of `align`, a power of two. Sizes are at most 2^48 bytes, so nothing overflows.
-pub(crate) fn align_up(value: u64, align: u64) -> u64 {
-    (value + (align - 1)) & !(align - 1)
-}
-
-/// The largest power of two that divides `value`; 1 for 0.
-fn power_of_two_in(value: u64) -> u64 {
-    if value == 0 {
-        1
-    } else {
-        1 << value.trailing_zeros()
     }
 }
 
@@ -175,7 +178,8 @@ impl<'m> Origins<'m> {
                 };
                 let evidence = evidence.entry(inner).or_default();
                 evidence.asked |= unit.forced == Some(Forced::Line);
-                evidence.everywhere &= (unit.start | origin.size) % BUILT_LINE == 0;
+                let line = BUILT_LINE.into();
+                evidence.everywhere &= unit.start.is_aligned(line) && origin.size.is_aligned(line);
             }
         }
         let own = evidence
@@ -184,16 +188,16 @@ impl<'m> Origins<'m> {
         own.map(|(id, _)| (id, Forced::Line)).collect()
     }
 
-    /// The struct or union that a member is, when it fills whole lines. Not behind typedefs: they can have alignments of
+    /// The struct or union that a member is, when it fills whole lines. Not through typedefs: they can have alignments of
     /// their own.
     fn line_sized(&self, id: TypeId) -> Option<TypeId> {
         let id = self.unqualified(id);
         let composite = matches!(self.model.get(id), Some(Type::Composite(_)));
-        let size = self.model.size_of(id).unwrap_or(0);
-        (composite && size > 0 && size % BUILT_LINE == 0).then_some(id)
+        let size = size_of(self.model, id);
+        (composite && size > ByteSize::ZERO && size.is_aligned(BUILT_LINE.into())).then_some(id)
     }
 
-    /// The type behind qualifiers.
+    /// The type without qualifiers.
     fn unqualified(&self, id: TypeId) -> TypeId {
         let mut id = id;
         // The model has checked that such chains end.
@@ -227,48 +231,48 @@ impl<'m> Origins<'m> {
     }
 
     /// The natural alignment of a value of type `id`: System V ABI for x86-64, section 3.1.2.
-    pub fn align_of(&mut self, id: TypeId) -> u64 {
+    pub fn align_of(&mut self, id: TypeId) -> ByteAlign {
         let id = self.model.strip(id);
         match self.model.get(id) {
             Some(Type::Array { element, .. }) => self.align_of(*element),
-            Some(Type::Composite(_)) => self.of(id).map_or(1, |origin| origin.align),
+            Some(Type::Composite(_)) => self.of(id).map_or(ByteAlign::ONE, |origin| origin.align),
             Some(
                 Type::Int { .. } | Type::Float { .. } | Type::Enum { .. } | Type::Pointer { .. },
-            ) => power_of_two_in(self.model.size_of(id).unwrap_or(1)),
-            _ => 1,
+            ) => ByteAlign::of_size(size_of(self.model, id)),
+            _ => ByteAlign::ONE,
         }
     }
 
     fn infer(&mut self, id: TypeId, composite: &Composite) -> Result<Origin, OriginError> {
         let mut units = self.units(composite);
-        let naturals: Vec<u64> = units.iter().map(|u| self.natural(composite, u)).collect();
-        let size = u64::from(composite.size);
-        let widest = naturals.iter().copied().max().unwrap_or(1);
-        let misplaced = |(unit, natural): (&Unit, &u64)| {
-            unit.kind != UnitKind::BitFields && unit.start % *natural != 0
+        let naturals: Vec<ByteAlign> = units.iter().map(|u| self.natural(composite, u)).collect();
+        let size = ByteSize(composite.size.into());
+        let widest = naturals.iter().copied().max().unwrap_or_default();
+        let misplaced = |(unit, natural): (&Unit, &ByteAlign)| {
+            unit.kind != UnitKind::BitFields && !unit.start.is_aligned(*natural)
         };
-        let packed = size % widest != 0 || units.iter().zip(&naturals).any(misplaced);
-        let mut align = if packed { 1 } else { widest };
-        let mut end = 0;
+        let packed = !size.is_aligned(widest) || units.iter().zip(&naturals).any(misplaced);
+        let mut align = if packed { ByteAlign::ONE } else { widest };
+        let mut end = ByteOffset::ZERO;
         if composite.kind == CompositeKind::Struct {
             for (i, natural) in naturals.into_iter().enumerate() {
                 if units[i].start < end {
                     return Err(overlap(composite, &units, i));
                 }
-                let natural = if packed { 1 } else { natural };
+                let natural = if packed { ByteAlign::ONE } else { natural };
                 let expected = self.natural_start(composite, &units[i], end, natural);
                 explain(&mut units, i, end, expected, size);
-                align = align.max(units[i].forced.map_or(1, |f| f.bytes(BUILT_LINE)));
-                end = units[i].start + units[i].bytes;
+                align = align.max(on_built_line(units[i].forced));
+                end = units[i].end();
             }
         } else {
-            end = units.iter().map(|u| u.bytes).max().unwrap_or(0);
+            end = units.iter().map(Unit::end).max().unwrap_or_default();
         }
         let own = self.own.get(&id).copied();
-        align = align.max(own.map_or(1, |f| f.bytes(BUILT_LINE)));
+        align = align.max(on_built_line(own));
         let (forced, tail) = explain_end(end, align, size);
         let forced = forced.or(own);
-        align = align.max(forced.map_or(1, |f| f.bytes(BUILT_LINE)));
+        align = align.max(on_built_line(forced));
         Ok(Origin {
             kind: composite.kind,
             units,
@@ -285,12 +289,12 @@ impl<'m> Origins<'m> {
         &self,
         composite: &Composite,
         unit: &Unit,
-        cursor: u64,
-        natural: u64,
-    ) -> u64 {
+        cursor: ByteOffset,
+        natural: ByteAlign,
+    ) -> ByteOffset {
         match unit.kind {
             UnitKind::BitFields => bit_field_start(self.model, composite, unit, cursor),
-            _ => align_up(cursor, natural),
+            _ => cursor.align_up(natural),
         }
     }
 
@@ -304,7 +308,7 @@ impl<'m> Origins<'m> {
             let member = &composite.members[index];
             let BitOffset(bit) = member.offset;
             if let Some(bits) = member.bits {
-                let end = (bit + u64::from(bits)).div_ceil(8);
+                let end = ByteOffset((bit + u64::from(bits)).div_ceil(8));
                 if composite.kind == CompositeKind::Struct {
                     if let Some(last) = units.last_mut() {
                         if last.kind == UnitKind::BitFields {
@@ -314,7 +318,7 @@ impl<'m> Origins<'m> {
                         }
                     }
                 }
-                let (members, start) = (vec![index], bit / 8);
+                let (members, start) = (vec![index], member.offset.byte());
                 let kind = UnitKind::BitFields;
                 units.push(Unit {
                     members,
@@ -322,7 +326,7 @@ impl<'m> Origins<'m> {
                     start,
                     bytes: end - start,
                     forced: None,
-                    gap: 0,
+                    gap: ByteSize::ZERO,
                 });
                 continue;
             }
@@ -333,35 +337,40 @@ impl<'m> Origins<'m> {
             } else {
                 UnitKind::Plain
             };
-            let bytes = self.model.size_of(member.type_id).unwrap_or(0);
+            let bytes = size_of(self.model, member.type_id);
             let members = vec![index];
             units.push(Unit {
                 members,
                 kind,
-                start: bit / 8,
+                start: member.offset.byte(),
                 bytes,
                 forced: None,
-                gap: 0,
+                gap: ByteSize::ZERO,
             });
         }
         units
     }
 
     /// The alignment that a unit has, and gives its struct, by its members' types.
-    fn natural(&mut self, composite: &Composite, unit: &Unit) -> u64 {
+    fn natural(&mut self, composite: &Composite, unit: &Unit) -> ByteAlign {
         let types = unit.members.iter().map(|i| composite.members[*i].type_id);
-        types.map(|id| self.align_of(id)).max().unwrap_or(1)
+        types.map(|id| self.align_of(id)).max().unwrap_or_default()
     }
 }
 
 /// The first byte at or after `cursor` where these bit-fields can start without any crossing a boundary of its
 /// declared type. If they cross one where they are (packed structs), that is `cursor`.
-fn bit_field_start(model: &TypeModel, composite: &Composite, unit: &Unit, cursor: u64) -> u64 {
-    let fits = |start: u64| {
+fn bit_field_start(
+    model: &TypeModel,
+    composite: &Composite,
+    unit: &Unit,
+    cursor: ByteOffset,
+) -> ByteOffset {
+    let fits = |start: ByteOffset| {
         unit.members.iter().all(|i| {
             let member = &composite.members[*i];
             let storage = 8 * model.size_of(member.type_id).unwrap_or(1).max(1);
-            let bit = member.offset.0 - 8 * unit.start + 8 * start;
+            let bit = member.offset.0 - unit.start.bit().0 + start.bit().0;
             let bits = u64::from(member.bits.unwrap_or(1)).max(1);
             bit / storage == (bit + bits - 1) / storage
         })
@@ -370,7 +379,8 @@ fn bit_field_start(model: &TypeModel, composite: &Composite, unit: &Unit, cursor
         return cursor;
     }
     // No declared type is longer than 16 bytes, so the pattern repeats after 16.
-    (cursor..cursor + 16)
+    (0..16)
+        .map(|bytes| cursor + ByteSize(bytes))
         .find(|start| fits(*start))
         .unwrap_or(cursor)
 }
@@ -391,14 +401,14 @@ fn ends_flexible(model: &TypeModel, id: TypeId) -> bool {
 
 /// Finds the alignment or the nameless bytes that put unit `i` where it is, when the one before ended at `end` and
 /// `expected` is where it would be without.
-fn explain(units: &mut [Unit], i: usize, end: u64, expected: u64, size: u64) {
+fn explain(units: &mut [Unit], i: usize, end: ByteOffset, expected: ByteOffset, size: ByteSize) {
     let start = units[i].start;
     if start == expected {
         return;
     }
     // Bytes without a name after bit-fields are bit-fields without a name: they belong to them.
     if let Some(before) = i.checked_sub(1).map(|b| &mut units[b]) {
-        if before.kind == UnitKind::BitFields && start - end < 8 {
+        if before.kind == UnitKind::BitFields && start - end < ByteSize(8) {
             before.bytes = start - before.start;
             return;
         }
@@ -406,36 +416,42 @@ fn explain(units: &mut [Unit], i: usize, end: u64, expected: u64, size: u64) {
     match forced_alignment(end, start, units[i].bytes, size) {
         Some(forced) => units[i].forced = Some(forced),
         // A packed struct's bit-fields can even be before where they are expected.
-        None => units[i].gap = start.saturating_sub(expected),
+        None => units[i].gap = start.after(expected).unwrap_or_default(),
     }
 }
 
 /// The alignment that rounds `end` up to `start` in a struct of `size` bytes. Where several do: `bytes`, the member's size, for
 /// some types are aligned to that (`call_single_data_t`); else a line; else the smallest.
-fn forced_alignment(end: u64, start: u64, bytes: u64, size: u64) -> Option<Forced> {
-    let explains = |a: u64| size % a == 0 && align_up(end, a) == start;
-    if bytes.is_power_of_two() && (16..BUILT_LINE).contains(&bytes) && explains(bytes) {
-        return Some(Forced::Bytes(bytes));
+fn forced_alignment(
+    end: ByteOffset,
+    start: ByteOffset,
+    bytes: ByteSize,
+    size: ByteSize,
+) -> Option<Forced> {
+    let explains = |a: &ByteAlign| size.is_aligned(*a) && end.align_up(*a) == start;
+    let own = ByteAlign::new(bytes.0).filter(|a| (16..BUILT_LINE.bytes()).contains(&a.bytes()));
+    if let Some(own) = own.filter(explains) {
+        return Some(Forced::Bytes(own));
     }
-    if explains(BUILT_LINE) {
+    if explains(&BUILT_LINE.into()) {
         return Some(Forced::Line);
     }
     (1..=12)
-        .map(|shift| 1 << shift)
-        .find(|a| explains(*a))
+        .filter_map(|shift| ByteAlign::new(1 << shift))
+        .find(explains)
         .map(Forced::Bytes)
 }
 
 /// The type's own alignment, or else the nameless bytes, that make it `size` long.
-fn explain_end(end: u64, align: u64, size: u64) -> (Option<Forced>, u64) {
-    let expected = align_up(end, align);
-    if size == expected {
-        return (None, 0);
+fn explain_end(end: ByteOffset, align: ByteAlign, size: ByteSize) -> (Option<Forced>, ByteSize) {
+    let expected = end.align_up(align);
+    if size.end() == expected {
+        return (None, ByteSize::ZERO);
     }
-    match forced_alignment(end, size, 0, size) {
-        Some(forced) => (Some(forced), 0),
+    match forced_alignment(end, size.end(), ByteSize::ZERO, size) {
+        Some(forced) => (Some(forced), ByteSize::ZERO),
         // A struct without members can be any size; else `size` is after the last member: the model checks that.
-        None => (None, size.saturating_sub(expected)),
+        None => (None, size.end().after(expected).unwrap_or_default()),
     }
 }
 

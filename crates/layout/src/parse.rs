@@ -2,6 +2,7 @@
 //!
 //! Every refusal tells line and column and what would have been right there.
 
+use linemate_types::ByteSize;
 use linemate_words::{Position, Token, WordError, Words};
 
 use crate::edit::{Alignment, Edit, EditFile, EditSubject, Section, Statement, Target};
@@ -157,7 +158,10 @@ impl Parser {
                 })
             }
             "skip" if self.words.accept("array") => {
-                self.words.keywords(&[("behind", "`behind`")])?;
+                // `behind` is the older word.
+                if !self.words.accept("behind") {
+                    self.words.keywords(&[("of", "`of`")])?;
+                }
                 Ok(Edit::SkipArray(self.words.name(FIELD)?))
             }
             "skip" => {
@@ -174,6 +178,7 @@ impl Parser {
                 self.words.name(TYPE)?,
             )),
             "percpu" => Ok(Edit::Percpu(self.words.name(TYPE)?)),
+            "allocate-percpu" => Ok(Edit::AllocatePercpu(self.words.name(TYPE)?)),
             "base-align" => Ok(Edit::BaseAlign {
                 type_name: self.words.name(TYPE)?,
                 alignment: self.alignment()?,
@@ -201,14 +206,14 @@ impl Parser {
         if self.words.accept("after") {
             return Ok(Edit::PadAfter {
                 field: self.words.name(FIELD)?,
-                bytes: self.words.number(BYTES)?,
+                bytes: self.bytes()?,
             });
         }
         let field = self.words.name("a field's name or `after`")?;
         self.words.keywords(&[("to", "`to`")])?;
         Ok(Edit::PadTo {
             field,
-            bytes: self.words.number(BYTES)?,
+            bytes: self.bytes()?,
         })
     }
 
@@ -233,11 +238,15 @@ impl Parser {
         Ok(Some(target))
     }
 
+    fn bytes(&mut self) -> Result<ByteSize, ParseError> {
+        Ok(ByteSize(self.words.number(BYTES)?))
+    }
+
     fn alignment(&mut self) -> Result<Alignment, ParseError> {
         if self.words.accept("line") {
             return Ok(Alignment::Line);
         }
-        match self.words.number(BYTES) {
+        match self.bytes() {
             Ok(bytes) => Ok(Alignment::Bytes(bytes)),
             Err(_) => self.words.unexpected("a number of bytes or `line`"),
         }

@@ -4,13 +4,14 @@
 
 use std::collections::BTreeMap;
 
-use linemate_types::{FlatType, NotFound, TypeId, TypeModel};
+use linemate_types::{ByteAlign, ByteSize, FlatType, NotFound, TypeId, TypeModel};
 
 use crate::arrange::{Refusal, forced};
 use crate::edit::{Alignment, Edit, EditFile, EditSubject, Position, Statement};
 pub use crate::error::{PlanError, PlanReason};
 use crate::foreign;
 use crate::layout::Layouts;
+use crate::nesting::size_of;
 pub use crate::pointer::Field;
 use crate::pointer::{PointerChase, pointer_chase};
 
@@ -40,8 +41,10 @@ pub enum ObjectRule {
     Colocate(Vec<TypeId>, Vec<TypeId>),
     /// Each CPU gets its own.
     Percpu(Vec<TypeId>),
+    /// Those that a CPU uses most lie together in per-CPU memory.
+    AllocatePercpu(Vec<TypeId>),
     /// They start at multiples of that many bytes.
-    BaseAlign(Vec<TypeId>, u64),
+    BaseAlign(Vec<TypeId>, ByteAlign),
 }
 
 /// A checked file of edits.
@@ -130,17 +133,18 @@ impl<'m> Plan<'m> {
                 ObjectRule::Colocate(first, second)
             }
             Edit::Percpu(a) => ObjectRule::Percpu(named(a)?),
+            Edit::AllocatePercpu(a) => ObjectRule::AllocatePercpu(named(a)?),
             Edit::BaseAlign {
                 type_name,
                 alignment,
             } => {
                 let ids = named(type_name)?;
-                let bytes = self.alignment(*alignment).map_err(|refusal| PlanError {
+                let align = self.alignment(*alignment).map_err(|refusal| PlanError {
                     at: statement.at,
                     subject: type_name.clone(),
                     reason: refusal.into(),
                 })?;
-                ObjectRule::BaseAlign(ids, bytes)
+                ObjectRule::BaseAlign(ids, align)
             }
             _ => return Ok(()),
         };
@@ -148,8 +152,8 @@ impl<'m> Plan<'m> {
         Ok(())
     }
 
-    fn alignment(&self, alignment: Alignment) -> Result<u64, Refusal> {
-        Ok(forced(alignment)?.bytes(self.layouts.line().bytes()))
+    fn alignment(&self, alignment: Alignment) -> Result<ByteAlign, Refusal> {
+        Ok(forced(alignment)?.on(self.layouts.line()))
     }
 
     /// Applies the statements about one type.
@@ -216,15 +220,14 @@ impl<'m> Plan<'m> {
         let types = vec![id];
         if let Some(composite) = model.composite(id) {
             if let Some(member) = composite.members.iter().find(|m| &*m.name == path) {
-                let offset = member.offset.0 / 8;
                 let bits = member.offset.0 % 8 + u64::from(member.bits.unwrap_or(0));
                 let bytes = match member.bits {
-                    Some(_) => bits.div_ceil(8),
-                    None => model.size_of(member.type_id).unwrap_or(0),
+                    Some(_) => ByteSize(bits.div_ceil(8)),
+                    None => size_of(model, member.type_id),
                 };
                 return Ok(Field {
                     types,
-                    offset,
+                    offset: member.offset.byte(),
                     bytes,
                 });
             }
@@ -237,8 +240,8 @@ impl<'m> Plan<'m> {
         {
             return Ok(Field {
                 types,
-                offset: leaf.offset.0,
-                bytes: leaf.size,
+                offset: leaf.offset,
+                bytes: ByteSize(leaf.size),
             });
         }
         let paths = leaves.iter().map(|leaf| leaf.path.as_str());

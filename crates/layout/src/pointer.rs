@@ -1,8 +1,9 @@
-//! Pointers to arrays, as types tell them: what `skip array behind F` is about.
+//! Pointers to arrays, as types tell them: what `skip array of F` is about.
 
-use linemate_types::{CompositeKind, FlatType, Type, TypeId, TypeModel};
+use linemate_types::{ByteOffset, ByteSize, CompositeKind, FlatType, Type, TypeId, TypeModel};
 
 use crate::error::PlanReason;
+use crate::nesting::size_of;
 
 /// Some bytes of all types with these ids (the variants of one type).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,9 +11,9 @@ pub struct Field {
     /// The types.
     pub types: Vec<TypeId>,
     /// First byte.
-    pub offset: u64,
+    pub offset: ByteOffset,
     /// Bytes.
-    pub bytes: u64,
+    pub bytes: ByteSize,
 }
 
 /// A pointer that is followed.
@@ -21,15 +22,15 @@ pub struct PointerChase {
     /// The pointer.
     pub field: Field,
     /// Bytes of what it points to: an element.
-    pub element: u64,
+    pub element: ByteSize,
     /// Where in the same type other pointers are that point to things of that size.
-    pub rivals: Vec<u64>,
+    pub rivals: Vec<ByteOffset>,
 }
 
 /// Checks that a field is a pointer to pointers or numbers, and finds its rivals.
 ///
 /// # Errors
-/// A field that is no such pointer, or is in a union.
+/// A field that is not such a pointer, or is in a union.
 pub fn pointer_chase(
     model: &TypeModel,
     field: Field,
@@ -47,7 +48,7 @@ pub fn pointer_chase(
     let leaves = flat.as_ref().map_or(&[][..], FlatType::leaves);
     let leaf = leaves
         .iter()
-        .find(|leaf| leaf.offset.0 == field.offset && leaf.arrays.is_empty())
+        .find(|leaf| leaf.offset == field.offset && leaf.arrays.is_empty())
         .ok_or_else(|| fail("is not a pointer"))?;
     let target = |type_id| match model.get(model.strip(type_id)) {
         Some(Type::Pointer { target }) => Some(model.strip(*target)),
@@ -56,18 +57,19 @@ pub fn pointer_chase(
     let pointee = target(leaf.type_id).ok_or_else(|| fail("is not a pointer"))?;
     let element = match model.get(pointee) {
         Some(Type::Pointer { .. } | Type::Int { .. } | Type::Enum { .. }) => {
-            model.size_of(pointee).unwrap_or(0)
+            size_of(model, pointee)
         }
-        _ => 0,
+        _ => ByteSize::ZERO,
     };
-    if element == 0 {
+    if element == ByteSize::ZERO {
         return Err(fail("does not point to an array of pointers or numbers"));
     }
     let rival = |leaf: &&linemate_types::Leaf| {
-        let size = target(leaf.type_id).map(|pointee| model.size_of(pointee).unwrap_or(0));
-        leaf.offset.0 != field.offset && size.is_some_and(|size| size == element || size == 0)
+        let size = target(leaf.type_id).map(|pointee| size_of(model, pointee));
+        let fits = |size: ByteSize| size == element || size == ByteSize::ZERO;
+        leaf.offset != field.offset && size.is_some_and(fits)
     };
-    let rivals = leaves.iter().filter(rival).map(|leaf| leaf.offset.0);
+    let rivals = leaves.iter().filter(rival).map(|leaf| leaf.offset);
     Ok(PointerChase {
         rivals: rivals.collect(),
         field,
@@ -76,15 +78,16 @@ pub fn pointer_chase(
 }
 
 /// Whether the byte is in a union somewhere. Recursion: at most as deep as types nest.
-fn in_union(model: &TypeModel, id: TypeId, offset: u64) -> bool {
+fn in_union(model: &TypeModel, id: TypeId, offset: ByteOffset) -> bool {
     match model.get(model.strip(id)) {
         Some(Type::Composite(c)) => {
             c.kind == CompositeKind::Union
                 || c.members.iter().any(|member| {
-                    let start = member.offset.0 / 8;
-                    let bytes = model.size_of(member.type_id).unwrap_or(0);
-                    let into = offset.checked_sub(start).filter(|into| *into < bytes);
-                    into.is_some_and(|into| in_union(model, member.type_id, into))
+                    let bytes = size_of(model, member.type_id);
+                    let into = offset.after(member.offset.byte());
+                    into.is_some_and(|into| {
+                        into < bytes && in_union(model, member.type_id, into.end())
+                    })
                 })
         }
         _ => false,

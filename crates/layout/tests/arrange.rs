@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use linemate_layout::{AccessRule, Layout, Plan, parse};
 use linemate_testkit::btf_writer::{TypeList, bit_field, member};
-use linemate_types::{LineSize, TypeModel};
+use linemate_types::{ByteOffset, ByteSize, LineSize, TypeModel};
 
 /// ```text
 /// struct inner { u64 x; u32 y; }                          size 16
@@ -111,7 +111,7 @@ fn nothing_changed_is_nothing_changed() {
     let layout = layout("");
     assert_eq!(offsets(&layout), all([0, 4, 8, 64, 72, 80, 112, 112, 113]));
     assert_eq!(
-        (layout.size, layout.align, layout.map.is_none()),
+        (layout.size.0, layout.align.bytes(), layout.map.is_none()),
         (128, 64, true)
     );
 }
@@ -127,7 +127,7 @@ fn moves_and_orders() {
         offsets(&layout("move csd first")),
         all([4, 8, 16, 0, 24, 32, 64, 64, 65])
     );
-    assert_eq!(layout("move csd first").size, 128);
+    assert_eq!(layout("move csd first").size.0, 128);
     assert_eq!(
         offsets(&layout("move lock last")),
         all([116, 0, 8, 64, 72, 80, 112, 112, 113])
@@ -155,7 +155,7 @@ fn alignment_and_padding() {
         offsets(&layout("align tick line")),
         all([0, 4, 64, 128, 136, 144, 176, 176, 177])
     );
-    assert_eq!(layout("align tick line").size, 192);
+    assert_eq!(layout("align tick line").size.0, 192);
     assert_eq!(
         offsets(&layout("pad lock to 12")),
         all([0, 12, 16, 64, 72, 80, 112, 112, 113])
@@ -164,7 +164,7 @@ fn alignment_and_padding() {
         offsets(&layout("pad after tail 15")),
         all([0, 4, 8, 64, 72, 80, 112, 112, 113])
     );
-    assert_eq!(layout("pad after tail 15").size, 192);
+    assert_eq!(layout("pad after tail 15").size.0, 192);
     assert_eq!(
         offsets(&layout("pad after lock 1")),
         all([0, 8, 16, 64, 72, 80, 112, 112, 113])
@@ -179,7 +179,7 @@ fn groups_lie_on_lines_of_their_own() {
         offsets(&isolated),
         all([0, 72, 64, 128, 136, 144, 176, 176, 177])
     );
-    assert_eq!((isolated.size, isolated.lines(LineSize::B64)), (192, 3));
+    assert_eq!((isolated.size.0, isolated.lines(LineSize::B64)), (192, 3));
     let first = layout("group hot first { curr nr }\nmove lock after hot");
     assert_eq!(
         offsets(&first),
@@ -190,7 +190,7 @@ fn groups_lie_on_lines_of_their_own() {
         offsets(&last),
         all([128, 132, 0, 64, 72, 80, 112, 112, 113])
     );
-    assert_eq!(last.size, 192, "nothing else on the last line either");
+    assert_eq!(last.size.0, 192, "nothing else on the last line either");
     let two = layout("group a first { nr }\ngroup b after a { tick }\nmove lock after b");
     assert_eq!(
         offsets(&two),
@@ -203,14 +203,14 @@ fn groups_lie_on_lines_of_their_own() {
         offsets(&wide),
         all([0, 136, 128, 256, 264, 272, 304, 304, 305])
     );
-    assert_eq!((wide.size, wide.lines(LineSize::B128)), (384, 3));
+    assert_eq!((wide.size.0, wide.lines(LineSize::B128)), (384, 3));
 }
 
 #[test]
 fn another_line_size_moves_what_is_aligned_to_lines() {
     let wide = layout_on("", "rq", LineSize::B128);
     assert_eq!(offsets(&wide), all([0, 4, 8, 128, 136, 144, 176, 176, 177]));
-    assert_eq!((wide.size, wide.align), (256, 128));
+    assert_eq!((wide.size.0, wide.align.bytes()), (256, 128));
 }
 
 #[test]
@@ -218,12 +218,23 @@ fn removed_fields_leave_no_hole() {
     let layout = layout("remove nr");
     assert_eq!(layout.offsets[1], None);
     assert_eq!(offsets(&layout)[2], Some(8), "tick needs its alignment");
-    assert_eq!(layout.map.as_ref().unwrap().parts(4, 4), []);
-    let parts = layout.map.as_ref().unwrap().parts(0, 8);
+    assert_eq!(
+        layout
+            .map
+            .as_ref()
+            .unwrap()
+            .parts(ByteOffset(4), ByteSize(4)),
+        []
+    );
+    let parts = layout
+        .map
+        .as_ref()
+        .unwrap()
+        .parts(ByteOffset(0), ByteSize(8));
     assert_eq!(
         parts
             .iter()
-            .map(|p| (p.offset, p.bytes))
+            .map(|p| (p.offset.0, p.bytes.0))
             .collect::<Vec<_>>(),
         [(0, 4)]
     );
@@ -234,22 +245,22 @@ fn embedded_types_take_their_outer_types_along() {
     let edit = "type inner\nisolate y";
     let inner = layout_on(edit, "inner", LineSize::B64);
     assert_eq!(
-        (inner.size, inner.align, offsets(&inner)),
+        (inner.size.0, inner.align.bytes(), offsets(&inner)),
         (128, 64, vec![Some(0), Some(64)])
     );
     let rq = layout_on(edit, "rq", LineSize::B64);
     assert_eq!(offsets(&rq), all([0, 4, 8, 64, 72, 128, 384, 384, 385]));
-    assert_eq!(rq.size, 448);
+    assert_eq!(rq.size.0, 448);
     let map = rq.map.as_ref().unwrap();
     let to = |old| rq.moved(linemate_types::ByteOffset(old)).unwrap().0;
     assert_eq!(
         (to(80), to(88), to(96), to(104), to(112)),
         (128, 192, 256, 320, 384)
     );
-    assert_eq!(map.parts(88, 4).len(), 1);
+    assert_eq!(map.parts(ByteOffset(88), ByteSize(4)).len(), 1);
     let outer = layout_on(edit, "outer", LineSize::B64);
     assert_eq!(offsets(&outer), [Some(0), Some(64), Some(192), Some(640)]);
-    assert_eq!(outer.size, 704);
+    assert_eq!(outer.size.0, 704);
     // rq.in[1].y, at 64 + 104 of the outer one.
     assert_eq!(
         outer.moved(linemate_types::ByteOffset(168)).unwrap().0,
@@ -265,9 +276,12 @@ fn a_flexible_array_stays_last() {
         LineSize::B64,
     );
     assert_eq!(offsets(&list), [Some(64), Some(0), Some(72)]);
-    assert_eq!(list.size, 128, "sizeof counts up to the line's end");
+    assert_eq!(list.size.0, 128, "sizeof counts up to the line's end");
     let map = list.map.as_ref().unwrap();
-    assert_eq!(map.parts(8 + 8 * 1000, 8)[0].offset, 72 + 8000);
+    assert_eq!(
+        map.parts(ByteOffset(8 + 8 * 1000), ByteSize(8))[0].offset.0,
+        72 + 8000
+    );
 }
 
 #[test]
@@ -391,23 +405,23 @@ fn impossible_edits_are_refused_with_the_reason() {
             "2:1: rq: there is no field or group `nrr`; the nearest: nr",
         ),
         (
-            "type table\nskip array behind nothing",
+            "type table\nskip array of nothing",
             "2:1: table: there is no field or group `nothing`",
         ),
         (
-            "type table\nskip array behind count",
+            "type table\nskip array of count",
             "2:1: table: `count` is not a pointer",
         ),
         (
-            "type table\nskip array behind two",
+            "type table\nskip array of two",
             "2:1: table: `two` is not a pointer",
         ),
         (
-            "type table\nskip array behind inners",
+            "type table\nskip array of inners",
             "2:1: table: `inners` does not point to an array of pointers or numbers",
         ),
         (
-            "type table\nskip array behind a",
+            "type table\nskip array of a",
             "2:1: table: `a` is in a union: it is not always there",
         ),
         (
@@ -426,15 +440,17 @@ fn impossible_edits_are_refused_with_the_reason() {
 #[test]
 fn a_pointer_that_is_followed_knows_its_rivals() {
     let model = model();
-    let file = parse("type table\nskip array behind rows\nskip array behind numbers").unwrap();
+    let file = parse("type table\nskip array of rows\nskip array of numbers").unwrap();
     let plan = Plan::new(&model, LineSize::B64, &file, &BTreeMap::new()).unwrap();
     let chases: Vec<(u64, u64, Vec<u64>)> = plan
         .accesses
         .iter()
         .map(|rule| match rule {
-            AccessRule::SkipArray(chase) => {
-                (chase.field.offset, chase.element, chase.rivals.clone())
-            }
+            AccessRule::SkipArray(chase) => (
+                chase.field.offset.0,
+                chase.element.0,
+                chase.rivals.iter().map(|at| at.0).collect(),
+            ),
             other => panic!("{other:?}"),
         })
         .collect();
@@ -460,7 +476,7 @@ fn bit_fields_start_where_none_crosses_its_own_type() {
         let file = parse(&format!("type {name}\nmove c first")).unwrap();
         let mut plan = Plan::new(&model, LineSize::B64, &file, &BTreeMap::new()).unwrap();
         let layout = plan.layouts.of(model.lookup(name).unwrap()).unwrap();
-        (offsets(&layout), layout.size)
+        (offsets(&layout), layout.size.0)
     };
     assert_eq!(moved("wide"), (vec![Some(4), Some(0)], 8));
     assert_eq!(moved("narrow"), (vec![Some(1), Some(0)], 4));

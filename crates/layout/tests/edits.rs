@@ -5,6 +5,7 @@
 use linemate_layout::{
     Alignment, Edit, EditFile, EditSubject, Section, Statement, Target, parse, parse_flags,
 };
+use linemate_types::ByteSize;
 use proptest::prelude::*;
 
 fn names(text: &str) -> Vec<String> {
@@ -42,9 +43,10 @@ fn every_statement_is_read() {
         remove f
         reuse RMW of load_avg in update_tg_load_avg
         skip silent stores of overloaded
-        skip array behind se
+        skip array of se
         colocate cfs_rq sched_entity
         percpu counter
+        allocate-percpu cfs_rq
         layout-from \"a dir/vmlinuz\"
         type with idle_cpus_mask nr_cpus
         remove nr_cpus
@@ -54,7 +56,7 @@ fn every_statement_is_read() {
     let expected = vec![
         Edit::BaseAlign {
             type_name: "task_group".into(),
-            alignment: Alignment::Bytes(64),
+            alignment: Alignment::Bytes(ByteSize(64)),
         },
         Edit::Order(names("a b c")),
         moved(Target::After("g".into())),
@@ -63,7 +65,7 @@ fn every_statement_is_read() {
         moved(Target::Last),
         Edit::Align {
             field: f(),
-            alignment: Alignment::Bytes(64),
+            alignment: Alignment::Bytes(ByteSize(64)),
         },
         Edit::Align {
             field: f(),
@@ -82,11 +84,11 @@ fn every_statement_is_read() {
         },
         Edit::PadTo {
             field: f(),
-            bytes: 64,
+            bytes: ByteSize(64),
         },
         Edit::PadAfter {
             field: f(),
-            bytes: 8,
+            bytes: ByteSize(8),
         },
         Edit::Remove(f()),
         Edit::Reuse {
@@ -97,6 +99,7 @@ fn every_statement_is_read() {
         Edit::SkipArray("se".into()),
         Edit::Colocate("cfs_rq".into(), "sched_entity".into()),
         Edit::Percpu("counter".into()),
+        Edit::AllocatePercpu("cfs_rq".into()),
         Edit::LayoutFrom("a dir/vmlinuz".into()),
         Edit::Remove("nr_cpus".into()),
     ];
@@ -121,6 +124,14 @@ fn statements_are_equal_wherever_they_are() {
     let of = |text: &str| parse(text).unwrap();
     assert_eq!(of("type rq\nremove f"), of("\ntype rq\n\n   remove f"));
     assert_ne!(of("type rq\nremove f"), of("type rq\nremove g"));
+}
+
+#[test]
+fn the_older_word_of_skip_array_is_read_and_not_written() {
+    let old = parse("type task_group\nskip array behind se\n").unwrap();
+    let new = "type task_group\nskip array of se\n";
+    assert_eq!(old, parse(new).unwrap());
+    assert_eq!(old.to_string(), new);
 }
 
 #[test]
@@ -254,7 +265,7 @@ fn target() -> impl Strategy<Value = Target> {
 fn alignment() -> impl Strategy<Value = Alignment> {
     prop_oneof![
         Just(Alignment::Line),
-        any::<u64>().prop_map(Alignment::Bytes)
+        any::<u64>().prop_map(|bytes| Alignment::Bytes(ByteSize(bytes)))
     ]
 }
 
@@ -262,6 +273,7 @@ fn object_edit() -> impl Strategy<Value = Edit> {
     prop_oneof![
         (name(), name()).prop_map(|(a, b)| Edit::Colocate(a, b)),
         name().prop_map(Edit::Percpu),
+        name().prop_map(Edit::AllocatePercpu),
         (name(), alignment()).prop_map(|(type_name, alignment)| Edit::BaseAlign {
             type_name,
             alignment
@@ -283,8 +295,14 @@ fn any_edit() -> impl Strategy<Value = Edit> {
                 fields,
             }
         }),
-        (name(), any::<u64>()).prop_map(|(field, bytes)| Edit::PadTo { field, bytes }),
-        (name(), any::<u64>()).prop_map(|(field, bytes)| Edit::PadAfter { field, bytes }),
+        (name(), any::<u64>()).prop_map(|(field, bytes)| Edit::PadTo {
+            field,
+            bytes: ByteSize(bytes)
+        }),
+        (name(), any::<u64>()).prop_map(|(field, bytes)| Edit::PadAfter {
+            field,
+            bytes: ByteSize(bytes)
+        }),
         name().prop_map(Edit::Remove),
         (name(), name()).prop_map(|(field, function)| Edit::Reuse { field, function }),
         name().prop_map(Edit::SkipSilent),

@@ -87,7 +87,7 @@ fn fields_of_both_go_where_the_other_has_them() {
     );
     // A field that it has not, or not large enough, goes after its end, in the old order and as aligned.
     assert_eq!([64, 76].map(moved), [80, 92].map(Some));
-    assert_eq!((layout.size, layout.align), (96, 8));
+    assert_eq!((layout.size.0, layout.align.bytes()), (96, 8));
     // An element that it has not is like padding after those that it has.
     assert_eq!([48, 56].map(moved), [Some(35), Some(35)]);
     let offsets: Vec<Option<u64>> = layout
@@ -146,7 +146,7 @@ fn a_field_without_bytes_takes_no_room() {
     let file = parse("type lock\nlayout-from other").unwrap();
     let mut plan = Plan::new(&ours, LineSize::B64, &file, &images).unwrap();
     let layout = plan.layouts.of(ours.lookup("lock").unwrap()).unwrap();
-    assert_eq!((layout.size, layout.align), (4, 4));
+    assert_eq!((layout.size.0, layout.align.bytes()), (4, 4));
 }
 
 #[test]
@@ -180,14 +180,17 @@ fn what_is_in_a_type_by_value_is_found_however_deep() {
     assert!(!embeds(&model, leaf, &[branch]));
     // The second byte of `y` in the last leaf of the tree's branch.
     let at = 8 + 8 + 2 * 16 + 9;
-    let within = |outer, wanted| enclosing(&model, outer, at, &|id| id == wanted);
+    let within = |outer, wanted| {
+        let found = enclosing(&model, outer, ByteOffset(at), &|id| id == wanted);
+        found.map(|(id, at)| (id, at.0))
+    };
     assert_eq!(within(tree, leaf), Some((leaf, 9)));
     assert_eq!(within(tree, branch), Some((branch, at - 8)));
     assert_eq!(within(tree, holder), None);
     let flat = FlatType::new(&model, tree).unwrap();
     assert_eq!(flat.size(), 64);
     assert_eq!(
-        enclosing(&model, tree, 0, &|id| id == leaf),
+        enclosing(&model, tree, ByteOffset(0), &|id| id == leaf),
         None,
         "`b` is in no leaf"
     );

@@ -8,8 +8,8 @@ use linemate_layout::origin::{OriginError, Unit, UnitKind};
 use linemate_layout::{Edit, Layout, Layouts, Plan, Position, Statement, parse};
 use linemate_testkit::kernels;
 use linemate_types::{
-    BitOffset, ByteOffset, Composite, CompositeKind, FlatType, Leaf, LineSize, Member, Type,
-    TypeModel,
+    BitOffset, ByteOffset, ByteSize, Composite, CompositeKind, FlatType, Leaf, LineSize, Member,
+    Type, TypeModel,
 };
 
 /// How a kernel's structs and unions come out.
@@ -54,14 +54,15 @@ fn census(model: &TypeModel) -> Census {
             composite.members.iter().map(|m| Some(m.offset)).collect();
         assert_eq!(layout.offsets, offsets, "{} {id}", &*composite.name);
         assert_eq!(
-            layout.size,
+            layout.size.0,
             u64::from(composite.size),
             "{} {id}",
             &*composite.name
         );
         assert_eq!(layout.map, None, "{} {id}", &*composite.name);
         let aligned = origin.forced.is_some() || origin.units.iter().any(|u| u.forced.is_some());
-        let nameless = origin.tail > 0 || origin.units.iter().any(|u| u.gap > 0);
+        let nameless =
+            origin.tail > ByteSize::ZERO || origin.units.iter().any(|u| u.gap > ByteSize::ZERO);
         census.aligned += usize::from(aligned);
         census.nameless += usize::from(nameless);
         census.packed += usize::from(origin.packed);
@@ -103,11 +104,13 @@ fn assert_sound(model: &TypeModel, layout: &Layout, composite: &Composite) {
         );
     }
     assert!(
-        spans.iter().all(|(_, end)| *end <= 8 * layout.size),
+        spans
+            .iter()
+            .all(|(_, end)| *end <= layout.size.end().bit().0),
         "{}",
         &*composite.name
     );
-    assert!(layout.size % layout.align == 0, "{}", &*composite.name);
+    assert!(layout.size.is_aligned(layout.align), "{}", &*composite.name);
 }
 
 #[test]
@@ -167,12 +170,12 @@ fn assert_moves_as_one(layout: &Layout, composite: &Composite, unit: &Unit) {
     let Some(BitOffset(start)) = layout.offsets[unit.members[0]] else {
         return;
     };
-    if unit.bytes > 0 && unit.kind == UnitKind::Plain {
-        for byte in [0, unit.bytes - 1] {
-            let moved = layout.moved(ByteOffset(unit.start + byte));
+    if unit.bytes > ByteSize::ZERO && unit.kind == UnitKind::Plain {
+        for byte in [ByteSize::ZERO, unit.bytes - ByteSize(1)] {
+            let moved = layout.moved(unit.start + byte);
             assert_eq!(
                 moved,
-                Some(ByteOffset(start / 8 + byte)),
+                Some(ByteOffset(start / 8) + byte),
                 "{}",
                 &*composite.name
             );
@@ -263,7 +266,7 @@ fn the_published_rq_grouping() {
     );
     let (before, _) = published("6.12.", "rq", "", LineSize::B64);
     assert_eq!(
-        (before.size, layout.size),
+        (before.size.0, layout.size.0),
         (3456, 3520),
         "what gcc makes of the patched struct: sched_avg starts lines by itself, so the moves cost one here"
     );
@@ -345,7 +348,7 @@ fn the_layout_of_another_kernel_is_matched_by_path() {
     let matched = matched.len();
     assert!(matched > 100, "{matched}");
     // A type that embeds it grows with it; one kernel's own layout changes nothing.
-    assert!(layout.size >= theirs.size());
+    assert!(layout.size.0 >= theirs.size());
     let same = BTreeMap::from([("other".to_owned(), kernels::kernel("6.12."))]);
     let mut plan = Plan::new(&new, LineSize::B64, &file, &same).unwrap();
     let layout = plan.layouts.of(id).unwrap();
@@ -357,5 +360,5 @@ fn the_layout_of_another_kernel_is_matched_by_path() {
             leaf.path
         );
     }
-    assert_eq!(layout.size, ours.size());
+    assert_eq!(layout.size.0, ours.size());
 }

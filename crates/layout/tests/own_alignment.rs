@@ -45,7 +45,7 @@ fn moved(model: &TypeModel) -> (Vec<u64>, u64) {
     let mut plan = Plan::new(model, LineSize::B64, &file, &BTreeMap::new()).unwrap();
     let layout = plan.layouts.of(model.struct_named("rq").unwrap()).unwrap();
     let offsets = layout.offsets.iter().map(|o| o.unwrap().0 / 8).collect();
-    (offsets, layout.size)
+    (offsets, layout.size.0)
 }
 
 #[test]

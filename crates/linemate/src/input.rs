@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use linemate_recording::{Error, Recording};
-use linemate_study::Session;
+use linemate_study::{EventCount, Session};
 use linemate_types::LineSize;
 
 use crate::kept::Keeping;
@@ -70,6 +70,18 @@ pub(crate) fn ask<'r>(
 ) -> anyhow::Result<Session<'r>> {
     let shelf = keeping.shelf(recording);
     Session::open(recording, shelf, progress::shown()).with_context(|| path.display().to_string())
+}
+
+/// How often the function of `--event` was called.
+pub(crate) fn event(
+    path: &Path,
+    session: &Session<'_>,
+    function: Option<&str>,
+) -> anyhow::Result<Option<EventCount>> {
+    let counted = function.map(|function| session.event(function));
+    counted
+        .transpose()
+        .with_context(|| path.display().to_string())
 }
 
 /// The value of `--type`.

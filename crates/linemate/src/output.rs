@@ -49,7 +49,7 @@ fn verdicts_in_colour(text: &str) -> String {
 
 /// Writes a document to standard output as JSON, with its exact values.
 pub(crate) fn json(document: &impl Serialize) -> anyhow::Result<()> {
-    json_text(&(serde_json::to_string_pretty(document)? + "\n"))
+    json_text(&linemate_report::pretty(document)?)
 }
 
 /// Writes JSON that has been made to standard output.

@@ -119,11 +119,12 @@ pub(crate) fn about(
     let report = linemate_report::make(analysis, counted, &options)?;
     let mut types = Vec::new();
     for name in detailed(&report, costs, asked) {
+        let is_asked = asked.contains(&name);
         options.type_name = Some(name);
         match linemate_report::make(analysis, counted, &options) {
             Ok(report) => {
                 if let View::Type(view) = report.view {
-                    types.push(condensed(*view));
+                    types.push(condensed(*view, is_asked));
                 }
             }
             // What costs something need not be a type: a variable, page contents.
@@ -157,6 +158,7 @@ pub(crate) fn settings(machines: &[&Machine], replaying: &Replaying) -> BTreeMap
         ("line", lines.join(", ")),
         ("cpus", cpus),
         ("llc-share", replaying.llc_share.to_string()),
+        ("mechanisms", replaying.mechanism_names()),
         ("exact", replaying.exact.to_string()),
         ("seed", replaying.seed.to_string()),
     ] {

@@ -1,11 +1,19 @@
 //! The options of every verb that replays, and what they make of a machine.
 
-use anyhow::bail;
-use linemate_machine::{Machine, Mechanism, shipped};
-use linemate_study::Conditions;
-use linemate_study::experiment::line_of;
-use linemate_types::LineSize;
+use std::path::{Path, PathBuf};
 
+use anyhow::{Context, bail};
+use linemate_guest::{cache_folder, recorded_kernel};
+use linemate_machine::{Machine, Mechanism, shipped};
+use linemate_recording::Recording;
+use linemate_study::experiment::line_of;
+use linemate_study::{Conditions, Session};
+use linemate_text::shown;
+use linemate_types::kernel_image::CodeSection;
+use linemate_types::{KernelImage, LineSize};
+
+use crate::input;
+use crate::kept::Keeping;
 use crate::verbs::machines;
 
 /// Of the options in `--help`; not of those that follow them there.
@@ -24,6 +32,9 @@ pub(crate) struct Replaying {
     #[arg(long, help_heading = HEADING, value_name = "LIST", value_delimiter = ',', default_value = "adjacent_line_pairs",
           value_parser = mechanism)]
     pub(crate) mechanisms: Vec<MechanismWord>,
+    /// For `--mechanisms overlap`: the image of the recorded kernel [default: found by its checksum in /boot and the cache]; may be repeated
+    #[arg(long = "kernel", help_heading = HEADING, value_name = "IMAGE")]
+    pub(crate) kernels: Vec<PathBuf>,
     /// Replay every access, also those that hit in L1 under any interleaving: slower; layouts as recorded give the same figures
     #[arg(long, help_heading = HEADING)]
     pub(crate) exact: bool,
@@ -54,6 +65,7 @@ impl Replaying {
                 "--mechanisms",
                 self.mechanisms != [MechanismWord::One(Mechanism::AdjacentLinePairs)],
             ),
+            ("--kernel", !self.kernels.is_empty()),
             ("--exact", self.exact),
             ("--cold", self.cold),
             ("--seed", self.seed != 1),
@@ -64,6 +76,58 @@ impl Replaying {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Gets an opened recording ready to be asked about; with its kernel's machine code, where that is needed.
+    pub(crate) fn ask<'r>(
+        &self,
+        path: &Path,
+        recording: &'r Recording,
+        keeping: Keeping,
+    ) -> anyhow::Result<Session<'r>> {
+        let code = self.wants(Mechanism::Overlap).then(|| self.code(recording));
+        let code = code.transpose().with_context(|| path.display().to_string());
+        let code = code?;
+        let session = input::ask(path, recording, keeping)?;
+        Ok(match code {
+            Some(code) => session.with_code(code),
+            None => session,
+        })
+    }
+
+    /// The machine code of the recorded kernel.
+    fn code(&self, recording: &Recording) -> anyhow::Result<Vec<CodeSection>> {
+        let about = recording.description();
+        let release = about.kernel.as_deref().unwrap_or("unknown");
+        let image = match &about.kernel_sha256 {
+            Some(sum) => recorded_kernel(sum, release, &self.kernels, &cache_folder()?)?,
+            None => None,
+        };
+        let Some(image) = image else {
+            bail!(
+                "--mechanisms overlap needs the image of the recorded kernel ({}), which {}",
+                shown(release),
+                match self.kernels.is_empty() {
+                    true => "is not in /boot or the cache: give --kernel IMAGE",
+                    false => "that of --kernel is not",
+                }
+            );
+        };
+        KernelImage::code(&image).context("the recorded kernel's image")
+    }
+
+    /// What was asked for, as in the option.
+    pub(crate) fn mechanism_names(&self) -> String {
+        let name = |word: &MechanismWord| match word {
+            MechanismWord::None => "none",
+            MechanismWord::One(mechanism) => mechanism.key(),
+        };
+        let names: Vec<&str> = self.mechanisms.iter().map(name).collect();
+        names.join(", ")
+    }
+
+    fn wants(&self, mechanism: Mechanism) -> bool {
+        self.mechanisms.contains(&MechanismWord::One(mechanism))
     }
 
     /// Takes from the machine what is not asked for. Pairs of lines are asked for by default, also where a machine has none.
@@ -82,8 +146,10 @@ impl Replaying {
                 _ => {}
             }
         }
-        let keep = |mechanism| self.mechanisms.contains(&MechanismWord::One(mechanism));
-        *machine = machine.clone().with_only(keep);
+        if !self.kernels.is_empty() && !self.wants(Mechanism::Overlap) {
+            bail!("--kernel is for --mechanisms overlap, which is not asked for");
+        }
+        *machine = machine.clone().with_only(|mechanism| self.wants(mechanism));
         Ok(())
     }
 
@@ -114,21 +180,14 @@ pub(crate) enum MechanismWord {
     One(Mechanism),
 }
 
-/// What can be chosen. That misses overlap cannot: a replay is not told yet which loads their addresses come from.
-const CHOICES: [Mechanism; 3] = [
-    Mechanism::AdjacentLinePairs,
-    Mechanism::L2Streamer,
-    Mechanism::L1Stride,
-];
-
 fn mechanism(word: &str) -> Result<MechanismWord, String> {
-    let known = CHOICES.into_iter().find(|choice| choice.key() == word);
+    let known = Mechanism::ALL.into_iter().find(|one| one.key() == word);
     match (known, word) {
         (Some(mechanism), _) => Ok(MechanismWord::One(mechanism)),
         (None, "none") => Ok(MechanismWord::None),
         (None, _) => Err(format!(
             "it is not one of {}, none",
-            CHOICES.map(Mechanism::key).join(", ")
+            Mechanism::ALL.map(Mechanism::key).join(", ")
         )),
     }
 }

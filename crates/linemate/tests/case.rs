@@ -43,7 +43,7 @@ fn the_nohz_case_finds_predicts_and_is_not_done_twice() {
 
     let json = fs::read(output.join("results.json")).unwrap();
     let results: Value = serde_json::from_slice(&json).unwrap();
-    assert_eq!(results["schema"], "linemate.case/3");
+    assert_eq!(results["schema"], "linemate.case/4");
     assert_eq!(results["mode"], "quick");
     let found = &items(&results, "/found")[0];
     let row = |field: &str| {
@@ -87,6 +87,9 @@ script = "build.sh"
 cpus = 2
 [workload]
 command = ["{}", "-m", "1", "-l", "2", "-c", "2"]
+[event]
+function = "enqueue_task_fair"
+name = "enqueue"
 [[edit]]
 name = "apart"
 file = "apart.txt"
@@ -269,8 +272,21 @@ fn a_whole_case_records_again_and_holds_what_its_checks_find() {
     let checked = &items(&results, "/checked")[0];
     assert_eq!(checked["said"], "it stands");
     let rebuilt = &items(&results, "/rebuilt")[0];
-    let mean = |of: &str, side: &str| rebuilt[of][side]["mean"].as_f64().unwrap();
+    let mean = |of: &str, side: &str| rebuilt[of]["sum"][side]["mean"].as_f64().unwrap();
     assert!(mean("cost", "without") > 0.0, "{rebuilt}");
+    // The same calls of the same function; a run of each kernel tells nothing of how much they differ.
+    let event = &rebuilt["event"];
+    let calls = event["without"]["mean"].as_f64().unwrap();
+    assert!(calls > 1.0, "{event}");
+    assert_eq!(event["rerecorded"]["mean"].as_f64(), Some(calls));
+    assert_eq!(event["copies"], serde_json::json!(["enqueue_task_fair"]));
+    let each = &rebuilt["cost"]["per_event"];
+    assert_eq!(
+        each["without"]["mean"].as_f64(),
+        Some(mean("cost", "without") / calls)
+    );
+    assert_eq!(each["recorded_change"]["ci95"], Value::Null);
+    assert_eq!(each["verdict"], "cannot be told");
     assert_eq!(mean("cost", "rerecorded"), mean("cost", "without"));
     assert_eq!(mean("whole", "rerecorded"), mean("whole", "without"));
     assert_ne!(mean("cost", "predicted"), mean("cost", "without"));
@@ -279,6 +295,50 @@ fn a_whole_case_records_again_and_holds_what_its_checks_find() {
     assert_eq!(
         last_line(&run(&case, &cache, &output, &["--quick"])),
         "linemate: made-up: the kernel that it examines has to be built, which --quick leaves out: run it without"
+    );
+}
+
+#[test]
+fn events_that_are_not_there_are_told_before_anything_is_built() {
+    let folder = tempfile::tempdir().unwrap();
+    let (case, cache, output) = (
+        folder.path().join("case"),
+        folder.path().join("cache"),
+        folder.path().join("out"),
+    );
+    made_up_case(&case, "#!/bin/sh\necho nothing is built here >&2\nexit 1\n");
+    let path = case.join("case.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    let refused = |function: &str| {
+        let text = text.replacen("enqueue_task_fair", function, 1);
+        fs::write(&path, text).unwrap();
+        let failed = run(&case, &cache, &output, &[]);
+        assert_eq!(failed.status.code(), Some(2), "{}", story(&failed));
+        assert!(!output.exists());
+        (steps(&failed), last_line(&failed))
+    };
+    let (done, line) = refused("no_such_function");
+    assert_eq!(done, (0, 0), "{line}");
+    assert!(
+        line.starts_with("linemate: made-up: record the unmodified kernel ")
+            && line.contains(
+                ": --event no_such_function: the guest's kernel has no function of that name"
+            ),
+        "{line}"
+    );
+    let (done, line) = refused("kernel_restart");
+    assert_eq!(done, (0, 3), "{line}");
+    assert!(
+        line.starts_with("linemate: made-up: predict apart on gnr-2s-480: ")
+            && line.contains(": kernel_restart was never called while this was recorded: name an event that the workload has"),
+        "{line}"
+    );
+    let line = refused("f.isra.0").1;
+    assert!(
+        line.ends_with(
+            "case.toml:16: function \"f.isra.0\": give its name in the source, such as enqueue_task_fair"
+        ),
+        "{line}"
     );
 }
 

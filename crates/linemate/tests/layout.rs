@@ -2,7 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::fs;
 use std::process::{Command, Output};
+
+use linemate_recording::AccessKind;
+use linemate_testkit::world::{Contents, F, RQ, UNITS, Variant, World};
+use serde_json::Value;
 
 /// A small BTF blob with `struct outer` and `outer_t`, and an arm64 image that holds the same.
 const BTF: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/btf/sample");
@@ -81,7 +86,7 @@ fn several_kernels_stand_side_by_side() {
 fn json_follows_its_schema() {
     let text = works(&["outer", "--json", "--kernel", ARM64]);
     let document: serde_json::Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(document["schema"], "linemate.layout/1");
+    assert_eq!(document["schema"], "linemate.layout/2");
     let kernel = &document["kernels"][0];
     assert_eq!(
         (&kernel["release"], &kernel["arch"]),
@@ -101,7 +106,14 @@ fn json_follows_its_schema() {
         .iter()
         .find(|field| field["path"] == "flags.y")
         .unwrap();
-    assert_eq!(y["bits"], serde_json::json!({ "start": 3, "width": 13 }));
+    assert_eq!(
+        *y,
+        serde_json::json!({
+            "path": "flags.y", "type": y["type"], "offset": y["offset"], "size": y["size"],
+            "bits": { "start": 3, "width": 13 },
+        }),
+        "a field has what it has as `type.layout` of a report"
+    );
 }
 
 #[test]
@@ -127,4 +139,55 @@ fn mistakes_are_named_in_one_line() {
         none.starts_with("linemate: cannot read /no/such/file: "),
         "{none}"
     );
+}
+
+#[test]
+fn a_recordings_kernel_is_shown_with_heat_beside_each_member() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut w = World::with_chunks_of(64);
+    let rq = UNITS[0] + RQ;
+    for _ in 0..7 {
+        w.access(0, AccessKind::Store, rq, 4, F::WakeTask, false);
+        w.access(1, AccessKind::Load, rq, 4, F::UpdateRq, false);
+        w.access(1, AccessKind::Rmw, rq + 72, 4, F::UpdateRq, false);
+    }
+    let bytes = w.bytes(true, Contents::of(Variant::default()));
+    let data = folder.path().join("linemate.data");
+    fs::write(&data, bytes).unwrap();
+    let run = |arguments: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_linemate"))
+            .args(["layout", "rq", "--no-cache"])
+            .args(arguments)
+            .current_dir(folder.path())
+            .output()
+            .unwrap()
+    };
+    let data = data.to_str().unwrap();
+    let named = run(&["-i", data]);
+    let text = String::from_utf8(named.stdout).unwrap();
+    let said = String::from_utf8(named.stderr).unwrap();
+    assert!(said.starts_with("linemate: kernel 6.12-test ("), "{said}");
+    let row = |name: &str| text.lines().find(|line| line.contains(name)).unwrap();
+    assert!(
+        row("nr_running;").ends_with(" */ 7 loads, 7 stores"),
+        "{text}"
+    );
+    assert!(row("lock;").ends_with(" */ 7 RMW"), "{text}");
+    assert!(row("curr;").ends_with(" */"), "{text}");
+    // The one in linemate.data unless a kernel is named.
+    assert_eq!(String::from_utf8(run(&[]).stdout).unwrap(), text);
+    let json: Value = serde_json::from_slice(&run(&["--json"]).stdout).unwrap();
+    let members = json["kernels"][0]["layout"]["members"].as_array().unwrap();
+    let heat = |name: &str| {
+        let member = members.iter().find(|m| m["name"] == name).unwrap();
+        let heat = &member["heat"];
+        ["loads", "stores", "rmws"].map(|figure| heat[figure].as_u64().unwrap())
+    };
+    assert_eq!(heat("nr_running"), [7, 7, 0]);
+    assert_eq!(heat("lock"), [0, 0, 7]);
+    assert_eq!(heat("curr"), [0, 0, 0]);
+    let other = run(&["--kernel", BTF]);
+    assert_eq!(other.status.code(), Some(2), "the named kernel has no rq");
+    let both = run(&["--kernel", BTF, "-i", data]);
+    assert_eq!(both.status.code(), Some(2));
 }

@@ -258,84 +258,25 @@ fn published_edits_of_rq_and_root_domain() {
     );
     // 6.1 called it otherwise.
     patched("6.1", &domain.replace("overloaded", "overload"));
-    patched("6.1", &rq_of_6_1());
 }
 
-fn rq_of_6_1() -> String {
-    "type rq\ngroup read_mostly first { nr_running nr_numa_running nr_preferred_running ttwu_pending cpu_capacity curr idle }\nmove __lock after read_mostly\n"
-        .to_owned()
+/// The edits of a list in scripts/lib/edits: its paragraphs but the first, which says what it is.
+fn listed(list: &str) -> impl Iterator<Item = &str> {
+    list.split("\n\n").skip(1)
 }
 
 #[test]
 #[ignore = "needs Linux sources in the cache folder"]
-fn the_scheduler_of_6_1() {
-    for edit in [
-        "type task_group\nisolate load_avg",
-        "type task_group\nisolate load_avg shares",
-        "type cfs_rq\ngroup hot first { nr_running h_nr_running curr }\nmove tg after rq\nmove h_load first",
-        "type sched_entity\nmove on_rq first\nmove depth last\ntype rt_rq\nmove rt_nr_running first\ntype rq\nmove nr_switches first",
-        "type with idle_cpus_mask nr_cpus\nisolate nr_cpus",
-    ] {
+fn listed_edits_of_6_1() {
+    for edit in listed(include_str!("../../../scripts/lib/edits/linux-6.1.txt")) {
         patched("6.1", edit);
     }
 }
 
 #[test]
 #[ignore = "needs Linux sources in the cache folder"]
-fn the_scheduler_of_6_12() {
-    for edit in [
-        "type rq\norder nr_running curr idle __lock\nalign cfs line",
-        "type task_group\nisolate load_avg",
-        "type task_group\nisolate load_avg shares",
-        "type cfs_rq\ngroup hot first { nr_running h_nr_queued curr }\nmove tg after rq\nmove h_load first",
-        "type sched_entity\ngroup picked first { vruntime deadline min_vruntime min_slice on_rq }\nisolate avg",
-        "type rt_rq\nmove rt_nr_running first\nisolate pushable_tasks",
-        "type dl_rq\ngroup bw { this_bw running_bw extra_bw max_bw }\nmove root last",
-        "type sched_domain\ngroup balance first { flags level last_balance balance_interval nr_balance_failed }",
-        "type with idle_cpus_mask nr_cpus\nisolate nr_cpus",
-        "type sched_entity\nmove on_rq first\nmove depth last\ntype rt_rq\nmove rt_nr_running first\ntype rq\nmove nr_switches first",
-    ] {
-        patched("6.12", edit);
-    }
-}
-
-#[test]
-#[ignore = "needs Linux sources in the cache folder"]
-fn other_structs_of_6_12() {
-    for edit in [
-        "type task_struct\nmove prio after on_cpu\nisolate wakee_flips",
-        "type task_struct\ngroup wake { wake_entry wakee_flips wakee_flip_decay_ts last_wakee recent_used_cpu wake_cpu }\nmove on_rq after on_cpu",
-        "type task_struct\nmove mm after prio\nmove signal before pid\nalign files line",
-        "type with map_count mmap_lock pgd\nisolate mmap_lock\nmove map_count before mm_mt",
-        "type with map_count mmap_lock pgd\ngroup rss { hiwater_rss hiwater_vm total_vm pinned_vm }\nmove arg_start first",
-        "type vm_area_struct\ngroup look first { vm_start vm_mm vm_lock vm_lock_seq }\nmove vm_policy after vm_ops",
-        "type file\ngroup hot first { f_mode f_op f_inode f_pos f_count }",
-        "type file\nisolate f_pos_lock\nmove f_inode first\nmove f_ep last",
-        "type inode\norder i_mode i_sb i_mapping i_op\ngroup counts { i_count i_dio_count i_writecount }\nmove i_ino first",
-        "type dentry\ngroup lookup first { d_seq d_hash d_parent d_name }\nmove d_lru last",
-        "type pipe_inode_info\nisolate mutex\ngroup ring { head tail max_usage ring_size bufs }\nmove wr_wait last",
-        "type hrtimer_cpu_base\ngroup expiry { expires_next next_timer softirq_expires_next softirq_next_timer }\nisolate lock",
-        "type tmigr_group\nisolate migr_state\nmove parent last",
-        "type tmigr_cpu\nisolate lock\nmove wakeup first",
-        "type lruvec\nisolate lru_lock\nmove pgdat first",
-        "type zone\nisolate _watermark\nmove flags first\nmove contiguous before compact_blockskip_flush",
-        "type zone\nmove lock before free_area\nmove initialized first",
-        "type pglist_data\nisolate kswapd_wait\nmove node_id first",
-        "type kmem_cache\ngroup hot first { cpu_slab flags object_size offset size random }\nisolate refcount",
-        "type kmem_cache_cpu\nmove slab first",
-        "type signal_struct\nisolate live\ngroup times { utime stime cutime cstime }",
-        "type files_struct\nmove fdt first\nisolate count",
-        "type cred\nisolate usage\nmove user_ns after fsgid",
-        "type sock\nisolate sk_drops\nmove sk_mark before sk_priority\nmove sk_wmem_alloc last",
-        "type sock\nmove sk_wmem_alloc after sk_sndbuf\nisolate sk_error_queue",
-        "type sk_buff\nmove sk after len\nmove queue_mapping last",
-        "type sk_buff\nmove len after _nfct\nmove mac_len before sk",
-        "type unix_sock\nisolate peer_wq\nmove path last",
-        "type tick_sched\nmove tick_dep_mask first\ngroup idle { idle_calls idle_sleeps idle_entrytime idle_exittime }",
-        "type psi_group\nisolate avgs_lock\nmove total first",
-        "type tlb_state\nmove loaded_mm_asid first",
-        "type anon_vma_chain\nmove rb first",
-    ] {
+fn listed_edits_of_6_12() {
+    for edit in listed(include_str!("../../../scripts/lib/edits/linux-6.12.txt")) {
         patched("6.12", edit);
     }
 }

@@ -7,7 +7,7 @@ mod common;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use common::{linemate, record, story, workload};
+use common::{kernel, linemate, record, story, workload};
 use serde_json::Value;
 
 /// One recording for all of a test: two CPUs, four children that sleep four times.
@@ -67,6 +67,7 @@ fn schema_is_as_described(json: &Value) {
         "checksum",
         "edits",
         "layouts",
+        "event",
         "results",
     ];
     has_exactly(json, &top);
@@ -83,11 +84,13 @@ fn schema_is_as_described(json: &Value) {
         "accesses",
         "potential",
         "sizes",
+        "sets",
         "types",
         "whole",
         "llc_misses",
         "llc_share",
         "warm_up",
+        "mechanisms",
         "duration",
         "causes",
         "sources",
@@ -226,6 +229,8 @@ fn a_small_recording_answers_or_says_why_not() {
         "-e",
         "isolate __lock",
         "--all-interleavings",
+        // Warm, so few lines are missed that the order of accesses weighs more than the caches' size.
+        "--cold",
     ];
     let whole = whatif(&data, &isolated);
     assert_eq!(whole["results"][0]["interleavings"], 8);
@@ -236,6 +241,7 @@ fn a_small_recording_answers_or_says_why_not() {
     // A smaller L2 hands lines to the last-level cache earlier, where others then find them: a few fewer can miss it.
     assert!(shared >= 0.999 * whole, "{shared} is less than {whole}");
     costs_are_as_described(&data);
+    misses_overlap_where_the_kernel_is_known(&data);
     nothing_is_lost_by_what_is_left_out(&data);
     a_quantity_has_one_figure(&data);
     bad_edits_are_refused(&data);
@@ -307,6 +313,53 @@ fn nothing_is_lost_by_what_is_left_out(data: &str) {
     assert!(story(&refused).contains("--exact needs --machine: without one nothing is replayed"));
 }
 
+/// The recorded kernel's image is found by its checksum; another one is refused.
+fn misses_overlap_where_the_kernel_is_known(data: &str) {
+    let report = |more: &[&str]| {
+        let options = ["report", "-i", data, "--machine", "gnr-2s-480"];
+        linemate(&[&options, more].concat())
+    };
+    let costs = |mechanisms: &str| -> Value {
+        let output = report(&["--json", "--mechanisms", mechanisms]);
+        assert!(output.status.success(), "{}", story(&output));
+        let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+        json["costs"].clone()
+    };
+    let (with, without) = (costs("overlap"), costs("none"));
+    assert_eq!(with["mechanisms"], serde_json::json!(["overlap"]));
+    assert_eq!(without["mechanisms"], serde_json::json!([]));
+    assert_eq!(with["accesses"], without["accesses"]);
+    assert_eq!(without["overlapped"], 0);
+    let cycles = |costs: &Value| costs["whole"]["cycles"].as_u64().unwrap();
+    assert!(with["overlapped"].as_u64().unwrap() > cycles(&without) / 100);
+    assert!(cycles(&with) < cycles(&without));
+    let text = String::from_utf8(report(&["--mechanisms", "overlap"]).stdout).unwrap();
+    assert!(text.contains("64-byte lines, with overlap, "), "{text}");
+    assert!(text.contains("Misses under way together: "), "{text}");
+
+    let other = kernel("6.1");
+    let wrong = report(&[
+        "--mechanisms",
+        "overlap",
+        "--kernel",
+        other.to_str().unwrap(),
+    ]);
+    assert_eq!(wrong.status.code(), Some(2));
+    let said = story(&wrong);
+    assert!(
+        said.contains("needs the image of the recorded kernel (6.12."),
+        "{said}"
+    );
+    assert!(said.contains("which that of --kernel is not"), "{said}");
+    let needless = report(&["--kernel", other.to_str().unwrap()]);
+    assert_eq!(needless.status.code(), Some(2));
+    let said = story(&needless);
+    assert!(
+        said.contains("--kernel is for --mechanisms overlap"),
+        "{said}"
+    );
+}
+
 /// `report --machine`: docs/schema-costs.md, and the first line.
 fn costs_are_as_described(data: &str) {
     let report = |more: &[&str]| linemate(&[&["report", "-i", data], more].concat());
@@ -325,7 +378,7 @@ fn costs_are_as_described(data: &str) {
     has_exactly(&json, &expected);
     assert_eq!(json["schema"], "linemate.costs/4");
     let costs = &json["costs"];
-    let expected = "machine line_bytes cpus recorded_cpus seed accesses device_accesses duration potential whole types fields functions pairs lines";
+    let expected = "machine line_bytes cpus recorded_cpus seed accesses device_accesses warm_up mechanisms overlapped duration potential sets whole types fields functions pairs pairs_by time lines";
     has_exactly(costs, &expected.split(' ').collect::<Vec<_>>());
     assert_eq!(costs["line_bytes"], 128);
     let sum = |rows: &str| -> u64 {
@@ -483,7 +536,7 @@ fn bad_edits_are_refused(data: &str) {
     );
     edit(
         "task_group",
-        "skip array behind load_avg",
+        "skip array of load_avg",
         &["task_group", "`load_avg` is not a pointer"],
     );
     edit(

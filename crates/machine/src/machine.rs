@@ -448,6 +448,12 @@ impl Machine {
         }
     }
 
+    /// Those of its mechanisms that it has, by their keys.
+    pub fn mechanisms(&self) -> Vec<String> {
+        let has = Mechanism::ALL.into_iter().filter(|one| self.has(*one));
+        has.map(|one| one.key().to_owned()).collect()
+    }
+
     /// The same machine with only those of its mechanisms that `keep` says.
     #[must_use]
     pub fn with_only(mut self, keep: impl Fn(Mechanism) -> bool) -> Machine {

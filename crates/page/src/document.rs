@@ -1,7 +1,7 @@
 //! What the page shows: the documents of `--json`, side by side.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use linemate_report::case::Results;
 use linemate_report::model::{Report, TypeView, View};
@@ -17,7 +17,10 @@ const DETAILED_MAX: usize = 24;
 /// The most rows of a list that is not about those types.
 const ROWS_MAX: usize = 400;
 /// The most fields of a type: `task_struct` has thousands, by the elements of its arrays.
-const FIELDS_MAX: usize = 1000;
+const FIELDS_MAX: usize = 600;
+/// The most fields, and the most lines, of a type whose accesses over time are in the page: of one that was asked for, and of others.
+const TIMES_ASKED: usize = 24;
+const TIMES_OTHER: usize = 8;
 /// A field of another type stays from this part of its line's cycles on, as in the command's tables.
 const NEIGHBOUR_PART: u64 = 100;
 
@@ -102,12 +105,17 @@ pub fn detailed(report: &Report, costs: Option<&CostsDocument>, asked: &[String]
     names
 }
 
-/// A type as the page has it: without the fields of each place, and of a thousand fields those with most accesses.
+/// A type as the page has it: without lines and the fields of each place, of 600 fields those with most accesses, and over time those fields
+/// and lines that have most: more of them of one that was asked for.
 #[must_use]
-pub fn condensed(mut view: TypeView) -> TypeView {
+pub fn condensed(mut view: TypeView, asked: bool) -> TypeView {
+    let most = if asked { TIMES_ASKED } else { TIMES_OTHER };
+    busiest(&mut view.times.fields, most, |field| &field.accesses);
+    busiest(&mut view.times.lines, most, |line| &line.accesses);
     for place in &mut view.places {
         place.fields.clear();
     }
+    view.lines.clear();
     let mut ranks: Vec<u64> = view.fields.iter().map(|row| row.figures.accesses).collect();
     ranks.sort_unstable_by_key(|accesses| std::cmp::Reverse(*accesses));
     if let Some(least) = ranks.get(FIELDS_MAX) {
@@ -116,14 +124,24 @@ pub fn condensed(mut view: TypeView) -> TypeView {
     view
 }
 
-/// The costs as the page has them: fields and lines of `types` only, and no row that is too small to be seen.
+/// Keeps the `most` that have most accesses, in their order; of equals the first.
+fn busiest<T>(list: &mut Vec<T>, most: usize, accesses: impl Fn(&T) -> &Vec<Vec<u64>>) {
+    let sum = |item: &T| accesses(item).iter().flatten().sum::<u64>();
+    let mut ranked: Vec<(u64, usize)> = list.iter().map(sum).zip(0..).collect();
+    ranked.sort_by_key(|(sum, at)| (std::cmp::Reverse(*sum), *at));
+    let kept: BTreeSet<usize> = ranked.into_iter().take(most).map(|(_, at)| at).collect();
+    let mut at = 0..;
+    list.retain(|_| at.next().is_some_and(|at| kept.contains(&at)));
+}
+
+/// The costs as the page has them: fields and lines of `types` only, no functions, and no row that is too small to be seen.
 #[must_use]
 pub fn trimmed(mut document: CostsDocument, types: &[TypeView]) -> CostsDocument {
     let shown = |name: &str| types.iter().any(|view| view.name == name);
     let costs = &mut document.costs;
     costs.fields.retain(|row| {
         let owner = row.name.split_once('.').map(|(owner, _)| owner);
-        owner.is_some_and(shown)
+        row.cycles > 0 && owner.is_some_and(shown)
     });
     costs.lines.retain(|line| shown(&line.name));
     for line in &mut costs.lines {
@@ -132,6 +150,25 @@ pub fn trimmed(mut document: CostsDocument, types: &[TypeView]) -> CostsDocument
             .retain(|cell| cell.cycles.saturating_mul(NEIGHBOUR_PART) >= least);
     }
     costs.types.truncate(ROWS_MAX);
-    costs.functions.truncate(ROWS_MAX);
+    costs.functions.clear();
     document
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_busiest_stay_in_their_order() {
+        let mut list = vec![
+            (0, vec![vec![1]]),
+            (1, vec![vec![], vec![3, 4]]),
+            (2, vec![]),
+            (3, vec![vec![7]]),
+            (4, vec![vec![7]]),
+        ];
+        busiest(&mut list, 2, |(_, rows)| rows);
+        let names: Vec<i32> = list.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, [1, 3]);
+    }
 }

@@ -3,7 +3,6 @@
 //! [`html`] puts a [`Page`] (docs/schema-page.md) into the asset that `web/` builds: styles, program and data in one file that
 //! opens from disk and asks no network. Nothing is worked out here: the page's program reads the documents that `--json` prints.
 
-mod blocks;
 mod document;
 mod headline;
 mod svg;

@@ -1,13 +1,20 @@
 //! A type as it is in memory, as an SVG picture: one row per line, bytes to scale.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use linemate_report::model::TypeView;
-use linemate_report::{CostsDocument, FieldMap};
-use linemate_text::shown;
+use linemate_report::{CostsDocument, FieldMap, FieldPlace};
+use linemate_text::{short, shown};
 
-use crate::blocks::{Block, BlockKind, Value, blocks};
-use crate::headline::short;
+/// A field and its figure.
+#[derive(Clone, Debug)]
+struct Value {
+    offset: u64,
+    size: u64,
+    name: String,
+    value: u64,
+}
 
 /// What the colours of a picture say.
 #[derive(Clone, Copy, Debug)]
@@ -77,23 +84,23 @@ const DARK_FROM: usize = 3;
 /// The picture of `view`: lines that nothing touches are folded.
 #[must_use]
 pub fn svg(view: &TypeView, heat: Heat<'_>) -> String {
-    let found = blocks(&view.layout, &heat.values(view));
-    let most = found.iter().map(|b| b.value).max().unwrap_or(0);
-    let sum: u64 = found.iter().map(|b| b.value).sum();
+    let (map, bytes) = (&view.layout, view.line_size.max(1));
+    let mut values = heat.values(view);
+    values.retain(|value| value.offset < map.size);
+    let most = values.iter().map(|v| v.value).max().unwrap_or(0);
+    let sum: u64 = values.iter().map(|v| v.value).sum();
+    // A field of several lines counts in its first.
+    let mut totals: BTreeMap<u64, u64> = BTreeMap::new();
+    for value in values.iter().filter(|v| v.value > 0) {
+        *totals.entry(value.offset / bytes).or_default() += value.value;
+    }
+    let painted = painted(map, values);
     let mut rows = String::new();
     let mut top = HEAD;
-    let mut folded = Vec::new();
-    for (number, parts) in lines(&view.layout, view.line_size, &found)
-        .iter()
-        .enumerate()
-    {
-        let total: u64 = parts.iter().map(|part| part.value).sum();
-        if total == 0 {
-            folded.push(number);
-            continue;
-        }
-        fold(&mut rows, &mut folded, &mut top);
-        line(&mut rows, number, parts, view.line_size, (top, most));
+    let mut next = 0;
+    for (number, total) in totals {
+        fold(&mut rows, next..number, &mut top);
+        line(&mut rows, number, &painted, (bytes, map.size), (top, most));
         let share = 100.0 * total as f64 / sum.max(1) as f64;
         let _ = writeln!(
             rows,
@@ -103,8 +110,9 @@ pub fn svg(view: &TypeView, heat: Heat<'_>) -> String {
             short(total as f64),
         );
         top += ROW;
+        next = number + 1;
     }
-    fold(&mut rows, &mut folded, &mut top);
+    fold(&mut rows, next..map.size.div_ceil(bytes), &mut top);
     let name = escaped(&view.name);
     let (width, height) = (MARGIN + TRACK + TOTAL + 20, top + 16);
     format!(
@@ -116,45 +124,38 @@ pub fn svg(view: &TypeView, heat: Heat<'_>) -> String {
 <text x="8" y="44">colour and figures: {}; hatched: holes and padding; the most of a field: {}</text>
 {rows}</svg>
 "##,
-        view.layout.size,
+        map.size,
         view.line_size,
         heat.name(),
         short(most as f64),
     )
 }
 
-/// The parts of blocks that are in each line.
-fn lines(map: &FieldMap, bytes: u64, found: &[Block]) -> Vec<Vec<Block>> {
-    let count = usize::try_from(map.size.div_ceil(bytes)).unwrap_or(0);
-    let mut rows: Vec<Vec<Block>> = vec![Vec::new(); count];
-    for block in found {
-        let mut at = block.offset;
-        while at < block.offset + block.size {
-            let number = at / bytes;
-            let end = ((number + 1) * bytes).min(block.offset + block.size);
-            let part = Block {
-                offset: at,
-                size: end - at,
-                // A field of several lines counts in its first.
-                value: if at == block.offset { block.value } else { 0 },
-                ..block.clone()
-            };
-            if let Some(row) = usize::try_from(number).ok().and_then(|n| rows.get_mut(n)) {
-                row.push(part);
-            }
-            at = end;
-        }
-    }
-    rows
+/// What is painted, one over the other: all fields of the type, then what is touched, the most last. Of fields that share bytes the one with
+/// the most is seen.
+fn painted(map: &FieldMap, mut values: Vec<Value>) -> Vec<Value> {
+    let field = |field: &FieldPlace| Value {
+        offset: field.offset,
+        size: field.end().saturating_sub(field.offset),
+        // An array goes by the name of the whole.
+        name: match field.path.find("[]") {
+            Some(at) => field.path[..at + 2].to_owned(),
+            None => field.path.clone(),
+        },
+        value: 0,
+    };
+    values.sort_by_key(|value| (value.value, std::cmp::Reverse(value.size)));
+    map.fields.iter().map(field).chain(values).collect()
 }
 
-fn fold(rows: &mut String, folded: &mut Vec<usize>, top: &mut u64) {
-    let (Some(first), Some(last)) = (folded.first(), folded.last()) else {
+fn fold(rows: &mut String, lines: std::ops::Range<u64>, top: &mut u64) {
+    if lines.is_empty() {
         return;
-    };
-    let which = match first == last {
-        true => format!("line {first}"),
-        false => format!("lines {first} to {last}"),
+    }
+    let last = lines.end - 1;
+    let which = match lines.start == last {
+        true => format!("line {last}"),
+        false => format!("lines {} to {last}", lines.start),
     };
     let _ = writeln!(
         rows,
@@ -162,35 +163,43 @@ fn fold(rows: &mut String, folded: &mut Vec<usize>, top: &mut u64) {
         *top + 14
     );
     *top += ROW - 12;
-    folded.clear();
 }
 
-fn line(rows: &mut String, number: usize, parts: &[Block], bytes: u64, (top, most): (u64, u64)) {
+fn line(
+    rows: &mut String,
+    number: u64,
+    painted: &[Value],
+    (bytes, size): (u64, u64),
+    (top, most): (u64, u64),
+) {
     let _ = writeln!(rows, r#"<text x="8" y="{}">line {number}</text>"#, top + 20);
-    for part in parts {
-        let x = MARGIN as f64 + TRACK as f64 * (part.offset % bytes) as f64 / bytes as f64;
-        let width = TRACK as f64 * part.size as f64 / bytes as f64;
-        let step = step(part.value, most);
-        let fill = match (part.kind, step) {
-            (BlockKind::Hole | BlockKind::Padding, _) => "url(#none)",
-            (_, None) => "#f2f2f2",
-            (_, Some(step)) => COLOURS[step],
-        };
+    let begin = number * bytes;
+    let end = begin.saturating_add(bytes).min(size);
+    let scaled = |bytes_from: u64| TRACK as f64 * bytes_from as f64 / bytes as f64;
+    let _ = writeln!(
+        rows,
+        r#"<g><title>bytes of no field: holes and padding</title><rect class="b" x="{MARGIN}" y="{top}" width="{:.1}" height="28" fill="url(#none)"/></g>"#,
+        scaled(end - begin),
+    );
+    for field in painted {
+        let first = field.offset.max(begin);
+        let last = field.offset.saturating_add(field.size).min(end);
+        if first >= last {
+            continue;
+        }
+        let (x, width) = (MARGIN as f64 + scaled(first - begin), scaled(last - first));
+        let step = step(field.value, most);
+        let fill = step.map_or("#f2f2f2", |step| COLOURS[step]);
+        let name = shown(&field.name).to_string();
         let _ = write!(
             rows,
-            r#"<g><title>{}: bytes {} to {}, {}</title><rect class="b" x="{x:.1}" y="{top}" width="{width:.1}" height="28" fill="{fill}"/>"#,
-            label(part),
-            part.offset,
-            part.offset + part.size - 1,
-            part.value
+            r#"<g><title>{}: bytes {first} to {}, {}</title><rect class="b" x="{x:.1}" y="{top}" width="{width:.1}" height="28" fill="{fill}"/>"#,
+            escaped(&name),
+            last - 1,
+            field.value
         );
         // Seven units to a letter; what does not fit is in the title.
-        let letters = (width / 7.4) as usize;
-        let name: String = shown(&part.name)
-            .to_string()
-            .chars()
-            .take(letters)
-            .collect();
+        let letters: String = name.chars().take((width / 7.4) as usize).collect();
         let light = step.is_some_and(|step| step >= DARK_FROM);
         let _ = writeln!(
             rows,
@@ -198,7 +207,7 @@ fn line(rows: &mut String, number: usize, parts: &[Block], bytes: u64, (top, mos
             if light { r#" class="light""# } else { "" },
             x + 2.0,
             top + 18,
-            escaped(&name)
+            escaped(&letters)
         );
     }
 }
@@ -207,14 +216,6 @@ fn line(rows: &mut String, number: usize, parts: &[Block], bytes: u64, (top, mos
 fn step(value: u64, most: u64) -> Option<usize> {
     let part = (value as f64 / most.max(1) as f64).sqrt();
     (value > 0).then(|| ((part * COLOURS.len() as f64) as usize).min(COLOURS.len() - 1))
-}
-
-fn label(part: &Block) -> String {
-    match part.kind {
-        BlockKind::Hole => "hole".to_owned(),
-        BlockKind::Padding => "padding".to_owned(),
-        _ => escaped(&part.name),
-    }
 }
 
 /// Text for XML.
@@ -234,8 +235,7 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use linemate_report::FieldPlace;
-    use linemate_report::model::{FieldRow, Figures};
+    use linemate_report::model::{FieldRow, Figures, TypeTimes};
 
     use super::*;
 
@@ -275,6 +275,7 @@ mod tests {
             },
             lines: Vec::new(),
             groups: Vec::new(),
+            times: TypeTimes::default(),
         }
     }
 
@@ -299,6 +300,35 @@ mod tests {
         assert!(picture.contains("lines 1 to 2: nothing"), "{picture}");
         assert!(picture.contains("line 3</text>"), "{picture}");
         assert!(!picture.contains("line 1</text>"), "{picture}");
+    }
+
+    #[test]
+    fn of_fields_that_share_bytes_the_one_with_most_is_seen() {
+        let fields = [("whole", 0, 16, 3), ("half", 8, 8, 9), ("cold", 16, 8, 0)];
+        let picture = svg(&view("rq", &fields, 32), Heat::Accesses);
+        let at = |name: &str, end: &str| {
+            let title = format!("<title>{name}: bytes ");
+            picture.match_indices(&title).map(|(at, _)| at).find(|at| {
+                let line = picture[*at..].split("</title>").next();
+                line.is_some_and(|line| line.ends_with(end))
+            })
+        };
+        let (hole, whole, half) = (
+            picture.find("bytes of no field"),
+            at("whole", " 3"),
+            at("half", " 9"),
+        );
+        assert!(hole.is_some() && hole < whole && whole < half, "{picture}");
+        // Bytes 24 to 31 belong to nothing: only the hatched ground is there.
+        assert!(at("cold", " to 23, 0").is_some(), "{picture}");
+        assert_eq!(picture.matches(r#"width="512.0""#).count(), 1, "{picture}");
+    }
+
+    #[test]
+    fn sizes_that_cannot_be_do_no_harm() {
+        let fields = [("wide", 8, u64::MAX, 1), ("beyond", u64::MAX - 1, 4, 1)];
+        let picture = svg(&view("rq", &fields, 1 << 60), Heat::Accesses);
+        assert!(picture.len() < 4096, "{picture}");
     }
 
     #[test]

@@ -461,6 +461,15 @@ mod tests {
     }
 
     #[test]
+    fn every_call_of_an_event_is_told() {
+        let pointer = [(Register::Rdi, Meaning::StructPointer(1))];
+        let f = function(Role::Event, false, &pointer);
+        assert_eq!(run(&f, &fake([0; 6], 0)).0, [call(&[None], 0)]);
+        let of_numbers = function(Role::Event, false, &[]);
+        assert_eq!(run(&of_numbers, &fake([0; 6], 0)).0, [call(&[], 0)]);
+    }
+
+    #[test]
     fn an_allocation_has_its_caller_and_its_value() {
         use Register::{Rdi, Rsi};
         let f = function(

@@ -14,6 +14,8 @@ pub const MAX_MEMORY_BYTES: u64 = 1 << 40;
 pub struct Description {
     /// The kernel's release.
     pub kernel: Option<String>,
+    /// The SHA-256 of the kernel's image, in hexadecimal digits.
+    pub kernel_sha256: Option<String>,
     /// The command that ran.
     pub command: Option<String>,
     /// CPUs of the guest, from 1 to [`MAX_CPUS`].
@@ -35,6 +37,7 @@ impl Description {
         let text = |key: &str| metadata.get(key).cloned();
         Ok(Self {
             kernel: text("kernel"),
+            kernel_sha256: text("kernel.sha256"),
             command: text("command"),
             cpus: value(metadata, "cpus", "a number from 1 to 8192", |text| {
                 let cpus = text.parse().ok()?;
@@ -97,6 +100,7 @@ mod tests {
     fn what_is_said_is_read() {
         let all = [
             ("kernel", "6.12"),
+            ("kernel.sha256", "00ff"),
             ("command", "true"),
             ("cpus", "8192"),
             ("memory_bytes", "1099511627776"),
@@ -106,6 +110,7 @@ mod tests {
         ];
         let expected = Description {
             kernel: Some("6.12".into()),
+            kernel_sha256: Some("00ff".into()),
             command: Some("true".into()),
             cpus: Some(8192),
             memory_bytes: Some(1 << 40),

@@ -70,6 +70,8 @@ pub enum Role {
     ContextSwitch,
     /// An interrupt or exception entry.
     Interrupt,
+    /// Every call is recorded, whatever its parameters: something that costs are told per.
+    Event,
 }
 
 /// A parameter to be read at entry.

@@ -204,7 +204,7 @@ const REGISTERS: [Register; 6] = [
     Register::R9,
 ];
 
-const ROLES: [Role; 11] = [
+const ROLES: [Role; 12] = [
     Role::Plain,
     Role::HeapAlloc,
     Role::HeapFree,
@@ -216,6 +216,7 @@ const ROLES: [Role; 11] = [
     Role::VirtualFree,
     Role::ContextSwitch,
     Role::Interrupt,
+    Role::Event,
 ];
 
 /// Code 0 is [`Meaning::StructPointer`], which a type follows.

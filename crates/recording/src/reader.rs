@@ -14,7 +14,8 @@ use crate::format::{
 use crate::payload::{self, End, IMAGE_HEADER_BYTES, IMAGE_PIECE_BYTES};
 use crate::summary::{ChunkSummary, SUMMARY_BYTES};
 use crate::{
-    Description, Error, Event, FunctionTable, GuestAddr, Metadata, Moment, Problem, Totals,
+    Description, Error, Event, FunctionTable, GuestAddr, Metadata, Moment, Problem, TimeGrid,
+    Totals,
 };
 
 /// Bytes that can be read at any place, by several threads at once.
@@ -526,6 +527,12 @@ impl Recording {
     /// The chunks of events, in the order of the file. Those of one lane are in the order of time; each can be decoded alone.
     pub fn chunks(&self) -> &[EventChunk] {
         &self.events
+    }
+
+    /// What counts over time are kept for.
+    #[must_use]
+    pub fn time_grid(&self) -> TimeGrid {
+        TimeGrid::new(&self.events, self.description.cpus.unwrap_or(1))
     }
 
     /// Hands the events of a chunk to `visitor`. This is the fast way to read. Reuse `decoder` for several chunks.

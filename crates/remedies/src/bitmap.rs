@@ -3,7 +3,7 @@
 //! A bitmap is a struct of one member that is an array of `unsigned long` (`cpumask`, `nodemask_t`), or a member that is such an
 //! array itself. A pointer to one is a pointer to such a struct (`cpumask_var_t` of a kernel with `CONFIG_CPUMASK_OFFSTACK`).
 
-use linemate_attribution::Analysis;
+use linemate_attribution::{Analysis, FieldRef, SubjectId};
 use linemate_types::{FlatType, IntEncoding, Type, TypeId, TypeModel};
 use rustc_hash::FxHashMap;
 
@@ -15,9 +15,9 @@ pub(crate) struct BitmapId(pub(crate) u32);
 #[derive(Debug, Default)]
 pub(crate) struct Bitmaps {
     /// By subject and byte: the bitmap that is there.
-    inside: FxHashMap<(u32, u32), BitmapId>,
+    inside: FxHashMap<FieldRef, BitmapId>,
     /// By subject and byte: the bitmap that the pointer there points to.
-    behind: FxHashMap<(u32, u32), BitmapId>,
+    pointed_to: FxHashMap<FieldRef, BitmapId>,
     /// By number.
     names: Vec<String>,
 }
@@ -30,7 +30,7 @@ impl Bitmaps {
     pub(crate) fn new(analysis: &Analysis<'_>) -> Bitmaps {
         let model = analysis.model();
         let mut bitmaps = Bitmaps::default();
-        for (number, subject) in (0u32..).zip(analysis.subjects()) {
+        for (number, subject) in (0u32..).map(SubjectId).zip(analysis.subjects()) {
             let about = subject.ty.and_then(|ty| analysis.schema().get(ty));
             let Some(about) = about.filter(|about| about.size <= TYPE_BYTES_MAX) else {
                 continue;
@@ -47,7 +47,7 @@ impl Bitmaps {
         bitmaps
     }
 
-    fn take(&mut self, model: &TypeModel, subject: u32, owner: &str, flat: &FlatType) {
+    fn take(&mut self, model: &TypeModel, subject: SubjectId, owner: &str, flat: &FlatType) {
         for leaf in flat.leaves() {
             let is_array = is_words(model, leaf.type_id, leaf.arrays.last());
             let points = points_to_bitmap(model, leaf.type_id);
@@ -62,7 +62,7 @@ impl Bitmaps {
             let map = if is_array {
                 &mut self.inside
             } else {
-                &mut self.behind
+                &mut self.pointed_to
             };
             // All elements of all arrays around it; atomics on a bitmap can start at any of its bytes.
             let step = if is_array { 1 } else { 8 };
@@ -75,8 +75,8 @@ impl Bitmaps {
             }
             for start in starts {
                 for byte in (0..leaf.size).step_by(step) {
-                    if let Ok(at) = u32::try_from(start + byte) {
-                        map.insert((subject, at), id);
+                    if let Ok(offset) = u32::try_from(start + byte) {
+                        map.insert(FieldRef { subject, offset }, id);
                     }
                 }
             }
@@ -84,13 +84,13 @@ impl Bitmaps {
     }
 
     /// The bitmap that has that byte.
-    pub(crate) fn inside(&self, subject: u32, offset: u32) -> Option<BitmapId> {
-        self.inside.get(&(subject, offset)).copied()
+    pub(crate) fn inside(&self, field: FieldRef) -> Option<BitmapId> {
+        self.inside.get(&field).copied()
     }
 
     /// The bitmap that the pointer at that byte points to.
-    pub(crate) fn behind(&self, subject: u32, offset: u32) -> Option<BitmapId> {
-        self.behind.get(&(subject, offset)).copied()
+    pub(crate) fn pointed_to(&self, field: FieldRef) -> Option<BitmapId> {
+        self.pointed_to.get(&field).copied()
     }
 
     /// What it is called.

@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 use super::fields::{FieldId, Fields};
 use super::links::{ByCode, Follower, Question};
 
-/// How long after its own atomic a CPU's load of the same field still counts as *shortly behind*, in instructions of the whole guest:
+/// How long after its own atomic a CPU's load of the same field still counts as *shortly after*, in instructions of the whole guest:
 /// as far as a value can be handed on as a result or an argument. The scheduler's tick and wake-up paths take 1000 to 4000
 /// instructions; what lies further apart belongs to another path.
 pub(crate) const REUSE_WINDOW: u64 = 1024;
@@ -56,6 +56,10 @@ pub(crate) struct Cost {
     pub(crate) false_sharing_misses: u64,
     /// Their cycles.
     pub(crate) false_cycles: u64,
+    /// Of `misses`: because the core's caches had no room for the line.
+    pub(crate) capacity_misses: u64,
+    /// Their cycles.
+    pub(crate) capacity_cycles: u64,
 }
 
 impl Cost {
@@ -73,7 +77,11 @@ impl Cost {
                     self.false_sharing_misses += tally.count;
                     self.false_cycles += tally.cycles;
                 }
-                Cause::Cold | Cause::Capacity | Cause::Unshared => {}
+                Cause::Capacity => {
+                    self.capacity_misses += tally.count;
+                    self.capacity_cycles += tally.cycles;
+                }
+                Cause::Cold | Cause::Unshared => {}
             }
         }
     }
@@ -87,6 +95,8 @@ impl Cost {
         self.true_cycles += other.true_cycles;
         self.false_sharing_misses += other.false_sharing_misses;
         self.false_cycles += other.false_cycles;
+        self.capacity_misses += other.capacity_misses;
+        self.capacity_cycles += other.capacity_cycles;
     }
 
     /// Fetches because another core had taken the line.
@@ -208,7 +218,7 @@ impl<'f> Classes<'f> {
 
     /// Where the step goes: site 0 is all that is not a field.
     fn place(&mut self, step: &Step) -> Placed {
-        let site = match self.fields.at(step.subject.0, step.offset) {
+        let site = match self.fields.at(step.field()) {
             Some(field) => {
                 self.follower.step(step, field);
                 let act = self.act(step, field);

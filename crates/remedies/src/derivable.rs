@@ -24,11 +24,11 @@ struct Together {
 
 pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
     let mut pairs: BTreeMap<(FieldId, BitmapId), Together> = BTreeMap::new();
-    for (((subject, offset, pc), bitmap), count) in &context.evidence.together {
-        if let Some(field) = context.fields.at(*subject, *offset) {
+    for (((field, pc), bitmap), count) in &context.evidence.together {
+        if let Some(field) = context.fields.at(*field) {
             let pair = pairs.entry((field, *bitmap)).or_default();
             pair.writes += count;
-            pair.instructions.insert(*pc);
+            pair.instructions.insert(pc.0);
         }
     }
     let one = |((id, bitmap), together): (&(FieldId, BitmapId), &Together)| {

@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 
 use linemate_attribution::couse::WINDOW;
 use linemate_attribution::schema::TypeIndex;
-use linemate_attribution::{Analysis, Bucket, Located, Names, Subject, visit_chunks};
+use linemate_attribution::{Analysis, Bucket, FieldRef, Located, Names, Subject, visit_chunks};
 use linemate_recording::{
-    Access, AccessKind, Call, Error as RecordingError, Marker, Return, Visitor,
+    Access, AccessKind, Call, Error as RecordingError, GuestAddr, Marker, Return, VirtualTime,
+    Visitor,
 };
 use rustc_hash::FxHashMap;
 
@@ -20,8 +21,8 @@ use super::bitmap::{BitmapId, Bitmaps};
 /// between the two.
 const RECENT: usize = 8;
 
-/// An instruction that writes a counter (subject, offset, instruction) beside a bitmap.
-pub(crate) type CounterWrite = (u32, u32, u64);
+/// A counter that is written beside a bitmap, and the instruction that does.
+pub(crate) type CounterWrite = (FieldRef, GuestAddr);
 
 /// What the pass finds.
 #[derive(Debug, Default)]
@@ -72,8 +73,8 @@ struct Atomic {
 #[derive(Clone, Debug, Default)]
 struct Latest {
     object: Option<(TypeIndex, u64, u64)>,
-    /// (time, subject, offset) of loads of eight bytes: pointers are among them.
-    loads: [(u64, u32, u32); RECENT],
+    /// When and where eight bytes were loaded: pointers are among them.
+    loads: [Option<(VirtualTime, FieldRef)>; RECENT],
     next_load: usize,
     atomics: Vec<Atomic>,
 }
@@ -118,8 +119,7 @@ impl<'n> Collector<'n> {
 
     /// The bitmap that an atomic hits: its type says so, or a pointer to one was loaded just before.
     fn bitmap(&self, access: &Access, at: &Located, typed: bool) -> Option<BitmapId> {
-        let subject = at.subject.0;
-        if let Some(own) = self.bitmaps.inside(subject, at.offset) {
+        if let Some(own) = self.bitmaps.inside(at.field()) {
             return Some(own);
         }
         if typed {
@@ -129,10 +129,10 @@ impl<'n> Collector<'n> {
         let loads = latest
             .loads
             .iter()
-            .filter(|(time, ..)| *time > 0 && access.time.0.saturating_sub(*time) <= WINDOW);
-        let pointers = loads.filter_map(|(time, subject, offset)| {
-            Some((*time, self.bitmaps.behind(*subject, *offset)?))
-        });
+            .flatten()
+            .filter(|(time, _)| access.time.0.saturating_sub(time.0) <= WINDOW);
+        let pointers =
+            loads.filter_map(|(time, field)| Some((*time, self.bitmaps.pointed_to(*field)?)));
         pointers.max_by_key(|(time, _)| *time).map(|(_, id)| id)
     }
 
@@ -140,7 +140,7 @@ impl<'n> Collector<'n> {
         let bitmap = self.bitmap(access, at, typed);
         let mut new = Atomic {
             time: access.time.0,
-            write: (at.subject.0, at.offset, access.pc.0),
+            write: (at.field(), access.pc),
             bitmap,
             paired: false,
         };
@@ -179,13 +179,13 @@ impl Visitor for Collector<'_> {
             self.cpus.resize_with(cpu + 1, Latest::default);
         }
         let names = self.names;
-        let subject = &names.subjects()[at.subject.0 as usize];
+        let subject = &names.subjects()[at.subject.index()];
         let typed = subject.ty.is_some();
         self.turns(access, &at, subject);
         match access.kind {
             AccessKind::Load if typed && access.size == 8 => {
                 let latest = &mut self.cpus[cpu];
-                latest.loads[latest.next_load] = (access.time.0, at.subject.0, at.offset);
+                latest.loads[latest.next_load] = Some((access.time, at.field()));
                 latest.next_load = (latest.next_load + 1) % RECENT;
             }
             AccessKind::Rmw if subject.bucket != Bucket::Stack => self.atomic(access, &at, typed),

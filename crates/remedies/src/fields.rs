@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use linemate_attribution::schema::{Schema, TypeIndex};
 use linemate_attribution::tally::{Count, CpuSet, Key};
-use linemate_attribution::{Analysis, Bucket, Subject as Owner, Tally};
+use linemate_attribution::{Analysis, Bucket, FieldRef, Subject as Owner, SubjectId, Tally};
 use linemate_layout::{EditSubject, plan::resolve};
 use linemate_recording::AccessKind;
 use linemate_types::{ByteOffset, FlatType, Leaf, Type, TypeId, TypeModel};
@@ -86,7 +86,7 @@ pub(crate) struct Field {
 #[derive(Debug, Default)]
 pub(crate) struct Fields {
     pub(crate) list: Vec<Field>,
-    by_place: FxHashMap<(u32, u32), FieldId>,
+    by_place: FxHashMap<FieldRef, FieldId>,
     /// By subject: whether it has fields at all.
     has_fields: Vec<bool>,
 }
@@ -106,28 +106,23 @@ impl Fields {
             },
         };
         for (key, count) in tally.rows() {
-            let owner = &analysis.subjects()[key.subject.0 as usize];
-            if let Some(id) = builder.field(key.subject.0, owner, key.offset) {
+            let owner = &analysis.subjects()[key.subject.index()];
+            if let Some(id) = builder.field(key.field(), owner) {
                 builder.fields.list[id.0 as usize].used.add(&key, count);
             }
         }
         builder.fields
     }
 
-    /// The field at an offset of a subject.
+    /// The field that has that byte.
     #[inline]
-    pub(crate) fn at(&self, subject: u32, offset: u32) -> Option<FieldId> {
-        if !self
-            .has_fields
-            .get(subject as usize)
-            .copied()
-            .unwrap_or(false)
-        {
+    pub(crate) fn at(&self, field: FieldRef) -> Option<FieldId> {
+        if self.has_fields.get(field.subject.index()) != Some(&true) {
             return None;
         }
         self.by_place
-            .get(&(subject, offset))
-            .or_else(|| self.by_place.get(&(subject, u32::MAX)))
+            .get(&field)
+            .or_else(|| self.by_place.get(&whole(field.subject)))
             .copied()
     }
 
@@ -142,6 +137,14 @@ impl Fields {
     }
 }
 
+/// Where a variable without a type is, which is one field whatever byte is accessed.
+fn whole(subject: SubjectId) -> FieldRef {
+    FieldRef {
+        subject,
+        offset: u32::MAX,
+    }
+}
+
 struct FieldsBuilder<'a> {
     model: &'a TypeModel,
     schema: &'a Schema,
@@ -153,15 +156,15 @@ struct FieldsBuilder<'a> {
 }
 
 impl FieldsBuilder<'_> {
-    fn field(&mut self, subject: u32, owner: &Owner, offset: u32) -> Option<FieldId> {
+    fn field(&mut self, at: FieldRef, owner: &Owner) -> Option<FieldId> {
         let variable = matches!(owner.bucket, Bucket::GlobalNamed | Bucket::PercpuNamed);
         let (field, place) = match owner.ty {
-            Some(ty) => (self.typed(ty, owner, offset)?, offset),
-            None if variable => (self.variable(owner), u32::MAX),
+            Some(ty) => (self.typed(ty, owner, at.byte())?, at),
+            None if variable => (self.variable(owner), whole(at.subject)),
             None => return None,
         };
-        self.fields.by_place.insert((subject, place), field);
-        self.fields.has_fields[subject as usize] = true;
+        self.fields.by_place.insert(place, field);
+        self.fields.has_fields[at.subject.index()] = true;
         Some(field)
     }
 
@@ -179,14 +182,14 @@ impl FieldsBuilder<'_> {
         self.number((None, owner.label.clone()), field)
     }
 
-    fn typed(&mut self, ty: TypeIndex, owner: &Owner, offset: u32) -> Option<FieldId> {
+    fn typed(&mut self, ty: TypeIndex, owner: &Owner, offset: ByteOffset) -> Option<FieldId> {
         let (model, schema) = (self.model, self.schema);
         let flat = self.flats.entry(ty).or_insert_with(|| {
             let about = schema.get(ty)?;
             FlatType::new(model, about.id).ok()
         });
         let flat = flat.as_ref()?;
-        let hit = flat.find(ByteOffset(offset.into()), 1)?;
+        let hit = flat.find(offset, 1)?;
         let leaf = flat.leaf(hit.leaf)?.clone();
         let tag = &schema.get(ty)?.name;
         // A type without a tag is known by its variable; such types differ however alike their names.

@@ -12,6 +12,7 @@
 //! `docs/remedies.md` has each rule with its constants and their reasons, and what it got wrong. No rule writes a patch.
 
 mod bitmap;
+mod collide;
 mod costs;
 mod derivable;
 mod evidence;
@@ -42,6 +43,7 @@ pub use model::{
 };
 
 use bitmap::Bitmaps;
+use collide::Collisions;
 use costs::{Cost, Costs};
 use evidence::Evidence;
 use fields::{Field, FieldId, Fields};
@@ -73,6 +75,7 @@ pub fn find(session: &Session<'_>, options: &RemedyOptions) -> Result<RemedyList
     let mut scene = Scene::new(session, &Watch::default())?;
     let experiment = Experiment::new(&scene, &options.machine, options.conditions)?;
     let costs = Costs::measure(analysis, &experiment, &fields, &questions, options.seed)?;
+    let collisions = Collisions::new(analysis, &experiment)?;
     let answers = partners::answers(analysis, &fields, &costs, &questions);
     // `colocate` pairs by these counts: what pointers tell is better than who is touched next to whom.
     scene.neighbours = answers.iter().map(partners::Answer::neighbours).collect();
@@ -87,6 +90,7 @@ pub fn find(session: &Session<'_>, options: &RemedyOptions) -> Result<RemedyList
         scene: &scene,
         costs: &costs,
         answers: &answers,
+        collisions: &collisions,
         recorded: cpus.recorded,
     };
     let (mut remedies, left_out) = context.candidates();
@@ -124,6 +128,7 @@ struct Context<'a> {
     scene: &'a Scene<'a>,
     costs: &'a Costs,
     answers: &'a [partners::Answer],
+    collisions: &'a Collisions,
     recorded: usize,
 }
 
@@ -139,6 +144,7 @@ impl Context<'_> {
                 RemedyKind::SplitPerCpu => percpu::find(self),
                 RemedyKind::CoAllocate => partners::find(self),
                 RemedyKind::OwnLine => own_line::find(self),
+                RemedyKind::SpreadOverSets => collide::find(self),
                 RemedyKind::WriteLess => sharing::find(self),
             };
             if let Some(focus) = &self.options.focus {

@@ -5,7 +5,7 @@ use linemate_recording::Error as RecordingError;
 use linemate_study::stats::Measure;
 use linemate_study::whatif::INTERLEAVINGS_MIN;
 use linemate_study::{Conditions, ExperimentError};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// How to look for remedies.
 #[derive(Clone, Debug)]
@@ -62,7 +62,7 @@ pub enum RemedyError {
 }
 
 /// A kind of advice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RemedyKind {
     /// Stores that leave memory as it was take the line from others all the same: test first.
@@ -77,19 +77,22 @@ pub enum RemedyKind {
     CoAllocate,
     /// A field that is written all the time takes its neighbours' line away.
     OwnLine,
+    /// Objects meet in few sets of a cache: allocate them elsewhere.
+    SpreadOverSets,
     /// Words that are really exchanged: no layout helps.
     WriteLess,
 }
 
 impl RemedyKind {
     /// All kinds.
-    pub const ALL: [RemedyKind; 7] = [
+    pub const ALL: [RemedyKind; 8] = [
         RemedyKind::SkipSilentStores,
         RemedyKind::ReuseResult,
         RemedyKind::Derive,
         RemedyKind::SplitPerCpu,
         RemedyKind::CoAllocate,
         RemedyKind::OwnLine,
+        RemedyKind::SpreadOverSets,
         RemedyKind::WriteLess,
     ];
 
@@ -103,6 +106,7 @@ impl RemedyKind {
             RemedyKind::SplitPerCpu => "split per CPU",
             RemedyKind::CoAllocate => "allocate together",
             RemedyKind::OwnLine => "give a line of its own",
+            RemedyKind::SpreadOverSets => "spread over the cache's sets",
             RemedyKind::WriteLess => "write less often",
         }
     }
@@ -110,7 +114,7 @@ impl RemedyKind {
 
 /// What a remedy is about, in the replay without edits: accesses that left their core. What it could gain at most, except for what follows
 /// elsewhere.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stake {
     /// Accesses that left their core, under the first interleaving.
     pub misses: u64,
@@ -119,7 +123,7 @@ pub struct Stake {
 }
 
 /// A function's part in a remedy.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FunctionUse {
     /// Its symbol, without what the compiler appended.
     pub name: String,
@@ -132,7 +136,7 @@ pub struct FunctionUse {
 }
 
 /// Why a remedy is advised.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reasons {
     /// Loads.
     pub loads: u64,
@@ -153,7 +157,7 @@ pub struct Reasons {
 }
 
 /// A predicted effect.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gain {
     /// Interleavings replayed: fewer than allowed if their figures are narrow enough.
     pub interleavings: usize,
@@ -168,7 +172,7 @@ pub struct Gain {
 }
 
 /// What replay says of edits.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RemedyEffect {
     /// Nothing: others were tried first ([`RemedyOptions::trials`]).
@@ -196,7 +200,7 @@ impl RemedyEffect {
 }
 
 /// Edits that stand for a remedy in a replay.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
     /// In the edit language (docs/edits.md).
     pub edits: String,
@@ -205,7 +209,7 @@ pub struct Trial {
 }
 
 /// One piece of advice.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Remedy {
     /// Its kind.
     pub kind: RemedyKind,
@@ -233,7 +237,7 @@ impl Remedy {
 }
 
 /// All advice for a recording on a machine.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RemedyList {
     /// The machine's name.
     pub machine: String,

@@ -19,16 +19,16 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
     rows.iter().filter_map(one).collect()
 }
 
-fn one(context: &Context<'_>, id: FieldId, function: u32, behind: &Cost) -> Option<Remedy> {
+fn one(context: &Context<'_>, id: FieldId, function: u32, after: &Cost) -> Option<Remedy> {
     let field = context.fields.get(id);
     let home = field.home.as_ref().filter(|_| is_named(field))?;
     // A load that hits costs nothing that a result would save.
-    if behind.sharing_misses() == 0 || locks::is_lock(context.analysis.model(), field) {
+    if after.sharing_misses() == 0 || locks::is_lock(context.analysis.model(), field) {
         return None;
     }
     let exchanges = context.costs.exchanges.get(&(id, function));
     // Most of them feed a compare-and-exchange, which needs the latest value.
-    if 2 * exchanges.copied().unwrap_or(0) > behind.accesses {
+    if 2 * exchanges.copied().unwrap_or(0) > after.accesses {
         return None;
     }
     let name = context.function(function).to_owned();
@@ -42,17 +42,17 @@ fn one(context: &Context<'_>, id: FieldId, function: u32, behind: &Cost) -> Opti
     reasons.notes.push(format!(
         "{:.1} % of {name}'s {loads} loads come at most {} instructions after the CPU's own atomic, without a store of its own between; {} of \
          those had to fetch the line again",
-        percent(behind.accesses, loads),
+        percent(after.accesses, loads),
         super::costs::REUSE_WINDOW,
-        behind.sharing_misses(),
+        after.sharing_misses(),
     ));
     reasons.functions.insert(
         0,
         FunctionUse {
             name: format!("{name} (those loads)"),
-            accesses: behind.accesses,
-            misses: behind.misses,
-            cycles: behind.cycles,
+            accesses: after.accesses,
+            misses: after.misses,
+            cycles: after.cycles,
         },
     );
     let reuse = Edit::Reuse {
@@ -74,7 +74,7 @@ fn one(context: &Context<'_>, id: FieldId, function: u32, behind: &Cost) -> Opti
             home.member
         ),
         concerns: vec![field.owner.clone()],
-        stake: stake(behind),
+        stake: stake(after),
         reasons,
         trials,
     })

@@ -61,7 +61,7 @@ fn own_silent_stores(context: &Context<'_>) -> Silent {
     for (key, count) in rows.iter().filter(|(key, _)| key.kind == AccessKind::Store) {
         let entry = by_instruction.entry(key.pc.0).or_default();
         entry.0 += count.count;
-        let field = context.fields.at(key.subject.0, key.offset);
+        let field = context.fields.at(key.field());
         if let Some(home) = field.and_then(|id| context.fields.get(id).home.as_ref()) {
             *entry.1.entry(home).or_default() += count.count;
         }
@@ -71,7 +71,7 @@ fn own_silent_stores(context: &Context<'_>) -> Silent {
         if key.kind != AccessKind::Store || count.silent == 0 {
             continue;
         }
-        let Some(id) = context.fields.at(key.subject.0, key.offset) else {
+        let Some(id) = context.fields.at(key.field()) else {
             continue;
         };
         let Some(home) = context.fields.get(id).home.as_ref() else {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use linemate_attribution::Analysis;
+use linemate_attribution::{Analysis, SubjectId};
 use linemate_layout::nesting::embeds;
 use linemate_layout::parse;
 use linemate_layout::plan::{ObjectRule, Plan, resolve};
@@ -13,7 +13,7 @@ use linemate_replay::Outcome;
 use linemate_study::experiment::{line_of, seeds};
 use linemate_study::scene::Scene;
 use linemate_study::stats::{all_narrow, paired};
-use linemate_study::variant::Variant;
+use linemate_study::variant::{Setting, Variant};
 use linemate_study::{Cpus, Experiment, ExperimentError};
 use linemate_types::{TypeId, TypeModel};
 
@@ -82,8 +82,11 @@ impl Trials<'_> {
             &mut plan,
             self.scene,
             self.analysis,
-            self.cpus.recorded,
-            &questions,
+            &Setting {
+                cpus: self.cpus.recorded,
+                seed: self.options.seed,
+                questions: &questions,
+            },
         )
         .map_err(|e| e.to_string())?;
         // Whole objects move or are copied; fields change wherever their type is inside another one.
@@ -91,7 +94,9 @@ impl Trials<'_> {
         for rule in &plan.objects {
             match rule {
                 ObjectRule::Colocate(a, b) => moved.extend(a.iter().chain(b)),
-                ObjectRule::Percpu(ids) | ObjectRule::BaseAlign(ids, _) => moved.extend(ids),
+                ObjectRule::Percpu(ids)
+                | ObjectRule::AllocatePercpu(ids)
+                | ObjectRule::BaseAlign(ids, _) => moved.extend(ids),
             }
         }
         let named = plan.types.iter().flat_map(|(_, ids)| ids).copied();
@@ -101,7 +106,7 @@ impl Trials<'_> {
         };
         // The scene watches no fields, so keys are subjects: fine enough to tell the edited types from all others.
         let mut keys = vec![false; self.scene.keys.len()];
-        for (subject, id) in (0u32..).zip(self.scene.types) {
+        for (subject, id) in (0u32..).map(SubjectId).zip(self.scene.types) {
             if let Some(key) = self.scene.subject_key(subject) {
                 keys[key.0 as usize] = concerned(id);
             }

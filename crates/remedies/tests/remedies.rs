@@ -463,3 +463,55 @@ fn advice_can_be_about_one_type_and_the_best_are_tried_first() {
         "6 CPUs are not a multiple of the 4 recorded ones: the nearest is 8"
     );
 }
+
+/// CPUs load one field of the objects that `of` says, in turn, on a machine whose L2 has 16 sets of two ways: 1 KiB a way.
+fn in_small_caches(of: impl Fn(u16) -> [u64; 4]) -> Vec<Remedy> {
+    let mut options = options();
+    (options.machine.l1.sets, options.machine.l1.ways) = (8, 1);
+    (options.machine.l2.sets, options.machine.l2.ways) = (16, 2);
+    let mut world = World::new();
+    for _ in 0..ROUNDS {
+        for cpu in 0..CPUS {
+            for number in of(cpu) {
+                world.load(cpu, F::Look, object(Heap::Crate, number) + MODE);
+            }
+        }
+    }
+    let found = found_with(&world.record(), &options).remedies;
+    let wanted = |r: &Remedy| r.kind == RemedyKind::SpreadOverSets;
+    found.into_iter().filter(wanted).collect()
+}
+
+#[test]
+fn objects_at_a_stride_that_divides_a_way_collide() {
+    // Crates of 256 bytes are given out in turn to four CPUs: each has every fourth, 1 KiB apart, in one set.
+    let found = in_small_caches(|cpu| [0, 4, 8, 12].map(|n| n + u64::from(cpu)));
+    assert_eq!(subjects(&found), ["crate"]);
+    let (reasons, stake) = (&found[0].reasons, &found[0].stake);
+    let expected = [
+        "CPU 0 uses 4 of them, most 1024 bytes apart: they start in 1 of 16 sets of its L2",
+        "its 4 lines of them are in 1 sets, up to 4 in one that has 2 ways: 2 beyond the ways",
+    ];
+    assert_eq!(reasons.notes, expected);
+    // Every load: none finds the object where it left it.
+    let (cpus, objects) = (u64::from(CPUS), 4);
+    assert_eq!(stake.misses, cpus * objects * ROUNDS);
+    assert_eq!(found[0].trials[0].edits, "allocate-percpu crate\n");
+    // One after the other, 256 bytes apart, all four have room.
+    let RemedyEffect::Tried(gain) = &found[0].trials[0].effect else {
+        panic!("{:?}", found[0].trials);
+    };
+    assert_eq!(gain.misses.without, (cpus * objects * ROUNDS) as f64);
+    assert_eq!(gain.misses.with, 0.0);
+}
+
+#[test]
+fn objects_that_are_spread_do_not_collide() {
+    // A freelist in no order: the same objects in all, other owners.
+    let order = [0, 1, 6, 11, 2, 3, 8, 13, 4, 7, 10, 15, 5, 9, 12, 14];
+    let found = in_small_caches(|cpu| {
+        let first = 4 * usize::from(cpu);
+        [0, 1, 2, 3].map(|i| order[first + i])
+    });
+    assert_eq!(subjects(&found), [""; 0]);
+}

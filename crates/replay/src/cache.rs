@@ -11,7 +11,7 @@ use linemate_machine::{CacheShape, CoreId, DomainId, LlcIndex, LlcShape, Machine
 /// A line's number with the instance of cloned memory above it (see `address`).
 pub(crate) type Line = u64;
 
-/// The copy is newer than what is behind it.
+/// The copy is newer than what the levels further out have.
 pub(crate) const DIRTY: u8 = 1;
 /// Words that other cores wrote have not been read since: look at each access (see `sharing`).
 pub(crate) const CHECK: u8 = 2;
@@ -41,8 +41,11 @@ pub(crate) struct Cache {
     set_mask: u64,
     /// All sets' ways.
     size: usize,
-    /// Line + 1, or zero for an empty way; the words touched; the slot with the flags above it. Empty until a line comes.
-    sets_by_use: Vec<[u64; 3]>,
+    /// Line + 1, or zero for an empty way. Empty until a line comes.
+    lines: Vec<u64>,
+    /// Beside each line: the words touched; the slot with the flags above it. Apart from the lines, because most ways are looked at for
+    /// their lines alone: all of a set that lacks the one looked for, which is two lines of the host and not six.
+    held: Vec<[u64; 2]>,
 }
 
 impl Cache {
@@ -52,7 +55,8 @@ impl Cache {
             ways,
             set_mask: u64::from(shape.sets) - 1,
             size: shape.sets as usize * ways,
-            sets_by_use: Vec::new(),
+            lines: Vec::new(),
+            held: Vec::new(),
         }
     }
 
@@ -65,9 +69,9 @@ impl Cache {
     #[inline]
     pub(crate) fn find(&self, line: Line) -> Option<Way> {
         let base = self.base(line);
-        let set = self.sets_by_use.get(base..base + self.ways)?;
+        let set = self.lines.get(base..base + self.ways)?;
         set.iter()
-            .position(|way| way[0] == line + 1)
+            .position(|held| *held == line + 1)
             .map(|way| base + way)
     }
 
@@ -75,39 +79,40 @@ impl Cache {
     #[inline]
     pub(crate) fn find_and_use(&mut self, line: Line) -> Option<Way> {
         let base = self.base(line);
-        let set = self.sets_by_use.get_mut(base..base + self.ways)?;
-        if set[0][0] == line + 1 {
+        let set = self.lines.get_mut(base..base + self.ways)?;
+        if set[0] == line + 1 {
             return Some(base);
         }
-        let at = set.iter().position(|way| way[0] == line + 1)?;
+        let at = set.iter().position(|held| *held == line + 1)?;
         set[..=at].rotate_right(1);
+        self.held[base..=base + at].rotate_right(1);
         Some(base)
     }
 
     /// Notes which words were used.
     #[inline]
     pub(crate) fn add_touched(&mut self, way: Way, words: u64) {
-        self.sets_by_use[way][1] |= words;
+        self.held[way][0] |= words;
     }
 
     #[inline]
     pub(crate) fn slot(&self, way: Way) -> u32 {
-        self.sets_by_use[way][2] as u32
+        self.held[way][1] as u32
     }
 
     #[inline]
     pub(crate) fn flags(&self, way: Way) -> u8 {
-        (self.sets_by_use[way][2] >> 32) as u8
+        (self.held[way][1] >> 32) as u8
     }
 
     #[inline]
     pub(crate) fn set_flags(&mut self, way: Way, flags: u8) {
-        self.sets_by_use[way][2] |= u64::from(flags) << 32;
+        self.held[way][1] |= u64::from(flags) << 32;
     }
 
     #[inline]
     pub(crate) fn clear_flags(&mut self, way: Way, flags: u8) {
-        self.sets_by_use[way][2] &= !(u64::from(flags) << 32);
+        self.held[way][1] &= !(u64::from(flags) << 32);
     }
 
     /// Puts a line that is not here in, as the one used last. Returns where, and what had to go: nothing if
@@ -121,8 +126,8 @@ impl Cache {
     pub(crate) fn insert_second(&mut self, line: Line, new: Held) -> Option<(Line, Held)> {
         let base = self.base(line);
         // Empty ways are at the end of a set.
-        let at = match self.sets_by_use.get(base) {
-            Some([0, ..]) | None => 0,
+        let at = match self.lines.get(base) {
+            Some(0) | None => 0,
             Some(_) => 1,
         };
         self.insert_at(at, line, new).1
@@ -130,22 +135,21 @@ impl Cache {
 
     #[inline]
     fn insert_at(&mut self, at: usize, line: Line, new: Held) -> (Way, Option<(Line, Held)>) {
-        if self.sets_by_use.is_empty() {
-            self.sets_by_use = vec![[0; 3]; self.size];
+        if self.lines.is_empty() {
+            self.lines = vec![0; self.size];
+            self.held = vec![[0; 2]; self.size];
         }
         let base = self.base(line);
-        let set = &mut self.sets_by_use[base + at..base + self.ways];
-        set.rotate_right(1);
+        let (way, end) = (base + at, base + self.ways);
+        self.lines[way..end].rotate_right(1);
+        self.held[way..end].rotate_right(1);
         let new = [
-            line + 1,
             new.touched,
             u64::from(new.slot) | u64::from(new.flags) << 32,
         ];
-        let gone = std::mem::replace(&mut set[0], new);
-        (
-            base + at,
-            gone[0].checked_sub(1).map(|line| (line, held(gone))),
-        )
+        let gone = std::mem::replace(&mut self.lines[way], line + 1);
+        let gone_held = held(std::mem::replace(&mut self.held[way], new));
+        (way, gone.checked_sub(1).map(|line| (line, gone_held)))
     }
 
     /// How many lines a set holds.
@@ -157,14 +161,15 @@ impl Cache {
     pub(crate) fn remove(&mut self, line: Line) -> Option<Held> {
         let way = self.find(line)?;
         let end = self.base(line) + self.ways;
-        let gone = self.sets_by_use[way];
-        self.sets_by_use[way..end].rotate_left(1);
-        self.sets_by_use[end - 1] = [0; 3];
-        Some(held(gone))
+        let gone = held(self.held[way]);
+        self.lines[way..end].rotate_left(1);
+        self.held[way..end].rotate_left(1);
+        self.lines[end - 1] = 0;
+        Some(gone)
     }
 }
 
-fn held([_, touched, rest]: [u64; 3]) -> Held {
+fn held([touched, rest]: [u64; 2]) -> Held {
     Held {
         slot: rest as u32,
         flags: (rest >> 32) as u8,

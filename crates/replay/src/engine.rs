@@ -16,6 +16,7 @@ use crate::placement::{KeyId, Sharing, SiteId};
 use crate::prefetch::Seen;
 use crate::sharing::MissTag;
 use crate::system::{Asked, Piece, System, Verdict};
+use crate::transfers::TransferCounter;
 
 /// A placed access, waiting for its round.
 #[derive(Clone, Copy)]
@@ -54,6 +55,8 @@ pub(crate) struct Engine {
     pub(crate) sites: Vec<Counts>,
     pub(crate) pairs: HashMap<(u16, u16), Tally, BuildHasherDefault<LineHasher>>,
     pub(crate) lines: Option<Lines>,
+    /// As `lines`.
+    pub(crate) transfers: Option<TransferCounter>,
     /// None: no misses overlap.
     pub(crate) windows: Option<Windows>,
 }
@@ -80,6 +83,9 @@ impl Engine {
         self.pairs.clear();
         if let Some(lines) = &mut self.lines {
             *lines = Lines::default();
+        }
+        if let Some(transfers) = &mut self.transfers {
+            transfers.begin_counting();
         }
         if let Some(windows) = &mut self.windows {
             windows.begin_counting();
@@ -159,6 +165,7 @@ impl Engine {
         verdict.cycles = self.l1_cycles + self.wait(waiting, cpu, stall);
         verdict.waited = verdict.waited.min(verdict.cycles);
         self.look_inside(offset, waiting, &verdict);
+        self.note_transfer(offset, waiting, cpu, &verdict);
         if verdict.source == Source::L1 && second.is_none() {
             self.hits[waiting.key as usize][waiting.kind as usize] += 1;
             self.settle_if_needed();
@@ -306,6 +313,18 @@ impl Engine {
             );
         if transfer && self.lines.is_some() {
             self.system.watch(verdict);
+        }
+    }
+
+    /// Keeps from whom a modified line was fetched.
+    #[inline]
+    fn note_transfer(&mut self, offset: u8, waiting: &Waiting, cpu: usize, verdict: &Verdict) {
+        let Some(transfers) = &mut self.transfers else {
+            return;
+        };
+        if let Some(writer) = verdict.writer {
+            let to = self.cpus[cpu].logical;
+            transfers.add((KeyId(waiting.key), offset), writer, to, cpu);
         }
     }
 

@@ -58,6 +58,7 @@ mod sharing;
 mod slices;
 mod supply;
 mod system;
+mod transfers;
 mod warm;
 
 pub use counts::{Cause, Counts, Source, Tally};
@@ -75,4 +76,5 @@ pub use sets::{Reach, SetsReached, sets_reached};
 pub use sharing::MissTag;
 pub use slices::{Begins, Cut, ROUND_ACCESSES_MAX, SliceHead, Slicer, Turned};
 pub use system::{Closed, LineState, Piece, System, Verdict};
+pub use transfers::{MachinePlaces, Transfer, TransferTime, Transfers};
 pub use warm::WarmUp;

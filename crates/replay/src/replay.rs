@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use linemate_machine::{LogicalCpu, Machine};
-use linemate_recording::{Access, AccessKind, CpuId, GuestAddr, VirtualTime};
+use linemate_recording::{Access, AccessKind, CpuId, GuestAddr, TimeGrid, VirtualTime};
 use serde::{Deserialize, Serialize};
 
 use crate::address::span;
@@ -19,6 +19,7 @@ use crate::placement::{COPIES_MAX, Cloner, Fate, KeyId, Placed, Placement, SiteI
 use crate::prefetch::FetchedAhead;
 use crate::slices::{Begins, SliceHead, Slicer};
 use crate::system::System;
+use crate::transfers::{TransferCounter, Transfers};
 use crate::warm::{Growth, WarmUp};
 
 /// The most keys, and the most sites: a placement that makes more has gone wrong.
@@ -125,6 +126,8 @@ pub struct Outcome {
     pub lines: Vec<LineView>,
     /// What else left its core, so that with `lines` it is everything that did; empty unless asked for.
     pub uncontested: Vec<Uncontested>,
+    /// From whom to whom modified lines went, and when; empty unless lines are asked for.
+    pub transfers: Transfers,
     /// Recorded accesses handed in.
     pub accesses: u64,
     /// Of those, the ones that an edit removed.
@@ -232,6 +235,9 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
             }
             cpus.push(Cpu { logical, place });
         }
+        let transfers = config
+            .lines
+            .then(|| TransferCounter::new(machine, logical, copies));
         Ok(Replay {
             placement,
             cloner,
@@ -252,6 +258,7 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
                 sites: Vec::new(),
                 pairs: HashMap::default(),
                 lines: config.lines.then(Lines::default),
+                transfers,
                 windows: None,
             },
             accesses: 0,
@@ -288,6 +295,22 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         self
     }
 
+    /// Tells apart when modified lines go between cores ([`Outcome::transfers`]). To be called before the first access.
+    #[must_use]
+    pub fn with_times(mut self, grid: TimeGrid) -> Replay<P, C> {
+        if let Some(transfers) = &mut self.engine.transfers {
+            transfers.set_grid(grid);
+        }
+        self
+    }
+
+    /// When, in the recording, the round begins whose slices follow.
+    pub fn set_time(&mut self, time: VirtualTime) {
+        if let Some(transfers) = &mut self.engine.transfers {
+            transfers.set_time(time);
+        }
+    }
+
     /// The next access of the recording.
     ///
     /// # Errors
@@ -314,6 +337,7 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
             Begins::Slice => self.begin_slice(SliceHead::new(access.cpu))?,
             Begins::Round => {
                 self.end_round();
+                self.set_time(access.time);
                 self.begin_slice(SliceHead::new(access.cpu))?;
             }
         }
@@ -347,6 +371,7 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         }
         if turned.begins == Begins::Round {
             self.end_round();
+            self.set_time(time);
         }
         self.begin_slice(SliceHead::new(cpu))
     }
@@ -516,9 +541,11 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         let fetched_ahead = engine.system.fetched_ahead();
         let overlapped = engine.windows.as_ref().map_or(0, Windows::saved);
         let mut lines = engine.lines.unwrap_or_default();
+        let transfers = engine.transfers.map(TransferCounter::finish);
         let outcome = Outcome {
             pairs,
             uncontested: lines.take_uncontested(),
+            transfers: transfers.unwrap_or_default(),
             lines: lines.into_views(&engine.system, engine.line),
             totals: engine.totals,
             keys: engine.keys,

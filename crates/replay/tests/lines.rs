@@ -3,13 +3,21 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use linemate_machine::{Machine, find};
-use linemate_recording::{Access, AccessKind};
+use linemate_recording::{Access, AccessKind, TimeGrid};
 use linemate_replay::{
-    AsRecorded, Config, Counts, Fate, Interleaving, KeyId, LineView, NoClones, Outcome, Placed,
-    Placement, Replay, SiteId, Source, Tally,
+    AsRecorded, Config, Counts, Fate, Interleaving, KeyId, LineView, MachinePlaces, NoClones,
+    Outcome, Placed, Placement, Replay, SiteId, Source, Tally, Transfer, TransferTime,
 };
 use linemate_testkit::accesses::access;
 
+/// Two parts: before 100, and from 100 on.
+const GRID: TimeGrid = TimeGrid {
+    start: 0,
+    step: 100,
+    bins: 2,
+    cpus_per_row: 1,
+    rows: 2,
+};
 const A: u64 = 0xffff_8880_0010_0000;
 
 fn machine() -> Machine {
@@ -23,7 +31,8 @@ fn run(placement: impl Placement, accesses: &[Access]) -> Outcome {
         interleaving: Interleaving::Aligned,
         lines: true,
     };
-    let mut replay = Replay::new(&machine(), &config, placement, NoClones).unwrap();
+    let replay = Replay::new(&machine(), &config, placement, NoClones).unwrap();
+    let mut replay = replay.with_times(GRID);
     for access in accesses {
         replay.push(access).unwrap();
     }
@@ -110,4 +119,72 @@ fn lines_hold_what_keys_and_sites_hold_to_the_last_cycle() {
     let upgrades = count(Source::Upgrade);
     assert!(upgrades > 0);
     assert_eq!(cells().map(|cell| cell.upgrades).sum::<u64>(), upgrades);
+    let transfers = &outcome.transfers;
+    assert_eq!(transfers.pairs.iter().map(|p| p.count).sum::<u64>(), hitm);
+    assert_eq!(transfers.times.iter().map(|t| t.count).sum::<u64>(), hitm);
+}
+
+#[test]
+fn a_transfer_is_known_by_place_by_who_and_by_when() {
+    // CPU 0 writes, CPU 1 reads: three times early, once late; then CPU 0 takes the other line from CPU 1, late.
+    let mut accesses = Vec::new();
+    for time in [0, 10, 20, 150] {
+        accesses.push(access(time, 0, AccessKind::Store, A + 8, 8));
+        accesses.push(access(time + 1, 1, AccessKind::Load, A + 16, 8));
+    }
+    accesses.push(access(160, 1, AccessKind::Store, A + 0x1000, 8));
+    accesses.push(access(161, 0, AccessKind::Store, A + 0x1000, 8));
+    let key = |access: &Access| Placed {
+        key: KeyId((access.addr.0 - A) as u32 / 8),
+        ..AsRecorded.place(access)
+    };
+    let outcome = run(key, &accesses);
+    let pair = |key: u32, offset, (from, to), count| Transfer {
+        key: KeyId(key),
+        offset,
+        from,
+        to,
+        count,
+    };
+    let time = |key: u32, offset, (row, bin), count| TransferTime {
+        key: KeyId(key),
+        offset,
+        row,
+        bin,
+        count,
+    };
+    assert_eq!(outcome.transfers.places, MachinePlaces::Cpu);
+    assert_eq!(
+        outcome.transfers.pairs,
+        [pair(2, 16, (0, 1), 4), pair(0x200, 0, (1, 0), 1)]
+    );
+    assert_eq!(
+        outcome.transfers.times,
+        [
+            time(2, 16, (1, 0), 3),
+            time(2, 16, (1, 1), 1),
+            time(0x200, 0, (0, 1), 1)
+        ]
+    );
+}
+
+#[test]
+fn many_cpus_are_told_apart_by_the_domains_of_their_caches() {
+    let config = Config {
+        recorded_cpus: 40,
+        cpus: None,
+        interleaving: Interleaving::Aligned,
+        lines: true,
+    };
+    let machine = machine();
+    let mut replay = Replay::new(&machine, &config, AsRecorded, NoClones).unwrap();
+    replay.push(&access(0, 0, AccessKind::Store, A, 8)).unwrap();
+    replay.push(&access(1, 39, AccessKind::Load, A, 8)).unwrap();
+    let transfers = replay.finish().0.transfers;
+    let places = machine.topology.spread(40).unwrap();
+    let domain = |cpu: usize| machine.topology.place(places[cpu]).unwrap().domain.0;
+    assert_eq!(transfers.places, MachinePlaces::Domain);
+    assert_ne!(domain(0), domain(39));
+    let pair = transfers.pairs[0];
+    assert_eq!((pair.from, pair.to, pair.count), (domain(0), domain(39), 1));
 }

@@ -12,14 +12,14 @@ use linemate_advise::reasons::GroupReasons;
 use linemate_advise::{Advice, Point, Request, Tried};
 use linemate_recording::Recording;
 use linemate_remedies::RemedyList;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use self::survey::SurveyDocument;
 pub use self::text::AdviceText;
 use crate::documents::checksum;
 
 /// What `linemate advise --type T --json` writes (docs/schema-advise.md).
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AdviceDocument {
     /// [`AdviceDocument::SCHEMA`].
     pub schema: Cow<'static, str>,
@@ -59,7 +59,7 @@ pub struct AdviceDocument {
 }
 
 /// A recording that advice rests on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdvisedRecording {
     /// What it says about its run.
     pub description: BTreeMap<String, String>,
@@ -68,7 +68,7 @@ pub struct AdvisedRecording {
 }
 
 /// A point of the front of moves against gain.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FrontPoint {
     /// Members that leave their order, and groups.
     pub moves: usize,
@@ -81,7 +81,7 @@ pub struct FrontPoint {
 }
 
 /// A layout that was replayed.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AdvisedLayout {
     /// The edit (docs/edits.md).
     pub edits: String,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::tally::{Count, Key};
 use linemate_attribution::{Analysis, Bucket, Counted, Group, Subject};
 use linemate_types::LineSize;
@@ -11,10 +12,11 @@ use crate::model::{
     CpuRow, FieldRow, FunctionRow, Inputs, LedgerBucket, LedgerGroup, LedgerView, LineRow, Report,
     SCHEMA, TypeRow, View,
 };
-use crate::parts::{Parts, field_row};
+use crate::parts::{LineParts, Parts, field_row};
 use crate::resolve::{FieldName, Resolver};
 use crate::sums::{Sum, largest, share};
-use crate::typeview;
+use crate::timeview;
+use crate::typeview::{self, locate};
 use crate::{By, Error, Options};
 
 /// Makes the report.
@@ -26,8 +28,8 @@ pub(crate) fn build(
     let mut resolver = Resolver::new(analysis);
     let rows = counted.tally.rows();
     let line = options.line;
-    let view = match &options.type_name {
-        Some(name) => View::Type(Box::new(typeview::build(
+    let view = match (&options.type_name, options.by) {
+        (Some(name), By::Type) => View::Type(Box::new(typeview::build(
             analysis,
             counted,
             &rows,
@@ -35,18 +37,18 @@ pub(crate) fn build(
             name,
             line,
         )?)),
-        None => {
-            let mut build = Builder {
-                analysis,
-                resolver,
-                rows: &rows,
-            };
-            let mut view = match options.by {
+        (name, by) => {
+            let only = name.as_deref().map(|name| only(analysis, name));
+            let mut build = Builder::new(analysis, resolver, &rows, only.transpose()?);
+            let mut view = match by {
                 By::Type => View::Types(build.types(options.all)),
                 By::Field => View::Fields(build.fields(line)),
                 By::Line => View::Lines(build.lines(line)),
                 By::Function => View::Functions(build.functions()),
-                By::Cpu => View::Cpus(cpus(counted)),
+                By::Cpu => View::Cpus(match &build.only {
+                    Some(only) => timeview::cpus(analysis, counted, only.ty),
+                    None => cpus(counted),
+                }),
             };
             truncate(&mut view, options.top);
             view
@@ -113,9 +115,10 @@ fn ledger(analysis: &Analysis<'_>, counted: &Counted) -> LedgerView {
 fn cpus(counted: &Counted) -> Vec<CpuRow> {
     let row = |(cpu, c): (u32, &linemate_attribution::tally::CpuCount)| {
         let accesses = c.loads + c.stores + c.rmws;
-        let remote_share = share(c.remote, accesses);
+        let remote_share = Some(share(c.remote, accesses));
         CpuRow {
             cpu,
+            last: cpu,
             accesses,
             loads: c.loads,
             stores: c.stores,
@@ -126,22 +129,78 @@ fn cpus(counted: &Counted) -> Vec<CpuRow> {
     (0u32..).zip(counted.tally.per_cpu()).map(row).collect()
 }
 
+/// The one type that rows are of.
+struct Only {
+    ty: TypeIndex,
+    name: String,
+}
+
+fn only(analysis: &Analysis<'_>, name: &str) -> Result<Only, Error> {
+    let ty = typeview::find_type(analysis, name)?;
+    let name = typeview::name_of(analysis, ty, name).to_owned();
+    Ok(Only { ty, name })
+}
+
 struct Builder<'a> {
     analysis: &'a Analysis<'a>,
     resolver: Resolver<'a>,
-    rows: &'a [(Key, &'a Count)],
+    /// Of one type alone: offsets are from its start, also where it is inside another.
+    rows: Vec<(Key, &'a Count)>,
+    only: Option<Only>,
 }
 
 impl<'a> Builder<'a> {
+    fn new(
+        analysis: &'a Analysis<'a>,
+        resolver: Resolver<'a>,
+        rows: &[(Key, &'a Count)],
+        only: Option<Only>,
+    ) -> Builder<'a> {
+        let mut inside = BTreeMap::new();
+        let mut kept = |(key, count): &(Key, &'a Count)| match &only {
+            None => Some((*key, *count)),
+            Some(only) => {
+                let subject = &analysis.subjects()[key.subject.0 as usize];
+                let (_, offset) = locate(
+                    analysis,
+                    subject,
+                    subject.ty?,
+                    only.ty,
+                    key.offset,
+                    &mut inside,
+                )?;
+                Some((Key { offset, ..*key }, *count))
+            }
+        };
+        Builder {
+            analysis,
+            resolver,
+            rows: rows.iter().filter_map(&mut kept).collect(),
+            only,
+        }
+    }
+
     fn subject(&self, key: &Key) -> &Subject {
         &self.analysis.subjects()[key.subject.0 as usize]
+    }
+
+    /// The type that a row of the tally is counted for.
+    fn type_of(&self, subject: &Subject) -> Option<TypeIndex> {
+        self.only.as_ref().map(|only| only.ty).or(subject.ty)
+    }
+
+    fn name_of(&self, subject: &Subject) -> String {
+        match &self.only {
+            Some(only) => only.name.clone(),
+            None => self.resolver.subject(subject),
+        }
     }
 
     /// Accesses to shared fields, by subject that can be laid out.
     fn shared(&mut self) -> BTreeMap<&'a Subject, u64> {
         let subjects = self.analysis.subjects();
         let mut fields: BTreeMap<(u32, FieldName), Sum> = BTreeMap::new();
-        for (key, counts) in self.rows {
+        for (key, counts) in &self.rows {
             let subject = &subjects[key.subject.0 as usize];
             let Some(ty) = subject.ty.filter(|ty| self.resolver.has_fields(*ty)) else {
                 continue;
@@ -165,7 +224,7 @@ impl<'a> Builder<'a> {
     fn types(&mut self, all: bool) -> Vec<TypeRow> {
         let shared = self.shared();
         let mut sums: BTreeMap<&Subject, Parts> = BTreeMap::new();
-        for (key, counts) in self.rows {
+        for (key, counts) in &self.rows {
             let subject = &self.analysis.subjects()[key.subject.0 as usize];
             let function = self.resolver.function(key.pc);
             sums.entry(subject)
@@ -210,12 +269,12 @@ impl<'a> Builder<'a> {
 
     fn fields(&mut self, line: LineSize) -> Vec<FieldRow> {
         let mut sums: BTreeMap<(String, FieldName), Parts> = BTreeMap::new();
-        for (key, counts) in self.rows {
+        for (key, counts) in &self.rows {
             let subject = self.subject(key).clone();
             if !Self::is_named(&subject) {
                 continue;
             }
-            let field = match subject.ty {
+            let field = match self.type_of(&subject) {
                 Some(ty) => self.resolver.field(ty, key.offset, key.size),
                 None => FieldName {
                     offset: 0,
@@ -224,7 +283,7 @@ impl<'a> Builder<'a> {
                     aliases: Vec::new(),
                 },
             };
-            let name = self.resolver.subject(&subject);
+            let name = self.name_of(&subject);
             let function = self.resolver.function(key.pc);
             sums.entry((name, field))
                 .or_default()
@@ -245,29 +304,27 @@ impl<'a> Builder<'a> {
     }
 
     fn lines(&mut self, line: LineSize) -> Vec<LineRow> {
-        let mut sums: BTreeMap<(String, u64), Parts> = BTreeMap::new();
-        for (key, counts) in self.rows {
+        let mut sums: BTreeMap<(String, u64), LineParts> = BTreeMap::new();
+        for (key, counts) in &self.rows {
             let subject = self.subject(key).clone();
             if !Self::is_named(&subject) {
                 continue;
             }
-            let part = subject.ty.map_or_else(String::new, |ty| {
-                self.resolver.field(ty, key.offset, key.size).path
-            });
-            let name = self.resolver.subject(&subject);
+            let field = self
+                .type_of(&subject)
+                .map(|ty| self.resolver.field(ty, key.offset, key.size));
+            let name = self.name_of(&subject);
             let number = u64::from(key.offset) / line.bytes();
-            sums.entry((name, number))
-                .or_default()
-                .add(key, counts, subject.percpu, &part);
+            sums.entry((name, number)).or_default().add(
+                key,
+                counts,
+                subject.percpu,
+                field.as_ref(),
+            );
         }
         let mut rows: Vec<LineRow> = sums
             .into_iter()
-            .map(|((type_name, line), p)| LineRow {
-                type_name,
-                line,
-                figures: p.sum.figures(),
-                fields: largest(&p.parts),
-            })
+            .map(|((type_name, line), parts)| parts.row(&type_name, line))
             .collect();
         rows.sort_by(|a, b| {
             let key = |r: &LineRow| (r.type_name.clone(), r.line);
@@ -281,9 +338,12 @@ impl<'a> Builder<'a> {
 
     fn functions(&mut self) -> Vec<FunctionRow> {
         let mut sums: BTreeMap<String, Parts> = BTreeMap::new();
-        for (key, counts) in self.rows {
+        for (key, counts) in &self.rows {
             let subject = self.subject(key).clone();
-            let part = self.resolver.subject(&subject);
+            let part = match &self.only {
+                Some(only) => self.resolver.field(only.ty, key.offset, key.size).path,
+                None => self.resolver.subject(&subject),
+            };
             let name = self.resolver.function(key.pc).to_owned();
             sums.entry(name)
                 .or_default()

@@ -1,5 +1,6 @@
 //! What came out of a case: what results.json holds (docs/cases.md) and results.md shows.
 
+mod compared;
 mod markdown;
 
 use std::borrow::Cow;
@@ -8,10 +9,11 @@ use std::collections::BTreeMap;
 use linemate_study::stats::Measure;
 use serde::{Deserialize, Serialize};
 
+pub use self::compared::{Compared, EventRuns, Figure, Spread, Verdict, change_text};
 pub use self::markdown::markdown;
 
 /// The schema's name and version.
-pub const SCHEMA: &str = "linemate.case/3";
+pub const SCHEMA: &str = "linemate.case/4";
 
 /// What came out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -144,28 +146,6 @@ pub struct Predicted {
     pub skipped: u64,
 }
 
-/// A figure of several runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Spread {
-    /// The mean.
-    pub mean: f64,
-    /// The smallest.
-    pub least: f64,
-    /// The largest.
-    pub most: f64,
-}
-
-/// A prediction beside the kernel that was built, each run the mean over its interleavings.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Compared {
-    /// The kernel built without patches.
-    pub without: Spread,
-    /// Predicted from it.
-    pub predicted: Spread,
-    /// The kernel with the patches.
-    pub rerecorded: Spread,
-}
-
 /// What became of an edit in the kernel that was built with its patches.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rebuilt {
@@ -177,14 +157,16 @@ pub struct Rebuilt {
     pub types: Vec<String>,
     /// How often each of both kernels was recorded.
     pub runs: usize,
+    /// What figures are told per, if the case names an event.
+    pub event: Option<EventRuns>,
     /// Cycles of the types.
-    pub cost: Compared,
+    pub cost: Figure,
     /// Cycles of everything.
-    pub whole: Compared,
+    pub whole: Figure,
     /// Accesses of kernel code that missed the last-level cache.
-    pub llc_misses: Compared,
+    pub llc_misses: Figure,
     /// Cycles by function, for the functions that published figures are about; one that is inlined in either kernel has none.
-    pub functions: BTreeMap<String, Compared>,
+    pub functions: BTreeMap<String, Figure>,
 }
 
 /// A check that a kernel with patches has passed: a case whose check fails has no results.
@@ -243,20 +225,5 @@ impl Measured {
     pub fn relative(&self) -> Option<(f64, f64)> {
         let percent = |figure: f64| 100.0 * figure / self.without;
         (self.without > 0.0).then(|| (percent(self.difference), percent(self.ci95)))
-    }
-}
-
-impl Compared {
-    /// How much less or more the kernel with the patches costs, in per cent.
-    #[must_use]
-    pub fn change(&self) -> Option<f64> {
-        (self.without.mean > 0.0).then(|| 100.0 * (self.rerecorded.mean / self.without.mean - 1.0))
-    }
-
-    /// How far the predicted cost is from the re-recorded one, in per cent of the re-recorded.
-    #[must_use]
-    pub fn error(&self) -> Option<f64> {
-        let (predicted, rerecorded) = (self.predicted.mean, self.rerecorded.mean);
-        (rerecorded > 0.0).then(|| 100.0 * (predicted - rerecorded) / rerecorded)
     }
 }

@@ -1,13 +1,15 @@
 //! What a recording costs on a machine, as tables.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use linemate_study::costs::{CellCost, Cost, Costs, LineCost, PairCost};
+use linemate_study::costs::{CellCost, Cost, Costs, LineCost, MachinePlaces, PairCost};
 use linemate_text::shown;
 
 use crate::headline::costs_headline;
-use crate::print::{description, more, percent, provenance, warn_of_short};
+use crate::print::{cycles, description, mechanisms, more, percent, provenance, warn_of_short};
+use crate::sets::sets;
 use crate::whatifs::potential;
 use crate::{By, CostsDocument, Table, Text};
 
@@ -47,11 +49,12 @@ impl CostsDocument {
         warn_of_short(&mut out, costs.warm_up);
         let _ = writeln!(
             out,
-            "\n{}: {} CPUs ({} recorded), {}-byte lines, {}, interleaving {}; cycles are those of accesses that leave their core\n",
+            "\n{}: {} CPUs ({} recorded), {}-byte lines, {}, {}, interleaving {}; cycles are those of accesses that leave their core\n",
             costs.machine,
             costs.cpus,
             costs.recorded_cpus,
             costs.line_bytes,
+            mechanisms(&costs.mechanisms),
             match costs.warm_up {
                 Some(_) => "warm",
                 None => "cold",
@@ -66,10 +69,16 @@ impl CostsDocument {
     fn tables(&self, out: &mut Text, tables: &CostsTables<'_>) {
         let (costs, top) = (&self.costs, tables.top);
         match (&self.type_name, tables.by) {
-            (Some(_), _) => {
+            (Some(_), By::Type | By::Function) => {
                 rows(out, "field", &costs.fields, costs, top);
+                if let Some(found) = &costs.sets {
+                    sets(out, found);
+                }
                 lines(out, &costs.lines, top);
             }
+            (Some(_), By::Field) => rows(out, "field", &costs.fields, costs, top),
+            (Some(_), By::Line) => lines(out, &costs.lines, top),
+            (Some(_), By::Cpu) => type_pairs(out, self, top),
             (None, By::Type) if tables.all => rows(out, TYPES, &costs.types, costs, top),
             (None, By::Type) => rows(out, TYPES, self.laid_out(), costs, top),
             (None, By::Field) => rows(out, "field", &costs.fields, costs, top),
@@ -90,6 +99,13 @@ impl CostsDocument {
             let _ = writeln!(
                 out,
                 "User-mode accesses were not recorded: they would press on the caches, so capacity misses are a lower bound."
+            );
+        }
+        if self.costs.overlapped > 0 {
+            let cycles = cycles(self.costs.overlapped as f64);
+            let _ = writeln!(
+                out,
+                "Misses under way together: CPUs waited {cycles} cycles less, which are in no row."
             );
         }
         if tables.ledger {
@@ -163,22 +179,50 @@ fn rows<'c>(
     more(out, rows.len(), top);
 }
 
-fn pairs(out: &mut Text, pairs: &[PairCost], top: usize) {
-    let mut table = Table::of_figures(&["wrote last", "taken by", "modified lines", "cycles"]);
-    let name = |(cpu, copy): (usize, usize)| match copy {
+fn cpu_name((cpu, copy): (usize, usize)) -> String {
+    match copy {
         0 => format!("CPU {cpu}"),
         _ => format!("CPU {cpu}, copy {copy}"),
-    };
+    }
+}
+
+fn pairs(out: &mut Text, pairs: &[PairCost], top: usize) {
+    let mut table = Table::of_figures(&["wrote last", "taken by", "modified lines", "cycles"]);
     for pair in pairs.iter().take(top) {
         table.add_row(vec![
-            name(pair.from),
-            name(pair.to),
+            cpu_name(pair.from),
+            cpu_name(pair.to),
             pair.hitm.to_string(),
             pair.cycles.to_string(),
         ]);
     }
     out.table(table);
     more(out, pairs.len(), top);
+}
+
+/// Who took a type's modified lines from whom: the sums over its lines.
+fn type_pairs(out: &mut Text, document: &CostsDocument, top: usize) {
+    let costs = &document.costs;
+    let mut sums: BTreeMap<(u16, u16), u64> = BTreeMap::new();
+    for pair in costs.lines.iter().flat_map(|line| &line.pairs) {
+        *sums.entry((pair.from, pair.to)).or_default() += pair.hitm;
+    }
+    let mut sums: Vec<((u16, u16), u64)> = sums.into_iter().collect();
+    sums.sort_by_key(|(pair, hitm)| (Reverse(*hitm), *pair));
+    let name = |number: u16| match costs.pairs_by {
+        MachinePlaces::Cpu => match document.cpus.get(usize::from(number)) {
+            Some(place) => cpu_name(place.cpu),
+            None => format!("CPU {number}"),
+        },
+        MachinePlaces::Domain => format!("LLC domain {number}"),
+        MachinePlaces::Socket => format!("socket {number}"),
+    };
+    let mut table = Table::of_figures(&["wrote last", "taken by", "modified lines"]);
+    for ((from, to), hitm) in sums.iter().take(top) {
+        table.add_row(vec![name(*from), name(*to), hitm.to_string()]);
+    }
+    out.table(table);
+    more(out, sums.len(), top);
 }
 
 /// The most places of a line that are shown.

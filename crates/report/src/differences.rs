@@ -5,13 +5,14 @@ use std::fmt::Write as _;
 
 use linemate_study::diff::{Fields, Figures, Row, compare};
 use linemate_text::shown;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::print::{more, percent};
+use crate::whatifs::calls;
 use crate::{Table, Text};
 
 /// What `linemate diff --json` writes (docs/schema-whatif.md).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiffDocument {
     /// [`DiffDocument::SCHEMA`].
     pub schema: Cow<'static, str>,
@@ -78,13 +79,20 @@ impl DiffDocument {
                 fields.accesses,
                 percent(share)
             );
+            if let Some(event) = &fields.event {
+                let _ = writeln!(out, "     {}", calls(event));
+            }
         }
-        let _ = writeln!(
-            out,
-            "  of 1 M: accesses to the field of each million of its recording's"
-        );
         let mut header = vec!["field", "loads A", "loads B", "stores A", "stores B"];
-        header.extend(["of 1 M A", "of 1 M B", "in per cent"]);
+        if self.has_events() {
+            header.extend(["per call A", "per call B", "in per cent"]);
+        } else {
+            let _ = writeln!(
+                out,
+                "  of 1 M: accesses to the field of each million of its recording's"
+            );
+            header.extend(["of 1 M A", "of 1 M B", "in per cent"]);
+        }
         if let Some(machine) = &self.machine {
             let _ = writeln!(
                 out,
@@ -92,7 +100,14 @@ impl DiffDocument {
                 self.seed
             );
             header.extend(["cycles A", "cycles B", "change"]);
-            header.extend(["each A", "each B", "cycles in per cent"]);
+            header.extend(match self.has_events() {
+                true => [
+                    "cycles per call A",
+                    "cycles per call B",
+                    "cycles in per cent",
+                ],
+                false => ["each A", "each B", "cycles in per cent"],
+            });
         }
         let mut table = Table::of_figures(&header);
         let rows = compare(&self.a, &self.b);
@@ -104,6 +119,12 @@ impl DiffDocument {
         more(&mut out, rows.len(), top);
         out
     }
+
+    /// Whether figures are told per call.
+    fn has_events(&self) -> bool {
+        self.a.event.is_some() && self.b.event.is_some()
+    }
+
     fn cells(&self, row: &Row) -> Vec<String> {
         let show = |side: &Option<Figures>, figure: fn(&Figures) -> u64| {
             side.as_ref()
@@ -117,18 +138,27 @@ impl DiffDocument {
             cells.push(show(&row.a, figure));
             cells.push(show(&row.b, figure));
         }
-        let scaled =
-            |side, fields: &Fields| 1e6 * of(side, accesses) as f64 / fields.accesses.max(1) as f64;
+        let scaled = |side, fields: &Fields| match &fields.event {
+            Some(event) => of(side, accesses) as f64 / event.calls.max(1) as f64,
+            None => 1e6 * of(side, accesses) as f64 / fields.accesses.max(1) as f64,
+        };
         let (a, b) = (scaled(&row.a, &self.a), scaled(&row.b, &self.b));
-        cells.extend([format!("{a:.1}"), format!("{b:.1}"), in_per_cent(a, b)]);
+        let figure = |figure: f64| match self.has_events() {
+            true => format!("{figure:.3}"),
+            false => format!("{figure:.1}"),
+        };
+        cells.extend([figure(a), figure(b), in_per_cent(a, b)]);
         if self.machine.is_some() {
             let cycles = |f: &Figures| f.cycles;
             let (a, b) = (of(&row.a, cycles), of(&row.b, cycles));
             cells.push(show(&row.a, cycles));
             cells.push(show(&row.b, cycles));
             cells.push(format!("{:+}", i128::from(b) - i128::from(a)));
-            let each = |side, cycles: u64| cycles as f64 / of(side, accesses).max(1) as f64;
-            let (a, b) = (each(&row.a, a), each(&row.b, b));
+            let each = |side, fields: &Fields, cycles: u64| {
+                let calls = fields.event.as_ref().map(|event| event.calls);
+                cycles as f64 / calls.unwrap_or_else(|| of(side, accesses)).max(1) as f64
+            };
+            let (a, b) = (each(&row.a, &self.a, a), each(&row.b, &self.b, b));
             cells.extend([format!("{a:.2}"), format!("{b:.2}"), in_per_cent(a, b)]);
         }
         cells

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use linemate_machine::Machine;
 use linemate_recording::Recording;
+use linemate_study::EventCount;
 use linemate_study::costs::Costs;
 use linemate_study::effect::WhatIf;
 use serde::{Deserialize, Serialize};
@@ -97,6 +98,9 @@ pub struct WhatIfDocument {
     pub checksum: Option<String>,
     /// The edits, as a file holds them.
     pub edits: String,
+    /// What costs are told per, if an event was asked for.
+    #[serde(default)]
+    pub event: Option<EventCount>,
     /// The edited types before and after, for each machine's line size once.
     #[serde(default)]
     pub layouts: Vec<LayoutChange>,
@@ -122,6 +126,7 @@ impl WhatIfDocument {
             recording: recording.metadata().clone(),
             checksum: checksum(recording),
             edits,
+            event: None,
             layouts,
             results,
         }

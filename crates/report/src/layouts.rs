@@ -3,8 +3,11 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use linemate_types::{FlatType, FlattenError, Layout, LineSize, TypeId, TypeModel, named_members};
+use linemate_types::{FlattenError, Layout, LineSize, TypeId, TypeModel, named_members};
 use serde::{Deserialize, Serialize};
+
+use crate::heat::Heat;
+use crate::leaves::{FieldMap, FieldPlace};
 
 /// What `linemate layout --json` writes (docs/schema-layout.md).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,7 +58,7 @@ pub struct TypeLayout {
     /// The named members in declaration order, those of anonymous structs and unions in their place.
     pub members: Vec<MemberEntry>,
     /// The field paths down to scalars, in declaration order.
-    pub fields: Vec<FieldEntry>,
+    pub fields: Vec<FieldPlace>,
 }
 
 /// A member.
@@ -80,6 +83,9 @@ pub struct MemberEntry {
     pub bit_hole: u64,
     /// The alignment that its declaration seems to force, 0 for none.
     pub forced_alignment: u64,
+    /// How often it is accessed, where a recording says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heat: Option<Heat>,
 }
 
 /// The bits of a bit-field.
@@ -89,26 +95,6 @@ pub struct BitRange {
     pub start: u64,
     /// How many.
     pub width: u32,
-}
-
-/// A scalar, wherever in the type.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FieldEntry {
-    /// Names from the type on; `[]` for each dimension of an array.
-    pub path: String,
-    /// Its C type; of an array one element's.
-    #[serde(rename = "type")]
-    pub type_name: String,
-    /// Its first byte, in first elements of arrays.
-    pub offset: u64,
-    /// Its bytes.
-    pub size: u64,
-    /// The bits of a bit-field, from the first bit of the byte at `offset` on.
-    pub bits: Option<BitRange>,
-    /// The line of its first byte, from 0.
-    pub line: u32,
-    /// The arrays around it, outermost first.
-    pub arrays: Vec<ArrayExtent>,
 }
 
 /// An array.
@@ -139,24 +125,8 @@ impl TypeLayout {
                 hole: place.hole,
                 bit_hole: place.bit_hole,
                 forced_alignment: place.forced_alignment,
+                heat: None,
             }
-        });
-        let flat = FlatType::new(model, id)?;
-        let fields = flat.leaves().iter().map(|leaf| FieldEntry {
-            path: leaf.path.clone(),
-            type_name: model.type_name(leaf.type_id),
-            offset: leaf.offset.0,
-            size: leaf.size,
-            bits: leaf.bits.map(|(start, width)| BitRange {
-                start: start.0 % 8,
-                width,
-            }),
-            line: leaf.offset.line(line).0,
-            arrays: leaf
-                .arrays
-                .iter()
-                .map(|&(stride, count)| ArrayExtent { stride, count })
-                .collect(),
         });
         Ok(TypeLayout {
             size: layout.size,
@@ -168,7 +138,7 @@ impl TypeLayout {
             bit_padding: layout.bit_padding,
             forced_alignment: layout.forced_alignment,
             members: members.collect(),
-            fields: fields.collect(),
+            fields: FieldMap::new(model, id)?.fields,
         })
     }
 }
@@ -192,7 +162,7 @@ type Total = fn(&TypeLayout) -> u64;
 
 impl LayoutDocument {
     /// The schema's name and version.
-    pub const SCHEMA: &str = "linemate.layout/1";
+    pub const SCHEMA: &str = "linemate.layout/2";
 
     /// The document of these kernels.
     #[must_use]

@@ -2,7 +2,7 @@
 
 use linemate_layout::Layouts;
 use linemate_layout::plan::Plan;
-use linemate_types::{ByteOffset, FlatType, FlattenError, Leaf, LineSize, TypeId, TypeModel};
+use linemate_types::{ByteSize, FlatType, FlattenError, Leaf, LineSize, TypeId, TypeModel};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -17,7 +17,7 @@ pub struct FieldMap {
     pub fields: Vec<FieldPlace>,
 }
 
-/// A field's place: as in docs/schema-layout.md, without the line.
+/// A field's place (docs/schema-layout.md).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FieldPlace {
     /// The names from the type on, `[]` for each array.
@@ -35,6 +35,21 @@ pub struct FieldPlace {
     /// The arrays around it, outermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arrays: Vec<ArrayExtent>,
+}
+
+impl FieldPlace {
+    /// The end of the last element; of a flexible array, which has no bytes of the type's, its start.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        if self.arrays.iter().any(|array| array.count == 0) {
+            return self.offset;
+        }
+        let beyond = |end: u64, array: &ArrayExtent| {
+            end.saturating_add(array.stride.saturating_mul(array.count.saturating_sub(1)))
+        };
+        let first = self.offset.saturating_add(self.size);
+        self.arrays.iter().fold(first, beyond)
+    }
 }
 
 /// A type before and after edits, both as in a kernel built for lines of that size.
@@ -63,14 +78,20 @@ pub enum LayoutChangeError {
 }
 
 impl FieldMap {
-    /// The fields of type `id` as recorded; none where they cannot be listed.
-    pub(crate) fn recorded(model: &TypeModel, id: TypeId) -> FieldMap {
-        let flat = FlatType::new(model, id);
-        let leaves = flat.as_ref().map_or(&[][..], FlatType::leaves);
-        FieldMap {
+    /// The fields of type `id`.
+    ///
+    /// # Errors
+    /// Too many members (hostile types only).
+    pub(crate) fn new(model: &TypeModel, id: TypeId) -> Result<FieldMap, FlattenError> {
+        let flat = FlatType::new(model, id)?;
+        Ok(FieldMap {
             size: model.size_of(id).unwrap_or(0),
-            fields: leaves.iter().map(|leaf| place(model, leaf)).collect(),
-        }
+            fields: flat
+                .leaves()
+                .iter()
+                .map(|leaf| place(model, leaf))
+                .collect(),
+        })
     }
 
     /// The fields of type `id` under `layouts`.
@@ -87,13 +108,13 @@ impl FieldMap {
             field.offset = offset.0;
             // Elements are as far apart as the first two of them; of a nested array, within its first element.
             for array in field.arrays.iter_mut().filter(|array| array.count > 1) {
-                let second = layout.moved(ByteOffset(leaf.offset.0 + array.stride));
+                let second = layout.moved(leaf.offset + ByteSize(array.stride));
                 array.stride = second.map_or(array.stride, |at| at.0.abs_diff(offset.0));
             }
             fields.push(field);
         }
         Ok(FieldMap {
-            size: layout.size,
+            size: layout.size.0,
             fields,
         })
     }

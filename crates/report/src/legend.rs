@@ -91,6 +91,14 @@ const LEGEND: &[(&str, &str)] = &[
         "capacity",
         "share of the cycles: its caches had no room for the line",
     ),
+    (
+        "sets reached",
+        "sets of the cache that at least one of the lines falls into; each cache taken whole",
+    ),
+    (
+        "beyond the ways",
+        "lines for which their set has no way: they throw each other out",
+    ),
     ("each", "cycles of each load, on average"),
     ("wrote last", "the CPU that had modified the lines"),
     ("taken by", "the CPU that fetched them"),

@@ -1,31 +1,37 @@
 //! Tables and JSON documents of all verbs.
 //!
 //! [`make`] gives a [`model::Report`]; [`text()`] and [`json`] print it into strings. What the other verbs print is a document here, too:
-//! its values are what `--json` writes, and its `text` is made of the same values. Same facts, same bytes. No analysis happens here but
+//! its values are what `--json` writes, which serde reads back, and its `text` is made of the same values. Same facts, same bytes. No analysis happens here but
 //! sums: what is counted and how it is grouped is the attribution crate's.
 
 mod advice;
 mod build;
 pub mod case;
+mod changes;
 mod checked;
 mod costs;
 mod differences;
 mod doctor;
 mod documents;
 mod headline;
+mod heat;
 mod layouts;
 mod leaves;
 mod legend;
 mod machines;
 pub mod model;
 mod parts;
+mod pretty;
 mod print;
 mod remedies;
 mod resolve;
+mod sets;
+mod strip;
 mod sums;
 mod table;
 mod tables;
 mod text;
+mod timeview;
 mod typeview;
 mod verified;
 mod whatifs;
@@ -45,11 +51,11 @@ pub use differences::DiffDocument;
 pub use doctor::{DoctorCheck, DoctorDocument};
 pub use documents::{CostsDocument, CpuPlace, WhatIfDocument};
 pub use headline::{costs_headline, report_headline, type_headline};
-pub use layouts::{
-    ArrayExtent, BitRange, FieldEntry, KernelLayout, LayoutDocument, MemberEntry, TypeLayout,
-};
+pub use heat::{Heat, with_heat};
+pub use layouts::{ArrayExtent, BitRange, KernelLayout, LayoutDocument, MemberEntry, TypeLayout};
 pub use leaves::{FieldMap, FieldPlace, LayoutChange, LayoutChangeError, layout_changes};
 pub use machines::{CacheSize, LatencyCycles, MachineEntry, MachinesDocument};
+pub use pretty::pretty;
 pub use print::{relative, verdict};
 pub use remedies::remedies;
 pub use table::Table;
@@ -123,7 +129,5 @@ pub fn make(
 /// # Errors
 /// None that a report can cause.
 pub fn json(report: &model::Report) -> Result<String, Error> {
-    let mut text = serde_json::to_string_pretty(report)?;
-    text.push('\n');
-    Ok(text)
+    pretty(report)
 }

@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use linemate_recording::TimeGrid;
 use serde::{Deserialize, Serialize};
 
 use crate::leaves::FieldMap;
@@ -177,6 +178,26 @@ pub struct LineRow {
     pub figures: Figures,
     /// The fields with most accesses.
     pub fields: Vec<Share>,
+    /// Everything in it that is accessed, by offset; nothing of what has no fields.
+    #[serde(default)]
+    pub members: Vec<LineMember>,
+}
+
+/// A field in a line, by accesses that begin there.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LineMember {
+    /// The path from the type on.
+    pub field: String,
+    /// Bytes from the type's start.
+    pub offset: u64,
+    /// Bytes, which may reach into the next line.
+    pub size: u64,
+    /// Accesses.
+    pub accesses: u64,
+    /// CPUs that read it (RMWs count).
+    pub readers: u32,
+    /// CPUs that write it (RMWs count).
+    pub writers: u32,
 }
 
 /// A function.
@@ -196,6 +217,9 @@ pub struct FunctionRow {
 pub struct CpuRow {
     /// Its number.
     pub cpu: u32,
+    /// The last one of those that the row is of: another one only for one type, in recordings of more than 16 CPUs.
+    #[serde(default)]
+    pub last: u32,
     /// All accesses.
     pub accesses: u64,
     /// Accesses that only read.
@@ -204,8 +228,8 @@ pub struct CpuRow {
     pub stores: u64,
     /// Atomic read-modify-writes.
     pub rmws: u64,
-    /// Share of the accesses that went to what another CPU owns.
-    pub remote_share: f64,
+    /// Share of the accesses that went to what another CPU owns; not known for one type.
+    pub remote_share: Option<f64>,
 }
 
 /// A part of a whole.
@@ -239,6 +263,41 @@ pub struct TypeView {
     pub lines: Vec<LineRow>,
     /// Groups of fields that are used together, most used first.
     pub groups: Vec<GroupRow>,
+    /// When it is accessed, and by which CPUs.
+    #[serde(default)]
+    pub times: TypeTimes,
+}
+
+/// A type's accesses over time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TypeTimes {
+    /// The parts of the time, and the rows of CPUs.
+    #[serde(flatten)]
+    pub grid: TimeGrid,
+    /// Its fields, by offset.
+    pub fields: Vec<FieldTimes>,
+    /// Its lines, from 0.
+    pub lines: Vec<LineTimes>,
+}
+
+/// A field's accesses over time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FieldTimes {
+    /// The path from the type on.
+    pub field: String,
+    /// Bytes from the type's start.
+    pub offset: u64,
+    /// By row of CPUs, then part of the time, up to the last one that has any.
+    pub accesses: Vec<Vec<u64>>,
+}
+
+/// A line's accesses over time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LineTimes {
+    /// From 0.
+    pub line: u64,
+    /// By row of CPUs, then part of the time, up to the last one that has any.
+    pub accesses: Vec<Vec<u64>>,
 }
 
 /// Where objects of a type are.

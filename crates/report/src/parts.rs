@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use linemate_attribution::tally::{Count, Key};
 use linemate_types::LineSize;
 
-use crate::model::FieldRow;
+use crate::model::{FieldRow, LineMember, LineRow};
 use crate::resolve::{FieldName, count};
 use crate::sums::{Sum, largest};
 
@@ -39,5 +39,57 @@ pub(crate) fn field_row(
         line: field.offset / line.bytes(),
         figures: parts.sum.figures(),
         functions: largest(&parts.parts),
+    }
+}
+
+/// A line's sum, and those of what is in it.
+#[derive(Default)]
+pub(crate) struct LineParts {
+    parts: Parts,
+    members: BTreeMap<FieldName, Sum>,
+}
+
+impl LineParts {
+    /// Adds a row of the tally; `field`: none of what has no fields.
+    pub(crate) fn add(
+        &mut self,
+        key: &Key,
+        counts: &Count,
+        owned: bool,
+        field: Option<&FieldName>,
+    ) {
+        let name = field.map_or("", |field| &field.path);
+        self.parts.add(key, counts, owned, name);
+        if let Some(field) = field {
+            match self.members.get_mut(field) {
+                Some(sum) => sum.add(key.kind, counts, owned),
+                None => {
+                    let sum = self.members.entry(field.clone()).or_default();
+                    sum.add(key.kind, counts, owned);
+                }
+            }
+        }
+    }
+
+    /// The row of this line of the type.
+    pub(crate) fn row(&self, type_name: &str, line: u64) -> LineRow {
+        let member = |(field, sum): (&FieldName, &Sum)| {
+            let figures = sum.figures();
+            LineMember {
+                field: field.path.clone(),
+                offset: field.offset,
+                size: field.size,
+                accesses: figures.accesses,
+                readers: figures.readers,
+                writers: figures.writers,
+            }
+        };
+        LineRow {
+            type_name: type_name.to_owned(),
+            line,
+            figures: self.parts.sum.figures(),
+            fields: largest(&self.parts.parts),
+            members: self.members.iter().map(member).collect(),
+        }
     }
 }

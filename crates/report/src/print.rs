@@ -92,6 +92,14 @@ pub(crate) fn provenance(metadata: &BTreeMap<String, String>) -> String {
     known.collect::<Vec<String>>().join(", ")
 }
 
+/// Which of a machine's mechanisms were replayed.
+pub(crate) fn mechanisms(keys: &[String]) -> String {
+    match keys.is_empty() {
+        true => "no mechanisms".to_owned(),
+        false => format!("with {}", keys.join(", ")),
+    }
+}
+
 /// How many rows a table leaves out.
 pub(crate) fn more(out: &mut Text, rows: usize, top: usize) {
     if rows > top {

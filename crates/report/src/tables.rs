@@ -3,10 +3,14 @@
 use std::fmt::Write as _;
 
 use linemate_text::shown;
+use linemate_types::LineSize;
 
 use crate::headline::report_headline;
-use crate::model::{FieldRow, Figures, GroupRow, LineRow, Report, Share, TypeView, View};
+use crate::model::{
+    FieldRow, Figures, GroupRow, LineMember, LineRow, Report, Share, TypeView, View,
+};
 use crate::print::{description, percent, provenance};
+use crate::strip::{Strip, StripPart};
 use crate::{Table, Text};
 
 /// What of a report is shown.
@@ -16,6 +20,8 @@ pub struct ReportText {
     pub top: usize,
     /// Everything about the run, and where each access went.
     pub ledger: bool,
+    /// The size of a line that rows by line are of.
+    pub line: LineSize,
 }
 
 /// The report as text: the answer, the tables, then what they rest on.
@@ -24,7 +30,7 @@ pub fn text(report: &Report, show: &ReportText) -> Text {
     let mut out = Text::default();
     // Writing to a text does not fail.
     let _ = writeln!(out, "{}\n", report_headline(report));
-    view(&mut out, &report.view, show.top);
+    view(&mut out, &report.view, show);
     let _ = writeln!(out);
     if show.ledger {
         inputs(&mut out, report);
@@ -105,7 +111,7 @@ fn ledger(out: &mut Text, report: &Report) {
     );
 }
 
-fn view(out: &mut Text, view: &View, top: usize) {
+fn view(out: &mut Text, view: &View, show: &ReportText) {
     match view {
         View::Types(rows) => {
             let mut t = Table::new(&[
@@ -139,7 +145,7 @@ fn view(out: &mut Text, view: &View, top: usize) {
             finish(out, t, 2);
         }
         View::Fields(rows) => fields(out, rows, true),
-        View::Lines(rows) => lines(out, rows),
+        View::Lines(rows) => line_strips(out, rows, show.line.bytes()),
         View::Functions(rows) => {
             let mut t = Table::new(&[
                 "function",
@@ -172,14 +178,17 @@ fn view(out: &mut Text, view: &View, top: usize) {
             ]);
             for r in rows {
                 let counts = [r.accesses, r.loads, r.stores, r.rmws].map(|n| n.to_string());
-                let mut cells = vec![r.cpu.to_string()];
+                let mut cells = vec![match r.last > r.cpu {
+                    true => format!("{} to {}", r.cpu, r.last),
+                    false => r.cpu.to_string(),
+                }];
                 cells.extend(counts);
-                cells.push(percent(r.remote_share));
+                cells.push(r.remote_share.map_or(String::new(), percent));
                 t.add_row(cells);
             }
             finish(out, t, 0);
         }
-        View::Type(view) => type_view(out, view, top),
+        View::Type(view) => type_view(out, view, show.top),
     }
 }
 
@@ -267,6 +276,60 @@ fn lines(out: &mut Text, rows: &[LineRow]) {
         t.add_row(cells);
     }
     finish(out, t, 1);
+}
+
+/// Each line as a strip, with what is known about all of it above.
+fn line_strips(out: &mut Text, rows: &[LineRow], bytes: u64) {
+    for row in rows {
+        let f = &row.figures;
+        let remote = f.remote_share.map_or(String::new(), |share| {
+            format!(", {} by other CPUs than the owner", percent(share))
+        });
+        let _ = writeln!(
+            out,
+            "{}, line {}: {} accesses ({} loads, {} stores, {} RMW){remote}",
+            shown(&row.type_name),
+            row.line,
+            f.accesses,
+            f.loads,
+            f.stores,
+            f.rmws,
+        );
+        out.strips(vec![line_strip(row, bytes)]);
+    }
+    let _ = writeln!(
+        out,
+        "r8 w2: 8 CPUs read, 2 write; w alone: it is written, r alone: only read; dots: nothing is accessed."
+    );
+}
+
+fn line_strip(row: &LineRow, bytes: u64) -> Strip {
+    let start = row.line * bytes;
+    let mut members: Vec<&LineMember> = row.members.iter().collect();
+    members.sort_by_key(|member| (std::cmp::Reverse(member.accesses), member.offset));
+    let part = |member: &&LineMember| {
+        // One that begins in the line before has its accesses there, but for those that begin here.
+        let offset = member.offset.saturating_sub(start);
+        let end = member.offset.saturating_add(member.size);
+        let (r, w) = (member.readers, member.writers);
+        let kind = if w > 0 { "w" } else { "r" };
+        let full = match (r, w) {
+            (0, w) => format!("w{w}"),
+            (r, 0) => format!("r{r}"),
+            (r, w) => format!("r{r} w{w}"),
+        };
+        StripPart {
+            offset,
+            size: end.saturating_sub(start + offset).max(1),
+            name: member.field.clone(),
+            notes: vec![full, kind.to_owned()],
+        }
+    };
+    Strip {
+        title: "bytes".to_owned(),
+        bytes,
+        parts: members.iter().map(part).collect(),
+    }
 }
 
 fn groups(out: &mut Text, rows: &[GroupRow], top: usize) {

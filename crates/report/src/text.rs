@@ -5,6 +5,7 @@ use std::fmt::{self, Display, Formatter, Write};
 use unicode_width::UnicodeWidthStr;
 
 use crate::legend;
+use crate::strip::{self, Strip};
 use crate::table::{Table, broken};
 
 /// Prose and tables in their order. Prose is written to it.
@@ -17,12 +18,18 @@ pub struct Text {
 enum TextBlock {
     Prose(String),
     Table(Table),
+    Strips(Vec<Strip>),
 }
 
 impl Text {
     /// Adds a table, which begins on a line of its own.
     pub fn table(&mut self, table: Table) {
         self.blocks.push(TextBlock::Table(table));
+    }
+
+    /// Adds lines of memory, drawn to scale.
+    pub(crate) fn strips(&mut self, strips: Vec<Strip>) {
+        self.blocks.push(TextBlock::Strips(strips));
     }
 
     /// Adds all of another text.
@@ -34,7 +41,7 @@ impl Text {
     pub fn explain(&mut self) {
         let tables = self.blocks.iter().filter_map(|block| match block {
             TextBlock::Table(table) => Some(table),
-            TextBlock::Prose(_) => None,
+            TextBlock::Prose(_) | TextBlock::Strips(_) => None,
         });
         let lines = legend::lines(tables.flat_map(Table::header));
         // Writing to a text does not fail.
@@ -48,6 +55,7 @@ impl Text {
         for block in &self.blocks {
             match block {
                 TextBlock::Prose(prose) => wrap(&mut out, prose, width),
+                TextBlock::Strips(strips) => out.push_str(&strip::drawn(strips, width)),
                 TextBlock::Table(table) => {
                     let (text, left_out) = table.fitted(width);
                     out.push_str(&text);

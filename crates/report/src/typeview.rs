@@ -10,9 +10,10 @@ use linemate_types::{LeafId, LineSize};
 use crate::Error;
 use crate::leaves::FieldMap;
 use crate::model::{FieldRow, GroupRow, LineRow, Place, TypeView};
-use crate::parts::{Parts, field_row};
+use crate::parts::{LineParts, Parts, field_row};
 use crate::resolve::{FieldName, PADDING, Resolver, aliases};
-use crate::sums::{Sum, largest, share};
+use crate::sums::{Sum, share};
+use crate::timeview;
 
 /// The type that a user means: a struct's name, or the name of a variable whose type is known (an anonymous struct's, say).
 pub(crate) fn find_type(analysis: &Analysis<'_>, name: &str) -> Result<TypeIndex, Error> {
@@ -39,6 +40,15 @@ pub(crate) fn find_type(analysis: &Analysis<'_>, name: &str) -> Result<TypeIndex
             name: plain.to_owned(),
             nearest: nearest(analysis, plain),
         })
+}
+
+/// What a type is called that was asked for by this name: by its own, if it has one.
+pub(crate) fn name_of<'n>(analysis: &'n Analysis<'_>, ty: TypeIndex, asked: &'n str) -> &'n str {
+    let schema = analysis.schema();
+    match schema.get(ty).is_some_and(|about| !about.name.is_empty()) {
+        true => schema.name(ty),
+        false => asked,
+    }
 }
 
 fn nearest(analysis: &Analysis<'_>, name: &str) -> Vec<String> {
@@ -84,11 +94,7 @@ pub(crate) fn build(
         );
     }
     let schema = analysis.schema();
-    let type_name = if schema.get(ty).is_some_and(|t| !t.name.is_empty()) {
-        schema.name(ty)
-    } else {
-        name
-    };
+    let type_name = name_of(analysis, ty, name);
     let total = gathered.total.accesses();
     let fields: Vec<FieldRow> = gathered
         .fields
@@ -102,16 +108,18 @@ pub(crate) fn build(
         figures: gathered.total.figures(),
         places: gathered.places(type_name, line),
         layout: schema.get(ty).map_or_else(FieldMap::default, |about| {
-            FieldMap::recorded(analysis.model(), about.id)
+            // A type whose fields cannot be listed has none.
+            FieldMap::new(analysis.model(), about.id).unwrap_or_default()
         }),
         lines: gathered.lines(type_name),
         groups: group_rows(counted, resolver, ty, &gathered, total, line),
+        times: timeview::build(analysis, counted, resolver, ty, line),
         fields,
     })
 }
 
 /// Whether a row of an `outer` belongs to a `ty`: the owner's name and the offset inside the `ty`.
-fn locate(
+pub(crate) fn locate(
     analysis: &Analysis<'_>,
     subject: &Subject,
     outer: TypeIndex,
@@ -144,7 +152,7 @@ fn locate(
 struct Gathered {
     total: Sum,
     fields: BTreeMap<FieldName, Parts>,
-    lines: BTreeMap<u64, Parts>,
+    lines: BTreeMap<u64, LineParts>,
     places: BTreeMap<String, BTreeMap<FieldName, Parts>>,
 }
 
@@ -165,7 +173,7 @@ impl Gathered {
         self.lines
             .entry(u64::from(offset) / line.bytes())
             .or_default()
-            .add(key, counts, owned, &field.path);
+            .add(key, counts, owned, Some(&field));
         self.fields
             .entry(field.clone())
             .or_default()
@@ -205,13 +213,10 @@ impl Gathered {
     }
 
     fn lines(&self, type_name: &str) -> Vec<LineRow> {
-        let row = |(line, parts): (&u64, &Parts)| LineRow {
-            type_name: type_name.to_owned(),
-            line: *line,
-            figures: parts.sum.figures(),
-            fields: largest(&parts.parts),
-        };
-        self.lines.iter().map(row).collect()
+        let lines = self.lines.iter();
+        lines
+            .map(|(line, parts)| parts.row(type_name, *line))
+            .collect()
     }
 }
 

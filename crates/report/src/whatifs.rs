@@ -2,12 +2,16 @@
 
 use std::fmt::Write as _;
 
-use linemate_study::WhatIf;
 use linemate_study::effect::{Potential, Row, Size};
 use linemate_study::stats::Measure;
+use linemate_study::{EventCount, WhatIf};
 use linemate_text::shown;
 
-use crate::print::{change, cycles, description, more, percent, relative, verdict, warn_of_short};
+use crate::changes::changed_lines;
+use crate::print::{
+    change, cycles, description, mechanisms, more, percent, relative, verdict, warn_of_short,
+};
+use crate::sets::changes;
 use crate::{Table, Text, WhatIfDocument};
 
 impl WhatIfDocument {
@@ -30,14 +34,19 @@ impl WhatIfDocument {
         }
         let _ = writeln!(out);
         out.table(summary(&self.results, &names));
+        if let Some(event) = &self.event {
+            let _ = writeln!(out, "{}", calls(event));
+            out.table(per_call(&self.results, event));
+        }
         for result in &self.results {
             let _ = writeln!(
                 out,
-                "{}: {} CPUs ({} recorded), {}-byte lines, {}interleavings {} to {}{}; cycles are those of accesses that leave their core",
+                "{}: {} CPUs ({} recorded), {}-byte lines, {}, {}interleavings {} to {}{}; cycles are those of accesses that leave their core",
                 result.machine,
                 result.cpus,
                 result.recorded_cpus,
                 result.line_bytes,
+                mechanisms(&result.mechanisms),
                 match (result.warm_up, result.llc_share) {
                     (Some(_), true) => "warm, their share of each cache, ",
                     (Some(_), false) => "warm, ",
@@ -51,6 +60,10 @@ impl WhatIfDocument {
                     false => String::new(),
                 }
             );
+            let layouts = self.layouts.iter();
+            for change in layouts.filter(|change| change.line_bytes == result.line_bytes) {
+                changed_lines(&mut out, change, result, top);
+            }
             details(&mut out, result, top);
         }
         out
@@ -109,6 +122,39 @@ fn summary(results: &[WhatIf], names: &str) -> Table {
     table
 }
 
+/// How often an event happened, in a line.
+pub(crate) fn calls(event: &EventCount) -> String {
+    let copies = match &event.symbols[..] {
+        [only] if *only == event.function => String::new(),
+        symbols => format!(" (as {})", symbols.join(", ")),
+    };
+    format!("{} calls of {}{copies}", event.calls, event.function)
+}
+
+fn per_call(results: &[WhatIf], event: &EventCount) -> Table {
+    let mut table = Table::of_figures(&["machine", "per call", "before", "change"]);
+    let calls = event.calls as f64;
+    for result in results {
+        for (of, measure) in [
+            ("cycles, the type", &result.types),
+            ("cycles, everything", &result.whole),
+            ("LLC misses, the kernel", &result.llc_misses.kernel),
+        ] {
+            table.add_row(vec![
+                result.machine.clone(),
+                of.to_owned(),
+                format!("{:.3}", measure.without / calls),
+                format!(
+                    "{:+.3} ± {:.3}",
+                    measure.difference / calls,
+                    measure.ci95 / calls
+                ),
+            ]);
+        }
+    }
+    table
+}
+
 fn sizes(result: &WhatIf, figure: impl Fn(&Size) -> (u64, u64)) -> String {
     let one = |size| match figure(size) {
         (a, b) if a == b => a.to_string(),
@@ -146,6 +192,7 @@ fn details(out: &mut Text, result: &WhatIf, top: usize) {
     ] {
         rows(out, title, list, top, result.types.without, whole);
     }
+    changes(out, &result.sets);
     if !result.ablation.is_empty() {
         ablation(out, result);
     }
@@ -162,7 +209,7 @@ fn details(out: &mut Text, result: &WhatIf, top: usize) {
     for followed in &result.followed {
         let _ = writeln!(
             out,
-            "skip array behind {}: of {} objects whose pointer is loaded, the array of {} is known.",
+            "skip array of {}: of {} objects whose pointer is loaded, the array of {} is known.",
             followed.pointer, followed.owners, followed.arrays
         );
     }

@@ -8,8 +8,8 @@ use std::io::{Seek, Write};
 use linemate_machine::{find, shipped};
 use linemate_report::{
     By, CheckDocument, CheckedKernel, CostsDocument, CostsTables, DiffDocument, DoctorCheck,
-    DoctorDocument, KernelLayout, LayoutDocument, MachinesDocument, Table, TypeLayout,
-    VerifyDocument, WhatIfDocument,
+    DoctorDocument, FieldMap, FieldPlace, KernelLayout, LayoutChange, LayoutDocument,
+    MachinesDocument, Table, TypeLayout, VerifyDocument, WhatIfDocument,
 };
 use linemate_rules::Baseline;
 use linemate_study::WhatIf;
@@ -334,6 +334,67 @@ fn whatif_shows_the_measures_of_its_document() {
 }
 
 #[test]
+fn whatif_draws_the_lines_that_change() {
+    let field = |path: &str, offset, size| FieldPlace {
+        path: path.to_owned(),
+        type_name: "int".to_owned(),
+        offset,
+        size,
+        bits: None,
+        arrays: Vec::new(),
+    };
+    // `lock` goes to the third line, `cold` of the fourth one to the fifth; the second line stays.
+    let fields = |lock, cold| FieldMap {
+        size: cold + 8,
+        fields: vec![
+            field("lock", lock, 4),
+            field("clock0", 8, 8),
+            field("unused", 16, 40),
+            field("far", 64, 8),
+            field("cold", cold, 8),
+        ],
+    };
+    let change = LayoutChange {
+        type_name: "queue".to_owned(),
+        line_bytes: 64,
+        before: fields(0, 192),
+        after: fields(128, 256),
+    };
+    let mut w = World::new();
+    w.load(0, UNITS[0] + RQ);
+    let edits = "type queue\nisolate lock\n".to_owned();
+    let document = WhatIfDocument::new("1", &w.record(), edits, vec![change], vec![answer()]);
+    let text = read_back(&document, |d| d.text("r.data", 20).fitted(Some(80)));
+    let start = text.find("queue, before").unwrap();
+    let end = text.find("queue, after").unwrap();
+    let strips = |text: &str| -> Vec<String> {
+        let lines = text.lines().filter(|line| line.starts_with("line "));
+        lines.map(str::to_owned).collect()
+    };
+    let rest = format!("|clock0 |unused{}........|", " ".repeat(33));
+    let before = format!("line 0  |loc....{rest}");
+    assert_eq!(strips(&text[start..end]), [before], "{text}");
+    let end_of_strips = end + text[end..].find("the type").unwrap();
+    let after = &text[end..end_of_strips];
+    assert_eq!(
+        strips(after),
+        [
+            format!("line 0  ........{rest}"),
+            format!("line 2  |loc{}|", ".".repeat(60)),
+        ],
+        "{after}"
+    );
+    assert!(
+        text[start..end].contains("23.0 k"),
+        "cycles of clock0: {text}"
+    );
+    assert!(
+        after.contains("11k") || after.contains("*"),
+        "of lock: {after}"
+    );
+}
+
+#[test]
 fn costs_show_the_counts_of_their_document() {
     let cost = |name: &str, by: u64| Cost {
         name: name.to_owned(),
@@ -357,6 +418,7 @@ fn costs_show_the_counts_of_their_document() {
         upgrades: 43,
         cycles: 4_747,
         functions: vec!["tick".to_owned()],
+        times: Vec::new(),
     };
     let costs = Costs {
         machine: "made-up".to_owned(),
@@ -429,6 +491,7 @@ fn a_difference_is_scaled_by_the_runs() {
         bytes: 64,
         cpus: 2,
         accesses,
+        event: None,
         fields: [(
             "lock".to_owned(),
             Figures {

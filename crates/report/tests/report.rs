@@ -98,6 +98,41 @@ fn a_type_shows_fields_lines_and_groups() {
     assert_eq!(report["type"]["places"][0]["owner"], "per-CPU runqueues");
 }
 
+#[test]
+fn a_type_shows_when_and_by_whom_it_is_accessed() {
+    let report = value(&queues(), &options(By::Type, Some("rq")));
+    let times = &report["type"]["times"];
+    let numbers = |row: &Value| -> Vec<u64> {
+        let list = row.as_array().unwrap().iter();
+        list.map(|n| n.as_u64().unwrap()).collect()
+    };
+    let rows = |of: &Value| -> Vec<Vec<u64>> {
+        let list = of["accesses"].as_array().unwrap().iter();
+        list.map(numbers).collect()
+    };
+    let bins = times["bins"].as_u64().unwrap() as usize;
+    let [fields, lines] = ["fields", "lines"].map(|name| times[name].as_array().unwrap());
+    for (kind, list) in [("fields", fields), ("lines", lines)] {
+        let known = report["type"][kind].as_array().unwrap();
+        assert_eq!(list.len(), known.len());
+        for (timed, row) in list.iter().zip(known) {
+            let sum: u64 = rows(timed).iter().flatten().sum();
+            assert_eq!(Some(sum), row["accesses"].as_u64(), "{row}");
+            assert!(rows(timed).iter().all(|r| r.len() <= bins), "{timed}");
+        }
+    }
+    // The CPUs take turns, each turn 3,000 instructions: a part of the time is one CPU's, or two of them share it at a turn.
+    assert_eq!(fields[0]["field"], "nr_running");
+    let clock = &rows(&fields[2]);
+    assert_eq!((clock.len(), bins > 40), (2, true));
+    for (a, b) in clock[0].iter().zip(&clock[1]) {
+        assert!(a + b <= 2, "{clock:?}");
+    }
+    assert!(clock.iter().any(|row| row.len() + 2 >= bins), "{clock:?}");
+    let sums: Vec<u64> = clock.iter().map(|row| row.iter().sum()).collect();
+    assert_eq!(sums, [20, 20]);
+}
+
 #[allow(clippy::type_complexity, reason = "a row of the table")]
 fn row(f: &Value) -> (String, u64, u64, u64, Option<f64>, u64, u64) {
     let n = |name: &str| f[name].as_u64().unwrap();
@@ -166,6 +201,73 @@ fn every_view_adds_up_and_is_the_same_each_time() {
 }
 
 #[test]
+fn rows_of_one_type_are_all_of_its_accesses() {
+    let recording = queues();
+    let views = [
+        (By::Field, "fields"),
+        (By::Line, "lines"),
+        (By::Function, "functions"),
+        (By::Cpu, "cpus"),
+    ];
+    for (by, name) in views {
+        let sum = |report: &Value, figure: &str| -> u64 {
+            let rows = report[name].as_array().unwrap().iter();
+            rows.map(|row| row[figure].as_u64().unwrap()).sum()
+        };
+        // Everything that is accessed is an `rq`.
+        let all = value(&recording, &options(by, None));
+        let one = value(&recording, &options(by, Some("rq")));
+        for figure in ["accesses", "loads", "stores", "rmws"] {
+            assert_eq!(sum(&one, figure), sum(&all, figure), "{name} {figure}");
+        }
+        assert_eq!(
+            one[name].as_array().unwrap().len(),
+            all[name].as_array().unwrap().len()
+        );
+        let other = value(&recording, &options(by, Some("task")));
+        assert_eq!(sum(&other, "accesses"), 0, "{name}");
+    }
+    let functions = value(&recording, &options(By::Function, Some("rq")));
+    let wakes = functions["functions"].as_array().unwrap();
+    let wakes = wakes.iter().find(|row| row["name"] == "wake_task").unwrap();
+    let fields: Vec<&str> = wakes["types"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|f| f["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        fields,
+        ["curr", "nr_running"],
+        "a type's functions tell its fields"
+    );
+}
+
+#[test]
+fn rows_of_a_type_inside_another_are_its_own() {
+    let mut w = World::new();
+    w.sight(F::WakeTask, TASK_SLAB);
+    w.sight(F::UpdateEntity, KMALLOC_SLAB);
+    w.store(0, TASK_SLAB + 64 + 40);
+    w.store(0, TASK_SLAB);
+    w.store(0, KMALLOC_SLAB + 40);
+    let recording = w.record();
+    let report = value(&recording, &options(By::Field, Some("entity")));
+    let rows = report["fields"].as_array().unwrap();
+    assert_eq!(rows.len(), 1);
+    assert_eq!(
+        (&rows[0]["type_name"], &rows[0]["field"]),
+        (&"entity".into(), &"on_rq".into())
+    );
+    assert_eq!(
+        (&rows[0]["offset"], &rows[0]["accesses"]),
+        (&40.into(), &2.into())
+    );
+    let report = value(&recording, &options(By::Cpu, Some("entity")));
+    assert_eq!(report["cpus"][0]["stores"], 2);
+}
+
+#[test]
 fn what_the_compiler_split_off_belongs_to_its_function() {
     let mut w = World::new();
     w.access(0, AccessKind::Store, UNITS[0] + RQ, 4, F::UpdateRq, false);
@@ -219,6 +321,7 @@ fn a_cut_recording_says_so() {
     let show = ReportText {
         top: 10,
         ledger: true,
+        line: LineSize::B64,
     };
     let page = text(&report, &show).to_string();
     assert!(page.contains("this recording is cut"), "{page}");
@@ -229,7 +332,14 @@ fn shown(recording: &Recording, options: &Options, ledger: bool) -> linemate_rep
     let analysis = Analysis::new(recording).unwrap();
     let counted = analysis.count().unwrap();
     let report = make(&analysis, &counted, options).unwrap();
-    text(&report, &ReportText { top: 10, ledger })
+    text(
+        &report,
+        &ReportText {
+            top: 10,
+            ledger,
+            line: LineSize::B64,
+        },
+    )
 }
 
 #[test]
@@ -350,4 +460,5 @@ fn reports_fit_80_120_and_200_columns() {
     let mut of_type = shown(&recording, &options(By::Type, Some("rq")), false);
     of_type.explain();
     snapshot("type-rq", &of_type);
+    snapshot("lines", &shown(&recording, &options(By::Line, None), false));
 }

@@ -24,7 +24,7 @@ use linemate_words::{Position, written};
 /// Which type rules are about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuleSubject {
-    /// The struct of that tag, or the one behind the typedef of that name.
+    /// The struct of that tag, or the target of the typedef of that name.
     Named(String),
     /// The one struct that has all these members: how a struct without a tag is told (`nohz` of the scheduler).
     With(Vec<String>),

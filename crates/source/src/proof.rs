@@ -3,7 +3,7 @@
 //! Gives texts and compares types; the compiling is for the caller.
 
 use linemate_layout::Layout;
-use linemate_types::{BitOffset, Composite, Type, TypeId, TypeModel};
+use linemate_types::{BitOffset, ByteSize, Composite, Type, TypeId, TypeModel};
 
 use crate::definition::Sought;
 use crate::wanted::inner_names;
@@ -276,11 +276,11 @@ pub fn compare(
             });
         }
     }
-    let size = u64::from(compiled.size);
+    let size = ByteSize(compiled.size.into());
     if size != wanted.size {
         return Err(Mismatch::Size {
-            compiled: size,
-            wanted: wanted.size,
+            compiled: size.0,
+            wanted: wanted.size.0,
         });
     }
     Ok(())

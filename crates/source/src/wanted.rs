@@ -100,7 +100,8 @@ pub fn check(file: &EditFile) -> Result<(), WantedError> {
             | Edit::SkipSilent(_)
             | Edit::SkipArray(_)
             | Edit::Colocate(..)
-            | Edit::Percpu(_) => {
+            | Edit::Percpu(_)
+            | Edit::AllocatePercpu(_) => {
                 return Err(WantedError::Code {
                     at,
                     statement: text,
@@ -206,10 +207,10 @@ fn alignment(
     line: LineSize,
 ) -> Option<Align> {
     let asked = slot.forced.filter(|forced| Some(*forced) != old);
-    let enough = |forced: Forced| forced.bytes(line.bytes()) >= line.bytes();
+    let enough = |forced: Forced| forced.on(line) >= line.into();
     match (asked, starts_lines) {
-        (Some(Forced::Bytes(bytes)), true) if bytes < line.bytes() => Some(Align::Line),
-        (Some(Forced::Bytes(bytes)), _) => Some(Align::Bytes(bytes)),
+        (Some(Forced::Bytes(align)), true) if align < line.into() => Some(Align::Line),
+        (Some(Forced::Bytes(align)), _) => Some(Align::Bytes(align.bytes())),
         (Some(Forced::Line), _) => Some(Align::Line),
         (None, true) if !slot.forced.is_some_and(enough) => Some(Align::Line),
         (None, _) => None,

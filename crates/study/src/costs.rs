@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use linemate_attribution::Analysis;
 use linemate_machine::Machine;
+use linemate_recording::TimeGrid;
 use linemate_replay::{Cause, Counts, Outcome, Source, WarmUp};
 use serde::{Deserialize, Serialize};
 
@@ -16,12 +17,15 @@ use crate::effect::Potential;
 use crate::experiment::{Conditions, Cpus, Experiment};
 use crate::scene::{KeyName, Scene, Watch};
 use crate::session::Session;
+use crate::sets::TypeSets;
+use crate::variant::Variant;
 use linemate_layout::edit::EditSubject;
 use linemate_layout::plan::{resolve, subject_name};
 
 use crate::whatif::WhatIfError;
 
-pub use lines::{CellCost, LineCost};
+pub use linemate_replay::MachinePlaces;
+pub use lines::{CellCost, LineCost, LinePair};
 
 /// Where and how to replay.
 #[derive(Clone, Copy, Debug)]
@@ -106,12 +110,18 @@ pub struct Costs {
     pub device_accesses: u64,
     /// What filled the caches before counting began; none: they were empty.
     pub warm_up: Option<WarmUp>,
+    /// The machine's mechanisms that were replayed, by their keys in a description.
+    pub mechanisms: Vec<String>,
+    /// Cycles that no CPU waited because misses overlapped. They are in no row.
+    pub overlapped: u64,
     /// Cycles from the replay's start to its end.
     pub duration: u64,
     /// What a layout can change of the type's cost, or of everything's if no type was asked for.
     pub potential: Potential,
     /// The cost of everything.
     pub whole: Cost,
+    /// How the lines of the type that was asked for fall into the caches' sets; `None` if none was.
+    pub sets: Option<TypeSets>,
     /// By type and variable, and all that is neither; most cycles first, as everywhere.
     pub types: Vec<Cost>,
     /// By field: those of the type that was asked for, or of all.
@@ -120,6 +130,12 @@ pub struct Costs {
     pub functions: Vec<Cost>,
     /// By pair of CPUs.
     pub pairs: Vec<PairCost>,
+    /// What the pairs of a line are numbers of.
+    #[serde(default)]
+    pub pairs_by: MachinePlaces,
+    /// What counts over time are kept for.
+    #[serde(default)]
+    pub time: TimeGrid,
     /// By line: those of the type that was asked for, or all. A type's lines add up to the type.
     pub lines: Vec<LineCost>,
 }
@@ -133,30 +149,58 @@ pub fn costs(
     subject: Option<&EditSubject>,
     run: CostRun<'_>,
 ) -> Result<Costs, WhatIfError> {
-    let only = subject.map(subject_name);
-    let cpus = Cpus::new(session.analysis(), run.conditions.cpus)?;
+    let mut found = costs_of(session, &[subject], run)?;
+    Ok(found.remove(0))
+}
+
+/// The same narrowed in several ways, of one replay.
+///
+/// # Errors
+/// As [`costs`].
+pub fn costs_of(
+    session: &Session<'_>,
+    subjects: &[Option<&EditSubject>],
+    run: CostRun<'_>,
+) -> Result<Vec<Costs>, WhatIfError> {
     let watch = Watch {
         every: true,
         ..Watch::default()
     };
     let scene = Scene::new(session, &watch)?;
-    if let (Some(name), Some(subject)) = (&only, subject) {
-        known(session.analysis(), &scene, name, subject)?;
+    for subject in subjects.iter().flatten() {
+        known(session.analysis(), &scene, &subject_name(subject), subject)?;
     }
     let experiment = Experiment {
         lines: true,
         ..Experiment::new(&scene, run.machine, run.conditions)?
     };
     let outcome = experiment.as_recorded(run.seed)?;
+    let narrowed = |subject: &Option<&EditSubject>| {
+        let only = subject.map(subject_name);
+        told(&experiment, &outcome, only.as_deref(), run)
+    };
+    subjects.iter().map(narrowed).collect()
+}
+
+/// What an outcome says about everything, or about one type.
+fn told(
+    experiment: &Experiment<'_>,
+    outcome: &Outcome,
+    only: Option<&str>,
+    run: CostRun<'_>,
+) -> Result<Costs, WhatIfError> {
+    let (scene, cpus) = (experiment.scene, experiment.cpus);
+    let session = scene.session;
     let book = Book {
         analysis: session.analysis(),
-        scene: &scene,
-        outcome: &outcome,
-        only: only.as_deref(),
+        scene,
+        outcome,
+        only,
+        grid: session.time_grid(),
     };
     let fields = book.fields();
-    if let (Some(name), true) = (&only, fields.is_empty()) {
-        return Err(WhatIfError::Absent(name.clone()));
+    if let (Some(name), true) = (only, fields.is_empty()) {
+        return Err(WhatIfError::Absent(name.to_owned()));
     }
     let whole = cost("everything".to_owned(), &outcome.totals);
     let asked = only
@@ -171,15 +215,31 @@ pub fn costs(
         accesses: scene.accesses,
         device_accesses: outcome.uncached,
         warm_up: outcome.warm_up,
+        mechanisms: run.machine.mechanisms(),
+        overlapped: outcome.overlapped,
         duration: outcome.cycles,
         potential: asked.as_ref().unwrap_or(&whole).potential(),
+        sets: sets(experiment, only)?,
         types: book.types(),
         functions: book.functions(),
-        pairs: pairs(&outcome, run.machine, cpus),
+        pairs: pairs(outcome, run.machine, cpus),
+        pairs_by: outcome.transfers.places,
+        time: session.time_grid(),
         lines: lines::lines(&book),
         fields,
         whole,
     })
+}
+
+/// The sets that the lines of the type of that name reach.
+fn sets(experiment: &Experiment<'_>, only: Option<&str>) -> Result<Option<TypeSets>, WhatIfError> {
+    let Some(only) = only else { return Ok(None) };
+    let scene = experiment.scene;
+    let keys = scene.keys.iter();
+    let type_of: Vec<Option<usize>> = keys.map(|key| (owner(key) == only).then_some(0)).collect();
+    let variant = Variant::as_recorded(scene);
+    let found = experiment.sets(&[&variant], 1, &type_of)?;
+    Ok(found.into_iter().flatten().flatten().next())
 }
 
 /// Refuses a name that neither a type has nor a variable of a struct without a tag that was touched.
@@ -302,6 +362,7 @@ struct Book<'b> {
     scene: &'b Scene<'b>,
     outcome: &'b Outcome,
     only: Option<&'b str>,
+    grid: TimeGrid,
 }
 
 impl Book<'_> {

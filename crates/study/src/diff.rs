@@ -6,8 +6,9 @@
 use std::collections::BTreeMap;
 
 use linemate_replay::{Cause, Counts};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use crate::event::EventCount;
 use crate::experiment::{Conditions, Cpus, Experiment};
 use crate::scene::{Scene, Watch};
 use crate::session::Session;
@@ -16,7 +17,7 @@ use linemate_layout::edit::EditSubject;
 use linemate_layout::plan::{resolve, subject_name};
 
 /// The figures of a field in one recording.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Figures {
     /// Loads.
     pub loads: u64,
@@ -33,7 +34,7 @@ pub struct Figures {
 }
 
 /// A field in both recordings; `None` where the type has no such field or nothing touched it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Row {
     /// Its path.
     pub path: String,
@@ -44,7 +45,7 @@ pub struct Row {
 }
 
 /// One side of a comparison: a type's fields in a recording.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fields {
     /// Bytes of the type; 0 if it is every type.
     pub bytes: u64,
@@ -52,6 +53,8 @@ pub struct Fields {
     pub cpus: usize,
     /// All accesses of the recording.
     pub accesses: u64,
+    /// What figures are told per, if an event was asked for.
+    pub event: Option<EventCount>,
     /// By path.
     pub fields: BTreeMap<String, Figures>,
 }
@@ -67,15 +70,18 @@ pub struct On<'m> {
     pub conditions: Conditions,
 }
 
-/// The fields of a type in a recording, or of every type if none is named; with a machine also what they cost there.
+/// The fields of a type in a recording, or of every type if none is named; with a machine also what they cost there; with an event how
+/// often it happened.
 ///
 /// # Errors
-/// A type that does not exist or that nothing touched, a damaged recording, CPUs that cannot be.
+/// A type that does not exist or that nothing touched, a damaged recording, CPUs that cannot be, an event whose calls were not counted.
 pub fn fields(
     session: &Session<'_>,
     subject: Option<&EditSubject>,
     on: Option<On<'_>>,
+    event: Option<&str>,
 ) -> Result<Fields, WhatIfError> {
+    let event = event.map(|function| session.event(function)).transpose()?;
     let name = subject.map_or_else(|| "type".to_owned(), subject_name);
     let model = session.analysis().model();
     let ids = subject.map_or(Ok(Vec::new()), |subject| resolve(model, subject));
@@ -113,6 +119,7 @@ pub fn fields(
         bytes,
         cpus: cpus.replayed(),
         accesses: scene.accesses,
+        event,
         fields,
     })
 }
@@ -142,8 +149,8 @@ impl Figures {
 /// Accesses as recorded, by key.
 fn count(scene: &Scene<'_>) -> Vec<Figures> {
     let mut counts = vec![Figures::default(); scene.keys.len()];
-    for ((subject, offset), [loads, stores, rmws]) in scene.counts() {
-        if let Some(figures) = counts.get_mut(scene.key(subject, offset).0 as usize) {
+    for (field, [loads, stores, rmws]) in scene.counts() {
+        if let Some(figures) = counts.get_mut(scene.key(field).0 as usize) {
             figures.loads += loads;
             figures.stores += stores + rmws;
         }
@@ -194,6 +201,7 @@ mod tests {
             bytes: 0,
             cpus: 1,
             accesses: 0,
+            event: None,
             fields: fields.collect(),
         }
     }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::experiment::{Conditions, Cpus};
 use crate::scene::Scene;
+use crate::sets::SetsChange;
 use crate::stats::{Measure, paired};
 use crate::variant::{Followed, Paired, Variant};
 
@@ -136,6 +137,8 @@ pub struct WhatIf {
     pub potential: Potential,
     /// The reported types' sizes.
     pub sizes: Vec<Size>,
+    /// How the reported types' lines fall into the caches' sets.
+    pub sets: Vec<SetsChange>,
     /// Cost of the reported types together.
     pub types: Measure,
     /// Cost of everything.
@@ -146,6 +149,8 @@ pub struct WhatIf {
     pub llc_share: bool,
     /// What filled the caches before counting began, of the recorded layout; none: they were empty.
     pub warm_up: Option<WarmUp>,
+    /// The machine's mechanisms that were replayed, by their keys in a description.
+    pub mechanisms: Vec<String>,
     /// Wall-clock cycles from the start to the end of the replay.
     pub duration: Measure,
     /// The reported types' accesses by why they left their core.
@@ -162,7 +167,7 @@ pub struct WhatIf {
     pub relocated: usize,
     /// What each `colocate` paired.
     pub paired: Vec<Paired>,
-    /// What each `skip array behind` found.
+    /// What each `skip array` found.
     pub followed: Vec<Followed>,
     /// Accesses that did not happen, of all interleavings' first.
     pub skipped: u64,
@@ -211,6 +216,8 @@ pub(crate) struct Facts<'f> {
     pub(crate) line: LineSize,
     /// Sizes of the reported types: without edits, with all.
     pub(crate) layouts: Vec<Vec<u64>>,
+    /// The sets that the reported types' lines reach.
+    pub(crate) sets: Vec<SetsChange>,
     pub(crate) variants: &'f [(VariantKind, Result<Variant, String>)],
     /// The reported types' keys, by their numbers in the scene.
     pub(crate) watched: Vec<usize>,
@@ -466,6 +473,7 @@ pub(crate) fn whatif(facts: &Facts<'_>) -> WhatIf {
         accesses: facts.scene.accesses,
         potential: facts.potential(&causes, types.without),
         sizes: facts.sizes(),
+        sets: facts.sets.clone(),
         types,
         whole: facts.measure(pair, &|o| cost(&o.totals)),
         llc_misses: facts.llc_misses(),
@@ -474,6 +482,7 @@ pub(crate) fn whatif(facts: &Facts<'_>) -> WhatIf {
             .of(VariantKind::Without)
             .first()
             .and_then(|o| o.warm_up),
+        mechanisms: run.machine.mechanisms(),
         duration: facts.measure(pair, &|o| o.cycles),
         causes,
         sources: facts.sources(),

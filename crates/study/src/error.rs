@@ -17,9 +17,9 @@ pub enum VariantError {
     /// The recording has no object of the type.
     #[error("the recording has no access to any {0}")]
     NoObjects(String),
-    /// No array was found behind a pointer.
+    /// No array was found that a pointer leads to.
     #[error(
-        "nothing to skip behind `{path}`: of {owners} objects whose `{path}` is loaded, none can be identified by what is accessed next"
+        "no array of `{path}` to skip: of {owners} objects whose `{path}` is loaded, none can be identified by what is accessed next"
     )]
     NoArray {
         /// The pointer.

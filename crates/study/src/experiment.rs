@@ -8,7 +8,7 @@
 //!   recording ─► steps, named (all threads) ─► rounds (one thread), where everything is to be replayed
 //! ```
 //!
-//! Each variant is replayed once to fill the caches, under the first interleaving; from the machine as that leaves it, all of its
+//! Each variant is replayed once to fill the caches, its slices aligned; from the machine as that leaves it, all of its
 //! interleavings are replayed and counted. Warming each interleaving by itself would take twice the time for the same caches: what they hold
 //! at the end depends little on the order inside of rounds.
 //!
@@ -50,6 +50,9 @@ const REPLAYS_BYTES: u64 = 768 << 20;
 /// what-ifs with four and with eight replays, of 11 and of 38 million accesses on gnr-2s-480: 50 and 77 MB.
 const REPLAY_BYTES: u64 = 45_000_000;
 const REPLAY_BYTES_PER_1000: u64 = 850;
+
+/// Under which interleaving caches are filled: one that no seed decides, so that an interleaving's figures are the same in every question.
+const FILLING: Interleaving = Interleaving::Aligned;
 
 /// How many steps are gathered before the replays take them: waking threads for fewer costs more than it gains.
 const STEPS_AT_ONCE: usize = 1 << 18;
@@ -213,10 +216,9 @@ impl<'a> Experiment<'a> {
         mut keep: impl FnMut(usize, Outcome) -> T,
         enough: impl Fn(&[T], &[T], usize) -> bool,
     ) -> Result<Vec<Vec<T>>, ExperimentError> {
-        let first_seed = seeds.first().copied().unwrap_or_default();
         let known = variants.iter().map(|variant| {
             let unedited = variant.unedited();
-            unedited.map(|unedited| KnownOutcomes::of(self, unedited, first_seed))
+            unedited.map(|unedited| KnownOutcomes::of(self, unedited))
         });
         let mut known: Vec<Option<KnownOutcomes<'_>>> = known.collect();
         let mut kept: Vec<Vec<T>> = variants.iter().map(|_| Vec::new()).collect();
@@ -239,7 +241,7 @@ impl<'a> Experiment<'a> {
             if !jobs.is_empty() {
                 let supply = match &mut supply {
                     Some(supply) => supply,
-                    none => none.insert(self.supply(variants, first_seed, (count, jobs.len()))?),
+                    none => none.insert(self.supply(variants, (count, jobs.len()))?),
                 };
                 for wave in jobs.chunks(supply.at_once) {
                     supply.waves = supply.waves.saturating_sub(1);
@@ -296,7 +298,8 @@ impl<'a> Experiment<'a> {
         jobs: &[Job],
     ) -> Result<Vec<Runner<'s>>, ExperimentError> {
         if self.conditions.cold {
-            let runner = |job: &Job| Ok(self.runner(variants[job.variant], job.seed)?);
+            let seeded = |job: &Job| Interleaving::Seeded(job.seed);
+            let runner = |job: &Job| Ok(self.runner(variants[job.variant], seeded(job))?);
             jobs.iter().map(runner).collect()
         } else {
             self.warmed(supply, variants, jobs)
@@ -311,7 +314,7 @@ impl<'a> Experiment<'a> {
         jobs: &[Job],
     ) -> Result<Vec<Runner<'s>>, ExperimentError> {
         let numbers: BTreeSet<usize> = jobs.iter().map(|job| job.variant).collect();
-        let runner = |number: &usize| self.runner(variants[*number], supply.first_seed);
+        let runner = |number: &usize| self.runner(variants[*number], FILLING);
         let mut warm = numbers.iter().map(runner).collect::<Result<Vec<_>, _>>()?;
         self.feed(&mut warm, supply)?;
         let mut warm: BTreeMap<usize, Runner<'s>> = numbers.into_iter().zip(warm).collect();
@@ -333,12 +336,12 @@ impl<'a> Experiment<'a> {
     /// # Errors
     /// As [`Experiment::run`].
     pub fn as_recorded(&self, seed: u64) -> Result<Outcome, ExperimentError> {
-        let mut known = KnownOutcomes::of(self, Unedited::AsRecorded, seed);
+        let mut known = KnownOutcomes::of(self, Unedited::AsRecorded);
         if let Some(outcome) = known.get(seed) {
             return Ok(outcome.clone());
         }
         let variant = Variant::as_recorded(self.scene);
-        let supply = self.supply(&[&variant], seed, (1, 1))?;
+        let supply = self.supply(&[&variant], (1, 1))?;
         let mut runner = self.one(&supply, &variant, seed)?;
         let left_out = self.feed(std::slice::from_mut(&mut runner), &supply)?;
         let outcome = runner.finish(&left_out)?;
@@ -358,7 +361,7 @@ impl<'a> Experiment<'a> {
         mut place: impl FnMut(&Step) -> Placed,
     ) -> Result<Outcome, ExperimentError> {
         let variant = Variant::as_recorded(self.scene);
-        let supply = self.supply(&[&variant], seed, (1, 1))?;
+        let supply = self.supply(&[&variant], (1, 1))?;
         let mut replay = self.one(&supply, &variant, seed)?.replay;
         let analysis = self.scene.session.analysis();
         let names = analysis.names()?;
@@ -387,33 +390,45 @@ impl<'a> Experiment<'a> {
         variant: &'s Variant,
         seed: u64,
     ) -> Result<Runner<'s>, ExperimentError> {
-        let mut runner = self.runner(variant, seed)?;
+        let seeded = Interleaving::Seeded(seed);
         if self.conditions.cold {
-            return Ok(runner);
+            return Ok(self.runner(variant, seeded)?);
         }
+        let mut runner = self.runner(variant, FILLING)?;
         self.feed(std::slice::from_mut(&mut runner), supply)?;
         Ok(runner.counting(seed))
     }
 
-    fn runner<'s>(&self, variant: &'s Variant, seed: u64) -> Result<Runner<'s>, ReplayError> {
+    fn runner<'s>(
+        &self,
+        variant: &'s Variant,
+        interleaving: Interleaving,
+    ) -> Result<Runner<'s>, ReplayError> {
         Ok(Runner {
             variant,
             memory: Memory::default(),
-            replay: self.replay(seed)?,
+            replay: self.replay(interleaving)?,
         })
     }
 
-    fn replay(&self, seed: u64) -> Result<Replay<AsRecorded, Clones>, ReplayError> {
+    fn replay(
+        &self,
+        interleaving: Interleaving,
+    ) -> Result<Replay<AsRecorded, Clones>, ReplayError> {
         let config = Config {
             recorded_cpus: self.cpus.recorded,
             cpus: None,
-            interleaving: Interleaving::Seeded(seed),
+            interleaving,
             lines: self.lines,
         };
         let clones = Clones {
             copies: self.cpus.copies,
         };
         let replay = Replay::new(self.machine, &config, AsRecorded, clones)?;
+        let mut replay = replay.with_times(self.scene.session.time_grid());
+        if self.machine.overlap.is_some() {
+            replay = replay.with_overlap(self.machine, self.scene.session.dependences());
+        }
         Ok(match self.conditions.llc_share {
             true => replay.with_llc_share(self.machine),
             false => replay,
@@ -430,11 +445,10 @@ impl<'a> Experiment<'a> {
     fn supply(
         &self,
         variants: &[&Variant],
-        first_seed: u64,
         (batches, replays): (usize, usize),
     ) -> Result<Supply<'a>, ExperimentError> {
         // CPUs that do not fit the machine are refused before the recording is read.
-        self.replay(0)?;
+        self.replay(FILLING)?;
         let moved: Vec<bool> = (0..self.scene.types.len())
             .map(|subject| variants.iter().any(|variant| variant.edits(subject)))
             .collect();
@@ -457,7 +471,6 @@ impl<'a> Experiment<'a> {
         let steps = self.parts(&source) * waves * self.passes();
         progress.begin(progress::Step::Replaying, steps);
         Ok(Supply {
-            first_seed,
             at_once,
             waves,
             source,
@@ -572,8 +585,6 @@ fn pairs(variants: &[usize], batch: &[u64]) -> Vec<Job> {
 
 /// What replays of some variants get.
 struct Supply<'s> {
-    /// Of the interleaving under which caches are filled.
-    first_seed: u64,
     source: Source<'s>,
     /// How many replays are held in memory at a time.
     at_once: usize,
@@ -618,7 +629,8 @@ impl Runner<'_> {
             memory,
             replay,
         } = self;
-        for round in rounds.iter() {
+        for (start, round) in rounds.starts.iter().zip(rounds.iter()) {
+            replay.set_time(*start);
             for (head, steps) in round {
                 replay.begin_slice(head)?;
                 for step in steps {

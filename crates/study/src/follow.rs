@@ -13,23 +13,23 @@
 //!
 //! Addresses stand for objects: an array that is freed and whose place is used again counts as the same one.
 
-use linemate_attribution::{Analysis, Bucket};
+use linemate_attribution::{Analysis, Bucket, FieldRef, SubjectId};
 use linemate_layout::nesting::{embeds, enclosing};
 use linemate_layout::pointer::PointerChase;
 use linemate_recording::{Access, AccessKind};
-use linemate_types::{TypeId, TypeModel};
+use linemate_types::{ByteOffset, ByteSize, TypeId, TypeModel};
 use rustc_hash::FxHashMap;
 
-/// How many accesses behind a pointer's load its array is looked for: between them lie, at most, an index and a spill.
+/// How many accesses after a pointer's load its array is looked for: between them are, at most, an index and a spill.
 const REACH: u64 = 8;
 
-/// What was found behind a pointer.
+/// What pointers lead to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arrays {
     /// How many objects' pointers were loaded.
     pub owners: usize,
     /// The first bytes of their arrays, with the subject that their accesses count for; ascending.
-    pub found: Vec<(u64, u32)>,
+    pub found: Vec<(u64, SubjectId)>,
 }
 
 /// A pointer at a place of a subject's objects.
@@ -37,16 +37,16 @@ pub struct Arrays {
 struct Pointer {
     chase: usize,
     /// Bytes from the start of its owner.
-    into: u64,
+    into: ByteOffset,
 }
 
-/// Where the pointers lie, by subject and offset; and which subjects can be arrays.
+/// Where the pointers are, by subject and offset; and which subjects can be arrays.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
-    pointers: FxHashMap<(u32, u32), Vec<Pointer>>,
+    pointers: FxHashMap<FieldRef, Vec<Pointer>>,
     arrays: Vec<bool>,
-    /// By chase: where the pointer itself lies, and bytes of an element.
-    chases: Vec<(u64, u64)>,
+    /// By chase: where the pointer itself is, and bytes of an element.
+    chases: Vec<(ByteOffset, ByteSize)>,
 }
 
 impl Places {
@@ -68,7 +68,7 @@ impl Places {
             .iter()
             .map(|s| s.ty.is_none() && matches!(s.bucket, Bucket::HeapSite | Bucket::HeapCache))
             .collect();
-        for (subject, id) in (0u32..).zip(types) {
+        for (subject, id) in (0u32..).map(SubjectId).zip(types) {
             let Some(id) = *id else { continue };
             for (number, chase) in chases.iter().enumerate() {
                 if embeds(model, id, &chase.field.types) {
@@ -82,14 +82,15 @@ impl Places {
     fn add(
         &mut self,
         model: &TypeModel,
-        (subject, id): (u32, TypeId),
+        (subject, id): (SubjectId, TypeId),
         number: usize,
         c: &PointerChase,
     ) {
         let size = model.size_of(id).unwrap_or(0);
         for offset in 0..u32::try_from(size).unwrap_or(u32::MAX) {
             let wanted = |t| c.field.types.contains(&t);
-            let Some((_, into)) = enclosing(model, id, u64::from(offset), &wanted) else {
+            let field = FieldRef { subject, offset };
+            let Some((_, into)) = enclosing(model, id, field.byte(), &wanted) else {
                 continue;
             };
             if into == c.field.offset || c.rivals.contains(&into) {
@@ -97,7 +98,7 @@ impl Places {
                     chase: number,
                     into,
                 };
-                let here = self.pointers.entry((subject, offset)).or_default();
+                let here = self.pointers.entry(field).or_default();
                 here.push(pointer);
             }
         }
@@ -108,7 +109,7 @@ impl Places {
 #[derive(Debug, Default)]
 pub(crate) struct Votes {
     /// (chase, owner) to (array, its subject) to how often.
-    uses: FxHashMap<(usize, u64), FxHashMap<(u64, u32), u64>>,
+    uses: FxHashMap<(usize, u64), FxHashMap<(u64, SubjectId), u64>>,
     /// (chase, owner) of which the pointer was loaded.
     owners: rustc_hash::FxHashSet<(usize, u64)>,
 }
@@ -126,7 +127,7 @@ impl Votes {
 
     /// Owners and arrays that are each other's most frequent.
     pub(crate) fn settle(&self, chases: usize) -> Vec<Arrays> {
-        let mut of_array: FxHashMap<(u64, u32), FxHashMap<(usize, u64), u64>> =
+        let mut of_array: FxHashMap<(u64, SubjectId), FxHashMap<(usize, u64), u64>> =
             FxHashMap::default();
         for (owner, arrays) in &self.uses {
             for (array, count) in arrays {
@@ -180,8 +181,8 @@ impl Follower {
         self.cpus.resize_with(cpus, Default::default);
     }
 
-    /// The next access: to byte `offset` of an object of `subject`.
-    pub(crate) fn access(&mut self, places: &Places, access: &Access, subject: u32, offset: u32) {
+    /// The next access, and where it goes.
+    pub(crate) fn access(&mut self, places: &Places, access: &Access, field: FieldRef) {
         if places.chases.is_empty() {
             return;
         }
@@ -190,15 +191,15 @@ impl Follower {
         };
         *now += 1;
         let now = *now;
-        if let Some(pointers) = places.pointers.get(&(subject, offset)) {
+        if let Some(pointers) = places.pointers.get(&field) {
             if access.kind == AccessKind::Load && access.size == 8 {
                 loaded.retain(|l| now - l.at <= REACH);
                 self.votes
                     .load(places, pointers, access.addr.0, now, loaded);
             }
-        } else if !loaded.is_empty() && places.arrays.get(subject as usize) == Some(&true) {
+        } else if !loaded.is_empty() && places.arrays.get(field.subject.index()) == Some(&true) {
             loaded.retain(|l| now - l.at <= REACH);
-            self.votes.follow(places, access, (subject, offset), loaded);
+            self.votes.follow(places, access, field, loaded);
             loaded.clear();
         }
     }
@@ -215,7 +216,7 @@ impl Votes {
         loaded: &mut Vec<Loaded>,
     ) {
         for pointer in pointers {
-            let owner = addr.wrapping_sub(pointer.into);
+            let owner = addr.wrapping_sub(pointer.into.0);
             // Loaded once more, it is still one pointer.
             loaded.retain(|l| (l.owner, l.pointer) != (owner, *pointer));
             if pointer.into == places.chases[pointer.chase].0 {
@@ -230,25 +231,20 @@ impl Votes {
     }
 
     /// An object that can be an array was accessed after `loaded`.
-    fn follow(
-        &mut self,
-        places: &Places,
-        access: &Access,
-        (subject, offset): (u32, u32),
-        loaded: &[Loaded],
-    ) {
-        let array = access.addr.0.wrapping_sub(u64::from(offset));
-        for (chase, (field, element)) in places.chases.iter().enumerate() {
-            if u64::from(access.size) != *element || u64::from(offset) % *element != 0 {
+    fn follow(&mut self, places: &Places, access: &Access, field: FieldRef, loaded: &[Loaded]) {
+        let offset = field.byte().0;
+        let array = access.addr.0.wrapping_sub(offset);
+        for (chase, (pointer, element)) in places.chases.iter().enumerate() {
+            if u64::from(access.size) != element.0 || offset % element.0 != 0 {
                 continue;
             }
             let mut of_chase = loaded.iter().filter(|l| l.pointer.chase == chase);
             let (Some(one), None) = (of_chase.next(), of_chase.next()) else {
                 continue;
             };
-            if one.pointer.into == *field {
+            if one.pointer.into == *pointer {
                 let uses = self.uses.entry((chase, one.owner)).or_default();
-                *uses.entry((array, subject)).or_default() += 1;
+                *uses.entry((array, field.subject)).or_default() += 1;
             }
         }
     }

@@ -23,15 +23,11 @@ pub(crate) struct KnownOutcomes<'s> {
 }
 
 impl<'s> KnownOutcomes<'s> {
-    /// Of a layout without edits, of a question whose first interleaving has that seed. An exact replay asks for nothing that was kept.
-    pub(crate) fn of(
-        experiment: &Experiment<'s>,
-        layout: Unedited,
-        first_seed: u64,
-    ) -> KnownOutcomes<'s> {
+    /// Of a layout without edits. An exact replay asks for nothing that was kept.
+    pub(crate) fn of(experiment: &Experiment<'s>, layout: Unedited) -> KnownOutcomes<'s> {
         let session = experiment.scene.session;
-        let part = (!experiment.conditions.exact)
-            .then(|| Part::Outcomes(question(experiment, layout, first_seed)));
+        let part =
+            (!experiment.conditions.exact).then(|| Part::Outcomes(question(experiment, layout)));
         let kept = part.and_then(|part| session.shelf().load(part));
         let outcomes: Option<BTreeMap<u64, Outcome>> = kept.and_then(|bytes| shelf::unpack(&bytes));
         let (keys, sites) = (experiment.scene.keys.len(), experiment.scene.sites.len());
@@ -70,7 +66,7 @@ impl<'s> KnownOutcomes<'s> {
 }
 
 /// A digest of all that decides what a replay without edits finds, but for the recording and the seed.
-fn question(experiment: &Experiment<'_>, layout: Unedited, first_seed: u64) -> u64 {
+fn question(experiment: &Experiment<'_>, layout: Unedited) -> u64 {
     let mut digest = Digest(Xxh3::new());
     let Experiment {
         scene,
@@ -79,16 +75,14 @@ fn question(experiment: &Experiment<'_>, layout: Unedited, first_seed: u64) -> u
         conditions,
         lines,
     } = experiment;
+    // The kernel's code decides nothing else.
+    let code = machine.overlap.and_then(|_| scene.session.code_digest());
     // Writing to a digest cannot fail.
     let _ = write!(
         digest,
-        "{layout:?} {machine:?} {cpus:?} {conditions:?} {lines} {:?} {:?}",
+        "{layout:?} {machine:?} {code:?} {cpus:?} {conditions:?} {lines} {:?} {:?}",
         scene.keys, scene.sites
     );
-    // Under the first interleaving the caches are filled.
-    if !conditions.cold {
-        let _ = write!(digest, " {first_seed}");
-    }
     digest.0.digest()
 }
 

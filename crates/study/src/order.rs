@@ -87,7 +87,7 @@ struct Watcher<'s> {
 
 impl Watcher<'_> {
     fn neighbours(&mut self, cpu: usize, at: &Located, base: u64) {
-        let subject = at.subject.0 as usize;
+        let subject = at.subject.index();
         for (question, sides) in self.sides.iter().enumerate() {
             let Some(last) = self.last[question].get_mut(cpu) else {
                 continue;
@@ -117,8 +117,7 @@ impl Visitor for Watcher<'_> {
     fn access(&mut self, access: &Access) {
         let at = self.names.locate(access);
         let places = self.places;
-        self.follower
-            .access(places, access, at.subject.0, at.offset);
+        self.follower.access(places, access, at.field());
         let base = access.addr.0.wrapping_sub(u64::from(at.offset));
         self.neighbours(usize::from(access.cpu.0), &at, base);
     }

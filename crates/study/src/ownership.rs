@@ -132,7 +132,7 @@ fn first_idle(analysis: &Analysis<'_>) -> [Range<u64>; 2] {
 }
 
 /// The CPU that makes more than half of the accesses, if any.
-pub(crate) fn majority(users: &[u32]) -> Option<u16> {
+pub fn majority(users: &[u32]) -> Option<u16> {
     let total: u64 = users.iter().map(|count| u64::from(*count)).sum();
     let most = users
         .iter()

@@ -1,7 +1,7 @@
 //! The steps of a recording, cut into rounds, without those that no replay needs.
 
 use linemate_machine::LineSize;
-use linemate_recording::{AccessKind, CpuId};
+use linemate_recording::{AccessKind, CpuId, VirtualTime};
 use linemate_replay::{
     Begins, Fate, Filter, Kept, KeyId, Later, ReplayError, Seen, SliceHead, Slicer,
 };
@@ -17,6 +17,8 @@ pub(crate) struct Rounds {
     pub(crate) slices: Vec<(SliceHead, u32)>,
     /// The number of slices up to each round's end.
     pub(crate) rounds: Vec<u32>,
+    /// When each round begins.
+    pub(crate) starts: Vec<VirtualTime>,
 }
 
 impl Rounds {
@@ -29,6 +31,7 @@ impl Rounds {
         self.steps.clear();
         self.slices.clear();
         self.rounds.clear();
+        self.starts.clear();
     }
 
     /// Each round as its slices.
@@ -80,6 +83,8 @@ pub(crate) struct Cutter<'s> {
     /// By subject: whether all of its accesses stay, because some variant moves them.
     stays: &'s [bool],
     left_out: LeftOut,
+    /// When the round begins that is not complete yet.
+    start: VirtualTime,
     /// The round that is not complete yet.
     slices: Vec<(SliceHead, u32)>,
     steps: Vec<Step>,
@@ -98,6 +103,7 @@ impl<'s> Cutter<'s> {
             filter,
             stays,
             left_out: LeftOut::default(),
+            start: VirtualTime(0),
             slices: Vec::new(),
             steps: Vec::new(),
             seen: Vec::new(),
@@ -127,6 +133,7 @@ impl<'s> Cutter<'s> {
         }
         if turned.begins == Begins::Round {
             self.end_round(out);
+            self.start = turn.time;
         }
         self.slices
             .push((SliceHead::new(turn.cpu), self.steps.len() as u32));
@@ -150,6 +157,7 @@ impl<'s> Cutter<'s> {
             let cut = self.slicer.cut(cpu, step.access.time, cached);
             if cut.begins == Begins::Round {
                 self.end_round(out);
+                self.start = step.access.time;
             }
             if cut.begins != Begins::Nothing {
                 self.slices
@@ -192,6 +200,7 @@ impl<'s> Cutter<'s> {
                 .extend(slices.map(|(head, end)| (*head, before + end)));
         }
         out.rounds.push(out.slices.len() as u32);
+        out.starts.push(self.start);
         self.slices.clear();
         self.steps.clear();
     }

@@ -6,13 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use linemate_attribution::counted::Objects;
-use linemate_attribution::{Analysis, Bucket, FunctionName, Names, SubjectId};
+use linemate_attribution::{Analysis, Bucket, FieldRef, FunctionName, Names, SubjectId};
 use linemate_layout::nesting::{embeds, enclosing};
 use linemate_layout::pointer::PointerChase;
 use linemate_machine::LineSize;
 use linemate_recording::{Access, GuestAddr};
 use linemate_replay::{Fate, Item, KeyId, Later, Placed, Sharing, SiteId, SliceHead};
-use linemate_types::{ByteOffset, FlatType, TypeId, TypeModel};
+use linemate_types::{FlatType, TypeId, TypeModel};
 use rustc_hash::FxHashMap;
 
 use crate::experiment::{ExperimentError, recorded_cpus};
@@ -86,6 +86,15 @@ impl Step {
         }
     }
 
+    /// Which byte of which subject.
+    #[inline]
+    pub fn field(&self) -> FieldRef {
+        FieldRef {
+            subject: self.subject,
+            offset: self.offset,
+        }
+    }
+
     /// The access as a replay takes it.
     #[inline]
     pub fn item(&self) -> Item {
@@ -134,10 +143,10 @@ pub struct Scene<'a> {
     pub sites: Vec<String>,
     /// Accesses in all.
     pub accesses: u64,
-    /// Loads, stores and RMWs as recorded, by subject and offset.
-    counts: BTreeMap<(u32, u32), [u64; 3]>,
+    /// Loads, stores and RMWs as recorded.
+    counts: BTreeMap<FieldRef, [u64; 3]>,
     subject_keys: Vec<Option<KeyId>>,
-    fields: FxHashMap<(u32, u32), u32>,
+    fields: FxHashMap<FieldRef, KeyId>,
     functions: FxHashMap<u64, u32>,
 }
 
@@ -186,8 +195,8 @@ impl<'a> Scene<'a> {
         let offsets = scene
             .counts
             .keys()
-            .filter(|place| watched[place.0 as usize]);
-        let offsets: BTreeSet<(u32, u32)> = offsets.copied().collect();
+            .filter(|field| watched[field.subject.index()]);
+        let offsets: BTreeSet<FieldRef> = offsets.copied().collect();
         if watch.every {
             scene.number_every_field(analysis, offsets);
         } else {
@@ -202,9 +211,9 @@ impl<'a> Scene<'a> {
     fn number_subjects(&mut self, analysis: &Analysis<'_>) {
         let schema = analysis.schema();
         self.subject_keys = vec![None; analysis.subjects().len()];
-        let touched: BTreeSet<u32> = self.counts.keys().map(|(subject, _)| *subject).collect();
-        for number in touched {
-            let at = number as usize;
+        let touched: BTreeSet<SubjectId> = self.counts.keys().map(|field| field.subject).collect();
+        for subject in touched {
+            let at = subject.index();
             self.subject_keys[at] = Some(KeyId(self.keys.len() as u32));
             let subject = &analysis.subjects()[at];
             let path = match (subject.ty, subject.label.as_str()) {
@@ -221,7 +230,7 @@ impl<'a> Scene<'a> {
     }
 
     /// The fields of all types after them, in the order of (subject, offset); and variables without a type.
-    fn number_every_field(&mut self, analysis: &Analysis<'_>, offsets: BTreeSet<(u32, u32)>) {
+    fn number_every_field(&mut self, analysis: &Analysis<'_>, offsets: BTreeSet<FieldRef>) {
         let (model, schema) = (analysis.model(), analysis.schema());
         for (subject, key) in analysis.subjects().iter().zip(&self.subject_keys) {
             let named = matches!(subject.bucket, Bucket::GlobalNamed | Bucket::PercpuNamed);
@@ -230,9 +239,9 @@ impl<'a> Scene<'a> {
             }
         }
         let mut flats: FxHashMap<TypeId, Option<FlatType>> = FxHashMap::default();
-        let mut known: FxHashMap<(String, u32), u32> = FxHashMap::default();
-        for (subject, offset) in offsets {
-            let at = subject as usize;
+        let mut known: FxHashMap<(String, u32), KeyId> = FxHashMap::default();
+        for field in offsets {
+            let at = field.subject.index();
             let (Some(outer), Some(ty)) = (self.types[at], analysis.subjects()[at].ty) else {
                 continue;
             };
@@ -240,7 +249,7 @@ impl<'a> Scene<'a> {
                 .entry(outer)
                 .or_insert_with(|| FlatType::new(model, outer).ok());
             let leaf = flat.as_ref().and_then(|flat| {
-                let found = flat.find(ByteOffset(u64::from(offset)), 1)?;
+                let found = flat.find(field.byte(), 1)?;
                 Some(flat.names(found.leaf))
             });
             // A variable's name tells more than that its struct has none.
@@ -256,7 +265,7 @@ impl<'a> Scene<'a> {
             );
             let keys = &mut self.keys;
             let key = *known
-                .entry((path, offset))
+                .entry((path, field.offset))
                 .or_insert_with_key(|(path, offset)| {
                     keys.push(KeyName {
                         watched: Some(0),
@@ -266,26 +275,26 @@ impl<'a> Scene<'a> {
                             offset: *offset,
                         }),
                     });
-                    (keys.len() - 1) as u32
+                    KeyId((keys.len() - 1) as u32)
                 });
-            self.fields.insert((subject, offset), key);
+            self.fields.insert(field, key);
         }
     }
 
     /// The fields of watched types after them, in the order of (subject, offset).
-    fn number_keys(&mut self, model: &TypeModel, watch: &Watch, offsets: BTreeSet<(u32, u32)>) {
+    fn number_keys(&mut self, model: &TypeModel, watch: &Watch, offsets: BTreeSet<FieldRef>) {
         let flats: Vec<Option<FlatType>> = watch
             .types
             .iter()
             .map(|set| FlatType::new(model, *set.first()?).ok())
             .collect();
-        let mut known: FxHashMap<(usize, String), u32> = FxHashMap::default();
-        for (subject, offset) in offsets {
-            let Some(outer) = self.types[subject as usize] else {
+        let mut known: FxHashMap<(usize, String), KeyId> = FxHashMap::default();
+        for field in offsets {
+            let Some(outer) = self.types[field.subject.index()] else {
                 continue;
             };
             let inner = watch.types.iter().enumerate().find_map(|(number, set)| {
-                let found = enclosing(model, outer, u64::from(offset), &|id| set.contains(&id))?;
+                let found = enclosing(model, outer, field.byte(), &|id| set.contains(&id))?;
                 Some((number, found.1))
             });
             let Some((number, inner)) = inner else {
@@ -293,7 +302,7 @@ impl<'a> Scene<'a> {
             };
             let hit = flats[number]
                 .as_ref()
-                .and_then(|flat| Some(flat.names(flat.find(ByteOffset(inner), 1)?.leaf)));
+                .and_then(|flat| Some(flat.names(flat.find(inner, 1)?.leaf)));
             let path = hit.unwrap_or_else(|| "(padding)".to_owned());
             let keys = &mut self.keys;
             let key = *known
@@ -304,9 +313,9 @@ impl<'a> Scene<'a> {
                         path: path.clone(),
                         place: None,
                     });
-                    (keys.len() - 1) as u32
+                    KeyId((keys.len() - 1) as u32)
                 });
-            self.fields.insert((subject, offset), key);
+            self.fields.insert(field, key);
         }
     }
 
@@ -323,9 +332,9 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// How often bytes were accessed as recorded: loads, stores and RMWs, by subject and offset in its type; without a type at 0.
-    pub fn counts(&self) -> impl Iterator<Item = ((u32, u32), [u64; 3])> {
-        self.counts.iter().map(|(place, kinds)| (*place, *kinds))
+    /// How often bytes were accessed as recorded: loads, stores and RMWs; of subjects without a type all at 0.
+    pub fn counts(&self) -> impl Iterator<Item = (FieldRef, [u64; 3])> {
+        self.counts.iter().map(|(field, kinds)| (*field, *kinds))
     }
 
     /// The keys that belong to watched types, by their numbers.
@@ -337,15 +346,16 @@ impl<'a> Scene<'a> {
 
     /// What accesses to a subject's byte count for.
     #[inline]
-    pub fn key(&self, subject: u32, offset: u32) -> KeyId {
-        let field = self.fields.get(&(subject, offset)).copied();
-        field.map_or_else(|| self.subject_key(subject).unwrap_or_default(), KeyId)
+    pub fn key(&self, field: FieldRef) -> KeyId {
+        let key = self.fields.get(&field).copied();
+        key.or_else(|| self.subject_key(field.subject))
+            .unwrap_or_default()
     }
 
     /// What accesses to a subject count for where its fields are not told apart; `None` if it has none.
     #[inline]
-    pub fn subject_key(&self, subject: u32) -> Option<KeyId> {
-        self.subject_keys.get(subject as usize).copied().flatten()
+    pub fn subject_key(&self, subject: SubjectId) -> Option<KeyId> {
+        self.subject_keys.get(subject.index()).copied().flatten()
     }
 
     /// The function of an instruction.
@@ -387,7 +397,7 @@ impl<'a> Scene<'a> {
     pub fn step(&self, names: &Names, access: &Access) -> Step {
         let step = self.ownership.step(names, access);
         Step {
-            key: self.key(step.subject.0, step.offset),
+            key: self.key(step.field()),
             site: self.site(access.pc),
             ..step
         }
@@ -395,13 +405,15 @@ impl<'a> Scene<'a> {
 }
 
 /// By subject and offset; without a type there are no fields to tell apart.
-fn counts(session: &Session<'_>, types: &[Option<TypeId>]) -> BTreeMap<(u32, u32), [u64; 3]> {
-    let mut counts: BTreeMap<(u32, u32), [u64; 3]> = BTreeMap::new();
+fn counts(session: &Session<'_>, types: &[Option<TypeId>]) -> BTreeMap<FieldRef, [u64; 3]> {
+    let mut counts: BTreeMap<FieldRef, [u64; 3]> = BTreeMap::new();
     for (key, count) in session.counted().tally.rows() {
-        let subject = key.subject.0;
-        let typed = types[subject as usize].is_some();
-        let place = (subject, if typed { key.offset } else { 0 });
-        counts.entry(place).or_default()[key.kind as usize] += count.count;
+        let typed = types[key.subject.index()].is_some();
+        let field = FieldRef {
+            subject: key.subject,
+            offset: if typed { key.offset } else { 0 },
+        };
+        counts.entry(field).or_default()[key.kind as usize] += count.count;
     }
     counts
 }

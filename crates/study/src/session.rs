@@ -7,16 +7,21 @@
 //!   later ones        shelf ─► counts, stream, outcomes             the recording is not read
 //! ```
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use linemate_attribution::counted::Objects;
 use linemate_attribution::couse::CoUses;
 use linemate_attribution::tally::{Count, CpuCount, Key};
+use linemate_attribution::times::Times;
 use linemate_attribution::{Analysis, AnalysisError, Counted, Directory, Tally};
 use linemate_machine::LineSize;
-use linemate_recording::Recording;
+use linemate_recording::{Recording, TimeGrid};
+use linemate_replay::Dependences;
+use linemate_types::kernel_image::CodeSection;
 use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::Xxh3;
 
+use crate::event::{EventCount, EventError};
 use crate::experiment::{ExperimentError, recorded_cpus};
 use crate::ownership::Ownership;
 use crate::progress::{Progress, Silent, Step};
@@ -33,6 +38,14 @@ pub struct Session<'r> {
     progress: Box<dyn Progress + 'r>,
     ownership: OnceLock<Ownership>,
     streams: [OnceLock<Stream>; 2],
+    code: Option<Code>,
+}
+
+/// The recorded kernel's machine code.
+struct Code {
+    sections: Vec<CodeSection>,
+    digest: u64,
+    dependences: OnceLock<Arc<Dependences>>,
 }
 
 /// [`Part::Counts`], as it is kept.
@@ -43,6 +56,8 @@ struct Kept {
     per_cpu: Vec<CpuCount>,
     co_uses: CoUses,
     objects: Objects,
+    times: Times,
+    calls: Vec<u64>,
 }
 
 impl Kept {
@@ -51,7 +66,12 @@ impl Kept {
         let subjects = self.directory.subjects.len();
         let in_order = self.rows.windows(2).all(|pair| pair[0].0 < pair[1].0);
         let known = |(key, _): &(Key, Count)| (key.subject.0 as usize) < subjects;
-        in_order && self.rows.iter().all(known) && self.objects.len() == subjects
+        let places = self.times.places.keys();
+        let timed = |subject: u32| (subject as usize) < subjects;
+        in_order
+            && self.rows.iter().all(known)
+            && self.objects.len() == subjects
+            && places.map(|place| place.subject.0).all(timed)
     }
 }
 
@@ -76,6 +96,8 @@ impl<'r> Session<'r> {
                     tally: Tally::of(analysis.subjects(), kept.rows, kept.per_cpu),
                     co_uses: kept.co_uses,
                     objects: kept.objects,
+                    times: kept.times,
+                    calls: kept.calls,
                 };
                 return Ok(Session::with(analysis, counted, shelf, progress));
             }
@@ -115,7 +137,44 @@ impl<'r> Session<'r> {
             progress,
             ownership: OnceLock::new(),
             streams: Default::default(),
+            code: None,
         }
+    }
+
+    /// The same session, given the machine code of the recorded kernel: replays with overlap then know which misses are independent. Without
+    /// it, and for code that is in no section (modules, BPF, user programs), every miss waits for the loads before it.
+    #[must_use]
+    pub fn with_code(self, sections: Vec<CodeSection>) -> Session<'r> {
+        let mut digest = Xxh3::new();
+        for section in &sections {
+            digest.update(&section.address.to_le_bytes());
+            digest.update(&section.bytes);
+        }
+        let code = Code {
+            digest: digest.digest(),
+            sections,
+            dependences: OnceLock::new(),
+        };
+        Session {
+            code: Some(code),
+            ..self
+        }
+    }
+
+    /// A digest of the machine code that was given, if any was.
+    pub(crate) fn code_digest(&self) -> Option<u64> {
+        self.code.as_ref().map(|code| code.digest)
+    }
+
+    /// From which loads the addresses of the recording's accesses come, as far as its code was given.
+    pub(crate) fn dependences(&self) -> Arc<Dependences> {
+        let Some(code) = &self.code else {
+            return Arc::default();
+        };
+        let instructions = || self.rows.iter().map(|row| row.pc);
+        let symbols = self.analysis.symbols();
+        let find = || linemate_code::dependences(&code.sections, symbols, instructions());
+        Arc::clone(code.dependences.get_or_init(|| Arc::new(find())))
     }
 
     /// Its types, symbols and subjects.
@@ -123,9 +182,26 @@ impl<'r> Session<'r> {
         &self.analysis
     }
 
+    /// How often a function was called.
+    ///
+    /// # Errors
+    /// It was not recorded which calls it had, or it had none.
+    pub fn event(&self, function: &str) -> Result<EventCount, EventError> {
+        EventCount::count(
+            self.analysis.recording().functions(),
+            &self.counted.calls,
+            function,
+        )
+    }
+
     /// What it counts.
     pub fn counted(&self) -> &Counted {
         &self.counted
+    }
+
+    /// What counts over time are kept for.
+    pub fn time_grid(&self) -> TimeGrid {
+        self.analysis.recording().time_grid()
     }
 
     /// Who is told how far it is.
@@ -197,6 +273,8 @@ fn pack(analysis: &Analysis<'_>, counted: &Counted) -> Option<Vec<u8>> {
         per_cpu: counted.tally.per_cpu().to_vec(),
         co_uses: counted.co_uses.clone(),
         objects: counted.objects.clone(),
+        times: counted.times.clone(),
+        calls: counted.calls.clone(),
     };
     shelf::pack(&kept)
 }
@@ -237,6 +315,8 @@ mod tests {
             per_cpu: Vec::new(),
             co_uses: CoUses::default(),
             objects: vec![Default::default(); 2],
+            times: Times::default(),
+            calls: Vec::new(),
         }
     }
 

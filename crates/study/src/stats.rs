@@ -1,7 +1,9 @@
 //! Differences with confidence intervals.
 //!
-//! Both sides of a what-if are replayed under the same interleavings, so what counts is the difference under each one: its mean, and
-//! the 95 % confidence interval of that mean (Student's t). An effect whose interval holds 0 is not significant.
+//! * [`paired`]: both sides of a what-if are replayed under the same interleavings, so what counts is the difference under each one: its
+//!   mean, and the 95 % confidence interval of that mean (Student's t). An effect whose interval holds 0 is not significant.
+//! * [`change_within`] and [`change_between`]: the change of a mean in per cent, of runs that belong together one by one (predictions
+//!   from the recordings that they are compared with), and of runs that do not (recordings of two kernels; Welch's interval).
 
 use serde::{Deserialize, Serialize};
 
@@ -32,12 +34,142 @@ impl Measure {
     }
 }
 
-/// Two-sided 95 % quantiles of Student's t for 1, 2, … 30 degrees of freedom (any table of the distribution).
+/// A change of a mean.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    /// In per cent of the mean without it.
+    pub percent: f64,
+    /// Half the width of its 95 % confidence interval, likewise; none of fewer than [`RUNS_MIN`] runs of either.
+    pub ci95: Option<f64>,
+}
+
+/// Fewer runs give no interval: that of two is wider than anything that it could be asked.
+pub const RUNS_MIN: usize = 3;
+
+/// Two-sided 95 % quantiles of Student's t for 1, 2, … 30 degrees of freedom (NIST/SEMATECH e-Handbook of Statistical Methods,
+/// 1.3.6.7.2).
 const T95: [f64; 30] = [
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
     2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
     2.052, 2.048, 2.045, 2.042,
 ];
+
+/// The same for any number of degrees of freedom: the quantile of the normal distribution.
+const NORMAL95: f64 = 1.960;
+
+/// The quantile for that many degrees of freedom, 1 at least, whole or not: between those of the table in the reciprocal of their number, in
+/// which quantiles are nearly straight; the largest error is that of 1 to 2 degrees, where it is too wide.
+fn t95(freedom: f64) -> f64 {
+    let below = (freedom.floor().max(1.0) as usize).min(T95.len());
+    let (here, x0) = (T95[below - 1], 1.0 / below as f64);
+    let (next, x1) = match T95.get(below) {
+        Some(next) => (*next, 1.0 / (below + 1) as f64),
+        None => (NORMAL95, 0.0),
+    };
+    let x = (1.0 / freedom).clamp(x1, x0);
+    next + (here - next) * (x - x1) / (x0 - x1)
+}
+
+/// What a sample tells about its mean.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    count: usize,
+    mean: f64,
+    /// Of the mean.
+    variance: f64,
+}
+
+impl Sample {
+    /// `None` of fewer than two values.
+    fn of(values: &[f64]) -> Option<Sample> {
+        let count = values.len();
+        if count < 2 {
+            return None;
+        }
+        let mean = mean(values.iter().copied());
+        let squares = values.iter().map(|v| (v - mean) * (v - mean));
+        let variance = squares.sum::<f64>() / (count - 1) as f64 / count as f64;
+        Some(Sample {
+            count,
+            mean,
+            variance,
+        })
+    }
+
+    /// The same of values that are `factor` times as large.
+    fn scaled(self, factor: f64) -> Sample {
+        Sample {
+            mean: self.mean * factor,
+            variance: self.variance * factor * factor,
+            ..self
+        }
+    }
+
+    fn freedom(self) -> f64 {
+        (self.count - 1) as f64
+    }
+
+    /// Half the width of the mean's 95 % confidence interval.
+    fn ci95(self) -> f64 {
+        t95(self.freedom()) * self.variance.sqrt()
+    }
+}
+
+/// Half the width of the 95 % confidence interval of the difference between the means of two independent samples whose variances need
+/// not be equal (B. L. Welch, Biometrika 34, 1947).
+fn welch(a: Sample, b: Sample) -> f64 {
+    let variance = a.variance + b.variance;
+    if variance <= 0.0 {
+        return 0.0;
+    }
+    let part = |sample: Sample| sample.variance * sample.variance / sample.freedom();
+    let freedom = variance * variance / (part(a) + part(b));
+    t95(freedom) * variance.sqrt()
+}
+
+/// The change from one mean to that of independent values. `None` where there is nothing to change.
+///
+/// The interval is that of the ratio of both means, to first order (the delta method): Welch's of the difference between `with` and
+/// as many times `without` as the ratio, which is 0, in parts of the mean without.
+pub fn change_between(without: &[f64], with: &[f64]) -> Option<Change> {
+    let (before, after) = means(without, with)?;
+    let ratio = after / before;
+    let samples = Sample::of(without).zip(Sample::of(with));
+    let enough = without.len().min(with.len()) >= RUNS_MIN;
+    let half = samples.filter(|_| enough);
+    let half = half.map(|(a, b)| welch(a.scaled(ratio), b));
+    Some(Change::of(ratio, half, before))
+}
+
+/// The change from one mean to that of values that belong to the first ones one by one; surplus values of the longer series are left
+/// out. `None` where there is nothing to change.
+///
+/// The interval is that of the ratio of both means, to first order: Student's of the differences between `with` and as many times
+/// `without` as the ratio.
+pub fn change_within(without: &[f64], with: &[f64]) -> Option<Change> {
+    let count = without.len().min(with.len());
+    let (without, with) = (&without[..count], &with[..count]);
+    let (before, after) = means(without, with)?;
+    let ratio = after / before;
+    let rests = with.iter().zip(without).map(|(w, o)| w - ratio * o);
+    let rests: Vec<f64> = rests.collect();
+    let half = Sample::of(&rests).filter(|_| count >= RUNS_MIN);
+    Some(Change::of(ratio, half.map(Sample::ci95), before))
+}
+
+fn means(without: &[f64], with: &[f64]) -> Option<(f64, f64)> {
+    let before = mean(without.iter().copied());
+    (before > 0.0 && !with.is_empty()).then(|| (before, mean(with.iter().copied())))
+}
+
+impl Change {
+    fn of(ratio: f64, half: Option<f64>, before: f64) -> Change {
+        Change {
+            percent: 100.0 * (ratio - 1.0),
+            ci95: half.map(|half| 100.0 * half / before),
+        }
+    }
+}
 
 fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
     let count = values.len();
@@ -54,16 +186,7 @@ pub fn paired(without: &[f64], with: &[f64]) -> Measure {
     let (without, with) = (&without[..count], &with[..count]);
     let differences: Vec<f64> = with.iter().zip(without).map(|(a, b)| a - b).collect();
     let difference = mean(differences.iter().copied());
-    let ci95 = if count < 2 {
-        f64::INFINITY
-    } else {
-        let squares = differences
-            .iter()
-            .map(|d| (d - difference) * (d - difference));
-        let variance = squares.sum::<f64>() / (count - 1) as f64;
-        // Beyond 30 degrees of freedom the last entry is too wide by less than 4 %.
-        T95[(count - 2).min(T95.len() - 1)] * (variance / count as f64).sqrt()
-    };
+    let ci95 = Sample::of(&differences).map_or(f64::INFINITY, Sample::ci95);
     Measure {
         without: mean(without.iter().copied()),
         with: mean(with.iter().copied()),
@@ -80,6 +203,9 @@ pub fn all_narrow<T>(without: &[T], with: &[T], figures: &[&dyn Fn(&T) -> f64]) 
         paired(&of(without), &of(with)).is_narrow()
     })
 }
+
+#[cfg(test)]
+mod changes;
 
 #[cfg(test)]
 mod tests {

@@ -1,22 +1,22 @@
 //! A variant of a what-if: where the accesses of a recording go under a plan, and which do not happen.
 
-use std::collections::BTreeSet;
+mod objects;
+
 use std::sync::Arc;
 
 use linemate_attribution::Analysis;
 use linemate_recording::{Access, AccessKind, GuestAddr};
 use linemate_replay::{Fate, Item, Later, Placed, Sharing};
-use linemate_types::{ByteOffset, FlatType, TypeId, TypeModel};
+use linemate_types::{ByteAlign, ByteOffset, ByteSize, FlatType, TypeId, TypeModel};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use linemate_layout::nesting::{embeds, enclosing};
+use linemate_layout::nesting::{embeds, enclosing, size_of};
 use linemate_layout::pointer::PointerChase;
 
 use crate::code::code_of;
 pub use crate::error::VariantError;
 use crate::follow::Arrays;
-use crate::ownership::majority;
-use crate::relocate::{Area, Resize, colocate, relocate, slot};
+use crate::relocate::{Area, Frames, PAGE, Resize, relocate};
 use crate::scene::{Scene, Step};
 use linemate_layout::map::{OffsetMap, To};
 use linemate_layout::plan::{AccessRule, Field, ObjectRule, Plan};
@@ -46,7 +46,7 @@ enum Rule {
     SkipArray,
 }
 
-/// How many arrays `skip array behind F` found.
+/// How many arrays `skip array of F` found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Followed {
     /// The pointer: `TYPE.FIELD`.
@@ -84,12 +84,25 @@ pub struct Variant {
     edited: bool,
     subjects: Vec<Option<Box<SubjectEdit>>>,
     rules: Vec<Rule>,
+    /// Where pages of per-CPU memory are.
+    frames: Frames,
     /// Objects that moved.
     pub relocated: usize,
     /// What each `colocate` found.
     pub paired: Vec<Paired>,
-    /// What each `skip array behind` found.
+    /// What each `skip array` found.
     pub followed: Vec<Followed>,
+}
+
+/// What a variant depends on beside its plan and the recording.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting<'q> {
+    /// The recording's CPUs.
+    pub cpus: usize,
+    /// Decides in which frames pages of per-CPU memory are.
+    pub seed: u64,
+    /// Which of the scene's counts of neighbours belongs to each `colocate` of the plan.
+    pub questions: &'q [usize],
 }
 
 /// What a variant remembers from access to access; each replay has its own.
@@ -100,8 +113,7 @@ pub struct Memory {
 }
 
 impl Variant {
-    /// What `plan` means for the recording of `scene`, with `cpus` CPUs. `questions` tells which of the scene's counts of neighbours
-    /// belongs to each `colocate` of the plan.
+    /// What `plan` means for the recording of `scene`.
     ///
     /// # Errors
     /// A function that the kernel does not have, a type that the recording does not touch.
@@ -109,20 +121,20 @@ impl Variant {
         plan: &mut Plan<'_>,
         scene: &Scene<'_>,
         analysis: &Analysis<'_>,
-        cpus: usize,
-        questions: &[usize],
+        setting: &Setting<'_>,
     ) -> Result<Variant, VariantError> {
         let mut area = Area::default();
         let mut variant = Variant {
             edited: !(plan.types.is_empty() && plan.objects.is_empty() && plan.accesses.is_empty()),
+            frames: Frames::new(setting.seed),
             ..Variant::as_recorded(scene)
         };
         let base_align = |id: TypeId, rules: &[ObjectRule]| {
             let aligns = rules.iter().filter_map(|rule| match rule {
-                ObjectRule::BaseAlign(ids, bytes) if ids.contains(&id) => Some(*bytes),
+                ObjectRule::BaseAlign(ids, align) if ids.contains(&id) => Some(*align),
                 _ => None,
             });
-            aligns.max().unwrap_or(1)
+            aligns.max().unwrap_or_default()
         };
         for (subject, id) in scene.types.iter().enumerate() {
             let Some(id) = *id else { continue };
@@ -130,7 +142,7 @@ impl Variant {
                 continue;
             };
             let extra = base_align(id, &plan.objects);
-            if layout.map.is_none() && extra == 1 {
+            if layout.map.is_none() && extra == ByteAlign::ONE {
                 continue;
             }
             let resize = resize(plan, id, extra);
@@ -141,7 +153,7 @@ impl Variant {
             edit.map = layout.map.clone();
             edit.moved = moved.into_iter().collect();
         }
-        variant.apply_objects(plan, scene, cpus, questions, &mut area)?;
+        variant.apply_objects(plan, scene, setting, &mut area)?;
         variant.apply_rules(plan, scene, analysis)?;
         Ok(variant)
     }
@@ -152,6 +164,7 @@ impl Variant {
             edited: false,
             subjects: (0..scene.types.len()).map(|_| None).collect(),
             rules: Vec::new(),
+            frames: Frames::default(),
             relocated: 0,
             paired: Vec::new(),
             followed: Vec::new(),
@@ -175,83 +188,6 @@ impl Variant {
 
     fn edit(&mut self, subject: usize) -> &mut SubjectEdit {
         self.subjects[subject].get_or_insert_default()
-    }
-
-    fn apply_objects(
-        &mut self,
-        plan: &mut Plan<'_>,
-        scene: &Scene<'_>,
-        cpus: usize,
-        questions: &[usize],
-        area: &mut Area,
-    ) -> Result<(), VariantError> {
-        let mut questions = questions.iter();
-        for rule in plan.objects.clone() {
-            match rule {
-                ObjectRule::BaseAlign(..) => {}
-                ObjectRule::Percpu(ids) => {
-                    let size = resize(plan, ids[0], 1);
-                    for subject in subjects_of(scene, &ids) {
-                        for base in scene.objects[subject].keys() {
-                            for cpu in 0..cpus {
-                                let start = area.take(size.new, *base, size.align);
-                                self.edit(subject).copies.insert((*base, cpu as u16), start);
-                            }
-                        }
-                    }
-                }
-                ObjectRule::Colocate(a, b) => {
-                    let pairs = questions
-                        .next()
-                        .map_or_else(Vec::new, |q| pair_up(scene, *q, &a));
-                    let (first, mut second) = (resize(plan, a[0], 1), resize(plan, b[0], 1));
-                    // What was allocated after the second (statistics after an entity) comes along.
-                    let bases: BTreeSet<u64> = subjects_of(scene, &b)
-                        .flat_map(|subject| scene.objects[subject].keys().copied())
-                        .collect();
-                    second.new += slot(bases.into_iter(), second.old) - second.old;
-                    let (firsts, seconds) = colocate(&pairs, first, second, area);
-                    let count = |ids: &[TypeId]| -> usize {
-                        subjects_of(scene, ids)
-                            .map(|s| scene.objects[s].len())
-                            .sum()
-                    };
-                    let (first_alone, second_alone) =
-                        (count(&a) - pairs.len(), count(&b) - pairs.len());
-                    self.paired.push(Paired {
-                        pairs: pairs.len(),
-                        first_alone,
-                        second_alone,
-                    });
-                    if pairs.is_empty() {
-                        let name = |ids: &[TypeId]| {
-                            plan.layouts
-                                .model()
-                                .composite(ids[0])
-                                .map_or("", |c| &c.name)
-                                .to_owned()
-                        };
-                        return Err(VariantError::NoObjects(format!(
-                            "{} beside its {}",
-                            name(&a),
-                            name(&b)
-                        )));
-                    }
-                    for (ids, moved) in [(&a, firsts), (&b, seconds)] {
-                        let moved: FxHashMap<u64, u64> = moved.into_iter().collect();
-                        for subject in subjects_of(scene, ids) {
-                            for base in scene.objects[subject].keys() {
-                                if let Some(new) = moved.get(base) {
-                                    self.edit(subject).moved.insert(*base, *new);
-                                    self.relocated += 1;
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-        Ok(())
     }
 
     fn apply_rules(
@@ -283,7 +219,7 @@ impl Variant {
         Ok(())
     }
 
-    /// Notes which objects are behind the pointer.
+    /// Notes which objects the pointer leads to.
     fn skip_arrays(
         &mut self,
         chase: &PointerChase,
@@ -299,7 +235,7 @@ impl Variant {
             return Err(VariantError::NoArray { path, owners });
         }
         for (base, subject) in &arrays.found {
-            self.edit(*subject as usize).gone.insert(*base);
+            self.edit(subject.index()).gone.insert(*base);
         }
         self.followed.push(Followed {
             pointer: path,
@@ -318,7 +254,8 @@ impl Variant {
             }
             let size = model.size_of(id).unwrap_or(0);
             let inside = |offset: &u64| {
-                let found = enclosing(model, id, *offset, &|t| field.types.contains(&t));
+                let wanted = |t| field.types.contains(&t);
+                let found = enclosing(model, id, ByteOffset(*offset), &wanted);
                 found.is_some_and(|(_, at)| at >= field.offset && at < field.offset + field.bytes)
             };
             for offset in (0..size).filter(inside) {
@@ -381,28 +318,51 @@ impl Variant {
             base = *copy;
             placed.sharing = Sharing::Cloned;
         }
-        let bytes = u64::from(item.size);
+        let bytes = ByteSize(item.size.into());
         let Some(map) = &edit.map else {
-            placed.addr = GuestAddr(base.wrapping_add(offset));
-            return emit(&item, placed);
+            return self.emit(base.wrapping_add(offset), &item, placed, emit);
         };
-        let at = map.at(offset);
+        let at = map.at(ByteOffset(offset));
         if let (To::Byte(new), true) = (at.to, at.run >= bytes) {
-            placed.addr = GuestAddr(base.wrapping_add(new));
-            return emit(&item, placed);
+            return self.emit(base.wrapping_add(new.0), &item, placed, emit);
         }
-        let parts = map.parts(offset, bytes);
+        let parts = map.parts(ByteOffset(offset), bytes);
         if parts.is_empty() {
             placed.fate = Fate::Removed;
             return emit(&item, placed);
         }
         for part in parts {
             // No part is longer than the access, which is at most 64 bytes.
-            item.size = part.bytes.clamp(1, bytes) as u8;
-            placed.addr = GuestAddr(base.wrapping_add(part.offset));
-            emit(&item, placed)?;
+            item.size = part.bytes.0.clamp(1, bytes.0) as u8;
+            self.emit(base.wrapping_add(part.offset.0), &item, placed, &mut emit)?;
         }
         Ok(())
+    }
+
+    /// Emits an access to `item.size` bytes from `addr` on; two if its bytes are in two pages that are apart.
+    fn emit<E>(
+        &self,
+        addr: u64,
+        item: &Item,
+        mut placed: Placed,
+        mut emit: impl FnMut(&Item, Placed) -> Result<(), E>,
+    ) -> Result<(), E> {
+        placed.addr = GuestAddr(self.frames.place(addr));
+        let before = PAGE - addr % PAGE;
+        let there = self.frames.place(addr.wrapping_add(before));
+        let together = placed.addr.0.wrapping_add(before) == there;
+        if u64::from(item.size) <= before || together {
+            return emit(item, placed);
+        }
+        let mut part = Item {
+            // Less than the access's size.
+            size: before as u8,
+            ..*item
+        };
+        emit(&part, placed)?;
+        part.size = item.size - part.size;
+        placed.addr = GuestAddr(there);
+        emit(&part, placed)
     }
 
     /// Whether the rules let the access happen; they may turn it into a load.
@@ -446,25 +406,27 @@ fn path_of(model: &TypeModel, field: &Field) -> String {
     let name = model.composite(id).map_or("", |c| &*c.name);
     let flat = FlatType::new(model, id).ok();
     let leaf = flat.as_ref().and_then(|flat| {
-        let hit = flat.find(ByteOffset(field.offset), 1)?;
+        let hit = flat.find(field.offset, 1)?;
         flat.leaf(hit.leaf)
     });
     format!("{name}.{}", leaf.map_or("", |leaf| &leaf.path))
 }
 
-fn resize(plan: &mut Plan<'_>, id: TypeId, extra: u64) -> Resize {
-    let old = plan.layouts.model().size_of(id).unwrap_or(0);
-    let recorded = plan.layouts.origin(id).map_or(1, |origin| origin.align);
-    let (new, align) = plan
-        .layouts
-        .of(id)
-        .map_or((old, 1), |layout| (layout.size, layout.align));
+fn resize(plan: &mut Plan<'_>, id: TypeId, extra: ByteAlign) -> Resize {
+    let old = size_of(plan.layouts.model(), id);
+    let recorded = plan.layouts.origin(id).map(|origin| origin.align);
+    let after = plan.layouts.of(id);
+    let (new, align) = after.map_or((old, ByteAlign::ONE), |l| (l.size, l.align));
     // An alignment that was there all the time was kept by the allocator as far as it was; a larger one has to be.
-    let align = if align > recorded { align } else { 1 };
+    let align = if align > recorded.unwrap_or_default() {
+        align
+    } else {
+        ByteAlign::ONE
+    };
     Resize {
-        old,
-        new,
-        align: align.max(extra),
+        old: old.0,
+        new: new.0,
+        align: align.max(extra).bytes(),
     }
 }
 
@@ -476,28 +438,6 @@ fn subjects_of<'s>(scene: &'s Scene<'_>, ids: &'s [TypeId]) -> impl Iterator<Ite
         .enumerate()
         .filter(move |(_, id)| wanted(id))
         .map(|(subject, _)| subject)
-}
-
-/// (owner, first, second): the most frequent neighbours first, each object once. The owner is the CPU that uses the first most.
-fn pair_up(scene: &Scene<'_>, question: usize, first: &[TypeId]) -> Vec<(u16, u64, u64)> {
-    let mut candidates: Vec<(u64, u64, u64)> = scene.neighbours[question]
-        .iter()
-        .map(|((a, b), count)| (*count, *a, *b))
-        .collect();
-    candidates.sort_unstable_by_key(|(count, a, b)| (std::cmp::Reverse(*count), *a, *b));
-    let (mut taken_a, mut taken_b) = (FxHashMap::default(), FxHashMap::default());
-    let mut pairs = Vec::new();
-    for (_, a, b) in candidates {
-        if taken_a.contains_key(&a) || taken_b.contains_key(&b) {
-            continue;
-        }
-        taken_a.insert(a, ());
-        taken_b.insert(b, ());
-        let users = subjects_of(scene, first).find_map(|s| scene.objects[s].get(&a));
-        let owner = users.and_then(|users| majority(users)).unwrap_or(u16::MAX);
-        pairs.push((owner, a, b));
-    }
-    pairs
 }
 
 #[cfg(test)]
@@ -513,9 +453,9 @@ mod tests {
 
     fn piece(old: u64, bytes: u64, new: Option<u64>) -> MovedBytes {
         MovedBytes {
-            old,
-            bytes,
-            new,
+            old: ByteOffset(old),
+            bytes: ByteSize(bytes),
+            new: new.map(ByteOffset),
             inner: Inner::Whole,
         }
     }
@@ -538,6 +478,7 @@ mod tests {
             edited: true,
             subjects: vec![None, Some(Box::new(edit))],
             rules,
+            frames: Frames::default(),
             relocated: 1,
             paired: Vec::new(),
             followed: Vec::new(),
@@ -608,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn the_load_behind_an_atomic_is_reused_once_and_only_there() {
+    fn the_load_after_an_atomic_is_reused_once_and_only_there() {
         use AccessKind::{Load, Rmw, Store};
         let rules = vec![Rule::Reuse {
             code: vec![(0x1000, 0x1100)],

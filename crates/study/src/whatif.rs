@@ -14,11 +14,13 @@ use linemate_types::{LineSize, TypeId, TypeModel};
 
 use crate::effect::{self, WhatIf};
 pub use crate::effect::{Run, VariantKind};
+use crate::event::EventError;
 use crate::experiment::{Experiment, ExperimentError, line_of, recorded_cpus, seeds};
 use crate::scene::{Scene, Watch};
 use crate::session::Session;
+use crate::sets::{SetsChange, TypeSets};
 use crate::stats::all_narrow;
-use crate::variant::{Variant, VariantError};
+use crate::variant::{Setting, Variant, VariantError};
 
 /// The fewest interleavings that give a confidence interval worth the name.
 pub const INTERLEAVINGS_MIN: usize = 8;
@@ -53,6 +55,9 @@ pub enum WhatIfError {
         "{0} interleavings are too few for a 95 % confidence interval: at least {INTERLEAVINGS_MIN}"
     )]
     Interleavings(usize),
+    /// An event whose calls cannot be told.
+    #[error(transparent)]
+    Event(#[from] EventError),
     /// The replays.
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
@@ -172,7 +177,7 @@ impl<'a> Study<'a> {
         let mut variants: Vec<(VariantKind, Result<Variant, String>)> = Vec::new();
         let mut layouts = Vec::new();
         for kind in kinds {
-            let built = self.variant(kind, line);
+            let built = self.variant(kind, line, run.seed);
             match (built, kind) {
                 (Ok((variant, sizes)), _) => {
                     if matches!(kind, VariantKind::Without | VariantKind::All) {
@@ -207,6 +212,7 @@ impl<'a> Study<'a> {
             !run.all_interleavings && !run.ablate && all_narrow(without, with, &figures)
         };
         let outcomes = experiment.run(&usable, &seeds, keep, enough)?;
+        let sets = self.sets(&experiment, &variants)?;
         let facts = effect::Facts {
             model: self.model(),
             scene: &self.scene,
@@ -216,6 +222,7 @@ impl<'a> Study<'a> {
             cpus: experiment.cpus,
             line,
             layouts,
+            sets,
             variants: &variants,
             watched,
             outcomes,
@@ -223,11 +230,38 @@ impl<'a> Study<'a> {
         Ok(effect::whatif(&facts))
     }
 
+    /// The sets that the lines of the reported types reach, without edits and with all.
+    fn sets(
+        &self,
+        experiment: &Experiment<'_>,
+        variants: &[(VariantKind, Result<Variant, String>)],
+    ) -> Result<Vec<SetsChange>, ExperimentError> {
+        let of = |wanted: VariantKind| {
+            let found = variants.iter().find(|(kind, _)| *kind == wanted);
+            found.and_then(|(_, variant)| variant.as_ref().ok())
+        };
+        let (Some(without), Some(with)) = (of(VariantKind::Without), of(VariantKind::All)) else {
+            return Ok(Vec::new());
+        };
+        let type_of: Vec<Option<usize>> = self.scene.keys.iter().map(|key| key.watched).collect();
+        let found = experiment.sets(&[without, with], self.types.len(), &type_of)?;
+        let change = |((name, _), sets): (&(String, Vec<TypeId>), Vec<Option<TypeSets>>)| {
+            let side = |number: usize| sets.get(number).copied().flatten();
+            SetsChange {
+                name: name.clone(),
+                without: side(0),
+                with: side(1),
+            }
+        };
+        Ok(self.types.iter().zip(found).map(change).collect())
+    }
+
     /// One variant, and the size in bytes of each reported type in it.
     fn variant(
         &self,
         kind: VariantKind,
         line: LineSize,
+        seed: u64,
     ) -> Result<(Variant, Vec<u64>), WhatIfError> {
         let edits = self.edits.filtered(|number| match kind {
             VariantKind::Without => false,
@@ -242,13 +276,16 @@ impl<'a> Study<'a> {
             &mut plan,
             &self.scene,
             self.session.analysis(),
-            self.recorded,
-            &questions,
+            &Setting {
+                cpus: self.recorded,
+                seed,
+                questions: &questions,
+            },
         )?;
         let size = |plan: &mut Plan<'_>, ids: &[TypeId]| {
             ids.first()
                 .and_then(|id| plan.layouts.of(*id).ok())
-                .map_or(0, |layout| layout.size)
+                .map_or(0, |layout| layout.size.0)
         };
         let sizes = self
             .types

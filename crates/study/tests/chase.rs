@@ -1,4 +1,4 @@
-//! `skip array behind F` in a made-up recording: which arrays are told by what is accessed behind F, and what vanishes with them.
+//! `skip array of F` in a made-up recording: which arrays are told by what is accessed after F, and what vanishes with them.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -111,13 +111,13 @@ fn recording() -> Recording {
 #[test]
 fn what_is_behind_a_pointer_is_skipped_and_nothing_else() {
     let recording = recording();
-    let result = whatif(&recording, "type task\nskip array behind entities").unwrap();
+    let result = whatif(&recording, "type task\nskip array of entities").unwrap();
     assert_eq!(result.followed, [followed("task.entities", 2, 2)]);
     assert_eq!(result.skipped, 3 * ROUNDS);
-    let result = whatif(&recording, "type task\nskip array behind queues").unwrap();
+    let result = whatif(&recording, "type task\nskip array of queues").unwrap();
     assert_eq!(result.followed, [followed("task.queues", 2, 1)]);
     assert_eq!(result.skipped, ROUNDS, "the second task's");
-    let all = "type task\nskip array behind queues\nremove entities\nskip array behind entities";
+    let all = "type task\nskip array of queues\nremove entities\nskip array of entities";
     let result = whatif(&recording, all).unwrap();
     assert_eq!(
         result.followed,
@@ -136,7 +136,7 @@ fn the_last_access_that_still_counts() {
         let mut m = Maker::new();
         m.load(0, TASKS[0] + ENTITIES).pause(0, between);
         m.load(0, ENTITIES_OF[0]);
-        let result = whatif(&m.record(), "type task\nskip array behind entities");
+        let result = whatif(&m.record(), "type task\nskip array of entities");
         assert_eq!(result.is_ok(), found, "{between} accesses in between");
     }
 }
@@ -149,10 +149,10 @@ fn a_tie_tells_nothing() {
         m.load(0, TASKS[task] + ENTITIES)
             .load(0, ENTITIES_OF[array]);
     }
-    let refused = whatif(&m.record(), "type task\nskip array behind entities").unwrap_err();
+    let refused = whatif(&m.record(), "type task\nskip array of entities").unwrap_err();
     assert_eq!(
         refused,
-        "nothing to skip behind `task.entities`: of 2 objects whose `task.entities` is loaded, none can be identified by what \
+        "no array of `task.entities` to skip: of 2 objects whose `task.entities` is loaded, none can be identified by what \
          is accessed next"
     );
 }
@@ -163,7 +163,7 @@ fn an_array_belongs_to_who_uses_it_most() {
     for task in [0, 0, 1] {
         m.load(0, TASKS[task] + ENTITIES).load(0, ENTITIES_OF[0]);
     }
-    let result = whatif(&m.record(), "type task\nskip array behind entities").unwrap();
+    let result = whatif(&m.record(), "type task\nskip array of entities").unwrap();
     assert_eq!(result.followed, [followed("task.entities", 2, 1)]);
     assert_eq!(result.skipped, 3, "all accesses to the array");
 }

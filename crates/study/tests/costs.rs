@@ -5,9 +5,10 @@
 use linemate_layout::EditSubject;
 use linemate_machine::{Machine, find};
 use linemate_recording::{AccessKind, Recording};
+use linemate_replay::MachinePlaces;
 use linemate_study::Session;
 use linemate_study::WhatIfError;
-use linemate_study::costs::{CellCost, Cost, CostRun, Costs, LineCost, costs};
+use linemate_study::costs::{CellCost, Cost, CostRun, Costs, LineCost, LinePair, costs, costs_of};
 use linemate_study::{Conditions, ExperimentError};
 use linemate_testkit::world::{APIC, F, KMALLOC_SLAB, NOHZ, RQ, UNITS, VMALLOC, World};
 
@@ -88,6 +89,11 @@ fn every_access_is_in_one_type_one_field_and_the_whole() {
         assert_eq!(cells(|cell| cell.cycles), line.cycles);
         assert_eq!(cells(|cell| cell.loads + cell.stores), line.misses);
         assert_eq!(cells(|cell| cell.hitm), line.hitm);
+        assert_eq!(line.pairs.iter().map(|p| p.hitm).sum::<u64>(), line.hitm);
+        for cell in &line.cells {
+            let times = cell.times.iter().flatten().sum::<u64>();
+            assert_eq!(times, cell.hitm, "{}", cell.field);
+        }
     }
     assert_eq!(
         costs.pairs.iter().map(|pair| pair.hitm).sum::<u64>(),
@@ -107,6 +113,78 @@ fn every_access_is_in_one_type_one_field_and_the_whole() {
         row(&costs.fields, "rq.curr").hitm.iter().sum::<u64>(),
         ROUNDS
     );
+}
+
+#[test]
+fn lines_tell_who_took_them_from_whom_and_when() {
+    let costs = found(None, None).unwrap();
+    let line = |start| {
+        let of_rq = |line: &&LineCost| line.name == "rq" && line.start == start;
+        costs.lines.iter().find(of_rq).unwrap()
+    };
+    assert_eq!(costs.pairs_by, MachinePlaces::Cpu);
+    // CPU 1 reads what CPU 0 has written, every time; CPU 0 had the permission to write it taken away only.
+    let pair = |from, to, hitm| LinePair { from, to, hitm };
+    assert_eq!(line(0).pairs, [pair(0, 1, ROUNDS)]);
+    // The lock goes to and fro, unless a CPU takes it twice in a row.
+    let lock = line(64);
+    let to_and_fro: Vec<(u16, u16)> = lock.pairs.iter().map(|p| (p.from, p.to)).collect();
+    assert_eq!(to_and_fro, [(0, 1), (1, 0)]);
+    let [there, back] = [0, 1].map(|at: usize| lock.pairs[at].hitm);
+    assert!(
+        there.abs_diff(back) <= 1 && there > ROUNDS / 2,
+        "{:?}",
+        lock.pairs
+    );
+    let grid = costs.time;
+    assert!(grid.bins > 32 && grid.rows == 2, "{grid:?}");
+    let curr = line(0).cells.iter().find(|c| c.field == "rq.curr").unwrap();
+    let [first, second] = &curr.times[..] else {
+        panic!("{:?}", curr.times)
+    };
+    assert!(first.is_empty(), "CPU 0 takes nothing there");
+    assert!(second.len() + 2 >= usize::from(grid.bins), "to the end");
+    // Each round is as long as the others, so that no part has more than twice what a part has on average.
+    let most = 2 * ROUNDS / u64::from(grid.bins) + 1;
+    assert!(second.iter().all(|count| *count <= most), "{second:?}");
+    assert!(second.iter().filter(|count| **count > 0).count() > 30);
+}
+
+#[test]
+fn an_exact_replay_has_the_same_transfers() {
+    let recording = recording();
+    let session = Session::new(&recording).unwrap();
+    let machine = machine();
+    let lines = |exact| {
+        let conditions = Conditions {
+            exact,
+            ..Conditions::default()
+        };
+        let run = CostRun {
+            machine: &machine,
+            conditions,
+            seed: 1,
+        };
+        costs(&session, None, run).unwrap().lines
+    };
+    assert_eq!(lines(true), lines(false));
+}
+
+#[test]
+fn several_questions_are_answered_by_one_replay() {
+    let recording = recording();
+    let session = Session::new(&recording).unwrap();
+    let machine = machine();
+    let run = CostRun {
+        machine: &machine,
+        conditions: Conditions::default(),
+        seed: 1,
+    };
+    let rq = EditSubject::Named("rq".to_owned());
+    let both = costs_of(&session, &[Some(&rq), None], run).unwrap();
+    assert_eq!(both[0], found(Some("rq"), None).unwrap());
+    assert_eq!(both[1], found(None, None).unwrap());
+    assert_ne!(both[0].fields, both[1].fields);
 }
 
 /// Every figure of a row.

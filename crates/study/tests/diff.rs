@@ -41,7 +41,7 @@ fn of(subject: Option<&str>, machine: Option<&Machine>) -> Result<Fields, WhatIf
         seed: 1,
         conditions: Conditions::default(),
     });
-    fields(&session, subject.as_ref(), on)
+    fields(&session, subject.as_ref(), on, None)
 }
 
 fn touched(loads: u64, stores: u64) -> Figures {

@@ -5,9 +5,11 @@
 //! * [`parse_size`] reads `1.5G`.
 
 mod nearest;
+mod short;
 mod shown;
 mod size;
 
 pub use nearest::{nearest, suggestion};
+pub use short::short;
 pub use shown::{Shown, has_unsafe, json_escaped, shown, shown_lines};
 pub use size::{SizeError, parse_size};

@@ -52,7 +52,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout of the struct or union behind `id`; `None` when there is none.
+    /// The layout of the struct or union that `id` stands for; `None` when there is none.
     ///
     /// `line` matters only for the inferred alignments: what starts a line is taken to be aligned to it.
     pub fn new(model: &TypeModel, id: TypeId, line: LineSize) -> Option<Layout> {
@@ -84,7 +84,7 @@ impl<'a> Alignments<'a> {
         }
     }
 
-    /// The alignment of the type behind `id` if nothing is forced; at least 1. Recursion: at most MAX_DEPTH.
+    /// The alignment of the type that `id` stands for if nothing is forced; at least 1. Recursion: at most MAX_DEPTH.
     pub(crate) fn natural(&mut self, id: TypeId) -> u64 {
         let model = self.model;
         let id = model.strip(id);
@@ -268,7 +268,7 @@ pub struct NamedMember {
     pub place: MemberLayout,
 }
 
-/// The named members of the struct or union behind `id`, anonymous ones unfolded, in declaration order.
+/// The named members of the struct or union that `id` stands for, anonymous ones unfolded, in declaration order.
 ///
 /// # Errors
 /// No such struct or union, or more than [`MAX_LEAVES`] members (hostile types only).

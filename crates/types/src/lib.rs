@@ -37,4 +37,6 @@ pub use model::{
 pub use name::Name;
 pub use pointers::{POINTER_ROOTS, PointerRoot};
 pub use symbols::{Symbol, Symbols, SymbolsError, function_of};
-pub use units::{BitOffset, ByteOffset, LineIndex, LineSize, LineSizeError, TypeId};
+pub use units::{
+    BitOffset, ByteAlign, ByteOffset, ByteSize, LineIndex, LineSize, LineSizeError, TypeId,
+};

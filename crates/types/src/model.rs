@@ -408,7 +408,7 @@ impl TypeModel {
             .or_else(|| self.enum_named(name))
     }
 
-    /// The type behind typedefs, qualifiers and tags.
+    /// The type without typedefs, qualifiers and tags.
     pub fn strip(&self, id: TypeId) -> TypeId {
         let mut id = id;
         // The check at construction made sure that such chains end.
@@ -419,7 +419,7 @@ impl TypeModel {
         id
     }
 
-    /// The struct or union behind typedefs and qualifiers.
+    /// The struct or union without typedefs and qualifiers.
     pub fn composite(&self, id: TypeId) -> Option<&Composite> {
         match self.get(self.strip(id)) {
             Some(Type::Composite(composite)) => Some(composite),

@@ -1,6 +1,8 @@
 //! Newtypes for the numbers that cross this crate's border. No arithmetic beyond what keeps units straight.
 
 use std::fmt;
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Mul, Sub};
 
 /// A type's number in its [`crate::TypeModel`]. For BTF it is the BTF type id; 0 is `void`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,10 +34,186 @@ impl ByteOffset {
     }
 }
 
+impl ByteOffset {
+    /// The first byte.
+    pub const ZERO: ByteOffset = ByteOffset(0);
+
+    /// The first multiple of `align` from here on.
+    pub fn align_up(self, align: ByteAlign) -> ByteOffset {
+        ByteOffset(round_up(self.0, align))
+    }
+
+    /// Whether it is a multiple of `align`.
+    pub fn is_aligned(self, align: ByteAlign) -> bool {
+        self.0 & (align.0 - 1) == 0
+    }
+
+    /// How far it is after `start`; `None` when it is before.
+    pub fn after(self, start: ByteOffset) -> Option<ByteSize> {
+        self.0.checked_sub(start.0).map(ByteSize)
+    }
+
+    /// Its first bit.
+    pub fn bit(self) -> BitOffset {
+        BitOffset(8 * self.0)
+    }
+}
+
+impl Add<ByteSize> for ByteOffset {
+    type Output = ByteOffset;
+
+    fn add(self, bytes: ByteSize) -> ByteOffset {
+        ByteOffset(self.0 + bytes.0)
+    }
+}
+
+impl AddAssign<ByteSize> for ByteOffset {
+    fn add_assign(&mut self, bytes: ByteSize) {
+        self.0 += bytes.0;
+    }
+}
+
+impl Sub for ByteOffset {
+    type Output = ByteSize;
+
+    /// How far it is after `start`, which must not be after it.
+    fn sub(self, start: ByteOffset) -> ByteSize {
+        ByteSize(self.0 - start.0)
+    }
+}
+
 impl fmt::Display for ByteOffset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)
     }
+}
+
+/// A number of bytes: a size, a gap, a distance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ByteSize(pub u64);
+
+impl ByteSize {
+    /// None.
+    pub const ZERO: ByteSize = ByteSize(0);
+
+    /// Where what starts at 0 and is that long ends.
+    pub fn end(self) -> ByteOffset {
+        ByteOffset(self.0)
+    }
+
+    /// The least multiple of `align` that is not smaller.
+    pub fn align_up(self, align: ByteAlign) -> ByteSize {
+        ByteSize(round_up(self.0, align))
+    }
+
+    /// Whether it is a multiple of `align`.
+    pub fn is_aligned(self, align: ByteAlign) -> bool {
+        self.0 & (align.0 - 1) == 0
+    }
+
+    /// What is left of it without `other`; 0 where `other` is larger.
+    pub fn saturating_sub(self, other: ByteSize) -> ByteSize {
+        ByteSize(self.0.saturating_sub(other.0))
+    }
+}
+
+impl Add for ByteSize {
+    type Output = ByteSize;
+
+    fn add(self, other: ByteSize) -> ByteSize {
+        ByteSize(self.0 + other.0)
+    }
+}
+
+impl AddAssign for ByteSize {
+    fn add_assign(&mut self, other: ByteSize) {
+        self.0 += other.0;
+    }
+}
+
+impl Sub for ByteSize {
+    type Output = ByteSize;
+
+    fn sub(self, other: ByteSize) -> ByteSize {
+        ByteSize(self.0 - other.0)
+    }
+}
+
+impl Mul<u64> for ByteSize {
+    type Output = ByteSize;
+
+    fn mul(self, count: u64) -> ByteSize {
+        ByteSize(self.0 * count)
+    }
+}
+
+impl Sum for ByteSize {
+    fn sum<I: Iterator<Item = ByteSize>>(sizes: I) -> ByteSize {
+        ByteSize(sizes.map(|size| size.0).sum())
+    }
+}
+
+impl fmt::Display for ByteSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// An alignment: a power of two, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ByteAlign(u64);
+
+impl ByteAlign {
+    /// That of a byte: everything has it.
+    pub const ONE: ByteAlign = ByteAlign(1);
+
+    /// That of a `long`: 8 bytes.
+    pub const WORD: ByteAlign = ByteAlign(8);
+
+    /// An alignment to `bytes`; `None` unless that is a power of two.
+    pub const fn new(bytes: u64) -> Option<ByteAlign> {
+        if bytes.is_power_of_two() {
+            Some(ByteAlign(bytes))
+        } else {
+            None
+        }
+    }
+
+    /// The largest alignment of which `size` is a multiple; that of a byte for 0.
+    pub fn of_size(size: ByteSize) -> ByteAlign {
+        match size.0 {
+            0 => ByteAlign::ONE,
+            bytes => ByteAlign(1 << bytes.trailing_zeros()),
+        }
+    }
+
+    /// In bytes.
+    pub const fn bytes(self) -> u64 {
+        self.0
+    }
+}
+
+impl Default for ByteAlign {
+    fn default() -> ByteAlign {
+        ByteAlign::ONE
+    }
+}
+
+impl From<LineSize> for ByteAlign {
+    fn from(line: LineSize) -> ByteAlign {
+        ByteAlign(line.bytes())
+    }
+}
+
+impl fmt::Display for ByteAlign {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// `value` rounded up to a multiple of `align`. Sizes are at most 2^48 bytes, so nothing overflows.
+fn round_up(value: u64, align: ByteAlign) -> u64 {
+    (value + (align.0 - 1)) & !(align.0 - 1)
 }
 
 /// Bits from the start of the enclosing type, counted as BTF and little-endian C compilers do: bit 0 is the
@@ -82,8 +260,8 @@ impl LineSize {
     }
 
     /// The size in bytes.
-    pub fn bytes(self) -> u64 {
-        u64::from(self.0)
+    pub const fn bytes(self) -> u64 {
+        self.0 as u64
     }
 }
 
@@ -103,6 +281,30 @@ mod tests {
         assert_eq!(LineSize::new(128), Ok(LineSize::B128));
         for bad in [0, 1, 32, 63, 65, 96, 256, u64::MAX] {
             assert_eq!(LineSize::new(bad), Err(LineSizeError(bad)));
+        }
+    }
+
+    #[test]
+    fn alignments_are_powers_of_two() {
+        for bad in [0, 3, 6, 65, u64::MAX] {
+            assert_eq!(ByteAlign::new(bad), None);
+        }
+        for good in [1, 2, 64, 4096] {
+            assert_eq!(ByteAlign::new(good).map(ByteAlign::bytes), Some(good));
+        }
+        assert_eq!(ByteAlign::of_size(ByteSize(0)), ByteAlign::ONE);
+        assert_eq!(ByteAlign::of_size(ByteSize(24)).bytes(), 8);
+        assert_eq!(ByteAlign::from(LineSize::B128).bytes(), 128);
+    }
+
+    #[test]
+    fn places_are_rounded_up() {
+        let eight = ByteAlign::of_size(ByteSize(8));
+        for (from, to) in [(0, 0), (1, 8), (7, 8), (8, 8), (9, 16)] {
+            assert_eq!(ByteOffset(from).align_up(eight), ByteOffset(to));
+            assert_eq!(ByteSize(from).align_up(eight), ByteSize(to));
+            assert_eq!(ByteOffset(from).is_aligned(eight), from == to);
+            assert_eq!(ByteSize(from).is_aligned(eight), from == to);
         }
     }
 

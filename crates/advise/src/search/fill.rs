@@ -1,6 +1,7 @@
 //! Layouts that are too large are filled up: members that are seldom used go into holes, nowhere else.
 
 use linemate_layout::arrange::Slot;
+use linemate_types::{ByteOffset, ByteSize};
 
 use super::{Scored, Search};
 use crate::candidate::Candidate;
@@ -12,8 +13,8 @@ impl Search<'_, '_, '_> {
     pub(super) fn fill(&self, mut candidate: Candidate) -> Option<Candidate> {
         let mut excess = self.excess(&candidate);
         let mut slack = self.slack(&candidate);
-        while excess > 0 {
-            let fits = |&(before, hole): &(usize, u64)| {
+        while excess > ByteSize::ZERO {
+            let fits = |&(before, hole): &(usize, ByteSize)| {
                 let small = |u: &&usize| self.metrics().bytes(**u) <= hole && **u != before;
                 self.cold.iter().filter(small).find_map(|unit| {
                     if candidate.segment_of(*unit).is_some() {
@@ -33,34 +34,35 @@ impl Search<'_, '_, '_> {
     }
 
     /// Unused bytes, in the first limit's kernel.
-    pub(super) fn slack(&self, candidate: &Candidate) -> u64 {
+    pub(super) fn slack(&self, candidate: &Candidate) -> ByteSize {
         let slots = candidate.slots(self.shape);
         let mut placed = UnitLayout::default();
         self.metrics().place(&slots, &mut placed);
         // Earlier holes count more than the end: a hole that moves to the end has become usable.
-        let mut end = 0;
-        let mut unused = 0;
+        let mut end = ByteOffset::ZERO;
+        let mut unused = ByteSize::ZERO;
         for slot in &slots {
-            let start = u64::from(placed.starts[slot.unit]);
-            unused += start.saturating_sub(end);
-            end = start + self.metrics().bytes(slot.unit);
+            unused += placed.start(slot.unit).after(end).unwrap_or_default();
+            end = self.metrics().end(&placed, slot.unit);
         }
         unused
     }
 
     /// Members with a hole after them and its bytes, the largest hole first. No hole is filled before what stays.
-    pub(super) fn holes(&self, candidate: &Candidate) -> Vec<(usize, u64)> {
+    pub(super) fn holes(&self, candidate: &Candidate) -> Vec<(usize, ByteSize)> {
         let slots = candidate.slots(self.shape);
         let mut placed = UnitLayout::default();
         self.metrics().place(&slots, &mut placed);
         let first = self.shape.frozen.saturating_sub(1);
         let hole = |pair: &[Slot]| {
-            let end = u64::from(placed.starts[pair[0].unit]) + self.metrics().bytes(pair[0].unit);
-            let hole = u64::from(placed.starts[pair[1].unit]).saturating_sub(end);
+            let end = self.metrics().end(&placed, pair[0].unit);
+            let hole = placed.start(pair[1].unit).after(end);
             let named = self.shape.names[pair[0].unit].is_some();
-            (hole > 0 && named).then_some((pair[0].unit, hole))
+            let hole = hole.filter(|hole| *hole > ByteSize::ZERO && named)?;
+            Some((pair[0].unit, hole))
         };
-        let mut holes: Vec<(usize, u64)> = slots[first..].windows(2).filter_map(hole).collect();
+        let mut holes: Vec<(usize, ByteSize)> =
+            slots[first..].windows(2).filter_map(hole).collect();
         holes.sort_by_key(|(unit, hole)| (std::cmp::Reverse(*hole), *unit));
         holes
     }
@@ -89,7 +91,7 @@ impl Search<'_, '_, '_> {
     /// go into holes elsewhere. Each time the run that the fewest members have to leave.
     pub(super) fn fill_lines(&self, mut candidate: Candidate) -> Option<Candidate> {
         let mut excess = self.excess(&candidate);
-        while excess > 0 {
+        while excess > ByteSize::ZERO {
             let mut runs = self.last_lines(&candidate);
             runs.sort_by_key(Vec::len);
             let (left, next) = runs.iter().find_map(|units| {
@@ -110,14 +112,14 @@ impl Search<'_, '_, '_> {
         let metrics = self.metrics();
         metrics.place(&slots, &mut placed);
         let starts = |a: &Slot, b: &Slot| {
-            let forced = b.forced.map_or(1, |f| f.bytes(metrics.line));
-            a.group != b.group || forced >= metrics.line
+            let forced = b.forced.map(|f| f.on(metrics.line));
+            a.group != b.group || forced >= Some(metrics.line.into())
         };
         let of_run = |run: &[Slot]| {
             let last = run.last()?.unit;
-            let end = u64::from(placed.starts[last]) + metrics.bytes(last);
-            let beyond = match end % metrics.line {
-                0 => metrics.line,
+            let line = metrics.line.bytes();
+            let beyond = match metrics.end(&placed, last).0 % line {
+                0 => line,
                 beyond => beyond,
             };
             let units = run.iter().map(|slot| slot.unit);
@@ -125,7 +127,7 @@ impl Search<'_, '_, '_> {
                 .filter(|u| self.cold.contains(u) && candidate.segment_of(*u).is_none())
                 .collect();
             cold.sort_by_key(|u| (std::cmp::Reverse(metrics.bytes(*u)), *u));
-            self.covering(&cold, beyond)
+            self.covering(&cold, ByteSize(beyond))
         };
         slots
             .chunk_by(|a, b| !starts(a, b))
@@ -134,7 +136,7 @@ impl Search<'_, '_, '_> {
     }
 
     /// As few of `units`, the largest first, as have so many bytes: the last one as small as possible.
-    fn covering(&self, units: &[usize], bytes: u64) -> Option<Vec<usize>> {
+    fn covering(&self, units: &[usize], bytes: ByteSize) -> Option<Vec<usize>> {
         let (mut left, mut chosen) = (bytes, Vec::new());
         for (place, unit) in units.iter().enumerate() {
             let enough = |u: &&usize| self.metrics().bytes(**u) >= left;
@@ -142,7 +144,7 @@ impl Search<'_, '_, '_> {
                 chosen.push(*last);
                 return Some(chosen);
             }
-            left -= self.metrics().bytes(*unit);
+            left = left - self.metrics().bytes(*unit);
             chosen.push(*unit);
         }
         None
@@ -155,7 +157,7 @@ impl Search<'_, '_, '_> {
         }
         for unit in units {
             let holes = self.holes(&candidate);
-            let room = |(_, hole): &&(usize, u64)| *hole >= self.metrics().bytes(*unit);
+            let room = |(_, hole): &&(usize, ByteSize)| *hole >= self.metrics().bytes(*unit);
             let (before, _) = holes.iter().rev().find(room)?;
             candidate.put_after(*before, *unit);
         }

@@ -1,6 +1,7 @@
 //! The steps of a climb: all layouts that one change makes of another.
 
 use linemate_layout::origin::UnitKind;
+use linemate_types::ByteSize;
 
 use super::{HOT_UNITS, SEGMENTS_MAX, Search};
 use crate::candidate::Candidate;
@@ -155,17 +156,17 @@ impl Search<'_, '_, '_> {
         let slots = here.slots(self.shape);
         let mut placed = UnitLayout::default();
         self.metrics().place(&slots, &mut placed);
-        let line = self.metrics().line;
+        let line = self.metrics().line.into();
         (self.shape.frozen..=here.rest.len())
             .filter(|at| {
                 let Some(last) = at.checked_sub(1).map(|i| here.rest[i]) else {
                     return true;
                 };
-                let end = u64::from(placed.starts[last]) + self.metrics().bytes(last);
+                let end = self.metrics().end(&placed, last);
                 let flexible = self.shape.units()[last].kind == UnitKind::Flexible;
                 self.shape.names[last].is_some()
                     && !flexible
-                    && end.next_multiple_of(line) - end <= 8
+                    && end.align_up(line) - end <= ByteSize(8)
             })
             .collect()
     }

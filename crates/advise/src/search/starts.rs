@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+use linemate_types::ByteSize;
 use rayon::prelude::*;
 
 use super::{HOT_UNITS, SEGMENTS_MAX, Scored, Search};
@@ -26,16 +27,17 @@ impl Search<'_, '_, '_> {
     /// The same, a line's worth of members at a time.
     pub(super) fn heat_lines(&self, open: bool) -> Candidate {
         let mut candidate = Candidate::original(self.shape);
-        let (mut line, mut bytes) = (Vec::new(), 0);
+        let (mut line, mut bytes) = (Vec::new(), ByteSize::ZERO);
+        let room = ByteSize(self.metrics().line.bytes());
         for &unit in self.hot.iter().take(HOT_UNITS / 2) {
             let size = self.metrics().bytes(unit);
-            if size > self.metrics().line {
+            if size > room {
                 continue;
             }
             candidate.take(unit);
-            if bytes + size > self.metrics().line {
+            if bytes + size > room {
                 candidate.segments.push(std::mem::take(&mut line));
-                bytes = 0;
+                bytes = ByteSize::ZERO;
             }
             bytes += size;
             line.push(unit);
@@ -77,9 +79,9 @@ impl Search<'_, '_, '_> {
     /// Units joined bottom up: each time the two groups that save most when they share a line, as long as they fit one.
     pub(super) fn clusters(&self) -> Vec<Vec<usize>> {
         let hot = &self.hot[..self.hot.len().min(HOT_UNITS)];
-        let line = self.metrics().line;
-        let fits =
-            |units: &[usize]| units.iter().map(|u| self.metrics().bytes(*u)).sum::<u64>() <= line;
+        let line = ByteSize(self.metrics().line.bytes());
+        let bytes = |units: &[usize]| units.iter().map(|u| self.metrics().bytes(*u)).sum();
+        let fits = |units: &[usize]| -> bool { line >= bytes(units) };
         let cost = |units: &[usize]| -> u64 {
             let models = self.objective.models.iter().zip(&self.objective.originals);
             let part = |(model, original): (&CostModel<'_>, &u64)| {

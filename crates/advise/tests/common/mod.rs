@@ -111,6 +111,6 @@ pub(crate) fn with_objective<T>(
     let metrics = metrics(model, shape, LineSize::B64);
     let models = [CostModel::new(trace, machine, metrics.clone(), shape).unwrap()];
     let objective = Objective::of_original(&models, shape);
-    let bytes = metrics.original.next_multiple_of(64);
+    let bytes = metrics.original.align_up(LineSize::B64.into());
     with(&objective, &[Limit { metrics, bytes }])
 }

@@ -4,7 +4,7 @@ use super::*;
 use linemate_types::{Composite, CompositeKind, IntEncoding, Linkage, Name};
 
 const TASK: TypeId = TypeId(3);
-const TASK_POINTER: TypeId = TypeId(4);
+pub(super) const TASK_POINTER: TypeId = TypeId(4);
 const CACHE: TypeId = TypeId(5);
 const CACHE_POINTER: TypeId = TypeId(6);
 const VOID_POINTER: TypeId = TypeId(7);
@@ -14,8 +14,8 @@ const BIG: TypeId = TypeId(10);
 const PAGE: TypeId = TypeId(11);
 const PAGE_POINTER: TypeId = TypeId(12);
 const UNION_POINTER: TypeId = TypeId(14);
-const LONG: TypeId = TypeId(1);
-const INT: TypeId = TypeId(2);
+pub(super) const LONG: TypeId = TypeId(1);
+pub(super) const INT: TypeId = TypeId(2);
 
 fn int(name: &str, size: u32) -> Type {
     let name = Name::from(name);
@@ -38,13 +38,13 @@ fn composite(name: &str, kind: CompositeKind, size: u32) -> Type {
 }
 
 /// Names and types of parameters.
-type Named<'a> = &'a [(&'a str, TypeId)];
+pub(super) type Named<'a> = &'a [(&'a str, TypeId)];
 
 /// Name, result and parameters; role, whether it returns, and what is read.
 type Case<'a> = (&'a str, TypeId, Named<'a>, Role, bool, &'a [Parameter]);
 
 /// A model of the types above and these functions.
-fn model(functions: &[(&str, TypeId, Named<'_>)]) -> TypeModel {
+pub(super) fn model(functions: &[(&str, TypeId, Named<'_>)]) -> TypeModel {
     let pointer = |target| Type::Pointer { target };
     let structure = |name, size| composite(name, CompositeKind::Struct, size);
     let mut types = vec![
@@ -87,7 +87,7 @@ fn model(functions: &[(&str, TypeId, Named<'_>)]) -> TypeModel {
     TypeModel::new(types, 8).unwrap()
 }
 
-fn symbols(text: &str) -> Symbols {
+pub(super) fn symbols(text: &str) -> Symbols {
     Symbols::parse_kallsyms(text).unwrap()
 }
 

@@ -141,7 +141,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let analyses = recordings
         .iter()
         .zip(&paths)
-        .map(|(recording, path)| input::ask(path, recording, args.keeping))
+        .map(|(recording, path)| args.replaying.ask(path, recording, args.keeping))
         .collect::<anyhow::Result<Vec<Session<'_>>>>()?;
     let analyses: Vec<&Session<'_>> = analyses.iter().collect();
     let Some(type_name) = &args.type_name else {

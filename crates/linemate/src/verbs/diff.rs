@@ -37,6 +37,9 @@ pub(crate) struct Args {
     /// Cache line size of the machine, in bytes
     #[arg(long, value_name = "BYTES", value_parser = input::line_size, requires = "machine")]
     line: Option<LineSize>,
+    /// Tell figures per call of this function, whose calls were counted in both recordings (`record --event`)
+    #[arg(long, value_name = "FUNCTION")]
+    event: Option<String>,
     #[command(flatten)]
     replaying: Replaying,
     #[command(flatten)]
@@ -91,7 +94,7 @@ impl Side {
     fn new(path: &Path, args: &Args, machine: Option<&Machine>) -> anyhow::Result<Side> {
         let name = || path.display().to_string();
         let recording = input::open(path)?;
-        let session = input::ask(path, &recording, args.keeping)?;
+        let session = args.replaying.ask(path, &recording, args.keeping)?;
         let subject = args.type_name.clone().map(EditSubject::Named);
         let on = machine.map(|machine| On {
             machine,
@@ -103,7 +106,8 @@ impl Side {
             false => None,
         };
         Ok(Side {
-            fields: fields(&session, subject.as_ref(), on).with_context(name)?,
+            fields: fields(&session, subject.as_ref(), on, args.event.as_deref())
+                .with_context(name)?,
             shown,
         })
     }

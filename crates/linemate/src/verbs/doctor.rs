@@ -198,6 +198,7 @@ fn self_test(
         output: folder.path().join("selftest.data"),
         user: true,
         whole_boot: false,
+        events: Vec::new(),
         timeout: Some(TIMEOUT),
     };
     let mut listener = Listener::default();

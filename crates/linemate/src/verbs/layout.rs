@@ -3,11 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
-use linemate_report::{KernelLayout, LayoutDocument, TypeLayout};
+use linemate_report::model::{Report, View};
+use linemate_report::{By, KernelLayout, LayoutDocument, Options, TypeLayout, with_heat};
 use linemate_types::{KernelImage, LineSize, TypeId, TypeModel, pahole};
 
 use crate::cli::Outcome;
 use crate::input;
+use crate::kept::Keeping;
 use crate::output;
 
 /// The BTF of the running kernel.
@@ -19,10 +21,15 @@ pub(crate) struct Args {
     /// The type: `rq`, `struct rq`, `union sigval`, or a typedef of one
     #[arg(value_name = "TYPE", value_parser = input::type_name)]
     type_name: String,
-    /// A kernel image, ELF file or BTF blob; repeat it to compare (default: the running kernel, else the
-    /// one that `make setup` fetched)
-    #[arg(long, value_name = "IMAGE")]
+    /// A kernel image, ELF file or BTF blob; repeat it to compare (default: the kernel of the recording in linemate.data, else the
+    /// running one, else the one that `make setup` fetched)
+    #[arg(long, value_name = "IMAGE", conflicts_with = "input")]
     kernel: Vec<PathBuf>,
+    /// A recording: the layout in its kernel, and how often each member is accessed [default: linemate.data, if there is one]
+    #[arg(short, long, value_name = "FILE")]
+    input: Option<PathBuf>,
+    #[command(flatten)]
+    keeping: Keeping,
     /// Bytes of a cache line: 64 or 128
     #[arg(long, value_name = "BYTES", default_value = "64", value_parser = input::line_size)]
     line: LineSize,
@@ -32,6 +39,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
+    if let Some(path) = recording(args) {
+        return of_recording(args, path);
+    }
     let mut kernels = match args.kernel.as_slice() {
         [] => vec![default_kernel()?],
         paths => paths
@@ -51,6 +61,73 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         output::text(&single(kernel, args)?)?;
     } else {
         output::text(&document(&kernels, args)?.text())?;
+    }
+    Ok(Outcome::Fine)
+}
+
+/// The recording whose kernel is meant.
+fn recording(args: &Args) -> Option<&Path> {
+    let usual = Path::new(input::DEFAULT);
+    let is_default = || args.kernel.is_empty() && usual.is_file();
+    args.input
+        .as_deref()
+        .or_else(|| is_default().then_some(usual))
+}
+
+/// The layout in the kernel of a recording, with how often each member is accessed.
+fn of_recording(args: &Args, path: &Path) -> anyhow::Result<Outcome> {
+    let recording = input::open(path)?;
+    let session = input::ask(path, &recording, args.keeping)?;
+    let analysis = session.analysis();
+    let model = analysis.model();
+    let release = recording.description().kernel.clone();
+    let title = || path.display().to_string();
+    let Some(id) = model.declared(&args.type_name) else {
+        return Err(unknown(&title(), model, &args.type_name));
+    };
+    // Which kernel was taken is not to be guessed.
+    output::tell(&format!(
+        "kernel {} ({})",
+        release.as_deref().unwrap_or("of unknown release"),
+        title()
+    ));
+    let options = Options {
+        by: By::Type,
+        type_name: Some(args.type_name.clone()),
+        all: true,
+        top: usize::MAX,
+        line: args.line,
+    };
+    let report = linemate_report::make(analysis, session.counted(), &options);
+    let view = match report {
+        Ok(Report {
+            view: View::Type(view),
+            ..
+        }) => Some(view),
+        // A type that no object of is known: there is nothing to say beside it.
+        Ok(_) | Err(linemate_report::Error::UnknownType { .. }) => None,
+        Err(error) => return Err(error.into()),
+    };
+    if args.json {
+        let mut layout = TypeLayout::new(model, id, args.line)?;
+        if let Some(view) = &view {
+            layout.add_heat(view);
+        }
+        let kernel = KernelLayout {
+            path: title(),
+            release,
+            arch: None,
+            layout: Some(layout),
+        };
+        let document = LayoutDocument::new(args.type_name.trim(), args.line, vec![kernel]);
+        output::json(&document)?;
+        return Ok(Outcome::Fine);
+    }
+    let printed = pahole::print(model, id, args.line)
+        .ok_or_else(|| unknown(&title(), model, &args.type_name))?;
+    match &view {
+        Some(view) => output::text(&with_heat(&printed, view))?,
+        None => output::text(&printed)?,
     }
     Ok(Outcome::Fine)
 }
@@ -119,16 +196,21 @@ fn default_kernel() -> anyhow::Result<Kernel> {
 fn unknown_type(kernels: &[Kernel], name: &str) -> anyhow::Error {
     let titles: Vec<String> = kernels.iter().map(Kernel::title).collect();
     let titles = titles.join(", ");
-    if kernels
+    let named = kernels
         .iter()
-        .any(|kernel| kernel.model.lookup(name).is_some())
-    {
+        .find(|kernel| kernel.model.lookup(name).is_some());
+    match named.or(kernels.first()) {
+        Some(kernel) => unknown(&titles, &kernel.model, name),
+        None => anyhow!("no type `{name}`"),
+    }
+}
+
+/// What is wrong with a name that no struct or union has.
+fn unknown(titles: &str, model: &TypeModel, name: &str) -> anyhow::Error {
+    if model.lookup(name).is_some() {
         return anyhow!("`{name}` is neither a struct nor a union in {titles}");
     }
-    let nearest = kernels
-        .first()
-        .map(|kernel| kernel.model.nearest_names(name));
-    let nearest = linemate_text::suggestion(&nearest.unwrap_or_default());
+    let nearest = linemate_text::suggestion(&model.nearest_names(name));
     anyhow!("no type `{name}` in {titles}{nearest}")
 }
 

@@ -491,11 +491,12 @@ fn moved(wanted: &Wanted, after: &str) -> String {
 fn sizes(model: &TypeModel, edits: &EditFile, id: TypeId) -> anyhow::Result<Vec<SizeChange>> {
     let mut sizes = Vec::new();
     for line in [LineSize::B64, LineSize::B128] {
-        let before = Layouts::new(model, line).of(id)?.size;
+        let before = Layouts::new(model, line).of(id)?.size.0;
         let after = Plan::new(model, line, edits, &BTreeMap::new())?
             .layouts
             .of(id)?
-            .size;
+            .size
+            .0;
         sizes.push(SizeChange {
             line: line.bytes(),
             before,

@@ -80,6 +80,9 @@ pub(crate) struct Args {
     /// Record from power-on instead of from the start of the command
     #[arg(long)]
     whole_boot: bool,
+    /// Count all calls of a function of the kernel, so that `whatif` and `diff` can tell costs per call (may be repeated)
+    #[arg(long = "event", value_name = "FUNCTION", conflicts_with = "bare")]
+    events: Vec<String>,
     /// Run the guest without recording it, to compare run times
     #[arg(long, conflicts_with_all = ["user", "whole_boot"])]
     bare: bool,
@@ -164,6 +167,7 @@ fn session(args: Args) -> anyhow::Result<Session> {
         output: args.output,
         user: args.user,
         whole_boot: args.whole_boot,
+        events: args.events,
         timeout: args.timeout.map(Duration::from_secs),
     })
 }

@@ -5,6 +5,7 @@ mod page;
 
 use std::path::PathBuf;
 
+use anyhow::bail;
 use clap::ValueEnum;
 use linemate_report::{By, Options, ReportText};
 use linemate_types::LineSize;
@@ -50,10 +51,10 @@ impl From<Rows> for By {
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
-    /// What the rows are
-    #[arg(long, value_enum, default_value = "type", conflicts_with = "type_name")]
+    /// What the rows are; with --type, of that type alone
+    #[arg(long, value_enum, default_value = "type")]
     by: Rows,
-    /// Show everything about one type: fields, lines, groups of fields that are used together
+    /// Show everything about one type: fields, lines, groups of fields that are used together; with --by its fields, lines, functions or CPUs alone
     #[arg(long = "type", value_name = "T", value_parser = input::type_name)]
     type_name: Option<String>,
     /// Rows also of what cannot be laid out: stacks, pages, memory without a type
@@ -96,6 +97,11 @@ pub(crate) struct Args {
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     args.replaying.need_machine(args.machine.as_deref())?;
+    if args.machine.is_some() && args.type_name.is_some() && matches!(args.by, Rows::Function) {
+        bail!(
+            "--by function: what a type costs is known by field and line; leave --machine out to count its accesses by function"
+        );
+    }
     let pictures = page::Pictures::new(args)?;
     let recording = args.input.open()?;
     if let Some(machine) = &args.machine {
@@ -110,13 +116,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     };
     let session = input::ask(args.input.path(), &recording, args.keeping)?;
     let report = linemate_report::make(session.analysis(), session.counted(), &options)?;
-    pictures.write(args, &session, &recording, None)?;
+    pictures.write(args, &session, None)?;
     if args.json {
         output::json_text(&linemate_report::json(&report)?)?;
     } else {
         let show = ReportText {
             top: args.top,
             ledger: args.ledger,
+            line: options.line,
         };
         let input = next::input(args.input.path());
         let about = match &args.type_name {

@@ -49,6 +49,9 @@ pub(crate) struct Args {
     /// Also give each edit's own share: alone, and last
     #[arg(long)]
     ablate: bool,
+    /// Also tell costs per call of this function, whose calls were counted (`record --event`)
+    #[arg(long, value_name = "FUNCTION")]
+    event: Option<String>,
     /// Cache line size of the machines, in bytes
     #[arg(long, value_name = "BYTES", value_parser = input::line_size)]
     line: Option<LineSize>,
@@ -81,7 +84,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         .collect::<anyhow::Result<_>>()?;
     let output = args.page.output()?;
     let recording = args.input.open()?;
-    let session = input::ask(args.input.path(), &recording, args.keeping)?;
+    let session = args
+        .replaying
+        .ask(args.input.path(), &recording, args.keeping)?;
+    let event = input::event(args.input.path(), &session, args.event.as_deref())?;
     let located = |error| located(args, &edits, error);
     let study = Study::new(&session, &edits, &images, &report).map_err(located)?;
     let mut results = Vec::new();
@@ -97,7 +103,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         results.push(study.run(&run).map_err(located)?);
     }
     let layouts = page::layouts(&session, &edits, &images, &results)?;
-    let document = WhatIfDocument::new(TOOL, &recording, edits.to_string(), layouts, results);
+    let document = WhatIfDocument {
+        event,
+        ..WhatIfDocument::new(TOOL, &recording, edits.to_string(), layouts, results)
+    };
     output.write(|| page::page(args, &session, &machines, document.clone()))?;
     if args.json {
         output::json(&document)?;

@@ -25,7 +25,7 @@ pub(crate) enum Heap {
     Item = 1,
     /// `{ atomic_t events; atomic_t bytes (8) }`, 64 bytes.
     Stats = 2,
-    /// The same behind a lock: `{ struct qspinlock lock; atomic_t events (8) }`, 64 bytes.
+    /// The same after a lock: `{ struct qspinlock lock; atomic_t events (8) }`, 64 bytes.
     Guarded = 3,
     /// No type of that name: `kmalloc-64`.
     Block = 4,

@@ -7,14 +7,14 @@ use linemate_advise::survey::Row;
 use linemate_recording::Recording;
 use linemate_remedies::RemedyList;
 use linemate_text::shown;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{AdvisedRecording, text};
 use crate::print::{cycles, percent};
 use crate::{Table, Text};
 
 /// What `linemate advise --json` writes without a type (docs/schema-advise.md).
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SurveyDocument {
     /// [`SurveyDocument::SCHEMA`].
     pub schema: Cow<'static, str>,

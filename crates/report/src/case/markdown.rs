@@ -2,8 +2,11 @@
 
 use std::fmt::Write as _;
 
+use linemate_study::stats::Change;
+
 use super::{
-    Checked, Compared, FoundType, Measured, Predicted, PublishedRow, Rebuilt, Results, Spread,
+    Checked, Compared, EventRuns, Figure, FoundType, Measured, Predicted, PublishedRow, Rebuilt,
+    Results, Spread, Verdict, change_text,
 };
 
 /// The most groups that are listed.
@@ -191,15 +194,54 @@ fn rebuilt(out: &mut String, results: &Results) {
         let _ = writeln!(out, "{why}");
         return;
     }
-    out.push_str("Million cycles of accesses that leave their core, predicted from the kernel built without patches. ");
     let runs = results.rebuilt.iter().map(|r| r.runs).max().unwrap_or(0);
-    if runs > 1 {
-        let _ = write!(
-            out,
+    out.push_str("Costs are of accesses that leave their core, predicted from the kernel built without patches. ");
+    out.push_str(&match runs {
+        1 => "One run of each kernel. ".to_owned(),
+        runs => format!(
             "Means of {runs} runs of each kernel with different seeds, least and most in brackets. "
+        ),
+    });
+    out.push_str(INTERVALS);
+    let events = results.rebuilt.iter().find_map(|r| r.event.as_ref());
+    if let Some(event) = events {
+        let _ = writeln!(
+            out,
+            "\n### For each {} (call of `{}`)\n\nCycles; misses.\n",
+            event.name, event.function
         );
+        rebuilt_head(out);
+        let each = Unit {
+            show: each,
+            misses: "kernel's LLC misses",
+        };
+        for r in &results.rebuilt {
+            rebuilt_rows(out, r, &each, |figure| figure.per_event.as_ref());
+        }
+        calls(out, &results.rebuilt);
     }
-    out.push_str("The error is the prediction's, in per cent of the re-recorded figure.\n\n");
+    let of = match events {
+        Some(_) => "\n### Of whole recordings\n\nMillion cycles.\n\n",
+        None => "\nMillion cycles of whole recordings.\n\n",
+    };
+    out.push_str(of);
+    rebuilt_head(out);
+    let sum = Unit {
+        show: mega,
+        misses: "kernel's LLC misses (million)",
+    };
+    for r in &results.rebuilt {
+        rebuilt_rows(out, r, &sum, |figure| Some(&figure.sum));
+    }
+}
+
+/// What the columns mean.
+const INTERVALS: &str = "\
+± is half of a 95 % confidence interval: of the predicted change over the recordings that it is made from, of the recorded change over those \
+of both kernels (Welch). The error is the prediction's, in per cent of the re-recorded figure. Verdicts: docs/cases.md.
+";
+
+fn rebuilt_head(out: &mut String) {
     table(
         out,
         &[
@@ -209,43 +251,110 @@ fn rebuilt(out: &mut String, results: &Results) {
             "without",
             "predicted",
             "re-recorded",
-            "change",
+            "predicted change",
+            "recorded change",
             "error",
+            "verdict",
         ],
     );
-    for r in &results.rebuilt {
-        rebuilt_row(out, r, &code(&r.types.join(" ")), &r.cost);
-        for (name, compared) in &r.functions {
-            rebuilt_row(out, r, &code(&format!("{name}()")), compared);
-        }
-        rebuilt_row(out, r, "everything", &r.whole);
-        rebuilt_row(out, r, "kernel's LLC misses (million)", &r.llc_misses);
-    }
 }
 
-fn rebuilt_row(out: &mut String, rebuilt: &Rebuilt, of: &str, compared: &Compared) {
-    let per_cent = |figure: Option<f64>| figure.map_or_else(String::new, |f| format!("{f:+.1} %"));
+/// What figures are told in.
+struct Unit {
+    show: fn(f64) -> String,
+    /// What misses are called.
+    misses: &'static str,
+}
+
+fn rebuilt_rows(
+    out: &mut String,
+    rebuilt: &Rebuilt,
+    unit: &Unit,
+    of: impl Fn(&Figure) -> Option<&Compared>,
+) {
+    let mut add = |name: &str, figure: &Figure| {
+        if let Some(compared) = of(figure) {
+            rebuilt_row(out, rebuilt, name, unit, compared);
+        }
+    };
+    add(&code(&rebuilt.types.join(" ")), &rebuilt.cost);
+    for (name, figure) in &rebuilt.functions {
+        add(&code(&format!("{name}()")), figure);
+    }
+    add("everything", &rebuilt.whole);
+    add(unit.misses, &rebuilt.llc_misses);
+}
+
+fn rebuilt_row(out: &mut String, rebuilt: &Rebuilt, of: &str, unit: &Unit, compared: &Compared) {
+    let error = compared.error();
     row(
         out,
         &[
             rebuilt.edit.clone(),
             code(&rebuilt.machine),
             of.to_owned(),
-            spread(&compared.without),
-            spread(&compared.predicted),
-            spread(&compared.rerecorded),
-            per_cent(compared.change()),
-            per_cent(compared.error()),
+            spread(&compared.without, unit.show),
+            spread(&compared.predicted, unit.show),
+            spread(&compared.rerecorded, unit.show),
+            ratio(compared.predicted_change),
+            ratio(compared.recorded_change),
+            error.map_or_else(String::new, |error| format!("{error:+.1} %")),
+            compared.verdict.map_or("", Verdict::as_str).to_owned(),
         ],
     );
 }
 
-fn spread(spread: &Spread) -> String {
-    if spread.least.to_bits() == spread.most.to_bits() {
-        return mega(spread.mean);
+/// How often the event happened: whether both kernels did as much.
+fn calls(out: &mut String, rows: &[Rebuilt]) {
+    out.push('\n');
+    table(
+        out,
+        &["edit", "calls of", "without", "re-recorded", "change"],
+    );
+    let mut shown: Vec<(&str, &EventRuns)> = Vec::new();
+    for r in rows {
+        // The same of each machine.
+        let Some(event) = r
+            .event
+            .as_ref()
+            .filter(|e| !shown.contains(&(&*r.edit, *e)))
+        else {
+            continue;
+        };
+        shown.push((&r.edit, event));
+        let copies = match event.copies == event.patched_copies {
+            true => code(&event.copies.join(" ")),
+            false => format!(
+                "{}; with the patches {}",
+                code(&event.copies.join(" ")),
+                code(&event.patched_copies.join(" "))
+            ),
+        };
+        let whole = |calls: f64| format!("{calls:.0}");
+        row(
+            out,
+            &[
+                r.edit.clone(),
+                copies,
+                spread(&event.without, whole),
+                spread(&event.rerecorded, whole),
+                ratio(event.change),
+            ],
+        );
     }
-    let (least, most) = (mega(spread.least), mega(spread.most));
-    format!("{} ({least} to {most})", mega(spread.mean))
+}
+
+/// A change, if there is something to change.
+fn ratio(change: Option<Change>) -> String {
+    change.map_or_else(String::new, change_text)
+}
+
+fn spread(spread: &Spread, show: fn(f64) -> String) -> String {
+    if spread.least.to_bits() == spread.most.to_bits() {
+        return show(spread.mean);
+    }
+    let (least, most) = (show(spread.least), show(spread.most));
+    format!("{} ({least} to {most})", show(spread.mean))
 }
 
 fn checked(out: &mut String, rows: &[Checked]) {
@@ -323,6 +432,15 @@ fn mega(cycles: f64) -> String {
     } else {
         format!("{:.3}", cycles / 1e6)
     }
+}
+
+/// A figure of one event: four digits.
+fn each(figure: f64) -> String {
+    let digits = match figure.abs() {
+        0.0 => 0,
+        size => (3 - size.log10().floor() as i32).clamp(0, 9) as usize,
+    };
+    format!("{figure:.digits$}")
 }
 
 fn change(measure: &Measured) -> String {

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use linemate_attribution::FunctionName;
+use linemate_recording::TimeGrid;
 use linemate_replay::{Cell, KeyId, LineView, Tally, Uncontested};
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +36,33 @@ pub struct LineCost {
     pub cells: Vec<CellCost>,
     /// Fields of other types in those of the lines that went between cores, at any time.
     pub neighbours: Vec<CellCost>,
+    /// Who took modified lines from whom, for accesses to this type: together `hitm`.
+    #[serde(default)]
+    pub pairs: Vec<LinePair>,
+}
+
+/// Modified lines that went from one place on the machine to another; in JSON three numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "(u16, u16, u64)", into = "(u16, u16, u64)")]
+pub struct LinePair {
+    /// Who wrote last: a number of [`super::Costs::pairs_by`].
+    pub from: u16,
+    /// Who took it.
+    pub to: u16,
+    /// How many modified lines.
+    pub hitm: u64,
+}
+
+impl From<(u16, u16, u64)> for LinePair {
+    fn from((from, to, hitm): (u16, u16, u64)) -> LinePair {
+        LinePair { from, to, hitm }
+    }
+}
+
+impl From<LinePair> for (u16, u16, u64) {
+    fn from(pair: LinePair) -> (u16, u16, u64) {
+        (pair.from, pair.to, pair.hitm)
+    }
 }
 
 /// A field in such a line.
@@ -58,6 +86,10 @@ pub struct CellCost {
     pub cycles: u64,
     /// The functions with the most cycles in it.
     pub functions: Vec<String>,
+    /// Its HITM over time, by row of CPUs and part of the time of [`super::Costs::time`]: together `hitm`. Up to the last part that has
+    /// any; nothing at all where there are none, or the cell is of another type.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub times: Vec<Vec<u64>>,
 }
 
 /// A line of a type: the type's name, and the line's start from the object's.
@@ -82,14 +114,34 @@ pub(super) fn lines(book: &Book<'_>) -> Vec<LineCost> {
     for view in &book.outcome.lines {
         add_view(book, view, &mut sums);
     }
+    add_transfers(book, &mut sums);
+    let grid = &book.grid;
     let wanted = |id: &LineId<'_>| book.only.is_none_or(|only| id.0 == only);
     let mut lines: Vec<LineCost> = sums
         .into_iter()
         .filter(|(id, line)| wanted(id) && line.misses() > 0)
-        .map(|(id, line)| line.finish(id))
+        .map(|(id, line)| line.finish(id, grid))
         .collect();
     lines.sort_by_key(|line| std::cmp::Reverse(line.cycles));
     lines
+}
+
+/// Who took modified lines from whom, and when.
+fn add_transfers<'b>(book: &'b Book<'_>, sums: &mut BTreeMap<LineId<'b>, Line<'b>>) {
+    let transfers = &book.outcome.transfers;
+    for pair in &transfers.pairs {
+        if let Some((line, _)) = book.place(pair.key, pair.offset) {
+            let pairs = &mut sums.entry(line).or_default().pairs;
+            *pairs.entry((pair.from, pair.to)).or_default() += pair.count;
+        }
+    }
+    for time in &transfers.times {
+        if let Some((line, cell)) = book.place(time.key, time.offset) {
+            let own = &mut sums.entry(line).or_default().own;
+            let times = &mut own.entry(cell).or_default().times;
+            *times.entry((time.row, time.bin)).or_default() += time.count;
+        }
+    }
 }
 
 /// Each cell goes to the line of its own type, and beside it to all others of this line of memory.
@@ -141,6 +193,7 @@ struct Line<'b> {
     lines: u64,
     own: BTreeMap<CellId<'b>, Gathered<'b>>,
     others: BTreeMap<CellId<'b>, Gathered<'b>>,
+    pairs: BTreeMap<(u16, u16), u64>,
 }
 
 impl Line<'_> {
@@ -148,12 +201,14 @@ impl Line<'_> {
         self.own.values().map(Gathered::misses).sum()
     }
 
-    fn finish(self, (name, start): LineId<'_>) -> LineCost {
+    fn finish(self, (name, start): LineId<'_>, grid: &TimeGrid) -> LineCost {
         let misses = self.misses();
         let cells = |side: BTreeMap<CellId<'_>, Gathered<'_>>| -> Vec<CellCost> {
-            side.into_iter().map(|(id, sums)| sums.finish(id)).collect()
+            let cell = |(id, sums): (_, Gathered<'_>)| sums.finish(id, grid);
+            side.into_iter().map(cell).collect()
         };
         let own = cells(self.own);
+        let pair = |((from, to), hitm)| LinePair { from, to, hitm };
         LineCost {
             name: name.to_owned(),
             start,
@@ -163,6 +218,7 @@ impl Line<'_> {
             cycles: own.iter().map(|cell| cell.cycles).sum(),
             cells: own,
             neighbours: cells(self.others),
+            pairs: self.pairs.into_iter().map(pair).collect(),
         }
     }
 }
@@ -175,6 +231,8 @@ struct Gathered<'b> {
     hitm: u64,
     upgrades: u64,
     functions: BTreeMap<&'b str, u64>,
+    /// HITM by row of CPUs and part of the time.
+    times: BTreeMap<(u16, u16), u64>,
 }
 
 impl<'b> Gathered<'b> {
@@ -200,7 +258,8 @@ impl<'b> Gathered<'b> {
         self.upgrades += cell.upgrades;
     }
 
-    fn finish(self, (offset, field): CellId<'_>) -> CellCost {
+    fn finish(self, (offset, field): CellId<'_>, grid: &TimeGrid) -> CellCost {
+        let times = grid.rows_of(self.times.iter().map(|(at, count)| (*at, *count)));
         let mut ranked: Vec<(&str, u64)> = self.functions.into_iter().collect();
         ranked.sort_by_key(|(name, cycles)| (std::cmp::Reverse(*cycles), *name));
         let names = ranked.into_iter().take(FUNCTIONS_MAX);
@@ -214,6 +273,7 @@ impl<'b> Gathered<'b> {
             upgrades: self.upgrades,
             cycles: self.loads.cycles + self.stores.cycles,
             functions: names.map(|(name, _)| name.to_owned()).collect(),
+            times,
         }
     }
 }

@@ -22,8 +22,6 @@ pub(super) struct Row {
     stride: u64,
     /// What went with it.
     pub(super) later: Later,
-    /// The row after it.
-    next: u32,
 }
 
 impl Row {
@@ -39,7 +37,6 @@ impl Row {
             addr: 0,
             stride: 0,
             later: Later::default(),
-            next: 0,
         }
     }
 
@@ -58,7 +55,7 @@ pub(super) struct Packed {
     /// Instructions since the step before it in its slice.
     pub(super) gap: u32,
     pub(super) later: Later,
-    /// [`NEEDED`], [`SILENT`], [`USER_MAPPING`].
+    /// [`NEEDED`], [`SILENT`].
     pub(super) bits: u8,
 }
 
@@ -66,37 +63,40 @@ pub(super) struct Packed {
 pub(super) const NEEDED: u8 = 1;
 /// It left memory as it was.
 pub(super) const SILENT: u8 = 2;
-/// It went through a user mapping.
-pub(super) const USER_MAPPING: u8 = 4;
+/// Both.
+const BITS: u8 = NEEDED | SILENT;
 
 /// What a step of a row was like after a step of another, to the line that its CPU used last in the set, or to another.
 ///
-/// In four bytes, the lowest three bits for the step's: what is looked up for each step has to fit into a core's caches.
+/// In four bytes, the lowest two bits for the step's: what is looked up for each step has to fit into a core's caches.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Habit(u32);
 
 impl Habit {
-    fn new(gap: u32, bits: u8) -> Habit {
-        Habit(gap << 3 | u32::from(bits & 7))
+    pub(super) fn new(gap: u32, bits: u8) -> Habit {
+        Habit(gap << 2 | u32::from(bits & BITS))
     }
 
     /// Without the highest bits of very long ones.
     pub(super) fn gap(self) -> u32 {
-        self.0 >> 3
+        self.0 >> 2
     }
 
     pub(super) fn bits(self) -> u8 {
-        (self.0 & 7) as u8
+        self.0 as u8 & BITS
     }
 }
 
 /// How many of a CPU's latest objects of a subject are remembered.
 pub(super) const OBJECTS: usize = 4;
 
-/// Remembers.
+/// Remembers. Rows, places, habits and what was left out are guessed from different tables, each from what is known before it: a row from
+/// rows, a place from rows and places, a habit from all of these. So many steps' rows can be told before the first one's place.
 #[derive(Debug)]
 pub(super) struct Guess {
     rows: Vec<Row>,
+    /// By row: the one after it.
+    after: Vec<u32>,
     /// The row after some rows, by a hash of them.
     next: Vec<u32>,
     /// By a hash of the row before and the row, and of whether the line is the one used last.
@@ -127,6 +127,7 @@ pub(super) const ORIGIN: usize = OBJECTS;
 impl Guess {
     pub(super) fn new(cpus: usize, rows: Vec<Row>, line: LineSize) -> Guess {
         Guess {
+            after: vec![0; rows.len()],
             next: vec![0; 1 << NEXT_BITS],
             habits: vec![Habit::default(); 1 << HABIT_BITS],
             lines: vec![0; cpus << SET_BITS],
@@ -141,12 +142,32 @@ impl Guess {
         self.rows.get(row as usize)
     }
 
-    /// The row that the CPU comes to next: after its last few, after its last.
+    /// The row that the CPU comes to next, after its last few.
     #[inline]
-    pub(super) fn rows(&self, cpu: CpuId) -> [u32; 2] {
+    pub(super) fn after_some(&self, cpu: CpuId) -> u32 {
         let (a, b) = self.before[usize::from(cpu.0)];
-        let after = self.rows.get(b as usize).map_or(0, |row| row.next);
-        [self.next[place(a, b, NEXT_BITS)], after]
+        self.next[place(a, b, NEXT_BITS)]
+    }
+
+    /// The row that the CPU comes to next, after its last.
+    #[inline]
+    pub(super) fn after_one(&self, cpu: CpuId) -> u32 {
+        let (_, b) = self.before[usize::from(cpu.0)];
+        self.after.get(b as usize).copied().unwrap_or(0)
+    }
+
+    /// Takes note of the row that the CPU came to. Gives the one before.
+    #[inline]
+    pub(super) fn learn_row(&mut self, cpu: CpuId, row: u32) -> u32 {
+        let (a, before) = self.before[usize::from(cpu.0)];
+        self.next[place(a, before, NEXT_BITS)] = row;
+        if let Some(after) = self.after.get_mut(before as usize) {
+            *after = row;
+        }
+        // Three shifts, and a row is out of it.
+        let mixed = (a << 11).wrapping_mul(0x9e37_79b1) ^ before;
+        self.before[usize::from(cpu.0)] = (mixed, row);
+        before
     }
 
     /// Where a step of that row may go. The row is one that there is.
@@ -163,55 +184,37 @@ impl Guess {
         places
     }
 
-    /// Where in `lines` an address is, and its line.
+    /// Takes note of where a step of that row went.
     #[inline]
-    fn line(&self, cpu: CpuId, addr: u64) -> (usize, u64) {
-        let line = addr >> self.line_bits;
-        let set = line as usize & ((1 << SET_BITS) - 1);
-        (usize::from(cpu.0) << SET_BITS | set, line)
-    }
-
-    #[inline]
-    fn habit_at(&self, cpu: CpuId, row: u32, addr: u64) -> usize {
-        let (_, before) = self.before[usize::from(cpu.0)];
-        let (at, line) = self.line(cpu, addr);
-        // What is left out never changes which line was used last, and is always to that line.
-        let same = u32::from(self.lines[at] == line);
-        place(before, row << 1 | same, HABIT_BITS)
-    }
-
-    /// What a step of that row to that address is like.
-    #[inline]
-    pub(super) fn habit(&self, cpu: CpuId, row: u32, addr: u64) -> Habit {
-        self.habits[self.habit_at(cpu, row, addr)]
-    }
-
-    /// Takes note of a step.
-    #[inline]
-    pub(super) fn learn(&mut self, cpu: CpuId, step: &Packed) {
-        let (a, before) = self.before[usize::from(cpu.0)];
-        self.next[place(a, before, NEXT_BITS)] = step.row;
-        if let Some(row) = self.rows.get_mut(before as usize) {
-            row.next = step.row;
-        }
-        let habit = self.habit_at(cpu, step.row, step.addr);
-        self.habits[habit] = Habit::new(step.gap, step.bits);
-        let (at, line) = self.line(cpu, step.addr);
-        self.lines[at] = line;
-        // Three shifts, and a row is out of it.
-        let mixed = (a << 11).wrapping_mul(0x9e37_79b1) ^ before;
-        self.before[usize::from(cpu.0)] = (mixed, step.row);
-        let about = &mut self.rows[step.row as usize];
-        about.stride = step.addr.wrapping_sub(about.addr);
-        about.addr = step.addr;
-        about.later = step.later;
-        let object = step.addr.wrapping_sub(u64::from(about.offset));
+    pub(super) fn learn_place(&mut self, cpu: CpuId, row: u32, addr: u64) {
+        let about = &mut self.rows[row as usize];
+        about.stride = addr.wrapping_sub(about.addr);
+        about.addr = addr;
+        let object = addr.wrapping_sub(u64::from(about.offset));
         let at = place(u32::from(cpu.0), about.subject, OBJECT_BITS);
         let objects = &mut self.objects[at];
         let known = objects.iter().position(|known| *known == object);
         let older = known.unwrap_or(OBJECTS - 1);
         objects.copy_within(..older, 1);
         objects[0] = object;
+    }
+
+    /// What a step of that row to that address is like, when `before` is the row before it: to be replaced by what it was. Takes note of
+    /// the line.
+    #[inline]
+    pub(super) fn habit(&mut self, cpu: CpuId, before: u32, row: u32, addr: u64) -> &mut Habit {
+        let line = addr >> self.line_bits;
+        let set = line as usize & ((1 << SET_BITS) - 1);
+        let last = &mut self.lines[usize::from(cpu.0) << SET_BITS | set];
+        // What is left out never changes which line was used last, and is always to that line.
+        let same = u32::from(std::mem::replace(last, line) == line);
+        &mut self.habits[place(before, row << 1 | same, HABIT_BITS)]
+    }
+
+    /// What was left out after the row's step before, to be replaced by what was after this one. The row is one that there is.
+    #[inline]
+    pub(super) fn later(&mut self, row: u32) -> &mut Later {
+        &mut self.rows[row as usize].later
     }
 }
 

@@ -2,11 +2,12 @@
 
 use linemate_attribution::tally::Key;
 use linemate_machine::LineSize;
+use linemate_recording::VirtualTime;
 use linemate_recording::cursor::{put_varint, zigzag};
 use linemate_replay::{Later, SliceHead};
 use rustc_hash::FxHashMap;
 
-use super::guess::{Guess, NEEDED, OBJECTS, ORIGIN, Packed, Row, SILENT, USER_MAPPING};
+use super::guess::{Guess, Habit, NEEDED, OBJECTS, ORIGIN, Packed, Row, SILENT};
 use super::{Block, Index, Stream};
 use crate::experiment::ExperimentError;
 use crate::rounds::Rounds;
@@ -23,34 +24,37 @@ pub(super) const RAW: u64 = OBJECTS as u64 + 2;
 pub(super) struct Columns {
     /// 0 and 1: as guessed after some rows and after one; else the row, plus 2.
     pub(super) rows: Vec<u8>,
-    /// Below [`RAW`]: which guess of [`super::guess::Places`]; [`RAW`]: it is in `words`; above: the difference to where its row was
+    /// Below [`RAW`]: which guess of [`super::guess::Places`]; [`RAW`]: it is in `raw`; above: the difference to where its row was
     /// last.
     pub(super) addrs: Vec<u8>,
+    /// Addresses.
+    pub(super) raw: Vec<u8>,
     /// The difference to the guess.
     pub(super) gaps: Vec<u8>,
     /// Of steps that are needed; nothing goes with others. 0: as guessed, 1: nothing; else the words touched are in `words`, and
     /// written are 2: none of them, 3: all, 4: those in `words`.
     pub(super) later: Vec<u8>,
-    /// Words touched and written; addresses.
+    /// Words touched and written.
     pub(super) words: Vec<u8>,
     /// The difference to the guess.
     pub(super) bits: Vec<u8>,
-    /// Slices: CPU, steps, span, last; and whether the round ends.
+    /// Slices: CPU, steps, span, last; and whether the round ends. Before each round: how long after the one before it begins.
     pub(super) slices: Vec<u8>,
 }
 
 impl Columns {
-    pub(super) fn all_mut(&mut self) -> [&mut Vec<u8>; 7] {
+    pub(super) fn all_mut(&mut self) -> [&mut Vec<u8>; 8] {
         let Columns {
             rows,
             addrs,
+            raw,
             gaps,
             later,
             words,
             bits,
             slices,
         } = self;
-        [rows, addrs, gaps, later, words, bits, slices]
+        [rows, addrs, raw, gaps, later, words, bits, slices]
     }
 }
 
@@ -63,6 +67,8 @@ pub(super) struct Packer<'k> {
     needed: Vec<u64>,
     guess: Guess,
     columns: Columns,
+    /// When the last round began.
+    start: VirtualTime,
     bytes: Vec<u8>,
     index: Index,
 }
@@ -75,6 +81,7 @@ impl<'k> Packer<'k> {
             needed: vec![0; keys.len()],
             guess: Guess::new(cpus, Row::of(keys), line),
             columns: Columns::default(),
+            start: VirtualTime(0),
             bytes: Vec::new(),
             index: Index {
                 cpus: cpus as u16,
@@ -89,7 +96,10 @@ impl<'k> Packer<'k> {
     /// # Errors
     /// A step of a row that was not counted.
     pub(super) fn add(&mut self, rounds: &Rounds) -> Result<(), ExperimentError> {
-        for round in rounds.iter() {
+        for (start, round) in rounds.starts.iter().zip(rounds.iter()) {
+            let later = start.0.wrapping_sub(self.start.0);
+            put_varint(&mut self.columns.slices, zigzag(later));
+            self.start = *start;
             let mut round = round.peekable();
             while let Some((head, steps)) = round.next() {
                 self.slice(head, steps, round.peek().is_none())?;
@@ -123,8 +133,8 @@ impl<'k> Packer<'k> {
         put_varint(slices, steps.len() as u64);
         put_varint(slices, u64::from(head.span));
         // A slice's last cached access is mostly its last.
-        let behind = head.last.map_or(0, |last| u64::from(head.span - last) + 1);
-        put_varint(slices, behind);
+        let left = head.last.map_or(0, |last| u64::from(head.span - last) + 1);
+        put_varint(slices, left);
         let mut before = 0;
         for step in steps {
             let gap = step.at - std::mem::replace(&mut before, step.at);
@@ -142,7 +152,8 @@ impl<'k> Packer<'k> {
             kind: step.access.kind,
             size: step.access.size,
         };
-        let guesses = self.guess.rows(step.access.cpu);
+        let cpu = step.access.cpu;
+        let guesses = [self.guess.after_some(cpu), self.guess.after_one(cpu)];
         for (how, row) in (0..).zip(guesses) {
             if self.keys.get(row as usize) == Some(&key) {
                 return Ok((row, how));
@@ -165,11 +176,8 @@ impl<'k> Packer<'k> {
         self.needed[row as usize] += u64::from(step.needed);
         let (cpu, columns) = (step.access.cpu, &mut self.columns);
         put_varint(&mut columns.rows, how);
-        let before = self
-            .guess
-            .row(row)
-            .map_or(Later::default(), |row| row.later);
-        let places = self.guess.places(cpu, packed.row);
+        let before = self.guess.learn_row(cpu, row);
+        let places = self.guess.places(cpu, row);
         let known = places.iter().position(|addr| *addr == packed.addr);
         let away = packed.addr.wrapping_sub(places[ORIGIN]);
         match (known, zigzag(away).checked_add(RAW + 1)) {
@@ -177,17 +185,19 @@ impl<'k> Packer<'k> {
             (None, Some(away)) => put_varint(&mut columns.addrs, away),
             (None, None) => {
                 put_varint(&mut columns.addrs, RAW);
-                columns.words.extend_from_slice(&packed.addr.to_le_bytes());
+                columns.raw.extend_from_slice(&packed.addr.to_le_bytes());
             }
         }
-        let expected = self.guess.habit(cpu, packed.row, packed.addr);
+        self.guess.learn_place(cpu, row, packed.addr);
+        let habit = self.guess.habit(cpu, before, row, packed.addr);
+        let expected = std::mem::replace(habit, Habit::new(packed.gap, packed.bits));
         columns.bits.push(packed.bits ^ expected.bits());
         let late = packed.gap.wrapping_sub(expected.gap()) as i32;
         put_varint(&mut columns.gaps, zigzag(late as u64));
+        let expected = std::mem::replace(self.guess.later(row), packed.later);
         if step.needed {
-            later(columns, packed.later, before);
+            later(columns, packed.later, expected);
         }
-        self.guess.learn(cpu, &packed);
         Ok(())
     }
 
@@ -238,7 +248,5 @@ fn later(columns: &mut Columns, later: Later, expected: Later) {
 
 fn bits(step: &Step) -> u8 {
     let bit = |set, bit| if set { bit } else { 0 };
-    bit(step.needed, NEEDED)
-        | bit(step.access.silent, SILENT)
-        | bit(step.access.user_mapping, USER_MAPPING)
+    bit(step.needed, NEEDED) | bit(step.access.silent, SILENT)
 }

@@ -6,7 +6,7 @@ use linemate_recording::cursor::{Cursor, unzigzag};
 use linemate_recording::{Access, CpuId, GuestAddr, VirtualTime};
 use linemate_replay::{Fate, Later, SliceHead};
 
-use super::guess::{Guess, NEEDED, ORIGIN, Packed, Row, SILENT, USER_MAPPING};
+use super::guess::{Guess, Habit, NEEDED, ORIGIN, Packed, Row, SILENT};
 use super::pack::{Columns, RAW};
 use super::{Block, Stream};
 use crate::experiment::ExperimentError;
@@ -23,7 +23,7 @@ pub(crate) struct Tables {
 impl Tables {
     pub(crate) fn new(scene: &Scene<'_>) -> Tables {
         let keys = scene.session.rows().iter();
-        let counts_for = |key: &Key| (scene.key(key.subject.0, key.offset), scene.site(key.pc));
+        let counts_for = |key: &Key| (scene.key(key.field()), scene.site(key.pc));
         Tables {
             rows: keys.map(|key| Row::new(key, counts_for(key))).collect(),
         }
@@ -121,7 +121,7 @@ impl Chosen<'_> {
         let (subject, addr) = (SubjectId(row.subject), GuestAddr(step.addr));
         Step {
             access: Access {
-                // The cut is made: nobody asks for the time any more.
+                // The cut is made and the access has a subject: nobody asks for its time or its mapping any more.
                 time: VirtualTime(0),
                 cpu,
                 pc: row.pc,
@@ -129,7 +129,7 @@ impl Chosen<'_> {
                 size: row.size,
                 kind: row.kind,
                 silent: step.bits & SILENT != 0,
-                user_mapping: step.bits & USER_MAPPING != 0,
+                user_mapping: false,
             },
             subject,
             offset: row.offset,
@@ -152,8 +152,11 @@ pub(super) struct Unpacker<'s> {
     stream: &'s Stream,
     guess: Guess,
     columns: Columns,
+    together: Together,
     block: usize,
     at: usize,
+    /// When the last round began.
+    start: VirtualTime,
 }
 
 impl<'s> Unpacker<'s> {
@@ -162,8 +165,10 @@ impl<'s> Unpacker<'s> {
             stream,
             guess: stream.guess(rows),
             columns: Columns::default(),
+            together: Together::default(),
             block: 0,
             at: 0,
+            start: VirtualTime(0),
         }
     }
 
@@ -198,38 +203,147 @@ impl<'s> Unpacker<'s> {
         mut take: impl FnMut(&mut Rounds, CpuId, u32, &Row, &Packed),
     ) -> Option<()> {
         let mut slices = Cursor::new(&columns.slices, WHAT);
-        let mut streams = Streams {
-            rows: Cursor::new(&columns.rows, WHAT),
-            addrs: Cursor::new(&columns.addrs, WHAT),
-            gaps: Cursor::new(&columns.gaps, WHAT),
-            later: Cursor::new(&columns.later, WHAT),
-            words: Cursor::new(&columns.words, WHAT),
-            bits: Cursor::new(&columns.bits, WHAT),
-        };
+        let mut streams = Streams::new(columns);
+        let guess = &mut self.guess;
+        let together = &mut self.together;
+        together.clear();
+        let mut begins = true;
         for _ in 0..block.slices {
-            let first = slices.varint().ok()?;
-            let steps = slices.varint().ok()?;
-            let span = u32::try_from(slices.varint().ok()?).ok()?;
-            let last = match slices.varint().ok()? {
-                0 => None,
-                behind => Some(span.checked_sub(u32::try_from(behind - 1).ok()?)?),
+            if begins {
+                let later = unzigzag(slices.varint().ok()?);
+                self.start = VirtualTime(self.start.0.wrapping_add(later));
+                out.starts.push(self.start);
+            }
+            let (head, mut steps, ends) = slice(&mut slices, self.stream.index.cpus)?;
+            while steps > 0 {
+                let room = TOGETHER - together.steps.len();
+                let now = steps.min(room as u64);
+                together.add(head.cpu, now as usize);
+                steps -= now;
+                if now as usize == room {
+                    together.unpack(&mut streams, guess)?;
+                    together.hand_over(guess, out, &mut take)?;
+                }
+            }
+            together.ends.push((together.steps.len(), head, ends));
+            begins = ends;
+        }
+        together.unpack(&mut streams, guess)?;
+        together.hand_over(guess, out, &mut take)
+    }
+}
+
+/// A slice's head, its steps, and whether it ends the round.
+fn slice(slices: &mut Cursor<'_>, cpus: u16) -> Option<(SliceHead, u64, bool)> {
+    let first = slices.varint().ok()?;
+    let steps = slices.varint().ok()?;
+    let span = u32::try_from(slices.varint().ok()?).ok()?;
+    let last = match slices.varint().ok()? {
+        0 => None,
+        left => Some(span.checked_sub(u32::try_from(left - 1).ok()?)?),
+    };
+    let cpu = CpuId(u16::try_from(first >> 1).ok()?);
+    (cpu.0 < cpus).then_some((SliceHead { cpu, span, last }, steps, first & 1 == 1))
+}
+
+/// How many steps are unpacked together. What each one's guesses need is read from tables of some MB: column by column those reads overlap,
+/// step by step each waits for the one before.
+const TOGETHER: usize = 256;
+
+/// Steps on their way.
+#[derive(Debug, Default)]
+struct Together {
+    /// The CPU of each, and the row before its own.
+    from: Vec<(CpuId, u32)>,
+    steps: Vec<Packed>,
+    /// Slices that end here: after how many of the steps, with which head, and whether the round ends, too.
+    ends: Vec<(usize, SliceHead, bool)>,
+    /// Instructions from the start of the slice that goes on.
+    at: u32,
+}
+
+impl Together {
+    fn clear(&mut self) {
+        self.from.clear();
+        self.steps.clear();
+        self.ends.clear();
+        self.at = 0;
+    }
+
+    /// Makes room for the CPU's next steps.
+    fn add(&mut self, cpu: CpuId, steps: usize) {
+        let all = self.steps.len() + steps;
+        self.from.resize(all, (cpu, 0));
+        self.steps.resize(all, Packed::default());
+    }
+
+    /// Reads the steps, column by column.
+    fn unpack(&mut self, streams: &mut Streams<'_>, guess: &mut Guess) -> Option<()> {
+        for ((cpu, before), step) in self.from.iter_mut().zip(&mut self.steps) {
+            step.row = match streams.rows.varint().ok()? {
+                0 => guess.after_some(*cpu),
+                1 => guess.after_one(*cpu),
+                row => u32::try_from(row - 2).ok()?,
             };
-            let cpu = CpuId(u16::try_from(first >> 1).ok()?);
-            if cpu.0 >= self.stream.index.cpus {
-                return None;
+            guess.row(step.row)?;
+            *before = guess.learn_row(*cpu, step.row);
+        }
+        for ((cpu, _), step) in self.from.iter().zip(&mut self.steps) {
+            let places = guess.places(*cpu, step.row);
+            step.addr = match streams.addrs.varint().ok()? {
+                RAW => streams.raw.u64().ok()?,
+                known @ 0..RAW => places[known as usize],
+                away => places[ORIGIN].wrapping_add(unzigzag(away - RAW - 1)),
+            };
+            guess.learn_place(*cpu, step.row, step.addr);
+        }
+        for ((cpu, before), step) in self.from.iter().zip(&mut self.steps) {
+            let habit = guess.habit(*cpu, *before, step.row, step.addr);
+            step.bits = habit.bits() ^ streams.bits.u8().ok()?;
+            let late = unzigzag(streams.gaps.varint().ok()?) as u32;
+            step.gap = habit.gap().wrapping_add(late);
+            *habit = Habit::new(step.gap, step.bits);
+        }
+        for step in &mut self.steps {
+            let later = guess.later(step.row);
+            *later = match step.bits & NEEDED {
+                0 => Later::default(),
+                _ => streams.later(*later)?,
+            };
+            step.later = *later;
+        }
+        Some(())
+    }
+
+    /// Puts the steps and the slices that end here into `out`.
+    fn hand_over(
+        &mut self,
+        guess: &Guess,
+        out: &mut Rounds,
+        take: &mut impl FnMut(&mut Rounds, CpuId, u32, &Row, &Packed),
+    ) -> Option<()> {
+        let mut done = 0;
+        let mut steps = self.from.iter().zip(&self.steps);
+        let mut some = |out: &mut Rounds, at: &mut u32, count: usize| {
+            for ((cpu, _), step) in steps.by_ref().take(count) {
+                *at = at.checked_add(step.gap)?;
+                take(out, *cpu, *at, guess.row(step.row)?, step);
             }
-            let mut at = 0u32;
-            for _ in 0..steps {
-                let step = streams.step(&mut self.guess, cpu)?;
-                at = at.checked_add(step.gap)?;
-                take(out, cpu, at, self.guess.row(step.row)?, &step);
-            }
-            let end = out.steps.len() as u32;
-            out.slices.push((SliceHead { cpu, span, last }, end));
-            if first & 1 == 1 {
+            Some(())
+        };
+        for (end, head, ends) in &self.ends {
+            some(out, &mut self.at, end - done)?;
+            done = *end;
+            self.at = 0;
+            out.slices.push((*head, out.steps.len() as u32));
+            if *ends {
                 out.rounds.push(out.slices.len() as u32);
             }
         }
+        some(out, &mut self.at, TOGETHER)?;
+        let at = self.at;
+        self.clear();
+        self.at = at;
         Some(())
     }
 }
@@ -238,43 +352,24 @@ impl<'s> Unpacker<'s> {
 struct Streams<'b> {
     rows: Cursor<'b>,
     addrs: Cursor<'b>,
+    raw: Cursor<'b>,
     gaps: Cursor<'b>,
     later: Cursor<'b>,
     words: Cursor<'b>,
     bits: Cursor<'b>,
 }
 
-impl Streams<'_> {
-    #[inline]
-    fn step(&mut self, guess: &mut Guess, cpu: CpuId) -> Option<Packed> {
-        let row = match self.rows.varint().ok()? {
-            0 => guess.rows(cpu)[0],
-            1 => guess.rows(cpu)[1],
-            row => u32::try_from(row - 2).ok()?,
-        };
-        let before = guess.row(row)?.later;
-        let places = guess.places(cpu, row);
-        let addr = match self.addrs.varint().ok()? {
-            RAW => self.words.u64().ok()?,
-            known @ 0..RAW => places[known as usize],
-            away => places[ORIGIN].wrapping_add(unzigzag(away - RAW - 1)),
-        };
-        let expected = guess.habit(cpu, row, addr);
-        let bits = expected.bits() ^ self.bits.u8().ok()?;
-        let late = unzigzag(self.gaps.varint().ok()?) as u32;
-        let later = match bits & NEEDED {
-            0 => Later::default(),
-            _ => self.later(before)?,
-        };
-        let step = Packed {
-            row,
-            addr,
-            gap: expected.gap().wrapping_add(late),
-            later,
-            bits,
-        };
-        guess.learn(cpu, &step);
-        Some(step)
+impl<'b> Streams<'b> {
+    fn new(columns: &'b Columns) -> Streams<'b> {
+        Streams {
+            rows: Cursor::new(&columns.rows, WHAT),
+            addrs: Cursor::new(&columns.addrs, WHAT),
+            raw: Cursor::new(&columns.raw, WHAT),
+            gaps: Cursor::new(&columns.gaps, WHAT),
+            later: Cursor::new(&columns.later, WHAT),
+            words: Cursor::new(&columns.words, WHAT),
+            bits: Cursor::new(&columns.bits, WHAT),
+        }
     }
 
     fn later(&mut self, expected: Later) -> Option<Later> {
@@ -296,8 +391,9 @@ impl Streams<'_> {
 fn column(bytes: &mut Cursor<'_>, block: Block) -> Option<Vec<u8>> {
     let unpacked = usize::try_from(bytes.varint().ok()?).ok()?;
     let packed = usize::try_from(bytes.varint().ok()?).ok()?;
-    // A step takes at most 24 bytes of a column, a slice at most 40.
-    let most = 24 * block.steps as usize + 40 * block.slices as usize;
+    // A step takes at most 24 bytes of a column, a slice at most 40, a round 10.
+    let slices = 40 * block.slices as usize + 10 * block.rounds as usize;
+    let most = 24 * block.steps as usize + slices;
     let column = bytes.bytes(packed).ok()?;
     let small = unpacked <= most;
     small.then(|| zstd::bulk::decompress(column, unpacked).ok())?

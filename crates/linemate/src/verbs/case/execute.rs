@@ -151,6 +151,9 @@ impl Bench<'_> {
         if self.case.guest.user {
             words.push("--user".into());
         }
+        if let Some(event) = &self.case.event {
+            words.extend(["--event".into(), event.function.clone().into()]);
+        }
         if let Some(setup) = &workload.setup {
             words.extend(["--setup".into(), files.find(setup)?.into()]);
         }
@@ -203,6 +206,9 @@ impl Bench<'_> {
                 let edit = self.plan.edit_file(&step.work).context("no such edit")?;
                 option("--edit", files.find(edit)?.into());
                 option("--machine", files.machine(machine).into());
+                if let Some(event) = &self.case.event {
+                    option("--event", event.function.clone().into());
+                }
                 // Predictions are compared with kernels that were recorded again.
                 words.push("--all-interleavings".into());
                 if self.case.llc_share {

@@ -4,14 +4,14 @@ use anyhow::Context;
 use linemate_layout::EditSubject;
 use linemate_recording::Recording;
 use linemate_report::{CostsDocument, CostsTables};
-use linemate_study::costs::{CostRun, costs};
+use linemate_study::costs::{CostRun, costs_of};
 
 use super::Args;
 use super::page::Pictures;
 use crate::cli::Outcome;
-use crate::input;
 use crate::next;
 use crate::output;
+use crate::page::TOOL;
 
 /// Replays and prints.
 pub(super) fn run(
@@ -22,17 +22,28 @@ pub(super) fn run(
 ) -> anyhow::Result<Outcome> {
     let machine = args.replaying.machine(machine_name, args.line)?;
     let path = || args.input.path().display().to_string();
-    let session = input::ask(args.input.path(), recording, args.keeping)?;
+    let session = args
+        .replaying
+        .ask(args.input.path(), recording, args.keeping)?;
     let subject = args.type_name.clone().map(EditSubject::Named);
     let run = CostRun {
         machine: &machine,
         conditions: args.replaying.conditions(),
         seed: args.replaying.seed,
     };
-    let found = costs(&session, subject.as_ref(), run).with_context(path)?;
-    pictures.write(args, &session, recording, Some(run))?;
-    let (tool, type_name) = (env!("CARGO_PKG_VERSION"), args.type_name.as_deref());
-    let document = CostsDocument::new(tool, recording, &machine, type_name, found);
+    // A page is about all types: what they cost is told by the same replay.
+    let mut subjects = vec![subject.as_ref()];
+    if pictures.are_wanted() {
+        subjects.push(None);
+    }
+    let found = costs_of(&session, &subjects, run).with_context(path)?;
+    let document =
+        |costs, type_name| CostsDocument::new(TOOL, recording, &machine, type_name, costs);
+    let mut found = found.into_iter();
+    let asked = found.next().unwrap_or_default();
+    let whole = found.next().map(|costs| document(costs, None));
+    pictures.write(args, &session, whole.map(|document| (&machine, document)))?;
+    let document = document(asked, args.type_name.as_deref());
     if args.json {
         output::json(&document)?;
     } else {

@@ -1,12 +1,10 @@
 //! `linemate report --html` and `--svg`.
 
-use anyhow::Context;
 use linemate_files::Output;
+use linemate_machine::Machine;
 use linemate_page::{Heat, Page, svg, trimmed};
-use linemate_recording::Recording;
 use linemate_report::{CostsDocument, costs_headline, report_headline, type_headline};
 use linemate_study::Session;
-use linemate_study::costs::{CostRun, costs};
 use linemate_study::experiment::line_of;
 use linemate_types::LineSize;
 
@@ -29,33 +27,24 @@ impl<'a> Pictures<'a> {
         })
     }
 
-    /// Writes what was asked for. The page is about all types, so what they cost is replayed without regard to `--type`.
+    /// Whether anything was asked for.
+    pub(super) fn are_wanted(&self) -> bool {
+        self.svg.is_some() || self.page.is_wanted()
+    }
+
+    /// Writes what was asked for, with what everything costs on a machine.
     pub(super) fn write(
         self,
         args: &Args,
         session: &Session<'_>,
-        recording: &Recording,
-        run: Option<CostRun<'_>>,
+        costs: Option<(&Machine, CostsDocument)>,
     ) -> anyhow::Result<()> {
-        if self.svg.is_none() && !self.page.is_wanted() {
+        if !self.are_wanted() {
             return Ok(());
         }
-        let name = || args.input.path().display().to_string();
-        let document = match run {
-            None => None,
-            Some(run) => {
-                let found = costs(session, None, run).with_context(name)?;
-                Some(CostsDocument::new(
-                    TOOL,
-                    recording,
-                    run.machine,
-                    None,
-                    found,
-                ))
-            }
-        };
-        let line = match run {
-            Some(run) => line_of(run.machine),
+        let (machine, document) = costs.unzip();
+        let line = match machine {
+            Some(machine) => line_of(machine),
             None => args.line.unwrap_or(LineSize::B64),
         };
         let asked = args.type_name.as_slice();
@@ -67,19 +56,18 @@ impl<'a> Pictures<'a> {
                 tell(&format!("wrote {}", path.display()));
             }
         }
-        self.page.write(|| Ok(page(args, about, run, document)))
+        self.page.write(|| Ok(page(args, about, machine, document)))
     }
 }
 
 fn page(
     args: &Args,
     about: About,
-    run: Option<CostRun<'_>>,
+    machine: Option<&Machine>,
     document: Option<CostsDocument>,
 ) -> Page {
-    let machines: Vec<_> = run.iter().map(|run| run.machine).collect();
-    let mut settings = settings(&machines, &args.replaying);
-    if run.is_none() {
+    let mut settings = settings(machine.as_slice(), &args.replaying);
+    if machine.is_none() {
         let line = args.line.unwrap_or(LineSize::B64);
         settings.insert("line".to_owned(), line.bytes().to_string());
     }

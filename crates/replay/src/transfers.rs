@@ -1,0 +1,191 @@
+//! Modified lines that were fetched from other cores (HITM), by place in the line: from whom to whom, and when.
+//!
+//! Kept where lines are looked into ([`crate::Config::lines`]). What is kept is bounded by how finely CPUs and time are told apart: at most
+//! 32 places on the machine ([`MachinePlaces`]) and the cells of a [`TimeGrid`] for each place in a line.
+
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+
+use linemate_machine::{LogicalCpu, Machine};
+use linemate_recording::{CpuId, TimeGrid, VirtualTime};
+use serde::{Deserialize, Serialize};
+
+use crate::directory::LineHasher;
+use crate::placement::KeyId;
+
+/// The most places on the machine that transfers are told apart by.
+const PLACES_MAX: usize = 32;
+
+/// Between what transfers are counted: the finest of them of which a replay has at most 32.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MachinePlaces {
+    /// Replayed CPUs, by their numbers.
+    #[default]
+    Cpu,
+    /// Last-level caches' domains.
+    Domain,
+    /// Sockets.
+    Socket,
+}
+
+/// Modified lines fetched from one place on the machine to another, for one place in lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Transfer {
+    /// What the access was accounted to.
+    pub key: KeyId,
+    /// First byte touched, from the line's start.
+    pub offset: u8,
+    /// Who wrote last.
+    pub from: u16,
+    /// Who fetched.
+    pub to: u16,
+    /// How many.
+    pub count: u64,
+}
+
+/// Modified lines fetched at one time by a row of recorded CPUs, with their copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TransferTime {
+    /// What the access was accounted to.
+    pub key: KeyId,
+    /// First byte touched, from the line's start.
+    pub offset: u8,
+    /// The row of CPUs ([`TimeGrid`]).
+    pub row: u16,
+    /// The part of the recording's time.
+    pub bin: u16,
+    /// How many.
+    pub count: u64,
+}
+
+/// All transfers of a replay.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Transfers {
+    /// What `from` and `to` are numbers of.
+    pub places: MachinePlaces,
+    /// From whom to whom; by key, offset, from, to.
+    pub pairs: Vec<Transfer>,
+    /// When; by key, offset, row, bin. Together as many as `pairs`.
+    pub times: Vec<TransferTime>,
+}
+
+type Sums = HashMap<(u32, u8, u16, u16), u64, BuildHasherDefault<LineHasher>>;
+
+/// Counts them.
+#[derive(Clone)]
+pub(crate) struct TransferCounter {
+    grid: TimeGrid,
+    bin: u16,
+    /// Copies of each recorded CPU.
+    copies: u16,
+    places: MachinePlaces,
+    /// By logical CPU: the number of its place.
+    place_of: Vec<u16>,
+    pairs: Sums,
+    times: Sums,
+}
+
+impl TransferCounter {
+    /// For these replayed CPUs, in the order of their numbers.
+    pub(crate) fn new(machine: &Machine, cpus: &[LogicalCpu], copies: u16) -> TransferCounter {
+        let (places, place_of) = numbered(machine, cpus);
+        TransferCounter {
+            grid: TimeGrid::default(),
+            bin: 0,
+            copies,
+            places,
+            place_of,
+            pairs: Sums::default(),
+            times: Sums::default(),
+        }
+    }
+
+    pub(crate) fn set_grid(&mut self, grid: TimeGrid) {
+        self.grid = grid;
+    }
+
+    /// Forgets what a warm-up has counted.
+    pub(crate) fn begin_counting(&mut self) {
+        self.pairs.clear();
+        self.times.clear();
+    }
+
+    /// What follows happens then.
+    pub(crate) fn set_time(&mut self, time: VirtualTime) {
+        self.bin = self.grid.bin(time);
+    }
+
+    /// A line that `to`, the replayed CPU number `number`, fetched.
+    pub(crate) fn add(
+        &mut self,
+        (key, offset): (KeyId, u8),
+        from: LogicalCpu,
+        to: LogicalCpu,
+        number: usize,
+    ) {
+        let place = |cpu: LogicalCpu| self.place_of[usize::from(cpu.0)];
+        let pair = (key.0, offset, place(from), place(to));
+        *self.pairs.entry(pair).or_default() += 1;
+        let recorded = CpuId((number / usize::from(self.copies)) as u16);
+        let time = (key.0, offset, self.grid.row(recorded), self.bin);
+        *self.times.entry(time).or_default() += 1;
+    }
+
+    pub(crate) fn finish(self) -> Transfers {
+        Transfers {
+            places: self.places,
+            pairs: sorted(self.pairs, |(key, offset, from, to), count| Transfer {
+                key: KeyId(key),
+                offset,
+                from,
+                to,
+                count,
+            }),
+            times: sorted(self.times, |(key, offset, row, bin), count| TransferTime {
+                key: KeyId(key),
+                offset,
+                row,
+                bin,
+                count,
+            }),
+        }
+    }
+}
+
+fn sorted<T>(sums: Sums, row: impl Fn((u32, u8, u16, u16), u64) -> T) -> Vec<T> {
+    let mut sums: Vec<_> = sums.into_iter().collect();
+    sums.sort_unstable();
+    sums.into_iter()
+        .map(|(key, count)| row(key, count))
+        .collect()
+}
+
+/// What CPUs are told apart by, and each logical CPU's number.
+fn numbered(machine: &Machine, cpus: &[LogicalCpu]) -> (MachinePlaces, Vec<u16>) {
+    let by = |number: &dyn Fn(usize, LogicalCpu) -> Option<u16>| {
+        let mut place_of = vec![0; machine.topology.cpus()];
+        for (index, cpu) in cpus.iter().enumerate() {
+            if let Some(place) = place_of.get_mut(usize::from(cpu.0)) {
+                *place = number(index, *cpu).unwrap_or(0);
+            }
+        }
+        place_of
+    };
+    let place = |cpu| machine.topology.place(cpu);
+    if cpus.len() <= PLACES_MAX {
+        return (
+            MachinePlaces::Cpu,
+            by(&|index, _| u16::try_from(index).ok()),
+        );
+    }
+    let domains = by(&|_, cpu| place(cpu).map(|place| place.domain.0));
+    if domains
+        .iter()
+        .all(|domain| usize::from(*domain) < PLACES_MAX)
+    {
+        return (MachinePlaces::Domain, domains);
+    }
+    let sockets = by(&|_, cpu| place(cpu).map(|place| place.socket.0));
+    (MachinePlaces::Socket, sockets)
+}

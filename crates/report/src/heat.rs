@@ -1,0 +1,101 @@
+//! How often the members of a layout are accessed, beside them.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+
+use crate::layouts::TypeLayout;
+use crate::model::{FieldRow, TypeView};
+
+/// Accesses to a member: to all of its bytes. Members of a union share theirs, and so do bit-fields of one storage unit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Heat {
+    /// Accesses that only read.
+    pub loads: u64,
+    /// Accesses that only write.
+    pub stores: u64,
+    /// Atomic read-modify-writes.
+    pub rmws: u64,
+}
+
+impl Heat {
+    /// Of the accesses that begin in these bytes.
+    fn of(fields: &[FieldRow], offset: u64, size: u64) -> Heat {
+        let mut heat = Heat::default();
+        let bytes = offset..offset.saturating_add(size);
+        for row in fields.iter().filter(|row| bytes.contains(&row.offset)) {
+            heat.loads += row.figures.loads;
+            heat.stores += row.figures.stores;
+            heat.rmws += row.figures.rmws;
+        }
+        heat
+    }
+
+    fn text(self) -> Option<String> {
+        let figures = [
+            (self.loads, "loads"),
+            (self.stores, "stores"),
+            (self.rmws, "RMW"),
+        ];
+        let parts = figures.iter().filter(|(count, _)| *count > 0);
+        let parts: Vec<String> = parts
+            .map(|(count, name)| format!("{count} {name}"))
+            .collect();
+        (!parts.is_empty()).then(|| parts.join(", "))
+    }
+}
+
+impl TypeLayout {
+    /// Puts to each member how often it is accessed in a recording of this kernel.
+    pub fn add_heat(&mut self, view: &TypeView) {
+        for member in &mut self.members {
+            member.heat = Some(Heat::of(&view.fields, member.offset, member.size));
+        }
+    }
+}
+
+/// A layout in pahole's form (`linemate_types::pahole`), with how often each member is accessed after its offset and size.
+#[must_use]
+pub fn with_heat(printed: &str, view: &TypeView) -> String {
+    let mut out = String::new();
+    for line in printed.lines() {
+        out.push_str(line);
+        let bytes = place(line);
+        let heat = bytes.and_then(|(offset, size)| Heat::of(&view.fields, offset, size).text());
+        if let Some(heat) = heat {
+            // Writing to a String does not fail.
+            let _ = write!(out, " {heat}");
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// Offset and size that a line of pahole's ends with: `/*  8  4 */`, of bit-fields `/*  8: 3  4 */`.
+fn place(line: &str) -> Option<(u64, u64)> {
+    let (_, comment) = line.rsplit_once("/*")?;
+    let comment = comment.trim_end().strip_suffix("*/")?;
+    let (offset, rest) = comment.trim().split_once([' ', ':'])?;
+    let size = rest.rsplit(' ').next()?;
+    Some((offset.parse().ok()?, size.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_tells_its_bytes() {
+        for (line, bytes) in [
+            ("\tint    x;     /*     8     4 */", Some((8, 4))),
+            ("\tint    x:3;   /*     8: 3  4 */", Some((8, 4))),
+            ("\t};            /*    16    24 */", Some((16, 24))),
+            ("\t/* XXX 4 bytes hole, try to pack */", None),
+            ("\t/* --- cacheline 1 boundary (64 bytes) --- */", None),
+            ("\t/* size: 4, cachelines: 1, members: 2 */", None),
+            ("};", None),
+        ] {
+            assert_eq!(place(line), bytes, "{line}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Documents of whole answers about a made-up recording: what `--json` prints is read back as the same document, with the same text.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fmt::Debug;
+
+use linemate_advise::survey::survey;
+use linemate_advise::{Advice, Choice, Request, advise};
+use linemate_layout::EditSubject;
+use linemate_machine::{Machine, find};
+use linemate_recording::{AccessKind, Recording};
+use linemate_remedies::{RemedyEffect, RemedyList, RemedyOptions, Trial};
+use linemate_report::{AdviceDocument, AdviceText, DiffDocument, SurveyDocument};
+use linemate_study::diff::{Fields, On, fields};
+use linemate_study::{Conditions, Session};
+use linemate_testkit::world::{F, RQ, UNITS, World};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// CPU 0 writes `nr_running` of its `rq`, some of it for nothing, CPU 1 reads `curr` beside it; both use the lock.
+fn recording() -> Recording {
+    let mut w = World::with_chunks_of(64);
+    let rq = UNITS[0] + RQ;
+    for _ in 0..100 {
+        w.access(0, AccessKind::Store, rq, 4, F::WakeTask, false);
+        w.access(0, AccessKind::Store, rq, 4, F::WakeTask, true);
+        w.access(1, AccessKind::Load, rq + 8, 8, F::UpdateRq, false);
+        w.access(0, AccessKind::Rmw, rq + 72, 4, F::WakeTask, false);
+        w.access(1, AccessKind::Rmw, rq + 72, 4, F::UpdateRq, false);
+    }
+    w.record()
+}
+
+fn machine() -> Machine {
+    let mut machine = find("westmere-4s-80").unwrap();
+    machine.adjacent_line_pairs = false;
+    machine
+}
+
+/// What `advise` lists, with a trial of each outcome.
+fn remedies(session: &Session<'_>) -> RemedyList {
+    let mut list = linemate_remedies::find(session, &RemedyOptions::new(machine())).unwrap();
+    let all = list.remedies.iter().flat_map(|remedy| &remedy.trials);
+    let mut tried = all.filter(|trial| matches!(trial.effect, RemedyEffect::Tried(_)));
+    assert!(tried.next().is_some(), "{:?}", list.remedies);
+    let refused = RemedyEffect::Refused {
+        why: "it has no such field".to_owned(),
+    };
+    for effect in [RemedyEffect::NotTried, refused] {
+        list.remedies[0].trials.push(Trial {
+            edits: "type rq\nremove nothing\n".to_owned(),
+            effect,
+        });
+    }
+    list
+}
+
+/// The document that the JSON of `document` is read as, which has to be the same.
+fn read_back<D: Serialize + DeserializeOwned + PartialEq + Debug>(document: &D) -> D {
+    let json = serde_json::to_string(document).unwrap();
+    let back: D = serde_json::from_str(&json).unwrap();
+    assert_eq!(&back, document);
+    back
+}
+
+#[test]
+fn advice_is_read_back_with_its_layouts_and_remedies() {
+    let recordings = [recording()];
+    let session = Session::new(&recordings[0]).unwrap();
+    let request = Request {
+        type_name: "rq".into(),
+        machines: vec![machine()],
+        pins: vec![],
+        max_growth: 64,
+        conditions: Conditions::default(),
+        seed: 1,
+        interleavings: 8,
+        choice: Choice::default(),
+    };
+    let advice: Advice = advise(&[&session], &request).unwrap();
+    let remedies = remedies(&session);
+    let document = AdviceDocument::new("1.2.3", &request, &recordings, &advice, remedies);
+    let recommended = document.recommended.as_ref().unwrap();
+    assert!(!recommended.effects.is_empty());
+    assert!(!document.front.is_empty());
+    let text = |document: &AdviceDocument| {
+        let paths = ["r.data".to_owned()];
+        let shown = document.text(&AdviceText {
+            paths: &paths,
+            choice: advice.choice,
+        });
+        shown.to_string()
+    };
+    assert_eq!(text(&read_back(&document)), text(&document));
+}
+
+#[test]
+fn a_survey_is_read_back_with_and_without_estimates() {
+    let recordings = [recording()];
+    let session = Session::new(&recordings[0]).unwrap();
+    let mut rows = survey(&[&session], &[machine()], Conditions::default(), 1, 3).unwrap();
+    assert!(rows[0].estimate.is_some(), "{rows:?}");
+    rows.push(linemate_advise::survey::Row {
+        name: "elsewhere".to_owned(),
+        why_not: Some("it is a union".to_owned()),
+        ..rows[0].clone()
+    });
+    let machines = vec![machine().name];
+    let remedies = remedies(&session);
+    let document = SurveyDocument::new("1.2.3", &recordings, machines, 1, rows, remedies);
+    let text = |document: &SurveyDocument| document.text(&["r.data".to_owned()]).to_string();
+    assert_eq!(text(&read_back(&document)), text(&document));
+}
+
+#[test]
+fn a_difference_is_read_back_with_and_without_costs() {
+    let recording = recording();
+    let session = Session::new(&recording).unwrap();
+    let machine = machine();
+    let rq = EditSubject::Named("rq".to_owned());
+    let of = |on| fields(&session, Some(&rq), on, None).unwrap();
+    let on = On {
+        machine: &machine,
+        seed: 1,
+        conditions: Conditions::default(),
+    };
+    for (name, sides) in [
+        (None, [of(None), Fields::default()]),
+        (Some(machine.name.clone()), [of(Some(on)), of(Some(on))]),
+    ] {
+        assert!(!sides[0].fields.is_empty());
+        let document = DiffDocument::new("1.2.3", Some("rq".to_owned()), name, 1, sides);
+        let text = |document: &DiffDocument| document.text(["a", "b"], 20).to_string();
+        assert_eq!(text(&read_back(&document)), text(&document));
+    }
+}
