@@ -14,6 +14,7 @@
 //!              c─c─c─c           │
 //! ```
 
+use crate::schedule::Schedule;
 use crate::slices::SliceHead;
 
 /// Cycles that an instruction takes by itself.
@@ -67,16 +68,6 @@ struct Runner {
     copy: u16,
 }
 
-/// Bits of a [`Due`] that name the runner.
-const RUNNER_BITS: u32 = 14;
-
-/// When a runner's next access is due, with the runner below: the least one comes next, and of those at
-/// the same time the one with the lowest number.
-type Due = u64;
-
-/// The runner is done.
-const NEVER: Due = Due::MAX;
-
 /// Runs rounds.
 #[derive(Clone)]
 pub(crate) struct Interleaver {
@@ -88,9 +79,7 @@ pub(crate) struct Interleaver {
     /// Rounds since then.
     rounds: u64,
     runners: Vec<Runner>,
-    /// A winner tree over the runners, a power of two of them: node i is the lesser of 2i and 2i+1, the leaves
-    /// are the second half, the root is 1.
-    tree: Vec<Due>,
+    schedule: Schedule,
 }
 
 impl Interleaver {
@@ -101,7 +90,7 @@ impl Interleaver {
             since: 0,
             rounds: 0,
             runners: Vec::new(),
-            tree: Vec::new(),
+            schedule: Schedule::default(),
         }
     }
 
@@ -132,20 +121,18 @@ impl Interleaver {
         mut step: impl FnMut(usize, usize, u16, u64) -> u64,
     ) {
         let mut end = self.start(slices, copies, &offset);
-        while self.tree[1] != NEVER {
-            let at = self.tree[1] >> RUNNER_BITS;
-            let index = (self.tree[1] & ((1 << RUNNER_BITS) - 1)) as usize;
+        while let Some((at, index)) = self.schedule.first() {
             let runner = &mut self.runners[index];
             let stall = step(runner.next as usize, runner.slice as usize, runner.copy, at);
             runner.shift += stall;
             runner.next += 1;
             let due = if runner.next == runner.end {
                 end = end.max(runner.finished());
-                NEVER
+                None
             } else {
-                runner.due(index, offset(runner.next as usize))
+                Some(runner.due(offset(runner.next as usize)))
             };
-            self.replace(index, due);
+            self.schedule.set(index, due);
         }
         self.now = end;
         self.rounds += 1;
@@ -183,31 +170,11 @@ impl Interleaver {
                 self.runners.push(runner);
             }
         }
-        let leaves = self.runners.len().next_power_of_two();
-        assert!(leaves <= 1 << RUNNER_BITS, "{leaves} CPUs in one round");
-        self.tree.clear();
-        self.tree.resize(2 * leaves, NEVER);
-        for (index, runner) in self.runners.iter().enumerate() {
-            if runner.next < runner.end {
-                self.tree[leaves + index] = runner.due(index, offset(runner.next as usize));
-            }
-        }
-        for node in (1..leaves).rev() {
-            self.tree[node] = self.tree[2 * node].min(self.tree[2 * node + 1]);
-        }
+        let due = |runner: &Runner| {
+            (runner.next < runner.end).then(|| runner.due(offset(runner.next as usize)))
+        };
+        self.schedule.begin(self.runners.iter().map(due));
         end
-    }
-
-    /// A runner's next access is due then.
-    #[inline]
-    fn replace(&mut self, index: usize, due: Due) {
-        let mut node = self.tree.len() / 2 + index;
-        self.tree[node] = due;
-        while node > 1 {
-            let least = self.tree[node].min(self.tree[node ^ 1]);
-            node /= 2;
-            self.tree[node] = least;
-        }
     }
 }
 
@@ -217,15 +184,15 @@ impl Runner {
         u64::from(self.last) * CYCLES_PER_INSTRUCTION + self.shift
     }
 
-    /// When the access at `offset` instructions is due. Cycles beyond 50 bits (four days) would wrap.
+    /// When the access at `offset` instructions is due.
     #[inline]
-    fn due(&self, index: usize, offset: u32) -> Due {
-        (u64::from(offset) * CYCLES_PER_INSTRUCTION + self.shift) << RUNNER_BITS | index as u64
+    fn due(&self, offset: u32) -> u64 {
+        u64::from(offset) * CYCLES_PER_INSTRUCTION + self.shift
     }
 }
 
 /// SplitMix64's finaliser: every input bit moves every output bit.
-fn mix(value: u64) -> u64 {
+pub(crate) fn mix(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -53,6 +53,7 @@ mod overlap;
 mod placement;
 mod prefetch;
 mod replay;
+mod schedule;
 mod sets;
 mod sharing;
 mod slices;

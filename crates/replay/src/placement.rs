@@ -4,7 +4,7 @@
 //! Replay knows neither types nor edits: a placement that names fields and applies an edited layout is
 //! made by the crates that do.
 
-use linemate_recording::{Access, GuestAddr};
+use linemate_recording::{Access, CpuId, GuestAddr};
 use serde::{Deserialize, Serialize};
 
 /// What an access is accounted to: a field, say. Dense from 0; the placement knows what each one means.
@@ -25,8 +25,11 @@ pub enum Sharing {
     /// One for the whole machine, however many CPUs there are.
     #[default]
     Shared,
-    /// Cloned together with the CPUs: per-CPU data (of whichever CPU), stacks, objects of a task.
+    /// Cloned together with the CPUs: stacks, objects of a task.
     Cloned,
+    /// Cloned, and the recorded CPU's own: its part of per-CPU memory. What other CPUs do there, they do to some CPU that is in the same place
+    /// ([`crate::Mixing`]).
+    OfCpu(CpuId),
 }
 
 /// Where an access goes and what it counts for.
@@ -135,7 +138,7 @@ impl Cloner for Clones {
     fn instance(&self, copy: u16, sharing: Sharing) -> u16 {
         match sharing {
             Sharing::Shared => 0,
-            Sharing::Cloned => copy,
+            Sharing::Cloned | Sharing::OfCpu(_) => copy,
         }
     }
 }

@@ -316,7 +316,7 @@ impl Variant {
         let mut base = edit.moved.get(&old).copied().unwrap_or(old);
         if let Some(copy) = edit.copies.get(&(old, step.access.cpu.0)) {
             base = *copy;
-            placed.sharing = Sharing::Cloned;
+            placed.sharing = Sharing::OfCpu(step.access.cpu);
         }
         let bytes = ByteSize(item.size.into());
         let Some(map) = &edit.map else {
@@ -616,6 +616,7 @@ mod tests {
             });
             assert_eq!(result, Ok(()));
         }
-        assert_eq!(places, [(0x108, Sharing::Cloned), (0x208, Sharing::Cloned)]);
+        let own = |cpu| Sharing::OfCpu(CpuId(cpu));
+        assert_eq!(places, [(0x108, own(3)), (0x208, own(4))]);
     }
 }
