@@ -22,7 +22,7 @@ use thiserror::Error;
 use crate::collect::Collector;
 use crate::counted::{Counted, Counter};
 use crate::couse::FieldTables;
-use crate::map::KernelMap;
+use crate::map::{KernelMap, PercpuAreas};
 use crate::memory::KernelMemory;
 use crate::names::Names;
 use crate::passes::visit_chunks;
@@ -68,6 +68,8 @@ pub struct Directory {
     pub objects: BTreeMap<TypeIndex, u64>,
     /// What the first pass met.
     pub facts: AnalysisFacts,
+    /// Where per-CPU memory is.
+    pub percpu: PercpuAreas,
 }
 
 /// What the first pass met, for the report.
@@ -196,11 +198,13 @@ impl<'r> Analysis<'r> {
             caches: map.caches.len() as u64,
             stacks: collected.stacks.len() as u64,
         };
+        let percpu = map.percpu.clone();
         let (names, objects) = Names::new(map, schema, collected);
         let directory = Directory {
             subjects: names.subjects().to_vec(),
             objects,
             facts,
+            percpu,
         };
         Ok((names, directory))
     }

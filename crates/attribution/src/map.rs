@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 
 use crate::schema::TypeIndex;
 use crate::votes::Hint;
+use serde::{Deserialize, Serialize};
 
 /// Bytes of a page, x86-64.
 pub const PAGE_SIZE: u64 = 4096;
@@ -94,7 +95,7 @@ impl PageUses {
 }
 
 /// Where the per-CPU areas are.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PercpuAreas {
     /// `__per_cpu_offset`, by CPU: what is added to a per-CPU address to get the CPU's own.
     pub offsets: Vec<u64>,

@@ -7,7 +7,7 @@ use linemate_guest::{cache_folder, recorded_kernel};
 use linemate_machine::{Machine, Mechanism, shipped};
 use linemate_recording::Recording;
 use linemate_study::experiment::line_of;
-use linemate_study::{Conditions, Session};
+use linemate_study::{Conditions, Groups, Mixing, Session};
 use linemate_text::shown;
 use linemate_types::kernel_image::CodeSection;
 use linemate_types::{KernelImage, LineSize};
@@ -28,6 +28,10 @@ pub(crate) struct Replaying {
     /// Give the replayed CPUs only their share of each cache: for a machine whose other CPUs run the same work
     #[arg(long, help_heading = HEADING)]
     pub(crate) llc_share: bool,
+    /// With more CPUs than were recorded: what they do besides (docs/scaling.md), of phases, locks, and domains or flat; `none`: nothing
+    #[arg(long, help_heading = HEADING, value_name = "LIST", value_delimiter = ',', default_value = "phases,locks,domains",
+          value_parser = ["phases", "locks", "domains", "flat", "none"])]
+    pub(crate) groups: Vec<String>,
     /// Which of the machine's mechanisms to replay (docs/replay.md); `none`: none of them
     #[arg(long, help_heading = HEADING, value_name = "LIST", value_delimiter = ',', default_value = "adjacent_line_pairs",
           value_parser = mechanism)]
@@ -53,6 +57,20 @@ impl Replaying {
             llc_share: self.llc_share,
             exact: self.exact,
             cold: self.cold,
+            groups: self.groups(),
+        }
+    }
+
+    fn groups(&self) -> Groups {
+        let has = |word: &str| self.groups.iter().any(|given| given == word);
+        Groups {
+            phases: has("phases"),
+            locks: has("locks"),
+            mixing: match (has("domains"), has("flat")) {
+                (true, _) => Mixing::Domains,
+                (_, true) => Mixing::Flat,
+                _ => Mixing::Groups,
+            },
         }
     }
 
@@ -68,6 +86,7 @@ impl Replaying {
             ("--kernel", !self.kernels.is_empty()),
             ("--exact", self.exact),
             ("--cold", self.cold),
+            ("--groups", self.groups() != Groups::default()),
             ("--seed", self.seed != 1),
         ];
         match given.iter().find(|(_, given)| *given) {

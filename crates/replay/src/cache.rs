@@ -319,6 +319,21 @@ pub(crate) fn shares(machine: &Machine, used: impl Iterator<Item = DomainId>) ->
         .collect()
 }
 
+/// The last-level caches of a machine's domains, each with the share that `own` of `all` the logical CPUs which are replayed have.
+pub(crate) fn group_shares(
+    machine: &Machine,
+    own: impl Iterator<Item = DomainId>,
+    all: impl Iterator<Item = DomainId>,
+) -> Vec<Llc> {
+    let mut counts = vec![(0, 0); machine.topology.domains()];
+    own.for_each(|domain| counts[usize::from(domain.0)].0 += 1);
+    all.for_each(|domain| counts[usize::from(domain.0)].1 += 1);
+    counts
+        .into_iter()
+        .map(|(own, all)| Llc::share(machine.llc, own, all))
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

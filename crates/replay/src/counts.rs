@@ -145,6 +145,11 @@ impl Tally {
         self.cycles += cycles;
     }
 
+    pub(crate) fn times(&mut self, copies: u64) {
+        self.count *= copies;
+        self.cycles *= copies;
+    }
+
     /// Adds another's to these.
     pub fn merge(&mut self, other: Tally) {
         self.count += other.count;
@@ -228,6 +233,23 @@ impl Counts {
         for (mine, theirs) in self.causes.iter_mut().zip(&other.causes) {
             mine.merge(*theirs);
         }
+    }
+
+    /// Those of `copies` that each did the same.
+    pub(crate) fn times(&mut self, copies: u64) {
+        let counts = [
+            &mut self.loads,
+            &mut self.stores,
+            &mut self.rmws,
+            &mut self.waited,
+            &mut self.split,
+        ];
+        counts.into_iter().for_each(|count| *count *= copies);
+        self.llc_misses
+            .iter_mut()
+            .for_each(|count| *count *= copies);
+        let tallies = self.sources.iter_mut().chain(&mut self.causes);
+        tallies.for_each(|tally| tally.times(copies));
     }
 
     /// Adds L1 hits, given by kind (load, store, RMW), at that many cycles each, RMWs at `atomic` more.

@@ -23,6 +23,8 @@ pub(crate) struct Entry {
     pub(crate) busy_until: u64,
     /// Words that the owner wrote since it became owner.
     pub(crate) written: u64,
+    /// Words that somebody wrote and lost again.
+    pub(crate) ever_written: u64,
     /// LLC domains that have the line, one bit each. While a core owns the line the own domain's copy may
     /// be stale; it is used again only after the owner wrote back.
     pub(crate) llc: u64,
@@ -108,6 +110,13 @@ impl Directory {
         self.entries.len()
     }
 
+    /// No line is being handed over.
+    pub(crate) fn end_transfers(&mut self) {
+        for entry in &mut self.entries {
+            entry.busy_until = 0;
+        }
+    }
+
     pub(crate) fn get(&self, line: Line) -> Option<Slot> {
         self.slots.get(&line).copied()
     }
@@ -124,6 +133,7 @@ impl Directory {
             line,
             busy_until: 0,
             written: 0,
+            ever_written: 0,
             llc: 0,
             record: 0,
             owner: NOBODY,

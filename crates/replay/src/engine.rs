@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
-use linemate_machine::{CpuPlace, LineSize, LogicalCpu};
-use linemate_recording::AccessKind;
+use linemate_machine::{CpuPlace, LineSize, LogicalCpu, Machine};
+use linemate_recording::{AccessKind, CpuId};
 
 use crate::address::{Span, instance_line, rest};
 use crate::counts::{Cause, Counts, Source, Tally};
@@ -14,8 +14,10 @@ use crate::lines::{Lines, Touch};
 use crate::overlap::Windows;
 use crate::placement::{KeyId, Sharing, SiteId};
 use crate::prefetch::Seen;
+use crate::replay::{Outcome, Pair};
 use crate::sharing::MissTag;
 use crate::system::{Asked, Piece, System, Verdict};
+use crate::tape::Taper;
 use crate::transfers::TransferCounter;
 
 /// A placed access, waiting for its round.
@@ -59,9 +61,37 @@ pub(crate) struct Engine {
     pub(crate) transfers: Option<TransferCounter>,
     /// None: no misses overlap.
     pub(crate) windows: Option<Windows>,
+    /// What the last access met.
+    pub(crate) met: (Source, Option<Cause>),
+    /// A key whose accesses are in no account but their own.
+    pub(crate) aside: Option<KeyId>,
+    pub(crate) aside_site: SiteId,
 }
 
 impl Engine {
+    /// A machine with empty caches, and empty accounts; `lines`: with a view of lines, for these replayed CPUs.
+    pub(crate) fn new(machine: &Machine, cpus: Vec<Cpu>, copies: u16, lines: bool) -> Engine {
+        let logical: Vec<LogicalCpu> = cpus.iter().map(|cpu| cpu.logical).collect();
+        Engine {
+            system: System::new(machine),
+            line: machine.line,
+            l1_cycles: u64::from(machine.latency.l1),
+            atomic_cycles: u64::from(machine.latency.atomic),
+            cpus,
+            totals: Counts::default(),
+            keys: Vec::new(),
+            hits: Vec::new(),
+            sites: Vec::new(),
+            pairs: HashMap::default(),
+            lines: lines.then(Lines::default),
+            transfers: lines.then(|| TransferCounter::new(machine, &logical, copies)),
+            windows: None,
+            met: (Source::L1, None),
+            aside: None,
+            aside_site: SiteId(0),
+        }
+    }
+
     #[inline]
     pub(crate) fn make_room(&mut self, key: KeyId, site: SiteId) {
         if key.0 as usize >= self.keys.len() {
@@ -71,6 +101,40 @@ impl Engine {
         if site.0 as usize >= self.sites.len() {
             self.sites.resize_with(site.0 as usize + 1, Counts::default);
         }
+    }
+
+    /// Makes room for what is in no account but its own.
+    pub(crate) fn make_room_aside(&mut self) {
+        if let Some(aside) = self.aside {
+            self.make_room(aside, self.aside_site);
+        }
+    }
+
+    /// Performs an access of the recorded group and tells whoever makes a tape of it. Returns for how long the CPU stalls.
+    pub(crate) fn taped(
+        &mut self,
+        taper: &mut Taper,
+        waiting: &Waiting,
+        (slice, cpu): (usize, usize),
+        now: u64,
+    ) -> u64 {
+        if !taper.takes() {
+            taper.note(waiting, CpuId(cpu as u16));
+            return self.step(waiting, cpu, 0, now);
+        }
+        if !taper.wants(waiting) {
+            let stall = self.step(waiting, cpu, 0, now);
+            taper.wait(slice, stall);
+            return stall;
+        }
+        let aside = Waiting {
+            key: self.aside.unwrap_or_default().0,
+            site: self.aside_site.0,
+            ..*waiting
+        };
+        let stall = self.step(&aside, cpu, 0, now);
+        taper.take(slice, waiting, self.met);
+        stall
     }
 
     /// Forgets what was counted; the machine stays as it is.
@@ -110,6 +174,7 @@ impl Engine {
     fn perform(&mut self, waiting: &Waiting, cpu: usize, instance: u16, now: u64) -> u64 {
         let Cpu { logical, place } = self.cpus[cpu];
         let first = self.piece(waiting, &waiting.span, instance);
+        self.met = (Source::L1, None);
         if waiting.span.beyond == 0 {
             if let Some((cycles, _)) = self.system.hit(logical, place.core, first) {
                 self.hits[waiting.key as usize][waiting.kind as usize] += 1;
@@ -161,11 +226,14 @@ impl Engine {
                 offset = span.offset;
             }
         }
+        self.met = (verdict.source, verdict.cause);
         let stall = verdict.cycles - self.l1_cycles;
         verdict.cycles = self.l1_cycles + self.wait(waiting, cpu, stall);
         verdict.waited = verdict.waited.min(verdict.cycles);
-        self.look_inside(offset, waiting, &verdict);
-        self.note_transfer(offset, waiting, cpu, &verdict);
+        if self.aside != Some(KeyId(waiting.key)) {
+            self.look_inside(offset, waiting, &verdict);
+            self.note_transfer(offset, waiting, cpu, &verdict);
+        }
         if verdict.source == Source::L1 && second.is_none() {
             self.hits[waiting.key as usize][waiting.kind as usize] += 1;
             self.settle_if_needed();
@@ -215,13 +283,44 @@ impl Engine {
         } else if let Some(cause) = verdict.cause {
             self.settle_one(tag, cause);
         }
-        if let Some(writer) = verdict.writer {
+        let counts = self.aside != Some(KeyId(waiting.key));
+        if let Some(writer) = verdict.writer.filter(|_| counts) {
             self.pairs
                 .entry((writer.0, logical.0))
                 .or_default()
                 .add(verdict.cycles);
         }
         self.settle_if_needed();
+    }
+
+    /// What was found, without what only those know who drive the engine.
+    pub(crate) fn finish(mut self) -> Outcome {
+        self.system.finish();
+        self.settle();
+        let pairs = self.pairs.iter().map(|(&(from, to), &tally)| Pair {
+            from: LogicalCpu(from),
+            to: LogicalCpu(to),
+            tally,
+        });
+        let mut pairs: Vec<Pair> = pairs.collect();
+        pairs.sort_by_key(|pair| (pair.from, pair.to));
+        let (prefetched, prefetched_modified) = self.system.prefetched();
+        let mut lines = self.lines.unwrap_or_default();
+        let transfers = self.transfers.map(TransferCounter::finish);
+        Outcome {
+            pairs,
+            uncontested: lines.take_uncontested(),
+            transfers: transfers.unwrap_or_default(),
+            lines: lines.into_views(&self.system, self.line),
+            totals: self.totals,
+            keys: self.keys,
+            sites: self.sites,
+            prefetched,
+            prefetched_modified,
+            fetched_ahead: self.system.fetched_ahead(),
+            overlapped: self.windows.as_ref().map_or(0, Windows::saved),
+            ..Outcome::default()
+        }
     }
 
     fn settle_one(&mut self, tag: MissTag, cause: Cause) {
@@ -254,6 +353,12 @@ impl Engine {
         self.settle_closed();
         for (counts, &[loads, stores, rmws, _]) in self.keys.iter_mut().zip(&self.hits) {
             counts.add_l1_hits([loads, stores, rmws], self.l1_cycles, self.atomic_cycles);
+        }
+        if let Some(aside) = self.aside {
+            self.keys.truncate(aside.0 as usize);
+            self.sites.truncate(self.aside_site.0 as usize);
+        }
+        for counts in &self.keys {
             self.totals.merge(counts);
         }
         let private: u64 = [Source::L1, Source::L2]

@@ -48,24 +48,32 @@ mod engine;
 mod fill;
 mod filter;
 mod interleaver;
+mod join;
 mod lines;
+mod locks;
+mod mixing;
 mod overlap;
 mod placement;
 mod prefetch;
 mod replay;
+mod scaled;
 mod schedule;
 mod sets;
 mod sharing;
 mod slices;
 mod supply;
 mod system;
+mod tape;
 mod transfers;
 mod warm;
 
 pub use counts::{Cause, Counts, Source, Tally};
 pub use filter::{Filter, Kept, Later, Seen, keeps_exact};
 pub use interleaver::Interleaving;
+pub use join::join;
 pub use lines::{Cell, LineView, Uncontested};
+pub use locks::LockWait;
+pub use mixing::Mixing;
 pub use overlap::{Dependence, Dependences};
 pub use placement::{
     AsRecorded, COPIES_MAX, Cloner, Clones, Fate, KeyId, NoClones, Placed, Placement, Sharing,
@@ -73,9 +81,11 @@ pub use placement::{
 };
 pub use prefetch::FetchedAhead;
 pub use replay::{Config, Item, Outcome, Pair, Replay, ReplayError};
+pub use scaled::{Scaled, ScaledCounts, Scaling};
 pub use sets::{Reach, SetsReached, sets_reached};
 pub use sharing::MissTag;
 pub use slices::{Begins, Cut, ROUND_ACCESSES_MAX, SliceHead, Slicer, Turned};
 pub use system::{Closed, LineState, Piece, System, Verdict};
+pub use tape::{Code, Retention, Tape};
 pub use transfers::{MachinePlaces, Transfer, TransferTime, Transfers};
 pub use warm::WarmUp;

@@ -42,6 +42,15 @@ pub struct FetchedAhead {
     pub late: u64,
 }
 
+impl FetchedAhead {
+    /// Adds those of `times` that each did the same.
+    pub(crate) fn add(&mut self, other: FetchedAhead, times: u64) {
+        self.l2_streamer += other.l2_streamer * times;
+        self.l1_stride += other.l1_stride * times;
+        self.late += other.late * times;
+    }
+}
+
 /// The prefetchers of all cores.
 #[derive(Clone)]
 pub(crate) struct Prefetchers {

@@ -1,6 +1,5 @@
 //! From recorded accesses to counts: places each one, forms rounds, has them run on the machine.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use linemate_machine::{LogicalCpu, Machine};
@@ -8,18 +7,20 @@ use linemate_recording::{Access, AccessKind, CpuId, GuestAddr, TimeGrid, Virtual
 use serde::{Deserialize, Serialize};
 
 use crate::address::span;
-use crate::cache::{shares, thread_shares};
+use crate::cache::{group_shares, shares, thread_shares};
 use crate::counts::{Counts, Tally};
 use crate::engine::{Cpu, Engine, Waiting};
 use crate::filter::Later;
 use crate::interleaver::{Interleaver, Interleaving, Slice};
-use crate::lines::{LineView, Lines, Uncontested};
+use crate::lines::{LineView, Uncontested};
+use crate::locks::LockWait;
 use crate::overlap::{Dependences, Windows};
 use crate::placement::{COPIES_MAX, Cloner, Fate, KeyId, Placed, Placement, SiteId};
 use crate::prefetch::FetchedAhead;
+use crate::scaled::ScaledCounts;
 use crate::slices::{Begins, SliceHead, Slicer};
-use crate::system::System;
-use crate::transfers::{TransferCounter, Transfers};
+use crate::tape::{Code, Retention, Tape, Taper};
+use crate::transfers::Transfers;
 use crate::warm::{Growth, WarmUp};
 
 /// The most keys, and the most sites: a placement that makes more has gone wrong.
@@ -112,7 +113,7 @@ pub struct Pair {
 }
 
 /// What a replay found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Everything.
     pub totals: Counts,
@@ -148,6 +149,10 @@ pub struct Outcome {
     pub overlapped: u64,
     /// What filled the caches before counting began; `None`: they were empty.
     pub warm_up: Option<WarmUp>,
+    /// What waiting for locks took, by site and key; empty where nobody waits ([`crate::Scaled`]).
+    pub locks: Vec<LockWait>,
+    /// Of replays of more CPUs than were recorded.
+    pub scaled: Option<ScaledCounts>,
 }
 
 #[inline]
@@ -156,6 +161,46 @@ fn check_keys(placed: Placed) -> Result<(), ReplayError> {
         beyond @ KEYS_MAX.. => Err(ReplayError::Key(beyond)),
         _ => Ok(()),
     }
+}
+
+/// Where that many copies of each recorded CPU sit on the machine: those given, else spread evenly.
+pub(crate) fn places(
+    machine: &Machine,
+    recorded: usize,
+    copies: u16,
+    given: Option<&[LogicalCpu]>,
+) -> Result<Vec<Cpu>, ReplayError> {
+    if recorded == 0 || copies == 0 || copies > COPIES_MAX {
+        return Err(ReplayError::Copies { recorded, copies });
+    }
+    let wanted = recorded.saturating_mul(usize::from(copies));
+    let available = machine.topology.cpus();
+    let too_many = || ReplayError::TooManyCpus {
+        wanted,
+        recorded,
+        copies,
+        machine: machine.name.clone(),
+        cpus: available,
+    };
+    let spread = machine.topology.spread(wanted).ok_or_else(too_many)?;
+    let logical = given.unwrap_or(&spread);
+    if logical.len() != wanted {
+        return Err(ReplayError::CpuMap {
+            given: logical.len(),
+            wanted,
+        });
+    }
+    let mut taken = vec![false; available];
+    let mut cpus = Vec::with_capacity(wanted);
+    for &logical in logical {
+        let refuse = ReplayError::LogicalCpu(logical.0);
+        let place = machine.topology.place(logical).ok_or(refuse.clone())?;
+        if std::mem::replace(&mut taken[usize::from(logical.0)], true) {
+            return Err(refuse);
+        }
+        cpus.push(Cpu { logical, place });
+    }
+    Ok(cpus)
 }
 
 /// An access of a slice.
@@ -189,6 +234,9 @@ pub struct Replay<P, C> {
     uncached: u64,
     growth: Growth,
     warm_up: Option<WarmUp>,
+    /// When the round began in the recording.
+    time: VirtualTime,
+    taper: Option<Taper>,
 }
 
 impl<P: Placement, C: Cloner> Replay<P, C> {
@@ -202,70 +250,29 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         placement: P,
         cloner: C,
     ) -> Result<Replay<P, C>, ReplayError> {
-        let (recorded, copies) = (config.recorded_cpus, cloner.copies());
-        if recorded == 0 || copies == 0 || copies > COPIES_MAX {
-            return Err(ReplayError::Copies { recorded, copies });
-        }
-        let wanted = recorded.saturating_mul(usize::from(copies));
-        let available = machine.topology.cpus();
-        let spread = machine
-            .topology
-            .spread(wanted)
-            .ok_or_else(|| ReplayError::TooManyCpus {
-                wanted,
-                recorded,
-                copies,
-                machine: machine.name.clone(),
-                cpus: available,
-            })?;
-        let logical = config.cpus.as_ref().unwrap_or(&spread);
-        if logical.len() != wanted {
-            return Err(ReplayError::CpuMap {
-                given: logical.len(),
-                wanted,
-            });
-        }
-        let mut taken = vec![false; available];
-        let mut cpus = Vec::with_capacity(wanted);
-        for &logical in logical {
-            let refuse = ReplayError::LogicalCpu(logical.0);
-            let place = machine.topology.place(logical).ok_or(refuse.clone())?;
-            if std::mem::replace(&mut taken[usize::from(logical.0)], true) {
-                return Err(refuse);
-            }
-            cpus.push(Cpu { logical, place });
-        }
-        let transfers = config
-            .lines
-            .then(|| TransferCounter::new(machine, logical, copies));
+        let copies = cloner.copies();
+        let cpus = places(
+            machine,
+            config.recorded_cpus,
+            copies,
+            config.cpus.as_deref(),
+        )?;
         Ok(Replay {
             placement,
             cloner,
             interleaver: Interleaver::new(config.interleaving),
-            slicer: Slicer::new(recorded),
+            slicer: Slicer::new(config.recorded_cpus),
             round: Vec::new(),
             slices: Vec::new(),
-            recorded,
-            engine: Engine {
-                system: System::new(machine),
-                line: machine.line,
-                l1_cycles: u64::from(machine.latency.l1),
-                atomic_cycles: u64::from(machine.latency.atomic),
-                cpus,
-                totals: Counts::default(),
-                keys: Vec::new(),
-                hits: Vec::new(),
-                sites: Vec::new(),
-                pairs: HashMap::default(),
-                lines: config.lines.then(Lines::default),
-                transfers,
-                windows: None,
-            },
+            recorded: config.recorded_cpus,
+            engine: Engine::new(machine, cpus, copies, config.lines),
             accesses: 0,
             skipped: 0,
             uncached: 0,
             growth: Growth::new(),
             warm_up: None,
+            time: VirtualTime(0),
+            taper: None,
         })
     }
 
@@ -283,6 +290,17 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         self
     }
 
+    /// Leaves each last-level cache only the share of this replay's CPUs among `all` those that do the same there: one group of several. To be
+    /// called before the first access.
+    #[must_use]
+    pub fn with_group_share(mut self, machine: &Machine, all: &[LogicalCpu]) -> Replay<P, C> {
+        let own = self.engine.cpus.iter().map(|cpu| cpu.place.domain);
+        let places = all.iter().filter_map(|cpu| machine.topology.place(*cpu));
+        let llc = group_shares(machine, own, places.map(|place| place.domain));
+        self.engine.system.llc = llc;
+        self
+    }
+
     /// Has misses of a CPU overlap as the machine says, if it does, where the addresses come from. To be called before the first access.
     #[must_use]
     pub fn with_overlap(
@@ -292,6 +310,21 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
     ) -> Replay<P, C> {
         let windows = |shape| Windows::new(shape, &self.engine.cpus, dependences);
         self.engine.windows = machine.overlap.map(windows);
+        self
+    }
+
+    /// Makes a [`Tape`] of what the replay counts, of `keys` keys and `sites` sites: what is on the tape is in none of the outcome's counts but
+    /// `accesses`. To be called before the first access; the recording is to be replayed twice ([`Replay::begin_counting`]).
+    #[must_use]
+    pub fn with_tape(
+        mut self,
+        retention: Retention,
+        code: Arc<Code>,
+        (keys, sites): (usize, usize),
+    ) -> Replay<P, C> {
+        self.engine.aside = Some(KeyId(keys as u32));
+        self.engine.aside_site = SiteId(sites as u32);
+        self.taper = Some(Taper::new(retention, code, self.engine.line));
         self
     }
 
@@ -306,6 +339,7 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
 
     /// When, in the recording, the round begins whose slices follow.
     pub fn set_time(&mut self, time: VirtualTime) {
+        self.time = time;
         if let Some(transfers) = &mut self.engine.transfers {
             transfers.set_time(time);
         }
@@ -492,9 +526,16 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
             slices,
             cloner,
             engine,
+            taper,
             ..
         } = self;
         let copies = usize::from(cloner.copies());
+        if let Some(taper) = taper {
+            taper.begin_round(slices.len());
+            if taper.takes() {
+                engine.make_room_aside();
+            }
+        }
         interleaver.round(
             slices,
             cloner.copies(),
@@ -502,9 +543,16 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
             |access, slice, copy, now| {
                 let waiting = &round[access];
                 let cpu = usize::from(slices[slice].head.cpu.0) * copies + usize::from(copy);
-                engine.step(waiting, cpu, cloner.instance(copy, waiting.sharing), now)
+                let instance = cloner.instance(copy, waiting.sharing);
+                match taper {
+                    None => engine.step(waiting, cpu, instance, now),
+                    Some(taper) => engine.taped(taper, waiting, (slice, cpu), now),
+                }
             },
         );
+        if let Some(taper) = taper.as_mut().filter(|taper| taper.takes()) {
+            taper.end_round(slices, self.time);
+        }
         if let Some(windows) = &mut engine.windows {
             windows.end_round();
         }
@@ -520,47 +568,32 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         self.warm_up = Some(self.growth.finish(self.engine.system.lines()));
         self.interleaver.begin_counting(interleaving);
         self.slicer = Slicer::new(self.recorded);
+        if let Some(taper) = &mut self.taper {
+            taper.begin_taking();
+        }
         self.engine.begin_counting();
         (self.accesses, self.skipped, self.uncached) = (0, 0, 0);
     }
 
     /// Runs what is left and gives the counts, together with the placement (which knows what the keys mean).
-    pub fn finish(mut self) -> (Outcome, P) {
+    pub fn finish(self) -> (Outcome, P) {
+        let (outcome, placement, _) = self.finish_taped();
+        (outcome, placement)
+    }
+
+    /// As [`Replay::finish`], with the tape ([`Replay::with_tape`]), which is empty if none was made.
+    pub fn finish_taped(mut self) -> (Outcome, P, Tape) {
         self.end_round();
-        let mut engine = self.engine;
-        engine.system.finish();
-        engine.settle();
-        let pairs = engine.pairs.iter().map(|(&(from, to), &tally)| Pair {
-            from: LogicalCpu(from),
-            to: LogicalCpu(to),
-            tally,
-        });
-        let mut pairs: Vec<Pair> = pairs.collect();
-        pairs.sort_by_key(|pair| (pair.from, pair.to));
-        let (prefetched, prefetched_modified) = engine.system.prefetched();
-        let fetched_ahead = engine.system.fetched_ahead();
-        let overlapped = engine.windows.as_ref().map_or(0, Windows::saved);
-        let mut lines = engine.lines.unwrap_or_default();
-        let transfers = engine.transfers.map(TransferCounter::finish);
+        let tape = self.taper.map(Taper::finish).unwrap_or_default();
         let outcome = Outcome {
-            pairs,
-            uncontested: lines.take_uncontested(),
-            transfers: transfers.unwrap_or_default(),
-            lines: lines.into_views(&engine.system, engine.line),
-            totals: engine.totals,
-            keys: engine.keys,
-            sites: engine.sites,
             accesses: self.accesses,
             skipped: self.skipped,
             uncached: self.uncached,
             rounds: self.interleaver.rounds(),
             cycles: self.interleaver.cycles(),
-            prefetched,
-            prefetched_modified,
-            fetched_ahead,
-            overlapped,
             warm_up: self.warm_up,
+            ..self.engine.finish()
         };
-        (outcome, self.placement)
+        (outcome, self.placement, tape)
     }
 }

@@ -88,6 +88,7 @@ impl Sharing {
     /// The owner loses the line: what it wrote becomes pending for everybody else.
     pub(crate) fn publish(&mut self, entry: &mut Entry) {
         let written = std::mem::take(&mut entry.written);
+        entry.ever_written |= written;
         let (Some(index), Some(owner)) = (entry.record.checked_sub(1), entry.owner()) else {
             return;
         };
@@ -98,6 +99,15 @@ impl Sharing {
             if record.core != owner {
                 record.pending |= written;
             }
+        }
+    }
+
+    /// The core is taken for one that had the line before: all that was ever written is pending.
+    pub(crate) fn owe_all(&mut self, entry: &mut Entry, core: CoreId) {
+        self.set_history(entry, core, History::Invalidated);
+        let pending = entry.ever_written;
+        if let Some(record) = self.find(entry, core) {
+            record.pending = pending;
         }
     }
 

@@ -125,6 +125,8 @@ pub struct System {
     pub(crate) prefetched: (u64, u64),
     /// For `Directory::others`: kept to save allocations.
     others: Vec<CoreId>,
+    /// A core that never had a line which others have written to had it once, before what is replayed, and lost it: see [`System::set_old`].
+    old: bool,
 }
 
 impl System {
@@ -145,6 +147,7 @@ impl System {
             closed: Vec::new(),
             prefetched: (0, 0),
             others: Vec::new(),
+            old: false,
         }
     }
 
@@ -353,6 +356,14 @@ impl System {
                 true,
             )
         };
+        let history = match history {
+            History::Never if self.old && self.directory.entry(slot).ever_written != 0 => {
+                self.sharing
+                    .owe_all(self.directory.entry_mut(slot), place.core);
+                History::Invalidated
+            }
+            history => history,
+        };
         let pending = self.begin_lifetime(place.core, slot, piece.words);
         let (cause, undecided) = match (history, pending) {
             (History::Never, _) => (Some(Cause::Cold), false),
@@ -560,6 +571,41 @@ impl System {
         self.prefetched = (0, 0);
         if let Some(prefetchers) = &mut self.prefetchers {
             prefetchers.begin_counting();
+        }
+    }
+
+    /// From here on the machine has run for long: a core that gets a line for the first time which others have written to is taken for one that had
+    /// it before. For replays in which CPUs meet more others than a recording is long enough for.
+    pub(crate) fn set_old(&mut self) {
+        self.old = true;
+    }
+
+    /// All lines are free.
+    pub(crate) fn end_transfers(&mut self) {
+        self.directory.end_transfers();
+    }
+
+    /// The core's caches lose the line, if they have it.
+    pub(crate) fn evict(&mut self, place: CpuPlace, line: Line) {
+        let core = usize::from(place.core.0);
+        let gone = [self.l1[core].remove(line), self.l2[core].remove(line)];
+        let gone: Vec<Held> = gone.into_iter().flatten().collect();
+        if let Some(first) = gone.first() {
+            let dirty = gone.iter().any(|held| held.flags & DIRTY != 0);
+            self.lose(place, line, first.slot, dirty);
+        }
+    }
+
+    /// The core's L1 loses the line to L2, if it has it.
+    pub(crate) fn evict_from_l1(&mut self, place: CpuPlace, line: Line) {
+        let gone = self.l1[usize::from(place.core.0)].remove(line);
+        if let Some(gone) = gone {
+            let core = usize::from(place.core.0);
+            if self.l2[core].find(line).is_none() {
+                self.insert_l2(place, line, gone);
+            } else {
+                self.fall_back(place, Some((line, gone)));
+            }
         }
     }
 

@@ -162,7 +162,7 @@ fn sorted<T>(sums: Sums, row: impl Fn((u32, u8, u16, u16), u64) -> T) -> Vec<T> 
 }
 
 /// What CPUs are told apart by, and each logical CPU's number.
-fn numbered(machine: &Machine, cpus: &[LogicalCpu]) -> (MachinePlaces, Vec<u16>) {
+pub(crate) fn numbered(machine: &Machine, cpus: &[LogicalCpu]) -> (MachinePlaces, Vec<u16>) {
     let by = |number: &dyn Fn(usize, LogicalCpu) -> Option<u16>| {
         let mut place_of = vec![0; machine.topology.cpus()];
         for (index, cpu) in cpus.iter().enumerate() {

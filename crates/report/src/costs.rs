@@ -62,6 +62,7 @@ impl CostsDocument {
             costs.seed
         );
         self.tables(&mut out, tables);
+        self.groups(&mut out, tables.top);
         self.foot(&mut out, tables);
         out
     }
@@ -86,6 +87,45 @@ impl CostsDocument {
             (None, By::Line) => lines(out, &costs.lines, top),
             (None, By::Cpu) => pairs(out, &costs.pairs, top),
         }
+    }
+
+    /// What more CPUs than were recorded wait for besides lines.
+    fn groups(&self, out: &mut Text, top: usize) {
+        let Some(groups) = &self.costs.groups else {
+            return;
+        };
+        let time = self.costs.duration as f64 * self.costs.cpus as f64;
+        let of_time = |cycles: u64| percent(cycles as f64 / time.max(1.0));
+        let _ = writeln!(
+            out,
+            "\n{} groups of {} CPUs. Of the CPUs' time {} is spent on lines, {} waiting for locks.",
+            groups.groups,
+            self.costs.recorded_cpus,
+            of_time(self.costs.whole.cycles),
+            of_time(groups.locks.iter().map(|lock| lock.cycles).sum()),
+        );
+        if groups.locks.is_empty() {
+            return;
+        }
+        let head = [
+            "lock",
+            "asked for by",
+            "waits",
+            "cycles",
+            "of the CPUs' time",
+        ];
+        let mut table = Table::of_figures(&head);
+        for lock in groups.locks.iter().take(top) {
+            table.add_row(vec![
+                lock.name.clone(),
+                lock.function.clone(),
+                lock.waits.to_string(),
+                lock.cycles.to_string(),
+                of_time(lock.cycles),
+            ]);
+        }
+        out.table(table);
+        more(out, groups.locks.len(), top);
     }
 
     /// What the figures rest on.

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use linemate_machine::Machine;
 use linemate_recording::Recording;
-use linemate_study::EventCount;
 use linemate_study::costs::Costs;
 use linemate_study::effect::WhatIf;
+use linemate_study::{Cpus, EventCount};
 use serde::{Deserialize, Serialize};
 
 use crate::leaves::LayoutChange;
@@ -48,7 +48,11 @@ impl CpuPlace {
     /// Those of `costs` on `machine`.
     fn all(machine: &Machine, costs: &Costs) -> Vec<CpuPlace> {
         let copies = (costs.cpus / costs.recorded_cpus.max(1)).max(1);
-        let spread = machine.topology.spread(costs.cpus).unwrap_or_default();
+        let cpus = Cpus {
+            recorded: costs.recorded_cpus,
+            copies: u16::try_from(copies).unwrap_or(u16::MAX),
+        };
+        let spread = cpus.places(machine).unwrap_or_default();
         let places = spread.into_iter().enumerate().filter_map(|(number, cpu)| {
             let place = machine.topology.place(cpu)?;
             Some(CpuPlace {

@@ -138,6 +138,64 @@ pub struct Costs {
     pub time: TimeGrid,
     /// By line: those of the type that was asked for, or all. A type's lines add up to the type.
     pub lines: Vec<LineCost>,
+    /// With more CPUs than were recorded: what groups of CPUs do together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub groups: Option<GroupCosts>,
+}
+
+/// What groups of CPUs, each as large as the recording, do together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupCosts {
+    /// Groups.
+    pub groups: usize,
+    /// Accesses of one group to lines that groups share: those that all groups were replayed with.
+    pub accesses: u64,
+    /// What was waited for until others let go of locks, most cycles first; in no other row.
+    pub locks: Vec<LockCost>,
+    /// Acquisitions that went on without the lock, because CPUs would have waited for each other for ever.
+    pub circles: u64,
+    /// Locks that were let go where the recorded CPU's turn ended before it did.
+    pub unreleased: u64,
+}
+
+/// What waiting for a lock took.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LockCost {
+    /// The lock's field.
+    pub name: String,
+    /// The function that asks for it.
+    pub function: String,
+    /// How often it had to be waited for.
+    pub waits: u64,
+    /// For how many cycles.
+    pub cycles: u64,
+}
+
+impl GroupCosts {
+    fn new(scene: &Scene<'_>, outcome: &Outcome, cpus: Cpus) -> Option<GroupCosts> {
+        let counts = outcome.scaled?;
+        let mut locks: Vec<LockCost> = Vec::new();
+        for wait in &outcome.locks {
+            let name = |names: Option<&String>| names.cloned().unwrap_or_default();
+            let key = scene.keys.get(wait.key.0 as usize);
+            locks.push(LockCost {
+                name: name(key.map(|key| &key.path)),
+                function: name(scene.sites.get(wait.site.0 as usize)),
+                waits: wait.waits.count,
+                cycles: wait.waits.cycles,
+            });
+        }
+        locks.sort_by(|a, b| {
+            (b.cycles, &a.name, &a.function).cmp(&(a.cycles, &b.name, &b.function))
+        });
+        Some(GroupCosts {
+            groups: usize::from(cpus.copies),
+            accesses: counts.taped,
+            locks,
+            circles: counts.circles,
+            unreleased: counts.unreleased,
+        })
+    }
 }
 
 /// Replays a recording as it is. `subject` narrows fields and lines to one type.
@@ -226,6 +284,7 @@ fn told(
         pairs_by: outcome.transfers.places,
         time: session.time_grid(),
         lines: lines::lines(&book),
+        groups: GroupCosts::new(scene, outcome, cpus),
         fields,
         whole,
     })
@@ -336,8 +395,7 @@ fn ranked(costs: impl Iterator<Item = Cost>) -> Vec<Cost> {
 
 fn pairs(outcome: &Outcome, machine: &Machine, cpus: Cpus) -> Vec<PairCost> {
     let copies = usize::from(cpus.copies);
-    let spread = machine.topology.spread(cpus.replayed());
-    let spread = spread.unwrap_or_default();
+    let spread = cpus.places(machine).unwrap_or_default();
     let place = |cpu| {
         let number = spread.iter().position(|at| *at == cpu).unwrap_or(0);
         (number / copies, number % copies)

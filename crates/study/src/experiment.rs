@@ -17,14 +17,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use linemate_attribution::Analysis;
-use linemate_machine::{LineSize, Machine};
+use linemate_machine::{LineSize, LogicalCpu, Machine};
 use linemate_recording::{Access, Error as RecordingError};
 use linemate_replay::{
-    AsRecorded, COPIES_MAX, Clones, Config, Interleaving, Outcome, Placed, Replay, ReplayError,
-    keeps_exact,
+    AsRecorded, COPIES_MAX, Config, Interleaving, NoClones, Outcome, Placed, Replay, ReplayError,
+    Scaling, keeps_exact,
 };
 use rayon::prelude::*;
 
+use crate::groups::Groups;
 use crate::known::KnownOutcomes;
 use crate::progress;
 use crate::rounds::{Cutter, LeftOut, Rounds};
@@ -42,6 +43,9 @@ const REPLAYS_MAX: usize = 12;
 /// After how many interleavings it is asked whether their figures are narrow enough (`Measure::is_narrow`): with four, a mean that is four
 /// times as large as its 95 % interval is 12.7 standard errors away from none.
 pub const INTERLEAVINGS_AT_ONCE: usize = 4;
+
+/// How many replays of more CPUs than were recorded: each has a tape besides.
+const SCALED_AT_ONCE: usize = 4;
 
 /// Bytes of all replays together, so that a question stays below 1 GiB.
 const REPLAYS_BYTES: u64 = 768 << 20;
@@ -78,6 +82,9 @@ pub enum ExperimentError {
     /// The recording.
     #[error(transparent)]
     Recording(#[from] RecordingError),
+    /// More CPUs than were recorded are replayed warm only.
+    #[error("{0} CPUs are more than were recorded, and are replayed warm only: leave --cold out")]
+    Cold(usize),
     /// It has accesses now that it had not when it was opened.
     #[error("the recording was changed while it was read: ask again")]
     Changed,
@@ -128,6 +135,14 @@ impl Cpus {
     pub fn replayed(self) -> usize {
         self.recorded * usize::from(self.copies)
     }
+
+    /// Where they sit on the machine: recorded CPU c's copy n is number c x copies + n.
+    ///
+    /// # Errors
+    /// More CPUs than the machine has.
+    pub fn places(self, machine: &Machine) -> Result<Vec<LogicalCpu>, ReplayError> {
+        Scaling::new(self.copies).cpus(machine, self.recorded)
+    }
 }
 
 /// The number of CPUs that the recording's description tells.
@@ -167,6 +182,8 @@ pub struct Conditions {
     pub exact: bool,
     /// Whether replays begin with empty caches, and what first fills them counts.
     pub cold: bool,
+    /// What more CPUs than were recorded do; for as many as were recorded nothing.
+    pub groups: Groups,
 }
 
 /// A recording on a machine.
@@ -194,10 +211,14 @@ impl<'a> Experiment<'a> {
         machine: &'a Machine,
         conditions: Conditions,
     ) -> Result<Experiment<'a>, ExperimentError> {
+        let cpus = Cpus::new(scene.session.analysis(), conditions.cpus)?;
+        if conditions.cold && cpus.copies > 1 {
+            return Err(ExperimentError::Cold(cpus.replayed()));
+        }
         Ok(Experiment {
             scene,
             machine,
-            cpus: Cpus::new(scene.session.analysis(), conditions.cpus)?,
+            cpus,
             conditions,
             lines: false,
         })
@@ -286,8 +307,11 @@ impl<'a> Experiment<'a> {
     ) -> Result<Vec<(Job, Outcome)>, ExperimentError> {
         let mut runners = self.runners(supply, variants, jobs)?;
         let left_out = self.feed(&mut runners, supply)?;
-        let outcome = |(job, runner): (&Job, Runner<'_>)| Ok((*job, runner.finish(&left_out)?));
-        jobs.iter().zip(runners).map(outcome).collect()
+        let jobs: Vec<(&Job, Runner<'_>)> = jobs.iter().zip(runners).collect();
+        let outcome = |(job, runner): (&Job, Runner<'_>)| {
+            Ok((*job, self.finish(runner.replayed(&left_out)?, job.seed)?))
+        };
+        jobs.into_par_iter().map(outcome).collect()
     }
 
     /// A replay for each of these, ready to count.
@@ -344,14 +368,14 @@ impl<'a> Experiment<'a> {
         let supply = self.supply(&[&variant], (1, 1))?;
         let mut runner = self.one(&supply, &variant, seed)?;
         let left_out = self.feed(std::slice::from_mut(&mut runner), &supply)?;
-        let outcome = runner.finish(&left_out)?;
+        let outcome = self.finish(runner.replayed(&left_out)?, seed)?;
         known.add(seed, &outcome);
         known.keep();
         Ok(outcome)
     }
 
-    /// Replays every access of the recorded layout, each counted for what `place` says, which is asked once for each in the recording's order and
-    /// moves none.
+    /// Replays every access of the recorded layout on as many CPUs as were recorded, each counted for what `place` says, which is asked once for
+    /// each in the recording's order and moves none.
     ///
     /// # Errors
     /// As [`Experiment::run`].
@@ -360,6 +384,13 @@ impl<'a> Experiment<'a> {
         seed: u64,
         mut place: impl FnMut(&Step) -> Placed,
     ) -> Result<Outcome, ExperimentError> {
+        if self.cpus.copies > 1 {
+            let cpus = Cpus {
+                copies: 1,
+                ..self.cpus
+            };
+            return Experiment { cpus, ..*self }.placed(seed, place);
+        }
         let variant = Variant::as_recorded(self.scene);
         let supply = self.supply(&[&variant], (1, 1))?;
         let mut replay = self.one(&supply, &variant, seed)?.replay;
@@ -414,30 +445,32 @@ impl<'a> Experiment<'a> {
     fn replay(
         &self,
         interleaving: Interleaving,
-    ) -> Result<Replay<AsRecorded, Clones>, ReplayError> {
+    ) -> Result<Replay<AsRecorded, NoClones>, ReplayError> {
+        let scaled = (self.cpus.copies > 1).then(|| self.cpus.places(self.machine));
+        let all = scaled.transpose()?;
         let config = Config {
             recorded_cpus: self.cpus.recorded,
-            cpus: None,
+            cpus: all.as_ref().map(|all| self.first_group(all)),
             interleaving,
             lines: self.lines,
         };
-        let clones = Clones {
-            copies: self.cpus.copies,
-        };
-        let replay = Replay::new(self.machine, &config, AsRecorded, clones)?;
+        let replay = Replay::new(self.machine, &config, AsRecorded, NoClones)?;
         let mut replay = replay.with_times(self.scene.session.time_grid());
         if self.machine.overlap.is_some() {
             replay = replay.with_overlap(self.machine, self.scene.session.dependences());
         }
-        Ok(match self.conditions.llc_share {
-            true => replay.with_llc_share(self.machine),
-            false => replay,
+        if self.conditions.llc_share {
+            replay = replay.with_llc_share(self.machine);
+        }
+        Ok(match all {
+            Some(all) => self.with_tape(replay, &all),
+            None => replay,
         })
     }
 
     /// The lines for which what hits in L1 whatever happens can be left out, with the same outcome.
     fn filter(&self) -> Option<LineSize> {
-        let exact = self.conditions.exact || !keeps_exact(self.machine, self.cpus.replayed());
+        let exact = self.conditions.exact || !keeps_exact(self.machine, self.cpus.recorded);
         (!exact).then_some(self.machine.line)
     }
 
@@ -449,8 +482,13 @@ impl<'a> Experiment<'a> {
     ) -> Result<Supply<'a>, ExperimentError> {
         // CPUs that do not fit the machine are refused before the recording is read.
         self.replay(FILLING)?;
+        // Other groups may come between two accesses of which the second hits in L1 for sure in one group.
+        let scaled = self.cpus.copies > 1;
         let moved: Vec<bool> = (0..self.scene.types.len())
-            .map(|subject| variants.iter().any(|variant| variant.edits(subject)))
+            .map(|subject| {
+                let all = scaled && self.scene.types[subject].is_some();
+                all || variants.iter().any(|variant| variant.edits(subject))
+            })
             .collect();
         let filter = self.filter();
         // The stream has all accesses of subjects with types, and only those.
@@ -521,7 +559,10 @@ impl<'a> Experiment<'a> {
         };
         let bytes = REPLAY_BYTES + accesses / 1000 * REPLAY_BYTES_PER_1000;
         let by_memory = usize::try_from(REPLAYS_BYTES / bytes).unwrap_or(REPLAYS_MAX);
-        let by_cpus = SIMULATED_CPUS_MAX / self.cpus.replayed();
+        let by_cpus = match self.cpus.copies {
+            1 => SIMULATED_CPUS_MAX / self.cpus.recorded,
+            _ => SCALED_AT_ONCE,
+        };
         let most = by_memory.min(by_cpus).clamp(1, REPLAYS_MAX);
         match most / interleavings.max(1) {
             0 => most,
@@ -613,7 +654,7 @@ fn take_all(runners: &mut [Runner<'_>], rounds: &Rounds) -> Result<(), ReplayErr
 struct Runner<'s> {
     variant: &'s Variant,
     memory: Memory,
-    replay: Replay<AsRecorded, Clones>,
+    replay: Replay<AsRecorded, NoClones>,
 }
 
 impl Runner<'_> {
@@ -642,11 +683,12 @@ impl Runner<'_> {
         Ok(())
     }
 
-    fn finish(mut self, left_out: &LeftOut) -> Result<Outcome, ReplayError> {
+    /// The replay, with what it did not get.
+    fn replayed(mut self, left_out: &LeftOut) -> Result<Replay<AsRecorded, NoClones>, ReplayError> {
         for (key, kinds) in left_out.by_key() {
             self.replay.add_hits(key, kinds)?;
         }
         self.replay.add_uncached(left_out.uncached);
-        Ok(self.replay.finish().0)
+        Ok(self.replay)
     }
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use linemate_attribution::counted::{Objects, Users};
 use linemate_attribution::schema::Schema;
 use linemate_attribution::{Analysis, Bucket, Names, Subject, SubjectId};
-use linemate_recording::{Access, GuestAddr};
+use linemate_recording::{Access, CpuId, GuestAddr};
 use linemate_replay::{Fate, Sharing};
 use linemate_types::TypeId;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -24,6 +24,9 @@ pub(crate) struct Ownership {
     sharing: Vec<SubjectSharing>,
     /// The first idle task and its stack.
     first_idle: [Range<u64>; 2],
+    /// Where CPUs' units of the first per-CPU chunk begin, ascending.
+    units: Vec<(u64, CpuId)>,
+    unit_bytes: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -31,6 +34,8 @@ enum SubjectSharing {
     All(Sharing),
     /// Registers of devices, which no cache holds.
     Device,
+    /// Each CPU's own part of per-CPU memory.
+    PerCpu,
     /// Cloned objects by address; the others are shared.
     ByObject(FxHashSet<u64>),
 }
@@ -52,10 +57,17 @@ impl Ownership {
             of_subject(subject, plenty, objects.get(at).unwrap_or(&nothing))
         });
         let sharing = sharing.collect();
+        let percpu = &analysis.directory().percpu;
+        let start = |offset: &u64| offset.wrapping_add(percpu.section.start);
+        let starts = percpu.offsets.iter().map(start).zip((0..).map(CpuId));
+        let mut units: Vec<(u64, CpuId)> = starts.collect();
+        units.sort_unstable();
         Ownership {
             types,
             sharing,
             first_idle: first_idle(analysis),
+            units,
+            unit_bytes: percpu.unit_size,
         }
     }
 
@@ -80,6 +92,7 @@ impl Ownership {
         match &self.sharing[subject.0 as usize] {
             SubjectSharing::All(sharing) => *sharing,
             SubjectSharing::Device => Sharing::Shared,
+            SubjectSharing::PerCpu => self.unit(addr).map_or(Sharing::Cloned, Sharing::OfCpu),
             SubjectSharing::ByObject(cloned) => {
                 let base = addr.0.wrapping_sub(u64::from(offset));
                 match cloned.contains(&base) {
@@ -88,6 +101,13 @@ impl Ownership {
                 }
             }
         }
+    }
+
+    /// The CPU whose unit of the first per-CPU chunk has the address. Of later chunks nobody knows where they begin.
+    fn unit(&self, addr: GuestAddr) -> Option<CpuId> {
+        let after = self.units.partition_point(|(start, _)| *start <= addr.0);
+        let (start, cpu) = self.units[after.checked_sub(1)?];
+        (addr.0 - start < self.unit_bytes).then_some(cpu)
     }
 
     /// Whether accesses go through the caches.
@@ -116,6 +136,8 @@ fn of_subject(subject: &Subject, plenty: bool, objects: &BTreeMap<u64, Users>) -
             let own = |(base, users): (&u64, &Users)| majority(users).map(|_| *base);
             SubjectSharing::ByObject(objects.iter().filter_map(own).collect())
         }
+        Bucket::PercpuTyped | Bucket::PercpuNamed | Bucket::UnknownPercpu => SubjectSharing::PerCpu,
+        Bucket::Field if subject.percpu => SubjectSharing::PerCpu,
         _ => SubjectSharing::All(Sharing::Cloned),
     }
 }

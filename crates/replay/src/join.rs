@@ -1,0 +1,181 @@
+//! One outcome of two: what a group does for itself, as often as there are groups, and what all of them do together.
+
+use std::collections::BTreeMap;
+
+use linemate_machine::{LogicalCpu, Machine};
+
+use crate::counts::{Counts, Tally};
+use crate::lines::{LineView, Uncontested};
+use crate::placement::KeyId;
+use crate::replay::{Outcome, Pair};
+use crate::transfers::{MachinePlaces, Transfer, TransferTime, Transfers, numbered};
+
+/// The outcome of `copies` groups: `own` is what one of them does that others have no part in ([`crate::Replay::finish_taped`]), `together` the rest
+/// ([`crate::Scaled`]). `cpus`: where the CPUs sit, recorded CPU c's copy n at c x copies + n; the group of `own` is number 0.
+///
+/// Lines that are each group's own are shown once, with the sums of all groups.
+#[must_use]
+pub fn join(
+    machine: &Machine,
+    (cpus, copies): (&[LogicalCpu], u16),
+    own: &Outcome,
+    together: Outcome,
+) -> Outcome {
+    let times = u64::from(copies);
+    let copies = usize::from(copies);
+    let mut joined = together;
+    add(&mut joined.keys, &own.keys, times);
+    add(&mut joined.sites, &own.sites, times);
+    joined.totals = Counts::default();
+    joined
+        .keys
+        .iter()
+        .for_each(|counts| joined.totals.merge(counts));
+    joined.pairs = pairs(&own.pairs, &joined.pairs, (cpus, copies));
+    joined.lines = lines(&own.lines, joined.lines, times);
+    uncontested(&mut joined, own, times);
+    joined.transfers = transfers(machine, (cpus, copies), &own.transfers, joined.transfers);
+    joined.accesses = own.accesses * times;
+    joined.skipped = own.skipped * times;
+    joined.uncached = own.uncached * times;
+    joined.prefetched += own.prefetched * times;
+    joined.prefetched_modified += own.prefetched_modified * times;
+    joined.fetched_ahead.add(own.fetched_ahead, times);
+    joined.overlapped += own.overlapped * times;
+    joined.warm_up = own.warm_up;
+    joined
+}
+
+fn add(to: &mut Vec<Counts>, own: &[Counts], times: u64) {
+    if to.len() < own.len() {
+        to.resize_with(own.len(), Counts::default);
+    }
+    for (to, own) in to.iter_mut().zip(own) {
+        let mut all = own.clone();
+        all.times(times);
+        to.merge(&all);
+    }
+}
+
+/// Where each group's CPU sits for group 0's.
+fn copies_of(cpus: &[LogicalCpu], copies: usize) -> BTreeMap<LogicalCpu, &[LogicalCpu]> {
+    let recorded = cpus.chunks(copies.max(1));
+    recorded.map(|all| (all[0], all)).collect()
+}
+
+fn pairs(own: &[Pair], together: &[Pair], (cpus, copies): (&[LogicalCpu], usize)) -> Vec<Pair> {
+    let places = copies_of(cpus, copies);
+    let mut sums: BTreeMap<(LogicalCpu, LogicalCpu), Tally> = BTreeMap::new();
+    for pair in together {
+        sums.entry((pair.from, pair.to))
+            .or_default()
+            .merge(pair.tally);
+    }
+    for pair in own {
+        let (Some(from), Some(to)) = (places.get(&pair.from), places.get(&pair.to)) else {
+            continue;
+        };
+        for (from, to) in from.iter().zip(*to) {
+            sums.entry((*from, *to)).or_default().merge(pair.tally);
+        }
+    }
+    let pair = |((from, to), tally)| Pair { from, to, tally };
+    sums.into_iter().map(pair).collect()
+}
+
+fn lines(own: &[LineView], mut together: Vec<LineView>, times: u64) -> Vec<LineView> {
+    for line in own {
+        let mut line = line.clone();
+        for cell in &mut line.cells {
+            cell.loads.times(times);
+            cell.stores.times(times);
+            cell.hitm.iter_mut().for_each(|count| *count *= times);
+            cell.forwards *= times;
+            cell.upgrades *= times;
+        }
+        together.push(line);
+    }
+    together.sort_by_key(|view| (view.addr, view.instance));
+    together
+}
+
+fn uncontested(joined: &mut Outcome, own: &Outcome, times: u64) {
+    let mut sums = BTreeMap::new();
+    let all = own.uncontested.iter().map(|sum| (sum, times));
+    for (sum, times) in joined.uncontested.iter().map(|sum| (sum, 1)).chain(all) {
+        let entry = sums
+            .entry((sum.key, sum.site, sum.offset))
+            .or_insert_with(|| Uncontested {
+                loads: Tally::default(),
+                stores: Tally::default(),
+                ..sum.clone()
+            });
+        for (to, mut from) in [
+            (&mut entry.loads, sum.loads),
+            (&mut entry.stores, sum.stores),
+        ] {
+            from.times(times);
+            to.merge(from);
+        }
+    }
+    joined.uncontested = sums.into_values().collect();
+}
+
+fn transfers(
+    machine: &Machine,
+    (cpus, copies): (&[LogicalCpu], usize),
+    own: &Transfers,
+    together: Transfers,
+) -> Transfers {
+    let (places, place_of) = numbered(machine, cpus);
+    let place = |cpu: u16, group: usize| match own.places {
+        MachinePlaces::Cpu => {
+            let at = cpus.get(usize::from(cpu) * copies + group);
+            at.map_or(0, |cpu| place_of[usize::from(cpu.0)])
+        }
+        MachinePlaces::Domain | MachinePlaces::Socket => cpu,
+    };
+    let mut pairs: BTreeMap<(KeyId, u8, u16, u16), u64> = BTreeMap::new();
+    for row in &together.pairs {
+        *pairs
+            .entry((row.key, row.offset, row.from, row.to))
+            .or_default() += row.count;
+    }
+    for row in &own.pairs {
+        for group in 0..copies {
+            let at = (
+                row.key,
+                row.offset,
+                place(row.from, group),
+                place(row.to, group),
+            );
+            *pairs.entry(at).or_default() += row.count;
+        }
+    }
+    let mut times: BTreeMap<(KeyId, u8, u16, u16), u64> = BTreeMap::new();
+    let all = own.times.iter().map(|row| (row, copies as u64));
+    for (row, copies) in together.times.iter().map(|row| (row, 1)).chain(all) {
+        *times
+            .entry((row.key, row.offset, row.row, row.bin))
+            .or_default() += row.count * copies;
+    }
+    let pair = |((key, offset, from, to), count)| Transfer {
+        key,
+        offset,
+        from,
+        to,
+        count,
+    };
+    let time = |((key, offset, row, bin), count)| TransferTime {
+        key,
+        offset,
+        row,
+        bin,
+        count,
+    };
+    Transfers {
+        places,
+        pairs: pairs.into_iter().map(pair).collect(),
+        times: times.into_iter().map(time).collect(),
+    }
+}

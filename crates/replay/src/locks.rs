@@ -1,0 +1,158 @@
+//! Locks: who holds them, who waits.
+//!
+//! In a deterministic recording nobody waits for a lock: the CPU that would have to gives its turn away. Where many groups of CPUs share a lock,
+//! they do: it is held from the RMW that acquires it to the next write of the holder to it, and handed over in the order of requests, as the
+//! kernel's queued spinlocks do. While a CPU waits it does nothing else and touches nothing that others use (an MCS queue's waiters spin each on a
+//! line of its own).
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::BuildHasherDefault;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cache::Line;
+use crate::counts::Tally;
+use crate::directory::LineHasher;
+use crate::placement::{KeyId, SiteId};
+
+/// A lock's line and the byte in it where it begins.
+pub(crate) type LockId = (Line, u8);
+
+/// What waiting for locks took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LockWait {
+    /// The lock.
+    pub key: KeyId,
+    /// Where it was asked for.
+    pub site: SiteId,
+    /// How often it had to be waited for, and for how many cycles: in no [`crate::Counts`].
+    pub waits: Tally,
+}
+
+/// What an acquisition finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// The lock is the runner's from now on.
+    Taken,
+    /// The runner goes on without it: it has it already, or it would wait for itself.
+    Passed,
+    /// Another one holds it.
+    Waits,
+}
+
+#[derive(Clone, Debug)]
+struct Lock {
+    holder: usize,
+    queue: VecDeque<usize>,
+}
+
+/// All locks that are held.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Locks {
+    held: HashMap<LockId, Lock, BuildHasherDefault<LineHasher>>,
+    /// By runner: what it waits for.
+    waits_for: HashMap<usize, LockId, BuildHasherDefault<LineHasher>>,
+    waits: BTreeMap<(SiteId, KeyId), Tally>,
+    /// Acquisitions that would never have been: their runner waits, through others, for itself.
+    circles: u64,
+    /// Locks that were let go because their holder's turn ended.
+    unreleased: u64,
+}
+
+impl Locks {
+    /// A runner wants a lock.
+    pub(crate) fn acquire(&mut self, id: LockId, runner: usize) -> Asked {
+        let Some(lock) = self.held.get(&id) else {
+            let queue = VecDeque::new();
+            self.held.insert(
+                id,
+                Lock {
+                    holder: runner,
+                    queue,
+                },
+            );
+            return Asked::Taken;
+        };
+        let mut holder = lock.holder;
+        if holder == runner {
+            return Asked::Passed;
+        }
+        while let Some(next) = self.waits_for.get(&holder) {
+            match self.held.get(next) {
+                Some(lock) if lock.holder == runner => {
+                    self.circles += 1;
+                    return Asked::Passed;
+                }
+                Some(lock) => holder = lock.holder,
+                None => break,
+            }
+        }
+        if let Some(lock) = self.held.get_mut(&id) {
+            lock.queue.push_back(runner);
+        }
+        self.waits_for.insert(runner, id);
+        Asked::Waits
+    }
+
+    /// The holder lets go. Gives who has it now, if somebody waited.
+    pub(crate) fn release(&mut self, id: LockId) -> Option<usize> {
+        let lock = self.held.get_mut(&id)?;
+        let Some(next) = lock.queue.pop_front() else {
+            self.held.remove(&id);
+            return None;
+        };
+        lock.holder = next;
+        self.waits_for.remove(&next);
+        Some(next)
+    }
+
+    /// A lock whose holder did not let go while it ran.
+    pub(crate) fn count_unreleased(&mut self) {
+        self.unreleased += 1;
+    }
+
+    /// Somebody waited so long.
+    pub(crate) fn count(&mut self, key: KeyId, site: SiteId, cycles: u64) {
+        self.waits.entry((site, key)).or_default().add(cycles);
+    }
+
+    /// What was waited for; circles; locks not let go.
+    pub(crate) fn finish(self) -> (Vec<LockWait>, u64, u64) {
+        let wait = |((site, key), waits)| LockWait { key, site, waits };
+        let waits = self.waits.into_iter().map(wait).collect();
+        (waits, self.circles, self.unreleased)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: LockId = (1, 0);
+    const B: LockId = (2, 0);
+
+    #[test]
+    fn a_lock_is_handed_over_in_the_order_of_requests() {
+        let mut locks = Locks::default();
+        assert_eq!(locks.acquire(A, 7), Asked::Taken);
+        assert_eq!(locks.acquire(A, 7), Asked::Passed);
+        assert_eq!(locks.acquire(A, 3), Asked::Waits);
+        assert_eq!(locks.acquire(A, 5), Asked::Waits);
+        assert_eq!(locks.release(A), Some(3));
+        assert_eq!(locks.release(A), Some(5));
+        assert_eq!(locks.release(A), None);
+        assert_eq!(locks.release(A), None);
+        assert_eq!(locks.acquire(A, 3), Asked::Taken);
+    }
+
+    #[test]
+    fn nobody_waits_for_himself() {
+        let mut locks = Locks::default();
+        assert_eq!(locks.acquire(A, 1), Asked::Taken);
+        assert_eq!(locks.acquire(B, 2), Asked::Taken);
+        assert_eq!(locks.acquire(B, 1), Asked::Waits);
+        assert_eq!(locks.acquire(A, 2), Asked::Passed);
+        assert_eq!(locks.release(B), Some(1));
+        assert_eq!(locks.finish().1, 1);
+    }
+}

@@ -1,0 +1,126 @@
+//! Whom a CPU of one group meets where the recording has it touch another CPU's memory.
+//!
+//! In a recording of eight CPUs the eight meet each other. On a machine with hundreds the scheduler lets a CPU meet those of its domains: it
+//! wakes tasks within its last-level cache's domain, and balances in each domain that it is in, from the last-level cache's to the machine. A
+//! balance of a domain reads all CPUs there, and is done every so many milliseconds as the domain has CPUs (`get_sd_balance_interval()` and
+//! `sd_init()` in kernel/sched: an interval of `sd_weight` ms, longer for all of a busy CPU's alike): so each of a CPU's domains makes it read as many
+//! others' memory in a second, whatever its size. That is what is done here: a domain is drawn, each with the same chance, then a CPU of it.
+
+use std::collections::BTreeSet;
+
+use linemate_recording::CpuId;
+use serde::{Deserialize, Serialize};
+
+use crate::engine::Cpu;
+use crate::interleaver::mix;
+
+/// Which other CPUs a CPU meets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mixing {
+    /// Those of its own group, as recorded.
+    Groups,
+    /// Those of the machine's domains.
+    #[default]
+    Domains,
+    /// All of the machine alike: one domain, as guests have it.
+    Flat,
+}
+
+/// Draws whom CPUs meet.
+#[derive(Clone)]
+pub(crate) struct Mixer {
+    mixing: Mixing,
+    seed: u64,
+    recorded: usize,
+    copies: u16,
+    /// By recorded CPU, then last-level cache's domain: the groups whose CPU is there.
+    domains: Vec<Vec<Vec<u16>>>,
+    /// As that, by socket.
+    sockets: Vec<Vec<Vec<u16>>>,
+    /// The domains that a CPU is in: those that differ.
+    levels: Vec<Level>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Level {
+    Domain,
+    Socket,
+    Machine,
+}
+
+/// The domains of different size: a socket with one last-level cache is one with its domain, a machine with one socket with that.
+fn levels(cpus: &[Cpu]) -> Vec<Level> {
+    let count =
+        |number: &dyn Fn(&Cpu) -> u16| cpus.iter().map(number).collect::<BTreeSet<u16>>().len();
+    let domains = count(&|cpu| cpu.place.domain.0);
+    let sockets = count(&|cpu| cpu.place.socket.0);
+    let mut levels = Vec::new();
+    if domains > sockets {
+        levels.push(Level::Domain);
+    }
+    if sockets > 1 {
+        levels.push(Level::Socket);
+    }
+    levels.push(Level::Machine);
+    levels
+}
+
+impl Mixer {
+    /// For the CPUs, of which recorded CPU c's copy n is number c x copies + n.
+    pub(crate) fn new(mixing: Mixing, seed: u64, cpus: &[Cpu], copies: u16) -> Mixer {
+        let recorded = cpus.len() / usize::from(copies.max(1));
+        let by = |number: &dyn Fn(&Cpu) -> u16| {
+            let most = cpus.iter().map(number).max().unwrap_or(0);
+            let mut found = vec![vec![Vec::new(); usize::from(most) + 1]; recorded];
+            for (at, cpu) in cpus.iter().enumerate() {
+                let (of, group) = (at / usize::from(copies), at % usize::from(copies));
+                found[of][usize::from(number(cpu))].push(group as u16);
+            }
+            found
+        };
+        Mixer {
+            mixing,
+            seed,
+            recorded,
+            copies,
+            domains: by(&|cpu| cpu.place.domain.0),
+            sockets: by(&|cpu| cpu.place.socket.0),
+            levels: levels(cpus),
+        }
+    }
+
+    /// The group whose CPU `owner` the group's `cpu` meets in its slice number `slice`, there for the `again`th time; it sits at `place`.
+    pub(crate) fn group(
+        &self,
+        (cpu, group): (&Cpu, u16),
+        owner: CpuId,
+        (slice, again): (u64, u32),
+    ) -> u16 {
+        let owner = usize::from(owner.0);
+        if owner >= self.recorded {
+            return group;
+        }
+        let random = mix(self.seed
+            ^ mix(slice ^ u64::from(again) << 48)
+            ^ mix((owner as u64) << 16 | u64::from(cpu.logical.0)));
+        let draw = |groups: &[u16], random: u64| match groups.len() {
+            0 => None,
+            count => Some(groups[(random % count as u64) as usize]),
+        };
+        let anyone = || ((random >> 8) % u64::from(self.copies)) as u16;
+        let level = self.levels[(random % self.levels.len() as u64) as usize];
+        match (self.mixing, level) {
+            (Mixing::Groups, _) => group,
+            (Mixing::Flat, _) | (Mixing::Domains, Level::Machine) => anyone(),
+            (Mixing::Domains, Level::Domain) => {
+                let domain = usize::from(cpu.place.domain.0);
+                draw(&self.domains[owner][domain], random >> 8).unwrap_or(group)
+            }
+            (Mixing::Domains, Level::Socket) => {
+                let socket = usize::from(cpu.place.socket.0);
+                draw(&self.sockets[owner][socket], random >> 8).unwrap_or(group)
+            }
+        }
+    }
+}

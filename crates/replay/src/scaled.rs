@@ -1,0 +1,459 @@
+//! A recording on many more CPUs than it has: groups of CPUs, each as large as the recording, run its tape side by side.
+//!
+//! ```text
+//!   group 0    ──X────X─────X──X──▶      each from a place of its own on the tape, once around,
+//!   group 1    ─X──X──X────X───X──▶      with its own clock and its own rounds: no barrier is common
+//!   …
+//!   machine    shared lines, other groups' CPUs, locks: where they meet
+//! ```
+//!
+//! docs/scaling.md says what is modelled and what is not.
+
+use linemate_machine::{LogicalCpu, Machine};
+use linemate_recording::{AccessKind, TimeGrid};
+use serde::{Deserialize, Serialize};
+
+use crate::address::instance_line;
+use crate::engine::{Cpu, Engine};
+use crate::interleaver::{Interleaving, mix};
+use crate::locks::{Asked, LockId, Locks};
+use crate::mixing::{Mixer, Mixing};
+use crate::placement::Sharing;
+use crate::replay::{Outcome, ReplayError, places};
+use crate::schedule::Schedule;
+use crate::tape::{Own, Tape, Taped};
+
+/// Cycles from one of several accesses to the next where the recording has one: the time before it on the tape, but no more than this, which is
+/// more than a step of a scan takes.
+const STEP_CYCLES_MAX: u32 = 256;
+
+/// How a recording becomes one of more CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Scaling {
+    /// Groups: copies of each recorded CPU.
+    pub copies: u16,
+    /// Whether each group begins at a place of its own on the tape; else all begin where the recording does.
+    pub phases: bool,
+    /// Whom CPUs meet.
+    pub mixing: Mixing,
+    /// Whether CPUs wait for locks.
+    pub locks: bool,
+}
+
+impl Scaling {
+    /// That many copies, with all that is modelled.
+    #[must_use]
+    pub fn new(copies: u16) -> Scaling {
+        Scaling {
+            copies,
+            phases: true,
+            mixing: Mixing::Domains,
+            locks: true,
+        }
+    }
+
+    /// Where the CPUs sit: those of a group side by side. Recorded CPU c's copy n is number c x copies + n.
+    ///
+    /// # Errors
+    /// More CPUs than the machine has; no CPUs or copies.
+    pub fn cpus(&self, machine: &Machine, recorded: usize) -> Result<Vec<LogicalCpu>, ReplayError> {
+        let mut spread = places(machine, recorded, self.copies, None)?;
+        spread.sort_by_key(|cpu| {
+            let place = cpu.place;
+            (
+                place.socket,
+                place.domain,
+                place.core,
+                place.thread,
+                cpu.logical,
+            )
+        });
+        let copies = usize::from(self.copies);
+        let cpu = |at: usize| spread[at % copies * recorded + at / copies].logical;
+        Ok((0..spread.len()).map(cpu).collect())
+    }
+}
+
+/// One CPU on its way through its slice.
+#[derive(Clone, Default)]
+struct Runner {
+    /// What to add to an access's own time: start of the slice, and all it waited for.
+    shift: u64,
+    next: u32,
+    end: u32,
+    /// Cycles of the slice without what its accesses cost.
+    span: u32,
+    /// The slice's number of its group's.
+    turn: u64,
+    /// How often the access has been made, and is to be made.
+    made: u32,
+    wanted: u32,
+    /// When it asked for the lock that it waits for.
+    asked: u64,
+    /// It waited for the lock that its access acquires, and has it.
+    granted: bool,
+    held: Vec<LockId>,
+}
+
+/// CPUs that stand for the recorded ones.
+#[derive(Clone, Copy, Default)]
+struct Group {
+    /// The round on the tape.
+    round: usize,
+    /// Rounds that are over.
+    done: usize,
+    /// Slices of the round that are not over.
+    active: u32,
+    /// When the last of the others was.
+    end: u64,
+    /// Slices that have begun.
+    turns: u64,
+}
+
+/// What a replay of more CPUs tells of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScaledCounts {
+    /// Accesses on the tape.
+    pub taped: u64,
+    /// Times that CPUs would have waited for each other's locks for ever: one went on without.
+    pub circles: u64,
+    /// Locks that were let go because the recorded CPU's turn ended.
+    pub unreleased: u64,
+}
+
+/// A replay of a tape by groups.
+pub struct Scaled<'t> {
+    tape: &'t Tape,
+    scaling: Scaling,
+    seed: u64,
+    recorded: usize,
+    engine: Engine,
+    mixer: Mixer,
+    locks: Locks,
+    schedule: Schedule,
+    groups: Vec<Group>,
+    /// By group, then recorded CPU.
+    runners: Vec<Runner>,
+}
+
+impl std::fmt::Debug for Scaled<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Scaled {{ {:?}, {:?} }}", self.tape, self.scaling)
+    }
+}
+
+impl<'t> Scaled<'t> {
+    /// On a machine as a warm-up by the tape's last accesses leaves it. `lines`: with a view of lines.
+    ///
+    /// # Errors
+    /// CPUs that do not fit the machine.
+    pub fn new(
+        machine: &Machine,
+        recorded: usize,
+        scaling: Scaling,
+        tape: &'t Tape,
+        seed: u64,
+        lines: Option<TimeGrid>,
+    ) -> Result<Scaled<'t>, ReplayError> {
+        let logical = scaling.cpus(machine, recorded)?;
+        let cpus = places(machine, recorded, scaling.copies, Some(&logical))?;
+        let mixer = Mixer::new(scaling.mixing, seed, &cpus, scaling.copies);
+        let mut engine = Engine::new(machine, cpus, scaling.copies, lines.is_some());
+        engine.system.set_old();
+        if let (Some(transfers), Some(grid)) = (&mut engine.transfers, lines) {
+            transfers.set_grid(grid);
+        }
+        let groups = usize::from(scaling.copies);
+        let mut scaled = Scaled {
+            tape,
+            scaling,
+            seed,
+            recorded,
+            engine,
+            mixer,
+            locks: Locks::default(),
+            schedule: Schedule::default(),
+            groups: vec![Group::default(); groups],
+            runners: vec![Runner::default(); groups * recorded],
+        };
+        scaled.warm_up();
+        Ok(scaled)
+    }
+
+    /// Every CPU makes the last of its accesses to each line.
+    fn warm_up(&mut self) {
+        self.make_room();
+        let groups = self.scaling.copies;
+        for (turn, (cpu, at)) in (0u64..).zip(self.tape.last_touches()) {
+            let taped = &self.tape.accesses[at as usize];
+            for group in 0..groups {
+                // Another group comes last each time.
+                let group = (group + (turn % u64::from(groups)) as u16) % groups;
+                let number = usize::from(cpu.0) * usize::from(groups) + usize::from(group);
+                let instance = self.instance(taped, (number, group), (turn, 0));
+                self.engine.step(&taped.access, number, instance, 0);
+            }
+        }
+        self.engine.system.end_transfers();
+        self.engine.begin_counting();
+        self.make_room();
+    }
+
+    fn make_room(&mut self) {
+        let accesses = || self.tape.accesses.iter();
+        let key = accesses().map(Taped::key).max().unwrap_or_default();
+        let site = accesses().map(Taped::site).max().unwrap_or_default();
+        self.engine.make_room(key, site);
+    }
+
+    /// Whose memory an access goes to.
+    #[inline]
+    fn instance(
+        &self,
+        taped: &Taped,
+        (number, group): (usize, u16),
+        (turn, again): (u64, u32),
+    ) -> u16 {
+        match taped.access.sharing {
+            Sharing::Shared => 0,
+            Sharing::Cloned => group,
+            Sharing::OfCpu(owner) => {
+                let own = number / usize::from(self.scaling.copies);
+                if usize::from(owner.0) == own {
+                    return group;
+                }
+                let cpu = &self.engine.cpus[number];
+                self.mixer.group((cpu, group), owner, (turn, again))
+            }
+        }
+    }
+
+    /// Runs it and gives the counts of what is on the tape: without `warm_up`, `skipped`, `uncached`, and hits that were left out of the tape.
+    #[must_use]
+    pub fn run(mut self) -> Outcome {
+        let rounds = self.tape.rounds.len();
+        if rounds > 0 {
+            self.schedule.begin(self.runners.iter().map(|_| None));
+            for group in 0..self.groups.len() {
+                self.groups[group].round = self.begins_at(group);
+                self.begin_rounds(group);
+            }
+            while let Some((now, runner)) = self.schedule.first() {
+                self.go_on(runner, now);
+            }
+        }
+        self.finish()
+    }
+
+    /// The round with which a group begins: the one that is at a random time of the tape.
+    fn begins_at(&self, group: usize) -> usize {
+        let whole = self.tape.ends.last().copied().unwrap_or(0);
+        if !self.scaling.phases || whole == 0 {
+            return 0;
+        }
+        let time = mix(self.seed ^ mix(group as u64)) % whole;
+        self.tape.ends.partition_point(|end| *end <= time)
+    }
+
+    /// Begins a group's next round, and those after it as long as none has an access.
+    fn begin_rounds(&mut self, group: usize) {
+        let rounds = self.tape.rounds.len();
+        while self.groups[group].active == 0 && self.groups[group].done < rounds {
+            self.begin_round(group);
+            if self.groups[group].active == 0 {
+                self.end_round(group);
+            }
+        }
+    }
+
+    fn end_round(&mut self, group: usize) {
+        let group = &mut self.groups[group];
+        group.done += 1;
+        group.round = (group.round + 1) % self.tape.rounds.len();
+    }
+
+    fn begin_round(&mut self, number: usize) {
+        let tape = self.tape;
+        let Group {
+            round, done, end, ..
+        } = self.groups[number];
+        let slices = tape.round(round);
+        let longest = tape.slices[slices.clone()].iter().map(|slice| slice.span);
+        let longest = longest.max().unwrap_or(0);
+        for slice in &tape.slices[slices] {
+            let index = number * self.recorded + usize::from(slice.cpu.0);
+            let interleaving = Interleaving::Seeded(self.seed);
+            let late = interleaving.start(done as u64, index as u64, longest, slice.span);
+            self.groups[number].turns += 1;
+            let runner = &mut self.runners[index];
+            *runner = Runner {
+                shift: end + late,
+                next: slice.begin,
+                end: slice.end,
+                span: slice.span,
+                turn: self.groups[number].turns,
+                held: std::mem::take(&mut runner.held),
+                ..Runner::default()
+            };
+            if self.find_next(index) {
+                self.groups[number].active += 1;
+            } else {
+                self.end_slice(index);
+            }
+        }
+    }
+
+    /// Puts the next access that the runner makes on the schedule; `false`: it makes none.
+    fn find_next(&mut self, index: usize) -> bool {
+        let runner = &mut self.runners[index];
+        while runner.next < runner.end {
+            let taped = &self.tape.accesses[runner.next as usize];
+            let random =
+                mix(self.seed ^ mix(runner.turn << 16 ^ index as u64) ^ u64::from(runner.next));
+            (runner.made, runner.wanted) = (0, times(taped.growth, random));
+            if runner.wanted > 0 {
+                let due = runner.shift + u64::from(taped.access.offset);
+                self.schedule.set(index, Some(due));
+                return true;
+            }
+            runner.next += 1;
+        }
+        self.schedule.set(index, None);
+        false
+    }
+
+    /// The runner makes its access, or waits for the lock that it is to.
+    fn go_on(&mut self, index: usize, now: u64) {
+        let tape = self.tape;
+        let runner = &self.runners[index];
+        let taped = &tape.accesses[runner.next as usize];
+        let group = index / self.recorded;
+        let number = index % self.recorded * usize::from(self.scaling.copies) + group;
+        let instance = self.instance(taped, (number, group as u16), (runner.turn, runner.made));
+        let span = taped.access.span;
+        let lock = (
+            instance_line(span.line, instance, self.engine.line),
+            span.offset,
+        );
+        if self.scaling.locks && taped.acquires && !self.may_take(index, lock, now) {
+            return;
+        }
+        let stall = self.perform(taped, number, instance, now);
+        let writes = taped.access.kind != AccessKind::Load;
+        if writes && !taped.acquires && self.runners[index].lets_go(lock) {
+            self.release(lock, now + stall);
+        }
+        let runner = &mut self.runners[index];
+        runner.made += 1;
+        runner.shift += stall;
+        if runner.made < runner.wanted {
+            let step = u64::from(tape.step(runner.next).clamp(1, STEP_CYCLES_MAX));
+            runner.shift += step;
+            self.schedule.set(index, Some(now + stall + step));
+            return;
+        }
+        runner.next += 1;
+        if !self.find_next(index) {
+            self.end_slice(index);
+            self.groups[group].active -= 1;
+            if self.groups[group].active == 0 {
+                self.end_round(group);
+                self.begin_rounds(group);
+            }
+        }
+    }
+
+    /// Whether the runner goes on with an access that acquires the lock; else it waits.
+    fn may_take(&mut self, index: usize, lock: LockId, now: u64) -> bool {
+        let runner = &mut self.runners[index];
+        if std::mem::take(&mut runner.granted) {
+            return true;
+        }
+        match self.locks.acquire(lock, index) {
+            Asked::Passed => true,
+            Asked::Taken => {
+                runner.held.push(lock);
+                true
+            }
+            Asked::Waits => {
+                runner.asked = now;
+                self.schedule.set(index, None);
+                false
+            }
+        }
+    }
+
+    /// The lock is free at that time: who waited longest has it.
+    fn release(&mut self, lock: LockId, at: u64) {
+        let Some(next) = self.locks.release(lock) else {
+            return;
+        };
+        let runner = &mut self.runners[next];
+        let waited = at.saturating_sub(runner.asked);
+        runner.shift += waited;
+        runner.granted = true;
+        runner.held.push(lock);
+        let access = &self.tape.accesses[runner.next as usize];
+        self.locks.count(access.key(), access.site(), waited);
+        self.schedule.set(next, Some(runner.asked + waited));
+    }
+
+    /// Performs an access, where its CPU's own caches are as the recorded group's were. Returns for how long the CPU stalls.
+    #[inline]
+    fn perform(&mut self, taped: &Taped, number: usize, instance: u16, now: u64) -> u64 {
+        if taped.own != Own::Whatever {
+            let Cpu { place, .. } = self.engine.cpus[number];
+            let line = instance_line(taped.access.span.line, instance, self.engine.line);
+            match taped.own {
+                Own::Whatever => {}
+                Own::BeyondL1 => self.engine.system.evict_from_l1(place, line),
+                Own::Evicted => self.engine.system.evict(place, line),
+            }
+        }
+        self.engine.step(&taped.access, number, instance, now)
+    }
+
+    /// The runner's slice is over: it lets go of what it holds.
+    fn end_slice(&mut self, index: usize) {
+        let runner = &mut self.runners[index];
+        let end = runner.shift + u64::from(runner.span);
+        for lock in std::mem::take(&mut runner.held) {
+            self.locks.count_unreleased();
+            self.release(lock, end);
+        }
+        let group = &mut self.groups[index / self.recorded];
+        group.end = group.end.max(end);
+    }
+
+    fn finish(self) -> Outcome {
+        let mut outcome = self.engine.finish();
+        let (locks, circles, unreleased) = self.locks.finish();
+        outcome.locks = locks;
+        outcome.scaled = Some(ScaledCounts {
+            taped: self.tape.accesses.len() as u64,
+            circles,
+            unreleased,
+        });
+        outcome.accesses = outcome.totals.accesses();
+        outcome.rounds = self.groups.iter().map(|group| group.done as u64).sum();
+        outcome.cycles = self.groups.iter().map(|group| group.end).max().unwrap_or(0);
+        outcome
+    }
+}
+
+impl Runner {
+    /// Whether it held the lock, which it does no more.
+    fn lets_go(&mut self, lock: LockId) -> bool {
+        let at = self.held.iter().position(|held| *held == lock);
+        at.map(|at| self.held.swap_remove(at)).is_some()
+    }
+}
+
+/// How often an access is made that is made `growth` times on average.
+fn times(growth: f32, random: u64) -> u32 {
+    let whole = growth.max(0.0).floor();
+    let part = f64::from(growth.max(0.0) - whole);
+    // 53 bits, as many as the fraction of a double has.
+    let drawn = (random >> 11) as f64 / (1u64 << 53) as f64;
+    whole as u32 + u32::from(drawn < part)
+}

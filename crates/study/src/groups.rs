@@ -1,0 +1,121 @@
+//! Replays of more CPUs than were recorded: one group as large as the recording first, then all of them side by side (docs/scaling.md).
+
+use std::sync::Arc;
+
+use linemate_machine::LogicalCpu;
+use linemate_replay::{
+    AsRecorded, Code, Mixing, NoClones, Outcome, Replay, Retention, Scaled, Scaling, join,
+};
+
+use crate::experiment::{Cpus, Experiment, ExperimentError};
+use crate::scene::Scene;
+
+/// Functions whose RMWs acquire a lock that is held alone: spinlocks, mutexes, semaphores and rwlocks of writers. Not told apart from other RMWs: bit
+/// locks and what is inlined elsewhere.
+const ACQUIRE: [&str; 9] = [
+    "_raw_spin_lock",
+    "_raw_spin_trylock",
+    "_raw_write_lock",
+    "_raw_write_trylock",
+    "mutex_lock",
+    "mutex_trylock",
+    "down_write",
+    "queued_write_lock_slowpath",
+    "raw_spin_rq_lock_nested",
+];
+
+/// What more CPUs than were recorded do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Groups {
+    /// Whether each group of CPUs begins at a place of its own in the recording.
+    pub phases: bool,
+    /// Whom CPUs meet where they touch another one's memory.
+    pub mixing: Mixing,
+    /// Whether CPUs wait for locks.
+    pub locks: bool,
+}
+
+impl Default for Groups {
+    fn default() -> Groups {
+        Groups {
+            phases: true,
+            mixing: Mixing::Domains,
+            locks: true,
+        }
+    }
+}
+
+impl Groups {
+    fn scaling(self, cpus: Cpus) -> Scaling {
+        Scaling {
+            copies: cpus.copies,
+            phases: self.phases,
+            mixing: self.mixing,
+            locks: self.locks,
+        }
+    }
+}
+
+impl Experiment<'_> {
+    /// Where the first group's CPUs sit, of all.
+    pub(crate) fn first_group(&self, all: &[LogicalCpu]) -> Vec<LogicalCpu> {
+        all.iter()
+            .step_by(usize::from(self.cpus.copies))
+            .copied()
+            .collect()
+    }
+
+    /// The first group's replay, with a tape for the others.
+    pub(crate) fn with_tape(
+        &self,
+        replay: Replay<AsRecorded, NoClones>,
+        all: &[LogicalCpu],
+    ) -> Replay<AsRecorded, NoClones> {
+        let retention = match self.conditions.exact {
+            true => Retention::All,
+            false => Retention::Shared,
+        };
+        let size = (self.scene.keys.len(), self.scene.sites.len());
+        let replay = replay.with_tape(retention, Arc::new(code(self.scene, self.cpus)), size);
+        match self.conditions.llc_share {
+            true => replay,
+            false => replay.with_group_share(self.machine, all),
+        }
+    }
+
+    /// What a replay has found; of more CPUs than were recorded after all groups have been replayed.
+    pub(crate) fn finish(
+        &self,
+        replay: Replay<AsRecorded, NoClones>,
+        seed: u64,
+    ) -> Result<Outcome, ExperimentError> {
+        let (own, _, tape) = replay.finish_taped();
+        let copies = self.cpus.copies;
+        if copies == 1 {
+            return Ok(own);
+        }
+        let cpus = self.cpus.places(self.machine)?;
+        let lines = self.lines.then(|| self.scene.session.time_grid());
+        let scaling = self.conditions.groups.scaling(self.cpus);
+        let recorded = self.cpus.recorded;
+        let scaled = Scaled::new(self.machine, recorded, scaling, &tape, seed, lines)?;
+        Ok(join(self.machine, (&cpus, copies), &own, scaled.run()))
+    }
+}
+
+/// Which functions acquire locks.
+fn code(scene: &Scene<'_>, _cpus: Cpus) -> Code {
+    let acquires = |name: &String| {
+        // Of a function's copies: `f.isra.0`.
+        let plain = name.split('.').next().unwrap_or(name);
+        ACQUIRE.iter().any(|function| {
+            plain
+                .strip_prefix(function)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+        })
+    };
+    Code {
+        acquires: scene.sites.iter().map(acquires).collect(),
+        ..Code::default()
+    }
+}
