@@ -5,6 +5,7 @@
 //! * [`Variant`](variant::Variant) is where its accesses go under edits;
 //! * [`Experiment`] replays variants under several interleavings: the one road for every question;
 //! * [`Study`] compares edits with the recorded layout and gives a [`WhatIf`];
+//! * [`growth`] says how accesses per CPU grow with the CPUs, from a series of recordings;
 //! * [`mod@costs`] says what costs how much as it is; [`diff`] compares two recordings field by field.
 //!
 //! Nothing here prints.
@@ -17,6 +18,7 @@ mod error;
 pub mod event;
 pub mod experiment;
 pub mod follow;
+pub mod growth;
 mod known;
 pub mod order;
 mod ownership;
@@ -37,6 +39,7 @@ pub use costs::{CostRun, Costs, costs};
 pub use effect::WhatIf;
 pub use event::{EventCount, EventError};
 pub use experiment::{Conditions, Cpus, Experiment, ExperimentError};
+pub use growth::{Factor, Growth};
 pub use linemate_replay::WarmUp;
 pub use ownership::majority;
 pub use session::Session;
