@@ -71,9 +71,7 @@ impl Growth {
     /// # Errors
     /// Fewer than three, or recordings that do not belong together.
     pub fn new(mut members: Vec<SeriesCounts>) -> Result<Growth, SeriesError> {
-        if !(RECORDINGS_MIN..=RECORDINGS_MAX).contains(&members.len()) {
-            return Err(SeriesError::Number(members.len()));
-        }
+        Growth::check_number(members.len())?;
         // Stable: of recordings that do not belong together, the first given one is told first.
         members.sort_by_key(|member| member.run.cpus);
         for pair in members.windows(2) {
@@ -85,6 +83,17 @@ impl Growth {
             types: of(|member| &member.types),
             members,
         })
+    }
+
+    /// Whether a series can have that many recordings.
+    ///
+    /// # Errors
+    /// [`SeriesError::Number`].
+    pub fn check_number(recordings: usize) -> Result<(), SeriesError> {
+        match (RECORDINGS_MIN..=RECORDINGS_MAX).contains(&recordings) {
+            true => Ok(()),
+            false => Err(SeriesError::Number(recordings)),
+        }
     }
 
     /// The series' recordings, in the order of CPUs.
