@@ -37,6 +37,7 @@ enum Verb {
     Whatif(Box<verbs::whatif::Args>),
     Advise(Box<verbs::advise::Args>),
     Diff(verbs::diff::Args),
+    Growth(verbs::growth::Args),
     Patch(Box<verbs::patch::Args>),
     Check(verbs::check::Args),
     Case(verbs::case::Args),
@@ -130,6 +131,7 @@ fn dispatch(verb: Verb) -> anyhow::Result<Outcome> {
         Verb::Check(args) => verbs::check::run(&args),
         Verb::Case(args) => verbs::case::run(&args),
         Verb::Diff(args) => verbs::diff::run(&args),
+        Verb::Growth(args) => verbs::growth::run(&args),
         Verb::Doctor(args) => verbs::doctor::run(&args),
     }
 }

@@ -9,6 +9,7 @@ mod page;
 mod progress;
 mod replaying;
 mod selftest;
+mod series;
 mod showing;
 mod terminal;
 mod verbs;

@@ -14,6 +14,7 @@ use linemate_types::{KernelImage, LineSize};
 
 use crate::input;
 use crate::kept::Keeping;
+use crate::series;
 use crate::verbs::machines;
 
 /// Of the options in `--help`; not of those that follow them there.
@@ -32,6 +33,9 @@ pub(crate) struct Replaying {
     #[arg(long, help_heading = HEADING, value_name = "LIST", value_delimiter = ',', default_value = "phases,locks,domains",
           value_parser = ["phases", "locks", "domains", "flat", "none"])]
     pub(crate) groups: Vec<String>,
+    /// With more CPUs than were recorded: recordings of the workload on several numbers of CPUs, which tell what grows with it (`linemate growth`)
+    #[arg(long, help_heading = HEADING, value_name = "FILES", value_delimiter = ',')]
+    pub(crate) series: Vec<PathBuf>,
     /// Which of the machine's mechanisms to replay (docs/replay.md); `none`: none of them
     #[arg(long, help_heading = HEADING, value_name = "LIST", value_delimiter = ',', default_value = "adjacent_line_pairs",
           value_parser = mechanism)]
@@ -86,6 +90,7 @@ impl Replaying {
             ("--kernel", !self.kernels.is_empty()),
             ("--exact", self.exact),
             ("--cold", self.cold),
+            ("--series", !self.series.is_empty()),
             ("--groups", self.groups() != Groups::default()),
             ("--seed", self.seed != 1),
         ];
@@ -107,9 +112,17 @@ impl Replaying {
         let code = self.wants(Mechanism::Overlap).then(|| self.code(recording));
         let code = code.transpose().with_context(|| path.display().to_string());
         let code = code?;
+        let growth = match self.series.is_empty() {
+            true => None,
+            false => Some(series::load(&self.series, keeping)?),
+        };
         let session = input::ask(path, recording, keeping)?;
-        Ok(match code {
+        let session = match code {
             Some(code) => session.with_code(code),
+            None => session,
+        };
+        Ok(match growth {
+            Some(growth) => session.with_growth(growth),
             None => session,
         })
     }

@@ -138,6 +138,22 @@ const LEGEND: &[(&str, &str)] = &[
         "alone",
         "the edit's effect without the others; lines: that only one CPU touches",
     ),
+    (
+        "weight",
+        "the curve's share of the prediction, which several curves have a part in",
+    ),
+    (
+        "residual",
+        "how far the curve is from the recorded counts: root mean square, in parts of their mean",
+    ),
+    (
+        "a",
+        "accesses per CPU = a + b·n^c on n CPUs: the curve with the largest share",
+    ),
+    (
+        "times",
+        "predicted accesses per CPU divided by those of the recording with the most CPUs",
+    ),
     ("last", "the edit's effect when all others are made already"),
 ];
 

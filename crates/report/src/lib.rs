@@ -13,6 +13,7 @@ mod costs;
 mod differences;
 mod doctor;
 mod documents;
+mod growth;
 mod headline;
 mod heat;
 mod layouts;
@@ -50,6 +51,9 @@ pub use costs::CostsTables;
 pub use differences::DiffDocument;
 pub use doctor::{DoctorCheck, DoctorDocument};
 pub use documents::{CostsDocument, CpuPlace, WhatIfDocument};
+pub use growth::{
+    GrowthDocument, GrowthRecording, GrowthRow, HeldOutCheck, HeldOutRow, HeldOutShare,
+};
 pub use headline::{costs_headline, report_headline, type_headline};
 pub use heat::{Heat, with_heat};
 pub use layouts::{ArrayExtent, BitRange, KernelLayout, LayoutDocument, MemberEntry, TypeLayout};

@@ -323,7 +323,7 @@ impl<'a> Experiment<'a> {
     ) -> Result<Vec<Runner<'s>>, ExperimentError> {
         if self.conditions.cold {
             let seeded = |job: &Job| Interleaving::Seeded(job.seed);
-            let runner = |job: &Job| Ok(self.runner(variants[job.variant], seeded(job))?);
+            let runner = |job: &Job| self.runner(variants[job.variant], seeded(job));
             jobs.iter().map(runner).collect()
         } else {
             self.warmed(supply, variants, jobs)
@@ -423,7 +423,7 @@ impl<'a> Experiment<'a> {
     ) -> Result<Runner<'s>, ExperimentError> {
         let seeded = Interleaving::Seeded(seed);
         if self.conditions.cold {
-            return Ok(self.runner(variant, seeded)?);
+            return self.runner(variant, seeded);
         }
         let mut runner = self.runner(variant, FILLING)?;
         self.feed(std::slice::from_mut(&mut runner), supply)?;
@@ -434,7 +434,7 @@ impl<'a> Experiment<'a> {
         &self,
         variant: &'s Variant,
         interleaving: Interleaving,
-    ) -> Result<Runner<'s>, ReplayError> {
+    ) -> Result<Runner<'s>, ExperimentError> {
         Ok(Runner {
             variant,
             memory: Memory::default(),
@@ -445,7 +445,7 @@ impl<'a> Experiment<'a> {
     fn replay(
         &self,
         interleaving: Interleaving,
-    ) -> Result<Replay<AsRecorded, NoClones>, ReplayError> {
+    ) -> Result<Replay<AsRecorded, NoClones>, ExperimentError> {
         let scaled = (self.cpus.copies > 1).then(|| self.cpus.places(self.machine));
         let all = scaled.transpose()?;
         let config = Config {
@@ -463,7 +463,7 @@ impl<'a> Experiment<'a> {
             replay = replay.with_llc_share(self.machine);
         }
         Ok(match all {
-            Some(all) => self.with_tape(replay, &all),
+            Some(all) => self.with_tape(replay, &all)?,
             None => replay,
         })
     }

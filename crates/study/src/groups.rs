@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
+use linemate_attribution::FieldRef;
 use linemate_machine::LogicalCpu;
 use linemate_replay::{
-    AsRecorded, Code, Mixing, NoClones, Outcome, Replay, Retention, Scaled, Scaling, join,
+    AsRecorded, Code, KeyId, Mixing, NoClones, Outcome, Replay, Retention, Scaled, Scaling, SiteId,
+    join,
 };
+use rustc_hash::FxHashMap;
 
 use crate::experiment::{Cpus, Experiment, ExperimentError};
+use crate::growth::{FieldNames, Growth};
 use crate::scene::Scene;
 
 /// Functions whose RMWs acquire a lock that is held alone: spinlocks, mutexes, semaphores and rwlocks of writers. Not told apart from other RMWs: bit
@@ -70,17 +74,18 @@ impl Experiment<'_> {
         &self,
         replay: Replay<AsRecorded, NoClones>,
         all: &[LogicalCpu],
-    ) -> Replay<AsRecorded, NoClones> {
+    ) -> Result<Replay<AsRecorded, NoClones>, ExperimentError> {
         let retention = match self.conditions.exact {
             true => Retention::All,
             false => Retention::Shared,
         };
         let size = (self.scene.keys.len(), self.scene.sites.len());
-        let replay = replay.with_tape(retention, Arc::new(code(self.scene, self.cpus)), size);
-        match self.conditions.llc_share {
+        let code = Arc::new(code(self.scene, self.cpus)?);
+        let replay = replay.with_tape(retention, code, size);
+        Ok(match self.conditions.llc_share {
             true => replay,
             false => replay.with_group_share(self.machine, all),
-        }
+        })
     }
 
     /// What a replay has found; of more CPUs than were recorded after all groups have been replayed.
@@ -103,8 +108,8 @@ impl Experiment<'_> {
     }
 }
 
-/// Which functions acquire locks.
-fn code(scene: &Scene<'_>, _cpus: Cpus) -> Code {
+/// Which functions acquire locks, and how much more often CPUs do what they do.
+fn code(scene: &Scene<'_>, cpus: Cpus) -> Result<Code, ExperimentError> {
     let acquires = |name: &String| {
         // Of a function's copies: `f.isra.0`.
         let plain = name.split('.').next().unwrap_or(name);
@@ -114,8 +119,36 @@ fn code(scene: &Scene<'_>, _cpus: Cpus) -> Code {
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
         })
     };
-    Code {
+    let growth = scene.session.growth();
+    let growth = growth.map(|growth| factors(scene, growth, cpus));
+    Ok(Code {
         acquires: scene.sites.iter().map(acquires).collect(),
-        ..Code::default()
+        growth: growth.transpose()?.unwrap_or_default(),
+    })
+}
+
+/// By function and field: the mean growth of their accesses, each as often as it was recorded.
+fn factors(
+    scene: &Scene<'_>,
+    growth: &Growth,
+    cpus: Cpus,
+) -> Result<FxHashMap<(SiteId, KeyId), f32>, ExperimentError> {
+    let session = scene.session;
+    let names = FieldNames::new(session)?;
+    let mut sums: FxHashMap<(SiteId, KeyId), (f64, f64)> = FxHashMap::default();
+    for (row, count) in session.counted().tally.rows() {
+        let field = FieldRef {
+            subject: row.subject,
+            offset: row.offset,
+        };
+        let (from, to) = (cpus.recorded, cpus.replayed());
+        let factor = growth.factor(names.function(row.pc), names.field(field), from, to);
+        let key = scene.counted_key(field);
+        let sum = sums.entry((scene.site(row.pc), key)).or_default();
+        let count = count.count as f64;
+        sum.0 += count * factor.mean;
+        sum.1 += count;
     }
+    let mean = |(at, (sum, count)): (_, (f64, f64))| (at, (sum / count.max(1.0)) as f32);
+    Ok(sums.into_iter().map(mean).collect())
 }

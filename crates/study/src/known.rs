@@ -23,11 +23,11 @@ pub(crate) struct KnownOutcomes<'s> {
 }
 
 impl<'s> KnownOutcomes<'s> {
-    /// Of a layout without edits. An exact replay asks for nothing that was kept.
+    /// Of a layout without edits. An exact replay asks for nothing that was kept, nor does one to which other recordings belong.
     pub(crate) fn of(experiment: &Experiment<'s>, layout: Unedited) -> KnownOutcomes<'s> {
         let session = experiment.scene.session;
-        let part =
-            (!experiment.conditions.exact).then(|| Part::Outcomes(question(experiment, layout)));
+        let alone = !experiment.conditions.exact && session.growth().is_none();
+        let part = alone.then(|| Part::Outcomes(question(experiment, layout)));
         let kept = part.and_then(|part| session.shelf().load(part));
         let outcomes: Option<BTreeMap<u64, Outcome>> = kept.and_then(|bytes| shelf::unpack(&bytes));
         let (keys, sites) = (experiment.scene.keys.len(), experiment.scene.sites.len());

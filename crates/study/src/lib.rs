@@ -5,6 +5,7 @@
 //! * [`Variant`](variant::Variant) is where its accesses go under edits;
 //! * [`Experiment`] replays variants under several interleavings: the one road for every question;
 //! * [`Study`] compares edits with the recorded layout and gives a [`WhatIf`];
+//! * [`growth`] says how accesses per CPU grow with the CPUs, from a series of recordings;
 //! * [`mod@costs`] says what costs how much as it is; [`diff`] compares two recordings field by field.
 //!
 //! Nothing here prints.
@@ -18,6 +19,7 @@ pub mod event;
 pub mod experiment;
 pub mod follow;
 mod groups;
+pub mod growth;
 mod known;
 pub mod order;
 mod ownership;
@@ -39,6 +41,7 @@ pub use effect::WhatIf;
 pub use event::{EventCount, EventError};
 pub use experiment::{Conditions, Cpus, Experiment, ExperimentError};
 pub use groups::Groups;
+pub use growth::{Factor, Growth};
 pub use linemate_replay::{Mixing, WarmUp};
 pub use ownership::majority;
 pub use session::Session;

@@ -352,6 +352,15 @@ impl<'a> Scene<'a> {
             .unwrap_or_default()
     }
 
+    /// What accesses to a subject's byte count for, given as the recording's counts have it.
+    pub(crate) fn counted_key(&self, field: FieldRef) -> KeyId {
+        let typed = self.types[field.subject.index()].is_some();
+        self.key(FieldRef {
+            offset: if typed { field.offset } else { 0 },
+            ..field
+        })
+    }
+
     /// What accesses to a subject count for where its fields are not told apart; `None` if it has none.
     #[inline]
     pub fn subject_key(&self, subject: SubjectId) -> Option<KeyId> {

@@ -23,6 +23,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use crate::event::{EventCount, EventError};
 use crate::experiment::{ExperimentError, recorded_cpus};
+use crate::growth::Growth;
 use crate::ownership::Ownership;
 use crate::progress::{Progress, Silent, Step};
 use crate::shelf::{self, Nothing, Part, Shelf};
@@ -39,6 +40,7 @@ pub struct Session<'r> {
     ownership: OnceLock<Ownership>,
     streams: [OnceLock<Stream>; 2],
     code: Option<Code>,
+    growth: Option<Growth>,
 }
 
 /// The recorded kernel's machine code.
@@ -138,6 +140,7 @@ impl<'r> Session<'r> {
             ownership: OnceLock::new(),
             streams: Default::default(),
             code: None,
+            growth: None,
         }
     }
 
@@ -159,6 +162,19 @@ impl<'r> Session<'r> {
             code: Some(code),
             ..self
         }
+    }
+
+    /// The same session, told how accesses grow with the number of CPUs: replays of more CPUs than were recorded make them as often.
+    #[must_use]
+    pub fn with_growth(self, growth: Growth) -> Session<'r> {
+        Session {
+            growth: Some(growth),
+            ..self
+        }
+    }
+
+    pub(crate) fn growth(&self) -> Option<&Growth> {
+        self.growth.as_ref()
     }
 
     /// A digest of the machine code that was given, if any was.

@@ -59,7 +59,7 @@ const NORMAL95: f64 = 1.960;
 
 /// The quantile for that many degrees of freedom, 1 at least, whole or not: between those of the table in the reciprocal of their number, in
 /// which quantiles are nearly straight; the largest error is that of 1 to 2 degrees, where it is too wide.
-fn t95(freedom: f64) -> f64 {
+pub(crate) fn t95(freedom: f64) -> f64 {
     let below = (freedom.floor().max(1.0) as usize).min(T95.len());
     let (here, x0) = (T95[below - 1], 1.0 / below as f64);
     let (next, x1) = match T95.get(below) {

@@ -392,8 +392,11 @@ fn clones_multiply_accesses_and_cpus() {
         costs
             .pairs
             .iter()
-            .all(|pair| pair.from.0 < 2 && pair.from.1 < 4 && pair.from.1 == pair.to.1)
+            .all(|pair| pair.from.0 < 2 && pair.from.1 < 4)
     );
+    let groups = costs.groups.unwrap();
+    assert_eq!(groups.groups, 4);
+    assert!(groups.accesses > 0 && groups.accesses <= 5 * ROUNDS);
 }
 
 #[test]

@@ -121,11 +121,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn costs_are_those_of_a_replay_of_everything(accesses in accesses(), wide in any::<bool>(), copies in 1usize..4, cold in any::<bool>()) {
+    fn costs_are_those_of_a_replay_of_everything(accesses in accesses(), wide in any::<bool>(), cold in any::<bool>()) {
         let recording = recording(&accesses);
         let session = Session::new(&recording).unwrap();
         let machine = machine(if wide { LineSize::B128 } else { LineSize::B64 });
-        let conditions = Conditions { cpus: Some(2 * copies), cold, ..Conditions::default() };
+        let conditions = Conditions { cold, ..Conditions::default() };
         let exact = Conditions { exact: true, ..conditions };
         prop_assert_eq!(asked(&session, &machine, conditions), asked(&session, &machine, exact));
     }

@@ -1,6 +1,7 @@
 //! `linemate record`: boots a kernel, runs a command in it, records every memory access of the kernel.
 
 mod not_found;
+mod series;
 
 use std::env;
 use std::io::{self, IsTerminal, Write};
@@ -36,6 +37,10 @@ pub(crate) struct Args {
     /// CPUs
     #[arg(long, value_name = "N", default_value_t = 8)]
     smp: u16,
+    /// Record one workload on each of these numbers of CPUs, for `linemate growth`: -o NAME gives NAME-4.data and so on. In the
+    /// command {cpus} stands for the number, {cpus*K} and {cpus/K} for K times and a K-th of it
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',', conflicts_with_all = ["smp", "bare"])]
+    series: Vec<u16>,
     /// Sockets [default: the NUMA nodes]
     #[arg(long, value_name = "N")]
     sockets: Option<u16>,
@@ -100,31 +105,58 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     let flag = Arc::clone(&cancel);
     ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))
         .context("cannot catch Ctrl-C")?;
+    let series = args.series.clone();
     let session = session(args)?;
     if session.shape.timing == Timing::Parallel {
         tell("note: --parallel: this recording cannot be repeated; leave it out for one that can");
     }
+    if series.is_empty() {
+        let (outcome, recorded) = record(&session, &cancel)?;
+        if recorded {
+            let input = next::input(&session.output);
+            tell(&next::step("what is shared", &format!("report{input}")));
+        }
+        return Ok(outcome);
+    }
+    if !series::is_scaled(&session.workload.command) {
+        tell(
+            "note: --series: the command has no {cpus} in it, so more CPUs share the same work; `growth` is about equal work for each CPU",
+        );
+    }
+    let sessions = series::sessions(&session, &series)?;
+    let mut files = String::new();
+    for session in &sessions {
+        let (outcome, _) = record(session, &cancel)?;
+        if outcome != Outcome::Fine {
+            return Ok(outcome);
+        }
+        files.push(' ');
+        files.push_str(&next::quoted(&session.output.to_string_lossy()));
+    }
+    tell(&next::step("what grows", &format!("growth{files}")));
+    Ok(Outcome::Fine)
+}
+
+/// Does one run and tells about it; also whether anything was recorded.
+fn record(session: &Session, cancel: &AtomicBool) -> anyhow::Result<(Outcome, bool)> {
     let mut display = Display::new();
-    let result = session.record(&cancel, &mut display);
+    let result = session.record(cancel, &mut display);
     display.bar.finish_and_clear();
     let recorded = result?;
-    summarise(&session, &recorded);
+    summarise(session, &recorded);
     if let Some(note) = display.not_found.note(recorded.status) {
         tell(&format!("note: {note}"));
     }
-    if recorded.totals.is_some() {
-        let input = next::input(&session.output);
-        tell(&next::step("what is shared", &format!("report{input}")));
-    }
+    let anything = recorded.totals.is_some();
     if recorded.status.is_success() {
-        return Ok(Outcome::Fine);
+        return Ok((Outcome::Fine, anything));
     }
     tell(&format!(
         "{}: {}",
         session.workload.command.join(" "),
         recorded.status
     ));
-    Ok(Outcome::Findings)
+    Ok((Outcome::Findings, anything))
 }
 
 fn session(args: Args) -> anyhow::Result<Session> {

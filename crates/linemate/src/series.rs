@@ -1,0 +1,28 @@
+//! Series of recordings, read one after the other.
+
+use std::path::{Path, PathBuf};
+
+use linemate_study::Growth;
+use linemate_study::growth::{SeriesCounts, SeriesError};
+
+use crate::input;
+use crate::kept::Keeping;
+
+/// What the recordings of a series show together.
+pub(crate) fn load(paths: &[PathBuf], keeping: Keeping) -> anyhow::Result<Growth> {
+    // Before any of them is read, which takes its time.
+    Growth::check_number(paths.len())?;
+    let members = paths.iter().map(|path| counts(path, keeping));
+    Ok(Growth::new(members.collect::<Result<_, _>>()?)?)
+}
+
+/// What one recording counted.
+pub(crate) fn counts(path: &Path, keeping: Keeping) -> anyhow::Result<SeriesCounts> {
+    let name = path.display().to_string();
+    let recording = input::open(path)?;
+    if recording.cut().is_some() {
+        return Err(SeriesError::Cut(name).into());
+    }
+    let session = input::ask(path, &recording, keeping)?;
+    Ok(SeriesCounts::of(&name, &session)?)
+}

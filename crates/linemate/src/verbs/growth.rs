@@ -1,0 +1,82 @@
+//! `linemate growth`: how accesses per CPU grow with the number of CPUs.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use linemate_report::{GrowthDocument, HeldOutCheck};
+use linemate_study::growth::GrowthBy;
+
+use crate::cli::Outcome;
+use crate::kept::Keeping;
+use crate::output;
+use crate::series;
+use crate::showing::Showing;
+
+/// What rows are.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum GrowthRows {
+    /// A function's accesses to a field
+    Access,
+    /// Fields of all types, and variables
+    Field,
+    /// Functions
+    Function,
+}
+
+impl From<GrowthRows> for GrowthBy {
+    fn from(rows: GrowthRows) -> GrowthBy {
+        match rows {
+            GrowthRows::Access => GrowthBy::Access,
+            GrowthRows::Field => GrowthBy::Field,
+            GrowthRows::Function => GrowthBy::Function,
+        }
+    }
+}
+
+/// Show how accesses per CPU grow with the number of CPUs, and predict them for more CPUs than were recorded
+///
+/// Reads a series: three or more recordings of one workload on different numbers of CPUs (`record --series`).
+/// docs/scaling.md says how curves and intervals are made.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// The recordings of the series
+    #[arg(required = true, value_name = "FILE")]
+    recordings: Vec<PathBuf>,
+    /// Predict for this many CPUs
+    #[arg(long, value_name = "N", default_value_t = 480, value_parser = clap::value_parser!(u16).range(1..=8192))]
+    cpus: u16,
+    /// What the rows are
+    #[arg(long, value_enum, default_value = "access")]
+    by: GrowthRows,
+    /// Check predictions against this recording, which is not one of the series
+    #[arg(long, value_name = "FILE")]
+    against: Option<PathBuf>,
+    /// Maximum number of rows
+    #[arg(long, value_name = "N", default_value_t = 40)]
+    top: usize,
+    #[command(flatten)]
+    keeping: Keeping,
+    #[command(flatten)]
+    showing: Showing,
+    /// Write JSON (docs/schema-growth.md)
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
+    let growth = series::load(&args.recordings, args.keeping)?;
+    let by = args.by.into();
+    let mut document =
+        GrowthDocument::new(env!("CARGO_PKG_VERSION"), &growth, by, args.cpus.into());
+    if let Some(path) = &args.against {
+        let other = series::counts(path, args.keeping)?;
+        document.against = Some(HeldOutCheck::new(&growth, &other, by)?);
+    }
+    if args.json {
+        output::json(&document)?;
+    } else {
+        args.showing.print(document.text(args.top), None)?;
+    }
+    Ok(Outcome::Fine)
+}
