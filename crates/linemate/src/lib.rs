@@ -11,6 +11,7 @@ mod replaying;
 mod selftest;
 mod showing;
 mod terminal;
+mod under;
 mod verbs;
 
 pub use cli::{command, run};

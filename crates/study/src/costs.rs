@@ -13,11 +13,13 @@ use linemate_recording::TimeGrid;
 use linemate_replay::{Cause, Counts, Outcome, Source, WarmUp};
 use serde::{Deserialize, Serialize};
 
+use crate::calls::Balance;
 use crate::effect::Potential;
 use crate::experiment::{Conditions, Cpus, Experiment};
 use crate::scene::{KeyName, Scene, Watch};
 use crate::session::Session;
 use crate::sets::TypeSets;
+use crate::under::{Cycles, Under, UnderCounts};
 use crate::variant::Variant;
 use linemate_layout::edit::EditSubject;
 use linemate_layout::plan::{resolve, subject_name};
@@ -138,6 +140,25 @@ pub struct Costs {
     pub time: TimeGrid,
     /// By line: those of the type that was asked for, or all. A type's lines add up to the type.
     pub lines: Vec<LineCost>,
+    /// The function that was asked for. Types, fields, functions and the potential are then those of what it and everything that it calls accessed;
+    /// pairs and lines are empty, and there are no sets.
+    #[serde(default)]
+    pub under: Option<UnderCost>,
+}
+
+/// What a function and everything that it calls cost: while it is on the stack.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct UnderCost {
+    /// Its accesses that left their core, in the way of all rows; its name.
+    pub cost: Cost,
+    /// How often it came onto a stack that it was not on.
+    pub entered: u64,
+    /// Cycles while it is on the stack.
+    pub cycles: Cycles,
+    /// All cycles of the recording.
+    pub all_cycles: Cycles,
+    /// How well the calls and returns of the recording fit.
+    pub balance: Balance,
 }
 
 /// Replays a recording as it is. `subject` narrows fields and lines to one type.
@@ -177,15 +198,45 @@ pub fn costs_of(
     let outcome = experiment.as_recorded(run.seed)?;
     let narrowed = |subject: &Option<&EditSubject>| {
         let only = subject.map(subject_name);
-        told(&experiment, &outcome, only.as_deref(), run)
+        told(&experiment, &outcome, None, only.as_deref(), run)
     };
     subjects.iter().map(narrowed).collect()
 }
 
-/// What an outcome says about everything, or about one type.
+/// Replays a recording as it is, and narrows types, fields and functions to what is accessed while a function is on the stack. Lines, pairs of CPUs
+/// and sets, which are of all accesses to a line, are then left out.
+///
+/// # Errors
+/// As [`costs`].
+pub fn costs_under(
+    session: &Session<'_>,
+    subject: Option<&EditSubject>,
+    run: CostRun<'_>,
+    under: &Under,
+) -> Result<Costs, WhatIfError> {
+    let watch = Watch {
+        every: true,
+        ..Watch::default()
+    };
+    let scene = Scene::new(session, &watch)?;
+    let only = subject.map(subject_name);
+    if let (Some(name), Some(subject)) = (&only, subject) {
+        known(session.analysis(), &scene, name, subject)?;
+    }
+    let experiment = Experiment {
+        under: Some(under),
+        ..Experiment::new(&scene, run.machine, run.conditions)?
+    };
+    let mut outcome = experiment.as_recorded(run.seed)?;
+    let counts = UnderCounts::take(&mut outcome, &scene);
+    told(&experiment, &outcome, Some(&counts), only.as_deref(), run)
+}
+
+/// What an outcome says about everything, or about one type; or of that what a function did, given its counts.
 fn told(
     experiment: &Experiment<'_>,
     outcome: &Outcome,
+    part: Option<&UnderCounts>,
     only: Option<&str>,
     run: CostRun<'_>,
 ) -> Result<Costs, WhatIfError> {
@@ -195,13 +246,17 @@ fn told(
         analysis: session.analysis(),
         scene,
         outcome,
+        keys: part.map_or(&outcome.keys, |part| &part.keys),
+        sites: part.map_or(&outcome.sites, |part| &part.sites),
         only,
         grid: session.time_grid(),
     };
     let fields = book.fields();
     if let (Some(name), true) = (only, fields.is_empty()) {
-        return Err(WhatIfError::Absent(name.to_owned()));
+        return Err(absent(name, experiment.under));
     }
+    let under = experiment.under.zip(part);
+    let under = under.map(|(under, part)| under_cost(under, part, outcome, (run.machine, cpus)));
     let whole = cost("everything".to_owned(), &outcome.totals);
     let asked = only
         .is_some()
@@ -218,17 +273,53 @@ fn told(
         mechanisms: run.machine.mechanisms(),
         overlapped: outcome.overlapped,
         duration: outcome.cycles,
-        potential: asked.as_ref().unwrap_or(&whole).potential(),
-        sets: sets(experiment, only)?,
+        potential: asked
+            .as_ref()
+            .or(under.as_ref().map(|under| &under.cost))
+            .unwrap_or(&whole)
+            .potential(),
+        sets: sets(experiment, only.filter(|_| under.is_none()))?,
         types: book.types(),
         functions: book.functions(),
-        pairs: pairs(outcome, run.machine, cpus),
+        pairs: match under {
+            Some(_) => Vec::new(),
+            None => pairs(outcome, run.machine, cpus),
+        },
         pairs_by: outcome.transfers.places,
         time: session.time_grid(),
         lines: lines::lines(&book),
         fields,
         whole,
+        under,
     })
+}
+
+/// Why nothing is told about a type.
+fn absent(name: &str, under: Option<&Under>) -> WhatIfError {
+    match under {
+        None => WhatIfError::Absent(name.to_owned()),
+        Some(under) => WhatIfError::AbsentUnder {
+            name: name.to_owned(),
+            function: under.function.clone(),
+        },
+    }
+}
+
+/// What a function costs, given its counts and those of everything.
+fn under_cost(
+    under: &Under,
+    part: &UnderCounts,
+    all: &Outcome,
+    (machine, cpus): (&Machine, Cpus),
+) -> UnderCost {
+    let total = part.total();
+    UnderCost {
+        cost: cost(under.function.clone(), &total),
+        entered: under.entered,
+        cycles: under.cycles(machine, cpus, &total),
+        all_cycles: under.all_cycles(machine, cpus, &all.totals),
+        balance: under.balance,
+    }
 }
 
 /// The sets that the lines of the type of that name reach.
@@ -361,13 +452,16 @@ struct Book<'b> {
     analysis: &'b Analysis<'b>,
     scene: &'b Scene<'b>,
     outcome: &'b Outcome,
+    /// By key and by site, of what is asked about.
+    keys: &'b [Counts],
+    sites: &'b [Counts],
     only: Option<&'b str>,
     grid: TimeGrid,
 }
 
 impl Book<'_> {
     fn keys(&self) -> impl Iterator<Item = (&KeyName, &Counts)> {
-        self.scene.keys.iter().zip(&self.outcome.keys)
+        self.scene.keys.iter().zip(self.keys)
     }
 
     fn types(&self) -> Vec<Cost> {
@@ -384,7 +478,7 @@ impl Book<'_> {
     }
 
     fn functions(&self) -> Vec<Cost> {
-        let sites = self.scene.sites.iter().zip(&self.outcome.sites);
+        let sites = self.scene.sites.iter().zip(self.sites);
         ranked(sites.map(|(name, counts)| cost(name.clone(), counts)))
     }
 }
