@@ -12,6 +12,7 @@ mod selftest;
 mod series;
 mod showing;
 mod terminal;
+mod under;
 mod verbs;
 
 pub use cli::{command, run};

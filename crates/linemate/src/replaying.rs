@@ -15,6 +15,7 @@ use linemate_types::{KernelImage, LineSize};
 use crate::input;
 use crate::kept::Keeping;
 use crate::series;
+use crate::under::UnderArgs;
 use crate::verbs::machines;
 
 /// Of the options in `--help`; not of those that follow them there.
@@ -40,7 +41,8 @@ pub(crate) struct Replaying {
     #[arg(long, help_heading = HEADING, value_name = "LIST", value_delimiter = ',', default_value = "adjacent_line_pairs",
           value_parser = mechanism)]
     pub(crate) mechanisms: Vec<MechanismWord>,
-    /// For `--mechanisms overlap`: the image of the recorded kernel [default: found by its checksum in /boot and the cache]; may be repeated
+    /// For `--mechanisms overlap` and `--under`: the image of the recorded kernel [default: found by its checksum in /boot and the cache]; may be
+    /// repeated
     #[arg(long = "kernel", help_heading = HEADING, value_name = "IMAGE")]
     pub(crate) kernels: Vec<PathBuf>,
     /// Replay every access, also those that hit in L1 under any interleaving: slower; layouts as recorded give the same figures
@@ -109,7 +111,27 @@ impl Replaying {
         recording: &'r Recording,
         keeping: Keeping,
     ) -> anyhow::Result<Session<'r>> {
-        let code = self.wants(Mechanism::Overlap).then(|| self.code(recording));
+        self.ask_for(path, recording, keeping, &UnderArgs::default())
+    }
+
+    /// The same for a question that may be about a function.
+    pub(crate) fn ask_for<'r>(
+        &self,
+        path: &Path,
+        recording: &'r Recording,
+        keeping: Keeping,
+        under: &UnderArgs,
+    ) -> anyhow::Result<Session<'r>> {
+        let reason = match &under.function {
+            Some(_) => Some("--under"),
+            None => self
+                .wants(Mechanism::Overlap)
+                .then_some("--mechanisms overlap"),
+        };
+        if !self.kernels.is_empty() && reason.is_none() {
+            bail!("--kernel is for --mechanisms overlap and --under, which are not asked for");
+        }
+        let code = reason.map(|reason| self.code(recording, reason));
         let code = code.transpose().with_context(|| path.display().to_string());
         let code = code?;
         let growth = match self.series.is_empty() {
@@ -127,8 +149,8 @@ impl Replaying {
         })
     }
 
-    /// The machine code of the recorded kernel.
-    fn code(&self, recording: &Recording) -> anyhow::Result<Vec<CodeSection>> {
+    /// The machine code of the recorded kernel, which an option needs.
+    fn code(&self, recording: &Recording, reason: &str) -> anyhow::Result<Vec<CodeSection>> {
         let about = recording.description();
         let release = about.kernel.as_deref().unwrap_or("unknown");
         let image = match &about.kernel_sha256 {
@@ -137,7 +159,7 @@ impl Replaying {
         };
         let Some(image) = image else {
             bail!(
-                "--mechanisms overlap needs the image of the recorded kernel ({}), which {}",
+                "{reason} needs the image of the recorded kernel ({}), which {}",
                 shown(release),
                 match self.kernels.is_empty() {
                     true => "is not in /boot or the cache: give --kernel IMAGE",
@@ -177,9 +199,6 @@ impl Replaying {
                 }
                 _ => {}
             }
-        }
-        if !self.kernels.is_empty() && !self.wants(Mechanism::Overlap) {
-            bail!("--kernel is for --mechanisms overlap, which is not asked for");
         }
         *machine = machine.clone().with_only(|mechanism| self.wants(mechanism));
         Ok(())

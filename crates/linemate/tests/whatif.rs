@@ -101,6 +101,7 @@ fn schema_is_as_described(json: &Value) {
         "paired",
         "followed",
         "skipped",
+        "under",
     ];
     has_exactly(result, &described);
     let potential = [
@@ -378,7 +379,7 @@ fn costs_are_as_described(data: &str) {
     has_exactly(&json, &expected);
     assert_eq!(json["schema"], "linemate.costs/4");
     let costs = &json["costs"];
-    let expected = "machine line_bytes cpus recorded_cpus seed accesses device_accesses warm_up mechanisms overlapped duration potential sets whole types fields functions pairs pairs_by time lines";
+    let expected = "machine line_bytes cpus recorded_cpus seed accesses device_accesses warm_up mechanisms overlapped duration potential sets whole types fields functions pairs pairs_by time lines under";
     has_exactly(costs, &expected.split(' ').collect::<Vec<_>>());
     assert_eq!(costs["line_bytes"], 128);
     let sum = |rows: &str| -> u64 {

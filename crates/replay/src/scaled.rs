@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::address::instance_line;
 use crate::engine::{Cpu, Engine};
-use crate::interleaver::{Interleaving, mix};
+use crate::interleaver::mix;
 use crate::locks::{Asked, LockId, Locks};
 use crate::mixing::{Mixer, Mixing};
 use crate::placement::Sharing;
@@ -282,8 +282,9 @@ impl<'t> Scaled<'t> {
         let longest = longest.max().unwrap_or(0);
         for slice in &tape.slices[slices] {
             let index = number * self.recorded + usize::from(slice.cpu.0);
-            let interleaving = Interleaving::Seeded(self.seed);
-            let late = interleaving.start(done as u64, index as u64, longest, slice.span);
+            // Anywhere that it ends with the longest at the latest: a later start would make rounds longer than they were.
+            let random = mix(self.seed ^ mix(done as u64) ^ mix((index as u64) << 32));
+            let late = random % u64::from(longest - slice.span + 1);
             self.groups[number].turns += 1;
             let runner = &mut self.runners[index];
             *runner = Runner {

@@ -4,12 +4,16 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use linemate_study::costs::{CellCost, Cost, Costs, LineCost, MachinePlaces, PairCost};
+use linemate_study::calls::Balance;
+use linemate_study::costs::{CellCost, Cost, Costs, LineCost, MachinePlaces, PairCost, UnderCost};
 use linemate_text::shown;
 
 use crate::headline::costs_headline;
-use crate::print::{cycles, description, mechanisms, more, percent, provenance, warn_of_short};
+use crate::print::{
+    counted, cycles, description, mechanisms, more, percent, provenance, warn_of_short,
+};
 use crate::sets::sets;
+use crate::sums::share;
 use crate::whatifs::potential;
 use crate::{By, CostsDocument, Table, Text};
 
@@ -37,19 +41,23 @@ impl CostsDocument {
         let mut out = Text::default();
         let costs = &self.costs;
         // Writing to a text does not fail.
-        match (&self.type_name, costs_headline(self, None)) {
+        if let Some(cost) = &costs.under {
+            under(&mut out, &costs.machine, cost);
+        }
+        let headline = costs_headline(self, None).filter(|_| costs.under.is_none());
+        match (&self.type_name, headline) {
             (None, Some(answer)) => {
                 let _ = writeln!(out, "{answer}");
             }
             (name, _) => {
-                let subject = name.as_deref().unwrap_or("everything");
-                potential(&mut out, &costs.machine, subject, &costs.potential);
+                let subject = subject(name.as_deref(), costs);
+                potential(&mut out, &costs.machine, &subject, &costs.potential);
             }
         }
         warn_of_short(&mut out, costs.warm_up);
         let _ = writeln!(
             out,
-            "\n{}: {} CPUs ({} recorded), {}-byte lines, {}, {}, interleaving {}; cycles are those of accesses that leave their core\n",
+            "\n{}: {} CPUs ({} recorded), {}-byte lines, {}, {}, interleaving {}; cycles are those of accesses that leave their core{}\n",
             costs.machine,
             costs.cpus,
             costs.recorded_cpus,
@@ -59,7 +67,15 @@ impl CostsDocument {
                 Some(_) => "warm",
                 None => "cold",
             },
-            costs.seed
+            costs.seed,
+            match &costs.under {
+                Some(under) => format!(
+                    " under {}, shares those of the whole recording's {}",
+                    shown(&under.cost.name),
+                    costs.whole.cycles
+                ),
+                None => String::new(),
+            }
         );
         self.tables(&mut out, tables);
         self.groups(&mut out, tables.top);
@@ -131,8 +147,10 @@ impl CostsDocument {
     /// What the figures rest on.
     fn foot(&self, out: &mut Text, tables: &CostsTables<'_>) {
         let _ = writeln!(out);
-        if self.type_name.is_none() {
-            let costs = &self.costs;
+        let costs = &self.costs;
+        if let Some(under) = &costs.under {
+            calls(out, &under.balance);
+        } else if self.type_name.is_none() {
             potential(out, &costs.machine, "everything", &costs.potential);
         }
         if !tables.user {
@@ -160,6 +178,44 @@ impl CostsDocument {
             );
         }
     }
+}
+
+/// What the potential is of.
+fn subject(type_name: Option<&str>, costs: &Costs) -> String {
+    match (type_name, &costs.under) {
+        (None, None) => "everything".to_owned(),
+        (Some(name), None) => name.to_owned(),
+        (None, Some(under)) => shown(&under.cost.name).to_string(),
+        (Some(name), Some(under)) => format!("{name} under {}", shown(&under.cost.name)),
+    }
+}
+
+/// What a function and all that it calls cost.
+fn under(out: &mut Text, machine: &str, cost: &UnderCost) {
+    let (cycles, all) = (cost.cycles, cost.all_cycles);
+    // Writing to a text does not fail.
+    let _ = writeln!(
+        out,
+        "{machine}: {} and all that it calls take {:.2} % of all cycles: {} instructions and {} cycles of waiting, of {} and {}. \
+         It was entered {}.",
+        shown(&cost.cost.name),
+        100.0 * share(cycles.sum(), all.sum()),
+        cycles.instructions,
+        cycles.stalls,
+        all.instructions,
+        all.stalls,
+        counted(usize::try_from(cost.entered).unwrap_or(usize::MAX), "time"),
+    );
+}
+
+/// How far the call stacks can be trusted.
+fn calls(out: &mut Text, balance: &Balance) {
+    let _ = writeln!(
+        out,
+        "Call stacks: {:.2} % of {} returns end a call that was recorded.",
+        100.0 * share(balance.matched, balance.returns),
+        balance.returns
+    );
 }
 
 const TYPES: &str = "type or variable";

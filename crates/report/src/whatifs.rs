@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use linemate_study::effect::{Potential, Row, Size};
+use linemate_study::effect::{Potential, Row, Size, UnderChange};
 use linemate_study::stats::Measure;
 use linemate_study::{EventCount, WhatIf};
 use linemate_text::shown;
@@ -183,7 +183,20 @@ fn details(out: &mut Text, result: &WhatIf, top: usize) {
             verdict(measure).to_owned(),
         ]);
     }
+    if let Some(under) = &result.under {
+        under_rows(&mut totals, under);
+    }
     out.table(totals);
+    if let Some(under) = &result.under {
+        let share = |part: f64, all: f64| percent(if all > 0.0 { part / all } else { 0.0 });
+        let _ = writeln!(
+            out,
+            "{} and all that it calls take {} of all cycles before, {} after.",
+            shown(&under.function),
+            share(under.cycles.without, under.all_cycles.without),
+            share(under.cycles.with, under.all_cycles.with)
+        );
+    }
     for (title, list) in [
         ("cause", &result.causes),
         ("source", &result.sources),
@@ -221,6 +234,27 @@ fn details(out: &mut Text, result: &WhatIf, top: usize) {
         );
     }
     let _ = writeln!(out);
+}
+
+/// What changes while a function is on the stack.
+fn under_rows(totals: &mut Table, under: &UnderChange) {
+    let name = shown(&under.function);
+    for (what, measure) in [
+        (format!("under {name}"), &under.cost),
+        (
+            format!("under {name}: instructions and waiting"),
+            &under.cycles,
+        ),
+        (format!("LLC misses: under {name}"), &under.llc_misses),
+    ] {
+        totals.add_row(vec![
+            what,
+            cycles(measure.without),
+            change(measure),
+            relative(measure, measure.without),
+            verdict(measure).to_owned(),
+        ]);
+    }
 }
 
 fn rows(out: &mut Text, title: &str, list: &[Row], top: usize, of_type: f64, of_whole: f64) {

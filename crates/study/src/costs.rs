@@ -3,6 +3,7 @@
 //! One replay under one interleaving, everything where it was recorded. *Cost* is cycles of accesses that left their core, as in
 //! [`crate::effect`]. No edits, and no confidence intervals: those belong to differences.
 
+mod groups;
 mod lines;
 
 use std::collections::BTreeMap;
@@ -13,17 +14,20 @@ use linemate_recording::TimeGrid;
 use linemate_replay::{Cause, Counts, Outcome, Source, WarmUp};
 use serde::{Deserialize, Serialize};
 
+use crate::calls::Balance;
 use crate::effect::Potential;
 use crate::experiment::{Conditions, Cpus, Experiment};
 use crate::scene::{KeyName, Scene, Watch};
 use crate::session::Session;
 use crate::sets::TypeSets;
+use crate::under::{Cycles, Under, UnderCounts};
 use crate::variant::Variant;
 use linemate_layout::edit::EditSubject;
 use linemate_layout::plan::{resolve, subject_name};
 
 use crate::whatif::WhatIfError;
 
+pub use groups::{GroupCosts, LockCost};
 pub use linemate_replay::MachinePlaces;
 pub use lines::{CellCost, LineCost, LinePair};
 
@@ -141,61 +145,25 @@ pub struct Costs {
     /// With more CPUs than were recorded: what groups of CPUs do together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub groups: Option<GroupCosts>,
+    /// The function that was asked for. Types, fields, functions and the potential are then those of what it and everything that it calls accessed;
+    /// pairs and lines are empty, and there are no sets.
+    #[serde(default)]
+    pub under: Option<UnderCost>,
 }
 
-/// What groups of CPUs, each as large as the recording, do together.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GroupCosts {
-    /// Groups.
-    pub groups: usize,
-    /// Accesses of one group to lines that groups share: those that all groups were replayed with.
-    pub accesses: u64,
-    /// What was waited for until others let go of locks, most cycles first; in no other row.
-    pub locks: Vec<LockCost>,
-    /// Acquisitions that went on without the lock, because CPUs would have waited for each other for ever.
-    pub circles: u64,
-    /// Locks that were let go where the recorded CPU's turn ended before it did.
-    pub unreleased: u64,
-}
-
-/// What waiting for a lock took.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LockCost {
-    /// The lock's field.
-    pub name: String,
-    /// The function that asks for it.
-    pub function: String,
-    /// How often it had to be waited for.
-    pub waits: u64,
-    /// For how many cycles.
-    pub cycles: u64,
-}
-
-impl GroupCosts {
-    fn new(scene: &Scene<'_>, outcome: &Outcome, cpus: Cpus) -> Option<GroupCosts> {
-        let counts = outcome.scaled?;
-        let mut locks: Vec<LockCost> = Vec::new();
-        for wait in &outcome.locks {
-            let name = |names: Option<&String>| names.cloned().unwrap_or_default();
-            let key = scene.keys.get(wait.key.0 as usize);
-            locks.push(LockCost {
-                name: name(key.map(|key| &key.path)),
-                function: name(scene.sites.get(wait.site.0 as usize)),
-                waits: wait.waits.count,
-                cycles: wait.waits.cycles,
-            });
-        }
-        locks.sort_by(|a, b| {
-            (b.cycles, &a.name, &a.function).cmp(&(a.cycles, &b.name, &b.function))
-        });
-        Some(GroupCosts {
-            groups: usize::from(cpus.copies),
-            accesses: counts.taped,
-            locks,
-            circles: counts.circles,
-            unreleased: counts.unreleased,
-        })
-    }
+/// What a function and everything that it calls cost: while it is on the stack.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct UnderCost {
+    /// Its accesses that left their core, in the way of all rows; its name.
+    pub cost: Cost,
+    /// How often it came onto a stack that it was not on.
+    pub entered: u64,
+    /// Cycles while it is on the stack.
+    pub cycles: Cycles,
+    /// All cycles of the recording.
+    pub all_cycles: Cycles,
+    /// How well the calls and returns of the recording fit.
+    pub balance: Balance,
 }
 
 /// Replays a recording as it is. `subject` narrows fields and lines to one type.
@@ -235,15 +203,45 @@ pub fn costs_of(
     let outcome = experiment.as_recorded(run.seed)?;
     let narrowed = |subject: &Option<&EditSubject>| {
         let only = subject.map(subject_name);
-        told(&experiment, &outcome, only.as_deref(), run)
+        told(&experiment, &outcome, None, only.as_deref(), run)
     };
     subjects.iter().map(narrowed).collect()
 }
 
-/// What an outcome says about everything, or about one type.
+/// Replays a recording as it is, and narrows types, fields and functions to what is accessed while a function is on the stack. Lines, pairs of CPUs
+/// and sets, which are of all accesses to a line, are then left out.
+///
+/// # Errors
+/// As [`costs`].
+pub fn costs_under(
+    session: &Session<'_>,
+    subject: Option<&EditSubject>,
+    run: CostRun<'_>,
+    under: &Under,
+) -> Result<Costs, WhatIfError> {
+    let watch = Watch {
+        every: true,
+        ..Watch::default()
+    };
+    let scene = Scene::new(session, &watch)?;
+    let only = subject.map(subject_name);
+    if let (Some(name), Some(subject)) = (&only, subject) {
+        known(session.analysis(), &scene, name, subject)?;
+    }
+    let experiment = Experiment {
+        under: Some(under),
+        ..Experiment::new(&scene, run.machine, run.conditions)?
+    };
+    let mut outcome = experiment.as_recorded(run.seed)?;
+    let counts = UnderCounts::take(&mut outcome, &scene);
+    told(&experiment, &outcome, Some(&counts), only.as_deref(), run)
+}
+
+/// What an outcome says about everything, or about one type; or of that what a function did, given its counts.
 fn told(
     experiment: &Experiment<'_>,
     outcome: &Outcome,
+    part: Option<&UnderCounts>,
     only: Option<&str>,
     run: CostRun<'_>,
 ) -> Result<Costs, WhatIfError> {
@@ -253,13 +251,17 @@ fn told(
         analysis: session.analysis(),
         scene,
         outcome,
+        keys: part.map_or(&outcome.keys, |part| &part.keys),
+        sites: part.map_or(&outcome.sites, |part| &part.sites),
         only,
         grid: session.time_grid(),
     };
     let fields = book.fields();
     if let (Some(name), true) = (only, fields.is_empty()) {
-        return Err(WhatIfError::Absent(name.to_owned()));
+        return Err(absent(name, experiment.under));
     }
+    let under = experiment.under.zip(part);
+    let under = under.map(|(under, part)| under_cost(under, part, outcome, (run.machine, cpus)));
     let whole = cost("everything".to_owned(), &outcome.totals);
     let asked = only
         .is_some()
@@ -276,18 +278,54 @@ fn told(
         mechanisms: run.machine.mechanisms(),
         overlapped: outcome.overlapped,
         duration: outcome.cycles,
-        potential: asked.as_ref().unwrap_or(&whole).potential(),
-        sets: sets(experiment, only)?,
+        potential: asked
+            .as_ref()
+            .or(under.as_ref().map(|under| &under.cost))
+            .unwrap_or(&whole)
+            .potential(),
+        sets: sets(experiment, only.filter(|_| under.is_none()))?,
         types: book.types(),
         functions: book.functions(),
-        pairs: pairs(outcome, run.machine, cpus),
+        pairs: match under {
+            Some(_) => Vec::new(),
+            None => pairs(outcome, run.machine, cpus),
+        },
         pairs_by: outcome.transfers.places,
         time: session.time_grid(),
         lines: lines::lines(&book),
         groups: GroupCosts::new(scene, outcome, cpus),
         fields,
         whole,
+        under,
     })
+}
+
+/// Why nothing is told about a type.
+fn absent(name: &str, under: Option<&Under>) -> WhatIfError {
+    match under {
+        None => WhatIfError::Absent(name.to_owned()),
+        Some(under) => WhatIfError::AbsentUnder {
+            name: name.to_owned(),
+            function: under.function.clone(),
+        },
+    }
+}
+
+/// What a function costs, given its counts and those of everything.
+fn under_cost(
+    under: &Under,
+    part: &UnderCounts,
+    all: &Outcome,
+    (machine, cpus): (&Machine, Cpus),
+) -> UnderCost {
+    let total = part.total();
+    UnderCost {
+        cost: cost(under.function.clone(), &total),
+        entered: under.entered,
+        cycles: under.cycles(machine, cpus, &total),
+        all_cycles: under.all_cycles(machine, cpus, &all.totals),
+        balance: under.balance,
+    }
 }
 
 /// The sets that the lines of the type of that name reach.
@@ -419,13 +457,16 @@ struct Book<'b> {
     analysis: &'b Analysis<'b>,
     scene: &'b Scene<'b>,
     outcome: &'b Outcome,
+    /// By key and by site, of what is asked about.
+    keys: &'b [Counts],
+    sites: &'b [Counts],
     only: Option<&'b str>,
     grid: TimeGrid,
 }
 
 impl Book<'_> {
     fn keys(&self) -> impl Iterator<Item = (&KeyName, &Counts)> {
-        self.scene.keys.iter().zip(&self.outcome.keys)
+        self.scene.keys.iter().zip(self.keys)
     }
 
     fn types(&self) -> Vec<Cost> {
@@ -442,7 +483,7 @@ impl Book<'_> {
     }
 
     fn functions(&self) -> Vec<Cost> {
-        let sites = self.scene.sites.iter().zip(&self.outcome.sites);
+        let sites = self.scene.sites.iter().zip(self.sites);
         ranked(sites.map(|(name, counts)| cost(name.clone(), counts)))
     }
 }

@@ -14,6 +14,7 @@ use crate::experiment::{Conditions, Cpus};
 use crate::scene::Scene;
 use crate::sets::SetsChange;
 use crate::stats::{Measure, paired};
+use crate::under::Under;
 use crate::variant::{Followed, Paired, Variant};
 
 /// What a layout can change of a type's cost at all, without edits: shares of its cost.
@@ -171,6 +172,26 @@ pub struct WhatIf {
     pub followed: Vec<Followed>,
     /// Accesses that did not happen, of all interleavings' first.
     pub skipped: u64,
+    /// The function that was asked for.
+    #[serde(default)]
+    pub under: Option<UnderChange>,
+}
+
+/// What changes while a function is on the stack: of it and of everything that it calls.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct UnderChange {
+    /// The function.
+    pub function: String,
+    /// How often it came onto a stack that it was not on.
+    pub entered: u64,
+    /// Cycles of accesses that left their core.
+    pub cost: Measure,
+    /// Misses of the last-level caches.
+    pub llc_misses: Measure,
+    /// All its cycles: one for each instruction, and the waiting.
+    pub cycles: Measure,
+    /// The same of the whole recording.
+    pub all_cycles: Measure,
 }
 
 /// How to run a study.
@@ -223,6 +244,8 @@ pub(crate) struct Facts<'f> {
     pub(crate) watched: Vec<usize>,
     /// By variant that could be built, then by interleaving; of the keys those of `watched`, in its order.
     pub(crate) outcomes: Vec<Vec<Outcome>>,
+    /// A function, and the counts while it was on the stack, in the order of `outcomes`.
+    pub(crate) under: Option<(&'f Under, Vec<Vec<Counts>>)>,
 }
 
 /// Cycles of accesses that left their core.
@@ -233,6 +256,11 @@ fn cost(counts: &Counts) -> u64 {
 /// The cost of the reported types, whose keys alone an outcome has.
 pub(crate) fn types_cost(outcome: &Outcome) -> f64 {
     sum(outcome, &cost) as f64
+}
+
+/// The cost while a function was on the stack.
+pub(crate) fn under_cost(counts: &Counts) -> f64 {
+    cost(counts) as f64
 }
 
 /// The cost of everything.
@@ -256,6 +284,35 @@ impl Facts<'_> {
         let at = built.map(|(kind, _)| *kind).position(|known| known == kind);
         at.and_then(|at| self.outcomes.get(at))
             .map_or(&[], Vec::as_slice)
+    }
+
+    /// The counts of a variant while a function was on the stack.
+    fn counts_under<'s>(&self, counts: &'s [Vec<Counts>], kind: VariantKind) -> &'s [Counts] {
+        let built = self.variants.iter().filter(|(_, variant)| variant.is_ok());
+        let at = built.map(|(kind, _)| *kind).position(|known| known == kind);
+        at.and_then(|at| counts.get(at)).map_or(&[], Vec::as_slice)
+    }
+
+    fn under(&self) -> Option<UnderChange> {
+        let (under, counts) = self.under.as_ref()?;
+        let (machine, cpus) = (&self.run.machine, self.cpus);
+        let of = |kind, figure: &dyn Fn(&Counts) -> u64| -> Vec<f64> {
+            let counts = self.counts_under(counts, kind).iter();
+            counts.map(|counts| figure(counts) as f64).collect()
+        };
+        let measure = |figure: &dyn Fn(&Counts) -> u64| {
+            let without = of(VariantKind::Without, figure);
+            paired(&without, &of(VariantKind::All, figure))
+        };
+        let pair = (VariantKind::Without, VariantKind::All);
+        Some(UnderChange {
+            function: under.function.clone(),
+            entered: under.entered,
+            cost: measure(&cost),
+            llc_misses: measure(&missed),
+            cycles: measure(&|counts| under.cycles(machine, cpus, counts).sum()),
+            all_cycles: self.measure(pair, &|o| under.all_cycles(machine, cpus, &o.totals).sum()),
+        })
     }
 
     fn measure(
@@ -493,5 +550,6 @@ pub(crate) fn whatif(facts: &Facts<'_>) -> WhatIf {
         paired: all.map_or_else(Vec::new, |variant| variant.paired.clone()),
         followed: all.map_or_else(Vec::new, |variant| variant.followed.clone()),
         skipped: facts.of(VariantKind::All).first().map_or(0, |o| o.skipped),
+        under: facts.under(),
     }
 }

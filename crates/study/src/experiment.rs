@@ -32,6 +32,7 @@ use crate::rounds::{Cutter, LeftOut, Rounds};
 use crate::scene::{Scene, Step};
 use crate::steps;
 use crate::stream::{Reader, Stream, Tables, Wanted};
+use crate::under::{Under, UnderMarker};
 use crate::variant::{Memory, Unedited, Variant};
 
 /// How many simulated CPUs are held in memory at a time: each has its caches, some 10 to 100 KiB when used.
@@ -199,6 +200,8 @@ pub struct Experiment<'a> {
     pub conditions: Conditions,
     /// Whether lines are looked into ([`Outcome::lines`]).
     pub lines: bool,
+    /// A function: what is accessed while it is on the stack counts for keys and sites of its own ([`crate::under::UnderCounts`]).
+    pub under: Option<&'a Under>,
 }
 
 impl<'a> Experiment<'a> {
@@ -221,6 +224,7 @@ impl<'a> Experiment<'a> {
             cpus,
             conditions,
             lines: false,
+            under: None,
         })
     }
 
@@ -496,7 +500,8 @@ impl<'a> Experiment<'a> {
             .iter()
             .zip(self.scene.types)
             .all(|(moved, ty)| !moved || ty.is_some());
-        let source = match filter.filter(|_| typed) {
+        // Nor does it tell when something was on a stack.
+        let source = match filter.filter(|_| typed && self.under.is_none()) {
             Some(line) => Source::Stream {
                 stream: self.scene.session.stream(line)?,
                 tables: Tables::new(self.scene),
@@ -586,7 +591,14 @@ impl<'a> Experiment<'a> {
     ) -> Result<LeftOut, ExperimentError> {
         let analysis = self.scene.session.analysis();
         let names = analysis.names()?;
-        let name = |access: &Access| self.scene.step(names, access);
+        let marker = self.under.map(|under| UnderMarker::new(under, self.scene));
+        let name = |access: &Access| {
+            let step = self.scene.step(names, access);
+            match &marker {
+                Some(marker) => marker.mark(step),
+                None => step,
+            }
+        };
         let mut cutter = Cutter::new(self.cpus.recorded, filter, moved);
         let mut rounds = Rounds::default();
         steps::for_each(analysis.recording(), &name, |block| {

@@ -79,9 +79,16 @@ impl Experiment<'_> {
             true => Retention::All,
             false => Retention::Shared,
         };
-        let size = (self.scene.keys.len(), self.scene.sites.len());
-        let code = Arc::new(code(self.scene, self.cpus)?);
-        let replay = replay.with_tape(retention, code, size);
+        let (keys, sites) = (self.scene.keys.len(), self.scene.sites.len());
+        let mut code = code(self.scene, self.cpus)?;
+        let size = match self.under {
+            None => (keys, sites),
+            Some(_) => {
+                twice(&mut code, (keys, sites));
+                (2 * keys, 2 * sites)
+            }
+        };
+        let replay = replay.with_tape(retention, Arc::new(code), size);
         Ok(match self.conditions.llc_share {
             true => replay,
             false => replay.with_group_share(self.machine, all),
@@ -125,6 +132,17 @@ fn code(scene: &Scene<'_>, cpus: Cpus) -> Result<Code, ExperimentError> {
         acquires: scene.sites.iter().map(acquires).collect(),
         growth: growth.transpose()?.unwrap_or_default(),
     })
+}
+
+/// The same of what counts apart because a function is on the stack ([`crate::under::UnderCounts`]).
+fn twice(code: &mut Code, (keys, sites): (usize, usize)) {
+    code.acquires.extend_from_within(..);
+    let apart = code.growth.iter().map(|((site, key), factor)| {
+        let site = SiteId(site.0 + sites as u32);
+        ((site, KeyId(key.0 + keys as u32)), *factor)
+    });
+    let apart: Vec<_> = apart.collect();
+    code.growth.extend(apart);
 }
 
 /// By function and field: the mean growth of their accesses, each as often as it was recorded.

@@ -31,7 +31,8 @@ impl<'s> KnownOutcomes<'s> {
         let kept = part.and_then(|part| session.shelf().load(part));
         let outcomes: Option<BTreeMap<u64, Outcome>> = kept.and_then(|bytes| shelf::unpack(&bytes));
         let (keys, sites) = (experiment.scene.keys.len(), experiment.scene.sites.len());
-        let fits = |o: &Outcome| o.keys.len() <= keys && o.sites.len() <= sites;
+        let twice = 1 + usize::from(experiment.under.is_some());
+        let fits = |o: &Outcome| o.keys.len() <= twice * keys && o.sites.len() <= twice * sites;
         let outcomes = outcomes.filter(|all| all.values().all(fits));
         KnownOutcomes {
             session,
@@ -74,13 +75,15 @@ fn question(experiment: &Experiment<'_>, layout: Unedited) -> u64 {
         cpus,
         conditions,
         lines,
+        under,
     } = experiment;
+    let under = under.map(|under| under.question);
     // The kernel's code decides nothing else.
     let code = machine.overlap.and_then(|_| scene.session.code_digest());
     // Writing to a digest cannot fail.
     let _ = write!(
         digest,
-        "{layout:?} {machine:?} {code:?} {cpus:?} {conditions:?} {lines} {:?} {:?}",
+        "{layout:?} {machine:?} {code:?} {cpus:?} {conditions:?} {lines} {under:?} {:?} {:?}",
         scene.keys, scene.sites
     );
     digest.0.digest()

@@ -10,6 +10,7 @@
 //!
 //! Nothing here prints.
 
+pub mod calls;
 mod code;
 pub mod costs;
 pub mod diff;
@@ -33,6 +34,7 @@ pub mod shelf;
 pub mod stats;
 mod steps;
 mod stream;
+pub mod under;
 pub mod variant;
 pub mod whatif;
 
@@ -46,4 +48,5 @@ pub use linemate_replay::{Mixing, WarmUp};
 pub use ownership::majority;
 pub use session::Session;
 pub use shelf::Shelf;
+pub use under::{Under, UnderError};
 pub use whatif::{Run, Study, WhatIfError};

@@ -177,6 +177,11 @@ impl<'r> Session<'r> {
         self.growth.as_ref()
     }
 
+    /// The machine code that was given, if any was.
+    pub(crate) fn code(&self) -> Option<&[CodeSection]> {
+        self.code.as_ref().map(|code| code.sections.as_slice())
+    }
+
     /// A digest of the machine code that was given, if any was.
     pub(crate) fn code_digest(&self) -> Option<u64> {
         self.code.as_ref().map(|code| code.digest)

@@ -9,7 +9,7 @@ use linemate_layout::plan::{
     AccessRule, ObjectRule, Plan, PlanError, PlanReason, resolve, subject_name,
 };
 use linemate_recording::Error as RecordingError;
-use linemate_replay::Outcome;
+use linemate_replay::{Counts, Outcome};
 use linemate_types::{LineSize, TypeId, TypeModel};
 
 use crate::effect::{self, WhatIf};
@@ -20,6 +20,7 @@ use crate::scene::{Scene, Watch};
 use crate::session::Session;
 use crate::sets::{SetsChange, TypeSets};
 use crate::stats::all_narrow;
+use crate::under::{Under, UnderCounts};
 use crate::variant::{Setting, Variant, VariantError};
 
 /// The fewest interleavings that give a confidence interval worth the name.
@@ -50,6 +51,14 @@ pub enum WhatIfError {
         "the recording has no access to any {0}: was it recorded with a workload that uses it?"
     )]
     Absent(String),
+    /// A type that is not accessed while a function is on the stack.
+    #[error("the recording has no access to any {name} while {function} is on the stack")]
+    AbsentUnder {
+        /// The type.
+        name: String,
+        /// The function.
+        function: String,
+    },
     /// Too few for a confidence interval.
     #[error(
         "{0} interleavings are too few for a 95 % confidence interval: at least {INTERLEAVINGS_MIN}"
@@ -66,6 +75,9 @@ pub enum WhatIfError {
     Recording(#[from] RecordingError),
 }
 
+/// What a replay found, and what of it while a function was on the stack.
+type WithUnder = (Outcome, Counts);
+
 /// A recording and edits, checked, with what the recording holds of what they touch.
 #[derive(Debug)]
 pub struct Study<'a> {
@@ -76,6 +88,7 @@ pub struct Study<'a> {
     pub types: Vec<(String, Vec<TypeId>)>,
     scene: Scene<'a>,
     recorded: usize,
+    under: Option<Under>,
 }
 
 impl<'a> Study<'a> {
@@ -134,7 +147,14 @@ impl<'a> Study<'a> {
             types,
             scene,
             recorded,
+            under: None,
         })
+    }
+
+    /// Asks also what the edits change while a function is on the stack.
+    #[must_use]
+    pub fn with_under(self, under: Option<Under>) -> Study<'a> {
+        Study { under, ..self }
     }
 
     /// How many CPUs were recorded.
@@ -196,22 +216,32 @@ impl<'a> Study<'a> {
             .iter()
             .filter_map(|(_, variant)| variant.as_ref().ok())
             .collect();
-        let experiment = Experiment::new(&self.scene, &run.machine, run.conditions)?;
+        let experiment = Experiment {
+            under: self.under.as_ref(),
+            ..Experiment::new(&self.scene, &run.machine, run.conditions)?
+        };
         let seeds = seeds(run.seed, run.interleavings);
         let watched = self.scene.watched();
         let keep = |_, mut outcome: Outcome| {
+            let split = |_| UnderCounts::take(&mut outcome, &self.scene).total();
+            let under = self.under.as_ref().map(split).unwrap_or_default();
             // There are a hundred times as many others, for each of many replays.
             let keys = std::mem::take(&mut outcome.keys);
             let of = |key: &usize| keys.get(*key).cloned().unwrap_or_default();
             outcome.keys = watched.iter().map(of).collect();
-            outcome
+            (outcome, under)
         };
-        let enough = |without: &[Outcome], with: &[Outcome], _| {
-            let figures: [&dyn Fn(&Outcome) -> f64; 2] = [&effect::types_cost, &effect::whole_cost];
+        let enough = |without: &[WithUnder], with: &[WithUnder], _| {
+            let figures: [&dyn Fn(&WithUnder) -> f64; 3] = [
+                &|(outcome, _)| effect::types_cost(outcome),
+                &|(outcome, _)| effect::whole_cost(outcome),
+                &|(_, under)| effect::under_cost(under),
+            ];
             // Each edit's share is told beside the whole: of the same interleavings.
             !run.all_interleavings && !run.ablate && all_narrow(without, with, &figures)
         };
-        let outcomes = experiment.run(&usable, &seeds, keep, enough)?;
+        let answers = experiment.run(&usable, &seeds, keep, enough)?;
+        let (outcomes, under) = answers.into_iter().map(|of| of.into_iter().unzip()).unzip();
         let sets = self.sets(&experiment, &variants)?;
         let facts = effect::Facts {
             model: self.model(),
@@ -226,6 +256,7 @@ impl<'a> Study<'a> {
             variants: &variants,
             watched,
             outcomes,
+            under: self.under.as_ref().map(|function| (function, under)),
         };
         Ok(effect::whatif(&facts))
     }

@@ -1,11 +1,15 @@
 //! What the tests of several crates share. Nothing here is part of the command.
 //!
 //! * [`btf_writer`] makes lists of types and writes them as BTF;
+//! * [`calls`] is a kernel whose calls are known;
+//! * [`elf`] makes images of machine code;
 //! * [`world`] is a small kernel, of which it makes recordings event by event;
 //! * [`accesses`] makes single accesses;
 //! * [`kernels`] finds the real kernels that `make setup` puts into the cache.
 
 pub mod accesses;
 pub mod btf_writer;
+pub mod calls;
+pub mod elf;
 pub mod kernels;
 pub mod world;

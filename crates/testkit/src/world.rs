@@ -227,6 +227,40 @@ impl World {
         });
     }
 
+    /// A CPU's turn begins.
+    pub fn turn(&mut self, cpu: u16) {
+        let time = self.tick();
+        self.encoder.marker(&Marker {
+            time,
+            cpu: CpuId(cpu),
+            mark: Mark::Turn,
+            guest_ns: 0,
+        });
+    }
+
+    /// A call on any stack.
+    pub fn call_on(
+        &mut self,
+        cpu: u16,
+        function: impl Into<FunctionId>,
+        stack: u64,
+        values: &[u64],
+    ) {
+        let mut list = [None; MAX_PARAMETERS];
+        for (place, value) in list.iter_mut().zip(values) {
+            *place = Some(*value);
+        }
+        let time = self.tick();
+        self.encoder.call(&Call {
+            time,
+            cpu: CpuId(cpu),
+            function: function.into(),
+            stack: GuestAddr(stack),
+            caller: GuestAddr(0),
+            values: list,
+        });
+    }
+
     /// The return of the last call that has not returned yet.
     pub fn ret(&mut self, function: F, value: u64) {
         let time = self.tick();

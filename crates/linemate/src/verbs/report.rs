@@ -18,6 +18,7 @@ use crate::output;
 use crate::page::PageArgs;
 use crate::replaying::Replaying;
 use crate::showing::Showing;
+use crate::under::UnderArgs;
 
 /// What rows are.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -74,6 +75,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "M")]
     machine: Option<String>,
     #[command(flatten)]
+    under: UnderArgs,
+    #[command(flatten)]
     replaying: Replaying,
     #[command(flatten)]
     keeping: Keeping,
@@ -94,8 +97,30 @@ pub(crate) struct Args {
     json: bool,
 }
 
+impl Args {
+    /// Refuses what cannot be told of a function.
+    fn check_under(&self) -> anyhow::Result<()> {
+        if self.under.function.is_none() {
+            return Ok(());
+        }
+        if self.machine.is_none() {
+            bail!("--under needs --machine: it tells what a function costs there");
+        }
+        if self.page.is_wanted() || self.svg.is_some() {
+            bail!("--under goes into no page or picture: use --json");
+        }
+        if matches!(self.by, Rows::Line | Rows::Cpu) {
+            bail!(
+                "--under tells types, fields and functions: lines and CPUs have others' accesses, too"
+            );
+        }
+        Ok(())
+    }
+}
+
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
+    args.check_under()?;
     args.replaying.need_machine(args.machine.as_deref())?;
     if args.machine.is_some() && args.type_name.is_some() && matches!(args.by, Rows::Function) {
         bail!(

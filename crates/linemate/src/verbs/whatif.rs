@@ -21,6 +21,7 @@ use crate::output;
 use crate::page::{PageArgs, TOOL};
 use crate::replaying::Replaying;
 use crate::showing::Showing;
+use crate::under::UnderArgs;
 
 /// Predict what another layout would cost or gain, with confidence intervals
 #[derive(clap::Args, Debug)]
@@ -42,6 +43,8 @@ pub(crate) struct Args {
     /// The machine to replay on: a name (see `linemate machines`), a TOML file, or `this`; may be repeated
     #[arg(long = "machine", value_name = "M", default_value = "gnr-2s-480")]
     machines: Vec<String>,
+    #[command(flatten)]
+    under: UnderArgs,
     #[command(flatten)]
     replaying: Replaying,
     #[command(flatten)]
@@ -84,12 +87,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         .collect::<anyhow::Result<_>>()?;
     let output = args.page.output()?;
     let recording = args.input.open()?;
-    let session = args
-        .replaying
-        .ask(args.input.path(), &recording, args.keeping)?;
+    let session =
+        args.replaying
+            .ask_for(args.input.path(), &recording, args.keeping, &args.under)?;
     let event = input::event(args.input.path(), &session, args.event.as_deref())?;
     let located = |error| located(args, &edits, error);
     let study = Study::new(&session, &edits, &images, &report).map_err(located)?;
+    let study = study.with_under(args.under.find(&session)?);
     let mut results = Vec::new();
     for machine in machines.clone() {
         let run = Run {

@@ -4,7 +4,7 @@ use anyhow::Context;
 use linemate_layout::EditSubject;
 use linemate_recording::Recording;
 use linemate_report::{CostsDocument, CostsTables};
-use linemate_study::costs::{CostRun, costs_of};
+use linemate_study::costs::{CostRun, costs_of, costs_under};
 
 use super::Args;
 use super::page::Pictures;
@@ -22,9 +22,9 @@ pub(super) fn run(
 ) -> anyhow::Result<Outcome> {
     let machine = args.replaying.machine(machine_name, args.line)?;
     let path = || args.input.path().display().to_string();
-    let session = args
-        .replaying
-        .ask(args.input.path(), recording, args.keeping)?;
+    let session =
+        args.replaying
+            .ask_for(args.input.path(), recording, args.keeping, &args.under)?;
     let subject = args.type_name.clone().map(EditSubject::Named);
     let run = CostRun {
         machine: &machine,
@@ -36,7 +36,11 @@ pub(super) fn run(
     if pictures.are_wanted() {
         subjects.push(None);
     }
-    let found = costs_of(&session, &subjects, run).with_context(path)?;
+    let found = match args.under.find(&session)? {
+        Some(under) => costs_under(&session, subject.as_ref(), run, &under).map(|one| vec![one]),
+        None => costs_of(&session, &subjects, run),
+    };
+    let found = found.with_context(path)?;
     let document =
         |costs, type_name| CostsDocument::new(TOOL, recording, &machine, type_name, costs);
     let mut found = found.into_iter();

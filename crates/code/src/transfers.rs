@@ -1,0 +1,73 @@
+//! Which instructions call, and which return.
+
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
+use linemate_recording::GuestAddr;
+use linemate_types::kernel_image::CodeSection;
+use rustc_hash::FxHashMap;
+
+/// How an instruction that accesses memory changes the calls that are under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Transfer {
+    /// It stores its return address.
+    Call,
+    /// It loads the return address of a call.
+    Return,
+    /// It loads what an interrupt or an exception stored, and goes back there.
+    InterruptReturn,
+}
+
+/// Which of some instructions call and return.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Transfers {
+    by_instruction: FxHashMap<GuestAddr, Transfer>,
+}
+
+impl Transfers {
+    /// What an instruction does.
+    #[inline]
+    pub fn of(&self, instruction: GuestAddr) -> Option<Transfer> {
+        self.by_instruction.get(&instruction).copied()
+    }
+}
+
+/// What `instructions`, which a recording has accesses of, do according to the image of its kernel.
+///
+/// An instruction that is a direct jump in the image accesses no memory: where the recording has accesses of one, the kernel has put a return
+/// into its place (`jmp __x86_return_thunk` on processors that need no thunk).
+pub fn transfers(
+    sections: &[CodeSection],
+    instructions: impl IntoIterator<Item = GuestAddr>,
+) -> Transfers {
+    let mut all = Transfers::default();
+    for at in instructions {
+        let instruction = decode(sections, at);
+        if let Some(transfer) = instruction.as_ref().and_then(transfer) {
+            all.by_instruction.insert(at, transfer);
+        }
+    }
+    all
+}
+
+fn decode(sections: &[CodeSection], at: GuestAddr) -> Option<Instruction> {
+    let code = sections.iter().find_map(|section| {
+        let from = usize::try_from(at.0.checked_sub(section.address)?).ok()?;
+        section.bytes.get(from..).filter(|rest| !rest.is_empty())
+    })?;
+    let mut decoder = Decoder::with_ip(64, code, at.0, DecoderOptions::NONE);
+    Some(decoder.decode())
+}
+
+fn transfer(instruction: &Instruction) -> Option<Transfer> {
+    match instruction.flow_control() {
+        FlowControl::Call | FlowControl::IndirectCall => Some(Transfer::Call),
+        FlowControl::Return => match instruction.mnemonic() {
+            Mnemonic::Ret => Some(Transfer::Return),
+            Mnemonic::Iretq | Mnemonic::Iretd | Mnemonic::Iret => Some(Transfer::InterruptReturn),
+            _ => None,
+        },
+        FlowControl::UnconditionalBranch => {
+            (instruction.op0_kind() == OpKind::NearBranch64).then_some(Transfer::Return)
+        }
+        _ => None,
+    }
+}

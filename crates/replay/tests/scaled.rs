@@ -1,0 +1,457 @@
+//! More CPUs than were recorded: a tape of one group, and all groups on it.
+
+use std::sync::Arc;
+
+use linemate_machine::{LogicalCpu, Machine, find};
+use linemate_recording::{Access, AccessKind, CpuId, GuestAddr, VirtualTime};
+use linemate_replay::{
+    Code, Config, Fate, Interleaving, KeyId, Mixing, NoClones, Outcome, Placed, Replay, Retention,
+    Scaled, Scaling, Sharing, SiteId, Tape, join,
+};
+
+/// Memory of all, and each CPU's own.
+const SHARED: u64 = 0x1_0000;
+const OWN: u64 = 0x10_0000;
+const TASK: u64 = 0x20_0000;
+
+const PLAIN: SiteId = SiteId(0);
+const LOCKS: SiteId = SiteId(1);
+
+fn place(access: &Access) -> Placed {
+    let addr = access.addr.0;
+    let sharing = match addr {
+        OWN..TASK => Sharing::OfCpu(CpuId(((addr - OWN) >> 12) as u16)),
+        TASK.. => Sharing::Cloned,
+        _ => Sharing::Shared,
+    };
+    Placed {
+        addr: access.addr,
+        key: KeyId(u32::from(addr >= OWN)),
+        site: if access.pc.0 == 1 { LOCKS } else { PLAIN },
+        sharing,
+        fate: Fate::Cached,
+    }
+}
+
+fn access(time: u64, cpu: u16, addr: u64, kind: AccessKind, acquires: bool) -> Access {
+    Access {
+        time: VirtualTime(time),
+        cpu: CpuId(cpu),
+        pc: GuestAddr(u64::from(acquires)),
+        addr: GuestAddr(addr),
+        size: 8,
+        kind,
+        silent: false,
+        user_mapping: false,
+    }
+}
+
+struct Recorded {
+    cpus: usize,
+    accesses: Vec<Access>,
+    turns: bool,
+}
+
+fn code() -> Arc<Code> {
+    Arc::new(Code {
+        acquires: vec![false, true],
+        ..Code::default()
+    })
+}
+
+/// The tape of a recording, and what else its group did.
+fn taped(
+    machine: &Machine,
+    recorded: &Recorded,
+    retention: Retention,
+    code: Arc<Code>,
+    scaling: Scaling,
+) -> (Outcome, Tape) {
+    let all = scaling.cpus(machine, recorded.cpus).unwrap();
+    let own: Vec<LogicalCpu> = all
+        .iter()
+        .step_by(usize::from(scaling.copies))
+        .copied()
+        .collect();
+    let config = Config {
+        recorded_cpus: recorded.cpus,
+        cpus: Some(own),
+        interleaving: Interleaving::Aligned,
+        lines: true,
+    };
+    let mut replay = Replay::new(machine, &config, place, NoClones)
+        .unwrap()
+        .with_tape(retention, code, (2, 2))
+        .with_group_share(machine, &all);
+    for pass in 0..2 {
+        let mut last = None;
+        for access in &recorded.accesses {
+            if recorded.turns && last != Some(access.cpu) {
+                replay.turn(access.cpu, access.time).unwrap();
+            }
+            last = Some(access.cpu);
+            replay.push(access).unwrap();
+        }
+        if pass == 0 {
+            replay.begin_counting(Interleaving::Aligned);
+        }
+    }
+    let (own, _, tape) = replay.finish_taped();
+    (own, tape)
+}
+
+fn scaled(
+    machine: &Machine,
+    recorded: &Recorded,
+    retention: Retention,
+    code: Arc<Code>,
+    scaling: Scaling,
+    seed: u64,
+) -> Outcome {
+    let (own, tape) = taped(machine, recorded, retention, code, scaling);
+    let cpus = scaling.cpus(machine, recorded.cpus).unwrap();
+    let together = Scaled::new(machine, recorded.cpus, scaling, &tape, seed, None)
+        .unwrap()
+        .run();
+    join(machine, (&cpus, scaling.copies), &own, together)
+}
+
+/// Numbers that look random.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let value = self.0;
+        (value ^ (value >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd) >> 11
+    }
+
+    /// Exponentially distributed.
+    fn after(&mut self, mean: f64) -> u64 {
+        let uniform = (self.next() as f64 + 1.0) / (1u64 << 53) as f64;
+        (-uniform.ln() * mean).round() as u64
+    }
+}
+
+/// A machine on which nothing takes time but instructions.
+fn timeless() -> Machine {
+    let mut machine = find("gnr-2s-480").unwrap();
+    machine.adjacent_line_pairs = false;
+    let latency = &mut machine.latency;
+    for cycles in [
+        &mut latency.l1,
+        &mut latency.l2,
+        &mut latency.llc,
+        &mut latency.hitm_same_domain,
+        &mut latency.hitm_same_socket,
+        &mut latency.hitm_other_socket,
+        &mut latency.dram_local,
+        &mut latency.dram_remote,
+    ] {
+        *cycles = 1;
+    }
+    (latency.atomic, latency.serve) = (0, 0);
+    machine
+}
+
+/// The throughput of N customers that think for `think` on average and are served by one server in `service` each: M/M/1//N, in customers per
+/// cycle (Kleinrock, "Queueing Systems" I, 3.8).
+fn repairman(customers: u32, think: f64, service: f64) -> f64 {
+    let ratio = service / think;
+    let mut term = 1.0;
+    let mut sum = 1.0;
+    for waiting in 0..customers {
+        term *= f64::from(customers - waiting) * ratio;
+        sum += term;
+    }
+    (1.0 - 1.0 / sum) / service
+}
+
+/// One CPU that takes a lock after thinking, again and again, with a turn of its own each time.
+fn one_lock(rounds: usize, think: f64, hold: f64) -> Recorded {
+    let mut random = Random(7);
+    let mut accesses = Vec::new();
+    let mut time = 0;
+    for _ in 0..rounds {
+        time += 1 + random.after(think);
+        accesses.push(access(time, 0, SHARED, AccessKind::Rmw, true));
+        time += 1 + random.after(hold);
+        accesses.push(access(time, 0, SHARED, AccessKind::Store, false));
+    }
+    Recorded {
+        cpus: 1,
+        accesses,
+        turns: true,
+    }
+}
+
+#[test]
+fn waiting_for_a_lock_is_the_machine_repairmans() {
+    let machine = timeless();
+    for copies in [2, 8, 32, 128] {
+        for (think, hold) in [(2000.0, 100.0), (2000.0, 500.0), (20_000.0, 200.0)] {
+            let rounds = 4000;
+            let recorded = one_lock(rounds, think, hold);
+            let scaling = Scaling::new(copies);
+            let found = scaled(&machine, &recorded, Retention::Shared, code(), scaling, 3);
+            let throughput = f64::from(copies) * rounds as f64 / found.cycles as f64;
+            let expected = repairman(copies.into(), think + 1.0, hold + 1.0);
+            let error = throughput / expected - 1.0;
+            assert!(
+                error.abs() < 0.05,
+                "{copies} CPUs, {think}, {hold}: {throughput} for {expected}, {error:+.3}"
+            );
+            let without = Scaling {
+                locks: false,
+                ..scaling
+            };
+            let free = scaled(&machine, &recorded, Retention::Shared, code(), without, 3);
+            assert!(free.locks.is_empty() && free.cycles < found.cycles);
+        }
+    }
+}
+
+/// A line that is written by everybody hands over once in its latency, however many want it: the asymptotes of a closed queue (Denning and Buzen,
+/// "The Operational Analysis of Queueing Network Models", 1978).
+#[test]
+fn a_line_that_all_write_is_a_server() {
+    let mut machine = timeless();
+    machine.latency.hitm_same_domain = 200;
+    machine.latency.hitm_same_socket = 200;
+    machine.latency.hitm_other_socket = 200;
+    let (think, rounds) = (10_000, 400);
+    let writes = |round: usize| {
+        access(
+            think * (round as u64 + 1),
+            0,
+            SHARED,
+            AccessKind::Store,
+            false,
+        )
+    };
+    let recorded = Recorded {
+        cpus: 1,
+        accesses: (0..rounds).map(writes).collect(),
+        turns: true,
+    };
+    for (copies, busy) in [(4, 4.0 * 200.0 / 10_200.0), (200, 1.0), (480, 1.0)] {
+        let found = scaled(
+            &machine,
+            &recorded,
+            Retention::Shared,
+            code(),
+            Scaling::new(copies),
+            1,
+        );
+        let transfers = f64::from(copies) * rounds as f64;
+        let used = transfers * 200.0 / found.cycles as f64;
+        assert!(
+            (used / busy - 1.0).abs() < 0.05,
+            "{copies}: {used} for {busy}"
+        );
+        if copies == 480 {
+            // Each waits for all others but those who think: 480 x 200 - 10,000.
+            let wait = found.totals.cycles() as f64 / transfers;
+            assert!(
+                (wait / (480.0 * 200.0 - 10_000.0) - 1.0).abs() < 0.05,
+                "{wait}"
+            );
+        }
+    }
+}
+
+/// Some of everything: tasks' memory, CPUs' own and others', what is shared, and a lock.
+fn mixed(cpus: u16, turns: usize, seed: u64) -> Recorded {
+    let mut random = Random(seed);
+    let mut accesses = Vec::new();
+    let mut time = 0;
+    for turn in 0..turns {
+        let cpu = (turn % usize::from(cpus)) as u16;
+        for _ in 0..40 {
+            time += 1 + random.next() % 300;
+            let slot = random.next() % 64 * 8;
+            let kind = [AccessKind::Load, AccessKind::Load, AccessKind::Store]
+                [(random.next() % 3) as usize];
+            let other = random.next() % u64::from(cpus);
+            let addr = match random.next() % 16 {
+                0 => SHARED + 0x1000 + slot,
+                1 | 2 => OWN + (other << 12) + slot,
+                3..6 => OWN + (u64::from(cpu) << 12) + slot,
+                _ => TASK + (u64::from(cpu) << 16) + random.next() % 0x4000,
+            };
+            accesses.push(access(time, cpu, addr & !7, kind, false));
+        }
+        if turn % 4 == 0 {
+            accesses.push(access(time + 1, cpu, SHARED, AccessKind::Rmw, true));
+            accesses.push(access(time + 200, cpu, SHARED, AccessKind::Store, false));
+            time += 200;
+        }
+    }
+    Recorded {
+        cpus: cpus.into(),
+        accesses,
+        turns: true,
+    }
+}
+
+#[test]
+fn every_access_is_made_once_by_each_group() {
+    let machine = find("gnr-2s-480").unwrap();
+    let recorded = mixed(8, 800, 1);
+    for copies in [2, 4, 60] {
+        let scaling = Scaling::new(copies);
+        let found = scaled(&machine, &recorded, Retention::Shared, code(), scaling, 1);
+        let expected = recorded.accesses.len() as u64 * u64::from(copies);
+        assert_eq!(found.totals.accesses(), expected);
+        assert_eq!(found.accesses, expected);
+        let keys: u64 = found.keys.iter().map(|counts| counts.accesses()).sum();
+        assert_eq!(keys, expected);
+        let again = scaled(&machine, &recorded, Retention::Shared, code(), scaling, 1);
+        assert!(again == found, "not the same twice");
+        let other = scaled(&machine, &recorded, Retention::Shared, code(), scaling, 2);
+        assert!(other.totals != found.totals, "the seed does nothing");
+    }
+}
+
+/// What a tape leaves out costs what it costs when everything is replayed by everybody.
+#[test]
+fn two_levels_are_as_good_as_one() {
+    let machine = find("gnr-2s-480").unwrap();
+    for seed in 1..4 {
+        let recorded = mixed(8, 800, seed);
+        for copies in [4, 16] {
+            let scaling = Scaling::new(copies);
+            let cost = |retention| {
+                let of = |interleaving| {
+                    let found = scaled(
+                        &machine,
+                        &recorded,
+                        retention,
+                        code(),
+                        scaling,
+                        interleaving,
+                    );
+                    found.totals.left_core().cycles as f64
+                };
+                (1..5).map(of).sum::<f64>()
+            };
+            let (two, one) = (cost(Retention::Shared), cost(Retention::All));
+            assert!(
+                (two / one - 1.0).abs() < 0.02,
+                "{copies} groups, seed {seed}: {two} and {one}"
+            );
+        }
+    }
+}
+
+#[test]
+fn groups_meet_where_mixing_lets_them() {
+    let machine = find("gnr-2s-480").unwrap();
+    // CPU 0 writes, CPU 1 reads it.
+    let mut accesses = Vec::new();
+    for turn in 0..400 {
+        accesses.push(access(turn * 2000, 0, OWN, AccessKind::Store, false));
+        accesses.push(access(turn * 2000 + 1000, 1, OWN, AccessKind::Load, false));
+    }
+    let recorded = Recorded {
+        cpus: 2,
+        accesses,
+        turns: true,
+    };
+    let hitm = |mixing| {
+        let scaling = Scaling {
+            mixing,
+            ..Scaling::new(120)
+        };
+        let found = scaled(&machine, &recorded, Retention::Shared, code(), scaling, 1);
+        use linemate_replay::Source::{HitmDomain, HitmRemote, HitmSocket};
+        let count = |source| found.totals.source(source).count as f64;
+        let all = count(HitmDomain) + count(HitmSocket) + count(HitmRemote);
+        assert!(all > 10_000.0, "{mixing:?}: {all}");
+        [HitmDomain, HitmSocket, HitmRemote].map(|source| count(source) / all)
+    };
+    // A group's two CPUs are neighbours.
+    assert_eq!(hitm(Mixing::Groups)[1..], [0.0, 0.0]);
+    // Six domains: one of six is the own one, half of the rest is on the other socket.
+    let near = |found: [f64; 3], expected: [f64; 3]| {
+        let off = found
+            .iter()
+            .zip(expected)
+            .any(|(a, b)| (a - b).abs() > 0.03);
+        assert!(!off, "{found:?} for {expected:?}");
+    };
+    near(hitm(Mixing::Flat), [1.0 / 6.0, 2.0 / 6.0, 3.0 / 6.0]);
+    // A third each for the domain, the socket (a third of it is the domain) and the machine.
+    let third = 1.0 / 3.0;
+    near(
+        hitm(Mixing::Domains),
+        [
+            third + third / 3.0 + third / 6.0,
+            third * 2.0 / 3.0 + third * 2.0 / 6.0,
+            third / 2.0,
+        ],
+    );
+}
+
+#[test]
+fn what_grows_is_made_as_often_as_it_grows() {
+    let machine = find("gnr-2s-480").unwrap();
+    let recorded = mixed(4, 800, 5);
+    let once = scaled(
+        &machine,
+        &recorded,
+        Retention::Shared,
+        code(),
+        Scaling::new(8),
+        1,
+    );
+    for factor in [0.0_f32, 0.5, 2.5, 8.0] {
+        let mut code = Code::clone(&code());
+        code.growth.insert((PLAIN, KeyId(0)), factor);
+        let grown = scaled(
+            &machine,
+            &recorded,
+            Retention::Shared,
+            Arc::new(code),
+            Scaling::new(8),
+            1,
+        );
+        // Of key 0 all but the lock's acquisitions are of that site.
+        let acquired = once.keys[0].rmws;
+        let plain = (once.keys[0].accesses() - acquired) as f64 * f64::from(factor);
+        let found = (grown.keys[0].accesses() - acquired) as f64;
+        assert!(
+            (found - plain).abs() <= 0.05 * plain,
+            "{factor}: {found} for {plain}"
+        );
+        // Tasks' accesses are not on the tape: they are as many as ever.
+        assert_eq!(grown.keys[1].accesses(), once.keys[1].accesses());
+    }
+}
+
+/// A lock that is not let go is free when its holder's turn is over, and nobody waits for ever.
+#[test]
+fn a_lock_that_is_not_let_go_is_told() {
+    let machine = find("gnr-2s-480").unwrap();
+    let accesses = (0..200)
+        .map(|turn| access(turn * 1000, 0, SHARED, AccessKind::Rmw, true))
+        .collect();
+    let recorded = Recorded {
+        cpus: 1,
+        accesses,
+        turns: true,
+    };
+    let found = scaled(
+        &machine,
+        &recorded,
+        Retention::Shared,
+        code(),
+        Scaling::new(16),
+        1,
+    );
+    assert!(found.scaled.unwrap().unreleased > 0);
+    assert_eq!(found.totals.rmws, 200 * 16);
+}
