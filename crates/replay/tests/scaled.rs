@@ -1,5 +1,7 @@
 //! More CPUs than were recorded: a tape of one group, and all groups on it.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::sync::Arc;
 
 use linemate_machine::{LogicalCpu, Machine, find};
