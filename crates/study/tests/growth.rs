@@ -221,6 +221,25 @@ fn rows_with_more_noise_than_others_are_held_as_well() {
     assert!(share > 0.93, "{share}");
 }
 
+/// Rows without noise that begin to grow on 32 CPUs, when a second level of domains comes: nothing on fewer CPUs tells it.
+#[test]
+fn the_largest_recording_tells_how_wide_intervals_have_to_be() {
+    let levels = |cpus: usize| (cpus.max(16) / 16).ilog2() as usize;
+    let count =
+        |row: usize, cpus: usize| ((10_000 + 100 * (row % 7 + 1) * levels(cpus)) * cpus) as u64;
+    let share = |sizes: &[usize], other: usize| {
+        let growth = Growth::new(members(sizes, 70, count)).unwrap();
+        let rows = growth.against(&members(&[other], 70, count)[0], GrowthBy::Access);
+        let rows = rows.unwrap();
+        let covered = rows.iter().filter(|row| row.is_covered()).count();
+        let stretch = growth.trends(GrowthBy::Access).stretch;
+        (covered as f64 / 70.0, stretch)
+    };
+    let (covered, stretch) = share(&[4, 8, 16, 32], 64);
+    assert!(stretch > 2.0 && covered > 0.9, "{covered} {stretch}");
+    assert_eq!(share(&[4, 8, 16], 32).1, 1.0);
+}
+
 #[test]
 fn a_prediction_is_not_much_wider_than_its_noise() {
     let (trends, _) = covered(&[4, 8, 16, 32], |_| 0.05);

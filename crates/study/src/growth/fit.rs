@@ -312,11 +312,13 @@ pub struct Trend {
     dispersion: f64,
     /// Degrees of freedom of that.
     freedom: f64,
+    /// How many times as wide as by noise alone intervals are.
+    stretch: f64,
 }
 
 impl Trend {
     /// Of counts of recordings with at least three CPU counts.
-    pub(crate) fn new(observed: Vec<Observed>, noise: Noise) -> Trend {
+    pub(crate) fn new(observed: Vec<Observed>, noise: Noise, stretch: f64) -> Trend {
         let points = weighted(&observed, noise);
         let mut curves = curves(&points);
         let own = freedom(&observed);
@@ -339,6 +341,7 @@ impl Trend {
             noise,
             dispersion,
             freedom,
+            stretch,
         }
     }
 
@@ -420,7 +423,7 @@ impl Trend {
     }
 
     fn interval(&self, mean: f64, variance: f64) -> Prediction {
-        let half = t95(self.freedom) * variance.sqrt();
+        let half = self.stretch * t95(self.freedom) * variance.sqrt();
         Prediction {
             mean,
             low: (mean - half).max(0.0),
