@@ -30,6 +30,8 @@ pub struct GrowthDocument {
     pub cpus: usize,
     /// The rows' common noise.
     pub noise: Noise,
+    /// How many times as wide as by noise alone the intervals are.
+    pub stretch: f64,
     /// The rows, those that grow most first.
     pub rows: Vec<GrowthRow>,
     /// What became of predictions in a recording that the series does not have.
@@ -127,6 +129,7 @@ impl GrowthDocument {
             by,
             cpus,
             noise: trends.noise,
+            stretch: trends.stretch,
             rows,
             against: None,
         }
@@ -155,9 +158,10 @@ impl GrowthDocument {
         }
         let _ = writeln!(
             out,
-            "  noise: {} of a large count, worth {:.1} degrees of freedom of a row's own\n",
+            "  noise: {} of a large count, worth {:.1} degrees of freedom of a row's own; intervals {:.2} times as wide as noise makes them\n",
             percent(self.noise.relative),
-            self.noise.freedom
+            self.noise.freedom,
+            self.stretch
         );
         out.table(self.table(top));
         more(&mut out, self.rows.len(), top);

@@ -11,6 +11,7 @@ mod fit;
 mod names;
 mod noise;
 mod series;
+mod stretch;
 
 use std::collections::BTreeMap;
 
@@ -48,10 +49,13 @@ pub enum GrowthBy {
 }
 
 /// Trends of rows of one kind.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Trends {
     /// The rows' common noise.
     pub noise: Noise,
+    /// How many times as wide as by noise alone the intervals are: what rows that do not quite grow by a curve need, as the largest
+    /// recording shows; 1 in a series of three, which cannot tell.
+    pub stretch: f64,
     /// By function and field; one of them is empty where a row is of all of them.
     rows: BTreeMap<String, BTreeMap<String, Trend>>,
 }
@@ -171,13 +175,15 @@ impl Trends {
         rows.retain(|_, row| row.iter().any(|at| at.accesses > 0.0));
         let all: Vec<&[Observed]> = rows.values().map(Vec::as_slice).collect();
         let noise = Noise::of(&all);
+        let stretch = stretch::stretch(&all);
         let fitted: Vec<((&str, &str), Trend)> = rows
             .into_par_iter()
-            .map(|(name, row)| (name, Trend::new(row, noise)))
+            .map(|(name, row)| (name, Trend::new(row, noise, stretch)))
             .collect();
         let mut trends = Trends {
             noise,
-            ..Trends::default()
+            stretch,
+            rows: BTreeMap::new(),
         };
         for ((function, field), trend) in fitted {
             let fields = trends.rows.entry(function.to_owned()).or_default();

@@ -46,7 +46,8 @@ fn near(value: f64, expected: f64, part: f64) -> bool {
 
 #[test]
 fn each_form_is_found_again() {
-    let forms: [(Exponent, f64, f64); 4] = [
+    let forms: [(Exponent, f64, f64); 5] = [
+        (Exponent::MinusOne, 5000.0, -8000.0),
         (Exponent::MinusOne, 1000.0, 40_000.0),
         (Exponent::Zero, 3000.0, 0.0),
         (Exponent::Half, 1000.0, 2000.0),
@@ -86,6 +87,21 @@ fn what_falls_faster_or_slower_than_any_form_stays_above_zero() {
         assert!(factor.low >= 0.0 && factor.mean >= 0.0, "{factor:?}");
         assert!(factor.mean < 1.0 && factor.high.is_finite(), "{factor:?}");
     }
+}
+
+/// Nothing on the smallest machine, and from there on towards a limit: no line of 1/n through the points, which would be below 0 there.
+#[test]
+fn what_begins_late_and_saturates_is_not_below_zero() {
+    let growth = one(&[4, 8, 16, 32], |n| (4000.0 - 20_000.0 / n).max(0.0));
+    let trends = growth.trends(GrowthBy::Access);
+    let saturating = trends.get("f", "t.00000").unwrap().curves();
+    let saturating = saturating.iter().find(|c| c.exponent == Exponent::MinusOne);
+    let curve = saturating.unwrap();
+    assert!(
+        near(curve.b, -4.0 * curve.a, 1e-9),
+        "0 on 4 CPUs: {curve:?}"
+    );
+    assert!(near(curve.a, 3900.0, 0.1), "{curve:?}");
 }
 
 /// Counts of chance events: the variance of each is its mean. So the best constant is all accesses by all CPUs, but for weights
@@ -203,6 +219,25 @@ fn rows_with_more_noise_than_others_are_held_as_well() {
     );
     assert!(trends.noise.freedom < 20.0, "{:?}", trends.noise);
     assert!(share > 0.93, "{share}");
+}
+
+/// Rows without noise that begin to grow on 32 CPUs, when a second level of domains comes: nothing on fewer CPUs tells it.
+#[test]
+fn the_largest_recording_tells_how_wide_intervals_have_to_be() {
+    let levels = |cpus: usize| (cpus.max(16) / 16).ilog2() as usize;
+    let count =
+        |row: usize, cpus: usize| ((10_000 + 100 * (row % 7 + 1) * levels(cpus)) * cpus) as u64;
+    let share = |sizes: &[usize], other: usize| {
+        let growth = Growth::new(members(sizes, 70, count)).unwrap();
+        let rows = growth.against(&members(&[other], 70, count)[0], GrowthBy::Access);
+        let rows = rows.unwrap();
+        let covered = rows.iter().filter(|row| row.is_covered()).count();
+        let stretch = growth.trends(GrowthBy::Access).stretch;
+        (covered as f64 / 70.0, stretch)
+    };
+    let (covered, stretch) = share(&[4, 8, 16, 32], 64);
+    assert!(stretch > 2.0 && covered > 0.9, "{covered} {stretch}");
+    assert_eq!(share(&[4, 8, 16], 32).1, 1.0);
 }
 
 #[test]
@@ -368,7 +403,7 @@ fn a_held_out_recording_has_to_belong_to_the_series() {
     let rows = with(|_| ()).unwrap();
     assert_eq!((rows.len(), rows[0].real), (1, 132.0));
     assert!(
-        rows[0].is_covered() && rows[0].error().abs() < 0.05,
+        rows[0].is_covered() && rows[0].error().abs() < 0.1,
         "{rows:?}"
     );
     assert!(with(|run| run.kernel = "beef".into()).is_err());

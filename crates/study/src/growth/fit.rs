@@ -12,7 +12,8 @@ const ROUNDS: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Exponent {
-    /// -1: work that is done once for all CPUs, so that each has its share.
+    /// -1: work that is done once for all CPUs, of which each has its share (b above 0); what only happens with another CPU than the own,
+    /// of which there are n - 1 of n (b below 0).
     MinusOne,
     /// 0: each CPU does its own, whatever their number.
     Zero,
@@ -60,7 +61,7 @@ impl Observed {
     }
 }
 
-/// `a + b·n^c` with its best a and b, both 0 or more.
+/// `a + b·n^c` with its best a and b, both 0 or more; b may be less where c is -1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Curve {
     /// c.
@@ -120,13 +121,18 @@ impl Curve {
         .measured(points)
     }
 
-    /// `None` where the best b is not above 0: then the best curve of this form is the constant.
+    /// `None` where the best curve of this form is the constant. No curve is below 0 on any number of CPUs from the smallest recording's on:
+    /// where the best one would be, the best one that touches 0 takes its place.
     fn growing(points: &[Weighted], exponent: Exponent) -> Option<Curve> {
         let sums = Sums::of(points, exponent);
         let (a, b) = sums.line()?;
-        let (a, b) = match a < 0.0 {
-            true => (0.0, sums.wxy / sums.wxx),
-            false => (a, b),
+        let least = points.iter().map(|p| p.cpus).fold(f64::INFINITY, f64::min);
+        let (a, b) = if a < 0.0 {
+            (0.0, sums.wxy / sums.wxx)
+        } else if exponent == Exponent::MinusOne && a + b / least < 0.0 {
+            sums.line_from(least)
+        } else {
+            (a, b)
         };
         let curve = Curve {
             exponent,
@@ -136,7 +142,8 @@ impl Curve {
             covariance: sums.covariance(),
             chi_square: 0.0,
         };
-        (b > 0.0).then(|| curve.measured(points))
+        let may_fall = exponent == Exponent::MinusOne;
+        (b > 0.0 || may_fall && b < 0.0).then(|| curve.measured(points))
     }
 
     fn measured(self, points: &[Weighted]) -> Curve {
@@ -195,6 +202,13 @@ impl Sums {
         }
         let b = (self.w * self.wxy - self.wx * self.wy) / determinant;
         Some(((self.wy - b * self.wx) / self.w, b))
+    }
+
+    /// The best a and b of a line that is 0 where x is `1 / least`.
+    fn line_from(&self, least: f64) -> (f64, f64) {
+        let squares = self.w - 2.0 * least * self.wx + least * least * self.wxx;
+        let a = (self.wy - least * self.wxy) / squares;
+        (a, -least * a)
     }
 
     fn covariance(&self) -> [f64; 3] {
@@ -298,11 +312,13 @@ pub struct Trend {
     dispersion: f64,
     /// Degrees of freedom of that.
     freedom: f64,
+    /// How many times as wide as by noise alone intervals are.
+    stretch: f64,
 }
 
 impl Trend {
     /// Of counts of recordings with at least three CPU counts.
-    pub(crate) fn new(observed: Vec<Observed>, noise: Noise) -> Trend {
+    pub(crate) fn new(observed: Vec<Observed>, noise: Noise, stretch: f64) -> Trend {
         let points = weighted(&observed, noise);
         let mut curves = curves(&points);
         let own = freedom(&observed);
@@ -325,6 +341,7 @@ impl Trend {
             noise,
             dispersion,
             freedom,
+            stretch,
         }
     }
 
@@ -406,7 +423,7 @@ impl Trend {
     }
 
     fn interval(&self, mean: f64, variance: f64) -> Prediction {
-        let half = t95(self.freedom) * variance.sqrt();
+        let half = self.stretch * t95(self.freedom) * variance.sqrt();
         Prediction {
             mean,
             low: (mean - half).max(0.0),

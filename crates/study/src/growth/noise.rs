@@ -44,13 +44,7 @@ impl Noise {
 
     /// The common noise of rows that all have the same numbers of CPUs.
     pub(crate) fn of(rows: &[&[Observed]]) -> Noise {
-        let accesses = |row: &[Observed]| row.iter().map(|at| at.accesses).sum::<f64>();
-        let mut rows: Vec<(f64, &[Observed])> = rows.iter().map(|r| (accesses(r), *r)).collect();
-        rows.retain(|(sum, _)| *sum >= ACCESSES_MIN);
-        // Stable: ties stay in the order of their names.
-        rows.sort_by(|a, b| b.0.total_cmp(&a.0));
-        rows.truncate(ROWS_MAX);
-        let rows: Vec<&[Observed]> = rows.into_iter().map(|(_, row)| row).collect();
+        let rows = largest(rows);
         if rows.len() < ROWS_MIN {
             return Noise::default();
         }
@@ -65,6 +59,17 @@ impl Noise {
             ..noise
         }
     }
+}
+
+/// The rows that are asked about all of them: those with the most accesses, that first.
+pub(crate) fn largest<'r>(rows: &[&'r [Observed]]) -> Vec<&'r [Observed]> {
+    let accesses = |row: &[Observed]| row.iter().map(|at| at.accesses).sum::<f64>();
+    let mut rows: Vec<(f64, &[Observed])> = rows.iter().map(|r| (accesses(r), *r)).collect();
+    rows.retain(|(sum, _)| *sum >= ACCESSES_MIN);
+    // Stable: ties stay in the order of their names.
+    rows.sort_by(|a, b| b.0.total_cmp(&a.0));
+    rows.truncate(ROWS_MAX);
+    rows.into_iter().map(|(_, row)| row).collect()
 }
 
 /// Sorted.
