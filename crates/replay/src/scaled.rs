@@ -52,12 +52,16 @@ impl Scaling {
         }
     }
 
-    /// Where the CPUs sit: those of a group side by side. Recorded CPU c's copy n is number c x copies + n.
+    /// Where the CPUs sit: recorded CPU c's copy n is number c x copies + n. Where the machine's domains decide who meets whom, a group's CPUs
+    /// sit side by side, as the scheduler keeps together what works together; else a group is spread over the machine, as a recording is by itself.
     ///
     /// # Errors
     /// More CPUs than the machine has; no CPUs or copies.
     pub fn cpus(&self, machine: &Machine, recorded: usize) -> Result<Vec<LogicalCpu>, ReplayError> {
         let mut spread = places(machine, recorded, self.copies, None)?;
+        if self.copies == 1 || self.mixing != Mixing::Domains {
+            return Ok(spread.iter().map(|cpu| cpu.logical).collect());
+        }
         spread.sort_by_key(|cpu| {
             let place = cpu.place;
             (

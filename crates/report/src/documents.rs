@@ -52,7 +52,10 @@ impl CpuPlace {
             recorded: costs.recorded_cpus,
             copies: u16::try_from(copies).unwrap_or(u16::MAX),
         };
-        let spread = cpus.places(machine).unwrap_or_default();
+        let mixing = costs.groups.as_ref().map(|groups| groups.mixing);
+        let spread = cpus
+            .places(machine, mixing.unwrap_or_default())
+            .unwrap_or_default();
         let places = spread.into_iter().enumerate().filter_map(|(number, cpu)| {
             let place = machine.topology.place(cpu)?;
             Some(CpuPlace {

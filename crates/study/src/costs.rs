@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use linemate_attribution::Analysis;
 use linemate_machine::Machine;
 use linemate_recording::TimeGrid;
-use linemate_replay::{Cause, Counts, Outcome, Source, WarmUp};
+use linemate_replay::{Cause, Counts, Mixing, Outcome, Source, WarmUp};
 use serde::{Deserialize, Serialize};
 
 use crate::calls::Balance;
@@ -246,6 +246,7 @@ fn told(
     run: CostRun<'_>,
 ) -> Result<Costs, WhatIfError> {
     let (scene, cpus) = (experiment.scene, experiment.cpus);
+    let mixing = experiment.conditions.groups.mixing;
     let session = scene.session;
     let book = Book {
         analysis: session.analysis(),
@@ -288,12 +289,12 @@ fn told(
         functions: book.functions(),
         pairs: match under {
             Some(_) => Vec::new(),
-            None => pairs(outcome, run.machine, cpus),
+            None => pairs(outcome, run.machine, (cpus, mixing)),
         },
         pairs_by: outcome.transfers.places,
         time: session.time_grid(),
         lines: lines::lines(&book),
-        groups: GroupCosts::new(scene, outcome, cpus),
+        groups: GroupCosts::new(scene, outcome, (cpus, mixing)),
         fields,
         whole,
         under,
@@ -431,9 +432,9 @@ fn ranked(costs: impl Iterator<Item = Cost>) -> Vec<Cost> {
     rows
 }
 
-fn pairs(outcome: &Outcome, machine: &Machine, cpus: Cpus) -> Vec<PairCost> {
+fn pairs(outcome: &Outcome, machine: &Machine, (cpus, mixing): (Cpus, Mixing)) -> Vec<PairCost> {
     let copies = usize::from(cpus.copies);
-    let spread = cpus.places(machine).unwrap_or_default();
+    let spread = cpus.places(machine, mixing).unwrap_or_default();
     let place = |cpu| {
         let number = spread.iter().position(|at| *at == cpu).unwrap_or(0);
         (number / copies, number % copies)

@@ -20,8 +20,8 @@ use linemate_attribution::Analysis;
 use linemate_machine::{LineSize, LogicalCpu, Machine};
 use linemate_recording::{Access, Error as RecordingError};
 use linemate_replay::{
-    AsRecorded, COPIES_MAX, Config, Interleaving, NoClones, Outcome, Placed, Replay, ReplayError,
-    Scaling, keeps_exact,
+    AsRecorded, COPIES_MAX, Config, Interleaving, Mixing, NoClones, Outcome, Placed, Replay,
+    ReplayError, Scaling, keeps_exact,
 };
 use rayon::prelude::*;
 
@@ -141,8 +141,12 @@ impl Cpus {
     ///
     /// # Errors
     /// More CPUs than the machine has.
-    pub fn places(self, machine: &Machine) -> Result<Vec<LogicalCpu>, ReplayError> {
-        Scaling::new(self.copies).cpus(machine, self.recorded)
+    pub fn places(self, machine: &Machine, mixing: Mixing) -> Result<Vec<LogicalCpu>, ReplayError> {
+        let scaling = Scaling {
+            mixing,
+            ..Scaling::new(self.copies)
+        };
+        scaling.cpus(machine, self.recorded)
     }
 }
 
@@ -450,7 +454,10 @@ impl<'a> Experiment<'a> {
         &self,
         interleaving: Interleaving,
     ) -> Result<Replay<AsRecorded, NoClones>, ExperimentError> {
-        let scaled = (self.cpus.copies > 1).then(|| self.cpus.places(self.machine));
+        let scaled = (self.cpus.copies > 1).then(|| {
+            self.cpus
+                .places(self.machine, self.conditions.groups.mixing)
+        });
         let all = scaled.transpose()?;
         let config = Config {
             recorded_cpus: self.cpus.recorded,

@@ -106,7 +106,9 @@ impl Experiment<'_> {
         if copies == 1 {
             return Ok(own);
         }
-        let cpus = self.cpus.places(self.machine)?;
+        let cpus = self
+            .cpus
+            .places(self.machine, self.conditions.groups.mixing)?;
         let lines = self.lines.then(|| self.scene.session.time_grid());
         let scaling = self.conditions.groups.scaling(self.cpus);
         let recorded = self.cpus.recorded;

@@ -1,6 +1,6 @@
 //! What is only there with more CPUs than were recorded.
 
-use linemate_replay::Outcome;
+use linemate_replay::{Mixing, Outcome};
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::Cpus;
@@ -11,6 +11,8 @@ use crate::scene::Scene;
 pub struct GroupCosts {
     /// Groups.
     pub groups: usize,
+    /// Whom CPUs meet where they touch another one's memory.
+    pub mixing: Mixing,
     /// Accesses of one group to lines that groups share: those that all groups were replayed with.
     pub accesses: u64,
     /// What was waited for until others let go of locks, most cycles first; in no other row.
@@ -44,7 +46,11 @@ fn is_zero(cycles: &u64) -> bool {
 }
 
 impl GroupCosts {
-    pub(super) fn new(scene: &Scene<'_>, outcome: &Outcome, cpus: Cpus) -> Option<GroupCosts> {
+    pub(super) fn new(
+        scene: &Scene<'_>,
+        outcome: &Outcome,
+        (cpus, mixing): (Cpus, Mixing),
+    ) -> Option<GroupCosts> {
         let counts = outcome.scaled?;
         let mut locks: Vec<LockCost> = Vec::new();
         let mut under = 0;
@@ -79,6 +85,7 @@ impl GroupCosts {
         });
         Some(GroupCosts {
             groups: usize::from(cpus.copies),
+            mixing,
             accesses: counts.taped,
             locks,
             circles: counts.circles,
