@@ -80,7 +80,7 @@ impl Scaling {
 
 /// One CPU on its way through its slice.
 #[derive(Clone, Default)]
-struct Runner {
+struct GroupCpu {
     /// What to add to an access's own time: start of the slice, and all it waited for.
     shift: u64,
     next: u32,
@@ -101,7 +101,7 @@ struct Runner {
 
 /// CPUs that stand for the recorded ones.
 #[derive(Clone, Copy, Default)]
-struct Group {
+struct CpuGroup {
     /// The round on the tape.
     round: usize,
     /// Rounds that are over.
@@ -135,9 +135,9 @@ pub struct Scaled<'t> {
     mixer: Mixer,
     locks: Locks,
     schedule: Schedule,
-    groups: Vec<Group>,
+    groups: Vec<CpuGroup>,
     /// By group, then recorded CPU.
-    runners: Vec<Runner>,
+    runners: Vec<GroupCpu>,
 }
 
 impl std::fmt::Debug for Scaled<'_> {
@@ -177,8 +177,8 @@ impl<'t> Scaled<'t> {
             mixer,
             locks: Locks::default(),
             schedule: Schedule::default(),
-            groups: vec![Group::default(); groups],
-            runners: vec![Runner::default(); groups * recorded],
+            groups: vec![CpuGroup::default(); groups],
+            runners: vec![GroupCpu::default(); groups * recorded],
         };
         scaled.warm_up();
         Ok(scaled)
@@ -278,7 +278,7 @@ impl<'t> Scaled<'t> {
 
     fn begin_round(&mut self, number: usize) {
         let tape = self.tape;
-        let Group {
+        let CpuGroup {
             round, done, end, ..
         } = self.groups[number];
         let slices = tape.round(round);
@@ -291,14 +291,14 @@ impl<'t> Scaled<'t> {
             let late = random % u64::from(longest - slice.span + 1);
             self.groups[number].turns += 1;
             let runner = &mut self.runners[index];
-            *runner = Runner {
+            *runner = GroupCpu {
                 shift: end + late,
                 next: slice.begin,
                 end: slice.end,
                 span: slice.span,
                 turn: self.groups[number].turns,
                 held: std::mem::take(&mut runner.held),
-                ..Runner::default()
+                ..GroupCpu::default()
             };
             if self.find_next(index) {
                 self.groups[number].active += 1;
@@ -446,7 +446,7 @@ impl<'t> Scaled<'t> {
     }
 }
 
-impl Runner {
+impl GroupCpu {
     /// Whether it held the lock, which it does no more.
     fn lets_go(&mut self, lock: LockId) -> bool {
         let at = self.held.iter().position(|held| *held == lock);

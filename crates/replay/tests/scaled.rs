@@ -48,7 +48,7 @@ fn access(time: u64, cpu: u16, addr: u64, kind: AccessKind, acquires: bool) -> A
     }
 }
 
-struct Recorded {
+struct Input {
     cpus: usize,
     accesses: Vec<Access>,
     turns: bool,
@@ -64,7 +64,7 @@ fn code() -> Arc<Code> {
 /// The tape of a recording, and what else its group did.
 fn taped(
     machine: &Machine,
-    recorded: &Recorded,
+    recorded: &Input,
     retention: Retention,
     code: Arc<Code>,
     scaling: Scaling,
@@ -104,7 +104,7 @@ fn taped(
 
 fn scaled(
     machine: &Machine,
-    recorded: &Recorded,
+    recorded: &Input,
     retention: Retention,
     code: Arc<Code>,
     scaling: Scaling,
@@ -119,9 +119,9 @@ fn scaled(
 }
 
 /// Numbers that look random.
-struct Random(u64);
+struct Dice(u64);
 
-impl Random {
+impl Dice {
     fn next(&mut self) -> u64 {
         self.0 = self
             .0
@@ -173,8 +173,8 @@ fn repairman(customers: u32, think: f64, service: f64) -> f64 {
 }
 
 /// One CPU that takes a lock after thinking, again and again, with a turn of its own each time.
-fn one_lock(rounds: usize, think: f64, hold: f64) -> Recorded {
-    let mut random = Random(7);
+fn one_lock(rounds: usize, think: f64, hold: f64) -> Input {
+    let mut random = Dice(7);
     let mut accesses = Vec::new();
     let mut time = 0;
     for _ in 0..rounds {
@@ -183,7 +183,7 @@ fn one_lock(rounds: usize, think: f64, hold: f64) -> Recorded {
         time += 1 + random.after(hold);
         accesses.push(access(time, 0, SHARED, AccessKind::Store, false));
     }
-    Recorded {
+    Input {
         cpus: 1,
         accesses,
         turns: true,
@@ -234,7 +234,7 @@ fn a_line_that_all_write_is_a_server() {
             false,
         )
     };
-    let recorded = Recorded {
+    let recorded = Input {
         cpus: 1,
         accesses: (0..rounds).map(writes).collect(),
         turns: true,
@@ -266,8 +266,8 @@ fn a_line_that_all_write_is_a_server() {
 }
 
 /// Some of everything: tasks' memory, CPUs' own and others', what is shared, and a lock.
-fn mixed(cpus: u16, turns: usize, seed: u64) -> Recorded {
-    let mut random = Random(seed);
+fn mixed(cpus: u16, turns: usize, seed: u64) -> Input {
+    let mut random = Dice(seed);
     let mut accesses = Vec::new();
     let mut time = 0;
     for turn in 0..turns {
@@ -292,7 +292,7 @@ fn mixed(cpus: u16, turns: usize, seed: u64) -> Recorded {
             time += 200;
         }
     }
-    Recorded {
+    Input {
         cpus: cpus.into(),
         accesses,
         turns: true,
@@ -358,7 +358,7 @@ fn groups_meet_where_mixing_lets_them() {
         accesses.push(access(turn * 2000, 0, OWN, AccessKind::Store, false));
         accesses.push(access(turn * 2000 + 1000, 1, OWN, AccessKind::Load, false));
     }
-    let recorded = Recorded {
+    let recorded = Input {
         cpus: 2,
         accesses,
         turns: true,
@@ -441,7 +441,7 @@ fn a_lock_that_is_not_let_go_is_told() {
     let accesses = (0..200)
         .map(|turn| access(turn * 1000, 0, SHARED, AccessKind::Rmw, true))
         .collect();
-    let recorded = Recorded {
+    let recorded = Input {
         cpus: 1,
         accesses,
         turns: true,

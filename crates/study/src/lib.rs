@@ -13,6 +13,7 @@
 pub mod calls;
 mod code;
 pub mod costs;
+mod cpus;
 pub mod diff;
 pub mod effect;
 mod error;
