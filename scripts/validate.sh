@@ -7,7 +7,10 @@
 # `others` also asks padlock if it is there (`cargo install padlock-cli`, or PADLOCK=PROGRAM).
 # The first boot of 32 CPUs takes minutes. Recordings are kept in target/validate and made again if that folder is removed.
 #
-# usage: validate.sh [rq|placements|scaling|patches|exact|others]...   (default: all)
+# `ablation` replays the recordings of the cases (`linemate case run` keeps them, makes what is missing, and builds kernels that no distribution
+# has): with all of them it takes hours. CASES="rq nohz" names the ones that are wanted.
+#
+# usage: validate.sh [rq|placements|scaling|patches|exact|others|ablation]...   (default: all but ablation)
 # shellcheck disable=SC2016 # backquotes are markdown here
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -241,12 +244,48 @@ others() {
 	other task_group cgtree gnr-2s-480
 }
 
+# ablated CASE CONDITION OPTION…: what is predicted for a case that is replayed so; rows of $work/ablation/rows.
+ablated() {
+	local case=$1 condition=$2 folder=$work/ablation/${1//\//-}-$2
+	shift 2
+	say "$case, $condition"
+	if ! "$linemate" case run "cases/$case" --predict --output "$folder" "$@" 2>"$work/ablation/log"; then
+		# Not every machine has every mechanism.
+		grep -q 'none of its machines is described with them' "$work/ablation/log" || {
+			cat "$work/ablation/log" >&2
+			exit 2
+		}
+		return 0
+	fi
+	jq -c -L scripts/lib --arg condition "$condition" 'include "validate"; ablation_rows($condition)' "$folder/results.json" >>"$work/ablation/rows"
+}
+
+ablation() {
+	local case share wanted
+	mkdir -p "$work/ablation"
+	rm -f "$work/ablation/rows"
+	read -ra wanted <<<"${CASES:-$(find cases -name case.toml -printf '%P\n' | sed 's,/case.toml$,,' | sort | tr '\n' ' ')}"
+	for case in "${wanted[@]}"; do
+		share=--llc-share
+		! grep -q '^llc_share = true' "cases/$case/case.toml" || share=--llc-share=false
+		ablated "$case" pairs
+		ablated "$case" cold --cold
+		ablated "$case" none --mechanisms none
+		ablated "$case" streamer --mechanisms l2_streamer
+		ablated "$case" stride --mechanisms l1_stride
+		ablated "$case" overlap --mechanisms overlap
+		ablated "$case" share "$share"
+	done
+	printf '\n## Each mechanism alone\n\n'
+	jq -r -s -L scripts/lib 'include "validate"; ablation_table' "$work/ablation/rows"
+}
+
 [ $# -gt 0 ] || set -- rq placements scaling patches exact others
 for part; do
 	case $part in
-	rq | placements | scaling | patches | exact | others) "$part" ;;
+	rq | placements | scaling | patches | exact | others | ablation) "$part" ;;
 	*)
-		echo "validate: no such part: $part (rq, placements, scaling, patches, exact, others)" >&2
+		echo "validate: no such part: $part (rq, placements, scaling, patches, exact, others, ablation)" >&2
 		exit 2
 		;;
 	esac

@@ -75,3 +75,21 @@ def exact_table: (map(select(.refused)) | map(.refused)) as $refused | map(selec
 	| "\($rows | length) edits; largest deviation of a sum: \($rows | map(.apart) | max); verdicts: \($rows | map(.rows) | add), of which differ: \($rows | map(.verdicts | length) | add); no accesses to the type: \($refused | join(", "))", "",
 	"| edit | kernel, recording | cycles of the types | with, kept | with, `--exact` | largest deviation of a sum | verdicts that differ |", "|---|---|---|---|---|---|---|",
 	($rows | sort_by(-.apart)[] | "| \(.edits) | \(.series), \(.recording) | \(.without | round) | \(.with) | \(.exact) | \(.apart) | \(.verdicts | join(", ")) |");
+
+# One condition of a case: what each edit is predicted to change. Where a published figure is about misses, those are the figure.
+def ablation_rows($condition): . as $case
+	| (any(.published[]; .key | test("LLC|regression|cgroups"))) as $misses
+	| .predicted[] | {case: $case.case, edit, machine, condition: $condition,
+		figure: (if $misses then .llc_load_misses else .types end),
+		of: (if $misses then "load misses" else "cycles" end)};
+
+def ablation_conditions: ["pairs", "cold", "none", "streamer", "stride", "overlap", "share"];
+
+def ablation_cell: if . == null then "" else .figure
+	| "\(per_cent(.without)) of \(if .without < 1e5 then .without | round else .without | mega | tostring + " M" end)" end;
+
+def ablation_table:
+	"| case | edit | machine | of | pairs (default) | cold | no mechanism | streamer | stride | overlap | the other share |",
+	"|---|---|---|---|---|---|---|---|---|---|---|",
+	(group_by([.case, .edit, .machine])[] | INDEX(.condition) as $by | .[0]
+		| "| \(.case) | \(.edit) | `\(.machine)` | \(.of) | \([ablation_conditions[] | $by[.] | ablation_cell] | join(" | ")) |");

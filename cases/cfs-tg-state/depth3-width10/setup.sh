@@ -6,5 +6,5 @@
 # recorded afterwards is their steady state. Why these figures: ../README.md.
 set -eu
 WIDTH=10 DEPTH=3 LIMITED=2 QUOTA=1000 PERIOD=15625 /bin/busybox sh /root/cgtree.sh
-/bin/cgtree -p -w 1 -b 50 -n 1000 -s 10000 -f 320 /cg/tree
+/bin/cgtree -p -w 1 -b 50 -n 1000 -s 10000 -f 128 /cg/tree
 /bin/busybox sleep 1

@@ -6,5 +6,5 @@
 # recorded afterwards is their steady state. Why these figures: ../README.md.
 set -eu
 WIDTH=4 DEPTH=5 LIMITED=3 QUOTA=3200 PERIOD=32000 /bin/busybox sh /root/cgtree.sh
-/bin/cgtree -p -w 1 -b 50 -n 1000 -s 10000 -f 352 /cg/tree
+/bin/cgtree -p -w 1 -b 50 -n 1000 -s 10000 -f 208 /cg/tree
 /bin/busybox sleep 1

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use linemate_report::case::{
-    Checked, Contended, FoundGroup, FoundType, Inputs, Measured, Predicted, Rebuilt,
+    Checked, Contended, FoundGroup, FoundType, Inputs, Measured, Predicted, Rebuilt, ReplayedAs,
 };
 use linemate_report::model::GroupRow;
 use linemate_study::costs::Costs;
@@ -81,6 +81,16 @@ impl<'b> Book<'b> {
             })
     }
 
+    pub(crate) fn replay(&self) -> ReplayedAs {
+        let replay = &self.plan.replay;
+        let default = ReplayedAs::default();
+        ReplayedAs {
+            cold: replay.cold,
+            mechanisms: replay.mechanisms.clone().unwrap_or(default.mechanisms),
+            llc_share: self.plan.llc_share(),
+        }
+    }
+
     pub(crate) fn inputs(&self) -> Inputs {
         let Some((_, report)) = self.reports().next() else {
             return Inputs::default();
@@ -143,7 +153,9 @@ impl<'b> Book<'b> {
             .iter()
             .filter_map(|row| match &row.predicted.as_ref()?.of {
                 PredictedFigure::Function(name) => Some(name.as_str()),
-                PredictedFigure::Types | PredictedFigure::Misses => None,
+                PredictedFigure::Types | PredictedFigure::Misses | PredictedFigure::LoadMisses => {
+                    None
+                }
             })
             .collect();
         let functions = result.functions.iter();
@@ -160,6 +172,7 @@ impl<'b> Book<'b> {
             types: result.types.into(),
             whole: result.whole.into(),
             llc_misses: result.llc_misses.kernel.into(),
+            llc_load_misses: result.llc_misses.kernel_loads.into(),
             functions: functions
                 .map(|row| (row.name.clone(), Measured::from(row.cycles)))
                 .collect::<BTreeMap<_, _>>(),
@@ -190,6 +203,7 @@ impl<'b> Book<'b> {
                     cost: runs.figure(|p| Some(p.types)).unwrap_or_default(),
                     whole: runs.figure(|p| Some(p.whole)).unwrap_or_default(),
                     llc_misses: runs.figure(|p| Some(p.llc_misses)).unwrap_or_default(),
+                    llc_load_misses: runs.figure(|p| Some(p.llc_load_misses)).unwrap_or_default(),
                     functions: names.filter_map(function).collect(),
                 });
             }

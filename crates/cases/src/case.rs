@@ -235,4 +235,6 @@ pub enum PredictedFigure {
     Function(String),
     /// The accesses of kernel code that missed the last-level cache.
     Misses,
+    /// The loads among them.
+    LoadMisses,
 }

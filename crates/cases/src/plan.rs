@@ -15,6 +15,8 @@ const FORMAT: &str = "linemate case 1";
 pub enum Mode {
     /// What needs no kernel build: found and predicted.
     Quick,
+    /// The same, also of a kernel that has to be built; none with patches.
+    Predicted,
     /// All: kernels are built, booted and recorded, too.
     Full,
 }
@@ -25,9 +27,21 @@ impl Mode {
     pub fn name(self) -> &'static str {
         match self {
             Mode::Quick => "quick",
+            Mode::Predicted => "predicted",
             Mode::Full => "full",
         }
     }
+}
+
+/// How recordings are replayed, where that is not as it is by default and as the case says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CaseReplay {
+    /// With empty caches in the beginning.
+    pub cold: bool,
+    /// Which of the machines' mechanisms, by their keys in a description; none of them if empty.
+    pub mechanisms: Option<Vec<String>>,
+    /// Whether the CPUs that are replayed get only their share of each cache, in predictions.
+    pub llc_share: Option<bool>,
 }
 
 /// A step's number in its plan.
@@ -149,6 +163,8 @@ pub trait Digests {
 #[derive(Clone, Debug)]
 pub struct Plan<'c> {
     case: &'c Case,
+    /// How recordings are replayed.
+    pub(crate) replay: CaseReplay,
     /// The steps.
     pub steps: Vec<CaseStep>,
     /// The step that records the kernel that is examined.
@@ -158,11 +174,12 @@ pub struct Plan<'c> {
 }
 
 impl<'c> Plan<'c> {
-    /// The steps that a case takes. A kernel that has to be built is examined in [`Mode::Full`] only.
+    /// The steps that a case takes. A kernel that has to be built is not examined in [`Mode::Quick`].
     #[must_use]
     pub fn new(case: &'c Case, mode: Mode) -> Self {
         let mut plan = Plan {
             case,
+            replay: CaseReplay::default(),
             steps: Vec::new(),
             examined: StepId(0),
             bases: Vec::new(),
@@ -171,10 +188,22 @@ impl<'c> Plan<'c> {
             plan.examined = plan.record_examined();
             plan.examine();
         }
-        if mode == Mode::Full && (case.kernel == KernelSource::Built || plan.has_patches()) {
-            plan.rebuild();
+        let is_built = case.kernel == KernelSource::Built;
+        match mode {
+            Mode::Full if is_built || plan.has_patches() => {
+                plan.build_base(case.guest.runs);
+                plan.rebuild();
+            }
+            Mode::Predicted if is_built => plan.build_base(1),
+            Mode::Full | Mode::Predicted | Mode::Quick => {}
         }
         plan
+    }
+
+    /// The same steps, with recordings replayed otherwise.
+    #[must_use]
+    pub fn replayed(self, replay: CaseReplay) -> Self {
+        Plan { replay, ..self }
     }
 
     fn has_patches(&self) -> bool {
@@ -230,16 +259,21 @@ impl<'c> Plan<'c> {
         }
     }
 
-    /// What builds kernels: the prediction that a rebuilt kernel is held against is made on one that differs in nothing but the patches.
-    fn rebuild(&mut self) {
+    /// The kernel without patches: the prediction that a rebuilt kernel is held against is made on one that differs in nothing but the
+    /// patches.
+    fn build_base(&mut self, runs: u16) {
         let title = "build the kernel without patches".to_owned();
         let (edit, check) = (None, None);
         let kernel = self.add(title, Work::Build { edit, check });
-        self.bases = self.record(kernel, "record the kernel built without patches");
+        self.bases = self.record(kernel, runs, "record the kernel built without patches");
         if self.case.kernel == KernelSource::Built {
             self.examined = self.bases.first().copied().unwrap_or(kernel);
             self.examine();
         }
+    }
+
+    /// The kernels with patches.
+    fn rebuild(&mut self) {
         let case = self.case;
         for (edit, described) in case.edits.iter().enumerate() {
             if described.patches.is_empty() {
@@ -267,7 +301,8 @@ impl<'c> Plan<'c> {
                 check: no_check,
             },
         );
-        let records = self.record(kernel, &format!("boot and record the kernel with {name}"));
+        let title = format!("boot and record the kernel with {name}");
+        let records = self.record(kernel, case.guest.runs, &title);
         for (run, of) in records.into_iter().enumerate() {
             for machine in &case.machines {
                 let title = format!("measure {name} on {machine}{}", self.seed_named(run));
@@ -294,15 +329,14 @@ impl<'c> Plan<'c> {
         }
     }
 
-    /// All runs of a kernel that was built.
-    fn record(&mut self, kernel: StepId, title: &str) -> Vec<StepId> {
-        let runs = 0..self.case.guest.runs;
+    /// Runs of a kernel that was built.
+    fn record(&mut self, kernel: StepId, runs: u16, title: &str) -> Vec<StepId> {
         let record = |run| {
             let title = format!("{title}{}", self.seed_named(usize::from(run)));
             let kernel = Some(kernel);
             self.add(title, Work::Record { kernel, run })
         };
-        runs.map(record).collect()
+        (0..runs).map(record).collect()
     }
 
     /// How a run is called beside others.
@@ -372,6 +406,7 @@ impl<'c> Plan<'c> {
                 uses(&mut recipe, of);
                 recipe.word(type_name);
                 recipe.word(&digests.digest(&Ingredient::Machine(machine.clone()))?);
+                self.replaying(&mut recipe);
                 recipe.word(&digests.digest(&Ingredient::Analyser)?);
             }
             Work::WhatIf { of, machine, .. } | Work::Measure { of, machine, .. } => {
@@ -380,9 +415,10 @@ impl<'c> Plan<'c> {
                 let file = self.edit_file(&step.work).unwrap_or_default().to_owned();
                 recipe.word(&digests.digest(&Ingredient::File(file))?);
                 recipe.word(&digests.digest(&Ingredient::Machine(machine.clone()))?);
-                if self.case.llc_share {
+                if self.llc_share() {
                     recipe.word("share of the LLC");
                 }
+                self.replaying(&mut recipe);
                 self.event(&mut recipe);
                 recipe.word(&digests.digest(&Ingredient::Analyser)?);
             }
@@ -429,6 +465,28 @@ impl<'c> Plan<'c> {
             recipe.word(&digests.digest(&Ingredient::File(setup.clone()))?);
         }
         command(&workload.files, &workload.command, recipe, digests)
+    }
+
+    /// How recordings are replayed, where that is not as it is by default and as the case says.
+    #[must_use]
+    pub fn replay(&self) -> &CaseReplay {
+        &self.replay
+    }
+
+    /// Whether the CPUs that are replayed get only their share of each cache, in predictions.
+    #[must_use]
+    pub fn llc_share(&self) -> bool {
+        self.replay.llc_share.unwrap_or(self.case.llc_share)
+    }
+
+    fn replaying(&self, recipe: &mut Recipe) {
+        if self.replay.cold {
+            recipe.word("cold");
+        }
+        if let Some(mechanisms) = &self.replay.mechanisms {
+            recipe.word("mechanisms");
+            recipe.word(&mechanisms.join(","));
+        }
     }
 
     fn event(&self, recipe: &mut Recipe) {

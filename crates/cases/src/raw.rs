@@ -165,6 +165,7 @@ struct RawPredicted {
 enum RawPredictedFigure {
     Cycles,
     Misses,
+    LoadMisses,
 }
 
 /// Reads a case.
@@ -496,10 +497,11 @@ impl Checker<'_> {
         match (function, figure.unwrap_or(RawPredictedFigure::Cycles)) {
             (None, RawPredictedFigure::Cycles) => Ok(PredictedFigure::Types),
             (None, RawPredictedFigure::Misses) => Ok(PredictedFigure::Misses),
+            (None, RawPredictedFigure::LoadMisses) => Ok(PredictedFigure::LoadMisses),
             (Some(function), RawPredictedFigure::Cycles) => {
                 Ok(PredictedFigure::Function(self.said("function", function)?))
             }
-            (Some(function), RawPredictedFigure::Misses) => {
+            (Some(function), RawPredictedFigure::Misses | RawPredictedFigure::LoadMisses) => {
                 Err(self.at(&function, Reason::MissesOfFunction))
             }
         }

@@ -27,6 +27,7 @@ pub fn results(
         case: case.name.clone(),
         summary: case.summary.clone(),
         mode: mode.name().into(),
+        replay: book.replay(),
         inputs: book.inputs(),
         found: book.found(),
         predicted: book.predicted(),
@@ -125,11 +126,15 @@ impl Ours<'_> {
             .predicted
             .iter()
             .find(|p| p.edit == of.edit && p.machine == of.machine);
-        let measure = predicted.and_then(|p| match &of.of {
-            PredictedFigure::Types => Some(&p.types),
-            PredictedFigure::Function(name) => p.functions.get(name),
-            PredictedFigure::Misses => Some(&p.llc_misses),
-        });
+        let Some(predicted) = predicted else {
+            return "not replayed".to_owned();
+        };
+        let measure = match &of.of {
+            PredictedFigure::Types => Some(&predicted.types),
+            PredictedFigure::Function(name) => predicted.functions.get(name),
+            PredictedFigure::Misses => Some(&predicted.llc_misses),
+            PredictedFigure::LoadMisses => Some(&predicted.llc_load_misses),
+        };
         match measure.and_then(Measured::relative) {
             Some((change, ci95)) => format!("{change:+.1} ± {ci95:.1} %"),
             None => "never left its core".to_owned(),
@@ -176,6 +181,7 @@ impl Ours<'_> {
             PredictedFigure::Types => &rebuilt.cost,
             PredictedFigure::Function(name) => rebuilt.functions.get(name)?,
             PredictedFigure::Misses => &rebuilt.llc_misses,
+            PredictedFigure::LoadMisses => &rebuilt.llc_load_misses,
         };
         figure.best().recorded_change.map(change_text)
     }

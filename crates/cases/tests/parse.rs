@@ -336,6 +336,11 @@ fn what_is_wrong_is_told_with_its_line() {
         ),
         (
             "function = \"f\"",
+            "function = \"f\", figure = \"load-misses\"",
+            "32: misses are those of the whole kernel, not of a function",
+        ),
+        (
+            "function = \"f\"",
             "function = \"\"",
             "32: function is empty",
         ),

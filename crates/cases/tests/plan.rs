@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use linemate_cases::{Case, Digests, Ingredient, Key, Mode, Plan, parse};
+use linemate_cases::{Case, CaseReplay, Digests, Ingredient, Key, Mode, Plan, parse};
 
 const CASE: &str = r#"
 name = "made-up"
@@ -55,7 +55,10 @@ impl Digests for Changed {
 }
 
 fn keys(case: &Case, mode: Mode, digests: &mut Changed) -> Vec<(String, Key)> {
-    let plan = Plan::new(case, mode);
+    keys_of(&Plan::new(case, mode), digests)
+}
+
+fn keys_of(plan: &Plan<'_>, digests: &mut Changed) -> Vec<(String, Key)> {
     let mut keys = Vec::new();
     for step in &plan.steps {
         let key = plan.key(step, &keys, digests).unwrap();
@@ -269,6 +272,86 @@ fn the_guest_and_the_command_are_part_of_the_key() {
         let other = parse(&CASE.replacen(from, to, 1)).unwrap();
         let after = keys(&other, Mode::Quick, &mut Changed::default());
         assert_ne!(before[0].1, after[0].1, "{from} -> {to}");
+    }
+}
+
+#[test]
+fn another_replay_has_keys_of_its_own_for_what_replays() {
+    let case = parse(CASE).unwrap();
+    let plan = |replay: &CaseReplay| {
+        let plan = Plan::new(&case, Mode::Full).replayed(replay.clone());
+        keys_of(&plan, &mut Changed::default())
+    };
+    let known = plan(&CaseReplay::default());
+    let names = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());
+    let with = |cold, mechanisms, llc_share| CaseReplay {
+        cold,
+        mechanisms,
+        llc_share,
+    };
+    let costs = |title: &str| title.starts_with("find what ");
+    let replays = |title: &str| {
+        costs(title) || title.starts_with("predict ") || title.starts_with("measure ")
+    };
+    let mut seen = vec![known.clone()];
+    for replay in [
+        with(true, None, None),
+        with(false, names(&[]), None),
+        with(false, names(&["l1_stride"]), None),
+        with(false, names(&["l1_stride", "l2_streamer"]), None),
+        with(false, None, Some(true)),
+    ] {
+        let other = plan(&replay);
+        for (place, (title, key)) in other.iter().enumerate() {
+            // Costs are found with whole caches.
+            let is_new = replays(title) && !(costs(title) && replay.llc_share.is_some());
+            for earlier in &seen {
+                let stays = *key == earlier[place].1;
+                assert!(!stays || !is_new, "{title} {replay:?}");
+            }
+            assert!(is_new || *key == known[place].1, "{title} {replay:?}");
+        }
+        seen.push(other);
+    }
+    // What the case says anyway is not another replay.
+    let same = plan(&with(false, None, Some(false)));
+    assert_eq!(same, known);
+}
+
+#[test]
+fn predicted_builds_the_kernel_that_is_examined_and_none_with_patches() {
+    let titles = |text: &str| {
+        let case = parse(text).unwrap();
+        let titles = keys(&case, Mode::Predicted, &mut Changed::default()).into_iter();
+        titles.map(|(title, _)| title).collect::<Vec<_>>()
+    };
+    let case = parse(CASE).unwrap();
+    let quick = keys(&case, Mode::Quick, &mut Changed::default()).into_iter();
+    assert_eq!(
+        titles(CASE),
+        quick.map(|(title, _)| title).collect::<Vec<_>>()
+    );
+    let built = CASE
+        .replacen("series = \"6.12\"", "built = true", 1)
+        .replacen("cpus = 8", "cpus = 8\nruns = 3", 1);
+    assert_eq!(
+        titles(&built),
+        [
+            "build the kernel without patches",
+            "record the kernel built without patches, seed 42",
+            "report on rq",
+            "find what rq costs on m1",
+            "predict built on m1",
+            "predict built on m2",
+            "predict only-predicted on m1",
+            "predict only-predicted on m2",
+        ]
+    );
+    // The same steps as those of the whole case.
+    let case = parse(&built).unwrap();
+    let full = keys(&case, Mode::Full, &mut Changed::default());
+    for step in keys(&case, Mode::Predicted, &mut Changed::default()) {
+        assert!(full.contains(&step), "{step:?}");
     }
 }
 

@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use linemate_cases::{Case, CheckDocument, Mode, Outputs, Plan, StepId, Work, parse, results};
+use linemate_cases::{
+    Case, CaseReplay, CheckDocument, Mode, Outputs, Plan, StepId, Work, parse, results,
+};
 use linemate_report::case::{Results, Spread, Verdict, markdown};
 use linemate_report::model::{
     Figures, GroupRow, Inputs, LedgerView, Report, TypeTimes, TypeView, View,
@@ -107,6 +109,11 @@ key = "misses"
 value = "-32 %"
 source = "a paper"
 predicted = { edit = "apart", machine = "m1", figure = "misses" }
+[[published]]
+key = "load misses"
+value = "-28 %"
+source = "a paper"
+predicted = { edit = "apart", machine = "m1", figure = "load-misses" }
 [[published]]
 key = "throughput | all"
 value = "+1 %"
@@ -273,6 +280,7 @@ fn whatif(without: f64, with: f64) -> Value {
             whole: measure(10.0 * without, 9.0 * without + with, without / 10.0),
             llc_misses: LlcMisses {
                 kernel: measure(without / 1000.0, with / 2000.0, 1.0),
+                kernel_loads: measure(without / 2000.0, with / 5000.0, 1.0),
                 ..LlcMisses::default()
             },
             functions: vec![function("f", 80.0), function("g", 90.0)],
@@ -340,6 +348,59 @@ fn the_page_is_as_it_was_written_down() {
     let case = parse(CASE).unwrap();
     let page = markdown(&results_of(&case, Mode::Full));
     assert_eq!(page, include_str!("results.md"));
+}
+
+#[test]
+fn how_it_was_replayed_is_told() {
+    let case = parse(CASE).unwrap();
+    let replayed = |mode: Mode, replay: CaseReplay| {
+        let plan = Plan::new(&case, mode).replayed(replay);
+        let results = results("1.2.3", &case, mode, &plan, &outputs(&plan)).unwrap();
+        (results.replay.clone(), markdown(&results))
+    };
+    let (replay, page) = replayed(
+        Mode::Predicted,
+        CaseReplay {
+            cold: true,
+            mechanisms: Some(Vec::new()),
+            llc_share: Some(true),
+        },
+    );
+    assert!(replay.cold && replay.llc_share && replay.mechanisms.is_empty());
+    assert!(
+        page.contains("predicted form. Replayed cold and without mechanisms, predictions with each CPU's share of the caches. Recorded:"),
+        "{page}"
+    );
+    let end = "Not run: `--predict` builds no kernel with patches.\n";
+    assert!(page.ends_with(end), "{page}");
+    let stride = CaseReplay {
+        mechanisms: Some(vec!["l1_stride".to_owned()]),
+        ..CaseReplay::default()
+    };
+    let (_, page) = replayed(Mode::Full, stride);
+    assert!(
+        page.contains("Replayed warm and with `l1_stride`. "),
+        "{page}"
+    );
+}
+
+/// A case of which machines were left out.
+#[test]
+fn what_was_not_replayed_has_no_prediction() {
+    let case = parse(CASE).unwrap();
+    let mut fewer = case.clone();
+    fewer.machines = vec!["m2".to_owned()];
+    let plan = Plan::new(&fewer, Mode::Quick);
+    let mut outputs = outputs(&plan);
+    for output in outputs.values_mut() {
+        if let Some(result) = output.pointer_mut("/results/0") {
+            result["machine"] = "m2".into();
+        }
+    }
+    let results = results("1.2.3", &fewer, Mode::Quick, &plan, &outputs).unwrap();
+    let page = markdown(&results);
+    let row = "| load misses | -28 % |  | not replayed |  | a paper |";
+    assert!(page.contains(row), "{page}");
 }
 
 #[test]

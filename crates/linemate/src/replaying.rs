@@ -172,12 +172,11 @@ impl Replaying {
 
     /// What was asked for, as in the option.
     pub(crate) fn mechanism_names(&self) -> String {
-        let name = |word: &MechanismWord| match word {
+        let names = self.mechanisms.iter().map(|word| match word {
             MechanismWord::None => "none",
             MechanismWord::One(mechanism) => mechanism.key(),
-        };
-        let names: Vec<&str> = self.mechanisms.iter().map(name).collect();
-        names.join(", ")
+        });
+        names.collect::<Vec<_>>().join(", ")
     }
 
     fn wants(&self, mechanism: Mechanism) -> bool {
@@ -231,7 +230,7 @@ pub(crate) enum MechanismWord {
     One(Mechanism),
 }
 
-fn mechanism(word: &str) -> Result<MechanismWord, String> {
+pub(crate) fn mechanism(word: &str) -> Result<MechanismWord, String> {
     let known = Mechanism::ALL.into_iter().find(|one| one.key() == word);
     match (known, word) {
         (Some(mechanism), _) => Ok(MechanismWord::One(mechanism)),

@@ -67,6 +67,58 @@ fn the_nohz_case_finds_predicts_and_is_not_done_twice() {
     assert_eq!(steps(&again), (5, 0), "{}", story(&again));
     assert_eq!(fs::read(output.join("results.json")).unwrap(), json);
     assert_eq!(fs::read_to_string(output.join("results.md")).unwrap(), page);
+
+    // Another replay does again what replays, and nothing else.
+    let cold = folder.path().join("cold");
+    let other = run(&case, &cache, &cold, &["--quick", "--cold", "--llc-share"]);
+    assert!(other.status.success(), "{}", story(&other));
+    assert_eq!(steps(&other), (3, 2), "{}", story(&other));
+    let json = fs::read(cold.join("results.json")).unwrap();
+    let cold: Value = serde_json::from_slice(&json).unwrap();
+    let replay = serde_json::json!({
+        "cold": true, "mechanisms": ["adjacent_line_pairs"], "llc_share": true
+    });
+    assert_eq!(cold["replay"], replay);
+    assert_eq!(cold["inputs"], results["inputs"]);
+    assert_ne!(cold["predicted"], results["predicted"]);
+}
+
+#[test]
+fn another_replay_needs_another_folder_and_machines_that_can() {
+    let folder = tempfile::tempdir().unwrap();
+    let case = folder.path().join("case");
+    made_up_case(&case, "");
+    let own = case.to_str().unwrap();
+    for options in [
+        &["--cold"][..],
+        &["--mechanisms", "none"],
+        &["--llc-share"],
+        &["--cold", "--output", own],
+    ] {
+        let refused = linemate(&[&["case", "run", own], options].concat());
+        assert_eq!(refused.status.code(), Some(2), "{}", story(&refused));
+        assert_eq!(
+            last_line(&refused),
+            format!(
+                "linemate: {own} has the results of the case as it is: with --cold, --mechanisms or --llc-share give another folder by --output FOLDER"
+            )
+        );
+    }
+    assert!(!case.join("results.md").exists());
+
+    let path = case.join("case.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replacen("gnr-2s-480", "power11", 1)).unwrap();
+    let output = folder.path().join("out");
+    let cache = folder.path().join("cache");
+    let refused = run(&case, &cache, &output, &["--mechanisms", "l1_stride"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", story(&refused));
+    assert_eq!(
+        String::from_utf8_lossy(&refused.stderr),
+        "linemate: power11 is left out: it is described without l1_stride\n\
+         linemate: made-up: --mechanisms l1_stride: none of its machines is described with them\n"
+    );
+    assert!(!output.exists());
 }
 
 /// A case of one CPU, with patches and a script of ours that stands in for the build.
@@ -296,6 +348,20 @@ fn a_whole_case_records_again_and_holds_what_its_checks_find() {
         last_line(&run(&case, &cache, &output, &["--quick"])),
         "linemate: made-up: the kernel that it examines has to be built, which --quick leaves out: run it without"
     );
+    // Built and recorded it was before.
+    let predicted = folder.path().join("predicted");
+    let options = ["--predict", "--mechanisms", "overlap"];
+    let predicted_run = run(&case, &cache, &predicted, &options);
+    assert!(predicted_run.status.success(), "{}", story(&predicted_run));
+    assert_eq!(steps(&predicted_run), (2, 3), "{}", story(&predicted_run));
+    let json = fs::read(predicted.join("results.json")).unwrap();
+    let results: Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(results["mode"], "predicted");
+    assert_eq!(
+        results["replay"]["mechanisms"],
+        serde_json::json!(["overlap"])
+    );
+    assert_eq!(items(&results, "/rebuilt").len(), 0);
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod markdown;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use linemate_machine::Mechanism;
 use linemate_study::stats::Measure;
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +29,9 @@ pub struct Results {
     pub summary: String,
     /// `quick` or `full`.
     pub mode: Cow<'static, str>,
+    /// How it was replayed.
+    #[serde(default)]
+    pub replay: ReplayedAs,
     /// What was recorded.
     pub inputs: Inputs,
     /// By type: what the unmodified kernel shows.
@@ -40,6 +44,27 @@ pub struct Results {
     pub checked: Vec<Checked>,
     /// The published figures and ours.
     pub published: Vec<PublishedRow>,
+}
+
+/// How recordings were replayed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplayedAs {
+    /// With empty caches in the beginning.
+    pub cold: bool,
+    /// The machines' mechanisms that were replayed, by their keys in a description.
+    pub mechanisms: Vec<String>,
+    /// Whether the CPUs had only their share of each cache, in predictions.
+    pub llc_share: bool,
+}
+
+impl Default for ReplayedAs {
+    fn default() -> ReplayedAs {
+        ReplayedAs {
+            cold: false,
+            mechanisms: vec![Mechanism::AdjacentLinePairs.key().to_owned()],
+            llc_share: false,
+        }
+    }
 }
 
 /// What was recorded of the unmodified kernel.
@@ -140,6 +165,9 @@ pub struct Predicted {
     pub whole: Measured,
     /// Accesses of kernel code that missed the last-level cache.
     pub llc_misses: Measured,
+    /// The loads among them.
+    #[serde(default)]
+    pub llc_load_misses: Measured,
     /// Cycles by function, for the functions that published figures are about.
     pub functions: BTreeMap<String, Measured>,
     /// Accesses that would not happen.
@@ -165,6 +193,9 @@ pub struct Rebuilt {
     pub whole: Figure,
     /// Accesses of kernel code that missed the last-level cache.
     pub llc_misses: Figure,
+    /// The loads among them.
+    #[serde(default)]
+    pub llc_load_misses: Figure,
     /// Cycles by function, for the functions that published figures are about; one that is inlined in either kernel has none.
     pub functions: BTreeMap<String, Figure>,
 }

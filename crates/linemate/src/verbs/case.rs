@@ -3,6 +3,7 @@
 mod execute;
 mod files;
 mod page;
+mod replay;
 
 use std::env;
 use std::fs;
@@ -23,6 +24,7 @@ use crate::output::{self, tell};
 use crate::page::PageArgs;
 use execute::{Bench, Interrupted};
 use files::Files;
+use replay::ReplayArgs;
 
 /// Carry out a whole experiment: record, report, predict, build, boot and compare
 #[derive(clap::Args, Debug)]
@@ -45,6 +47,11 @@ struct RunArgs {
     /// Leave out what needs a kernel build: found and predicted, nothing re-recorded
     #[arg(long)]
     quick: bool,
+    /// Leave out kernels with patches: as --quick, but the kernel that is examined is built where that is needed
+    #[arg(long, conflicts_with = "quick")]
+    predict: bool,
+    #[command(flatten)]
+    replay: ReplayArgs,
     /// Where to write results.md and results.json [default: FOLDER]
     #[arg(short, long, value_name = "FOLDER")]
     output: Option<PathBuf>,
@@ -65,8 +72,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let flag = Arc::clone(&cancel);
     ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))
         .context("cannot catch Ctrl-C")?;
-    let case = read(&args.folder)?;
-    let mode = if args.quick { Mode::Quick } else { Mode::Full };
+    let mut case = read(&args.folder)?;
+    let mode = match (args.quick, args.predict) {
+        (true, _) => Mode::Quick,
+        (false, true) => Mode::Predicted,
+        (false, false) => Mode::Full,
+    };
     if args.quick && case.kernel == KernelSource::Built {
         bail!(
             "{}: the kernel that it examines has to be built, which --quick leaves out: run it without",
@@ -80,18 +91,21 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     // Kernels that are kept there are booted.
     linemate_files::private_folder(&cache)?;
     let cache = fs::canonicalize(&cache).with_context(|| cache.display().to_string())?;
-    let folder = args.output.as_deref().unwrap_or(&args.folder);
+    let replay = args.replay.of(&case);
+    let folder = replay::folder(&args.folder, args.output.as_ref(), &replay)?;
+    let mut files = Files::new(&args.folder)?;
+    replay::keep_machines(&mut case, &replay, &files)?;
     let is_new = !folder.exists();
-    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let json_output = Output::new(&folder.join("results.json"))?;
     let text_output = Output::new(&folder.join("results.md"))?;
     let page_output = args.page.output()?;
-    let plan = Plan::new(&case, mode);
-    let outputs = carry_out(&case, &plan, &args.folder, cache, &cancel);
+    let plan = Plan::new(&case, mode).replayed(replay);
+    let outputs = carry_out(&case, &plan, &mut files, cache, &cancel);
     // A folder that was made to see whether results can be written is not left empty.
     let unused = |_: &anyhow::Error| {
         if is_new {
-            let _ = fs::remove_dir(folder);
+            let _ = fs::remove_dir(&folder);
         }
     };
     let outputs = outputs.inspect_err(unused)?;
@@ -100,7 +114,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     json_output.write(&json)?;
     text_output.write(&markdown(&results))?;
     tell(&format!("wrote {}", folder.join("results.md").display()));
-    page_output.write(|| Ok(page::page(folder, results)))?;
+    page_output.write(|| Ok(page::page(&folder, results)))?;
     if args.json {
         output::json_text(&json)?;
     }
@@ -128,12 +142,11 @@ fn keys(case: &Case, plan: &Plan<'_>, files: &mut Files) -> anyhow::Result<Vec<K
 fn carry_out(
     case: &Case,
     plan: &Plan<'_>,
-    folder: &Path,
+    files: &mut Files,
     cache: PathBuf,
     cancel: &AtomicBool,
 ) -> anyhow::Result<Outputs> {
-    let mut files = Files::new(folder)?;
-    let keys = keys(case, plan, &mut files)?;
+    let keys = keys(case, plan, files)?;
     let bench = Bench {
         case,
         plan,
@@ -150,7 +163,7 @@ fn carry_out(
             tell(&format!("{place}: kept from an earlier run"));
         } else {
             let started = Instant::now();
-            match bench.carry_out(StepId(number), &mut files, &place) {
+            match bench.carry_out(StepId(number), files, &place) {
                 Ok(()) => {}
                 Err(error) if error.is::<Interrupted>() => bail!(
                     "{}: interrupted at {:?}: what is done is kept, the same command goes on from there",

@@ -6,7 +6,7 @@ use linemate_study::stats::Change;
 
 use super::{
     Checked, Compared, EventRuns, Figure, FoundType, Measured, Predicted, PublishedRow, Rebuilt,
-    Results, Spread, Verdict, change_text,
+    ReplayedAs, Results, Spread, Verdict, change_text,
 };
 
 /// The most groups that are listed.
@@ -35,9 +35,10 @@ pub fn markdown(results: &Results) -> String {
 fn inputs(out: &mut String, results: &Results) {
     let _ = writeln!(
         out,
-        "Made by `linemate case run`, version {}, {} form. Recorded: {} accesses, checksum `{}`.\n",
+        "Made by `linemate case run`, version {}, {} form. Replayed {}. Recorded: {} accesses, checksum `{}`.\n",
         results.tool,
         results.mode,
+        replayed(&results.replay),
         grouped(results.inputs.accesses),
         results.inputs.checksum
     );
@@ -45,6 +46,22 @@ fn inputs(out: &mut String, results: &Results) {
     for (name, value) in &results.inputs.recording {
         row(out, &[name.clone(), code(value)]);
     }
+}
+
+fn replayed(replay: &ReplayedAs) -> String {
+    let start = match replay.cold {
+        true => "cold",
+        false => "warm",
+    };
+    let mechanisms = match &replay.mechanisms[..] {
+        [] => "without mechanisms".to_owned(),
+        names => format!("with {}", code(&names.join(" "))),
+    };
+    let share = match replay.llc_share {
+        true => ", predictions with each CPU's share of the caches",
+        false => "",
+    };
+    format!("{start} and {mechanisms}{share}")
 }
 
 fn published(out: &mut String, rows: &[PublishedRow]) {
@@ -158,6 +175,7 @@ fn predicted(out: &mut String, rows: &[Predicted]) {
             "change",
             "change of everything",
             "kernel's LLC misses",
+            "its load misses",
             "accesses removed",
         ],
     );
@@ -177,6 +195,7 @@ fn predicted(out: &mut String, rows: &[Predicted]) {
                 change(&p.types),
                 change(&p.whole),
                 change(&p.llc_misses),
+                change(&p.llc_load_misses),
                 p.skipped.to_string(),
             ],
         );
@@ -186,10 +205,10 @@ fn predicted(out: &mut String, rows: &[Predicted]) {
 fn rebuilt(out: &mut String, results: &Results) {
     out.push_str("\n## Predicted and re-recorded\n\n");
     if results.rebuilt.is_empty() {
-        let why = if results.mode == "quick" {
-            "Not run: `--quick` builds no kernel."
-        } else {
-            "Nothing to run: no edit of this case has patches."
+        let why = match &*results.mode {
+            "quick" => "Not run: `--quick` builds no kernel.",
+            "predicted" => "Not run: `--predict` builds no kernel with patches.",
+            _ => "Nothing to run: no edit of this case has patches.",
         };
         let _ = writeln!(out, "{why}");
         return;
@@ -213,7 +232,7 @@ fn rebuilt(out: &mut String, results: &Results) {
         rebuilt_head(out);
         let each = Unit {
             show: each,
-            misses: "kernel's LLC misses",
+            misses: ["kernel's LLC misses", "kernel's LLC load misses"],
         };
         for r in &results.rebuilt {
             rebuilt_rows(out, r, &each, |figure| figure.per_event.as_ref());
@@ -228,7 +247,10 @@ fn rebuilt(out: &mut String, results: &Results) {
     rebuilt_head(out);
     let sum = Unit {
         show: mega,
-        misses: "kernel's LLC misses (million)",
+        misses: [
+            "kernel's LLC misses (million)",
+            "kernel's LLC load misses (million)",
+        ],
     };
     for r in &results.rebuilt {
         rebuilt_rows(out, r, &sum, |figure| Some(&figure.sum));
@@ -262,8 +284,8 @@ fn rebuilt_head(out: &mut String) {
 /// What figures are told in.
 struct Unit {
     show: fn(f64) -> String,
-    /// What misses are called.
-    misses: &'static str,
+    /// What misses are called, and the loads among them.
+    misses: [&'static str; 2],
 }
 
 fn rebuilt_rows(
@@ -282,7 +304,9 @@ fn rebuilt_rows(
         add(&code(&format!("{name}()")), figure);
     }
     add("everything", &rebuilt.whole);
-    add(unit.misses, &rebuilt.llc_misses);
+    let [misses, load_misses] = unit.misses;
+    add(misses, &rebuilt.llc_misses);
+    add(load_misses, &rebuilt.llc_load_misses);
 }
 
 fn rebuilt_row(out: &mut String, rebuilt: &Rebuilt, of: &str, unit: &Unit, compared: &Compared) {

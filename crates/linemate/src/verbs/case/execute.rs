@@ -16,6 +16,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use linemate_cases::{Case, CaseStep, Check, CheckDocument, KernelSource, Key, Plan, StepId, Work};
+use linemate_machine::Mechanism;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -139,12 +140,7 @@ impl Bench<'_> {
         made: &Path,
         files: &Files,
     ) -> anyhow::Result<Vec<OsString>> {
-        let kernel = match (built, &self.case.kernel) {
-            (Some(id), _) => self.output(id)?,
-            (None, KernelSource::Series(series)) => files.series(series)?,
-            (None, KernelSource::Image(image)) => files.find(image)?,
-            (None, KernelSource::Built) => bail!("the kernel is to be built, and is not"),
-        };
+        let kernel = self.kernel(built, files)?;
         let workload = &self.case.workload;
         let mut words: Vec<OsString> = vec!["record".into(), "--output".into(), made.into()];
         words.extend(self.guest(kernel, &self.case.guest.memory, self.plan.seed(run)));
@@ -159,6 +155,16 @@ impl Bench<'_> {
         }
         words.extend(payload(&workload.files, &workload.command, files)?);
         Ok(words)
+    }
+
+    /// The image that is recorded.
+    fn kernel(&self, built: Option<StepId>, files: &Files) -> anyhow::Result<PathBuf> {
+        match (built, &self.case.kernel) {
+            (Some(id), _) => self.output(id),
+            (None, KernelSource::Series(series)) => files.series(series),
+            (None, KernelSource::Image(image)) => files.find(image),
+            (None, KernelSource::Built) => bail!("the kernel is to be built, and is not"),
+        }
     }
 
     fn check(&self, kernel: StepId, check: &Check, files: &Files) -> anyhow::Result<Vec<OsString>> {
@@ -201,6 +207,7 @@ impl Bench<'_> {
             } => {
                 option("--type", type_name.into());
                 option("--machine", files.machine(machine).into());
+                words.extend(self.replaying(*of, files)?);
             }
             Work::WhatIf { machine, .. } | Work::Measure { machine, .. } => {
                 let edit = self.plan.edit_file(&step.work).context("no such edit")?;
@@ -211,11 +218,39 @@ impl Bench<'_> {
                 }
                 // Predictions are compared with kernels that were recorded again.
                 words.push("--all-interleavings".into());
-                if self.case.llc_share {
+                if self.plan.llc_share() {
                     words.push("--llc-share".into());
                 }
+                words.extend(self.replaying(*of, files)?);
             }
             Work::Record { .. } | Work::Build { .. } | Work::Check { .. } => {}
+        }
+        Ok(words)
+    }
+
+    /// How the recording of a step is replayed, where that is not the default.
+    fn replaying(&self, of: StepId, files: &Files) -> anyhow::Result<Vec<OsString>> {
+        let replay = self.plan.replay();
+        let mut words: Vec<OsString> = Vec::new();
+        if replay.cold {
+            words.push("--cold".into());
+        }
+        let Some(mechanisms) = &replay.mechanisms else {
+            return Ok(words);
+        };
+        let list = match &mechanisms[..] {
+            [] => "none".to_owned(),
+            names => names.join(","),
+        };
+        words.extend(["--mechanisms".into(), list.into()]);
+        if mechanisms
+            .iter()
+            .any(|name| name == Mechanism::Overlap.key())
+        {
+            let Work::Record { kernel, .. } = self.step(of)?.0.work else {
+                bail!("no recording");
+            };
+            words.extend(["--kernel".into(), self.kernel(kernel, files)?.into()]);
         }
         Ok(words)
     }

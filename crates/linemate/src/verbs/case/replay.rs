@@ -1,0 +1,111 @@
+//! `linemate case run --cold`, `--mechanisms` and `--llc-share`: a case replayed otherwise than its own results are.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::bail;
+use linemate_cases::{Case, CaseReplay};
+use linemate_machine::Mechanism;
+
+use super::files::Files;
+use crate::output::tell;
+use crate::replaying::{MechanismWord, mechanism};
+use crate::verbs::machines;
+
+/// Of the options in `--help`.
+const HEADING: &str = "Replay (results go to --output FOLDER)";
+
+/// How to replay, where that is not as the case says.
+#[derive(clap::Args, Clone, Debug)]
+pub(super) struct ReplayArgs {
+    /// Begin with empty caches
+    #[arg(long, help_heading = HEADING)]
+    cold: bool,
+    /// Which of the machines' mechanisms to replay (docs/replay.md) [default: adjacent_line_pairs]; `none`: none of them. Machines without one are left out
+    #[arg(long, help_heading = HEADING, value_name = "LIST", value_delimiter = ',', value_parser = mechanism)]
+    mechanisms: Option<Vec<MechanismWord>>,
+    /// Predict with each CPU's share of the caches, or without, whatever the case says
+    #[arg(long, help_heading = HEADING, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    llc_share: Option<bool>,
+}
+
+impl ReplayArgs {
+    /// What of it is not as the case says anyway.
+    pub(super) fn of(&self, case: &Case) -> CaseReplay {
+        let wanted = |list: &Vec<MechanismWord>| {
+            let all = Mechanism::ALL.into_iter();
+            let all = all.filter(|one| list.contains(&MechanismWord::One(*one)));
+            all.map(|one| one.key().to_owned()).collect::<Vec<_>>()
+        };
+        let default = [Mechanism::AdjacentLinePairs.key().to_owned()];
+        let mechanisms = self.mechanisms.as_ref().map(wanted);
+        CaseReplay {
+            cold: self.cold,
+            mechanisms: mechanisms.filter(|names| *names != default),
+            llc_share: self.llc_share.filter(|share| *share != case.llc_share),
+        }
+    }
+}
+
+/// Where results go. Those of another replay do not take the place of the case's own.
+///
+/// # Errors
+/// They would.
+pub(super) fn folder(
+    own: &Path,
+    output: Option<&PathBuf>,
+    replay: &CaseReplay,
+) -> anyhow::Result<PathBuf> {
+    let folder = output.map_or(own, PathBuf::as_path);
+    let same = match (fs::canonicalize(own), fs::canonicalize(folder)) {
+        (Ok(own), Ok(folder)) => own == folder,
+        _ => false,
+    };
+    if same && *replay != CaseReplay::default() {
+        bail!(
+            "{} has the results of the case as it is: with --cold, --mechanisms or --llc-share give another folder by --output FOLDER",
+            own.display()
+        );
+    }
+    Ok(folder.to_owned())
+}
+
+/// Takes from the case the machines that are described without a mechanism that is asked for.
+///
+/// # Errors
+/// A machine that is not known; no machine is left.
+pub(super) fn keep_machines(
+    case: &mut Case,
+    replay: &CaseReplay,
+    files: &Files,
+) -> anyhow::Result<()> {
+    let Some(names) = &replay.mechanisms else {
+        return Ok(());
+    };
+    let mut kept = Vec::new();
+    for name in &case.machines {
+        let machine = machines::resolve(&files.machine(name).to_string_lossy())?;
+        let lacks = |one: &Mechanism| {
+            // Pairs of lines can be asked of every machine, as of the other verbs.
+            *one != Mechanism::AdjacentLinePairs
+                && names.iter().any(|name| name == one.key())
+                && !machine.has(*one)
+        };
+        match Mechanism::ALL.into_iter().find(lacks) {
+            Some(lacking) => tell(&format!(
+                "{name} is left out: it is described without {}",
+                lacking.key()
+            )),
+            None => kept.push(name.clone()),
+        }
+    }
+    if kept.is_empty() {
+        bail!(
+            "{}: --mechanisms {}: none of its machines is described with them",
+            case.name,
+            names.join(",")
+        );
+    }
+    case.machines = kept;
+    Ok(())
+}
