@@ -88,6 +88,7 @@ impl<'b> Book<'b> {
             cold: replay.cold,
             mechanisms: replay.mechanisms.clone().unwrap_or(default.mechanisms),
             llc_share: self.plan.llc_share(),
+            cpus: replay.cpus,
         }
     }
 

@@ -42,6 +42,8 @@ pub struct CaseReplay {
     pub mechanisms: Option<Vec<String>>,
     /// Whether the CPUs that are replayed get only their share of each cache, in predictions.
     pub llc_share: Option<bool>,
+    /// On how many CPUs, where that is not as many as were recorded.
+    pub cpus: Option<usize>,
 }
 
 /// A step's number in its plan.
@@ -486,6 +488,10 @@ impl<'c> Plan<'c> {
         if let Some(mechanisms) = &self.replay.mechanisms {
             recipe.word("mechanisms");
             recipe.word(&mechanisms.join(","));
+        }
+        if let Some(cpus) = self.replay.cpus {
+            recipe.word("cpus");
+            recipe.word(&cpus.to_string());
         }
     }
 

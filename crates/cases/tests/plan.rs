@@ -288,6 +288,7 @@ fn another_replay_has_keys_of_its_own_for_what_replays() {
         cold,
         mechanisms,
         llc_share,
+        cpus: None,
     };
     let costs = |title: &str| title.starts_with("find what ");
     let replays = |title: &str| {
@@ -300,6 +301,10 @@ fn another_replay_has_keys_of_its_own_for_what_replays() {
         with(false, names(&["l1_stride"]), None),
         with(false, names(&["l1_stride", "l2_streamer"]), None),
         with(false, None, Some(true)),
+        CaseReplay {
+            cpus: Some(480),
+            ..CaseReplay::default()
+        },
     ] {
         let other = plan(&replay);
         for (place, (title, key)) in other.iter().enumerate() {

@@ -364,11 +364,12 @@ fn how_it_was_replayed_is_told() {
             cold: true,
             mechanisms: Some(Vec::new()),
             llc_share: Some(true),
+            cpus: Some(480),
         },
     );
     assert!(replay.cold && replay.llc_share && replay.mechanisms.is_empty());
     assert!(
-        page.contains("predicted form. Replayed cold and without mechanisms, predictions with each CPU's share of the caches. Recorded:"),
+        page.contains("predicted form. Replayed cold and without mechanisms, predictions with each CPU's share of the caches, on 480 CPUs. Recorded:"),
         "{page}"
     );
     let end = "Not run: `--predict` builds no kernel with patches.\n";

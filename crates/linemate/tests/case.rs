@@ -100,7 +100,7 @@ fn another_replay_needs_another_folder_and_machines_that_can() {
         assert_eq!(
             last_line(&refused),
             format!(
-                "linemate: {own} has the results of the case as it is: with --cold, --mechanisms or --llc-share give another folder by --output FOLDER"
+                "linemate: {own} has the results of the case as it is: with --cold, --mechanisms, --llc-share or --cpus give another folder by --output FOLDER"
             )
         );
     }

@@ -55,6 +55,9 @@ pub struct ReplayedAs {
     pub mechanisms: Vec<String>,
     /// Whether the CPUs had only their share of each cache, in predictions.
     pub llc_share: bool,
+    /// On how many CPUs, where that is not as many as were recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<usize>,
 }
 
 impl Default for ReplayedAs {
@@ -63,6 +66,7 @@ impl Default for ReplayedAs {
             cold: false,
             mechanisms: vec![Mechanism::AdjacentLinePairs.key().to_owned()],
             llc_share: false,
+            cpus: None,
         }
     }
 }

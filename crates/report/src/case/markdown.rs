@@ -61,7 +61,11 @@ fn replayed(replay: &ReplayedAs) -> String {
         true => ", predictions with each CPU's share of the caches",
         false => "",
     };
-    format!("{start} and {mechanisms}{share}")
+    let cpus = replay.cpus.map(|cpus| format!(", on {cpus} CPUs"));
+    format!(
+        "{start} and {mechanisms}{share}{}",
+        cpus.unwrap_or_default()
+    )
 }
 
 fn published(out: &mut String, rows: &[PublishedRow]) {

@@ -235,6 +235,9 @@ impl Bench<'_> {
         if replay.cold {
             words.push("--cold".into());
         }
+        if let Some(cpus) = replay.cpus {
+            words.extend(["--cpus".into(), cpus.to_string().into()]);
+        }
         let Some(mechanisms) = &replay.mechanisms else {
             return Ok(words);
         };

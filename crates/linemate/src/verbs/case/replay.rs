@@ -1,4 +1,4 @@
-//! `linemate case run --cold`, `--mechanisms` and `--llc-share`: a case replayed otherwise than its own results are.
+//! `linemate case run --cold`, `--mechanisms`, `--llc-share` and `--cpus`: a case replayed otherwise than its own results are.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,6 +27,9 @@ pub(super) struct ReplayArgs {
     /// Predict with each CPU's share of the caches, or without, whatever the case says
     #[arg(long, help_heading = HEADING, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     llc_share: Option<bool>,
+    /// Replay this many CPUs, a multiple of the recorded ones (docs/scaling.md)
+    #[arg(long, help_heading = HEADING, value_name = "N")]
+    cpus: Option<usize>,
 }
 
 impl ReplayArgs {
@@ -43,6 +46,9 @@ impl ReplayArgs {
             cold: self.cold,
             mechanisms: mechanisms.filter(|names| *names != default),
             llc_share: self.llc_share.filter(|share| *share != case.llc_share),
+            cpus: self
+                .cpus
+                .filter(|cpus| *cpus != usize::from(case.guest.cpus)),
         }
     }
 }
@@ -63,7 +69,7 @@ pub(super) fn folder(
     };
     if same && *replay != CaseReplay::default() {
         bail!(
-            "{} has the results of the case as it is: with --cold, --mechanisms or --llc-share give another folder by --output FOLDER",
+            "{} has the results of the case as it is: with --cold, --mechanisms, --llc-share or --cpus give another folder by --output FOLDER",
             own.display()
         );
     }
