@@ -7,7 +7,7 @@
 # `others` also asks padlock if it is there (`cargo install padlock-cli`, or PADLOCK=PROGRAM).
 # The first boot of 32 CPUs takes minutes. Recordings are kept in target/validate and made again if that folder is removed.
 #
-# usage: validate.sh [rq|placements|scaling|patches|exact|others]...   (default: all)
+# usage: validate.sh [rq|placements|scaling|growth|patches|exact|others]...   (default: all)
 # shellcheck disable=SC2016 # backquotes are markdown here
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -81,6 +81,39 @@ scaling() {
 	compare 8 16 false
 	compare 4 16 false
 	compare 4 32 false
+}
+
+# grown NAME TO CPUS...: what the recordings of NAME with these CPUs predict for the one with TO; table rows.
+grown() {
+	local name=$1 to=$2 by cpus files=()
+	shift 2
+	for cpus; do
+		files+=("$work/$name-$cpus.data")
+	done
+	for by in field access; do
+		say "$name: fitting $*, predicting $to by $by"
+		"$linemate" growth "${files[@]}" --by "$by" --cpus "$to" --against "$work/$name-$to.data" --json >"$work/growth.json"
+		table "growth_row(\"$name\"; \"$*\")" "$work/growth.json"
+	done
+}
+
+growth() {
+	local cpus name
+	for cpus in 4 8 16 32 48 64; do
+		recorded "rtpinned-$cpus" 6.12 "$cpus" --setup workloads/rtpush.sh -- target/workloads/rtpinned -g $((cpus / 4)) -p 4 -t 8 -i 20
+		recorded "hackbench-$cpus" 6.12 "$cpus" -- hackbench -f 2 -g $((cpus / 4)) -l 50
+		[ "$cpus" = 48 ] || recorded "sleepers-$cpus" 6.12 "$cpus" -- target/workloads/sleepers -m 4 -l 5 -c $((4 * cpus))
+	done
+	printf '\n## Growth: counts predicted for recordings that the series does not have\n\n'
+	table growth_head <(echo 0)
+	for name in hackbench rtpinned sleepers; do
+		grown "$name" 32 4 8 16
+		grown "$name" 64 4 8 16
+		grown "$name" 64 4 8 16 32
+	done
+	for name in hackbench rtpinned; do
+		grown "$name" 48 4 8 16 32
+	done
 }
 
 # cached KIND NAME: the one entry of that name (a glob) in the cache's folder KIND.
@@ -241,12 +274,12 @@ others() {
 	other task_group cgtree gnr-2s-480
 }
 
-[ $# -gt 0 ] || set -- rq placements scaling patches exact others
+[ $# -gt 0 ] || set -- rq placements scaling growth patches exact others
 for part; do
 	case $part in
-	rq | placements | scaling | patches | exact | others) "$part" ;;
+	rq | placements | scaling | growth | patches | exact | others) "$part" ;;
 	*)
-		echo "validate: no such part: $part (rq, placements, scaling, patches, exact, others)" >&2
+		echo "validate: no such part: $part (rq, placements, scaling, growth, patches, exact, others)" >&2
 		exit 2
 		;;
 	esac

@@ -75,3 +75,12 @@ def exact_table: (map(select(.refused)) | map(.refused)) as $refused | map(selec
 	| "\($rows | length) edits; largest deviation of a sum: \($rows | map(.apart) | max); verdicts: \($rows | map(.rows) | add), of which differ: \($rows | map(.verdicts | length) | add); no accesses to the type: \($refused | join(", "))", "",
 	"| edit | kernel, recording | cycles of the types | with, kept | with, `--exact` | largest deviation of a sum | verdicts that differ |", "|---|---|---|---|---|---|---|",
 	($rows | sort_by(-.apart)[] | "| \(.edits) | \(.series), \(.recording) | \(.without | round) | \(.with) | \(.exact) | \(.apart) | \(.verdicts | join(", ")) |");
+
+# How well a series predicts the counts of a recording that it does not have: 20 and 100 rows with most accesses.
+def growth_head: "| workload | series | for | rows | mean error, 20 | without growth | in their interval | mean error, 100 | without growth | in their interval |",
+	"|---|---|---|---|---|---|---|---|---|---|";
+
+def growth_row($name; $series): .against | .by as $by | .recording.cpus as $to
+	| (.largest | map(select(.rows == 20 or .rows == 100)
+		| "\(100 * .mean_error | round2) %", "\(100 * .mean_error_without | round2) %", "\(100 * .covered | round2) %")) as $cells
+	| "| \($name) | \($series) | \($to) | \($by) | \($cells | join(" | ")) |";
