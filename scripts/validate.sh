@@ -10,7 +10,7 @@
 # `ablation` replays the recordings of the cases (`linemate case run` keeps them, makes what is missing, and builds kernels that no distribution
 # has): with all of them it takes hours. CASES="rq nohz" names the ones that are wanted.
 #
-# usage: validate.sh [rq|placements|scaling|patches|exact|others|ablation]...   (default: all but ablation)
+# usage: validate.sh [rq|placements|scaling|growth|patches|exact|others|ablation]...   (default: all but ablation)
 # shellcheck disable=SC2016 # backquotes are markdown here
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -67,23 +67,65 @@ placements() {
 	table 'as_recorded_row' "$work/original.json"
 }
 
-# compare FROM TO FULL: the recording of FROM CPUs, cloned to TO, beside the recording of TO.
+# compare NAME TO FULL: the recording of 8 CPUs as TO, with what 4, 8 and 16 show of growth, beside the recording of TO.
 compare() {
-	say "replaying $1 CPUs as $2"
-	"$linemate" diff "$work/sleepers-$1.data" "$work/sleepers-$2.data" --machine gnr-2s-480 --cpus "$2" --json >"$work/scaling.json"
-	table "scaling($1; $2; $3)" "$work/scaling.json"
+	local name=$1 to=$2 full=$3 series=$work/$1
+	say "replaying 8 CPUs of $name as $to"
+	"$linemate" diff "$series-8.data" "$series-$to.data" --machine gnr-2s-480 --cpus "$to" --groups phases,locks,flat \
+		--series "$series-4.data,$series-8.data,$series-16.data" --json >"$work/scaling.json"
+	table "scaling(8; $to; $full)" "$work/scaling.json"
 }
 
 scaling() {
-	local cpus
-	for cpus in 4 8 16 32; do
-		recorded "sleepers-$cpus" 6.12 "$cpus" -- target/workloads/sleepers -m 4 -l 5 -c $((4 * cpus))
+	local name to
+	series 4 8 16 32 64
+	printf '\n## More CPUs: the 20 fields with the most sharing cost\n\n'
+	for to in 32 64; do
+		for name in sleepers hackbench rtpinned; do
+			printf '%s: ' "$name"
+			compare "$name" "$to" false
+		done
 	done
-	printf '\n## Clones: the 20 fields with the most sharing cost\n\n'
-	compare 8 32 true
-	compare 8 16 false
-	compare 4 16 false
-	compare 4 32 false
+	compare sleepers 32 true
+}
+
+# series CPUS…: three workloads that give each CPU the same work.
+series() {
+	local cpus
+	for cpus; do
+		recorded "rtpinned-$cpus" 6.12 "$cpus" --setup workloads/rtpush.sh -- target/workloads/rtpinned -g $((cpus / 4)) -p 4 -t 8 -i 20
+		recorded "hackbench-$cpus" 6.12 "$cpus" -- hackbench -f 2 -g $((cpus / 4)) -l 50
+		[ "$cpus" = 48 ] || recorded "sleepers-$cpus" 6.12 "$cpus" -- target/workloads/sleepers -m 4 -l 5 -c $((4 * cpus))
+	done
+}
+
+# grown NAME TO CPUS...: what the recordings of NAME with these CPUs predict for the one with TO; table rows.
+grown() {
+	local name=$1 to=$2 by cpus files=()
+	shift 2
+	for cpus; do
+		files+=("$work/$name-$cpus.data")
+	done
+	for by in field access; do
+		say "$name: fitting $*, predicting $to by $by"
+		"$linemate" growth "${files[@]}" --by "$by" --cpus "$to" --against "$work/$name-$to.data" --json >"$work/growth.json"
+		table "growth_row(\"$name\"; \"$*\")" "$work/growth.json"
+	done
+}
+
+growth() {
+	local name
+	series 4 8 16 32 48 64
+	printf '\n## Growth: counts predicted for recordings that the series does not have\n\n'
+	table growth_head <(echo 0)
+	for name in hackbench rtpinned sleepers; do
+		grown "$name" 32 4 8 16
+		grown "$name" 64 4 8 16
+		grown "$name" 64 4 8 16 32
+	done
+	for name in hackbench rtpinned; do
+		grown "$name" 48 4 8 16 32
+	done
 }
 
 # cached KIND NAME: the one entry of that name (a glob) in the cache's folder KIND.
@@ -280,12 +322,12 @@ ablation() {
 	jq -r -s -L scripts/lib 'include "validate"; ablation_table' "$work/ablation/rows"
 }
 
-[ $# -gt 0 ] || set -- rq placements scaling patches exact others
+[ $# -gt 0 ] || set -- rq placements scaling growth patches exact others
 for part; do
 	case $part in
-	rq | placements | scaling | patches | exact | others | ablation) "$part" ;;
+	rq | placements | scaling | growth | patches | exact | others | ablation) "$part" ;;
 	*)
-		echo "validate: no such part: $part (rq, placements, scaling, patches, exact, others, ablation)" >&2
+		echo "validate: no such part: $part (rq, placements, scaling, growth, patches, exact, others, ablation)" >&2
 		exit 2
 		;;
 	esac

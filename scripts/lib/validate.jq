@@ -93,3 +93,12 @@ def ablation_table:
 	"|---|---|---|---|---|---|---|---|---|---|---|",
 	(group_by([.case, .edit, .machine])[] | INDEX(.condition) as $by | .[0]
 		| "| \(.case) | \(.edit) | `\(.machine)` | \(.of) | \([ablation_conditions[] | $by[.] | ablation_cell] | join(" | ")) |");
+
+# How well a series predicts the counts of a recording that it does not have: 20 and 100 rows with most accesses.
+def growth_head: "| workload | series | for | rows | mean error, 20 | without growth | in their interval | mean error, 100 | without growth | in their interval |",
+	"|---|---|---|---|---|---|---|---|---|---|";
+
+def growth_row($name; $series): .against | .by as $by | .recording.cpus as $to
+	| (.largest | map(select(.rows == 20 or .rows == 100)
+		| "\(100 * .mean_error | round2) %", "\(100 * .mean_error_without | round2) %", "\(100 * .covered | round2) %")) as $cells
+	| "| \($name) | \($series) | \($to) | \($by) | \($cells | join(" | ")) |";
