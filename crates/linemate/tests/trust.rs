@@ -318,7 +318,7 @@ fn every_document_names_its_schema() {
     let kernel = file(folder.path(), "a.btf", &btf("s", "a"));
     let rules = file(folder.path(), "rules", b"type s\n\tapart a from b\n");
     let [data, kernel, rules] = [&data, &kernel, &rules].map(|p| p.to_str().unwrap());
-    let runs: [&[&str]; 12] = [
+    let runs: [&[&str]; 13] = [
         &["report", data],
         &["report", data, "--machine", "turin-2s"],
         &["verify", data],
@@ -333,6 +333,8 @@ fn every_document_names_its_schema() {
         &["doctor", "--kernel", kernel],
         // Writes results.json, whose schema docs/cases.md tells; its tests are in case.rs.
         &["case", "run"],
+        // Of a series; its tests are in growth.rs.
+        &["growth"],
     ];
     let mut docs = String::new();
     for entry in std::fs::read_dir(root().join("docs")).unwrap() {
@@ -341,7 +343,11 @@ fn every_document_names_its_schema() {
             docs += &std::fs::read_to_string(path).unwrap();
         }
     }
-    let mut seen = BTreeSet::from([linemate_report::case::SCHEMA.to_owned()]);
+    let elsewhere = [
+        linemate_report::case::SCHEMA,
+        linemate_report::GrowthDocument::SCHEMA,
+    ];
+    let mut seen = BTreeSet::from(elsewhere.map(str::to_owned));
     for run in &runs[..11] {
         let output = linemate(&[run, &["--json"][..]].concat());
         let json: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -367,7 +373,7 @@ fn every_document_names_its_schema() {
             "{schema} is not in docs/"
         );
     }
-    assert_eq!(seen.len(), 12, "{seen:?}");
+    assert_eq!(seen.len(), 13, "{seen:?}");
     // No verb with --json is left out.
     let help = String::from_utf8(linemate(&["--help"]).stdout).unwrap();
     let verbs = help.lines().skip_while(|line| *line != "Commands:").skip(1);
