@@ -264,15 +264,7 @@ fn nothing_is_lost_by_what_is_left_out(data: &str) {
             "--type",
             "rq",
         ],
-        &[
-            "report",
-            "-i",
-            data,
-            "--machine",
-            "gnr-2s-480",
-            "--cpus",
-            "32",
-        ],
+        &["report", "-i", data, "--machine", "gnr-2s-480"],
         &["report", "-i", data, "--machine", "power11", "--json"],
         &[
             "report",
@@ -298,8 +290,6 @@ fn nothing_is_lost_by_what_is_left_out(data: &str) {
             data,
             "--machine",
             "westmere-4s-80",
-            "--cpus",
-            "80",
             "--llc-share",
         ],
         &["diff", data, data, "--machine", "westmere-4s-80"],
@@ -309,6 +299,30 @@ fn nothing_is_lost_by_what_is_left_out(data: &str) {
         let exact = linemate(&[options, &["--exact"]].concat());
         assert_eq!(quick.stdout, exact.stdout, "{options:?}");
     }
+    // More CPUs than were recorded: what groups share is told, and the same twice.
+    let groups = [
+        "report",
+        "-i",
+        data,
+        "--machine",
+        "gnr-2s-480",
+        "--cpus",
+        "32",
+    ];
+    let found = linemate(&groups);
+    assert!(found.status.success(), "{}", story(&found));
+    assert!(story(&found).contains(" groups of "), "{}", story(&found));
+    assert_eq!(
+        linemate(&[&groups[..], &["--no-cache"]].concat()).stdout,
+        found.stdout
+    );
+    let cold = linemate(&[&groups[..], &["--cold"]].concat());
+    assert_eq!(cold.status.code(), Some(2));
+    assert!(
+        story(&cold).contains("32 CPUs are more than were recorded"),
+        "{}",
+        story(&cold)
+    );
     let refused = linemate(&["report", "-i", data, "--exact"]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(story(&refused).contains("--exact needs --machine: without one nothing is replayed"));
