@@ -1,5 +1,5 @@
 //! What machine code tells about its accesses before it runs: from which loads their addresses come, and which of them are those of calls and
-//! returns ([`transfers`]).
+//! returns ([`transfers()`]).
 //!
 //! [`dependences`] answers it for a kernel; [`address_sources`] follows registers through one function, along all of its paths. What comes from outside (arguments, what called
 //! functions return) is known to come from there, not from which load. What goes through memory is not followed: a pointer that is kept
