@@ -36,20 +36,66 @@ pub(crate) struct CoreRecord {
     pub(crate) open: Option<MissTag>,
 }
 
+/// From so many cores on a line's records are found by a table: searching hundreds of them for each of hundreds of sharers is what replays of
+/// hundreds of CPUs would spend their time on.
+const TABLE_FROM: usize = 16;
+
+/// No record, in a table.
+const NONE: u16 = u16::MAX;
+
+/// The cores that touched a line.
+#[derive(Clone, Default)]
+struct LineRecords {
+    /// In the order in which they came.
+    records: Vec<CoreRecord>,
+    /// By core: the number of its record; empty while there are few.
+    table: Vec<u16>,
+}
+
+impl LineRecords {
+    #[inline]
+    fn find(&mut self, core: CoreId) -> Option<&mut CoreRecord> {
+        if self.table.is_empty() {
+            return self.records.iter_mut().find(|record| record.core == core);
+        }
+        let at = self
+            .table
+            .get(usize::from(core.0))
+            .filter(|at| **at != NONE);
+        at.map(|at| &mut self.records[usize::from(*at)])
+    }
+
+    fn push(&mut self, record: CoreRecord) {
+        self.records.push(record);
+        if self.records.len() < TABLE_FROM {
+            return;
+        }
+        let new = match self.table.is_empty() {
+            true => 0,
+            false => self.records.len() - 1,
+        };
+        for (number, record) in self.records.iter().enumerate().skip(new) {
+            let core = usize::from(record.core.0);
+            if core >= self.table.len() {
+                self.table.resize(core + 1, NONE);
+            }
+            // Cores have numbers of 16 bits, and one record each.
+            self.table[core] = number as u16;
+        }
+    }
+}
+
 /// The records of all lines that more than one core touched.
 #[derive(Clone, Default)]
 pub(crate) struct Sharing {
-    /// Per line, the cores in the order in which they came: searched linearly.
-    lines: Vec<Vec<CoreRecord>>,
+    lines: Vec<LineRecords>,
 }
 
 impl Sharing {
     /// The core's record, if the line has one for it.
     pub(crate) fn find(&mut self, entry: &Entry, core: CoreId) -> Option<&mut CoreRecord> {
         let index = entry.record.checked_sub(1)?;
-        self.lines[index as usize]
-            .iter_mut()
-            .find(|record| record.core == core)
+        self.lines[index as usize].find(core)
     }
 
     /// What became of the core's copy.
@@ -79,7 +125,10 @@ impl Sharing {
             entry.first = history;
         } else {
             let first = new(entry.first_core, entry.first);
-            self.lines.push(vec![first, new(core, history)]);
+            let mut line = LineRecords::default();
+            line.push(first);
+            line.push(new(core, history));
+            self.lines.push(line);
             // One record at most per directory entry, whose number fits 32 bits.
             entry.record = self.lines.len() as u32;
         }
@@ -95,7 +144,7 @@ impl Sharing {
         if written == 0 {
             return;
         }
-        for record in &mut self.lines[index as usize] {
+        for record in &mut self.lines[index as usize].records {
             if record.core != owner {
                 record.pending |= written;
             }
@@ -115,7 +164,32 @@ impl Sharing {
     pub(crate) fn drain_open(&mut self) -> impl Iterator<Item = MissTag> + '_ {
         self.lines
             .iter_mut()
-            .flatten()
+            .flat_map(|line| &mut line.records)
             .filter_map(|record| record.open.take())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_found_however_many_there_are() {
+        let mut line = LineRecords::default();
+        let cores: Vec<u16> = (0..300).map(|at| at * 7 % 307).collect();
+        for (count, core) in cores.iter().enumerate() {
+            assert!(line.find(CoreId(*core)).is_none(), "{count}");
+            line.push(CoreRecord {
+                core: CoreId(*core),
+                history: History::Held,
+                pending: u64::from(*core),
+                open: None,
+            });
+            for known in &cores[..=count] {
+                let found = line.find(CoreId(*known)).map(|record| record.pending);
+                assert_eq!(found, Some(u64::from(*known)), "{count}");
+            }
+        }
+        assert!(line.find(CoreId(307)).is_none());
     }
 }
