@@ -305,18 +305,8 @@ pub(crate) fn thread_shares(
 /// The last-level caches of a machine's domains, each with the share that the logical CPUs have which are `used`: the others are taken
 /// to fill theirs.
 pub(crate) fn shares(machine: &Machine, used: impl Iterator<Item = DomainId>) -> Vec<Llc> {
-    let mut parts = vec![0; machine.topology.domains()];
-    let mut wholes = parts.clone();
-    for domain in used {
-        parts[usize::from(domain.0)] += 1;
-    }
-    for place in machine.topology.places() {
-        wholes[usize::from(place.domain.0)] += 1;
-    }
-    let shares = parts.into_iter().zip(wholes);
-    shares
-        .map(|(part, whole)| Llc::share(machine.llc, part, whole))
-        .collect()
+    let all = machine.topology.places().iter();
+    group_shares(machine, used, all.map(|place| place.domain))
 }
 
 /// The last-level caches of a machine's domains, each with the share that `own` of `all` the logical CPUs which are replayed have.

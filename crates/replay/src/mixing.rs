@@ -90,7 +90,7 @@ impl Mixer {
         }
     }
 
-    /// The group whose CPU `owner` the group's `cpu` meets in its slice number `slice`, there for the `again`th time; it sits at `place`.
+    /// The group whose CPU `owner` the group's `cpu` meets in its slice number `slice`, there for the `again`th time.
     pub(crate) fn group(
         &self,
         (cpu, group): (&Cpu, u16),
