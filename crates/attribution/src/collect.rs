@@ -203,6 +203,7 @@ impl<'a> Collector<'a> {
                 Meaning::Count => value.count = Some(raw),
                 Meaning::Object => value.object = Some(raw),
                 Meaning::ObjectArray => value.bulk = true,
+                Meaning::ObjectSlot => {}
             }
         }
         match function.role {

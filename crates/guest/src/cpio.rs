@@ -31,6 +31,13 @@ impl Archive {
         self.nodes.insert(name.to_owned(), node);
     }
 
+    /// What it holds, by name.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&str, &ArchiveEntry)> {
+        self.nodes
+            .iter()
+            .map(|(name, entry)| (name.as_str(), entry))
+    }
+
     #[cfg(test)]
     pub(crate) fn get(&self, name: &str) -> Option<&ArchiveEntry> {
         self.nodes.get(name.trim_matches('/'))

@@ -99,6 +99,22 @@ pub enum GuestError {
         /// What is wrong, and what to do.
         reason: String,
     },
+    /// An allocator that is not told as it has to be.
+    #[error(
+        "--allocator {given}: it has to be FUNCTION:ARGUMENT, with the number of the argument that is the size, 1 to 6"
+    )]
+    Allocator {
+        /// What was given.
+        given: String,
+    },
+    /// An allocator that no program of the run has.
+    #[error(
+        "--allocator {0}: no program that the guest gets has a function of this name: give its symbol as `nm` prints it"
+    )]
+    NoAllocator(String),
+    /// Programs that a recording cannot list.
+    #[error("the programs of the run: {0}")]
+    Programs(String),
     /// Nowhere to keep snapshots.
     #[error("this user has no home folder for a cache: set LINEMATE_CACHE to a folder of your own")]
     NoCache,

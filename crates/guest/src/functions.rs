@@ -102,6 +102,13 @@ pub struct WatchList {
     pub ambiguous: Vec<String>,
 }
 
+impl WatchList {
+    /// Watches functions of programs too. Their addresses are below all of the kernel's, and sorted.
+    pub(crate) fn add(&mut self, programs: &[Function]) {
+        self.table.functions.splice(0..0, programs.iter().cloned());
+    }
+}
+
 /// Makes the table of a kernel.
 #[must_use]
 pub fn watch_list(types: &TypeModel, symbols: &Symbols) -> WatchList {

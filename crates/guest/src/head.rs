@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 
 use crate::error::GuestError;
 use crate::functions::{self, WatchList};
+use crate::programs::Programs;
 use crate::shape::{GuestShape, Timing};
 
 /// A kernel's types and symbols, as the head holds them and the images need them.
@@ -59,6 +60,7 @@ pub(crate) struct RunFacts<'a> {
     pub(crate) payload: &'a [u8],
     pub(crate) qemu_version: &'a str,
     pub(crate) user: bool,
+    pub(crate) program: bool,
     pub(crate) whole_boot: bool,
 }
 
@@ -88,6 +90,9 @@ pub(crate) fn metadata(run: &RunFacts<'_>, known: &Known) -> Metadata {
     };
     put("timing", timing.to_owned());
     put("user", switch(run.user));
+    if run.program {
+        put("program", switch(true));
+    }
     put("whole_boot", switch(run.whole_boot));
     metadata
 }
@@ -105,9 +110,15 @@ pub(crate) fn write(
     file: File,
     metadata: &Metadata,
     known: &Known,
+    programs: Option<&Programs>,
 ) -> Result<(), linemate_recording::Error> {
     let mut writer = Writer::create_in(Box::new(file), env!("CARGO_PKG_VERSION"), metadata)?;
     writer.btf(&known.btf)?;
     writer.symbols(&known.symbol_text)?;
-    writer.functions(&known.watch.table)
+    writer.functions(&known.watch.table)?;
+    let Some(programs) = programs else {
+        return Ok(());
+    };
+    let contents: Vec<&[u8]> = programs.contents.iter().map(|c| &**c).collect();
+    writer.programs(&programs.files, &contents)
 }

@@ -10,7 +10,8 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::cpio::{Archive, ArchiveEntry};
 use crate::error::GuestError;
-use crate::{guess, program};
+use crate::programs::{OwnAllocator, Programs};
+use crate::{guess, program, programs};
 
 /// Where a guest's command starts, and where relative paths go.
 const HOME: &str = "/root";
@@ -80,15 +81,21 @@ impl ExtraFile {
 pub(crate) struct Payload {
     /// The archive.
     pub(crate) bytes: Vec<u8>,
+    /// The programs in it, if they are wanted.
+    pub(crate) programs: Option<Programs>,
     /// What to tell of programs that only the command's words name, if there are any.
     pub(crate) note: Option<String>,
 }
 
-/// Packs a workload.
+/// Packs a workload; with `allocators`, its programs are looked at, these allocators among them.
 ///
 /// # Errors
 /// A program or file that cannot be read, or that cannot run in the guest.
-pub(crate) fn pack(workload: &Workload, search_path: &str) -> Result<Payload, GuestError> {
+pub(crate) fn pack(
+    workload: &Workload,
+    allocators: Option<&[OwnAllocator]>,
+    search_path: &str,
+) -> Result<Payload, GuestError> {
     let mut archive = Archive::default();
     let mut library_folders = BTreeSet::new();
     let name = workload.command.first().map_or("", String::as_str);
@@ -144,6 +151,9 @@ pub(crate) fn pack(workload: &Workload, search_path: &str) -> Result<Payload, Gu
         );
     }
     Ok(Payload {
+        programs: allocators
+            .map(|own| programs::find(&archive, own))
+            .transpose()?,
         bytes: archive.to_bytes(),
         note,
     })
@@ -353,8 +363,8 @@ mod tests {
             }],
             setup: Some(setup),
         };
-        let bytes = pack(&workload, SEARCH).unwrap().bytes;
-        assert_eq!(bytes, pack(&workload, SEARCH).unwrap().bytes);
+        let bytes = pack(&workload, None, SEARCH).unwrap().bytes;
+        assert_eq!(bytes, pack(&workload, None, SEARCH).unwrap().bytes);
         let expected = [
             "usr/bin/env\0",
             "usr/lib64/ld-linux-x86-64.so.2\0",
@@ -383,7 +393,7 @@ mod tests {
             command: words.map(str::to_owned).to_vec(),
             ..Workload::default()
         };
-        let payload = pack(&workload, &search).unwrap();
+        let payload = pack(&workload, None, &search).unwrap();
         let place = server.display().to_string();
         assert!(contains(&payload.bytes, &format!("{}\0", &place[1..])));
         assert!(contains(&payload.bytes, "usr/bin/env\0"), "its interpreter");
@@ -394,7 +404,7 @@ mod tests {
         );
         // What cannot run there is told and left out.
         fs::write(&server, "#!/no/such/interpreter\n").unwrap();
-        let payload = pack(&workload, &search).unwrap();
+        let payload = pack(&workload, None, &search).unwrap();
         assert!(!contains(&payload.bytes, &format!("{}\0", &place[1..])));
         let note = payload.note.unwrap();
         assert!(
@@ -406,7 +416,7 @@ mod tests {
             command: ["env", "A=1"].map(str::to_owned).to_vec(),
             ..Workload::default()
         };
-        assert_eq!(pack(&workload, &search).unwrap().note, None);
+        assert_eq!(pack(&workload, None, &search).unwrap().note, None);
     }
 
     #[test]
@@ -421,12 +431,12 @@ mod tests {
             }],
             setup: None,
         };
-        let error = pack(&workload("../x"), SEARCH).unwrap_err();
+        let error = pack(&workload("../x"), None, SEARCH).unwrap_err();
         assert!(
             error.to_string().contains("outside the current folder"),
             "{error}"
         );
-        let error = pack(&workload("/no/such/file"), SEARCH).unwrap_err();
+        let error = pack(&workload("/no/such/file"), None, SEARCH).unwrap_err();
         assert!(
             error.to_string().starts_with("cannot read /no/such/file"),
             "{error}"

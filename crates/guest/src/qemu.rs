@@ -131,6 +131,7 @@ pub(crate) struct PluginOptions {
     pub(crate) recording: File,
     pub(crate) memory_bytes: u64,
     pub(crate) user: bool,
+    pub(crate) program: bool,
     pub(crate) whole_boot: bool,
     pub(crate) parallel: bool,
     /// The host has one CPU for QEMU: a thread that encodes would only take turns with the guest's.
@@ -145,6 +146,7 @@ impl PluginOptions {
         );
         let switches = [
             ("user", self.user),
+            ("program", self.program),
             ("whole_boot", self.whole_boot),
             ("parallel", self.parallel),
             ("encode_here", self.encode_here),
@@ -397,6 +399,7 @@ mod tests {
             recording: tempfile::tempfile().unwrap(),
             memory_bytes: 1 << 30,
             user: false,
+            program: false,
             whole_boot: false,
             parallel: false,
             encode_here: false,

@@ -20,6 +20,7 @@ use crate::initramfs;
 use crate::kernel::BootableKernel;
 use crate::observer::{Observer, Stage};
 use crate::payload::{self, Workload};
+use crate::programs::OwnAllocator;
 use crate::qemu::{GuestFiles, Plugin, PluginOptions, Qemu, Start};
 use crate::ram::{self, KernelMemory, Ram};
 use crate::run_folder::{RUN, RunFolder};
@@ -52,6 +53,8 @@ pub struct Session {
     pub output: PathBuf,
     /// Record user-mode code too.
     pub user: bool,
+    /// Record what is needed to name what programs access, with these allocators of their own. Implies `user`.
+    pub program: Option<Vec<OwnAllocator>>,
     /// Record from power-on.
     pub whole_boot: bool,
     /// Functions of the kernel whose calls are all recorded.
@@ -122,10 +125,11 @@ impl Session {
         private_folder(&self.cache).map_err(GuestError::from)?;
         let recorder = std::fs::canonicalize(&self.recorder)
             .map_err(|_| GuestError::RecorderMissing(self.recorder.clone()))?;
-        let payload = payload::pack(&self.workload, &search_path)?;
+        let payload = payload::pack(&self.workload, self.program.as_deref(), &search_path)?;
         if let Some(note) = &payload.note {
             observer.note(note);
         }
+        let programs = payload.programs;
         let payload = payload.bytes;
         let initramfs = initramfs::build(&search_path)?;
         let boot = Boot {
@@ -138,7 +142,10 @@ impl Session {
         };
         let snapshot = boot.snapshot(&self.cache, cancel, observer)?;
         let (path, image) = (&self.kernel.path, &self.kernel.bytes);
-        let known = Known::new(path, image, snapshot.symbols()?, &self.events)?;
+        let mut known = Known::new(path, image, snapshot.symbols()?, &self.events)?;
+        if let Some(programs) = &programs {
+            known.watch.add(&programs.functions);
+        }
         let folder = RunFolder::new(&self.cache.join("runs"), RUN)?;
         let files = GuestFiles::new(folder.path());
         for (path, bytes) in [
@@ -166,7 +173,8 @@ impl Session {
             command: &self.workload.command,
             payload: &payload,
             qemu_version: &self.qemu.version,
-            user: self.user,
+            user: self.user || self.program.is_some(),
+            program: self.program.is_some(),
             whole_boot: self.whole_boot,
         };
         let metadata = head::metadata(&run, &known);
@@ -174,7 +182,8 @@ impl Session {
             let file = draft.file().try_clone();
             file.map_err(GuestError::io("open", draft.path()))
         };
-        head::write(open()?, &metadata, &known).map_err(|e| self.recording_error(&e))?;
+        head::write(open()?, &metadata, &known, programs.as_ref())
+            .map_err(|e| self.recording_error(&e))?;
         let plugin = (&*recorder, &self.plugin(open()?));
         let ran = self.run(&files, Some(plugin), &known, &mut images, cancel, observer);
         observer.stage(Stage::Writing);
@@ -275,7 +284,8 @@ impl Session {
         Plugin::Record(PluginOptions {
             recording,
             memory_bytes: end,
-            user: self.user,
+            user: self.user || self.program.is_some(),
+            program: self.program.is_some(),
             whole_boot: self.whole_boot,
             parallel: self.shape.timing == Timing::Parallel,
             encode_here: thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1),

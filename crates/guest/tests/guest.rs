@@ -68,6 +68,7 @@ fn recorder() -> PathBuf {
 
 fn session(command: &[&str]) -> Session {
     Session {
+        program: None,
         qemu: Qemu::find().expect("QEMU: run `make setup`"),
         kernel: default_kernel(&cache_folder().unwrap()).expect("a kernel: run `make setup`"),
         shape: GuestShape {

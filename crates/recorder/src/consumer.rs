@@ -228,9 +228,9 @@ impl<S: Sink + Announce> Consumer<S> {
                 self.lane.pages(self.vmemmap, page, order);
             }
             kind::MARK => {
-                let guest_ns = records.next();
+                let value = records.next();
                 if let Some(mark) = MARKS.get(number as usize) {
-                    self.lane.mark(at, *mark, guest_ns);
+                    self.lane.mark(at, *mark, value);
                 }
             }
             kind::CPU => {

@@ -55,6 +55,29 @@ const WIDEST_PIECE: usize = 8;
 const MARK_HEAD: [u8; 4] = [0x0f, 0x1f, 0x84, 0x00];
 const MARK_TAIL: [u8; 3] = [0xfe, 0xca, 0x6b];
 
+/// Whether the code that ends with these bytes may end with a call. `true` where there are too few bytes to tell.
+///
+/// Encodings: Intel 64 and IA-32 Architectures Software Developer's Manual, CALL: `e8` with four bytes, `ff /2` with its operand.
+pub(crate) fn may_follow_call(before: &[u8]) -> bool {
+    /// The longest of those encodings.
+    const LONGEST: usize = 7;
+    if before.len() < LONGEST {
+        return true;
+    }
+    let ends_with = |length: usize| {
+        let start = before.len() - length;
+        let bytes = &before[start..];
+        let mut decoder = Decoder::new(64, bytes, DecoderOptions::NONE);
+        let instruction = decoder.decode();
+        instruction.len() == length
+            && matches!(
+                instruction.flow_control(),
+                FlowControl::Call | FlowControl::IndirectCall
+            )
+    };
+    (2..=LONGEST).any(ends_with)
+}
+
 /// The number `KK` in a marking no-op, or `None` for every other instruction.
 pub(crate) fn mark_number(bytes: &[u8]) -> Option<u8> {
     let (head, rest) = bytes.split_at_checked(4)?;
@@ -145,6 +168,20 @@ mod tests {
 
     fn shape_of(bytes: &[u8]) -> AccessShape {
         facts(bytes, 0xffff_ffff_8100_0000).shape
+    }
+
+    #[test]
+    fn what_follows_a_call_is_told() {
+        let nops = [0x90; 8];
+        let ends_with = |bytes: &[u8]| may_follow_call(&[&nops, bytes].concat());
+        assert!(ends_with(&[0xe8, 1, 2, 3, 4]), "call rel32");
+        assert!(ends_with(&[0xff, 0xd0]), "call *%rax");
+        assert!(ends_with(&[0x41, 0xff, 0xd3]), "call *%r11");
+        assert!(ends_with(&[0xff, 0x15, 1, 2, 3, 4]), "call *disp(%rip)");
+        assert!(ends_with(&[0xff, 0x54, 0x24, 8]), "call *8(%rsp)");
+        assert!(!ends_with(&[0x48, 0x89, 0xc7]), "mov %rax,%rdi");
+        assert!(!ends_with(&[0xe9, 1, 2, 3, 4]), "jmp");
+        assert!(may_follow_call(&nops[..6]), "too few bytes");
     }
 
     #[test]

@@ -338,7 +338,7 @@ impl<S: Sink> Lane<S> {
                     time,
                     cpu: CpuId(cpu),
                     mark: Mark::Resume,
-                    guest_ns: 0,
+                    value: 0,
                 });
             }
         }
@@ -349,12 +349,18 @@ impl<S: Sink> Lane<S> {
         self.pairing.flush(&mut |whole| add(sink, &whole));
     }
 
-    /// Prepares for an event other than an access; gives its time.
-    pub(crate) fn step(&mut self, (at, cpu): (Counted, u16)) -> VirtualTime {
+    /// Prepares for an event that may come between the parts of an access; gives its time.
+    fn between(&mut self, (at, cpu): (Counted, u16)) -> VirtualTime {
         let time = self.clock.at(at);
         if Some(cpu) != self.current {
             self.switch(cpu, time);
         }
+        time
+    }
+
+    /// Prepares for an event other than an access; gives its time.
+    pub(crate) fn step(&mut self, at: (Counted, u16)) -> VirtualTime {
+        let time = self.between(at);
         self.finish_access();
         time
     }
@@ -392,14 +398,18 @@ impl<S: Sink> Lane<S> {
         }
     }
 
-    /// Start, stop or idle.
-    pub(crate) fn mark(&mut self, (at, cpu): (Counted, u16), mark: Mark, guest_ns: u64) {
-        let time = self.step((at, cpu));
+    /// Start, stop, idle, or what programs need.
+    pub(crate) fn mark(&mut self, (at, cpu): (Counted, u16), mark: Mark, value: u64) {
+        let time = if mark == Mark::Page {
+            self.between((at, cpu))
+        } else {
+            self.step((at, cpu))
+        };
         self.sink.mark(&Marker {
             time,
             cpu: CpuId(cpu),
             mark,
-            guest_ns,
+            value,
         });
         if mark == Mark::Idle {
             if let Some(idle) = self.idle.get_mut(usize::from(cpu)) {

@@ -13,6 +13,7 @@
 //! | `lane`, `clock`, `pairing`, `shadow` | records → events: time, RMW, wide operands, silent stores |
 //! | `running` | which CPU it is, where QEMU does not say |
 //! | `watch`, `decode` | the function table; instruction bytes |
+//! | `programs` | code by its contents, address spaces, mapped pages |
 //! | `options`, `output` | the command line; the way to the file |
 
 // QEMU alone calls the plugin's entry points: from the tests' side everything behind them is unused.
@@ -27,6 +28,7 @@ mod lane;
 mod options;
 mod output;
 mod pairing;
+mod programs;
 mod queue;
 mod recorder;
 mod running;

@@ -44,6 +44,8 @@ pub(crate) struct RecorderOptions {
     pub(crate) memory: u64,
     /// Record user-mode code too.
     pub(crate) user: bool,
+    /// Tell user-mode code by its contents, and address spaces and mappings of pages.
+    pub(crate) program: bool,
     /// Record from the first instruction on, not from the start mark.
     pub(crate) whole_boot: bool,
     /// The CPUs run in threads of their own.
@@ -64,7 +66,7 @@ pub(crate) enum OptionError {
     Form(String),
     /// No such key.
     #[error(
-        "unknown option {0:?} (known: hold, descriptor, memory, user, whole_boot, parallel, encode_here, direct_map, vmemmap)"
+        "unknown option {0:?} (known: hold, descriptor, memory, user, program, whole_boot, parallel, encode_here, direct_map, vmemmap)"
     )]
     Unknown(String),
     /// Given twice.
@@ -76,6 +78,9 @@ pub(crate) enum OptionError {
     /// Holding and recording are two things.
     #[error("option hold allows no other option: a run that is held records nothing")]
     HoldAlone,
+    /// Programs are told by the accesses of user-mode code, and by the order of all events.
+    #[error("option program=on needs user=on, and no parallel=on")]
+    ProgramNeeds,
     /// A value that does not fit its key.
     #[error("option {key}={value:?} is not {expected}")]
     Value {
@@ -95,7 +100,7 @@ impl RecorderOptions {
     /// The first argument that is malformed, unknown, repeated or out of range; then the first missing one.
     pub(crate) fn parse<'a>(arguments: impl Iterator<Item = &'a str>) -> Result<Self, OptionError> {
         let (mut descriptor, mut memory) = (None, None);
-        let (mut user, mut whole_boot, mut parallel) = (None, None, None);
+        let (mut user, mut program, mut whole_boot, mut parallel) = (None, None, None, None);
         let (mut encode_here, mut direct_map, mut vmemmap) = (None, None, None);
         for argument in arguments {
             let (key, value) = argument
@@ -105,6 +110,7 @@ impl RecorderOptions {
                 "descriptor" => set(&mut descriptor, key, open_file(key, value)?)?,
                 "memory" => set(&mut memory, key, bytes(key, value)?)?,
                 "user" => set(&mut user, key, switch(key, value)?)?,
+                "program" => set(&mut program, key, switch(key, value)?)?,
                 "whole_boot" => set(&mut whole_boot, key, switch(key, value)?)?,
                 "parallel" => set(&mut parallel, key, switch(key, value)?)?,
                 "encode_here" => set(&mut encode_here, key, switch(key, value)?)?,
@@ -113,12 +119,18 @@ impl RecorderOptions {
                 _ => return Err(OptionError::Unknown(key.to_owned())),
             }
         }
+        let (user, program) = (user.unwrap_or(false), program.unwrap_or(false));
+        let parallel = parallel.unwrap_or(false);
+        if program && (!user || parallel) {
+            return Err(OptionError::ProgramNeeds);
+        }
         Ok(Self {
             descriptor: descriptor.ok_or(OptionError::Missing("descriptor"))?,
             memory: memory.ok_or(OptionError::Missing("memory"))?,
-            user: user.unwrap_or(false),
+            user,
+            program,
             whole_boot: whole_boot.unwrap_or(false),
-            parallel: parallel.unwrap_or(false),
+            parallel,
             encode_here: encode_here.unwrap_or(false),
             direct_map: direct_map.unwrap_or(DIRECT_MAP),
             vmemmap: vmemmap.unwrap_or(VMEMMAP),
@@ -200,6 +212,7 @@ mod tests {
                 descriptor: 7,
                 memory: 1 << 30,
                 user: false,
+                program: false,
                 whole_boot: false,
                 parallel: false,
                 encode_here: false,
@@ -239,6 +252,17 @@ mod tests {
         ])
         .unwrap();
         assert!(options.user && options.whole_boot && options.parallel && options.encode_here);
+    }
+
+    #[test]
+    fn programs_need_their_accesses_in_order() {
+        let with = |extra: &[&'static str]| {
+            parse(&[&["descriptor=7", "memory=1048576", "program=on"], extra].concat())
+        };
+        assert!(with(&["user=on"]).unwrap().program);
+        assert_eq!(with(&[]), Err(OptionError::ProgramNeeds));
+        let parallel = with(&["user=on", "parallel=on"]);
+        assert_eq!(parallel, Err(OptionError::ProgramNeeds));
     }
 
     #[test]

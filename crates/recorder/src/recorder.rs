@@ -13,6 +13,7 @@ use crate::ffi::{MemoryAccess, TranslatedBlock};
 use crate::lane::{Instruction, Lane, Touch};
 use crate::options::{OptionError, RecorderOptions};
 use crate::output::{CHUNK_EVENTS, Output, Unannounced};
+use crate::programs::Programs;
 use crate::shadow::{Shadow, Tracked};
 use crate::tap::{RECORDS, Tap};
 use crate::translate::{Action, Hooked, Numbers, translate};
@@ -63,6 +64,7 @@ pub(crate) struct Recorder {
     options: RecorderOptions,
     watch: WatchTable,
     numbers: Numbers,
+    programs: Option<Programs>,
     percpu_offsets: Option<u64>,
     begun: AtomicBool,
     overflowed: AtomicBool,
@@ -87,11 +89,14 @@ impl Recorder {
         taps: impl Iterator<Item = &'static Tap>,
     ) -> Result<Self, SetUpError> {
         let in_file = SetUpError::Recording;
-        let (watch, functions, percpu_offsets) = {
+        let (watch, programs, functions, percpu_offsets) = {
             let file = recording.try_clone().map_err(SetUpError::Descriptor)?;
             let head = Recording::from_source(file).map_err(in_file)?;
             let table = head.functions().clone();
             let functions = table.functions.len() as u32;
+            let programs = options
+                .program
+                .then(|| Programs::new(head.programs(), cpus, options.memory));
             let symbols = match head.symbols() {
                 Ok(text) => text,
                 Err(linemate_recording::Error::Missing { .. }) => Vec::new(),
@@ -99,6 +104,7 @@ impl Recorder {
             };
             (
                 WatchTable::new(table, return_thunks(&symbols)),
+                programs,
                 functions,
                 percpu_offsets(&symbols),
             )
@@ -141,6 +147,7 @@ impl Recorder {
             options,
             watch,
             numbers: Numbers::new(unannounced),
+            programs,
             percpu_offsets,
             begun: AtomicBool::new(false),
             overflowed: AtomicBool::new(false),
@@ -160,7 +167,11 @@ impl Recorder {
 
     /// Whether recording may begin: it does so once.
     pub(crate) fn begin(&self) -> bool {
-        !self.begun.swap(true, Ordering::SeqCst)
+        let begins = !self.begun.swap(true, Ordering::SeqCst);
+        if let (true, Some(programs)) = (begins, &self.programs) {
+            programs.begin();
+        }
+        begins
     }
 
     /// Instructions that were translated until now.
@@ -175,7 +186,8 @@ impl Recorder {
 
     /// Instruments a block.
     pub(crate) fn translate(&self, block: &TranslatedBlock<'_>) {
-        if !translate(block, (&self.watch, &self.numbers), &self.options)
+        let tables = (&self.watch, &self.numbers, self.programs.as_ref());
+        if !translate(block, tables, &self.options)
             && !self.overflowed.swap(true, Ordering::Relaxed)
         {
             fail(
@@ -200,7 +212,11 @@ impl Recorder {
                 continue;
             }
             let vaddr = vaddr.wrapping_add(u64::from(offset));
-            let addr = access.physical(vaddr).map_or(vaddr, |physical| {
+            let physical = access.physical(vaddr);
+            if let (Some(programs), Some(physical)) = (&self.programs, physical) {
+                programs.meets(tap, instruction.back(), vaddr, physical);
+            }
+            let addr = physical.map_or(vaddr, |physical| {
                 self.options.direct_map.wrapping_add(physical)
             });
             let touch = Touch {
@@ -215,21 +231,33 @@ impl Recorder {
         }
     }
 
-    /// A watched instruction is about to run.
-    pub(crate) fn hook(&self, tap: &Tap, calls: &mut Calls, hooked: &Hooked, cpu: &impl Cpu) {
+    /// A watched instruction is about to run on the CPU with this `number`.
+    pub(crate) fn hook(
+        &self,
+        (tap, calls): (&Tap, &mut Calls),
+        hooked: &Hooked,
+        (number, cpu): (u16, &impl Cpu),
+    ) {
         let back = hooked.back;
         let guest_ns = || cpu.argument(linemate_recording::Register::Rdi);
-        let (function, returns) = match &hooked.action {
-            Action::Enter(function) => (function, false),
-            Action::Leave(function) => (function, true),
-            Action::Idle => return tap.mark(back, Mark::Idle, 0),
-            Action::Start => return tap.mark(back, Mark::Start, guest_ns()),
-            Action::Stop => return tap.mark(back, Mark::Stop, guest_ns()),
-        };
+        if hooked.action == Action::Start {
+            tap.mark(back, Mark::Start, guest_ns());
+        }
+        if let (Some(programs), true) = (&self.programs, hooked.kernel) {
+            programs.runs(tap, (back, number), cpu.page_tables());
+        }
         let mut silent = true;
         let mut report = |report| {
             silent = false;
             tap.watched(back, Some(report));
+        };
+        let (function, returns) = match &hooked.action {
+            Action::Enter(function) => (function, false),
+            Action::Leave(function) => (function, true),
+            Action::Idle => return tap.mark(back, Mark::Idle, 0),
+            Action::Start => return,
+            Action::Back => return calls.back(cpu, &mut report),
+            Action::Stop => return tap.mark(back, Mark::Stop, guest_ns()),
         };
         if returns {
             calls.leave(function, cpu, &mut report);

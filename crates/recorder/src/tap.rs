@@ -34,7 +34,14 @@ pub(crate) mod part {
 }
 
 /// Marks by their number in a record.
-pub(crate) const MARKS: [Mark; 4] = [Mark::Start, Mark::Stop, Mark::Idle, Mark::Resume];
+pub(crate) const MARKS: [Mark; 6] = [
+    Mark::Start,
+    Mark::Stop,
+    Mark::Idle,
+    Mark::Resume,
+    Mark::Space,
+    Mark::Page,
+];
 
 /// Instructions in a turn of the counter.
 pub(crate) const TURN: u64 = 1 << 31;
@@ -277,9 +284,9 @@ impl Tap {
     }
 
     /// Adds a mark.
-    pub(crate) fn mark(&self, back: u32, mark: Mark, guest_ns: u64) {
+    pub(crate) fn mark(&self, back: u32, mark: Mark, value: u64) {
         let number = MARKS.iter().position(|m| *m == mark).unwrap_or_default();
         let head = self.time(back) | kind::MARK | (number as u64) << 8;
-        self.records.push(&[head, guest_ns]);
+        self.records.push(&[head, value]);
     }
 }

@@ -8,11 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use linemate_recording::format::MAX_INSTRUCTIONS;
 use linemate_recording::{GuestAddr, InstructionId};
 
-use crate::decode::{Flow, InstructionFacts, facts, mark_number};
-use crate::ffi::{MAX_INSTRUCTION, TranslatedBlock};
+use crate::decode::{Flow, InstructionFacts, facts, mark_number, may_follow_call};
+use crate::ffi::{BlockInstruction, MAX_INSTRUCTION, TranslatedBlock};
 use crate::lane::Instruction;
 use crate::options::RecorderOptions;
 use crate::output::Unannounced;
+use crate::programs::Programs;
 use crate::watch::{WatchTable, Watched};
 
 /// What to do before an instruction runs.
@@ -22,6 +23,8 @@ pub(crate) enum Action {
     Enter(Watched),
     /// Report the return of a function.
     Leave(Watched),
+    /// Report what a program's function has returned, if this is where one returns to.
+    Back,
     /// Report that the CPU is going to wait.
     Idle,
     /// Start recording.
@@ -37,6 +40,8 @@ pub(crate) struct Hooked {
     pub(crate) action: Action,
     /// Instructions from this one (included) to the end of its block.
     pub(crate) back: u32,
+    /// It is the kernel's.
+    pub(crate) kernel: bool,
 }
 
 /// Numbers instructions by address, as they are first translated.
@@ -93,7 +98,7 @@ pub(crate) fn is_kernel(address: u64) -> bool {
 /// Instruments a block. Gives whether all of it could be: there are limits to the number of instructions.
 pub(crate) fn translate(
     block: &TranslatedBlock<'_>,
-    (watch, numbers): (&WatchTable, &Numbers),
+    (watch, numbers, programs): (&WatchTable, &Numbers, Option<&Programs>),
     options: &RecorderOptions,
 ) -> bool {
     let parallel = options.parallel;
@@ -103,17 +108,28 @@ pub(crate) fn translate(
     let count = block.len();
     for (position, instruction) in block.instructions().enumerate() {
         let back = (count - position) as u32;
-        let pc = instruction.address();
+        let vaddr = instruction.address();
         let bytes = instruction.bytes(&mut buffer);
-        let kernel = is_kernel(pc);
-        let facts = facts(bytes, pc);
+        let kernel = is_kernel(vaddr);
+        let facts = facts(bytes, vaddr);
+        let pc = match programs {
+            Some(programs) if !kernel => instruction
+                .page()
+                .map_or(0, |(page, within)| programs.code_address(page, within)),
+            _ => vaddr,
+        };
         let actions = if kernel {
             kernel_actions(watch, pc, &facts)
         } else {
-            mark(bytes)
+            let first = position == 0;
+            user_actions(watch, programs.map(|_| (&instruction, pc, first)), bytes)
         };
         for action in actions.into_iter().flatten() {
-            instruction.watch_execution(Box::leak(Box::new(Hooked { action, back })));
+            instruction.watch_execution(Box::leak(Box::new(Hooked {
+                action,
+                back,
+                kernel,
+            })));
         }
         if facts.may_touch_memory && (kernel || options.user) {
             let known = numbers
@@ -135,6 +151,24 @@ fn kernel_actions(watch: &WatchTable, pc: u64, facts: &InstructionFacts) -> [Opt
         flow => watch.return_from(pc, flow).map(Action::Leave),
     };
     [entry, exit]
+}
+
+fn user_actions(
+    watch: &WatchTable,
+    program: Option<(&BlockInstruction<'_>, u64, bool)>,
+    bytes: &[u8],
+) -> [Option<Action>; 2] {
+    let (Some((instruction, pc, first)), None) = (program, mark_number(bytes)) else {
+        return mark(bytes);
+    };
+    // A program's functions often leave by a jump (`calloc` to `memset`), so what is watched is where they return to: a block
+    // that begins after a call.
+    let returned_to = first
+        && instruction
+            .page()
+            .is_some_and(|(page, within)| may_follow_call(&page[..within as usize]));
+    let entry = watch.entry(pc).map(Action::Enter);
+    [entry, returned_to.then_some(Action::Back)]
 }
 
 fn mark(bytes: &[u8]) -> [Option<Action>; 2] {

@@ -10,6 +10,7 @@ use linemate_recording::{
 };
 
 use crate::decode::Flow;
+use crate::translate::is_kernel;
 
 /// The most objects of one bulk allocation or free that are reported: the kernel's own calls have up to a few dozen.
 const MAX_BULK: u64 = 4096;
@@ -32,6 +33,8 @@ pub(crate) trait Cpu {
     fn result(&self) -> u64;
     /// The 64-bit word at a guest-virtual address, if it is mapped.
     fn word(&self, address: u64) -> Option<u64>;
+    /// `cr3`.
+    fn page_tables(&self) -> u64;
 }
 
 /// The table, ready for look-ups by instruction.
@@ -109,7 +112,10 @@ impl WatchTable {
 enum ParameterUse {
     /// It counts only if it can be a kernel pointer.
     Pointer,
+    /// It counts only if it can be a program's.
+    UserPointer,
     Array,
+    Slot,
     Count,
     Order,
     Other,
@@ -119,6 +125,8 @@ enum ParameterUse {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Watched {
     id: FunctionId,
+    /// It is a program's.
+    user: bool,
     role: Role,
     returns: bool,
     parameters: [Option<(Register, ParameterUse)>; MAX_PARAMETERS],
@@ -129,8 +137,10 @@ impl Watched {
         let mut parameters = [None; MAX_PARAMETERS];
         for (slot, parameter) in parameters.iter_mut().zip(&function.parameters) {
             let used = match parameter.meaning {
-                Meaning::StructPointer(_) => ParameterUse::Pointer,
+                Meaning::StructPointer(_) if is_kernel(function.entry.0) => ParameterUse::Pointer,
+                Meaning::StructPointer(_) => ParameterUse::UserPointer,
                 Meaning::ObjectArray => ParameterUse::Array,
+                Meaning::ObjectSlot => ParameterUse::Slot,
                 Meaning::Count => ParameterUse::Count,
                 Meaning::Order => ParameterUse::Order,
                 _ => ParameterUse::Other,
@@ -139,6 +149,7 @@ impl Watched {
         }
         Self {
             id,
+            user: !is_kernel(function.entry.0),
             role: function.role,
             returns: function.returns,
             parameters,
@@ -159,6 +170,8 @@ struct AwaitedReturn {
     /// The call as it will be reported once for each object of a bulk allocation.
     bulk: Option<(Entered, u64)>,
     order: u64,
+    /// Where the object's address will be.
+    slot: Option<u64>,
 }
 
 /// Turns entries and returns into events; remembers the calls whose return completes them.
@@ -212,6 +225,11 @@ fn is_kernel_pointer(value: u64) -> bool {
     value >> 47 == 0x1_ffff && value < u64::MAX - 4095
 }
 
+/// Whether a value can be a pointer to an object of a program: the lower half, and not in the pages that are never mapped.
+fn is_user_pointer(value: u64) -> bool {
+    value >> 47 == 0 && value >= 0x10_000
+}
+
 /// The physical bytes behind a `struct page`, for the array at `vmemmap`.
 pub(crate) fn page_range(vmemmap: u64, page: u64, order: u64) -> Option<std::ops::Range<u64>> {
     let start = page
@@ -232,7 +250,7 @@ impl Calls {
         report: &mut impl FnMut(WatchedEvent),
     ) {
         let mut values = [None; MAX_PARAMETERS];
-        let (mut array, mut count, mut order) = (None, 0, 0);
+        let (mut array, mut slot_at, mut count, mut order) = (None, None, 0, 0);
         for ((slot, parameter), index) in values.iter_mut().zip(&function.parameters).zip(0..) {
             let Some((register, used)) = parameter else {
                 break;
@@ -240,10 +258,12 @@ impl Calls {
             let value = state.argument(*register);
             match used {
                 ParameterUse::Pointer if !is_kernel_pointer(value) => continue,
+                ParameterUse::UserPointer if !is_user_pointer(value) => continue,
                 ParameterUse::Array => array = Some((index, value)),
+                ParameterUse::Slot => slot_at = Some(value),
                 ParameterUse::Count => count = value,
                 ParameterUse::Order => order = value,
-                ParameterUse::Pointer | ParameterUse::Other => {}
+                ParameterUse::Pointer | ParameterUse::UserPointer | ParameterUse::Other => {}
             }
             *slot = Some(value);
         }
@@ -270,6 +290,7 @@ impl Calls {
                     stack,
                     bulk: Some((call, objects)),
                     order,
+                    slot: None,
                 });
             }
             (_, Some((index, objects))) => {
@@ -282,12 +303,13 @@ impl Calls {
                 }
             }
             (role, None) => {
-                if role == Role::PageAlloc {
+                if role == Role::PageAlloc || (function.user && function.returns) {
                     self.wait(AwaitedReturn {
                         function: function.id,
                         stack,
                         bulk: None,
                         order,
+                        slot: slot_at,
                     });
                 }
                 report(WatchedEvent::Call(call));
@@ -332,6 +354,37 @@ impl Calls {
             });
         }
         report(WatchedEvent::Return(done));
+    }
+
+    /// A program is where a call may have returned to. Of functions that called each other by jumps, the last one reports.
+    #[inline]
+    pub(crate) fn back(&mut self, state: &impl Cpu, report: &mut impl FnMut(WatchedEvent)) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let stack = state.stack().wrapping_sub(8);
+        let mut returned = None;
+        self.waiting.retain(|waiting| {
+            let this = waiting.stack == stack;
+            if this {
+                returned = Some((waiting.function, waiting.slot));
+            }
+            !this
+        });
+        let Some((function, slot)) = returned else {
+            return;
+        };
+        let value = match (slot, state.result()) {
+            (None, value) => value,
+            // `int`: only the lower half of the register is the result.
+            (Some(slot), result) if result as u32 == 0 => state.word(slot).unwrap_or(0),
+            (Some(_), _) => 0,
+        };
+        report(WatchedEvent::Return(Left {
+            function,
+            stack,
+            value,
+        }));
     }
 
     fn wait(&mut self, waiting: AwaitedReturn) {
@@ -379,6 +432,9 @@ mod tests {
         }
         fn word(&self, address: u64) -> Option<u64> {
             self.memory.get(&address).copied()
+        }
+        fn page_tables(&self) -> u64 {
+            0
         }
     }
 
@@ -439,6 +495,56 @@ mod tests {
         calls.leave(&watched, state, &mut |r| left.push(r));
         assert!(calls.waiting.is_empty());
         (entered, left)
+    }
+
+    #[test]
+    fn an_object_in_a_slot_is_what_is_returned() {
+        let parameters = [(Register::Rdi, Meaning::ObjectSlot)];
+        let mut function = function(Role::HeapAlloc, true, &parameters);
+        function.entry = GuestAddr(0x4000);
+        let watched = Watched::new(FunctionId(3), &function);
+        for (result, value) in [(0, OBJECT), (12, 0), (0xdead_0000_0000, OBJECT)] {
+            let (mut calls, mut left) = (Calls::default(), Vec::new());
+            let mut state = fake([0x1000, 0, 0, 0, 0, 0], result);
+            calls.enter(&watched, &state, &mut |_| ());
+            calls.back(&state, &mut |r| left.push(r));
+            assert_eq!(left, [], "the call has not returned");
+            state.stack += 8;
+            calls.back(&state, &mut |r| left.push(r));
+            calls.back(&state, &mut |r| left.push(r));
+            let returned = WatchedEvent::Return(Left {
+                function: FunctionId(3),
+                stack: STACK,
+                value,
+            });
+            assert_eq!(left, [returned], "{result}");
+        }
+    }
+
+    #[test]
+    fn a_function_that_is_jumped_to_returns_for_both() {
+        let mut function = function(Role::HeapAlloc, true, &[(Register::Rdi, Meaning::Size)]);
+        function.entry = GuestAddr(0x4000);
+        let [outer, inner] = [2, 3].map(|id| Watched::new(FunctionId(id), &function));
+        let (mut calls, mut left) = (Calls::default(), Vec::new());
+        let mut state = fake([48, 0, 0, 0, 0, 0], 0x5000);
+        calls.enter(&outer, &state, &mut |_| ());
+        calls.enter(&inner, &state, &mut |_| ());
+        state.stack += 8;
+        calls.back(&state, &mut |r| left.push(r));
+        assert_eq!(left, [ret(0x5000)]);
+        assert!(calls.waiting.is_empty());
+    }
+
+    #[test]
+    fn a_programs_pointers_are_in_the_lower_half() {
+        let parameters = [(Register::Rdi, Meaning::StructPointer(0))];
+        let mut function = function(Role::Plain, false, &parameters);
+        function.entry = GuestAddr(0x4000);
+        for (pointer, seen) in [(0x5555_0000, true), (0xff, false), (OBJECT, false)] {
+            let (entered, _) = run(&function, &fake([pointer, 0, 0, 0, 0, 0], 0));
+            assert_eq!(!entered.is_empty(), seen, "{pointer:#x}");
+        }
     }
 
     #[test]

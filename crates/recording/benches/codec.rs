@@ -222,7 +222,7 @@ impl Visitor for Count {
         self.sum ^= ret.value;
     }
     fn marker(&mut self, marker: &Marker) {
-        self.sum ^= marker.guest_ns;
+        self.sum ^= marker.value;
     }
 }
 

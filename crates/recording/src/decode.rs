@@ -436,7 +436,7 @@ impl Steps<'_> {
                 };
                 let mark = mark_from(rare.u8()?)?;
                 let difference = unzigzag(rare.varint()?);
-                let guest_ns = rare.varint()?;
+                let value = rare.varint()?;
                 self.model.time = self.model.time.wrapping_add(difference);
                 self.seen.markers += 1;
                 let time = VirtualTime(self.model.time);
@@ -444,7 +444,7 @@ impl Steps<'_> {
                     time,
                     cpu: CpuId(cpu),
                     mark,
-                    guest_ns,
+                    value,
                 });
             }
             other => {
@@ -465,6 +465,8 @@ fn mark_from(code: u8) -> Result<Mark, Problem> {
         Mark::Idle,
         Mark::Resume,
         Mark::Turn,
+        Mark::Space,
+        Mark::Page,
     ];
     marks
         .get(usize::from(code))

@@ -348,7 +348,7 @@ impl Encoder {
         let rare = &mut self.chunk.columns.rare;
         rare.push(marker.mark as u8);
         put_varint(rare, zigzag(marker.time.0.wrapping_sub(self.model.time)));
-        put_varint(rare, marker.guest_ns);
+        put_varint(rare, marker.value);
         self.model.time = marker.time.0;
         self.chunk.columns.control.push(code::MARKER);
     }

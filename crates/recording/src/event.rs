@@ -45,7 +45,8 @@ pub struct Access {
     pub time: VirtualTime,
     /// Who.
     pub cpu: CpuId,
-    /// The instruction. In the lower half of the address space: user code.
+    /// The instruction. In the lower half of the address space: user code; where programs are recorded, its code address
+    /// (see [`crate::ProgramFiles`]).
     pub pc: GuestAddr,
     /// The first byte touched.
     pub addr: GuestAddr,
@@ -106,6 +107,12 @@ pub enum Mark {
     /// The CPU's turn begins: QEMU runs one CPU at a time, and what it executed since the last turn began were others' instructions. Every turn
     /// has its mark, also one without events. Recordings of format 1 have none.
     Turn,
+    /// From here on the CPU runs with other page tables: another process, as far as programs go. [`Marker::value`] is the
+    /// guest-physical address of their root, without the bits that are none of the address. Only where programs are recorded.
+    Space,
+    /// From here on a page of memory is met at another user-space address: [`MappedPage::of`] tells which page, and where. Before the
+    /// first access through a user mapping to each page, and whenever it changes, whichever process it is. Only where programs are recorded.
+    Page,
 }
 
 /// A [`Mark`] at its place.
@@ -117,9 +124,38 @@ pub struct Marker {
     pub cpu: CpuId,
     /// What.
     pub mark: Mark,
-    /// The guest's time stamp counter, where the guest handed it over (start and stop), in nanoseconds
-    /// of guest time; else zero.
-    pub guest_ns: u64,
+    /// Of a start and a stop the guest's time stamp counter, in nanoseconds of guest time, where the guest handed it over; of
+    /// [`Mark::Space`] and [`Mark::Page`] what they say; else zero.
+    pub value: u64,
+}
+
+/// What [`Mark::Page`] says: a page of the guest's memory and its place in the address space of whoever uses it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MappedPage {
+    /// The page: its guest-physical address divided by 4096. Below 2^28, as no recorded guest has more than a tebibyte.
+    pub frame: u64,
+    /// Where it is mapped: the user-space address divided by 4096. Below 2^35.
+    pub page: u64,
+}
+
+impl MappedPage {
+    const FRAME_BITS: u32 = 28;
+
+    /// From a marker's value.
+    #[must_use]
+    pub fn of(value: u64) -> Self {
+        Self {
+            frame: value & ((1 << Self::FRAME_BITS) - 1),
+            page: value >> Self::FRAME_BITS,
+        }
+    }
+
+    /// As a marker's value; `None` for a frame that no recorded guest has.
+    #[must_use]
+    pub fn value(self) -> Option<u64> {
+        (self.frame >> Self::FRAME_BITS == 0 && self.page >> (64 - Self::FRAME_BITS) == 0)
+            .then_some(self.page << Self::FRAME_BITS | self.frame)
+    }
 }
 
 /// One event of the stream.

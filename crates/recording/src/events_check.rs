@@ -332,7 +332,7 @@ impl Visitor for CheckVisitor<'_> {
                 self.state.start.get_or_insert(marker.time);
             }
             Mark::Stop => self.state.stopped = true,
-            Mark::Idle | Mark::Resume | Mark::Turn => {}
+            Mark::Idle | Mark::Resume | Mark::Turn | Mark::Space | Mark::Page => {}
         }
     }
 }

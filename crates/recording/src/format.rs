@@ -18,11 +18,13 @@ pub enum Version {
     First = 1,
     /// Marks where CPUs' turns begin.
     Turns = 2,
+    /// Programs: their files, their code by its contents, address spaces and mappings of pages.
+    Programs = 3,
 }
 
 impl Version {
     /// What this code writes, and the latest that it reads.
-    pub const LATEST: Self = Self::Turns;
+    pub const LATEST: Self = Self::Programs;
 }
 
 /// Most instructions a recording can name.
@@ -47,6 +49,10 @@ pub enum ChunkKind {
     Symbols,
     /// The function table. At most once.
     Functions,
+    /// The files of the recorded programs. At most once.
+    Programs,
+    /// A piece of such a file.
+    File,
     /// Addresses of instructions.
     Instructions,
     /// Events of one lane.
@@ -59,11 +65,13 @@ pub enum ChunkKind {
 
 impl ChunkKind {
     /// All kinds.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Metadata,
         Self::Btf,
         Self::Symbols,
         Self::Functions,
+        Self::Programs,
+        Self::File,
         Self::Instructions,
         Self::Events,
         Self::Image,
@@ -77,6 +85,8 @@ impl ChunkKind {
             Self::Btf => b"BTF ",
             Self::Symbols => b"SYMS",
             Self::Functions => b"FUNC",
+            Self::Programs => b"PROG",
+            Self::File => b"FILE",
             Self::Instructions => b"INST",
             Self::Events => b"EVTS",
             Self::Image => b"IMAG",
@@ -237,6 +247,7 @@ pub(crate) fn parse_file_header(bytes: &[u8]) -> Result<FileHeader, Error> {
     let version = match version {
         1 => Version::First,
         2 => Version::Turns,
+        3 => Version::Programs,
         _ => return Err(Error::NotARecording),
     };
     if length > MAX_TOOL_BYTES {

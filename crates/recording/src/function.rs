@@ -29,7 +29,8 @@ pub enum Register {
 /// What the value of a parameter is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Meaning {
-    /// `struct T *`: a sighting of a T. The number is T's BTF type id in the recording's own BTF.
+    /// `struct T *`: a sighting of a T. The number is T's BTF type id in the recording's own BTF; of a program's function it is 0, as
+    /// the program's debug information says which struct it is.
     StructPointer(u32),
     /// `struct kmem_cache *`: the cache that is allocated from or freed to.
     Cache,
@@ -43,6 +44,8 @@ pub enum Meaning {
     Object,
     /// Where a bulk allocation or free keeps its array of object addresses.
     ObjectArray,
+    /// Where an allocation puts the address of the object: what it returns is 0 then, else there is no object.
+    ObjectSlot,
 }
 
 /// What a call of the function tells beyond its sightings.

@@ -20,6 +20,7 @@ mod function;
 mod grid;
 mod model;
 mod payload;
+mod programs;
 mod reader;
 mod summary;
 mod verify;
@@ -35,6 +36,10 @@ pub use format::Version;
 pub use function::*;
 pub use grid::TimeGrid;
 pub use payload::{Metadata, Moment};
+pub use programs::{
+    CODE_PAGE, CodeRange, FIRST_CODE_PAGE, MAX_CODE_PAGES, ProgramFile, ProgramFiles,
+    code_page_digest, code_range,
+};
 pub use reader::{Cut, EventChunk, Events, ImageInfo, Recording, Source};
 pub use summary::{ChunkSummary, Totals};
 pub use verify::{Finding, MAX_FINDINGS, VerifyReport, verify};

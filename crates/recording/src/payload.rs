@@ -220,13 +220,14 @@ const ROLES: [Role; 12] = [
 ];
 
 /// Code 0 is [`Meaning::StructPointer`], which a type follows.
-const MEANINGS: [Meaning; 6] = [
+const MEANINGS: [Meaning; 7] = [
     Meaning::Cache,
     Meaning::Size,
     Meaning::Order,
     Meaning::Count,
     Meaning::Object,
     Meaning::ObjectArray,
+    Meaning::ObjectSlot,
 ];
 
 /// The function table; refused if it breaks the rules that [`read_functions`] checks.
@@ -381,6 +382,21 @@ pub(crate) fn read_image_header(payload: &[u8]) -> Result<(Moment, GuestAddr), P
         "an image's moment",
     )?;
     Ok((moment, GuestAddr(cursor.u64()?)))
+}
+
+/// Bytes before a piece of a program's file.
+pub(crate) const FILE_HEADER_BYTES: usize = 4;
+
+pub(crate) fn file_payload(file: u32, bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(FILE_HEADER_BYTES + bytes.len());
+    out.extend_from_slice(&file.to_le_bytes());
+    out.extend_from_slice(bytes);
+    out
+}
+
+/// Of which file a piece is.
+pub(crate) fn read_file_header(payload: &[u8]) -> Result<u32, Problem> {
+    Cursor::new(payload, "a piece of a program").u32()
 }
 
 /// Refuses what a chunk cannot hold.

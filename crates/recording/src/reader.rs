@@ -11,11 +11,11 @@ use crate::format::{
     CHUNK_HEADER_BYTES, ChunkHeader, ChunkKind, FileHeader, MAX_FILE_HEADER_BYTES, Version,
     parse_file_header,
 };
-use crate::payload::{self, End, IMAGE_HEADER_BYTES, IMAGE_PIECE_BYTES};
+use crate::payload::{self, End, FILE_HEADER_BYTES, IMAGE_HEADER_BYTES, IMAGE_PIECE_BYTES};
 use crate::summary::{ChunkSummary, SUMMARY_BYTES};
 use crate::{
-    Description, Error, Event, FunctionTable, GuestAddr, Metadata, Moment, Problem, TimeGrid,
-    Totals,
+    Description, Error, Event, FunctionTable, GuestAddr, Metadata, Moment, Problem, ProgramFiles,
+    TimeGrid, Totals,
 };
 
 /// Bytes that can be read at any place, by several threads at once.
@@ -323,6 +323,17 @@ impl Frame {
         payload::read_functions(&self.payload(chunk)?).map_err(|problem| chunk.malformed(problem))
     }
 
+    pub(crate) fn programs(&self, chunk: &ChunkRef) -> Result<ProgramFiles, Error> {
+        ProgramFiles::read(&self.payload(chunk)?).map_err(|problem| chunk.malformed(problem))
+    }
+
+    /// The piece of a program's file in this chunk: which file, and a payload of which the piece begins after the header.
+    pub(crate) fn file_piece(&self, chunk: &ChunkRef) -> Result<(u32, Vec<u8>), Error> {
+        let payload = self.payload(chunk)?;
+        let file = payload::read_file_header(&payload).map_err(|p| chunk.malformed(p))?;
+        Ok((file, payload))
+    }
+
     pub(crate) fn image_info(&self, chunk: &ChunkRef, payload: &[u8]) -> Result<ImageInfo, Error> {
         let (moment, addr) =
             payload::read_image_header(payload).map_err(|problem| chunk.malformed(problem))?;
@@ -360,6 +371,7 @@ pub struct Recording {
     metadata: Metadata,
     description: Description,
     functions: FunctionTable,
+    programs: ProgramFiles,
     instructions: Vec<GuestAddr>,
     events: Vec<EventChunk>,
     end: Option<End>,
@@ -403,6 +415,10 @@ impl Recording {
             Some(chunk) => frame.functions(chunk)?,
             None => FunctionTable::default(),
         };
+        let programs = match frame.of(ChunkKind::Programs).next() {
+            Some(chunk) => frame.programs(chunk)?,
+            None => ProgramFiles::default(),
+        };
         let mut instructions = Vec::new();
         for chunk in frame.of(ChunkKind::Instructions) {
             frame.instructions(chunk, &mut instructions)?;
@@ -425,6 +441,7 @@ impl Recording {
             metadata,
             description,
             functions,
+            programs,
             instructions,
             events,
             end,
@@ -509,6 +526,40 @@ impl Recording {
     fn blob(&self, kind: ChunkKind) -> Result<Vec<u8>, Error> {
         let chunk = self.frame.of(kind).next().ok_or(Error::Missing { kind })?;
         self.frame.payload(chunk)
+    }
+
+    /// The files of the recorded programs; none if no programs were recorded.
+    pub fn programs(&self) -> &ProgramFiles {
+        &self.programs
+    }
+
+    /// The bytes of file number `file` of [`Recording::programs`].
+    ///
+    /// # Errors
+    /// A damaged chunk, or less or more bytes than the list says.
+    pub fn program_file(&self, file: u32) -> Result<Vec<u8>, Error> {
+        let kind = ChunkKind::File;
+        let listed = self.programs.files().get(file as usize);
+        let length = listed.ok_or(Error::Missing { kind })?.length;
+        let mut bytes = Vec::new();
+        for chunk in self.frame.of(kind) {
+            let (of, payload) = self.frame.file_piece(chunk)?;
+            if of != file {
+                continue;
+            }
+            bytes.extend_from_slice(payload.get(FILE_HEADER_BYTES..).unwrap_or_default());
+            if bytes.len() as u64 > length {
+                return Err(chunk.malformed(Problem::Count {
+                    what: "bytes of a program",
+                    stored: length,
+                    found: bytes.len() as u64,
+                }));
+            }
+        }
+        if (bytes.len() as u64) < length {
+            return Err(Error::Missing { kind });
+        }
+        Ok(bytes)
     }
 
     /// The memory images with their bytes, in the order of the file. Each is unpacked once, when the iterator comes to it.

@@ -325,7 +325,7 @@ impl Pass<'_> {
         let kind = chunk.header.kind;
         let many = matches!(
             kind,
-            ChunkKind::Instructions | ChunkKind::Events | ChunkKind::Image
+            ChunkKind::Instructions | ChunkKind::Events | ChunkKind::Image | ChunkKind::File
         );
         if !self.seen.insert(kind) && !many {
             self.report.add(Finding::Repeated {
@@ -340,6 +340,8 @@ impl Pass<'_> {
                 .frame
                 .functions(chunk)
                 .map(|table| self.functions = table),
+            ChunkKind::Programs => self.frame.programs(chunk).map(drop),
+            ChunkKind::File => self.frame.file_piece(chunk).map(drop),
             ChunkKind::Instructions => self.frame.instructions(chunk, &mut self.instructions),
             ChunkKind::Events => self.events(chunk),
             ChunkKind::Image => self.image(chunk),

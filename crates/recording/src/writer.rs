@@ -11,7 +11,7 @@ use crate::format::{
 };
 use crate::payload::{self, End, IMAGE_PIECE_BYTES, check_length};
 use crate::reader::Frame;
-use crate::{Error, FunctionTable, GuestAddr, Metadata, Moment, Problem, Totals};
+use crate::{Error, FunctionTable, GuestAddr, Metadata, Moment, Problem, ProgramFiles, Totals};
 
 /// Where a recording is written to: a file, or memory.
 pub trait Sink: Write + Send {
@@ -161,6 +161,32 @@ impl Writer {
         let payload =
             payload::functions_payload(table).map_err(|problem| Error::Unwritable { problem })?;
         self.chunk(ChunkKind::Functions, payload)
+    }
+
+    /// Appends the programs' files: what they are, and what each holds.
+    ///
+    /// # Errors
+    /// [`Error::Io`], or [`Error::Unwritable`] if the list is too large for a chunk or a file has another length than the list says.
+    pub fn programs(&mut self, files: &ProgramFiles, contents: &[&[u8]]) -> Result<(), Error> {
+        for (file, bytes) in files.files().iter().zip(contents) {
+            let (stored, found) = (file.length, bytes.len() as u64);
+            if stored != found {
+                let what = "bytes of a program";
+                let problem = Problem::Count {
+                    what,
+                    stored,
+                    found,
+                };
+                return Err(Error::Unwritable { problem });
+            }
+        }
+        self.chunk(ChunkKind::Programs, files.payload())?;
+        for (bytes, file) in contents.iter().zip(0..) {
+            for piece in bytes.chunks(IMAGE_PIECE_BYTES) {
+                self.chunk(ChunkKind::File, payload::file_payload(file, piece))?;
+            }
+        }
+        Ok(())
     }
 
     /// Appends the addresses of the next instructions: the first call gives instruction 0 and up. An

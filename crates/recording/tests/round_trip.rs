@@ -204,16 +204,19 @@ fn marker() -> impl Strategy<Value = Given> {
         Just(Mark::Start),
         Just(Mark::Stop),
         Just(Mark::Idle),
-        Just(Mark::Resume)
+        Just(Mark::Resume),
+        Just(Mark::Turn),
+        Just(Mark::Space),
+        Just(Mark::Page)
     ];
-    (time(), cpu(), mark, number()).prop_map(|(time, cpu, mark, guest_ns)| {
+    (time(), cpu(), mark, number()).prop_map(|(time, cpu, mark, value)| {
         let (time, cpu) = (VirtualTime(time), CpuId(cpu));
         (
             Event::Marker(Marker {
                 time,
                 cpu,
                 mark,
-                guest_ns,
+                value,
             }),
             0,
         )

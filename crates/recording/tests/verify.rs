@@ -247,11 +247,11 @@ fn wrong_totals_are_found() {
 #[test]
 fn a_newer_recording_names_the_tool_that_wrote_it() {
     let mut bytes = sound();
-    bytes[8] = 3;
+    bytes[8] = 4;
     let error = verify(bytes).unwrap_err().to_string();
     assert_eq!(
         error,
-        "recording format 3 is newer than this linemate reads (2); written by linemate 1.0: use that version or a later one"
+        "recording format 4 is newer than this linemate reads (3); written by linemate 1.0: use that version or a later one"
     );
     let mut bytes = sound();
     bytes[8] = 0;

@@ -234,7 +234,7 @@ impl World {
             time,
             cpu: CpuId(cpu),
             mark: Mark::Turn,
-            guest_ns: 0,
+            value: 0,
         });
     }
 
@@ -318,7 +318,7 @@ impl World {
             time,
             cpu: CpuId(0),
             mark: Mark::Stop,
-            guest_ns: 0,
+            value: 0,
         });
         let file = tempfile::NamedTempFile::new().unwrap();
         let mut writer = Writer::create(file.path(), &contents.tool, &contents.metadata).unwrap();

@@ -181,6 +181,7 @@ fn self_test(
         .with_context(|| format!("cannot write {}", program.display()))?;
     let command = vec![program.display().to_string()];
     let session = Session {
+        program: None,
         qemu,
         kernel,
         shape: GuestShape {

@@ -13,8 +13,8 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use linemate_guest::{
-    BootableKernel, ExtraFile, GuestShape, Observer, OutputStream, Progress, Qemu, Recorded,
-    Session, Stage, Timing, Workload, cache_folder, default_kernel,
+    BootableKernel, ExtraFile, GuestShape, Observer, OutputStream, OwnAllocator, Progress, Qemu,
+    Recorded, Session, Stage, Timing, Workload, cache_folder, default_kernel,
 };
 
 use crate::cli::Outcome;
@@ -82,6 +82,16 @@ pub(crate) struct Args {
     /// Record user-mode accesses as well
     #[arg(long)]
     user: bool,
+    /// Record what is needed to name the fields of programs, not only the kernel's (implies --user)
+    #[arg(long, conflicts_with_all = ["parallel", "bare"])]
+    program: bool,
+    /// A function of the program's own that hands out memory, and which of its arguments is the size: `pool_get:2` (may be repeated)
+    #[arg(
+        long = "allocator",
+        value_name = "FUNCTION:ARGUMENT",
+        requires = "program"
+    )]
+    allocators: Vec<String>,
     /// Record from power-on instead of from the start of the command
     #[arg(long)]
     whole_boot: bool,
@@ -170,7 +180,10 @@ fn session(args: Args) -> anyhow::Result<Session> {
         .iter()
         .map(|f| ExtraFile::parse(f))
         .collect::<Result<_, _>>()?;
+    let allocators = args.allocators.iter().map(|a| OwnAllocator::parse(a));
+    let allocators = allocators.collect::<Result<Vec<_>, _>>()?;
     Ok(Session {
+        program: args.program.then_some(allocators),
         qemu: Qemu::find()?,
         kernel,
         shape: GuestShape {

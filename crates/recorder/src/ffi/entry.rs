@@ -415,7 +415,10 @@ extern "C" fn on_hook_with_state(cpu: c_uint, data: *mut c_void, state: *const u
         let halted = unsafe { Halted::new(registers, state) };
         // SAFETY: see `Confined`.
         let calls = unsafe { &mut *lane.calls.0.get() };
-        plugin.recorder.hook(lane.tap, calls, hooked, &halted);
+        let number = RUNNING.load(Ordering::Relaxed);
+        plugin
+            .recorder
+            .hook((lane.tap, calls), hooked, (number, &halted));
     }
     if hooked.action == Action::Stop {
         plugin.stop();

@@ -6,7 +6,7 @@ use std::ptr;
 use std::slice;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use linemate_recording::Register;
+use linemate_recording::{CODE_PAGE, Register};
 
 use super::entry::{on_any_block, on_block_of, on_hook, on_memory};
 use super::raw;
@@ -80,6 +80,20 @@ impl BlockInstruction<'_> {
     pub(crate) fn address(&self) -> u64 {
         // SAFETY: `insn` is valid during the translation callback, which 'a stands for.
         unsafe { raw::qemu_plugin_insn_vaddr(self.insn) }
+    }
+
+    /// The page of guest memory that it begins in, and where in it; `None` where it is not in the guest's memory.
+    pub(crate) fn page(&self) -> Option<(&[u8; CODE_PAGE as usize], u64)> {
+        // SAFETY: `insn` as above.
+        let host = unsafe { raw::qemu_plugin_insn_haddr(self.insn) };
+        if host.is_null() {
+            return None;
+        }
+        let within = host.addr() % CODE_PAGE as usize;
+        // SAFETY: `host` points into the guest's memory, which QEMU maps in whole pages as the guest has them; the page stays
+        // mapped and, as the CPUs take turns on this thread, unchanged during the callback that `self` does not outlive.
+        let page = unsafe { &*host.byte_sub(within).cast::<[u8; CODE_PAGE as usize]>() };
+        Some((page, within as u64))
     }
 
     /// Copies its bytes.
@@ -222,7 +236,7 @@ impl MemoryAccess<'_> {
 }
 
 /// The registers that the recorder reads, in the order of [`Registers::handles`]: arguments, then these.
-const NAMES: [&[u8]; 10] = [
+const NAMES: [&[u8]; 11] = [
     b"rdi",
     b"rsi",
     b"rdx",
@@ -233,11 +247,13 @@ const NAMES: [&[u8]; 10] = [
     b"rax",
     b"gs_base",
     b"k_gs_base",
+    b"cr3",
 ];
 const RSP: usize = 6;
 const RAX: usize = 7;
 const GS_BASE: usize = 8;
 const OTHER_GS_BASE: usize = 9;
+const CR3: usize = 10;
 
 /// One CPU's register handles, and a buffer for their values.
 pub(crate) struct Registers {
@@ -394,6 +410,10 @@ impl Cpu for Halted<'_> {
 
     fn word(&self, address: u64) -> Option<u64> {
         self.registers.word(address)
+    }
+
+    fn page_tables(&self) -> u64 {
+        self.registers.read(CR3)
     }
 }
 

@@ -97,6 +97,7 @@ unsafe extern "C" {
         len: usize,
     ) -> usize;
     pub(super) fn qemu_plugin_insn_vaddr(insn: *const Insn) -> u64;
+    pub(super) fn qemu_plugin_insn_haddr(insn: *const Insn) -> *const c_void;
     pub(super) fn qemu_plugin_register_vcpu_insn_exec_cb(
         insn: *mut Insn,
         cb: ExecCallback,

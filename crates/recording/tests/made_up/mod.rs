@@ -129,7 +129,7 @@ pub(crate) fn mark(time: u64, mark: Mark) -> Event {
         time: VirtualTime(time),
         cpu: CpuId(0),
         mark,
-        guest_ns: 0,
+        value: 0,
     })
 }
 

@@ -1,0 +1,294 @@
+//! The programs of a run: their files, what of them is code, and which of their functions are watched.
+//!
+//! A program is every x86-64 ELF file of the payload: the command, its libraries, what `--file` takes along. Their files go into the
+//! recording, so that it can be read without them. Debug information in a file of its own is looked up by build-id.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use linemate_recording::{
+    Function, GuestAddr, Meaning, Parameter, ProgramFile, ProgramFiles, Register, Role, code_range,
+};
+use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
+use object::{LittleEndian, Object, ObjectSymbol, SymbolKind, elf};
+
+use crate::cpio::{Archive, ArchiveEntry};
+use crate::error::GuestError;
+
+/// Where distributions keep debug information, by build-id.
+const DEBUG_FOLDER: &str = "/usr/lib/debug/.build-id";
+
+/// A function of the program's own that hands out memory: `--allocator FUNCTION:SIZE_ARG`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnAllocator {
+    /// Its symbol.
+    pub function: String,
+    /// Which argument is the size, counted from 1.
+    pub size: u8,
+}
+
+impl OwnAllocator {
+    /// Parses `FUNCTION:SIZE_ARG`.
+    ///
+    /// # Errors
+    /// It has another form, or the argument is not one of the six in registers.
+    pub fn parse(given: &str) -> Result<Self, GuestError> {
+        let refuse = || GuestError::Allocator {
+            given: given.to_owned(),
+        };
+        let (function, size) = given.rsplit_once(':').ok_or_else(refuse)?;
+        let size = size.parse().ok().filter(|n| (1..=6).contains(n));
+        let size = size.ok_or_else(refuse)?;
+        if function.is_empty() {
+            return Err(refuse());
+        }
+        Ok(Self {
+            function: function.to_owned(),
+            size,
+        })
+    }
+}
+
+/// The files of a run's programs.
+#[derive(Debug, Default)]
+pub(crate) struct Programs {
+    pub(crate) files: ProgramFiles,
+    /// What each file holds.
+    pub(crate) contents: Vec<Vec<u8>>,
+    /// The functions to watch, sorted by entry.
+    pub(crate) functions: Vec<Function>,
+}
+
+/// Finds the programs in what is packed for the guest.
+///
+/// # Errors
+/// [`GuestError::Programs`] for more code than a recording can list, [`GuestError::NoAllocator`] for an allocator that no program has.
+pub(crate) fn find(archive: &Archive, own: &[OwnAllocator]) -> Result<Programs, GuestError> {
+    let (mut files, mut contents) = (Vec::new(), Vec::new());
+    for (name, entry) in archive.entries() {
+        let ArchiveEntry::File { data, .. } = entry else {
+            continue;
+        };
+        let Some(code) = code_of(data) else { continue };
+        let index = files.len() as u32;
+        files.push(ProgramFile {
+            path: format!("/{name}"),
+            debug_of: None,
+            length: data.len() as u64,
+            code,
+        });
+        contents.push(data.clone());
+        if let Some(debug) = debug_file(data).and_then(|path| linemate_files::read_file(&path).ok())
+        {
+            files.push(ProgramFile {
+                path: String::new(),
+                debug_of: Some(index),
+                length: debug.len() as u64,
+                code: Vec::new(),
+            });
+            contents.push(debug);
+        }
+    }
+    let files = ProgramFiles::new(files).map_err(|e| GuestError::Programs(e.to_string()))?;
+    let functions = functions(&files, &contents, own)?;
+    Ok(Programs {
+        files,
+        contents,
+        functions,
+    })
+}
+
+/// The code of an x86-64 program or library; `None` for any other file.
+fn code_of(data: &[u8]) -> Option<Vec<linemate_recording::CodeRange>> {
+    let header = elf::FileHeader64::<LittleEndian>::parse(data).ok()?;
+    let endian = header.endian().ok()?;
+    if header.e_machine(endian) != elf::EM_X86_64
+        || !matches!(header.e_type(endian), elf::ET_EXEC | elf::ET_DYN)
+    {
+        return None;
+    }
+    let segments = header.program_headers(endian, data).ok()?;
+    let executable = |s: &&elf::ProgramHeader64<LittleEndian>| {
+        s.p_type(endian) == elf::PT_LOAD && s.p_flags(endian) & elf::PF_X != 0
+    };
+    let ranges = segments.iter().filter(executable).map(|segment| {
+        let start = segment.p_offset(endian);
+        code_range(data, start..start.saturating_add(segment.p_filesz(endian)))
+    });
+    Some(ranges.collect())
+}
+
+/// Where this computer may have a file's debug information.
+fn debug_file(data: &[u8]) -> Option<PathBuf> {
+    let id = object::File::parse(data).ok()?.build_id().ok()??;
+    let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let (folder, name) = hex.split_at_checked(2)?;
+    let path = Path::new(DEBUG_FOLDER)
+        .join(folder)
+        .join(format!("{name}.debug"));
+    path.is_file().then_some(path)
+}
+
+const fn in_register(register: Register, meaning: Meaning) -> Parameter {
+    Parameter { register, meaning }
+}
+
+const SIZE_1: Parameter = in_register(Register::Rdi, Meaning::Size);
+const SIZE_2: Parameter = in_register(Register::Rsi, Meaning::Size);
+const SIZE_3: Parameter = in_register(Register::Rdx, Meaning::Size);
+const COUNT_1: Parameter = in_register(Register::Rdi, Meaning::Count);
+const COUNT_2: Parameter = in_register(Register::Rsi, Meaning::Count);
+const OBJECT_1: Parameter = in_register(Register::Rdi, Meaning::Object);
+const SLOT_1: Parameter = in_register(Register::Rdi, Meaning::ObjectSlot);
+
+/// Functions that hand out or take back memory, by symbol: the C library's and its replacements' (ISO C, POSIX), C++'s global operators in
+/// the names of the Itanium ABI, and what Rust's standard library and `alloc` go through.
+const ALLOCATORS: &[(&str, Role, &[Parameter])] = &[
+    ("malloc", Role::HeapAlloc, &[SIZE_1]),
+    ("calloc", Role::HeapAlloc, &[COUNT_1, SIZE_2]),
+    ("realloc", Role::HeapAlloc, &[OBJECT_1, SIZE_2]),
+    (
+        "reallocarray",
+        Role::HeapAlloc,
+        &[OBJECT_1, COUNT_2, SIZE_3],
+    ),
+    ("aligned_alloc", Role::HeapAlloc, &[SIZE_2]),
+    ("memalign", Role::HeapAlloc, &[SIZE_2]),
+    ("valloc", Role::HeapAlloc, &[SIZE_1]),
+    ("posix_memalign", Role::HeapAlloc, &[SLOT_1, SIZE_3]),
+    ("free", Role::HeapFree, &[OBJECT_1]),
+    ("mi_malloc", Role::HeapAlloc, &[SIZE_1]),
+    ("mi_free", Role::HeapFree, &[OBJECT_1]),
+    ("_Znwm", Role::HeapAlloc, &[SIZE_1]),
+    ("_Znam", Role::HeapAlloc, &[SIZE_1]),
+    ("_ZnwmSt11align_val_t", Role::HeapAlloc, &[SIZE_1]),
+    ("_ZnamSt11align_val_t", Role::HeapAlloc, &[SIZE_1]),
+    ("_ZnwmRKSt9nothrow_t", Role::HeapAlloc, &[SIZE_1]),
+    ("_ZnamRKSt9nothrow_t", Role::HeapAlloc, &[SIZE_1]),
+    ("__rust_alloc", Role::HeapAlloc, &[SIZE_1]),
+    ("__rust_alloc_zeroed", Role::HeapAlloc, &[SIZE_1]),
+];
+
+/// The watched functions of all files. Names that are not in a file are no fault; of several at one address the first of
+/// [`ALLOCATORS`] is meant.
+fn functions(
+    files: &ProgramFiles,
+    contents: &[Vec<u8>],
+    own: &[OwnAllocator],
+) -> Result<Vec<Function>, GuestError> {
+    let mut found: BTreeMap<GuestAddr, Function> = BTreeMap::new();
+    let mut missing: Vec<&OwnAllocator> = own.iter().collect();
+    for (data, index) in contents.iter().zip(0..) {
+        if files.files()[index as usize].debug_of.is_some() {
+            continue;
+        }
+        let Ok(program) = ElfFile64::<LittleEndian>::parse(&**data) else {
+            continue;
+        };
+        let mut symbols: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+        for symbol in program.symbols().chain(program.dynamic_symbols()) {
+            if symbol.kind() == SymbolKind::Text && symbol.is_definition() {
+                if let Ok(name) = symbol.name() {
+                    // Versioned symbols (`malloc@@GLIBC_2.2.5`) are bare in .dynsym.
+                    let name = name.split('@').next().unwrap_or(name);
+                    symbols.insert(name, (symbol.address(), symbol.size()));
+                }
+            }
+        }
+        let mut watch = |name: &str, role: Role, parameters: Vec<Parameter>| {
+            let Some((address, size)) = symbols.get(name) else {
+                return false;
+            };
+            let entry = file_offset(&program, *address)
+                .and_then(|offset| files.code_address(index, offset));
+            let Some(entry) = entry else { return false };
+            found.entry(entry).or_insert(Function {
+                entry,
+                size: u32::try_from(*size).unwrap_or(u32::MAX).max(1),
+                name: name.to_owned(),
+                role,
+                returns: role == Role::HeapAlloc,
+                parameters,
+            });
+            true
+        };
+        for (name, role, parameters) in ALLOCATORS {
+            watch(name, *role, parameters.to_vec());
+        }
+        missing.retain(|allocator| {
+            let register = REGISTERS[usize::from(allocator.size - 1)];
+            let parameters = vec![in_register(register, Meaning::Size)];
+            !watch(&allocator.function, Role::HeapAlloc, parameters)
+        });
+    }
+    match missing.first() {
+        Some(allocator) => Err(GuestError::NoAllocator(allocator.function.clone())),
+        None => Ok(found.into_values().collect()),
+    }
+}
+
+const REGISTERS: [Register; 6] = [
+    Register::Rdi,
+    Register::Rsi,
+    Register::Rdx,
+    Register::Rcx,
+    Register::R8,
+    Register::R9,
+];
+
+/// Where in its file what is mapped at `address` lies.
+fn file_offset(program: &ElfFile64<'_, LittleEndian>, address: u64) -> Option<u64> {
+    let endian = program.endian();
+    program.elf_program_headers().iter().find_map(|segment| {
+        let within = address.checked_sub(segment.p_vaddr(endian))?;
+        let holds = segment.p_type(endian) == elf::PT_LOAD && within < segment.p_filesz(endian);
+        holds.then(|| segment.p_offset(endian) + within)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_allocators_are_a_name_and_an_argument() {
+        let parsed = OwnAllocator::parse("pool::get:2").unwrap();
+        assert_eq!((parsed.function.as_str(), parsed.size), ("pool::get", 2));
+        for bad in ["", "f", "f:", "f:0", "f:7", ":1", "f:x"] {
+            assert!(OwnAllocator::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn this_program_is_found_in_an_archive() {
+        let data = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        let mut archive = Archive::default();
+        archive.insert("bin/test", ArchiveEntry::File { mode: 0o755, data });
+        let text = b"#!/bin/sh\n".to_vec();
+        archive.insert(
+            "bin/script",
+            ArchiveEntry::File {
+                mode: 0o755,
+                data: text,
+            },
+        );
+        let programs = find(&archive, &[]).unwrap();
+        assert_eq!(programs.files.files()[0].path, "/bin/test");
+        assert!(
+            programs.files.files()[0]
+                .code
+                .iter()
+                .any(|c| !c.digests.is_empty())
+        );
+        assert!(
+            programs.files.files()[1..]
+                .iter()
+                .all(|f| f.debug_of == Some(0))
+        );
+        let missing = OwnAllocator::parse("no_such_allocator:1").unwrap();
+        assert!(matches!(
+            find(&archive, &[missing]),
+            Err(GuestError::NoAllocator(_))
+        ));
+    }
+}
