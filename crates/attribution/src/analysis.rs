@@ -10,22 +10,26 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use linemate_programs::{Programs, ProgramsError};
 use linemate_recording::{
-    Access, Call, Decoder, Error as RecordingError, EventChunk, Marker, Recording, Return, Visitor,
+    Access, Call, Decoder, Error as RecordingError, EventChunk, FunctionTable, GuestAddr, Marker,
+    Recording, Return, Visitor,
 };
-use linemate_types::{ModelError, Symbols, SymbolsError, TypeModel, btf};
+use linemate_types::{ModelError, Symbol, Symbols, SymbolsError, TypeModel, btf};
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::collect::Collector;
+use crate::collect::{Collected, Collector};
 use crate::counted::{Counted, Counter};
 use crate::couse::FieldTables;
+use crate::index::{Lifetime, LifetimeIndex, ObjectId};
 use crate::map::{KernelMap, PercpuAreas};
 use crate::memory::KernelMemory;
 use crate::names::Names;
 use crate::passes::visit_chunks;
+use crate::programs::{Code, DebugInformation, Evidence, Found, Gather, Heap, LastCall, Places};
 use crate::schema::{Schema, TypeIndex};
 use crate::subjects::Subject;
 use crate::survey::KernelView;
@@ -42,6 +46,9 @@ pub enum AnalysisError {
     /// Its types contradict each other.
     #[error("the recording's types: {0}")]
     Model(#[from] ModelError),
+    /// Its programs.
+    #[error("the recording's programs: {0}")]
+    Programs(#[from] ProgramsError),
     /// Its symbols.
     #[error("the recording's symbols: {0}")]
     Symbols(#[from] SymbolsError),
@@ -97,6 +104,16 @@ struct Head {
     schema: Schema,
     /// BTF type ids to types.
     types: FxHashMap<u32, TypeIndex>,
+    /// Where programs are recorded.
+    programs: Option<ProgramHead>,
+}
+
+/// What is known of programs before the first pass.
+#[derive(Debug)]
+struct ProgramHead {
+    programs: Programs,
+    debug: DebugInformation,
+    code: Code,
 }
 
 impl Head {
@@ -104,7 +121,22 @@ impl Head {
         let model = btf::parse(&recording.btf()?)?;
         let symbols = Symbols::parse_kallsyms(&String::from_utf8_lossy(&recording.symbols()?))?;
         let (schema, types) = Schema::of_model(&model);
+        let programs = Programs::of(recording)?;
+        let (programs, symbols) = if programs.is_empty() {
+            (None, symbols)
+        } else {
+            let symbols = symbols.with_programs(functions_of(recording, &programs));
+            let debug = DebugInformation::default();
+            let code = Code::new(recording, &programs, &debug);
+            let head = ProgramHead {
+                programs,
+                debug,
+                code,
+            };
+            (Some(head), symbols)
+        };
         Ok(Head {
+            programs,
             model,
             symbols,
             schema,
@@ -187,9 +219,12 @@ impl<'r> Analysis<'r> {
             symbols,
             schema,
             types,
+            programs,
         } = &self.head;
         let entries = table_entries(model, types);
-        let collected = collect(self.recording, &map, types, (&entries, symbols), done)?;
+        let watched = programs.as_ref().map(|head| &head.code);
+        let parts = (types, &entries, symbols);
+        let (collected, seen) = collect(self.recording, (&map, watched), parts, done)?;
         let facts = AnalysisFacts {
             objects: collected.objects.len() as u64,
             sightings: collected.sightings,
@@ -199,7 +234,12 @@ impl<'r> Analysis<'r> {
             stacks: collected.stacks.len() as u64,
         };
         let percpu = map.percpu.clone();
-        let (names, objects) = Names::new(map, schema, collected);
+        let parts = programs.as_ref().zip(seen).map(|(head, seen)| {
+            let found = evidence(self.recording, head, seen)?;
+            Ok::<_, RecordingError>((&head.programs, &head.debug, found))
+        });
+        let parts = parts.transpose()?;
+        let (names, objects) = Names::new(map, schema, collected, parts);
         let directory = Directory {
             subjects: names.subjects().to_vec(),
             objects,
@@ -306,65 +346,191 @@ fn table_entries(model: &TypeModel, types: &FxHashMap<u32, TypeIndex>) -> FxHash
     ids.filter_map(|id| types.get(&id.0)).copied().collect()
 }
 
-/// A call or return, as the decoding threads hand it on.
-#[derive(Debug)]
-enum CallEvent {
-    Call(Call),
-    Return(Return),
+/// The functions of all programs, at their code addresses.
+fn functions_of(recording: &Recording, programs: &Programs) -> Vec<(Symbol, u64)> {
+    let mut all = Vec::new();
+    for (file, image) in programs.images() {
+        for function in &image.functions {
+            let offset = image.offset_of(function.address);
+            let code = offset.and_then(|o| recording.programs().code_address(file, o));
+            if let Some(GuestAddr(address)) = code {
+                let symbol = Symbol {
+                    address,
+                    letter: 't',
+                    name: function.name.clone(),
+                    module: Some(image.name().to_owned()),
+                };
+                all.push((symbol, address + function.size.max(1)));
+            }
+        }
+    }
+    all
 }
 
-#[derive(Debug, Default)]
-struct Steps(Vec<CallEvent>);
+/// An event, as the decoding threads hand it on.
+#[derive(Debug)]
+enum Step {
+    Call(Call),
+    /// Of a program's function, with the instruction that calls it.
+    ProgramCall(Call, Option<GuestAddr>),
+    Return(Return),
+    Marker(Marker),
+}
 
-impl Visitor for Steps {
-    fn access(&mut self, _: &Access) {}
+/// What the first pass takes from a chunk.
+#[derive(Debug)]
+struct Steps<'a> {
+    steps: Vec<Step>,
+    /// Where programs are recorded.
+    code: Option<&'a Code>,
+    last: LastCall,
+    /// Functions below this number are programs'.
+    programs: u32,
+}
+
+impl Visitor for Steps<'_> {
+    #[inline]
+    fn access(&mut self, access: &Access) {
+        if let Some(code) = self.code {
+            self.last.access(code, access);
+        }
+    }
     fn call(&mut self, call: &Call) {
-        self.0.push(CallEvent::Call(call.clone()));
+        self.steps.push(if call.function.0 < self.programs {
+            Step::ProgramCall(call.clone(), self.last.of(call))
+        } else {
+            Step::Call(call.clone())
+        });
     }
     fn ret(&mut self, ret: &Return) {
-        self.0.push(CallEvent::Return(*ret));
+        self.steps.push(Step::Return(*ret));
     }
-    fn marker(&mut self, _: &Marker) {}
+    fn marker(&mut self, marker: &Marker) {
+        if self.code.is_some() {
+            self.steps.push(Step::Marker(*marker));
+        }
+    }
 }
 
-fn decode(recording: &Recording, chunks: &[EventChunk]) -> Result<Vec<Steps>, RecordingError> {
+fn decode(
+    recording: &Recording,
+    chunks: &[EventChunk],
+    (code, programs): (Option<&Code>, u32),
+) -> Result<Vec<Vec<Step>>, RecordingError> {
     let one = |decoder: &mut Decoder, chunk: &EventChunk| {
-        let mut steps = Steps::default();
+        let mut steps = Steps {
+            steps: Vec::new(),
+            code,
+            last: LastCall::default(),
+            programs,
+        };
         recording.visit(chunk, decoder, &mut steps)?;
-        Ok(steps)
+        Ok(steps.steps)
     };
     chunks.par_iter().map_init(Decoder::new, one).collect()
+}
+
+/// What the first pass has seen of programs.
+struct Seen {
+    places: Places,
+    heap: Heap,
+}
+
+/// Takes in what both passes need, in order.
+struct TakeIn<'a> {
+    collector: Collector<'a>,
+    table: &'a FunctionTable,
+    /// Functions below this number are programs'.
+    programs: u32,
+    seen: Option<Seen>,
+}
+
+impl TakeIn<'_> {
+    fn take(&mut self, steps: &[Vec<Step>]) {
+        for step in steps.iter().flatten() {
+            match (step, &mut self.seen) {
+                (Step::Call(call), _) => self.collector.call(call),
+                (Step::ProgramCall(call, site), Some(seen)) => {
+                    seen.heap.call(self.table, &seen.places, call, *site);
+                }
+                (Step::Return(ret), Some(seen)) if ret.function.0 < self.programs => {
+                    seen.heap.returned(&seen.places, ret);
+                }
+                (Step::Return(ret), _) => self.collector.returned(ret),
+                (Step::Marker(marker), Some(seen)) => seen.places.mark(marker),
+                (Step::ProgramCall(..) | Step::Marker(_), None) => {}
+            }
+        }
+    }
 }
 
 /// Decodes a batch of chunks while the batch before it is taken in: the collector needs the events in order.
 fn collect(
     recording: &Recording,
-    map: &KernelMap,
-    types: &FxHashMap<u32, TypeIndex>,
-    (entries, symbols): (&FxHashSet<TypeIndex>, &Symbols),
+    (map, code): (&KernelMap, Option<&Code>),
+    (types, entries, symbols): (&FxHashMap<u32, TypeIndex>, &FxHashSet<TypeIndex>, &Symbols),
     done: &(dyn Fn(u64) + Sync),
-) -> Result<crate::collect::Collected, RecordingError> {
-    let mut collector = Collector::new(recording.functions(), map, types, entries, symbols);
-    collector.pointed();
+) -> Result<(Collected, Option<Seen>), RecordingError> {
+    let table = recording.functions();
+    // The table is sorted, and programs' code addresses are below the kernel's.
+    let programs = table.functions.partition_point(|f| f.entry.0 >> 63 == 0) as u32;
+    let mut taken = TakeIn {
+        collector: Collector::new(table, map, types, entries, symbols),
+        table,
+        programs,
+        seen: code.map(|_| Seen {
+            places: Places::new(map.direct_map.start),
+            heap: Heap::default(),
+        }),
+    };
+    taken.collector.pointed();
     let batch_size = rayon::current_num_threads().max(1) * 2;
-    let mut decoded: Vec<Steps> = Vec::new();
+    let mut decoded: Vec<Vec<Step>> = Vec::new();
     for batch in recording.chunks().chunks(batch_size) {
         let (next, ()) = rayon::join(
-            || decode(recording, batch),
-            || take_in(&mut collector, &decoded),
+            || decode(recording, batch, (code, programs)),
+            || taken.take(&decoded),
         );
         decoded = next?;
         done(batch.len() as u64);
     }
-    take_in(&mut collector, &decoded);
-    Ok(collector.finish())
+    taken.take(&decoded);
+    Ok((taken.collector.finish(), taken.seen))
 }
 
-fn take_in(collector: &mut Collector<'_>, batch: &[Steps]) {
-    for step in batch.iter().flat_map(|s| &s.0) {
-        match step {
-            CallEvent::Call(call) => collector.call(call),
-            CallEvent::Return(ret) => collector.returned(ret),
-        }
+/// The pass over programs' accesses.
+fn evidence(
+    recording: &Recording,
+    head: &ProgramHead,
+    seen: Seen,
+) -> Result<Found, RecordingError> {
+    let Seen { places, heap } = seen;
+    let lifetimes: Vec<Lifetime> = (0u32..)
+        .zip(&heap.objects)
+        .map(|(id, object)| Lifetime {
+            range: object.range.clone(),
+            birth: object.birth,
+            death: object.death,
+            object: ObjectId(id),
+        })
+        .collect();
+    let index = LifetimeIndex::new(&lifetimes);
+    let make = || Gather {
+        programs: &head.programs,
+        code: &head.code,
+        places: &places,
+        heap: &index,
+        found: Evidence::default(),
+    };
+    let mut evidence = Evidence::default();
+    for part in visit_chunks(recording, make, |_| (), &|_| ())? {
+        evidence.merge(part.found);
     }
+    evidence.settle();
+    Ok(Found {
+        places,
+        heap,
+        index,
+        evidence,
+    })
 }

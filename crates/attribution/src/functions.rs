@@ -8,8 +8,10 @@ use linemate_types::Symbols;
 /// The function of an instruction. What the compiler split off or cloned (`f.part.0`, `f.cold`) belongs to its function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FunctionName<'a> {
-    /// Code of a user program: the recording has no symbols of it.
+    /// Code of a user program, of which the recording has no symbols.
     UserCode,
+    /// A function of a program.
+    Program(&'a str),
     /// A function of the kernel or of a module.
     Kernel(&'a str),
     /// Kernel code before the first symbol, or of a kernel without symbols.
@@ -21,7 +23,8 @@ impl<'a> FunctionName<'a> {
     pub fn at(symbols: &'a Symbols, pc: GuestAddr) -> FunctionName<'a> {
         // Kernel addresses have their highest bit set.
         if pc.0 >> 63 == 0 {
-            return FunctionName::UserCode;
+            let symbol = symbols.of_program(pc.0);
+            return symbol.map_or(FunctionName::UserCode, |s| FunctionName::Program(&s.name));
         }
         let symbol = symbols.at(pc.0).map(|(symbol, _)| symbol.function());
         symbol.map_or(FunctionName::Unknown, FunctionName::Kernel)
@@ -31,7 +34,7 @@ impl<'a> FunctionName<'a> {
     pub fn as_str(self) -> &'a str {
         match self {
             FunctionName::UserCode => "(user code)",
-            FunctionName::Kernel(name) => name,
+            FunctionName::Program(name) | FunctionName::Kernel(name) => name,
             FunctionName::Unknown => "(unknown)",
         }
     }

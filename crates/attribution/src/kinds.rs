@@ -32,6 +32,8 @@ pub enum Origin {
     Pages,
     /// `vmalloc` and its like.
     Virtual,
+    /// A program's allocator.
+    Program,
 }
 
 /// What makes objects siblings.

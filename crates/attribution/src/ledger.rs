@@ -25,6 +25,8 @@ pub enum Bucket {
     HeapVacant,
     /// A task's or interrupt's kernel stack.
     Stack,
+    /// A stack of a program.
+    ProgramStack,
     /// A CPU's entry area: entry and exception stacks, descriptor tables, task state segment.
     EntryArea,
     /// Registers of a device, which no cache holds: the local APIC's, a timer's.
@@ -55,6 +57,10 @@ pub enum Bucket {
     UnknownImage,
     /// Unknown: an address outside of every area (fixed mappings).
     UnknownArea,
+    /// Unknown: a mapped file of a program, no variable there: constants, what the loader fills in.
+    ProgramFile,
+    /// Unknown: a program's memory that no watched allocator gave it.
+    UnknownUser,
 }
 
 /// A line of the ledger.
@@ -68,7 +74,7 @@ pub enum Group {
     Global,
     /// Heap blocks whose type is not known.
     Heap,
-    /// Kernel stacks.
+    /// Stacks.
     Stack,
     /// Registers of devices.
     Device,
@@ -82,7 +88,7 @@ pub enum Group {
 
 impl Bucket {
     /// All, in the order of the ledger.
-    pub const ALL: [Bucket; 25] = [
+    pub const ALL: [Bucket; 28] = [
         Bucket::Field,
         Bucket::PercpuTyped,
         Bucket::PercpuNamed,
@@ -93,6 +99,7 @@ impl Bucket {
         Bucket::HeapTail,
         Bucket::HeapVacant,
         Bucket::Stack,
+        Bucket::ProgramStack,
         Bucket::EntryArea,
         Bucket::Device,
         Bucket::PageTable,
@@ -108,6 +115,8 @@ impl Bucket {
         Bucket::UnknownVmalloc,
         Bucket::UnknownImage,
         Bucket::UnknownArea,
+        Bucket::ProgramFile,
+        Bucket::UnknownUser,
     ];
 
     /// Its line of the ledger.
@@ -120,7 +129,7 @@ impl Bucket {
             Bucket::HeapSite | Bucket::HeapCache | Bucket::HeapTail | Bucket::HeapVacant => {
                 Group::Heap
             }
-            Bucket::Stack | Bucket::EntryArea => Group::Stack,
+            Bucket::Stack | Bucket::ProgramStack | Bucket::EntryArea => Group::Stack,
             Bucket::Device => Group::Device,
             Bucket::PageTable | Bucket::StructPage => Group::Paging,
             Bucket::UserMapping
@@ -133,7 +142,9 @@ impl Bucket {
             | Bucket::UnknownPercpu
             | Bucket::UnknownVmalloc
             | Bucket::UnknownImage
-            | Bucket::UnknownArea => Group::Unknown,
+            | Bucket::UnknownArea
+            | Bucket::ProgramFile
+            | Bucket::UnknownUser => Group::Unknown,
         }
     }
 
@@ -160,6 +171,7 @@ impl Bucket {
             Bucket::HeapTail => "after a typed object's end",
             Bucket::HeapVacant => "free slot",
             Bucket::Stack => "task or interrupt stack",
+            Bucket::ProgramStack => "stack of a program",
             Bucket::EntryArea => "CPU entry area",
             Bucket::Device => "device registers",
             Bucket::PageTable => "page table",
@@ -175,6 +187,8 @@ impl Bucket {
             Bucket::UnknownVmalloc => "vmalloc area, no allocation",
             Bucket::UnknownImage => "kernel image, no symbol",
             Bucket::UnknownArea => "outside of every known area",
+            Bucket::ProgramFile => "file of a program, no variable",
+            Bucket::UnknownUser => "program's memory, no allocation",
         }
     }
 }
@@ -201,7 +215,7 @@ impl Group {
             Group::Percpu => "per-CPU variable",
             Group::Global => "global variable",
             Group::Heap => "heap block, type unknown",
-            Group::Stack => "kernel stack",
+            Group::Stack => "stack",
             Group::Device => "device registers",
             Group::Paging => "page table or struct page",
             Group::Contents => "page contents",
@@ -298,6 +312,7 @@ mod tests {
         assert_eq!(ledger.typed(), 1 | 1 << 1 | 1 << 3);
         let others = [
             Bucket::Stack,
+            Bucket::ProgramStack,
             Bucket::EntryArea,
             Bucket::Device,
             Bucket::PageTable,

@@ -24,6 +24,7 @@ pub mod memory;
 pub mod names;
 mod passes;
 mod pointers;
+mod programs;
 pub mod schema;
 pub mod sites;
 mod spans;

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use linemate_programs::Programs;
 use linemate_recording::{Access, CpuId, GuestAddr, VirtualTime};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -13,6 +14,7 @@ use crate::index::{Lifetime, LifetimeIndex, NEVER, ObjectId, Tenant};
 use crate::kinds::{FormId, KindId, ObjectKind, Origin};
 use crate::ledger::Bucket;
 use crate::map::{KernelMap, PageUse, STACK_SIZE, Variables};
+use crate::programs::{DebugInformation, Found, ProgramNames};
 use crate::schema::{Schema, TypeIndex};
 use crate::sites::SiteUse;
 use crate::spans::Spans;
@@ -56,6 +58,9 @@ struct Named {
     ready: VirtualTime,
 }
 
+/// What programs' names are made of.
+pub(crate) type ProgramParts<'a> = (&'a Programs, &'a DebugInformation, Found);
+
 /// Answers where an access went.
 #[derive(Debug)]
 pub struct Names {
@@ -88,6 +93,8 @@ pub struct Names {
     elsewhere: Vec<Extent>,
     /// First per-CPU addresses of the units, sorted, with their CPUs.
     units: Vec<(u64, u16)>,
+    /// Where programs are recorded.
+    programs: Option<ProgramNames>,
 }
 
 impl Names {
@@ -96,6 +103,7 @@ impl Names {
         map: KernelMap,
         schema: &Schema,
         collected: Collected,
+        programs: Option<ProgramParts<'_>>,
     ) -> (Names, BTreeMap<TypeIndex, u64>) {
         let mut subjects = Subjects::default();
         let whole: Vec<SubjectId> = Bucket::ALL.iter().map(|b| subjects.bucket(*b)).collect();
@@ -194,7 +202,14 @@ impl Names {
         );
         let slab_caches = slab_caches(&map, &collected.objects, &kinds, collected.slab_caches);
         let (heap, pages) = indices(&collected.objects, &kinds);
-        let objects_by_type = count_types(&settled.forms, &objects);
+        let mut objects_by_type = count_types(&settled.forms, &objects);
+        let programs = programs.map(|(programs, debug, found)| {
+            let (names, counts) = ProgramNames::new(programs, debug, schema, &mut subjects, found);
+            for (ty, count) in counts {
+                *objects_by_type.entry(ty).or_default() += count;
+            }
+            names
+        });
         let mut units: Vec<(u64, u16)> = (0u16..)
             .zip(&map.percpu.offsets)
             .map(|(cpu, offset)| (offset.wrapping_add(map.percpu.section.start), cpu))
@@ -223,6 +238,7 @@ impl Names {
             percpu_open,
             elsewhere,
             units,
+            programs,
             map,
         };
         (names, objects_by_type)
@@ -246,7 +262,7 @@ impl Names {
     #[must_use]
     pub fn locate(&self, access: &Access) -> Located {
         if access.user_mapping {
-            return self.nowhere(Bucket::UserMapping);
+            return self.in_program(access);
         }
         let found = self.locate_at(access.addr, access.time);
         // Some pages are taken in bulk, which no event tells; but nobody clears a page that stays free.
@@ -286,6 +302,22 @@ impl Names {
             Bucket::UnknownArea
         };
         self.nowhere(bucket)
+    }
+
+    fn in_program(&self, access: &Access) -> Located {
+        let found = self.programs.as_ref().and_then(|p| p.locate(access));
+        found.map_or_else(
+            || self.nowhere(Bucket::UserMapping),
+            |found| Located {
+                subject: found.subject,
+                offset: found.offset,
+                object: match found.object {
+                    true => GuestAddr(access.addr.0.wrapping_sub(found.offset.into())),
+                    false => GuestAddr(0),
+                },
+                owner: None,
+            },
+        )
     }
 
     fn nowhere(&self, bucket: Bucket) -> Located {

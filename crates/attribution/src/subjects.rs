@@ -179,6 +179,7 @@ pub(crate) fn rest_of(
         Origin::Percpu => format!("per-CPU allocation of {}", kind.size),
         Origin::Pages => format!("{} pages", kind.size / crate::map::PAGE_SIZE),
         Origin::Virtual => format!("vmalloc({})", kind.size),
+        Origin::Program => format!("malloc({})", kind.size),
     };
     subjects.number(Subject {
         label,

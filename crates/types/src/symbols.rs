@@ -56,6 +56,8 @@ pub struct Symbols {
     symbols: Vec<Symbol>,
     /// Indices into `symbols`, sorted by name.
     by_name: Vec<u32>,
+    /// Functions of programs with where they end, by code address.
+    programs: Vec<(Symbol, u64)>,
 }
 
 /// Per-CPU offsets are small, addresses of a kernel are not: below this an `A` symbol is an offset.
@@ -98,7 +100,30 @@ impl Symbols {
                 .cmp(&symbols[*b as usize].name)
                 .then(a.cmp(b))
         });
-        Symbols { symbols, by_name }
+        Symbols {
+            symbols,
+            by_name,
+            programs: Vec::new(),
+        }
+    }
+
+    /// The same with the functions of recorded programs: each with the address after its last byte. They are asked for apart
+    /// ([`Symbols::of_program`]): their code addresses would fall among the kernel's offsets.
+    #[must_use]
+    pub fn with_programs(mut self, mut functions: Vec<(Symbol, u64)>) -> Symbols {
+        functions.sort_by(|(a, a_end), (b, b_end)| {
+            (a.address, a_end, &a.name, &a.module).cmp(&(b.address, b_end, &b.name, &b.module))
+        });
+        functions.dedup_by_key(|(symbol, _)| symbol.address);
+        self.programs = functions;
+        self
+    }
+
+    /// The function of a program that holds the code at `address`.
+    pub fn of_program(&self, address: u64) -> Option<&Symbol> {
+        let after = self.programs.partition_point(|(s, _)| s.address <= address);
+        let (symbol, end) = self.programs.get(after.checked_sub(1)?)?;
+        (address < *end).then_some(symbol)
     }
 
     /// All symbols, by address. Of several at one address the first is the one that the address goes by:

@@ -1,0 +1,57 @@
+//! What is known of each instruction of a program before any access is looked at.
+
+use linemate_programs::{CodePlace, Operand, Programs, UserInstruction};
+use linemate_recording::{GuestAddr, Recording};
+use rustc_hash::FxHashMap;
+
+use super::debug::DebugInformation;
+use crate::schema::TypeIndex;
+
+/// An instruction of a program.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known {
+    pub(crate) place: CodePlace,
+    pub(crate) instruction: UserInstruction,
+    /// The struct that its base register points to, by the debug information.
+    pub(crate) points_to: Option<TypeIndex>,
+}
+
+/// All instructions of programs that a recording has, by code address.
+#[derive(Debug, Default)]
+pub(crate) struct Code {
+    known: FxHashMap<GuestAddr, Known>,
+}
+
+impl Code {
+    pub(crate) fn new(
+        recording: &Recording,
+        programs: &Programs,
+        debug: &DebugInformation,
+    ) -> Code {
+        let instructions = recording.instructions().iter().copied();
+        let users = instructions.filter(|pc| pc.0 >> 63 == 0);
+        let known = users.filter_map(|pc| {
+            let place = programs.code(recording, pc)?;
+            let instruction = programs.instruction(place);
+            let points_to = match instruction.operand {
+                Operand::Based { base, .. } => debug.pointer_in(place, base),
+                _ => None,
+            };
+            Some((
+                pc,
+                Known {
+                    place,
+                    instruction,
+                    points_to,
+                },
+            ))
+        });
+        Code {
+            known: known.collect(),
+        }
+    }
+
+    pub(crate) fn at(&self, pc: GuestAddr) -> Option<&Known> {
+        self.known.get(&pc)
+    }
+}

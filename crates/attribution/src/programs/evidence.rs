@@ -1,0 +1,157 @@
+//! A pass over programs' accesses: where their files and stacks are, and what their objects are.
+//!
+//! An instruction that reaches memory relative to itself says where its file is mapped. One that reaches it by a register of which the
+//! debug information says that it points to a struct says what is there.
+
+use std::collections::BTreeSet;
+
+use linemate_programs::{Base, Operand, Programs};
+use linemate_recording::{Access, CODE_PAGE, Call, GuestAddr, Marker, Return, Visitor};
+use rustc_hash::FxHashMap;
+
+use super::code::Code;
+use super::places::{Places, Space, UserAddr};
+use crate::index::{LifetimeIndex, ObjectId, Tenant};
+use crate::votes::Votes;
+
+/// Most places of one file in one space that are believed: it is mapped once.
+const BASES_MAX: usize = 4;
+
+/// What the pass finds.
+#[derive(Debug, Default)]
+pub(crate) struct Evidence {
+    /// Files as they are mapped: what is added to their addresses.
+    pub(crate) bases: BTreeSet<(Space, u32, u64)>,
+    /// Thread pointers.
+    pub(crate) threads: BTreeSet<(Space, u64)>,
+    /// Pages that are reached by the stack pointer.
+    pub(crate) stacks: BTreeSet<(Space, u64)>,
+    /// What objects were reached as.
+    pub(crate) votes: FxHashMap<ObjectId, Votes>,
+}
+
+impl Evidence {
+    pub(crate) fn merge(&mut self, other: Evidence) {
+        self.bases.extend(other.bases);
+        self.threads.extend(other.threads);
+        self.stacks.extend(other.stacks);
+        for (object, votes) in other.votes {
+            let mine = self.votes.entry(object).or_default();
+            for (offset, ty, weight) in votes.iter() {
+                mine.add(offset, ty, weight);
+            }
+        }
+    }
+
+    /// Keeps what can be: a file is at few places, and only those are which were often met are kept apart from chance.
+    pub(crate) fn settle(&mut self) {
+        let mut seen: FxHashMap<(Space, u32), usize> = FxHashMap::default();
+        self.bases.retain(|(space, file, _)| {
+            let count = seen.entry((*space, *file)).or_default();
+            *count += 1;
+            *count <= BASES_MAX
+        });
+    }
+}
+
+/// A thread's part of the pass.
+pub(crate) struct Gather<'a> {
+    pub(crate) programs: &'a Programs,
+    pub(crate) code: &'a Code,
+    pub(crate) places: &'a Places,
+    pub(crate) heap: &'a LifetimeIndex,
+    pub(crate) found: Evidence,
+}
+
+impl Gather<'_> {
+    fn look(&mut self, access: &Access, at: UserAddr) {
+        let Some(known) = self.code.at(access.pc) else {
+            return;
+        };
+        if known.instruction.uses_stack {
+            self.found.stacks.insert((at.space, at.addr / CODE_PAGE));
+        }
+        match known.instruction.operand {
+            Operand::Place(target) if !known.instruction.uses_stack => {
+                let base = at.addr.wrapping_sub(target.0);
+                let fixed = self
+                    .programs
+                    .image(known.place.file)
+                    .is_some_and(|i| i.fixed);
+                if base % CODE_PAGE == 0 && (base == 0) == fixed {
+                    self.found.bases.insert((at.space, known.place.file, base));
+                }
+            }
+            Operand::Thread { displacement } => {
+                let thread = at.offset(displacement.wrapping_neg());
+                self.found.threads.insert((at.space, thread.addr));
+            }
+            Operand::Based {
+                base: Base::STACK, ..
+            } => {
+                self.found.stacks.insert((at.space, at.addr / CODE_PAGE));
+            }
+            Operand::Based {
+                displacement,
+                indexed: false,
+                ..
+            } if !known.instruction.uses_stack => {
+                if let Some(ty) = known.points_to {
+                    self.vote(access, at.offset(displacement.wrapping_neg()), ty);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn vote(&mut self, access: &Access, pointed: UserAddr, ty: crate::schema::TypeIndex) {
+        let addr = pointed.flat();
+        if let Tenant::Alive { object, start } = self.heap.at(addr, access.time) {
+            let votes = self.found.votes.entry(object).or_default();
+            votes.add(addr.0 - start.0, ty, 1);
+        }
+    }
+}
+
+impl Visitor for Gather<'_> {
+    #[inline]
+    fn access(&mut self, access: &Access) {
+        if access.user_mapping && access.pc.0 >> 63 == 0 {
+            if let Some(at) = self.places.of(access) {
+                self.look(access, at);
+            }
+        }
+    }
+    fn call(&mut self, _: &Call) {}
+    fn ret(&mut self, _: &Return) {}
+    fn marker(&mut self, _: &Marker) {}
+}
+
+/// The call instruction that a program made last, by CPU: the site of the function that is entered next.
+#[derive(Debug, Default)]
+pub(crate) struct LastCall(Vec<(GuestAddr, GuestAddr)>);
+
+impl LastCall {
+    /// Takes in an access.
+    #[inline]
+    pub(crate) fn access(&mut self, code: &Code, access: &Access) {
+        if !access.user_mapping || access.pc.0 >> 63 != 0 {
+            return;
+        }
+        if access.kind == linemate_recording::AccessKind::Store
+            && code.at(access.pc).is_some_and(|k| k.instruction.calls)
+        {
+            let cpu = usize::from(access.cpu.0);
+            if cpu >= self.0.len() {
+                self.0.resize(cpu + 1, Default::default());
+            }
+            self.0[cpu] = (access.pc, access.addr);
+        }
+    }
+
+    /// The site of a call that is entered now: it has just stored its return address where the stack pointer is.
+    pub(crate) fn of(&self, call: &Call) -> Option<GuestAddr> {
+        let (site, stored) = *self.0.get(usize::from(call.cpu.0))?;
+        (site.0 != 0 && stored.0 % CODE_PAGE == call.stack.0 % CODE_PAGE).then_some(site)
+    }
+}

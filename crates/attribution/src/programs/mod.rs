@@ -1,0 +1,23 @@
+//! Names for what programs access: heap objects, variables, thread-local ones, stacks.
+//!
+//! ```text
+//! pass 1   markers, allocators' calls ─► Places, Heap                        (in order)
+//! pass 2   programs' accesses ─► Evidence: where files are, what objects are  (all threads)
+//!          ─► ProgramNames
+//! ```
+//!
+//! Nothing here knows the kernel: what its code does to programs' memory is told by the address alone.
+
+mod code;
+mod debug;
+mod evidence;
+mod heap;
+mod names;
+mod places;
+
+pub(crate) use code::Code;
+pub(crate) use debug::DebugInformation;
+pub(crate) use evidence::{Evidence, Gather, LastCall};
+pub(crate) use heap::Heap;
+pub(crate) use names::{Found, ProgramNames};
+pub(crate) use places::Places;

@@ -1,0 +1,345 @@
+//! Where a program's access went.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use linemate_programs::{ElfAddr, Image, Programs};
+use linemate_recording::{Access, CODE_PAGE, GuestAddr};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::debug::{DebugInformation, DebugVariable};
+use super::evidence::Evidence;
+use super::heap::Heap;
+use super::places::{Places, Space, UserAddr};
+use crate::index::{LifetimeIndex, ObjectId, Tenant};
+use crate::kinds::{FormId, ObjectKind};
+use crate::ledger::Bucket;
+use crate::schema::{Schema, TypeIndex};
+use crate::subjects::{Extent, Subject, SubjectId, Subjects, bare, clip, extents, find};
+
+/// Bytes above the thread pointer that are the C library's own (`struct pthread` of glibc 2.31 to 2.41 has 2304 or 2368 on x86-64).
+const THREAD_BLOCK: u64 = 2368;
+
+/// Where an access went: what it is counted for, and the place in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct InProgram {
+    pub(crate) subject: SubjectId,
+    /// Bytes from the start of the type or variable.
+    pub(crate) offset: u32,
+    /// Whether the object has a first byte that tells it from its siblings.
+    pub(crate) object: bool,
+}
+
+/// A variable, with its subject.
+#[derive(Clone, Debug)]
+struct Variable {
+    start: u64,
+    size: u64,
+    /// Bytes of an element; 0 where it is no array of structs.
+    stride: u64,
+    subject: SubjectId,
+}
+
+/// The variables of a file.
+#[derive(Debug, Default)]
+struct FileNames {
+    variables: Vec<Variable>,
+    thread_locals: Vec<Variable>,
+}
+
+/// Answers where programs' accesses went.
+#[derive(Debug)]
+pub(crate) struct ProgramNames {
+    places: Places,
+    heap: LifetimeIndex,
+    objects: Vec<(FormId, u32)>,
+    forms: Vec<Vec<Extent>>,
+    /// By kind: what no placement covers.
+    rest: Vec<SubjectId>,
+    files: Vec<FileNames>,
+    /// By space: mapped addresses, what is subtracted to get the file's own, and the file. By address.
+    mapped: FxHashMap<Space, Vec<(u64, u64, u64, u32)>>,
+    /// By space: thread pointers, and the program whose thread-local variables are right below them.
+    threads: FxHashMap<Space, (Vec<u64>, Option<(u32, u64)>)>,
+    stacks: FxHashSet<(Space, u64)>,
+    stack: SubjectId,
+    thread_block: SubjectId,
+    file: SubjectId,
+    unknown: SubjectId,
+}
+
+/// Where things are that `ProgramNames` is made of.
+pub(crate) struct Found {
+    pub(crate) places: Places,
+    pub(crate) heap: Heap,
+    pub(crate) index: LifetimeIndex,
+    pub(crate) evidence: Evidence,
+}
+
+impl ProgramNames {
+    /// Settles what was found; also how many objects there are of each type.
+    pub(crate) fn new(
+        programs: &Programs,
+        debug: &DebugInformation,
+        schema: &Schema,
+        subjects: &mut Subjects,
+        found: Found,
+    ) -> (ProgramNames, BTreeMap<TypeIndex, u64>) {
+        let Found {
+            places,
+            mut heap,
+            index,
+            evidence,
+        } = found;
+        for (id, object) in (0u32..).zip(&mut heap.objects) {
+            let silent = crate::votes::Votes::default();
+            let votes = evidence.votes.get(&ObjectId(id)).unwrap_or(&silent);
+            object.signature = heap.kinds.retire(object.kind, votes);
+        }
+        let mut settler = heap.kinds.settle(schema);
+        let objects: Vec<(FormId, u32)> = heap
+            .objects
+            .iter()
+            .map(|o| (settler.form(schema, o.kind, o.signature), o.kind.0))
+            .collect();
+        let settled = settler.finish();
+        let mut counts: BTreeMap<TypeIndex, u64> = BTreeMap::new();
+        for (form, _) in &objects {
+            let types: BTreeSet<TypeIndex> = settled.forms[form.0 as usize]
+                .iter()
+                .map(|p| p.ty)
+                .collect();
+            for ty in types {
+                *counts.entry(ty).or_default() += 1;
+            }
+        }
+        let forms = settled
+            .forms
+            .iter()
+            .map(|form| extents(subjects, form, Bucket::Field, "", false))
+            .collect();
+        let kinds = (0..heap.kinds.len()).map(|k| heap.kinds.get(crate::kinds::KindId(k as u32)));
+        let rest = kinds.map(|kind| rest_of(subjects, kind)).collect();
+        let files = file_names(programs, debug, schema, subjects);
+        let whole = |subjects: &mut Subjects, bucket, label: &str| {
+            subjects.number(Subject {
+                label: label.to_owned(),
+                ..bare(bucket)
+            })
+        };
+        let names = ProgramNames {
+            places,
+            heap: index,
+            objects,
+            forms,
+            rest,
+            files,
+            mapped: mapped(programs, &evidence),
+            threads: threads(programs, &evidence),
+            stacks: evidence.stacks.iter().copied().collect(),
+            stack: whole(subjects, Bucket::ProgramStack, ""),
+            thread_block: whole(subjects, Bucket::GlobalNamed, "(thread control block)"),
+            file: whole(subjects, Bucket::ProgramFile, ""),
+            unknown: whole(subjects, Bucket::UnknownUser, ""),
+        };
+        (names, counts)
+    }
+
+    /// Where an access through a user mapping went; `None` where it is not known in which process it was.
+    pub(crate) fn locate(&self, access: &Access) -> Option<InProgram> {
+        let at = self.places.of(access)?;
+        let flat = at.flat();
+        if let Tenant::Alive { object, start } = self.heap.at(flat, access.time) {
+            return Some(self.in_object(object, flat.0 - start.0));
+        }
+        if let Some(found) = self.in_file(at).or_else(|| self.in_thread(at)) {
+            return Some(found);
+        }
+        let stack = self.stacks.contains(&(at.space, at.addr / CODE_PAGE));
+        Some(InProgram {
+            subject: if stack { self.stack } else { self.unknown },
+            offset: 0,
+            object: false,
+        })
+    }
+
+    fn in_object(&self, object: ObjectId, offset: u64) -> InProgram {
+        let (form, kind) = self.objects[object.0 as usize];
+        match find(&self.forms[form.0 as usize], offset) {
+            Some(extent) => {
+                let within = offset - extent.start;
+                InProgram {
+                    subject: extent.subject,
+                    offset: clip(within.checked_rem(extent.stride).unwrap_or(within)),
+                    object: true,
+                }
+            }
+            None => InProgram {
+                subject: self.rest[kind as usize],
+                offset: clip(offset),
+                object: true,
+            },
+        }
+    }
+
+    fn in_file(&self, at: UserAddr) -> Option<InProgram> {
+        let list = self.mapped.get(&at.space)?;
+        let after = list.partition_point(|(start, ..)| *start <= at.addr);
+        let (_, end, base, file) = *list.get(after.checked_sub(1)?)?;
+        if at.addr >= end {
+            return None;
+        }
+        let variables = &self.files[file as usize].variables;
+        Some(in_variable(variables, at.addr - base).unwrap_or(InProgram {
+            subject: self.file,
+            offset: 0,
+            object: false,
+        }))
+    }
+
+    fn in_thread(&self, at: UserAddr) -> Option<InProgram> {
+        let (threads, program) = self.threads.get(&at.space)?;
+        let after = threads.partition_point(|thread| *thread <= at.addr);
+        if let Some(thread) = after.checked_sub(1).map(|i| threads[i]) {
+            let offset = at.addr - thread;
+            if offset < THREAD_BLOCK {
+                return Some(InProgram {
+                    subject: self.thread_block,
+                    offset: clip(offset),
+                    object: true,
+                });
+            }
+        }
+        let (file, size) = (*program)?;
+        let below = threads.get(after)? - at.addr;
+        let offset = size.checked_sub(below)?;
+        in_variable(&self.files[file as usize].thread_locals, offset)
+    }
+}
+
+fn in_variable(list: &[Variable], at: u64) -> Option<InProgram> {
+    let after = list.partition_point(|variable| variable.start <= at);
+    let variable = list.get(after.checked_sub(1)?)?;
+    let offset = at - variable.start;
+    (offset < variable.size).then(|| InProgram {
+        subject: variable.subject,
+        offset: clip(offset.checked_rem(variable.stride).unwrap_or(offset)),
+        object: true,
+    })
+}
+
+/// The subject of the bytes of a kind's objects that no placement covers.
+fn rest_of(subjects: &mut Subjects, kind: ObjectKind) -> SubjectId {
+    subjects.number(Subject {
+        label: format!("malloc({})", kind.size),
+        site: kind.site.filter(|site| *site != GuestAddr(0)),
+        ..bare(Bucket::HeapSite)
+    })
+}
+
+fn file_names(
+    programs: &Programs,
+    debug: &DebugInformation,
+    schema: &Schema,
+    subjects: &mut Subjects,
+) -> Vec<FileNames> {
+    let count = programs
+        .images()
+        .map(|(file, _)| file + 1)
+        .max()
+        .unwrap_or(0);
+    let mut files: Vec<FileNames> = (0..count).map(|_| FileNames::default()).collect();
+    for (file, image) in programs.images() {
+        let of = debug.files.get(file as usize);
+        let (globals, locals): (&[DebugVariable], &[DebugVariable]) =
+            of.map_or((&[], &[]), |f| (&f.globals, &f.thread_locals));
+        files[file as usize] = FileNames {
+            variables: variables(image, (globals, &image.variables), schema, subjects),
+            thread_locals: variables(image, (locals, &image.thread_locals), schema, subjects),
+        };
+    }
+    files
+}
+
+/// The variables of the debug information, and where it has none the symbols.
+fn variables(
+    image: &Image,
+    (described, symbols): (&[DebugVariable], &[linemate_programs::Symbol]),
+    schema: &Schema,
+    subjects: &mut Subjects,
+) -> Vec<Variable> {
+    let mut list: Vec<Variable> = Vec::new();
+    let mut add = |start: ElfAddr, size: u64, name: &str, ty: Option<TypeIndex>| {
+        let bucket = match ty {
+            Some(_) => Bucket::GlobalTyped,
+            None => Bucket::GlobalNamed,
+        };
+        let label = format!("{name} ({})", image.name());
+        let subject = subjects.number(Subject {
+            ty,
+            label,
+            ..bare(bucket)
+        });
+        list.push(Variable {
+            start: start.0,
+            size,
+            stride: ty.map_or(0, |ty| schema.size(ty)),
+            subject,
+        });
+    };
+    for variable in described {
+        add(variable.start, variable.size, &variable.name, variable.ty);
+    }
+    let known: BTreeSet<ElfAddr> = described.iter().map(|v| v.start).collect();
+    for symbol in symbols.iter().filter(|s| s.size > 0) {
+        if !known.contains(&symbol.address) {
+            add(symbol.address, symbol.size, &symbol.name, None);
+        }
+    }
+    list.sort_by_key(|variable| (variable.start, variable.subject));
+    list.dedup_by_key(|variable| variable.start);
+    list
+}
+
+/// Where files are: each space's mapped parts, by address.
+fn mapped(programs: &Programs, evidence: &Evidence) -> FxHashMap<Space, Vec<(u64, u64, u64, u32)>> {
+    let mut mapped: FxHashMap<Space, Vec<(u64, u64, u64, u32)>> = FxHashMap::default();
+    for (space, file, base) in &evidence.bases {
+        let Some(image) = programs.image(*file) else {
+            continue;
+        };
+        for segment in &image.segments {
+            let range = segment.range();
+            let (start, end) = (
+                range.start.wrapping_add(*base),
+                range.end.wrapping_add(*base),
+            );
+            let list = mapped.entry(*space).or_default();
+            list.push((start, end, *base, *file));
+        }
+    }
+    for list in mapped.values_mut() {
+        list.sort_unstable();
+    }
+    mapped
+}
+
+/// Thread pointers, and the program of each space: its thread-local variables end at the thread pointer (System V ABI, TLS variant II;
+/// U. Drepper, ELF Handling For Thread-Local Storage, section 3.4.6). Those of libraries are further below, in an order that is
+/// not known here.
+fn threads(
+    programs: &Programs,
+    evidence: &Evidence,
+) -> FxHashMap<Space, (Vec<u64>, Option<(u32, u64)>)> {
+    let mut threads: FxHashMap<Space, (Vec<u64>, Option<(u32, u64)>)> = FxHashMap::default();
+    for (space, thread) in &evidence.threads {
+        threads.entry(*space).or_default().0.push(*thread);
+    }
+    for (space, file, _) in &evidence.bases {
+        let image = programs.image(*file).filter(|i| !i.name().contains(".so"));
+        let storage = image.and_then(|image| image.thread_storage);
+        if let (Some(storage), Some((_, program))) = (storage, threads.get_mut(space)) {
+            *program = Some((*file, storage.size.next_multiple_of(storage.align)));
+        }
+    }
+    threads
+}

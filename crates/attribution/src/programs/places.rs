@@ -1,0 +1,184 @@
+//! Which process, and where in its address space: what an access through a user mapping was in its program's eyes.
+//!
+//! The recorder tells a CPU's page tables when they change, and a page's place when it is met elsewhere than before. In between both hold.
+
+use linemate_recording::{
+    Access, CODE_PAGE, CpuId, GuestAddr, MappedPage, Mark, Marker, VirtualTime,
+};
+use rustc_hash::FxHashMap;
+
+/// An address space, in the order in which they were first seen. One that ends and whose page tables' memory is used for another's keeps its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Space(pub(crate) u32);
+
+/// An address in a space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct UserAddr {
+    pub(crate) space: Space,
+    pub(crate) addr: u64,
+}
+
+/// User-space addresses have this many bits.
+const ADDRESS_BITS: u32 = 47;
+
+impl UserAddr {
+    /// As one number, for tables by address: spaces do not overlap.
+    pub(crate) fn flat(self) -> GuestAddr {
+        GuestAddr(u64::from(self.space.0) << ADDRESS_BITS | self.addr & ((1 << ADDRESS_BITS) - 1))
+    }
+
+    pub(crate) fn offset(self, by: i64) -> UserAddr {
+        UserAddr {
+            addr: self.addr.wrapping_add_signed(by),
+            ..self
+        }
+    }
+}
+
+/// What held from when on.
+type History<T> = Vec<(VirtualTime, T)>;
+
+/// The state at a time: what the latest entry before it says.
+fn at<T: Copy>(history: &History<T>, time: VirtualTime) -> Option<T> {
+    let after = history.partition_point(|(from, _)| *from <= time);
+    Some(history.get(after.checked_sub(1)?)?.1)
+}
+
+/// All that the recorder told of spaces and pages.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    numbers: FxHashMap<u64, Space>,
+    /// By CPU.
+    spaces: Vec<History<Space>>,
+    /// By frame: the user-space page that it is at.
+    pages: FxHashMap<u64, History<u64>>,
+    direct_map: u64,
+}
+
+impl Places {
+    /// Nothing told. Frames are seen from `direct_map` on.
+    pub(crate) fn new(direct_map: u64) -> Places {
+        Places {
+            direct_map,
+            ..Places::default()
+        }
+    }
+
+    /// Takes in a marker, in order.
+    pub(crate) fn mark(&mut self, marker: &Marker) {
+        match marker.mark {
+            Mark::Space => {
+                let next = Space(self.numbers.len() as u32);
+                let space = *self.numbers.entry(marker.value).or_insert(next);
+                let cpu = usize::from(marker.cpu.0);
+                if cpu >= self.spaces.len() {
+                    self.spaces.resize(cpu + 1, Vec::new());
+                }
+                self.spaces[cpu].push((marker.time, space));
+            }
+            Mark::Page => {
+                let mapped = MappedPage::of(marker.value);
+                let history = self.pages.entry(mapped.frame).or_default();
+                history.push((marker.time, mapped.page));
+            }
+            _ => {}
+        }
+    }
+
+    /// The space that a CPU runs in.
+    pub(crate) fn space(&self, cpu: CpuId, time: VirtualTime) -> Option<Space> {
+        at(self.spaces.get(usize::from(cpu.0))?, time)
+    }
+
+    /// Where an access through a user mapping went. `None` where a page or a space was not told, as at the very start.
+    pub(crate) fn of(&self, access: &Access) -> Option<UserAddr> {
+        let physical = access.addr.0.checked_sub(self.direct_map)?;
+        let page = at(self.pages.get(&(physical / CODE_PAGE))?, access.time)?;
+        Some(UserAddr {
+            space: self.space(access.cpu, access.time)?,
+            addr: page * CODE_PAGE + physical % CODE_PAGE,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+    use linemate_recording::AccessKind;
+
+    const MAP: u64 = 0xffff_8880_0000_0000;
+
+    fn marker(time: u64, cpu: u16, mark: Mark, value: u64) -> Marker {
+        Marker {
+            time: VirtualTime(time),
+            cpu: CpuId(cpu),
+            mark,
+            value,
+        }
+    }
+
+    fn page(time: u64, frame: u64, page: u64) -> Marker {
+        marker(
+            time,
+            0,
+            Mark::Page,
+            MappedPage { frame, page }.value().unwrap(),
+        )
+    }
+
+    fn access(time: u64, cpu: u16, addr: u64) -> Access {
+        Access {
+            time: VirtualTime(time),
+            cpu: CpuId(cpu),
+            pc: GuestAddr(0x1000),
+            addr: GuestAddr(addr),
+            size: 8,
+            kind: AccessKind::Load,
+            silent: false,
+            user_mapping: true,
+        }
+    }
+
+    #[test]
+    fn an_access_is_where_its_page_was_at_that_time() {
+        let mut places = Places::new(MAP);
+        for told in [
+            marker(0, 0, Mark::Space, 0x7000),
+            marker(0, 1, Mark::Space, 0x9000),
+            page(1, 5, 0x5_5555),
+            marker(20, 0, Mark::Space, 0x9000),
+            page(21, 5, 0x7_7777),
+        ] {
+            places.mark(&told);
+        }
+        let of = |time, cpu| {
+            let found = places.of(&access(time, cpu, MAP + 5 * 4096 + 24))?;
+            Some((found.space.0, found.addr))
+        };
+        assert_eq!(of(0, 0), None, "the page was not told yet");
+        assert_eq!(of(1, 0), Some((0, 0x5_5555_0018)));
+        assert_eq!(of(20, 0), Some((1, 0x5_5555_0018)));
+        assert_eq!(of(21, 1), Some((1, 0x7_7777_0018)));
+        assert_eq!(of(21, 2), None, "a CPU of which nothing was told");
+        assert_eq!(
+            places.of(&access(30, 0, 0x1000)),
+            None,
+            "not in the direct map"
+        );
+    }
+
+    #[test]
+    fn spaces_do_not_overlap() {
+        let addr = |space, addr| UserAddr {
+            space: Space(space),
+            addr,
+        };
+        assert_ne!(addr(0, 0x1000).flat(), addr(1, 0x1000).flat());
+        assert_eq!(
+            addr(3, 0x1000).offset(-8).flat().0 + 8,
+            addr(3, 0x1000).flat().0
+        );
+    }
+}
