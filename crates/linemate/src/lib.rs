@@ -6,6 +6,7 @@ mod kept;
 mod next;
 mod output;
 mod page;
+mod program;
 mod progress;
 mod replaying;
 mod selftest;

@@ -204,6 +204,8 @@ impl Writer {
                     Qualifier::Volatile => (kind::VOLATILE, ""),
                     Qualifier::Restrict => (kind::RESTRICT, ""),
                     Qualifier::Tag(name) => (kind::TYPE_TAG, name.as_str()),
+                    // BTF has no kind for it; pahole writes a tag, too.
+                    Qualifier::Atomic => (kind::TYPE_TAG, "_Atomic"),
                 };
                 self.start(kind, name, 0, false, target.0)?;
             }
@@ -371,21 +373,14 @@ impl Default for TypeList {
 
 /// A member at byte `offset`.
 pub fn member(name: &str, type_id: TypeId, offset: u64) -> Member {
-    Member {
-        name: Name::from(name),
-        type_id,
-        offset: BitOffset(offset * 8),
-        bits: None,
-    }
+    Member::new(Name::from(name), type_id, BitOffset(offset * 8))
 }
 
 /// A bit-field at bit `offset`.
 pub fn bit_field(name: &str, type_id: TypeId, offset: u64, bits: u32) -> Member {
     Member {
-        name: Name::from(name),
-        type_id,
-        offset: BitOffset(offset),
         bits: Some(bits),
+        ..Member::new(Name::from(name), type_id, BitOffset(offset))
     }
 }
 
@@ -451,23 +446,15 @@ impl TypeList {
     /// A struct of `size` bytes.
     pub fn structure(&mut self, name: &str, size: u32, members: &[Member]) -> TypeId {
         let (name, members) = (Name::from(name), members.to_vec());
-        self.add(Type::Composite(Composite {
-            kind: CompositeKind::Struct,
-            name,
-            size,
-            members,
-        }))
+        let kind = CompositeKind::Struct;
+        self.add(Type::Composite(Composite::new(kind, name, size, members)))
     }
 
     /// A union of `size` bytes.
     pub fn union(&mut self, name: &str, size: u32, members: &[Member]) -> TypeId {
         let (name, members) = (Name::from(name), members.to_vec());
-        self.add(Type::Composite(Composite {
-            kind: CompositeKind::Union,
-            name,
-            size,
-            members,
-        }))
+        let kind = CompositeKind::Union;
+        self.add(Type::Composite(Composite::new(kind, name, size, members)))
     }
 
     /// A function with a prototype of its own.

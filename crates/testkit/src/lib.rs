@@ -5,11 +5,13 @@
 //! * [`elf`] makes images of machine code;
 //! * [`world`] is a small kernel, of which it makes recordings event by event;
 //! * [`accesses`] makes single accesses;
-//! * [`kernels`] finds the real kernels that `make setup` puts into the cache.
+//! * [`kernels`] finds the real kernels that `make setup` puts into the cache;
+//! * [`pahole`] knows what newer versions of pahole say and 1.24 does not.
 
 pub mod accesses;
 pub mod btf_writer;
 pub mod calls;
 pub mod elf;
 pub mod kernels;
+pub mod pahole;
 pub mod world;

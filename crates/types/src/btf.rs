@@ -446,19 +446,15 @@ fn composite(
             true => (offset & 0x00ff_ffff, offset >> 24),
             false => (offset, 0),
         };
+        let name = strings.name(id, name)?;
+        let offset = BitOffset(u64::from(offset));
         Ok(Member {
-            name: strings.name(id, name)?,
-            type_id: TypeId(type_id),
-            offset: BitOffset(u64::from(offset)),
             bits: (bits != 0).then_some(bits),
+            ..Member::new(name, TypeId(type_id), offset)
         })
     })?;
-    Ok(Type::Composite(Composite {
-        kind,
-        name: start.name,
-        size: start.size_or_type,
-        members,
-    }))
+    let (name, size) = (start.name, start.size_or_type);
+    Ok(Type::Composite(Composite::new(kind, name, size, members)))
 }
 
 fn enumeration(

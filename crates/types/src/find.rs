@@ -89,6 +89,24 @@ impl TypeModel {
         }
     }
 
+    /// The struct, union, enum or typedef whose name with its scopes or generic arguments is longer: `Queue` means `app::Queue<int>`
+    /// where the program has nothing else that it could mean.
+    pub(crate) fn short_named(&self, name: &str) -> Option<TypeId> {
+        let mut found: Option<TypeId> = None;
+        for id in self.scoped() {
+            let full = self.get(*id).map_or("", Type::name);
+            if !is_short_for(name, full) {
+                continue;
+            }
+            let known = found.and_then(|known| self.get(known)).map(Type::name);
+            if known.is_some_and(|known| known != full) {
+                return None;
+            }
+            found = found.or(Some(*id));
+        }
+        found
+    }
+
     /// The struct or union that is called `name`, or the typedef of that name where its type has none of its own.
     pub fn declared(&self, name: &str) -> Option<TypeId> {
         let id = self.lookup(name)?;
@@ -109,9 +127,72 @@ impl TypeModel {
     }
 }
 
+/// Whether `name` is the end of the type name `full`, with or without the generic arguments at that end, from the start of a scope on.
+fn is_short_for(name: &str, full: &str) -> bool {
+    let ends_with_name = |text: &str| {
+        let scopes = text.strip_suffix(name);
+        scopes
+            .is_some_and(|scopes| scopes.is_empty() || scopes.ends_with("::") && is_closed(scopes))
+    };
+    !name.is_empty() && (ends_with_name(full) || ends_with_name(without_arguments(full)))
+}
+
+/// `a::Queue` of `a::Queue<b::Item<c>>`.
+fn without_arguments(full: &str) -> &str {
+    if !full.ends_with('>') {
+        return full;
+    }
+    let mut open = 0;
+    for (at, byte) in full.bytes().enumerate().rev() {
+        match byte {
+            b'>' => open += 1,
+            b'<' if open == 1 => return &full[..at],
+            b'<' => open -= 1,
+            _ => {}
+        }
+    }
+    full
+}
+
+/// Whether no generic arguments are left open: what is after `a<b::` is not a scope of its own.
+fn is_closed(text: &str) -> bool {
+    let count = |byte| text.bytes().filter(|b| *b == byte).count();
+    count(b'<') == count(b'>')
+}
+
 /// Whether the members have the same names and places.
 fn are_alike(a: &Composite, b: &Composite) -> bool {
     let mut pairs = a.members.iter().zip(&b.members);
     a.members.len() == b.members.len()
         && pairs.all(|(a, b)| a.name == b.name && a.offset == b.offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_names_are_whole_words_outside_of_arguments() {
+        for full in [
+            "Queue",
+            "app::Queue",
+            "app::Queue<int>",
+            "a<b>::Queue",
+            "app::Queue<b::Item<c>>",
+        ] {
+            assert!(is_short_for("Queue", full), "{full}");
+        }
+        assert!(is_short_for("app::Queue", "x::app::Queue<int>"));
+        assert!(is_short_for("Queue<int>", "app::Queue<int>"));
+        for full in [
+            "app::MyQueue",
+            "Box<app::Queue",
+            "Box<app::Queue>",
+            "Queue::Node",
+            "app::Queue<int>::Node",
+        ] {
+            assert!(!is_short_for("Queue", full), "{full}");
+        }
+        assert!(!is_short_for("", "app::Queue"));
+    }
 }

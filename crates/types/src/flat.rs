@@ -481,6 +481,7 @@ fn is_one_value(model: &TypeModel, composite: &Composite) -> bool {
             type_id,
             offset: BitOffset(0),
             bits: None,
+            ..
         },
     ] = composite.members.as_slice()
     else {

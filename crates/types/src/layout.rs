@@ -1,6 +1,6 @@
 //! Where the members of a struct are, and what is between them, in pahole's terms.
 //!
-//! The rules are those of pahole 1.24 for BTF, including what it infers because BTF has no alignment attributes:
+//! The rules are those of pahole 1.24, for BTF including what it infers because BTF has no alignment attributes:
 //! an alignment is taken to be forced when a member starts later than its type asks for. A test compares every
 //! struct of whole kernels with pahole's own output.
 
@@ -127,7 +127,10 @@ pub(crate) fn layout(
         .rev()
         .find(|m| m.size != 0)
         .map_or(0, |m| m.offset.0 + m.size);
-    layout.forced_alignment = forced_alignment(layout.size, natural, end, line);
+    layout.forced_alignment = match model.tells_alignments() {
+        true => u64::from(composite.alignment),
+        false => forced_alignment(layout.size, natural, end, line),
+    };
     if composite.kind == CompositeKind::Struct {
         find_holes(composite, &mut layout);
     }
@@ -155,14 +158,17 @@ fn place_members(
             Some(Type::Int { .. } | Type::Float { .. } | Type::Enum { .. })
         );
         place.bits = member.bits.map(|width| (0, width));
+        place.forced_alignment = u64::from(member.alignment);
         if size != 0 {
             if let (Some(width), true) = (member.bits, is_scalar) {
                 // Storage units are aligned to their size, even in packed structs.
                 place.offset = ByteOffset(member.offset.0 / (size * 8) * size);
                 place.bits = Some((member.offset.0 - place.offset.0 * 8, width));
             }
-            let natural = alignments.natural(stripped);
-            place.forced_alignment = forced_alignment(place.offset.0, natural, end, line);
+            if !model.tells_alignments() {
+                let natural = alignments.natural(stripped);
+                place.forced_alignment = forced_alignment(place.offset.0, natural, end, line);
+            }
             end = place.offset.0 + size;
         }
         layout.members.push(place);

@@ -31,8 +31,9 @@ pub use flat::{FieldHit, FlatType, FlattenError, Leaf, LeafId, MAX_LEAVES};
 pub use kernel_image::KernelImage;
 pub use layout::{Layout, MemberLayout, NamedMember, named_members};
 pub use model::{
-    Composite, CompositeKind, Enumerator, IntEncoding, Linkage, Member, PERCPU_SECTION, Parameter,
-    PercpuVariable, Prototype, Qualifier, SectionVariable, Type, TypeModel,
+    Composite, CompositeKind, Enumerator, IntEncoding, Keyword, Linkage, Member, MemberRole,
+    PERCPU_SECTION, Parameter, PercpuVariable, Prototype, Qualifier, SectionVariable, SourceLine,
+    Type, TypeModel,
 };
 pub use name::Name;
 pub use pointers::{POINTER_ROOTS, PointerRoot};

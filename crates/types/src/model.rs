@@ -44,12 +44,72 @@ impl CompositeKind {
 pub struct Composite {
     /// Which of the two.
     pub kind: CompositeKind,
-    /// Its tag; empty when anonymous.
+    /// What the source calls it, where that is not its kind's keyword.
+    pub keyword: Option<Keyword>,
+    /// Its tag, in C++ and Rust with its namespaces; empty when anonymous.
     pub name: Name,
     /// `sizeof`, in bytes.
     pub size: u32,
-    /// In the order of the debug information, which is that of the declaration.
+    /// The alignment in bytes that its declaration asks for; 0 for none, and where the debug information does not say it.
+    pub alignment: u32,
+    /// In the order of the debug information, which is that of the declaration; virtual bases are last, where they are.
     pub members: Vec<Member>,
+    /// Where it is declared, if the debug information says it.
+    pub declared: Option<SourceLine>,
+}
+
+impl Composite {
+    /// A struct or union of which nothing more is known, as in BTF.
+    pub fn new(kind: CompositeKind, name: Name, size: u32, members: Vec<Member>) -> Composite {
+        Composite {
+            kind,
+            keyword: None,
+            name,
+            size,
+            alignment: 0,
+            members,
+            declared: None,
+        }
+    }
+
+    /// What the source calls it: `struct`, `union`, `class`, `enum`.
+    pub fn keyword(&self) -> &'static str {
+        match self.keyword {
+            Some(Keyword::Class) => "class",
+            Some(Keyword::Enum) => "enum",
+            None => self.kind.keyword(),
+        }
+    }
+}
+
+/// What a language other than C calls a struct or union.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Keyword {
+    /// C++'s `class`.
+    Class,
+    /// Rust's `enum` with values: a union of its variants and of what tells them apart.
+    Enum,
+}
+
+/// A line of the source.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SourceLine {
+    /// The file as the compiler was given it, with its folder where that is known.
+    pub file: Name,
+    /// From 1; 0 where the debug information does not say it.
+    pub line: u32,
+}
+
+/// What a member is to the type around it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum MemberRole {
+    /// A member, declared as one.
+    #[default]
+    Field,
+    /// A base class: a member without a name, whose members belong to the enclosing type.
+    Base,
+    /// A virtual base class, at the place that it has in objects of exactly this type.
+    VirtualBase,
 }
 
 /// A member of a struct or union.
@@ -63,6 +123,24 @@ pub struct Member {
     pub offset: BitOffset,
     /// Width in bits when it is a bit-field.
     pub bits: Option<u32>,
+    /// The alignment in bytes that its declaration asks for; 0 for none, and where the debug information does not say it.
+    pub alignment: u32,
+    /// Whether it is a base class.
+    pub role: MemberRole,
+}
+
+impl Member {
+    /// A member, not a bit-field, of which nothing more is known.
+    pub fn new(name: Name, type_id: TypeId, offset: BitOffset) -> Member {
+        Member {
+            name,
+            type_id,
+            offset,
+            bits: None,
+            alignment: 0,
+            role: MemberRole::Field,
+        }
+    }
 }
 
 /// A named value of an enum.
@@ -103,6 +181,8 @@ pub enum Qualifier {
     Volatile,
     /// `restrict`
     Restrict,
+    /// `_Atomic`
+    Atomic,
     /// `__attribute__((btf_type_tag("…")))`, e.g. `user`, `percpu`, `rcu`.
     Tag(Name),
 }
@@ -289,7 +369,10 @@ pub struct TypeModel {
     sizes: Vec<Option<u64>>,
     /// The ids of all types with a name, sorted by (name, id).
     by_name: Vec<TypeId>,
+    /// The ids of types that a shorter name can stand for: their own has scopes or generic arguments.
+    scoped: Vec<TypeId>,
     pointer_size: u32,
+    tells_alignments: bool,
 }
 
 impl TypeModel {
@@ -311,12 +394,38 @@ impl TypeModel {
                 .cmp(types[b.index()].name())
                 .then(a.cmp(b))
         });
+        let is_scoped = |id: &TypeId| {
+            let t = &types[id.index()];
+            matches!(
+                t,
+                Type::Composite(_) | Type::Enum { .. } | Type::Typedef { .. }
+            ) && (t.name().contains("::") || t.name().ends_with('>'))
+        };
+        let scoped = by_name.iter().copied().filter(is_scoped).collect();
         Ok(TypeModel {
             types,
             sizes,
             by_name,
+            scoped,
             pointer_size,
+            tells_alignments: false,
         })
+    }
+
+    /// Like [`TypeModel::new`], of debug information that says which alignments were asked for ([`Composite::alignment`],
+    /// [`Member::alignment`]), so that none is inferred from the members' places.
+    ///
+    /// # Errors
+    /// Like [`TypeModel::new`].
+    pub fn with_alignments(types: Vec<Type>, pointer_size: u32) -> Result<TypeModel, ModelError> {
+        let mut model = TypeModel::new(types, pointer_size)?;
+        model.tells_alignments = true;
+        Ok(model)
+    }
+
+    /// Whether alignments that were asked for are known, not inferred.
+    pub fn tells_alignments(&self) -> bool {
+        self.tells_alignments
     }
 
     /// Number of types, `void` included.
@@ -389,23 +498,50 @@ impl TypeModel {
         self.first_named(name, |t| matches!(t, Type::Enum { .. }))
     }
 
-    /// What a user means by `name`: `struct T`, `union T`, `enum T`, or a bare `T`, which is the struct, else the
-    /// union, else the typedef (with its target resolved), else the enum of that name.
+    /// What a user means by `name`: `struct T`, `union T`, `enum T`, `class T`, or a bare `T`, which is the struct, else the union,
+    /// else the typedef (with its target resolved), else the enum of that name, else the only type of which it is the end:
+    /// `Queue` for `app::Queue<int>`.
     pub fn lookup(&self, name: &str) -> Option<TypeId> {
         let name = name.trim();
-        if let Some(tag) = name.strip_prefix("struct ") {
-            return self.struct_named(tag.trim());
+        let named = |wanted: fn(&Type) -> bool, tag: &str| {
+            let short = || {
+                self.short_named(tag.trim())
+                    .filter(|id| self.get(*id).is_some_and(wanted))
+            };
+            self.first_named(tag.trim(), wanted).or_else(short)
+        };
+        if let Some(tag) = name
+            .strip_prefix("struct ")
+            .or_else(|| name.strip_prefix("class "))
+        {
+            return named(
+                |t| matches!(t, Type::Composite(c) if c.kind == CompositeKind::Struct),
+                tag,
+            );
         }
         if let Some(tag) = name.strip_prefix("union ") {
-            return self.composite_named(tag.trim(), CompositeKind::Union);
+            return named(
+                |t| matches!(t, Type::Composite(c) if c.kind == CompositeKind::Union),
+                tag,
+            );
         }
         if let Some(tag) = name.strip_prefix("enum ") {
-            return self.enum_named(tag.trim());
+            let is_enum = |t: &Type| match t {
+                Type::Composite(c) => c.keyword == Some(Keyword::Enum),
+                t => matches!(t, Type::Enum { .. }),
+            };
+            return named(is_enum, tag);
         }
         self.struct_named(name)
             .or_else(|| self.composite_named(name, CompositeKind::Union))
             .or_else(|| self.typedef_named(name).map(|id| self.strip(id)))
             .or_else(|| self.enum_named(name))
+            .or_else(|| self.short_named(name).map(|id| self.strip(id)))
+    }
+
+    /// The types whose names have scopes or generic arguments.
+    pub(crate) fn scoped(&self) -> &[TypeId] {
+        &self.scoped
     }
 
     /// The type without typedefs, qualifiers and tags.

@@ -15,7 +15,7 @@ use std::rc::Rc;
 use self::statistics::Sums;
 use crate::layout::{self, Alignments, Layout};
 use crate::type_name::Budget;
-use crate::{Composite, CompositeKind, LineSize, Member, Type, TypeId, TypeModel};
+use crate::{Composite, CompositeKind, LineSize, Member, MemberRole, Type, TypeId, TypeModel};
 
 /// The type `id` in pahole's form, ending in a newline; `None` when it is not a struct, union, or typedef of one.
 /// Cacheline comments are for lines of `line` bytes.
@@ -168,7 +168,7 @@ impl<'a> Printer<'a> {
 
     fn head(&mut self, composite: &Composite, style: &Style) {
         let space = if composite.name.is_empty() { "" } else { " " };
-        let keyword = composite.kind.keyword();
+        let keyword = composite.keyword();
         self.text(format_args!(
             "{}{keyword}{space}{} {{\n",
             style.prefix, composite.name
@@ -250,6 +250,7 @@ impl<'a> Printer<'a> {
             }
             previous = Some(index);
         }
+        self.forced_padding(composite, &layout, &inner);
         if style.statistics {
             self.statistics(composite, &layout, &sums, &inner, style);
         }
@@ -261,7 +262,7 @@ impl<'a> Printer<'a> {
         if let Some(suffix) = &style.suffix {
             self.text(format_args!(" {suffix}"));
         }
-        // What is inferred to be packed is not aligned on top.
+        // What is inferred to be packed is not printed as aligned on top.
         if layout.forced_alignment != 0 && !packed {
             self.text(format_args!(
                 " __attribute__((__aligned__({})))",
@@ -401,6 +402,9 @@ impl<'a> Printer<'a> {
         self.line_boundary(offset, style.indent);
         let start = self.out.len();
         let id = member.type_id;
+        if member.role != MemberRole::Field {
+            return self.base_class(id, offset, place, &style);
+        }
         let tagged = is_tagged(self.model, id);
         let inline = tagged && is_anonymous(self.model, id);
         if tagged {
@@ -440,6 +444,16 @@ impl<'a> Printer<'a> {
             }
             false => style.type_width + style.name_width - length(self.out.len() - start),
         };
+        self.offset_comment(width, offset, place);
+    }
+
+    /// A base class: a comment, because a declaration does not repeat it.
+    fn base_class(&mut self, id: TypeId, offset: u64, place: &layout::MemberLayout, style: &Style) {
+        let start = self.out.len();
+        self.out.push_str("/* ");
+        self.type_text(id, Some("<ancestor>"), style.clone());
+        self.out.push_str("; */");
+        let width = style.type_width + style.name_width - length(self.out.len() - start);
         self.offset_comment(width, offset, place);
     }
 

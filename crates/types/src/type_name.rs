@@ -49,6 +49,7 @@ impl TypeName<'_> {
                     Qualifier::Const => format!("const {name} "),
                     Qualifier::Volatile => format!("volatile {name} "),
                     Qualifier::Restrict => format!("{name} restrict "),
+                    Qualifier::Atomic => format!("_Atomic {name} "),
                     Qualifier::Tag(_) => name,
                 }
             }
@@ -58,7 +59,7 @@ impl TypeName<'_> {
                 format!("{result} (){}", self.parameters(prototype))
             }
             Type::Composite(composite) => {
-                format!("{} {}", composite.kind.keyword(), composite.name)
+                format!("{} {}", composite.keyword(), composite.name)
             }
             Type::Forward { kind, name } => format!("{} {name}", kind.keyword()),
             Type::Enum { name, .. } => format!("enum {name}"),

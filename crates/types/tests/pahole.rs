@@ -9,8 +9,6 @@
     reason = "a test fails by panicking"
 )]
 
-mod remarks;
-
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,6 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use linemate_testkit::btf_writer::{Endian, TypeList, bit_field, member, write};
 use linemate_testkit::kernels;
+use linemate_testkit::pahole as remarks;
 use linemate_types::{
     CompositeKind, FlatType, KernelImage, LineSize, Type, TypeId, TypeModel, btf, pahole,
 };

@@ -1,4 +1,4 @@
-//! `linemate layout`: where the members of a type lie, in one kernel or in several side by side.
+//! `linemate layout`: where the members of a type are, in one kernel or program or in several side by side.
 
 use std::path::{Path, PathBuf};
 
@@ -11,11 +11,12 @@ use crate::cli::Outcome;
 use crate::input;
 use crate::kept::Keeping;
 use crate::output;
+use crate::program;
 
 /// The BTF of the running kernel.
 const RUNNING: &str = "/sys/kernel/btf/vmlinux";
 
-/// Print the layout of a struct or union in pahole's form; of several kernels side by side.
+/// Print the layout of a struct or union in pahole's form; of several kernels or programs side by side.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The type: `rq`, `struct rq`, `union sigval`, or a typedef of one
@@ -25,6 +26,9 @@ pub(crate) struct Args {
     /// running one, else the one that `make setup` fetched)
     #[arg(long, value_name = "IMAGE", conflicts_with = "input")]
     kernel: Vec<PathBuf>,
+    /// A program or library that was compiled with -g, or whose debug file is where debuggers look; repeat it to compare
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["input", "kernel"])]
+    program: Vec<PathBuf>,
     /// A recording: the layout in its kernel, and how often each member is accessed [default: linemate.data, if there is one]
     #[arg(short, long, value_name = "FILE")]
     input: Option<PathBuf>,
@@ -42,13 +46,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     if let Some(path) = recording(args) {
         return of_recording(args, path);
     }
-    let mut kernels = match args.kernel.as_slice() {
-        [] => vec![default_kernel()?],
-        paths => paths
-            .iter()
-            .map(|path| read_kernel(path))
-            .collect::<anyhow::Result<_>>()?,
-    };
+    let kernels = args.kernel.iter().map(|path| read_kernel(path));
+    let programs = args.program.iter().map(|path| read_program(path));
+    let mut kernels: Vec<Kernel> = kernels.chain(programs).collect::<anyhow::Result<_>>()?;
+    if kernels.is_empty() {
+        kernels.push(default_kernel()?);
+    }
     for kernel in &mut kernels {
         kernel.type_id = kernel.model.declared(&args.type_name);
     }
@@ -68,7 +71,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
 /// The recording whose kernel is meant.
 fn recording(args: &Args) -> Option<&Path> {
     let usual = Path::new(input::DEFAULT);
-    let is_default = || args.kernel.is_empty() && usual.is_file();
+    let is_default = || args.kernel.is_empty() && args.program.is_empty() && usual.is_file();
     args.input
         .as_deref()
         .or_else(|| is_default().then_some(usual))
@@ -132,7 +135,7 @@ fn of_recording(args: &Args, path: &Path) -> anyhow::Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-/// A kernel with its types.
+/// A kernel or program with its types.
 struct Kernel {
     path: PathBuf,
     release: Option<String>,
@@ -170,6 +173,27 @@ fn read_kernel(path: &Path) -> anyhow::Result<Kernel> {
         kernel.arch = Some(std::env::consts::ARCH);
     }
     Ok(kernel)
+}
+
+fn read_program(path: &Path) -> anyhow::Result<Kernel> {
+    let program = program::read(path)?;
+    let types = program
+        .types()
+        .with_context(|| path.display().to_string())?;
+    if types.left_out() > 0 {
+        output::tell(&format!(
+            "note: {}: {} members that do not fit their types are left out",
+            path.display(),
+            types.left_out()
+        ));
+    }
+    Ok(Kernel {
+        path: path.to_owned(),
+        release: None,
+        arch: None,
+        model: types.into_model(),
+        type_id: None,
+    })
 }
 
 fn default_kernel() -> anyhow::Result<Kernel> {

@@ -2,7 +2,7 @@
 
 use super::{Printer, Style, is_anonymous, is_tagged, length};
 use crate::type_name::type_name;
-use crate::{Composite, Enumerator, Prototype, Qualifier, Type, TypeId};
+use crate::{Enumerator, Prototype, Qualifier, Type, TypeId};
 
 impl Printer<'_> {
     /// A declaration of `name` as type `id`, without the semicolon. Recursion: at most MAX_DEPTH types, and
@@ -57,13 +57,11 @@ impl Printer<'_> {
                     style.type_width -= 8;
                     return self.composite(id, composite, &style);
                 }
-                Some(Type::Composite(Composite {
-                    kind, name: tag, ..
-                }))
-                | Some(Type::Forward { kind, name: tag }) => {
-                    let keyword = kind.keyword();
-                    let width = style.type_width - 1 - length(keyword.len());
-                    return self.text(format_args!("{keyword} {} {plain}", pad(tag, width)));
+                Some(Type::Composite(composite)) => {
+                    return self.tagged(composite.keyword(), &composite.name, plain, &style);
+                }
+                Some(Type::Forward { kind, name: tag }) => {
+                    return self.tagged(kind.keyword(), tag, plain, &style);
                 }
                 Some(Type::Enum {
                     name: tag,
@@ -80,6 +78,11 @@ impl Printer<'_> {
                 _ => return self.default_text(id, plain, &style),
             }
         }
+    }
+
+    fn tagged(&mut self, keyword: &str, tag: &str, name: &str, style: &Style) {
+        let width = style.type_width - 1 - length(keyword.len());
+        self.text(format_args!("{keyword} {} {name}", pad(tag, width)));
     }
 
     fn pad_name(&mut self, id: TypeId, width: i64) -> String {

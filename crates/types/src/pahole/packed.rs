@@ -1,4 +1,4 @@
-//! What must be `__packed__`: BTF does not say it, the offsets show it.
+//! What must be `__packed__`: neither BTF nor DWARF says it, the offsets show it.
 
 use super::Printer;
 use crate::{Composite, CompositeKind, Member, Type, TypeId};
@@ -22,7 +22,7 @@ impl Printer<'_> {
                 largest = largest.max(natural);
                 misplaced |= place.offset.0 % natural != 0;
             }
-            misplaced || layout.size % largest != 0
+            misplaced || largest != 1 && composite.alignment == 1 || layout.size % largest != 0
         };
         self.packed.insert(id, packed);
         packed

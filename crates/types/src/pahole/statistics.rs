@@ -102,6 +102,34 @@ impl Printer<'_> {
         self.alert(composite, layout, sums, inner);
     }
 
+    /// The unnamed bit-fields with which pahole fills up a struct that is larger than its members, where it knows that no
+    /// alignment makes it so.
+    pub(super) fn forced_padding(&mut self, composite: &Composite, layout: &Layout, inner: &Style) {
+        let model = self.model;
+        let Some(last) = composite.members.last() else {
+            return;
+        };
+        let size = model.size_of(last.type_id).unwrap_or(0);
+        if !model.tells_alignments()
+            || composite.alignment != 0
+            || !size.is_power_of_two()
+            || layout.padding <= u64::from(model.pointer_size())
+        {
+            return;
+        }
+        self.out.push('\n');
+        self.tabs(inner.indent);
+        self.out.push_str("/* Force padding: */\n");
+        for _ in 0..layout.padding.div_ceil(size) {
+            if self.budget.is_spent(self.out.len()) {
+                break;
+            }
+            self.tabs(inner.indent);
+            self.type_text(last.type_id, Some(""), inner.clone());
+            self.text(format_args!(":{};\n", size * 8));
+        }
+    }
+
     /// pahole's own check that members, holes and padding add up.
     fn alert(&mut self, composite: &Composite, layout: &Layout, sums: &Sums, inner: &Style) {
         let (hole_bytes, hole_bits) = (layout.hole_bytes(), sums.hole_bits(layout));

@@ -9,13 +9,16 @@ use std::process::Command;
 const PRINTED: (u32, u32) = (1, 24);
 
 /// Major and minor version of what `pahole --version` answers (`v1.24`); `None` for another form.
-pub(crate) fn version(answer: &str) -> Option<(u32, u32)> {
+pub fn version(answer: &str) -> Option<(u32, u32)> {
     let (major, minor) = answer.trim().strip_prefix('v')?.split_once('.')?;
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
 /// Whether the pahole on PATH is newer than the one whose text linemate prints.
-pub(crate) fn pahole_is_newer() -> bool {
+///
+/// # Panics
+/// When there is no pahole.
+pub fn pahole_is_newer() -> bool {
     let output = Command::new("pahole")
         .arg("--version")
         .output()
@@ -25,7 +28,7 @@ pub(crate) fn pahole_is_newer() -> bool {
 }
 
 /// The text as 1.24 prints it.
-pub(crate) fn without_newer(text: &str) -> String {
+pub fn without_newer(text: &str) -> String {
     let lines: Vec<&str> = text.split('\n').collect();
     let line_at = |at: usize| lines.get(at).map_or("", |line| line.trim_start());
     let mut kept: Vec<String> = Vec::new();

@@ -1,0 +1,86 @@
+//! What can be wrong with a program's debug information.
+
+use linemate_types::ModelError;
+
+use crate::DieKey;
+
+/// What is wrong with a program or its debug information.
+#[derive(Debug, thiserror::Error)]
+pub enum DwarfError {
+    /// Not an ELF file that can be read.
+    #[error("not an ELF program: {0}")]
+    Object(#[from] object::Error),
+    /// Another kind of object file.
+    #[error("not an ELF program, but {0:?}")]
+    Format(object::BinaryFormat),
+    /// An object file before it is linked: its debug information has holes that the linker fills.
+    #[error("an object file that is not linked: link it, then read the program")]
+    NotLinked,
+    /// No debug information in any of the files.
+    #[error("no debug information: compile with -g")]
+    NoDebugInfo,
+    /// A separate file that belongs to another program.
+    #[error("the debug file is of the build {found}, the program is of {wanted}")]
+    OtherBuild {
+        /// The program's build-id in hexadecimal.
+        wanted: String,
+        /// That of the debug file.
+        found: String,
+    },
+    /// Debug information that is in another file, which was not given.
+    #[error("its debug information refers to {0}, which was not found")]
+    NoAlternate(String),
+    /// Split DWARF: the types are in `.dwo` or `.dwp` files.
+    #[error(
+        "its debug information is split into {0}: compile without -gsplit-dwarf, or give the .dwp"
+    )]
+    Split(String),
+    /// Compressed sections that become larger than is believable.
+    #[error("section {section} unpacks to {size} bytes, more than {limit}")]
+    TooLarge {
+        /// Its name.
+        section: String,
+        /// What its header says.
+        size: u64,
+        /// The most that is unpacked.
+        limit: u64,
+    },
+    /// DWARF that cannot be parsed.
+    #[error("broken DWARF at unit {unit:#x}: {source}")]
+    Unit {
+        /// Offset of the unit in its section.
+        unit: u64,
+        /// What the parser says.
+        source: gimli::Error,
+    },
+    /// DWARF that cannot be parsed, outside of any unit.
+    #[error("broken DWARF: {0}")]
+    Dwarf(#[from] gimli::Error),
+    /// A reference to what is not a type.
+    #[error("broken DWARF: {at} refers to {target}, where there is no type")]
+    NoSuchType {
+        /// What refers.
+        at: DieKey,
+        /// What it refers to.
+        target: DieKey,
+    },
+    /// A type unit that is referred to by its signature and is not there.
+    #[error("broken DWARF: there is no type unit {0:#018x}")]
+    NoSuchSignature(u64),
+    /// Abbreviations or names that are read again and again.
+    #[error("broken DWARF: {what} of {bytes} bytes in {length} bytes of debug information")]
+    Bloated {
+        /// What there is too much of.
+        what: &'static str,
+        /// How many bytes were read.
+        bytes: u64,
+        /// How long the debug information is.
+        length: u64,
+    },
+    /// More types than there are ids.
+    #[error("{0} types are more than can be numbered")]
+    TooManyTypes(usize),
+    /// Types that contradict each other.
+    #[error("broken DWARF: {0}")]
+    Model(#[from] ModelError),
+}

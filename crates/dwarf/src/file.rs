@@ -1,0 +1,190 @@
+//! The files that a program's debug information is in, and its sections.
+
+use std::borrow::Cow;
+
+use gimli::{DwarfSections, EndianSlice, RunTimeEndian, SectionId};
+use object::read::elf::ElfFile64;
+use object::{CompressionFormat, Object, ObjectKind, ObjectSection};
+
+use crate::DwarfError;
+
+/// The bytes that DWARF is read from.
+pub(crate) type Slice<'d> = EndianSlice<'d, RunTimeEndian>;
+
+/// The largest section that is unpacked, in bytes: offsets of 32-bit DWARF end there.
+const UNPACKED_MAX: u64 = 1 << 32;
+/// What zlib and zstd can at most make of a byte.
+const RATIO_MAX: u64 = 1 << 15;
+
+/// Where the rest of a program's debug information is to be looked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Companions {
+    /// The build-id (`.note.gnu.build-id`): `/usr/lib/debug/.build-id/xx/yyyy.debug`.
+    pub build_id: Vec<u8>,
+    /// The name of a separate debug file (`.gnu_debuglink`): beside the program, in `.debug/`, under `/usr/lib/debug`.
+    pub debug_link: Option<String>,
+    /// The file that `dwz` moved common types to (`.gnu_debugaltlink`): its path, and its build-id.
+    pub alternate: Option<(String, Vec<u8>)>,
+    /// Whether this file has DWARF itself.
+    pub has_dwarf: bool,
+}
+
+impl Companions {
+    /// What the ELF file `bytes` says about others.
+    ///
+    /// # Errors
+    /// When it is not an ELF file of a linked program.
+    pub fn of(bytes: &[u8]) -> Result<Companions, DwarfError> {
+        let file = open(bytes)?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let link = file.gnu_debuglink().ok().flatten();
+        let alternate = file.gnu_debugaltlink().ok().flatten();
+        Ok(Companions {
+            build_id: file.build_id().ok().flatten().unwrap_or(&[]).to_vec(),
+            debug_link: link.map(|(name, _)| text(name)),
+            alternate: alternate.map(|(name, id)| (text(name), id.to_vec())),
+            has_dwarf: section(&file, ".debug_info").is_some(),
+        })
+    }
+
+    /// The build-id in hexadecimal.
+    pub fn build_id_text(&self) -> String {
+        hex(&self.build_id)
+    }
+}
+
+/// `bytes` in hexadecimal.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The section of that name, or `.zdebug_…`, which older tools wrote.
+fn section<'d, 'f>(
+    file: &'f ElfFile64<'d>,
+    name: &str,
+) -> Option<object::read::elf::ElfSection64<'d, 'f>> {
+    let non_empty = |section: &object::read::elf::ElfSection64<'_, '_>| section.size() != 0;
+    file.section_by_name(name).filter(non_empty)
+}
+
+fn open(bytes: &[u8]) -> Result<ElfFile64<'_>, DwarfError> {
+    let file = ElfFile64::parse(bytes)?;
+    match file.kind() {
+        ObjectKind::Relocatable => Err(DwarfError::NotLinked),
+        _ => Ok(file),
+    }
+}
+
+/// The sections of a program's files, unpacked where they are compressed.
+pub struct ProgramFiles<'d> {
+    dwarf: DwarfSections<Cow<'d, [u8]>>,
+    alternate: Option<DwarfSections<Cow<'d, [u8]>>>,
+    endian: RunTimeEndian,
+    /// Bytes of debug information, which bound what is made of them.
+    length: u64,
+}
+
+impl<'d> ProgramFiles<'d> {
+    /// The sections of `program`; its DWARF is in `debug` where that is given, and what `dwz` moved is in `alternate`.
+    ///
+    /// # Errors
+    /// When a file is not ELF, is of another build, has no DWARF at all or compressed sections that cannot be unpacked.
+    pub fn new(
+        program: &'d [u8],
+        debug: Option<&'d [u8]>,
+        alternate: Option<&'d [u8]>,
+    ) -> Result<ProgramFiles<'d>, DwarfError> {
+        let main = open(program)?;
+        let debug = debug.map(open).transpose()?;
+        if let Some(debug) = &debug {
+            check_build(&main, debug)?;
+        }
+        let told = debug.as_ref().unwrap_or(&main);
+        if section(told, ".debug_info").is_none() && section(told, ".debug_types").is_none() {
+            return Err(DwarfError::NoDebugInfo);
+        }
+        let mut length = 0;
+        let dwarf = DwarfSections::load(|id| load(told, id, &mut length))?;
+        let alternate = match (alternate, told.gnu_debugaltlink().ok().flatten()) {
+            (None, None) | (Some(_), None) => None,
+            (None, Some((name, _))) => {
+                let name = String::from_utf8_lossy(name).into_owned();
+                return Err(DwarfError::NoAlternate(name));
+            }
+            (Some(bytes), Some((_, wanted))) => {
+                let file = ElfFile64::parse(bytes)?;
+                let found = file.build_id().ok().flatten().unwrap_or(&[]);
+                if found != wanted {
+                    return Err(other_build(wanted, found));
+                }
+                Some(DwarfSections::load(|id| load(&file, id, &mut length))?)
+            }
+        };
+        Ok(ProgramFiles {
+            dwarf,
+            alternate,
+            endian: match main.is_little_endian() {
+                true => RunTimeEndian::Little,
+                false => RunTimeEndian::Big,
+            },
+            length,
+        })
+    }
+
+    /// Bytes of debug information, which bound what is made of them.
+    pub(crate) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// The DWARF, with the alternate file as its supplement.
+    pub(crate) fn dwarf(&self) -> gimli::Dwarf<Slice<'_>> {
+        let endian = self.endian;
+        match &self.alternate {
+            Some(alternate) => self
+                .dwarf
+                .borrow_with_sup(alternate, |bytes| EndianSlice::new(bytes, endian)),
+            None => self.dwarf.borrow(|bytes| EndianSlice::new(bytes, endian)),
+        }
+    }
+}
+
+fn check_build(main: &ElfFile64<'_>, debug: &ElfFile64<'_>) -> Result<(), DwarfError> {
+    let wanted = main.build_id().ok().flatten();
+    let found = debug.build_id().ok().flatten();
+    match (wanted, found) {
+        (Some(wanted), Some(found)) if wanted != found => Err(other_build(wanted, found)),
+        _ => Ok(()),
+    }
+}
+
+fn other_build(wanted: &[u8], found: &[u8]) -> DwarfError {
+    DwarfError::OtherBuild {
+        wanted: hex(wanted),
+        found: hex(found),
+    }
+}
+
+/// The bytes of a section; none where there is no such section.
+fn load<'d>(
+    file: &ElfFile64<'d>,
+    id: SectionId,
+    length: &mut u64,
+) -> Result<Cow<'d, [u8]>, DwarfError> {
+    let Some(section) = section(file, id.name()) else {
+        return Ok(Cow::Borrowed(&[]));
+    };
+    let data = section.compressed_data()?;
+    // The size in the header of a compressed section is only a claim.
+    let believable = (data.data.len() as u64).saturating_mul(RATIO_MAX);
+    let limit = believable.min(UNPACKED_MAX);
+    if data.format != CompressionFormat::None && data.uncompressed_size > limit {
+        return Err(DwarfError::TooLarge {
+            section: id.name().to_owned(),
+            size: data.uncompressed_size,
+            limit,
+        });
+    }
+    let bytes = data.decompress()?;
+    *length += bytes.len() as u64;
+    Ok(bytes)
+}

@@ -1,0 +1,20 @@
+//! DWARF of programs: their types as the one type model, and what their code says about accesses.
+//!
+//! * [`Companions`] tells which other files hold a program's debug information;
+//! * [`ProgramFiles`] unpacks the sections of those files;
+//! * [`ProgramTypes`] are all types of a program, each once, as a [`linemate_types::TypeModel`].
+//!
+//! Everything here is a pure function of the bytes it is handed: no file is opened, nothing is printed. Input is hostile
+//! until proven otherwise: each reader returns an error that carries the offending value, never panics, does not recurse,
+//! and bounds its memory by the size of its input.
+
+mod die;
+mod error;
+mod file;
+mod types;
+mod units;
+
+pub use die::DieKey;
+pub use error::DwarfError;
+pub use file::{Companions, ProgramFiles};
+pub use types::ProgramTypes;

@@ -1,0 +1,350 @@
+//! Which of the types are the same: a digest of each, by which a type that many units tell is found again.
+//!
+//! A type that is held by value counts with all that it holds. A type behind a pointer counts by its name and the names and places
+//! of its members: that is where the cycles of lists and trees end. The walk has a stack of its own.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use super::node::{Node, RawComposite, RawType, Target};
+use crate::{DieKey, DwarfError};
+
+/// How much of a type counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Mode {
+    /// All that it holds.
+    Whole,
+    /// Its name and outer shape.
+    Named,
+}
+
+/// What is known of a type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Digest {
+    pub(crate) hash: u128,
+    /// `sizeof`, for what has one that is believable.
+    pub(crate) size: Option<u64>,
+    /// How deep the types that it holds by value are nested.
+    pub(crate) depth: u32,
+    /// The alignment that it has by itself.
+    pub(crate) alignment: u64,
+}
+
+/// The nodes that are types of their own, and their digests.
+pub(crate) struct Digests {
+    /// By node.
+    pub(crate) whole: Vec<Digest>,
+    /// By node: the node that stands for it, which is another for declarations and aliases.
+    pub(crate) same: Vec<usize>,
+    pub(crate) index: HashMap<DieKey, usize>,
+}
+
+impl Digests {
+    /// The node that `target` means; `None` for `void`.
+    pub(crate) fn node(&self, target: Target) -> Option<usize> {
+        let key = target?;
+        self.index.get(&key).map(|index| self.same[*index])
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    New,
+    Entered,
+    Done(Digest),
+}
+
+/// Digests all nodes.
+///
+/// # Errors
+/// When one refers to what is not a type.
+pub(crate) fn digest(nodes: &[Node], pointer_size: u32) -> Result<Digests, DwarfError> {
+    let index: HashMap<DieKey, usize> = nodes.iter().map(|n| n.key).zip(0..).collect();
+    for node in nodes {
+        check(node, &index)?;
+    }
+    let same = stand_ins(nodes, &index);
+    let mut walk = Walk {
+        nodes,
+        digests: Digests {
+            whole: Vec::new(),
+            same,
+            index,
+        },
+        states: [vec![State::New; nodes.len()], vec![State::New; nodes.len()]],
+        pointer_size,
+    };
+    for node in 0..nodes.len() {
+        let digest = walk.run(node);
+        walk.digests.whole.push(digest);
+    }
+    Ok(walk.digests)
+}
+
+/// Every reference is to a type.
+fn check(node: &Node, index: &HashMap<DieKey, usize>) -> Result<(), DwarfError> {
+    let mut broken = None;
+    for_each_target(&node.raw, &mut |target| {
+        if let Some(key) = target {
+            if !index.contains_key(&key) {
+                broken = Some(key);
+            }
+        }
+    });
+    match broken {
+        Some(target) => Err(DwarfError::NoSuchType {
+            at: node.key,
+            target,
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Visits all references of a type, by value or not.
+pub(crate) fn for_each_target(raw: &RawType, visit: &mut dyn FnMut(Target)) {
+    match raw {
+        RawType::Int { .. } | RawType::Float { .. } => {}
+        RawType::Pointer(target)
+        | RawType::Qualified(_, target)
+        | RawType::Typedef(_, target)
+        | RawType::Array {
+            element: target, ..
+        }
+        | RawType::Enum {
+            storage: target, ..
+        } => visit(*target),
+        RawType::MemberPointer { member, class } => {
+            visit(*member);
+            visit(*class);
+        }
+        RawType::Composite(composite) => {
+            visit(composite.specification);
+            composite.members.iter().for_each(|m| visit(m.target));
+        }
+        RawType::Prototype {
+            result, parameters, ..
+        } => {
+            visit(*result);
+            parameters.iter().for_each(|(_, target)| visit(*target));
+        }
+        RawType::Alias(key) => visit(Some(*key)),
+    }
+}
+
+/// By node, which node stands for it: the definition of what it declares, the type unit that it names, else itself.
+fn stand_ins(nodes: &[Node], index: &HashMap<DieKey, usize>) -> Vec<usize> {
+    // By kind and name: the only definition, or none if there are several that differ.
+    let mut definitions: HashMap<(bool, &str), Option<(usize, u128)>> = HashMap::new();
+    let mut of_specification = HashMap::new();
+    for (number, node) in nodes.iter().enumerate() {
+        let RawType::Composite(composite) = &node.raw else {
+            continue;
+        };
+        if composite.size.is_none() {
+            continue;
+        }
+        if let Some(declaration) = composite.specification {
+            of_specification.insert(declaration, number);
+        }
+        if !composite.name.is_empty() {
+            let shape = shape(composite);
+            let key = (composite.is_union, composite.name.as_str());
+            let entry = definitions.entry(key).or_insert(Some((number, shape)));
+            if entry.is_some_and(|(_, known)| known != shape) {
+                *entry = None;
+            }
+        }
+    }
+    let step = |number: usize| match &nodes[number].raw {
+        RawType::Alias(key) => index.get(key).copied().unwrap_or(number),
+        RawType::Composite(composite) if composite.size.is_none() => {
+            let specified = of_specification.get(&nodes[number].key).copied();
+            let named = || {
+                let key = (composite.is_union, composite.name.as_str());
+                let found = definitions.get(&key).copied().flatten();
+                found.map(|(number, _)| number)
+            };
+            specified.or_else(named).unwrap_or(number)
+        }
+        _ => number,
+    };
+    // An alias of a declaration of a definition: longer chains are broken.
+    (0..nodes.len()).map(|n| step(step(step(n)))).collect()
+}
+
+/// The name of a composite and the names and places of its members.
+fn shape(composite: &RawComposite) -> u128 {
+    let mut hash = Hashing::default();
+    hash.add(&composite.name.as_str());
+    hash.add(&composite.is_union);
+    hash.add(&composite.size);
+    for member in &composite.members {
+        hash.add(&(member.name.as_str(), member.place, member.role));
+    }
+    hash.finish()
+}
+
+/// Two hashes with different seeds: enough for types that nobody made to collide, and collisions only make two types one.
+#[derive(Default)]
+struct Hashing(DefaultHasher, u64);
+
+impl Hashing {
+    fn add(&mut self, value: &impl Hash) {
+        value.hash(&mut self.0);
+        let mut second = DefaultHasher::new();
+        (self.1, value).hash(&mut second);
+        self.1 = second.finish();
+    }
+
+    fn finish(&self) -> u128 {
+        u128::from(self.0.finish()) << 64 | u128::from(self.1)
+    }
+}
+
+struct Walk<'n> {
+    nodes: &'n [Node],
+    digests: Digests,
+    /// By mode and node.
+    states: [Vec<State>; 2],
+    pointer_size: u32,
+}
+
+impl Walk<'_> {
+    fn run(&mut self, root: usize) -> Digest {
+        let root = self.digests.same[root];
+        let mut stack = vec![(root, Mode::Whole, false)];
+        while let Some((node, mode, entered)) = stack.pop() {
+            let state = self.states[mode as usize][node];
+            if entered {
+                let digest = self.combine(node, mode);
+                self.states[mode as usize][node] = State::Done(digest);
+            } else if state == State::New {
+                self.states[mode as usize][node] = State::Entered;
+                stack.push((node, mode, true));
+                self.for_each_part(node, mode, &mut |part, mode| {
+                    stack.push((part, mode, false));
+                });
+            }
+        }
+        self.known(root, Mode::Whole)
+    }
+
+    /// The digest of a part; nothing for a type that holds itself, which no compiler makes and the model refuses.
+    fn known(&self, node: usize, mode: Mode) -> Digest {
+        match self.states[mode as usize][node] {
+            State::Done(digest) => digest,
+            _ => Digest::default(),
+        }
+    }
+
+    /// What has to be digested before `node`.
+    fn for_each_part(&self, node: usize, mode: Mode, visit: &mut dyn FnMut(usize, Mode)) {
+        let raw = &self.nodes[node].raw;
+        let inner = match (raw, mode) {
+            (RawType::Composite(c), Mode::Named) if !c.name.is_empty() => return,
+            (
+                RawType::Pointer(_) | RawType::MemberPointer { .. } | RawType::Prototype { .. },
+                _,
+            ) => Mode::Named,
+            (_, mode) => mode,
+        };
+        for_each_target(raw, &mut |target| {
+            if let Some(part) = self.digests.node(target) {
+                visit(part, inner);
+            }
+        });
+    }
+
+    fn combine(&self, node: usize, mode: Mode) -> Digest {
+        let raw = &self.nodes[node].raw;
+        let mut hash = Hashing::default();
+        let mut depth = 0;
+        let mut alignment = 1;
+        hash.add(&std::mem::discriminant(raw));
+        hash.add(&raw.name());
+        own(raw, &mut hash);
+        self.for_each_part(node, mode, &mut |part, inner| {
+            let digest = self.known(part, inner);
+            hash.add(&digest.hash);
+            if inner == Mode::Whole {
+                depth = depth.max(digest.depth);
+                alignment = alignment.max(digest.alignment);
+            }
+        });
+        if let RawType::Composite(composite) = raw {
+            alignment = alignment.max(u64::from(composite.alignment));
+        }
+        let size = self.size(raw);
+        if matches!(
+            raw,
+            RawType::Int { .. } | RawType::Float { .. } | RawType::Pointer(_)
+        ) {
+            alignment = size.unwrap_or(1).max(1);
+        }
+        Digest {
+            hash: hash.finish(),
+            size,
+            depth: depth + 1,
+            alignment,
+        }
+    }
+
+    fn size(&self, raw: &RawType) -> Option<u64> {
+        let of = |target| {
+            self.digests
+                .node(target)
+                .and_then(|node| self.known(node, Mode::Whole).size)
+        };
+        match raw {
+            RawType::Int { size, .. } | RawType::Float { size, .. } => Some(*size),
+            RawType::Pointer(_) => Some(u64::from(self.pointer_size)),
+            RawType::Qualified(_, target) | RawType::Typedef(_, target) => of(*target),
+            RawType::Array { element, counts } => counts
+                .iter()
+                .try_fold(of(*element)?, |size, count| size.checked_mul(*count))
+                .filter(|size| *size <= linemate_types::MAX_SIZE),
+            RawType::Composite(composite) => composite.size,
+            RawType::Enum { size, storage, .. } => size.or_else(|| of(*storage)),
+            // A function of a class is told by its address and what to add to `this`.
+            RawType::MemberPointer { member, .. } => {
+                let node = self.digests.node(*member).map(|node| &self.nodes[node].raw);
+                let is_function = matches!(node, Some(RawType::Prototype { .. }));
+                Some(u64::from(self.pointer_size) * if is_function { 2 } else { 1 })
+            }
+            RawType::Prototype { .. } | RawType::Alias(_) => None,
+        }
+    }
+}
+
+/// What a type says itself, without the types that it refers to.
+fn own(raw: &RawType, hash: &mut Hashing) {
+    match raw {
+        RawType::Int { size, encoding, .. } => hash.add(&(size, encoding)),
+        RawType::Float { size, .. } => hash.add(size),
+        RawType::Qualified(qualifier, _) => hash.add(&std::mem::discriminant(qualifier)),
+        RawType::Array { element, counts } => hash.add(&(element.is_some(), counts)),
+        RawType::Composite(composite) => {
+            hash.add(&shape(composite));
+            hash.add(&composite.alignment);
+        }
+        RawType::Enum { size, values, .. } => {
+            hash.add(size);
+            for (name, value) in values {
+                hash.add(&(name.as_str(), value));
+            }
+        }
+        RawType::Prototype {
+            parameters,
+            result,
+            variadic,
+        } => {
+            hash.add(&(result.is_some(), variadic));
+            for (name, target) in parameters {
+                hash.add(&(name.as_str(), target.is_some()));
+            }
+        }
+        RawType::Pointer(target) | RawType::Typedef(_, target) => hash.add(&target.is_some()),
+        RawType::MemberPointer { member, class } => hash.add(&(member.is_some(), class.is_some())),
+        RawType::Alias(_) => {}
+    }
+}

@@ -1,0 +1,302 @@
+//! From the digested entries to the types of the model: one for each digest, in the order in which they are first told.
+
+use std::collections::HashMap;
+
+use linemate_types::{
+    BitOffset, Composite, CompositeKind, Enumerator, MAX_DEPTH, Member, Name, Parameter, Prototype,
+    Type, TypeId,
+};
+
+use super::digest::Digests;
+use super::node::{Node, Place, RawComposite, RawMember, RawType, Target};
+use crate::{DieKey, DwarfError};
+
+/// By value, types are nested less deeply than the model can take: arrays of several dimensions need types of their own.
+const DEPTH_MAX: u32 = MAX_DEPTH / 2;
+
+/// The types of the model, without the check.
+pub(crate) struct Emitted {
+    pub(crate) types: Vec<Type>,
+    pub(crate) ids: HashMap<DieKey, TypeId>,
+    pub(crate) left_out: usize,
+}
+
+/// Makes the types.
+///
+/// # Errors
+/// When they are more than can be numbered.
+pub(crate) fn emit(nodes: &[Node], digests: &Digests) -> Result<Emitted, DwarfError> {
+    let mut emitter = Emitter {
+        nodes,
+        digests,
+        types: vec![Type::Void],
+        ids: Vec::with_capacity(nodes.len()),
+        left_out: 0,
+    };
+    let first = emitter.number()?;
+    for node in first {
+        emitter.add(node);
+    }
+    let keys = nodes.iter().map(|node| node.key);
+    Ok(Emitted {
+        ids: keys.zip(emitter.ids.iter().copied()).collect(),
+        types: emitter.types,
+        left_out: emitter.left_out,
+    })
+}
+
+struct Emitter<'n> {
+    nodes: &'n [Node],
+    digests: &'n Digests,
+    types: Vec<Type>,
+    /// By node.
+    ids: Vec<TypeId>,
+    left_out: usize,
+}
+
+/// How many ids a type takes: an array one for each dimension.
+fn ids_of(raw: &RawType) -> usize {
+    match raw {
+        RawType::Array { counts, .. } => counts.len().max(1),
+        _ => 1,
+    }
+}
+
+impl Emitter<'_> {
+    /// Gives every node its id, and tells the first node of each type.
+    fn number(&mut self) -> Result<Vec<usize>, DwarfError> {
+        let mut known: HashMap<u128, TypeId> = HashMap::new();
+        let mut first = Vec::new();
+        let mut next = 1;
+        for node in 0..self.nodes.len() {
+            let id = TypeId(u32::try_from(next).map_err(|_| DwarfError::TooManyTypes(next))?);
+            let stand_in = self.digests.same[node];
+            let hash = self.digests.whole[node].hash;
+            let id = *known.entry(hash).or_insert_with(|| {
+                first.push(stand_in);
+                next += ids_of(&self.nodes[stand_in].raw);
+                id
+            });
+            self.ids.push(id);
+        }
+        Ok(first)
+    }
+
+    fn id(&self, target: Target) -> TypeId {
+        match self.digests.node(target) {
+            Some(node) => self.ids[node],
+            None => TypeId::VOID,
+        }
+    }
+
+    fn size(&self, target: Target) -> Option<u64> {
+        let node = self.digests.node(target)?;
+        self.digests.whole[node].size
+    }
+
+    fn add(&mut self, node: usize) {
+        let t = match &self.nodes[node].raw {
+            RawType::Int {
+                name,
+                size,
+                encoding,
+            } => match u8::try_from(size.saturating_mul(8)) {
+                Ok(bits) => Type::Int {
+                    name: name.clone(),
+                    size: u32::from(bits / 8),
+                    bits,
+                    bit_offset: 0,
+                    encoding: *encoding,
+                },
+                Err(_) => float(name, *size),
+            },
+            RawType::Float { name, size } => float(name, *size),
+            RawType::Pointer(target) => Type::Pointer {
+                target: self.id(*target),
+            },
+            RawType::MemberPointer { member, class } => {
+                let name_of = |target| {
+                    self.digests
+                        .node(target)
+                        .map(|node| self.nodes[node].raw.name())
+                };
+                let member = name_of(*member).unwrap_or("void");
+                let name = format!("{member} {}::*", name_of(*class).unwrap_or(""));
+                let size = self.digests.whole[node].size.unwrap_or(0);
+                float(&Name::from(name.as_str()), size)
+            }
+            RawType::Qualified(qualifier, target) => Type::Qualified {
+                qualifier: qualifier.clone(),
+                target: self.id(*target),
+            },
+            RawType::Typedef(name, target) => Type::Typedef {
+                name: name.clone(),
+                target: self.id(*target),
+            },
+            RawType::Array { element, counts } => return self.add_array(*element, counts),
+            RawType::Composite(composite) => self.composite(composite),
+            RawType::Enum { name, values, .. } => {
+                let size = self.digests.whole[node].size.unwrap_or(4);
+                enumeration(name, size, values)
+            }
+            RawType::Prototype {
+                result,
+                parameters,
+                variadic,
+            } => Type::Prototype(Prototype {
+                result: self.id(*result),
+                parameters: parameters
+                    .iter()
+                    .map(|(name, target)| Parameter {
+                        name: name.clone(),
+                        type_id: self.id(*target),
+                    })
+                    .collect(),
+                variadic: *variadic,
+            }),
+            // Only of itself: a broken one.
+            RawType::Alias(_) => Type::Typedef {
+                name: Name::default(),
+                target: TypeId::VOID,
+            },
+        };
+        self.types.push(t);
+    }
+
+    fn add_array(&mut self, element: Target, counts: &[u64]) {
+        let innermost = self.id(element);
+        let believable = self.size_of_array(element, counts).is_some();
+        let counts = if counts.is_empty() { &[0][..] } else { counts };
+        for (index, count) in counts.iter().enumerate() {
+            let element = match index + 1 == counts.len() {
+                true => innermost,
+                // The next dimension is the next type. It fits: they were numbered.
+                false => TypeId(self.types.len() as u32 + 1),
+            };
+            let count = u32::try_from(*count).ok().filter(|_| believable);
+            self.types.push(Type::Array {
+                element,
+                index: TypeId::VOID,
+                count: count.unwrap_or(0),
+            });
+        }
+    }
+
+    fn size_of_array(&self, element: Target, counts: &[u64]) -> Option<u64> {
+        let size = self.size(element).unwrap_or(1);
+        let sized = counts
+            .iter()
+            .try_fold(size, |size, count| size.checked_mul(*count));
+        sized.filter(|size| *size <= linemate_types::MAX_SIZE)
+    }
+
+    fn composite(&mut self, composite: &RawComposite) -> Type {
+        let kind = match composite.is_union {
+            true => CompositeKind::Union,
+            false => CompositeKind::Struct,
+        };
+        let size = composite.size.and_then(|size| u32::try_from(size).ok());
+        let Some(size) = size else {
+            let name = composite.name.clone();
+            return Type::Forward { name, kind };
+        };
+        let mut members = Vec::with_capacity(composite.members.len());
+        for raw in &composite.members {
+            match self.member(raw, u64::from(size)) {
+                Some(member) => members.push(member),
+                None => self.left_out += 1,
+            }
+        }
+        // Rust puts members where it likes, and tells them as they are declared. Readers go by their places.
+        if composite.is_rust && !composite.is_union {
+            members.sort_by_key(|member| member.offset);
+        }
+        let alignments = composite.members.iter().filter_map(|member| {
+            let node = self.digests.node(member.target)?;
+            Some(self.digests.whole[node].alignment)
+        });
+        let natural = alignments.max().unwrap_or(1);
+        let is_asked_for = !composite.is_rust || u64::from(composite.alignment) > natural;
+        Type::Composite(Composite {
+            keyword: composite.keyword,
+            alignment: if is_asked_for { composite.alignment } else { 0 },
+            declared: composite.declared.clone(),
+            ..Composite::new(kind, composite.name.clone(), size, members)
+        })
+    }
+
+    /// The member, if it fits into the `outer` bytes of its type.
+    fn member(&self, raw: &RawMember, outer: u64) -> Option<Member> {
+        let size = self.size(raw.target);
+        let node = self.digests.node(raw.target);
+        if node.is_some_and(|node| self.digests.whole[node].depth > DEPTH_MAX) {
+            return None;
+        }
+        let (offset, bits) = match raw.place {
+            Place::Byte(byte) => (byte.checked_mul(8)?, None),
+            Place::Bits { first, width } => (first, Some(width)),
+            Place::BitsFromTop {
+                byte,
+                from_top,
+                width,
+                storage,
+            } => {
+                // It can begin before its storage unit, counted from the top: in packed structs.
+                let unit = storage.or(size)?.checked_mul(8)?;
+                let end = unit.checked_add_signed(from_top.checked_neg()?)?;
+                let first = end.checked_sub(u64::from(width))?;
+                (byte.checked_mul(8)?.checked_add(first)?, Some(width))
+            }
+            Place::Dynamic => return None,
+        };
+        // Only integers and enums have bits: the model checks it.
+        let bits = bits.filter(|bits| u64::from(*bits) <= size.unwrap_or(0).saturating_mul(8));
+        let length = bits.map_or(size.unwrap_or(0).checked_mul(8)?, u64::from);
+        if offset.checked_add(length)? > outer * 8 {
+            return None;
+        }
+        Some(Member {
+            bits: bits.filter(|_| self.has_bits(raw.target)),
+            alignment: raw.alignment,
+            role: raw.role,
+            ..Member::new(raw.name.clone(), self.id(raw.target), BitOffset(offset))
+        })
+    }
+
+    /// Whether a bit-field can be of that type.
+    fn has_bits(&self, target: Target) -> bool {
+        let mut target = target;
+        for _ in 0..MAX_DEPTH {
+            let Some(node) = self.digests.node(target) else {
+                return false;
+            };
+            match &self.nodes[node].raw {
+                RawType::Qualified(_, inner) | RawType::Typedef(_, inner) => target = *inner,
+                RawType::Int { size, .. } => return *size < 32,
+                raw => return matches!(raw, RawType::Enum { .. }),
+            }
+        }
+        false
+    }
+}
+
+fn float(name: &Name, size: u64) -> Type {
+    Type::Float {
+        name: name.clone(),
+        size: u32::try_from(size).unwrap_or(0),
+    }
+}
+
+fn enumeration(name: &Name, size: u64, values: &[(Name, i64)]) -> Type {
+    let values = values.iter().map(|(name, value)| Enumerator {
+        name: name.clone(),
+        value: *value,
+    });
+    let values: Vec<Enumerator> = values.collect();
+    Type::Enum {
+        name: name.clone(),
+        size: u32::try_from(size).unwrap_or(4),
+        signed: values.iter().any(|v| v.value < 0),
+        values,
+    }
+}

@@ -1,0 +1,64 @@
+//! The types of a program.
+
+mod digest;
+mod emit;
+mod node;
+mod read;
+
+use std::collections::HashMap;
+
+use linemate_types::{TypeId, TypeModel};
+
+use crate::units::Units;
+use crate::{DieKey, DwarfError, ProgramFiles};
+
+/// All types of a program, each once.
+pub struct ProgramTypes {
+    model: TypeModel,
+    ids: HashMap<DieKey, TypeId>,
+    left_out: usize,
+}
+
+impl ProgramTypes {
+    /// Reads the types of all units.
+    ///
+    /// A struct that several units tell is one type when its name, size and the names and places of its members are the same. A
+    /// declaration is the type that it declares, where the program has exactly one of that name.
+    ///
+    /// # Errors
+    /// When the debug information is split, or broken: see [`DwarfError`].
+    pub fn read(files: &ProgramFiles<'_>) -> Result<ProgramTypes, DwarfError> {
+        ProgramTypes::of_units(&Units::new(files)?)
+    }
+
+    pub(crate) fn of_units(units: &Units<'_>) -> Result<ProgramTypes, DwarfError> {
+        let nodes = read::read(units)?;
+        let digested = digest::digest(&nodes, units.pointer_size())?;
+        let emitted = emit::emit(&nodes, &digested)?;
+        Ok(ProgramTypes {
+            model: TypeModel::with_alignments(emitted.types, units.pointer_size())?,
+            ids: emitted.ids,
+            left_out: emitted.left_out,
+        })
+    }
+
+    /// The types.
+    pub fn model(&self) -> &TypeModel {
+        &self.model
+    }
+
+    /// The types alone.
+    pub fn into_model(self) -> TypeModel {
+        self.model
+    }
+
+    /// The type that an entry tells; `None` when the entry tells no type.
+    pub fn type_of(&self, key: DieKey) -> Option<TypeId> {
+        self.ids.get(&key).copied()
+    }
+
+    /// How many members have no place in the model: they do not fit into their type, or are nested too deeply.
+    pub fn left_out(&self) -> usize {
+        self.left_out
+    }
+}

@@ -1,0 +1,115 @@
+//! Types as the entries say them: not yet checked, each as often as it is told.
+
+use linemate_types::{IntEncoding, Keyword, MemberRole, Name, Qualifier, SourceLine};
+
+use crate::DieKey;
+
+/// What an entry refers to; `None` is `void`.
+pub(crate) type Target = Option<DieKey>;
+
+/// A type's entry.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) key: DieKey,
+    pub(crate) raw: RawType,
+}
+
+/// What an entry says about its type.
+#[derive(Clone, Debug)]
+pub(crate) enum RawType {
+    Int {
+        name: Name,
+        size: u64,
+        encoding: IntEncoding,
+    },
+    Float {
+        name: Name,
+        size: u64,
+    },
+    Pointer(Target),
+    /// `member C::*`
+    MemberPointer {
+        member: Target,
+        class: Target,
+    },
+    Qualified(Qualifier, Target),
+    Typedef(Name, Target),
+    Array {
+        element: Target,
+        /// The outermost first.
+        counts: Vec<u64>,
+    },
+    Composite(RawComposite),
+    Enum {
+        name: Name,
+        size: Option<u64>,
+        /// What it is stored as.
+        storage: Target,
+        values: Vec<(Name, i64)>,
+    },
+    Prototype {
+        result: Target,
+        parameters: Vec<(Name, Target)>,
+        variadic: bool,
+    },
+    /// The same type as another entry: a declaration whose definition is in a unit of its own.
+    Alias(DieKey),
+}
+
+/// A struct, union, class, or Rust's enum.
+#[derive(Clone, Debug)]
+pub(crate) struct RawComposite {
+    pub(crate) name: Name,
+    pub(crate) is_union: bool,
+    pub(crate) keyword: Option<Keyword>,
+    /// `None`: it is only declared.
+    pub(crate) size: Option<u64>,
+    pub(crate) alignment: u32,
+    /// The language lays it out as it likes, and says the alignment of everything.
+    pub(crate) is_rust: bool,
+    pub(crate) declared: Option<SourceLine>,
+    /// The entry whose name and scope it has.
+    pub(crate) specification: Option<DieKey>,
+    pub(crate) members: Vec<RawMember>,
+}
+
+/// A member or base.
+#[derive(Clone, Debug)]
+pub(crate) struct RawMember {
+    pub(crate) name: Name,
+    pub(crate) target: Target,
+    pub(crate) place: Place,
+    pub(crate) alignment: u32,
+    pub(crate) role: MemberRole,
+}
+
+/// Where a member is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Place {
+    /// At a byte.
+    Byte(u64),
+    /// A bit-field, told by its first bit and width.
+    Bits { first: u64, width: u32 },
+    /// A bit-field as DWARF 3 and older tell it: from the other end of its storage unit, whose size can be its type's.
+    BitsFromTop {
+        byte: u64,
+        from_top: i64,
+        width: u32,
+        storage: Option<u64>,
+    },
+    /// Where the running program says: a virtual base.
+    Dynamic,
+}
+
+impl RawType {
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            RawType::Int { name, .. }
+            | RawType::Float { name, .. }
+            | RawType::Typedef(name, _)
+            | RawType::Enum { name, .. } => name,
+            RawType::Composite(composite) => &composite.name,
+            _ => "",
+        }
+    }
+}

@@ -1,0 +1,451 @@
+//! Reads the entries of all units into [`Node`]s: one pass, with a stack of its own.
+
+use gimli::{DwTag, constants as dw};
+use linemate_types::{IntEncoding, Keyword, MemberRole, Name, Qualifier, SourceLine};
+
+use super::node::{Node, Place, RawComposite, RawMember, RawType};
+use crate::die::{Attributes, Location, elements, key_in};
+use crate::file::Slice;
+use crate::units::{Names, Units};
+use crate::{DieKey, DwarfError};
+
+/// Names longer than this are not put before the names of what is inside: no program has them.
+const SCOPE_MAX: usize = 4096;
+
+/// An entry whose children are being read.
+struct Scope {
+    depth: isize,
+    /// What its children belong to.
+    owner: Owner,
+    /// What goes before the names of its children, with the `::`.
+    prefix: std::rc::Rc<str>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    Nobody,
+    /// The type of that index.
+    Type(usize),
+    /// Variants of the type of that index.
+    Variants(usize),
+}
+
+/// Reads all types of all units.
+pub(crate) fn read(units: &Units<'_>) -> Result<Vec<Node>, DwarfError> {
+    let mut nodes = Vec::new();
+    let mut names = Names::default();
+    for unit in 0..units.list.len() {
+        UnitReader {
+            units,
+            unit,
+            nodes: &mut nodes,
+            names: &mut names,
+            files: Files::default(),
+            scopes: Vec::new(),
+        }
+        .read()?;
+    }
+    Ok(nodes)
+}
+
+struct UnitReader<'u, 'd> {
+    units: &'u Units<'d>,
+    unit: usize,
+    nodes: &'u mut Vec<Node>,
+    names: &'u mut Names,
+    files: Files,
+    scopes: Vec<Scope>,
+}
+
+impl<'d> UnitReader<'_, 'd> {
+    fn read(&mut self) -> Result<(), DwarfError> {
+        let (units, unit) = (self.units, self.unit);
+        let one = &units.list[unit];
+        let broken = |source| units.error(unit, source);
+        let mut entries = one.unit.entries_raw(None).map_err(broken)?;
+        while !entries.is_empty() {
+            let offset = entries.next_offset();
+            let depth = entries.next_depth();
+            let Some(abbreviation) = entries.read_abbreviation().map_err(broken)? else {
+                continue;
+            };
+            while self.scopes.last().is_some_and(|scope| scope.depth >= depth) {
+                self.scopes.pop();
+            }
+            let attributes = Attributes::read(&mut entries, abbreviation, units, unit)?;
+            let key = key_in(&one.unit, offset, one.alternate);
+            let owner = self.entry(key, abbreviation.tag(), &attributes)?;
+            if abbreviation.has_children() {
+                let prefix = self.prefix_inside(abbreviation.tag(), &attributes)?;
+                self.scopes.push(Scope {
+                    depth,
+                    owner,
+                    prefix,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn owner(&self) -> Owner {
+        self.scopes
+            .last()
+            .map_or(Owner::Nobody, |scope| scope.owner)
+    }
+
+    /// What goes before the names of what is inside this entry.
+    fn prefix_inside(
+        &mut self,
+        tag: DwTag,
+        attributes: &Attributes<'d>,
+    ) -> Result<std::rc::Rc<str>, DwarfError> {
+        let outer = match self.scopes.last() {
+            Some(scope) => std::rc::Rc::clone(&scope.prefix),
+            None => "".into(),
+        };
+        let names_a_scope = matches!(
+            tag,
+            dw::DW_TAG_namespace
+                | dw::DW_TAG_structure_type
+                | dw::DW_TAG_class_type
+                | dw::DW_TAG_union_type
+                | dw::DW_TAG_enumeration_type
+                | dw::DW_TAG_subprogram
+                | dw::DW_TAG_module
+        );
+        if self.units.list[self.unit].is_c || !names_a_scope {
+            return Ok(outer);
+        }
+        let name = match attributes.name {
+            Some(name) => self.units.text(self.unit, name)?,
+            None if tag == dw::DW_TAG_namespace => "(anonymous namespace)".into(),
+            None => return Ok(outer),
+        };
+        if outer.len() + name.len() > SCOPE_MAX {
+            return Ok(outer);
+        }
+        Ok(format!("{outer}{name}::").into())
+    }
+
+    fn name(&mut self, attributes: &Attributes<'d>) -> Result<Name, DwarfError> {
+        match attributes.name {
+            Some(name) => {
+                let text = self.units.text(self.unit, name)?;
+                self.names.name(&text, self.units.length)
+            }
+            None => Ok(Name::default()),
+        }
+    }
+
+    /// The name of a type, with its namespaces; empty when it has none.
+    fn full_name(&mut self, attributes: &Attributes<'d>) -> Result<Name, DwarfError> {
+        let name = self.name(attributes)?;
+        match self.scopes.last() {
+            Some(scope) if !scope.prefix.is_empty() && !name.is_empty() => {
+                let full = format!("{}{name}", scope.prefix);
+                self.names.name(&full, self.units.length)
+            }
+            _ => Ok(name),
+        }
+    }
+
+    /// Takes an entry, and tells what its children belong to.
+    fn entry(
+        &mut self,
+        key: DieKey,
+        tag: DwTag,
+        attributes: &Attributes<'d>,
+    ) -> Result<Owner, DwarfError> {
+        let target = attributes.type_ref;
+        let raw = match tag {
+            dw::DW_TAG_member | dw::DW_TAG_inheritance => {
+                self.member(tag, attributes)?;
+                return Ok(Owner::Nobody);
+            }
+            dw::DW_TAG_variant_part | dw::DW_TAG_variant => {
+                return Ok(self.variants(tag));
+            }
+            dw::DW_TAG_enumerator | dw::DW_TAG_subrange_type if self.detail(tag, attributes)? => {
+                return Ok(Owner::Nobody);
+            }
+            dw::DW_TAG_formal_parameter | dw::DW_TAG_unspecified_parameters => {
+                self.parameter(tag, attributes)?;
+                return Ok(Owner::Nobody);
+            }
+            dw::DW_TAG_base_type => self.base(attributes)?,
+            dw::DW_TAG_unspecified_type => RawType::Typedef(self.name(attributes)?, None),
+            dw::DW_TAG_pointer_type
+            | dw::DW_TAG_reference_type
+            | dw::DW_TAG_rvalue_reference_type => RawType::Pointer(target),
+            dw::DW_TAG_ptr_to_member_type => RawType::MemberPointer {
+                member: target,
+                class: attributes.containing,
+            },
+            dw::DW_TAG_const_type => RawType::Qualified(Qualifier::Const, target),
+            dw::DW_TAG_volatile_type => RawType::Qualified(Qualifier::Volatile, target),
+            dw::DW_TAG_restrict_type => RawType::Qualified(Qualifier::Restrict, target),
+            dw::DW_TAG_atomic_type => RawType::Qualified(Qualifier::Atomic, target),
+            dw::DW_TAG_typedef | dw::DW_TAG_template_alias | dw::DW_TAG_subrange_type => {
+                RawType::Typedef(self.full_name(attributes)?, target)
+            }
+            dw::DW_TAG_array_type => RawType::Array {
+                element: target,
+                counts: Vec::new(),
+            },
+            dw::DW_TAG_structure_type
+            | dw::DW_TAG_class_type
+            | dw::DW_TAG_interface_type
+            | dw::DW_TAG_union_type => self.composite(tag, attributes)?,
+            dw::DW_TAG_enumeration_type => RawType::Enum {
+                name: self.full_name(attributes)?,
+                size: attributes.byte_size,
+                storage: target,
+                values: Vec::new(),
+            },
+            dw::DW_TAG_subroutine_type => RawType::Prototype {
+                result: target,
+                parameters: Vec::new(),
+                variadic: false,
+            },
+            _ => return Ok(Owner::Nobody),
+        };
+        self.nodes.push(Node { key, raw });
+        Ok(Owner::Type(self.nodes.len() - 1))
+    }
+
+    fn base(&mut self, attributes: &Attributes<'d>) -> Result<RawType, DwarfError> {
+        let name = self.name(attributes)?;
+        let bits = attributes.bit_size.unwrap_or(0);
+        let size = attributes.byte_size.unwrap_or(bits.div_ceil(8));
+        let encoding = match attributes.encoding {
+            Some(
+                dw::DW_ATE_float
+                | dw::DW_ATE_complex_float
+                | dw::DW_ATE_imaginary_float
+                | dw::DW_ATE_decimal_float,
+            ) => return Ok(RawType::Float { name, size }),
+            Some(dw::DW_ATE_boolean) => IntEncoding::Bool,
+            Some(dw::DW_ATE_signed | dw::DW_ATE_signed_char) => IntEncoding::Signed,
+            _ => IntEncoding::Unsigned,
+        };
+        Ok(RawType::Int {
+            name,
+            size,
+            encoding,
+        })
+    }
+
+    fn composite(
+        &mut self,
+        tag: DwTag,
+        attributes: &Attributes<'d>,
+    ) -> Result<RawType, DwarfError> {
+        if let Some(definition) = attributes.signature {
+            return Ok(RawType::Alias(definition));
+        }
+        let is_class = matches!(tag, dw::DW_TAG_class_type | dw::DW_TAG_interface_type);
+        let size = attributes.byte_size.filter(|_| !attributes.declaration);
+        Ok(RawType::Composite(RawComposite {
+            name: self.full_name(attributes)?,
+            is_union: tag == dw::DW_TAG_union_type,
+            keyword: is_class.then_some(Keyword::Class),
+            size,
+            alignment: small(attributes.alignment),
+            is_rust: self.units.list[self.unit].is_rust,
+            declared: self.declared(attributes)?,
+            specification: attributes.specification,
+            members: Vec::new(),
+        }))
+    }
+
+    fn declared(&mut self, attributes: &Attributes<'d>) -> Result<Option<SourceLine>, DwarfError> {
+        let Some(index) = attributes.file.filter(|index| *index != 0) else {
+            return Ok(None);
+        };
+        let file = self.files.name(self.units, self.unit, index, self.names)?;
+        let line = small(attributes.line);
+        Ok(file.map(|file| SourceLine { file, line }))
+    }
+
+    /// Whether an enumerator or a dimension belonged to a type that is being read.
+    fn detail(&mut self, tag: DwTag, attributes: &Attributes<'d>) -> Result<bool, DwarfError> {
+        let Owner::Type(owner) = self.owner() else {
+            return Ok(tag == dw::DW_TAG_enumerator);
+        };
+        let name = match tag {
+            dw::DW_TAG_enumerator => self.name(attributes)?,
+            _ => Name::default(),
+        };
+        match &mut self.nodes[owner].raw {
+            RawType::Enum { values, .. } => {
+                values.push((name, attributes.const_value.unwrap_or(0)));
+                Ok(true)
+            }
+            RawType::Array { counts, .. } => {
+                counts.push(elements(attributes));
+                Ok(true)
+            }
+            _ => Ok(tag == dw::DW_TAG_enumerator),
+        }
+    }
+
+    fn parameter(&mut self, tag: DwTag, attributes: &Attributes<'d>) -> Result<(), DwarfError> {
+        let Owner::Type(owner) = self.owner() else {
+            return Ok(());
+        };
+        let name = self.name(attributes)?;
+        if let RawType::Prototype {
+            parameters,
+            variadic,
+            ..
+        } = &mut self.nodes[owner].raw
+        {
+            match tag {
+                dw::DW_TAG_formal_parameter => parameters.push((name, attributes.type_ref)),
+                _ => *variadic = true,
+            }
+        }
+        Ok(())
+    }
+
+    /// Rust's enums: the variants' members and what tells them apart are on top of each other.
+    fn variants(&mut self, tag: DwTag) -> Owner {
+        match (tag, self.owner()) {
+            (dw::DW_TAG_variant_part, Owner::Type(owner)) => {
+                if let RawType::Composite(composite) = &mut self.nodes[owner].raw {
+                    composite.is_union = true;
+                    composite.keyword = Some(Keyword::Enum);
+                }
+                Owner::Variants(owner)
+            }
+            (dw::DW_TAG_variant, Owner::Variants(owner)) => Owner::Variants(owner),
+            _ => Owner::Nobody,
+        }
+    }
+
+    fn member(&mut self, tag: DwTag, attributes: &Attributes<'d>) -> Result<(), DwarfError> {
+        let (Owner::Type(owner) | Owner::Variants(owner)) = self.owner() else {
+            return Ok(());
+        };
+        let is_discriminant = matches!(self.owner(), Owner::Variants(_)) && attributes.artificial;
+        let name = match is_discriminant && attributes.name.is_none() {
+            true => self.names.name("discriminant", self.units.length)?,
+            false => self.name(attributes)?,
+        };
+        let RawType::Composite(composite) = &mut self.nodes[owner].raw else {
+            return Ok(());
+        };
+        // Static members are variables: declared here, placed elsewhere.
+        let is_static = tag == dw::DW_TAG_member
+            && (attributes.declaration || attributes.external)
+            && attributes.location.is_none()
+            && attributes.data_bit_offset.is_none();
+        let is_constant = attributes.const_value.is_some() && attributes.location.is_none();
+        if is_static || is_constant {
+            return Ok(());
+        }
+        let role = match (tag, attributes.is_virtual) {
+            (dw::DW_TAG_inheritance, true) => MemberRole::VirtualBase,
+            (dw::DW_TAG_inheritance, false) => MemberRole::Base,
+            _ => MemberRole::Field,
+        };
+        let place = match role {
+            MemberRole::VirtualBase => Place::Dynamic,
+            _ => place(attributes),
+        };
+        composite.members.push(RawMember {
+            name,
+            target: attributes.type_ref,
+            place,
+            // Rust says it of every member, and none can ask for it.
+            alignment: match self.units.list[self.unit].is_rust {
+                true => 0,
+                false => small(attributes.alignment),
+            },
+            role,
+        });
+        Ok(())
+    }
+}
+
+/// A number that does not matter when it is absurd.
+fn small(value: Option<u64>) -> u32 {
+    value.map_or(0, |value| u32::try_from(value).unwrap_or(0))
+}
+
+fn place(attributes: &Attributes<'_>) -> Place {
+    let byte = match attributes.location {
+        Some(Location::Bytes(byte)) => byte,
+        Some(Location::Expression(expression)) => match constant_offset(expression) {
+            Some(byte) => byte,
+            None => return Place::Dynamic,
+        },
+        None => 0,
+    };
+    let Some(width) = attributes.bit_size else {
+        return Place::Byte(byte);
+    };
+    let width = u32::try_from(width).unwrap_or(u32::MAX);
+    match (attributes.data_bit_offset, attributes.bit_offset) {
+        (Some(first), _) => Place::Bits {
+            first: byte.saturating_mul(8).saturating_add(first),
+            width,
+        },
+        (None, Some(from_top)) => Place::BitsFromTop {
+            byte,
+            from_top,
+            width,
+            storage: attributes.byte_size,
+        },
+        (None, None) => Place::Bits {
+            first: byte.saturating_mul(8),
+            width,
+        },
+    }
+}
+
+/// The offset that an expression always adds: how DWARF 2 says a number.
+fn constant_offset(expression: gimli::Expression<Slice<'_>>) -> Option<u64> {
+    let bytes = expression.0;
+    let encoding = gimli::Encoding {
+        address_size: 8,
+        format: gimli::Format::Dwarf32,
+        version: 4,
+    };
+    let mut operations = expression.operations(encoding);
+    let offset = match operations.next().ok()?? {
+        gimli::Operation::PlusConstant { value } => value,
+        gimli::Operation::UnsignedConstant { value } => value,
+        _ => return None,
+    };
+    let rest = operations.next().ok()?;
+    let is_sum = bytes.slice().first() == Some(&gimli::DW_OP_plus_uconst.0) && rest.is_none();
+    (is_sum || rest == Some(gimli::Operation::Plus)).then_some(offset)
+}
+
+/// The names of the source files of one unit.
+#[derive(Default)]
+struct Files {
+    known: std::collections::HashMap<u64, Option<Name>>,
+}
+
+impl Files {
+    fn name(
+        &mut self,
+        units: &Units<'_>,
+        unit: usize,
+        index: u64,
+        names: &mut Names,
+    ) -> Result<Option<Name>, DwarfError> {
+        if let Some(known) = self.known.get(&index) {
+            return Ok(known.clone());
+        }
+        let path = crate::units::file_name(units, unit, index)?;
+        let name = match path {
+            Some(path) => Some(names.name(&path, units.length)?),
+            None => None,
+        };
+        self.known.insert(index, name.clone());
+        Ok(name)
+    }
+}
