@@ -14,6 +14,7 @@ pub mod btf;
 mod check;
 mod find;
 mod flat;
+mod join;
 pub mod kernel_image;
 mod layout;
 mod model;
@@ -28,6 +29,7 @@ pub mod unpack;
 pub use check::{MAX_DEPTH, MAX_SIZE, ModelError};
 pub use find::{FoundType, NotFound, TypeQuery};
 pub use flat::{FieldHit, FlatType, FlattenError, Leaf, LeafId, MAX_LEAVES};
+pub use join::{JoinedModel, join};
 pub use kernel_image::KernelImage;
 pub use layout::{Layout, MemberLayout, NamedMember, named_members};
 pub use model::{

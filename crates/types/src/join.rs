@@ -1,0 +1,166 @@
+//! Several type models as one: a kernel's types and those of the programs that were recorded on it.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    Composite, Member, ModelError, Name, Parameter, Prototype, SectionVariable, Type, TypeId,
+    TypeModel,
+};
+
+/// A type model of several, and where each one's ids are in it.
+#[derive(Clone, Debug)]
+pub struct JoinedModel {
+    /// All types.
+    pub model: TypeModel,
+    shifts: Vec<u32>,
+}
+
+impl JoinedModel {
+    /// The id in the joined model of what had `id` in the model with this number.
+    #[must_use]
+    pub fn id(&self, model: usize, id: TypeId) -> TypeId {
+        match id {
+            TypeId::VOID => id,
+            TypeId(number) => {
+                TypeId(number.saturating_add(self.shifts.get(model).copied().unwrap_or(0)))
+            }
+        }
+    }
+}
+
+/// Joins models. The first one's types keep their names and ids; a struct, union or enum of a later one, whose name an earlier one has, too, goes
+/// by `name@LABEL`.
+///
+/// # Errors
+/// [`ModelError`], where there are more types than a model can have.
+pub fn join(first: &TypeModel, later: &[(&str, &TypeModel)]) -> Result<JoinedModel, ModelError> {
+    let mut types: Vec<Type> = first.iter().map(|(_, ty)| ty.clone()).collect();
+    let mut shifts = vec![0];
+    let mut taken: BTreeSet<String> = tags(first).map(str::to_owned).collect();
+    for (label, model) in later {
+        let shift = types.len() as u32 - 1;
+        shifts.push(shift);
+        let shifted = Shifted {
+            shift,
+            label,
+            taken: &taken,
+        };
+        types.extend(model.iter().skip(1).map(|(_, ty)| shifted.ty(ty)));
+        taken.extend(tags(model).map(str::to_owned));
+    }
+    let model = TypeModel::new(types, first.pointer_size())?;
+    Ok(JoinedModel { model, shifts })
+}
+
+/// The names of a model's structs, unions and enums.
+fn tags(model: &TypeModel) -> impl Iterator<Item = &str> {
+    let named = model.iter().filter_map(|(_, ty)| match ty {
+        Type::Composite(_) | Type::Enum { .. } => Some(ty.name()),
+        _ => None,
+    });
+    named.filter(|name| !name.is_empty())
+}
+
+struct Shifted<'a> {
+    shift: u32,
+    label: &'a str,
+    taken: &'a BTreeSet<String>,
+}
+
+impl Shifted<'_> {
+    fn id(&self, id: TypeId) -> TypeId {
+        match id {
+            TypeId::VOID => id,
+            TypeId(number) => TypeId(number.saturating_add(self.shift)),
+        }
+    }
+
+    fn tag(&self, name: &Name) -> Name {
+        if self.taken.contains(name.as_str()) {
+            return Name::from(format!("{}@{}", name.as_str(), self.label).as_str());
+        }
+        name.clone()
+    }
+
+    fn ty(&self, ty: &Type) -> Type {
+        let mut ty = ty.clone();
+        match &mut ty {
+            Type::Void | Type::Int { .. } | Type::Float { .. } => {}
+            Type::Forward { name, .. } | Type::Enum { name, .. } => *name = self.tag(name),
+            Type::Pointer { target }
+            | Type::Typedef { target, .. }
+            | Type::Qualified { target, .. }
+            | Type::DeclarationTag { target, .. } => *target = self.id(*target),
+            Type::Array { element, index, .. } => {
+                (*element, *index) = (self.id(*element), self.id(*index));
+            }
+            Type::Composite(composite) => self.composite(composite),
+            Type::Prototype(prototype) => self.prototype(prototype),
+            Type::Function { prototype, .. } => *prototype = self.id(*prototype),
+            Type::Variable { type_id, .. } => *type_id = self.id(*type_id),
+            Type::Section { variables, .. } => self.section(variables),
+        }
+        ty
+    }
+
+    fn composite(&self, composite: &mut Composite) {
+        composite.name = self.tag(&composite.name);
+        for Member { type_id, .. } in &mut composite.members {
+            *type_id = self.id(*type_id);
+        }
+    }
+
+    fn prototype(&self, prototype: &mut Prototype) {
+        prototype.result = self.id(prototype.result);
+        for Parameter { type_id, .. } in &mut prototype.parameters {
+            *type_id = self.id(*type_id);
+        }
+    }
+
+    fn section(&self, variables: &mut [SectionVariable]) {
+        for variable in variables {
+            variable.variable = self.id(variable.variable);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+    use crate::{BitOffset, CompositeKind, IntEncoding};
+
+    fn model(tag: &str, size: u32) -> TypeModel {
+        let int = Type::Int {
+            name: "int".into(),
+            size,
+            bits: (8 * size) as u8,
+            bit_offset: 0,
+            encoding: IntEncoding::Signed,
+        };
+        let member = Member::new("a".into(), TypeId(1), BitOffset(0));
+        let composite = Composite::new(CompositeKind::Struct, tag.into(), size, vec![member]);
+        let pointer = Type::Pointer { target: TypeId(2) };
+        let types = vec![Type::Void, int, Type::Composite(composite), pointer];
+        TypeModel::new(types, 8).unwrap()
+    }
+
+    #[test]
+    fn each_models_types_are_its_own() {
+        let (kernel, server, other) = (model("file", 4), model("file", 8), model("conn", 2));
+        let joined = join(&kernel, &[("server", &server), ("lib.so", &other)]).unwrap();
+        let all = &joined.model;
+        let size = |name: &str| all.size_of(all.struct_named(name).unwrap());
+        assert_eq!(size("file"), Some(4));
+        assert_eq!(size("file@server"), Some(8));
+        assert_eq!(size("conn"), Some(2));
+        for (number, tag) in [(0, "file"), (1, "file@server"), (2, "conn")] {
+            let pointer = joined.id(number, TypeId(3));
+            let target = all.pointer_to_composite(pointer).unwrap();
+            assert_eq!(all.composite(target).unwrap().name.as_str(), tag);
+            assert_eq!(joined.id(number, TypeId(2)), target);
+        }
+        assert_eq!(joined.id(2, TypeId::VOID), TypeId::VOID);
+    }
+}
