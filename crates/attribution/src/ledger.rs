@@ -43,6 +43,8 @@ pub enum Bucket {
     PageCleared,
     /// A heap object that holds bytes copied from or to user space (packet data), no struct.
     HeapContents,
+    /// A mapped file of a program, no variable there: constants, symbols, what the loader fills in.
+    ProgramFile,
     /// Unknown: a page that the kernel took before or during the recording for something nobody named.
     UnknownKernelPage,
     /// Unknown: a page that is free as far as is known.
@@ -57,8 +59,6 @@ pub enum Bucket {
     UnknownImage,
     /// Unknown: an address outside of every area (fixed mappings).
     UnknownArea,
-    /// Unknown: a mapped file of a program, no variable there: constants, what the loader fills in.
-    ProgramFile,
     /// Unknown: a program's memory that no watched allocator gave it.
     UnknownUser,
 }
@@ -108,6 +108,7 @@ impl Bucket {
         Bucket::PageContents,
         Bucket::PageCleared,
         Bucket::HeapContents,
+        Bucket::ProgramFile,
         Bucket::UnknownKernelPage,
         Bucket::UnknownFreePage,
         Bucket::UnknownPage,
@@ -115,7 +116,6 @@ impl Bucket {
         Bucket::UnknownVmalloc,
         Bucket::UnknownImage,
         Bucket::UnknownArea,
-        Bucket::ProgramFile,
         Bucket::UnknownUser,
     ];
 
@@ -135,7 +135,8 @@ impl Bucket {
             Bucket::UserMapping
             | Bucket::PageContents
             | Bucket::PageCleared
-            | Bucket::HeapContents => Group::Contents,
+            | Bucket::HeapContents
+            | Bucket::ProgramFile => Group::Contents,
             Bucket::UnknownKernelPage
             | Bucket::UnknownFreePage
             | Bucket::UnknownPage
@@ -143,7 +144,6 @@ impl Bucket {
             | Bucket::UnknownVmalloc
             | Bucket::UnknownImage
             | Bucket::UnknownArea
-            | Bucket::ProgramFile
             | Bucket::UnknownUser => Group::Unknown,
         }
     }
@@ -323,6 +323,7 @@ mod tests {
             Bucket::PageContents,
             Bucket::PageCleared,
             Bucket::HeapContents,
+            Bucket::ProgramFile,
         ];
         let excluded: u64 = others.iter().chain(&contents).map(|b| ledger.of(*b)).sum();
         assert_eq!(ledger.typable(), ledger.total() - excluded);

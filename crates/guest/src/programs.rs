@@ -6,11 +6,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use linemate_programs::Image;
 use linemate_recording::{
     Function, GuestAddr, Meaning, Parameter, ProgramFile, ProgramFiles, Register, Role, code_range,
 };
-use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
-use object::{LittleEndian, Object, ObjectSymbol, SymbolKind, elf};
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::{LittleEndian, Object, elf};
 
 use crate::cpio::{Archive, ArchiveEntry};
 use crate::error::GuestError;
@@ -165,6 +166,9 @@ const ALLOCATORS: &[(&str, Role, &[Parameter])] = &[
     ("_ZnamSt11align_val_t", Role::HeapAlloc, &[SIZE_1]),
     ("_ZnwmRKSt9nothrow_t", Role::HeapAlloc, &[SIZE_1]),
     ("_ZnamRKSt9nothrow_t", Role::HeapAlloc, &[SIZE_1]),
+    // What the loader uses before the C library is there (glibc, elf/dl-minimal-malloc.c).
+    ("__minimal_malloc", Role::HeapAlloc, &[SIZE_1]),
+    ("__minimal_calloc", Role::HeapAlloc, &[COUNT_1, SIZE_2]),
     ("__rust_alloc", Role::HeapAlloc, &[SIZE_1]),
     ("__rust_alloc_zeroed", Role::HeapAlloc, &[SIZE_1]),
 ];
@@ -178,47 +182,42 @@ fn functions(
 ) -> Result<Vec<Function>, GuestError> {
     let mut found: BTreeMap<GuestAddr, Function> = BTreeMap::new();
     let mut missing: Vec<&OwnAllocator> = own.iter().collect();
-    for (data, index) in contents.iter().zip(0..) {
-        if files.files()[index as usize].debug_of.is_some() {
+    for (file, index) in files.files().iter().zip(0..) {
+        if file.debug_of.is_some() {
             continue;
         }
-        let Ok(program) = ElfFile64::<LittleEndian>::parse(&**data) else {
+        let debug = files.files().iter().position(|f| f.debug_of == Some(index));
+        let debug = debug.and_then(|at| contents.get(at)).map(Vec::as_slice);
+        // What is no sound ELF file has been told apart before; one whose symbols are broken has no functions to watch.
+        let Ok(image) = Image::read(&file.path, &contents[index as usize], debug) else {
             continue;
         };
-        let mut symbols: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-        for symbol in program.symbols().chain(program.dynamic_symbols()) {
-            if symbol.kind() == SymbolKind::Text && symbol.is_definition() {
-                if let Ok(name) = symbol.name() {
-                    // Versioned symbols (`malloc@@GLIBC_2.2.5`) are bare in .dynsym.
-                    let name = name.split('@').next().unwrap_or(name);
-                    symbols.insert(name, (symbol.address(), symbol.size()));
-                }
+        let mut watch = |name: &str, role: Role, parameters: &[Parameter]| {
+            let mut named = image.functions.iter().filter(|f| f.name == name).peekable();
+            let there = named.peek().is_some();
+            for function in named {
+                let offset = image.offset_of(function.address);
+                let Some(entry) = offset.and_then(|o| files.code_address(index, o)) else {
+                    continue;
+                };
+                found.entry(entry).or_insert_with(|| Function {
+                    entry,
+                    size: u32::try_from(function.size).unwrap_or(u32::MAX).max(1),
+                    name: name.to_owned(),
+                    role,
+                    returns: role == Role::HeapAlloc,
+                    parameters: parameters.to_vec(),
+                });
             }
-        }
-        let mut watch = |name: &str, role: Role, parameters: Vec<Parameter>| {
-            let Some((address, size)) = symbols.get(name) else {
-                return false;
-            };
-            let entry = file_offset(&program, *address)
-                .and_then(|offset| files.code_address(index, offset));
-            let Some(entry) = entry else { return false };
-            found.entry(entry).or_insert(Function {
-                entry,
-                size: u32::try_from(*size).unwrap_or(u32::MAX).max(1),
-                name: name.to_owned(),
-                role,
-                returns: role == Role::HeapAlloc,
-                parameters,
-            });
-            true
+            there
         };
         for (name, role, parameters) in ALLOCATORS {
-            watch(name, *role, parameters.to_vec());
+            watch(name, *role, parameters);
         }
         missing.retain(|allocator| {
             let register = REGISTERS[usize::from(allocator.size - 1)];
-            let parameters = vec![in_register(register, Meaning::Size)];
-            !watch(&allocator.function, Role::HeapAlloc, parameters)
+            let size = in_register(register, Meaning::Size);
+            !watch(&allocator.function, Role::HeapAlloc, &[size])
         });
     }
     match missing.first() {
@@ -235,16 +234,6 @@ const REGISTERS: [Register; 6] = [
     Register::R8,
     Register::R9,
 ];
-
-/// Where in its file what is mapped at `address` lies.
-fn file_offset(program: &ElfFile64<'_, LittleEndian>, address: u64) -> Option<u64> {
-    let endian = program.endian();
-    program.elf_program_headers().iter().find_map(|segment| {
-        let within = address.checked_sub(segment.p_vaddr(endian))?;
-        let holds = segment.p_type(endian) == elf::PT_LOAD && within < segment.p_filesz(endian);
-        holds.then(|| segment.p_offset(endian) + within)
-    })
-}
 
 #[cfg(test)]
 mod tests {

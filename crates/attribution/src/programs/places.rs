@@ -158,9 +158,9 @@ mod tests {
             Some((found.space.0, found.addr))
         };
         assert_eq!(of(0, 0), None, "the page was not told yet");
-        assert_eq!(of(1, 0), Some((0, 0x5_5555_0018)));
-        assert_eq!(of(20, 0), Some((1, 0x5_5555_0018)));
-        assert_eq!(of(21, 1), Some((1, 0x7_7777_0018)));
+        assert_eq!(of(1, 0), Some((0, 0x5555_5018)));
+        assert_eq!(of(20, 0), Some((1, 0x5555_5018)));
+        assert_eq!(of(21, 1), Some((1, 0x7777_7018)));
         assert_eq!(of(21, 2), None, "a CPU of which nothing was told");
         assert_eq!(
             places.of(&access(30, 0, 0x1000)),

@@ -29,12 +29,7 @@ fn int(name: &str, size: u32) -> Type {
 }
 
 fn composite(name: &str, kind: CompositeKind, size: u32) -> Type {
-    Type::Composite(Composite {
-        kind,
-        name: Name::from(name),
-        size,
-        members: Vec::new(),
-    })
+    Type::Composite(Composite::new(kind, Name::from(name), size, Vec::new()))
 }
 
 /// Names and types of parameters.
