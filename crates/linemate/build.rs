@@ -12,13 +12,15 @@ use std::process::Command;
 use sha2::{Digest, Sha256};
 
 /// Relative to this crate.
-const SOURCES: [&str; 14] = [
+const SOURCES: [&str; 16] = [
     "../attribution/src",
     "../code/src",
+    "../dwarf/src",
     "../layout/src",
     "../study/src",
     "../machine/src",
     "../recording/src",
+    "../programs/src",
     "../replay/src",
     "../report/src",
     "../text/src",

@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use linemate_dwarf::demangled;
 use linemate_programs::{Programs, ProgramsError};
 use linemate_recording::{
     Access, Call, Decoder, Error as RecordingError, EventChunk, FunctionTable, GuestAddr, Marker,
@@ -29,7 +30,9 @@ use crate::map::{KernelMap, PercpuAreas};
 use crate::memory::KernelMemory;
 use crate::names::Names;
 use crate::passes::visit_chunks;
-use crate::programs::{Code, DebugInformation, Evidence, Found, Gather, Heap, LastCall, Places};
+use crate::programs::{
+    Code, DebugInformation, Descriptions, Evidence, Found, Gather, Heap, LastCall, Places,
+};
 use crate::schema::{Schema, TypeIndex};
 use crate::subjects::Subject;
 use crate::survey::KernelView;
@@ -120,21 +123,28 @@ impl Head {
     fn read(recording: &Recording) -> Result<Head, AnalysisError> {
         let model = btf::parse(&recording.btf()?)?;
         let symbols = Symbols::parse_kallsyms(&String::from_utf8_lossy(&recording.symbols()?))?;
-        let (schema, types) = Schema::of_model(&model);
         let programs = Programs::of(recording)?;
-        let (programs, symbols) = if programs.is_empty() {
-            (None, symbols)
-        } else {
-            let symbols = symbols.with_programs(functions_of(recording, &programs));
-            let debug = DebugInformation::default();
-            let code = Code::new(recording, &programs, &debug);
-            let head = ProgramHead {
-                programs,
-                debug,
-                code,
-            };
-            (Some(head), symbols)
-        };
+        if programs.is_empty() {
+            let (schema, types) = Schema::of_model(&model);
+            return Ok(Head {
+                model,
+                symbols,
+                schema,
+                types,
+                programs: None,
+            });
+        }
+        let symbols = symbols.with_programs(functions_of(recording, &programs));
+        let descriptions = Descriptions::read(recording, &programs);
+        let (model, ids) = descriptions.joined(&model, &programs)?;
+        let (schema, types) = Schema::of_model(&model);
+        let debug = descriptions.settle(&ids, &types);
+        let code = Code::new(recording, &programs, &debug);
+        let programs = Some(ProgramHead {
+            programs,
+            debug,
+            code,
+        });
         Ok(Head {
             programs,
             model,
@@ -350,14 +360,15 @@ fn table_entries(model: &TypeModel, types: &FxHashMap<u32, TypeIndex>) -> FxHash
 fn functions_of(recording: &Recording, programs: &Programs) -> Vec<(Symbol, u64)> {
     let mut all = Vec::new();
     for (file, image) in programs.images() {
-        for function in &image.functions {
+        let named = |f: &&linemate_programs::Symbol| image.function_at(f.address) == Some(*f);
+        for function in image.functions.iter().filter(named) {
             let offset = image.offset_of(function.address);
             let code = offset.and_then(|o| recording.programs().code_address(file, o));
             if let Some(GuestAddr(address)) = code {
                 let symbol = Symbol {
                     address,
                     letter: 't',
-                    name: function.name.clone(),
+                    name: demangled(&function.name).unwrap_or_else(|| function.name.clone()),
                     module: Some(image.name().to_owned()),
                 };
                 all.push((symbol, address + function.size.max(1)));

@@ -4,7 +4,9 @@
 //! recording, so that it can be read without them. Debug information in a file of its own is looked up by build-id.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use linemate_programs::Image;
 use linemate_recording::{
@@ -79,15 +81,23 @@ pub(crate) fn find(archive: &Archive, own: &[OwnAllocator]) -> Result<Programs, 
             code,
         });
         contents.push(data.clone());
-        if let Some(debug) = debug_file(data).and_then(|path| linemate_files::read_file(&path).ok())
-        {
+        let mut of = index;
+        let mut next = debug_file(data);
+        // What the debug information shares with that of other files is in a third one (`dwz`).
+        while let Some(debug) = next {
+            next = if of == index {
+                alternate_file(&debug)
+            } else {
+                None
+            };
             files.push(ProgramFile {
                 path: String::new(),
-                debug_of: Some(index),
+                debug_of: Some(of),
                 length: debug.len() as u64,
                 code: Vec::new(),
             });
             contents.push(debug);
+            of += 1;
         }
     }
     let files = ProgramFiles::new(files).map_err(|e| GuestError::Programs(e.to_string()))?;
@@ -119,15 +129,27 @@ fn code_of(data: &[u8]) -> Option<Vec<linemate_recording::CodeRange>> {
     Some(ranges.collect())
 }
 
-/// Where this computer may have a file's debug information.
-fn debug_file(data: &[u8]) -> Option<PathBuf> {
-    let id = object::File::parse(data).ok()?.build_id().ok()??;
+/// A file's debug information, where this computer has it in a file of its own.
+fn debug_file(data: &[u8]) -> Option<Vec<u8>> {
+    read_by_id(object::File::parse(data).ok()?.build_id().ok()??)
+}
+
+/// What the debug information in `data` refers to.
+fn alternate_file(data: &[u8]) -> Option<Vec<u8>> {
+    let file = object::File::parse(data).ok()?;
+    let (path, id) = file.gnu_debugaltlink().ok()??;
+    let by_name = || {
+        let path = Path::new(DEBUG_FOLDER).join(OsStr::from_bytes(path));
+        linemate_files::read_file(&path).ok()
+    };
+    read_by_id(id).or_else(by_name)
+}
+
+fn read_by_id(id: &[u8]) -> Option<Vec<u8>> {
     let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
     let (folder, name) = hex.split_at_checked(2)?;
-    let path = Path::new(DEBUG_FOLDER)
-        .join(folder)
-        .join(format!("{name}.debug"));
-    path.is_file().then_some(path)
+    let file = format!("{name}.debug");
+    linemate_files::read_file(&Path::new(DEBUG_FOLDER).join(folder).join(file)).ok()
 }
 
 const fn in_register(register: Register, meaning: Meaning) -> Parameter {

@@ -142,9 +142,7 @@ impl Image {
             &mut image.thread_locals,
         ] {
             list.sort();
-            list.dedup_by(|later, first| {
-                later.address == first.address && later.size <= first.size
-            });
+            list.dedup();
         }
         Ok(image)
     }
@@ -225,11 +223,13 @@ impl Image {
     }
 }
 
-/// The symbol that holds an address. One without a size goes up to the next.
+/// Symbols may lie in one another or share an address: so many are looked at.
+const NEAR: usize = 16;
+
+/// The symbol that holds an address, of several at one address the last by name, as underscores come first. One without a size goes up to the next.
 fn at(list: &[Symbol], address: ElfAddr) -> Option<&Symbol> {
     let after = list.partition_point(|symbol| symbol.address <= address);
-    // Symbols may lie in one another: a few back, an outer one may still hold it.
-    let near = list[after.saturating_sub(8)..after].iter().rev();
+    let near = list[after.saturating_sub(NEAR)..after].iter().rev();
     let mut near = near.filter(|s| s.size == 0 || address.0 - s.address.0 < s.size);
     near.next()
 }

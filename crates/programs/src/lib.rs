@@ -11,5 +11,5 @@ mod operand;
 mod set;
 
 pub use image::{ElfAddr, Image, ImageError, Segment, Symbol, ThreadStorage};
-pub use operand::{Base, Operand, UserInstruction, decode};
+pub use operand::{Base, Operand, UserInstruction, decode, operand_of};
 pub use set::{CodePlace, Programs, ProgramsError};

@@ -16,7 +16,9 @@ impl Base {
     /// `rsp`
     pub const STACK: Base = Base(7);
 
-    fn of(register: Register) -> Option<Base> {
+    /// The register that a part of it (`eax`, `al`) is of; `None` for other registers.
+    #[must_use]
+    pub fn of(register: Register) -> Option<Base> {
         let number = match register.full_register() {
             Register::RAX => 0,
             Register::RDX => 1,
@@ -92,13 +94,15 @@ pub fn decode(bytes: &[u8], address: ElfAddr) -> UserInstruction {
     let flow = instruction.flow_control();
     let calls = matches!(flow, FlowControl::Call | FlowControl::IndirectCall);
     UserInstruction {
-        operand: operand(&instruction),
+        operand: operand_of(&instruction),
         uses_stack: instruction.is_stack_instruction(),
         calls,
     }
 }
 
-fn operand(instruction: &Instruction) -> Operand {
+/// How a decoded instruction's memory operand is addressed.
+#[must_use]
+pub fn operand_of(instruction: &Instruction) -> Operand {
     let memory = (0..instruction.op_count())
         .filter(|n| instruction.op_kind(*n) == OpKind::Memory)
         .count();

@@ -101,6 +101,14 @@ impl Programs {
         Some(self.contents(debug))
     }
 
+    /// The bytes of the file that several files' debug information has in common (`dwz`), if the debug information has one.
+    #[must_use]
+    pub fn alternate(&self, file: u32) -> Option<&[u8]> {
+        let debug = (*self.debug.get(file as usize)?)?;
+        let alternate = (*self.debug.get(debug as usize)?)?;
+        Some(self.contents(alternate))
+    }
+
     /// Which program's code is at a code address, and where in it.
     #[must_use]
     pub fn code(&self, recording: &Recording, pc: GuestAddr) -> Option<CodePlace> {

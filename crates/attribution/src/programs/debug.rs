@@ -1,7 +1,16 @@
 //! What programs' debug information says, in attribution's words.
+//!
+//! It is read once, for the instructions that the recording has; what is kept of it are numbers and names.
 
-use linemate_programs::{Base, CodePlace, ElfAddr};
+use std::collections::BTreeSet;
 
+use linemate_dwarf::{ProgramCode, ProgramFiles, ProgramTypes, Storage};
+use linemate_programs::{Base, CodePlace, ElfAddr, Operand, Programs};
+use linemate_recording::Recording;
+use linemate_types::{ModelError, Type, TypeId, TypeModel, join};
+use rustc_hash::FxHashMap;
+
+use super::flow::Flow;
 use crate::schema::TypeIndex;
 
 /// A variable that the debug information describes.
@@ -24,7 +33,7 @@ pub(crate) struct FileDebug {
     /// By offset.
     pub(crate) thread_locals: Vec<DebugVariable>,
     /// The structs that registers point to, by instruction and register, sorted.
-    pub(crate) pointers: Vec<((ElfAddr, Base), TypeIndex)>,
+    pointers: Vec<((ElfAddr, Base), TypeIndex)>,
 }
 
 /// What is known of all files, by their numbers.
@@ -41,4 +50,186 @@ impl DebugInformation {
         let at = list.binary_search_by_key(&key, |(key, _)| *key).ok()?;
         Some(list[at].1)
     }
+}
+
+/// A file's debug information, with types by their ids in its own model.
+struct Described {
+    file: u32,
+    model: TypeModel,
+    globals: Vec<(Storage, u64, String, Option<TypeId>)>,
+    pointers: Vec<((ElfAddr, Base), TypeId)>,
+}
+
+/// The debug information of all files, before it is known which struct each type is.
+pub(crate) struct Descriptions {
+    files: Vec<Described>,
+    /// By file: the number in the joined model.
+    count: usize,
+}
+
+impl Descriptions {
+    /// Reads what the recording's programs have. A file without debug information, or with a broken one, has none.
+    pub(crate) fn read(recording: &Recording, programs: &Programs) -> Descriptions {
+        let mut places: Vec<BTreeSet<(ElfAddr, Base)>> = Vec::new();
+        for pc in recording.instructions().iter().filter(|pc| pc.0 >> 63 == 0) {
+            let Some(place) = programs.code(recording, *pc) else {
+                continue;
+            };
+            let file = place.file as usize;
+            if file >= places.len() {
+                places.resize(file + 1, BTreeSet::new());
+            }
+            if let Operand::Based { base, .. } = programs.instruction(place).operand {
+                places[file].insert((place.address, base));
+            }
+        }
+        let used = (0u32..)
+            .zip(&places)
+            .filter(|(_, places)| !places.is_empty());
+        Descriptions {
+            files: used
+                .filter_map(|(file, places)| describe(programs, file, places))
+                .collect(),
+            count: programs
+                .images()
+                .map(|(file, _)| file as usize + 1)
+                .max()
+                .unwrap_or(0),
+        }
+    }
+
+    /// The kernel's types and all programs' as one model.
+    ///
+    /// # Errors
+    /// More types than a model can have.
+    pub(crate) fn joined(
+        &self,
+        kernel: &TypeModel,
+        programs: &Programs,
+    ) -> Result<(TypeModel, Vec<Vec<TypeId>>), ModelError> {
+        let name = |file| programs.image(file).map_or("", |image| image.name());
+        let later: Vec<(&str, &TypeModel)> = self
+            .files
+            .iter()
+            .map(|d| (name(d.file), &d.model))
+            .collect();
+        let joined = join(kernel, &later)?;
+        let ids = (1..).zip(&self.files).map(|(number, described)| {
+            let all = (0..described.model.len() as u32).map(TypeId);
+            all.map(|id| joined.id(number, id)).collect()
+        });
+        let ids = ids.collect();
+        Ok((joined.model, ids))
+    }
+
+    /// What is known, with the structs that types are: `ids` are those of [`Descriptions::joined`].
+    pub(crate) fn settle(
+        self,
+        ids: &[Vec<TypeId>],
+        types: &FxHashMap<u32, TypeIndex>,
+    ) -> DebugInformation {
+        let mut files: Vec<FileDebug> = (0..self.count).map(|_| FileDebug::default()).collect();
+        for (described, ids) in self.files.into_iter().zip(ids) {
+            let index = |id: TypeId| types.get(&ids.get(id.0 as usize)?.0).copied();
+            let file = &mut files[described.file as usize];
+            for (storage, size, name, ty) in described.globals {
+                let (list, start) = match storage {
+                    Storage::Static(start) => (&mut file.globals, start.0),
+                    Storage::ThreadLocal(offset) => (&mut file.thread_locals, offset),
+                };
+                list.push(DebugVariable {
+                    start: ElfAddr(start),
+                    size,
+                    name,
+                    ty: ty.and_then(index),
+                });
+            }
+            let pointers = described.pointers.into_iter();
+            file.pointers = pointers
+                .filter_map(|(key, id)| Some((key, index(id)?)))
+                .collect();
+            for list in [&mut file.globals, &mut file.thread_locals] {
+                list.sort_by(|a, b| (a.start, a.size, &a.name).cmp(&(b.start, b.size, &b.name)));
+                list.dedup_by_key(|variable| variable.start);
+            }
+        }
+        DebugInformation { files }
+    }
+}
+
+fn describe(
+    programs: &Programs,
+    file: u32,
+    places: &BTreeSet<(ElfAddr, Base)>,
+) -> Option<Described> {
+    let (debug, alternate) = (programs.debug(file), programs.alternate(file));
+    let files = ProgramFiles::new(programs.contents(file), debug, alternate).ok()?;
+    let types = ProgramTypes::read(&files).ok()?;
+    let code = ProgramCode::read(&files, &types).ok()?;
+    let pointers = pointers(programs, file, (&code, types.model()), places);
+    let globals = code.globals().iter().filter(|global| global.size > 0);
+    let globals = globals.map(|global| {
+        let ty = element(types.model(), global.type_id);
+        (global.storage, global.size, global.name.clone(), ty)
+    });
+    let globals = globals.collect();
+    drop(code);
+    Some(Described {
+        file,
+        model: types.into_model(),
+        globals,
+        pointers,
+    })
+}
+
+/// What registers point to at the instructions of `places`: the functions that have one of them are followed.
+fn pointers(
+    programs: &Programs,
+    file: u32,
+    (code, model): (&ProgramCode<'_>, &TypeModel),
+    places: &BTreeSet<(ElfAddr, Base)>,
+) -> Vec<((ElfAddr, Base), TypeId)> {
+    let mut flow = Flow::new(code, model);
+    let mut found = Vec::new();
+    for range in code
+        .functions()
+        .iter()
+        .flat_map(|function| &function.ranges)
+    {
+        let (start, end) = (ElfAddr(range.start.0), ElfAddr(range.end.0));
+        let first = (start, Base(0));
+        if places.range(first..(end, Base(0))).next().is_none() {
+            continue;
+        }
+        let offset = programs
+            .image(file)
+            .and_then(|image| image.offset_of(start));
+        let bytes = offset.and_then(|offset| {
+            let length = end.0.saturating_sub(start.0);
+            let bytes = programs.contents(file).get(offset as usize..)?;
+            bytes.get(..length as usize)
+        });
+        flow.function(bytes.unwrap_or_default(), start, |address, base, id| {
+            if places.contains(&(address, base)) {
+                found.push(((address, base), id));
+            }
+        });
+    }
+    found.sort_unstable();
+    found.dedup_by_key(|(key, _)| *key);
+    found
+}
+
+/// The struct that a type is, or that the elements of the array are.
+fn element(model: &TypeModel, id: TypeId) -> Option<TypeId> {
+    let mut id = model.strip(id);
+    // As deep as a model's types may nest.
+    for _ in 0..linemate_types::MAX_DEPTH {
+        match model.get(id)? {
+            Type::Composite(_) => return Some(id),
+            Type::Array { element, .. } => id = model.strip(*element),
+            _ => return None,
+        }
+    }
+    None
 }

@@ -11,12 +11,13 @@
 mod code;
 mod debug;
 mod evidence;
+mod flow;
 mod heap;
 mod names;
 mod places;
 
 pub(crate) use code::Code;
-pub(crate) use debug::DebugInformation;
+pub(crate) use debug::{DebugInformation, Descriptions};
 pub(crate) use evidence::{Evidence, Gather, LastCall};
 pub(crate) use heap::Heap;
 pub(crate) use names::{Found, ProgramNames};

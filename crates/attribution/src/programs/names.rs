@@ -309,10 +309,9 @@ fn mapped(programs: &Programs, evidence: &Evidence) -> FxHashMap<Space, Vec<(u64
         };
         for segment in &image.segments {
             let range = segment.range();
-            let (start, end) = (
-                range.start.wrapping_add(*base),
-                range.end.wrapping_add(*base),
-            );
+            // Up to the page's end: the kernel clears what the file does not have.
+            let end = range.end.next_multiple_of(CODE_PAGE);
+            let (start, end) = (range.start.wrapping_add(*base), end.wrapping_add(*base));
             let list = mapped.entry(*space).or_default();
             list.push((start, end, *base, *file));
         }

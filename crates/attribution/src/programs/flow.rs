@@ -1,0 +1,207 @@
+//! Which struct a register points to where the debug information does not say it: what was just loaded into it.
+//!
+//! Straight-line code is followed, from one place that a jump can come to, to the next: a register that is loaded from a variable, or from a
+//! member of a struct that is known, points to what the variable's or member's type says. Compilers without optimisation keep every
+//! variable on the stack, so there it is the only way; with it, it finds what has no name of its own (`a->b->c`).
+
+use std::collections::BTreeSet;
+
+use iced_x86::{
+    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess,
+    OpKind, Register as IcedRegister,
+};
+use linemate_dwarf::{ElfAddr as DwarfAddr, ProgramCode, Register};
+use linemate_programs::{Base, ElfAddr, Operand, operand_of};
+use linemate_types::{Member, Type, TypeId, TypeModel};
+
+/// How deep members nest at most.
+const DEPTH_MAX: usize = 24;
+
+/// What each general register points to, by its number in DWARF.
+type Registers = [Option<TypeId>; 16];
+
+/// A function's code.
+pub(super) struct Flow<'a, 'd> {
+    code: &'a ProgramCode<'d>,
+    model: &'a TypeModel,
+    info: InstructionInfoFactory,
+}
+
+impl<'a, 'd> Flow<'a, 'd> {
+    pub(super) fn new(code: &'a ProgramCode<'d>, model: &'a TypeModel) -> Self {
+        Self {
+            code,
+            model,
+            info: InstructionInfoFactory::new(),
+        }
+    }
+
+    /// Tells `found` of each instruction of `bytes`, which are at `start`, that reaches memory by a register, which struct that
+    /// points to, where it is known.
+    pub(super) fn function(
+        &mut self,
+        bytes: &[u8],
+        start: ElfAddr,
+        mut found: impl FnMut(ElfAddr, Base, TypeId),
+    ) {
+        let mut decoder = Decoder::with_ip(64, bytes, start.0, DecoderOptions::NONE);
+        let instructions: Vec<Instruction> = decoder.iter().collect();
+        let targets: BTreeSet<u64> = instructions
+            .iter()
+            .filter(|i| matches!(i.op0_kind(), OpKind::NearBranch64))
+            .map(Instruction::near_branch_target)
+            .collect();
+        let mut registers: Registers = [None; 16];
+        for instruction in &instructions {
+            if targets.contains(&instruction.ip()) {
+                registers = [None; 16];
+            }
+            if let Some((base, ty)) = self.reaches(instruction, &registers) {
+                found(ElfAddr(instruction.ip()), base, ty);
+            }
+            self.step(instruction, &mut registers);
+        }
+    }
+
+    /// What the base register of an instruction's memory operand points to.
+    fn reaches(&self, instruction: &Instruction, known: &Registers) -> Option<(Base, TypeId)> {
+        let Operand::Based { base, .. } = operand_of(instruction) else {
+            return None;
+        };
+        Some((base, self.pointed(instruction.ip(), base, known)?))
+    }
+
+    fn pointed(&self, pc: u64, base: Base, known: &Registers) -> Option<TypeId> {
+        let told = self
+            .code
+            .pointer_in(DwarfAddr(pc), Register(u16::from(base.0)));
+        told.or_else(|| *known.get(usize::from(base.0))?)
+    }
+
+    fn step(&mut self, instruction: &Instruction, registers: &mut Registers) {
+        match instruction.flow_control() {
+            FlowControl::Next | FlowControl::ConditionalBranch => {}
+            // What a called function leaves in registers is not known, those that it has to keep aside.
+            FlowControl::Call | FlowControl::IndirectCall => {
+                for (number, register) in registers.iter_mut().enumerate() {
+                    if !matches!(number, 3 | 6 | 12..=15) {
+                        *register = None;
+                    }
+                }
+                return;
+            }
+            _ => {
+                *registers = [None; 16];
+                return;
+            }
+        }
+        let gained = self.gained(instruction, registers);
+        for used in self.info.info(instruction).used_registers() {
+            let written = !matches!(
+                used.access(),
+                OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess
+            );
+            if let (true, Some(base)) = (written, Base::of(used.register())) {
+                registers[usize::from(base.0)] = None;
+            }
+        }
+        if let Some((base, ty)) = gained {
+            registers[usize::from(base.0)] = Some(ty);
+        }
+    }
+
+    /// The register that a plain load, copy or `lea` writes, and what it points to then.
+    fn gained(&self, instruction: &Instruction, known: &Registers) -> Option<(Base, TypeId)> {
+        let whole =
+            |register: IcedRegister| register.is_gpr64().then(|| Base::of(register)).flatten();
+        if instruction.op0_kind() != OpKind::Register {
+            return None;
+        }
+        let base = whole(instruction.op0_register())?;
+        let pc = instruction.ip();
+        let ty = match (instruction.mnemonic(), instruction.op1_kind()) {
+            (Mnemonic::Mov, OpKind::Register) => {
+                self.pointed(pc, whole(instruction.op1_register())?, known)?
+            }
+            (Mnemonic::Mov, OpKind::Memory) => {
+                let (holder, offset) = self.holder(instruction, known)?;
+                pointer_at(self.model, holder, offset)?
+            }
+            (Mnemonic::Lea, OpKind::Memory) => {
+                let (holder, offset) = self.holder(instruction, known)?;
+                composite_at(self.model, holder, offset)?
+            }
+            _ => return None,
+        };
+        Some((base, ty))
+    }
+
+    /// The type of what a memory operand is in, and where in it.
+    fn holder(&self, instruction: &Instruction, known: &Registers) -> Option<(TypeId, u64)> {
+        let pc = DwarfAddr(instruction.ip());
+        if instruction.is_ip_rel_memory_operand() {
+            let address = DwarfAddr(instruction.ip_rel_memory_address());
+            let (global, offset) = self.code.global_at(address)?;
+            return Some((global.type_id, offset.0));
+        }
+        let none = IcedRegister::None;
+        if instruction.memory_index() != none || instruction.segment_prefix() != none {
+            return None;
+        }
+        let base = Base::of(instruction.memory_base())?;
+        let displacement = instruction.memory_displacement64() as i64;
+        let register = Register(u16::from(base.0));
+        if let Some(found) = self.code.variable_at(pc, register, displacement) {
+            return Some((found.type_id, found.offset.0));
+        }
+        let ty = self.pointed(instruction.ip(), base, known)?;
+        Some((ty, u64::try_from(displacement).ok()?))
+    }
+}
+
+/// The struct that a pointer at `offset` of a value of type `id` points to.
+fn pointer_at(model: &TypeModel, id: TypeId, offset: u64) -> Option<TypeId> {
+    let (mut id, mut offset) = (model.strip(id), offset);
+    for _ in 0..DEPTH_MAX {
+        if let Type::Pointer { .. } = model.get(id)? {
+            return (offset == 0)
+                .then(|| model.pointer_to_composite(id))
+                .flatten();
+        }
+        (id, offset) = inside(model, id, offset)?;
+    }
+    None
+}
+
+/// The outermost struct that starts at `offset` of a value of type `id`.
+fn composite_at(model: &TypeModel, id: TypeId, offset: u64) -> Option<TypeId> {
+    let (mut id, mut offset) = (model.strip(id), offset);
+    for _ in 0..DEPTH_MAX {
+        if let (Type::Composite(_), 0) = (model.get(id)?, offset) {
+            return Some(id);
+        }
+        (id, offset) = inside(model, id, offset)?;
+    }
+    None
+}
+
+/// The member or element that has the byte at `offset`, and which of its bytes that is. Of a union the first member.
+fn inside(model: &TypeModel, id: TypeId, offset: u64) -> Option<(TypeId, u64)> {
+    let (next, start) = match model.get(id)? {
+        Type::Array { element, .. } => {
+            let size = model.size_of(*element).filter(|size| *size > 0)?;
+            (*element, offset - offset % size)
+        }
+        Type::Composite(composite) => {
+            let place = |member: &Member| {
+                let start = member.offset.0 / 8;
+                let size = model.size_of(member.type_id)?;
+                let holds = start <= offset && offset - start < size;
+                (member.bits.is_none() && holds).then_some((member.type_id, start))
+            };
+            composite.members.iter().find_map(place)?
+        }
+        _ => return None,
+    };
+    Some((model.strip(next), offset - start))
+}

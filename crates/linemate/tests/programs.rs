@@ -1,0 +1,225 @@
+//! Programs: recorded with what names their accesses, and held against what they say of themselves.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::print_stdout, reason = "the measured shares are the result")]
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use common::{kernel, linemate, root, story};
+use linemate_attribution::Analysis;
+use linemate_recording::{Event, Recording};
+use tempfile::TempDir;
+
+/// Compiles a program of `tests/programs`.
+fn compile(folder: &Path, compiler: &str, source: &str, options: &[&str]) -> String {
+    let program = folder.join("oracle");
+    let output = Command::new(compiler)
+        .args(options)
+        .args(["-g", "-pthread", "-o"])
+        .arg(&program)
+        .arg(root().join("crates/linemate/tests/programs").join(source))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", story(&output));
+    program.to_str().unwrap().to_owned()
+}
+
+/// Records a program; gives the recording and what the program printed.
+fn record(folder: &Path, name: &str, program: &str) -> (String, String) {
+    let data = folder.join(name).to_str().unwrap().to_owned();
+    let kernel = kernel("6.12");
+    let output = linemate(&[
+        "record",
+        "--program",
+        "--smp",
+        "4",
+        "-o",
+        &data,
+        "--kernel",
+        kernel.to_str().unwrap(),
+        "--",
+        program,
+    ]);
+    assert!(output.status.success(), "{}", story(&output));
+    let verified = linemate(&["verify", "-i", &data]);
+    assert!(verified.status.success(), "{}", story(&verified));
+    (data, String::from_utf8(output.stdout).unwrap())
+}
+
+/// An object as the program tells it.
+#[derive(Debug)]
+struct Told {
+    start: u64,
+    size: u64,
+    ty: String,
+}
+
+fn told(text: &str) -> Vec<Told> {
+    let objects = text.lines().filter_map(|line| {
+        let mut words = line.strip_prefix("object ")?.split(' ');
+        Some(Told {
+            start: u64::from_str_radix(words.next()?, 16).unwrap(),
+            size: words.next()?.parse().unwrap(),
+            ty: words.next()?.to_owned(),
+        })
+    });
+    let objects: Vec<Told> = objects.collect();
+    assert!(objects.len() > 8, "{text}");
+    objects
+}
+
+/// Of the accesses that the program's own code makes to what it told: how many have a type, of how many. One that is named wrongly
+/// fails the test.
+fn named(data: &str, objects: &[Told]) -> (u64, u64) {
+    let recording = Recording::open(Path::new(data)).unwrap();
+    let analysis = Analysis::new(&recording).unwrap();
+    let names = analysis.names().unwrap();
+    let files = recording.programs();
+    let (mut right, mut all) = (0, 0);
+    for event in recording.events() {
+        let Event::Access(access) = event.unwrap() else {
+            continue;
+        };
+        let own = files
+            .place(access.pc)
+            .is_some_and(|(file, _)| files.files()[file as usize].path.ends_with("/oracle"));
+        let object = objects
+            .iter()
+            .find(|o| (o.start..o.start + o.size).contains(&access.addr.0));
+        let (true, Some(object)) = (own, object) else {
+            continue;
+        };
+        all += 1;
+        let located = names.locate(&access);
+        let Some(ty) = names.subjects()[located.subject.index()].ty else {
+            continue;
+        };
+        let offset = (access.addr.0 - object.start) % analysis.schema().size(ty);
+        assert_eq!(
+            (
+                // The kernel has a `node`, too, so the program's goes by its file.
+                analysis.schema().name(ty).trim_end_matches("@oracle"),
+                u64::from(located.offset),
+            ),
+            (object.ty.as_str(), offset),
+            "{access:?} {object:?}"
+        );
+        right += 1;
+    }
+    (right, all)
+}
+
+fn c_program_is_named(level: &str, least: f64) {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(
+        folder.path(),
+        "cc",
+        "oracle.c",
+        &[level, "-Wall", "-Wextra", "-Werror"],
+    );
+    let (data, text) = record(folder.path(), "linemate.data", &program);
+    let (right, all) = named(&data, &told(&text));
+    let share = right as f64 / all as f64;
+    println!(
+        "C {level}: {right} of {all} accesses have the right type, {:.1} %",
+        100.0 * share
+    );
+    assert!(all > 10_000 && share >= least, "{level}: {right} of {all}");
+}
+
+#[test]
+fn a_c_program_is_named_right_without_optimisation() {
+    c_program_is_named("-O0", 0.95);
+}
+
+#[test]
+fn a_c_program_is_named_right_with_optimisation() {
+    c_program_is_named("-O2", 0.85);
+}
+
+#[test]
+fn a_c_program_is_named_right_with_all_optimisation() {
+    c_program_is_named("-O3", 0.85);
+}
+
+fn folder_with_program() -> (TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "cc", "oracle.c", &["-O2"]);
+    (folder, program)
+}
+
+#[test]
+fn the_same_program_is_recorded_the_same_twice_and_every_verb_knows_it() {
+    let (folder, program) = folder_with_program();
+    let (first, _) = record(folder.path(), "first.data", &program);
+    let (second, _) = record(folder.path(), "second.data", &program);
+    assert!(
+        fs::read(&first).unwrap() == fs::read(&second).unwrap(),
+        "the recordings differ"
+    );
+    for arguments in [
+        &["report", "-i", &first, "--type", "conn"][..],
+        &[
+            "report",
+            "-i",
+            &first,
+            "--type",
+            "conn",
+            "--machine",
+            "gnr-2s-480",
+        ],
+        &[
+            "whatif",
+            "-i",
+            &first,
+            "--type",
+            "conn",
+            "-e",
+            "isolate st",
+            "--machine",
+            "gnr-2s-480",
+        ],
+        &["layout", "-i", &first, "conn"],
+    ] {
+        let output = linemate(arguments);
+        assert!(output.status.success(), "{}", story(&output));
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("bytes_in"), "{arguments:?}\n{text}");
+    }
+    let functions = linemate(&["report", "-i", &first, "--by", "function"]);
+    let text = String::from_utf8(functions.stdout).unwrap();
+    assert!(
+        text.contains("use_conn") && text.contains("malloc"),
+        "{text}"
+    );
+}
+
+#[test]
+fn bad_words_are_one_line() {
+    let (folder, program) = folder_with_program();
+    let data = folder.path().join("linemate.data");
+    let kernel = kernel("6.12");
+    let kernel = kernel.to_str().unwrap();
+    let ask = |more: &[&str]| {
+        let mut arguments = vec!["record", "-o", data.to_str().unwrap(), "--kernel", kernel];
+        arguments.extend(more);
+        arguments.extend(["--", &program]);
+        let output = linemate(&arguments);
+        assert_eq!(output.status.code(), Some(2), "{}", story(&output));
+        assert!(!data.exists());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let missing = ask(&["--program", "--allocator", "no_such_function:1"]);
+    assert!(
+        missing.contains("no_such_function") && missing.lines().count() == 1,
+        "{missing}"
+    );
+    let form = ask(&["--program", "--allocator", "malloc"]);
+    assert!(form.contains("FUNCTION:ARGUMENT"), "{form}");
+    assert!(ask(&["--allocator", "malloc:1"]).contains("--program"));
+    assert!(ask(&["--program", "--parallel"]).contains("--parallel"));
+}
