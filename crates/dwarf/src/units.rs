@@ -28,6 +28,8 @@ pub(crate) struct Units<'d> {
     pub(crate) dwarf: Dwarf<Slice<'d>>,
     pub(crate) list: Vec<OneUnit<'d>>,
     signatures: HashMap<u64, DieKey>,
+    /// Indices of the units by where they start.
+    by_place: Vec<usize>,
     pub(crate) length: u64,
 }
 
@@ -38,6 +40,7 @@ impl<'d> Units<'d> {
             dwarf: files.dwarf(),
             list: Vec::new(),
             signatures: HashMap::new(),
+            by_place: Vec::new(),
             length: files.length(),
         };
         let dwarf = files.dwarf();
@@ -45,7 +48,18 @@ impl<'d> Units<'d> {
         if let Some(alternate) = dwarf.sup() {
             units.add_all(alternate, true)?;
         }
+        let mut order: Vec<usize> = (0..units.list.len()).collect();
+        order.sort_by_key(|index| {
+            let one = &units.list[*index];
+            DieKey::at(one.unit.header.offset(), one.alternate)
+        });
+        units.by_place = order;
         Ok(units)
+    }
+
+    /// Indices of the units by where they start.
+    pub(crate) fn by_place(&self) -> &[usize] {
+        &self.by_place
     }
 
     fn add_all(&mut self, dwarf: &Dwarf<Slice<'d>>, alternate: bool) -> Result<(), DwarfError> {
