@@ -21,6 +21,8 @@ pub(crate) struct OneUnit<'d> {
     /// Whether a name means the same in the whole program, as in C, and no entry around it belongs to it.
     pub(crate) is_c: bool,
     pub(crate) is_rust: bool,
+    /// Whether it tells one type, by its signature.
+    pub(crate) is_type: bool,
 }
 
 /// All units of a program.
@@ -104,6 +106,7 @@ impl<'d> Units<'d> {
             unit,
             alternate,
             is_c: language.is_none_or(is_c),
+            is_type: matches!(header.type_(), UnitType::Type { .. }),
             is_rust: language == Some(gimli::DW_LANG_Rust),
         });
         Ok(())
