@@ -79,9 +79,18 @@ fn open(bytes: &[u8]) -> Result<ElfFile64<'_>, DwarfError> {
 pub struct ProgramFiles<'d> {
     dwarf: DwarfSections<Cow<'d, [u8]>>,
     alternate: Option<DwarfSections<Cow<'d, [u8]>>>,
+    eh_frame: Frames<'d>,
+    debug_frame: Frames<'d>,
     endian: RunTimeEndian,
     /// Bytes of debug information, which bound what is made of them.
     length: u64,
+}
+
+/// A section with call frame information, and the addresses that it counts from.
+#[derive(Default)]
+struct Frames<'d> {
+    bytes: Cow<'d, [u8]>,
+    bases: gimli::BaseAddresses,
 }
 
 impl<'d> ProgramFiles<'d> {
@@ -123,6 +132,8 @@ impl<'d> ProgramFiles<'d> {
         Ok(ProgramFiles {
             dwarf,
             alternate,
+            eh_frame: frames(&main, SectionId::EhFrame)?,
+            debug_frame: frames(told, SectionId::DebugFrame)?,
             endian: match main.is_little_endian() {
                 true => RunTimeEndian::Little,
                 false => RunTimeEndian::Big,
@@ -134,6 +145,18 @@ impl<'d> ProgramFiles<'d> {
     /// Bytes of debug information, which bound what is made of them.
     pub(crate) fn length(&self) -> u64 {
         self.length
+    }
+
+    /// The call frame information of the running program.
+    pub(crate) fn eh_frame(&self) -> (Slice<'_>, gimli::BaseAddresses) {
+        let bytes = EndianSlice::new(&self.eh_frame.bytes, self.endian);
+        (bytes, self.eh_frame.bases.clone())
+    }
+
+    /// The call frame information for debuggers.
+    pub(crate) fn debug_frame(&self) -> (Slice<'_>, gimli::BaseAddresses) {
+        let bytes = EndianSlice::new(&self.debug_frame.bytes, self.endian);
+        (bytes, self.debug_frame.bases.clone())
     }
 
     /// The DWARF, with the alternate file as its supplement.
@@ -187,4 +210,17 @@ fn load<'d>(
     let bytes = data.decompress()?;
     *length += bytes.len() as u64;
     Ok(bytes)
+}
+
+fn frames<'d>(file: &ElfFile64<'d>, id: SectionId) -> Result<Frames<'d>, DwarfError> {
+    let address = |name: &str| file.section_by_name(name).map(|section| section.address());
+    let mut bases = gimli::BaseAddresses::default();
+    if let Some(text) = address(".text") {
+        bases = bases.set_text(text);
+    }
+    if let Some(eh_frame) = address(".eh_frame") {
+        bases = bases.set_eh_frame(eh_frame);
+    }
+    let bytes = load(file, id, &mut 0)?;
+    Ok(Frames { bytes, bases })
 }

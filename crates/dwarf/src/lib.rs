@@ -2,18 +2,26 @@
 //!
 //! * [`Companions`] tells which other files hold a program's debug information;
 //! * [`ProgramFiles`] unpacks the sections of those files;
-//! * [`ProgramTypes`] are all types of a program, each once, as a [`linemate_types::TypeModel`].
+//! * [`ProgramTypes`] are all types of a program, each once, as a [`linemate_types::TypeModel`];
+//! * [`ProgramCode`] tells functions, globals, source lines, and what registers point to.
 //!
 //! Everything here is a pure function of the bytes it is handed: no file is opened, nothing is printed. Input is hostile
 //! until proven otherwise: each reader returns an error that carries the offending value, never panics, does not recurse,
 //! and bounds its memory by the size of its input.
 
+mod code;
+mod demangle;
 mod die;
 mod error;
 mod file;
 mod types;
 mod units;
 
+pub use code::{
+    ElfAddr, Function, FunctionParameter, Global, PointedTo, ProgramCode, Register, SourceFrame,
+    Storage, VariableAt,
+};
+pub use demangle::demangled;
 pub use die::DieKey;
 pub use error::DwarfError;
 pub use file::{Companions, ProgramFiles};

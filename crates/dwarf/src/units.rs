@@ -21,6 +21,8 @@ pub(crate) struct OneUnit<'d> {
     /// Whether a name means the same in the whole program, as in C, and no entry around it belongs to it.
     pub(crate) is_c: bool,
     pub(crate) is_rust: bool,
+    /// Whether it tells one type, by its signature.
+    pub(crate) is_type: bool,
 }
 
 /// All units of a program.
@@ -28,6 +30,8 @@ pub(crate) struct Units<'d> {
     pub(crate) dwarf: Dwarf<Slice<'d>>,
     pub(crate) list: Vec<OneUnit<'d>>,
     signatures: HashMap<u64, DieKey>,
+    /// Indices of the units by where they start.
+    by_place: Vec<usize>,
     pub(crate) length: u64,
 }
 
@@ -38,6 +42,7 @@ impl<'d> Units<'d> {
             dwarf: files.dwarf(),
             list: Vec::new(),
             signatures: HashMap::new(),
+            by_place: Vec::new(),
             length: files.length(),
         };
         let dwarf = files.dwarf();
@@ -45,7 +50,18 @@ impl<'d> Units<'d> {
         if let Some(alternate) = dwarf.sup() {
             units.add_all(alternate, true)?;
         }
+        let mut order: Vec<usize> = (0..units.list.len()).collect();
+        order.sort_by_key(|index| {
+            let one = &units.list[*index];
+            DieKey::at(one.unit.header.offset(), one.alternate)
+        });
+        units.by_place = order;
         Ok(units)
+    }
+
+    /// Indices of the units by where they start.
+    pub(crate) fn by_place(&self) -> &[usize] {
+        &self.by_place
     }
 
     fn add_all(&mut self, dwarf: &Dwarf<Slice<'d>>, alternate: bool) -> Result<(), DwarfError> {
@@ -90,6 +106,7 @@ impl<'d> Units<'d> {
             unit,
             alternate,
             is_c: language.is_none_or(is_c),
+            is_type: matches!(header.type_(), UnitType::Type { .. }),
             is_rust: language == Some(gimli::DW_LANG_Rust),
         });
         Ok(())

@@ -98,9 +98,13 @@ fn compare(model: &TypeModel, printer: &mut pahole::Printer<'_>, piece: &str) {
         .filter(|id| is_candidate(model.get(*id)))
         .map(|id| printer.print(id).unwrap())
         .collect();
-    if !printed.iter().any(|text| text == piece) {
-        assert_eq!(printed.join("\n"), piece, "{keyword} {name}");
+    if printed.iter().any(|text| text == piece) {
+        return;
     }
+    let printed = printed.join("\n");
+    let mut lines = printed.lines().zip(piece.lines());
+    let differs = lines.find(|(ours, paholes)| ours != paholes);
+    panic!("{keyword} {name}: {differs:#?} (ours, pahole's) in\n{printed}");
 }
 
 #[test]

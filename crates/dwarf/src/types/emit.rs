@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use linemate_types::{
-    BitOffset, Composite, CompositeKind, Enumerator, MAX_DEPTH, Member, Name, Parameter, Prototype,
-    Type, TypeId,
+    BitOffset, Composite, CompositeKind, Enumerator, MAX_DEPTH, Member, MemberRole, Name,
+    Parameter, Prototype, Type, TypeId,
 };
 
+use super::bases::{self, VirtualBases};
 use super::digest::Digests;
 use super::node::{Node, Place, RawComposite, RawMember, RawType, Target};
 use crate::{DieKey, DwarfError};
@@ -31,17 +32,19 @@ pub(crate) fn emit(nodes: &[Node], digests: &Digests) -> Result<Emitted, DwarfEr
         digests,
         types: vec![Type::Void],
         ids: Vec::with_capacity(nodes.len()),
+        virtual_bases: VirtualBases::new(),
         left_out: 0,
     };
     let first = emitter.number()?;
     for node in first {
         emitter.add(node);
     }
+    let not_placed = bases::place(&mut emitter.types, &emitter.virtual_bases);
     let keys = nodes.iter().map(|node| node.key);
     Ok(Emitted {
         ids: keys.zip(emitter.ids.iter().copied()).collect(),
         types: emitter.types,
-        left_out: emitter.left_out,
+        left_out: emitter.left_out + not_placed,
     })
 }
 
@@ -51,6 +54,7 @@ struct Emitter<'n> {
     types: Vec<Type>,
     /// By node.
     ids: Vec<TypeId>,
+    virtual_bases: VirtualBases,
     left_out: usize,
 }
 
@@ -202,6 +206,13 @@ impl Emitter<'_> {
         };
         let mut members = Vec::with_capacity(composite.members.len());
         for raw in &composite.members {
+            if raw.role == MemberRole::VirtualBase {
+                // The next type is this one.
+                let id = TypeId(self.types.len() as u32);
+                let base = self.id(raw.target);
+                self.virtual_bases.entry(id).or_default().push(base);
+                continue;
+            }
             match self.member(raw, u64::from(size)) {
                 Some(member) => members.push(member),
                 None => self.left_out += 1,

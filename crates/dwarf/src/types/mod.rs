@@ -1,5 +1,6 @@
 //! The types of a program.
 
+mod bases;
 mod digest;
 mod emit;
 mod node;

@@ -1,5 +1,7 @@
 //! Reads the entries of all units into [`Node`]s: one pass, with a stack of its own.
 
+use std::collections::HashMap;
+
 use gimli::{DwTag, constants as dw};
 use linemate_types::{IntEncoding, Keyword, MemberRole, Name, Qualifier, SourceLine};
 
@@ -34,12 +36,17 @@ enum Owner {
 pub(crate) fn read(units: &Units<'_>) -> Result<Vec<Node>, DwarfError> {
     let mut nodes = Vec::new();
     let mut names = Names::default();
-    for unit in 0..units.list.len() {
+    // A type in a unit of its own has its scopes where it is declared, so those units are read last.
+    let (types, programs): (Vec<usize>, Vec<usize>) =
+        (0..units.list.len()).partition(|unit| units.list[*unit].is_type);
+    let mut full_names = HashMap::new();
+    for unit in programs.into_iter().chain(types) {
         UnitReader {
             units,
             unit,
             nodes: &mut nodes,
             names: &mut names,
+            full_names: &mut full_names,
             files: Files::default(),
             scopes: Vec::new(),
         }
@@ -53,6 +60,8 @@ struct UnitReader<'u, 'd> {
     unit: usize,
     nodes: &'u mut Vec<Node>,
     names: &'u mut Names,
+    /// The names of types in units of their own, by entry, where they are declared with their scopes.
+    full_names: &'u mut HashMap<DieKey, Name>,
     files: Files,
     scopes: Vec<Scope>,
 }
@@ -76,7 +85,10 @@ impl<'d> UnitReader<'_, 'd> {
             let key = key_in(&one.unit, offset, one.alternate);
             let owner = self.entry(key, abbreviation.tag(), &attributes)?;
             if abbreviation.has_children() {
-                let prefix = self.prefix_inside(abbreviation.tag(), &attributes)?;
+                let prefix = match self.full_names.get(&key) {
+                    Some(name) => format!("{name}::").into(),
+                    None => self.prefix_inside(abbreviation.tag(), &attributes)?,
+                };
                 self.scopes.push(Scope {
                     depth,
                     owner,
@@ -209,6 +221,13 @@ impl<'d> UnitReader<'_, 'd> {
             },
             _ => return Ok(Owner::Nobody),
         };
+        let raw = match (raw, self.full_names.get(&key)) {
+            (RawType::Composite(composite), Some(name)) => RawType::Composite(RawComposite {
+                name: name.clone(),
+                ..composite
+            }),
+            (raw, _) => raw,
+        };
         self.nodes.push(Node { key, raw });
         Ok(Owner::Type(self.nodes.len() - 1))
     }
@@ -241,6 +260,10 @@ impl<'d> UnitReader<'_, 'd> {
         attributes: &Attributes<'d>,
     ) -> Result<RawType, DwarfError> {
         if let Some(definition) = attributes.signature {
+            let name = self.full_name(attributes)?;
+            if name.contains("::") {
+                self.full_names.entry(definition).or_insert(name);
+            }
             return Ok(RawType::Alias(definition));
         }
         let is_class = matches!(tag, dw::DW_TAG_class_type | dw::DW_TAG_interface_type);
@@ -426,7 +449,7 @@ fn constant_offset(expression: gimli::Expression<Slice<'_>>) -> Option<u64> {
 /// The names of the source files of one unit.
 #[derive(Default)]
 struct Files {
-    known: std::collections::HashMap<u64, Option<Name>>,
+    known: HashMap<u64, Option<Name>>,
 }
 
 impl Files {

@@ -1,6 +1,5 @@
 /* shapes - every way in which C lays a struct out, each of them used. */
 
-#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -101,8 +100,6 @@ struct everything {
 	long double ld;
 	_Complex double cd;
 	__int128 i128;
-	_Atomic int atomic;
-	atomic_long counter;
 	vector_t vector;
 	struct empty nothing;
 	uint8_t *bytes[2];

@@ -1,0 +1,100 @@
+//! Call frame information: where the canonical frame address is.
+
+use gimli::{BaseAddresses, CfaRule, CieOrFde, DebugFrame, EhFrame, UnwindContext, UnwindSection};
+
+use super::{ElfAddr, Register};
+use crate::ProgramFiles;
+use crate::file::Slice;
+
+/// The frames of a program, by address.
+pub(crate) struct FrameTable<'d> {
+    eh_frame: Section<EhFrame<Slice<'d>>>,
+    debug_frame: Section<DebugFrame<Slice<'d>>>,
+}
+
+struct Section<S: UnwindSection<R>, R: gimli::Reader = <S as HasReader>::R> {
+    section: S,
+    bases: BaseAddresses,
+    /// First address, end, and where the description is, by address.
+    entries: Vec<(u64, u64, S::Offset)>,
+}
+
+/// The reader of a section, to name it once.
+trait HasReader {
+    type R: gimli::Reader;
+}
+
+impl<'d> HasReader for EhFrame<Slice<'d>> {
+    type R = Slice<'d>;
+}
+
+impl<'d> HasReader for DebugFrame<Slice<'d>> {
+    type R = Slice<'d>;
+}
+
+impl<'d> FrameTable<'d> {
+    /// Reads where the descriptions are.
+    pub(crate) fn new(files: &'d ProgramFiles<'_>) -> FrameTable<'d> {
+        let (bytes, bases) = files.eh_frame();
+        let mut eh_frame = EhFrame::from(bytes);
+        eh_frame.set_address_size(8);
+        let (bytes, debug_bases) = files.debug_frame();
+        let mut debug_frame = DebugFrame::from(bytes);
+        debug_frame.set_address_size(8);
+        FrameTable {
+            eh_frame: Section::new(eh_frame, bases),
+            debug_frame: Section::new(debug_frame, debug_bases),
+        }
+    }
+
+    /// The register that the canonical frame address is counted from when the instruction at `pc` starts, and what to add.
+    pub(crate) fn cfa(&self, pc: ElfAddr) -> Option<(Register, i64)> {
+        self.debug_frame.cfa(pc).or_else(|| self.eh_frame.cfa(pc))
+    }
+}
+
+impl<'d, S: UnwindSection<Slice<'d>> + HasReader<R = Slice<'d>>> Section<S> {
+    fn new(section: S, bases: BaseAddresses) -> Self {
+        let mut found = Vec::new();
+        let mut entries = section.entries(&bases);
+        // What is after something broken is not known: nothing tells where it starts.
+        while let Ok(Some(entry)) = entries.next() {
+            let CieOrFde::Fde(partial) = entry else {
+                continue;
+            };
+            let offset = partial.offset();
+            let parsed = partial.parse(|section, bases, at| section.cie_from_offset(bases, at));
+            if let Ok(fde) = parsed {
+                found.push((
+                    fde.initial_address(),
+                    fde.end_address(),
+                    S::Offset::from(offset),
+                ));
+            }
+        }
+        found.sort_by_key(|(start, end, _)| (*start, *end));
+        Section {
+            section,
+            bases,
+            entries: found,
+        }
+    }
+
+    fn cfa(&self, pc: ElfAddr) -> Option<(Register, i64)> {
+        let index = self.entries.partition_point(|(start, _, _)| *start <= pc.0);
+        let (_, end, offset) = self.entries.get(index.checked_sub(1)?)?;
+        if *end <= pc.0 {
+            return None;
+        }
+        let fde = self
+            .section
+            .fde_from_offset(&self.bases, *offset, S::cie_from_offset)
+            .ok()?;
+        let mut context = UnwindContext::new();
+        let row = fde.unwind_info_for_address(&self.section, &self.bases, &mut context, pc.0);
+        match row.ok()?.cfa() {
+            CfaRule::RegisterAndOffset { register, offset } => Some(((*register).into(), *offset)),
+            CfaRule::Expression(_) => None,
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! The functions and globals of all units: one pass over their entries.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use gimli::{
+    AttributeValue, DebuggingInformationEntry, Unit, UnitOffset, UnitSectionOffset, constants as dw,
+};
+use linemate_types::{Name, SourceLine, TypeId};
+
+use super::place::{Where, place};
+use super::{ElfAddr, Function, FunctionParameter, Global, Storage};
+use crate::die::key_in;
+use crate::file::Slice;
+use crate::units::{Names, Units, file_name};
+use crate::{DieKey, DwarfError, ProgramTypes, demangled};
+
+/// How many entries may be between one that has code and the one that has its name.
+const HOPS: usize = 8;
+/// Addresses of code that the linker threw away: the last ones.
+const TOMBSTONES: u64 = u64::MAX - 2;
+
+type Entry<'a, 'd> = DebuggingInformationEntry<'a, 'a, Slice<'d>>;
+
+/// Where a function's entry is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EntryPlace {
+    pub(crate) unit: usize,
+    pub(crate) offset: UnitOffset,
+}
+
+/// What is found.
+#[derive(Default)]
+pub(crate) struct Found {
+    pub(crate) functions: Vec<(Function, EntryPlace)>,
+    pub(crate) globals: Vec<Global>,
+}
+
+/// What an entry and those that it refers to say.
+#[derive(Default)]
+pub(crate) struct Description<'d> {
+    pub(crate) name: Option<Cow<'d, str>>,
+    pub(crate) linkage: Option<Cow<'d, str>>,
+    pub(crate) type_ref: Option<DieKey>,
+    pub(crate) declared: Option<(usize, u64, u64)>,
+}
+
+/// Reads all units.
+pub(crate) fn read(units: &Units<'_>, types: &ProgramTypes) -> Result<Found, DwarfError> {
+    let mut reader = Reader {
+        units,
+        types,
+        names: Names::default(),
+        found: Found::default(),
+    };
+    for unit in 0..units.list.len() {
+        reader.unit(unit)?;
+    }
+    let mut found = reader.found;
+    found
+        .functions
+        .sort_by_key(|(function, _)| function.ranges.first().map(|range| range.start));
+    found
+        .globals
+        .sort_by(|a, b| (a.storage, &a.name).cmp(&(b.storage, &b.name)));
+    // What a header declares and several units describe is one.
+    found
+        .globals
+        .dedup_by(|a, b| a.storage == b.storage && a.name == b.name);
+    Ok(found)
+}
+
+/// The ranges of all functions by address; where two overlap, the one that starts first has the bytes.
+pub(crate) fn by_address(functions: &[Function]) -> Vec<(Range<ElfAddr>, usize)> {
+    let mut all: Vec<(Range<ElfAddr>, usize)> = Vec::new();
+    for (index, function) in functions.iter().enumerate() {
+        all.extend(function.ranges.iter().map(|range| (range.clone(), index)));
+    }
+    all.sort_by_key(|(range, index)| (range.start, range.end, *index));
+    let mut end = ElfAddr(0);
+    all.retain_mut(|(range, _)| {
+        range.start = range.start.max(end);
+        let is_kept = range.start < range.end;
+        end = end.max(range.end);
+        is_kept
+    });
+    all
+}
+
+/// The ranges of code of an entry, without what the linker threw away.
+pub(crate) fn ranges(
+    units: &Units<'_>,
+    unit: usize,
+    entry: &Entry<'_, '_>,
+) -> gimli::Result<Vec<Range<ElfAddr>>> {
+    let one = &units.list[unit].unit;
+    let mut found = Vec::new();
+    let mut ranges = units.dwarf_of(unit).die_ranges(one, entry)?;
+    while let Some(range) = ranges.next()? {
+        let is_code = range.begin != 0 && range.begin < TOMBSTONES && range.begin < range.end;
+        if is_code {
+            found.push(ElfAddr(range.begin)..ElfAddr(range.end));
+        }
+    }
+    found.sort_by_key(|range| range.start);
+    Ok(found)
+}
+
+/// What an entry says of itself, and where it refers to others, they.
+pub(crate) fn describe<'d>(
+    units: &Units<'d>,
+    unit: usize,
+    offset: UnitOffset,
+) -> Result<Description<'d>, DwarfError> {
+    let mut found = Description::default();
+    let mut at = (unit, offset);
+    for _ in 0..HOPS {
+        let (unit, offset) = at;
+        let broken = |source| units.error(unit, source);
+        let entry = units.list[unit].unit.entry(offset).map_err(broken)?;
+        let mut next = None;
+        let (mut file, mut line) = (None, None);
+        let mut attributes = entry.attrs();
+        while let Some(attribute) = attributes.next().map_err(broken)? {
+            let value = attribute.value();
+            match attribute.name() {
+                dw::DW_AT_name if found.name.is_none() => {
+                    found.name = Some(units.text(unit, value)?);
+                }
+                dw::DW_AT_linkage_name | dw::DW_AT_MIPS_linkage_name if found.linkage.is_none() => {
+                    found.linkage = Some(units.text(unit, value)?);
+                }
+                dw::DW_AT_type if found.type_ref.is_none() => {
+                    found.type_ref = units.reference(unit, &value)?;
+                }
+                dw::DW_AT_decl_line => line = value.udata_value(),
+                dw::DW_AT_decl_file => {
+                    file = match value {
+                        AttributeValue::FileIndex(index) => Some(index),
+                        value => value.udata_value(),
+                    }
+                }
+                dw::DW_AT_abstract_origin | dw::DW_AT_specification => {
+                    next = units.reference(unit, &value)?;
+                }
+                _ => {}
+            }
+        }
+        if let (None, Some(file)) = (found.declared, file) {
+            found.declared = Some((unit, file, line.unwrap_or(0)));
+        }
+        match next.and_then(|key| units.locate(key)) {
+            Some(next) => at = next,
+            None => break,
+        }
+    }
+    Ok(found)
+}
+
+/// Where an expression without a list says that an entry's variable is.
+pub(crate) fn fixed_place(
+    units: &Units<'_>,
+    unit: usize,
+    value: &AttributeValue<Slice<'_>>,
+) -> Option<Where> {
+    let one = &units.list[unit].unit;
+    let expression = value.exprloc_value()?;
+    place(expression, one.encoding(), |index| {
+        units.dwarf_of(unit).address(one, index).ok()
+    })
+}
+
+struct Reader<'u, 'd> {
+    units: &'u Units<'d>,
+    types: &'u ProgramTypes,
+    names: Names,
+    found: Found,
+}
+
+impl Reader<'_, '_> {
+    fn unit(&mut self, unit: usize) -> Result<(), DwarfError> {
+        let units = self.units;
+        let one = &units.list[unit].unit;
+        let broken = |source| units.error(unit, source);
+        let mut entries = one.entries_raw(None).map_err(broken)?;
+        // The function whose children are being read, and its depth.
+        let mut function: Option<(usize, isize)> = None;
+        while !entries.is_empty() {
+            let offset = entries.next_offset();
+            let depth = entries.next_depth();
+            let Some(abbreviation) = entries.read_abbreviation().map_err(broken)? else {
+                continue;
+            };
+            if function.is_some_and(|(_, of)| depth <= of) {
+                function = None;
+            }
+            match abbreviation.tag() {
+                dw::DW_TAG_subprogram => {
+                    if let Some(index) = self.function(one, unit, offset)? {
+                        function = Some((index, depth));
+                    }
+                }
+                dw::DW_TAG_formal_parameter => {
+                    if let Some((index, _)) = function.filter(|(_, of)| depth == of + 1) {
+                        self.parameter(unit, offset, index)?;
+                    }
+                }
+                dw::DW_TAG_variable => self.global(one, unit, offset)?,
+                _ => {}
+            }
+            entries
+                .skip_attributes(abbreviation.attributes())
+                .map_err(broken)?;
+        }
+        Ok(())
+    }
+
+    /// The index of the function, if it has code.
+    fn function(
+        &mut self,
+        one: &Unit<Slice<'_>>,
+        unit: usize,
+        offset: UnitOffset,
+    ) -> Result<Option<usize>, DwarfError> {
+        let broken = |source| self.units.error(unit, source);
+        let entry = one.entry(offset).map_err(broken)?;
+        let ranges = ranges(self.units, unit, &entry).map_err(broken)?;
+        if ranges.is_empty() {
+            return Ok(None);
+        }
+        let described = describe(self.units, unit, offset)?;
+        let declared = self.declared(&described)?;
+        let (name, linkage_name) = names(&described);
+        let function = Function {
+            name,
+            linkage_name,
+            ranges,
+            declared,
+            parameters: Vec::new(),
+        };
+        let place = EntryPlace { unit, offset };
+        self.found.functions.push((function, place));
+        Ok(Some(self.found.functions.len() - 1))
+    }
+
+    fn parameter(
+        &mut self,
+        unit: usize,
+        offset: UnitOffset,
+        function: usize,
+    ) -> Result<(), DwarfError> {
+        let described = describe(self.units, unit, offset)?;
+        let parameter = FunctionParameter {
+            name: self.name(described.name.as_deref())?,
+            type_id: self.type_id(described.type_ref),
+        };
+        if let Some((function, _)) = self.found.functions.get_mut(function) {
+            function.parameters.push(parameter);
+        }
+        Ok(())
+    }
+
+    fn global(
+        &mut self,
+        one: &Unit<Slice<'_>>,
+        unit: usize,
+        offset: UnitOffset,
+    ) -> Result<(), DwarfError> {
+        let broken = |source| self.units.error(unit, source);
+        let entry = one.entry(offset).map_err(broken)?;
+        let location = entry.attr_value(dw::DW_AT_location).map_err(broken)?;
+        let place = location.and_then(|value| fixed_place(self.units, unit, &value));
+        let storage = match place {
+            Some(Where::Static(address)) if address.0 != 0 && address.0 < TOMBSTONES => {
+                Storage::Static(address)
+            }
+            Some(Where::ThreadLocal(offset)) => Storage::ThreadLocal(offset),
+            _ => return Ok(()),
+        };
+        let described = describe(self.units, unit, offset)?;
+        let type_id = self.type_id(described.type_ref);
+        let (name, linkage_name) = names(&described);
+        let global = Global {
+            name,
+            linkage_name,
+            storage,
+            type_id,
+            size: self.types.model().size_of(type_id).unwrap_or(0),
+            declared: self.declared(&described)?,
+        };
+        self.found.globals.push(global);
+        Ok(())
+    }
+
+    fn type_id(&self, key: Option<DieKey>) -> TypeId {
+        let known = key.and_then(|key| self.types.type_of(key));
+        known.unwrap_or(TypeId::VOID)
+    }
+
+    fn name(&mut self, text: Option<&str>) -> Result<Name, DwarfError> {
+        self.names.name(text.unwrap_or(""), self.units.length)
+    }
+
+    fn declared(&mut self, described: &Description<'_>) -> Result<Option<SourceLine>, DwarfError> {
+        let Some((unit, file, line)) = described.declared else {
+            return Ok(None);
+        };
+        let Some(path) = file_name(self.units, unit, file)? else {
+            return Ok(None);
+        };
+        Ok(Some(SourceLine {
+            file: self.name(Some(&path))?,
+            line: u32::try_from(line).unwrap_or(0),
+        }))
+    }
+}
+
+/// What it is called, and its symbol where that is another.
+fn names(described: &Description<'_>) -> (String, Option<String>) {
+    let plain = described.name.as_deref().unwrap_or("");
+    match described.linkage.as_deref() {
+        Some(linkage) if linkage != plain => {
+            let name = demangled(linkage).unwrap_or_else(|| plain.to_owned());
+            (shown(&name), Some(shown(linkage)))
+        }
+        _ => (shown(plain), None),
+    }
+}
+
+fn shown(text: &str) -> String {
+    linemate_text::shown(text).to_string()
+}
+
+impl<'d> Units<'d> {
+    /// The unit and place of an entry; `None` when no unit has it.
+    pub(crate) fn locate(&self, key: DieKey) -> Option<(usize, UnitOffset)> {
+        let starts = |index: &usize| {
+            let one = &self.list[*index];
+            DieKey::at(one.unit.header.offset(), one.alternate)
+        };
+        let order = self.by_place();
+        let at = order
+            .partition_point(|index| starts(index) <= key)
+            .checked_sub(1)?;
+        let unit = order[at];
+        let one = &self.list[unit];
+        let offset = usize::try_from(key.offset()).ok()?;
+        let section = match one.unit.header.offset() {
+            UnitSectionOffset::DebugInfoOffset(_) => {
+                UnitSectionOffset::DebugInfoOffset(gimli::DebugInfoOffset(offset))
+            }
+            UnitSectionOffset::DebugTypesOffset(_) => {
+                UnitSectionOffset::DebugTypesOffset(gimli::DebugTypesOffset(offset))
+            }
+        };
+        let found = section.to_unit_offset(&one.unit)?;
+        (key_in(&one.unit, found, one.alternate) == key).then_some((unit, found))
+    }
+}

@@ -1,0 +1,345 @@
+//! What a program's code says about its accesses: functions, globals, source lines, and which struct a register points to.
+
+mod frames;
+mod functions;
+mod place;
+mod variables;
+
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use linemate_types::{ByteOffset, Name, SourceLine, Type, TypeId, TypeModel};
+
+use self::frames::FrameTable;
+use self::place::Where;
+use self::variables::Interval;
+use crate::file::Slice;
+use crate::units::Units;
+use crate::{DwarfError, ProgramFiles, ProgramTypes, demangled};
+
+/// A virtual address as the ELF file has it: of a position-independent program, without where it is loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ElfAddr(pub u64);
+
+/// A register by its number in DWARF, which for x86-64 is that of the psABI, not the one in machine code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Register(pub u16);
+
+impl Register {
+    /// x86-64's `rbp`.
+    pub const RBP: Register = Register(6);
+    /// x86-64's `rsp`.
+    pub const RSP: Register = Register(7);
+
+    /// The general register with that number in x86-64's machine code (0 is `rax`, 1 `rcx`, 2 `rdx`, 3 `rbx`, 4 `rsp`, …);
+    /// `None` beyond 15.
+    pub fn of_x86_64(number: u8) -> Option<Register> {
+        const ORDER: [u16; 16] = [0, 2, 1, 3, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15];
+        ORDER.get(usize::from(number)).copied().map(Register)
+    }
+}
+
+impl From<gimli::Register> for Register {
+    fn from(register: gimli::Register) -> Register {
+        Register(register.0)
+    }
+}
+
+/// Where a variable with static storage is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Storage {
+    /// At an address.
+    Static(ElfAddr),
+    /// In each thread's block of this program, at that offset.
+    ThreadLocal(u64),
+}
+
+/// A variable with static storage: global, `static`, or of a class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Global {
+    /// Its name, with its scopes where its symbol has them.
+    pub name: String,
+    /// Its symbol, where that is another than the name.
+    pub linkage_name: Option<String>,
+    /// Where it is.
+    pub storage: Storage,
+    /// Its type.
+    pub type_id: TypeId,
+    /// Bytes; 0 where its type does not say it.
+    pub size: u64,
+    /// Where it is declared.
+    pub declared: Option<SourceLine>,
+}
+
+/// A parameter of a function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FunctionParameter {
+    /// Its name; empty when it has none.
+    pub name: Name,
+    /// Its type.
+    pub type_id: TypeId,
+}
+
+/// A function that has code of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// Its name, demangled, without parameters.
+    pub name: String,
+    /// Its symbol, where that is another than the name.
+    pub linkage_name: Option<String>,
+    /// Where its code is, ascending; several where the compiler put rare parts elsewhere.
+    pub ranges: Vec<Range<ElfAddr>>,
+    /// Where it is declared.
+    pub declared: Option<SourceLine>,
+    /// Its parameters, in order.
+    pub parameters: Vec<FunctionParameter>,
+}
+
+/// A place in the source, and the function there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SourceFrame {
+    /// The function, demangled, without parameters; inlined ones have their own. `None` where no function is known.
+    pub function: Option<String>,
+    /// The file, with its folder where that is known.
+    pub file: Option<String>,
+    /// From 1; 0 where it is not known.
+    pub line: u32,
+}
+
+/// What a register points to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PointedTo {
+    /// The struct, union or class.
+    pub type_id: TypeId,
+    /// How far the register is after the start of the object; negative before it. Nearly always 0.
+    pub offset: i64,
+    /// The variable that says so.
+    pub variable: Name,
+    /// How many scopes are around the variable: inlined functions are deeper than what they are inlined into.
+    pub depth: u32,
+}
+
+/// A variable on the stack, or wherever a register leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VariableAt {
+    /// The variable.
+    pub variable: Name,
+    /// Its type.
+    pub type_id: TypeId,
+    /// Which of its bytes is meant.
+    pub offset: ByteOffset,
+}
+
+/// What the code of a program says. What it says about the variables of a function is read when it is first asked about.
+pub struct ProgramCode<'d> {
+    units: Units<'d>,
+    types: &'d ProgramTypes,
+    functions: Vec<Function>,
+    /// By function: where its entry is.
+    entries: Vec<functions::EntryPlace>,
+    /// All ranges of functions by where they start, and whose they are. They do not overlap.
+    ranges: Vec<(Range<ElfAddr>, usize)>,
+    globals: Vec<Global>,
+    frames: FrameTable<'d>,
+    lines: addr2line::Context<Slice<'d>>,
+    variables: Vec<OnceLock<Box<[Interval]>>>,
+}
+
+impl<'d> ProgramCode<'d> {
+    /// Reads the functions and globals of all units of `files`, whose types are `types`.
+    ///
+    /// # Errors
+    /// When the debug information is split, or broken: see [`DwarfError`].
+    pub fn read(
+        files: &'d ProgramFiles<'_>,
+        types: &'d ProgramTypes,
+    ) -> Result<ProgramCode<'d>, DwarfError> {
+        let units = Units::new(files)?;
+        let found = functions::read(&units, types)?;
+        let (functions, entries): (Vec<Function>, Vec<_>) = found.functions.into_iter().unzip();
+        let variables = functions.iter().map(|_| OnceLock::new()).collect();
+        Ok(ProgramCode {
+            ranges: functions::by_address(&functions),
+            functions,
+            entries,
+            globals: found.globals,
+            frames: FrameTable::new(files),
+            lines: addr2line::Context::from_dwarf(files.dwarf())?,
+            variables,
+            units,
+            types,
+        })
+    }
+
+    /// The variables with static storage, by where they are.
+    pub fn globals(&self) -> &[Global] {
+        &self.globals
+    }
+
+    /// The global that the byte at `address` is of, and which byte of it that is.
+    pub fn global_at(&self, address: ElfAddr) -> Option<(&Global, ByteOffset)> {
+        let is_before = |global: &Global| global.storage <= Storage::Static(address);
+        let index = self.globals.partition_point(is_before).checked_sub(1)?;
+        let global = self.globals.get(index)?;
+        let Storage::Static(start) = global.storage else {
+            return None;
+        };
+        let offset = address.0 - start.0;
+        (offset < global.size).then_some((global, ByteOffset(offset)))
+    }
+
+    /// The functions with code, by their first address.
+    pub fn functions(&self) -> &[Function] {
+        &self.functions
+    }
+
+    /// The function whose code is at `pc`; not one that is inlined there.
+    pub fn function_at(&self, pc: ElfAddr) -> Option<&Function> {
+        self.functions.get(self.function_index(pc)?)
+    }
+
+    fn function_index(&self, pc: ElfAddr) -> Option<usize> {
+        let index = self.ranges.partition_point(|(range, _)| range.start <= pc);
+        let (range, function) = self.ranges.get(index.checked_sub(1)?)?;
+        range.contains(&pc).then_some(*function)
+    }
+
+    /// Where the instruction at `pc` is in the source: the innermost inlined function first, last the function that has the code.
+    /// Empty where nothing is known.
+    ///
+    /// # Errors
+    /// When the table of lines of its unit is broken.
+    pub fn source(&self, pc: ElfAddr) -> Result<Vec<SourceFrame>, DwarfError> {
+        // Deeper is nothing that a compiler inlines.
+        const DEEPEST: usize = 1000;
+        let mut frames = self.lines.find_frames(pc.0).skip_all_loads()?;
+        let mut found = Vec::new();
+        while let Some(frame) = frames.next()? {
+            let function = match &frame.function {
+                Some(name) => {
+                    let name = name.raw_name()?;
+                    Some(demangled(&name).unwrap_or_else(|| name.into_owned()))
+                }
+                None => None,
+            };
+            let location = frame.location.as_ref();
+            found.push(SourceFrame {
+                function,
+                file: location.and_then(|l| l.file).map(str::to_owned),
+                line: location.and_then(|l| l.line).unwrap_or(0),
+            });
+            if found.len() == DEEPEST {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    /// The variables that are somewhere known when the instruction at `pc` starts.
+    fn variables_at(&self, pc: ElfAddr) -> impl Iterator<Item = &Interval> {
+        let known = self.function_index(pc).map(|function| {
+            self.variables[function].get_or_init(|| {
+                // What is broken in one function costs what is known of it and nothing else.
+                variables::read(&self.units, self.types, &self.entries[function])
+                    .unwrap_or_default()
+            })
+        });
+        let all = known.map_or(&[][..], |known| known);
+        all.iter()
+            .filter(move |interval| interval.range.contains(&pc))
+    }
+
+    /// All structs that `register` points to or into when the instruction at `pc` starts, by the variables that are there: the
+    /// innermost scope first.
+    pub fn pointers_in(&self, pc: ElfAddr, register: Register) -> Vec<PointedTo> {
+        let model = self.types.model();
+        let found = self.variables_at(pc).filter_map(|interval| {
+            let (type_id, offset) = match interval.place {
+                Where::Register(r) if r == register => (pointed_to(model, interval.type_id)?, 0),
+                Where::Sum(r, more) if r == register => {
+                    (pointed_to(model, interval.type_id)?, more.checked_neg()?)
+                }
+                Where::Based(r, more) if r == register => {
+                    (composite(model, interval.type_id)?, more.checked_neg()?)
+                }
+                _ => return None,
+            };
+            Some(PointedTo {
+                type_id,
+                offset,
+                variable: interval.name.clone(),
+                depth: interval.depth,
+            })
+        });
+        let mut found: Vec<PointedTo> = found.collect();
+        found.sort_by_key(|pointer| std::cmp::Reverse(pointer.depth));
+        found
+    }
+
+    /// The struct, union or class that `register` points to the start of when the instruction at `pc` starts: that of the variable in the
+    /// innermost scope. `None` when there is no such variable, or several of one scope disagree.
+    pub fn pointer_in(&self, pc: ElfAddr, register: Register) -> Option<TypeId> {
+        let mut all = self.pointers_in(pc, register);
+        all.retain(|pointer| pointer.offset == 0);
+        let first = all.first()?;
+        let mut others = all.iter().take_while(|other| other.depth == first.depth);
+        others
+            .all(|other| other.type_id == first.type_id)
+            .then_some(first.type_id)
+    }
+
+    /// The variable that the byte at `register` + `displacement` is of when the instruction at `pc` starts: one on the stack, found by the
+    /// call frame information, or one that the register is told to lead to.
+    pub fn variable_at(
+        &self,
+        pc: ElfAddr,
+        register: Register,
+        displacement: i64,
+    ) -> Option<VariableAt> {
+        let model = self.types.model();
+        let frame = self.frames.cfa(pc);
+        let mut best: Option<(u32, VariableAt)> = None;
+        for interval in self.variables_at(pc) {
+            let start = match (interval.place, frame) {
+                (Where::Based(r, start), _) if r == register => start,
+                (Where::Cfa(start), Some((r, cfa))) if r == register => cfa.checked_add(start)?,
+                _ => continue,
+            };
+            let size = model.size_of(interval.type_id).unwrap_or(0);
+            let offset = displacement.checked_sub(start);
+            let offset = offset.and_then(|offset| u64::try_from(offset).ok());
+            let Some(offset) = offset.filter(|offset| *offset < size) else {
+                continue;
+            };
+            // Slots are used again: the innermost of those that are alive is the one of this code.
+            if best
+                .as_ref()
+                .is_none_or(|(depth, _)| *depth < interval.depth)
+            {
+                let found = VariableAt {
+                    variable: interval.name.clone(),
+                    type_id: interval.type_id,
+                    offset: ByteOffset(offset),
+                };
+                best = Some((interval.depth, found));
+            }
+        }
+        best.map(|(_, found)| found)
+    }
+
+    /// The canonical frame address when the instruction at `pc` starts: a register and what to add to it. `None` where the call frame
+    /// information does not say it, or says it with an expression.
+    pub fn cfa(&self, pc: ElfAddr) -> Option<(Register, i64)> {
+        self.frames.cfa(pc)
+    }
+}
+
+/// The struct that a pointer or reference points to, through typedefs and qualifiers on both sides.
+fn pointed_to(model: &TypeModel, id: TypeId) -> Option<TypeId> {
+    model.pointer_to_composite(id)
+}
+
+fn composite(model: &TypeModel, id: TypeId) -> Option<TypeId> {
+    let id = model.strip(id);
+    matches!(model.get(id), Some(Type::Composite(_))).then_some(id)
+}

@@ -1,0 +1,80 @@
+//! Where a variable is: what an expression says, as far as it is one register, one address or one offset.
+
+use gimli::{Encoding, Expression, Operation};
+
+use super::{ElfAddr, Register};
+use crate::file::Slice;
+
+/// Where a variable is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Where {
+    /// In a register.
+    Register(Register),
+    /// It is a value: what the register has, and so much more.
+    Sum(Register, i64),
+    /// In memory, so far from where the register points.
+    Based(Register, i64),
+    /// In memory, so far from the function's frame base.
+    Frame(i64),
+    /// In memory, so far from the canonical frame address.
+    Cfa(i64),
+    /// At an address.
+    Static(ElfAddr),
+    /// So far into the thread's block of this program.
+    ThreadLocal(u64),
+}
+
+/// What an expression says; `None` for what is in pieces, computed, optimised away, or was true at the function's entry. `address`
+/// looks an index up in the table of addresses.
+pub(crate) fn place(
+    expression: Expression<Slice<'_>>,
+    encoding: Encoding,
+    address: impl Fn(gimli::DebugAddrIndex) -> Option<u64>,
+) -> Option<Where> {
+    let mut operations = expression.operations(encoding);
+    // What is a single place has at most three operations, whatever comes after them.
+    let mut next = || operations.next().ok();
+    let first = next()??;
+    let second = next()?;
+    let third = match second {
+        Some(_) => next()?,
+        None => None,
+    };
+    let constant = |operation: &Operation<Slice<'_>>| match operation {
+        Operation::UnsignedConstant { value } => Some(*value),
+        Operation::SignedConstant { value } => Some(*value as u64),
+        Operation::AddressIndex { index } | Operation::ConstantIndex { index } => address(*index),
+        _ => None,
+    };
+    match (first, second, third) {
+        (Operation::Register { register }, None, _) => Some(Where::Register(register.into())),
+        (
+            Operation::RegisterOffset {
+                register, offset, ..
+            },
+            rest,
+            None,
+        ) => match rest {
+            None => Some(Where::Based(register.into(), offset)),
+            Some(Operation::StackValue) => Some(Where::Sum(register.into(), offset)),
+            Some(_) => None,
+        },
+        (Operation::FrameOffset { offset }, None, _) => Some(Where::Frame(offset)),
+        (Operation::CallFrameCFA, None, _) => Some(Where::Cfa(0)),
+        (Operation::CallFrameCFA, Some(Operation::PlusConstant { value }), None) => {
+            i64::try_from(value).ok().map(Where::Cfa)
+        }
+        (Operation::CallFrameCFA, Some(offset), Some(Operation::Plus)) => {
+            constant(&offset).map(|offset| Where::Cfa(offset as i64))
+        }
+        (Operation::Address { address }, None, _) => Some(Where::Static(ElfAddr(address))),
+        (Operation::AddressIndex { index }, None, _) => {
+            address(index).map(ElfAddr).map(Where::Static)
+        }
+        (offset, Some(Operation::TLS), None) => constant(&offset).map(Where::ThreadLocal),
+        (Operation::Address { address }, Some(Operation::PlusConstant { value }), None) => {
+            Some(Where::Static(ElfAddr(address.wrapping_add(value))))
+        }
+        _ => None,
+    }
+}

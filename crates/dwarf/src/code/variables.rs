@@ -1,0 +1,216 @@
+//! The variables of one function, and where each is at which of its instructions.
+
+use std::ops::Range;
+
+use gimli::{AttributeValue, UnitOffset, constants as dw};
+use linemate_types::{Name, TypeId};
+
+use super::ElfAddr;
+use super::functions::{EntryPlace, describe, fixed_place, ranges};
+use super::place::{Where, place};
+use crate::file::Slice;
+use crate::units::{Names, Units};
+use crate::{DwarfError, ProgramTypes};
+
+/// The most that is kept of a function: no compiler makes as much of one.
+const INTERVALS_MAX: usize = 1 << 20;
+
+/// Where a variable is while the program is within a range.
+#[derive(Clone, Debug)]
+pub(crate) struct Interval {
+    pub(crate) range: Range<ElfAddr>,
+    pub(crate) place: Where,
+    pub(crate) type_id: TypeId,
+    pub(crate) name: Name,
+    /// How many scopes are around it.
+    pub(crate) depth: u32,
+}
+
+/// A function, block or inlined function around a variable.
+struct Scope {
+    depth: isize,
+    ranges: Vec<Range<ElfAddr>>,
+}
+
+/// Reads the variables of the function at `entry`, those of what is inlined into it among them.
+pub(crate) fn read(
+    units: &Units<'_>,
+    types: &ProgramTypes,
+    entry: &EntryPlace,
+) -> Result<Box<[Interval]>, DwarfError> {
+    let unit = entry.unit;
+    let broken = |source| units.error(unit, source);
+    let one = &units.list[unit].unit;
+    let function = one.entry(entry.offset).map_err(broken)?;
+    let base = function.attr_value(dw::DW_AT_frame_base).map_err(broken)?;
+    let mut reader = Reader {
+        units,
+        types,
+        unit,
+        frame_base: base.and_then(|value| fixed_place(units, unit, &value)),
+        names: Names::default(),
+        scopes: Vec::new(),
+        found: Vec::new(),
+    };
+    let mut entries = one.entries_raw(Some(entry.offset)).map_err(broken)?;
+    let outermost = entries.next_depth();
+    while !entries.is_empty() {
+        let offset = entries.next_offset();
+        let depth = entries.next_depth();
+        if depth <= outermost && offset != entry.offset {
+            break;
+        }
+        let Some(abbreviation) = entries.read_abbreviation().map_err(broken)? else {
+            continue;
+        };
+        while reader
+            .scopes
+            .last()
+            .is_some_and(|scope| scope.depth >= depth)
+        {
+            reader.scopes.pop();
+        }
+        reader.entry(offset, depth, abbreviation.tag())?;
+        entries
+            .skip_attributes(abbreviation.attributes())
+            .map_err(broken)?;
+    }
+    Ok(reader.found.into_boxed_slice())
+}
+
+struct Reader<'u, 'd> {
+    units: &'u Units<'d>,
+    types: &'u ProgramTypes,
+    unit: usize,
+    frame_base: Option<Where>,
+    names: Names,
+    scopes: Vec<Scope>,
+    found: Vec<Interval>,
+}
+
+impl<'d> Reader<'_, 'd> {
+    fn entry(
+        &mut self,
+        offset: UnitOffset,
+        depth: isize,
+        tag: gimli::DwTag,
+    ) -> Result<(), DwarfError> {
+        match tag {
+            dw::DW_TAG_subprogram
+            | dw::DW_TAG_inlined_subroutine
+            | dw::DW_TAG_lexical_block
+            | dw::DW_TAG_try_block
+            | dw::DW_TAG_catch_block => self.scope(offset, depth),
+            dw::DW_TAG_variable | dw::DW_TAG_formal_parameter => self.variable(offset),
+            _ => Ok(()),
+        }
+    }
+
+    fn scope(&mut self, offset: UnitOffset, depth: isize) -> Result<(), DwarfError> {
+        let broken = |source| self.units.error(self.unit, source);
+        let entry = self.units.list[self.unit]
+            .unit
+            .entry(offset)
+            .map_err(broken)?;
+        let mut ranges = ranges(self.units, self.unit, &entry).map_err(broken)?;
+        // A block without addresses is a part of what is around it.
+        if let (true, Some(outer)) = (ranges.is_empty(), self.scopes.last()) {
+            ranges.clone_from(&outer.ranges);
+        }
+        self.scopes.push(Scope { depth, ranges });
+        Ok(())
+    }
+
+    fn variable(&mut self, offset: UnitOffset) -> Result<(), DwarfError> {
+        let broken = |source| self.units.error(self.unit, source);
+        let one = &self.units.list[self.unit].unit;
+        let entry = one.entry(offset).map_err(broken)?;
+        let location = entry.attr_value(dw::DW_AT_location).map_err(broken)?;
+        let Some(location) = location else {
+            return Ok(());
+        };
+        let mut places = Vec::new();
+        match location {
+            AttributeValue::Exprloc(_) => {
+                if let Some(found) = fixed_place(self.units, self.unit, &location) {
+                    let scope = self.scopes.last();
+                    let ranges = scope.map_or(&[][..], |scope| &scope.ranges);
+                    places.extend(ranges.iter().map(|range| (range.clone(), found)));
+                }
+            }
+            _ => self.listed(location, &mut places)?,
+        }
+        places.retain_mut(|(_, place)| match self.settled(*place) {
+            Some(settled) => {
+                *place = settled;
+                true
+            }
+            None => false,
+        });
+        if places.is_empty() {
+            return Ok(());
+        }
+        let described = describe(self.units, self.unit, offset)?;
+        let type_id = described.type_ref.and_then(|key| self.types.type_of(key));
+        let name = described.name.as_deref().unwrap_or("");
+        let name = self.names.name(name, self.units.length)?;
+        let depth = u32::try_from(self.scopes.len()).unwrap_or(u32::MAX);
+        for (range, place) in places {
+            self.found.push(Interval {
+                range,
+                place,
+                type_id: type_id.unwrap_or(TypeId::VOID),
+                name: name.clone(),
+                depth,
+            });
+        }
+        match self.found.len() {
+            length if length > INTERVALS_MAX => Err(DwarfError::Bloated {
+                what: "locations of variables",
+                bytes: length as u64,
+                length: self.units.length,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The places of a list.
+    fn listed(
+        &self,
+        location: AttributeValue<Slice<'d>>,
+        places: &mut Vec<(Range<ElfAddr>, Where)>,
+    ) -> Result<(), DwarfError> {
+        let one = &self.units.list[self.unit].unit;
+        let dwarf = self.units.dwarf_of(self.unit);
+        let broken = |source| self.units.error(self.unit, source);
+        let Some(offset) = dwarf.attr_locations_offset(one, location).map_err(broken)? else {
+            return Ok(());
+        };
+        let mut list = dwarf.locations(one, offset).map_err(broken)?;
+        while let Some(entry) = list.next().map_err(broken)? {
+            let found = place(entry.data, one.encoding(), |index| {
+                dwarf.address(one, index).ok()
+            });
+            let (start, end) = (entry.range.begin, entry.range.end);
+            if let (Some(found), true) = (found, start < end && places.len() <= INTERVALS_MAX) {
+                places.push((ElfAddr(start)..ElfAddr(end), found));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is counted from the function's frame base, counted from what that is. Globals are found by their address.
+    fn settled(&self, place: Where) -> Option<Where> {
+        let offset = match place {
+            Where::Frame(offset) => offset,
+            Where::Static(_) | Where::ThreadLocal(_) => return None,
+            place => return Some(place),
+        };
+        match self.frame_base? {
+            Where::Cfa(base) => Some(Where::Cfa(base.checked_add(offset)?)),
+            Where::Register(register) => Some(Where::Based(register, offset)),
+            Where::Based(register, base) => Some(Where::Based(register, base.checked_add(offset)?)),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Bases: virtual ones get their places, and what a base is without them gets a type of its own.
+//!
+//! Debug information says of a virtual base how the running program finds it. In an object of exactly one type its place is known: after
+//! everything else, in the order in which the bases are told (Itanium C++ ABI, 2.4). And a base whose last bytes the derived class uses,
+//! or whose virtual bases are elsewhere, holds less than an object of its type: then its member is of a type of the same name and
+//! members, but shorter, so that no two members share bytes.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use linemate_types::{BitOffset, Composite, Member, MemberRole, Name, Type, TypeId};
+
+/// How deep types may be nested here.
+const DEPTH_MAX: u32 = 32;
+/// How many bases a class may have, directly and indirectly.
+const BASES_MAX: usize = 1 << 10;
+
+/// The direct virtual bases of classes, in the order in which they are told.
+pub(crate) type VirtualBases = HashMap<TypeId, Vec<TypeId>>;
+
+/// A virtual base, and where it is.
+struct Placed {
+    base: TypeId,
+    start: u64,
+    size: u64,
+}
+
+/// Places the virtual bases of all classes in `types`, and shortens bases; tells how many virtual bases could not be placed.
+pub(crate) fn place(types: &mut Vec<Type>, told: &VirtualBases) -> usize {
+    let mut left_out = 0;
+    let mut placed: BTreeMap<TypeId, Vec<Placed>> = BTreeMap::new();
+    let mut known = HashMap::new();
+    for (id, t) in (0u32..).map(TypeId).zip(types.iter()) {
+        if told.is_empty() || !matches!(t, Type::Composite(_)) {
+            continue;
+        }
+        let all = virtual_bases(types, told, id);
+        match places(types, id, &all, &mut known) {
+            Some(members) if !members.is_empty() => {
+                placed.insert(id, members);
+            }
+            Some(_) => {}
+            None => left_out += all.len(),
+        }
+    }
+    let mut shortened = Shortened::default();
+    shortened.bases(types, &placed);
+    for (id, members) in placed {
+        for Placed { base, start, size } in members {
+            let type_id = shortened.shorter(types, base, size);
+            let member = Member {
+                role: MemberRole::VirtualBase,
+                ..Member::new(Name::default(), type_id, BitOffset(start * 8))
+            };
+            if let Some(Type::Composite(composite)) = types.get_mut(id.0 as usize) {
+                composite.members.push(member);
+            }
+        }
+    }
+    left_out
+}
+
+/// The class that `id` stands for.
+fn composite(types: &[Type], id: TypeId) -> Option<&Composite> {
+    let mut id = id;
+    for _ in 0..DEPTH_MAX {
+        match types.get(id.0 as usize)? {
+            Type::Composite(composite) => return Some(composite),
+            Type::Typedef { target, .. } | Type::Qualified { target, .. } => id = *target,
+            _ => return None,
+        }
+    }
+    None
+}
+
+/// The virtual bases of `id` and of all its bases, each once, in the order of the inheritance graph.
+fn virtual_bases(types: &[Type], told: &VirtualBases, id: TypeId) -> Vec<TypeId> {
+    let mut all = Vec::new();
+    let mut seen = HashSet::new();
+    let mut open = vec![(id, false)];
+    while let Some((id, is_virtual)) = open.pop() {
+        if seen.len() > BASES_MAX || !seen.insert(id) {
+            continue;
+        }
+        if is_virtual {
+            all.push(id);
+        }
+        // The first base is to be taken next: it goes onto the stack last.
+        if let Some(composite) = composite(types, id) {
+            let bases = composite.members.iter().rev();
+            let bases = bases.filter(|m| m.role == MemberRole::Base);
+            open.extend(bases.map(|member| (member.type_id, false)));
+        }
+        let virtuals = told.get(&id).into_iter().flatten().rev();
+        open.extend(virtuals.map(|base| (*base, true)));
+    }
+    all
+}
+
+/// A type without virtual bases: where its last member ends, and its alignment.
+#[derive(Clone, Copy)]
+struct Own {
+    end: u64,
+    alignment: u64,
+}
+
+type Known = HashMap<TypeId, Own>;
+
+/// Each type is looked into once; recursion: at most `depth`.
+fn own(types: &[Type], id: TypeId, known: &mut Known, depth: u32) -> Own {
+    let mut found = Own {
+        end: 0,
+        alignment: 1,
+    };
+    if let Some(known) = known.get(&id) {
+        return *known;
+    }
+    let (Some(composite), true) = (composite(types, id), depth > 0) else {
+        return found;
+    };
+    found.alignment = found.alignment.max(u64::from(composite.alignment));
+    for member in &composite.members {
+        let start = member.offset.0 / 8;
+        let inner = match member.role {
+            MemberRole::Field => extent(types, member.type_id, known, depth - 1),
+            _ => own(types, member.type_id, known, depth - 1),
+        };
+        let end = match member.bits {
+            Some(bits) => (member.offset.0 + u64::from(bits)).div_ceil(8),
+            None => start.saturating_add(inner.end),
+        };
+        found.end = found.end.max(end);
+        found.alignment = found.alignment.max(inner.alignment);
+    }
+    known.insert(id, found);
+    found
+}
+
+/// Size and alignment of a member's type. Recursion: at most `depth`.
+fn extent(types: &[Type], id: TypeId, known: &mut Known, depth: u32) -> Own {
+    let scalar = |size: u32| Own {
+        end: u64::from(size),
+        alignment: u64::from(size).clamp(1, 16),
+    };
+    if depth == 0 {
+        return scalar(0);
+    }
+    match types.get(id.0 as usize) {
+        Some(Type::Int { size, .. } | Type::Float { size, .. } | Type::Enum { size, .. }) => {
+            scalar(*size)
+        }
+        Some(Type::Pointer { .. }) => scalar(8),
+        Some(Type::Typedef { target, .. } | Type::Qualified { target, .. }) => {
+            extent(types, *target, known, depth - 1)
+        }
+        Some(Type::Array { element, count, .. }) => {
+            let element = extent(types, *element, known, depth - 1);
+            Own {
+                end: element.end.saturating_mul(u64::from(*count)),
+                ..element
+            }
+        }
+        Some(Type::Composite(composite)) => Own {
+            end: u64::from(composite.size),
+            alignment: own(types, id, known, depth - 1).alignment,
+        },
+        _ => scalar(0),
+    }
+}
+
+/// Where the virtual bases `all` of `id` are. `None` when with them the class does not end where it does.
+fn places(types: &[Type], id: TypeId, all: &[TypeId], known: &mut Known) -> Option<Vec<Placed>> {
+    let mut placed = Vec::new();
+    if all.is_empty() {
+        return Some(placed);
+    }
+    let class = composite(types, id)?;
+    let Own {
+        mut end,
+        mut alignment,
+    } = own(types, id, known, DEPTH_MAX);
+    for base in all {
+        let inner = own(types, *base, known, DEPTH_MAX);
+        let start = end.checked_next_multiple_of(inner.alignment)?;
+        end = start.checked_add(inner.end)?;
+        alignment = alignment.max(inner.alignment);
+        placed.push(Placed {
+            base: *base,
+            start,
+            size: inner.end,
+        });
+    }
+    let is_filled = end.checked_next_multiple_of(alignment)? == u64::from(class.size);
+    is_filled.then_some(placed)
+}
+
+/// The shorter types that were made.
+#[derive(Default)]
+struct Shortened {
+    known: HashMap<(TypeId, u64), TypeId>,
+    lengths: HashMap<TypeId, Own>,
+}
+
+impl Shortened {
+    /// Gives bases that reach into what is after them a shorter type.
+    fn bases(&mut self, types: &mut Vec<Type>, placed: &BTreeMap<TypeId, Vec<Placed>>) {
+        for (index, id) in (0..types.len()).zip((0u32..).map(TypeId)) {
+            let Type::Composite(composite) = &types[index] else {
+                continue;
+            };
+            if composite.members.iter().all(|m| m.role != MemberRole::Base) {
+                continue;
+            }
+            let mut starts: Vec<u64> = composite.members.iter().map(|m| m.offset.0 / 8).collect();
+            starts.extend(placed.get(&id).into_iter().flatten().map(|p| p.start));
+            starts.sort_unstable();
+            let mut shorter = Vec::new();
+            for (number, member) in composite.members.iter().enumerate() {
+                let start = member.offset.0 / 8;
+                let next = starts.partition_point(|other| *other <= start);
+                if let (MemberRole::Base, Some(next)) = (member.role, starts.get(next)) {
+                    shorter.push((number, member.type_id, next - start));
+                }
+            }
+            for (number, base, room) in shorter {
+                let type_id = self.shorter(types, base, room);
+                if let Type::Composite(composite) = &mut types[index] {
+                    composite.members[number].type_id = type_id;
+                }
+            }
+        }
+    }
+
+    /// The type `id`, or where it is longer than `room`, a type like it without what does not fit.
+    fn shorter(&mut self, types: &mut Vec<Type>, id: TypeId, room: u64) -> TypeId {
+        let Some(whole) = composite(types, id) else {
+            return id;
+        };
+        let Some(size) = u32::try_from(room).ok().filter(|room| *room < whole.size) else {
+            return id;
+        };
+        if let Some(known) = self.known.get(&(id, room)) {
+            return *known;
+        }
+        let mut short = whole.clone();
+        short.size = size;
+        let lengths = &mut self.lengths;
+        short.members.retain(|member| {
+            let length = match member.bits {
+                Some(bits) => u64::from(bits),
+                None => extent(types, member.type_id, lengths, DEPTH_MAX).end * 8,
+            };
+            let fits = member.offset.0.saturating_add(length) <= u64::from(size) * 8;
+            fits && member.role != MemberRole::VirtualBase
+        });
+        let Ok(number) = u32::try_from(types.len()) else {
+            return id;
+        };
+        types.push(Type::Composite(short));
+        self.known.insert((id, room), TypeId(number));
+        TypeId(number)
+    }
+}

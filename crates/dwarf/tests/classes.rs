@@ -1,0 +1,241 @@
+//! C++ and Rust: sizes and places held against what the compiled program prints about itself, and C++'s also against pahole.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking"
+)]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use linemate_types::{
+    Composite, FlatType, Layout, LineSize, MemberRole, Type, TypeId, TypeModel, pahole,
+};
+
+/// The places of all members of a type, those of bases and anonymous members among them, by name.
+fn members(model: &TypeModel, id: TypeId) -> BTreeMap<String, u64> {
+    let mut found = BTreeMap::new();
+    let mut open = vec![(id, 0)];
+    while let Some((id, base)) = open.pop() {
+        for member in &model.composite(id).unwrap().members {
+            let offset = base + member.offset.byte().0;
+            match member.name.as_str() {
+                "" => open.push((member.type_id, offset)),
+                name => {
+                    found.insert(name.to_owned(), offset);
+                }
+            }
+        }
+    }
+    found
+}
+
+fn base<'m>(model: &'m TypeModel, composite: &'m Composite, name: &str) -> Option<u64> {
+    let is_base = |id| model.composite(id).is_some_and(|c| c.name.as_str() == name);
+    let mut bases = composite
+        .members
+        .iter()
+        .filter(|m| m.role != MemberRole::Field);
+    let found = bases.find(|m| is_base(m.type_id))?;
+    Some(found.offset.byte().0)
+}
+
+/// Holds every line that the program prints against the model, and tells how many they were.
+fn check(path: &Path, model: &TypeModel) -> usize {
+    let printed = common::run(&mut Command::new(path));
+    let mut checked = 0;
+    for line in printed.lines() {
+        let (what, rest) = line.split_once(' ').unwrap();
+        let (number, rest) = rest.split_once(' ').unwrap();
+        let number: u64 = number.parse().unwrap();
+        let (member, name) = match what {
+            "size" => ("", rest),
+            _ => rest.split_once(' ').unwrap(),
+        };
+        let id = model
+            .lookup(name)
+            .unwrap_or_else(|| panic!("no type {name}"));
+        match what {
+            "size" => assert_eq!(model.size_of(id), Some(number), "{line}"),
+            "member" => assert_eq!(members(model, id).get(member), Some(&number), "{line}"),
+            _ => {
+                let composite = model.composite(id).unwrap();
+                assert_eq!(base(model, composite, member), Some(number), "{line}");
+            }
+        }
+        checked += 1;
+    }
+    checked
+}
+
+/// Every type can be laid out, printed and unfolded, and no two of its members share bytes but in unions.
+fn check_consistency(model: &TypeModel) -> usize {
+    let mut count = 0;
+    for (id, t) in model.iter() {
+        let Type::Composite(composite) = t else {
+            continue;
+        };
+        let layout = Layout::new(model, id, LineSize::B64).unwrap();
+        assert_eq!(layout.size, u64::from(composite.size));
+        assert!(pahole::print(model, id, LineSize::B64).is_some());
+        let flat = FlatType::new(model, id).unwrap();
+        for leaf in flat.leaves() {
+            assert!(
+                flat.find(leaf.offset, leaf.size).is_some(),
+                "{t:?}: {leaf:?}"
+            );
+        }
+        count += 1;
+    }
+    count
+}
+
+#[test]
+fn classes_are_laid_out_as_the_compiler_has_them() {
+    let variants: [&[&str]; 5] = [
+        &["-O0", "-gdwarf-5"],
+        &["-O2", "-gdwarf-4"],
+        &["-O2", "-gdwarf-5", "-std=c++20"],
+        &["-O1", "-gdwarf-4", "-fdebug-types-section"],
+        &["-O1", "-gdwarf-5", "-fdebug-types-section", "-gz"],
+    ];
+    for flags in variants {
+        let mut all = vec!["-g"];
+        all.extend(flags);
+        let program = common::compile("g++", &["classes.cpp"], &all);
+        let types = common::types(&program.path);
+        assert_eq!(types.left_out(), 0, "{flags:?}");
+        let checked = check(&program.path, types.model());
+        let count = check_consistency(types.model());
+        println!("{flags:?}: {checked} sizes and places of {count} types, all the compiler's");
+        assert!(checked >= 33, "{checked}");
+        assert!(count > 50, "{count}");
+    }
+}
+
+#[test]
+fn names_have_their_scopes_and_can_be_shortened() {
+    let program = common::compile("g++", &["classes.cpp"], &["-g"]);
+    let types = common::types(&program.path);
+    let model = types.model();
+    let name = |short| model.get(model.lookup(short)?).map(|t| t.name().to_owned());
+    assert_eq!(name("Derived").as_deref(), Some("net::Derived"));
+    assert_eq!(name("class Derived").as_deref(), Some("net::Derived"));
+    assert_eq!(name("Array").as_deref(), Some("net::Array<char, 5>"));
+    assert_eq!(name("Inner").as_deref(), Some("net::Derived::Inner"));
+    assert_eq!(
+        name("Derived::Inner").as_deref(),
+        Some("net::Derived::Inner")
+    );
+    assert_eq!(
+        name("Hidden").as_deref(),
+        Some("(anonymous namespace)::Hidden")
+    );
+    assert_eq!(name("erived"), None);
+    let composite = model
+        .composite(model.lookup("net::Derived").unwrap())
+        .unwrap();
+    let declared = composite.declared.as_ref().unwrap();
+    assert!(declared.file.ends_with("classes.cpp"), "{declared:?}");
+    assert_eq!(declared.line, 53);
+    let text = pahole::print(model, model.lookup("net::Derived").unwrap(), LineSize::B64).unwrap();
+    assert!(
+        text.starts_with("class net::Derived {\n\t/* struct net::Base"),
+        "{text}"
+    );
+    assert!(text.contains("<ancestor>; */"), "{text}");
+}
+
+/// The lines of pahole's text that tell a member, not a base, whose bytes we do not count twice: its name, offset and size.
+fn told(text: &str) -> Vec<(String, String)> {
+    let line = |line: &str| {
+        let (declaration, place) = line.trim_end_matches("*/").rsplit_once("/*")?;
+        let mut words = place.split_whitespace();
+        words
+            .clone()
+            .all(|word| word.parse::<u64>().is_ok())
+            .then_some(())?;
+        let place = format!("{} {}", words.next()?, words.next()?);
+        let declared = declaration
+            .split("__attribute__")
+            .next()?
+            .trim()
+            .trim_end_matches(';');
+        let name = declared.rsplit([' ', '*']).next()?.to_owned();
+        Some((name, place))
+    };
+    text.lines()
+        .filter_map(line)
+        .filter(|(name, _)| name != "/")
+        .collect()
+}
+
+#[test]
+fn members_of_classes_are_where_pahole_has_them() {
+    let program = common::compile("g++", &["classes.cpp"], &["-g", "-O2", "-gdwarf-5"]);
+    let types = common::types(&program.path);
+    let model = types.model();
+    let mut compared = 0;
+    for name in [
+        "Base",
+        "Other",
+        "Inner",
+        "Hidden",
+        "Tail",
+        "timespec",
+        "__pthread_mutex_s",
+        "tm",
+        "lconv",
+    ] {
+        let expected = common::run(
+            Command::new("pahole")
+                .args(["-F", "dwarf", "--suppress_aligned_attribute", "-C", name])
+                .arg(&program.path),
+        );
+        let id = model
+            .lookup(name)
+            .unwrap_or_else(|| panic!("no type {name}"));
+        let printed = pahole::print(model, id, LineSize::B64).unwrap();
+        let expected = told(&expected);
+        assert!(!expected.is_empty(), "{name}");
+        assert_eq!(told(&printed), expected, "{name}:\n{printed}");
+        compared += expected.len();
+    }
+    println!("{compared} members compared");
+}
+
+#[test]
+fn rusts_types_are_laid_out_as_the_compiler_has_them() {
+    let program = common::compile(
+        "rustc",
+        &["types.rs"],
+        &["-g", "--edition=2021", "-Copt-level=1"],
+    );
+    let types = common::types(&program.path);
+    let model = types.model();
+    assert_eq!(types.left_out(), 0);
+    let checked = check(&program.path, model);
+    let count = check_consistency(model);
+    println!("{checked} sizes and places of {count} types, all the compiler's");
+    assert!(checked >= 20, "{checked}");
+    let shape = model.lookup("Shape").unwrap();
+    let flat = FlatType::new(model, shape).unwrap();
+    let paths: Vec<&str> = flat
+        .leaves()
+        .iter()
+        .map(|leaf| leaf.path.as_str())
+        .collect();
+    assert!(paths.contains(&"discriminant"), "{paths:?}");
+    assert!(paths.contains(&"Rect.w"), "{paths:?}");
+    let text = pahole::print(model, model.lookup("Plain").unwrap(), LineSize::B64).unwrap();
+    assert!(
+        !text.contains("__aligned__"),
+        "what every type has is not remarked:\n{text}"
+    );
+    let text = pahole::print(model, model.lookup("Padded").unwrap(), LineSize::B64).unwrap();
+    assert!(text.contains("__aligned__(128)"), "{text}");
+}

@@ -1,0 +1,128 @@
+//! Broken debug information: an error or something sensible, never a panic, and soon.
+//!
+//! The programs are the fuzzer's seeds, so that nothing has to be compiled.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use linemate_dwarf::{
+    Companions, DwarfError, ElfAddr, ProgramCode, ProgramFiles, ProgramTypes, Register,
+};
+use linemate_types::{FlatType, Layout, LineSize, Type, pahole};
+
+fn seed(name: &str) -> Vec<u8> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/dwarf");
+    std::fs::read(folder.join(name)).unwrap()
+}
+
+/// Reads all that can be read.
+fn read(bytes: &[u8]) -> Result<usize, DwarfError> {
+    let _ = Companions::of(bytes);
+    let files = ProgramFiles::new(bytes, None, None)?;
+    let types = ProgramTypes::read(&files)?;
+    let model = types.model();
+    for (id, t) in model.iter() {
+        if let Type::Composite(_) = t {
+            Layout::new(model, id, LineSize::B64).unwrap();
+            pahole::print(model, id, LineSize::B64).unwrap();
+            let _ = FlatType::new(model, id);
+        }
+    }
+    let code = ProgramCode::read(&files, &types)?;
+    for function in code.functions() {
+        let start = function.ranges[0].start;
+        for pc in [start, ElfAddr(start.0 + 4)] {
+            let _ = code.source(pc);
+            for register in 0..17 {
+                code.pointer_in(pc, Register(register));
+                code.variable_at(pc, Register(register), -16);
+            }
+        }
+    }
+    Ok(model.len())
+}
+
+/// Numbers that look random, from a fixed seed (Knuth's MMIX constants).
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from((self.0 >> 33) % limit as u64).unwrap()
+    }
+}
+
+const SEEDS: [&str; 4] = [
+    "c-dwarf5",
+    "c-dwarf4-compressed",
+    "c-dwarf4-types",
+    "cpp-dwarf5",
+];
+
+#[test]
+fn changed_bytes_do_no_harm() {
+    let mut numbers = Numbers(7);
+    let (mut fine, mut refused) = (0, 0);
+    for name in SEEDS {
+        let whole = seed(name);
+        assert!(read(&whole).unwrap() > 10, "{name}");
+        for _ in 0..1500 {
+            let mut bytes = whole.clone();
+            for _ in 0..1 + numbers.below(4) {
+                let at = numbers.below(bytes.len());
+                bytes[at] = match numbers.below(4) {
+                    0 => 0,
+                    1 => 0xff,
+                    _ => u8::try_from(numbers.below(256)).unwrap(),
+                };
+            }
+            let begun = Instant::now();
+            match read(&bytes) {
+                Ok(_) => fine += 1,
+                Err(_) => refused += 1,
+            }
+            assert!(begun.elapsed() < Duration::from_secs(20), "{name}");
+        }
+    }
+    assert!(
+        fine > 500 && refused > 500,
+        "{fine} fine, {refused} refused"
+    );
+}
+
+#[test]
+fn cut_files_are_refused() {
+    for name in SEEDS {
+        let whole = seed(name);
+        for end in (0..whole.len()).step_by(97) {
+            assert!(read(&whole[..end]).is_err(), "{name}: {end} bytes");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_read_is_told() {
+    let text = |result: Result<usize, DwarfError>| result.unwrap_err().to_string();
+    let split = text(read(&seed("c-split")));
+    assert!(
+        split.contains("split into") && split.contains("-gsplit-dwarf"),
+        "{split}"
+    );
+    assert!(text(read(b"#!/bin/sh\n")).starts_with("not an ELF program"));
+    let mut object = seed("c-dwarf5");
+    object[16] = 1; // e_type: ET_REL
+    assert!(text(read(&object)).contains("not linked"));
+}
+
+#[test]
+fn without_build_ids_any_debug_file_is_taken() {
+    let (program, other) = (seed("c-dwarf5"), seed("cpp-dwarf5"));
+    // There is nothing to compare.
+    let files = ProgramFiles::new(&program, Some(&other), None).unwrap();
+    assert!(ProgramTypes::read(&files).is_ok());
+}
