@@ -1,6 +1,6 @@
 //! Collects figures out of the outputs that steps left. What they mean side by side is for [`crate::results()`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use linemate_report::case::{
     Checked, Contended, FoundGroup, FoundType, Inputs, Measured, Predicted, Rebuilt, ReplayedAs,
@@ -9,7 +9,7 @@ use linemate_report::model::GroupRow;
 use linemate_study::costs::Costs;
 use linemate_study::{EventCount, WhatIf};
 
-use crate::case::{Case, PredictedFigure};
+use crate::case::{Case, PredictedFigure, PredictedOf};
 use crate::documents::{OutputError, Outputs, StepDocument, TypeReport};
 use crate::plan::{Plan, StepId, Work};
 use crate::runs::{PairedRun, Runs};
@@ -130,6 +130,61 @@ impl<'b> Book<'b> {
         found
     }
 
+    /// The share of all cycles under a function, on the first machine.
+    pub(crate) fn share_under(&self, function: &str) -> Option<f64> {
+        let machine = self.case.machines.first()?;
+        self.share_of(self.plan.examined, function, machine)
+    }
+
+    fn share_of(&self, recorded: StepId, wanted: &str, on: &str) -> Option<f64> {
+        self.steps.iter().find_map(|step| match step {
+            (
+                Work::Under {
+                    of,
+                    function,
+                    machine,
+                },
+                StepDocument::Costs(costs),
+            ) if *of == recorded && function == wanted && machine == on => {
+                let under = costs.under.as_ref()?;
+                let all = under.all_cycles.sum();
+                (all > 0).then(|| under.cycles.sum() as f64 / all as f64)
+            }
+            _ => None,
+        })
+    }
+
+    /// The share without an edit, and the one that is predicted with it.
+    pub(crate) fn predicted_share(&self, of: &PredictedOf, wanted: &str) -> Option<(f64, f64)> {
+        let (result, _) = self.what_if(|work| {
+            matches!(work, Work::WhatIfUnder { edit, function, machine, .. }
+                if self.edit_name(*edit) == of.edit && function == wanted && *machine == of.machine)
+        })?;
+        let under = result.under.as_ref()?;
+        let (part, all) = (under.cycles, under.all_cycles);
+        let share = |part: f64, all: f64| (all > 0.0).then(|| part / all);
+        share(part.without, all.without).zip(share(part.with, all.with))
+    }
+
+    /// The shares in the runs of the kernel built without patches, and in those of the kernel with an edit's.
+    pub(crate) fn rebuilt_shares(&self, of: &PredictedOf, function: &str) -> Option<[Vec<f64>; 2]> {
+        let share = |recorded: &StepId| self.share_of(*recorded, function, &of.machine);
+        let mut patched = BTreeSet::new();
+        for (work, _) in &self.steps {
+            if let Work::Measure {
+                of: recorded, edit, ..
+            } = work
+                && self.edit_name(*edit) == of.edit
+            {
+                patched.insert(*recorded);
+            }
+        }
+        let without: Option<Vec<f64>> = self.plan.bases.iter().map(share).collect();
+        let with: Option<Vec<f64>> = patched.iter().map(share).collect();
+        let sides = [without?, with?];
+        (!sides.iter().any(Vec::is_empty)).then_some(sides)
+    }
+
     fn edit_name(&self, edit: usize) -> String {
         let edit = self.case.edits.get(edit);
         edit.map(|edit| edit.name.clone()).unwrap_or_default()
@@ -154,9 +209,10 @@ impl<'b> Book<'b> {
             .iter()
             .filter_map(|row| match &row.predicted.as_ref()?.of {
                 PredictedFigure::Function(name) => Some(name.as_str()),
-                PredictedFigure::Types | PredictedFigure::Misses | PredictedFigure::LoadMisses => {
-                    None
-                }
+                PredictedFigure::Types
+                | PredictedFigure::Misses
+                | PredictedFigure::LoadMisses
+                | PredictedFigure::ShareUnder(_) => None,
             })
             .collect();
         let functions = result.functions.iter();

@@ -213,6 +213,11 @@ pub enum FoundFigure {
         /// The field.
         field: String,
     },
+    /// The share of all cycles on the first machine while a function is on the stack.
+    ShareUnder {
+        /// The function.
+        function: String,
+    },
 }
 
 /// A predicted change.
@@ -237,4 +242,6 @@ pub enum PredictedFigure {
     Misses,
     /// The loads among them.
     LoadMisses,
+    /// The share of all cycles while a function is on the stack.
+    ShareUnder(String),
 }

@@ -62,11 +62,11 @@ impl StepDocument {
                     of: *of,
                 }))
             }
-            Work::Costs { .. } => {
+            Work::Costs { .. } | Work::Under { .. } => {
                 let document = of_schema::<CostsDocument>(value, CostsDocument::SCHEMA)?;
                 StepDocument::Costs(Box::new(document.costs))
             }
-            Work::WhatIf { .. } | Work::Measure { .. } => {
+            Work::WhatIf { .. } | Work::Measure { .. } | Work::WhatIfUnder { .. } => {
                 let document = of_schema::<WhatIfDocument>(value, WhatIfDocument::SCHEMA)?;
                 let first = document.results.into_iter().next();
                 let first = first.ok_or("it holds no result")?;

@@ -3,6 +3,8 @@
 //! A key is a hash of everything that the output depends on. A step whose output is there under its key is done: that is all that
 //! resuming consists of, and why nothing has to remember how far a run got.
 
+mod shares;
+
 use sha2::{Digest as _, Sha256};
 
 use crate::case::{Case, CaseEdit, KernelSource, KernelTree};
@@ -96,6 +98,26 @@ pub enum Work {
         of: StepId,
         /// The edit's place in the case.
         edit: usize,
+        /// The machine.
+        machine: String,
+    },
+    /// `linemate report --under`: what share of all cycles a function has.
+    Under {
+        /// The step that recorded.
+        of: StepId,
+        /// The function.
+        function: String,
+        /// The machine.
+        machine: String,
+    },
+    /// `linemate whatif --under` for one machine: what share of all cycles a function has without and with an edit.
+    WhatIfUnder {
+        /// The step that recorded.
+        of: StepId,
+        /// The edit's place in the case.
+        edit: usize,
+        /// The function.
+        function: String,
         /// The machine.
         machine: String,
     },
@@ -248,6 +270,7 @@ impl<'c> Plan<'c> {
         for edit in 0..self.case.edits.len() {
             self.predict(of, edit, "");
         }
+        self.find_shares();
     }
 
     fn predict(&mut self, of: StepId, edit: usize, kernel: &str) {
@@ -305,6 +328,7 @@ impl<'c> Plan<'c> {
         );
         let title = format!("boot and record the kernel with {name}");
         let records = self.record(kernel, case.guest.runs, &title);
+        self.compare_shares(edit, &records);
         for (run, of) in records.into_iter().enumerate() {
             for machine in &case.machines {
                 let title = format!("measure {name} on {machine}{}", self.seed_named(run));
@@ -411,8 +435,31 @@ impl<'c> Plan<'c> {
                 self.replaying(&mut recipe);
                 recipe.word(&digests.digest(&Ingredient::Analyser)?);
             }
-            Work::WhatIf { of, machine, .. } | Work::Measure { of, machine, .. } => {
-                recipe.word("whatif");
+            Work::Under {
+                of,
+                function,
+                machine,
+            } => {
+                recipe.word("under");
+                uses(&mut recipe, of);
+                recipe.word(function);
+                recipe.word(&digests.digest(&Ingredient::Machine(machine.clone()))?);
+                if self.llc_share() {
+                    recipe.word("share of the LLC");
+                }
+                self.replaying(&mut recipe);
+                recipe.word(&digests.digest(&Ingredient::Analyser)?);
+            }
+            Work::WhatIf { of, machine, .. }
+            | Work::Measure { of, machine, .. }
+            | Work::WhatIfUnder { of, machine, .. } => {
+                match &step.work {
+                    Work::WhatIfUnder { function, .. } => {
+                        recipe.word("whatif under");
+                        recipe.word(function);
+                    }
+                    _ => recipe.word("whatif"),
+                }
                 uses(&mut recipe, of);
                 let file = self.edit_file(&step.work).unwrap_or_default().to_owned();
                 recipe.word(&digests.digest(&Ingredient::File(file))?);
@@ -559,7 +606,9 @@ impl<'c> Plan<'c> {
     #[must_use]
     pub fn edit_file(&self, work: &Work) -> Option<&'c str> {
         match work {
-            Work::WhatIf { edit, .. } => Some(self.case.edits.get(*edit)?.file.as_str()),
+            Work::WhatIf { edit, .. } | Work::WhatIfUnder { edit, .. } => {
+                Some(self.case.edits.get(*edit)?.file.as_str())
+            }
             Work::Measure { edit, .. } => self.case.edits.get(*edit)?.measure.as_deref(),
             _ => None,
         }

@@ -134,6 +134,7 @@ struct RawFound {
     type_name: Option<Spanned<String>>,
     field: Option<Spanned<String>>,
     fields: Option<Spanned<Vec<Spanned<String>>>>,
+    function: Option<Spanned<String>>,
     figure: Spanned<RawFigure>,
 }
 
@@ -149,6 +150,7 @@ enum RawFigure {
     CycleShare,
     LoadsPerStore,
     Accesses,
+    ShareUnder,
 }
 
 #[derive(Deserialize)]
@@ -157,7 +159,7 @@ struct RawPredicted {
     edit: Spanned<String>,
     machine: Spanned<String>,
     function: Option<Spanned<String>>,
-    figure: Option<RawPredictedFigure>,
+    figure: Option<Spanned<RawPredictedFigure>>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -166,6 +168,7 @@ enum RawPredictedFigure {
     Cycles,
     Misses,
     LoadMisses,
+    ShareUnder,
 }
 
 /// Reads a case.
@@ -492,9 +495,18 @@ impl Checker<'_> {
     fn predicted_figure(
         &self,
         function: Option<Spanned<String>>,
-        figure: Option<RawPredictedFigure>,
+        figure: Option<Spanned<RawPredictedFigure>>,
     ) -> Result<PredictedFigure, CaseError> {
-        match (function, figure.unwrap_or(RawPredictedFigure::Cycles)) {
+        let asked = figure.as_ref().map(|figure| *figure.get_ref());
+        match (function, asked.unwrap_or(RawPredictedFigure::Cycles)) {
+            (None, RawPredictedFigure::ShareUnder) => {
+                let key = "function";
+                let start = figure.map_or(0, |figure| figure.span().start);
+                Err(self.error(start, Reason::Needs { key }))
+            }
+            (Some(function), RawPredictedFigure::ShareUnder) => Ok(PredictedFigure::ShareUnder(
+                self.said("function", function)?,
+            )),
             (None, RawPredictedFigure::Cycles) => Ok(PredictedFigure::Types),
             (None, RawPredictedFigure::Misses) => Ok(PredictedFigure::Misses),
             (None, RawPredictedFigure::LoadMisses) => Ok(PredictedFigure::LoadMisses),
@@ -546,6 +558,12 @@ impl Checker<'_> {
             RawFigure::Accesses => FoundFigure::Accesses {
                 type_name,
                 field: field()?,
+            },
+            RawFigure::ShareUnder => FoundFigure::ShareUnder {
+                function: match raw.function {
+                    Some(function) => self.said("function", function)?,
+                    None => return Err(needs("function")),
+                },
             },
             RawFigure::CycleShare => FoundFigure::CycleShare {
                 type_name,

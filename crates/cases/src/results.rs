@@ -4,6 +4,8 @@ use linemate_report::case::{
     Contended, FoundGroup, FoundType, Measured, PublishedRow, Results, SCHEMA, change_text,
 };
 
+use linemate_study::stats::change_between;
+
 use crate::book::Book;
 use crate::case::{Case, FoundFigure, PredictedFigure, PredictedOf, Published};
 use crate::documents::{OutputError, Outputs};
@@ -35,7 +37,10 @@ pub fn results(
         checked: book.checked(),
         published: Vec::new(),
     };
-    let ours = Ours { results: &results };
+    let ours = Ours {
+        results: &results,
+        book: &book,
+    };
     results.published = case.published.iter().map(|row| ours.row(row)).collect();
     Ok(results)
 }
@@ -43,6 +48,7 @@ pub fn results(
 /// Our figures, looked up for the published ones.
 struct Ours<'r> {
     results: &'r Results,
+    book: &'r Book<'r>,
 }
 
 impl Ours<'_> {
@@ -72,7 +78,7 @@ impl Ours<'_> {
     fn figure(&self, figure: &FoundFigure) -> String {
         let contended = |type_name: &str, field: &str| {
             let rows = &self.found_type(type_name)?.contended;
-            let place = rows.iter().position(|row| row.field == field)?;
+            let place = rows.iter().position(|row| is_named(&row.field, field))?;
             rows.get(place).map(|row| (place + 1, row))
         };
         let text = match figure {
@@ -116,11 +122,19 @@ impl Ours<'_> {
             }
             FoundFigure::Accesses { type_name, field } => contended(type_name, field)
                 .map(|(_, row)| format!("{} loads, {} stores", row.loads, row.stores)),
+            FoundFigure::ShareUnder { function } => self
+                .book
+                .share_under(function)
+                .map(|share| format!("{:.2} % of all cycles", 100.0 * share)),
         };
         text.unwrap_or_else(|| "not among what was found".to_owned())
     }
 
     fn prediction(&self, of: &PredictedOf) -> String {
+        if let PredictedFigure::ShareUnder(function) = &of.of {
+            let shares = self.book.predicted_share(of, function);
+            return shares.map_or_else(|| "not replayed".to_owned(), share_text);
+        }
         let predicted = self
             .results
             .predicted
@@ -134,6 +148,7 @@ impl Ours<'_> {
             PredictedFigure::Function(name) => predicted.functions.get(name),
             PredictedFigure::Misses => Some(&predicted.llc_misses),
             PredictedFigure::LoadMisses => Some(&predicted.llc_load_misses),
+            PredictedFigure::ShareUnder(_) => None,
         };
         match measure.and_then(Measured::relative) {
             Some((change, ci95)) => format!("{change:+.1} ± {ci95:.1} %"),
@@ -146,8 +161,8 @@ impl Ours<'_> {
         let rows = &self.found_type(type_name)?.contended;
         let ours: Vec<&str> = rows
             .iter()
-            .map(|row| row.field.as_str())
-            .filter(|field| ranking.iter().any(|name| name == field))
+            .filter_map(|row| ranking.iter().find(|name| is_named(&row.field, name)))
+            .map(String::as_str)
             .collect();
         let theirs: Vec<&str> = ranking
             .iter()
@@ -172,6 +187,15 @@ impl Ours<'_> {
     }
 
     fn rerecorded(&self, of: &PredictedOf) -> Option<String> {
+        if let PredictedFigure::ShareUnder(function) = &of.of {
+            let [without, with] = self.book.rebuilt_shares(of, function)?;
+            let mean = |shares: &[f64]| shares.iter().sum::<f64>() / shares.len() as f64;
+            let text = share_text((mean(&without), mean(&with)));
+            return Some(match change_between(&without, &with) {
+                Some(change) => format!("{text} ({})", change_text(change)),
+                None => text,
+            });
+        }
         let rebuilt = self
             .results
             .rebuilt
@@ -182,13 +206,28 @@ impl Ours<'_> {
             PredictedFigure::Function(name) => rebuilt.functions.get(name)?,
             PredictedFigure::Misses => &rebuilt.llc_misses,
             PredictedFigure::LoadMisses => &rebuilt.llc_load_misses,
+            PredictedFigure::ShareUnder(_) => return None,
         };
         figure.best().recorded_change.map(change_text)
     }
 }
 
+/// Whether a row is that of a field: members of a union have one row, by all of their names.
+fn is_named(row: &str, field: &str) -> bool {
+    row == field || row.split(" | ").any(|name| name == field)
+}
+
+/// A share of all cycles before and after.
+fn share_text((without, with): (f64, f64)) -> String {
+    format!(
+        "{:.2} → {:.2} % of all cycles",
+        100.0 * without,
+        100.0 * with
+    )
+}
+
 /// The rows of these fields, as far as they cost anything.
 fn rows<'f>(found: &'f FoundType, fields: &'f [String]) -> impl Iterator<Item = &'f Contended> {
     let rows = found.contended.iter();
-    rows.filter(|row| fields.contains(&row.field))
+    rows.filter(|row| fields.iter().any(|name| is_named(&row.field, name)))
 }

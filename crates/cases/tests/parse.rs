@@ -290,7 +290,7 @@ fn what_is_wrong_is_told_with_its_line() {
         (
             "figure = \"group-share\"",
             "figure = \"size\"",
-            "31: unknown variant `size`, expected one of `group-share`, `group-loads-per-store`, `group-lines`, `rank`, `cycles-per-load`, `rank-correlation`, `cycle-share`, `loads-per-store`, `accesses`",
+            "31: unknown variant `size`, expected one of `group-share`, `group-loads-per-store`, `group-lines`, `rank`, `cycles-per-load`, `rank-correlation`, `cycle-share`, `loads-per-store`, `accesses`, `share-under`",
         ),
         ("cpus = 8", "", "13: missing field `cpus`"),
         (
@@ -338,6 +338,16 @@ fn what_is_wrong_is_told_with_its_line() {
             "function = \"f\"",
             "function = \"f\", figure = \"load-misses\"",
             "32: misses are those of the whole kernel, not of a function",
+        ),
+        (
+            "function = \"f\"",
+            "figure = \"share-under\"",
+            "32: this figure needs `function`",
+        ),
+        (
+            "figure = \"group-share\"",
+            "figure = \"share-under\"",
+            "31: this figure needs `function`",
         ),
         (
             "function = \"f\"",

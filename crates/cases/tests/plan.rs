@@ -169,6 +169,55 @@ fn a_kernel_that_has_to_be_built_is_examined_once_it_is() {
     assert_eq!((plan.examined.0, plan.bases.len()), (1, 1));
 }
 
+const SHARES: &str = r#"
+[[published]]
+key = "under f"
+value = "0.81 → 0.35 % of all"
+source = "a paper"
+found = { function = "f", figure = "share-under" }
+predicted = { edit = "built", machine = "m2", function = "f", figure = "share-under" }
+[[published]]
+key = "the same once more"
+value = "0.81 → 0.35 % of all"
+source = "a paper"
+found = { function = "f", figure = "share-under" }
+"#;
+
+#[test]
+fn published_shares_are_replayed_for_every_kernel_once() {
+    let case = parse(&(CASE.to_owned() + SHARES)).unwrap();
+    let digests = &mut Changed::default();
+    let mut all = keys(&case, Mode::Full, digests);
+    let titles = all.iter().map(|(title, _)| title.as_str());
+    let shares: Vec<&str> = titles
+        .filter(|title| title.contains("share under"))
+        .collect();
+    assert_eq!(
+        shares,
+        [
+            "find the share under f on m1",
+            "predict the share under f with built on m2",
+            "find the share under f on m2, kernel built without patches",
+            "find the share under f on m2, kernel with built",
+        ]
+    );
+    // All other steps are what they were.
+    all.retain(|(title, _)| !title.contains("share under"));
+    assert_eq!(all, keys(&parse(CASE).unwrap(), Mode::Full, digests));
+    let other = SHARES.replace("function = \"f\"", "function = \"g\"");
+    let other = keys(
+        &parse(&(CASE.to_owned() + &other)).unwrap(),
+        Mode::Full,
+        digests,
+    );
+    let one = keys(&case, Mode::Full, digests);
+    let changed = one
+        .iter()
+        .zip(other)
+        .filter(|(one, other)| one.1 != other.1);
+    assert_eq!(changed.count(), 4);
+}
+
 /// The titles of the steps whose keys are others once an ingredient has changed.
 fn redone(ingredient: Ingredient) -> Vec<String> {
     let case = parse(CASE).unwrap();

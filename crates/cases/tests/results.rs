@@ -11,9 +11,10 @@ use linemate_report::model::{
 };
 use linemate_report::{CostsDocument, FieldMap, WhatIfDocument};
 use linemate_study::EventCount;
-use linemate_study::costs::{CellCost, Cost, Costs, LineCost};
-use linemate_study::effect::{LlcMisses, Potential, Row, Size, WhatIf};
+use linemate_study::costs::{CellCost, Cost, Costs, LineCost, UnderCost};
+use linemate_study::effect::{LlcMisses, Potential, Row, Size, UnderChange, WhatIf};
 use linemate_study::stats::{Change, Measure};
+use linemate_study::under::Cycles;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -296,6 +297,7 @@ fn outputs(plan: &Plan<'_>) -> Outputs {
         Work::Measure { .. } => Some(whatif(1_004_500.0, 1_004_500.0)),
         Work::WhatIf { of: StepId(0), .. } => Some(whatif(2_000_000.0, 1_500_000.0)),
         Work::WhatIf { .. } => Some(whatif(1_600_000.0, 1_100_000.0)),
+        Work::Under { .. } | Work::WhatIfUnder { .. } => None,
         Work::Check { check, .. } => Some(written(&CheckDocument {
             said: format!("passed check {check}"),
         })),
@@ -383,6 +385,98 @@ fn how_it_was_replayed_is_told() {
         page.contains("Replayed warm and with `l1_stride`. "),
         "{page}"
     );
+}
+
+const SHARES: &str = r#"
+[[published]]
+key = "under f"
+value = "0.81 → 0.35 % of all"
+source = "a paper"
+found = { function = "f", figure = "share-under" }
+predicted = { edit = "apart", machine = "m1", function = "f", figure = "share-under" }
+"#;
+
+/// A report on a function that has this many of 100,000 cycles.
+fn under(cycles: u64) -> Value {
+    let cycles_of = |instructions| Cycles {
+        instructions,
+        stalls: 100,
+    };
+    let mut document = costs_of_the_type();
+    document["costs"]["under"] = written(&UnderCost {
+        cycles: cycles_of(cycles - 100),
+        all_cycles: cycles_of(99_900),
+        ..UnderCost::default()
+    });
+    document
+}
+
+#[test]
+fn shares_of_all_cycles_stand_beside_published_ones() {
+    let text = CASE.replacen("cpus = 8", "cpus = 8\nruns = 3", 1) + SHARES;
+    let case = parse(&text).unwrap();
+    let plan = Plan::new(&case, Mode::Full);
+    let mut outputs = outputs(&plan);
+    for (number, step) in plan.steps.iter().enumerate() {
+        let output = match &step.work {
+            Work::Under { of, .. } if *of == plan.examined => under(800),
+            Work::Under { of, .. } if plan.bases.contains(of) => under(1000),
+            Work::Under { of, .. } => under(400 + 100 * plan.run(*of).unwrap() as u64),
+            Work::WhatIfUnder { .. } => {
+                let measure = |without: f64, with: f64| Measure {
+                    without,
+                    with,
+                    ..Measure::default()
+                };
+                let mut document = whatif(1.0, 1.0);
+                document["results"][0]["under"] = written(&UnderChange {
+                    cycles: measure(800.0, 392.0),
+                    all_cycles: measure(100_000.0, 98_000.0),
+                    ..UnderChange::default()
+                });
+                document
+            }
+            _ => continue,
+        };
+        outputs.insert(StepId(number), output);
+    }
+    let of = |mode| {
+        let plan = Plan::new(&case, mode);
+        let results = results("1.2.3", &case, mode, &plan, &outputs).unwrap();
+        results.published.last().cloned().unwrap()
+    };
+    let row = of(Mode::Full);
+    assert_eq!(row.found.as_deref(), Some("0.80 % of all cycles"));
+    let predicted = "0.80 → 0.40 % of all cycles";
+    assert_eq!(row.predicted.as_deref(), Some(predicted));
+    // 0.4, 0.5 and 0.6 % beside 1 %: t(2) · 0.1 / √3.
+    let rerecorded = "1.00 → 0.50 % of all cycles (-50.0 ± 24.8 %)";
+    assert_eq!(row.rerecorded.as_deref(), Some(rerecorded));
+    let row = of(Mode::Quick);
+    assert_eq!(row.predicted.as_deref(), Some(predicted));
+    assert_eq!(row.rerecorded, None);
+}
+
+#[test]
+fn members_of_a_union_are_found_by_each_name() {
+    let case = parse(CASE).unwrap();
+    let plan = Plan::new(&case, Mode::Quick);
+    let mut outputs = outputs(&plan);
+    let field = "/costs/fields/1/name";
+    for output in outputs.values_mut() {
+        if let Some(name) = output.pointer_mut(field) {
+            assert_eq!(*name, "rq.nr_running");
+            *name = "rq.donor | nr_running".into();
+        }
+    }
+    let results = results("1.2.3", &case, Mode::Quick, &plan, &outputs).unwrap();
+    let found = |key: &str| {
+        let row = results.published.iter().find(|row| row.key == key);
+        row.unwrap().found.clone().unwrap()
+    };
+    assert_eq!(found("share of what is read"), "20.0 % of cycles");
+    assert_eq!(found("rates"), "70 loads, 30 stores");
+    assert_eq!(found("order"), "0.50 over 3 of 4 fields");
 }
 
 /// A case of which machines were left out.

@@ -191,8 +191,12 @@ impl Bench<'_> {
 
     fn analysis(&self, step: &CaseStep, files: &Files) -> anyhow::Result<Vec<OsString>> {
         let (verb, of) = match &step.work {
-            Work::WhatIf { of, .. } | Work::Measure { of, .. } => ("whatif", of),
-            Work::Report { of, .. } | Work::Costs { of, .. } => ("report", of),
+            Work::WhatIf { of, .. } | Work::Measure { of, .. } | Work::WhatIfUnder { of, .. } => {
+                ("whatif", of)
+            }
+            Work::Report { of, .. } | Work::Costs { of, .. } | Work::Under { of, .. } => {
+                ("report", of)
+            }
             Work::Record { .. } | Work::Build { .. } | Work::Check { .. } => {
                 bail!("no analysis: {}", step.title)
             }
@@ -207,7 +211,24 @@ impl Bench<'_> {
             } => {
                 option("--type", type_name.into());
                 option("--machine", files.machine(machine).into());
-                words.extend(self.replaying(*of, files)?);
+                words.extend(self.replaying(*of, false, files)?);
+            }
+            Work::Under {
+                function, machine, ..
+            } => {
+                option("--under", function.into());
+                option("--machine", files.machine(machine).into());
+                words.extend(self.replaying(*of, true, files)?);
+            }
+            Work::WhatIfUnder {
+                function, machine, ..
+            } => {
+                let edit = self.plan.edit_file(&step.work).context("no such edit")?;
+                option("--edit", files.find(edit)?.into());
+                option("--under", function.into());
+                option("--machine", files.machine(machine).into());
+                words.push("--all-interleavings".into());
+                words.extend(self.replaying(*of, true, files)?);
             }
             Work::WhatIf { machine, .. } | Work::Measure { machine, .. } => {
                 let edit = self.plan.edit_file(&step.work).context("no such edit")?;
@@ -221,15 +242,20 @@ impl Bench<'_> {
                 if self.plan.llc_share() {
                     words.push("--llc-share".into());
                 }
-                words.extend(self.replaying(*of, files)?);
+                words.extend(self.replaying(*of, false, files)?);
             }
             Work::Record { .. } | Work::Build { .. } | Work::Check { .. } => {}
         }
         Ok(words)
     }
 
-    /// How the recording of a step is replayed, where that is not the default.
-    fn replaying(&self, of: StepId, files: &Files) -> anyhow::Result<Vec<OsString>> {
+    /// How the recording of a step is replayed, where that is not the default; with the kernel's image where calls are asked for.
+    fn replaying(
+        &self,
+        of: StepId,
+        is_under: bool,
+        files: &Files,
+    ) -> anyhow::Result<Vec<OsString>> {
         let replay = self.plan.replay();
         let mut words: Vec<OsString> = Vec::new();
         if replay.cold {
@@ -238,22 +264,23 @@ impl Bench<'_> {
         if let Some(cpus) = replay.cpus {
             words.extend(["--cpus".into(), cpus.to_string().into()]);
         }
-        let Some(mechanisms) = &replay.mechanisms else {
-            return Ok(words);
-        };
-        let list = match &mechanisms[..] {
-            [] => "none".to_owned(),
-            names => names.join(","),
-        };
-        words.extend(["--mechanisms".into(), list.into()]);
-        if mechanisms
-            .iter()
-            .any(|name| name == Mechanism::Overlap.key())
-        {
+        if let Some(mechanisms) = &replay.mechanisms {
+            let list = match &mechanisms[..] {
+                [] => "none".to_owned(),
+                names => names.join(","),
+            };
+            words.extend(["--mechanisms".into(), list.into()]);
+        }
+        let overlap = Mechanism::Overlap.key();
+        let overlaps = |names: &Vec<String>| names.iter().any(|name| name == overlap);
+        if is_under || replay.mechanisms.as_ref().is_some_and(overlaps) {
             let Work::Record { kernel, .. } = self.step(of)?.0.work else {
                 bail!("no recording");
             };
             words.extend(["--kernel".into(), self.kernel(kernel, files)?.into()]);
+        }
+        if is_under && self.plan.llc_share() {
+            words.push("--llc-share".into());
         }
         Ok(words)
     }
