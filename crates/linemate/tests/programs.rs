@@ -14,12 +14,12 @@ use linemate_attribution::Analysis;
 use linemate_recording::{Event, Recording};
 use tempfile::TempDir;
 
-/// Compiles a program of `tests/programs`.
+/// Compiles a program of `tests/programs`, with debug information.
 fn compile(folder: &Path, compiler: &str, source: &str, options: &[&str]) -> String {
     let program = folder.join("oracle");
     let output = Command::new(compiler)
         .args(options)
-        .args(["-g", "-pthread", "-o"])
+        .args(["-g", "-o"])
         .arg(&program)
         .arg(root().join("crates/linemate/tests/programs").join(source))
         .output()
@@ -114,21 +114,62 @@ fn named(data: &str, objects: &[Told]) -> (u64, u64) {
 }
 
 fn c_program_is_named(level: &str, least: f64) {
+    let options = [level, "-pthread", "-Wall", "-Wextra", "-Werror"];
+    is_named(("cc", "oracle.c", &options), level, least);
+}
+
+fn is_named((compiler, source, options): (&str, &str, &[&str]), level: &str, least: f64) {
     let folder = tempfile::tempdir().unwrap();
-    let program = compile(
-        folder.path(),
-        "cc",
-        "oracle.c",
-        &[level, "-Wall", "-Wextra", "-Werror"],
-    );
+    let program = compile(folder.path(), compiler, source, options);
     let (data, text) = record(folder.path(), "linemate.data", &program);
     let (right, all) = named(&data, &told(&text));
     let share = right as f64 / all as f64;
     println!(
-        "C {level}: {right} of {all} accesses have the right type, {:.1} %",
+        "{source} {level}: {right} of {all} accesses have the right type, {:.1} %",
         100.0 * share
     );
-    assert!(all > 10_000 && share >= least, "{level}: {right} of {all}");
+    assert!(
+        all > 10_000 && share >= least,
+        "{source} {level}: {right} of {all}"
+    );
+}
+
+fn cpp_program_is_named(level: &str, least: f64) {
+    let options = [
+        level,
+        "-std=c++17",
+        "-pthread",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+    ];
+    is_named(("c++", "oracle.cpp", &options), level, least);
+}
+
+#[test]
+fn a_cpp_program_is_named_right_without_optimisation() {
+    cpp_program_is_named("-O0", 0.95);
+}
+
+#[test]
+fn a_cpp_program_is_named_right_with_optimisation() {
+    cpp_program_is_named("-O2", 0.85);
+}
+
+fn rust_program_is_named(level: &str, least: f64) {
+    let level = format!("opt-level={level}");
+    let options = ["--edition", "2024", "-C", &level];
+    is_named(("rustc", "oracle.rs", &options), &level, least);
+}
+
+#[test]
+fn a_rust_program_is_named_right_without_optimisation() {
+    rust_program_is_named("0", 0.95);
+}
+
+#[test]
+fn a_rust_program_is_named_right_with_optimisation() {
+    rust_program_is_named("3", 0.85);
 }
 
 #[test]
@@ -148,7 +189,7 @@ fn a_c_program_is_named_right_with_all_optimisation() {
 
 fn folder_with_program() -> (TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
-    let program = compile(folder.path(), "cc", "oracle.c", &["-O2"]);
+    let program = compile(folder.path(), "cc", "oracle.c", &["-O2", "-pthread"]);
     (folder, program)
 }
 

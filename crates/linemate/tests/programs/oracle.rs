@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What oracle.c does, with what Rust has: generics, enums, Arc and Mutex, fields that the compiler orders.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+#[derive(Default)]
+pub struct Stats {
+    hits: u64,
+    small: u8,
+    misses: u64,
+}
+
+pub enum State {
+    Idle,
+    Busy { since: u64, by: u32 },
+}
+
+pub struct Conn {
+    id: u8,
+    bytes: AtomicU64,
+    stats: Mutex<Stats>,
+    state: Mutex<State>,
+}
+
+pub struct Node<T> {
+    value: T,
+    seen: AtomicU64,
+    next: Option<Box<Node<T>>>,
+}
+
+fn place<T>(object: &T) -> u64 {
+    let address = std::ptr::from_ref(object) as u64;
+    let mut entry = [0; 8];
+    let pagemap = File::open("/proc/self/pagemap").unwrap();
+    pagemap.read_exact_at(&mut entry, address / 4096 * 8).unwrap();
+    let entry = u64::from_le_bytes(entry);
+    assert!(entry >> 63 == 1);
+    // Where Linux maps all physical memory on x86-64, without address randomisation.
+    0xffff_8880_0000_0000 + (entry & ((1 << 55) - 1)) * 4096 + address % 4096
+}
+
+fn tell<T>(object: &T, name: &str) {
+    let (address, size) = (std::ptr::from_ref(object) as u64, size_of::<T>() as u64);
+    if address / 4096 == (address + size - 1) / 4096 {
+        println!("object {:x} {size} {name}", place(object));
+    }
+}
+
+#[inline(never)]
+fn use_conn(conn: &Conn, n: u64) -> u64 {
+    conn.bytes.fetch_add(n, Ordering::Relaxed);
+    let mut stats = conn.stats.lock().unwrap();
+    stats.hits += n;
+    stats.small = stats.small.wrapping_add(1);
+    stats.misses += u64::from(conn.id);
+    let mut state = conn.state.lock().unwrap();
+    *state = match *state {
+        State::Idle => State::Busy { since: n, by: 1 },
+        State::Busy { since, by } if since + 3 < n => {
+            std::hint::black_box(by);
+            State::Idle
+        }
+        State::Busy { since, by } => State::Busy { since, by: by + 1 },
+    };
+    stats.hits
+}
+
+#[inline(never)]
+fn walk(list: &Node<u64>) -> u64 {
+    let (mut sum, mut node) = (0, Some(list));
+    while let Some(here) = node {
+        sum += here.value;
+        here.seen.fetch_add(1, Ordering::Relaxed);
+        node = here.next.as_deref();
+    }
+    sum
+}
+
+fn main() {
+    let conns: Vec<Box<Conn>> = (0..6)
+        .map(|id| {
+            Box::new(Conn {
+                id,
+                bytes: AtomicU64::new(0),
+                stats: Mutex::default(),
+                state: Mutex::new(State::Idle),
+            })
+        })
+        .collect();
+    let mut list = Box::new(Node { value: 0, seen: AtomicU64::new(0), next: None });
+    for value in 1..6 {
+        list = Box::new(Node { value, seen: AtomicU64::new(0), next: Some(list) });
+    }
+    let all = Arc::new((conns, list));
+    let threads: Vec<_> = (0..4)
+        .map(|_| {
+            let all = Arc::clone(&all);
+            thread::spawn(move || {
+                let mut sum = 0;
+                for n in 0..100 {
+                    for conn in &all.0 {
+                        sum += use_conn(conn, n);
+                    }
+                    sum += walk(&all.1);
+                }
+                sum
+            })
+        })
+        .collect();
+    let sum: u64 = threads.into_iter().map(|t| t.join().unwrap()).sum();
+    std::hint::black_box(sum);
+    for conn in &all.0 {
+        tell(&**conn, "oracle::Conn");
+    }
+    let mut node = Some(&*all.1);
+    while let Some(here) = node {
+        tell(here, "oracle::Node<u64>");
+        node = here.next.as_deref();
+    }
+}
