@@ -88,7 +88,10 @@ impl Descriptions {
             .filter(|(_, places)| !places.is_empty());
         Descriptions {
             files: used
-                .filter_map(|(file, places)| describe(programs, file, places))
+                .filter_map(|(file, places)| {
+                    let heap = heap_functions(recording, programs, file);
+                    describe(programs, file, (places, &heap))
+                })
                 .collect(),
             count: programs
                 .images()
@@ -160,13 +163,21 @@ impl Descriptions {
 fn describe(
     programs: &Programs,
     file: u32,
-    places: &BTreeSet<(ElfAddr, Base)>,
+    (places, heap): (&BTreeSet<(ElfAddr, Base)>, &[ElfAddr]),
 ) -> Option<Described> {
     let (debug, alternate) = (programs.debug(file), programs.alternate(file));
     let files = ProgramFiles::new(programs.contents(file), debug, alternate).ok()?;
     let types = ProgramTypes::read(&files).ok()?;
     let code = ProgramCode::read(&files, &types).ok()?;
-    let pointers = pointers(programs, file, (&code, types.model()), places);
+    let mut pointers = pointers(programs, file, (&code, types.model()), places);
+    let bookkeeping = bookkeeping(&code, heap);
+    pointers.retain(|(_, id)| match types.model().get(*id) {
+        Some(Type::Composite(c)) => {
+            let declared = c.declared.as_ref().map(|line| line.file.as_str());
+            declared.is_none_or(|file| !bookkeeping.contains(file))
+        }
+        _ => true,
+    });
     let globals = code.globals().iter().filter(|global| global.size > 0);
     let globals = globals.map(|global| {
         let ty = element(types.model(), global.type_id);
@@ -180,6 +191,25 @@ fn describe(
         globals,
         pointers,
     })
+}
+
+/// Where a file has the C library's `malloc` and `free`, or what stands in for them.
+fn heap_functions(recording: &Recording, programs: &Programs, file: u32) -> Vec<ElfAddr> {
+    let functions = recording.functions().functions.iter();
+    let heap = functions.filter(|f| f.entry.0 >> 63 == 0 && matches!(&*f.name, "malloc" | "free"));
+    let places = heap.filter_map(|function| programs.code(recording, function.entry));
+    let here = places.filter(|place| place.file == file);
+    here.map(|place| place.address).collect()
+}
+
+/// The source files of a heap. Structs that are declared there are its bookkeeping, which it keeps in what it hands out and between: what
+/// it reaches by them says nothing about the objects.
+fn bookkeeping(code: &ProgramCode<'_>, heap: &[ElfAddr]) -> BTreeSet<String> {
+    let functions = heap
+        .iter()
+        .filter_map(|address| code.function_at(linemate_dwarf::ElfAddr(address.0)));
+    let declared = functions.filter_map(|function| function.declared.as_ref());
+    declared.map(|line| line.file.as_str().to_owned()).collect()
 }
 
 /// What registers point to at the instructions of `places`: the functions that have one of them are followed.
