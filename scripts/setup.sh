@@ -102,6 +102,9 @@ find_missing() {
 	want_command hackbench rt-tests
 	if [ "$packages_of" != demo ]; then
 		want_command stress-ng stress-ng
+		# Programs of C++ are compiled to be read, and dwz moves their types elsewhere.
+		want_command g++ g++
+		want_command dwz dwz
 		# shellcheck disable=SC2046 # names of packages
 		want $(build_tools_missing)
 	fi

@@ -19,7 +19,7 @@ machine() {
 		uname dpkg dpkg-deb dpkg-query; do
 		ln -s "$(command -v "$tool")" "$work/bin/$tool"
 	done
-	for tool in cc ld hackbench pahole stress-ng apt-get apt-cache qemu-img make patch flex bison bc cpio; do
+	for tool in cc ld hackbench pahole stress-ng g++ dwz apt-get apt-cache qemu-img make patch flex bison bc cpio; do
 		stand_in "$tool" 'exit 1'
 	done
 	stand_in gcc true

@@ -39,11 +39,19 @@ pub enum DwarfError {
     #[error("section {section} unpacks to {size} bytes, more than {limit}")]
     TooLarge {
         /// Its name.
-        section: String,
+        section: &'static str,
         /// What its header says.
         size: u64,
         /// The most that is unpacked.
         limit: u64,
+    },
+    /// A compressed section that is not what it says.
+    #[error("section {section} cannot be unpacked: {error}")]
+    Packed {
+        /// Its name.
+        section: &'static str,
+        /// Why.
+        error: String,
     },
     /// DWARF that cannot be parsed.
     #[error("broken DWARF at unit {unit:#x}: {source}")]

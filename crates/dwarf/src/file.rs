@@ -1,6 +1,7 @@
 //! The files that a program's debug information is in, and its sections.
 
 use std::borrow::Cow;
+use std::io::Read;
 
 use gimli::{DwarfSections, EndianSlice, RunTimeEndian, SectionId};
 use object::read::elf::ElfFile64;
@@ -63,8 +64,9 @@ fn section<'d, 'f>(
     file: &'f ElfFile64<'d>,
     name: &str,
 ) -> Option<object::read::elf::ElfSection64<'d, 'f>> {
-    let non_empty = |section: &object::read::elf::ElfSection64<'_, '_>| section.size() != 0;
-    file.section_by_name(name).filter(non_empty)
+    let older = || file.section_by_name(&name.replacen(".debug_", ".zdebug_", 1));
+    let found = file.section_by_name(name).or_else(older);
+    found.filter(|section| section.size() != 0)
 }
 
 fn open(bytes: &[u8]) -> Result<ElfFile64<'_>, DwarfError> {
@@ -202,14 +204,50 @@ fn load<'d>(
     let limit = believable.min(UNPACKED_MAX);
     if data.format != CompressionFormat::None && data.uncompressed_size > limit {
         return Err(DwarfError::TooLarge {
-            section: id.name().to_owned(),
+            section: id.name(),
             size: data.uncompressed_size,
             limit,
         });
     }
-    let bytes = data.decompress()?;
+    let bytes = match data.format {
+        CompressionFormat::None => Cow::Borrowed(data.data),
+        CompressionFormat::Zlib => {
+            let reader = flate2::read::ZlibDecoder::new(data.data);
+            unpacked(reader, data.uncompressed_size, id)?
+        }
+        CompressionFormat::Zstandard => {
+            let reader = zstd::stream::read::Decoder::new(data.data);
+            let reader = reader.map_err(|error| broken_section(id, &error))?;
+            unpacked(reader, data.uncompressed_size, id)?
+        }
+        other => {
+            let error = std::io::Error::other(format!("{other:?} is not known"));
+            return Err(broken_section(id, &error));
+        }
+    };
     *length += bytes.len() as u64;
     Ok(bytes)
+}
+
+/// Exactly `size` bytes, or an error before much more of them are made.
+fn unpacked<'d>(reader: impl Read, size: u64, id: SectionId) -> Result<Cow<'d, [u8]>, DwarfError> {
+    let mut bytes = Vec::new();
+    let read = reader.take(size + 1).read_to_end(&mut bytes);
+    read.map_err(|error| broken_section(id, &error))?;
+    match bytes.len() as u64 {
+        length if length == size => Ok(Cow::Owned(bytes)),
+        length => {
+            let text = format!("{length} bytes or more where {size} are announced");
+            Err(broken_section(id, &std::io::Error::other(text)))
+        }
+    }
+}
+
+fn broken_section(id: SectionId, error: &std::io::Error) -> DwarfError {
+    DwarfError::Packed {
+        section: id.name(),
+        error: error.to_string(),
+    }
 }
 
 fn frames<'d>(file: &ElfFile64<'d>, id: SectionId) -> Result<Frames<'d>, DwarfError> {

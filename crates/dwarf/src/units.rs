@@ -105,7 +105,8 @@ impl<'d> Units<'d> {
         self.list.push(OneUnit {
             unit,
             alternate,
-            is_c: language.is_none_or(is_c),
+            // Units of dwz tell no language. What C declares in them is not inside of anything.
+            is_c: language.is_some_and(is_c),
             is_type: matches!(header.type_(), UnitType::Type { .. }),
             is_rust: language == Some(gimli::DW_LANG_Rust),
         });

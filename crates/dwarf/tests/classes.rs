@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
+use linemate_dwarf::{Companions, ProgramCode, ProgramFiles, ProgramTypes};
 use linemate_types::{
     Composite, FlatType, Layout, LineSize, MemberRole, Type, TypeId, TypeModel, pahole,
 };
@@ -238,4 +239,52 @@ fn rusts_types_are_laid_out_as_the_compiler_has_them() {
     );
     let text = pahole::print(model, model.lookup("Padded").unwrap(), LineSize::B64).unwrap();
     assert!(text.contains("__aligned__(128)"), "{text}");
+}
+
+#[test]
+fn types_that_dwz_moved_to_another_file_are_found_there() {
+    let flags = ["-g", "-gdwarf-4", "-O1"];
+    let (one, two) = (
+        common::compile("g++", &["classes.cpp"], &flags),
+        common::compile("g++", &["classes.cpp"], &["-g", "-gdwarf-4", "-O0"]),
+    );
+    let common_file = common::Program {
+        path: common::scratch("common"),
+    };
+    common::run(
+        Command::new("dwz")
+            .arg("-m")
+            .arg(&common_file.path)
+            .arg(&one.path)
+            .arg(&two.path),
+    );
+    let bytes = std::fs::read(&one.path).unwrap();
+    let companions = Companions::of(&bytes).unwrap();
+    assert!(companions.alternate.is_some(), "dwz moved nothing");
+    let missing = ProgramFiles::new(&bytes, None, None)
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(missing.contains("common"), "{missing}");
+    let alternate = std::fs::read(&common_file.path).unwrap();
+    let wrong = ProgramFiles::new(&bytes, None, Some(&bytes))
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(wrong.contains("of the build"), "{wrong}");
+    let files = ProgramFiles::new(&bytes, None, Some(&alternate)).unwrap();
+    let types = ProgramTypes::read(&files).unwrap();
+    assert!(check(&one.path, types.model()) >= 33);
+    check_consistency(types.model());
+    let code = ProgramCode::read(&files, &types).unwrap();
+    let add = code
+        .functions()
+        .iter()
+        .find(|f| f.name == "net::Derived::add")
+        .unwrap();
+    let this = &add.parameters[0];
+    assert_eq!(
+        types.model().type_name(this.type_id),
+        "const class net::Derived *"
+    );
 }

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use linemate_dwarf::{
@@ -125,4 +126,45 @@ fn without_build_ids_any_debug_file_is_taken() {
     // There is nothing to compare.
     let files = ProgramFiles::new(&program, Some(&other), None).unwrap();
     assert!(ProgramTypes::read(&files).is_ok());
+}
+
+#[test]
+fn packed_sections_are_unpacked_to_what_they_announce() {
+    let whole = seed("c-dwarf5");
+    let plain = scratch("plain");
+    std::fs::write(&plain, &whole).unwrap();
+    for kind in ["zlib", "zstd", "zlib-gnu"] {
+        let packed = scratch(kind);
+        let status = Command::new("objcopy")
+            .arg(format!("--compress-debug-sections={kind}"))
+            .arg(&plain)
+            .arg(&packed)
+            .status()
+            .unwrap();
+        assert!(status.success());
+        let mut bytes = std::fs::read(&packed).unwrap();
+        let _ = std::fs::remove_file(packed);
+        let types = read(&bytes).unwrap_or_else(|e| panic!("{kind}: {e}"));
+        assert_eq!(types, read(&whole).unwrap(), "{kind}");
+        // The size that the first compressed section announces (Elf64_Chdr: ch_type, ch_reserved, ch_size).
+        let header: &[u8] = match kind {
+            "zlib" => &[1, 0, 0, 0, 0, 0, 0, 0],
+            "zstd" => &[2, 0, 0, 0, 0, 0, 0, 0],
+            _ => continue,
+        };
+        let found = bytes.windows(8).enumerate().filter(|(_, w)| *w == header);
+        let starts: Vec<usize> = found.map(|(at, _)| at + 8).collect();
+        for size in [u64::MAX, 1 << 40, 1] {
+            for at in &starts {
+                bytes[*at..at + 8].copy_from_slice(&size.to_le_bytes());
+            }
+            assert!(read(&bytes).is_err(), "{kind}, {size} bytes");
+        }
+    }
+    let _ = std::fs::remove_file(plain);
+}
+
+fn scratch(name: &str) -> std::path::PathBuf {
+    let name = format!("hostile-{name}-{}", std::process::id());
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }

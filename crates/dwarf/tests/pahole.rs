@@ -129,6 +129,7 @@ fn every_type_of_the_systems_headers_prints_as_pahole_prints_it() {
         ["-gdwarf-5", "-O2"],
         ["-gdwarf-5", "-gz"],
         ["-gdwarf-3", "-O0"],
+        ["-gdwarf-2", "-O0"],
     ] {
         let mut all = vec!["-fno-eliminate-unused-debug-types"];
         all.extend(flags);
