@@ -46,6 +46,25 @@ struct FileNames {
     thread_locals: Vec<Variable>,
 }
 
+/// A part of a file as it is mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Mapped {
+    start: u64,
+    end: u64,
+    /// What is subtracted from an address to get the file's own.
+    base: u64,
+    file: u32,
+}
+
+/// The threads of a space.
+#[derive(Debug, Default)]
+struct Threads {
+    /// Their thread pointers, ascending.
+    pointers: Vec<u64>,
+    /// The program, and how far below a thread pointer its thread-local variables begin.
+    program: Option<(u32, u64)>,
+}
+
 /// Answers where programs' accesses went.
 #[derive(Debug)]
 pub(crate) struct ProgramNames {
@@ -56,10 +75,9 @@ pub(crate) struct ProgramNames {
     /// By kind: what no placement covers.
     rest: Vec<SubjectId>,
     files: Vec<FileNames>,
-    /// By space: mapped addresses, what is subtracted to get the file's own, and the file. By address.
-    mapped: FxHashMap<Space, Vec<(u64, u64, u64, u32)>>,
-    /// By space: thread pointers, and the program whose thread-local variables are right below them.
-    threads: FxHashMap<Space, (Vec<u64>, Option<(u32, u64)>)>,
+    /// By space, each by address.
+    mapped: FxHashMap<Space, Vec<Mapped>>,
+    threads: FxHashMap<Space, Threads>,
     stacks: FxHashSet<(Space, u64)>,
     stack: SubjectId,
     thread_block: SubjectId,
@@ -183,21 +201,26 @@ impl ProgramNames {
 
     fn in_file(&self, at: UserAddr) -> Option<InProgram> {
         let list = self.mapped.get(&at.space)?;
-        let after = list.partition_point(|(start, ..)| *start <= at.addr);
-        let (_, end, base, file) = *list.get(after.checked_sub(1)?)?;
-        if at.addr >= end {
+        let after = list.partition_point(|mapped| mapped.start <= at.addr);
+        let mapped = list.get(after.checked_sub(1)?)?;
+        if at.addr >= mapped.end {
             return None;
         }
-        let variables = &self.files[file as usize].variables;
-        Some(in_variable(variables, at.addr - base).unwrap_or(InProgram {
-            subject: self.file,
-            offset: 0,
-            object: false,
-        }))
+        let variables = &self.files[mapped.file as usize].variables;
+        Some(
+            in_variable(variables, at.addr - mapped.base).unwrap_or(InProgram {
+                subject: self.file,
+                offset: 0,
+                object: false,
+            }),
+        )
     }
 
     fn in_thread(&self, at: UserAddr) -> Option<InProgram> {
-        let (threads, program) = self.threads.get(&at.space)?;
+        let Threads {
+            pointers: threads,
+            program,
+        } = self.threads.get(&at.space)?;
         let after = threads.partition_point(|thread| *thread <= at.addr);
         if let Some(thread) = after.checked_sub(1).map(|i| threads[i]) {
             let offset = at.addr - thread;
@@ -301,8 +324,8 @@ fn variables(
 }
 
 /// Where files are: each space's mapped parts, by address.
-fn mapped(programs: &Programs, evidence: &Evidence) -> FxHashMap<Space, Vec<(u64, u64, u64, u32)>> {
-    let mut mapped: FxHashMap<Space, Vec<(u64, u64, u64, u32)>> = FxHashMap::default();
+fn mapped(programs: &Programs, evidence: &Evidence) -> FxHashMap<Space, Vec<Mapped>> {
+    let mut all: FxHashMap<Space, Vec<Mapped>> = FxHashMap::default();
     for (space, file, base) in &evidence.bases {
         let Some(image) = programs.image(*file) else {
             continue;
@@ -310,35 +333,36 @@ fn mapped(programs: &Programs, evidence: &Evidence) -> FxHashMap<Space, Vec<(u64
         for segment in &image.segments {
             let range = segment.range();
             // Up to the page's end: the kernel clears what the file does not have.
-            let end = range.end.next_multiple_of(CODE_PAGE);
-            let (start, end) = (range.start.wrapping_add(*base), end.wrapping_add(*base));
-            let list = mapped.entry(*space).or_default();
-            list.push((start, end, *base, *file));
+            let end = range.end.checked_next_multiple_of(CODE_PAGE).unwrap_or(range.end);
+            all.entry(*space).or_default().push(Mapped {
+                start: range.start.wrapping_add(*base),
+                end: end.wrapping_add(*base),
+                base: *base,
+                file: *file,
+            });
         }
     }
-    for list in mapped.values_mut() {
+    for list in all.values_mut() {
         list.sort_unstable();
     }
-    mapped
+    all
 }
 
 /// Thread pointers, and the program of each space: its thread-local variables end at the thread pointer (System V ABI, TLS variant II;
 /// U. Drepper, ELF Handling For Thread-Local Storage, section 3.4.6). Those of libraries are further below, in an order that is
 /// not known here.
-fn threads(
-    programs: &Programs,
-    evidence: &Evidence,
-) -> FxHashMap<Space, (Vec<u64>, Option<(u32, u64)>)> {
-    let mut threads: FxHashMap<Space, (Vec<u64>, Option<(u32, u64)>)> = FxHashMap::default();
-    for (space, thread) in &evidence.threads {
-        threads.entry(*space).or_default().0.push(*thread);
+fn threads(programs: &Programs, evidence: &Evidence) -> FxHashMap<Space, Threads> {
+    let mut all: FxHashMap<Space, Threads> = FxHashMap::default();
+    for (space, pointer) in &evidence.threads {
+        all.entry(*space).or_default().pointers.push(*pointer);
     }
     for (space, file, _) in &evidence.bases {
-        let image = programs.image(*file).filter(|i| !i.name().contains(".so"));
+        let image = programs.image(*file);
+        let image = image.filter(|image| !image.name().contains(".so"));
         let storage = image.and_then(|image| image.thread_storage);
-        if let (Some(storage), Some((_, program))) = (storage, threads.get_mut(space)) {
-            *program = Some((*file, storage.size.next_multiple_of(storage.align)));
+        if let (Some(storage), Some(threads)) = (storage, all.get_mut(space)) {
+            threads.program = Some((*file, storage.size.next_multiple_of(storage.align)));
         }
     }
-    threads
+    all
 }
