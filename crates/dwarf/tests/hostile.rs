@@ -97,6 +97,13 @@ fn changed_bytes_do_no_harm() {
 }
 
 #[test]
+fn what_the_fuzzer_found_does_no_harm() {
+    for name in ["range-that-overflows"] {
+        let _ = read(&seed(name));
+    }
+}
+
+#[test]
 fn cut_files_are_refused() {
     for name in SEEDS {
         let whole = seed(name);
