@@ -112,7 +112,7 @@ pub(crate) fn ranges(
         let low = dwarf.attr_address(one, low)?.unwrap_or(0);
         let end = match entry.attr_value(dw::DW_AT_high_pc)? {
             Some(AttributeValue::Udata(size)) => low.checked_add(size),
-            Some(value) => match dwarf.attr_address(one, value.clone())? {
+            Some(value) => match dwarf.attr_address(one, value)? {
                 Some(end) => Some(end),
                 None => value.udata_value().and_then(|size| low.checked_add(size)),
             },
