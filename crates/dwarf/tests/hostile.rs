@@ -97,6 +97,11 @@ fn changed_bytes_do_no_harm() {
 }
 
 #[test]
+fn what_the_fuzzer_found_does_no_harm() {
+    let _ = read(&seed("range-that-overflows"));
+}
+
+#[test]
 fn cut_files_are_refused() {
     for name in SEEDS {
         let whole = seed(name);

@@ -94,13 +94,31 @@ pub(crate) fn ranges(
     entry: &Entry<'_, '_>,
 ) -> gimli::Result<Vec<Range<ElfAddr>>> {
     let one = &units.list[unit].unit;
+    let dwarf = units.dwarf_of(unit);
     let mut found = Vec::new();
-    let mut ranges = units.dwarf_of(unit).die_ranges(one, entry)?;
-    while let Some(range) = ranges.next()? {
-        let is_code = range.begin != 0 && range.begin < TOMBSTONES && range.begin < range.end;
-        if is_code {
-            found.push(ElfAddr(range.begin)..ElfAddr(range.end));
+    let mut add = |start: u64, end: u64| {
+        if start != 0 && start < TOMBSTONES && start < end {
+            found.push(ElfAddr(start)..ElfAddr(end));
         }
+    };
+    if let Some(value) = entry.attr_value(dw::DW_AT_ranges)? {
+        if let Some(mut ranges) = dwarf.attr_ranges(one, value)? {
+            while let Some(range) = ranges.next()? {
+                add(range.begin, range.end);
+            }
+        }
+    } else if let Some(low) = entry.attr_value(dw::DW_AT_low_pc)? {
+        // By hand: what the library has for it overflows where a hostile file wants it.
+        let low = dwarf.attr_address(one, low)?.unwrap_or(0);
+        let end = match entry.attr_value(dw::DW_AT_high_pc)? {
+            Some(AttributeValue::Udata(size)) => low.checked_add(size),
+            Some(value) => match dwarf.attr_address(one, value)? {
+                Some(end) => Some(end),
+                None => value.udata_value().and_then(|size| low.checked_add(size)),
+            },
+            None => None,
+        };
+        add(low, end.unwrap_or(0));
     }
     found.sort_by_key(|range| range.start);
     Ok(found)
