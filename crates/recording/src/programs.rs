@@ -268,7 +268,7 @@ mod tests {
         let ranges = [4096..8192, 12_288..20_000];
         let files = vec![
             file("/bin/a", &bytes, &ranges),
-            file("/bin/b", &bytes, &[0..100]),
+            file("/bin/b", &bytes, std::slice::from_ref(&(0..100))),
         ];
         (bytes, ProgramFiles::new(files).unwrap())
     }

@@ -333,7 +333,10 @@ fn mapped(programs: &Programs, evidence: &Evidence) -> FxHashMap<Space, Vec<Mapp
         for segment in &image.segments {
             let range = segment.range();
             // Up to the page's end: the kernel clears what the file does not have.
-            let end = range.end.checked_next_multiple_of(CODE_PAGE).unwrap_or(range.end);
+            let end = range
+                .end
+                .checked_next_multiple_of(CODE_PAGE)
+                .unwrap_or(range.end);
             all.entry(*space).or_default().push(Mapped {
                 start: range.start.wrapping_add(*base),
                 end: end.wrapping_add(*base),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Four threads use objects of types that the program itself tells: where each lies in the guest's memory, by /proc/self/pagemap, and
- * what it is. Whatever names their accesses must say the same.
+ * Four threads use objects of types that the program itself tells: where each lies in the
+ * guest's memory, by /proc/self/pagemap, and what it is. Whatever names their accesses must say
+ * the same.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -66,7 +67,8 @@ static uint64_t place(const void *p)
 
 	if (fd < 0)
 		fd = open("/proc/self/pagemap", O_RDONLY);
-	if (pread(fd, &entry, sizeof(entry), (uintptr_t)p / 4096 * 8) != sizeof(entry) || !(entry >> 63))
+	if (pread(fd, &entry, sizeof(entry), (uintptr_t)p / 4096 * 8) != sizeof(entry) ||
+	    !(entry >> 63))
 		abort();
 	return DIRECT_MAP + (entry & ((1ull << 55) - 1)) * 4096 + (uintptr_t)p % 4096;
 }
