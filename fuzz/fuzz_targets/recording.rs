@@ -165,7 +165,7 @@ impl Numbers<'_> {
                     time,
                     cpu,
                     mark,
-                    guest_ns: self.number(),
+                    value: self.number(),
                 })
             }
             _ => Event::Access(Access {
