@@ -60,6 +60,20 @@ pub(crate) struct Programs {
     pub(crate) contents: Vec<Vec<u8>>,
     /// The functions to watch, sorted by entry.
     pub(crate) functions: Vec<Function>,
+    /// The programs, libraries left out, without debug information.
+    pub(crate) bare: Vec<String>,
+}
+
+impl Programs {
+    /// What to tell of programs whose fields will have no names, if there are any.
+    pub(crate) fn note(&self) -> Option<String> {
+        (!self.bare.is_empty()).then(|| {
+            format!(
+                "no debug information in {}: functions, variables and allocation sites have names, fields have not; compile with -g",
+                self.bare.join(", ")
+            )
+        })
+    }
 }
 
 /// Finds the programs in what is packed for the guest.
@@ -67,7 +81,7 @@ pub(crate) struct Programs {
 /// # Errors
 /// [`GuestError::Programs`] for more code than a recording can list, [`GuestError::NoAllocator`] for an allocator that no program has.
 pub(crate) fn find(archive: &Archive, own: &[OwnAllocator]) -> Result<Programs, GuestError> {
-    let (mut files, mut contents) = (Vec::new(), Vec::new());
+    let (mut files, mut contents, mut bare) = (Vec::new(), Vec::new(), Vec::new());
     for (name, entry) in archive.entries() {
         let ArchiveEntry::File { data, .. } = entry else {
             continue;
@@ -83,6 +97,9 @@ pub(crate) fn find(archive: &Archive, own: &[OwnAllocator]) -> Result<Programs, 
         contents.push(data.clone());
         let mut of = index;
         let mut next = debug_file(data);
+        if next.is_none() && !has_debug_information(data) && !name.contains(".so") {
+            bare.push(format!("/{name}"));
+        }
         // What the debug information shares with that of other files is in a third one (`dwz`).
         while let Some(debug) = next {
             next = if of == index {
@@ -106,7 +123,13 @@ pub(crate) fn find(archive: &Archive, own: &[OwnAllocator]) -> Result<Programs, 
         files,
         contents,
         functions,
+        bare,
     })
+}
+
+fn has_debug_information(data: &[u8]) -> bool {
+    let file = object::File::parse(data);
+    file.is_ok_and(|file| file.has_debug_symbols())
 }
 
 /// The code of an x86-64 program or library; `None` for any other file.

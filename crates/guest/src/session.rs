@@ -130,6 +130,9 @@ impl Session {
             observer.note(note);
         }
         let programs = payload.programs;
+        if let Some(note) = programs.as_ref().and_then(|programs| programs.note()) {
+            observer.note(&note);
+        }
         let payload = payload.bytes;
         let initramfs = initramfs::build(&search_path)?;
         let boot = Boot {

@@ -240,6 +240,37 @@ fn the_same_program_is_recorded_the_same_twice_and_every_verb_knows_it() {
 }
 
 #[test]
+fn a_program_without_debug_information_has_names_of_functions_and_says_what_would_give_more() {
+    let (folder, program) = folder_with_program();
+    let stripped = Command::new("strip")
+        .args(["-g", &program])
+        .output()
+        .unwrap();
+    assert!(stripped.status.success(), "{}", story(&stripped));
+    let data = folder.path().join("linemate.data");
+    let (data, kernel) = (data.to_str().unwrap(), kernel("6.12"));
+    let kernel = kernel.to_str().unwrap();
+    let output = linemate(&[
+        "record",
+        "--program",
+        "-o",
+        data,
+        "--kernel",
+        kernel,
+        "--",
+        &program,
+    ]);
+    assert!(output.status.success(), "{}", story(&output));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("compile with -g"), "{said}");
+    let functions = linemate(&["report", "-i", data, "--by", "function"]);
+    let text = String::from_utf8(functions.stdout).unwrap();
+    assert!(text.contains("use_conn"), "{text}");
+    let absent = linemate(&["report", "-i", data, "--type", "conn"]);
+    assert_eq!(absent.status.code(), Some(2), "{}", story(&absent));
+}
+
+#[test]
 fn bad_words_are_one_line() {
     let (folder, program) = folder_with_program();
     let data = folder.path().join("linemate.data");
