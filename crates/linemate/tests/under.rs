@@ -283,3 +283,16 @@ fn stacks_agree_with_the_calls_that_the_recorder_watched() {
         assert!(checked > 1000, "{checked}");
     }
 }
+
+#[test]
+fn a_recording_without_think_time_says_so_where_there_are_more_cpus() {
+    let Files { data, .. } = &files();
+    let ask = |cpus: &str| answer(&["report", data, "--machine", "gnr-2s-480", "--cpus", cpus]);
+    let note = "no think time (format 1)";
+    assert!(!ask("8").contains(note));
+    // The version is the first number after the magic.
+    let mut bytes = fs::read(data).unwrap();
+    bytes[8] = 1;
+    fs::write(data, bytes).unwrap();
+    assert!(ask("8").contains(note), "{}", ask("8"));
+}

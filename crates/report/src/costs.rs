@@ -110,6 +110,13 @@ impl CostsDocument {
         let Some(groups) = &self.costs.groups else {
             return;
         };
+        if groups.no_think_time {
+            let _ = writeln!(
+                out,
+                "\nThe recording has no think time (format 1): what CPUs execute before and after the accesses of a turn is lost, so groups meet \
+                 more often than they would; record again."
+            );
+        }
         let time = self.costs.duration as f64 * self.costs.cpus as f64;
         let of_time = |cycles: u64| percent(cycles as f64 / time.max(1.0));
         let _ = writeln!(

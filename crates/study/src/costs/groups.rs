@@ -1,5 +1,6 @@
 //! What is only there with more CPUs than were recorded.
 
+use linemate_recording::Version;
 use linemate_replay::{Mixing, Outcome};
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +23,9 @@ pub struct GroupCosts {
     /// With a function (`under`): the cycles of `locks` that were waited while it is on the stack.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub locks_under: u64,
+    /// The recording is of format 1, which marks no turns: what CPUs execute between turns' accesses is lost, so groups meet more often than they would.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_think_time: bool,
     /// Locks that were let go where the recorded CPU's turn ended before it did.
     pub unreleased: u64,
 }
@@ -90,6 +94,7 @@ impl GroupCosts {
             locks,
             circles: counts.circles,
             unreleased: counts.unreleased,
+            no_think_time: scene.session.analysis().recording().version() < Version::Turns,
             locks_under: under,
         })
     }
