@@ -173,3 +173,191 @@ impl Heap {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linemate_recording::{
+        CpuId, Function, FunctionId, MAX_PARAMETERS, Mark, Marker, Parameter, Register,
+    };
+
+    const MALLOC: u32 = 0;
+    const REALLOC: u32 = 1;
+    const FREE: u32 = 2;
+    const NEW: u32 = 3;
+
+    fn table() -> FunctionTable {
+        let function = |entry, role, parameters: &[Meaning]| Function {
+            entry: GuestAddr(entry),
+            size: 16,
+            name: "f".into(),
+            role,
+            returns: role == Role::HeapAlloc,
+            parameters: parameters
+                .iter()
+                .map(|meaning| Parameter {
+                    register: Register::Rdi,
+                    meaning: *meaning,
+                })
+                .collect(),
+        };
+        let alloc = Role::HeapAlloc;
+        FunctionTable {
+            functions: vec![
+                function(0x1000, alloc, &[Meaning::Size]),
+                function(0x2000, alloc, &[Meaning::Object, Meaning::Size]),
+                function(0x3000, Role::HeapFree, &[Meaning::Object]),
+                function(0x4000, alloc, &[Meaning::Size]),
+            ],
+        }
+    }
+
+    /// A heap, and the space that CPU 0 runs in.
+    struct World {
+        heap: Heap,
+        places: Places,
+        time: u64,
+    }
+
+    impl World {
+        fn new() -> World {
+            let mut world = World {
+                heap: Heap::default(),
+                places: Places::new(0),
+                time: 0,
+            };
+            world.space(0x7000);
+            world
+        }
+
+        fn now(&mut self) -> VirtualTime {
+            self.time += 1;
+            VirtualTime(self.time)
+        }
+
+        fn space(&mut self, root: u64) {
+            let marker = Marker {
+                time: self.now(),
+                cpu: CpuId(0),
+                mark: Mark::Space,
+                value: root,
+            };
+            self.places.mark(&marker);
+        }
+
+        fn call(&mut self, function: u32, stack: u64, arguments: &[u64], site: u64) {
+            let mut values = [None; MAX_PARAMETERS];
+            for (slot, value) in values.iter_mut().zip(arguments) {
+                *slot = Some(*value);
+            }
+            let call = Call {
+                time: self.now(),
+                cpu: CpuId(0),
+                function: FunctionId(function),
+                stack: GuestAddr(stack),
+                caller: GuestAddr(0),
+                values,
+            };
+            self.heap
+                .call(&table(), &self.places, &call, Some(GuestAddr(site)));
+        }
+
+        fn returns(&mut self, function: u32, stack: u64, value: u64) {
+            let ret = Return {
+                time: self.now(),
+                cpu: CpuId(0),
+                function: FunctionId(function),
+                stack: GuestAddr(stack),
+                value,
+            };
+            self.heap.returned(&self.places, &ret);
+        }
+
+        /// First byte in its space, bytes, whether it lives, and its site, of every object.
+        fn objects(&self) -> Vec<(u64, u64, bool, u64)> {
+            let objects = self.heap.objects.iter().map(|object| {
+                let site = self.heap.kinds.get(object.kind).site;
+                (
+                    object.range.start & ((1 << 47) - 1),
+                    object.range.end - object.range.start,
+                    object.death == NEVER,
+                    site.unwrap_or_default().0,
+                )
+            });
+            objects.collect()
+        }
+    }
+
+    #[test]
+    fn an_object_lives_from_its_allocation_to_its_free() {
+        let mut world = World::new();
+        world.call(MALLOC, 0x100, &[48], 1);
+        assert_eq!(world.objects(), [], "it has not returned");
+        world.returns(MALLOC, 0x100, 0x5000);
+        world.call(MALLOC, 0x100, &[48], 1);
+        world.returns(MALLOC, 0x100, 0);
+        assert_eq!(world.objects(), [(0x5000, 48, true, 1)], "one has failed");
+        world.call(FREE, 0x100, &[0x5000], 2);
+        assert_eq!(world.objects(), [(0x5000, 48, false, 1)]);
+    }
+
+    #[test]
+    fn what_is_moved_is_another_object() {
+        let mut world = World::new();
+        world.call(MALLOC, 0x100, &[48], 1);
+        world.returns(MALLOC, 0x100, 0x5000);
+        world.call(REALLOC, 0x100, &[0x5000, 64], 2);
+        world.returns(REALLOC, 0x100, 0x5000);
+        assert_eq!(
+            world.objects(),
+            [(0x5000, 48, false, 1), (0x5000, 64, true, 2)]
+        );
+        world.call(REALLOC, 0x100, &[0x5000, 128], 3);
+        world.returns(REALLOC, 0x100, 0);
+        assert!(
+            world.objects()[1].2,
+            "a realloc that fails leaves what there was"
+        );
+    }
+
+    #[test]
+    fn the_outer_of_two_allocators_has_the_site() {
+        let mut world = World::new();
+        world.call(NEW, 0x200, &[24], 7);
+        world.call(MALLOC, 0x180, &[24], 8);
+        world.returns(MALLOC, 0x180, 0x6000);
+        world.returns(NEW, 0x200, 0x6000);
+        assert_eq!(world.objects(), [(0x6000, 24, true, 7)]);
+    }
+
+    #[test]
+    fn an_allocator_may_keep_something_before_what_it_hands_out() {
+        let mut world = World::new();
+        world.call(NEW, 0x200, &[24], 7);
+        world.call(MALLOC, 0x180, &[40], 8);
+        world.returns(MALLOC, 0x180, 0x6000);
+        world.returns(NEW, 0x200, 0x6010);
+        let objects = world.objects();
+        assert_eq!(objects, [(0x6000, 40, true, 8), (0x6010, 24, true, 7)]);
+        world.call(FREE, 0x180, &[0x6000], 9);
+        assert!(
+            world.objects().iter().all(|object| !object.2),
+            "both are gone"
+        );
+    }
+
+    #[test]
+    fn processes_do_not_share_addresses() {
+        let mut world = World::new();
+        world.call(MALLOC, 0x100, &[48], 1);
+        world.space(0x9000);
+        world.returns(MALLOC, 0x100, 0x5000);
+        assert_eq!(world.objects(), [], "another process returns there");
+        world.call(FREE, 0x100, &[0x5000], 2);
+        world.space(0x7000);
+        world.returns(MALLOC, 0x100, 0x5000);
+        world.space(0x9000);
+        world.call(FREE, 0x100, &[0x5000], 2);
+        assert_eq!(world.objects(), [(0x5000, 48, true, 1)]);
+    }
+}
