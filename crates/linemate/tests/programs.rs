@@ -164,7 +164,7 @@ fn rust_program_is_named(level: &str, least: f64) {
 
 #[test]
 fn a_rust_program_is_named_right_without_optimisation() {
-    rust_program_is_named("0", 0.8);
+    rust_program_is_named("0", 0.95);
 }
 
 #[test]

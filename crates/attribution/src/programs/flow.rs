@@ -14,8 +14,8 @@ use linemate_dwarf::{ElfAddr as DwarfAddr, ProgramCode, Register};
 use linemate_programs::{Base, ElfAddr, Operand, operand_of};
 use linemate_types::{Member, Type, TypeId, TypeModel};
 
-/// How deep members nest at most.
-const DEPTH_MAX: usize = 24;
+/// Most members that are looked at for what is at one place: unions hold unions.
+const LOOKED_AT_MAX: usize = 256;
 
 /// What each general register points to, by its number in DWARF.
 type Registers = [Option<TypeId>; 16];
@@ -159,49 +159,58 @@ impl<'a, 'd> Flow<'a, 'd> {
     }
 }
 
-/// The struct that a pointer at `offset` of a value of type `id` points to.
+/// The struct that a pointer at `offset` of a value of type `id` points to: of a union (an enum of Rust's) the first member's that has one
+/// there.
 fn pointer_at(model: &TypeModel, id: TypeId, offset: u64) -> Option<TypeId> {
-    let (mut id, mut offset) = (model.strip(id), offset);
-    for _ in 0..DEPTH_MAX {
-        if let Type::Pointer { .. } = model.get(id)? {
-            return (offset == 0)
-                .then(|| model.pointer_to_composite(id))
-                .flatten();
-        }
-        (id, offset) = inside(model, id, offset)?;
-    }
-    None
+    first(model, id, offset, |id, ty| match ty {
+        Type::Pointer { .. } => model.pointer_to_composite(id),
+        _ => None,
+    })
 }
 
 /// The outermost struct that starts at `offset` of a value of type `id`.
 fn composite_at(model: &TypeModel, id: TypeId, offset: u64) -> Option<TypeId> {
-    let (mut id, mut offset) = (model.strip(id), offset);
-    for _ in 0..DEPTH_MAX {
-        if let (Type::Composite(_), 0) = (model.get(id)?, offset) {
-            return Some(id);
-        }
-        (id, offset) = inside(model, id, offset)?;
-    }
-    None
+    first(model, id, offset, |id, ty| {
+        matches!(ty, Type::Composite(_)).then_some(id)
+    })
 }
 
-/// The member or element that has the byte at `offset`, and which of its bytes that is. Of a union the first member.
-fn inside(model: &TypeModel, id: TypeId, offset: u64) -> Option<(TypeId, u64)> {
-    let (next, start) = match model.get(id)? {
-        Type::Array { element, .. } => {
-            let size = model.size_of(*element).filter(|size| *size > 0)?;
-            (*element, offset - offset % size)
+/// Of what starts at `offset` of a value of type `id`, outermost and first members first, the first that `wanted` accepts.
+fn first(
+    model: &TypeModel,
+    id: TypeId,
+    offset: u64,
+    wanted: impl Fn(TypeId, &Type) -> Option<TypeId>,
+) -> Option<TypeId> {
+    let mut open = vec![(model.strip(id), offset)];
+    for _ in 0..LOOKED_AT_MAX {
+        let (id, offset) = open.pop()?;
+        let Some(ty) = model.get(id) else { continue };
+        if let (0, Some(found)) = (offset, wanted(id, ty)) {
+            return Some(found);
         }
-        Type::Composite(composite) => {
-            let place = |member: &Member| {
-                let start = member.offset.0 / 8;
-                let size = model.size_of(member.type_id)?;
-                let holds = start <= offset && offset - start < size;
-                (member.bits.is_none() && holds).then_some((member.type_id, start))
-            };
-            composite.members.iter().find_map(place)?
+        match ty {
+            Type::Array { element, .. } => {
+                let size = model.size_of(*element).unwrap_or(0);
+                if let Some(within) = offset.checked_rem(size) {
+                    open.push((model.strip(*element), within));
+                }
+            }
+            Type::Composite(composite) => {
+                let holding = composite
+                    .members
+                    .iter()
+                    .rev()
+                    .filter_map(|member: &Member| {
+                        let within = offset.checked_sub(member.offset.0 / 8)?;
+                        let holds = within < model.size_of(member.type_id)?;
+                        (member.bits.is_none() && holds)
+                            .then(|| (model.strip(member.type_id), within))
+                    });
+                open.extend(holding);
+            }
+            _ => {}
         }
-        _ => return None,
-    };
-    Some((model.strip(next), offset - start))
+    }
+    None
 }
