@@ -14,7 +14,7 @@ use super::places::{Places, Space, UserAddr};
 use crate::index::{LifetimeIndex, ObjectId, Tenant};
 use crate::votes::Votes;
 
-/// Most places of one file in one space that are believed: it is mapped once.
+/// Most places of one file in one space that are kept.
 const BASES_MAX: usize = 4;
 
 /// What the pass finds.
@@ -43,7 +43,7 @@ impl Evidence {
         }
     }
 
-    /// Keeps what can be: a file is at few places, and only those are which were often met are kept apart from chance.
+    /// Of each file in a space keeps the first few places: it is mapped once, and an instruction that was misread must not fill memory.
     pub(crate) fn settle(&mut self) {
         let mut seen: FxHashMap<(Space, u32), usize> = FxHashMap::default();
         self.bases.retain(|(space, file, _)| {
