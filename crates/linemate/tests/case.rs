@@ -39,7 +39,7 @@ fn the_nohz_case_finds_predicts_and_is_not_done_twice() {
     let first = run(&case, &cache, &output, &["--quick"]);
     assert!(first.status.success(), "{}", story(&first));
     // Two edits with the same file have the same prediction.
-    assert_eq!(steps(&first), (1, 4), "{}", story(&first));
+    assert_eq!(steps(&first), (1, 8), "{}", story(&first));
 
     let json = fs::read(output.join("results.json")).unwrap();
     let results: Value = serde_json::from_slice(&json).unwrap();
@@ -64,7 +64,7 @@ fn the_nohz_case_finds_predicts_and_is_not_done_twice() {
     let page = fs::read_to_string(output.join("results.md")).unwrap();
     let again = run(&case, &cache, &output, &["--quick"]);
     assert!(again.status.success(), "{}", story(&again));
-    assert_eq!(steps(&again), (5, 0), "{}", story(&again));
+    assert_eq!(steps(&again), (9, 0), "{}", story(&again));
     assert_eq!(fs::read(output.join("results.json")).unwrap(), json);
     assert_eq!(fs::read_to_string(output.join("results.md")).unwrap(), page);
 
@@ -72,7 +72,7 @@ fn the_nohz_case_finds_predicts_and_is_not_done_twice() {
     let cold = folder.path().join("cold");
     let other = run(&case, &cache, &cold, &["--quick", "--cold", "--llc-share"]);
     assert!(other.status.success(), "{}", story(&other));
-    assert_eq!(steps(&other), (3, 2), "{}", story(&other));
+    assert_eq!(steps(&other), (3, 6), "{}", story(&other));
     let json = fs::read(cold.join("results.json")).unwrap();
     let cold: Value = serde_json::from_slice(&json).unwrap();
     let replay = serde_json::json!({
