@@ -23,16 +23,6 @@ use linemate_recording::{
 };
 use linemate_types::{Prototype, Symbol, Symbols, Type, TypeId, TypeModel};
 
-/// Integer argument registers in the order of the System V ABI.
-const REGISTERS: [Register; 6] = [
-    Register::Rdi,
-    Register::Rsi,
-    Register::Rdx,
-    Register::Rcx,
-    Register::R8,
-    Register::R9,
-];
-
 /// Allocators that are watched whenever they are there. Each name also stands for itself with `_noprof` after it, as
 /// Linux 6.10 and later have it. Some call others for large objects: then the same object is told twice, the
 /// outermost call's return last, whose caller is the allocation site.
@@ -214,11 +204,11 @@ fn parameters(types: &TypeModel, prototype: &Prototype, role: Role) -> Vec<Param
         let Some(count) = registers_of(types, parameter.type_id) else {
             continue;
         };
-        if next + count > REGISTERS.len() {
+        if next + count > Register::ALL.len() {
             // On the stack; a later, smaller one may still get a register.
             continue;
         }
-        let register = REGISTERS.get(next).copied();
+        let register = Register::ALL.get(next).copied();
         next += count;
         let meaning = meaning(
             types,

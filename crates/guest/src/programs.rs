@@ -260,7 +260,7 @@ fn functions(
             watch(name, *role, parameters);
         }
         missing.retain(|allocator| {
-            let register = REGISTERS[usize::from(allocator.size - 1)];
+            let register = Register::ALL[usize::from(allocator.size - 1)];
             let size = in_register(register, Meaning::Size);
             !watch(&allocator.function, Role::HeapAlloc, &[size])
         });
@@ -270,15 +270,6 @@ fn functions(
         None => Ok(found.into_values().collect()),
     }
 }
-
-const REGISTERS: [Register; 6] = [
-    Register::Rdi,
-    Register::Rsi,
-    Register::Rdx,
-    Register::Rcx,
-    Register::R8,
-    Register::R9,
-];
 
 #[cfg(test)]
 mod tests {

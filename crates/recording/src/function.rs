@@ -26,6 +26,18 @@ pub enum Register {
     R9 = 5,
 }
 
+impl Register {
+    /// All, in argument order.
+    pub const ALL: [Register; 6] = [
+        Register::Rdi,
+        Register::Rsi,
+        Register::Rdx,
+        Register::Rcx,
+        Register::R8,
+        Register::R9,
+    ];
+}
+
 /// What the value of a parameter is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Meaning {

@@ -195,15 +195,6 @@ pub(crate) fn read_instructions(payload: &[u8], all: &mut Vec<GuestAddr>) -> Res
     cursor.finish()
 }
 
-const REGISTERS: [Register; 6] = [
-    Register::Rdi,
-    Register::Rsi,
-    Register::Rdx,
-    Register::Rcx,
-    Register::R8,
-    Register::R9,
-];
-
 const ROLES: [Role; 12] = [
     Role::Plain,
     Role::HeapAlloc,
@@ -302,7 +293,7 @@ pub(crate) fn read_functions(payload: &[u8]) -> Result<FunctionTable, Problem> {
 
 fn read_parameter(cursor: &mut Cursor<'_>) -> Result<Parameter, Problem> {
     let byte = cursor.u8()?;
-    let register = look_up(&REGISTERS, byte & 15, "a register")?;
+    let register = look_up(&Register::ALL, byte & 15, "a register")?;
     let meaning = match byte >> 4 {
         0 => Meaning::StructPointer(cursor.varint_u32()?),
         code => look_up(&MEANINGS, code - 1, "a parameter's meaning")?,
