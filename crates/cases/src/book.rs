@@ -171,12 +171,13 @@ impl<'b> Book<'b> {
         let share = |recorded: &StepId| self.share_of(*recorded, function, &of.machine);
         let mut patched = BTreeSet::new();
         for (work, _) in &self.steps {
-            if let Work::Measure {
-                of: recorded, edit, ..
-            } = work
-                && self.edit_name(*edit) == of.edit
-            {
-                patched.insert(*recorded);
+            match work {
+                Work::Measure {
+                    of: recorded, edit, ..
+                } if self.edit_name(*edit) == of.edit => {
+                    patched.insert(*recorded);
+                }
+                _ => {}
             }
         }
         let without: Option<Vec<f64>> = self.plan.bases.iter().map(share).collect();
