@@ -1,4 +1,4 @@
-//! The two passes over a recording.
+//! The passes over a recording: two, and one more where programs are recorded.
 //!
 //! ```text
 //! pass 1   chunks ─► decode (all threads) ─► calls, returns ─► collect (one thread, in order)  ─► Names
@@ -371,7 +371,7 @@ fn functions_of(recording: &Recording, programs: &Programs) -> Vec<(Symbol, u64)
                     name: demangled(&function.name).unwrap_or_else(|| function.name.clone()),
                     module: Some(image.name().to_owned()),
                 };
-                all.push((symbol, address + function.size.max(1)));
+                all.push((symbol, address.saturating_add(function.size.max(1))));
             }
         }
     }
@@ -447,7 +447,7 @@ struct Seen {
     heap: Heap,
 }
 
-/// Takes in what both passes need, in order.
+/// Takes in the decoded events, in order.
 struct TakeIn<'a> {
     collector: Collector<'a>,
     table: &'a FunctionTable,

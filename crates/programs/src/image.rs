@@ -184,7 +184,8 @@ impl Image {
         executable
             .filter_map(|segment| {
                 let within = offset.checked_sub(segment.offset)?;
-                (within < segment.file_bytes).then_some(ElfAddr(segment.address.0 + within))
+                let address = segment.address.0.checked_add(within)?;
+                (within < segment.file_bytes).then_some(ElfAddr(address))
             })
             .next()
     }
@@ -194,7 +195,8 @@ impl Image {
     pub fn offset_of(&self, address: ElfAddr) -> Option<u64> {
         self.segments.iter().find_map(|segment| {
             let within = address.0.checked_sub(segment.address.0)?;
-            (within < segment.file_bytes).then_some(segment.offset + within)
+            let offset = segment.offset.checked_add(within)?;
+            (within < segment.file_bytes).then_some(offset)
         })
     }
 

@@ -44,9 +44,7 @@ impl Programs {
     /// A damaged chunk, or a file that is no program.
     pub fn of(recording: &Recording) -> Result<Self, ProgramsError> {
         let files = recording.programs().files();
-        let contents = (0..files.len() as u32)
-            .map(|file| recording.program_file(file))
-            .collect::<Result<Vec<_>, _>>()?;
+        let contents = recording.program_files()?;
         let mut debug = vec![None; files.len()];
         for (file, index) in files.iter().zip(0..) {
             if let Some(slot) = file.debug_of.and_then(|of| debug.get_mut(of as usize)) {

@@ -20,7 +20,7 @@ pub const FIRST_CODE_PAGE: u64 = 1;
 pub const MAX_CODE_PAGES: u64 = 1 << 20;
 /// Most files.
 const MAX_FILES: u64 = 4096;
-/// Most bytes of one file.
+/// Most bytes of one file, and of all together.
 const MAX_FILE_BYTES: u64 = 1 << 32;
 /// Longest path.
 const MAX_PATH_BYTES: u32 = 4096;
@@ -93,8 +93,10 @@ impl ProgramFiles {
     pub fn new(files: Vec<ProgramFile>) -> Result<Self, Problem> {
         limit("the number of program files", files.len() as u64, MAX_FILES)?;
         let (mut ranges, mut next) = (Vec::new(), FIRST_CODE_PAGE);
+        let lengths = files.iter().map(|file| file.length);
+        let sum = lengths.fold(0, u64::saturating_add);
+        limit("the length of all programs", sum, MAX_FILE_BYTES)?;
         for (file, index) in files.iter().zip(0..) {
-            limit("the length of a program", file.length, MAX_FILE_BYTES)?;
             let of = u64::from(file.debug_of.unwrap_or(0));
             limit(
                 "the number of a program",

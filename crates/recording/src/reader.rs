@@ -95,7 +95,7 @@ pub(crate) struct ChunkRef {
 }
 
 impl ChunkRef {
-    fn malformed(&self, problem: Problem) -> Error {
+    pub(crate) fn malformed(&self, problem: Problem) -> Error {
         let (chunk, kind, offset) = (self.number, self.header.kind, self.offset);
         Error::Malformed {
             chunk,
@@ -329,6 +329,14 @@ impl Frame {
 
     /// The piece of a program's file in this chunk: which file, and a payload of which the piece begins after the header.
     pub(crate) fn file_piece(&self, chunk: &ChunkRef) -> Result<(u32, Vec<u8>), Error> {
+        let (value, limit) = (
+            u64::from(chunk.header.raw),
+            (FILE_HEADER_BYTES + IMAGE_PIECE_BYTES) as u64,
+        );
+        if value > limit {
+            let what = "the length of a piece of a program";
+            return Err(chunk.malformed(Problem::TooLarge { what, value, limit }));
+        }
         let payload = self.payload(chunk)?;
         let file = payload::read_file_header(&payload).map_err(|p| chunk.malformed(p))?;
         Ok((file, payload))
@@ -533,33 +541,38 @@ impl Recording {
         &self.programs
     }
 
-    /// The bytes of file number `file` of [`Recording::programs`].
+    /// What the files of [`Recording::programs`] hold, in their order.
     ///
     /// # Errors
     /// A damaged chunk, or less or more bytes than the list says.
-    pub fn program_file(&self, file: u32) -> Result<Vec<u8>, Error> {
-        let kind = ChunkKind::File;
-        let listed = self.programs.files().get(file as usize);
-        let length = listed.ok_or(Error::Missing { kind })?.length;
-        let mut bytes = Vec::new();
-        for chunk in self.frame.of(kind) {
-            let (of, payload) = self.frame.file_piece(chunk)?;
-            if of != file {
-                continue;
-            }
+    pub fn program_files(&self) -> Result<Vec<Vec<u8>>, Error> {
+        let mut contents = vec![Vec::new(); self.programs.files().len()];
+        for chunk in self.frame.of(ChunkKind::File) {
+            let (file, payload) = self.frame.file_piece(chunk)?;
+            let listed = self.programs.files().get(file as usize);
+            let bytes = contents.get_mut(file as usize);
+            let (Some(listed), Some(bytes)) = (listed, bytes) else {
+                let (what, value) = ("the number of a program", u64::from(file));
+                return Err(chunk.malformed(Problem::Unknown { what, value }));
+            };
             bytes.extend_from_slice(payload.get(FILE_HEADER_BYTES..).unwrap_or_default());
-            if bytes.len() as u64 > length {
+            let (stored, found) = (listed.length, bytes.len() as u64);
+            if found > stored {
+                let what = "bytes of a program";
                 return Err(chunk.malformed(Problem::Count {
-                    what: "bytes of a program",
-                    stored: length,
-                    found: bytes.len() as u64,
+                    what,
+                    stored,
+                    found,
                 }));
             }
         }
-        if (bytes.len() as u64) < length {
-            return Err(Error::Missing { kind });
+        for (listed, bytes) in self.programs.files().iter().zip(&contents) {
+            if (bytes.len() as u64) < listed.length {
+                let kind = ChunkKind::File;
+                return Err(Error::Missing { kind });
+            }
         }
-        Ok(bytes)
+        Ok(contents)
     }
 
     /// The memory images with their bytes, in the order of the file. Each is unpacked once, when the iterator comes to it.

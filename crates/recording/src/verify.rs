@@ -8,10 +8,11 @@ use std::fmt;
 use crate::decode::Decoder;
 use crate::events_check::EventsCheck;
 use crate::format::{ChunkKind, RunningChecksum};
-use crate::payload::{IMAGE_HEADER_BYTES, IMAGE_PIECE_BYTES};
+use crate::payload::{FILE_HEADER_BYTES, IMAGE_HEADER_BYTES, IMAGE_PIECE_BYTES};
 use crate::reader::{ChunkRef, Cut, Frame, Source};
 use crate::{
-    CpuId, Error, FunctionId, FunctionTable, GuestAddr, LaneId, Moment, Totals, VirtualTime,
+    CpuId, Error, FunctionId, FunctionTable, GuestAddr, LaneId, Moment, Problem, Totals,
+    VirtualTime,
 };
 
 /// Most findings that a [`VerifyReport`] keeps; further ones are only counted.
@@ -271,6 +272,7 @@ pub fn verify(source: impl Source + 'static) -> Result<VerifyReport, Error> {
         events: EventsCheck::new(one_lane),
         decoder: Decoder::new(),
         images: Vec::new(),
+        programs: Vec::new(),
     };
     pass.frame_findings();
     for chunk in frame.chunks() {
@@ -290,6 +292,8 @@ struct Pass<'f> {
     events: EventsCheck,
     decoder: Decoder,
     images: Vec<ImagePlace>,
+    /// By program file: the bytes that are listed, and those that there are.
+    programs: Vec<(u64, u64)>,
 }
 
 /// Where an image is, and in which chunk it is. In the order of moments, then of addresses.
@@ -340,8 +344,8 @@ impl Pass<'_> {
                 .frame
                 .functions(chunk)
                 .map(|table| self.functions = table),
-            ChunkKind::Programs => self.frame.programs(chunk).map(drop),
-            ChunkKind::File => self.frame.file_piece(chunk).map(drop),
+            ChunkKind::Programs => self.programs(chunk),
+            ChunkKind::File => self.file(chunk),
             ChunkKind::Instructions => self.frame.instructions(chunk, &mut self.instructions),
             ChunkKind::Events => self.events(chunk),
             ChunkKind::Image => self.image(chunk),
@@ -413,7 +417,33 @@ impl Pass<'_> {
         Ok(())
     }
 
+    fn programs(&mut self, chunk: &ChunkRef) -> Result<(), Error> {
+        let listed = self.frame.programs(chunk)?;
+        self.programs = listed.files().iter().map(|f| (f.length, 0)).collect();
+        Ok(())
+    }
+
+    fn file(&mut self, chunk: &ChunkRef) -> Result<(), Error> {
+        let (file, payload) = self.frame.file_piece(chunk)?;
+        let what = "the number of a program";
+        let listed = self.programs.get_mut(file as usize);
+        let (_, found) = listed.ok_or_else(|| {
+            let value = u64::from(file);
+            chunk.malformed(Problem::Unknown { what, value })
+        })?;
+        *found += payload.len().saturating_sub(FILE_HEADER_BYTES) as u64;
+        Ok(())
+    }
+
     fn end(&mut self, chunk: &ChunkRef) -> Result<(), Error> {
+        if let Some((stored, found)) = self.programs.iter().copied().find(|(a, b)| a != b) {
+            let what = "bytes of a program";
+            return Err(chunk.malformed(Problem::Count {
+                what,
+                stored,
+                found,
+            }));
+        }
         let end = self.frame.end(chunk)?;
         let found = self.checksum.value();
         let chunks = [("chunks", u64::from(end.chunks), u64::from(chunk.number))];

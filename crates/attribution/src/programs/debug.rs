@@ -63,7 +63,7 @@ struct Described {
 /// The debug information of all files, before it is known which struct each type is.
 pub(crate) struct Descriptions {
     files: Vec<Described>,
-    /// By file: the number in the joined model.
+    /// Files of the recording.
     count: usize,
 }
 

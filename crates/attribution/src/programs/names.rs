@@ -364,7 +364,8 @@ fn threads(programs: &Programs, evidence: &Evidence) -> FxHashMap<Space, Threads
         let image = image.filter(|image| !image.name().contains(".so"));
         let storage = image.and_then(|image| image.thread_storage);
         if let (Some(storage), Some(threads)) = (storage, all.get_mut(space)) {
-            threads.program = Some((*file, storage.size.next_multiple_of(storage.align)));
+            let size = storage.size.checked_next_multiple_of(storage.align);
+            threads.program = size.map(|size| (*file, size));
         }
     }
     all
