@@ -329,10 +329,8 @@ impl Frame {
 
     /// The piece of a program's file in this chunk: which file, and a payload of which the piece begins after the header.
     pub(crate) fn file_piece(&self, chunk: &ChunkRef) -> Result<(u32, Vec<u8>), Error> {
-        let (value, limit) = (
-            u64::from(chunk.header.raw),
-            (FILE_HEADER_BYTES + IMAGE_PIECE_BYTES) as u64,
-        );
+        let value = u64::from(chunk.header.raw);
+        let limit = (FILE_HEADER_BYTES + IMAGE_PIECE_BYTES) as u64;
         if value > limit {
             let what = "the length of a piece of a program";
             return Err(chunk.malformed(Problem::TooLarge { what, value, limit }));
@@ -566,13 +564,13 @@ impl Recording {
                 }));
             }
         }
-        for (listed, bytes) in self.programs.files().iter().zip(&contents) {
-            if (bytes.len() as u64) < listed.length {
-                let kind = ChunkKind::File;
-                return Err(Error::Missing { kind });
-            }
+        let mut all = self.programs.files().iter().zip(&contents);
+        match all.all(|(listed, bytes)| bytes.len() as u64 == listed.length) {
+            true => Ok(contents),
+            false => Err(Error::Missing {
+                kind: ChunkKind::File,
+            }),
         }
-        Ok(contents)
     }
 
     /// The memory images with their bytes, in the order of the file. Each is unpacked once, when the iterator comes to it.
