@@ -547,10 +547,10 @@ impl Recording {
         let mut contents = vec![Vec::new(); self.programs.files().len()];
         for chunk in self.frame.of(ChunkKind::File) {
             let (file, payload) = self.frame.file_piece(chunk)?;
-            let listed = self.programs.files().get(file as usize);
-            let bytes = contents.get_mut(file as usize);
-            let (Some(listed), Some(bytes)) = (listed, bytes) else {
-                let (what, value) = ("the number of a program", u64::from(file));
+            let at = file as usize;
+            let file = self.programs.files().get(at).zip(contents.get_mut(at));
+            let Some((listed, bytes)) = file else {
+                let (what, value) = ("the number of a program", at as u64);
                 return Err(chunk.malformed(Problem::Unknown { what, value }));
             };
             bytes.extend_from_slice(payload.get(FILE_HEADER_BYTES..).unwrap_or_default());
