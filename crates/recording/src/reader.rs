@@ -565,12 +565,9 @@ impl Recording {
             }
         }
         let mut all = self.programs.files().iter().zip(&contents);
-        match all.all(|(listed, bytes)| bytes.len() as u64 == listed.length) {
-            true => Ok(contents),
-            false => Err(Error::Missing {
-                kind: ChunkKind::File,
-            }),
-        }
+        let whole = all.all(|(listed, bytes)| bytes.len() as u64 == listed.length);
+        let kind = ChunkKind::File;
+        whole.then_some(contents).ok_or(Error::Missing { kind })
     }
 
     /// The memory images with their bytes, in the order of the file. Each is unpacked once, when the iterator comes to it.
