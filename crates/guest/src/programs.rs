@@ -4,8 +4,6 @@
 //! recording, so that it can be read without them. Debug information in a file of its own is looked up by build-id.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use linemate_programs::Image;
@@ -160,12 +158,7 @@ fn debug_file(data: &[u8]) -> Option<Vec<u8>> {
 /// What the debug information in `data` refers to.
 fn alternate_file(data: &[u8]) -> Option<Vec<u8>> {
     let file = object::File::parse(data).ok()?;
-    let (path, id) = file.gnu_debugaltlink().ok()??;
-    let by_name = || {
-        let path = Path::new(DEBUG_FOLDER).join(OsStr::from_bytes(path));
-        linemate_files::read_file(&path).ok()
-    };
-    read_by_id(id).or_else(by_name)
+    read_by_id(file.gnu_debugaltlink().ok()??.1)
 }
 
 fn read_by_id(id: &[u8]) -> Option<Vec<u8>> {
