@@ -14,7 +14,7 @@ WORKLOAD_CFLAGS := -std=gnu11 -O2 -Wall -Wextra -Werror -pthread
 workload_sources := $(wildcard workloads/*.c)
 workload_binaries := $(workload_sources:workloads/%.c=target/workloads/%)
 
-.PHONY: help setup build workloads pages install uninstall demo page test-page test fresh lint bench cases mutants fuzz clean clean-cache
+.PHONY: help setup build workloads pages install uninstall demo demo-program page test-page test fresh lint bench cases mutants fuzz clean clean-cache
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -45,6 +45,10 @@ uninstall: ## remove what `make install` put there
 demo: ## record Debian's 6.12 kernel under a scheduling workload, show which fields of struct rq are hot
 	@scripts/setup-beside.sh demo $(MAKE) --no-print-directory build
 	@scripts/demo.sh
+
+demo-program: ## the same for a program: record a small server, find which of its fields should not share a line, mend it
+	@scripts/setup-beside.sh demo $(MAKE) --no-print-directory build
+	@scripts/demo-program.sh
 
 page: ## build the asset of --html from web/ again (Node; the built one is committed, so that nothing else needs it)
 	@scripts/setup.sh page

@@ -198,7 +198,8 @@ fn words(words: &[String]) -> Vec<u8> {
         .collect()
 }
 
-/// The same place in the guest; `None` for a relative path that leaves the current folder.
+/// The same place in the guest; `None` for a relative path that leaves the current folder. Libraries are found at places such as
+/// `/usr/bin/../lib`, which their programs' own search paths lead to.
 fn guest_path(host: &Path) -> Option<String> {
     let mut guest = if host.is_absolute() {
         PathBuf::from("/")
@@ -209,6 +210,9 @@ fn guest_path(host: &Path) -> Option<String> {
         match part {
             Component::Normal(name) => guest.push(name),
             Component::CurDir | Component::RootDir => {}
+            Component::ParentDir if host.is_absolute() => {
+                guest.pop();
+            }
             Component::ParentDir | Component::Prefix(_) => return None,
         }
     }
@@ -228,7 +232,10 @@ fn add_program(
             continue;
         };
         add_file(archive, &needed, &path)?;
-        let folder = needed.parent().and_then(Path::to_str).unwrap_or("/");
+        let folder = Path::new(&path)
+            .parent()
+            .and_then(Path::to_str)
+            .unwrap_or("/");
         let is_library = needed
             .file_name()
             .is_some_and(|n| n.to_string_lossy().contains(".so"));
@@ -343,6 +350,11 @@ mod tests {
         );
         assert_eq!(guest("./a/b").as_deref(), Some("/root/a/b"));
         assert_eq!(guest("../a"), None);
+        assert_eq!(
+            guest("/usr/bin/../lib/libx.so.1").as_deref(),
+            Some("/usr/lib/libx.so.1")
+        );
+        assert_eq!(guest("/../a").as_deref(), Some("/a"));
         assert_eq!(through_links("/lib64/ld.so"), "/usr/lib64/ld.so");
         assert_eq!(through_links("/library/x"), "/library/x");
     }
