@@ -7,12 +7,16 @@
 pub enum Bucket {
     /// A field of a typed object: heap, per-CPU allocation, pages or vmalloc area.
     Field,
+    /// A heap object of a program that is an array of numbers or pointers, of a known type.
+    HeapScalar,
     /// A per-CPU variable whose type BTF tells.
     PercpuTyped,
     /// A per-CPU variable of which only the name is known.
     PercpuNamed,
     /// A global variable whose type is known.
     GlobalTyped,
+    /// A global variable that is a number or pointer, or an array of such, of a known type.
+    GlobalScalar,
     /// A global variable of which only the name is known.
     GlobalNamed,
     /// A living heap object of a known cache and allocation site, type unknown.
@@ -88,11 +92,13 @@ pub enum Group {
 
 impl Bucket {
     /// All, in the order of the ledger.
-    pub const ALL: [Bucket; 28] = [
+    pub const ALL: [Bucket; 30] = [
         Bucket::Field,
+        Bucket::HeapScalar,
         Bucket::PercpuTyped,
         Bucket::PercpuNamed,
         Bucket::GlobalTyped,
+        Bucket::GlobalScalar,
         Bucket::GlobalNamed,
         Bucket::HeapSite,
         Bucket::HeapCache,
@@ -123,9 +129,9 @@ impl Bucket {
     #[must_use]
     pub fn group(self) -> Group {
         match self {
-            Bucket::Field => Group::Field,
+            Bucket::Field | Bucket::HeapScalar => Group::Field,
             Bucket::PercpuTyped | Bucket::PercpuNamed => Group::Percpu,
-            Bucket::GlobalTyped | Bucket::GlobalNamed => Group::Global,
+            Bucket::GlobalTyped | Bucket::GlobalScalar | Bucket::GlobalNamed => Group::Global,
             Bucket::HeapSite | Bucket::HeapCache | Bucket::HeapTail | Bucket::HeapVacant => {
                 Group::Heap
             }
@@ -153,7 +159,11 @@ impl Bucket {
     pub fn is_typed(self) -> bool {
         matches!(
             self,
-            Bucket::Field | Bucket::PercpuTyped | Bucket::GlobalTyped
+            Bucket::Field
+                | Bucket::HeapScalar
+                | Bucket::PercpuTyped
+                | Bucket::GlobalTyped
+                | Bucket::GlobalScalar
         )
     }
 
@@ -162,9 +172,11 @@ impl Bucket {
     pub fn name(self) -> &'static str {
         match self {
             Bucket::Field => "typed object",
+            Bucket::HeapScalar => "array of numbers or pointers",
             Bucket::PercpuTyped => "typed",
             Bucket::PercpuNamed => "name only",
             Bucket::GlobalTyped => "typed",
+            Bucket::GlobalScalar => "number or pointer",
             Bucket::GlobalNamed => "name only",
             Bucket::HeapSite => "cache and site known",
             Bucket::HeapCache => "cache known, from before the recording",
@@ -228,18 +240,24 @@ impl Group {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
     counts: [u64; Bucket::ALL.len()],
+    /// Of those: to what is a program's.
+    programs: [u64; Bucket::ALL.len()],
 }
 
 impl Ledger {
-    /// Books `count` accesses.
+    /// Books `count` accesses; `program`: to what is a program's.
     #[inline]
-    pub fn book(&mut self, bucket: Bucket, count: u64) {
+    pub fn book(&mut self, bucket: Bucket, program: bool, count: u64) {
         self.counts[bucket as usize] += count;
+        if program {
+            self.programs[bucket as usize] += count;
+        }
     }
 
     /// Adds another ledger.
     pub fn merge(&mut self, other: &Ledger) {
-        for (sum, part) in self.counts.iter_mut().zip(other.counts) {
+        let sums = self.counts.iter_mut().chain(&mut self.programs);
+        for (sum, part) in sums.zip(other.counts.into_iter().chain(other.programs)) {
             *sum += part;
         }
     }
@@ -248,6 +266,15 @@ impl Ledger {
     #[must_use]
     pub fn of(&self, bucket: Bucket) -> u64 {
         self.counts[bucket as usize]
+    }
+
+    /// The same of what is a program's: its heap objects and variables, not the kernel's.
+    #[must_use]
+    pub fn of_programs(&self) -> Ledger {
+        Ledger {
+            counts: self.programs,
+            programs: self.programs,
+        }
     }
 
     /// The accesses of a group.
@@ -302,14 +329,14 @@ mod tests {
     fn groups_add_up_to_the_total() {
         let mut ledger = Ledger::default();
         for (i, bucket) in Bucket::ALL.iter().enumerate() {
-            ledger.book(*bucket, 1 << i);
+            ledger.book(*bucket, i % 2 == 0, 1 << i);
         }
         assert_eq!(ledger.total(), (1 << Bucket::ALL.len()) - 1);
         assert_eq!(
             Group::ALL.iter().map(|g| ledger.of_group(*g)).sum::<u64>(),
             ledger.total()
         );
-        assert_eq!(ledger.typed(), 1 | 1 << 1 | 1 << 3);
+        assert_eq!(ledger.typed(), 1 | 1 << 1 | 1 << 2 | 1 << 4 | 1 << 5);
         let others = [
             Bucket::Stack,
             Bucket::ProgramStack,
@@ -325,6 +352,12 @@ mod tests {
             Bucket::HeapContents,
             Bucket::ProgramFile,
         ];
+        let programs = ledger.of_programs();
+        let even = (0..Bucket::ALL.len()).step_by(2).map(|i| 1u64 << i);
+        assert_eq!(programs.total(), even.sum::<u64>());
+        let mut twice = ledger.clone();
+        twice.merge(&ledger);
+        assert_eq!(twice.of_programs().total(), 2 * programs.total());
         let excluded: u64 = others.iter().chain(&contents).map(|b| ledger.of(*b)).sum();
         assert_eq!(ledger.typable(), ledger.total() - excluded);
     }

@@ -56,6 +56,8 @@ pub struct Subject {
     pub site: Option<GuestAddr>,
     /// Whether objects of it have an owner: one CPU for each.
     pub percpu: bool,
+    /// Whether it is a program's, not the kernel's.
+    pub program: bool,
 }
 
 /// A placement with its subject.
@@ -91,6 +93,7 @@ impl Subjects {
             label: String::new(),
             site: None,
             percpu: false,
+            program: false,
         })
     }
 
@@ -107,6 +110,7 @@ impl Subjects {
             label: label.to_owned(),
             site: None,
             percpu,
+            program: false,
         })
     }
 }
@@ -131,6 +135,7 @@ pub(crate) fn bare(bucket: Bucket) -> Subject {
         label: String::new(),
         site: None,
         percpu: false,
+        program: false,
     }
 }
 

@@ -157,8 +157,8 @@ impl Tally {
         count.silent += u64::from(access.silent);
         count.remote += u64::from(remote);
         count.cpus.insert(access.cpu.0);
-        self.ledger
-            .book(names.subjects()[at.subject.0 as usize].bucket, 1);
+        let subject = &names.subjects()[at.subject.0 as usize];
+        self.ledger.book(subject.bucket, subject.program, 1);
         let cpu = usize::from(access.cpu.0);
         if cpu >= self.per_cpu.len() {
             self.per_cpu.resize(cpu + 1, CpuCount::default());
@@ -228,7 +228,9 @@ impl Tally {
         };
         for (key, count) in rows {
             let subject = &subjects[key.subject.0 as usize];
-            tally.ledger.book(subject.bucket, count.count);
+            tally
+                .ledger
+                .book(subject.bucket, subject.program, count.count);
             tally.rows.insert(key, tally.counts.len() as u32);
             tally.counts.push(count);
         }

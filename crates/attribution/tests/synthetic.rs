@@ -285,6 +285,7 @@ fn what_has_no_type_is_told_by_its_cache_its_site_and_its_owner() {
         label: label.to_owned(),
         site: site.map(GuestAddr),
         percpu,
+        program: false,
     };
     let expected = [
         subject(Bucket::UnknownPercpu, "", None, false),

@@ -152,6 +152,7 @@ fn report() -> Value {
             recorded: 1_234_567,
             total: 1_234_567,
             typed_share: 1.0,
+            programs: None,
             unknown_share: 0.0,
             groups: Vec::new(),
         },

@@ -231,6 +231,16 @@ fn the_same_program_is_recorded_the_same_twice_and_every_verb_knows_it() {
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(text.contains("bytes_in"), "{arguments:?}\n{text}");
     }
+    let all = linemate(&["report", "-i", &first, "--all", "--json", "--top", "100000"]);
+    let report: linemate_report::model::Report = serde_json::from_slice(&all.stdout).unwrap();
+    let linemate_report::model::View::Types(types) = &report.view else {
+        panic!("{}", story(&all));
+    };
+    let numbers = types.iter().find(|row| row.name == "long int[]").unwrap();
+    // Set to 0, and counted up by four threads, 200 times each.
+    assert_eq!((numbers.figures.loads, numbers.figures.rmws), (800, 0));
+    let programs = report.ledger.programs.unwrap();
+    assert!(programs.typed_share > 0.9, "{programs:?}");
     let functions = linemate(&["report", "-i", &first, "--by", "function"]);
     let text = String::from_utf8(functions.stdout).unwrap();
     assert!(

@@ -157,7 +157,10 @@ struct FieldsBuilder<'a> {
 
 impl FieldsBuilder<'_> {
     fn field(&mut self, at: FieldRef, owner: &Owner) -> Option<FieldId> {
-        let variable = matches!(owner.bucket, Bucket::GlobalNamed | Bucket::PercpuNamed);
+        let variable = matches!(
+            owner.bucket,
+            Bucket::GlobalScalar | Bucket::GlobalNamed | Bucket::PercpuNamed
+        );
         let (field, place) = match owner.ty {
             Some(ty) => (self.typed(ty, owner, at.byte())?, at),
             None if variable => (self.variable(owner), whole(at.subject)),

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::tally::{Count, Key};
-use linemate_attribution::{Analysis, Bucket, Counted, Group, Subject};
+use linemate_attribution::{Analysis, Bucket, Counted, Group, Ledger, Subject};
 use linemate_types::LineSize;
 
 use crate::documents::checksum;
 use crate::model::{
-    CpuRow, FieldRow, FunctionRow, Inputs, LedgerBucket, LedgerGroup, LedgerView, LineRow, Report,
-    SCHEMA, TypeRow, View,
+    CpuRow, FieldRow, FunctionRow, Inputs, LedgerBucket, LedgerGroup, LedgerView, LineRow,
+    ProgramsShare, Report, SCHEMA, TypeRow, View,
 };
 use crate::parts::{LineParts, Parts, field_row};
 use crate::resolve::{FieldName, Resolver};
@@ -107,9 +107,18 @@ fn ledger(analysis: &Analysis<'_>, counted: &Counted) -> LedgerView {
         recorded: analysis.recording().totals().accesses(),
         total,
         typed_share: share(ledger.typed(), ledger.typable()),
+        programs: programs_share(&ledger.of_programs()),
         unknown_share: share(ledger.of_group(Group::Unknown), total),
         groups: Group::ALL.iter().map(|g| group(*g)).collect(),
     }
+}
+
+fn programs_share(ledger: &Ledger) -> Option<ProgramsShare> {
+    let accesses = ledger.typable();
+    (accesses > 0).then(|| ProgramsShare {
+        accesses,
+        typed_share: share(ledger.typed(), accesses),
+    })
 }
 
 fn cpus(counted: &Counted) -> Vec<CpuRow> {

@@ -51,10 +51,22 @@ pub struct LedgerView {
     pub total: u64,
     /// Share of the accesses whose type is known, among those that are not to stacks, page tables, struct pages or page contents.
     pub typed_share: f64,
+    /// The same of what is programs' own, their heap blocks and variables; `None` where no accesses to such were recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub programs: Option<ProgramsShare>,
     /// Share of the accesses of which nothing is known.
     pub unknown_share: f64,
     /// The lines of the ledger, in fixed order.
     pub groups: Vec<LedgerGroup>,
+}
+
+/// Accesses to programs' heap blocks and variables.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProgramsShare {
+    /// How many, by the programs and by the kernel for them.
+    pub accesses: u64,
+    /// Share of those whose type is known.
+    pub typed_share: f64,
 }
 
 /// A line of the ledger.

@@ -109,6 +109,14 @@ fn ledger(out: &mut Text, report: &Report) {
         percent(ledger.typed_share),
         percent(ledger.unknown_share)
     );
+    if let Some(programs) = &ledger.programs {
+        let _ = writeln!(
+            out,
+            "Of {} accesses to heap blocks and variables of programs {} have a type.",
+            programs.accesses,
+            percent(programs.typed_share)
+        );
+    }
 }
 
 fn view(out: &mut Text, view: &View, show: &ReportText) {

@@ -129,9 +129,11 @@ impl Ownership {
 fn of_subject(subject: &Subject, plenty: bool, objects: &BTreeMap<u64, Users>) -> SubjectSharing {
     match subject.bucket {
         Bucket::Device => SubjectSharing::Device,
-        Bucket::GlobalTyped | Bucket::GlobalNamed | Bucket::UnknownImage | Bucket::UnknownArea => {
-            SubjectSharing::All(Sharing::Shared)
-        }
+        Bucket::GlobalTyped
+        | Bucket::GlobalScalar
+        | Bucket::GlobalNamed
+        | Bucket::UnknownImage
+        | Bucket::UnknownArea => SubjectSharing::All(Sharing::Shared),
         Bucket::Field if !subject.percpu && !plenty => {
             let own = |(base, users): (&u64, &Users)| majority(users).map(|_| *base);
             SubjectSharing::ByObject(objects.iter().filter_map(own).collect())

@@ -233,7 +233,10 @@ impl<'a> Scene<'a> {
     fn number_every_field(&mut self, analysis: &Analysis<'_>, offsets: BTreeSet<FieldRef>) {
         let (model, schema) = (analysis.model(), analysis.schema());
         for (subject, key) in analysis.subjects().iter().zip(&self.subject_keys) {
-            let named = matches!(subject.bucket, Bucket::GlobalNamed | Bucket::PercpuNamed);
+            let named = matches!(
+                subject.bucket,
+                Bucket::GlobalScalar | Bucket::GlobalNamed | Bucket::PercpuNamed
+            );
             if let Some(key) = key.filter(|_| named) {
                 self.keys[key.0 as usize].watched = Some(0);
             }

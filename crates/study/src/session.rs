@@ -319,6 +319,7 @@ mod tests {
             label: String::new(),
             site: None,
             percpu: false,
+            program: false,
         };
         let row = |subject: &u32| Key {
             subject: SubjectId(*subject),

@@ -563,13 +563,26 @@ impl TypeModel {
         }
     }
 
+    /// If a value of type `id` is a pointer: what it points to, without typedefs and qualifiers on either side of the `*`.
+    pub fn pointer_target(&self, id: TypeId) -> Option<TypeId> {
+        match self.get(self.strip(id))? {
+            Type::Pointer { target } => Some(self.strip(*target)),
+            _ => None,
+        }
+    }
+
+    /// Whether a value of type `id` is one number, enum or pointer.
+    pub fn is_scalar(&self, id: TypeId) -> bool {
+        matches!(
+            self.get(self.strip(id)),
+            Some(Type::Int { .. } | Type::Float { .. } | Type::Enum { .. } | Type::Pointer { .. })
+        )
+    }
+
     /// If a value of type `id` is a pointer to a defined struct or union: that type, without typedefs and
     /// qualifiers on either side of the `*`.
     pub fn pointer_to_composite(&self, id: TypeId) -> Option<TypeId> {
-        let Some(Type::Pointer { target }) = self.get(self.strip(id)) else {
-            return None;
-        };
-        let target = self.strip(*target);
+        let target = self.pointer_target(id)?;
         matches!(self.get(target), Some(Type::Composite(_))).then_some(target)
     }
 

@@ -4,16 +4,15 @@ use linemate_programs::{CodePlace, Operand, Programs, UserInstruction};
 use linemate_recording::{GuestAddr, Recording};
 use rustc_hash::FxHashMap;
 
-use super::debug::DebugInformation;
-use crate::schema::TypeIndex;
+use super::debug::{DebugInformation, Pointee};
 
 /// An instruction of a program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known {
     pub(crate) place: CodePlace,
     pub(crate) instruction: UserInstruction,
-    /// The struct that its base register points to, by the debug information.
-    pub(crate) points_to: Option<TypeIndex>,
+    /// What its base register points to, by the debug information.
+    pub(crate) points_to: Option<Pointee>,
 }
 
 /// All instructions of programs that a recording has, by code address.

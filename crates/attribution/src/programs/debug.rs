@@ -2,7 +2,7 @@
 //!
 //! It is read once, for the instructions that the recording has; what is kept of it are numbers and names.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use linemate_dwarf::{ProgramCode, ProgramFiles, ProgramTypes, Storage};
 use linemate_programs::{Base, CodePlace, ElfAddr, Operand, Programs};
@@ -32,19 +32,34 @@ pub(crate) struct FileDebug {
     pub(crate) globals: Vec<DebugVariable>,
     /// By offset.
     pub(crate) thread_locals: Vec<DebugVariable>,
-    /// The structs that registers point to, by instruction and register, sorted.
-    pointers: Vec<((ElfAddr, Base), TypeIndex)>,
+    /// What registers point to, by instruction and register, sorted.
+    pointers: Vec<((ElfAddr, Base), Pointee)>,
 }
+
+/// What a register points to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pointee {
+    /// A struct, union or class.
+    Struct(TypeIndex),
+    /// A number, enum or pointer.
+    Scalar(ScalarName),
+}
+
+/// A scalar type, by its place in [`DebugInformation::scalars`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ScalarName(pub(crate) u32);
 
 /// What is known of all files, by their numbers.
 #[derive(Debug, Default)]
 pub(crate) struct DebugInformation {
     pub(crate) files: Vec<FileDebug>,
+    /// Names of scalar types, as C has them, each once.
+    pub(crate) scalars: Vec<String>,
 }
 
 impl DebugInformation {
-    /// The struct that a register points to at an instruction.
-    pub(crate) fn pointer_in(&self, place: CodePlace, base: Base) -> Option<TypeIndex> {
+    /// What a register points to at an instruction.
+    pub(crate) fn pointer_in(&self, place: CodePlace, base: Base) -> Option<Pointee> {
         let list = &self.files.get(place.file as usize)?.pointers;
         let key = (place.address, base);
         let at = list.binary_search_by_key(&key, |(key, _)| *key).ok()?;
@@ -132,6 +147,7 @@ impl Descriptions {
         types: &FxHashMap<u32, TypeIndex>,
     ) -> DebugInformation {
         let mut files: Vec<FileDebug> = (0..self.count).map(|_| FileDebug::default()).collect();
+        let mut scalars: BTreeMap<String, ScalarName> = BTreeMap::new();
         for (described, ids) in self.files.into_iter().zip(ids) {
             let index = |id: TypeId| types.get(&ids.get(id.0 as usize)?.0).copied();
             let file = &mut files[described.file as usize];
@@ -147,16 +163,31 @@ impl Descriptions {
                     ty: ty.and_then(index),
                 });
             }
+            let model = &described.model;
+            let mut scalar = |id: TypeId| {
+                let next = ScalarName(scalars.len() as u32);
+                *scalars.entry(model.type_name(id)).or_insert(next)
+            };
             let pointers = described.pointers.into_iter();
             file.pointers = pointers
-                .filter_map(|(key, id)| Some((key, index(id)?)))
+                .filter_map(|(key, id)| match model.is_scalar(id) {
+                    true => Some((key, Pointee::Scalar(scalar(id)))),
+                    false => Some((key, Pointee::Struct(index(id)?))),
+                })
                 .collect();
             for list in [&mut file.globals, &mut file.thread_locals] {
                 list.sort_by(|a, b| (a.start, a.size, &a.name).cmp(&(b.start, b.size, &b.name)));
                 list.dedup_by_key(|variable| variable.start);
             }
         }
-        DebugInformation { files }
+        let mut names = vec![String::new(); scalars.len()];
+        for (name, number) in scalars {
+            names[number.0 as usize] = name;
+        }
+        DebugInformation {
+            files,
+            scalars: names,
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use linemate_recording::{Access, CODE_PAGE, Call, GuestAddr, Marker, Return, Vis
 use rustc_hash::FxHashMap;
 
 use super::code::Code;
+use super::debug::{Pointee, ScalarName};
 use super::places::{Places, Space, UserAddr};
 use crate::index::{LifetimeIndex, ObjectId, Tenant};
 use crate::votes::Votes;
@@ -28,6 +29,8 @@ pub(crate) struct Evidence {
     pub(crate) stacks: BTreeSet<(Space, u64)>,
     /// What objects were reached as.
     pub(crate) votes: FxHashMap<ObjectId, Votes>,
+    /// As arrays of which scalars objects were reached, and how often.
+    pub(crate) scalars: FxHashMap<(ObjectId, ScalarName), u64>,
 }
 
 impl Evidence {
@@ -40,6 +43,9 @@ impl Evidence {
             for (offset, ty, weight) in votes.iter() {
                 mine.add(offset, ty, weight);
             }
+        }
+        for (key, weight) in other.scalars {
+            *self.scalars.entry(key).or_default() += weight;
         }
     }
 
@@ -93,13 +99,15 @@ impl Gather<'_> {
             }
             Operand::Based {
                 displacement,
-                indexed: false,
+                indexed,
                 ..
-            } if !known.instruction.uses_stack => {
-                if let Some(ty) = known.points_to {
+            } if !known.instruction.uses_stack => match known.points_to {
+                Some(Pointee::Struct(ty)) if !indexed => {
                     self.vote(access, at.offset(displacement.wrapping_neg()), ty);
                 }
-            }
+                Some(Pointee::Scalar(name)) => self.vote_scalar(access, at, name),
+                _ => {}
+            },
             _ => {}
         }
     }
@@ -109,6 +117,13 @@ impl Gather<'_> {
         if let Tenant::Alive { object, start } = self.heap.at(addr, access.time) {
             let votes = self.found.votes.entry(object).or_default();
             votes.add(addr.0 - start.0, ty, 1);
+        }
+    }
+
+    /// Where in an array a pointer leads does not matter, so an index may be added to it.
+    fn vote_scalar(&mut self, access: &Access, at: UserAddr, name: ScalarName) {
+        if let Tenant::Alive { object, .. } = self.heap.at(at.flat(), access.time) {
+            *self.found.scalars.entry((object, name)).or_default() += 1;
         }
     }
 }

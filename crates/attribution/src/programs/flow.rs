@@ -1,4 +1,4 @@
-//! Which struct a register points to where the debug information does not say it: what was just loaded into it.
+//! What a register points to where the debug information does not say it: what was just loaded into it.
 //!
 //! Straight-line code is followed, from one place that a jump can come to, to the next: a register that is loaded from a variable, or from a
 //! member of a struct that is known, points to what the variable's or member's type says. Compilers without optimisation keep every
@@ -17,7 +17,7 @@ use linemate_types::{Member, Type, TypeId, TypeModel};
 /// Most members that are looked at for what is at one place: unions hold unions.
 const LOOKED_AT_MAX: usize = 256;
 
-/// What each general register points to, by its number in DWARF.
+/// What each general register points to, a struct or a scalar, by its number in DWARF.
 type Registers = [Option<TypeId>; 16];
 
 /// A function's code.
@@ -36,8 +36,8 @@ impl<'a, 'd> Flow<'a, 'd> {
         }
     }
 
-    /// Tells `found` of each instruction of `bytes`, which are at `start`, that reaches memory by a register, which struct that
-    /// points to, where it is known.
+    /// Tells `found` of each instruction of `bytes`, which are at `start`, that reaches memory by a register, which struct or scalar
+    /// that points to, where it is known.
     pub(super) fn function(
         &mut self,
         bytes: &[u8],
@@ -72,10 +72,12 @@ impl<'a, 'd> Flow<'a, 'd> {
     }
 
     fn pointed(&self, pc: u64, base: Base, known: &Registers) -> Option<TypeId> {
-        let told = self
-            .code
-            .pointer_in(DwarfAddr(pc), Register(u16::from(base.0)));
-        told.or_else(|| *known.get(usize::from(base.0))?)
+        let (pc, register) = (DwarfAddr(pc), Register(u16::from(base.0)));
+        let told = self.code.pointer_in(pc, register);
+        let followed = || *known.get(usize::from(base.0))?;
+        // Structs first: a `char *` is often what a struct is passed as.
+        told.or_else(followed)
+            .or_else(|| self.code.scalar_in(pc, register))
     }
 
     fn step(&mut self, instruction: &Instruction, registers: &mut Registers) {
@@ -129,7 +131,7 @@ impl<'a, 'd> Flow<'a, 'd> {
             }
             (Mnemonic::Lea, OpKind::Memory) => {
                 let (holder, offset) = self.holder(instruction, known)?;
-                composite_at(self.model, holder, offset)?
+                start_at(self.model, holder, offset)?
             }
             _ => return None,
         };
@@ -145,11 +147,19 @@ impl<'a, 'd> Flow<'a, 'd> {
             return Some((global.type_id, offset.0));
         }
         let none = IcedRegister::None;
-        if instruction.memory_index() != none || instruction.segment_prefix() != none {
+        if instruction.segment_prefix() != none {
             return None;
         }
         let base = Base::of(instruction.memory_base())?;
         let displacement = instruction.memory_displacement64() as i64;
+        if instruction.memory_index() != none {
+            // An array's element: where in it, if the index counts whole elements.
+            let element = self.pointed(instruction.ip(), base, known)?;
+            let size = self.model.size_of(element)?;
+            let whole = size == u64::from(instruction.memory_index_scale());
+            let within = u64::try_from(displacement).ok()?.checked_rem(size)?;
+            return whole.then_some((element, within));
+        }
         let register = Register(u16::from(base.0));
         if let Some(found) = self.code.variable_at(pc, register, displacement) {
             return Some((found.type_id, found.offset.0));
@@ -159,20 +169,25 @@ impl<'a, 'd> Flow<'a, 'd> {
     }
 }
 
-/// The struct that a pointer at `offset` of a value of type `id` points to: of a union (an enum of Rust's) the first member's that has one
-/// there.
+/// What a pointer at `offset` of a value of type `id` points to: of a union (an enum of Rust's) the first member's that leads to a struct,
+/// else the first one's that leads to a scalar.
 fn pointer_at(model: &TypeModel, id: TypeId, offset: u64) -> Option<TypeId> {
-    first(model, id, offset, |id, ty| match ty {
-        Type::Pointer { .. } => model.pointer_to_composite(id),
-        _ => None,
+    let structs = first(model, id, offset, |id, _| model.pointer_to_composite(id));
+    structs.or_else(|| {
+        first(model, id, offset, |id, _| {
+            model
+                .pointer_target(id)
+                .filter(|target| model.is_scalar(*target))
+        })
     })
 }
 
-/// The outermost struct that starts at `offset` of a value of type `id`.
-fn composite_at(model: &TypeModel, id: TypeId, offset: u64) -> Option<TypeId> {
-    first(model, id, offset, |id, ty| {
+/// The outermost struct that starts at `offset` of a value of type `id`, else the scalar that does.
+fn start_at(model: &TypeModel, id: TypeId, offset: u64) -> Option<TypeId> {
+    let structs = first(model, id, offset, |id, ty| {
         matches!(ty, Type::Composite(_)).then_some(id)
-    })
+    });
+    structs.or_else(|| first(model, id, offset, |id, _| model.is_scalar(id).then_some(id)))
 }
 
 /// Of what starts at `offset` of a value of type `id`, outermost and first members first, the first that `wanted` accepts.

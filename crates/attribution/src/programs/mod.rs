@@ -15,6 +15,7 @@ mod flow;
 mod heap;
 mod names;
 mod places;
+mod scalars;
 
 pub(crate) use code::Code;
 pub(crate) use debug::{DebugInformation, Descriptions};

@@ -10,11 +10,13 @@ use super::debug::{DebugInformation, DebugVariable};
 use super::evidence::Evidence;
 use super::heap::Heap;
 use super::places::{Places, Space, UserAddr};
+use super::scalars;
 use crate::index::{LifetimeIndex, ObjectId, Tenant};
-use crate::kinds::{FormId, ObjectKind};
+use crate::kinds::{FormId, KindId, ObjectKind};
 use crate::ledger::Bucket;
 use crate::schema::{Schema, TypeIndex};
-use crate::subjects::{Extent, Subject, SubjectId, Subjects, bare, clip, extents, find};
+use crate::subjects::{Extent, Subject, SubjectId, Subjects, bare, clip, find};
+use crate::votes::Placement;
 
 /// Bytes above the thread pointer that are the C library's own (`struct pthread` of glibc 2.31 to 2.41 has 2304 or 2368 on x86-64).
 const THREAD_BLOCK: u64 = 2368;
@@ -133,15 +135,28 @@ impl ProgramNames {
         let forms = settled
             .forms
             .iter()
-            .map(|form| extents(subjects, form, Bucket::Field, "", false))
+            .map(|form| extents(subjects, form))
             .collect();
-        let kinds = (0..heap.kinds.len()).map(|k| heap.kinds.get(crate::kinds::KindId(k as u32)));
-        let rest = kinds.map(|kind| rest_of(subjects, kind)).collect();
+        let structs = objects
+            .iter()
+            .filter(|(form, _)| !settled.forms[form.0 as usize].is_empty())
+            .map(|(_, kind)| KindId(*kind))
+            .collect();
+        let arrays = scalars::settle(&heap, &structs, &evidence.scalars);
+        let kinds = (0u32..).map(KindId).take(heap.kinds.len());
+        let rest = kinds
+            .map(|kind| {
+                let array = arrays
+                    .get(&kind)
+                    .map(|name| &*debug.scalars[name.0 as usize]);
+                rest_of(subjects, heap.kinds.get(kind), array)
+            })
+            .collect();
         let files = file_names(programs, debug, schema, subjects);
         let whole = |subjects: &mut Subjects, bucket, label: &str| {
             subjects.number(Subject {
                 label: label.to_owned(),
-                ..bare(bucket)
+                ..of_program(bucket)
             })
         };
         let names = ProgramNames {
@@ -251,11 +266,36 @@ fn in_variable(list: &[Variable], at: u64) -> Option<InProgram> {
 }
 
 /// The subject of the bytes of a kind's objects that no placement covers.
-fn rest_of(subjects: &mut Subjects, kind: ObjectKind) -> SubjectId {
+fn of_program(bucket: Bucket) -> Subject {
+    Subject {
+        program: true,
+        ..bare(bucket)
+    }
+}
+
+fn extents(subjects: &mut Subjects, form: &[Placement]) -> Vec<Extent> {
+    let extent = |p: &Placement| Extent {
+        start: p.start,
+        end: p.start.saturating_add(p.size),
+        stride: p.stride,
+        subject: subjects.number(Subject {
+            ty: Some(p.ty),
+            ..of_program(Bucket::Field)
+        }),
+    };
+    form.iter().map(extent).collect()
+}
+
+/// The subject of what no placement covers; `array`: the type of the elements where the objects are arrays of scalars.
+fn rest_of(subjects: &mut Subjects, kind: ObjectKind, array: Option<&str>) -> SubjectId {
+    let (bucket, label) = match array {
+        Some(element) => (Bucket::HeapScalar, format!("{element}[]")),
+        None => (Bucket::HeapSite, format!("malloc({})", kind.size)),
+    };
     subjects.number(Subject {
-        label: format!("malloc({})", kind.size),
+        label,
         site: kind.site.filter(|site| *site != GuestAddr(0)),
-        ..bare(Bucket::HeapSite)
+        ..of_program(bucket)
     })
 }
 
@@ -291,31 +331,33 @@ fn variables(
     subjects: &mut Subjects,
 ) -> Vec<Variable> {
     let mut list: Vec<Variable> = Vec::new();
-    let mut add = |start: ElfAddr, size: u64, name: &str, ty: Option<TypeIndex>| {
-        let bucket = match ty {
-            Some(_) => Bucket::GlobalTyped,
-            None => Bucket::GlobalNamed,
-        };
+    let mut add = |start: ElfAddr, size: u64, name: &str, (ty, bucket)| {
         let label = format!("{name} ({})", image.name());
         let subject = subjects.number(Subject {
             ty,
             label,
-            ..bare(bucket)
+            ..of_program(bucket)
         });
         list.push(Variable {
             start: start.0,
             size,
-            stride: ty.map_or(0, |ty| schema.size(ty)),
+            stride: ty.map_or(0, |ty: TypeIndex| schema.size(ty)),
             subject,
         });
     };
     for variable in described {
-        add(variable.start, variable.size, &variable.name, variable.ty);
+        let bucket = match variable.ty {
+            Some(_) => Bucket::GlobalTyped,
+            None => Bucket::GlobalScalar,
+        };
+        let what = (variable.ty, bucket);
+        add(variable.start, variable.size, &variable.name, what);
     }
     let known: BTreeSet<ElfAddr> = described.iter().map(|v| v.start).collect();
     for symbol in symbols.iter().filter(|s| s.size > 0) {
         if !known.contains(&symbol.address) {
-            add(symbol.address, symbol.size, &symbol.name, None);
+            let what = (None, Bucket::GlobalNamed);
+            add(symbol.address, symbol.size, &symbol.name, what);
         }
     }
     list.sort_by_key(|variable| (variable.start, variable.subject));

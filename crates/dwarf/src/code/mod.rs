@@ -288,6 +288,27 @@ impl<'d> ProgramCode<'d> {
             .then_some(first.type_id)
     }
 
+    /// The number, enum or pointer that `register` points to when the instruction at `pc` starts: what the variable in the innermost
+    /// scope is declared to point to. `None` when that is a struct or not known, or several of one scope disagree.
+    pub fn scalar_in(&self, pc: ElfAddr, register: Register) -> Option<TypeId> {
+        let model = self.types.model();
+        let pointers = self
+            .variables_at(pc)
+            .filter(|interval| interval.place == Where::Register(register))
+            .filter_map(|interval| Some((interval.depth, model.pointer_target(interval.type_id)?)));
+        let mut innermost: Option<(u32, Option<TypeId>)> = None;
+        for (depth, target) in pointers {
+            innermost = match innermost {
+                Some((deepest, _)) if deepest > depth => innermost,
+                Some((deepest, known)) if deepest == depth => {
+                    Some((depth, known.filter(|known| *known == target)))
+                }
+                _ => Some((depth, Some(target))),
+            };
+        }
+        innermost?.1.filter(|target| model.is_scalar(*target))
+    }
+
     /// The variable that the byte at `register` + `displacement` is of when the instruction at `pc` starts: one on the stack, found by the
     /// call frame information, or one that the register is told to lead to.
     pub fn variable_at(
