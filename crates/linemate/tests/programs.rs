@@ -12,6 +12,7 @@ use std::process::Command;
 use common::{kernel, linemate, root, story};
 use linemate_attribution::Analysis;
 use linemate_recording::{Event, Recording};
+use serde_json::Value;
 use tempfile::TempDir;
 
 /// Compiles a program of `tests/programs`, with debug information.
@@ -185,6 +186,101 @@ fn a_c_program_is_named_right_with_optimisation() {
 #[test]
 fn a_c_program_is_named_right_with_all_optimisation() {
     c_program_is_named("-O3", 0.85);
+}
+
+/// The number of the line of oracle.c that is `text`.
+fn line_of(text: &str) -> u64 {
+    let source = root().join("crates/linemate/tests/programs/oracle.c");
+    let source = fs::read_to_string(source).unwrap();
+    let numbered = (1..).zip(source.lines());
+    let mut found = numbered.filter(|(_, line)| line.trim() == text);
+    let line = found.next().unwrap().0;
+    assert_eq!(found.next(), None, "{text} is there twice");
+    line
+}
+
+/// The document of a report.
+fn document(data: &str, more: &[&str]) -> Value {
+    let output = linemate(&[&["report", "-i", data, "--json", "--top", "100000"], more].concat());
+    assert!(output.status.success(), "{}", story(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn sum(rows: &Value, figure: &str) -> u64 {
+    let rows = rows.as_array().unwrap().iter();
+    rows.map(|row| row[figure].as_u64().unwrap()).sum()
+}
+
+/// What is known of the program: six connections, four threads, 200 rounds, and each adds to `bytes_in` once.
+fn lines_are_right(level: &str) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "cc", "oracle.c", &[level, "-pthread"]);
+    let (data, _) = record(folder.path(), "linemate.data", &program);
+    let own = document(&data, &["--by", "source", "--type", "conn"]);
+    let line = line_of("c->bytes_in += n;");
+    let rows = own["sources"].as_array().unwrap().iter();
+    let mut here = rows.filter(|row| row["line"] == line);
+    let row = here.next().unwrap();
+    assert!(
+        row["file"].as_str().unwrap().ends_with("/oracle.c"),
+        "{row}"
+    );
+    assert_eq!(row["functions"], serde_json::json!(["use_conn"]));
+    assert_eq!(
+        (row["loads"].as_u64(), row["stores"].as_u64()),
+        (Some(4800), Some(4800)),
+        "{row}"
+    );
+    assert_eq!(here.next(), None);
+    let (sources, functions) = (
+        document(&data, &["--by", "source"]),
+        document(&data, &["--by", "function"]),
+    );
+    for figure in ["accesses", "loads", "stores", "rmws", "silent"] {
+        assert_eq!(
+            sum(&sources["sources"], figure),
+            sum(&functions["functions"], figure),
+            "{figure}"
+        );
+    }
+    let machine = ["--machine", "gnr-2s-480"];
+    let costs = document(&data, &[&["--by", "source"][..], &machine].concat());
+    let costs = &costs["costs"];
+    assert_eq!(sum(&costs["sources"], "cycles"), costs["whole"]["cycles"]);
+    let by_function = document(&data, &machine);
+    assert_eq!(costs["functions"], by_function["costs"]["functions"]);
+    let named = |wanted: &str| {
+        let rows = costs["sources"].as_array().unwrap().iter();
+        let mut names = rows.map(|row| row["name"].as_str().unwrap());
+        names.any(|name| name.ends_with(wanted))
+    };
+    assert!(named(&format!("/oracle.c:{line} use_conn")), "{costs}");
+    own
+}
+
+#[test]
+fn lines_of_the_source_are_right_without_optimisation() {
+    let own = lines_are_right("-O0");
+    let rows = own["sources"].as_array().unwrap().iter();
+    for row in rows {
+        assert!(row["functions"].as_array().unwrap().len() <= 1, "{row}");
+    }
+}
+
+#[test]
+fn lines_of_the_source_are_right_with_optimisation_and_tell_what_is_inlined() {
+    let own = lines_are_right("-O2");
+    let line = line_of("c->fd = fd;");
+    let rows = own["sources"].as_array().unwrap().iter();
+    let rows: Vec<&Value> = rows.filter(|row| row["line"] == line).collect();
+    let [row] = rows[..] else {
+        panic!("{own}");
+    };
+    assert_eq!(row["functions"], serde_json::json!(["new_conn", "main"]));
+    let name = row["name"].as_str().unwrap();
+    assert!(name.ends_with(" new_conn, inlined into main"), "{name}");
+    // One for each connection.
+    assert_eq!(row["stores"], 6);
 }
 
 fn folder_with_program() -> (TempDir, String) {

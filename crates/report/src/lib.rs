@@ -78,6 +78,8 @@ pub enum By {
     Line,
     /// Functions.
     Function,
+    /// Lines of programs' source; functions where there are none.
+    Source,
     /// CPUs.
     Cpu,
 }
