@@ -42,7 +42,8 @@ use linemate_types::LineSize;
 use thiserror::Error;
 
 pub use advice::{
-    AdviceDocument, AdviceText, AdvisedLayout, AdvisedRecording, FrontPoint, SurveyDocument,
+    AdviceDocument, AdviceText, AdvisedLayout, AdvisedRecording, FrontPoint, ProgramSource,
+    SurveyDocument,
 };
 pub use checked::{
     BrokenRule, CheckDocument, CheckedKernel, MendedRule, RulePosition, SkippedRule,
