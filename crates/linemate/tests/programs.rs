@@ -348,7 +348,7 @@ fn remedies_for_neighbours(options: &[&str]) -> Vec<Value> {
     let program = compile(folder.path(), "cc", "neighbours.c", &options);
     let (data, _) = record(folder.path(), "linemate.data", &program);
     let advised = linemate(&[
-        "advise", "-i", &data, "--top", "1", "--trials", "4", "--json",
+        "advise", "-i", &data, "--top", "1", "--trials", "12", "--json",
     ]);
     assert!(advised.status.success(), "{}", story(&advised));
     let document: Value = serde_json::from_slice(&advised.stdout).unwrap();

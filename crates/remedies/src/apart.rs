@@ -15,7 +15,7 @@ use linemate_types::{Language, TypeId, TypeModel};
 
 use super::costs::Cost;
 use super::fields::{FieldId, subject_of};
-use super::{Context, Remedy, RemedyKind, Stake, is_named, trial};
+use super::{Context, Remedy, RemedyKind, Stake, Trial, is_named, trial};
 
 /// An object that one CPU makes more than half of the accesses to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,13 +37,22 @@ struct Meetings {
     bytes: u64,
 }
 
+impl Meetings {
+    fn add(&mut self, bytes: u64) {
+        if self.pairs == 0 {
+            self.bytes = bytes;
+        }
+        self.pairs += 1;
+    }
+}
+
 /// What lies on one line and belongs to different CPUs.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Neighbours {
     /// Elements of arrays.
     elements: BTreeMap<TypeIndex, Meetings>,
-    /// Objects that were allocated: the smaller type first.
-    blocks: BTreeMap<(TypeIndex, TypeIndex), Meetings>,
+    /// Objects that were allocated, with the types of those next to them.
+    blocks: BTreeMap<TypeIndex, (Meetings, BTreeSet<TypeIndex>)>,
 }
 
 impl Neighbours {
@@ -78,18 +87,16 @@ impl Neighbours {
             if !share || a.cpu == b.cpu {
                 continue;
             }
-            let meetings = if a.ty == b.ty && a.end == b.start {
-                found.elements.entry(a.ty).or_default()
+            let bytes = b.start - a.start;
+            if a.ty == b.ty && a.end == b.start {
+                found.elements.entry(a.ty).or_default().add(bytes);
             } else if a.allocated && b.allocated {
-                let types = (a.ty.min(b.ty), a.ty.max(b.ty));
-                found.blocks.entry(types).or_default()
-            } else {
-                continue;
-            };
-            if meetings.pairs == 0 {
-                meetings.bytes = b.start - a.start;
+                for (own, other) in BTreeSet::from([(a.ty, b.ty), (b.ty, a.ty)]) {
+                    let (meetings, others) = found.blocks.entry(own).or_default();
+                    meetings.add(bytes);
+                    others.insert(other);
+                }
             }
-            meetings.pairs += 1;
         }
         found
     }
@@ -116,7 +123,7 @@ pub(super) fn elements(context: &Context<'_>) -> Vec<Remedy> {
 fn one_array(context: &Context<'_>, ty: TypeIndex, meetings: Meetings) -> Option<Remedy> {
     let (model, schema) = (context.analysis.model(), context.analysis.schema());
     let id = schema.get(ty)?.id;
-    let (ids, cost) = at_stake(context, &[ty])?;
+    let (ids, cost) = at_stake(context, ty)?;
     let name = context.fields.get(*ids.first()?).owner.clone();
     let line = context.options.machine.line.bytes();
     let mut reasons = context.reasons(&ids, |_| true);
@@ -124,96 +131,88 @@ fn one_array(context: &Context<'_>, ty: TypeIndex, meetings: Meetings) -> Option
         "elements are {} bytes apart: {} share a line with the next, which another CPU uses",
         meetings.bytes, meetings.pairs
     ));
-    let (size, alignment) = (schema.size(ty), Alignment::Line);
-    let edit = match (subject_of(model, id), first_member(model, id)) {
-        // An alignment of a type that fills lines changes no layout, only where objects start.
-        (Some(EditSubject::Named(type_name)), _) if size % line == 0 => {
-            let edit = Edit::BaseAlign {
-                type_name,
-                alignment,
-            };
-            Some(trial(None, vec![edit]))
-        }
-        (Some(subject), Some(field)) if size % line != 0 => Some(trial(
-            Some(&subject),
-            vec![Edit::Align { field, alignment }],
-        )),
-        _ => None,
-    };
     Some(Remedy {
         kind: RemedyKind::PadElements,
         subject: name.clone(),
         advice: format!(
             "give each element lines of its own ({} bytes each): {}",
-            size.next_multiple_of(line),
+            schema.size(ty).next_multiple_of(line),
             aligned(language(model, id), line)
         ),
         concerns: vec![name],
         stake: stake(&cost),
         reasons,
-        trials: edit.into_iter().collect(),
+        trials: own_lines(model, id, line).into_iter().collect(),
     })
 }
 
-/// Objects that are to be allocated apart.
+/// Types whose objects are to be allocated apart.
 pub(super) fn blocks(context: &Context<'_>) -> Vec<Remedy> {
     let found = context.neighbours.blocks.iter();
     found
-        .filter_map(|(types, meetings)| one_pair(context, *types, *meetings))
+        .filter_map(|(ty, (meetings, others))| one_type(context, *ty, *meetings, others))
         .collect()
 }
 
-fn one_pair(
+fn one_type(
     context: &Context<'_>,
-    (a, b): (TypeIndex, TypeIndex),
+    ty: TypeIndex,
     meetings: Meetings,
+    others: &BTreeSet<TypeIndex>,
 ) -> Option<Remedy> {
     let (model, schema) = (context.analysis.model(), context.analysis.schema());
-    let types: BTreeSet<TypeIndex> = [a, b].into();
-    let types: Vec<TypeIndex> = types.into_iter().collect();
-    let (ids, cost) = at_stake(context, &types)?;
-    let mut names: Vec<String> = Vec::new();
-    let mut edits = Vec::new();
-    for ty in &types {
-        let id = schema.get(*ty)?.id;
-        let Some(EditSubject::Named(name)) = subject_of(model, id) else {
-            return None;
-        };
-        edits.push(Edit::BaseAlign {
-            type_name: name.clone(),
-            alignment: Alignment::Line,
-        });
-        names.push(name);
-    }
+    let id = schema.get(ty)?.id;
+    let (ids, cost) = at_stake(context, ty)?;
+    let name = context.fields.get(*ids.first()?).owner.clone();
     let line = context.options.machine.line.bytes();
     let mut reasons = context.reasons(&ids, |_| true);
+    let others: Vec<&str> = others.iter().map(|other| schema.name(*other)).collect();
     reasons.notes.push(format!(
-        "{} times an object is on one line with the next, which another CPU uses ({} bytes further the first time)",
-        meetings.pairs, meetings.bytes
+        "{} times one is on a line with another CPU's next object, the first time {} bytes away; those are {}",
+        meetings.pairs,
+        meetings.bytes,
+        others.join(", ")
     ));
-    let of_first = schema.get(a).and_then(|about| language(model, about.id));
     Some(Remedy {
         kind: RemedyKind::AllocateApart,
-        subject: names.join(" and "),
+        subject: name.clone(),
         advice: format!(
             "allocate each on lines of its own: {}",
-            allocated_apart(of_first, line)
+            allocated_apart(language(model, id), line)
         ),
-        concerns: names,
+        concerns: vec![name],
         stake: stake(&cost),
         reasons,
-        trials: vec![trial(None, edits)],
+        trials: own_lines(model, id, line).into_iter().collect(),
     })
 }
 
-/// The fields of these types outside of per-CPU memory and what they cost; `None` where nothing was lost to other words of a line.
-fn at_stake(context: &Context<'_>, types: &[TypeIndex]) -> Option<(Vec<FieldId>, Cost)> {
+/// The edit that makes objects of a type start lines and fill them.
+fn own_lines(model: &TypeModel, id: TypeId, line: u64) -> Option<Trial> {
+    let (alignment, subject) = (Alignment::Line, subject_of(model, id)?);
+    // An alignment of a type that fills lines changes no layout, only where objects start.
+    if model.size_of(id)? % line == 0 {
+        let EditSubject::Named(type_name) = subject else {
+            return None;
+        };
+        let edit = Edit::BaseAlign {
+            type_name,
+            alignment,
+        };
+        return Some(trial(None, vec![edit]));
+    }
+    let field = first_member(model, id)?;
+    Some(trial(
+        Some(&subject),
+        vec![Edit::Align { field, alignment }],
+    ))
+}
+
+/// The fields of a type outside of per-CPU memory and what they cost; `None` where nothing was lost to other words of a line.
+fn at_stake(context: &Context<'_>, ty: TypeIndex) -> Option<(Vec<FieldId>, Cost)> {
     let fields = context.fields.iter();
     let ids: Vec<FieldId> = fields
-        .filter(|(_, field)| {
-            let of_type = field.outer.is_some_and(|ty| types.contains(&ty));
-            of_type && !field.percpu && is_named(field)
-        })
+        .filter(|(_, field)| field.outer == Some(ty) && !field.percpu && is_named(field))
         .map(|(id, _)| id)
         .collect();
     let mut cost = Cost::default();
@@ -308,7 +307,8 @@ mod tests {
             owned(0x1040, 16, A, 0),
         ];
         let found = Neighbours::of(blocks, LINE);
-        assert_eq!(found.blocks, [((A, B), meetings(1, 32))].into());
+        let of = |other| (meetings(1, 32), [other].into());
+        assert_eq!(found.blocks, [(A, of(B)), (B, of(A))].into());
         assert!(found.elements.is_empty());
         // Variables are where the program has them.
         let global = |start, cpu| Owned {

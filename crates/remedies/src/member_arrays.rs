@@ -1,6 +1,6 @@
 //! Arrays that are members of a type, of whose elements each is one CPU's, with several on a line.
 //!
-//! Counts are by place in a type, over all its objects: with several objects whose elements belong to different CPUs nothing is found.
+//! Counts are by place in a type, over all its objects: only where one object is accessed is a place an element.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,6 +54,18 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
             array.writers.entry(number).or_default().merge(&count.cpus);
         }
     }
+    let mut objects: BTreeMap<TypeIndex, usize> = BTreeMap::new();
+    for (subject, bases) in context
+        .analysis
+        .subjects()
+        .iter()
+        .zip(context.scene.objects)
+    {
+        if let Some(ty) = subject.ty {
+            *objects.entry(ty).or_default() += bases.len();
+        }
+    }
+    arrays.retain(|(ty, _), _| objects.get(ty) == Some(&1));
     arrays
         .iter()
         .filter_map(|(id, array)| one(context, *id, array))

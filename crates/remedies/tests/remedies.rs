@@ -585,7 +585,7 @@ fn objects_that_were_allocated_side_by_side_are_allocated_apart() {
     let round = || own(Heap::Apart, F::Apart, &[0, 1]);
     let found = of_kind(RemedyKind::AllocateApart, round());
     assert_eq!(subjects(&found), ["apart"]);
-    assert_eq!(found[0].trials[0].edits, "base-align apart line\n");
+    assert_eq!(found[0].trials[0].edits, "type apart\nalign n line\n");
     assert!(gains(&found[0]), "{:?}", found[0].trials);
     assert_eq!(found[0].concerns, ["apart"]);
     assert_eq!(
@@ -627,4 +627,16 @@ fn elements_of_an_array_inside_a_type_are_padded() {
         }
     };
     assert_eq!(subjects(&of_kind(RemedyKind::PadElements, shared)), [""; 0]);
+    // In several objects: a place is no element.
+    let several = |w: &mut World, number: u64| {
+        for cpu in 0..4 {
+            let pool = object(Heap::Pool, number % 2);
+            w.load_pointer(cpu, F::Pool, pool + 8 + 8 * u64::from(cpu));
+            w.store(cpu, F::Pool, pool + 8 + 8 * u64::from(cpu));
+        }
+    };
+    assert_eq!(
+        subjects(&of_kind(RemedyKind::PadElements, several)),
+        [""; 0]
+    );
 }

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Four threads, each on a CPU of its own, count in what nobody else uses: an element of an array,
+ * Four threads, each on a CPU of its own and all at once, count in what nobody else uses: an element of an array,
  * one of an array inside a struct, and a small block of malloc. -DPADDED gives each of these
  * lines of its own.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #define THREADS 4
-#define ROUNDS 10000
+#define ROUNDS 4000
+#define WAIT 500
 #define LINE 64
 
 #ifdef PADDED
@@ -43,6 +45,7 @@ struct own_pool {
 static struct own_slot slots[THREADS];
 static struct own_pool pool;
 static struct own_box *boxes[THREADS];
+static atomic_int waiting = THREADS;
 
 static void *thread(void *p)
 {
@@ -55,10 +58,17 @@ static void *thread(void *p)
 	CPU_SET(id, &own);
 	if (pthread_setaffinity_np(pthread_self(), sizeof(own), &own))
 		abort();
+	/* Who sleeps here would be woken when the first are done. */
+	atomic_fetch_sub(&waiting, 1);
+	while (atomic_load(&waiting))
+		;
 	for (long i = 0; i < ROUNDS; i++) {
 		slot->count++;
 		box->count++;
 		pool.cells[id].seen++;
+		/* Time passes, so that all threads are at it together for many of their turns. */
+		for (int wait = 0; wait < WAIT; wait++)
+			__asm__ volatile("");
 	}
 	return NULL;
 }

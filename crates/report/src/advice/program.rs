@@ -51,3 +51,55 @@ impl ProgramSource {
         format!("A type of a program in {language}{place}: {how}")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use linemate_types::{Composite, CompositeKind, Name, SourceLine, Type};
+
+    use super::*;
+
+    fn source(language: Option<Language>, declared: Option<(&str, u32)>) -> Option<ProgramSource> {
+        let composite = Composite {
+            language,
+            declared: declared.map(|(file, line)| SourceLine {
+                file: Name::from(file),
+                line,
+            }),
+            ..Composite::new(CompositeKind::Struct, Name::from("conn"), 0, Vec::new())
+        };
+        let model = TypeModel::new(vec![Type::Void, Type::Composite(composite)], 8).unwrap();
+        ProgramSource::of(&model, TypeId(1))
+    }
+
+    #[test]
+    fn a_kernels_type_has_no_language() {
+        assert_eq!(source(None, None), None);
+    }
+
+    #[test]
+    fn each_language_is_told_what_it_has() {
+        let c = source(Some(Language::C), Some(("server.c", 7))).unwrap();
+        assert!(c.is_patched());
+        assert!(
+            c.advice()
+                .starts_with("A type of a program in C, declared in server.c:7: `linemate patch"),
+            "{}",
+            c.advice()
+        );
+        let cpp = source(Some(Language::Cpp), Some(("server.hpp", 9))).unwrap();
+        assert!(!cpp.is_patched());
+        assert!(cpp.advice().contains("server.hpp:9"), "{}", cpp.advice());
+        assert!(
+            cpp.advice()
+                .contains("alignas(std::hardware_destructive_interference_size)")
+        );
+        let rust = source(Some(Language::Rust), None).unwrap();
+        assert!(!rust.is_patched());
+        assert!(!rust.advice().contains("declared"), "{}", rust.advice());
+        for word in ["#[repr(C)]", "#[repr(align(64))]", "CachePadded", "split"] {
+            assert!(rust.advice().contains(word), "{word}: {}", rust.advice());
+        }
+    }
+}
