@@ -49,6 +49,7 @@ impl Candidate {
                 gap: shape.units()[unit].gap,
                 least: ByteSize::ZERO,
                 after: ByteSize::ZERO,
+                stride: None,
                 group,
             }
         };

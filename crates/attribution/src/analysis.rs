@@ -34,6 +34,7 @@ use crate::programs::{
     Code, DebugInformation, Descriptions, Evidence, Found, Gather, Heap, LastCall, Places,
 };
 use crate::schema::{Schema, TypeIndex};
+use crate::source::SourcePlaces;
 use crate::subjects::Subject;
 use crate::survey::KernelView;
 
@@ -281,6 +282,15 @@ impl<'r> Analysis<'r> {
     #[must_use]
     pub fn symbols(&self) -> &Symbols {
         &self.head.symbols
+    }
+
+    /// Where its instructions are in the source of programs: read from their debug information each time.
+    #[must_use]
+    pub fn source_places(&self) -> SourcePlaces {
+        let programs = self.head.programs.as_ref();
+        programs.map_or_else(SourcePlaces::default, |head| {
+            SourcePlaces::read(self.recording, &head.programs)
+        })
     }
 
     /// What its accesses can be counted for, by [`crate::SubjectId`].

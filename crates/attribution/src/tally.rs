@@ -70,6 +70,15 @@ impl CpuSet {
         }
     }
 
+    /// The CPUs, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = u16> {
+        let words = self.words.iter().enumerate();
+        words.flat_map(|(word, bits)| {
+            let set = (0..64u16).filter(move |bit| bits >> bit & 1 == 1);
+            set.map(move |bit| word as u16 * 64 + bit)
+        })
+    }
+
     /// How many.
     #[must_use]
     pub fn len(&self) -> u32 {

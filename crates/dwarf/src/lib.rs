@@ -19,7 +19,7 @@ mod units;
 
 pub use code::{
     ElfAddr, Function, FunctionParameter, Global, PointedTo, ProgramCode, Register, SourceFrame,
-    Storage, VariableAt,
+    SourceLines, Storage, VariableAt,
 };
 pub use demangle::demangled;
 pub use die::DieKey;

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use gimli::{
     AttributeValue, DebugInfoOffset, DebugTypeSignature, Dwarf, Section as _, Unit, UnitType,
 };
-use linemate_types::Name;
+use linemate_types::{Language, Name};
 
 use crate::file::Slice;
 use crate::{DieKey, DwarfError, ProgramFiles};
@@ -20,7 +20,8 @@ pub(crate) struct OneUnit<'d> {
     pub(crate) alternate: bool,
     /// Whether a name means the same in the whole program, as in C, and no entry around it belongs to it.
     pub(crate) is_c: bool,
-    pub(crate) is_rust: bool,
+    /// C, C++ or Rust, if it is one of them.
+    pub(crate) language: Option<Language>,
     /// Whether it tells one type, by its signature.
     pub(crate) is_type: bool,
 }
@@ -50,6 +51,7 @@ impl<'d> Units<'d> {
         if let Some(alternate) = dwarf.sup() {
             units.add_all(alternate, true)?;
         }
+        units.name_languages();
         let mut order: Vec<usize> = (0..units.list.len()).collect();
         order.sort_by_key(|index| {
             let one = &units.list[*index];
@@ -57,6 +59,15 @@ impl<'d> Units<'d> {
         });
         units.by_place = order;
         Ok(units)
+    }
+
+    /// Units of dwz tell no language: theirs is that of all others, if these have the same.
+    fn name_languages(&mut self) {
+        let mut told = self.list.iter().filter_map(|one| one.language);
+        let first = told.next();
+        if told.all(|language| Some(language) == first) {
+            self.list.iter_mut().for_each(|one| one.language = first);
+        }
     }
 
     /// Indices of the units by where they start.
@@ -108,7 +119,7 @@ impl<'d> Units<'d> {
             // Units of dwz tell no language. What C declares in them is not inside of anything.
             is_c: language.is_some_and(is_c),
             is_type: matches!(header.type_(), UnitType::Type { .. }),
-            is_rust: language == Some(gimli::DW_LANG_Rust),
+            language: language.and_then(language_of),
         });
         Ok(())
     }
@@ -198,6 +209,21 @@ fn is_c(language: gimli::DwLang) -> bool {
             | gimli::DW_LANG_C17
             | gimli::DW_LANG_Mips_Assembler
     )
+}
+
+/// The language of types of a unit.
+fn language_of(language: gimli::DwLang) -> Option<Language> {
+    match language {
+        gimli::DW_LANG_Rust => Some(Language::Rust),
+        gimli::DW_LANG_C_plus_plus
+        | gimli::DW_LANG_C_plus_plus_03
+        | gimli::DW_LANG_C_plus_plus_11
+        | gimli::DW_LANG_C_plus_plus_14
+        | gimli::DW_LANG_C_plus_plus_17
+        | gimli::DW_LANG_C_plus_plus_20 => Some(Language::Cpp),
+        language if is_c(language) => Some(Language::C),
+        _ => None,
+    }
 }
 
 /// The tables of abbreviations that were read, so that units that share one do not read it again.

@@ -5,6 +5,7 @@
 use linemate_types::{ByteAlign, ByteSize, Composite, Type, TypeModel};
 
 use crate::edit::{Alignment, Edit, Position, Statement, Target};
+use crate::nesting::size_of;
 use crate::origin::{Forced, Origin, Unit, UnitKind};
 
 /// The largest alignment that can be asked for: a page.
@@ -25,6 +26,8 @@ pub struct Slot {
     pub least: ByteSize,
     /// Unused bytes after.
     pub after: ByteSize,
+    /// Of an array: bytes from element to element, at least.
+    pub stride: Option<Alignment>,
     /// Slots of one group share lines with no others.
     pub group: Option<usize>,
 }
@@ -40,6 +43,7 @@ impl Slot {
                 gap,
                 least: ByteSize::ZERO,
                 after: ByteSize::ZERO,
+                stride: None,
                 group: None,
             }
         };
@@ -246,6 +250,7 @@ impl<'a> Arrangement<'a> {
                 self.slot_mut(unit).after = padding(*bytes)?;
                 Ok(())
             }
+            Edit::PadElements { field, stride } => self.pad_elements(field, *stride),
             Edit::Remove(field) => self.remove(field),
             Edit::Reuse { field, .. } | Edit::SkipSilent(field) | Edit::SkipArray(field) => {
                 self.unit(field, &[]).map(|_| ())
@@ -280,6 +285,32 @@ impl<'a> Arrangement<'a> {
             });
         }
         self.slot_mut(unit).least = padding(bytes)?;
+        Ok(())
+    }
+
+    fn pad_elements(&mut self, field: &str, stride: Alignment) -> Result<(), Refusal> {
+        let unit = self.unit(field, &[])?;
+        let member = self.origin.units[unit].members.first();
+        let id = member.map(|i| self.composite.members[*i].type_id);
+        let ty = id.and_then(|id| self.model.get(self.model.strip(id)));
+        let Some(Type::Array { element, .. }) = ty else {
+            return Err(Refusal::NotAField {
+                name: field.to_owned(),
+                what: "is not an array",
+                advice: "pad the member itself, `pad F to N`",
+            });
+        };
+        if let Alignment::Bytes(bytes) = stride {
+            let size = size_of(self.model, *element);
+            if padding(bytes)? < size {
+                return Err(Refusal::PadCuts {
+                    field: format!("{field}[]"),
+                    size,
+                    bytes,
+                });
+            }
+        }
+        self.slot_mut(unit).stride = Some(stride);
         Ok(())
     }
 

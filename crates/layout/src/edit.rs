@@ -84,6 +84,13 @@ pub enum Edit {
         /// Unused bytes.
         bytes: ByteSize,
     },
+    /// `pad elements of F to 64`: from each element of the array F to the next there are at least that many bytes.
+    PadElements {
+        /// The array.
+        field: String,
+        /// Bytes from element to element; of lines as many as an element needs.
+        stride: Alignment,
+    },
     /// `remove F`: the field and its accesses vanish.
     Remove(String),
     /// `reuse RMW of F in FUNCTION`: what an atomic read-modify-write of F gave is not loaded again in FUNCTION.
@@ -275,6 +282,9 @@ impl fmt::Display for Edit {
             }
             Edit::PadTo { field, bytes } => write!(f, "pad {} to {bytes}", word(field)),
             Edit::PadAfter { field, bytes } => write!(f, "pad after {} {bytes}", word(field)),
+            Edit::PadElements { field, stride } => {
+                write!(f, "pad elements of {} to {stride}", word(field))
+            }
             Edit::Remove(field) => write!(f, "remove {}", word(field)),
             Edit::Reuse { field, function } => {
                 write!(f, "reuse RMW of {} in {}", word(field), word(function))

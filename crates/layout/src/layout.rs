@@ -12,7 +12,7 @@ use linemate_types::{
 };
 
 use crate::arrange::{Arrangement, Slot};
-use crate::edit::{Position, Statement};
+use crate::edit::{Alignment, Position, Statement};
 use crate::error::PlanReason;
 use crate::map::{END, Inner, MovedBytes, OffsetMap, To};
 use crate::nesting::size_of;
@@ -230,7 +230,10 @@ impl<'m> Layouts<'m> {
         let (mut cursor, mut group) = (ByteOffset::ZERO, None);
         for slot in &slots {
             let unit = &origin.units[slot.unit];
-            let value = self.value(composite, unit);
+            let value = match slot.stride {
+                Some(stride) => self.padded_array(composite, unit, stride),
+                None => self.value(composite, unit),
+            };
             let natural = value.align_in(origin.packed);
             let mut forced = asked(slot.forced);
             if slot.group != group {
@@ -341,6 +344,32 @@ impl<'m> Layouts<'m> {
         }
     }
 
+    /// What an array became whose elements are at least `stride` apart.
+    fn padded_array(&mut self, composite: &Composite, unit: &Unit, stride: Alignment) -> Value {
+        let value = self.value(composite, unit);
+        let id = unit.members.first().map(|i| composite.members[*i].type_id);
+        let model = self.model();
+        let array = id.and_then(|id| model.get(model.strip(id)));
+        let Some(Type::Array { element, count, .. }) = array else {
+            return value;
+        };
+        let old = size_of(model, *element);
+        let of_element = self.value_of(*element);
+        let new = match stride {
+            Alignment::Line => of_element.size.align_up(self.line.into()),
+            Alignment::Bytes(bytes) => of_element.size.max(bytes).align_up(of_element.align),
+        };
+        if old == ByteSize::ZERO || new == of_element.size {
+            return value;
+        }
+        let element = element_map(old, of_element.inner);
+        Value {
+            size: ByteSize(new.0.saturating_mul(u64::from(*count))),
+            inner: Inner::Repeat { old, new, element },
+            ..value
+        }
+    }
+
     fn value_of(&mut self, id: TypeId) -> Value {
         let id = self.model().strip(id);
         match self.model().get(id) {
@@ -360,17 +389,8 @@ impl<'m> Layouts<'m> {
                 let value = self.value_of(*element);
                 let new = value.size;
                 let inner = match value.inner {
-                    Inner::Nested(element) if old > ByteSize::ZERO => {
-                        Inner::Repeat { old, new, element }
-                    }
-                    Inner::Repeat { .. } if old > ByteSize::ZERO => {
-                        let whole = MovedBytes {
-                            old: ByteOffset::ZERO,
-                            bytes: old,
-                            new: Some(ByteOffset::ZERO),
-                            inner: value.inner,
-                        };
-                        let element = Arc::new(OffsetMap::new(vec![whole]));
+                    inner @ (Inner::Nested(_) | Inner::Repeat { .. }) if old > ByteSize::ZERO => {
+                        let element = element_map(old, inner);
                         Inner::Repeat { old, new, element }
                     }
                     _ => Inner::Whole,
@@ -389,6 +409,19 @@ impl<'m> Layouts<'m> {
             align: self.origins.align_of(id),
             inner: Inner::Whole,
         }
+    }
+}
+
+/// What the bytes of an array's element do, of which there are `bytes`.
+fn element_map(bytes: ByteSize, inner: Inner) -> Arc<OffsetMap> {
+    match inner {
+        Inner::Nested(element) => element,
+        inner => Arc::new(OffsetMap::new(vec![MovedBytes {
+            old: ByteOffset::ZERO,
+            bytes,
+            new: Some(ByteOffset::ZERO),
+            inner,
+        }])),
     }
 }
 

@@ -209,7 +209,23 @@ impl Parser {
                 bytes: self.bytes()?,
             });
         }
-        let field = self.words.name("a field's name or `after`")?;
+        if self.words.accept("elements") {
+            // A field may be called so.
+            if self.words.accept("of") {
+                let field = self.words.name(FIELD)?;
+                self.words.keywords(&[("to", "`to`")])?;
+                let stride = self.alignment()?;
+                return Ok(Edit::PadElements { field, stride });
+            }
+            self.words.keywords(&[("to", "`of` or `to`")])?;
+            return Ok(Edit::PadTo {
+                field: "elements".to_owned(),
+                bytes: self.bytes()?,
+            });
+        }
+        let field = self
+            .words
+            .name("a field's name, `after` or `elements of`")?;
         self.words.keywords(&[("to", "`to`")])?;
         Ok(Edit::PadTo {
             field,

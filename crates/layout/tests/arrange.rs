@@ -172,6 +172,30 @@ fn alignment_and_padding() {
 }
 
 #[test]
+fn elements_of_an_array_are_padded() {
+    let rq = layout("pad elements of in to line");
+    assert_eq!(offsets(&rq), all([0, 4, 8, 64, 72, 80, 208, 208, 209]));
+    assert_eq!(rq.size.0, 256);
+    let to = |old| rq.moved(ByteOffset(old)).unwrap().0;
+    assert_eq!((to(80), to(88), to(96), to(104)), (80, 88, 144, 152));
+    // A stride that the elements' alignment does not allow is rounded up.
+    let rq = layout("pad elements of in to 20");
+    assert_eq!(rq.moved(ByteOffset(96)).unwrap().0, 80 + 24);
+    assert_eq!(layout("pad elements of in to 16").map, None);
+    // What the elements become counts, too.
+    let both = "type inner\nisolate y\ntype rq\npad elements of in to 192";
+    let rq = layout_on(both, "rq", LineSize::B64);
+    let to = |old| rq.moved(ByteOffset(old)).unwrap().0;
+    assert_eq!((to(80), to(88), to(96), to(104)), (128, 192, 320, 384));
+    let list = layout_on(
+        "type list\npad elements of items to 64",
+        "list",
+        LineSize::B64,
+    );
+    assert_eq!(list.moved(ByteOffset(8 + 8 * 1000)).unwrap().0, 8 + 64_000);
+}
+
+#[test]
 fn groups_lie_on_lines_of_their_own() {
     // tick and nr where tick was: line 1; csd's line follows.
     let isolated = layout("isolate tick nr");
@@ -287,6 +311,14 @@ fn a_flexible_array_stays_last() {
 #[test]
 fn impossible_edits_are_refused_with_the_reason() {
     let cases = [
+        (
+            "type rq\npad elements of nr to line",
+            "2:1: rq: `nr` is not an array: pad the member itself, `pad F to N`",
+        ),
+        (
+            "type rq\npad elements of in to 8",
+            "2:1: rq: `in[]` has 16 bytes: padding it to 8 would cut it",
+        ),
         (
             "type rq\nmove lok first",
             "2:1: rq: there is no field or group `lok`; the nearest: lock",

@@ -40,6 +40,8 @@ fn every_statement_is_read() {
         group cold after hot { d }
         pad f to 64
         pad after f 8
+        pad elements of f to 64
+        pad elements to 64
         remove f
         reuse RMW of load_avg in update_tg_load_avg
         skip silent stores of overloaded
@@ -89,6 +91,14 @@ fn every_statement_is_read() {
         Edit::PadAfter {
             field: f(),
             bytes: ByteSize(8),
+        },
+        Edit::PadElements {
+            field: f(),
+            stride: Alignment::Bytes(ByteSize(64)),
+        },
+        Edit::PadTo {
+            field: "elements".into(),
+            bytes: ByteSize(64),
         },
         Edit::Remove(f()),
         Edit::Reuse {
@@ -297,6 +307,11 @@ fn any_edit() -> impl Strategy<Value = Edit> {
         }),
         (name(), any::<u64>()).prop_map(|(field, bytes)| Edit::PadTo {
             field,
+            bytes: ByteSize(bytes)
+        }),
+        (name(), alignment()).prop_map(|(field, stride)| Edit::PadElements { field, stride }),
+        any::<u64>().prop_map(|bytes| Edit::PadTo {
+            field: "elements".to_owned(),
             bytes: ByteSize(bytes)
         }),
         (name(), any::<u64>()).prop_map(|(field, bytes)| Edit::PadAfter {

@@ -7,11 +7,12 @@ mod common;
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 
-use common::{kernel, linemate, root, story};
+use common::{items, kernel, linemate, root, story};
 use linemate_attribution::Analysis;
 use linemate_recording::{Event, Recording};
+use serde_json::Value;
 use tempfile::TempDir;
 
 /// Compiles a program of `tests/programs`, with debug information.
@@ -132,6 +133,64 @@ fn is_named((compiler, source, options): (&str, &str, &[&str]), level: &str, lea
         all > 10_000 && share >= least,
         "{source} {level}: {right} of {all}"
     );
+    match source {
+        "oracle.c" => a_patch_is_written(&data),
+        "oracle.cpp" => {
+            let said = no_patch_is_written(&data, "type oracle::Shared\nisolate rounds\n");
+            assert!(said.contains("C++, declared in "), "{said}");
+            assert!(said.contains("oracle.cpp:"), "{said}");
+            assert!(
+                said.contains("alignas(std::hardware_destructive_interference_size)"),
+                "{said}"
+            );
+        }
+        _ => {
+            let said = no_patch_is_written(&data, "type oracle::Conn\nisolate bytes\n");
+            for word in ["Rust", "#[repr(C)]", "#[repr(align(64))]", "CachePadded"] {
+                assert!(said.contains(word), "{said}");
+            }
+        }
+    }
+}
+
+/// What `patch` does with an edit, for a tree of the programs' sources.
+fn patch(data: &str, edit: &str) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    let (tree, file) = (folder.path().join("tree"), folder.path().join("an.edit"));
+    fs::create_dir(&tree).unwrap();
+    let source = root().join("crates/linemate/tests/programs/oracle.c");
+    fs::copy(source, tree.join("oracle.c")).unwrap();
+    fs::write(&file, edit).unwrap();
+    let [tree, file] = [&tree, &file].map(|path| path.to_str().unwrap());
+    let author = "A U Thor <author@example.org>";
+    linemate(&[
+        "patch", "-i", data, "--edit", file, "--source", tree, "--author", author,
+    ])
+}
+
+/// A C program's tree is patched as a kernel's is. The kernel has a `node`, too.
+fn a_patch_is_written(data: &str) {
+    for (edit, line) in [
+        ("type conn\norder fd next\n", "+\tstruct conn *next;"),
+        ("type node@oracle\norder key next\n", "+\tlong key;"),
+    ] {
+        let output = patch(data, edit);
+        assert!(output.status.success(), "{}", story(&output));
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("+++ b/oracle.c"), "{text}");
+        assert!(text.lines().any(|l| l == line), "{text}");
+    }
+}
+
+/// Refuses in one line, which it gives, and prints the edit.
+fn no_patch_is_written(data: &str, edit: &str) -> String {
+    let output = patch(data, edit);
+    assert_eq!(output.status.code(), Some(2), "{}", story(&output));
+    let [text, said] = [output.stdout, output.stderr].map(|b| String::from_utf8(b).unwrap());
+    let isolated = edit.lines().last().unwrap();
+    assert!(text.lines().any(|line| line == isolated), "{text}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    said
 }
 
 fn cpp_program_is_named(level: &str, least: f64) {
@@ -185,6 +244,156 @@ fn a_c_program_is_named_right_with_optimisation() {
 #[test]
 fn a_c_program_is_named_right_with_all_optimisation() {
     c_program_is_named("-O3", 0.85);
+}
+
+/// The number of the line of oracle.c that is `text`.
+fn line_of(text: &str) -> u64 {
+    let source = root().join("crates/linemate/tests/programs/oracle.c");
+    let source = fs::read_to_string(source).unwrap();
+    let numbered = (1..).zip(source.lines());
+    let mut found = numbered.filter(|(_, line)| line.trim() == text);
+    let line = found.next().unwrap().0;
+    assert_eq!(found.next(), None, "{text} is there twice");
+    line
+}
+
+/// The document of a report.
+fn document(data: &str, more: &[&str]) -> Value {
+    let output = linemate(&[&["report", "-i", data, "--json", "--top", "100000"], more].concat());
+    assert!(output.status.success(), "{}", story(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn sum(rows: &Value, figure: &str) -> u64 {
+    let rows = rows.as_array().unwrap().iter();
+    rows.map(|row| row[figure].as_u64().unwrap()).sum()
+}
+
+/// What is known of the program: six connections, four threads, 200 rounds, and each adds to `bytes_in` once.
+fn lines_are_right(level: &str) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "cc", "oracle.c", &[level, "-pthread"]);
+    let (data, _) = record(folder.path(), "linemate.data", &program);
+    let own = document(&data, &["--by", "source", "--type", "conn"]);
+    let line = line_of("c->bytes_in += n;");
+    let rows = own["sources"].as_array().unwrap().iter();
+    let mut here = rows.filter(|row| row["line"] == line);
+    let row = here.next().unwrap();
+    assert!(
+        row["file"].as_str().unwrap().ends_with("/oracle.c"),
+        "{row}"
+    );
+    assert_eq!(row["functions"], serde_json::json!(["use_conn"]));
+    assert_eq!(
+        (row["loads"].as_u64(), row["stores"].as_u64()),
+        (Some(4800), Some(4800)),
+        "{row}"
+    );
+    assert_eq!(here.next(), None);
+    let (sources, functions) = (
+        document(&data, &["--by", "source"]),
+        document(&data, &["--by", "function"]),
+    );
+    for figure in ["accesses", "loads", "stores", "rmws", "silent"] {
+        assert_eq!(
+            sum(&sources["sources"], figure),
+            sum(&functions["functions"], figure),
+            "{figure}"
+        );
+    }
+    let machine = ["--machine", "gnr-2s-480"];
+    let costs = document(&data, &[&["--by", "source"][..], &machine].concat());
+    let costs = &costs["costs"];
+    assert_eq!(sum(&costs["sources"], "cycles"), costs["whole"]["cycles"]);
+    let by_function = document(&data, &machine);
+    assert_eq!(costs["functions"], by_function["costs"]["functions"]);
+    let named = |wanted: &str| {
+        let rows = costs["sources"].as_array().unwrap().iter();
+        let mut names = rows.map(|row| row["name"].as_str().unwrap());
+        names.any(|name| name.ends_with(wanted))
+    };
+    assert!(named(&format!("/oracle.c:{line} use_conn")), "{costs}");
+    own
+}
+
+#[test]
+fn lines_of_the_source_are_right_without_optimisation() {
+    let own = lines_are_right("-O0");
+    let rows = own["sources"].as_array().unwrap().iter();
+    for row in rows {
+        assert!(row["functions"].as_array().unwrap().len() <= 1, "{row}");
+    }
+}
+
+#[test]
+fn lines_of_the_source_are_right_with_optimisation_and_tell_what_is_inlined() {
+    let own = lines_are_right("-O2");
+    let line = line_of("c->fd = fd;");
+    let rows = own["sources"].as_array().unwrap().iter();
+    let rows: Vec<&Value> = rows.filter(|row| row["line"] == line).collect();
+    let [row] = rows[..] else {
+        panic!("{own}");
+    };
+    assert_eq!(row["functions"], serde_json::json!(["new_conn", "main"]));
+    let name = row["name"].as_str().unwrap();
+    assert!(name.ends_with(" new_conn, inlined into main"), "{name}");
+    // One for each connection.
+    assert_eq!(row["stores"], 6);
+}
+
+/// The remedies for a program whose threads use what lies side by side; its types are `own_slot` and the like.
+fn remedies_for_neighbours(options: &[&str]) -> Vec<Value> {
+    let folder = tempfile::tempdir().unwrap();
+    let options = [&["-O2", "-pthread", "-Wall", "-Wextra", "-Werror"], options].concat();
+    let program = compile(folder.path(), "cc", "neighbours.c", &options);
+    let (data, _) = record(folder.path(), "linemate.data", &program);
+    let advised = linemate(&[
+        "advise", "-i", &data, "--top", "1", "--trials", "12", "--json",
+    ]);
+    assert!(advised.status.success(), "{}", story(&advised));
+    let document: Value = serde_json::from_slice(&advised.stdout).unwrap();
+    items(&document, "/remedies/remedies").to_vec()
+}
+
+/// The kind of a remedy, what it is about, and whether replay predicts a significant gain by its first edit.
+fn advised(remedy: &Value) -> (&str, &str, bool) {
+    let [kind, subject] = ["kind", "subject"].map(|key| remedy[key].as_str().unwrap());
+    let cycles = &remedy["trials"][0]["effect"]["tried"]["types"];
+    let gains = cycles["significant"] == true && cycles["difference"].as_f64().unwrap() < 0.0;
+    (kind, subject, gains)
+}
+
+#[test]
+fn what_threads_use_side_by_side_is_named_first_and_predicted_to_gain_apart() {
+    let remedies = remedies_for_neighbours(&[]);
+    let mut first: Vec<_> = remedies.iter().take(3).map(advised).collect();
+    first.sort_unstable();
+    assert_eq!(
+        first,
+        [
+            ("allocate_apart", "own_box", true),
+            ("pad_elements", "own_pool.cells[]", true),
+            ("pad_elements", "own_slot", true),
+        ],
+        "{remedies:#?}"
+    );
+    for remedy in &remedies[..3] {
+        let advice = remedy["advice"].as_str().unwrap();
+        assert!(
+            advice.contains("_Alignas(64)") || advice.contains("aligned_alloc(64, "),
+            "{advice}"
+        );
+    }
+}
+
+#[test]
+fn what_has_its_lines_already_is_not_advised() {
+    let own = ["own_slot", "own_box", "own_cell", "own_pool"];
+    for remedy in remedies_for_neighbours(&["-DPADDED"]) {
+        let concerns = items(&remedy, "/concerns").iter();
+        let mut concerns = concerns.map(|name| name.as_str().unwrap());
+        assert!(!concerns.any(|name| own.contains(&name)), "{remedy:#}");
+    }
 }
 
 fn folder_with_program() -> (TempDir, String) {

@@ -225,7 +225,7 @@ impl FieldsBuilder<'_> {
 
 /// The innermost struct of more than `larger_than` bytes that can be named, and its member that a path leads through. `None` where
 /// there is none.
-fn home(model: &TypeModel, outer: TypeId, path: &str, larger_than: u64) -> Option<Home> {
+pub(crate) fn home(model: &TypeModel, outer: TypeId, path: &str, larger_than: u64) -> Option<Home> {
     let mut at = model.strip(outer);
     let mut innermost = None;
     for name in path.split('.') {
@@ -271,7 +271,7 @@ pub(crate) fn element_of(model: &TypeModel, id: TypeId) -> TypeId {
 }
 
 /// What edits call a struct; `None` if they cannot.
-fn subject_of(model: &TypeModel, id: TypeId) -> Option<EditSubject> {
+pub(crate) fn subject_of(model: &TypeModel, id: TypeId) -> Option<EditSubject> {
     let composite = model.composite(id)?;
     let subject = if composite.name.is_empty() {
         let members: BTreeSet<String> = composite

@@ -11,6 +11,7 @@
 //! A rule says that the code does something needless or that data are where they cost; it does not know what the program means.
 //! `docs/remedies.md` has each rule with its constants and their reasons, and what it got wrong. No rule writes a patch.
 
+mod apart;
 mod bitmap;
 mod collide;
 mod costs;
@@ -19,6 +20,7 @@ mod evidence;
 mod fields;
 mod links;
 mod locks;
+mod member_arrays;
 mod model;
 mod own_line;
 mod partners;
@@ -42,6 +44,7 @@ pub use model::{
     RemedyOptions, Stake, Trial,
 };
 
+use apart::Neighbours;
 use bitmap::Bitmaps;
 use collide::Collisions;
 use costs::{Cost, Costs};
@@ -76,6 +79,7 @@ pub fn find(session: &Session<'_>, options: &RemedyOptions) -> Result<RemedyList
     let experiment = Experiment::new(&scene, &options.machine, options.conditions)?;
     let costs = Costs::measure(analysis, &experiment, &fields, &questions, options.seed)?;
     let collisions = Collisions::new(analysis, &experiment)?;
+    let neighbours = Neighbours::new(analysis, &scene, options.machine.line.bytes());
     let answers = partners::answers(analysis, &fields, &costs, &questions);
     // `colocate` pairs by these counts: what pointers tell is better than who is touched next to whom.
     scene.neighbours = answers.iter().map(partners::Answer::neighbours).collect();
@@ -91,6 +95,7 @@ pub fn find(session: &Session<'_>, options: &RemedyOptions) -> Result<RemedyList
         costs: &costs,
         answers: &answers,
         collisions: &collisions,
+        neighbours: &neighbours,
         recorded: cpus.recorded,
     };
     let (mut remedies, left_out) = context.candidates();
@@ -129,6 +134,7 @@ struct Context<'a> {
     costs: &'a Costs,
     answers: &'a [partners::Answer],
     collisions: &'a Collisions,
+    neighbours: &'a Neighbours,
     recorded: usize,
 }
 
@@ -144,6 +150,12 @@ impl Context<'_> {
                 RemedyKind::SplitPerCpu => percpu::find(self),
                 RemedyKind::CoAllocate => partners::find(self),
                 RemedyKind::OwnLine => own_line::find(self),
+                RemedyKind::PadElements => {
+                    let mut found = apart::elements(self);
+                    found.extend(member_arrays::find(self));
+                    found
+                }
+                RemedyKind::AllocateApart => apart::blocks(self),
                 RemedyKind::SpreadOverSets => collide::find(self),
                 RemedyKind::WriteLess => sharing::find(self),
             };

@@ -77,6 +77,10 @@ pub enum RemedyKind {
     CoAllocate,
     /// A field that is written all the time takes its neighbours' line away.
     OwnLine,
+    /// Neighbours in an array are different CPUs': pad them to lines.
+    PadElements,
+    /// What an allocator gave out side by side is different CPUs': allocate it on lines of its own.
+    AllocateApart,
     /// Objects meet in few sets of a cache: allocate them elsewhere.
     SpreadOverSets,
     /// Words that are really exchanged: no layout helps.
@@ -85,13 +89,15 @@ pub enum RemedyKind {
 
 impl RemedyKind {
     /// All kinds.
-    pub const ALL: [RemedyKind; 8] = [
+    pub const ALL: [RemedyKind; 10] = [
         RemedyKind::SkipSilentStores,
         RemedyKind::ReuseResult,
         RemedyKind::Derive,
         RemedyKind::SplitPerCpu,
         RemedyKind::CoAllocate,
         RemedyKind::OwnLine,
+        RemedyKind::PadElements,
+        RemedyKind::AllocateApart,
         RemedyKind::SpreadOverSets,
         RemedyKind::WriteLess,
     ];
@@ -106,6 +112,8 @@ impl RemedyKind {
             RemedyKind::SplitPerCpu => "split per CPU",
             RemedyKind::CoAllocate => "allocate together",
             RemedyKind::OwnLine => "give a line of its own",
+            RemedyKind::PadElements => "pad array elements",
+            RemedyKind::AllocateApart => "allocate apart",
             RemedyKind::SpreadOverSets => "spread over the cache's sets",
             RemedyKind::WriteLess => "write less often",
         }

@@ -515,3 +515,128 @@ fn objects_that_are_spread_do_not_collide() {
     });
     assert_eq!(subjects(&found), [""; 0]);
 }
+
+/// Each CPU counts in an object of its own, of which the first is at the start of a line.
+fn own(heap: Heap, function: F, cpus: &[u16]) -> impl Fn(&mut World, u64) {
+    move |w, _| {
+        for (number, cpu) in (0..).zip(cpus) {
+            w.load_pointer(*cpu, function, object(heap, number));
+            w.store(*cpu, function, object(heap, number));
+        }
+        w.wait(1000);
+    }
+}
+
+#[test]
+fn elements_of_different_cpus_on_a_line_are_padded() {
+    let round = || own(Heap::Slot, F::Slot, &[0, 1, 2, 3]);
+    let found = of_kind(RemedyKind::PadElements, round());
+    assert_eq!(subjects(&found), ["slot"]);
+    let remedy = &found[0];
+    assert_eq!(remedy.trials[0].edits, "type slot\nalign n line\n");
+    assert!(gains(remedy), "{:?}", remedy.trials);
+    let RemedyEffect::Tried(gain) = &remedy.trials[0].effect else {
+        panic!("{:?}", remedy.trials)
+    };
+    // Nothing is exchanged any more.
+    assert!(
+        gain.misses.with < gain.misses.without / 10.0,
+        "{:?}",
+        gain.misses
+    );
+    assert!(
+        remedy.reasons.notes[0].starts_with("elements are 16 bytes apart: 3 share a line"),
+        "{:?}",
+        remedy.reasons.notes
+    );
+    assert!(remedy.advice.contains("SLAB_HWCACHE_ALIGN"));
+    assert_eq!(
+        subjects(&of_kind(RemedyKind::AllocateApart, round())),
+        [""; 0]
+    );
+}
+
+#[test]
+fn elements_that_one_cpu_uses_or_nobody_writes_stay() {
+    let none = |round: &dyn Fn(&mut World, u64)| {
+        for kind in [RemedyKind::PadElements, RemedyKind::AllocateApart] {
+            assert_eq!(subjects(&of_kind(kind, round)), [""; 0]);
+        }
+    };
+    none(&own(Heap::Slot, F::Slot, &[2, 2, 2, 2]));
+    none(&own(Heap::Apart, F::Apart, &[1, 1]));
+    none(&|w: &mut World, _| {
+        for cpu in 0..4 {
+            w.load_pointer(cpu, F::Slot, object(Heap::Slot, u64::from(cpu)));
+        }
+    });
+    // All use all: no element is anybody's own.
+    none(&|w: &mut World, _| {
+        for (cpu, number) in (0..4).flat_map(|cpu| (0..4).map(move |number| (cpu, number))) {
+            w.store(cpu, F::Slot, object(Heap::Slot, number));
+        }
+    });
+    // A line each.
+    none(&own(Heap::Stats, F::Look, &[0, 1, 2, 3]));
+}
+
+#[test]
+fn objects_that_were_allocated_side_by_side_are_allocated_apart() {
+    let round = || own(Heap::Apart, F::Apart, &[0, 1]);
+    let found = of_kind(RemedyKind::AllocateApart, round());
+    assert_eq!(subjects(&found), ["apart"]);
+    assert_eq!(found[0].trials[0].edits, "type apart\nalign n line\n");
+    assert!(gains(&found[0]), "{:?}", found[0].trials);
+    assert_eq!(found[0].concerns, ["apart"]);
+    assert_eq!(
+        subjects(&of_kind(RemedyKind::PadElements, round())),
+        [""; 0]
+    );
+}
+
+#[test]
+fn elements_of_an_array_inside_a_type_are_padded() {
+    let pool = object(Heap::Pool, 0);
+    // CPU 0 sets all of them up.
+    let round = |array: u64| {
+        move |w: &mut World, number: u64| {
+            for cpu in 0..4 {
+                let own = pool + array + 8 * u64::from(cpu);
+                if number == 0 {
+                    w.store(0, F::Pool, own);
+                }
+                w.load_pointer(cpu, F::Pool, own);
+                w.store(cpu, F::Pool, own);
+            }
+            w.wait(1000);
+        }
+    };
+    for (array, name, path) in [(8, "each", "pool.each[]"), (40, "words", "pool.words[]")] {
+        let found = of_kind(RemedyKind::PadElements, round(array));
+        assert_eq!(subjects(&found), [path]);
+        assert_eq!(
+            found[0].trials[0].edits,
+            format!("type pool\nalign {name} line\npad elements of {name} to line\n")
+        );
+        assert!(gains(&found[0]), "{:?}", found[0].trials);
+    }
+    // Written by all.
+    let shared = |w: &mut World, _| {
+        for (cpu, number) in (0..4).flat_map(|cpu| (0..4).map(move |number| (cpu, number))) {
+            w.store(cpu, F::Pool, pool + 8 + 8 * number);
+        }
+    };
+    assert_eq!(subjects(&of_kind(RemedyKind::PadElements, shared)), [""; 0]);
+    // In several objects: a place is no element.
+    let several = |w: &mut World, number: u64| {
+        for cpu in 0..4 {
+            let pool = object(Heap::Pool, number % 2);
+            w.load_pointer(cpu, F::Pool, pool + 8 + 8 * u64::from(cpu));
+            w.store(cpu, F::Pool, pool + 8 + 8 * u64::from(cpu));
+        }
+    };
+    assert_eq!(
+        subjects(&of_kind(RemedyKind::PadElements, several)),
+        [""; 0]
+    );
+}

@@ -1,5 +1,6 @@
 //! What `linemate advise` writes: the layout that costs least, and why; without a type, the types where a layout can win most.
 
+mod program;
 mod survey;
 mod text;
 
@@ -14,6 +15,7 @@ use linemate_recording::Recording;
 use linemate_remedies::RemedyList;
 use serde::{Deserialize, Serialize};
 
+pub use self::program::ProgramSource;
 pub use self::survey::SurveyDocument;
 pub use self::text::AdviceText;
 use crate::documents::checksum;
@@ -32,6 +34,9 @@ pub struct AdviceDocument {
     /// The type.
     #[serde(rename = "type")]
     pub type_name: String,
+    /// What it is written in, and where, if it is a program's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<ProgramSource>,
     /// Members that were to stay.
     pub pins: Vec<String>,
     /// Bytes by which the type may grow.
@@ -103,7 +108,8 @@ impl AdviceDocument {
     /// The schema's name and version.
     pub const SCHEMA: &str = "linemate.advise/2";
 
-    /// The document of the `advice` on `request` from `recordings`, made by version `tool`.
+    /// The document of the `advice` on `request` from `recordings`, made by version `tool`; for a kernel's type until
+    /// [`AdviceDocument::source`] is set.
     pub fn new(
         tool: &str,
         request: &Request,
@@ -119,6 +125,7 @@ impl AdviceDocument {
             recordings: recordings.iter().map(AdvisedRecording::new).collect(),
             machines: request.machines.iter().map(|m| m.name.clone()).collect(),
             type_name: request.type_name.clone(),
+            source: None,
             pins: request.pins.clone(),
             max_growth: request.max_growth,
             seed: request.seed,

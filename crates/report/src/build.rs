@@ -1,16 +1,18 @@
 //! Makes a [`Report`] of an analysed recording.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::tally::{Count, Key};
-use linemate_attribution::{Analysis, Bucket, Counted, Group, Ledger, Subject};
+use linemate_attribution::{Analysis, Bucket, Counted, Group, Ledger, SourcePlace, Subject};
+use linemate_recording::GuestAddr;
 use linemate_types::LineSize;
 
 use crate::documents::checksum;
 use crate::model::{
     CpuRow, FieldRow, FunctionRow, Inputs, LedgerBucket, LedgerGroup, LedgerView, LineRow,
-    ProgramsShare, Report, SCHEMA, TypeRow, View,
+    ProgramsShare, Report, SCHEMA, SourceRow, TypeRow, View,
 };
 use crate::parts::{LineParts, Parts, field_row};
 use crate::resolve::{FieldName, Resolver};
@@ -45,6 +47,7 @@ pub(crate) fn build(
                 By::Field => View::Fields(build.fields(line)),
                 By::Line => View::Lines(build.lines(line)),
                 By::Function => View::Functions(build.functions()),
+                By::Source => View::Sources(build.sources()),
                 By::Cpu => View::Cpus(match &build.only {
                     Some(only) => timeview::cpus(analysis, counted, only.ty),
                     None => cpus(counted),
@@ -68,6 +71,7 @@ fn truncate(view: &mut View, top: usize) {
         View::Fields(rows) => rows.truncate(top),
         View::Lines(rows) => rows.truncate(top),
         View::Functions(rows) => rows.truncate(top),
+        View::Sources(rows) => rows.truncate(top),
         View::Cpus(_) | View::Type(_) => {}
     }
 }
@@ -346,32 +350,77 @@ impl<'a> Builder<'a> {
     }
 
     fn functions(&mut self) -> Vec<FunctionRow> {
-        let mut sums: BTreeMap<String, Parts> = BTreeMap::new();
+        let rows = self.by_code(|resolver, pc| resolver.function(pc).to_owned());
+        let row = |(name, parts): (String, Parts)| FunctionRow {
+            name,
+            figures: parts.sum.figures(),
+            types: largest(&parts.parts),
+        };
+        rows.into_iter().map(row).collect()
+    }
+
+    fn sources(&mut self) -> Vec<SourceRow> {
+        let places = self.analysis.source_places();
+        let rows = self.by_code(|resolver, pc| match places.at(pc) {
+            Some(place) => Code::Line(place),
+            None => Code::Function(resolver.function(pc).to_owned()),
+        });
+        rows.into_iter()
+            .map(|(code, parts)| code.row(&parts))
+            .collect()
+    }
+
+    /// Sums by what `code` says of an instruction, most accesses first, then in its order.
+    fn by_code<C: Ord>(
+        &mut self,
+        mut code: impl FnMut(&mut Resolver<'a>, GuestAddr) -> C,
+    ) -> Vec<(C, Parts)> {
+        let mut sums: BTreeMap<C, Parts> = BTreeMap::new();
         for (key, counts) in &self.rows {
             let subject = self.subject(key).clone();
             let part = match &self.only {
                 Some(only) => self.resolver.field(only.ty, key.offset, key.size).path,
                 None => self.resolver.subject(&subject),
             };
-            let name = self.resolver.function(key.pc).to_owned();
-            sums.entry(name)
+            let code = code(&mut self.resolver, key.pc);
+            sums.entry(code)
                 .or_default()
                 .add(key, counts, subject.percpu, &part);
         }
-        let mut rows: Vec<FunctionRow> = sums
-            .into_iter()
-            .map(|(name, p)| FunctionRow {
-                name,
-                figures: p.sum.figures(),
-                types: largest(&p.parts),
-            })
-            .collect();
-        rows.sort_by(|a, b| {
-            b.figures
-                .accesses
-                .cmp(&a.figures.accesses)
-                .then_with(|| a.name.cmp(&b.name))
-        });
+        let mut rows: Vec<(C, Parts)> = sums.into_iter().collect();
+        rows.sort_by_key(|(_, parts)| Reverse(parts.sum.accesses()));
         rows
+    }
+}
+
+/// What a row of `--by source` is of.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Code<'p> {
+    Line(&'p SourcePlace),
+    /// Of code of which no lines are known.
+    Function(String),
+}
+
+impl Code<'_> {
+    fn row(self, parts: &Parts) -> SourceRow {
+        let (figures, types) = (parts.sum.figures(), largest(&parts.parts));
+        match self {
+            Code::Line(place) => SourceRow {
+                name: place.to_string(),
+                file: Some(place.file.clone()),
+                line: Some(place.line),
+                functions: place.functions.clone(),
+                figures,
+                types,
+            },
+            Code::Function(name) => SourceRow {
+                name: name.clone(),
+                file: None,
+                line: None,
+                functions: vec![name],
+                figures,
+                types,
+            },
+        }
     }
 }

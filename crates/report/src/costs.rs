@@ -86,7 +86,7 @@ impl CostsDocument {
     fn tables(&self, out: &mut Text, tables: &CostsTables<'_>) {
         let (costs, top) = (&self.costs, tables.top);
         match (&self.type_name, tables.by) {
-            (Some(_), By::Type | By::Function) => {
+            (Some(_), By::Type | By::Function | By::Source) => {
                 rows(out, "field", &costs.fields, costs, top);
                 if let Some(found) = &costs.sets {
                     sets(out, found);
@@ -100,6 +100,7 @@ impl CostsDocument {
             (None, By::Type) => rows(out, TYPES, self.laid_out(), costs, top),
             (None, By::Field) => rows(out, "field", &costs.fields, costs, top),
             (None, By::Function) => rows(out, "function", &costs.functions, costs, top),
+            (None, By::Source) => rows(out, "source", &costs.sources, costs, top),
             (None, By::Line) => lines(out, &costs.lines, top),
             (None, By::Cpu) => pairs(out, &costs.pairs, top),
         }

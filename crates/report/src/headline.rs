@@ -41,6 +41,9 @@ pub fn report_headline(report: &Report) -> String {
         View::Functions(rows) => rows
             .first()
             .map(|row| most(&row.name, "accesses memory", row.figures.accesses)),
+        View::Sources(rows) => rows
+            .first()
+            .map(|row| most(&row.name, "accesses memory", row.figures.accesses)),
         View::Cpus(rows) => rows.iter().max_by_key(|row| row.accesses).map(|row| {
             let name = format!("CPU {}", row.cpu);
             most(&name, "accesses memory", row.accesses)

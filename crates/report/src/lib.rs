@@ -42,7 +42,8 @@ use linemate_types::LineSize;
 use thiserror::Error;
 
 pub use advice::{
-    AdviceDocument, AdviceText, AdvisedLayout, AdvisedRecording, FrontPoint, SurveyDocument,
+    AdviceDocument, AdviceText, AdvisedLayout, AdvisedRecording, FrontPoint, ProgramSource,
+    SurveyDocument,
 };
 pub use checked::{
     BrokenRule, CheckDocument, CheckedKernel, MendedRule, RulePosition, SkippedRule,
@@ -78,6 +79,8 @@ pub enum By {
     Line,
     /// Functions.
     Function,
+    /// Lines of programs' source; functions where there are none.
+    Source,
     /// CPUs.
     Cpu,
 }

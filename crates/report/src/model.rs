@@ -105,6 +105,8 @@ pub enum View {
     Lines(Vec<LineRow>),
     /// `--by function`
     Functions(Vec<FunctionRow>),
+    /// `--by source`
+    Sources(Vec<SourceRow>),
     /// `--by cpu`
     Cpus(Vec<CpuRow>),
     /// `--type T`
@@ -217,6 +219,24 @@ pub struct LineMember {
 pub struct FunctionRow {
     /// Its symbol.
     pub name: String,
+    /// Counts.
+    #[serde(flatten)]
+    pub figures: Figures,
+    /// The types with most accesses.
+    pub types: Vec<Share>,
+}
+
+/// A line of a program's source, or a function of which no lines are known, such as the kernel's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SourceRow {
+    /// All of what follows in one text: the same as in the costs of a machine.
+    pub name: String,
+    /// The file as the debug information calls it; none where no line is known.
+    pub file: Option<String>,
+    /// From 1; none where no line is known.
+    pub line: Option<u32>,
+    /// The function of the line first, then those that it is inlined into.
+    pub functions: Vec<String>,
     /// Counts.
     #[serde(flatten)]
     pub figures: Figures,

@@ -155,25 +155,12 @@ fn view(out: &mut Text, view: &View, show: &ReportText) {
         View::Fields(rows) => fields(out, rows, true),
         View::Lines(rows) => line_strips(out, rows, show.line.bytes()),
         View::Functions(rows) => {
-            let mut t = Table::new(&[
-                "function",
-                ACCESSES,
-                "loads",
-                "stores",
-                "RMW",
-                "silent",
-                REMOTE,
-                "CPUs reading",
-                "writing",
-                "most in",
-            ]);
-            for row in rows {
-                let mut cells = vec![row.name.clone()];
-                cells.extend(figures(&row.figures));
-                cells.push(names(&row.types));
-                t.add_row(cells);
-            }
-            finish(out, t, 1);
+            let rows = rows.iter().map(|r| (&r.name, &r.figures, &r.types));
+            by_code(out, "function", rows);
+        }
+        View::Sources(rows) => {
+            let rows = rows.iter().map(|r| (&r.name, &r.figures, &r.types));
+            by_code(out, "source", rows);
         }
         View::Cpus(rows) => {
             let mut t = Table::new(&[
@@ -198,6 +185,33 @@ fn view(out: &mut Text, view: &View, show: &ReportText) {
         }
         View::Type(view) => type_view(out, view, show.top),
     }
+}
+
+/// Rows of code: its name, its figures, the types that it accesses most.
+fn by_code<'r>(
+    out: &mut Text,
+    what: &str,
+    rows: impl Iterator<Item = (&'r String, &'r Figures, &'r Vec<Share>)>,
+) {
+    let mut t = Table::new(&[
+        what,
+        ACCESSES,
+        "loads",
+        "stores",
+        "RMW",
+        "silent",
+        REMOTE,
+        "CPUs reading",
+        "writing",
+        "most in",
+    ]);
+    for (name, counts, types) in rows {
+        let mut cells = vec![name.clone()];
+        cells.extend(figures(counts));
+        cells.push(names(types));
+        t.add_row(cells);
+    }
+    finish(out, t, 1);
 }
 
 const ACCESSES: &str = "accesses";

@@ -189,6 +189,7 @@ fn every_view_adds_up_and_is_the_same_each_time() {
         (By::Field, "fields"),
         (By::Line, "lines"),
         (By::Function, "functions"),
+        (By::Source, "sources"),
         (By::Cpu, "cpus"),
     ];
     for (by, name) in views {
@@ -207,6 +208,7 @@ fn rows_of_one_type_are_all_of_its_accesses() {
         (By::Field, "fields"),
         (By::Line, "lines"),
         (By::Function, "functions"),
+        (By::Source, "sources"),
         (By::Cpu, "cpus"),
     ];
     for (by, name) in views {
@@ -290,6 +292,24 @@ fn what_the_compiler_split_off_belongs_to_its_function() {
     };
     let rows: Vec<_> = rows.iter().map(row).collect();
     assert_eq!(rows, [("update_rq".to_owned(), Some(2))]);
+}
+
+#[test]
+fn kernel_code_has_no_lines_and_goes_by_function() {
+    let recording = queues();
+    let rows = |by: By, name: &str| -> Vec<(Value, Value, Value)> {
+        let report = value(&recording, &options(by, None));
+        let rows = report[name].as_array().unwrap().iter();
+        let row = |r: &Value| (r["name"].clone(), r["accesses"].clone(), r["types"].clone());
+        rows.map(row).collect()
+    };
+    assert_eq!(rows(By::Source, "sources"), rows(By::Function, "functions"));
+    let report = value(&recording, &options(By::Source, None));
+    let row = &report["sources"][0];
+    assert_eq!(
+        (&row["file"], &row["line"], &row["functions"][0]),
+        (&Value::Null, &Value::Null, &row["name"])
+    );
 }
 
 #[test]

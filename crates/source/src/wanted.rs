@@ -110,6 +110,7 @@ pub fn check(file: &EditFile) -> Result<(), WantedError> {
             Edit::PadTo { .. } | Edit::PadAfter { .. } => {
                 "align or isolate what comes next instead"
             }
+            Edit::PadElements { .. } => "align the first member of the elements' type instead",
             Edit::LayoutFrom(_) => "say it with order and align",
             Edit::BaseAlign { .. } => "align the first member instead",
         };

@@ -40,6 +40,8 @@ pub struct CostRun<'m> {
     pub conditions: Conditions,
     /// The interleaving's seed.
     pub seed: u64,
+    /// Whether costs are also told by line of programs' source.
+    pub sources: bool,
 }
 
 /// How often something was accessed and what the accesses that left their core cost.
@@ -132,6 +134,9 @@ pub struct Costs {
     pub fields: Vec<Cost>,
     /// By function.
     pub functions: Vec<Cost>,
+    /// By line of programs' source, and by function where no lines are known; empty unless asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<Cost>,
     /// By pair of CPUs.
     pub pairs: Vec<PairCost>,
     /// What the pairs of a line are numbers of.
@@ -190,6 +195,7 @@ pub fn costs_of(
 ) -> Result<Vec<Costs>, WhatIfError> {
     let watch = Watch {
         every: true,
+        sources: run.sources,
         ..Watch::default()
     };
     let scene = Scene::new(session, &watch)?;
@@ -221,6 +227,7 @@ pub fn costs_under(
 ) -> Result<Costs, WhatIfError> {
     let watch = Watch {
         every: true,
+        sources: run.sources,
         ..Watch::default()
     };
     let scene = Scene::new(session, &watch)?;
@@ -287,6 +294,7 @@ fn told(
         sets: sets(experiment, only.filter(|_| under.is_none()))?,
         types: book.types(),
         functions: book.functions(),
+        sources: book.sources(),
         pairs: match under {
             Some(_) => Vec::new(),
             None => pairs(outcome, run.machine, (cpus, mixing)),
@@ -485,6 +493,11 @@ impl Book<'_> {
 
     fn functions(&self) -> Vec<Cost> {
         let sites = self.scene.sites.iter().zip(self.sites);
+        ranked(sites.map(|(name, counts)| cost(name.clone(), counts)))
+    }
+
+    fn sources(&self) -> Vec<Cost> {
+        let sites = self.scene.sources.iter().zip(self.sites);
         ranked(sites.map(|(name, counts)| cost(name.clone(), counts)))
     }
 }

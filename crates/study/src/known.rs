@@ -83,8 +83,8 @@ fn question(experiment: &Experiment<'_>, layout: Unedited) -> u64 {
     // Writing to a digest cannot fail.
     let _ = write!(
         digest,
-        "{layout:?} {machine:?} {code:?} {cpus:?} {conditions:?} {lines} {under:?} {:?} {:?}",
-        scene.keys, scene.sites
+        "{layout:?} {machine:?} {code:?} {cpus:?} {conditions:?} {lines} {under:?} {:?} {:?} {:?}",
+        scene.keys, scene.sites, scene.sources
     );
     digest.0.digest()
 }

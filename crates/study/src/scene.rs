@@ -139,8 +139,10 @@ pub struct Scene<'a> {
     pub arrays: Vec<(PointerChase, Arrays)>,
     /// By [`KeyId`].
     pub keys: Vec<KeyName>,
-    /// By [`SiteId`].
+    /// By [`SiteId`]: functions. Several have the same name where lines of the source are told apart.
     pub sites: Vec<String>,
+    /// By [`SiteId`], where they are told apart: the line of a program's source, or the function where no lines are known. Else empty.
+    pub sources: Vec<String>,
     /// Accesses in all.
     pub accesses: u64,
     /// Loads, stores and RMWs as recorded.
@@ -162,6 +164,8 @@ pub struct Watch {
     pub pairs: Vec<(Vec<TypeId>, Vec<TypeId>)>,
     /// Pointers whose arrays are looked for.
     pub chases: Vec<PointerChase>,
+    /// Whether lines of programs' source are told apart.
+    pub sources: bool,
 }
 
 impl<'a> Scene<'a> {
@@ -185,6 +189,7 @@ impl<'a> Scene<'a> {
             arrays: watch.chases.iter().cloned().zip(found.arrays).collect(),
             keys: Vec::new(),
             sites: Vec::new(),
+            sources: Vec::new(),
             accesses: session.counted().tally.ledger().total(),
             counts: counts(session, types),
             subject_keys: Vec::new(),
@@ -203,7 +208,10 @@ impl<'a> Scene<'a> {
             scene.number_keys(model, watch, offsets);
         }
         let pcs = session.rows().iter().map(|row| row.pc.0).collect();
-        scene.number_functions(analysis, pcs);
+        match watch.sources {
+            true => scene.number_sources(analysis, pcs),
+            false => scene.number_functions(analysis, pcs),
+        }
         Ok(scene)
     }
 
@@ -332,6 +340,27 @@ impl<'a> Scene<'a> {
                 (sites.len() - 1) as u32
             });
             self.functions.insert(pc, site);
+        }
+    }
+
+    /// Lines of programs' source, each with its function. A line of code that is inlined into several functions is each one's own.
+    fn number_sources(&mut self, analysis: &Analysis<'_>, pcs: BTreeSet<u64>) {
+        let places = analysis.source_places();
+        let mut known: BTreeMap<(String, &str), u32> = BTreeMap::new();
+        for pc in pcs {
+            let function = FunctionName::at(analysis.symbols(), GuestAddr(pc)).as_str();
+            let place = places.at(GuestAddr(pc));
+            let source = place.map_or_else(|| function.to_owned(), ToString::to_string);
+            let next = known.len() as u32;
+            let site = *known.entry((source, function)).or_insert(next);
+            if site == next {
+                self.sites.push(function.to_owned());
+            }
+            self.functions.insert(pc, site);
+        }
+        self.sources = vec![String::new(); known.len()];
+        for ((source, _), site) in known {
+            self.sources[site as usize] = source;
         }
     }
 

@@ -133,6 +133,7 @@ impl<'a> Study<'a> {
             every: false,
             pairs: pairs.collect(),
             chases: chases.collect(),
+            sources: false,
         };
         let scene = Scene::new(session, &watch)?;
         for (number, (name, _)) in types.iter().enumerate() {

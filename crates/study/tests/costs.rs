@@ -45,6 +45,7 @@ fn found(subject: Option<&str>, cpus: Option<usize>) -> Result<Costs, WhatIfErro
             ..Conditions::default()
         },
         seed: 1,
+        sources: false,
     };
     let subject = subject.map(|name| EditSubject::Named(name.to_owned()));
     costs(&session, subject.as_ref(), run)
@@ -164,6 +165,7 @@ fn an_exact_replay_has_the_same_transfers() {
             machine: &machine,
             conditions,
             seed: 1,
+            sources: false,
         };
         costs(&session, None, run).unwrap().lines
     };
@@ -179,6 +181,7 @@ fn several_questions_are_answered_by_one_replay() {
         machine: &machine,
         conditions: Conditions::default(),
         seed: 1,
+        sources: false,
     };
     let rq = EditSubject::Named("rq".to_owned());
     let both = costs_of(&session, &[Some(&rq), None], run).unwrap();
@@ -257,6 +260,7 @@ fn everything_that_costs() -> Costs {
             ..Conditions::default()
         },
         seed: 1,
+        sources: true,
     };
     costs(&session, None, run).unwrap()
 }
@@ -269,6 +273,8 @@ fn each_figure_adds_up_to_the_whole() {
     assert_eq!(sum(&costs.fields), whole);
     // Functions count the accesses that left their core.
     assert_eq!(sum(&costs.functions)[2..], whole[2..]);
+    // The kernel's code has no lines.
+    assert_eq!(costs.sources, costs.functions);
     let (potential, causes) = (costs.potential, costs.whole.causes);
     let cycles = costs.whole.cycles as f64;
     assert_eq!(potential.cost, cycles);
@@ -310,6 +316,7 @@ fn taken_across_clones(by_the_second_cpu: u64) -> bool {
             ..Conditions::default()
         },
         seed: 1,
+        sources: false,
     };
     let costs = costs(&session, None, run).unwrap();
     assert!(!costs.pairs.is_empty());
@@ -371,6 +378,7 @@ fn device_registers_are_in_no_cache() {
         machine: &machine,
         conditions: Conditions::default(),
         seed: 1,
+        sources: false,
     };
     let costs = costs(&session, None, run).unwrap();
     assert_eq!(

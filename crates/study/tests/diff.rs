@@ -88,6 +88,7 @@ fn on_a_machine_fields_cost_what_costs_says() {
         machine: &machine,
         conditions: Conditions::default(),
         seed: 1,
+        sources: false,
     };
     let costs = costs(&session, None, run).unwrap();
     let all = of(None, Some(&machine)).unwrap();

@@ -60,6 +60,7 @@ fn asked(session: &Session<'_>, machine: &Machine, conditions: Conditions) -> Co
         machine,
         conditions,
         seed: 1,
+        sources: false,
     };
     costs(session, None, run).unwrap()
 }
@@ -242,6 +243,7 @@ fn an_outcome_is_kept_for_its_own_question() {
             machine,
             conditions,
             seed,
+            sources: false,
         };
         let alone = costs(&Session::new(&recording).unwrap(), None, run).unwrap();
         for _ in 0..2 {

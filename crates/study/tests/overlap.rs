@@ -77,6 +77,7 @@ fn asked(session: &Session<'_>, overlap: bool) -> Costs {
             ..Conditions::default()
         },
         seed: 1,
+        sources: false,
     };
     costs(session, None, run).unwrap()
 }

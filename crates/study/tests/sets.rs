@@ -79,6 +79,7 @@ fn lines_of_the_busiest_cpu_and_their_mean_are_counted() {
         machine: &machine,
         conditions: Conditions::default(),
         seed: 1,
+        sources: false,
     };
     let of = |name: &str| -> Option<TypeSets> {
         let subject = EditSubject::Named(name.into());

@@ -28,6 +28,7 @@ fn run(machine: &Machine, cpus: Option<usize>) -> CostRun<'_> {
             ..Conditions::default()
         },
         seed: 1,
+        sources: false,
     }
 }
 

@@ -33,9 +33,9 @@ pub use join::{JoinedModel, join};
 pub use kernel_image::KernelImage;
 pub use layout::{Layout, MemberLayout, NamedMember, named_members};
 pub use model::{
-    Composite, CompositeKind, Enumerator, IntEncoding, Keyword, Linkage, Member, MemberRole,
-    PERCPU_SECTION, Parameter, PercpuVariable, Prototype, Qualifier, SectionVariable, SourceLine,
-    Type, TypeModel,
+    Composite, CompositeKind, Enumerator, IntEncoding, Keyword, Language, Linkage, Member,
+    MemberRole, PERCPU_SECTION, Parameter, PercpuVariable, Prototype, Qualifier, SectionVariable,
+    SourceLine, Type, TypeModel,
 };
 pub use name::Name;
 pub use pointers::{POINTER_ROOTS, PointerRoot};

@@ -39,6 +39,28 @@ impl CompositeKind {
     }
 }
 
+/// What a program's type is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Language {
+    /// C.
+    C,
+    /// C++.
+    Cpp,
+    /// Rust.
+    Rust,
+}
+
+impl Language {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Language::C => "C",
+            Language::Cpp => "C++",
+            Language::Rust => "Rust",
+        }
+    }
+}
+
 /// A struct or union with its members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Composite {
@@ -56,6 +78,8 @@ pub struct Composite {
     pub members: Vec<Member>,
     /// Where it is declared, if the debug information says it.
     pub declared: Option<SourceLine>,
+    /// What it is written in, if the debug information says it; BTF does not.
+    pub language: Option<Language>,
 }
 
 impl Composite {
@@ -69,6 +93,7 @@ impl Composite {
             alignment: 0,
             members,
             declared: None,
+            language: None,
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod frames;
 mod functions;
+mod lines;
 mod place;
 mod variables;
 
@@ -13,9 +14,10 @@ use linemate_types::{ByteOffset, Name, SourceLine, Type, TypeId, TypeModel};
 use self::frames::FrameTable;
 use self::place::Where;
 use self::variables::Interval;
-use crate::file::Slice;
 use crate::units::Units;
-use crate::{DwarfError, ProgramFiles, ProgramTypes, demangled};
+use crate::{DwarfError, ProgramFiles, ProgramTypes};
+
+pub use self::lines::{SourceFrame, SourceLines};
 
 /// A virtual address as the ELF file has it: of a position-independent program, without where it is loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -95,17 +97,6 @@ pub struct Function {
     pub parameters: Vec<FunctionParameter>,
 }
 
-/// A place in the source, and the function there.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SourceFrame {
-    /// The function, demangled, without parameters; inlined ones have their own. `None` where no function is known.
-    pub function: Option<String>,
-    /// The file, with its folder where that is known.
-    pub file: Option<String>,
-    /// From 1; 0 where it is not known.
-    pub line: u32,
-}
-
 /// What a register points to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PointedTo {
@@ -141,7 +132,7 @@ pub struct ProgramCode<'d> {
     ranges: Vec<(Range<ElfAddr>, usize)>,
     globals: Vec<Global>,
     frames: FrameTable<'d>,
-    lines: addr2line::Context<Slice<'d>>,
+    lines: SourceLines<'d>,
     variables: Vec<OnceLock<Box<[Interval]>>>,
 }
 
@@ -164,7 +155,7 @@ impl<'d> ProgramCode<'d> {
             entries,
             globals: found.globals,
             frames: FrameTable::new(files),
-            lines: addr2line::Context::from_dwarf(files.dwarf())?,
+            lines: SourceLines::read(files)?,
             variables,
             units,
             types,
@@ -204,35 +195,12 @@ impl<'d> ProgramCode<'d> {
         range.contains(&pc).then_some(*function)
     }
 
-    /// Where the instruction at `pc` is in the source: the innermost inlined function first, last the function that has the code.
-    /// Empty where nothing is known.
+    /// Where the instruction at `pc` is in the source: [`SourceLines::source`].
     ///
     /// # Errors
     /// When the table of lines of its unit is broken.
     pub fn source(&self, pc: ElfAddr) -> Result<Vec<SourceFrame>, DwarfError> {
-        // Deeper is nothing that a compiler inlines.
-        const DEEPEST: usize = 1000;
-        let mut frames = self.lines.find_frames(pc.0).skip_all_loads()?;
-        let mut found = Vec::new();
-        while let Some(frame) = frames.next()? {
-            let function = match &frame.function {
-                Some(name) => {
-                    let name = name.raw_name()?;
-                    Some(demangled(&name).unwrap_or_else(|| name.into_owned()))
-                }
-                None => None,
-            };
-            let location = frame.location.as_ref();
-            found.push(SourceFrame {
-                function,
-                file: location.and_then(|l| l.file).map(str::to_owned),
-                line: location.and_then(|l| l.line).unwrap_or(0),
-            });
-            if found.len() == DEEPEST {
-                break;
-            }
-        }
-        Ok(found)
+        self.lines.source(pc)
     }
 
     /// The variables that are somewhere known when the instruction at `pc` starts.

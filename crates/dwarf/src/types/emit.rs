@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use linemate_types::{
-    BitOffset, Composite, CompositeKind, Enumerator, MAX_DEPTH, Member, MemberRole, Name,
+    BitOffset, Composite, CompositeKind, Enumerator, Language, MAX_DEPTH, Member, MemberRole, Name,
     Parameter, Prototype, Type, TypeId,
 };
 
@@ -219,7 +219,8 @@ impl Emitter<'_> {
             }
         }
         // Rust puts members where it likes, and tells them as they are declared. Readers go by their places.
-        if composite.is_rust && !composite.is_union {
+        let is_rust = composite.language == Some(Language::Rust);
+        if is_rust && !composite.is_union {
             members.sort_by_key(|member| member.offset);
         }
         let alignments = composite.members.iter().filter_map(|member| {
@@ -227,11 +228,12 @@ impl Emitter<'_> {
             Some(self.digests.whole[node].alignment)
         });
         let natural = alignments.max().unwrap_or(1);
-        let is_asked_for = !composite.is_rust || u64::from(composite.alignment) > natural;
+        let is_asked_for = !is_rust || u64::from(composite.alignment) > natural;
         Type::Composite(Composite {
             keyword: composite.keyword,
             alignment: if is_asked_for { composite.alignment } else { 0 },
             declared: composite.declared.clone(),
+            language: composite.language,
             ..Composite::new(kind, composite.name.clone(), size, members)
         })
     }

@@ -1,6 +1,6 @@
 //! Types as the entries say them: not yet checked, each as often as it is told.
 
-use linemate_types::{IntEncoding, Keyword, MemberRole, Name, Qualifier, SourceLine};
+use linemate_types::{IntEncoding, Keyword, Language, MemberRole, Name, Qualifier, SourceLine};
 
 use crate::DieKey;
 
@@ -65,8 +65,8 @@ pub(crate) struct RawComposite {
     /// `None`: it is only declared.
     pub(crate) size: Option<u64>,
     pub(crate) alignment: u32,
-    /// The language lays it out as it likes, and says the alignment of everything.
-    pub(crate) is_rust: bool,
+    /// Rust lays it out as it likes, and says the alignment of everything.
+    pub(crate) language: Option<Language>,
     pub(crate) declared: Option<SourceLine>,
     /// The entry whose name and scope it has.
     pub(crate) specification: Option<DieKey>,

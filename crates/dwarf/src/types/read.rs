@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use gimli::{DwTag, constants as dw};
-use linemate_types::{IntEncoding, Keyword, MemberRole, Name, Qualifier, SourceLine};
+use linemate_types::{IntEncoding, Keyword, Language, MemberRole, Name, Qualifier, SourceLine};
 
 use super::node::{Node, Place, RawComposite, RawMember, RawType};
 use crate::die::{Attributes, Location, elements, key_in};
@@ -274,7 +274,7 @@ impl<'d> UnitReader<'_, 'd> {
             keyword: is_class.then_some(Keyword::Class),
             size,
             alignment: small(attributes.alignment),
-            is_rust: self.units.list[self.unit].is_rust,
+            language: self.units.list[self.unit].language,
             declared: self.declared(attributes)?,
             specification: attributes.specification,
             members: Vec::new(),
@@ -381,7 +381,7 @@ impl<'d> UnitReader<'_, 'd> {
             target: attributes.type_ref,
             place,
             // Rust says it of every member, and none can ask for it.
-            alignment: match self.units.list[self.unit].is_rust {
+            alignment: match self.units.list[self.unit].language == Some(Language::Rust) {
                 true => 0,
                 false => small(attributes.alignment),
             },

@@ -10,10 +10,12 @@ use std::path::PathBuf;
 use anyhow::{anyhow, bail};
 use linemate_advise::{Advice, Choice, Request, advise};
 use linemate_files::Output;
+use linemate_layout::EditSubject;
+use linemate_layout::plan::resolve;
 use linemate_machine::Machine;
 use linemate_recording::Recording;
 use linemate_remedies::{self as remedies, RemedyList};
-use linemate_report::{AdviceDocument, AdviceText, SurveyDocument};
+use linemate_report::{AdviceDocument, AdviceText, ProgramSource, SurveyDocument};
 use linemate_study::Session;
 use linemate_types::LineSize;
 
@@ -168,7 +170,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let advice = advise(&analyses, &request)?;
     let remedies = remedies(args, &analyses, &machines)?;
     outputs.write(&request, &recordings, &advice)?;
-    let document = AdviceDocument::new(TOOL, &request, &recordings, &advice, remedies);
+    let model = analyses[0].analysis().model();
+    let ids = resolve(model, &EditSubject::Named(type_name.clone())).unwrap_or_default();
+    let document = AdviceDocument {
+        source: ids.first().and_then(|id| ProgramSource::of(model, *id)),
+        ..AdviceDocument::new(TOOL, &request, &recordings, &advice, remedies)
+    };
     page_output.write(|| page::of_advice(args, analyses[0], &machines, &advice, &document))?;
     if args.json {
         output::json(&document)?;
@@ -186,7 +193,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
 fn next_step(args: &Args, document: &AdviceDocument) -> Option<String> {
     document.recommended.as_ref()?;
     let name = next::quoted(&document.type_name);
+    let is_patched = document
+        .source
+        .as_ref()
+        .is_none_or(ProgramSource::is_patched);
     Some(match &args.output {
+        Some(edit) if !is_patched => next::step(
+            "its figures in full",
+            &format!(
+                "whatif{} --edit {}",
+                inputs(args),
+                next::quoted(&edit.to_string_lossy())
+            ),
+        ),
         Some(edit) => next::step(
             "a patch of a source tree",
             &format!(

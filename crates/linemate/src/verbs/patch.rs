@@ -1,6 +1,7 @@
 //! `linemate patch`: an edit as a patch of the sources, proven by compiling.
 
 mod comments;
+mod programs;
 mod prove;
 mod settle;
 
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, anyhow, bail};
+use linemate_attribution::{Analysis, Directory};
 use linemate_files::Output;
 use linemate_layout::plan::{resolve, subject_name};
 use linemate_layout::{EditFile, EditSubject, Layouts, Plan, parse};
@@ -98,6 +100,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let output = args.output.as_deref().map(Output::new).transpose()?;
     let edits = read_edits(&args.edit)?;
     let model = types(args)?;
+    programs::refuse(args, &model, &edits)?;
     let evidence = evidence(args, &edits)?;
     let tree = SourceTree::open(&args.source, &args.arch)?;
     let at_edit = || args.edit.display().to_string();
@@ -174,7 +177,11 @@ fn types(args: &Args) -> anyhow::Result<TypeModel> {
         None => {
             let name = || args.input.path().display().to_string();
             let recording = args.input.open()?;
-            btf::parse(&recording.btf().with_context(name)?).with_context(name)
+            if recording.programs().files().is_empty() {
+                return btf::parse(&recording.btf().with_context(name)?).with_context(name);
+            }
+            let analysis = Analysis::known(&recording, Directory::default()).with_context(name)?;
+            Ok(analysis.model().clone())
         }
     }
 }
@@ -238,10 +245,8 @@ fn wish(
 }
 
 fn sought(model: &TypeModel, id: TypeId, subject: &EditSubject) -> Sought {
-    let tag = model
-        .composite(id)
-        .map(|c| c.name.to_string())
-        .unwrap_or_default();
+    let tag = model.composite(id).map_or("", |c| &*c.name);
+    let tag = programs::tag(tag).to_owned();
     match subject {
         _ if !tag.is_empty() => Sought::Tag(tag),
         EditSubject::Named(name) => Sought::Typedef(name.clone()),

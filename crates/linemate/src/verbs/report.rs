@@ -31,8 +31,21 @@ enum Rows {
     Line,
     /// Functions
     Function,
+    /// Lines of programs' source (`record --program`), with what is inlined there; functions where no lines are known, such as the kernel's
+    Source,
     /// CPUs
     Cpu,
+}
+
+impl Rows {
+    /// What is asked for, if that is code.
+    fn code(self) -> Option<&'static str> {
+        match self {
+            Rows::Function => Some("function"),
+            Rows::Source => Some("source"),
+            Rows::Type | Rows::Field | Rows::Line | Rows::Cpu => None,
+        }
+    }
 }
 
 impl From<Rows> for By {
@@ -42,12 +55,13 @@ impl From<Rows> for By {
             Rows::Field => By::Field,
             Rows::Line => By::Line,
             Rows::Function => By::Function,
+            Rows::Source => By::Source,
             Rows::Cpu => By::Cpu,
         }
     }
 }
 
-/// Show where a recording's accesses went: the ledger, then types, fields, lines, functions or CPUs; or what they cost on a machine
+/// Show where a recording's accesses went: the ledger, then types, fields, lines, functions, lines of source or CPUs; or what they cost on a machine
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -55,7 +69,7 @@ pub(crate) struct Args {
     /// What the rows are; with --type, of that type alone
     #[arg(long, value_enum, default_value = "type")]
     by: Rows,
-    /// Show everything about one type: fields, lines, groups of fields that are used together; with --by its fields, lines, functions or CPUs alone
+    /// Show everything about one type: fields, lines, groups of fields that are used together; with --by its fields, lines, functions, lines of source or CPUs alone
     #[arg(long = "type", value_name = "T", value_parser = input::type_name)]
     type_name: Option<String>,
     /// Rows also of what cannot be laid out: stacks, pages, memory without a type
@@ -122,10 +136,12 @@ impl Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     args.check_under()?;
     args.replaying.need_machine(args.machine.as_deref())?;
-    if args.machine.is_some() && args.type_name.is_some() && matches!(args.by, Rows::Function) {
-        bail!(
-            "--by function: what a type costs is known by field and line; leave --machine out to count its accesses by function"
-        );
+    if args.machine.is_some() && args.type_name.is_some() {
+        if let Some(code) = args.by.code() {
+            bail!(
+                "--by {code}: what a type costs is known by field and line; leave --machine out to count its accesses by {code}"
+            );
+        }
     }
     let pictures = page::Pictures::new(args)?;
     let recording = args.input.open()?;

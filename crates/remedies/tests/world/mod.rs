@@ -29,14 +29,23 @@ pub(crate) enum Heap {
     Guarded = 3,
     /// No type of that name: `kmalloc-64`.
     Block = 4,
+    /// `{ long n; long sum }`, 16 bytes, in slots of 16: neighbours as in an array.
+    Slot = 5,
+    /// `{ long n; long sum }`, 16 bytes, in slots of 32.
+    Apart = 6,
+    /// `{ long all; struct { long n } each[4] (8); long words[4] (40) }`, 128 bytes.
+    Pool = 7,
 }
 
-const CACHES: [(&str, u64); 5] = [
+const CACHES: [(&str, u64); 8] = [
     ("crate", 256),
     ("item", 128),
     ("stats", 64),
     ("guarded", 64),
     ("kmalloc-64", 64),
+    ("slot", 16),
+    ("kmalloc-32", 32),
+    ("pool", 128),
 ];
 
 /// The address of an object.
@@ -44,7 +53,15 @@ pub(crate) fn object(heap: Heap, number: u64) -> u64 {
     slab_at(heap as usize) + number * CACHES[heap as usize].1
 }
 
-const NAMES: [&str; 4] = ["enter", "leave", "look", "clear"];
+const NAMES: [&str; 7] = [
+    "enter",
+    "leave",
+    "look",
+    "clear",
+    "use_slot",
+    "use_apart",
+    "use_pool",
+];
 
 /// The functions, by their number.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +70,9 @@ pub(crate) enum F {
     Leave = 1,
     Look = 2,
     Clear = 3,
+    Slot = 4,
+    Apart = 5,
+    Pool = 6,
 }
 
 /// Events of a chunk: several chunks, so that threads have something to share.
@@ -99,7 +119,15 @@ impl World {
 
     /// The finished recording, at whose end each function is handed a pointer to an object of its type.
     pub(crate) fn record(mut self) -> Recording {
-        let heads = [Heap::Crate, Heap::Item, Heap::Stats, Heap::Guarded];
+        let heads = [
+            Heap::Crate,
+            Heap::Item,
+            Heap::Stats,
+            Heap::Guarded,
+            Heap::Slot,
+            Heap::Apart,
+            Heap::Pool,
+        ];
         for (function, heap) in (0u32..).zip(heads) {
             for number in 0..4 {
                 self.0.sight(FunctionId(function), object(heap, number));
@@ -129,7 +157,7 @@ fn contents() -> Contents {
 }
 
 /// BTF, and the ids of the heap types in their order.
-fn types() -> (Vec<u8>, [u32; 4]) {
+fn types() -> (Vec<u8>, [u32; 7]) {
     let mut t = TypeList::default();
     let basics = Basics::new(&mut t);
     let Basics { int, long, .. } = basics;
@@ -167,6 +195,20 @@ fn types() -> (Vec<u8>, [u32; 4]) {
         64,
         &[member("lock", lock, 0), member("events", atomic, 8)],
     );
+    let two = [member("n", long, 0), member("sum", long, 8)];
+    let slot = t.structure("slot", 16, &two);
+    let apart = t.structure("apart", 16, &two);
+    let one = t.structure("one", 8, &[member("n", long, 0)]);
+    let (each, words) = (t.array(one, 4), t.array(long, 4));
+    let pool = t.structure(
+        "pool",
+        128,
+        &[
+            member("all", long, 0),
+            member("each", each, 8),
+            member("words", words, 40),
+        ],
+    );
     let nohz = t.structure(
         "",
         24,
@@ -182,11 +224,11 @@ fn types() -> (Vec<u8>, [u32; 4]) {
         linkage: Linkage::Static,
     });
     memory_types(&mut t, basics, "compound_head");
-    let heads = [boxes.0, item.0, stats.0, guarded.0];
+    let heads = [boxes.0, item.0, stats.0, guarded.0, slot.0, apart.0, pool.0];
     (write(&t.types, Endian::Little).unwrap(), heads)
 }
 
-fn functions(heads: [u32; 4]) -> FunctionTable {
+fn functions(heads: [u32; 7]) -> FunctionTable {
     let function = |(i, head): (usize, u32)| Function {
         entry: GuestAddr(entry(i)),
         size: 0x100,

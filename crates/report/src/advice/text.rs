@@ -43,6 +43,9 @@ impl AdviceDocument {
                 "The search saw only the beginning of a recording, which has more events than it keeps; replay saw all."
             );
         }
+        if let Some(source) = &self.source {
+            let _ = writeln!(out, "{}", shown(&source.advice()));
+        }
         if let Some(best) = &self.recommended {
             self.layout(&mut out, best);
         }

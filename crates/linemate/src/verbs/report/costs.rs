@@ -6,8 +6,8 @@ use linemate_recording::Recording;
 use linemate_report::{CostsDocument, CostsTables};
 use linemate_study::costs::{CostRun, costs_of, costs_under};
 
-use super::Args;
 use super::page::Pictures;
+use super::{Args, Rows};
 use crate::cli::Outcome;
 use crate::next;
 use crate::output;
@@ -30,6 +30,7 @@ pub(super) fn run(
         machine: &machine,
         conditions: args.replaying.conditions(),
         seed: args.replaying.seed,
+        sources: matches!(args.by, Rows::Source),
     };
     // A page is about all types: what they cost is told by the same replay.
     let mut subjects = vec![subject.as_ref()];

@@ -1,0 +1,122 @@
+//! Where in the source an instruction is, in every table alike.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use linemate_dwarf::{ElfAddr, ProgramFiles, SourceFrame, SourceLines};
+use linemate_programs::Programs;
+use linemate_recording::{GuestAddr, Recording};
+use rustc_hash::FxHashMap;
+
+/// A line of a program's source, in a function or in what is inlined there.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SourcePlace {
+    /// The file as the debug information calls it.
+    pub file: String,
+    /// From 1.
+    pub line: u32,
+    /// The function of the line first, then those that it is inlined into; last the one that has the code. Empty where none is known.
+    pub functions: Vec<String>,
+}
+
+impl SourcePlace {
+    /// The place that frames tell, innermost first; `None` without a file and a line.
+    fn of(frames: Vec<SourceFrame>) -> Option<SourcePlace> {
+        let innermost = frames.first()?;
+        let (file, line) = (innermost.file.clone()?, innermost.line);
+        (line > 0).then(|| SourcePlace {
+            file,
+            line,
+            functions: frames.into_iter().filter_map(|f| f.function).collect(),
+        })
+    }
+}
+
+/// `server.c:42 push`; of inlined code `server.c:42 push, inlined into serve`.
+impl fmt::Display for SourcePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)?;
+        for (number, function) in self.functions.iter().enumerate() {
+            let before = if number == 0 { " " } else { ", inlined into " };
+            write!(f, "{before}{function}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Where the instructions of a recording's programs are. The kernel's are nowhere: a recording has no lines of it.
+#[derive(Debug, Default)]
+pub struct SourcePlaces {
+    places: FxHashMap<GuestAddr, SourcePlace>,
+}
+
+impl SourcePlaces {
+    /// Reads the tables of lines. Files without one, or with a broken one, have no places.
+    pub(crate) fn read(recording: &Recording, programs: &Programs) -> SourcePlaces {
+        let mut by_file: BTreeMap<u32, Vec<(GuestAddr, ElfAddr)>> = BTreeMap::new();
+        for pc in recording.instructions() {
+            if let Some(place) = programs.code(recording, *pc) {
+                let list = by_file.entry(place.file).or_default();
+                list.push((*pc, ElfAddr(place.address.0)));
+            }
+        }
+        let mut places = FxHashMap::default();
+        for (file, instructions) in by_file {
+            let (debug, alternate) = (programs.debug(file), programs.alternate(file));
+            let Ok(files) = ProgramFiles::new(programs.contents(file), debug, alternate) else {
+                continue;
+            };
+            let Ok(lines) = SourceLines::read(&files) else {
+                continue;
+            };
+            places.extend(instructions.iter().filter_map(|(pc, address)| {
+                let frames = lines.source(*address).ok()?;
+                Some((*pc, SourcePlace::of(frames)?))
+            }));
+        }
+        SourcePlaces { places }
+    }
+
+    /// Where an instruction is; `None` for the kernel's, and where the debug information tells no line.
+    #[must_use]
+    pub fn at(&self, pc: GuestAddr) -> Option<&SourcePlace> {
+        self.places.get(&pc)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+
+    fn frame(function: &str, file: Option<&str>, line: u32) -> SourceFrame {
+        SourceFrame {
+            function: Some(function.to_owned()),
+            file: file.map(str::to_owned),
+            line,
+        }
+    }
+
+    #[test]
+    fn the_innermost_line_is_the_place_and_all_functions_are_told() {
+        let frames = vec![
+            frame("push", Some("list.h"), 7),
+            frame("serve", Some("server.c"), 42),
+        ];
+        let place = SourcePlace::of(frames).unwrap();
+        assert_eq!(place.to_string(), "list.h:7 push, inlined into serve");
+        let nameless = SourcePlace::of(vec![SourceFrame {
+            function: None,
+            ..frame("", Some("a.c"), 1)
+        }]);
+        assert_eq!(nameless.unwrap().to_string(), "a.c:1");
+    }
+
+    #[test]
+    fn what_has_no_line_is_nowhere() {
+        assert_eq!(SourcePlace::of(vec![frame("f", Some("a.c"), 0)]), None);
+        assert_eq!(SourcePlace::of(vec![frame("f", None, 3)]), None);
+        assert_eq!(SourcePlace::of(Vec::new()), None);
+    }
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * Four threads, each on a CPU of its own and all at once, count in what nobody else uses: an element of an array,
+ * one of an array inside a struct, and a small block of malloc. -DPADDED gives each of these
+ * lines of its own.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#define THREADS 4
+#define ROUNDS 4000
+#define WAIT 500
+#define LINE 64
+
+#ifdef PADDED
+#define OWN_LINE _Alignas(LINE)
+#define BLOCK aligned_alloc(LINE, LINE)
+#else
+#define OWN_LINE
+#define BLOCK malloc(sizeof(struct own_box))
+#endif
+
+struct own_slot {
+	OWN_LINE volatile long count;
+	long limit;
+};
+
+struct own_box {
+	volatile long count;
+	long limit;
+};
+
+struct own_cell {
+	OWN_LINE volatile long seen;
+};
+
+struct own_pool {
+	long size;
+	struct own_cell cells[THREADS];
+};
+
+static struct own_slot slots[THREADS];
+static struct own_pool pool;
+static struct own_box *boxes[THREADS];
+static atomic_int waiting = THREADS;
+
+static void *thread(void *p)
+{
+	long id = (long)p;
+	struct own_box *box = boxes[id];
+	struct own_slot *slot = &slots[id];
+	cpu_set_t own;
+
+	CPU_ZERO(&own);
+	CPU_SET(id, &own);
+	if (pthread_setaffinity_np(pthread_self(), sizeof(own), &own))
+		abort();
+	/* Who sleeps here would be woken when the first are done. */
+	atomic_fetch_sub(&waiting, 1);
+	while (atomic_load(&waiting))
+		;
+	for (long i = 0; i < ROUNDS; i++) {
+		slot->count++;
+		box->count++;
+		pool.cells[id].seen++;
+		/* Time passes, so that all threads are at it together for many of their turns. */
+		for (int wait = 0; wait < WAIT; wait++)
+			__asm__ volatile("");
+	}
+	return NULL;
+}
+
+int main(void)
+{
+	pthread_t threads[THREADS];
+	long sum = 0;
+
+	for (int i = 0; i < THREADS; i++) {
+		boxes[i] = BLOCK;
+		if (!boxes[i])
+			abort();
+		boxes[i]->count = 0;
+	}
+	for (long i = 0; i < THREADS; i++)
+		pthread_create(&threads[i], NULL, thread, (void *)i);
+	for (int i = 0; i < THREADS; i++) {
+		pthread_join(threads[i], NULL);
+		sum += slots[i].count + boxes[i]->count + pool.cells[i].seen;
+	}
+	return sum != 3l * THREADS * ROUNDS;
+}
