@@ -85,7 +85,7 @@ equal() {
 
 machine
 expect "nothing missing: no word, no apt" 0 "" test
-expect "unknown goal" 2 "setup: error: unknown goal 'tset': use build, demo, test, cases, patches, lint, fuzz, page or packages" tset
+expect "unknown goal" 2 "setup: error: unknown goal 'tset': use build, demo, test, cases, patches, lint, fuzz, page, sweep or packages" tset
 
 machine
 stand_in id 'echo 1000'

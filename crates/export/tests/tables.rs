@@ -138,14 +138,10 @@ fn reader(file: &TableFile) -> SerializedFileReader<Bytes> {
 /// A table's rows, by column.
 fn rows(files: &[TableFile], table: &str) -> Vec<BTreeMap<String, Field>> {
     let file = files.iter().find(|file| file.place.starts_with(table));
-    let rows = reader(file.unwrap()).into_iter();
-    rows.map(|row| {
-        let row = row.unwrap();
-        row.get_column_iter()
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect()
-    })
-    .collect()
+    let reader = reader(file.unwrap());
+    let rows = reader.get_row_iter(None).unwrap();
+    let by_column = |row: parquet::record::Row| row.into_columns().into_iter().collect();
+    rows.map(|row| by_column(row.unwrap())).collect()
 }
 
 fn sum(rows: &[BTreeMap<String, Field>], column: &str) -> i64 {
