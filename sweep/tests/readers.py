@@ -12,6 +12,8 @@ import sys
 def with_duckdb(lake):
     import duckdb
 
+    connection = duckdb.connect()
+
     def total(table, column, where, key):
         query = f"SELECT sum({column}) FROM read_parquet('{lake}/{table}/**/*.parquet', hive_partitioning = true) WHERE {key} = ?"
         arguments = [where[key]]
@@ -19,10 +21,10 @@ def with_duckdb(lake):
             if name != key:
                 query += f" AND {name} = ?"
                 arguments.append(value)
-        return duckdb.execute(query, arguments).fetchone()[0]
+        return connection.execute(query, arguments).fetchall()[0][0]
 
     def places(table):
-        rows = duckdb.sql(f"SELECT DISTINCT kernel, workload, machine FROM read_parquet('{lake}/{table}/**/*.parquet', hive_partitioning = true)")
+        rows = connection.execute(f"SELECT DISTINCT kernel, workload, machine FROM read_parquet('{lake}/{table}/**/*.parquet', hive_partitioning = true)")
         return rows.fetchall()
 
     return total, places
@@ -120,7 +122,7 @@ def key_of(lake, about, recording):
     import duckdb
 
     query = f"SELECT run FROM read_parquet('{lake}/runs/**/*.parquet') WHERE about = ? AND recording = ?"
-    [(key,)] = duckdb.execute(query, [about, recording]).fetchall()
+    [(key,)] = duckdb.connect().execute(query, [about, recording]).fetchall()
     return key
 
 
