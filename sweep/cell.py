@@ -11,9 +11,11 @@ on is to look which are there. Standard library only: the rules run wherever lin
 import hashlib
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -195,14 +197,28 @@ def resolve(config_path, out):
     write(out / "matrix.json", json.dumps(matrix(config), indent=1, sort_keys=True))
 
 
+def spent(out, step, key, started):
+    """Keeps what a step took: of all processes that it waited for. The tables do not depend on it."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    figures = {
+        "wall_seconds": round(time.monotonic() - started, 2),
+        "cpu_seconds": round(used.ru_utime + used.ru_stime, 2),
+        "peak_mib": used.ru_maxrss // 1024,
+    }
+    write(out / "spent" / f"{step}-{key}.json", json.dumps(figures))
+
+
 def main(arguments):
+    started = time.monotonic()
     match arguments:
         case ["resolve", config, out]:
             resolve(Path(config), Path(out))
         case ["record", out, key]:
             record(Path(out), key)
+            spent(Path(out), "record", key, started)
         case ["export", out, key]:
             export(Path(out), key)
+            spent(Path(out), "export", key, started)
         case _:
             raise SystemExit(__doc__)
 
