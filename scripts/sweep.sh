@@ -25,9 +25,9 @@ run)
 	[ -f "$matrix" ] || die "there is no matrix $matrix"
 	[ -d "$profile" ] || die "there is no profile $profile"
 	mkdir -p "$out"
-	# Two sweeps into one folder would record the same cells twice.
+	# Two sweeps into one folder would record the same cells twice. One that was killed may take a moment to end.
 	exec 9>"$out/.lock"
-	flock -n 9 || die "another sweep writes into $out: wait for it, or set SWEEP_OUT"
+	flock -w 10 9 || die "another sweep writes into $out: wait for it, or set SWEEP_OUT"
 	"$python" sweep/cell.py resolve "$matrix" "$out"
 	# Snakemake's own lock is left by a sweep that was killed; the one above is not.
 	"$python" -m snakemake --snakefile sweep/Snakefile --profile "$profile" --directory "$out" --nolock --config "out=$out" "$@"

@@ -29,16 +29,19 @@ make_tables() {
 	before=$(tree_digest "$lake")
 	export_all "$data" "$lake"
 	[ "$(tree_digest "$lake")" = "$before" ] || fail "an export of the same run changes the tables"
+	[ "$(find "$lake/runs" -name '*.parquet' | wc -l)" = 3 ] || fail "three exports gave $(find "$lake/runs" -name '*.parquet' | wc -l) runs"
 	"$linemate" report "$data" --json --all --top 1000000 >"$work/report.json"
 	"$linemate" report "$data" --json --machine spr-w-48 >"$work/costs.json"
 }
 
+# export_all RECORDING FOLDER
 export_all() {
-	local name="a name/with=signs %"
-	"$linemate" export "$1" --parquet "$2" --workload "$name" --lines 2>"$work/log" &&
-		"$linemate" export "$1" --parquet "$2" --workload "$name" --machine spr-w-48 --lines 2>"$work/log" &&
-		"$linemate" export "$1" --parquet "$2" --workload "$name" --machine spr-w-48 --type rq -e 'isolate __lock' 2>"$work/log" ||
-		fail "export: $(cat "$work/log")"
+	local base=("$linemate" export "$1" --parquet "$2" --workload "a name/with=signs %")
+	{
+		"${base[@]}" --lines &&
+			"${base[@]}" --machine spr-w-48 --lines &&
+			"${base[@]}" --machine spr-w-48 --type rq -e 'isolate __lock'
+	} 2>"$work/log" || fail "export: $(tail -n 1 "$work/log")"
 }
 
 # All files of a folder that are not hidden, with their digests.
@@ -69,7 +72,6 @@ killed() {
 		sleep "0.$((RANDOM % 10))"
 		kill -KILL -- "-$sweep" 2>/dev/null || fail "the sweep ended before it was killed: $(tail -n 3 "$work/log")"
 		wait "$sweep" 2>/dev/null || true
-		# The guests are in other process groups, and go when nobody reads from them.
 		recorded=$(stat -c '%n %Y' "$work"/killed/recordings/*.data 2>/dev/null || true)
 	done
 	SWEEP_OUT=$work/killed scripts/sweep.sh run sweep/tests/small.yaml >"$work/log" 2>&1 || fail "$(tail -n 3 "$work/log")"

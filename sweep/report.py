@@ -142,7 +142,7 @@ def main(lake, markdown_path, page_path):
     connection = connect(lake)
     of = connection.execute("""
         SELECT count(*) FILTER (about = 'recording'), count(*) FILTER (about = 'replay'), count(*) FILTER (about = 'failure'),
-               count(DISTINCT kernel), count(DISTINCT workload), sum(accesses) FILTER (about = 'recording'), string_agg(DISTINCT tool, ', ') FROM runs""").fetchone()
+               count(DISTINCT kernel) FILTER (about <> 'failure'), count(DISTINCT workload), sum(accesses) FILTER (about = 'recording'), string_agg(DISTINCT tool, ', ') FROM runs""").fetchone()
     about = f"{of[0]} recordings with {of[5] or 0:,} accesses, {of[1]} replays, {of[2]} failed; {of[3]} kernels, {of[4]} workloads; linemate {of[6]}."
     answers = [ask(connection, name) for name in ORDER]
     Path(markdown_path).write_text(markdown(answers, about))
