@@ -14,7 +14,8 @@ WORKLOAD_CFLAGS := -std=gnu11 -O2 -Wall -Wextra -Werror -pthread
 workload_sources := $(wildcard workloads/*.c)
 workload_binaries := $(workload_sources:workloads/%.c=target/workloads/%)
 
-.PHONY: help setup build workloads pages install uninstall demo demo-program page test-page test fresh lint bench cases mutants fuzz clean clean-cache
+.PHONY: help setup build workloads pages install uninstall demo demo-program page test-page test test-sweep test-spark test-killed fresh lint bench cases sweep \
+	sweep-report mutants fuzz clean clean-cache
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -64,6 +65,18 @@ test: ## all tests; those that boot a kernel run one at a time
 	@scripts/setup-beside.sh test scripts/test.sh build
 	@scripts/test.sh
 
+test-sweep: ## the tables of `linemate export` in DuckDB, pandas and Polars, and the queries of sweep/
+	@scripts/setup-beside.sh sweep $(MAKE) --no-print-directory build
+	@scripts/test-sweep.sh readers
+
+test-spark: ## the tables in Spark; says so where there is no Java
+	@scripts/setup-beside.sh sweep $(MAKE) --no-print-directory build
+	@scripts/test-sweep.sh spark
+
+test-killed: ## a small sweep that is killed twice and goes on gives the same bytes (ten minutes)
+	@scripts/setup-beside.sh sweep $(MAKE) --no-print-directory build
+	@scripts/test-sweep.sh killed
+
 fresh: ## `make demo` and `make test` in a fresh clone on a minimal Debian 12, in a chroot (SUITE=trixie: 13); needs root
 	@scripts/fresh.sh $(or $(SUITE),bookworm) demo test
 
@@ -86,6 +99,14 @@ cases: ## the five published works in full: kernels are built, booted and record
 	@failed=0; for case in $$(find cases -name case.toml | sort); do \
 		target/release/linemate case run "$${case%/case.toml}" || failed=1; \
 	done; exit $$failed
+
+sweep: ## the matrix of sweep/sweep.yaml, recorded, replayed, exported (an hour; goes on where it was interrupted; SWEEP_OUT, SWEEP_PROFILE)
+	@scripts/setup-beside.sh sweep $(MAKE) --no-print-directory build
+	@scripts/sweep.sh run
+
+sweep-report: ## what a sweep found, as markdown and as a page
+	@scripts/setup.sh sweep
+	@scripts/sweep.sh report
 
 mutants: ## one mutant in fifteen of six crates, each with the crate's own tests (half an hour; MUTANTS_SHARD=0)
 	@scripts/setup.sh test

@@ -3,7 +3,7 @@
 #
 #   scripts/install.sh install|uninstall
 #
-#   bin/linemate, lib/linemate (the recorder, a list of what was installed), share/linemate (machines, rules),
+#   bin/linemate, lib/linemate (the recorder, a list of what was installed), share/linemate (machines, rules, what finds kernels),
 #   share/doc/linemate, share/man/man1, completions for bash, fish and zsh
 #
 # From the environment: PREFIX (/usr/local), DESTDIR (none), BUILT (target/release): where linemate and linemate-pages are.
@@ -44,6 +44,9 @@ install_all() {
 	put 755 lib/linemate "$built/liblinemate_recorder.so"
 	put 644 share/linemate/machines machines/*.toml
 	put 644 share/linemate/rules rules/*.rules
+	put 755 share/linemate/scripts scripts/kernel-image.sh
+	put 644 share/linemate/scripts scripts/kernels.list
+	put 644 share/linemate/scripts/lib scripts/lib/{apt,kernel,foreign,named}.sh
 	put 644 share/doc/linemate README.md LICENSE-*
 	put 644 share/man/man1 "$pages"/*.1
 	put 644 share/bash-completion/completions "$pages/linemate"
@@ -65,7 +68,8 @@ uninstall_all() {
 	done < <(cat "$root/$list")
 	# The list does not name itself: it was complete when it was copied.
 	rm -f "$root/$list"
-	for file in lib/linemate share/linemate/machines share/linemate/rules share/linemate share/doc/linemate; do
+	for file in lib/linemate share/linemate/machines share/linemate/rules \
+		share/linemate/scripts/lib share/linemate/scripts share/linemate share/doc/linemate; do
 		rmdir "$root/$file" 2>/dev/null || true
 	done
 	echo "removed from $root"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Brings this machine to the point where `make demo` and `make test` run, and does nothing where nothing is missing.
 #
-#   scripts/setup.sh [build|demo|test|cases|patches|lint|fuzz|page|packages [GOAL]]
+#   scripts/setup.sh [build|demo|test|cases|patches|lint|fuzz|page|sweep|packages [GOAL]]
 #
 #   build     what compiles this project: a C compiler and cargo
 #   demo      (default) tools, QEMU and the 6.12 kernel image
@@ -11,6 +11,7 @@
 #   lint      the tools of `make lint` only
 #   fuzz      what compiles the fuzz targets: the same as build, and a C++ compiler for libFuzzer
 #   page      what builds and tests the page of --html: the same as build, Node, npm and Chromium
+#   sweep     what runs a sweep and reads its tables: the same as demo, and Python's packages of sweep/requirements.txt in target/sweep-venv
 #   packages [GOAL]  everything of GOAL (default: test) that needs root and nothing that lands in a home folder
 #
 # Packages come from this machine's own apt sources. Kernel images are downloaded and unpacked into
@@ -100,7 +101,10 @@ find_missing() {
 	esac
 	busybox_is_static || want busybox-static
 	want_command hackbench rt-tests
-	if [ "$packages_of" != demo ]; then
+	if [ "$packages_of" = sweep ]; then
+		want_command python3 python3
+		python3 -c 'import ensurepip, venv' 2>/dev/null || want python3-venv
+	elif [ "$packages_of" != demo ]; then
 		want_command stress-ng stress-ng
 		# Programs of C++ are compiled to be read, and dwz moves their types elsewhere.
 		want_command g++ g++
@@ -203,6 +207,26 @@ ensure_cargo() {
 	at_least "${version:-0}" "$CARGO_MIN" || die "$fault, and an older cargo comes first on PATH: remove it, or $remedy"
 }
 
+# --- Python's packages ------------------------------------------------------------------------------------------------------
+
+# ensure_venv: the packages of sweep/requirements.txt are in target/sweep-venv afterwards, and PySpark where there is a Java to run it. From
+# wherever pip takes packages on this machine.
+ensure_venv() {
+	local venv=$here/../target/sweep-venv lists=("$here/../sweep/requirements.txt") arguments=() list
+	! command -v java >/dev/null || lists+=("$here/../sweep/requirements-spark.txt")
+	if cat "${lists[@]}" | cmp -s - "$venv/installed.txt"; then
+		return
+	fi
+	say "installing Python's packages of the sweep (several minutes on a slow line)"
+	python3 -m venv "$venv" || die "python3 cannot make $venv: install python3-venv"
+	for list in "${lists[@]}"; do
+		arguments+=(-r "$list")
+	done
+	"$venv/bin/pip" install --quiet --disable-pip-version-check "${arguments[@]}" </dev/null ||
+		die "pip cannot install ${lists[*]##*/}: check the network and pip's settings"
+	cat "${lists[@]}" >"$venv/installed.txt"
+}
+
 # --- The whole ------------------------------------------------------------------------------------------------------------
 
 # What patches are proven with: the recorded kernels' configs, and one that differs.
@@ -218,12 +242,12 @@ main() {
 	packages_of=$goal
 	[ "$goal" != packages ] || packages_of=${2:-test}
 	case $goal in
-	build | demo | test | cases | patches | lint | fuzz | page | packages) ;;
-	*) die "unknown goal '$goal': use build, demo, test, cases, patches, lint, fuzz, page or packages" ;;
+	build | demo | test | cases | patches | lint | fuzz | page | sweep | packages) ;;
+	*) die "unknown goal '$goal': use build, demo, test, cases, patches, lint, fuzz, page, sweep or packages" ;;
 	esac
 	case $packages_of in
-	build | demo | test | cases | patches | lint | fuzz | page) ;;
-	*) die "unknown goal '$packages_of' of packages: use build, demo, test, cases, patches, lint, fuzz or page" ;;
+	build | demo | test | cases | patches | lint | fuzz | page | sweep) ;;
+	*) die "unknown goal '$packages_of' of packages: use build, demo, test, cases, patches, lint, fuzz, page or sweep" ;;
 	esac
 	[ "$(uname -s)/$(uname -m)" = Linux/x86_64 ] || die "this is $(uname -s)/$(uname -m): linemate records on Linux/x86_64 only"
 
@@ -247,7 +271,13 @@ main() {
 	[ "$goal" != packages ] || return 0
 
 	ensure_kernel 6.12
-	[ "$goal" != demo ] || return 0
+	case $goal in
+	demo) return ;;
+	sweep)
+		ensure_venv
+		return
+		;;
+	esac
 	ensure_kernel 6.1
 	case $goal in
 	cases | patches)

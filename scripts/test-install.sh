@@ -30,6 +30,9 @@ hidden "$linemate" machines | grep -q gnr-2s-480 || fail "the installed command 
 # doctor's self-test runs a guest with the installed recorder.
 hidden env -u LINEMATE_RECORDER "$linemate" doctor >"$work/doctor" 2>&1 || fail "doctor: $(cat "$work/doctor")"
 
+hidden "$linemate" layout rq --kernel debian:6.1 >"$work/layout" || fail "the installed command finds no kernel by its name"
+grep -q '^struct rq {' "$work/layout" || fail "layout of a kernel by name: $(head -n 1 "$work/layout")"
+
 version=$("$linemate" --version)
 for file in share/man/man1/linemate.1 share/man/man1/linemate-record.1 share/linemate/machines/gnr-2s-480.toml \
 	share/linemate/rules/sched.rules share/doc/linemate/LICENSE-GPL-2.0; do

@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-readonly setup=scripts/setup.sh
+setup=scripts/setup.sh
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 readonly debian_keyring=/usr/share/keyrings/debian-archive-keyring.gpg
@@ -85,7 +85,7 @@ equal() {
 
 machine
 expect "nothing missing: no word, no apt" 0 "" test
-expect "unknown goal" 2 "setup: error: unknown goal 'tset': use build, demo, test, cases, patches, lint, fuzz, page or packages" tset
+expect "unknown goal" 2 "setup: error: unknown goal 'tset': use build, demo, test, cases, patches, lint, fuzz, page, sweep or packages" tset
 
 machine
 stand_in id 'echo 1000'
@@ -153,7 +153,7 @@ stand_in apt-get "case \"\$*\" in
 stand_in true true
 expect "packages lint" 0 "setup: installing shellcheck" packages lint
 expect "packages fuzz" 0 "setup: installing g++" packages fuzz
-expect "packages of nothing" 2 "setup: error: unknown goal 'tset' of packages: use build, demo, test, cases, patches, lint, fuzz or page" packages tset
+expect "packages of nothing" 2 "setup: error: unknown goal 'tset' of packages: use build, demo, test, cases, patches, lint, fuzz, page or sweep" packages tset
 
 # QEMU from the backports has replaced libelf1 by theirs: libelf-dev and pahole have to come from there, too.
 machine
@@ -442,6 +442,54 @@ deb [signed-by=$debian_keyring] http://archive.example/debian trixie-backports m
 deb [signed-by=$debian_keyring] http://archive.example/debian trixie main
 APT::Architecture \"amd64\";" "$(head -n 7 "$work/asked")"
 equal "and the lists are gone" "" "$(compgen -G "$work/linemate-apt.*" || true)"
+
+# --- Kernels by name --------------------------------------------------------------------------------------------------------
+
+# expect_image NAME STATUS OUTPUT IMAGE: the same of scripts/kernel-image.sh.
+expect_image() {
+	setup=scripts/kernel-image.sh expect "$@"
+}
+
+archive_machine
+for tool in cmp cut flock; do
+	ln -s "$(command -v "$tool")" "$work/bin/$tool"
+done
+rm -rf "$work/apt" "$work/os-release"
+mkdir -p "$work/apt" "$work/archive"
+printf 'ID=debian\nVERSION_CODENAME=bookworm\n' >"$work/os-release"
+echo 'deb http://archive.example/debian bookworm main' >"$work/apt/sources.list"
+stand_in apt-get "case \"\$*\" in
+	*update*) cat \"\${APT_CONFIG%/*}/sources.list\" >$work/asked; echo again >>$work/updates ;;
+	*download*) cp $work/archive/\"\${@: -1}\"_1_all.deb . ;;
+	esac"
+kernel 6.12.117+deb12-cloud-amd64
+kernel 6.1.0-55-cloud-arm64 foreign-kernels
+package linux-image-7.0.9+deb13-cloud-amd64 "" boot/vmlinuz-7.0.9+deb13-cloud-amd64
+package linux-image-7.0.13+deb14-cloud-amd64 "" boot/vmlinuz-7.0.13+deb14-cloud-amd64
+package linux-image-7.0-cloud-amd64 linux-image-7.0.13+deb14-cloud-amd64
+package linux-image-7.10.1+deb14-cloud-amd64 "" boot/vmlinuz-7.10.1+deb14-cloud-amd64
+package linux-image-6.19.2+deb14-cloud-amd64 "" boot/vmlinuz-6.19.2+deb14-cloud-amd64
+image=@/cache/kernels/6.12.117+deb12-cloud-amd64/boot/vmlinuz-6.12.117+deb12-cloud-amd64
+expect_image "what set-up fetched has a name" 0 "$image" debian:6.12
+expect_image "and its version" 0 "$image" debian:6.12.117+deb12
+expect_image "of another architecture" 0 "@/cache/foreign-kernels/6.1.0-55-cloud-arm64/boot/vmlinuz-6.1.0-55-cloud-arm64" debian:6.1-arm64
+expect_image "no name" 2 "kernel-image: debian:../7: name a series or a version, such as debian:6.12, debian:6.12.117+deb12 or debian:6.12-arm64" debian:../7
+image=@/cache/named-kernels/7.0.13+deb14-cloud-amd64/boot/vmlinuz-7.0.13+deb14-cloud-amd64
+expect_image "the newest of a series, of whatever suite" 0 "kernel-image: reading the package lists of amd64 (all suites; they count for an hour)
+kernel-image: downloading the kernel image 7.0.13+deb14-cloud-amd64 (about 35 MB)
+kernel-image: unpacked to @/cache/named-kernels/7.0.13+deb14-cloud-amd64
+$image" debian:7.0
+expect_image "and a second time nothing" 0 "$image" debian:7.0
+expect_image "a version" 0 "kernel-image: downloading the kernel image 7.0.9+deb13-cloud-amd64 (about 35 MB)
+kernel-image: unpacked to @/cache/named-kernels/7.0.9+deb13-cloud-amd64
+@/cache/named-kernels/7.0.9+deb13-cloud-amd64/boot/vmlinuz-7.0.9+deb13-cloud-amd64" debian:7.0.9+deb13
+expect_image "no suite has it: the nearest" 2 "kernel-image: no suite of this machine's Debian archive has a kernel debian:7.3; the nearest: debian:6.19, debian:7.0, debian:7.10" debian:7.3
+expect_image "and of an architecture that has none" 2 "kernel-image: reading the package lists of arm64 (all suites; they count for an hour)
+kernel-image: no suite of this machine's Debian archive has a kernel debian:7.3-arm64" debian:7.3-arm64
+equal "the lists are read once for each architecture" 2 "$(grep -c again "$work/updates")"
+equal "suites that this machine has no source for" "deb [signed-by=$debian_keyring] http://archive.example/debian sid main" "$(grep sid "$work/asked")"
+without apt-get
+expect_image "no apt" 2 "kernel-image: debian:7.10 is not in @/cache/named-kernels, and there is no apt-get to fetch it" debian:7.10
 
 # --- The address of the archive -------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ use std::process::Command;
 use sha2::{Digest, Sha256};
 
 /// Relative to this crate.
-const SOURCES: [&str; 16] = [
+const SOURCES: [&str; 17] = [
     "../attribution/src",
     "../code/src",
     "../dwarf/src",
@@ -28,6 +28,7 @@ const SOURCES: [&str; 16] = [
     "../words/src",
     "../../machines",
     "../../Cargo.lock",
+    "src/editing.rs",
     "src/verbs",
 ];
 

@@ -52,8 +52,6 @@ own_apt_settings() {
 	local arch=$1 folder=$2 codename release part source
 	codename=$(os_release VERSION_CODENAME)
 	[ -n "$codename" ] || die "this is not Debian: put its $arch kernel into $(kernel_cache) by hand"
-	mkdir -p "$folder"/state/lists/partial "$folder"/cache/archives/partial
-	: >"$folder/status"
 	for release in $(printf '%s\n' "$codename" "$PINNED_RELEASE" | sort -u); do
 		for part in -security -backports ""; do
 			source=$(apt_archive_like "$release$part" "$codename$part")
@@ -62,6 +60,14 @@ own_apt_settings() {
 			[ -z "$source" ] || apt_line "$release$part" "$source"
 		done
 	done >"$folder/sources.list"
+	own_apt_conf "$arch" "$folder"
+}
+
+# own_apt_conf ARCHITECTURE FOLDER: settings of an apt whose sources, lists and downloads are in the folder.
+own_apt_conf() {
+	local arch=$1 folder=$2
+	mkdir -p "$folder"/state/lists/partial "$folder"/cache/archives/partial
+	[ -e "$folder/status" ] || : >"$folder/status"
 	cat >"$folder/apt.conf" <<-END
 		APT::Architecture "$arch";
 		APT::Architectures { "$arch"; };

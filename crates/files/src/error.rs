@@ -31,6 +31,9 @@ pub enum FileError {
     /// The older file cannot get out of the way.
     #[error("{} is in the way: the older output would get this name", .0.display())]
     InTheWay(PathBuf),
+    /// A file that is there with other bytes, where files are never changed.
+    #[error("{} is there with other content: remove it, or write into another folder", .0.display())]
+    Differs(PathBuf),
     /// Somebody else's folder or file, where what is in it is executed or booted.
     #[error(
         "{} belongs to user {owner}, and what is in it would be trusted: set LINEMATE_CACHE to a folder of your own",

@@ -1,6 +1,7 @@
 //! How linemate touches files that are not its own.
 //!
 //! * [`Output`] is where a text goes, [`Replacement`] a file that is replaced as a whole, with a [`Draft`] until then;
+//! * [`FileSet`] is several files that appear together;
 //! * [`open_file`], [`read_file`] and [`read_text`] read what a user names;
 //! * [`private_folder`] and [`check_trusted`] are for folders whose content is executed or booted.
 //!
@@ -11,9 +12,11 @@ mod folder;
 mod input;
 mod output;
 mod replacement;
+mod set;
 
 pub use error::FileError;
 pub use folder::{check_trusted, private_folder, write_private};
 pub use input::{TEXT_MAX, open_file, read_file, read_text};
 pub use output::Output;
 pub use replacement::{Draft, Replacement};
+pub use set::{FileSet, Published};

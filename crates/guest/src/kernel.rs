@@ -8,6 +8,9 @@ use sha2::{Digest, Sha256};
 
 use crate::error::GuestError;
 
+/// The folder of the cache with kernels that were fetched by name: booted only where they are named.
+const NAMED_KERNELS: &str = "named-kernels";
+
 /// A kernel image, read and found bootable.
 #[derive(Clone, Debug)]
 pub struct BootableKernel {
@@ -85,7 +88,8 @@ pub fn recorded_kernel(
         let name = format!("vmlinuz-{release}");
         let boot = Path::new("/boot").join(&name);
         let named = |path: &PathBuf| path.file_name().is_some_and(|n| n == name.as_str());
-        let images = std::iter::once(boot).chain(pinned(&cache.join("kernels")));
+        let cached = ["kernels", NAMED_KERNELS].map(|folder| pinned(&cache.join(folder)));
+        let images = std::iter::once(boot).chain(cached.into_iter().flatten());
         let read = |path: PathBuf| read_file(&path).ok();
         return Ok(images.filter(named).filter_map(read).find(is_it));
     }

@@ -38,6 +38,7 @@ enum Verb {
     Advise(Box<verbs::advise::Args>),
     Diff(verbs::diff::Args),
     Growth(verbs::growth::Args),
+    Export(Box<verbs::export::Args>),
     Patch(Box<verbs::patch::Args>),
     Check(verbs::check::Args),
     Case(verbs::case::Args),
@@ -132,6 +133,7 @@ fn dispatch(verb: Verb) -> anyhow::Result<Outcome> {
         Verb::Case(args) => verbs::case::run(&args),
         Verb::Diff(args) => verbs::diff::run(&args),
         Verb::Growth(args) => verbs::growth::run(&args),
+        Verb::Export(args) => verbs::export::run(&args),
         Verb::Doctor(args) => verbs::doctor::run(&args),
     }
 }

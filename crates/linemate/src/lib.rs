@@ -1,8 +1,10 @@
 //! The `linemate` command: flags, exit codes and output. No analysis here.
 
 mod cli;
+mod editing;
 mod input;
 mod kept;
+mod named_kernel;
 mod next;
 mod output;
 mod page;

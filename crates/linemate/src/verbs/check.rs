@@ -11,6 +11,7 @@ use linemate_types::kernel_image::Arch;
 use linemate_types::{KernelImage, LineSize};
 
 use crate::cli::Outcome;
+use crate::named_kernel;
 
 /// Check that kernels keep the rules about which members share cache lines.
 #[derive(clap::Args)]
@@ -18,7 +19,7 @@ pub(crate) struct Args {
     /// A file of rules (docs/check.md)
     #[arg(value_name = "RULES")]
     rules: PathBuf,
-    /// Kernel images, ELF files or BTF blobs: of any version, configuration and architecture
+    /// Kernel images, ELF files, BTF blobs, or names such as debian:6.12 or debian:6.12-arm64: of any version, configuration and architecture
     #[arg(long, value_name = "IMAGE", required = true, num_args = 1..)]
     kernel: Vec<PathBuf>,
     /// Bytes of a cache line for all of them: 64 or 128 (default: what each is built for, 128 for ppc64, else 64)
@@ -87,7 +88,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         .as_deref()
         .map(Output::new)
         .transpose()?;
-    let kernels = args.kernel.iter().map(|path| kernel(path, &rules, args));
+    let named = named_kernel::images(&args.kernel)?;
+    let kernels = named.iter().map(|path| kernel(path, &rules, args));
     let kernels = kernels.collect::<anyhow::Result<Vec<_>>>()?;
 
     let places: BTreeSet<Where> = kernels.iter().map(Kernel::place).collect();

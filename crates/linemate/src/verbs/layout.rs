@@ -10,6 +10,7 @@ use linemate_types::{KernelImage, LineSize, TypeId, TypeModel, pahole};
 use crate::cli::Outcome;
 use crate::input;
 use crate::kept::Keeping;
+use crate::named_kernel;
 use crate::output;
 use crate::program;
 
@@ -22,7 +23,7 @@ pub(crate) struct Args {
     /// The type: `rq`, `struct rq`, `union sigval`, or a typedef of one
     #[arg(value_name = "TYPE", value_parser = input::type_name)]
     type_name: String,
-    /// A kernel image, ELF file or BTF blob; repeat it to compare (default: the kernel of the recording in linemate.data, else the
+    /// A kernel image, ELF file or BTF blob, or a name such as debian:6.12 or debian:6.12-arm64; repeat it to compare (default: the kernel of the recording in linemate.data, else the
     /// running one, else the one that `make setup` fetched)
     #[arg(long, value_name = "IMAGE", conflicts_with = "input")]
     kernel: Vec<PathBuf>,
@@ -46,7 +47,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     if let Some(path) = recording(args) {
         return of_recording(args, path);
     }
-    let kernels = args.kernel.iter().map(|path| read_kernel(path));
+    let named = named_kernel::images(&args.kernel)?;
+    let kernels = named.iter().map(|path| read_kernel(path));
     let programs = args.program.iter().map(|path| read_program(path));
     let mut kernels: Vec<Kernel> = kernels.chain(programs).collect::<anyhow::Result<_>>()?;
     if kernels.is_empty() {

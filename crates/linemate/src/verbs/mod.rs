@@ -5,6 +5,7 @@ pub(crate) mod case;
 pub(crate) mod check;
 pub(crate) mod diff;
 pub(crate) mod doctor;
+pub(crate) mod export;
 pub(crate) mod growth;
 pub(crate) mod layout;
 pub(crate) mod machines;

@@ -18,6 +18,7 @@ use linemate_guest::{
 };
 
 use crate::cli::Outcome;
+use crate::named_kernel;
 use crate::next;
 use crate::output::tell;
 use not_found::NotFound;
@@ -31,7 +32,7 @@ const RECORDER: &str = "liblinemate_recorder.so";
 /// failed (its status is shown), 2 if the run itself failed.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The kernel to boot [default: the running one if its image is readable, else that of `make setup`]
+    /// The kernel to boot: an image, or a name such as debian:6.12, which is fetched from the machine's apt sources [default: the running one if its image is readable, else that of `make setup`]
     #[arg(long, value_name = "IMAGE")]
     kernel: Option<PathBuf>,
     /// CPUs
@@ -172,7 +173,7 @@ fn record(session: &Session, cancel: &AtomicBool) -> anyhow::Result<(Outcome, bo
 fn session(args: Args) -> anyhow::Result<Session> {
     let cache = cache_folder()?;
     let kernel = match &args.kernel {
-        Some(path) => BootableKernel::read(path)?,
+        Some(path) => BootableKernel::read(&named_kernel::image(path)?)?,
         None => default_kernel(&cache)?,
     };
     let files = args

@@ -2,18 +2,13 @@
 
 mod page;
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-
-use anyhow::{Context, bail};
-use linemate_layout::{Edit, EditFile, EditSubject, parse, parse_flags};
 use linemate_machine::Machine;
 use linemate_report::WhatIfDocument;
-use linemate_study::variant::VariantError;
-use linemate_study::{Run, Study, WhatIfError};
-use linemate_types::{KernelImage, LineSize, TypeModel};
+use linemate_study::{Run, Study};
+use linemate_types::LineSize;
 
 use crate::cli::Outcome;
+use crate::editing::EditArgs;
 use crate::input::{self, Input};
 use crate::kept::Keeping;
 use crate::next;
@@ -28,18 +23,8 @@ use crate::under::UnderArgs;
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
-    /// The type that -e and --layout-from are about, and whose fields are reported
-    #[arg(long = "type", value_name = "T", value_parser = input::type_name)]
-    type_name: Option<String>,
-    /// A file of edits (docs/edits.md)
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["statements", "layout_from"])]
-    edit: Option<PathBuf>,
-    /// An edit, such as 'isolate __lock'; may be repeated
-    #[arg(short = 'e', value_name = "EDIT", conflicts_with = "layout_from")]
-    statements: Vec<String>,
-    /// Another kernel, whose layout of the type is tried
-    #[arg(long, value_name = "IMAGE")]
-    layout_from: Option<String>,
+    #[command(flatten)]
+    edits: EditArgs,
     /// The machine to replay on: a name (see `linemate machines`), a TOML file, or `this`; may be repeated
     #[arg(long = "machine", value_name = "M", default_value = "gnr-2s-480")]
     machines: Vec<String>,
@@ -78,8 +63,8 @@ pub(crate) struct Args {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let (edits, report) = edits(args)?;
-    let images = images(args, &edits)?;
+    let (edits, report) = args.edits.edits()?;
+    let images = args.edits.images(&edits)?;
     let machines: Vec<Machine> = args
         .machines
         .iter()
@@ -91,7 +76,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         args.replaying
             .ask_for(args.input.path(), &recording, args.keeping, &args.under)?;
     let event = input::event(args.input.path(), &session, args.event.as_deref())?;
-    let located = |error| located(args, &edits, error);
+    let located = |error| args.edits.located(&edits, error);
     let study = Study::new(&session, &edits, &images, &report).map_err(located)?;
     let study = study.with_under(args.under.find(&session)?);
     let mut results = Vec::new();
@@ -124,7 +109,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
 
 /// A file of edits can become a patch; other edits go into a file first.
 fn next_step(args: &Args) -> String {
-    match &args.edit {
+    match &args.edits.edit {
         Some(edit) => {
             let edit = next::quoted(&edit.to_string_lossy());
             next::step(
@@ -134,89 +119,11 @@ fn next_step(args: &Args) -> String {
         }
         None => {
             let input = next::input(args.input.path());
-            let name = next::quoted(args.type_name.as_deref().unwrap_or("T"));
+            let name = next::quoted(args.edits.type_name.as_deref().unwrap_or("T"));
             next::step(
                 "the layout that costs least",
                 &format!("advise{input} --type {name}"),
             )
         }
     }
-}
-
-/// The edits, and the types to report beyond those that they edit.
-fn edits(args: &Args) -> anyhow::Result<(EditFile, Vec<EditSubject>)> {
-    let report: Vec<EditSubject> = args
-        .type_name
-        .iter()
-        .cloned()
-        .map(EditSubject::Named)
-        .collect();
-    if let Some(path) = &args.edit {
-        let name = path.display().to_string();
-        let text =
-            linemate_files::read_text(path).with_context(|| format!("cannot read {name}"))?;
-        let edits = parse(&text).map_err(|error| anyhow::anyhow!("{name}:{error}"))?;
-        if edits.is_empty() {
-            bail!("{name}: it has no edits (docs/edits.md)");
-        }
-        return Ok((edits, report));
-    }
-    let mut flags = args.statements.clone();
-    if let Some(image) = &args.layout_from {
-        flags.push(Edit::LayoutFrom(image.clone()).to_string());
-    }
-    let edits = match report.first() {
-        Some(subject) => parse_flags(subject.clone(), &flags),
-        None => parse(&flags.join("\n")),
-    };
-    let edits = edits.map_err(|error| anyhow::anyhow!("-e {error}"))?;
-    if edits.is_empty() {
-        bail!("nothing to compare: give edits with --edit FILE, -e EDIT or --layout-from IMAGE");
-    }
-    Ok((edits, report))
-}
-
-/// What errors about a place in the edits begin with.
-fn origin(args: &Args) -> String {
-    match &args.edit {
-        Some(path) => format!("{}:", path.display()),
-        None => "-e ".to_owned(),
-    }
-}
-
-/// An error with the place of the statement that it is about, if it is about one.
-fn located(args: &Args, edits: &EditFile, error: WhatIfError) -> anyhow::Error {
-    let origin = origin(args);
-    match error {
-        WhatIfError::Plan(error) => anyhow::anyhow!("{origin}{error}"),
-        WhatIfError::Variant(VariantError::NoFunction { ref name, .. }) => {
-            let names =
-                |edit: &Edit| matches!(edit, Edit::Reuse { function, .. } if function == name);
-            match edits.statements().find(|(_, s)| names(&s.edit)) {
-                Some((_, statement)) => anyhow::anyhow!("{origin}{}: {error}", statement.at),
-                None => error.into(),
-            }
-        }
-        error => error.into(),
-    }
-}
-
-/// The types of the kernels that the edits name.
-fn images(args: &Args, edits: &EditFile) -> anyhow::Result<BTreeMap<String, TypeModel>> {
-    let mut images = BTreeMap::new();
-    for (_, statement) in edits.statements() {
-        let Edit::LayoutFrom(path) = &statement.edit else {
-            continue;
-        };
-        if !images.contains_key(path) {
-            let place = || match args.layout_from {
-                Some(_) => path.clone(),
-                None => format!("{}{}: {path}", origin(args), statement.at),
-            };
-            let bytes = linemate_files::read_file(path.as_ref()).with_context(place)?;
-            let image = KernelImage::parse(&bytes).with_context(place)?;
-            images.insert(path.clone(), image.types().with_context(place)?);
-        }
-    }
-    Ok(images)
 }

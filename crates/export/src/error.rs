@@ -1,0 +1,40 @@
+//! Why there are no tables.
+
+use thiserror::Error;
+
+/// Why there are no tables.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ExportError {
+    /// A run is known by its recording's checksum, and a recording that was cut has none.
+    #[error("the recording is cut, so its run has no key: record again")]
+    Cut,
+    /// A document of another question.
+    #[error("the report has no {0}")]
+    NoRows(&'static str),
+    /// A count that no column holds.
+    #[error("{table}.{column}: {value} is more than 63 bits hold")]
+    TooLarge {
+        /// The table.
+        table: &'static str,
+        /// The column.
+        column: &'static str,
+        /// The count.
+        value: u64,
+    },
+    /// The folder has tables of another version.
+    #[error(
+        "it holds tables of {found:?}, and these would be {}: export into another folder",
+        crate::SCHEMA
+    )]
+    OtherSchema {
+        /// What it says, shortened.
+        found: String,
+    },
+    /// A key that could not be written as JSON.
+    #[error("cannot write JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    /// What the library refused.
+    #[error("cannot write Parquet: {0}")]
+    Parquet(#[from] parquet::errors::ParquetError),
+}

@@ -1,0 +1,232 @@
+//! The documents of many runs as Parquet tables that one query can read (docs/export.md).
+//!
+//! [`files`] turns a run's documents into the bytes of its tables and says where below a folder each belongs. The figures are those of the documents:
+//! a table's sums are what `--json` says. Same documents, same bytes. Whoever calls puts the files there; no file is read or written here.
+
+mod error;
+mod run;
+mod schema;
+mod table;
+mod tables;
+
+use std::path::PathBuf;
+
+use linemate_report::model::Report;
+use linemate_report::{CostsDocument, WhatIfDocument};
+
+pub use error::ExportError;
+pub use run::{Run, RunKey};
+pub use schema::{Column, Kind, SCHEMA, SCHEMA_FILE, SCHEMAS, Schema};
+pub use table::GROUP_ROWS;
+
+use schema::RUNS;
+use table::{Table, Value};
+
+/// What a run found.
+#[derive(Clone, Copy, Debug)]
+pub enum Facts<'a> {
+    /// What a recording has.
+    Recording(&'a Accesses),
+    /// What it costs on a machine; with lines if these are wanted.
+    Replay(&'a CostsDocument, WithLines),
+    /// What edits change.
+    WhatIf(&'a WhatIfDocument),
+    /// Nothing: it failed.
+    Failure,
+}
+
+/// Whether the costs of lines are wanted, which are many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WithLines {
+    /// They are.
+    Yes,
+    /// They are not.
+    No,
+}
+
+/// What a recording has, in full: reports with all rows.
+#[derive(Clone, Debug)]
+pub struct Accesses {
+    /// By type, also of what cannot be laid out.
+    pub types: Report,
+    /// By field.
+    pub fields: Report,
+    /// By function.
+    pub functions: Report,
+    /// By line, if these are wanted.
+    pub lines: Option<Report>,
+}
+
+/// A table of one run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableFile {
+    /// Where it belongs, below the folder of all tables.
+    pub place: PathBuf,
+    /// What is in it.
+    pub bytes: Vec<u8>,
+}
+
+/// The schema's name as a folder's [`SCHEMA_FILE`] has it.
+#[must_use]
+pub fn schema_text() -> String {
+    format!("{SCHEMA}\n")
+}
+
+/// Checks what a folder's [`SCHEMA_FILE`] says.
+///
+/// # Errors
+/// [`ExportError::OtherSchema`].
+pub fn check_schema(text: &str) -> Result<(), ExportError> {
+    if text == schema_text() {
+        return Ok(());
+    }
+    Err(ExportError::OtherSchema {
+        found: text.trim().chars().take(40).collect(),
+    })
+}
+
+/// The tables of a run, `runs` last: whoever finds a run there finds the others whole.
+///
+/// # Errors
+/// Documents that are not what they should be, counts of more than 63 bits, and what the library refuses.
+pub fn files(run: &Run<'_>, tool: &str, facts: &Facts<'_>) -> Result<Vec<TableFile>, ExportError> {
+    let key = run.key()?;
+    let mut tables = match facts {
+        Facts::Recording(of) => {
+            let mut tables = vec![
+                tables::ledger(&of.types.ledger),
+                tables::types(&of.types)?,
+                tables::fields(&of.fields)?,
+                tables::functions(&of.functions)?,
+            ];
+            if let Some(lines) = &of.lines {
+                tables.push(tables::lines(lines)?);
+            }
+            tables
+        }
+        Facts::Replay(document, lines) => {
+            let mut tables = vec![tables::costs(document), tables::cpu_pairs(document)];
+            if *lines == WithLines::Yes {
+                tables.push(tables::line_costs(document));
+            }
+            tables
+        }
+        Facts::WhatIf(document) => vec![tables::effects(document)],
+        Facts::Failure => Vec::new(),
+    };
+    tables.push(runs(run, tool, facts)?);
+    let file = |table: Table| {
+        Ok(TableFile {
+            place: run.place(table.schema, key),
+            bytes: table.bytes(key)?,
+        })
+    };
+    tables.into_iter().map(file).collect()
+}
+
+/// The row of `runs`.
+fn runs(run: &Run<'_>, tool: &str, facts: &Facts<'_>) -> Result<Table, ExportError> {
+    let about = match facts {
+        Facts::Recording(_) => "recording",
+        Facts::Replay(..) => "replay",
+        Facts::WhatIf(_) => "what-if",
+        Facts::Failure => "failure",
+    };
+    let mut row: Vec<Value> = vec![
+        about.into(),
+        run.reason.clone().into(),
+        run.recording.clone().into(),
+    ];
+    row.extend(recorded(facts)?);
+    row.push(tool.into());
+    row.extend(counted(facts));
+    row.extend(replayed(run, facts)?);
+    let mut table = Table::new(&RUNS);
+    table.add(row);
+    Ok(table)
+}
+
+/// `command` to `recorded_by`.
+fn recorded(facts: &Facts<'_>) -> Result<[Value; 4], ExportError> {
+    let (description, recorded_by) = match facts {
+        Facts::Recording(of) => {
+            let inputs = &of.types.inputs;
+            (&inputs.recording, Some(inputs.recorded_by.as_str()))
+        }
+        Facts::Replay(document, _) => (&document.recording, None),
+        Facts::WhatIf(document) => (&document.recording, None),
+        Facts::Failure => return Ok([const { Value::Nothing }; 4]),
+    };
+    let cpus = description
+        .get("cpus")
+        .and_then(|text| text.parse::<u64>().ok());
+    Ok([
+        description.get("command").cloned().into(),
+        cpus.into(),
+        serde_json::to_string(description)?.into(),
+        recorded_by.into(),
+    ])
+}
+
+/// `accesses` to `unknown_share`.
+fn counted(facts: &Facts<'_>) -> [Value; 4] {
+    const NOTHING: Value = Value::Nothing;
+    match facts {
+        Facts::Recording(of) => {
+            let ledger = &of.types.ledger;
+            [
+                ledger.recorded.into(),
+                ledger.total.into(),
+                ledger.typed_share.into(),
+                ledger.unknown_share.into(),
+            ]
+        }
+        Facts::Replay(document, _) => [document.costs.accesses.into(), NOTHING, NOTHING, NOTHING],
+        Facts::WhatIf(document) => {
+            let accesses = document.results.first().map(|result| result.accesses);
+            [accesses.into(), NOTHING, NOTHING, NOTHING]
+        }
+        Facts::Failure => [NOTHING; 4],
+    }
+}
+
+/// `machine_description` to `duration_cycles`.
+fn replayed(run: &Run<'_>, facts: &Facts<'_>) -> Result<Vec<Value>, ExportError> {
+    let machine = run.machine.and_then(|document| document.machines.first());
+    let mut row: Vec<Value> = vec![
+        machine.map(serde_json::to_string).transpose()?.into(),
+        machine.map(|machine| machine.line_bytes).into(),
+    ];
+    row.extend::<[Value; 3]>(match facts {
+        Facts::Replay(document, _) => {
+            let costs = &document.costs;
+            [costs.cpus.into(), costs.seed.into(), 1u64.into()]
+        }
+        Facts::WhatIf(document) => {
+            let first = document.results.first();
+            [
+                first.map(|result| result.cpus).into(),
+                first.map(|result| result.seed).into(),
+                first.map(|result| result.interleavings).into(),
+            ]
+        }
+        Facts::Recording(_) | Facts::Failure => [const { Value::Nothing }; 3],
+    });
+    let options = (!run.options.is_empty()).then(|| serde_json::to_string(&run.options));
+    row.push(options.transpose()?.into());
+    row.push(run.edits.clone().into());
+    row.extend::<[Value; 5]>(match facts {
+        Facts::Replay(document, _) => {
+            let costs = &document.costs;
+            [
+                costs.device_accesses.into(),
+                costs.whole.misses.into(),
+                costs.whole.cycles.into(),
+                costs.overlapped.into(),
+                costs.duration.into(),
+            ]
+        }
+        _ => [const { Value::Nothing }; 5],
+    });
+    Ok(row)
+}

@@ -1,0 +1,116 @@
+//! The edits that several verbs take.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use linemate_layout::{Edit, EditFile, EditSubject, parse, parse_flags};
+use linemate_study::WhatIfError;
+use linemate_study::variant::VariantError;
+use linemate_types::{KernelImage, TypeModel};
+
+use crate::input;
+
+/// What is edited, and which type is reported.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct EditArgs {
+    /// The type that -e and --layout-from are about, and whose fields are reported
+    #[arg(long = "type", value_name = "T", value_parser = input::type_name)]
+    pub(crate) type_name: Option<String>,
+    /// A file of edits (docs/edits.md)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["statements", "layout_from"])]
+    pub(crate) edit: Option<PathBuf>,
+    /// An edit, such as 'isolate __lock'; may be repeated
+    #[arg(short = 'e', value_name = "EDIT", conflicts_with = "layout_from")]
+    statements: Vec<String>,
+    /// Another kernel, whose layout of the type is tried
+    #[arg(long, value_name = "IMAGE")]
+    layout_from: Option<String>,
+}
+
+impl EditArgs {
+    /// Whether there are any.
+    pub(crate) fn are_given(&self) -> bool {
+        self.edit.is_some() || !self.statements.is_empty() || self.layout_from.is_some()
+    }
+
+    /// The edits, and the types to report beyond those that they edit.
+    pub(crate) fn edits(&self) -> anyhow::Result<(EditFile, Vec<EditSubject>)> {
+        let report: Vec<EditSubject> = self
+            .type_name
+            .iter()
+            .cloned()
+            .map(EditSubject::Named)
+            .collect();
+        if let Some(path) = &self.edit {
+            let name = path.display().to_string();
+            let text =
+                linemate_files::read_text(path).with_context(|| format!("cannot read {name}"))?;
+            let edits = parse(&text).map_err(|error| anyhow::anyhow!("{name}:{error}"))?;
+            if edits.is_empty() {
+                bail!("{name}: it has no edits (docs/edits.md)");
+            }
+            return Ok((edits, report));
+        }
+        let mut flags = self.statements.clone();
+        if let Some(image) = &self.layout_from {
+            flags.push(Edit::LayoutFrom(image.clone()).to_string());
+        }
+        let edits = match report.first() {
+            Some(subject) => parse_flags(subject.clone(), &flags),
+            None => parse(&flags.join("\n")),
+        };
+        let edits = edits.map_err(|error| anyhow::anyhow!("-e {error}"))?;
+        if edits.is_empty() {
+            bail!(
+                "nothing to compare: give edits with --edit FILE, -e EDIT or --layout-from IMAGE"
+            );
+        }
+        Ok((edits, report))
+    }
+
+    /// What errors about a place in the edits begin with.
+    fn origin(&self) -> String {
+        match &self.edit {
+            Some(path) => format!("{}:", path.display()),
+            None => "-e ".to_owned(),
+        }
+    }
+
+    /// An error with the place of the statement that it is about, if it is about one.
+    pub(crate) fn located(&self, edits: &EditFile, error: WhatIfError) -> anyhow::Error {
+        let origin = self.origin();
+        match error {
+            WhatIfError::Plan(error) => anyhow::anyhow!("{origin}{error}"),
+            WhatIfError::Variant(VariantError::NoFunction { ref name, .. }) => {
+                let names =
+                    |edit: &Edit| matches!(edit, Edit::Reuse { function, .. } if function == name);
+                match edits.statements().find(|(_, s)| names(&s.edit)) {
+                    Some((_, statement)) => anyhow::anyhow!("{origin}{}: {error}", statement.at),
+                    None => error.into(),
+                }
+            }
+            error => error.into(),
+        }
+    }
+
+    /// The types of the kernels that the edits name.
+    pub(crate) fn images(&self, edits: &EditFile) -> anyhow::Result<BTreeMap<String, TypeModel>> {
+        let mut images = BTreeMap::new();
+        for (_, statement) in edits.statements() {
+            let Edit::LayoutFrom(path) = &statement.edit else {
+                continue;
+            };
+            if !images.contains_key(path) {
+                let place = || match self.layout_from {
+                    Some(_) => path.clone(),
+                    None => format!("{}{}: {path}", self.origin(), statement.at),
+                };
+                let bytes = linemate_files::read_file(path.as_ref()).with_context(place)?;
+                let image = KernelImage::parse(&bytes).with_context(place)?;
+                images.insert(path.clone(), image.types().with_context(place)?);
+            }
+        }
+        Ok(images)
+    }
+}

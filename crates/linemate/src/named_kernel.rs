@@ -1,0 +1,54 @@
+//! Kernels by name: `debian:6.12` for `--kernel`.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, anyhow, bail};
+use linemate_text::shown;
+
+/// What a name begins with.
+const DEBIAN: &str = "debian:";
+
+/// What looks names up; below `scripts` of the checkout, or `share/linemate/scripts` of what was installed.
+const SCRIPT: &str = "kernel-image.sh";
+
+/// The image that `--kernel` means: a file, or one that a name stands for, which is fetched into the cache if it is not there.
+pub(crate) fn image(given: &Path) -> anyhow::Result<PathBuf> {
+    let name = given.to_string_lossy();
+    if !name.starts_with(DEBIAN) {
+        return Ok(given.to_owned());
+    }
+    let script = script()?;
+    // What it says while it fetches is for the user; the last line says why it fails, and becomes the error.
+    let output = Command::new(&script)
+        .arg(&*name)
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("cannot run {}", script.display()))?;
+    if output.status.success() {
+        let path = String::from_utf8(output.stdout).context("the path of the image")?;
+        return Ok(PathBuf::from(path.trim_end()));
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let why = said.lines().last().unwrap_or("it gives no reason");
+    let why = why.strip_prefix("kernel-image: ").unwrap_or(why);
+    bail!("--kernel {}: {}", shown(&name), shown(why))
+}
+
+/// The same of several.
+pub(crate) fn images(given: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+    given.iter().map(|path| image(path)).collect()
+}
+
+fn script() -> anyhow::Result<PathBuf> {
+    let program = env::current_exe().context("cannot find the folder of this program")?;
+    // PREFIX/bin/linemate, or CHECKOUT/target/PROFILE/linemate.
+    let places = program.ancestors().skip(2).take(2).flat_map(|above| {
+        ["share/linemate/scripts", "scripts"].map(|folder| above.join(folder).join(SCRIPT))
+    });
+    let mut places = places.filter(|path| path.is_file());
+    places.next().ok_or_else(|| {
+        anyhow!("names of kernels need {SCRIPT}, which `make install` puts beside this program: give the image of the kernel")
+    })
+}

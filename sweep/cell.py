@@ -1,0 +1,227 @@
+"""What a sweep's cells consist of, and the commands that its rules call.
+
+A cell is one kernel, workload and seed; its recording is replayed on each machine. Outputs are named by a digest of all that they depend on, so that to go
+on is to look which are there. Standard library only: the rules run wherever linemate does.
+
+    cell.py resolve SWEEP.yaml OUT     find the kernels, write OUT/matrix.json
+    cell.py record OUT KEY             record a cell, write OUT/recordings/KEY.json: whether and why not
+    cell.py export OUT KEY             add a run to the tables in OUT/lake, write OUT/exported/KEY
+"""
+
+import hashlib
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LINEMATE = os.environ.get("LINEMATE", str(ROOT / "target/release/linemate"))
+
+# Changes when outputs that were kept under equal keys would be made in another way.
+KEYS = "linemate.sweep/1"
+
+
+def digest(value):
+    """Half of a SHA-256 of a value as JSON: it tells cells apart and makes a name of 32 digits."""
+    text = json.dumps([KEYS, value], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def file_digest(path):
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def write(path, text):
+    """Writes a file as a whole: whoever finds it finds all of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.write_text(text)
+    partial.replace(path)
+
+
+def find(name):
+    """A workload's program or script, from the checkout on, because recordings tell their commands; else that on PATH, or None."""
+    for folder in ("target/workloads", "workloads"):
+        if (ROOT / folder / name).is_file():
+            return f"{folder}/{name}"
+    return shutil.which(name)
+
+
+def last_line(text):
+    lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
+    return lines[-1].removeprefix("linemate: ") if lines else "it gives no reason"
+
+
+# --- The matrix ---------------------------------------------------------------------------------------------------------
+
+
+def resolve_kernel(name):
+    """The image that a name or a path stands for, with its digest; or why there is none."""
+    if not name.startswith("debian:"):
+        path = ROOT / name
+        if not path.is_file():
+            return {"name": name, "reason": f"{name}: there is no such image"}
+        return {"name": name, "image": str(path), "sha256": file_digest(path)}
+    run = subprocess.run([ROOT / "scripts/kernel-image.sh", name], capture_output=True, text=True)
+    if run.returncode != 0:
+        return {"name": name, "reason": last_line(run.stderr).removeprefix("kernel-image: ")}
+    path = run.stdout.strip()
+    return {"name": name, "image": path, "sha256": file_digest(path)}
+
+
+def resolve_workload(name, workload):
+    """Its definition with the digests of the files that go into the guest."""
+    command = list(workload["command"])
+    files, digests = [], []
+    # A shell is the guest's own; programs beside it are.
+    program = None if command[0] == "sh" else find(command[0])
+    if command[0] != "sh" and program is None:
+        raise SystemExit(f"sweep: workload {name}: {command[0]} is neither a workload nor on PATH")
+    if program:
+        command[0] = program
+        digests.append(file_digest(ROOT / program))
+    for entry in workload.get("files", []):
+        host, _, guest = entry.partition(":")
+        path = find(host)
+        if path is None:
+            raise SystemExit(f"sweep: workload {name}: there is no file {host}")
+        files.append(f"{path}:{guest}" if guest else path)
+        digests.append(file_digest(ROOT / path))
+    setup = workload.get("setup")
+    if setup is not None:
+        path = find(setup)
+        if path is None:
+            raise SystemExit(f"sweep: workload {name}: there is no script {setup}")
+        setup = path
+        digests.append(file_digest(ROOT / path))
+    # Where the files are on this machine is not part of what they are.
+    key = digest([workload, digests])
+    return {"name": name, "command": command, "files": files, "setup": setup, "key": key}
+
+
+def machine_text(name):
+    run = subprocess.run([LINEMATE, "machines", "--json", name], capture_output=True, text=True)
+    if run.returncode != 0:
+        raise SystemExit(f"sweep: machine {name}: {last_line(run.stderr)}")
+    return json.loads(run.stdout)
+
+
+def matrix(config):
+    """All cells with their keys; of the files only digests count."""
+    tool = file_digest(LINEMATE)
+    recorder = file_digest(Path(LINEMATE).with_name("liblinemate_recorder.so"))
+    guest = config["guest"]
+    kernels = [resolve_kernel(name) for name in config["kernels"]]
+    workloads = [resolve_workload(name, of) for name, of in config["workloads"].items()]
+    machines = {name: digest(machine_text(name)) for name in config["machines"]}
+    recordings, runs = {}, {}
+    for kernel in kernels:
+        for workload in workloads:
+            for seed in config["seeds"]:
+                made_of = [kernel.get("sha256", kernel["name"]), workload["key"], seed, guest, recorder]
+                key = digest(made_of)
+                recordings[key] = {"kernel": kernel, "workload": workload, "seed": seed, "guest": guest}
+                for machine in [None, *machines]:
+                    run = digest([key, machine and machines[machine], tool])
+                    runs[run] = {"recording": key, "machine": machine}
+    return {"recordings": recordings, "runs": runs}
+
+
+# --- The steps ----------------------------------------------------------------------------------------------------------
+
+
+def record(out, key):
+    """Records a cell. A recording gets its name when it is whole, so one that is there is done. What fails is told, and the rest goes on."""
+    cell = json.loads((out / "matrix.json").read_text())["recordings"][key]
+    target, told = out / "recordings" / f"{key}.data", out / "recordings" / f"{key}.json"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    reason = cell["kernel"].get("reason")
+    if reason is None and not target.is_file():
+        reason = run_record(cell, target)
+    write(told, json.dumps({"reason": reason}))
+
+
+def run_record(cell, target):
+    guest, workload = cell["guest"], cell["workload"]
+    command = [LINEMATE, "record", "--kernel", cell["kernel"]["image"], "-o", str(target.absolute()), "--seed", str(cell["seed"])]
+    command += ["--smp", str(guest["smp"]), "--memory", str(guest["memory"]), "--timeout", str(guest["timeout"])]
+    if workload["setup"]:
+        command += ["--setup", workload["setup"]]
+    for file in workload["files"]:
+        command += ["--file", file]
+    run = subprocess.run([*command, "--", *workload["command"]], capture_output=True, text=True, cwd=ROOT)
+    if run.returncode == 0:
+        return None
+    # A workload that failed was recorded all the same, but is not what was asked for.
+    target.unlink(missing_ok=True)
+    return last_line(run.stderr).replace(str(target.absolute()), "the recording")
+
+
+def export(out, key):
+    """Adds a run to the tables: of a recording that failed, and of a replay that fails, the reason."""
+    cells = json.loads((out / "matrix.json").read_text())
+    run = cells["runs"][key]
+    cell = cells["recordings"][run["recording"]]
+    told = json.loads((out / "recordings" / f"{run['recording']}.json").read_text())
+    base = [LINEMATE, "export", "--parquet", str(out / "lake"), "--workload", cell["workload"]["name"]]
+    if run["machine"]:
+        base += ["--machine", run["machine"]]
+    reason = told["reason"]
+    if reason is None:
+        recording = out / "recordings" / f"{run['recording']}.data"
+        done = subprocess.run([*base, str(recording)], capture_output=True, text=True)
+        if done.returncode != 0:
+            reason = last_line(done.stderr).replace(str(recording), "the recording")
+    if reason is not None:
+        failed = ["--failed", reason, "--kernel-name", cell["kernel"]["name"], "--guest-seed", str(cell["seed"])]
+        done = subprocess.run([*base, *failed], capture_output=True, text=True)
+        # Not even that: the folder of the tables is at fault, and the rule has failed.
+        if done.returncode != 0:
+            raise SystemExit(f"sweep: {last_line(done.stderr)}")
+    write(out / "exported" / key, "")
+
+
+def resolve(config_path, out):
+    # YAML's reader is Snakemake's; a matrix is written as JSON, which is YAML, where there is none.
+    try:
+        import yaml
+
+        config = yaml.safe_load(config_path.read_text())
+    except ImportError:
+        config = json.loads(config_path.read_text())
+    write(out / "matrix.json", json.dumps(matrix(config), indent=1, sort_keys=True))
+
+
+def spent(out, step, key, started):
+    """Keeps what a step took: of all processes that it waited for. The tables do not depend on it."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    figures = {
+        "wall_seconds": round(time.monotonic() - started, 2),
+        "cpu_seconds": round(used.ru_utime + used.ru_stime, 2),
+        "peak_mib": used.ru_maxrss // 1024,
+    }
+    write(out / "spent" / f"{step}-{key}.json", json.dumps(figures))
+
+
+def main(arguments):
+    started = time.monotonic()
+    match arguments:
+        case ["resolve", config, out]:
+            resolve(Path(config), Path(out))
+        case ["record", out, key]:
+            record(Path(out), key)
+            spent(Path(out), "record", key, started)
+        case ["export", out, key]:
+            export(Path(out), key)
+            spent(Path(out), "export", key, started)
+        case _:
+            raise SystemExit(__doc__)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
