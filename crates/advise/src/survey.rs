@@ -108,20 +108,30 @@ pub fn survey(
         seed,
     };
     recordings.estimate(&mut rows[..searched])?;
+    rank(&mut rows);
+    Ok(rows)
+}
+
+/// Most to win first.
+fn rank(rows: &mut [Row]) {
     rows.sort_by(|a, b| {
-        let gain = |row: &Row| row.estimate.map_or(-1.0, |e| e.gain);
-        gain(b)
-            .total_cmp(&gain(a))
+        (b.worth().total_cmp(&a.worth()))
             .then_with(|| b.most().total_cmp(&a.most()))
             .then_with(|| a.name.cmp(&b.name))
     });
-    Ok(rows)
 }
 
 impl Row {
     /// The cycles that are not true sharing, false sharing counted twice: it is what a layout ends most surely.
     fn most(&self) -> f64 {
         self.cost * (2.0 * self.false_sharing + self.other_misses)
+    }
+
+    /// The larger of what the search found and of false sharing. No order of members ends what neighbours in an array, or objects side by
+    /// side, do to each other, but padding does.
+    fn worth(&self) -> f64 {
+        let found = self.estimate.map_or(0.0, |estimate| estimate.gain);
+        found.max(self.cost * self.false_sharing)
     }
 }
 
@@ -277,5 +287,35 @@ impl Recordings<'_> {
             let saved = 1.0 - best.cost as f64 / 1e6;
             (saved.max(0.0), best.candidate.moves())
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn false_sharing_that_no_order_ends_counts_as_much_as_an_order_that_gains() {
+        let of = |name: &str, cost: f64, false_sharing: f64, gain: Option<f64>| Row {
+            name: name.into(),
+            cost,
+            false_sharing,
+            other_misses: 1.0 - false_sharing,
+            estimate: gain.map(|gain| Estimate {
+                gain,
+                share: gain / cost,
+                moves: 1,
+            }),
+            ..Row::default()
+        };
+        let mut rows = [
+            of("cold", 5000.0, 0.0, None),
+            of("reordered", 1000.0, 0.1, Some(300.0)),
+            of("array", 2000.0, 0.9, Some(0.0)),
+            of("unsearched", 500.0, 0.8, None),
+        ];
+        rank(&mut rows);
+        let names = rows.map(|row| row.name);
+        assert_eq!(names, ["array", "unsearched", "reordered", "cold"]);
     }
 }

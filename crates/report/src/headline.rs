@@ -106,13 +106,14 @@ pub fn costs_headline(document: &CostsDocument, type_name: Option<&str>) -> Opti
 }
 
 impl CostsDocument {
-    /// The rows of types that can be laid out: those of which fields are known.
+    /// The rows of types that can be laid out: those of which fields are known. Names of files are in names of types, and have dots, too.
     pub(crate) fn laid_out(&self) -> impl Iterator<Item = &Cost> {
-        let owners: std::collections::BTreeSet<&str> = self
-            .costs
-            .fields
-            .iter()
-            .filter_map(|field| Some(field.name.split_once('.')?.0))
+        let fields = self.costs.fields.iter();
+        let owners: std::collections::BTreeSet<&str> = fields
+            .flat_map(|field| {
+                let dots = field.name.match_indices('.');
+                dots.map(|(dot, _)| &field.name[..dot])
+            })
             .collect();
         let types = self.costs.types.iter();
         types.filter(move |row| owners.contains(row.name.as_str()))

@@ -486,6 +486,36 @@ fn costs_show_the_counts_of_their_document() {
 }
 
 #[test]
+fn rows_of_costs_are_types_with_fields_whatever_dots_their_names_have() {
+    let named = |name: &str| Cost {
+        name: name.to_owned(),
+        cycles: 1,
+        ..Cost::default()
+    };
+    let costs = Costs {
+        whole: named(""),
+        types: ["link_map@ld.so.2", "(stack)"].map(named).into(),
+        fields: vec![named("link_map@ld.so.2.l_addr")],
+        ..Costs::default()
+    };
+    let mut w = World::new();
+    w.load(0, UNITS[0] + RQ);
+    let machine = find("gnr-2s-480").unwrap();
+    let document = CostsDocument::new("1.2.3", &w.record(), &machine, None, costs);
+    let tables = CostsTables {
+        path: "r.data",
+        by: By::Type,
+        top: 20,
+        user: true,
+        all: false,
+        ledger: false,
+    };
+    let text = document.text(&tables).to_string();
+    assert!(text.contains("\n link_map@ld.so.2 "), "{text}");
+    assert!(!text.contains("(stack)"), "{text}");
+}
+
+#[test]
 fn a_difference_is_scaled_by_the_runs() {
     let side = |accesses, loads, stores, cycles| Fields {
         bytes: 64,

@@ -141,11 +141,11 @@ impl Variant {
             let Ok(layout) = plan.layouts.of(id) else {
                 continue;
             };
-            let extra = base_align(id, &plan.objects);
-            if layout.map.is_none() && extra == ByteAlign::ONE {
+            let resize = resize(plan, id, base_align(id, &plan.objects));
+            // An alignment alone moves objects, too.
+            if layout.map.is_none() && resize.align == ByteAlign::ONE.bytes() {
                 continue;
             }
-            let resize = resize(plan, id, extra);
             let bases: Vec<u64> = scene.objects[subject].keys().copied().collect();
             let moved = relocate(&bases, resize, &mut area);
             variant.relocated += moved.len();
