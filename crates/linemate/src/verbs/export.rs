@@ -135,6 +135,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         machine: &machine,
         conditions: args.replaying.conditions(),
         seed: args.replaying.seed,
+        sources: false,
     };
     let found = costs(&session, None, conditions).with_context(place)?;
     let document = CostsDocument::new(TOOL, &recording, &machine, None, found);
