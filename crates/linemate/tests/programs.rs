@@ -377,6 +377,16 @@ fn what_threads_use_side_by_side_is_named_first_and_predicted_to_gain_apart() {
         ],
         "{remedies:#?}"
     );
+    // No edit stands for numbers that are a variable of their own.
+    let numbers = remedies.iter().find(|remedy| {
+        remedy["kind"] == "pad_elements" && remedy["subject"] == "own_numbers (oracle)"
+    });
+    let numbers = numbers.unwrap();
+    assert_eq!(numbers["trials"], serde_json::json!([]));
+    assert!(
+        numbers["stake"]["cycles"].as_u64().unwrap() > 0,
+        "{numbers}"
+    );
     for remedy in &remedies[..3] {
         let advice = remedy["advice"].as_str().unwrap();
         assert!(
@@ -388,7 +398,13 @@ fn what_threads_use_side_by_side_is_named_first_and_predicted_to_gain_apart() {
 
 #[test]
 fn what_has_its_lines_already_is_not_advised() {
-    let own = ["own_slot", "own_box", "own_cell", "own_pool"];
+    let own = [
+        "own_numbers (oracle)",
+        "own_slot",
+        "own_box",
+        "own_cell",
+        "own_pool",
+    ];
     for remedy in remedies_for_neighbours(&["-DPADDED"]) {
         let concerns = items(&remedy, "/concerns").iter();
         let mut concerns = concerns.map(|name| name.as_str().unwrap());

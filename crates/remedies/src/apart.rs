@@ -1,8 +1,8 @@
 //! Objects of different CPUs that share a line: neighbours in an array, and what an allocator gave out side by side.
 //!
 //! Each CPU uses an object of its own, and nothing is exchanged but the line. Objects are neighbours of an array if one starts where the other ends
-//! and both are of one type; a slab cache whose slots have no room between is like that, too. Arrays that are members are told by the
-//! places in their type ([`super::member_arrays`]).
+//! and both are of one type; a slab cache whose slots have no room between is like that, too. Other arrays are told by the
+//! places in their type ([`super::elements`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 

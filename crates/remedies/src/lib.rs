@@ -16,11 +16,11 @@ mod bitmap;
 mod collide;
 mod costs;
 mod derivable;
+mod elements;
 mod evidence;
 mod fields;
 mod links;
 mod locks;
-mod member_arrays;
 mod model;
 mod own_line;
 mod partners;
@@ -152,7 +152,7 @@ impl Context<'_> {
                 RemedyKind::OwnLine => own_line::find(self),
                 RemedyKind::PadElements => {
                     let mut found = apart::elements(self);
-                    found.extend(member_arrays::find(self));
+                    found.extend(elements::find(self));
                     found
                 }
                 RemedyKind::AllocateApart => apart::blocks(self),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Four threads, each on a CPU of its own and all at once, count in what nobody else uses: an element of an array,
- * one of an array inside a struct, and a small block of malloc. -DPADDED gives each of these
- * lines of its own.
+ * Four threads, each on a CPU of its own and all at once, count in what nobody else uses: an
+ * element of an array, one of an array inside a struct, a number in an array of them, and a small
+ * block of malloc. -DPADDED gives each of these lines of its own.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -18,9 +18,11 @@
 #ifdef PADDED
 #define OWN_LINE _Alignas(LINE)
 #define BLOCK aligned_alloc(LINE, LINE)
+#define LONGS (LINE / sizeof(long))
 #else
 #define OWN_LINE
 #define BLOCK malloc(sizeof(struct own_box))
+#define LONGS 1
 #endif
 
 struct own_slot {
@@ -45,6 +47,7 @@ struct own_pool {
 static struct own_slot slots[THREADS];
 static struct own_pool pool;
 static struct own_box *boxes[THREADS];
+static OWN_LINE volatile long own_numbers[THREADS][LONGS];
 static atomic_int waiting = THREADS;
 
 static void *thread(void *p)
@@ -66,6 +69,7 @@ static void *thread(void *p)
 		slot->count++;
 		box->count++;
 		pool.cells[id].seen++;
+		own_numbers[id][0]++;
 		/* Time passes, so that all threads are at it together for many of their turns. */
 		for (int wait = 0; wait < WAIT; wait++)
 			__asm__ volatile("");
@@ -88,7 +92,8 @@ int main(void)
 		pthread_create(&threads[i], NULL, thread, (void *)i);
 	for (int i = 0; i < THREADS; i++) {
 		pthread_join(threads[i], NULL);
-		sum += slots[i].count + boxes[i]->count + pool.cells[i].seen;
+		sum += slots[i].count + boxes[i]->count + pool.cells[i].seen +
+		       own_numbers[i][0];
 	}
-	return sum != 3l * THREADS * ROUNDS;
+	return sum != 4l * THREADS * ROUNDS;
 }

@@ -1,54 +1,45 @@
-//! Arrays that are members of a type, of whose elements each is one CPU's, with several on a line.
+//! Arrays that are members of a type, or programs' variables of numbers, of whose elements each is one CPU's, with several on a line.
 //!
 //! Counts are by place in a type, over all its objects: only where one object is accessed is a place an element.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use linemate_attribution::schema::TypeIndex;
-use linemate_attribution::tally::CpuSet;
+use linemate_attribution::tally::{CpuSet, Key};
 use linemate_layout::Edit;
 use linemate_layout::edit::Alignment;
 use linemate_recording::AccessKind;
 
 use super::costs::Cost;
-use super::fields::{FieldId, home};
-use super::{Context, Remedy, RemedyKind, apart, is_named, trial};
+use super::fields::{Field, FieldId, Home, home};
+use super::{Context, Remedy, RemedyKind, Trial, apart, is_named, trial};
 
-/// An array: the type around it, and the path to it.
-type ArrayId<'a> = (TypeIndex, &'a str);
+/// An array: the type around it and the path to it, or a variable; and bytes from element to element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct ArrayId<'a> {
+    outer: Option<TypeIndex>,
+    name: &'a str,
+    stride: u64,
+}
 
 /// What is known of an array.
 #[derive(Default)]
-struct MemberArray {
-    /// Bytes from element to element.
-    stride: u64,
+struct ArrayUse {
     /// Who writes each element.
     writers: BTreeMap<u64, CpuSet>,
     fields: BTreeSet<FieldId>,
 }
 
 pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
-    let mut arrays: BTreeMap<ArrayId<'_>, MemberArray> = BTreeMap::new();
+    let mut arrays: BTreeMap<ArrayId<'_>, ArrayUse> = BTreeMap::new();
     for (key, count) in context.tally.rows() {
         let Some(id) = context.fields.at(key.field()) else {
             continue;
         };
-        let field = context.fields.get(id);
-        let (Some(ty), Some(leaf), false) = (field.outer, &field.leaf, field.percpu) else {
+        let Some((array_id, number)) = element(context.fields.get(id), &key) else {
             continue;
         };
-        let (Some((stride, _)), Some((path, _))) =
-            (leaf.arrays.first(), leaf.path.split_once("[]"))
-        else {
-            continue;
-        };
-        let into = u64::from(key.offset).checked_sub(leaf.offset.0);
-        let (Some(number), true) = (into.and_then(|at| at.checked_div(*stride)), is_named(field))
-        else {
-            continue;
-        };
-        let array = arrays.entry((ty, path)).or_default();
-        array.stride = *stride;
+        let array = arrays.entry(array_id).or_default();
         array.fields.insert(id);
         if key.kind != AccessKind::Load {
             array.writers.entry(number).or_default().merge(&count.cpus);
@@ -65,16 +56,50 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
             *objects.entry(ty).or_default() += bases.len();
         }
     }
-    arrays.retain(|(ty, _), _| objects.get(ty) == Some(&1));
+    arrays.retain(|array, _| array.outer.is_none_or(|ty| objects.get(&ty) == Some(&1)));
     arrays
         .iter()
         .filter_map(|(id, array)| one(context, *id, array))
         .collect()
 }
 
-fn one(context: &Context<'_>, (ty, path): ArrayId<'_>, array: &MemberArray) -> Option<Remedy> {
+/// The array that an access is to, and the element's number.
+fn element<'f>(field: &'f Field, key: &Key) -> Option<(ArrayId<'f>, u64)> {
+    if field.percpu || !is_named(field) {
+        return None;
+    }
+    let offset = u64::from(key.offset);
+    let Some(ty) = field.outer else {
+        // A program's variable without a struct is numbers. What the kernel's are is not known.
+        let by_program = key.pc.0 >> 63 == 0;
+        let array = ArrayId {
+            outer: None,
+            name: &field.owner,
+            stride: key.size.into(),
+        };
+        let number = offset.checked_div(array.stride).filter(|_| by_program)?;
+        return Some((array, number));
+    };
+    let leaf = field.leaf.as_ref()?;
+    let (stride, _) = leaf.arrays.first()?;
+    let (path, _) = leaf.path.split_once("[]")?;
+    let number = offset.checked_sub(leaf.offset.0)?.checked_div(*stride)?;
+    let array = ArrayId {
+        outer: Some(ty),
+        name: path,
+        stride: *stride,
+    };
+    Some((array, number))
+}
+
+fn one(context: &Context<'_>, id: ArrayId<'_>, array: &ArrayUse) -> Option<Remedy> {
+    let ArrayId {
+        outer: ty,
+        name: path,
+        stride,
+    } = id;
     let line = context.options.machine.line.bytes();
-    let pairs = apart_on_a_line(array.stride, &array.writers, line);
+    let pairs = apart_on_a_line(stride, &array.writers, line);
     let ids: Vec<FieldId> = array.fields.iter().copied().collect();
     let mut cost = Cost::default();
     for id in &ids {
@@ -84,41 +109,51 @@ fn one(context: &Context<'_>, (ty, path): ArrayId<'_>, array: &MemberArray) -> O
         return None;
     }
     let owner = context.fields.get(*ids.first()?).owner.clone();
-    let (model, schema) = (context.analysis.model(), context.analysis.schema());
-    let outer = schema.get(ty)?.id;
-    let place = home(model, outer, path, 0)?;
     let mut reasons = context.reasons(&ids, |_| true);
     reasons.notes.push(format!(
-        "elements are {} bytes apart: {pairs} are written by one CPU and share a line with the next, which another one writes",
-        array.stride
+        "elements are {stride} bytes apart: {pairs} are written by one CPU and share a line with the next, which another one writes"
     ));
-    let (field, stride) = (place.member.clone(), Alignment::Line);
-    let edits = vec![
-        Edit::Align {
-            field: field.clone(),
-            alignment: Alignment::Line,
-        },
-        Edit::PadElements { field, stride },
-    ];
+    let (model, schema) = (context.analysis.model(), context.analysis.schema());
+    let outer = ty.and_then(|ty| schema.get(ty)).map(|about| about.id);
+    let how = match outer {
+        Some(outer) => apart::aligned(apart::language(model, outer), line),
+        None => format!("an alignment of {line} bytes (_Alignas, alignas, CachePadded)"),
+    };
+    let place = outer.and_then(|outer| home(model, outer, path, 0));
     Some(Remedy {
         kind: RemedyKind::PadElements,
-        subject: format!("{owner}.{path}[]"),
+        subject: match ty {
+            Some(_) => format!("{owner}.{path}[]"),
+            None => owner.clone(),
+        },
         advice: format!(
-            "give each element lines of its own ({} bytes each), as a struct with {}",
-            array.stride.next_multiple_of(line),
-            apart::aligned(apart::language(model, outer), line)
+            "give each element lines of its own ({} bytes each), as a struct with {how}",
+            stride.next_multiple_of(line),
         ),
         concerns: vec![owner],
         stake: apart::stake(&cost),
         reasons,
-        trials: vec![trial(Some(&place.subject), edits)],
+        trials: place.map(padded).into_iter().collect(),
     })
+}
+
+/// The edit that pads the elements of an array.
+fn padded(place: Home) -> Trial {
+    let (field, stride) = (place.member.clone(), Alignment::Line);
+    let edits = vec![
+        Edit::Align {
+            field: place.member,
+            alignment: Alignment::Line,
+        },
+        Edit::PadElements { field, stride },
+    ];
+    trial(Some(&place.subject), edits)
 }
 
 /// How many elements share a line with the next and are written by one CPU each, not the same. CPUs that write all elements set the array up and do not
 /// count, unless they are an element's only writers.
 fn apart_on_a_line(stride: u64, writers: &BTreeMap<u64, CpuSet>, line: u64) -> usize {
-    if stride % line == 0 {
+    if stride == 0 || stride % line == 0 {
         return 0;
     }
     let sets = writers
