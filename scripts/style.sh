@@ -73,7 +73,7 @@ rule '
 	'*.c' '*.h'
 
 rule '
-	FNR <= 12 && /^ \* [a-z]+ - / { what = 1 }
+	FNR <= 12 && /^ \* [a-z_]+ - / { what = 1 }
 	/^ \* Where it is weak:/ { weak = 1 }
 	END { if (!what || !weak) fail("the head has to say what the workload does (\"name - …\") and where it is weak") }' \
 	'workloads/*.c'

@@ -10,12 +10,14 @@
 # `ablation` replays the recordings of the cases (`linemate case run` keeps them, makes what is missing, and builds kernels that no distribution
 # has): with all of them it takes hours. CASES="rq nohz" names the ones that are wanted.
 #
-# usage: validate.sh [rq|placements|scaling|growth|patches|exact|others|ablation]...   (default: all but ablation)
+# `known` is docs/programs.md's: it also runs the programs on this computer, and those times are this computer's.
+#
+# usage: validate.sh [rq|placements|scaling|growth|patches|exact|others|ablation|known]...   (default: all but the last two)
 # shellcheck disable=SC2016 # backquotes are markdown here
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-readonly linemate=target/release/linemate
+readonly linemate=${LINEMATE:-target/release/linemate}
 readonly work=target/validate
 readonly edits=scripts/lib/edits
 command -v jq >/dev/null || {
@@ -39,7 +41,7 @@ recorded() {
 }
 
 table() {
-	jq -r -L scripts/lib "include \"validate\"; $1" "$2"
+	jq -r -L scripts/lib "include \"${3-validate}\"; $1" "$2"
 }
 
 rq() {
@@ -322,12 +324,117 @@ ablation() {
 	jq -r -s -L scripts/lib 'include "validate"; ablation_table' "$work/ablation/rows"
 }
 
+# built SOURCE: a program of workloads/known, and with its fix as NAME.fixed, in $work/known.
+built() {
+	local source=workloads/known/$1 name
+	name=$work/known/$(basename "${1%.*}")
+	case $source in
+	*.rs)
+		rustc --edition 2024 -C opt-level=2 -g -o "$name" "$source"
+		rustc --edition 2024 -C opt-level=2 -g --cfg fixed -o "$name.fixed" "$source"
+		;;
+	*.cpp)
+		c++ -std=c++17 -O2 -g -pthread -o "$name" "$source"
+		c++ -std=c++17 -O2 -g -pthread -DFIXED -o "$name.fixed" "$source"
+		;;
+	*)
+		cc -std=gnu11 -O2 -g -pthread -o "$name" "$source"
+		cc -std=gnu11 -O2 -g -pthread -DFIXED -o "$name.fixed" "$source"
+		;;
+	esac
+}
+
+# elapsed PROGRAM ARGUMENT…: microseconds.
+elapsed() {
+	local start=${EPOCHREALTIME/./}
+	"$@" >/dev/null
+	echo $((${EPOCHREALTIME/./} - start))
+}
+
+# really NAME: with two threads on this computer, the time of the program with the fix as per cent of the one without: of 9 pairs of runs that take turns,
+# the median, the least and the most.
+really() {
+	local program=$work/known/$1 rounds=1000 with without
+	while [ "$(elapsed "$program" "$rounds" 2)" -lt 500000 ]; do
+		rounds=$((2 * rounds))
+	done
+	for _ in {1..9}; do
+		without=$(elapsed "$program" "$rounds" 2)
+		with=$(elapsed "$program.fixed" "$rounds" 2)
+		echo $((1000 * with / without))
+	done | sort -n | jq -rs '"\(.[4] / 10) % (\(.[0] / 10) to \(.[8] / 10))"'
+}
+
+# replayed NAME: what it costs as recorded, under four interleavings, one document for each.
+replayed() {
+	local seed
+	for seed in 1 2 3 4; do
+		"$linemate" report -i "$work/$1.data" --machine gnr-2s-480 --seed "$seed" --json
+	done
+}
+
+# case_of SOURCE FOUND EDIT: a table row.
+case_of() {
+	local source=$1 found=$2 edit=$3 name type=$2 ask=()
+	name=$(basename "${source%.*}")
+	built "$source"
+	recorded "$name" 6.12 4 --program -- "$work/known/$name"
+	recorded "$name.fixed" 6.12 4 --program -- "$work/known/$name.fixed"
+	say "replaying $name"
+	replayed "$name" >"$work/known/before.json"
+	replayed "$name.fixed" >"$work/known/after.json"
+	echo '{"results": []}' >"$work/known/whatif.json"
+	if [ "$edit" != - ]; then
+		# What an Arc counts is inside of what the recording finds.
+		[[ $type != alloc::sync::ArcInner* ]] || type=${type#*<} type=${type%>}
+		[[ $edit == base-align* ]] || ask+=(--type "$type")
+		while read -r statement; do
+			ask+=(-e "$statement")
+		done <<<"${edit//; /$'\n'}"
+		"$linemate" whatif -i "$work/$name.data" "${ask[@]}" --machine gnr-2s-480 --machine turin-2s --json >"$work/known/whatif.json"
+	fi
+	jq -nr -L scripts/lib --arg name "$name" --arg language "${source##*.}" --arg found "$found" --arg edit "$edit" --arg real "$(really "$name")" \
+		--slurpfile whatif "$work/known/whatif.json" --slurpfile before "$work/known/before.json" --slurpfile after "$work/known/after.json" \
+		'include "known"; case_row'
+}
+
+# control_of SOURCE TYPE: a table row.
+control_of() {
+	local source=$1 type=$2 name
+	name=$(basename "${source%.*}")
+	built "$source"
+	recorded "$name" 6.12 4 --program -- "$work/known/$name"
+	say "advising on $name"
+	"$linemate" advise -i "$work/$name.data" --type "$type" --machine gnr-2s-480 --trials 4 --json |
+		jq -r -L scripts/lib --arg name "$name" 'include "known"; control_row'
+}
+
+# listed_in FILE: its lines without comments.
+listed_in() {
+	grep -v '^#' "workloads/known/$1"
+}
+
+known() {
+	local source found edit
+	mkdir -p "$work/known"
+	printf '\n## Known cases of false sharing in programs\n\n'
+	table case_head <(echo 0) known
+	while IFS=$'\t' read -r source found edit <&3; do
+		case_of "$source" "$found" "$edit"
+	done 3< <(listed_in cases.list)
+	printf '\n## Controls\n\n'
+	table control_head <(echo 0) known
+	while IFS=$'\t' read -r source found <&3; do
+		control_of "$source" "$found"
+	done 3< <(listed_in controls.list)
+}
+
 [ $# -gt 0 ] || set -- rq placements scaling growth patches exact others
 for part; do
 	case $part in
-	rq | placements | scaling | growth | patches | exact | others | ablation) "$part" ;;
+	rq | placements | scaling | growth | patches | exact | others | ablation | known) "$part" ;;
 	*)
-		echo "validate: no such part: $part (rq, placements, scaling, growth, patches, exact, others, ablation)" >&2
+		echo "validate: no such part: $part (rq, placements, scaling, growth, patches, exact, others, ablation, known)" >&2
 		exit 2
 		;;
 	esac
