@@ -1,0 +1,78 @@
+//! Programs that are not as most are: code that is in no file, linked statically at any address, with another user's rights, of 32 bits.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use common::{items, linemate, record, root, story};
+use serde_json::Value;
+
+fn compile(program: &Path, source: &Path, options: &[&str]) {
+    let mut compiler = Command::new("cc");
+    let output = compiler
+        .args(options)
+        .args(["-O2", "-g", "-o"])
+        .args([program, source])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", story(&output));
+}
+
+/// The accesses of a row of a report.
+fn accesses(data: &str, by: &str, name: &str) -> u64 {
+    let output = linemate(&["report", "-i", data, "--by", by, "--json"]);
+    assert!(output.status.success(), "{}", story(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = items(&report, &format!("/{by}s")).iter();
+    let row = rows.into_iter().find(|row| row["name"] == name);
+    row.map_or(0, |row| row["accesses"].as_u64().unwrap())
+}
+
+#[test]
+fn code_of_no_file_in_a_static_pie_of_another_user_is_told_apart_and_what_it_reaches_has_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("odd");
+    let source = root().join("crates/linemate/tests/programs/odd.c");
+    compile(&program, &source, &["-static-pie", "-pthread"]);
+    fs::set_permissions(&program, Permissions::from_mode(0o4755)).unwrap();
+    let data = record(
+        folder.path(),
+        "6.12",
+        &["--program", "--smp", "2"],
+        &[program.to_str().unwrap()],
+    );
+    let counted = accesses(&data, "type", "counter");
+    assert!(counted >= 20_000, "{counted}");
+    let unnamed = accesses(&data, "function", "(user code)");
+    assert!(unnamed >= 20_000, "{unnamed}");
+    assert!(accesses(&data, "function", "run") >= 20_000);
+}
+
+#[test]
+fn a_program_of_32_bits_is_refused_in_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let (program, source) = (folder.path().join("short"), folder.path().join("short.c"));
+    fs::write(&source, "void _start(void) { for (;;) ; }\n").unwrap();
+    compile(&program, &source, &["-m32", "-nostdlib", "-static"]);
+    let data = folder.path().join("linemate.data");
+    let output = linemate(&[
+        "record",
+        "--program",
+        "-o",
+        data.to_str().unwrap(),
+        "--",
+        program.to_str().unwrap(),
+    ]);
+    assert_eq!(output.status.code(), Some(2), "{}", story(&output));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        said.lines().count() == 1 && said.contains("another architecture"),
+        "{said}"
+    );
+    assert!(!data.exists());
+}
