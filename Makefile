@@ -14,7 +14,7 @@ WORKLOAD_CFLAGS := -std=gnu11 -O2 -Wall -Wextra -Werror -pthread
 workload_sources := $(wildcard workloads/*.c)
 workload_binaries := $(workload_sources:workloads/%.c=target/workloads/%)
 
-.PHONY: help setup build workloads pages install uninstall demo page test-page test test-sweep test-spark test-killed fresh lint bench cases sweep \
+.PHONY: help setup build workloads pages install uninstall demo page test-page test test-sweep test-spark test-killed test-slurm fresh lint bench cases sweep \
 	sweep-report mutants fuzz clean clean-cache
 
 help: ## this list
@@ -72,6 +72,10 @@ test-spark: ## the tables in Spark; says so where there is no Java
 test-killed: ## a small sweep that is killed twice and goes on gives the same bytes (ten minutes)
 	@scripts/setup-beside.sh sweep $(MAKE) --no-print-directory build
 	@scripts/test-sweep.sh killed
+
+test-slurm: ## a small sweep on a Slurm of two nodes on this machine gives the same bytes; says so where there is no Slurm
+	@scripts/setup-beside.sh sweep $(MAKE) --no-print-directory build
+	@scripts/test-sweep.sh slurm
 
 fresh: ## `make demo` and `make test` in a fresh clone on a minimal Debian 12, in a chroot (SUITE=trixie: 13); needs root
 	@scripts/fresh.sh $(or $(SUITE),bookworm) demo test
