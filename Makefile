@@ -100,7 +100,7 @@ cases: ## the five published works in full: kernels are built, booted and record
 		target/release/linemate case run "$${case%/case.toml}" || failed=1; \
 	done; exit $$failed
 
-sweep: ## the matrix of sweep/sweep.yaml, recorded, replayed, exported (an hour; goes on where it was interrupted; SWEEP_OUT, SWEEP_PROFILE)
+sweep: ## the matrix of sweep/sweep.yaml, recorded, replayed, exported (48 recordings; goes on where it was interrupted; SWEEP_OUT, SWEEP_PROFILE)
 	@scripts/setup-beside.sh sweep $(MAKE) --no-print-directory build
 	@scripts/sweep.sh run
 
