@@ -14,7 +14,7 @@ WORKLOAD_CFLAGS := -std=gnu11 -O2 -Wall -Wextra -Werror -pthread
 workload_sources := $(wildcard workloads/*.c)
 workload_binaries := $(workload_sources:workloads/%.c=target/workloads/%)
 
-.PHONY: help setup build workloads pages install uninstall demo demo-program page test-page test test-sweep test-spark test-killed fresh lint bench cases sweep \
+.PHONY: help setup build workloads pages install uninstall demo demo-program page test-page test test-sweep test-spark test-killed test-slurm fresh lint bench cases sweep \
 	sweep-report mutants fuzz clean clean-cache
 
 help: ## this list
@@ -77,6 +77,10 @@ test-killed: ## a small sweep that is killed twice and goes on gives the same by
 	@scripts/setup-beside.sh sweep $(MAKE) --no-print-directory build
 	@scripts/test-sweep.sh killed
 
+test-slurm: ## a small sweep on a Slurm of two nodes on this machine gives the same bytes; says so where there is no Slurm
+	@scripts/setup-beside.sh sweep $(MAKE) --no-print-directory build
+	@scripts/test-sweep.sh slurm
+
 fresh: ## `make demo` and `make test` in a fresh clone on a minimal Debian 12, in a chroot (SUITE=trixie: 13); needs root
 	@scripts/fresh.sh $(or $(SUITE),bookworm) demo test
 
@@ -100,7 +104,7 @@ cases: ## the five published works in full: kernels are built, booted and record
 		target/release/linemate case run "$${case%/case.toml}" || failed=1; \
 	done; exit $$failed
 
-sweep: ## the matrix of sweep/sweep.yaml, recorded, replayed, exported (an hour; goes on where it was interrupted; SWEEP_OUT, SWEEP_PROFILE)
+sweep: ## the matrix of sweep/sweep.yaml, recorded, replayed, exported (48 recordings; goes on where it was interrupted; SWEEP_OUT, SWEEP_PROFILE)
 	@scripts/setup-beside.sh sweep $(MAKE) --no-print-directory build
 	@scripts/sweep.sh run
 

@@ -209,11 +209,12 @@ ensure_cargo() {
 
 # --- Python's packages ------------------------------------------------------------------------------------------------------
 
-# ensure_venv: the packages of sweep/requirements.txt are in target/sweep-venv afterwards, and PySpark where there is a Java to run it. From
-# wherever pip takes packages on this machine.
+# ensure_venv: the packages of sweep/requirements.txt are in target/sweep-venv afterwards; PySpark where there is a Java to run it, the executor for Slurm where
+# there is Slurm. From wherever pip takes packages on this machine.
 ensure_venv() {
 	local venv=$here/../target/sweep-venv lists=("$here/../sweep/requirements.txt") arguments=() list
 	! command -v java >/dev/null || lists+=("$here/../sweep/requirements-spark.txt")
+	! command -v sbatch >/dev/null || lists+=("$here/../sweep/requirements-slurm.txt")
 	if cat "${lists[@]}" | cmp -s - "$venv/installed.txt"; then
 		return
 	fi

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Tests of the tables and the sweep, after `make build` and `scripts/setup.sh sweep`.
 #
-#   scripts/test-sweep.sh [readers|spark|killed]     (default: readers)
+#   scripts/test-sweep.sh [readers|spark|killed|slurm]     (default: readers)
 #
 #   readers   DuckDB, pandas and Polars see the totals of --json, and the queries answer as they should
 #   spark     so does Spark; needs Java
 #   killed    a small matrix that was killed twice and run again has the bytes of one that was not (minutes: it boots guests)
+#   slurm     the same matrix on Slurm, a controller and two node daemons of this machine, has the bytes of one without; needs root, slurm-wlm and munge
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -86,6 +87,56 @@ killed() {
 	echo "test-sweep: $(tree_digest "$work/whole/lake" | wc -l) files are the same after two kills"
 }
 
+# Slurm of two nodes, in namespaces of its own: its configuration is where jobs look for it, and its daemons end with it.
+start_slurm() {
+	local host folder=$work/slurm
+	host=$(hostname -s)
+	mkdir -p "$folder"/{state,spool-one,spool-two}
+	chmod 755 "$work" "$folder"
+	mount -t tmpfs none /etc/slurm
+	cat >/etc/slurm/slurm.conf <<-END
+		ClusterName=sweep
+		SlurmctldHost=$host(127.0.0.1)
+		SlurmUser=root
+		AuthInfo=socket=$folder/munge.socket
+		SlurmctldPort=16817
+		StateSaveLocation=$folder/state
+		SlurmdSpoolDir=$folder/spool-%n
+		SlurmctldPidFile=$folder/slurmctld.pid
+		SlurmdPidFile=$folder/slurmd-%n.pid
+		SlurmctldLogFile=$folder/slurmctld.log
+		SlurmdLogFile=$folder/slurmd-%n.log
+		ProctrackType=proctrack/linuxproc
+		SelectType=select/cons_tres
+		SelectTypeParameters=CR_Core_Memory
+		MinJobAge=600
+		NodeName=one NodeHostname=$host NodeAddr=127.0.0.1 Port=17001 CPUs=2 RealMemory=4000
+		NodeName=two NodeHostname=$host NodeAddr=127.0.0.1 Port=17002 CPUs=2 RealMemory=4000
+		PartitionName=all Nodes=one,two Default=YES State=UP
+	END
+	(umask 077 && head -c 1024 /dev/urandom >"$folder/munge.key")
+	munged --force --socket="$folder/munge.socket" --key-file="$folder/munge.key" --pid-file="$folder/munged.pid" \
+		--seed-file="$folder/munge.seed" --log-file="$folder/munged.log"
+	slurmctld
+	slurmd -N one
+	slurmd -N two
+	for _ in {1..60}; do
+		[ "$(sinfo -h -t idle -o %D 2>/dev/null)" != 2 ] || return 0
+		sleep 1
+	done
+	fail "Slurm's nodes do not start: $(tail -n 1 "$folder"/slurmd-one.log)"
+}
+
+slurm() {
+	start_slurm
+	SWEEP_PROFILE=slurm SWEEP_OUT=$work/slurm-sweep scripts/sweep.sh run sweep/tests/small.yaml --slurm-status-command squeue --slurm-no-account \
+		--slurm-init-seconds-before-status-checks 5 >"$work/log" 2>&1 || fail "$(tail -n 3 "$work/log")"
+	SWEEP_OUT=$work/whole scripts/sweep.sh run sweep/tests/small.yaml >"$work/log" 2>&1 || fail "$(tail -n 3 "$work/log")"
+	[ "$(tree_digest "$work/whole/lake" | wc -l)" -gt 20 ] || fail "there are no tables"
+	diff <(tree_digest "$work/slurm-sweep/lake") <(tree_digest "$work/whole/lake") >"$work/log" || fail "a sweep on Slurm differs: $(head -n 3 "$work/log")"
+	echo "test-sweep: $(tree_digest "$work/whole/lake" | wc -l) files are the same on Slurm"
+}
+
 case ${1:-readers} in
 readers)
 	make_tables
@@ -104,6 +155,18 @@ spark)
 	"$python" sweep/tests/readers.py spark "$work/lake" "$work/report.json" "$work/costs.json"
 	;;
 killed) killed ;;
-*) fail "say readers, spark or killed" ;;
+slurm)
+	if [ "$(id -u)" != 0 ] || ! command -v slurmctld >/dev/null || ! command -v slurmd >/dev/null || ! command -v munged >/dev/null; then
+		echo "test-sweep: skipped: it needs root, and Debian's slurm-wlm and munge: install them and run \`scripts/setup.sh sweep\`"
+		exit 0
+	fi
+	if [ -z "${IN_NAMESPACE-}" ]; then
+		trap - EXIT
+		rm -rf "$work"
+		IN_NAMESPACE=1 exec unshare --mount --pid --fork --kill-child --mount-proc --propagation private "$0" slurm
+	fi
+	slurm
+	;;
+*) fail "say readers, spark, killed or slurm" ;;
 esac
 echo "test-sweep: passed"

@@ -70,14 +70,16 @@ def heat_map(connection):
     """Types by kernels: a type's share of everything, averaged over workloads, machines and seeds."""
     kernels = [row[0] for row in connection.execute("SELECT kernel FROM kernels ORDER BY position").fetchall()]
     shares = connection.execute("""
-        WITH cells AS (SELECT kernel, count(*) AS cells FROM (SELECT DISTINCT kernel, workload, machine FROM cost_means) GROUP BY ALL)
-        SELECT name, kernel, sum(100 * mean / whole) / any_value(cells) FROM cost_means JOIN cells USING (kernel) WHERE subject = 'type' GROUP BY ALL
+        WITH cells AS (SELECT kernel, count(*) AS cells FROM (SELECT DISTINCT kernel, workload, machine FROM comparable) GROUP BY ALL)
+        SELECT name, kernel, sum(100 * mean / whole) / any_value(cells) FROM comparable JOIN cells USING (kernel) WHERE subject = 'type' GROUP BY ALL
     """).fetchall()
     by_type = {}
     for name, kernel, share in shares:
         by_type.setdefault(name, {})[kernel] = share
     order = sorted(by_type, key=lambda name: (-max(by_type[name].values()), name))[:TYPES_MAX]
-    top = max((max(by_type[name].values()) for name in order), default=1)
+    if not order:
+        return "<p>There is no workload and machine with figures of every kernel.</p>"
+    top = max(max(by_type[name].values()) for name in order)
     rows = []
     for name in order:
         cells = []
@@ -97,9 +99,9 @@ def heat_map(connection):
 def trends(connection):
     """The share of each of the most expensive fields from kernel to kernel, a line for each machine."""
     points = connection.execute("""
-        WITH cells AS (SELECT kernel, machine, count(*) AS cells FROM (SELECT DISTINCT kernel, workload, machine FROM cost_means) GROUP BY ALL)
+        WITH cells AS (SELECT kernel, machine, count(*) AS cells FROM (SELECT DISTINCT kernel, workload, machine FROM comparable) GROUP BY ALL)
         SELECT name, machine, position, sum(100 * mean / whole) / any_value(cells) AS share
-        FROM cost_means JOIN cells USING (kernel, machine) JOIN kernels USING (kernel) WHERE subject = 'field' GROUP BY ALL ORDER BY ALL
+        FROM comparable JOIN cells USING (kernel, machine) JOIN kernels USING (kernel) WHERE subject = 'field' GROUP BY ALL ORDER BY ALL
     """).fetchall()
     last = connection.execute("SELECT max(position) FROM kernels").fetchone()[0] or 1
     machines = sorted({machine for _, machine, _, _ in points})
@@ -130,7 +132,8 @@ td,th{padding:.15em .5em;text-align:left;border-bottom:1px solid #ddd}.heat td{t
 
 def page(connection, answers, about):
     parts = [f"<h1>A sweep</h1><p>{html.escape(about)}</p>",
-             "<h2>Types by kernels</h2><p>Share of all cycles of accesses that left their core, in per cent; mean over workloads, machines and seeds.</p>",
+             "<h2>Types by kernels</h2><p>Share of all cycles of accesses that left their core, in per cent; mean over seeds, and over the workloads and machines that "
+             "every kernel has figures of.</p>",
              heat_map(connection),
              "<h2>Fields over kernels</h2><p>The same share of the most expensive fields, from the oldest kernel to the newest.</p>", trends(connection)]
     for title, explanation, columns, rows in answers:

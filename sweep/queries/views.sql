@@ -47,3 +47,9 @@ WITH cells AS (
 SELECT kernel, workload, machine, subject, name, runs, whole, total / runs AS mean, false_total / runs AS false_sharing,
        CASE WHEN runs > 1 THEN greatest(squares - total::DOUBLE ** 2 / runs, 0) / (runs - 1) END AS variance
 FROM sums JOIN cells USING (kernel, workload, machine);
+
+-- The same of the workloads and machines that every kernel has figures of: other means would compare workloads, not kernels.
+CREATE OR REPLACE VIEW comparable AS
+SELECT * FROM cost_means SEMI JOIN (
+    SELECT workload, machine FROM cost_means GROUP BY ALL HAVING count(DISTINCT kernel) = (SELECT count(*) FROM kernels)
+) USING (workload, machine);

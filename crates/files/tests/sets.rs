@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Barrier;
 use std::thread;
 
 use linemate_files::{FileError, FileSet, Published};
@@ -68,7 +69,8 @@ fn what_is_there_is_never_changed() {
 fn a_place_that_cannot_be_written_leaves_none_of_them() {
     let temporary = tempfile::tempdir().unwrap();
     let root = temporary.path();
-    fs::write(root.join("b"), "a file where a folder is wanted").unwrap();
+    // A folder that cannot be made, which is noticed after the first file has its name.
+    std::os::unix::fs::symlink("nowhere", root.join("b")).unwrap();
     let refused = set(root, &[("a", "new"), ("b/c", "other")]).publish();
     assert!(matches!(refused, Err(FileError::Io { .. })), "{refused:?}");
     assert_eq!(files(root), [PathBuf::from("b")]);
@@ -101,16 +103,20 @@ fn what_a_killed_process_left_is_removed_and_what_lives_is_not() {
 #[test]
 fn of_two_writers_at_once_both_find_their_files_whole() {
     let temporary = tempfile::tempdir().unwrap();
-    let text = "x".repeat(100_000);
+    let names: Vec<String> = (0..100).map(|number| format!("a/{number}")).collect();
+    let parts: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "text")).collect();
+    let sets: Vec<FileSet> = (0..8).map(|_| set(temporary.path(), &parts)).collect();
+    let all_are_ready = Barrier::new(sets.len());
+    let publish = |set: FileSet| {
+        all_are_ready.wait();
+        set.publish().unwrap()
+    };
     let outcomes: Vec<Published> = thread::scope(|scope| {
-        let write = || {
-            let parts = [("a/x", &*text), ("b/x", &*text), ("runs/x", "1")];
-            set(temporary.path(), &parts).publish().unwrap()
-        };
-        let threads: Vec<_> = (0..8).map(|_| scope.spawn(write)).collect();
+        let start = |set| scope.spawn(|| publish(set));
+        let threads: Vec<_> = sets.into_iter().map(start).collect();
         threads.into_iter().map(|t| t.join().unwrap()).collect()
     });
     let new = outcomes.iter().filter(|one| **one == Published::New);
     assert_eq!(new.count(), 1, "{outcomes:?}");
-    assert_eq!(files(temporary.path()).len(), 3);
+    assert_eq!(files(temporary.path()).len(), 100);
 }

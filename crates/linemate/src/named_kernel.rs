@@ -33,7 +33,7 @@ pub(crate) fn image(given: &Path) -> anyhow::Result<PathBuf> {
     let said = String::from_utf8_lossy(&output.stderr);
     let why = said.lines().last().unwrap_or("it gives no reason");
     let why = why.strip_prefix("kernel-image: ").unwrap_or(why);
-    bail!("--kernel {}: {}", shown(&name), shown(why))
+    bail!("--kernel: {}", shown(why))
 }
 
 /// The same of several.
