@@ -24,7 +24,7 @@ def rebuilt($before; $after): ($before | map(.costs.whole.cycles)) as $a | ($aft
 	| "\(100 * (($b | mean) - $mean) / $mean | signed) ± \(100 * $ci95 / $mean | round1) %";
 
 def case_row: ($before[0] | costliest) as $first
-	| "| `\($name)` | \({"c": "C", "cpp": "C++", "rs": "Rust"}[$language]) | \(if $first.name == $found then "`\($found)`" else "**no**: `\($first.name)`" end) | \(100 * $first.cycles / $before[0].costs.whole.cycles | round1) % | \(if $edit == "-" then "none: memory without a type" else "`\($edit)`" end) | \($whatif | predicted("gnr-2s-480")) | \($whatif | predicted("turin-2s")) | \(rebuilt($before; $after)) | \($real) |";
+	| "| `\($name)` | \({"c": "C", "cpp": "C++", "rs": "Rust"}[$language]) | \(if $first.name == $found then "`\($found)`" else "**no**: `\($first.name)`" end) | \(100 * $first.cycles / $before[0].costs.whole.cycles | round1) % | \(if $edit == "-" then "none: an array of numbers has no members" else "`\($edit)`" end) | \($whatif | predicted("gnr-2s-480")) | \($whatif | predicted("turin-2s")) | \(rebuilt($before; $after)) | \($real) |";
 
 def control_head: "| control | layout recommended | tried by replay, change of the type's cost |", "|---|---|---|";
 
