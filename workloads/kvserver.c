@@ -35,6 +35,9 @@
 #define WORKERS_MAX		1024
 #define REQUESTS_MAX		10000000
 #define LINE			64
+/* Knuth's linear congruential generator (MMIX). */
+#define MULTIPLIER		6364136223846793005ULL
+#define INCREMENT		1442695040888963407ULL
 
 #ifdef MENDED
 #define OWN_LINE	__attribute__((aligned(LINE)))
@@ -166,7 +169,7 @@ static void *client_run(void *argument)
 
 	while (client->requests--) {
 		for (i = 0; i < KEYS_PER_REQUEST; i++) {
-			client->seed = client->seed * 6364136223846793005ULL + 1442695040888963407ULL;
+			client->seed = client->seed * MULTIPLIER + INCREMENT;
 			request.keys[i] = (client->seed >> 33) % KEYS;
 		}
 		transmit(client->socket, &request, sizeof(request));
@@ -178,6 +181,19 @@ static void *client_run(void *argument)
 	}
 	shutdown(client->socket, SHUT_RDWR);
 	return NULL;
+}
+
+/* A worker and its client, each in a thread. */
+static void pair_start(struct worker *worker, struct client *client, pthread_t threads[2])
+{
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
+		die("socketpair: %s", strerror(errno));
+	worker->socket = pair[0];
+	client->socket = pair[1];
+	check(pthread_create(&threads[0], NULL, worker_run, worker), "pthread_create");
+	check(pthread_create(&threads[1], NULL, client_run, client), "pthread_create");
 }
 
 static void usage(void)
@@ -222,16 +238,10 @@ int main(int argc, char **argv)
 	memset(worker, 0, workers * sizeof(*worker));
 
 	for (i = 0; i < workers; i++) {
-		int pair[2];
-
-		if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
-			die("socketpair: %s", strerror(errno));
 		worker[i].store = store;
-		worker[i].socket = pair[0];
-		client[i] = (struct client){ .socket = pair[1], .requests = requests, .seed = i + 1 };
-		check(pthread_create(&threads[2 * i], NULL, worker_run, &worker[i]), "pthread_create");
-		check(pthread_create(&threads[2 * i + 1], NULL, client_run, &client[i]),
-		      "pthread_create");
+		client[i].requests = requests;
+		client[i].seed = i + 1;
+		pair_start(&worker[i], &client[i], &threads[2 * i]);
 	}
 	for (i = 0; i < 2 * workers; i++)
 		check(pthread_join(threads[i], NULL), "pthread_join");

@@ -67,7 +67,7 @@ static void use_futexes(const struct work *work)
 
 int main(int argc, char **argv)
 {
-	struct work work = work_from(argc, argv, 4000);
+	struct work work = work_from(argc, argv, 16000);
 
 	work_in_threads(&work, use_futexes);
 	return futexes[0][0] != work.rounds;

@@ -48,7 +48,7 @@ fn main() {
     let mut arguments = std::env::args().skip(1).map(|word| word.parse::<usize>());
     let rounds = arguments
         .next()
-        .map_or(10000, |rounds| rounds.expect("ROUNDS"));
+        .map_or(30000, |rounds| rounds.expect("ROUNDS"));
     let threads = arguments
         .next()
         .map_or(4, |threads| threads.expect("THREADS"));

@@ -79,7 +79,7 @@ static void use_objects(const struct work *work)
 
 int main(int argc, char **argv)
 {
-	struct work work = work_from(argc, argv, 20000);
+	struct work work = work_from(argc, argv, 60000);
 
 	work_in_threads(&work, use_objects);
 	return objects[0].value != work.rounds;

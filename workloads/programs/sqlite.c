@@ -4,6 +4,8 @@
  *
  * The database is in WAL mode on the guest's RAM disk; a thread inserts a row
  * and looks a range up, sixty times. To be linked with SQLite's amalgamation.
+ *
+ * Where it is weak: nobody else uses the machine, and a RAM disk does not wait.
  */
 #include <pthread.h>
 #include <stdio.h>
