@@ -4,6 +4,8 @@
 #
 # Needs root (it installs what the programs are built with), what `make setup` leaves, a release build and jq. A quarter of an hour, most of it compiling.
 #
+# Times are of a recording with its boot from the snapshot, and of a report that keeps nothing; a first recording also makes the snapshot.
+#
 # usage: real-programs.sh [memcached|redis|nginx|leveldb|sqlite|mini-redis|ripgrep]...   (default: all)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -167,9 +169,16 @@ recorded() {
 	esac
 	local script=("$scripts/$name.sh:/bin/run.sh") command=(sh /bin/run.sh)
 	[ "$name" != sqlite ] || { script=("$work/bin/sqlite:/bin/sqlite") command=(sh -c /bin/sqlite); }
+	local start=$EPOCHREALTIME
 	(cd "$work" && "$linemate" record --program --kernel "$kernel" --smp 8 --memory 2G -o "$name.partial" --file "${script[0]}" "${options[@]}" -- "${command[@]}") >"$work/$name.run" 2>&1 ||
 		die "recording $name failed: $work/$name.run"
+	elapsed "$start" >"$work/$name.seconds"
 	mv "$work/$name.partial" "$work/$name.data"
+}
+
+# elapsed START: seconds since then, with a tenth.
+elapsed() {
+	awk -v from="$1" -v to="$EPOCHREALTIME" 'BEGIN { printf "%.1f\n", to - from }'
 }
 
 # files NAME: what the guest gets, as --file has it.
@@ -198,11 +207,13 @@ chosen=("$@")
 for name in "${chosen[@]}"; do
 	prepared "$name"
 done
-printf '| program | accesses | to its heap and variables | of those typed |\n|---|---|---|---|\n'
+printf '| program | accesses | to its heap and variables | of those typed | recorded in | report in |\n|---|---|---|---|---|---|\n'
 for name in "${chosen[@]}"; do
 	read -ra taken <<<"$(files "$name")"
 	recorded "$name" "${taken[@]}"
 	say "reading $name"
-	"$linemate" report -i "$work/$name.data" --json |
-		jq -r --arg name "$name" '.ledger | "| \($name) | \(.total) | \(.programs.accesses) | \(.programs.typed_share * 1000 | round / 10) % |"'
+	start=$EPOCHREALTIME
+	"$linemate" report -i "$work/$name.data" --json --no-cache >"$work/$name.json"
+	jq -r --arg name "$name" --arg record "$(<"$work/$name.seconds")" --arg report "$(elapsed "$start")" \
+		'.ledger | "| \($name) | \(.total) | \(.programs.accesses) | \(.programs.typed_share * 1000 | round / 10) % | \($record) s | \($report) s |"' "$work/$name.json"
 done
