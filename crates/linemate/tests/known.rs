@@ -24,7 +24,7 @@ fn list(name: &str) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// Compiles a program of `workloads/known`, with its fix or without.
+/// Compiles a program of `workloads/known` into the folder, with its fix or without; gives its path from there.
 fn compile(folder: &Path, source: &str, fixed: bool) -> String {
     let path = root().join("workloads/known").join(source);
     let name = path.file_stem().unwrap();
@@ -46,7 +46,7 @@ fn compile(folder: &Path, source: &str, fixed: bool) -> String {
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", story(&output));
-    program.to_str().unwrap().to_owned()
+    format!("./{}", name.to_str().unwrap())
 }
 
 /// Records a program on four CPUs.

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use common::{items, kernel, linemate, root, story};
+use common::{items, kernel, linemate, linemate_in, root, story};
 use linemate_attribution::Analysis;
 use linemate_recording::{Event, Recording};
 use serde_json::Value;
@@ -30,10 +30,12 @@ fn compile(folder: &Path, compiler: &str, source: &str, options: &[&str]) -> Str
 }
 
 /// Records a program; gives the recording and what the program printed.
-fn record(folder: &Path, name: &str, program: &str) -> (String, String) {
-    let data = folder.join(name).to_str().unwrap().to_owned();
+fn record(folder: &Path, data: &str, program: &str) -> (String, String) {
+    let data = folder.join(data).to_str().unwrap().to_owned();
     let kernel = kernel("6.12");
-    let output = linemate(&[
+    let name = Path::new(program).file_name().unwrap().to_str().unwrap();
+    let program = format!("./{name}");
+    let arguments = [
         "record",
         "--program",
         "--smp",
@@ -43,8 +45,9 @@ fn record(folder: &Path, name: &str, program: &str) -> (String, String) {
         "--kernel",
         kernel.to_str().unwrap(),
         "--",
-        program,
-    ]);
+        &program,
+    ];
+    let output = linemate_in(folder, &arguments);
     assert!(output.status.success(), "{}", story(&output));
     let verified = linemate(&["verify", "-i", &data]);
     assert!(verified.status.success(), "{}", story(&verified));

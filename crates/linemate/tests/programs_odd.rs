@@ -44,7 +44,7 @@ fn code_of_no_file_in_a_static_pie_of_another_user_is_told_apart_and_what_it_rea
         folder.path(),
         "6.12",
         &["--program", "--smp", "2"],
-        &[program.to_str().unwrap()],
+        &["./odd"],
     );
     let counted = accesses(&data, "type", "counter");
     assert!(counted >= 20_000, "{counted}");

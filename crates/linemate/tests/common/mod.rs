@@ -47,8 +47,15 @@ pub(crate) fn workload(name: &str) -> String {
 
 /// The command with these arguments.
 pub(crate) fn linemate(arguments: &[&str]) -> Output {
+    linemate_in(Path::new("."), arguments)
+}
+
+/// The same in a folder. A program there that is named as `./NAME` is at one place in the guest, wherever the folder is: what a program
+/// is called is on its stack, and moves what lies there.
+pub(crate) fn linemate_in(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_linemate"))
         .args(arguments)
+        .current_dir(folder)
         .output()
         .unwrap()
 }
@@ -71,7 +78,7 @@ pub(crate) fn record(folder: &Path, series: &str, options: &[&str], command: &[&
     arguments.extend(options);
     arguments.push("--");
     arguments.extend(command);
-    let output = linemate(&arguments);
+    let output = linemate_in(folder, &arguments);
     assert!(output.status.success(), "{}", story(&output));
     let verified = linemate(&["verify", "-i", &data]);
     assert!(verified.status.success(), "{}", story(&verified));
