@@ -15,7 +15,7 @@ use linemate_types::{Language, TypeId, TypeModel};
 
 use super::costs::Cost;
 use super::fields::{FieldId, subject_of};
-use super::{Context, Remedy, RemedyKind, Stake, Trial, is_named, trial};
+use super::{Context, Remedy, RemedyKind, Stake, Trial, trial};
 
 /// An object that one CPU makes more than half of the accesses to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -210,15 +210,7 @@ fn own_lines(model: &TypeModel, id: TypeId, line: u64) -> Option<Trial> {
 
 /// The fields of a type outside of per-CPU memory and what they cost; `None` where nothing was lost to other words of a line.
 fn at_stake(context: &Context<'_>, ty: TypeIndex) -> Option<(Vec<FieldId>, Cost)> {
-    let fields = context.fields.iter();
-    let ids: Vec<FieldId> = fields
-        .filter(|(_, field)| field.outer == Some(ty) && !field.percpu && is_named(field))
-        .map(|(id, _)| id)
-        .collect();
-    let mut cost = Cost::default();
-    for id in &ids {
-        cost.add(&context.costs.sum(*id, |_| true));
-    }
+    let (ids, cost) = context.fields_of(ty);
     (cost.false_sharing_misses > 0).then_some((ids, cost))
 }
 

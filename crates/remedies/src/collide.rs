@@ -15,9 +15,7 @@ use linemate_study::sets::TypeSets;
 use linemate_study::variant::Variant;
 use linemate_study::{Experiment, ExperimentError};
 
-use super::costs::Cost;
-use super::fields::FieldId;
-use super::{Context, Remedy, RemedyKind, Stake, is_named, trial};
+use super::{Context, Remedy, RemedyKind, Stake, trial};
 
 /// A distance is the stride if more than this part of the distances between neighbours are the same: it is a habit then, not chance.
 const HABIT: (usize, usize) = (1, 2);
@@ -139,15 +137,7 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
 }
 
 fn one(context: &Context<'_>, ty: TypeIndex, stride: Stride, sets: &TypeSets) -> Option<Remedy> {
-    let fields = context.fields.iter();
-    let ids: Vec<FieldId> = fields
-        .filter(|(_, field)| field.outer == Some(ty) && !field.percpu && is_named(field))
-        .map(|(id, _)| id)
-        .collect();
-    let mut cost = Cost::default();
-    for id in &ids {
-        cost.add(&context.costs.sum(*id, |_| true));
-    }
+    let (ids, cost) = context.fields_of(ty);
     if cost.capacity_misses == 0 {
         return None;
     }

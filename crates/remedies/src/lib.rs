@@ -32,6 +32,7 @@ mod trials;
 
 use std::collections::BTreeMap;
 
+use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::tally::CpuSet;
 use linemate_attribution::{Analysis, Tally};
 use linemate_layout::{Edit, EditFile, EditSubject, Section, Statement};
@@ -139,6 +140,20 @@ struct Context<'a> {
 }
 
 impl Context<'_> {
+    /// The fields of a type outside of per-CPU memory, and what they cost together.
+    fn fields_of(&self, ty: TypeIndex) -> (Vec<FieldId>, Cost) {
+        let fields = self.fields.iter();
+        let ids: Vec<FieldId> = fields
+            .filter(|(_, field)| field.outer == Some(ty) && !field.percpu && is_named(field))
+            .map(|(id, _)| id)
+            .collect();
+        let mut cost = Cost::default();
+        for id in &ids {
+            cost.add(&self.costs.sum(*id, |_| true));
+        }
+        (ids, cost)
+    }
+
     /// The most that is at stake first, in each kind; and how many more there were.
     fn candidates(&self) -> (Vec<Remedy>, Vec<(RemedyKind, usize)>) {
         let (mut all, mut left_out) = (Vec::new(), Vec::new());
