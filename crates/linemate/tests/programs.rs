@@ -468,7 +468,8 @@ fn the_same_program_is_recorded_the_same_twice_and_every_verb_knows_it() {
     // Set to 0, and counted up by four threads, 200 times each.
     assert_eq!((numbers.figures.loads, numbers.figures.rmws), (800, 0));
     let programs = report.ledger.programs.unwrap();
-    assert!(programs.typed_share > 0.9, "{programs:?}");
+    // The rest is the C library's own, which has names only where its debug information is installed.
+    assert!(programs.typed_share > 0.8, "{programs:?}");
     let functions = linemate(&["report", "-i", &first, "--by", "function"]);
     let text = String::from_utf8(functions.stdout).unwrap();
     assert!(
