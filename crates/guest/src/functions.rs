@@ -102,8 +102,8 @@ impl WatchList {
 /// Makes the table of a kernel whose memory is not to be named. Nothing of it depends on the kernel's types:
 ///
 /// * `__switch_to` and the interrupts, by which call stacks are told apart;
-/// * `setup_new_exec`, which a process calls when it has new page tables, before it touches the new program's memory: which tables
-///   a CPU has is looked at when a watched function is entered.
+/// * `do_syscall_64`, by which programs enter the kernel, and `setup_new_exec`, which a process calls when it has new page tables, before
+///   it touches the new program's memory: which tables a CPU has is looked at when a watched function is entered.
 #[must_use]
 pub fn nameless_watch_list(symbols: &Symbols) -> WatchList {
     let task = |register| Parameter {
@@ -115,7 +115,7 @@ pub fn nameless_watch_list(symbols: &Symbols) -> WatchList {
     for symbol in symbols.all().iter().filter(|s| is_kernel_code(s)) {
         let (role, parameters) = match symbol.name.as_str() {
             "__switch_to" => (Role::ContextSwitch, tasks.clone()),
-            "setup_new_exec" => (Role::Plain, Vec::new()),
+            "do_syscall_64" | "setup_new_exec" => (Role::Plain, Vec::new()),
             name if is_interrupt(name) => (Role::Interrupt, Vec::new()),
             _ => continue,
         };

@@ -130,7 +130,10 @@ pub(crate) fn translate(
             let before = begins
                 .flatten()
                 .map(|(page, within)| &page[..within as usize]);
-            user_actions(watch, programs.map(|_| pc), (bytes, before))
+            let ask = !parallel && bytes == SYSTEM_CALL;
+            let [mark_or_entry, back, answer] =
+                user_actions(watch, programs.map(|_| pc), (bytes, before));
+            [mark_or_entry, back, answer, ask.then_some(Action::Ask)]
         };
         for action in actions.into_iter().flatten() {
             instruction.watch_execution(Box::leak(Box::new(Hooked {
@@ -152,10 +155,7 @@ pub(crate) fn translate(
     complete
 }
 
-/// What to do at one instruction.
-type Actions = [Option<Action>; 4];
-
-fn kernel_actions(watch: &WatchTable, pc: u64, facts: &InstructionFacts) -> Actions {
+fn kernel_actions(watch: &WatchTable, pc: u64, facts: &InstructionFacts) -> [Option<Action>; 4] {
     let entry = watch.entry(pc).map(Action::Enter);
     let exit = match facts.flow {
         Flow::Halt => Some(Action::Idle),
@@ -170,9 +170,9 @@ fn user_actions(
     watch: &WatchTable,
     program: Option<u64>,
     (bytes, before): (&[u8], Option<&[u8]>),
-) -> Actions {
+) -> [Option<Action>; 3] {
     if let Some(number) = mark_number(bytes) {
-        return [mark(number), None, None, None];
+        return [mark(number), None, None];
     }
     let entry = program.and_then(|pc| watch.entry(pc)).map(Action::Enter);
     // A program's functions often leave by a jump (`calloc` to `memset`), so what is watched is where they return to: a block
@@ -183,7 +183,6 @@ fn user_actions(
         entry,
         returned_to.then_some(Action::Back),
         answered.then_some(Action::Answer),
-        (bytes == SYSTEM_CALL).then_some(Action::Ask),
     ]
 }
 

@@ -16,9 +16,19 @@ const DISPENSABLE: [&str; 4] = [
     "/usr/lib/x86_64-linux-gnu/gconv/",
 ];
 
+/// Folders that the loader looks for in those of libraries, for libraries of newer processors (ld.so(8), "Hardware capabilities").
+const LOADER_FOLDERS: [&str; 5] = ["glibc-hwcaps", "tls", "haswell", "avx512_1", "x86_64"];
+
+fn is_dispensable(what: &str) -> bool {
+    let in_libraries = what.starts_with("/lib") || what.starts_with("/usr/lib");
+    let of_loader = |part: &str| LOADER_FOLDERS.contains(&part);
+    DISPENSABLE.iter().any(|d| what.starts_with(d))
+        || (in_libraries && what.split('/').any(of_loader))
+}
+
 /// What is told, the latest first.
 pub(super) fn lines(refusals: &[Refusal]) -> Vec<String> {
-    let told = |refusal: &&Refusal| !DISPENSABLE.iter().any(|d| refusal.what.starts_with(d));
+    let told = |refusal: &&Refusal| !is_dispensable(&refusal.what);
     refusals.iter().filter(told).take(LINES).map(line).collect()
 }
 
@@ -75,6 +85,7 @@ mod tests {
             refusal("open", 2, "/no/such\n.conf"),
             refusal("open", 2, "/etc/ld.so.cache"),
             refusal("open", 2, "/usr/lib/locale/locale-archive"),
+            refusal("stat", 2, "/lib/x86_64-linux-gnu/x86_64"),
             refusal("access", 2, "/"),
         ];
         assert_eq!(
