@@ -24,6 +24,9 @@ const NAME_MAX: usize = 1024;
 /// Bytes of an address of a peer: the longest is that of a local socket (`struct sockaddr_un`).
 const ADDRESS_MAX: u64 = 110;
 
+/// What has no answer where it is heard.
+const EXECVE: &str = "execve";
+
 const ENOENT: i32 = 2;
 /// No network, no host, nobody there, no such address: include/uapi/asm-generic/errno.h.
 const NO_PEER: [i32; 7] = [ENOENT, 97, 99, 101, 111, 112, 113];
@@ -42,12 +45,14 @@ enum Subject {
 }
 
 /// A call that has not returned.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Waiting {
     /// The page tables and the stack pointer: no two threads share both.
     thread: (u64, u64),
     call: &'static str,
     subject: Subject,
+    /// Of a program that is to take the place of the caller: if it is there, nothing is left to ask for its name.
+    program: Option<Vec<u8>>,
 }
 
 /// A call made in vain.
@@ -93,18 +98,23 @@ impl Refusals {
             return;
         };
         let thread = thread(cpu);
+        let program = match subject {
+            Subject::File(name) if call == EXECVE => text(cpu, name),
+            _ => None,
+        };
         self.change(|state| {
             if state.starter == Some(thread.0) {
                 return;
             }
-            state.waiting.retain(|waiting| waiting.thread != thread);
-            if state.waiting.len() == WAITING_MAX {
-                state.waiting.pop_front();
+            let same = state.waiting.iter().position(|w| w.thread == thread);
+            if let Some(at) = same.or((state.waiting.len() == WAITING_MAX).then_some(0)) {
+                state.unanswered(at);
             }
             state.waiting.push_back(Waiting {
                 thread,
                 call,
                 subject,
+                program,
             });
         });
     }
@@ -132,7 +142,12 @@ impl Refusals {
             }
             format!("{} {} {what}", refusal.call, refusal.error)
         };
-        self.change(|state| state.refusals.iter().rev().map(line).collect())
+        self.change(|state| {
+            while !state.waiting.is_empty() {
+                state.unanswered(0);
+            }
+            state.refusals.iter().rev().map(line).collect()
+        })
     }
 }
 
@@ -166,6 +181,13 @@ impl State {
         self.refusals.push_back(refusal);
     }
 
+    /// A call will not return any more: a program was found, and runs.
+    fn unanswered(&mut self, at: usize) {
+        if let Some(name) = self.waiting.remove(at).and_then(|w| w.program) {
+            self.found(&name);
+        }
+    }
+
     /// A file is there: who looked for it in other folders before, as along a search path, has found it.
     fn found(&mut self, name: &[u8]) {
         let last = last_part(name);
@@ -194,8 +216,8 @@ fn about(cpu: &impl Cpu) -> Option<(&'static str, Subject)> {
         262 | 332 => ("stat", second),
         21 => ("access", first),
         269 | 439 => ("access", second),
-        59 => ("execve", first),
-        322 => ("execve", second),
+        59 => (EXECVE, first),
+        322 => (EXECVE, second),
         80 => ("chdir", first),
         42 => return peer("connect", second, third),
         44 => return peer("sendto", fifth, cpu.argument(Register::R9)),
@@ -345,6 +367,23 @@ mod tests {
         cpu.open(&refusals, "/lib/other", -2);
         cpu.open(&refusals, "/usr/lib/libm.so", 4);
         assert_eq!(told(&refusals), ["open 2 /lib/other"]);
+    }
+
+    #[test]
+    fn a_program_that_is_found_leaves_no_search_behind() {
+        let (refusals, mut cpu) = (Refusals::default(), Fake::default());
+        cpu.put(0x5000, b"/sbin/prog\0");
+        cpu.put(0x6000, b"/bin/prog\0");
+        cpu.put(0x7000, b"/bin/other\0");
+        for _ in 0..2 {
+            cpu.call(&refusals, 59, &[0x5000], -2);
+            (cpu.result, cpu.arguments[0]) = (59, 0x6000);
+            refusals.asked(&cpu);
+        }
+        // The thread goes on as another program.
+        cpu.call(&refusals, 59, &[0x7000], -2);
+        assert_eq!(told(&refusals), ["execve 2 /bin/other"]);
+        assert_eq!(refusals.change(|state| state.waiting.len()), 0);
     }
 
     #[test]
