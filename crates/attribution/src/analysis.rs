@@ -16,7 +16,7 @@ use linemate_recording::{
     Access, Call, Decoder, Error as RecordingError, EventChunk, FunctionTable, GuestAddr, Marker,
     Recording, Return, Visitor,
 };
-use linemate_types::{ModelError, Symbol, Symbols, SymbolsError, TypeModel, btf};
+use linemate_types::{ModelError, Symbol, Symbols, SymbolsError, Type, TypeModel, btf};
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
@@ -112,6 +112,9 @@ struct Head {
     programs: Option<ProgramHead>,
 }
 
+/// Bytes of a pointer, x86-64.
+const POINTER_SIZE: u32 = 8;
+
 /// What is known of programs before the first pass.
 #[derive(Debug)]
 struct ProgramHead {
@@ -122,7 +125,10 @@ struct ProgramHead {
 
 impl Head {
     fn read(recording: &Recording) -> Result<Head, AnalysisError> {
-        let model = btf::parse(&recording.btf()?)?;
+        let model = match recording.description().kernel_unnamed {
+            true => TypeModel::new(vec![Type::Void], POINTER_SIZE)?,
+            false => btf::parse(&recording.btf()?)?,
+        };
         let symbols = Symbols::parse_kallsyms(&String::from_utf8_lossy(&recording.symbols()?))?;
         let programs = Programs::of(recording)?;
         if programs.is_empty() {
@@ -166,7 +172,10 @@ impl Head {
             start: &start,
             stop: &stop,
         };
-        Ok(kernel.survey())
+        Ok(match recording.description().kernel_unnamed {
+            true => kernel.unnamed(),
+            false => kernel.survey(),
+        })
     }
 }
 

@@ -65,6 +65,8 @@ pub enum Bucket {
     UnknownArea,
     /// Unknown: a program's memory that no watched allocator gave it.
     UnknownUser,
+    /// The kernel's memory in a recording that was made without what names it.
+    KernelUnnamed,
 }
 
 /// A line of the ledger.
@@ -88,11 +90,14 @@ pub enum Group {
     Contents,
     /// Not known.
     Unknown,
+    /// The kernel's memory where it was not to be named. A line of its own: it was not asked what is there, so it is neither unknown, which
+    /// would hide what is not known of programs, nor could it have a type, which would hide how much of programs has one.
+    Unnamed,
 }
 
 impl Bucket {
     /// All, in the order of the ledger.
-    pub const ALL: [Bucket; 30] = [
+    pub const ALL: [Bucket; 31] = [
         Bucket::Field,
         Bucket::HeapScalar,
         Bucket::PercpuTyped,
@@ -123,6 +128,7 @@ impl Bucket {
         Bucket::UnknownImage,
         Bucket::UnknownArea,
         Bucket::UnknownUser,
+        Bucket::KernelUnnamed,
     ];
 
     /// Its line of the ledger.
@@ -151,6 +157,7 @@ impl Bucket {
             | Bucket::UnknownImage
             | Bucket::UnknownArea
             | Bucket::UnknownUser => Group::Unknown,
+            Bucket::KernelUnnamed => Group::Unnamed,
         }
     }
 
@@ -201,13 +208,14 @@ impl Bucket {
             Bucket::UnknownArea => "outside of every known area",
             Bucket::ProgramFile => "file of a program, no variable",
             Bucket::UnknownUser => "program's memory, no allocation",
+            Bucket::KernelUnnamed => Group::Unnamed.name(),
         }
     }
 }
 
 impl Group {
     /// All, in the order of the ledger.
-    pub const ALL: [Group; 9] = [
+    pub const ALL: [Group; 10] = [
         Group::Field,
         Group::Percpu,
         Group::Global,
@@ -217,6 +225,7 @@ impl Group {
         Group::Paging,
         Group::Contents,
         Group::Unknown,
+        Group::Unnamed,
     ];
 
     /// A few words for a table.
@@ -232,6 +241,7 @@ impl Group {
             Group::Paging => "page table or struct page",
             Group::Contents => "page contents",
             Group::Unknown => "unknown",
+            Group::Unnamed => "kernel memory, not named",
         }
     }
 }
@@ -303,7 +313,8 @@ impl Ledger {
             .sum()
     }
 
-    /// Accesses that could have a type: all but stacks, device registers, page tables, `struct page` and page contents.
+    /// Accesses that could have a type: all but stacks, device registers, page tables, `struct page`, page contents and what was not to
+    /// be named.
     #[must_use]
     pub fn typable(&self) -> u64 {
         self.total()
@@ -311,6 +322,7 @@ impl Ledger {
             - self.of_group(Group::Device)
             - self.of_group(Group::Paging)
             - self.of_group(Group::Contents)
+            - self.of_group(Group::Unnamed)
     }
 }
 
@@ -351,6 +363,7 @@ mod tests {
             Bucket::PageCleared,
             Bucket::HeapContents,
             Bucket::ProgramFile,
+            Bucket::KernelUnnamed,
         ];
         let programs = ledger.of_programs();
         let even = (0..Bucket::ALL.len()).step_by(2).map(|i| 1u64 << i);

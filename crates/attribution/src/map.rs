@@ -152,6 +152,8 @@ impl Variables {
 /// The kernel's address space.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KernelMap {
+    /// Nothing in it is to be named but device registers: the recording was made without what names it.
+    pub unnamed: bool,
     /// The kernel image: code and data.
     pub image: Range<u64>,
     /// All physical memory, mapped once in a row.

@@ -278,6 +278,12 @@ impl Names {
     #[must_use]
     pub fn locate_at(&self, addr: GuestAddr, time: VirtualTime) -> Located {
         let a = addr.0;
+        if self.map.unnamed {
+            return self.nowhere(match self.map.is_device(a) {
+                true => Bucket::Device,
+                false => Bucket::KernelUnnamed,
+            });
+        }
         if self.map.image.contains(&a) {
             return self
                 .in_variable(&self.map.globals, &self.globals, a, a, None)

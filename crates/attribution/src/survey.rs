@@ -80,6 +80,19 @@ impl KernelView<'_> {
         map
     }
 
+    /// The map of a kernel that is not to be named: where its memory is, for that is how programs' is told, and device registers, which
+    /// no cache holds.
+    pub(crate) fn unnamed(&self) -> KernelMap {
+        let mut map = KernelMap {
+            unnamed: true,
+            struct_page_size: 64,
+            ..KernelMap::default()
+        };
+        self.areas(&mut map);
+        map.devices = self.devices(&map);
+        map
+    }
+
     fn image(&self) -> Range<u64> {
         let symbol = |name| self.symbols.address_of(name);
         match (

@@ -99,6 +99,36 @@ impl WatchList {
     }
 }
 
+/// Makes the table of a kernel whose memory is not to be named. Nothing of it depends on the kernel's types:
+///
+/// * `__switch_to` and the interrupts, by which call stacks are told apart;
+/// * `do_syscall_64`, by which programs enter the kernel, and `setup_new_exec`, which a process calls when it has new page tables, before
+///   it touches the new program's memory: which tables a CPU has is looked at when a watched function is entered.
+#[must_use]
+pub fn nameless_watch_list(symbols: &Symbols) -> WatchList {
+    let task = |register| Parameter {
+        register,
+        meaning: Meaning::StructPointer(0),
+    };
+    let tasks = vec![task(Register::Rdi), task(Register::Rsi)];
+    let mut by_entry: BTreeMap<u64, Function> = BTreeMap::new();
+    for symbol in symbols.all().iter().filter(|s| is_kernel_code(s)) {
+        let (role, parameters) = match symbol.name.as_str() {
+            "__switch_to" => (Role::ContextSwitch, tasks.clone()),
+            "do_syscall_64" | "setup_new_exec" => (Role::Plain, Vec::new()),
+            name if is_interrupt(name) => (Role::Interrupt, Vec::new()),
+            _ => continue,
+        };
+        insert(&mut by_entry, symbols, symbol, role, parameters);
+    }
+    WatchList {
+        table: FunctionTable {
+            functions: by_entry.into_values().collect(),
+        },
+        ambiguous: Vec::new(),
+    }
+}
+
 /// Makes the table of a kernel.
 #[must_use]
 pub fn watch_list(types: &TypeModel, symbols: &Symbols) -> WatchList {

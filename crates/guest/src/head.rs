@@ -4,6 +4,7 @@ use std::fs::File;
 use std::path::Path;
 
 use linemate_recording::{Metadata, Writer};
+use linemate_types::kernel_image::ImageError;
 use linemate_types::{KernelImage, Symbols, TypeModel};
 use sha2::{Digest, Sha256};
 
@@ -14,19 +15,25 @@ use crate::shape::{GuestShape, Timing};
 
 /// A kernel's types and symbols, as the head holds them and the images need them.
 pub(crate) struct Known {
-    pub(crate) btf: Vec<u8>,
     pub(crate) release: String,
-    pub(crate) types: TypeModel,
+    /// `None` where the kernel's memory is not to be named.
+    pub(crate) types: Option<KernelTypes>,
     pub(crate) symbol_text: Vec<u8>,
     pub(crate) symbols: Symbols,
     pub(crate) watch: WatchList,
 }
 
+/// A kernel's types.
+pub(crate) struct KernelTypes {
+    btf: Vec<u8>,
+    pub(crate) model: TypeModel,
+}
+
 impl Known {
-    /// Reads the types from the image and the symbols that its boot gave; calls of `events` are counted.
+    /// Reads the types from the image, if they are wanted, and the symbols that its boot gave; calls of `events` are counted.
     pub(crate) fn new(
-        path: &Path,
-        image: &[u8],
+        (path, image): (&Path, &[u8]),
+        with_types: bool,
         symbol_text: Vec<u8>,
         events: &[String],
     ) -> Result<Self, GuestError> {
@@ -34,15 +41,30 @@ impl Known {
             path: path.to_owned(),
             reason,
         };
-        let image = KernelImage::parse(image).map_err(|e| unusable(e.to_string()))?;
-        let types = image.types().map_err(|e| unusable(e.to_string()))?;
         let symbols = Symbols::parse_kallsyms(&String::from_utf8_lossy(&symbol_text))
             .map_err(|e| GuestError::Symbols(e.to_string()))?;
-        let mut watch = functions::watch_list(&types, &symbols);
-        watch.count(&types, &symbols, events)?;
-        let release = image.release.unwrap_or_else(|| "unknown".to_owned());
+        let (release, types) = match KernelImage::parse(image) {
+            Ok(image) if with_types => {
+                let model = image.types().map_err(|e| unusable(e.to_string()))?;
+                let btf = image.btf;
+                (image.release, Some(KernelTypes { btf, model }))
+            }
+            Ok(image) => (image.release, None),
+            Err(ImageError::NoBtf { release }) if !with_types => (release, None),
+            Err(error @ ImageError::NoBtf { .. }) => {
+                let remedy = "record programs alone with --program --kernel-types no";
+                return Err(unusable(format!("{error}, or {remedy}")));
+            }
+            Err(error) => return Err(unusable(error.to_string())),
+        };
+        let model = types.as_ref().map(|types| &types.model);
+        let mut watch = match model {
+            Some(model) => functions::watch_list(model, &symbols),
+            None => functions::nameless_watch_list(&symbols),
+        };
+        watch.count(model, &symbols, events)?;
+        let release = release.unwrap_or_else(|| "unknown".to_owned());
         Ok(Known {
-            btf: image.btf,
             release,
             types,
             symbol_text,
@@ -93,6 +115,10 @@ pub(crate) fn metadata(run: &RunFacts<'_>, known: &Known) -> Metadata {
     if run.program {
         put("program", switch(true));
     }
+    // Recordings with them do not say so, as they did before there were others.
+    if known.types.is_none() {
+        put("kernel_types", switch(false));
+    }
     put("whole_boot", switch(run.whole_boot));
     metadata
 }
@@ -113,7 +139,9 @@ pub(crate) fn write(
     programs: Option<&Programs>,
 ) -> Result<(), linemate_recording::Error> {
     let mut writer = Writer::create_in(Box::new(file), env!("CARGO_PKG_VERSION"), metadata)?;
-    writer.btf(&known.btf)?;
+    if let Some(types) = &known.types {
+        writer.btf(&types.btf)?;
+    }
     writer.symbols(&known.symbol_text)?;
     writer.functions(&known.watch.table)?;
     let Some(programs) = programs else {

@@ -72,9 +72,18 @@ pub(crate) struct Images {
 /// What is needed to find the images.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ImageSearch<'a> {
-    pub(crate) types: &'a TypeModel,
+    /// `None` where the kernel's memory is not to be named: the tables to device registers are taken all the same, as no cache holds those.
+    pub(crate) types: Option<&'a TypeModel>,
     pub(crate) symbols: &'a Symbols,
     pub(crate) shape: &'a GuestShape,
+}
+
+/// A kernel whose memory is to be named.
+#[derive(Clone, Copy)]
+struct NamedKernel<'a> {
+    types: &'a TypeModel,
+    symbols: &'a Symbols,
+    shape: &'a GuestShape,
 }
 
 impl Images {
@@ -100,12 +109,20 @@ impl Images {
                 self.add(moment, address, &memory.read(address, size)?)?;
             }
         }
+        let Some(types) = kernel.types else {
+            return self.page_tables(moment, kernel.symbols, memory);
+        };
         if let Some(address) = kernel.symbols.address_of("__per_cpu_offset") {
             let bytes = memory.read(address, 8 * usize::from(kernel.shape.cpus))?;
             self.add(moment, address, &bytes)?;
         }
+        let kernel = NamedKernel {
+            types,
+            symbols: kernel.symbols,
+            shape: kernel.shape,
+        };
         self.struct_pages(moment, kernel, memory)?;
-        self.page_tables(moment, kernel, memory)?;
+        self.page_tables(moment, kernel.symbols, memory)?;
         if moment == Moment::Start {
             self.pointers(kernel, memory)?;
         }
@@ -115,7 +132,7 @@ impl Images {
     /// The structs where pointers are followed from, and the structs that they point to.
     fn pointers(
         &mut self,
-        kernel: ImageSearch<'_>,
+        kernel: NamedKernel<'_>,
         memory: &KernelMemory<'_>,
     ) -> Result<(), GuestError> {
         let mut from: Vec<(Struct, u32)> = percpu_variables(kernel, memory)?;
@@ -180,7 +197,7 @@ impl Images {
     fn struct_pages(
         &mut self,
         moment: Moment,
-        kernel: ImageSearch<'_>,
+        kernel: NamedKernel<'_>,
         memory: &KernelMemory<'_>,
     ) -> Result<(), GuestError> {
         let Some(size) = struct_size(kernel.types, "page") else {
@@ -203,14 +220,14 @@ impl Images {
     fn page_tables(
         &mut self,
         moment: Moment,
-        kernel: ImageSearch<'_>,
+        symbols: &Symbols,
         memory: &KernelMemory<'_>,
     ) -> Result<(), GuestError> {
-        let base = |variable, default| match kernel.symbols.address_of(variable) {
+        let base = |variable, default| match symbols.address_of(variable) {
             Some(at) => memory.word(at),
             None => Ok(default),
         };
-        let Some(top) = kernel.symbols.address_of("init_top_pgt") else {
+        let Some(top) = symbols.address_of("init_top_pgt") else {
             return Ok(());
         };
         let direct = base("page_offset_base", PAGE_OFFSET)?;
@@ -235,7 +252,7 @@ impl Images {
     fn slab_caches(
         &mut self,
         moment: Moment,
-        kernel: ImageSearch<'_>,
+        kernel: NamedKernel<'_>,
         memory: &KernelMemory<'_>,
     ) -> Result<(), GuestError> {
         let offset = |member| member_offset(kernel.types, "kmem_cache", member);
@@ -297,7 +314,7 @@ impl Images {
 
 /// CPU 0's per-CPU variables: where, of what type, with how many elements at the end.
 fn percpu_variables(
-    kernel: ImageSearch<'_>,
+    kernel: NamedKernel<'_>,
     memory: &KernelMemory<'_>,
 ) -> Result<Vec<(Struct, u32)>, GuestError> {
     let Some(table) = kernel.symbols.address_of("__per_cpu_offset") else {

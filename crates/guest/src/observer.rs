@@ -57,6 +57,42 @@ pub(crate) const PROGRESS: &str = "linemate-recorder: progress ";
 /// How the recorder's complaints start.
 pub(crate) const RECORDER_ERROR: &str = "linemate-recorder: error: ";
 
+/// How its lines about system calls in vain start.
+const REFUSED: &str = "linemate-recorder: refused ";
+
+/// A system call that a program made in vain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// What it did: `open`, `connect`.
+    pub call: String,
+    /// The error's number: 2 is ENOENT.
+    pub error: i32,
+    /// The file's name, or the peer's address.
+    pub what: String,
+}
+
+impl Refusal {
+    /// Those that a recorder told, in its order: the latest first.
+    pub(crate) fn parse_all(words: &str) -> Vec<Refusal> {
+        let lines = words.lines().filter_map(|line| line.strip_prefix(REFUSED));
+        lines.filter_map(Refusal::parse).collect()
+    }
+
+    /// `CALL ERROR NAME-IN-HEXADECIMAL`.
+    fn parse(line: &str) -> Option<Refusal> {
+        let mut parts = line.split(' ');
+        let (call, error, digits) = (parts.next()?, parts.next()?, parts.next()?);
+        let digit = |byte: &u8| char::from(*byte).to_digit(16);
+        let pair = |pair: &[u8]| Some((digit(pair.first()?)? * 16 + digit(pair.get(1)?)?) as u8);
+        let what: Option<Vec<u8>> = digits.as_bytes().chunks(2).map(pair).collect();
+        Some(Refusal {
+            call: call.to_owned(),
+            error: error.parse().ok()?,
+            what: String::from_utf8_lossy(&what?).into_owned(),
+        })
+    }
+}
+
 impl Progress {
     /// Takes in a line of QEMU's output.
     pub(crate) fn learn(&mut self, line: &str) {
@@ -89,6 +125,23 @@ impl Stage {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn refusals_are_read_in_their_order_and_broken_lines_are_none() {
+        let words = "linemate-recorder: refused open 2 2f61\n\
+                     linemate-recorder: refused open x 2f61\n\
+                     linemate-recorder: refused open 2 2f6\n\
+                     linemate-recorder: refused\n\
+                     linemate-recorder: done accesses=1\n\
+                     linemate-recorder: refused connect 111 313a32\n";
+        let refusal = |call: &str, error, what: &str| Refusal {
+            call: call.to_owned(),
+            error,
+            what: what.to_owned(),
+        };
+        let expected = [refusal("open", 2, "/a"), refusal("connect", 111, "1:2")];
+        assert_eq!(Refusal::parse_all(words), expected);
+    }
 
     #[test]
     fn progress_is_read_and_other_lines_are_not() {

@@ -132,6 +132,8 @@ pub(crate) struct PluginOptions {
     pub(crate) memory_bytes: u64,
     pub(crate) user: bool,
     pub(crate) program: bool,
+    /// Nobody asks which stores of the kernel leave memory as it is.
+    pub(crate) contents_unknown: bool,
     pub(crate) whole_boot: bool,
     pub(crate) parallel: bool,
     /// The host has one CPU for QEMU: a thread that encodes would only take turns with the guest's.
@@ -147,6 +149,7 @@ impl PluginOptions {
         let switches = [
             ("user", self.user),
             ("program", self.program),
+            ("contents_unknown", self.contents_unknown),
             ("whole_boot", self.whole_boot),
             ("parallel", self.parallel),
             ("encode_here", self.encode_here),
@@ -400,6 +403,7 @@ mod tests {
             memory_bytes: 1 << 30,
             user: false,
             program: false,
+            contents_unknown: false,
             whole_boot: false,
             parallel: false,
             encode_here: false,
@@ -407,10 +411,11 @@ mod tests {
         let argument = options.to_argument("/r.so", 5);
         assert_eq!(argument, "/r.so,descriptor=5,memory=1073741824");
         options.user = true;
+        options.contents_unknown = true;
         options.whole_boot = true;
         options.parallel = true;
         options.encode_here = true;
-        let switches = ",user=on,whole_boot=on,parallel=on,encode_here=on";
+        let switches = ",user=on,contents_unknown=on,whole_boot=on,parallel=on,encode_here=on";
         assert_eq!(options.to_argument("/r.so", 5), argument + switches);
         assert_eq!(Plugin::Hold.to_argument("/r.so", -1), "/r.so,hold=hold");
     }

@@ -18,7 +18,7 @@ use crate::head::{self, Known, RunFacts};
 use crate::images::{self, Images};
 use crate::initramfs;
 use crate::kernel::BootableKernel;
-use crate::observer::{Observer, Stage};
+use crate::observer::{Observer, Refusal, Stage};
 use crate::payload::{self, Workload};
 use crate::programs::OwnAllocator;
 use crate::qemu::{GuestFiles, Plugin, PluginOptions, Qemu, Start};
@@ -53,14 +53,23 @@ pub struct Session {
     pub output: PathBuf,
     /// Record user-mode code too.
     pub user: bool,
-    /// Record what is needed to name what programs access, with these allocators of their own. Implies `user`.
-    pub program: Option<Vec<OwnAllocator>>,
+    /// Record what is needed to name what programs access. Implies `user`.
+    pub program: Option<ProgramNaming>,
     /// Record from power-on.
     pub whole_boot: bool,
     /// Functions of the kernel whose calls are all recorded.
     pub events: Vec<String>,
     /// Host time for the boot and for the run each.
     pub timeout: Option<Duration>,
+}
+
+/// How programs are recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgramNaming {
+    /// Their own allocators.
+    pub allocators: Vec<OwnAllocator>,
+    /// Whether the kernel's memory is to be named as well: if not, its types need not be there, nor its allocations be watched.
+    pub kernel_types: bool,
 }
 
 /// A run that went well.
@@ -72,6 +81,8 @@ pub struct Recorded {
     pub totals: Option<Totals>,
     /// Host time between start and stop.
     pub duration: Duration,
+    /// The last system calls that programs made in vain, the latest first; none without a recorder, or where CPUs run in parallel.
+    pub refusals: Vec<Refusal>,
 }
 
 /// A run that failed, and what is left of it.
@@ -100,6 +111,7 @@ impl From<GuestError> for Failure {
 struct Ran {
     status: ExitStatus,
     duration: Duration,
+    refusals: Vec<Refusal>,
 }
 
 impl Session {
@@ -125,7 +137,7 @@ impl Session {
         private_folder(&self.cache).map_err(GuestError::from)?;
         let recorder = std::fs::canonicalize(&self.recorder)
             .map_err(|_| GuestError::RecorderMissing(self.recorder.clone()))?;
-        let payload = payload::pack(&self.workload, self.program.as_deref(), &search_path)?;
+        let payload = payload::pack(&self.workload, self.allocators(), &search_path)?;
         if let Some(note) = &payload.note {
             observer.note(note);
         }
@@ -144,8 +156,9 @@ impl Session {
             limit: self.timeout,
         };
         let snapshot = boot.snapshot(&self.cache, cancel, observer)?;
-        let (path, image) = (&self.kernel.path, &self.kernel.bytes);
-        let mut known = Known::new(path, image, snapshot.symbols()?, &self.events)?;
+        let kernel = (&*self.kernel.path, &*self.kernel.bytes);
+        let symbols = snapshot.symbols()?;
+        let mut known = Known::new(kernel, self.names_kernel(), symbols, &self.events)?;
         if let Some(programs) = &programs {
             known.watch.add(&programs.functions);
         }
@@ -167,6 +180,7 @@ impl Session {
                 status: ran.status,
                 totals: None,
                 duration: ran.duration,
+                refusals: ran.refusals,
             });
         };
 
@@ -191,6 +205,17 @@ impl Session {
         let ran = self.run(&files, Some(plugin), &known, &mut images, cancel, observer);
         observer.stage(Stage::Writing);
         self.finish(draft, ran, images)
+    }
+
+    fn allocators(&self) -> Option<&[OwnAllocator]> {
+        Some(&self.program.as_ref()?.allocators)
+    }
+
+    /// Whether the kernel's memory is to be named.
+    fn names_kernel(&self) -> bool {
+        self.program
+            .as_ref()
+            .is_none_or(|program| program.kernel_types)
     }
 
     /// The file that becomes the recording.
@@ -271,13 +296,17 @@ impl Session {
         let out_of_memory = vm.out_of_memory();
         vm.release()?;
         let words = vm.quit()?;
-        if let Some(reason) = words {
+        if let Some(reason) = words.complaint {
             return Err(GuestError::Recorder(reason));
         }
         if let Some(words) = out_of_memory {
             return Err(GuestError::OutOfMemory { words });
         }
-        Ok(Ran { status, duration })
+        Ok(Ran {
+            status,
+            duration,
+            refusals: words.refusals,
+        })
     }
 
     fn plugin(&self, recording: File) -> Plugin {
@@ -289,6 +318,7 @@ impl Session {
             memory_bytes: end,
             user: self.user || self.program.is_some(),
             program: self.program.is_some(),
+            contents_unknown: !self.names_kernel(),
             whole_boot: self.whole_boot,
             parallel: self.shape.timing == Timing::Parallel,
             encode_here: thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1),
@@ -313,7 +343,7 @@ impl Session {
         })?;
         let memory = KernelMemory::new(&ram, table);
         let kernel = images::ImageSearch {
-            types: &known.types,
+            types: known.types.as_ref().map(|types| &types.model),
             symbols: &known.symbols,
             shape: &self.shape,
         };
@@ -349,6 +379,7 @@ impl Session {
             status: ran.status,
             totals: Some(totals),
             duration: ran.duration,
+            refusals: ran.refusals,
         })
     }
 

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::control::{Message, Pause};
 use crate::error::GuestError;
-use crate::observer::{Observer, OutputStream, Progress, RECORDER_ERROR};
+use crate::observer::{Observer, OutputStream, Progress, RECORDER_ERROR, Refusal};
 use crate::process::Process;
 use crate::qemu::{self, GuestFiles, Inherited, Plugin, Qemu, Start};
 use crate::qmp::{Qmp, QmpError};
@@ -81,6 +81,14 @@ pub(crate) struct Vm {
 enum Monitor {
     Silent(Option<UnixStream>),
     Greeted(Qmp),
+}
+
+/// What the recorder said until it ended.
+pub(crate) struct RecorderWords {
+    /// What it complained about, if it did.
+    pub(crate) complaint: Option<String>,
+    /// System calls that programs made in vain, the latest first.
+    pub(crate) refusals: Vec<Refusal>,
 }
 
 /// The limits under which a guest is watched.
@@ -437,9 +445,8 @@ impl Vm {
         fs::read(&path).map_err(GuestError::io("read", &path))
     }
 
-    /// Ends QEMU and waits until it has: the recorder finishes its file on the way. Returns what the recorder
-    /// complained about, if it did.
-    pub(crate) fn quit(mut self) -> Result<Option<String>, GuestError> {
+    /// Ends QEMU and waits until it has: the recorder finishes its file on the way.
+    pub(crate) fn quit(mut self) -> Result<RecorderWords, GuestError> {
         match self.qmp().and_then(|qmp| qmp.execute("quit", json!({}))) {
             Ok(_) | Err(QmpError::Closed) => {}
             Err(error) => return Err(error.into()),
@@ -447,7 +454,7 @@ impl Vm {
         let deadline = Instant::now() + QUIT_LIMIT;
         while Instant::now() < deadline {
             match self.process.child.try_wait() {
-                Ok(Some(status)) if status.success() => return Ok(self.recorder_error()),
+                Ok(Some(status)) if status.success() => return Ok(self.recorder_words()),
                 Ok(Some(_)) => return Err(self.process.died(&self.files, "ending")),
                 Ok(None) => thread::sleep(Duration::from_millis(5)),
                 Err(_) => break,
@@ -477,13 +484,15 @@ impl Vm {
         rustix::io::ioctl_fionread(&self.barrier).is_ok_and(|bytes| bytes >= PIPE_BYTES as u64)
     }
 
-    /// What the recorder complained about, if it did.
-    fn recorder_error(&self) -> Option<String> {
+    fn recorder_words(&self) -> RecorderWords {
         let words = read_lossy(&self.files.qemu_words());
-        words
+        let complaint = words
             .lines()
-            .find_map(|line| line.strip_prefix(RECORDER_ERROR))
-            .map(str::to_owned)
+            .find_map(|line| line.strip_prefix(RECORDER_ERROR));
+        RecorderWords {
+            complaint: complaint.map(str::to_owned),
+            refusals: Refusal::parse_all(&words),
+        }
     }
 
     fn why_ended(&self, said: &[Message], doing: &'static str) -> GuestError {

@@ -14,6 +14,7 @@
 //! | `running` | which CPU it is, where QEMU does not say |
 //! | `watch`, `decode` | the function table; instruction bytes |
 //! | `programs` | code by its contents, address spaces, mapped pages |
+//! | `refusals` | system calls made in vain, told on standard error |
 //! | `options`, `output` | the command line; the way to the file |
 
 // QEMU alone calls the plugin's entry points: from the tests' side everything behind them is unused.
@@ -31,6 +32,7 @@ mod pairing;
 mod programs;
 mod queue;
 mod recorder;
+mod refusals;
 mod running;
 mod shadow;
 mod tap;

@@ -46,6 +46,8 @@ pub(crate) struct RecorderOptions {
     pub(crate) user: bool,
     /// Tell user-mode code by its contents, and address spaces and mappings of pages.
     pub(crate) program: bool,
+    /// Leave out which stores change nothing, and so what memory holds.
+    pub(crate) contents_unknown: bool,
     /// Record from the first instruction on, not from the start mark.
     pub(crate) whole_boot: bool,
     /// The CPUs run in threads of their own.
@@ -66,7 +68,7 @@ pub(crate) enum OptionError {
     Form(String),
     /// No such key.
     #[error(
-        "unknown option {0:?} (known: hold, descriptor, memory, user, program, whole_boot, parallel, encode_here, direct_map, vmemmap)"
+        "unknown option {0:?} (known: hold, descriptor, memory, user, program, contents_unknown, whole_boot, parallel, encode_here, direct_map, vmemmap)"
     )]
     Unknown(String),
     /// Given twice.
@@ -102,6 +104,7 @@ impl RecorderOptions {
         let (mut descriptor, mut memory) = (None, None);
         let (mut user, mut program, mut whole_boot, mut parallel) = (None, None, None, None);
         let (mut encode_here, mut direct_map, mut vmemmap) = (None, None, None);
+        let mut contents_unknown = None;
         for argument in arguments {
             let (key, value) = argument
                 .split_once('=')
@@ -111,6 +114,7 @@ impl RecorderOptions {
                 "memory" => set(&mut memory, key, bytes(key, value)?)?,
                 "user" => set(&mut user, key, switch(key, value)?)?,
                 "program" => set(&mut program, key, switch(key, value)?)?,
+                "contents_unknown" => set(&mut contents_unknown, key, switch(key, value)?)?,
                 "whole_boot" => set(&mut whole_boot, key, switch(key, value)?)?,
                 "parallel" => set(&mut parallel, key, switch(key, value)?)?,
                 "encode_here" => set(&mut encode_here, key, switch(key, value)?)?,
@@ -129,6 +133,7 @@ impl RecorderOptions {
             memory: memory.ok_or(OptionError::Missing("memory"))?,
             user,
             program,
+            contents_unknown: contents_unknown.unwrap_or(false),
             whole_boot: whole_boot.unwrap_or(false),
             parallel,
             encode_here: encode_here.unwrap_or(false),
@@ -213,6 +218,7 @@ mod tests {
                 memory: 1 << 30,
                 user: false,
                 program: false,
+                contents_unknown: false,
                 whole_boot: false,
                 parallel: false,
                 encode_here: false,
@@ -246,12 +252,14 @@ mod tests {
             "descriptor=7",
             "memory=1048576",
             "user=on",
+            "contents_unknown=on",
             "whole_boot=on",
             "parallel=on",
             "encode_here=on",
         ])
         .unwrap();
         assert!(options.user && options.whole_boot && options.parallel && options.encode_here);
+        assert!(options.contents_unknown);
     }
 
     #[test]

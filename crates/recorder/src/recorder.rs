@@ -14,6 +14,7 @@ use crate::lane::{Instruction, Lane, Touch};
 use crate::options::{OptionError, RecorderOptions};
 use crate::output::{CHUNK_EVENTS, Output, Unannounced};
 use crate::programs::Programs;
+use crate::refusals::Refusals;
 use crate::shadow::{Shadow, Tracked};
 use crate::tap::{RECORDS, Tap};
 use crate::translate::{Action, Hooked, Numbers, translate};
@@ -65,6 +66,7 @@ pub(crate) struct Recorder {
     watch: WatchTable,
     numbers: Numbers,
     programs: Option<Programs>,
+    refusals: Refusals,
     percpu_offsets: Option<u64>,
     begun: AtomicBool,
     overflowed: AtomicBool,
@@ -119,7 +121,7 @@ impl Recorder {
         let mut encoders = Vec::new();
         for (lane, tap) in (0..).zip(taps) {
             // Lanes that run at the same time cannot share what they know of memory.
-            let shadow = if options.parallel {
+            let shadow = if options.parallel || options.contents_unknown {
                 None
             } else {
                 tap.track(Tracked::new(options.memory, options.direct_map));
@@ -148,6 +150,7 @@ impl Recorder {
             watch,
             numbers: Numbers::new(unannounced),
             programs,
+            refusals: Refusals::default(),
             percpu_offsets,
             begun: AtomicBool::new(false),
             overflowed: AtomicBool::new(false),
@@ -240,8 +243,15 @@ impl Recorder {
     ) {
         let back = hooked.back;
         let guest_ns = || cpu.argument(linemate_recording::Register::Rdi);
-        if hooked.action == Action::Start {
-            tap.mark(back, Mark::Start, guest_ns());
+        match hooked.action {
+            // They leave no record, not even that of a step: what is recorded does not depend on them.
+            Action::Ask => return self.refusals.asked(cpu),
+            Action::Answer => return self.refusals.answered(cpu),
+            Action::Start => {
+                self.refusals.begin(cpu);
+                tap.mark(back, Mark::Start, guest_ns());
+            }
+            _ => {}
         }
         if let (Some(programs), true) = (&self.programs, hooked.kernel) {
             programs.runs(tap, (back, number), cpu.page_tables());
@@ -255,7 +265,7 @@ impl Recorder {
             Action::Enter(function) => (function, false),
             Action::Leave(function) => (function, true),
             Action::Idle => return tap.mark(back, Mark::Idle, 0),
-            Action::Start => return,
+            Action::Start | Action::Ask | Action::Answer => return,
             Action::Back => return calls.back(cpu, &mut report),
             Action::Stop => return tap.mark(back, Mark::Stop, guest_ns()),
         };
@@ -289,6 +299,9 @@ impl Recorder {
             accesses += lane.sink().accesses();
             time = time.max(lane.now().0);
             abandoned += lane.abandoned();
+        }
+        for line in self.refusals.lines() {
+            let _ = writeln!(io::stderr(), "linemate-recorder: refused {line}");
         }
         match writer.stop() {
             Ok(writer) => {

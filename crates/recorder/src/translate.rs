@@ -9,11 +9,12 @@ use linemate_recording::format::MAX_INSTRUCTIONS;
 use linemate_recording::{GuestAddr, InstructionId};
 
 use crate::decode::{Flow, InstructionFacts, facts, mark_number, may_follow_call};
-use crate::ffi::{BlockInstruction, MAX_INSTRUCTION, TranslatedBlock};
+use crate::ffi::{MAX_INSTRUCTION, TranslatedBlock};
 use crate::lane::Instruction;
 use crate::options::RecorderOptions;
 use crate::output::Unannounced;
 use crate::programs::Programs;
+use crate::refusals::SYSTEM_CALL;
 use crate::watch::{WatchTable, Watched};
 
 /// What to do before an instruction runs.
@@ -25,6 +26,10 @@ pub(crate) enum Action {
     Leave(Watched),
     /// Report what a program's function has returned, if this is where one returns to.
     Back,
+    /// See what a program asks the kernel for.
+    Ask,
+    /// See what came of it, if this is where the kernel returns to.
+    Answer,
     /// Report that the CPU is going to wait.
     Idle,
     /// Start recording.
@@ -121,8 +126,14 @@ pub(crate) fn translate(
         let actions = if kernel {
             kernel_actions(watch, pc, &facts)
         } else {
-            let first = position == 0;
-            user_actions(watch, programs.map(|_| (&instruction, pc, first)), bytes)
+            let begins = (position == 0 && !parallel).then(|| instruction.page());
+            let before = begins
+                .flatten()
+                .map(|(page, within)| &page[..within as usize]);
+            let ask = !parallel && bytes == SYSTEM_CALL;
+            let [mark_or_entry, back, answer] =
+                user_actions(watch, programs.map(|_| pc), (bytes, before));
+            [mark_or_entry, back, answer, ask.then_some(Action::Ask)]
         };
         for action in actions.into_iter().flatten() {
             instruction.watch_execution(Box::leak(Box::new(Hooked {
@@ -144,38 +155,41 @@ pub(crate) fn translate(
     complete
 }
 
-fn kernel_actions(watch: &WatchTable, pc: u64, facts: &InstructionFacts) -> [Option<Action>; 2] {
+fn kernel_actions(watch: &WatchTable, pc: u64, facts: &InstructionFacts) -> [Option<Action>; 4] {
     let entry = watch.entry(pc).map(Action::Enter);
     let exit = match facts.flow {
         Flow::Halt => Some(Action::Idle),
         flow => watch.return_from(pc, flow).map(Action::Leave),
     };
-    [entry, exit]
+    [entry, exit, None, None]
 }
 
+/// `program`: the code address, where programs are recorded. `before`: where the CPUs take turns, of the first instruction of a block
+/// what is before it in its page.
 fn user_actions(
     watch: &WatchTable,
-    program: Option<(&BlockInstruction<'_>, u64, bool)>,
-    bytes: &[u8],
-) -> [Option<Action>; 2] {
-    let (Some((instruction, pc, first)), None) = (program, mark_number(bytes)) else {
-        return mark(bytes);
-    };
+    program: Option<u64>,
+    (bytes, before): (&[u8], Option<&[u8]>),
+) -> [Option<Action>; 3] {
+    if let Some(number) = mark_number(bytes) {
+        return [mark(number), None, None];
+    }
+    let entry = program.and_then(|pc| watch.entry(pc)).map(Action::Enter);
     // A program's functions often leave by a jump (`calloc` to `memset`), so what is watched is where they return to: a block
     // that begins after a call.
-    let returned_to = first
-        && instruction
-            .page()
-            .is_some_and(|(page, within)| may_follow_call(&page[..within as usize]));
-    let entry = watch.entry(pc).map(Action::Enter);
-    [entry, returned_to.then_some(Action::Back)]
+    let returned_to = program.is_some() && before.is_some_and(may_follow_call);
+    let answered = before.is_some_and(|before| before.len() < 2 || before.ends_with(&SYSTEM_CALL));
+    [
+        entry,
+        returned_to.then_some(Action::Back),
+        answered.then_some(Action::Answer),
+    ]
 }
 
-fn mark(bytes: &[u8]) -> [Option<Action>; 2] {
-    let action = match mark_number(bytes) {
-        Some(START) => Some(Action::Start),
-        Some(STOP) => Some(Action::Stop),
+fn mark(number: u8) -> Option<Action> {
+    match number {
+        START => Some(Action::Start),
+        STOP => Some(Action::Stop),
         _ => None,
-    };
-    [action, None]
+    }
 }

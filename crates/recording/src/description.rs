@@ -26,6 +26,9 @@ pub struct Description {
     pub seed: Option<u32>,
     /// Whether user-mode accesses were recorded.
     pub user: bool,
+    /// Whether it was made without what names the kernel's memory: types, allocations, images. Recordings that do not say so
+    /// have it.
+    pub kernel_unnamed: bool,
 }
 
 impl Description {
@@ -49,12 +52,8 @@ impl Description {
             seed: value(metadata, "seed", "a number below 2^32", |text| {
                 text.parse().ok()
             })?,
-            user: value(metadata, "user", "on or off", |text| match text {
-                "on" => Some(true),
-                "off" => Some(false),
-                _ => None,
-            })?
-            .unwrap_or(false),
+            user: switch(metadata, "user")?.unwrap_or(false),
+            kernel_unnamed: !switch(metadata, "kernel_types")?.unwrap_or(true),
         })
     }
 
@@ -66,6 +65,14 @@ impl Description {
         const OTHERS: u64 = 32 << 20;
         MOMENTS * (self.memory_bytes.unwrap_or(0) / PAGE_ARRAY + OTHERS)
     }
+}
+
+fn switch(metadata: &Metadata, key: &'static str) -> Result<Option<bool>, Problem> {
+    value(metadata, key, "on or off", |text| match text {
+        "on" => Some(true),
+        "off" => Some(false),
+        _ => None,
+    })
 }
 
 fn value<T>(
@@ -106,6 +113,7 @@ mod tests {
             ("memory_bytes", "1099511627776"),
             ("seed", "4294967295"),
             ("user", "on"),
+            ("kernel_types", "off"),
             ("colour", "green"),
         ];
         let expected = Description {
@@ -116,8 +124,11 @@ mod tests {
             memory_bytes: Some(1 << 40),
             seed: Some(u32::MAX),
             user: true,
+            kernel_unnamed: true,
         };
         assert_eq!(read(&all), Ok(expected));
+        let named = read(&[("kernel_types", "on")]);
+        assert_eq!(named, Ok(Description::default()));
         assert_eq!(read(&[]), Ok(Description::default()));
     }
 
@@ -132,6 +143,7 @@ mod tests {
             ("memory_bytes", "-1"),
             ("seed", "4294967296"),
             ("user", "yes"),
+            ("kernel_types", ""),
         ];
         for (key, text) in cases {
             let error = read(&[(key, text)]).unwrap_err().to_string();

@@ -42,7 +42,7 @@ impl Register {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Meaning {
     /// `struct T *`: a sighting of a T. The number is T's BTF type id in the recording's own BTF; of a program's function it is 0, as
-    /// the program's debug information says which struct it is.
+    /// the program's debug information says which struct it is, and in a recording that leaves the kernel's types out.
     StructPointer(u32),
     /// `struct kmem_cache *`: the cache that is allocated from or freed to.
     Cache,

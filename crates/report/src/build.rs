@@ -90,6 +90,8 @@ fn inputs(analysis: &Analysis<'_>) -> Inputs {
 fn ledger(analysis: &Analysis<'_>, counted: &Counted) -> LedgerView {
     let ledger = counted.tally.ledger();
     let total = ledger.total();
+    // Of other recordings the line says nothing.
+    let unnamed = analysis.recording().description().kernel_unnamed;
     let group = |group: Group| {
         let buckets = Bucket::ALL
             .iter()
@@ -113,7 +115,11 @@ fn ledger(analysis: &Analysis<'_>, counted: &Counted) -> LedgerView {
         typed_share: share(ledger.typed(), ledger.typable()),
         programs: programs_share(&ledger.of_programs()),
         unknown_share: share(ledger.of_group(Group::Unknown), total),
-        groups: Group::ALL.iter().map(|g| group(*g)).collect(),
+        groups: Group::ALL
+            .into_iter()
+            .filter(|g| *g != Group::Unnamed || unnamed)
+            .map(group)
+            .collect(),
     }
 }
 

@@ -100,12 +100,17 @@ pub struct Options {
     pub line: LineSize,
 }
 
+/// Why a recording may not have the type that is asked for.
+pub const UNNAMED: &str =
+    ", which leaves the kernel's types out (it was recorded with --kernel-types no)";
+
 /// Why there is no report.
 #[derive(Debug, Error)]
 pub enum Error {
     /// No such type in the recording.
     #[error(
-        "no type or typed variable {name:?} in the recording{}",
+        "no type or typed variable {name:?} in the recording{}{}",
+        if *unnamed { UNNAMED } else { "" },
         linemate_text::suggestion(nearest)
     )]
     UnknownType {
@@ -113,6 +118,8 @@ pub enum Error {
         name: String,
         /// Names that look like it.
         nearest: Vec<String>,
+        /// Whether the recording leaves the kernel's types out.
+        unnamed: bool,
     },
     /// The report could not be written as JSON.
     #[error("cannot write JSON: {0}")]

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use linemate_attribution::Group;
 use linemate_text::shown;
 use linemate_types::LineSize;
 
@@ -105,8 +106,16 @@ fn ledger(out: &mut Text, report: &Report) {
     out.table(table);
     let _ = writeln!(
         out,
-        "Typed: {} of all that is not stack, device registers, page table, struct page or page contents. Unknown: {}.",
+        "Typed: {} of all that is not {}. Unknown: {}.",
         percent(ledger.typed_share),
+        match ledger
+            .groups
+            .iter()
+            .any(|g| g.name == Group::Unnamed.name())
+        {
+            true => "stack, device registers, page contents or kernel memory",
+            false => "stack, device registers, page table, struct page or page contents",
+        },
         percent(ledger.unknown_share)
     );
     if let Some(programs) = &ledger.programs {

@@ -39,6 +39,7 @@ pub(crate) fn find_type(analysis: &Analysis<'_>, name: &str) -> Result<TypeIndex
         .ok_or_else(|| Error::UnknownType {
             name: plain.to_owned(),
             nearest: nearest(analysis, plain),
+            unnamed: analysis.recording().description().kernel_unnamed,
         })
 }
 

@@ -19,6 +19,7 @@ fn counts(cpus: u64) -> SeriesCounts {
         kernel: "00ff".to_owned(),
         command: format!("load -c {cpus}"),
         user: false,
+        kernel_unnamed: false,
         accesses: rows.iter().map(|row| row.2).sum(),
     });
     for (function, field, accesses) in rows {

@@ -318,7 +318,7 @@ fn an_unknown_type_offers_names() {
     let analysis = Analysis::new(&recording).unwrap();
     let counted = analysis.count().unwrap();
     let error = make(&analysis, &counted, &options(By::Type, Some("struct tsk"))).unwrap_err();
-    let Error::UnknownType { name, nearest } = &error else {
+    let Error::UnknownType { name, nearest, .. } = &error else {
         panic!("{error}")
     };
     assert_eq!((name.as_str(), nearest[0].as_str()), ("tsk", "task"));

@@ -19,7 +19,8 @@ impl Cpus {
     /// `wanted` CPUs; as many as were recorded, if it is `None`.
     ///
     /// # Errors
-    /// A recording that does not tell its CPUs; a number that is not a multiple of the recorded ones.
+    /// A recording that does not tell its CPUs; a number that is not a multiple of the recorded ones; more than those, of a recording in
+    /// which the kernel's memory has no names.
     pub fn new(analysis: &Analysis<'_>, wanted: Option<usize>) -> Result<Cpus, ExperimentError> {
         let recorded = recorded_cpus(analysis)?;
         let wanted = wanted.unwrap_or(recorded);
@@ -32,6 +33,10 @@ impl Cpus {
                 recorded,
                 nearest,
             });
+        }
+        let unnamed = analysis.recording().description().kernel_unnamed;
+        if copies > 1 && unnamed {
+            return Err(ExperimentError::Unnamed { wanted, recorded });
         }
         Ok(Cpus {
             recorded,

@@ -79,6 +79,16 @@ pub enum ExperimentError {
         /// The nearest multiple.
         nearest: usize,
     },
+    /// Nothing says which of the kernel's memory more CPUs would share.
+    #[error(
+        "{wanted} CPUs are more than the {recorded} recorded ones, and which memory of the kernel they share is told by its types, which this recording leaves out: record without --kernel-types no"
+    )]
+    Unnamed {
+        /// What was asked for.
+        wanted: usize,
+        /// Recorded CPUs.
+        recorded: usize,
+    },
     /// The recording.
     #[error(transparent)]
     Recording(#[from] RecordingError),

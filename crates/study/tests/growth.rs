@@ -18,6 +18,7 @@ fn run(cpus: usize) -> RunOfSeries {
         kernel: KERNEL.to_owned(),
         command: format!("sleepers -l 5 -c {}", 4 * cpus),
         user: false,
+        kernel_unnamed: false,
         accesses: 0,
     }
 }

@@ -40,20 +40,20 @@ pub enum EventRefusal {
 }
 
 impl WatchList {
-    /// Has all calls of these functions recorded, whatever their parameters.
+    /// Has all calls of these functions recorded, whatever their parameters. Without types, functions of one name are known by their
+    /// symbols alone.
     ///
     /// # Errors
     /// The first of them whose calls cannot be counted.
     pub fn count(
         &mut self,
-        types: &TypeModel,
+        types: Option<&TypeModel>,
         symbols: &Symbols,
         events: &[String],
     ) -> Result<(), EventRefusal> {
         for event in events {
-            let prototypes = types
-                .functions()
-                .filter(|(_, name, _)| name.as_str() == event);
+            let prototypes = types.into_iter().flat_map(TypeModel::functions);
+            let prototypes = prototypes.filter(|(_, name, _)| name.as_str() == event);
             if prototypes.count() > 1 {
                 return Err(EventRefusal::Ambiguous(event.clone()));
             }

@@ -16,7 +16,7 @@ fn counted(lines: &str, event: &str) -> Result<Counted, EventRefusal> {
     ]);
     let symbols = symbols(lines);
     let mut list = watch_list(&types, &symbols);
-    list.count(&types, &symbols, &[event.to_owned()])?;
+    list.count(Some(&types), &symbols, &[event.to_owned()])?;
     let entries: Vec<_> = list.table.functions.iter().map(|f| f.entry).collect();
     assert!(entries.is_sorted(), "{entries:?}");
     let functions = list.table.functions.into_iter();

@@ -342,3 +342,30 @@ fn pages_are_freed_where_every_path_comes_by() {
     assert_eq!(special(3), ["__free_pages_ok", "free_pcp_prepare"]);
     assert_eq!(special(4), ["free_pages_prepare"]);
 }
+
+#[test]
+fn a_kernel_without_names_is_watched_for_its_call_stacks_and_page_tables_alone() {
+    let list = nameless_watch_list(&symbols(
+        "ffffffff81000010 T kfree\nffffffff81000020 T setup_new_exec\n\
+         ffffffff81000030 T __switch_to\nffffffff81000040 t setup_new_exec\t[module]\n\
+         ffffffff81000050 T asm_exc_page_fault\nffffffff81000060 T __switch_to_asm\n\
+         ffffffff81000070 D __switch_to\n\
+         ffffffff81000080 T do_syscall_64\n",
+    ));
+    let row = |f: &Function| (f.name.clone(), f.role, f.parameters.len(), f.returns);
+    let rows: Vec<_> = list.table.functions.iter().map(row).collect();
+    let expected = [
+        ("setup_new_exec", Role::Plain, 0),
+        ("__switch_to", Role::ContextSwitch, 2),
+        ("asm_exc_page_fault", Role::Interrupt, 0),
+        ("do_syscall_64", Role::Plain, 0),
+    ];
+    let expected = expected.map(|(name, role, n)| (name.to_owned(), role, n, false));
+    assert_eq!(rows, expected);
+    // Who runs before and after a switch, of no type.
+    let tasks = [Register::Rdi, Register::Rsi].map(|register| Parameter {
+        register,
+        meaning: Meaning::StructPointer(0),
+    });
+    assert_eq!(list.table.functions[1].parameters, tasks);
+}

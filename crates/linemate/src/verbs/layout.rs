@@ -88,7 +88,17 @@ fn of_recording(args: &Args, path: &Path) -> anyhow::Result<Outcome> {
     let release = recording.description().kernel.clone();
     let title = || path.display().to_string();
     let Some(id) = model.declared(&args.type_name) else {
-        return Err(unknown(&title(), model, &args.type_name));
+        let unnamed = recording.description().kernel_unnamed;
+        let hint = if unnamed {
+            linemate_report::UNNAMED
+        } else {
+            ""
+        };
+        return Err(unknown(
+            &format!("{}{hint}", title()),
+            model,
+            &args.type_name,
+        ));
     };
     // Which kernel was taken is not to be guessed.
     output::tell(&format!(

@@ -1,6 +1,7 @@
 //! `linemate record`: boots a kernel, runs a command in it, records every memory access of the kernel.
 
 mod not_found;
+mod refused;
 mod series;
 
 use std::env;
@@ -10,11 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use linemate_guest::{
-    BootableKernel, ExtraFile, GuestShape, Observer, OutputStream, OwnAllocator, Progress, Qemu,
-    Recorded, Session, Stage, Timing, Workload, cache_folder, default_kernel,
+    BootableKernel, ExtraFile, GuestShape, Observer, OutputStream, OwnAllocator, ProgramNaming,
+    Progress, Qemu, Recorded, Session, Stage, Timing, Workload, cache_folder, default_kernel,
 };
 
 use crate::cli::Outcome;
@@ -86,6 +87,16 @@ pub(crate) struct Args {
     /// Record what is needed to name the fields of programs, not only the kernel's (implies --user)
     #[arg(long, conflicts_with_all = ["parallel", "bare"])]
     program: bool,
+    /// Whether the kernel's memory gets names, too. Without, its accesses are recorded as one line of the ledger, runs take less time, and the
+    /// kernel need not have BTF
+    #[arg(
+        long,
+        value_enum,
+        value_name = "yes|no",
+        default_value = "yes",
+        hide_possible_values = true
+    )]
+    kernel_types: KernelTypes,
     /// A function of the program's own that hands out memory, and which of its arguments is the size: `pool_get:2` (may be repeated)
     #[arg(
         long = "allocator",
@@ -108,6 +119,13 @@ pub(crate) struct Args {
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<String>,
+}
+
+/// `--kernel-types`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum KernelTypes {
+    Yes,
+    No,
 }
 
 /// Runs the verb.
@@ -158,6 +176,11 @@ fn record(session: &Session, cancel: &AtomicBool) -> anyhow::Result<(Outcome, bo
     if let Some(note) = display.not_found.note(recorded.status) {
         tell(&format!("note: {note}"));
     }
+    if !recorded.status.is_success() {
+        refused::lines(&recorded.refusals)
+            .iter()
+            .for_each(|line| tell(&format!("note: {line}")));
+    }
     let anything = recorded.totals.is_some();
     if recorded.status.is_success() {
         return Ok((Outcome::Fine, anything));
@@ -183,8 +206,15 @@ fn session(args: Args) -> anyhow::Result<Session> {
         .collect::<Result<_, _>>()?;
     let allocators = args.allocators.iter().map(|a| OwnAllocator::parse(a));
     let allocators = allocators.collect::<Result<Vec<_>, _>>()?;
+    let kernel_types = args.kernel_types == KernelTypes::Yes;
+    if !kernel_types && !args.program {
+        bail!("--kernel-types no leaves nothing to name without --program: give --program, too");
+    }
     Ok(Session {
-        program: args.program.then_some(allocators),
+        program: args.program.then_some(ProgramNaming {
+            allocators,
+            kernel_types,
+        }),
         qemu: Qemu::find()?,
         kernel,
         shape: GuestShape {

@@ -11,4 +11,4 @@ mod guest;
 mod hold;
 mod raw;
 
-pub(crate) use guest::{BlockInstruction, MAX_INSTRUCTION, MemoryAccess, TranslatedBlock};
+pub(crate) use guest::{MAX_INSTRUCTION, MemoryAccess, TranslatedBlock};

@@ -93,6 +93,8 @@ pub struct RunOfSeries {
     pub command: String,
     /// Whether user code was recorded.
     pub user: bool,
+    /// Whether the kernel's memory has no names.
+    pub kernel_unnamed: bool,
     /// Accesses in all.
     pub accesses: u64,
 }
@@ -118,6 +120,7 @@ impl RunOfSeries {
             kernel: kernel.cloned().ok_or(unknown("kernel"))?,
             command: about.command.clone().ok_or(unknown("command"))?,
             user: about.user,
+            kernel_unnamed: about.kernel_unnamed,
             accesses: session.counted().tally.ledger().total(),
         })
     }
@@ -149,6 +152,11 @@ impl RunOfSeries {
         if self.user != other.user {
             let word = |user| if user { "with it" } else { "without it" };
             return differ("recorded user code", word(self.user), word(other.user));
+        }
+        if self.kernel_unnamed != other.kernel_unnamed {
+            let word = |unnamed| if unnamed { "without them" } else { "with them" };
+            let (of_a, of_b) = (word(self.kernel_unnamed), word(other.kernel_unnamed));
+            return differ("the kernel's types", of_a, of_b);
         }
         match is_scaled(&self.command, self.cpus, &other.command, other.cpus) {
             true => Ok(()),

@@ -1,0 +1,110 @@
+//! What a command that failed had asked the guest for in vain: files that are not there, peers that do not answer.
+
+use std::path::Path;
+
+use linemate_guest::Refusal;
+use linemate_text::shown;
+
+/// The most lines.
+const LINES: usize = 5;
+
+/// What every program's start looks for and does without: the loader's lists, the C library's translations (ld.so(8), locale(7)).
+const DISPENSABLE: [&str; 4] = [
+    "/etc/ld.so.",
+    "/usr/lib/locale/",
+    "/usr/share/locale",
+    "/usr/lib/x86_64-linux-gnu/gconv/",
+];
+
+/// Folders that the loader looks for in those of libraries, for libraries of newer processors (ld.so(8), "Hardware capabilities").
+const LOADER_FOLDERS: [&str; 5] = ["glibc-hwcaps", "tls", "haswell", "avx512_1", "x86_64"];
+
+fn is_dispensable(what: &str) -> bool {
+    let in_libraries = what.starts_with("/lib") || what.starts_with("/usr/lib");
+    let of_loader = |part: &str| LOADER_FOLDERS.contains(&part);
+    DISPENSABLE.iter().any(|d| what.starts_with(d))
+        || (in_libraries && what.split('/').any(of_loader))
+}
+
+/// What is told, the latest first.
+pub(super) fn lines(refusals: &[Refusal]) -> Vec<String> {
+    let told = |refusal: &&Refusal| !is_dispensable(&refusal.what);
+    refusals.iter().filter(told).take(LINES).map(line).collect()
+}
+
+fn line(refusal: &Refusal) -> String {
+    let (call, what) = (&refusal.call, shown(&refusal.what));
+    match &**call {
+        "connect" | "sendto" | "socket" => format!(
+            "no answer in the guest: {what} ({call}: {}); the guest has a network of its own and nothing on it but what runs there",
+            error_name(refusal.error)
+        ),
+        _ => {
+            // Both sides have relative names begin where the command starts.
+            let remedy = match Path::new(&refusal.what).exists() {
+                true => format!("give it with --file {what}"),
+                false => "give it with --file HOST:GUEST".to_owned(),
+            };
+            format!("not there in the guest: {what} ({call}); {remedy}")
+        }
+    }
+}
+
+/// The name of an error of a network (include/uapi/asm-generic/errno.h).
+fn error_name(error: i32) -> String {
+    let name = match error {
+        2 => "ENOENT",
+        93 => "EPROTONOSUPPORT",
+        97 => "EAFNOSUPPORT",
+        99 => "EADDRNOTAVAIL",
+        101 => "ENETUNREACH",
+        111 => "ECONNREFUSED",
+        112 => "EHOSTDOWN",
+        113 => "EHOSTUNREACH",
+        other => return format!("error {other}"),
+    };
+    name.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(call: &str, error: i32, what: &str) -> Refusal {
+        Refusal {
+            call: call.to_owned(),
+            error,
+            what: what.to_owned(),
+        }
+    }
+
+    #[test]
+    fn files_and_peers_are_told_and_what_every_start_misses_is_not() {
+        let all = [
+            refusal("connect", 111, "127.0.0.1:80"),
+            refusal("open", 2, "/no/such\n.conf"),
+            refusal("open", 2, "/etc/ld.so.cache"),
+            refusal("open", 2, "/usr/lib/locale/locale-archive"),
+            refusal("stat", 2, "/lib/x86_64-linux-gnu/x86_64"),
+            refusal("access", 2, "/"),
+        ];
+        assert_eq!(
+            lines(&all),
+            [
+                "no answer in the guest: 127.0.0.1:80 (connect: ECONNREFUSED); the guest has a network of its own and nothing on it but what runs there",
+                "not there in the guest: /no/such\\n.conf (open); give it with --file HOST:GUEST",
+                "not there in the guest: / (access); give it with --file /",
+            ]
+        );
+    }
+
+    #[test]
+    fn no_more_than_five_are_told() {
+        let many: Vec<Refusal> = (0..16)
+            .map(|i| refusal("open", 2, &format!("/no/{i}")))
+            .collect();
+        let lines = lines(&many);
+        assert_eq!(lines.len(), LINES);
+        assert!(lines[0].contains("/no/0 "), "{lines:?}");
+    }
+}

@@ -1,0 +1,461 @@
+//! System calls that programs made in vain: files that are not there, peers that do not answer.
+//!
+//! Known by the processor's and the system calls' interface (arch/x86/entry/syscalls/syscall_64.tbl), which no kernel changes: at the
+//! instruction `syscall` the registers say what is asked, and where it returns to what came of it. Nothing of it goes into the recording.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
+use std::sync::{Mutex, PoisonError};
+
+use linemate_recording::Register;
+
+use crate::watch::Cpu;
+
+/// The instruction `syscall`.
+pub(crate) const SYSTEM_CALL: [u8; 2] = [0x0f, 0x05];
+
+/// The most that is kept: the latest, each once.
+const KEPT: usize = 16;
+/// Calls that wait for their answer; one that never returns (`execve`) must not stay for ever.
+const WAITING_MAX: usize = 256;
+/// The longest name that is read.
+const NAME_MAX: usize = 1024;
+/// Bytes of an address of a peer: the longest is that of a local socket (`struct sockaddr_un`).
+const ADDRESS_MAX: u64 = 110;
+
+/// What has no answer where it is heard.
+const EXECVE: &str = "execve";
+
+const ENOENT: i32 = 2;
+/// No network, no host, nobody there, no such address: include/uapi/asm-generic/errno.h.
+const NO_PEER: [i32; 7] = [ENOENT, 97, 99, 101, 111, 112, 113];
+/// No such family of addresses, no such protocol.
+const NO_PROTOCOL: [i32; 2] = [93, 97];
+
+/// What a system call is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Subject {
+    /// The file whose name is there.
+    File(u64),
+    /// The peer whose address is there, of so many bytes.
+    Peer(u64, u64),
+    /// Addresses of this family.
+    Family(u64),
+}
+
+/// A call that has not returned.
+#[derive(Clone, Debug)]
+struct Waiting {
+    /// The page tables and the stack pointer: no two threads share both.
+    thread: (u64, u64),
+    call: &'static str,
+    subject: Subject,
+    /// Of a program that is to take the place of the caller: if it is there, nothing is left to ask for its name.
+    program: Option<Vec<u8>>,
+}
+
+/// A call made in vain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Refusal {
+    call: &'static str,
+    error: i32,
+    what: Vec<u8>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The page tables of who started the recording: it is no program of the user's.
+    starter: Option<u64>,
+    waiting: VecDeque<Waiting>,
+    /// The latest last.
+    refusals: VecDeque<Refusal>,
+}
+
+/// The latest calls in vain.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals(Mutex<State>);
+
+impl Refusals {
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The recording begins, by an instruction of the running process.
+    pub(crate) fn begin(&self, cpu: &impl Cpu) {
+        let starter = cpu.page_tables();
+        self.change(|state| {
+            *state = State {
+                starter: Some(starter),
+                ..State::default()
+            };
+        });
+    }
+
+    /// A program is about to make a system call.
+    pub(crate) fn asked(&self, cpu: &impl Cpu) {
+        let Some((call, subject)) = about(cpu) else {
+            return;
+        };
+        let thread = thread(cpu);
+        let program = match subject {
+            Subject::File(name) if call == EXECVE => text(cpu, name),
+            _ => None,
+        };
+        self.change(|state| {
+            if state.starter == Some(thread.0) {
+                return;
+            }
+            let same = state.waiting.iter().position(|w| w.thread == thread);
+            if let Some(at) = same.or((state.waiting.len() == WAITING_MAX).then_some(0)) {
+                state.unanswered(at);
+            }
+            state.waiting.push_back(Waiting {
+                thread,
+                call,
+                subject,
+                program,
+            });
+        });
+    }
+
+    /// A program is where a system call returns to.
+    pub(crate) fn answered(&self, cpu: &impl Cpu) {
+        self.change(|state| {
+            if state.waiting.is_empty() {
+                return;
+            }
+            let thread = thread(cpu);
+            let at = state.waiting.iter().position(|w| w.thread == thread);
+            if let Some(waiting) = at.and_then(|at| state.waiting.remove(at)) {
+                state.settle(cpu, waiting);
+            }
+        });
+    }
+
+    /// One line for each, the latest first: the call, the error's number and what it was about, in hexadecimal digits.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let line = |refusal: &Refusal| {
+            let mut what = String::new();
+            for byte in &refusal.what {
+                let _ = write!(what, "{byte:02x}");
+            }
+            format!("{} {} {what}", refusal.call, refusal.error)
+        };
+        self.change(|state| {
+            while !state.waiting.is_empty() {
+                state.unanswered(0);
+            }
+            state.refusals.iter().rev().map(line).collect()
+        })
+    }
+}
+
+impl State {
+    fn settle(&mut self, cpu: &impl Cpu, Waiting { call, subject, .. }: Waiting) {
+        // -4095 to -1 are errors.
+        let result = cpu.result() as i64;
+        let error = (-4095..0).contains(&result).then_some(-result as i32);
+        let what = match (subject, error) {
+            (Subject::File(name), Some(ENOENT)) => text(cpu, name),
+            (Subject::File(name), None) if !self.refusals.is_empty() => {
+                let name = text(cpu, name).unwrap_or_default();
+                return self.found(&name);
+            }
+            (Subject::Peer(at, length), Some(error)) if NO_PEER.contains(&error) => {
+                peer(cpu, at, length)
+            }
+            (Subject::Family(family), Some(error)) if NO_PROTOCOL.contains(&error) => {
+                Some(format!("family {family}").into_bytes())
+            }
+            _ => None,
+        };
+        let (Some(what), Some(error)) = (what.filter(|what| !what.is_empty()), error) else {
+            return;
+        };
+        let refusal = Refusal { call, error, what };
+        self.refusals.retain(|known| known.what != refusal.what);
+        if self.refusals.len() == KEPT {
+            self.refusals.pop_front();
+        }
+        self.refusals.push_back(refusal);
+    }
+
+    /// A call will not return any more: a program was found, and runs.
+    fn unanswered(&mut self, at: usize) {
+        if let Some(name) = self.waiting.remove(at).and_then(|w| w.program) {
+            self.found(&name);
+        }
+    }
+
+    /// A file is there: who looked for it in other folders before, as along a search path, has found it.
+    fn found(&mut self, name: &[u8]) {
+        let last = last_part(name);
+        self.refusals
+            .retain(|refusal| last.is_empty() || last_part(&refusal.what) != last);
+    }
+}
+
+fn last_part(name: &[u8]) -> &[u8] {
+    name.rsplit(|byte| *byte == b'/').next().unwrap_or(name)
+}
+
+fn thread(cpu: &impl Cpu) -> (u64, u64) {
+    (cpu.page_tables(), cpu.stack())
+}
+
+/// What the call is about, if it is one that is told.
+fn about(cpu: &impl Cpu) -> Option<(&'static str, Subject)> {
+    let [first, second, third, fifth] =
+        [Register::Rdi, Register::Rsi, Register::Rdx, Register::R8].map(|r| cpu.argument(r));
+    let peer = |call, at, length| (at != 0).then_some((call, Subject::Peer(at, length)));
+    let (call, name) = match cpu.result() {
+        2 => ("open", first),
+        257 | 437 => ("open", second),
+        4 | 6 => ("stat", first),
+        262 | 332 => ("stat", second),
+        21 => ("access", first),
+        269 | 439 => ("access", second),
+        59 => (EXECVE, first),
+        322 => (EXECVE, second),
+        80 => ("chdir", first),
+        42 => return peer("connect", second, third),
+        44 => return peer("sendto", fifth, cpu.argument(Register::R9)),
+        41 => return Some(("socket", Subject::Family(first))),
+        _ => return None,
+    };
+    Some((call, Subject::File(name)))
+}
+
+/// The bytes at an address up to where they are not mapped, at most so many. Words are read where they are aligned: they are in one page.
+fn bytes<'c>(cpu: &'c impl Cpu, address: u64, most: usize) -> impl Iterator<Item = u8> + 'c {
+    let words = (0..).map_while(move |i| {
+        let at = (address & !7).checked_add(8 * i)?;
+        cpu.word(at).map(u64::to_le_bytes)
+    });
+    words.flatten().skip((address & 7) as usize).take(most)
+}
+
+/// A text with a zero at its end, or its beginning.
+fn text(cpu: &impl Cpu, address: u64) -> Option<Vec<u8>> {
+    let text: Vec<u8> = bytes(cpu, address, NAME_MAX)
+        .take_while(|byte| *byte != 0)
+        .collect();
+    (!text.is_empty()).then_some(text)
+}
+
+/// A peer's address in words: include/uapi/linux/in.h, in6.h, un.h.
+fn peer(cpu: &impl Cpu, address: u64, length: u64) -> Option<Vec<u8>> {
+    let address: Vec<u8> = bytes(cpu, address, length.min(ADDRESS_MAX) as usize).collect();
+    let (family, rest) = address.split_first_chunk::<2>()?;
+    let port = || {
+        rest.first_chunk::<2>()
+            .map(|port| u16::from_be_bytes(*port))
+    };
+    let text = match u16::from_le_bytes(*family) {
+        1 => {
+            let name = match rest.split_first()? {
+                // A name in no folder.
+                (0, abstract_name) => [b"@", abstract_name].concat(),
+                _ => rest.to_vec(),
+            };
+            let end = name.iter().position(|b| *b == 0).unwrap_or(name.len());
+            return name.get(..end).map(<[u8]>::to_vec);
+        }
+        2 => {
+            let ip: [u8; 4] = rest.get(2..6)?.try_into().ok()?;
+            SocketAddrV4::new(Ipv4Addr::from(ip), port()?).to_string()
+        }
+        10 => {
+            let ip: [u8; 16] = rest.get(6..22)?.try_into().ok()?;
+            SocketAddrV6::new(Ipv6Addr::from(ip), port()?, 0, 0).to_string()
+        }
+        family => format!("family {family}"),
+    };
+    Some(text.into_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Fake {
+        arguments: [u64; 6],
+        tables: u64,
+        stack: u64,
+        result: u64,
+        memory: HashMap<u64, [u8; 8]>,
+    }
+
+    impl Cpu for Fake {
+        fn argument(&self, register: Register) -> u64 {
+            self.arguments[register as usize]
+        }
+        fn stack(&self) -> u64 {
+            self.stack
+        }
+        fn result(&self) -> u64 {
+            self.result
+        }
+        fn word(&self, address: u64) -> Option<u64> {
+            assert_eq!(address % 8, 0, "{address:#x}");
+            self.memory
+                .get(&address)
+                .map(|word| u64::from_le_bytes(*word))
+        }
+        fn page_tables(&self) -> u64 {
+            self.tables
+        }
+    }
+
+    impl Fake {
+        fn put(&mut self, at: u64, bytes: &[u8]) {
+            for (at, byte) in (at..).zip(bytes) {
+                self.memory.entry(at & !7).or_default()[(at & 7) as usize] = *byte;
+            }
+        }
+
+        /// Makes a call and gets its answer.
+        fn call(&mut self, refusals: &Refusals, number: u64, arguments: &[u64], result: i64) {
+            self.result = number;
+            self.arguments[..arguments.len()].copy_from_slice(arguments);
+            refusals.asked(self);
+            self.result = result as u64;
+            refusals.answered(self);
+        }
+
+        fn open(&mut self, refusals: &Refusals, name: &str, result: i64) {
+            self.put(0x5003, format!("{name}\0").as_bytes());
+            self.call(refusals, 257, &[-100i64 as u64, 0x5003], result);
+        }
+    }
+
+    fn told(refusals: &Refusals) -> Vec<String> {
+        let lines = refusals.lines();
+        let decode = |line: &String| {
+            let (head, hex) = line.rsplit_once(' ').unwrap();
+            let bytes = hex
+                .as_bytes()
+                .chunks(2)
+                .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap());
+            format!("{head} {}", String::from_utf8(bytes.collect()).unwrap())
+        };
+        lines.iter().map(decode).collect()
+    }
+
+    #[test]
+    fn files_that_are_not_there_are_told_the_latest_first_and_once() {
+        let (refusals, mut cpu) = (Refusals::default(), Fake::default());
+        cpu.open(&refusals, "/etc/a.conf", -2);
+        cpu.open(&refusals, "/etc/b.conf", -2);
+        cpu.open(&refusals, "/etc/denied", -13);
+        cpu.open(&refusals, "/etc/there", 3);
+        cpu.open(&refusals, "/etc/a.conf", -2);
+        assert_eq!(
+            told(&refusals),
+            ["open 2 /etc/a.conf", "open 2 /etc/b.conf"]
+        );
+    }
+
+    #[test]
+    fn what_a_search_path_finds_is_not_missing() {
+        let (refusals, mut cpu) = (Refusals::default(), Fake::default());
+        cpu.open(&refusals, "/lib/x/libm.so", -2);
+        cpu.open(&refusals, "/lib/other", -2);
+        cpu.open(&refusals, "/usr/lib/libm.so", 4);
+        assert_eq!(told(&refusals), ["open 2 /lib/other"]);
+    }
+
+    #[test]
+    fn a_program_that_is_found_leaves_no_search_behind() {
+        let (refusals, mut cpu) = (Refusals::default(), Fake::default());
+        cpu.put(0x5000, b"/sbin/prog\0");
+        cpu.put(0x6000, b"/bin/prog\0");
+        cpu.put(0x7000, b"/bin/other\0");
+        for _ in 0..2 {
+            cpu.call(&refusals, 59, &[0x5000], -2);
+            (cpu.result, cpu.arguments[0]) = (59, 0x6000);
+            refusals.asked(&cpu);
+        }
+        // The thread goes on as another program.
+        cpu.call(&refusals, 59, &[0x7000], -2);
+        assert_eq!(told(&refusals), ["execve 2 /bin/other"]);
+        assert_eq!(refusals.change(|state| state.waiting.len()), 0);
+    }
+
+    #[test]
+    fn answers_go_to_who_asked_and_the_starter_asks_nothing() {
+        let (refusals, mut cpu) = (Refusals::default(), Fake::default());
+        cpu.put(0x5000, b"first\0");
+        cpu.put(0x6000, b"second\0");
+        let mut other = Fake {
+            stack: 64,
+            ..cpu.clone()
+        };
+        (cpu.result, cpu.arguments[0]) = (2, 0x5000);
+        refusals.asked(&cpu);
+        (other.result, other.arguments[0]) = (21, 0x6000);
+        refusals.asked(&other);
+        (other.result, cpu.result) = (0, -2i64 as u64);
+        refusals.answered(&other);
+        refusals.answered(&cpu);
+        // Nobody asked again.
+        refusals.answered(&cpu);
+        assert_eq!(told(&refusals), ["open 2 first"]);
+        let starter = Refusals::default();
+        starter.begin(&cpu);
+        cpu.call(&starter, 2, &[0x5000], -2);
+        assert!(told(&starter).is_empty());
+    }
+
+    #[test]
+    fn peers_have_their_addresses() {
+        let (refusals, mut cpu) = (Refusals::default(), Fake::default());
+        cpu.put(0x100, &[2, 0, 0x1f, 0x90, 127, 0, 0, 1]);
+        cpu.call(&refusals, 42, &[3, 0x100, 16], -111);
+        cpu.put(0x200, &[10, 0, 0, 80, 0, 0, 0, 0]);
+        cpu.put(0x208, &[[0; 15].as_slice(), &[1]].concat());
+        cpu.call(&refusals, 42, &[3, 0x200, 28], -101);
+        cpu.put(0x300, b"\x01\0/run/x.sock\0");
+        cpu.call(&refusals, 42, &[3, 0x300, 110], -2);
+        cpu.put(0x400, b"\x01\0\0name");
+        cpu.call(&refusals, 44, &[3, 0, 0, 0, 0x400, 7], -111);
+        cpu.call(&refusals, 41, &[16, 3, 0], -97);
+        // Under way, and no address at all.
+        cpu.call(&refusals, 42, &[3, 0x100, 16], -115);
+        cpu.call(&refusals, 42, &[3, 0x9000, 16], -111);
+        cpu.call(&refusals, 42, &[3, 0x100, 1], -111);
+        assert_eq!(
+            told(&refusals),
+            [
+                "socket 97 family 16",
+                "sendto 111 @name",
+                "connect 2 /run/x.sock",
+                "connect 101 [::1]:80",
+                "connect 111 127.0.0.1:8080",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let (refusals, mut cpu) = (Refusals::default(), Fake::default());
+        for i in 0..1000 {
+            cpu.stack = i;
+            (cpu.result, cpu.arguments[0]) = (2, 0x5003);
+            refusals.asked(&cpu);
+        }
+        assert_eq!(refusals.change(|state| state.waiting.len()), WAITING_MAX);
+        for i in 0..100 {
+            cpu.open(&refusals, &format!("/{i}"), -2);
+        }
+        cpu.open(&refusals, &"x".repeat(5000), -2);
+        let told = told(&refusals);
+        assert_eq!(told.len(), KEPT);
+        assert_eq!(told[0].len(), "open 2 ".len() + NAME_MAX);
+        assert_eq!(told[1], "open 2 /99");
+    }
+}
