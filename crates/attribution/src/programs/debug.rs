@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linemate_dwarf::{ProgramCode, ProgramFiles, ProgramTypes, Storage};
+use linemate_dwarf::{DwarfError, ProgramCode, ProgramFiles, ProgramTypes, Storage};
 use linemate_programs::{Base, CodePlace, ElfAddr, Operand, Programs};
 use linemate_recording::Recording;
 use linemate_types::{ModelError, Type, TypeId, TypeModel, join};
@@ -196,8 +196,7 @@ fn describe(
     file: u32,
     (places, heap): (&BTreeSet<(ElfAddr, Base)>, &[ElfAddr]),
 ) -> Option<Described> {
-    let (debug, alternate) = (programs.debug(file), programs.alternate(file));
-    let files = ProgramFiles::new(programs.contents(file), debug, alternate).ok()?;
+    let files = files_of(programs, file).ok()?;
     let types = ProgramTypes::read(&files).ok()?;
     let code = ProgramCode::read(&files, &types).ok()?;
     let mut pointers = pointers(programs, file, (&code, types.model()), places);
@@ -224,6 +223,12 @@ fn describe(
     })
 }
 
+/// The sections of a program's debug information, wherever that is.
+pub(crate) fn files_of(programs: &Programs, file: u32) -> Result<ProgramFiles<'_>, DwarfError> {
+    let (debug, alternate) = (programs.debug(file), programs.alternate(file));
+    ProgramFiles::new(programs.contents(file), debug, alternate)?.with_split(&programs.split(file))
+}
+
 /// Where a file has the C library's `malloc` and `free`, or what stands in for them.
 fn heap_functions(recording: &Recording, programs: &Programs, file: u32) -> Vec<ElfAddr> {
     let functions = recording.functions().functions.iter();
@@ -236,9 +241,7 @@ fn heap_functions(recording: &Recording, programs: &Programs, file: u32) -> Vec<
 /// The source files of a heap. Structs that are declared there are its bookkeeping, which it keeps in what it hands out and between: what
 /// it reaches by them says nothing about the objects.
 fn bookkeeping(code: &ProgramCode<'_>, heap: &[ElfAddr]) -> BTreeSet<String> {
-    let functions = heap
-        .iter()
-        .filter_map(|address| code.function_at(linemate_dwarf::ElfAddr(address.0)));
+    let functions = heap.iter().filter_map(|address| code.function_at(*address));
     let declared = functions.filter_map(|function| function.declared.as_ref());
     declared.map(|line| line.file.as_str().to_owned()).collect()
 }
@@ -257,7 +260,7 @@ fn pointers(
         .iter()
         .flat_map(|function| &function.ranges)
     {
-        let (start, end) = (ElfAddr(range.start.0), ElfAddr(range.end.0));
+        let (start, end) = (range.start, range.end);
         let first = (start, Base(0));
         if places.range(first..(end, Base(0))).next().is_none() {
             continue;

@@ -82,7 +82,7 @@ impl<'d> UnitReader<'_, 'd> {
                 self.scopes.pop();
             }
             let attributes = Attributes::read(&mut entries, abbreviation, units, unit)?;
-            let key = key_in(&one.unit, offset, one.alternate);
+            let key = key_in(&one.unit, offset, one.part);
             let owner = self.entry(key, abbreviation.tag(), &attributes)?;
             if abbreviation.has_children() {
                 let prefix = match self.full_names.get(&key) {
