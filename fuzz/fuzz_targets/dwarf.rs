@@ -2,6 +2,8 @@
 
 #![no_main]
 
+use std::collections::BTreeSet;
+
 use libfuzzer_sys::fuzz_target;
 use linemate_dwarf::{
     Companions, ElfAddr, ProgramCode, ProgramFiles, ProgramTypes, Register, skeletons, split_ids,
@@ -11,7 +13,7 @@ use linemate_types::{FlatType, Layout, LineSize, Type, pahole};
 fuzz_target!(|data: &[u8]| {
     let _ = Companions::of(data);
     if let Ok(skeletons) = skeletons(data) {
-        let ids: Vec<u64> = skeletons.iter().map(|skeleton| skeleton.id).collect();
+        let ids: BTreeSet<u64> = skeletons.iter().map(|skeleton| skeleton.id).collect();
         let _ = split_ids(data, &ids);
     }
     // A program that has its split units, too.

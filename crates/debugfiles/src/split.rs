@@ -102,16 +102,15 @@ impl Search {
         if !self.looked.insert(place.clone()) {
             return;
         }
-        let wanted: Vec<u64> = self.wanted.iter().copied().collect();
         let Ok(bytes) = read_file(&place) else {
             return;
         };
-        let has = split_ids(&bytes, &wanted).unwrap_or_default();
+        let has = split_ids(&bytes, &self.wanted).unwrap_or_default();
         if !has.is_empty() {
             self.files.push(bytes);
-            has.iter().for_each(|id| {
+            for id in &has {
                 self.wanted.remove(id);
-            });
+            }
         }
     }
 }

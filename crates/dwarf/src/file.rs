@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 use std::io::Read;
+use std::ops::Range;
 
 use gimli::{DwarfSections, EndianSlice, RunTimeEndian, SectionId};
-use object::read::elf::{ElfFile64, ElfSection64};
+use object::read::elf::{ElfFile64, ElfSection64, ProgramHeader as _};
 use object::{CompressionFormat, Object, ObjectKind, ObjectSection};
 
 use crate::DwarfError;
@@ -90,6 +91,7 @@ pub struct ProgramFiles<'d> {
     split: Vec<SplitFile<'d>>,
     eh_frame: Frames<'d>,
     debug_frame: Frames<'d>,
+    thread_storage: Range<u64>,
     endian: RunTimeEndian,
     /// Bytes of debug information, which bound what is made of them.
     length: Length,
@@ -164,6 +166,7 @@ impl<'d> ProgramFiles<'d> {
             split: Vec::new(),
             eh_frame: frames(&main, SectionId::EhFrame)?,
             debug_frame: frames(told, SectionId::DebugFrame)?,
+            thread_storage: thread_storage(&main),
             endian: match main.is_little_endian() {
                 true => RunTimeEndian::Little,
                 false => RunTimeEndian::Big,
@@ -195,6 +198,11 @@ impl<'d> ProgramFiles<'d> {
         &self.split
     }
 
+    /// Where the linker put what each thread's block is a copy of.
+    pub(crate) fn thread_storage(&self) -> Range<u64> {
+        self.thread_storage.clone()
+    }
+
     /// How the bytes of numbers are ordered.
     pub(crate) fn endian(&self) -> RunTimeEndian {
         self.endian
@@ -222,6 +230,16 @@ impl<'d> ProgramFiles<'d> {
             None => self.dwarf.borrow(|bytes| EndianSlice::new(bytes, endian)),
         }
     }
+}
+
+fn thread_storage(file: &ElfFile64<'_>) -> Range<u64> {
+    let endian = file.endian();
+    let mut headers = file.elf_program_headers().iter();
+    let storage = headers.find(|header| header.p_type(endian) == object::elf::PT_TLS);
+    storage.map_or(0..0, |header| {
+        let start = header.p_vaddr(endian);
+        start..start.saturating_add(header.p_memsz(endian))
+    })
 }
 
 fn check_build(main: &ElfFile64<'_>, debug: &ElfFile64<'_>) -> Result<(), DwarfError> {

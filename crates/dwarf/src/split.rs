@@ -3,7 +3,7 @@
 //! A program compiled with `-gsplit-dwarf` has a skeleton of each unit: its addresses, its lines, and the id of the unit that has the rest.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use gimli::{
@@ -312,11 +312,11 @@ pub(crate) fn dwo_name(
     })
 }
 
-/// Which of the units `wanted` a `.dwo` file or `.dwp` package has, in their order.
+/// Which of the units `wanted` a `.dwo` file or `.dwp` package has.
 ///
 /// # Errors
 /// When it is no ELF file, or broken.
-pub fn split_ids(bytes: &[u8], wanted: &[u64]) -> Result<Vec<u64>, DwarfError> {
+pub fn split_ids(bytes: &[u8], wanted: &BTreeSet<u64>) -> Result<BTreeSet<u64>, DwarfError> {
     let mut length = Length::default();
     let files = [SplitFile::read(bytes, &mut length)?];
     let endian = match ElfFile64::<object::Endianness>::parse(bytes)?.is_little_endian() {
@@ -327,13 +327,15 @@ pub fn split_ids(bytes: &[u8], wanted: &[u64]) -> Result<Vec<u64>, DwarfError> {
     let parent = none.borrow(|bytes| EndianSlice::new(bytes, endian));
     let mut abbreviations = Abbreviations::of_length(length);
     let units = SplitUnits::of(&files, endian, &parent, &mut abbreviations)?;
-    let mut found = Vec::new();
-    for id in wanted {
+    let in_objects = units.by_id.keys().filter(|id| wanted.contains(id));
+    let mut found: BTreeSet<u64> = in_objects.copied().collect();
+    // A package has no list of its units, but an index that is asked.
+    for id in wanted.iter().filter(|_| !units.packages.is_empty()) {
         if units
             .find(DwoId(*id), &parent, &mut abbreviations)?
             .is_some()
         {
-            found.push(*id);
+            found.insert(*id);
         }
     }
     Ok(found)

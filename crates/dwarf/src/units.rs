@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::ops::Range;
 use std::sync::Arc;
 
 use gimli::{
@@ -50,7 +51,8 @@ pub(crate) struct Units<'d> {
     signatures: HashMap<u64, DieKey>,
     /// Indices of the units by where they start.
     by_place: Vec<usize>,
-    pub(crate) missing: MissingUnits,
+    missing: MissingUnits,
+    thread_storage: Range<u64>,
     pub(crate) length: u64,
     /// Bytes of the units.
     bytes: u64,
@@ -79,6 +81,7 @@ impl<'d> Units<'d> {
             signatures: HashMap::new(),
             by_place: Vec::new(),
             missing: MissingUnits::default(),
+            thread_storage: files.thread_storage(),
             length: files.length().all,
             bytes: 0,
         };
@@ -229,6 +232,16 @@ impl<'d> Units<'d> {
             lines,
         });
         Ok(())
+    }
+
+    /// The offset in a thread's block that a unit means with `value`. For split units GCC up to 12 at least puts the symbol's address where the
+    /// offset should be: beyond the block, as the linker puts it after headers and code.
+    pub(crate) fn thread_offset(&self, value: u64) -> u64 {
+        let Range { start, end } = self.thread_storage;
+        match (start..end).contains(&value) && value >= end - start {
+            true => value - start,
+            false => value,
+        }
     }
 
     /// Bytes of a pointer: those of the first unit.

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -23,7 +24,7 @@ fn seed(name: &str) -> Vec<u8> {
 fn read(bytes: &[u8]) -> Result<usize, DwarfError> {
     let _ = Companions::of(bytes);
     if let Ok(skeletons) = skeletons(bytes) {
-        let ids: Vec<u64> = skeletons.iter().map(|skeleton| skeleton.id).collect();
+        let ids: BTreeSet<u64> = skeletons.iter().map(|skeleton| skeleton.id).collect();
         let _ = split_ids(bytes, &ids);
     }
     // The seeds of split programs have the split units, too.

@@ -292,7 +292,9 @@ impl Reader<'_, '_> {
             Some(Where::Static(address)) if address.0 != 0 && address.0 < TOMBSTONES => {
                 Storage::Static(address)
             }
-            Some(Where::ThreadLocal(offset)) => Storage::ThreadLocal(offset),
+            Some(Where::ThreadLocal(offset)) => {
+                Storage::ThreadLocal(self.units.thread_offset(offset))
+            }
             _ => return Ok(()),
         };
         let described = describe(self.units, unit, offset)?;

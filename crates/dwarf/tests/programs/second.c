@@ -1,4 +1,4 @@
-/* second.c - a second unit for programs that are linked of several: types of its own, and one that code.c has, too. */
+/* second - another unit of a program: types of its own, and one whose name code.c has, too. */
 
 struct left {
 	long first;
