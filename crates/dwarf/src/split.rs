@@ -64,15 +64,18 @@ fn load<'d>(
     Ok(all)
 }
 
+/// The sections that units are in.
+pub(crate) type SharedDwarf<'d> = Arc<Dwarf<Slice<'d>>>;
+
 /// A unit of an object or a package.
 pub(crate) struct SplitUnit<'d> {
-    pub(crate) dwarf: Arc<Dwarf<Slice<'d>>>,
+    pub(crate) dwarf: SharedDwarf<'d>,
     pub(crate) unit: Unit<Slice<'d>>,
 }
 
 /// A `.dwo` file.
 struct ObjectUnits<'d> {
-    dwarf: Arc<Dwarf<Slice<'d>>>,
+    dwarf: SharedDwarf<'d>,
     sections: &'d DwarfSections<Cow<'d, [u8]>>,
 }
 
@@ -208,7 +211,7 @@ impl<'d> SplitUnits<'d> {
         id: DwoId,
         parent: &Dwarf<Slice<'d>>,
         abbreviations: &mut Abbreviations,
-    ) -> Result<Option<(Arc<Dwarf<Slice<'d>>>, u64)>, DwarfError> {
+    ) -> Result<Option<(SharedDwarf<'d>, u64)>, DwarfError> {
         let Some(found) = self.find(id, parent, abbreviations)? else {
             return Ok(None);
         };
@@ -233,7 +236,7 @@ impl<'d> SplitUnits<'d> {
     pub(crate) fn for_each_type(
         &self,
         parent: &Dwarf<Slice<'d>>,
-        mut visit: impl FnMut(&Arc<Dwarf<Slice<'d>>>, UnitHeader<Slice<'d>>) -> Result<(), DwarfError>,
+        mut visit: impl FnMut(&SharedDwarf<'d>, UnitHeader<Slice<'d>>) -> Result<(), DwarfError>,
     ) -> Result<(), DwarfError> {
         for place in &self.types {
             visit(&self.objects[place.object].dwarf, place.header)?;

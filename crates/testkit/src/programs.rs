@@ -59,8 +59,8 @@ fn segments(elf: &[u8]) -> Vec<Segment> {
 /// instruction that reaches its heap, and for one that reaches its memory. `None` if no recording can list the file.
 pub fn recording_of(program: &[u8], attached: &[&[u8]]) -> Option<Vec<u8>> {
     let segments = segments(program);
-    let file = |debug_of, bytes: &[u8], code| ProgramFile {
-        path: if code == Vec::new() {
+    let file = |debug_of: Option<u32>, bytes: &[u8], code| ProgramFile {
+        path: if debug_of.is_some() {
             ""
         } else {
             "/bin/program"
@@ -140,8 +140,8 @@ fn write(files: &ProgramFiles, contents: &[&[u8]], pcs: &[GuestAddr], mut run: R
         .events(&run.encoder.take(RawChunk::default()))
         .unwrap();
     writer.finish().unwrap();
-    let bytes = memory.0.lock().unwrap().clone();
-    bytes
+    let bytes = memory.0.lock().unwrap();
+    bytes.clone()
 }
 
 /// The events.
