@@ -2,13 +2,23 @@
 
 #![no_main]
 
+use std::collections::BTreeSet;
+
 use libfuzzer_sys::fuzz_target;
-use linemate_dwarf::{Companions, ElfAddr, ProgramCode, ProgramFiles, ProgramTypes, Register};
+use linemate_dwarf::{
+    Companions, ElfAddr, ProgramCode, ProgramFiles, ProgramTypes, Register, skeletons, split_ids,
+};
 use linemate_types::{FlatType, Layout, LineSize, Type, pahole};
 
 fuzz_target!(|data: &[u8]| {
     let _ = Companions::of(data);
-    let Ok(files) = ProgramFiles::new(data, None, None) else {
+    if let Ok(skeletons) = skeletons(data) {
+        let ids: BTreeSet<u64> = skeletons.iter().map(|skeleton| skeleton.id).collect();
+        let _ = split_ids(data, &ids);
+    }
+    // A program that has its split units, too.
+    let files = ProgramFiles::new(data, None, None).and_then(|files| files.with_split(&[data]));
+    let Ok(files) = files else {
         return;
     };
     let Ok(types) = ProgramTypes::read(&files) else {

@@ -16,7 +16,9 @@ use linemate_recording::{
     Access, Call, Decoder, Error as RecordingError, EventChunk, FunctionTable, GuestAddr, Marker,
     Recording, Return, Visitor,
 };
-use linemate_types::{ModelError, Symbol, Symbols, SymbolsError, Type, TypeModel, btf};
+use linemate_types::{
+    ModelError, Symbol, Symbols, SymbolsError, Type, TypeId, TypeModel, btf,
+};
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
@@ -119,8 +121,27 @@ const POINTER_SIZE: u32 = 8;
 #[derive(Debug)]
 struct ProgramHead {
     programs: Programs,
+    descriptions: Descriptions,
+    /// By described file: its types in the joint model.
+    ids: Vec<Vec<TypeId>>,
+    told: OnceLock<Told>,
+}
+
+/// What programs' code says, for those who name accesses.
+#[derive(Debug)]
+struct Told {
     debug: DebugInformation,
     code: Code,
+}
+
+impl ProgramHead {
+    fn told(&self, recording: &Recording, types: &FxHashMap<u32, TypeIndex>) -> &Told {
+        self.told.get_or_init(|| {
+            let debug = self.descriptions.settle(&self.programs, &self.ids, types);
+            let code = Code::new(recording, &self.programs, &debug);
+            Told { debug, code }
+        })
+    }
 }
 
 impl Head {
@@ -145,12 +166,11 @@ impl Head {
         let descriptions = Descriptions::read(recording, &programs);
         let (model, ids) = descriptions.joined(&model, &programs)?;
         let (schema, types) = Schema::of_model(&model);
-        let debug = descriptions.settle(&ids, &types);
-        let code = Code::new(recording, &programs, &debug);
         let programs = Some(ProgramHead {
             programs,
-            debug,
-            code,
+            descriptions,
+            ids,
+            told: OnceLock::new(),
         });
         Ok(Head {
             programs,
@@ -242,7 +262,10 @@ impl<'r> Analysis<'r> {
             programs,
         } = &self.head;
         let entries = table_entries(model, types);
-        let watched = programs.as_ref().map(|head| &head.code);
+        let told = programs
+            .as_ref()
+            .map(|head| (head, head.told(self.recording, types)));
+        let watched = told.map(|(_, told)| &told.code);
         let parts = (types, &entries, symbols);
         let (collected, seen) = collect(self.recording, (&map, watched), parts, done)?;
         let facts = AnalysisFacts {
@@ -254,9 +277,9 @@ impl<'r> Analysis<'r> {
             stacks: collected.stacks.len() as u64,
         };
         let percpu = map.percpu.clone();
-        let parts = programs.as_ref().zip(seen).map(|(head, seen)| {
-            let found = evidence(self.recording, head, seen)?;
-            Ok::<_, RecordingError>((&head.programs, &head.debug, found))
+        let parts = told.zip(seen).map(|((head, told), seen)| {
+            let found = evidence(self.recording, (head, told), seen)?;
+            Ok::<_, RecordingError>((&head.programs, &told.debug, found))
         });
         let parts = parts.transpose()?;
         let (names, objects) = Names::new(map, schema, collected, parts);
@@ -531,7 +554,7 @@ fn collect(
 /// The pass over programs' accesses.
 fn evidence(
     recording: &Recording,
-    head: &ProgramHead,
+    (head, told): (&ProgramHead, &Told),
     seen: Seen,
 ) -> Result<Found, RecordingError> {
     let Seen { places, heap } = seen;
@@ -547,7 +570,7 @@ fn evidence(
     let index = LifetimeIndex::new(&lifetimes);
     let make = || Gather {
         programs: &head.programs,
-        code: &head.code,
+        code: &told.code,
         places: &places,
         heap: &index,
         found: Evidence::default(),

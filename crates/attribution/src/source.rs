@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use linemate_dwarf::{ElfAddr, ProgramFiles, SourceFrame, SourceLines};
-use linemate_programs::Programs;
+use linemate_dwarf::{SourceFrame, SourceLines};
+use linemate_programs::{ElfAddr, Programs};
 use linemate_recording::{GuestAddr, Recording};
 use rustc_hash::FxHashMap;
+
+use crate::programs::files_of;
 
 /// A line of a program's source, in a function or in what is inlined there.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,13 +59,12 @@ impl SourcePlaces {
         for pc in recording.instructions() {
             if let Some(place) = programs.code(recording, *pc) {
                 let list = by_file.entry(place.file).or_default();
-                list.push((*pc, ElfAddr(place.address.0)));
+                list.push((*pc, place.address));
             }
         }
         let mut places = FxHashMap::default();
         for (file, instructions) in by_file {
-            let (debug, alternate) = (programs.debug(file), programs.alternate(file));
-            let Ok(files) = ProgramFiles::new(programs.contents(file), debug, alternate) else {
+            let Ok(files) = files_of(programs, file) else {
                 continue;
             };
             let Ok(lines) = SourceLines::read(&files) else {

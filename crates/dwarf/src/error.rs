@@ -2,7 +2,7 @@
 
 use linemate_types::ModelError;
 
-use crate::DieKey;
+use crate::{DieKey, MissingUnits};
 
 /// What is wrong with a program or its debug information.
 #[derive(Debug, thiserror::Error)]
@@ -30,11 +30,12 @@ pub enum DwarfError {
     /// Debug information that is in another file, which was not given.
     #[error("its debug information refers to {0}, which was not found")]
     NoAlternate(String),
-    /// Split DWARF: the types are in `.dwo` or `.dwp` files.
-    #[error(
-        "its debug information is split into {0}: compile without -gsplit-dwarf, or give the .dwp"
-    )]
-    Split(String),
+    /// Split DWARF (`-gsplit-dwarf`), and none of its units is there.
+    #[error("its debug information is split, and none of its {} split units was found: the first is in {}", .0.count, .0.first)]
+    Split(MissingUnits),
+    /// More files with split units than can be numbered.
+    #[error("{0} files of debug information are more than can be numbered")]
+    TooManyParts(usize),
     /// Compressed sections that become larger than is believable.
     #[error("section {section} unpacks to {size} bytes, more than {limit}")]
     TooLarge {

@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 use std::io::Read;
+use std::ops::Range;
 
 use gimli::{DwarfSections, EndianSlice, RunTimeEndian, SectionId};
-use object::read::elf::ElfFile64;
+use object::read::elf::{ElfFile64, ElfSection64, ProgramHeader as _};
 use object::{CompressionFormat, Object, ObjectKind, ObjectSection};
 
 use crate::DwarfError;
+use crate::split::SplitFile;
 
 /// The bytes that DWARF is read from.
 pub(crate) type Slice<'d> = EndianSlice<'d, RunTimeEndian>;
@@ -22,8 +24,9 @@ const RATIO_MAX: u64 = 1 << 15;
 pub struct Companions {
     /// The build-id (`.note.gnu.build-id`): `/usr/lib/debug/.build-id/xx/yyyy.debug`.
     pub build_id: Vec<u8>,
-    /// The name of a separate debug file (`.gnu_debuglink`): beside the program, in `.debug/`, under `/usr/lib/debug`.
-    pub debug_link: Option<String>,
+    /// The name of a separate debug file (`.gnu_debuglink`): beside the program, in `.debug/`, under `/usr/lib/debug`. And its checksum:
+    /// [`debug_link_checksum`].
+    pub debug_link: Option<(String, u32)>,
     /// The file that `dwz` moved common types to (`.gnu_debugaltlink`): its path, and its build-id.
     pub alternate: Option<(String, Vec<u8>)>,
     /// Whether this file has DWARF itself.
@@ -42,7 +45,7 @@ impl Companions {
         let alternate = file.gnu_debugaltlink().ok().flatten();
         Ok(Companions {
             build_id: file.build_id().ok().flatten().unwrap_or(&[]).to_vec(),
-            debug_link: link.map(|(name, _)| text(name)),
+            debug_link: link.map(|(name, checksum)| (text(name), checksum)),
             alternate: alternate.map(|(name, id)| (text(name), id.to_vec())),
             has_dwarf: section(&file, ".debug_info").is_some(),
         })
@@ -54,16 +57,20 @@ impl Companions {
     }
 }
 
+/// The checksum that `.gnu_debuglink` has of a debug file: CRC-32.
+pub fn debug_link_checksum(bytes: &[u8]) -> u32 {
+    let mut checksum = flate2::Crc::new();
+    checksum.update(bytes);
+    checksum.sum()
+}
+
 /// `bytes` in hexadecimal.
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The section of that name, or `.zdebug_…`, which older tools wrote.
-fn section<'d, 'f>(
-    file: &'f ElfFile64<'d>,
-    name: &str,
-) -> Option<object::read::elf::ElfSection64<'d, 'f>> {
+fn section<'d, 'f>(file: &'f ElfFile64<'d>, name: &str) -> Option<ElfSection64<'d, 'f>> {
     let older = || file.section_by_name(&name.replacen(".debug_", ".zdebug_", 1));
     let found = file.section_by_name(name).or_else(older);
     found.filter(|section| section.size() != 0)
@@ -81,11 +88,22 @@ fn open(bytes: &[u8]) -> Result<ElfFile64<'_>, DwarfError> {
 pub struct ProgramFiles<'d> {
     dwarf: DwarfSections<Cow<'d, [u8]>>,
     alternate: Option<DwarfSections<Cow<'d, [u8]>>>,
+    split: Vec<SplitFile<'d>>,
     eh_frame: Frames<'d>,
     debug_frame: Frames<'d>,
+    thread_storage: Range<u64>,
     endian: RunTimeEndian,
     /// Bytes of debug information, which bound what is made of them.
-    length: u64,
+    length: Length,
+}
+
+/// How much debug information was unpacked, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Length {
+    /// Of all sections.
+    pub(crate) all: u64,
+    /// Of tables of abbreviations.
+    pub(crate) abbreviations: u64,
 }
 
 /// A section with call frame information, and the addresses that it counts from.
@@ -105,18 +123,9 @@ impl<'d> ProgramFiles<'d> {
         debug: Option<&'d [u8]>,
         alternate: Option<&'d [u8]>,
     ) -> Result<ProgramFiles<'d>, DwarfError> {
-        let main = open(program)?;
-        let debug = debug.map(open).transpose()?;
-        if let Some(debug) = &debug {
-            check_build(&main, debug)?;
-        }
-        let told = debug.as_ref().unwrap_or(&main);
-        if section(told, ".debug_info").is_none() && section(told, ".debug_types").is_none() {
-            return Err(DwarfError::NoDebugInfo);
-        }
-        let mut length = 0;
-        let dwarf = DwarfSections::load(|id| load(told, id, &mut length))?;
-        let alternate = match (alternate, told.gnu_debugaltlink().ok().flatten()) {
+        let mut files = ProgramFiles::own(program, debug)?;
+        let told = open(debug.unwrap_or(program))?;
+        files.alternate = match (alternate, told.gnu_debugaltlink().ok().flatten()) {
             (None, None) | (Some(_), None) => None,
             (None, Some((name, _))) => {
                 let name = String::from_utf8_lossy(name).into_owned();
@@ -128,14 +137,36 @@ impl<'d> ProgramFiles<'d> {
                 if found != wanted {
                     return Err(other_build(wanted, found));
                 }
-                Some(DwarfSections::load(|id| load(&file, id, &mut length))?)
+                let load = |id| load(&file, id, &mut files.length);
+                Some(DwarfSections::load(load)?)
             }
         };
+        Ok(files)
+    }
+
+    /// The sections of `program` and `debug`, whatever these refer to.
+    pub(crate) fn own(
+        program: &'d [u8],
+        debug: Option<&'d [u8]>,
+    ) -> Result<ProgramFiles<'d>, DwarfError> {
+        let main = open(program)?;
+        let debug = debug.map(open).transpose()?;
+        if let Some(debug) = &debug {
+            check_build(&main, debug)?;
+        }
+        let told = debug.as_ref().unwrap_or(&main);
+        if section(told, ".debug_info").is_none() && section(told, ".debug_types").is_none() {
+            return Err(DwarfError::NoDebugInfo);
+        }
+        let mut length = Length::default();
+        let dwarf = DwarfSections::load(|id| load(told, id, &mut length))?;
         Ok(ProgramFiles {
             dwarf,
-            alternate,
+            alternate: None,
+            split: Vec::new(),
             eh_frame: frames(&main, SectionId::EhFrame)?,
             debug_frame: frames(told, SectionId::DebugFrame)?,
+            thread_storage: thread_storage(&main),
             endian: match main.is_little_endian() {
                 true => RunTimeEndian::Little,
                 false => RunTimeEndian::Big,
@@ -144,9 +175,37 @@ impl<'d> ProgramFiles<'d> {
         })
     }
 
+    /// These files and the `.dwo` files and `.dwp` packages `split`, in any order: what each has of the program is told by the ids of
+    /// its units.
+    ///
+    /// # Errors
+    /// When one is not ELF, has compressed sections that cannot be unpacked or a broken index.
+    pub fn with_split(mut self, split: &[&'d [u8]]) -> Result<ProgramFiles<'d>, DwarfError> {
+        for bytes in split {
+            let file = SplitFile::read(bytes, &mut self.length)?;
+            self.split.push(file);
+        }
+        Ok(self)
+    }
+
     /// Bytes of debug information, which bound what is made of them.
-    pub(crate) fn length(&self) -> u64 {
+    pub(crate) fn length(&self) -> Length {
         self.length
+    }
+
+    /// The files with split units.
+    pub(crate) fn split(&self) -> &[SplitFile<'d>] {
+        &self.split
+    }
+
+    /// Where the linker put what each thread's block is a copy of.
+    pub(crate) fn thread_storage(&self) -> Range<u64> {
+        self.thread_storage.clone()
+    }
+
+    /// How the bytes of numbers are ordered.
+    pub(crate) fn endian(&self) -> RunTimeEndian {
+        self.endian
     }
 
     /// The call frame information of the running program.
@@ -173,6 +232,16 @@ impl<'d> ProgramFiles<'d> {
     }
 }
 
+fn thread_storage(file: &ElfFile64<'_>) -> Range<u64> {
+    let endian = file.endian();
+    let mut headers = file.elf_program_headers().iter();
+    let storage = headers.find(|header| header.p_type(endian) == object::elf::PT_TLS);
+    storage.map_or(0..0, |header| {
+        let start = header.p_vaddr(endian);
+        start..start.saturating_add(header.p_memsz(endian))
+    })
+}
+
 fn check_build(main: &ElfFile64<'_>, debug: &ElfFile64<'_>) -> Result<(), DwarfError> {
     let wanted = main.build_id().ok().flatten();
     let found = debug.build_id().ok().flatten();
@@ -193,11 +262,20 @@ fn other_build(wanted: &[u8], found: &[u8]) -> DwarfError {
 fn load<'d>(
     file: &ElfFile64<'d>,
     id: SectionId,
-    length: &mut u64,
+    length: &mut Length,
 ) -> Result<Cow<'d, [u8]>, DwarfError> {
-    let Some(section) = section(file, id.name()) else {
-        return Ok(Cow::Borrowed(&[]));
-    };
+    match section(file, id.name()) {
+        Some(section) => contents(&section, id, length),
+        None => Ok(Cow::Borrowed(&[])),
+    }
+}
+
+/// The bytes of a section.
+pub(crate) fn contents<'d>(
+    section: &ElfSection64<'d, '_>,
+    id: SectionId,
+    length: &mut Length,
+) -> Result<Cow<'d, [u8]>, DwarfError> {
     let data = section.compressed_data()?;
     // The size in the header of a compressed section is only a claim.
     let believable = (data.data.len() as u64).saturating_mul(RATIO_MAX);
@@ -225,7 +303,10 @@ fn load<'d>(
             return Err(broken_section(id, &error));
         }
     };
-    *length += bytes.len() as u64;
+    length.all += bytes.len() as u64;
+    if id == SectionId::DebugAbbrev {
+        length.abbreviations += bytes.len() as u64;
+    }
     Ok(bytes)
 }
 
@@ -259,6 +340,6 @@ fn frames<'d>(file: &ElfFile64<'d>, id: SectionId) -> Result<Frames<'d>, DwarfEr
     if let Some(eh_frame) = address(".eh_frame") {
         bases = bases.set_eh_frame(eh_frame);
     }
-    let bytes = load(file, id, &mut 0)?;
+    let bytes = load(file, id, &mut Length::default())?;
     Ok(Frames { bytes, bases })
 }

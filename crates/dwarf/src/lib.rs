@@ -1,6 +1,6 @@
 //! DWARF of programs: their types as the one type model, and what their code says about accesses.
 //!
-//! * [`Companions`] tells which other files hold a program's debug information;
+//! * [`Companions`] and [`Skeleton`] tell which other files hold a program's debug information;
 //! * [`ProgramFiles`] unpacks the sections of those files;
 //! * [`ProgramTypes`] are all types of a program, each once, as a [`linemate_types::TypeModel`];
 //! * [`ProgramCode`] tells functions, globals, source lines, and what registers point to.
@@ -9,20 +9,25 @@
 //! until proven otherwise: each reader returns an error that carries the offending value, never panics, does not recurse,
 //! and bounds its memory by the size of its input.
 
+mod abbreviations;
 mod code;
 mod demangle;
 mod die;
 mod error;
 mod file;
+mod split;
 mod types;
 mod units;
 
 pub use code::{
-    ElfAddr, Function, FunctionParameter, Global, PointedTo, ProgramCode, Register, SourceFrame,
+    Function, FunctionParameter, Global, PointedTo, ProgramCode, Register, SourceFrame,
     SourceLines, Storage, VariableAt,
 };
 pub use demangle::demangled;
 pub use die::DieKey;
 pub use error::DwarfError;
-pub use file::{Companions, ProgramFiles};
+pub use file::{Companions, ProgramFiles, debug_link_checksum};
+pub use linemate_types::ElfAddr;
+pub use split::{Skeleton, skeletons, split_ids};
 pub use types::ProgramTypes;
+pub use units::MissingUnits;

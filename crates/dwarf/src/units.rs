@@ -1,23 +1,30 @@
-//! The units of a program's files, in the order in which they are read: those of the alternate file last.
+//! The units of a program's files, in the order in which they are read: split ones where their skeletons are, those of the alternate file
+//! last.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::ops::Range;
+use std::sync::Arc;
 
 use gimli::{
-    AttributeValue, DebugInfoOffset, DebugTypeSignature, Dwarf, Section as _, Unit, UnitType,
+    AttributeValue, DebugInfoOffset, DebugTypeSignature, Dwarf, Unit, UnitHeader,
+    UnitSectionOffset, UnitType,
 };
 use linemate_types::{Language, Name};
 
+use crate::abbreviations::Abbreviations;
+use crate::die::Part;
 use crate::file::Slice;
+use crate::split::{SplitUnit, SplitUnits, dwo_name};
 use crate::{DieKey, DwarfError, ProgramFiles};
-
-/// How many bytes of abbreviations may be read for each byte there is: units share tables, but no compiler makes them overlap.
-const ABBREVIATIONS_READ: u64 = 64;
 
 /// A unit and where it is from.
 pub(crate) struct OneUnit<'d> {
     pub(crate) unit: Unit<Slice<'d>>,
-    pub(crate) alternate: bool,
+    pub(crate) part: Part,
+    /// The part with the strings of its table of lines: a split unit without one has its skeleton's.
+    lines: Part,
     /// Whether a name means the same in the whole program, as in C, and no entry around it belongs to it.
     pub(crate) is_c: bool,
     /// C, C++ or Rust, if it is one of them.
@@ -26,37 +33,71 @@ pub(crate) struct OneUnit<'d> {
     pub(crate) is_type: bool,
 }
 
+/// Units of a program that none of its files has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MissingUnits {
+    /// The `.dwo` file of the first one, as the compiler was told.
+    pub first: String,
+    /// How many there are.
+    pub count: usize,
+}
+
 /// All units of a program.
 pub(crate) struct Units<'d> {
-    pub(crate) dwarf: Dwarf<Slice<'d>>,
+    parts: Vec<Arc<Dwarf<Slice<'d>>>>,
+    /// By where a part is in memory, which is as long there as this: its number.
+    numbers: HashMap<*const Dwarf<Slice<'d>>, Part>,
     pub(crate) list: Vec<OneUnit<'d>>,
     signatures: HashMap<u64, DieKey>,
     /// Indices of the units by where they start.
     by_place: Vec<usize>,
+    missing: MissingUnits,
+    thread_storage: Range<u64>,
     pub(crate) length: u64,
+    /// Bytes of the units.
+    bytes: u64,
+}
+
+/// Where a unit starts in its section.
+pub(crate) fn offset(header: &UnitHeader<Slice<'_>>) -> u64 {
+    match header.offset() {
+        UnitSectionOffset::DebugInfoOffset(offset) => offset.0 as u64,
+        UnitSectionOffset::DebugTypesOffset(offset) => offset.0 as u64,
+    }
 }
 
 impl<'d> Units<'d> {
     /// Reads the heads of all units.
     pub(crate) fn new(files: &'d ProgramFiles<'_>) -> Result<Units<'d>, DwarfError> {
+        let main = Arc::new(files.dwarf());
+        let alternate = main.sup.clone();
         let mut units = Units {
-            dwarf: files.dwarf(),
+            parts: vec![
+                Arc::clone(&main),
+                alternate.clone().unwrap_or_else(|| Arc::clone(&main)),
+            ],
+            numbers: HashMap::new(),
             list: Vec::new(),
             signatures: HashMap::new(),
             by_place: Vec::new(),
-            length: files.length(),
+            missing: MissingUnits::default(),
+            thread_storage: files.thread_storage(),
+            length: files.length().all,
+            bytes: 0,
         };
-        let dwarf = files.dwarf();
-        units.add_all(&dwarf, false)?;
-        if let Some(alternate) = dwarf.sup() {
-            units.add_all(alternate, true)?;
+        let mut abbreviations = Abbreviations::new(files);
+        let mut split = SplitUnits::new(files, &main, &mut abbreviations)?;
+        units.add_all(Part::MAIN, &mut abbreviations, Some(&mut split))?;
+        units.add_split_types(&split, &main, &mut abbreviations)?;
+        if alternate.is_some() {
+            units.add_all(Part::ALTERNATE, &mut abbreviations, None)?;
+        }
+        if units.list.is_empty() && units.missing.count > 0 {
+            return Err(DwarfError::Split(units.missing));
         }
         units.name_languages();
         let mut order: Vec<usize> = (0..units.list.len()).collect();
-        order.sort_by_key(|index| {
-            let one = &units.list[*index];
-            DieKey::at(one.unit.header.offset(), one.alternate)
-        });
+        order.sort_by_key(|index| units.list[*index].start());
         units.by_place = order;
         Ok(units)
     }
@@ -75,53 +116,132 @@ impl<'d> Units<'d> {
         &self.by_place
     }
 
-    fn add_all(&mut self, dwarf: &Dwarf<Slice<'d>>, alternate: bool) -> Result<(), DwarfError> {
-        let mut abbreviations = Abbreviations::default();
+    fn add_all(
+        &mut self,
+        part: Part,
+        abbreviations: &mut Abbreviations,
+        mut split: Option<&mut SplitUnits<'d>>,
+    ) -> Result<(), DwarfError> {
+        let dwarf = Arc::clone(&self.parts[part.index()]);
         let mut headers = dwarf.units();
         while let Some(header) = headers.next()? {
-            self.add(dwarf, header, alternate, &mut abbreviations)?;
+            let unit = unit(&dwarf, header, abbreviations)?;
+            match split.as_deref_mut() {
+                Some(split) => self.add_main(&dwarf, unit, split, abbreviations)?,
+                None => self.add(unit, part, part)?,
+            }
         }
         let mut headers = dwarf.type_units();
         while let Some(header) = headers.next()? {
-            self.add(dwarf, header, alternate, &mut abbreviations)?;
+            self.add(unit(&dwarf, header, abbreviations)?, part, part)?;
         }
         Ok(())
     }
 
-    fn add(
+    /// Adds a unit of the program's own, or the one that it is the skeleton of.
+    fn add_main(
         &mut self,
         dwarf: &Dwarf<Slice<'d>>,
-        header: gimli::UnitHeader<Slice<'d>>,
-        alternate: bool,
-        known: &mut Abbreviations,
+        unit: Unit<Slice<'d>>,
+        split: &mut SplitUnits<'d>,
+        abbreviations: &mut Abbreviations,
     ) -> Result<(), DwarfError> {
-        let at = DieKey::at(header.offset(), alternate).offset();
-        let broken = |source| DwarfError::Unit { unit: at, source };
-        let table = known.of(dwarf, &header, self.length)?;
-        let unit = Unit::new_with_abbreviations(dwarf, header, table).map_err(broken)?;
-        if let UnitType::Type {
-            type_signature: DebugTypeSignature(signature),
-            type_offset,
-        } = header.type_()
-        {
-            let key = crate::die::key_in(&unit, type_offset, alternate);
+        let Some(name) = dwo_name(dwarf, &unit)? else {
+            return self.add(unit, Part::MAIN, Part::MAIN);
+        };
+        let found = match unit.dwo_id {
+            Some(id) => split.take(id, dwarf, abbreviations)?,
+            None => None,
+        };
+        let Some(SplitUnit {
+            dwarf,
+            unit: mut whole,
+        }) = found
+        else {
+            if self.missing.count == 0 {
+                self.missing.first = name;
+            }
+            self.missing.count += 1;
+            return Ok(());
+        };
+        let part = self.part(&dwarf)?;
+        whole.copy_relocated_attributes(&unit);
+        whole.comp_dir = whole.comp_dir.or(unit.comp_dir);
+        let lines = match whole.line_program {
+            Some(_) => part,
+            None => Part::MAIN,
+        };
+        whole.line_program = whole.line_program.or(unit.line_program);
+        self.add(whole, part, lines)
+    }
+
+    /// Adds the units that tell one type, each once: every object has those that it needs.
+    fn add_split_types(
+        &mut self,
+        split: &SplitUnits<'d>,
+        main: &Dwarf<Slice<'d>>,
+        abbreviations: &mut Abbreviations,
+    ) -> Result<(), DwarfError> {
+        split.for_each_type(main, |dwarf, header| {
+            if signature(&header).is_none_or(|(known, _)| self.signatures.contains_key(&known)) {
+                return Ok(());
+            }
+            let part = self.part(dwarf)?;
+            self.add(unit(dwarf, header, abbreviations)?, part, part)
+        })
+    }
+
+    /// The number of a part, which it has from now on.
+    fn part(&mut self, dwarf: &Arc<Dwarf<Slice<'d>>>) -> Result<Part, DwarfError> {
+        let number = self.parts.len();
+        match self.numbers.entry(Arc::as_ptr(dwarf)) {
+            Entry::Occupied(known) => Ok(*known.get()),
+            Entry::Vacant(vacant) => {
+                let part = Part::new(number).ok_or(DwarfError::TooManyParts(number))?;
+                self.parts.push(Arc::clone(dwarf));
+                Ok(*vacant.insert(part))
+            }
+        }
+    }
+
+    fn add(&mut self, unit: Unit<Slice<'d>>, part: Part, lines: Part) -> Result<(), DwarfError> {
+        // In one section units are side by side; an index can say that they are in one another.
+        self.bytes += unit.header.length_including_self() as u64;
+        if self.bytes > self.length {
+            return Err(DwarfError::Bloated {
+                what: "units",
+                bytes: self.bytes,
+                length: self.length,
+            });
+        }
+        if let Some((signature, type_offset)) = signature(&unit.header) {
+            let key = crate::die::key_in(&unit, type_offset, part);
             self.signatures.entry(signature).or_insert(key);
         }
-        let language = language(&unit).map_err(broken)?;
-        if let Some(name) = unit.dwo_name().map_err(broken)? {
-            let name = dwarf.attr_string(&unit, name).map_err(broken)?;
-            let name = name.to_string_lossy().into_owned();
-            return Err(DwarfError::Split(name));
-        }
+        let language = language(&unit).map_err(|source| DwarfError::Unit {
+            unit: offset(&unit.header),
+            source,
+        })?;
         self.list.push(OneUnit {
-            unit,
-            alternate,
             // Units of dwz tell no language. What C declares in them is not inside of anything.
             is_c: language.is_some_and(is_c),
-            is_type: matches!(header.type_(), UnitType::Type { .. }),
+            is_type: signature(&unit.header).is_some(),
             language: language.and_then(language_of),
+            unit,
+            part,
+            lines,
         });
         Ok(())
+    }
+
+    /// The offset in a thread's block that a unit means with `value`. For split units GCC up to 12 at least puts the symbol's address where the
+    /// offset should be: beyond the block, as the linker puts it after headers and code.
+    pub(crate) fn thread_offset(&self, value: u64) -> u64 {
+        let Range { start, end } = self.thread_storage;
+        match (start..end).contains(&value) && value >= end - start {
+            true => value - start,
+            false => value,
+        }
     }
 
     /// Bytes of a pointer: those of the first unit.
@@ -132,9 +252,8 @@ impl<'d> Units<'d> {
 
     /// The error of a unit.
     pub(crate) fn error(&self, unit: usize, source: gimli::Error) -> DwarfError {
-        let at = self.list.get(unit).map_or(0, |one| {
-            DieKey::at(one.unit.header.offset(), one.alternate).offset()
-        });
+        let at = self.list.get(unit);
+        let at = at.map_or(0, |one| offset(&one.unit.header));
         DwarfError::Unit { unit: at, source }
     }
 
@@ -147,13 +266,13 @@ impl<'d> Units<'d> {
         let one = &self.list[unit];
         Ok(match value {
             AttributeValue::UnitRef(offset) => {
-                Some(crate::die::key_in(&one.unit, *offset, one.alternate))
+                Some(crate::die::key_in(&one.unit, *offset, one.part))
             }
             AttributeValue::DebugInfoRef(DebugInfoOffset(offset)) => {
-                Some(DieKey::info(*offset, one.alternate))
+                Some(DieKey::info(*offset, one.part))
             }
             AttributeValue::DebugInfoRefSup(DebugInfoOffset(offset)) => {
-                Some(DieKey::info(*offset, true))
+                Some(DieKey::info(*offset, Part::ALTERNATE))
             }
             AttributeValue::DebugTypesRef(DebugTypeSignature(signature)) => {
                 let target = self.signatures.get(signature);
@@ -165,9 +284,20 @@ impl<'d> Units<'d> {
 
     /// The file that `unit` belongs to.
     pub(crate) fn dwarf_of(&self, unit: usize) -> &Dwarf<Slice<'d>> {
-        match self.list[unit].alternate {
-            true => self.dwarf.sup().unwrap_or(&self.dwarf),
-            false => &self.dwarf,
+        &self.parts[self.list[unit].part.index()]
+    }
+
+    /// The text of a string of the table of lines of unit `unit`.
+    fn line_text(
+        &self,
+        unit: usize,
+        value: AttributeValue<Slice<'d>>,
+    ) -> Result<Cow<'d, str>, DwarfError> {
+        let one = &self.list[unit];
+        let found = self.parts[one.lines.index()].attr_string(&one.unit, value);
+        match found {
+            Ok(bytes) => Ok(bytes.to_string_lossy()),
+            Err(source) => Err(self.error(unit, source)),
         }
     }
 
@@ -185,6 +315,41 @@ impl<'d> Units<'d> {
             Err(source) => Err(self.error(unit, source)),
         }
     }
+}
+
+impl OneUnit<'_> {
+    /// Where it starts.
+    pub(crate) fn start(&self) -> DieKey {
+        DieKey::at(self.unit.header.offset(), self.part)
+    }
+}
+
+/// The signature of a unit that tells one type, and where in it that is.
+fn signature(header: &UnitHeader<Slice<'_>>) -> Option<(u64, gimli::UnitOffset)> {
+    match header.type_() {
+        UnitType::Type {
+            type_signature: DebugTypeSignature(signature),
+            type_offset,
+        }
+        | UnitType::SplitType {
+            type_signature: DebugTypeSignature(signature),
+            type_offset,
+        } => Some((signature, type_offset)),
+        _ => None,
+    }
+}
+
+/// A unit without what its entries say.
+pub(crate) fn unit<'d>(
+    dwarf: &Dwarf<Slice<'d>>,
+    header: UnitHeader<Slice<'d>>,
+    abbreviations: &mut Abbreviations,
+) -> Result<Unit<Slice<'d>>, DwarfError> {
+    let table = abbreviations.of(dwarf, &header)?;
+    Unit::new_with_abbreviations(dwarf, header, table).map_err(|source| DwarfError::Unit {
+        unit: offset(&header),
+        source,
+    })
 }
 
 fn language(unit: &Unit<Slice<'_>>) -> gimli::Result<Option<gimli::DwLang>> {
@@ -224,46 +389,6 @@ fn language_of(language: gimli::DwLang) -> Option<Language> {
         language if is_c(language) => Some(Language::C),
         _ => None,
     }
-}
-
-/// The tables of abbreviations that were read, so that units that share one do not read it again.
-#[derive(Default)]
-struct Abbreviations {
-    known: HashMap<usize, std::sync::Arc<gimli::Abbreviations>>,
-    bytes: u64,
-}
-
-impl Abbreviations {
-    fn of(
-        &mut self,
-        dwarf: &Dwarf<Slice<'_>>,
-        header: &gimli::UnitHeader<Slice<'_>>,
-        length: u64,
-    ) -> Result<std::sync::Arc<gimli::Abbreviations>, DwarfError> {
-        let offset = header.debug_abbrev_offset().0;
-        if let Some(known) = self.known.get(&offset) {
-            return Ok(std::sync::Arc::clone(known));
-        }
-        let section = dwarf.debug_abbrev.reader().slice();
-        self.bytes += extent(section.get(offset..).unwrap_or(&[]));
-        if self.bytes > ABBREVIATIONS_READ * (section.len() as u64) {
-            return Err(DwarfError::Bloated {
-                what: "abbreviations",
-                bytes: self.bytes,
-                length,
-            });
-        }
-        let table = dwarf.abbreviations(header)?;
-        self.known.insert(offset, std::sync::Arc::clone(&table));
-        Ok(table)
-    }
-}
-
-/// At most how many bytes the table of abbreviations at the start of `bytes` has: up to three zeros in a row, which end its
-/// last abbreviation and itself.
-fn extent(bytes: &[u8]) -> u64 {
-    let end = bytes.windows(3).position(|three| three == [0, 0, 0]);
-    end.map_or(bytes.len(), |at| at + 3) as u64
 }
 
 /// Names, each kept once however often it is used.
@@ -318,9 +443,9 @@ pub(crate) fn file_name(
         join(&mut path, &folder.to_string_lossy());
     }
     if let Some(folder) = file.directory(header) {
-        join(&mut path, &units.text(unit, folder)?);
+        join(&mut path, &units.line_text(unit, folder)?);
     }
-    join(&mut path, &units.text(unit, file.path_name())?);
+    join(&mut path, &units.line_text(unit, file.path_name())?);
     Ok(Some(path))
 }
 

@@ -3,6 +3,7 @@
 //! Owner, times and inode numbers are constants, so that an archive is a function of names, modes and contents.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 /// What an archive holds under a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +17,8 @@ pub(crate) enum ArchiveEntry {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Archive {
     nodes: BTreeMap<String, ArchiveEntry>,
+    /// Where this computer has the contents of files, as far as it was told.
+    hosts: BTreeMap<String, PathBuf>,
 }
 
 impl Archive {
@@ -28,7 +31,20 @@ impl Archive {
                 .entry(parent)
                 .or_insert(ArchiveEntry::Directory { mode: 0o755 });
         }
+        self.hosts.remove(name);
         self.nodes.insert(name.to_owned(), node);
+    }
+
+    /// Adds what is at `host` of this computer.
+    pub(crate) fn insert_from(&mut self, host: &Path, name: &str, node: ArchiveEntry) {
+        self.insert(name, node);
+        let name = name.trim_matches('/').to_owned();
+        self.hosts.insert(name, host.to_owned());
+    }
+
+    /// Where this computer has what is there under that name; `None` for what was made up.
+    pub(crate) fn host(&self, name: &str) -> Option<&Path> {
+        self.hosts.get(name).map(PathBuf::as_path)
     }
 
     /// What it holds, by name.

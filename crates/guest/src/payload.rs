@@ -253,7 +253,8 @@ fn add_file(archive: &mut Archive, host: &Path, guest: &str) -> Result<(), Guest
         .map_err(GuestError::io("read", host))?
         .permissions()
         .mode();
-    archive.insert(
+    archive.insert_from(
+        host,
         &through_links(guest),
         ArchiveEntry::File {
             mode: mode & 0o7777,

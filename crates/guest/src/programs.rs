@@ -1,23 +1,21 @@
 //! The programs of a run: their files, what of them is code, and which of their functions are watched.
 //!
 //! A program is every x86-64 ELF file of the payload: the command, its libraries, what `--file` takes along. Their files go into the
-//! recording, so that it can be read without them. Debug information in a file of its own is looked up by build-id.
+//! recording, so that it can be read without them, with the files that have their debug information.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use linemate_debugfiles::Missing;
 use linemate_programs::Image;
 use linemate_recording::{
     Function, GuestAddr, Meaning, Parameter, ProgramFile, ProgramFiles, Register, Role, code_range,
 };
 use object::read::elf::{FileHeader, ProgramHeader};
-use object::{LittleEndian, Object, elf};
+use object::{LittleEndian, elf};
 
 use crate::cpio::{Archive, ArchiveEntry};
 use crate::error::GuestError;
-
-/// Where distributions keep debug information, by build-id.
-const DEBUG_FOLDER: &str = "/usr/lib/debug/.build-id";
 
 /// A function of the program's own that hands out memory: `--allocator FUNCTION:SIZE_ARG`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,17 +58,22 @@ pub(crate) struct Programs {
     pub(crate) functions: Vec<Function>,
     /// The programs, libraries left out, without debug information.
     pub(crate) bare: Vec<String>,
+    /// What of the debug information is missing.
+    pub(crate) missed: Vec<String>,
 }
 
 impl Programs {
-    /// What to tell of programs whose fields will have no names, if there are any.
-    pub(crate) fn note(&self) -> Option<String> {
-        (!self.bare.is_empty()).then(|| {
-            format!(
+    /// What to tell of programs whose fields will have no names, and whose debug information is not whole.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if !self.bare.is_empty() {
+            notes.push(format!(
                 "no debug information in {}: functions, variables and allocation sites have names, fields have not; compile with -g",
                 self.bare.join(", ")
-            )
-        })
+            ));
+        }
+        notes.extend_from_slice(&self.missed);
+        notes
     }
 }
 
@@ -79,7 +82,8 @@ impl Programs {
 /// # Errors
 /// [`GuestError::Programs`] for more code than a recording can list, [`GuestError::NoAllocator`] for an allocator that no program has.
 pub(crate) fn find(archive: &Archive, own: &[OwnAllocator]) -> Result<Programs, GuestError> {
-    let (mut files, mut contents, mut bare) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut files, mut contents) = (Vec::new(), Vec::new());
+    let (mut bare, mut missed) = (Vec::new(), Vec::new());
     for (name, entry) in archive.entries() {
         let ArchiveEntry::File { data, .. } = entry else {
             continue;
@@ -93,26 +97,33 @@ pub(crate) fn find(archive: &Archive, own: &[OwnAllocator]) -> Result<Programs, 
             code,
         });
         contents.push(data.clone());
-        let mut of = index;
-        let mut next = debug_file(data);
-        if next.is_none() && !has_debug_information(data) && !name.contains(".so") {
-            bare.push(format!("/{name}"));
+        // What is not to be read as debug information has no names of fields, which is no fault of the recording.
+        let found = linemate_debugfiles::find(data, archive.host(name).unwrap_or(Path::new("/")));
+        let found = found.unwrap_or_default();
+        for missing in &found.missing {
+            match missing {
+                Missing::Debug(_) if !name.contains(".so") => bare.push(format!("/{name}")),
+                Missing::Debug(_) => {}
+                other => missed.push(format!("/{name}: {other}")),
+            }
         }
-        // What the debug information shares with that of other files is in a third one (`dwz`).
-        while let Some(debug) = next {
-            next = if of == index {
-                alternate_file(&debug)
-            } else {
-                None
-            };
+        let mut add = |of, bytes: Vec<u8>| {
             files.push(ProgramFile {
                 path: String::new(),
                 debug_of: Some(of),
-                length: debug.len() as u64,
+                length: bytes.len() as u64,
                 code: Vec::new(),
             });
-            contents.push(debug);
-            of += 1;
+            contents.push(bytes);
+            files.len() as u32 - 1
+        };
+        let told = found.debug.map_or(index, |debug| add(index, debug));
+        // What the debug information shares with that of other files is in one of its own (`dwz`).
+        if let Some(alternate) = found.alternate {
+            add(told, alternate);
+        }
+        for split in found.split {
+            add(index, split);
         }
     }
     let files = ProgramFiles::new(files).map_err(|e| GuestError::Programs(e.to_string()))?;
@@ -122,12 +133,8 @@ pub(crate) fn find(archive: &Archive, own: &[OwnAllocator]) -> Result<Programs, 
         contents,
         functions,
         bare,
+        missed,
     })
-}
-
-fn has_debug_information(data: &[u8]) -> bool {
-    let file = object::File::parse(data);
-    file.is_ok_and(|file| file.has_debug_symbols())
 }
 
 /// The code of an x86-64 program or library; `None` for any other file.
@@ -148,24 +155,6 @@ fn code_of(data: &[u8]) -> Option<Vec<linemate_recording::CodeRange>> {
         code_range(data, start..start.saturating_add(segment.p_filesz(endian)))
     });
     Some(ranges.collect())
-}
-
-/// A file's debug information, where this computer has it in a file of its own.
-fn debug_file(data: &[u8]) -> Option<Vec<u8>> {
-    read_by_id(object::File::parse(data).ok()?.build_id().ok()??)
-}
-
-/// What the debug information in `data` refers to.
-fn alternate_file(data: &[u8]) -> Option<Vec<u8>> {
-    let file = object::File::parse(data).ok()?;
-    read_by_id(file.gnu_debugaltlink().ok()??.1)
-}
-
-fn read_by_id(id: &[u8]) -> Option<Vec<u8>> {
-    let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
-    let (folder, name) = hex.split_at_checked(2)?;
-    let file = format!("{name}.debug");
-    linemate_files::read_file(&Path::new(DEBUG_FOLDER).join(folder).join(file)).ok()
 }
 
 const fn in_register(register: Register, meaning: Meaning) -> Parameter {

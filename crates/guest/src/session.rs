@@ -20,7 +20,7 @@ use crate::initramfs;
 use crate::kernel::BootableKernel;
 use crate::observer::{Observer, Refusal, Stage};
 use crate::payload::{self, Workload};
-use crate::programs::OwnAllocator;
+use crate::programs::{OwnAllocator, Programs};
 use crate::qemu::{GuestFiles, Plugin, PluginOptions, Qemu, Start};
 use crate::ram::{self, KernelMemory, Ram};
 use crate::run_folder::{RUN, RunFolder};
@@ -142,7 +142,7 @@ impl Session {
             observer.note(note);
         }
         let programs = payload.programs;
-        if let Some(note) = programs.as_ref().and_then(|programs| programs.note()) {
+        for note in programs.iter().flat_map(Programs::notes) {
             observer.note(&note);
         }
         let payload = payload.bytes;

@@ -208,7 +208,139 @@ fn what_cannot_be_shown_is_told_in_one_line() {
         text.contains("no debug information: compile with -g"),
         "{text}"
     );
-    program(folder.path(), &["-g", "-gsplit-dwarf"]);
-    let text = fails(&["connection", "--program", "server"]);
-    assert!(text.contains("split into"), "{text}");
+}
+
+#[test]
+fn without_build_ids_the_checksum_says_which_debug_file_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let path = program(folder.path(), &["-g", "-Wl,--build-id=none"]);
+    run(Command::new("objcopy")
+        .arg("--only-keep-debug")
+        .arg(&path)
+        .arg(at("server.debug")));
+    run(Command::new("objcopy")
+        .arg("--strip-debug")
+        .arg("--add-gnu-debuglink=server.debug")
+        .arg(&path)
+        .current_dir(folder.path()));
+    let arguments = ["connection", "--program", "server"];
+    assert_eq!(works(folder.path(), &arguments), CONNECTION);
+    let mut changed = fs::read(at("server.debug")).unwrap();
+    changed.push(0);
+    fs::write(at("server.debug"), changed).unwrap();
+    let message = fails(folder.path(), &arguments);
+    assert!(message.contains("no debug information"), "{message}");
+}
+
+/// Compiles the program and a second unit of it in a folder of their own, with split debug information.
+fn split_program(folder: &Path, flags: &[&str]) -> PathBuf {
+    let objects = folder.join("objects");
+    fs::create_dir_all(&objects).unwrap();
+    fs::write(objects.join("server.c"), SOURCE).unwrap();
+    fs::write(
+        objects.join("other.c"),
+        "struct other { long a; char b; } other;\n",
+    )
+    .unwrap();
+    for source in ["server.c", "other.c"] {
+        run(Command::new("gcc")
+            .args(["-g", "-gsplit-dwarf", "-c", source])
+            .args(flags)
+            .current_dir(&objects));
+    }
+    let path = folder.join("server");
+    run(Command::new("gcc")
+        .args(["server.o", "other.o", "-o"])
+        .arg(&path)
+        .current_dir(&objects));
+    path
+}
+
+#[test]
+fn split_debug_information_is_found() {
+    for version in ["-gdwarf-5", "-gdwarf-4"] {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let path = split_program(folder.path(), &[version]);
+        let arguments = ["connection", "--program", "server"];
+        // Where the compiler wrote it, and beside the program.
+        assert_eq!(works(folder.path(), &arguments), CONNECTION);
+        for name in ["server.dwo", "other.dwo"] {
+            fs::rename(at("objects").join(name), at(name)).unwrap();
+        }
+        assert_eq!(works(folder.path(), &arguments), CONNECTION);
+        // Beside the program is where a link leads.
+        let elsewhere = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(&path, elsewhere.path().join("link")).unwrap();
+        let linked = ["connection", "--program", "link"];
+        assert_eq!(works(elsewhere.path(), &linked), CONNECTION);
+        // A separate debug file has the skeletons.
+        run(Command::new("objcopy")
+            .arg("--only-keep-debug")
+            .arg(&path)
+            .arg(at("server.debug")));
+        let stripped = at("stripped");
+        run(Command::new("objcopy")
+            .arg("--strip-debug")
+            .arg("--add-gnu-debuglink=server.debug")
+            .arg(&path)
+            .arg(&stripped)
+            .current_dir(folder.path()));
+        let stripped = ["connection", "--program", "stripped"];
+        assert_eq!(works(folder.path(), &stripped), CONNECTION);
+    }
+}
+
+#[test]
+fn packages_are_found_beside_the_program_and_its_debug_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let path = split_program(folder.path(), &["-gdwarf-4"]);
+    run(Command::new("dwp")
+        .args(["-e", "../server", "-o", "../server.dwp"])
+        .current_dir(at("objects")));
+    fs::remove_dir_all(at("objects")).unwrap();
+    let arguments = ["connection", "--program", "server"];
+    assert_eq!(works(folder.path(), &arguments), CONNECTION);
+    run(Command::new("objcopy")
+        .arg("--only-keep-debug")
+        .arg(&path)
+        .arg(at("server.debug")));
+    fs::create_dir(at(".debug")).unwrap();
+    run(Command::new("objcopy")
+        .arg("--strip-debug")
+        .arg("--add-gnu-debuglink=server.debug")
+        .arg(&path)
+        .current_dir(folder.path()));
+    fs::rename(at("server.debug"), at(".debug/server.debug")).unwrap();
+    fs::rename(at("server.dwp"), at(".debug/server.dwp")).unwrap();
+    assert_eq!(works(folder.path(), &arguments), CONNECTION);
+}
+
+#[test]
+fn split_units_that_are_missing_are_told_and_cost_their_types_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join("objects").join(name);
+    split_program(folder.path(), &[]);
+    fs::remove_file(at("other.dwo")).unwrap();
+    let output = layout(folder.path(), &["connection", "--program", "server"]);
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), CONNECTION);
+    let missing = |name: &str, others: &str| {
+        let place = fs::canonicalize(at("")).unwrap().join(name);
+        let place = place.display();
+        format!("split debug information is missing: {place}{others} not found")
+    };
+    let said = String::from_utf8(output.stderr).unwrap();
+    let note = missing("other.dwo", " was");
+    assert_eq!(said, format!("linemate: note: server: {note}\n"));
+    // One of another build is not the one that is meant.
+    let other = tempfile::tempdir().unwrap();
+    split_program(other.path(), &["-O2", "-DSTATE=1", "-fpack-struct"]);
+    for name in ["server.dwo", "other.dwo"] {
+        fs::copy(other.path().join("objects").join(name), at(name)).unwrap();
+    }
+    let said = fails(folder.path(), &["connection", "--program", "server"]);
+    let missing = missing("server.dwo", " and another file were");
+    assert_eq!(said, format!("linemate: server: {missing}"));
 }

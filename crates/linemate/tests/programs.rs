@@ -244,6 +244,32 @@ fn a_c_program_is_named_right_with_optimisation() {
     c_program_is_named("-O2", 0.85);
 }
 
+/// As [`a_c_program_is_named_right_with_optimisation`]: where the debug information is makes no difference. And all of it is in the
+/// recording, with the lines.
+#[test]
+fn a_c_program_with_split_debug_information_is_named_right() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = ["-O2", "-pthread", "-gsplit-dwarf"];
+    let program = compile(folder.path(), "gcc", "oracle.c", &options);
+    let (data, text) = record(folder.path(), "linemate.data", &program);
+    for entry in fs::read_dir(folder.path()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "dwo") {
+            fs::remove_file(path).unwrap();
+        }
+    }
+    let (right, all) = named(&data, &told(&text));
+    println!("oracle.c -O2 -gsplit-dwarf: {right} of {all} accesses have the right type");
+    assert!(all > 10_000 && right as f64 / all as f64 >= 0.85);
+    a_patch_is_written(&data);
+    let report = linemate(&["report", "-i", &data, "--by", "source", "--all"]);
+    let text = String::from_utf8(report.stdout).unwrap();
+    assert!(
+        text.contains("oracle.c:") && text.contains("use_conn"),
+        "{text}"
+    );
+}
+
 #[test]
 fn a_c_program_is_named_right_with_all_optimisation() {
     c_program_is_named("-O3", 0.85);

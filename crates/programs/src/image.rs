@@ -2,13 +2,10 @@
 
 use std::ops::Range;
 
+use linemate_types::ElfAddr;
 use object::read::elf::{ElfFile64, ProgramHeader};
 use object::{LittleEndian, Object, ObjectSymbol, SymbolKind, elf};
 use thiserror::Error;
-
-/// An address as an ELF file has it: where the linker put it, before the program is loaded anywhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct ElfAddr(pub u64);
 
 /// Most symbols of a file that are read.
 const SYMBOLS_MAX: usize = 4 << 20;

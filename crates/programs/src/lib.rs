@@ -10,6 +10,7 @@ mod image;
 mod operand;
 mod set;
 
-pub use image::{ElfAddr, Image, ImageError, Segment, Symbol, ThreadStorage};
+pub use image::{Image, ImageError, Segment, Symbol, ThreadStorage};
+pub use linemate_types::ElfAddr;
 pub use operand::{Base, Operand, UserInstruction, decode, operand_of};
 pub use set::{CodePlace, Programs, ProgramsError};

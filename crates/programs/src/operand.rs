@@ -4,7 +4,7 @@ use iced_x86::{
     Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register,
 };
 
-use crate::image::ElfAddr;
+use linemate_types::ElfAddr;
 
 /// A general register, by its number in DWARF (System V ABI, AMD64 supplement, figure 3.36).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,9 +1,12 @@
 //! All programs of a recording.
 
 use linemate_recording::{Error as RecordingError, GuestAddr, Recording};
+use linemate_types::ElfAddr;
+use object::read::elf::ElfFile64;
+use object::{LittleEndian, Object, ObjectSection};
 use thiserror::Error;
 
-use crate::image::{ElfAddr, Image, ImageError, Symbol};
+use crate::image::{Image, ImageError, Symbol};
 use crate::operand::{UserInstruction, decode};
 
 /// Why programs cannot be read.
@@ -33,9 +36,48 @@ pub struct Programs {
     images: Vec<Option<Image>>,
     /// What each file holds.
     contents: Vec<Vec<u8>>,
-    /// Each file's debug information, if it is in a file of its own.
-    debug: Vec<Option<u32>>,
+    /// What the other files have of each one's debug information.
+    attached: Vec<Attached>,
 }
+
+/// The files with what a file's own debug information lacks.
+#[derive(Clone, Debug, Default)]
+struct Attached {
+    /// All of it.
+    debug: Option<u32>,
+    /// What several files have in common (`dwz`).
+    alternate: Option<u32>,
+    /// Split units.
+    split: Vec<u32>,
+}
+
+impl Attached {
+    /// What file `of` has by the contents of those that are attached to it.
+    fn add(&mut self, file: u32, contents: &[u8], of: &[u8]) {
+        let elf = ElfFile64::<LittleEndian>::parse(contents).ok();
+        if elf.is_some_and(|elf| SPLIT.iter().any(|name| elf.section_by_name(name).is_some())) {
+            self.split.push(file);
+            return;
+        }
+        let of = ElfFile64::<LittleEndian>::parse(of).ok();
+        let is_whole = of.is_some_and(|elf| {
+            let info = elf.section_by_name(".debug_info");
+            info.is_some_and(|section| section.size() != 0)
+        });
+        match is_whole {
+            true => self.alternate = Some(file),
+            false => self.debug = Some(file),
+        }
+    }
+}
+
+/// Sections that only `.dwo` files and `.dwp` packages have.
+const SPLIT: [&str; 4] = [
+    ".debug_info.dwo",
+    ".debug_types.dwo",
+    ".debug_cu_index",
+    ".debug_tu_index",
+];
 
 impl Programs {
     /// Reads all of a recording's; none if it has none.
@@ -45,17 +87,21 @@ impl Programs {
     pub fn of(recording: &Recording) -> Result<Self, ProgramsError> {
         let files = recording.programs().files();
         let contents = recording.program_files()?;
-        let mut debug = vec![None; files.len()];
+        let mut attached = vec![Attached::default(); files.len()];
         for (file, index) in files.iter().zip(0..) {
-            if let Some(slot) = file.debug_of.and_then(|of| debug.get_mut(of as usize)) {
-                *slot = Some(index);
+            let Some(of) = file.debug_of.map(|of| of as usize) else {
+                continue;
+            };
+            if let (Some(slot), Some(whole)) = (attached.get_mut(of), contents.get(of)) {
+                slot.add(index, &contents[index as usize], whole);
             }
         }
         let image = |index: usize| -> Result<Option<Image>, ImageError> {
             if files[index].debug_of.is_some() {
                 return Ok(None);
             }
-            let debug = debug[index].and_then(|d: u32| contents.get(d as usize));
+            let debug = attached[index].debug;
+            let debug = debug.and_then(|d| contents.get(d as usize));
             let debug = debug.map(Vec::as_slice);
             Image::read(&files[index].path, &contents[index], debug).map(Some)
         };
@@ -63,7 +109,7 @@ impl Programs {
         Ok(Self {
             images,
             contents,
-            debug,
+            attached,
         })
     }
 
@@ -95,16 +141,26 @@ impl Programs {
     /// The bytes of the file with a file's debug information, if that is another one.
     #[must_use]
     pub fn debug(&self, file: u32) -> Option<&[u8]> {
-        let debug = (*self.debug.get(file as usize)?)?;
-        Some(self.contents(debug))
+        Some(self.contents(self.attached.get(file as usize)?.debug?))
     }
 
     /// The bytes of the file that several files' debug information has in common (`dwz`), if the debug information has one.
     #[must_use]
     pub fn alternate(&self, file: u32) -> Option<&[u8]> {
-        let debug = (*self.debug.get(file as usize)?)?;
-        let alternate = (*self.debug.get(debug as usize)?)?;
-        Some(self.contents(alternate))
+        let own = self.attached.get(file as usize)?;
+        let told = match own.debug {
+            Some(debug) => self.attached.get(debug as usize)?,
+            None => own,
+        };
+        Some(self.contents(told.alternate?))
+    }
+
+    /// The bytes of the files with split units of a file's debug information.
+    #[must_use]
+    pub fn split(&self, file: u32) -> Vec<&[u8]> {
+        let attached = self.attached.get(file as usize);
+        let split = attached.map_or(&[][..], |attached| &attached.split);
+        split.iter().map(|split| self.contents(*split)).collect()
     }
 
     /// Which program's code is at a code address, and where in it.

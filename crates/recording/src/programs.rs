@@ -19,7 +19,7 @@ pub const FIRST_CODE_PAGE: u64 = 1;
 /// Most pages of code that have numbers: 4 GiB.
 pub const MAX_CODE_PAGES: u64 = 1 << 20;
 /// Most files.
-const MAX_FILES: u64 = 4096;
+const MAX_FILES: u64 = 1 << 16;
 /// Most bytes of one file, and of all together.
 const MAX_FILE_BYTES: u64 = 1 << 32;
 /// Longest path.

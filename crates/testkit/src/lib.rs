@@ -4,6 +4,7 @@
 //! * [`calls`] is a kernel whose calls are known;
 //! * [`elf`] makes images of machine code;
 //! * [`world`] is a small kernel, of which it makes recordings event by event;
+//! * [`programs`] makes recordings of a program of which a test has the file;
 //! * [`accesses`] makes single accesses;
 //! * [`kernels`] finds the real kernels that `make setup` puts into the cache;
 //! * [`pahole`] knows what newer versions of pahole say and 1.24 does not.
@@ -14,4 +15,5 @@ pub mod calls;
 pub mod elf;
 pub mod kernels;
 pub mod pahole;
+pub mod programs;
 pub mod world;

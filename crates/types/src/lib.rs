@@ -41,5 +41,5 @@ pub use name::Name;
 pub use pointers::{POINTER_ROOTS, PointerRoot};
 pub use symbols::{Symbol, Symbols, SymbolsError, function_of};
 pub use units::{
-    BitOffset, ByteAlign, ByteOffset, ByteSize, LineIndex, LineSize, LineSizeError, TypeId,
+    BitOffset, ByteAlign, ByteOffset, ByteSize, ElfAddr, LineIndex, LineSize, LineSizeError, TypeId,
 };

@@ -23,6 +23,10 @@ impl fmt::Display for TypeId {
     }
 }
 
+/// An address as an ELF file has it: where the linker put it, before the program is loaded anywhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ElfAddr(pub u64);
+
 /// Bytes from the start of the outermost type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ByteOffset(pub u64);

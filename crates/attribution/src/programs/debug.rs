@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linemate_dwarf::{ProgramCode, ProgramFiles, ProgramTypes, Storage};
+use linemate_dwarf::{DwarfError, ProgramCode, ProgramFiles, ProgramTypes, Storage};
 use linemate_programs::{Base, CodePlace, ElfAddr, Operand, Programs};
 use linemate_recording::Recording;
 use linemate_types::{ModelError, Type, TypeId, TypeModel, join};
@@ -67,15 +67,27 @@ impl DebugInformation {
     }
 }
 
-/// A file's debug information, with types by their ids in its own model.
+/// The types of a file's debug information, by their ids in its own model, and what asks for the rest of it.
+#[derive(Debug)]
 struct Described {
     file: u32,
-    model: TypeModel,
+    types: ProgramTypes,
+    /// Instructions that reach memory by a register.
+    places: BTreeSet<(ElfAddr, Base)>,
+    /// Where the file has the C library's `malloc` and `free`, or what stands in for them.
+    heap: Vec<ElfAddr>,
+}
+
+/// What a file's code says, with types by their ids in the file's own model.
+#[derive(Default)]
+struct Said {
     globals: Vec<(Storage, u64, String, Option<TypeId>)>,
     pointers: Vec<((ElfAddr, Base), TypeId)>,
 }
 
-/// The debug information of all files, before it is known which struct each type is.
+/// The types of all files. What code says of variables and registers is read when accesses are named: most questions have their counts
+/// from an earlier one and only need the types.
+#[derive(Debug)]
 pub(crate) struct Descriptions {
     files: Vec<Described>,
     /// Files of the recording.
@@ -99,15 +111,19 @@ impl Descriptions {
             }
         }
         let used = (0u32..)
-            .zip(&places)
+            .zip(places)
             .filter(|(_, places)| !places.is_empty());
+        let described = used.filter_map(|(file, places)| {
+            let files = files_of(programs, file).ok()?;
+            Some(Described {
+                file,
+                types: ProgramTypes::read(&files).ok()?,
+                places,
+                heap: heap_functions(recording, programs, file),
+            })
+        });
         Descriptions {
-            files: used
-                .filter_map(|(file, places)| {
-                    let heap = heap_functions(recording, programs, file);
-                    describe(programs, file, (places, &heap))
-                })
-                .collect(),
+            files: described.collect(),
             count: programs
                 .images()
                 .map(|(file, _)| file as usize + 1)
@@ -129,29 +145,32 @@ impl Descriptions {
         let later: Vec<(&str, &TypeModel)> = self
             .files
             .iter()
-            .map(|d| (name(d.file), &d.model))
+            .map(|d| (name(d.file), d.types.model()))
             .collect();
         let joined = join(kernel, &later)?;
         let ids = (1..).zip(&self.files).map(|(number, described)| {
-            let all = (0..described.model.len() as u32).map(TypeId);
+            let all = (0..described.types.model().len() as u32).map(TypeId);
             all.map(|id| joined.id(number, id)).collect()
         });
         let ids = ids.collect();
         Ok((joined.model, ids))
     }
 
-    /// What is known, with the structs that types are: `ids` are those of [`Descriptions::joined`].
+    /// What code says, with the structs that types are: `ids` are those of [`Descriptions::joined`]. A file whose code is told in a broken
+    /// way says nothing.
     pub(crate) fn settle(
-        self,
+        &self,
+        programs: &Programs,
         ids: &[Vec<TypeId>],
         types: &FxHashMap<u32, TypeIndex>,
     ) -> DebugInformation {
         let mut files: Vec<FileDebug> = (0..self.count).map(|_| FileDebug::default()).collect();
         let mut scalars: BTreeMap<String, ScalarName> = BTreeMap::new();
-        for (described, ids) in self.files.into_iter().zip(ids) {
+        for (described, ids) in self.files.iter().zip(ids) {
+            let said = said(programs, described).unwrap_or_default();
             let index = |id: TypeId| types.get(&ids.get(id.0 as usize)?.0).copied();
             let file = &mut files[described.file as usize];
-            for (storage, size, name, ty) in described.globals {
+            for (storage, size, name, ty) in said.globals {
                 let (list, start) = match storage {
                     Storage::Static(start) => (&mut file.globals, start.0),
                     Storage::ThreadLocal(offset) => (&mut file.thread_locals, offset),
@@ -163,12 +182,12 @@ impl Descriptions {
                     ty: ty.and_then(index),
                 });
             }
-            let model = &described.model;
+            let model = described.types.model();
             let mut scalar = |id: TypeId| {
                 let next = ScalarName(scalars.len() as u32);
                 *scalars.entry(model.type_name(id)).or_insert(next)
             };
-            let pointers = described.pointers.into_iter();
+            let pointers = said.pointers.into_iter();
             file.pointers = pointers
                 .filter_map(|(key, id)| match model.is_scalar(id) {
                     true => Some((key, Pointee::Scalar(scalar(id)))),
@@ -191,16 +210,16 @@ impl Descriptions {
     }
 }
 
-fn describe(
-    programs: &Programs,
-    file: u32,
-    (places, heap): (&BTreeSet<(ElfAddr, Base)>, &[ElfAddr]),
-) -> Option<Described> {
-    let (debug, alternate) = (programs.debug(file), programs.alternate(file));
-    let files = ProgramFiles::new(programs.contents(file), debug, alternate).ok()?;
-    let types = ProgramTypes::read(&files).ok()?;
-    let code = ProgramCode::read(&files, &types).ok()?;
-    let mut pointers = pointers(programs, file, (&code, types.model()), places);
+fn said(programs: &Programs, described: &Described) -> Option<Said> {
+    let Described {
+        file,
+        types,
+        places,
+        heap,
+    } = described;
+    let files = files_of(programs, *file).ok()?;
+    let code = ProgramCode::read(&files, types).ok()?;
+    let mut pointers = pointers(programs, *file, (&code, types.model()), places);
     let bookkeeping = bookkeeping(&code, heap);
     pointers.retain(|(_, id)| match types.model().get(*id) {
         Some(Type::Composite(c)) => {
@@ -214,14 +233,16 @@ fn describe(
         let ty = element(types.model(), global.type_id);
         (global.storage, global.size, global.name.clone(), ty)
     });
-    let globals = globals.collect();
-    drop(code);
-    Some(Described {
-        file,
-        model: types.into_model(),
-        globals,
+    Some(Said {
+        globals: globals.collect(),
         pointers,
     })
+}
+
+/// The sections of a program's debug information, wherever that is.
+pub(crate) fn files_of(programs: &Programs, file: u32) -> Result<ProgramFiles<'_>, DwarfError> {
+    let (debug, alternate) = (programs.debug(file), programs.alternate(file));
+    ProgramFiles::new(programs.contents(file), debug, alternate)?.with_split(&programs.split(file))
 }
 
 /// Where a file has the C library's `malloc` and `free`, or what stands in for them.
@@ -236,9 +257,7 @@ fn heap_functions(recording: &Recording, programs: &Programs, file: u32) -> Vec<
 /// The source files of a heap. Structs that are declared there are its bookkeeping, which it keeps in what it hands out and between: what
 /// it reaches by them says nothing about the objects.
 fn bookkeeping(code: &ProgramCode<'_>, heap: &[ElfAddr]) -> BTreeSet<String> {
-    let functions = heap
-        .iter()
-        .filter_map(|address| code.function_at(linemate_dwarf::ElfAddr(address.0)));
+    let functions = heap.iter().filter_map(|address| code.function_at(*address));
     let declared = functions.filter_map(|function| function.declared.as_ref());
     declared.map(|line| line.file.as_str().to_owned()).collect()
 }
@@ -257,7 +276,7 @@ fn pointers(
         .iter()
         .flat_map(|function| &function.ranges)
     {
-        let (start, end) = (ElfAddr(range.start.0), ElfAddr(range.end.0));
+        let (start, end) = (range.start, range.end);
         let first = (start, Base(0));
         if places.range(first..(end, Base(0))).next().is_none() {
             continue;

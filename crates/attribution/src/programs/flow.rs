@@ -10,7 +10,7 @@ use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess,
     OpKind, Register as IcedRegister,
 };
-use linemate_dwarf::{ElfAddr as DwarfAddr, ProgramCode, Register};
+use linemate_dwarf::{ProgramCode, Register};
 use linemate_programs::{Base, ElfAddr, Operand, operand_of};
 use linemate_types::{Member, Type, TypeId, TypeModel};
 
@@ -72,7 +72,7 @@ impl<'a, 'd> Flow<'a, 'd> {
     }
 
     fn pointed(&self, pc: u64, base: Base, known: &Registers) -> Option<TypeId> {
-        let (pc, register) = (DwarfAddr(pc), Register(u16::from(base.0)));
+        let (pc, register) = (ElfAddr(pc), Register(u16::from(base.0)));
         let told = self.code.pointer_in(pc, register);
         let followed = || *known.get(usize::from(base.0))?;
         // Structs first: a `char *` is often what a struct is passed as.
@@ -140,9 +140,9 @@ impl<'a, 'd> Flow<'a, 'd> {
 
     /// The type of what a memory operand is in, and where in it.
     fn holder(&self, instruction: &Instruction, known: &Registers) -> Option<(TypeId, u64)> {
-        let pc = DwarfAddr(instruction.ip());
+        let pc = ElfAddr(instruction.ip());
         if instruction.is_ip_rel_memory_operand() {
-            let address = DwarfAddr(instruction.ip_rel_memory_address());
+            let address = ElfAddr(instruction.ip_rel_memory_address());
             let (global, offset) = self.code.global_at(address)?;
             return Some((global.type_id, offset.0));
         }

@@ -164,12 +164,14 @@ impl Heap {
         }
     }
 
+    /// Ends an object and those inside of it: as many as a recording likes, one in the other.
     fn end(&mut self, id: ObjectId, time: VirtualTime) {
-        let object = &mut self.objects[id.0 as usize];
-        object.death = time;
-        self.living.remove(&GuestAddr(object.range.start));
-        if let Some(inner) = self.inside.remove(&id) {
-            self.end(inner, time);
+        let mut next = Some(id);
+        while let Some(id) = next {
+            let object = &mut self.objects[id.0 as usize];
+            object.death = time;
+            self.living.remove(&GuestAddr(object.range.start));
+            next = self.inside.remove(&id);
         }
     }
 }

@@ -18,7 +18,7 @@ mod places;
 mod scalars;
 
 pub(crate) use code::Code;
-pub(crate) use debug::{DebugInformation, Descriptions};
+pub(crate) use debug::{DebugInformation, Descriptions, files_of};
 pub(crate) use evidence::{Evidence, Gather, LastCall};
 pub(crate) use heap::Heap;
 pub(crate) use names::{Found, ProgramNames};

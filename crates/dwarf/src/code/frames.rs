@@ -2,7 +2,9 @@
 
 use gimli::{BaseAddresses, CfaRule, CieOrFde, DebugFrame, EhFrame, UnwindContext, UnwindSection};
 
-use super::{ElfAddr, Register};
+use linemate_types::ElfAddr;
+
+use super::Register;
 use crate::ProgramFiles;
 use crate::file::Slice;
 

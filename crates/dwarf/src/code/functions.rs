@@ -6,10 +6,10 @@ use std::ops::Range;
 use gimli::{
     AttributeValue, DebuggingInformationEntry, Unit, UnitOffset, UnitSectionOffset, constants as dw,
 };
-use linemate_types::{Name, SourceLine, TypeId};
+use linemate_types::{ElfAddr, Name, SourceLine, TypeId};
 
 use super::place::{Where, place};
-use super::{ElfAddr, Function, FunctionParameter, Global, Storage};
+use super::{Function, FunctionParameter, Global, Storage};
 use crate::die::key_in;
 use crate::file::Slice;
 use crate::units::{Names, Units, file_name};
@@ -292,7 +292,9 @@ impl Reader<'_, '_> {
             Some(Where::Static(address)) if address.0 != 0 && address.0 < TOMBSTONES => {
                 Storage::Static(address)
             }
-            Some(Where::ThreadLocal(offset)) => Storage::ThreadLocal(offset),
+            Some(Where::ThreadLocal(offset)) => {
+                Storage::ThreadLocal(self.units.thread_offset(offset))
+            }
             _ => return Ok(()),
         };
         let described = describe(self.units, unit, offset)?;
@@ -352,10 +354,7 @@ fn shown(text: &str) -> String {
 impl<'d> Units<'d> {
     /// The unit and place of an entry; `None` when no unit has it.
     pub(crate) fn locate(&self, key: DieKey) -> Option<(usize, UnitOffset)> {
-        let starts = |index: &usize| {
-            let one = &self.list[*index];
-            DieKey::at(one.unit.header.offset(), one.alternate)
-        };
+        let starts = |index: &usize| self.list[*index].start();
         let order = self.by_place();
         let at = order
             .partition_point(|index| starts(index) <= key)
@@ -372,6 +371,6 @@ impl<'d> Units<'d> {
             }
         };
         let found = section.to_unit_offset(&one.unit)?;
-        (key_in(&one.unit, found, one.alternate) == key).then_some((unit, found))
+        (key_in(&one.unit, found, one.part) == key).then_some((unit, found))
     }
 }

@@ -1,7 +1,16 @@
 //! Which line of the source an instruction belongs to.
 
-use crate::code::ElfAddr;
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use addr2line::{LookupContinuation, LookupResult, SplitDwarfLoad};
+use gimli::Dwarf;
+
+use linemate_types::ElfAddr;
+
+use crate::abbreviations::Abbreviations;
 use crate::file::Slice;
+use crate::split::SplitUnits;
 use crate::{DwarfError, ProgramFiles, demangled};
 
 /// A place in the source, and the function there.
@@ -18,6 +27,15 @@ pub struct SourceFrame {
 /// The tables of lines of a program. That of a unit is read when it is first asked about.
 pub struct SourceLines<'d> {
     context: addr2line::Context<Slice<'d>>,
+    split: SplitUnits<'d>,
+    loads: RefCell<Loads>,
+}
+
+/// What was read of split units.
+struct Loads {
+    abbreviations: Abbreviations,
+    /// How many more bytes are read: skeletons without end can name one unit.
+    left: u64,
 }
 
 impl<'d> SourceLines<'d> {
@@ -26,8 +44,28 @@ impl<'d> SourceLines<'d> {
     /// # Errors
     /// When the debug information is broken.
     pub fn read(files: &'d ProgramFiles<'_>) -> Result<SourceLines<'d>, DwarfError> {
-        let context = addr2line::Context::from_dwarf(files.dwarf())?;
-        Ok(SourceLines { context })
+        let dwarf = files.dwarf();
+        let mut abbreviations = Abbreviations::new(files);
+        let split = SplitUnits::new(files, &dwarf, &mut abbreviations)?;
+        Ok(SourceLines {
+            context: addr2line::Context::from_dwarf(dwarf)?,
+            split,
+            loads: RefCell::new(Loads {
+                abbreviations,
+                left: files.length().all,
+            }),
+        })
+    }
+
+    /// The sections of the unit that a skeleton names; `None` where it is missing or broken, which costs the names of functions.
+    fn load(&self, load: &SplitDwarfLoad<Slice<'d>>) -> Option<Arc<Dwarf<Slice<'d>>>> {
+        let mut loads = self.loads.borrow_mut();
+        let found = self
+            .split
+            .sections_of(load.dwo_id, &load.parent, &mut loads.abbreviations);
+        let (dwarf, length) = found.ok()??;
+        loads.left = loads.left.checked_sub(length)?;
+        Some(dwarf)
     }
 
     /// Where the instruction at `pc` is in the source: the innermost inlined function first, last the function that has the code.
@@ -38,7 +76,15 @@ impl<'d> SourceLines<'d> {
     pub fn source(&self, pc: ElfAddr) -> Result<Vec<SourceFrame>, DwarfError> {
         // Deeper is nothing that a compiler inlines.
         const DEEPEST: usize = 1000;
-        let mut frames = self.context.find_frames(pc.0).skip_all_loads()?;
+        let mut lookup = self.context.find_frames(pc.0);
+        let mut frames = loop {
+            match lookup {
+                LookupResult::Output(frames) => break frames?,
+                LookupResult::Load { load, continuation } => {
+                    lookup = continuation.resume(self.load(&load));
+                }
+            }
+        };
         let mut found = Vec::new();
         while let Some(frame) = frames.next()? {
             let function = match &frame.function {

@@ -9,7 +9,7 @@ mod variables;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use linemate_types::{ByteOffset, Name, SourceLine, Type, TypeId, TypeModel};
+use linemate_types::{ByteOffset, ElfAddr, Name, SourceLine, Type, TypeId, TypeModel};
 
 use self::frames::FrameTable;
 use self::place::Where;
@@ -18,10 +18,6 @@ use crate::units::Units;
 use crate::{DwarfError, ProgramFiles, ProgramTypes};
 
 pub use self::lines::{SourceFrame, SourceLines};
-
-/// A virtual address as the ELF file has it: of a position-independent program, without where it is loaded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ElfAddr(pub u64);
 
 /// A register by its number in DWARF, which for x86-64 is that of the psABI, not the one in machine code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

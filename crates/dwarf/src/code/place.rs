@@ -2,7 +2,9 @@
 
 use gimli::{Encoding, Expression, Operation};
 
-use super::{ElfAddr, Register};
+use linemate_types::ElfAddr;
+
+use super::Register;
 use crate::file::Slice;
 
 /// Where a variable is.

@@ -3,9 +3,8 @@
 use std::ops::Range;
 
 use gimli::{AttributeValue, UnitOffset, constants as dw};
-use linemate_types::{Name, TypeId};
+use linemate_types::{ElfAddr, Name, TypeId};
 
-use super::ElfAddr;
 use super::functions::{EntryPlace, describe, fixed_place, ranges};
 use super::place::{Where, place};
 use crate::file::Slice;

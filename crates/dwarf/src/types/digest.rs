@@ -4,7 +4,10 @@
 //! of its members: that is where the cycles of lists and trees end. The walk has a stack of its own.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
+
+use rustc_hash::FxHashMap;
+use xxhash_rust::xxh3::xxh3_128;
 
 use super::node::{Node, RawComposite, RawType, Target};
 use crate::{DieKey, DwarfError};
@@ -36,7 +39,7 @@ pub(crate) struct Digests {
     pub(crate) whole: Vec<Digest>,
     /// By node: the node that stands for it, which is another for declarations and aliases.
     pub(crate) same: Vec<usize>,
-    pub(crate) index: HashMap<DieKey, usize>,
+    pub(crate) index: FxHashMap<DieKey, usize>,
 }
 
 impl Digests {
@@ -59,7 +62,7 @@ enum State {
 /// # Errors
 /// When one refers to what is not a type.
 pub(crate) fn digest(nodes: &[Node], pointer_size: u32) -> Result<Digests, DwarfError> {
-    let index: HashMap<DieKey, usize> = nodes.iter().map(|n| n.key).zip(0..).collect();
+    let index: FxHashMap<DieKey, usize> = nodes.iter().map(|n| n.key).zip(0..).collect();
     for node in nodes {
         check(node, &index)?;
     }
@@ -82,7 +85,7 @@ pub(crate) fn digest(nodes: &[Node], pointer_size: u32) -> Result<Digests, Dwarf
 }
 
 /// Every reference is to a type.
-fn check(node: &Node, index: &HashMap<DieKey, usize>) -> Result<(), DwarfError> {
+fn check(node: &Node, index: &FxHashMap<DieKey, usize>) -> Result<(), DwarfError> {
     let mut broken = None;
     for_each_target(&node.raw, &mut |target| {
         if let Some(key) = target {
@@ -132,10 +135,10 @@ pub(crate) fn for_each_target(raw: &RawType, visit: &mut dyn FnMut(Target)) {
 }
 
 /// By node, which node stands for it: the definition of what it declares, the type unit that it names, else itself.
-fn stand_ins(nodes: &[Node], index: &HashMap<DieKey, usize>) -> Vec<usize> {
+fn stand_ins(nodes: &[Node], index: &FxHashMap<DieKey, usize>) -> Vec<usize> {
     // By kind and name: the only definition, or none if there are several that differ.
     let mut definitions: HashMap<(bool, &str), Option<(usize, u128)>> = HashMap::new();
-    let mut of_specification = HashMap::new();
+    let mut of_specification = FxHashMap::default();
     for (number, node) in nodes.iter().enumerate() {
         let RawType::Composite(composite) = &node.raw else {
             continue;
@@ -181,23 +184,30 @@ fn shape(composite: &RawComposite) -> u128 {
     for member in &composite.members {
         hash.add(&(member.name.as_str(), member.place, member.role));
     }
-    hash.finish()
+    hash.whole()
 }
 
-/// Two hashes with different seeds: enough for types that nobody made to collide, and collisions only make two types one.
+/// A hash of 128 bits: enough for types that nobody made to collide, and collisions only make two types one.
 #[derive(Default)]
-struct Hashing(DefaultHasher, u64);
+struct Hashing(Vec<u8>);
 
 impl Hashing {
     fn add(&mut self, value: &impl Hash) {
-        value.hash(&mut self.0);
-        let mut second = DefaultHasher::new();
-        (self.1, value).hash(&mut second);
-        self.1 = second.finish();
+        value.hash(self);
     }
 
-    fn finish(&self) -> u128 {
-        u128::from(self.0.finish()) << 64 | u128::from(self.1)
+    fn whole(&self) -> u128 {
+        xxh3_128(&self.0)
+    }
+}
+
+impl Hasher for Hashing {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    fn finish(&self) -> u64 {
+        self.whole() as u64
     }
 }
 
@@ -282,7 +292,7 @@ impl Walk<'_> {
             alignment = size.unwrap_or(1).max(1);
         }
         Digest {
-            hash: hash.finish(),
+            hash: hash.whole(),
             size,
             depth: depth + 1,
             alignment,

@@ -6,6 +6,7 @@ use linemate_types::{
     BitOffset, Composite, CompositeKind, Enumerator, Language, MAX_DEPTH, Member, MemberRole, Name,
     Parameter, Prototype, Type, TypeId,
 };
+use rustc_hash::FxHashMap;
 
 use super::bases::{self, VirtualBases};
 use super::digest::Digests;
@@ -18,7 +19,7 @@ const DEPTH_MAX: u32 = MAX_DEPTH / 2;
 /// The types of the model, without the check.
 pub(crate) struct Emitted {
     pub(crate) types: Vec<Type>,
-    pub(crate) ids: HashMap<DieKey, TypeId>,
+    pub(crate) ids: FxHashMap<DieKey, TypeId>,
     pub(crate) left_out: usize,
 }
 

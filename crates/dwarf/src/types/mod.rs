@@ -6,17 +6,17 @@ mod emit;
 mod node;
 mod read;
 
-use std::collections::HashMap;
-
 use linemate_types::{TypeId, TypeModel};
+use rustc_hash::FxHashMap;
 
 use crate::units::Units;
 use crate::{DieKey, DwarfError, ProgramFiles};
 
 /// All types of a program, each once.
+#[derive(Debug)]
 pub struct ProgramTypes {
     model: TypeModel,
-    ids: HashMap<DieKey, TypeId>,
+    ids: FxHashMap<DieKey, TypeId>,
     left_out: usize,
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use gimli::{DwTag, constants as dw};
 use linemate_types::{IntEncoding, Keyword, Language, MemberRole, Name, Qualifier, SourceLine};
+use rustc_hash::FxHashMap;
 
 use super::node::{Node, Place, RawComposite, RawMember, RawType};
 use crate::die::{Attributes, Location, elements, key_in};
@@ -39,7 +40,7 @@ pub(crate) fn read(units: &Units<'_>) -> Result<Vec<Node>, DwarfError> {
     // A type in a unit of its own has its scopes where it is declared, so those units are read last.
     let (types, programs): (Vec<usize>, Vec<usize>) =
         (0..units.list.len()).partition(|unit| units.list[*unit].is_type);
-    let mut full_names = HashMap::new();
+    let mut full_names = FxHashMap::default();
     for unit in programs.into_iter().chain(types) {
         UnitReader {
             units,
@@ -61,7 +62,7 @@ struct UnitReader<'u, 'd> {
     nodes: &'u mut Vec<Node>,
     names: &'u mut Names,
     /// The names of types in units of their own, by entry, where they are declared with their scopes.
-    full_names: &'u mut HashMap<DieKey, Name>,
+    full_names: &'u mut FxHashMap<DieKey, Name>,
     files: Files,
     scopes: Vec<Scope>,
 }
@@ -82,7 +83,7 @@ impl<'d> UnitReader<'_, 'd> {
                 self.scopes.pop();
             }
             let attributes = Attributes::read(&mut entries, abbreviation, units, unit)?;
-            let key = key_in(&one.unit, offset, one.alternate);
+            let key = key_in(&one.unit, offset, one.part);
             let owner = self.entry(key, abbreviation.tag(), &attributes)?;
             if abbreviation.has_children() {
                 let prefix = match self.full_names.get(&key) {

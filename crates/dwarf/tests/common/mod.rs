@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use linemate_dwarf::{ProgramFiles, ProgramTypes};
 
+pub(crate) mod package;
+
 static FILES: AtomicU32 = AtomicU32::new(0);
 
 /// A compiled program, gone when it is dropped.

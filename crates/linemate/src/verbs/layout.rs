@@ -192,6 +192,9 @@ fn read_program(path: &Path) -> anyhow::Result<Kernel> {
     let types = program
         .types()
         .with_context(|| path.display().to_string())?;
+    if let Some(missing) = &program.missing {
+        output::tell(&format!("note: {}: {missing}", path.display()));
+    }
     if types.left_out() > 0 {
         output::tell(&format!(
             "note: {}: {} members that do not fit their types are left out",

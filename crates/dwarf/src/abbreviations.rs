@@ -1,0 +1,68 @@
+//! The tables of abbreviations that were read, so that units that share one do not read it again.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use gimli::{Dwarf, Section as _, UnitHeader};
+
+use crate::file::{Length, Slice};
+use crate::{DwarfError, ProgramFiles};
+
+/// How many bytes of abbreviations may be read for each byte there is: units share tables, but no compiler makes them overlap.
+const ABBREVIATIONS_READ: u64 = 64;
+
+/// All tables of a program's files that were read.
+#[derive(Default)]
+pub(crate) struct Abbreviations {
+    /// By where in memory they are: pieces of a package may be the same bytes.
+    known: HashMap<usize, Arc<gimli::Abbreviations>>,
+    bytes: u64,
+    length: Length,
+}
+
+impl Abbreviations {
+    /// Those of `files`.
+    pub(crate) fn new(files: &ProgramFiles<'_>) -> Abbreviations {
+        Abbreviations::of_length(files.length())
+    }
+
+    /// Those of files with so much debug information.
+    pub(crate) fn of_length(length: Length) -> Abbreviations {
+        Abbreviations {
+            length,
+            ..Abbreviations::default()
+        }
+    }
+
+    /// The table of a unit.
+    pub(crate) fn of(
+        &mut self,
+        dwarf: &Dwarf<Slice<'_>>,
+        header: &UnitHeader<Slice<'_>>,
+    ) -> Result<Arc<gimli::Abbreviations>, DwarfError> {
+        let offset = header.debug_abbrev_offset().0;
+        let section = dwarf.debug_abbrev.reader().slice();
+        let place = (section.as_ptr() as usize).wrapping_add(offset);
+        if let Some(known) = self.known.get(&place) {
+            return Ok(Arc::clone(known));
+        }
+        self.bytes += extent(section.get(offset..).unwrap_or(&[]));
+        if self.bytes > ABBREVIATIONS_READ * self.length.abbreviations {
+            return Err(DwarfError::Bloated {
+                what: "abbreviations",
+                bytes: self.bytes,
+                length: self.length.all,
+            });
+        }
+        let table = dwarf.abbreviations(header)?;
+        self.known.insert(place, Arc::clone(&table));
+        Ok(table)
+    }
+}
+
+/// At most how many bytes the table of abbreviations at the start of `bytes` has: up to three zeros in a row, which end its
+/// last abbreviation and itself.
+fn extent(bytes: &[u8]) -> u64 {
+    let end = bytes.windows(3).position(|three| three == [0, 0, 0]);
+    end.map_or(bytes.len(), |at| at + 3) as u64
+}
