@@ -247,7 +247,7 @@ impl<'r> Analysis<'r> {
         let percpu = map.percpu.clone();
         let parts = programs.as_ref().zip(seen).map(|(head, seen)| {
             let found = evidence(self.recording, head, seen)?;
-            Ok::<_, RecordingError>((&head.programs, &head.debug, found))
+            Ok::<_, RecordingError>((&head.programs, &head.debug, &head.code, found))
         });
         let parts = parts.transpose()?;
         let (names, objects) = Names::new(map, schema, collected, parts);

@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 use super::code::Code;
 use super::debug::{Pointee, ScalarName};
 use super::places::{Places, Space, UserAddr};
+use super::scalars::{ScalarVote, part_of};
 use crate::index::{LifetimeIndex, ObjectId, Tenant};
 use crate::votes::Votes;
 
@@ -29,8 +30,8 @@ pub(crate) struct Evidence {
     pub(crate) stacks: BTreeSet<(Space, u64)>,
     /// What objects were reached as.
     pub(crate) votes: FxHashMap<ObjectId, Votes>,
-    /// As arrays of which scalars objects were reached, and how often.
-    pub(crate) scalars: FxHashMap<(ObjectId, ScalarName), u64>,
+    /// As arrays of which scalars objects were reached, where, and how often.
+    pub(crate) scalars: FxHashMap<ScalarVote, u64>,
 }
 
 impl Evidence {
@@ -92,9 +93,7 @@ impl Gather<'_> {
                 let thread = at.offset(displacement.wrapping_neg());
                 self.found.threads.insert((at.space, thread.addr));
             }
-            Operand::Based {
-                base: Base::STACK, ..
-            } => {
+            Operand::Based { base, .. } if base == Base::STACK || known.in_frame => {
                 self.found.stacks.insert((at.space, at.addr / CODE_PAGE));
             }
             Operand::Based {
@@ -105,7 +104,8 @@ impl Gather<'_> {
                 Some(Pointee::Struct(ty)) if !indexed => {
                     self.vote(access, at.offset(displacement.wrapping_neg()), ty);
                 }
-                Some(Pointee::Scalar(name)) => self.vote_scalar(access, at, name),
+                Some(Pointee::Scalar(name)) => self.vote_scalar(access, at, Some(name)),
+                None if known.described => self.vote_scalar(access, at, None),
                 _ => {}
             },
             _ => {}
@@ -121,9 +121,12 @@ impl Gather<'_> {
     }
 
     /// Where in an array a pointer leads does not matter, so an index may be added to it.
-    fn vote_scalar(&mut self, access: &Access, at: UserAddr, name: ScalarName) {
-        if let Tenant::Alive { object, .. } = self.heap.at(at.flat(), access.time) {
-            *self.found.scalars.entry((object, name)).or_default() += 1;
+    fn vote_scalar(&mut self, access: &Access, at: UserAddr, name: Option<ScalarName>) {
+        let addr = at.flat();
+        if let Tenant::Alive { object, start } = self.heap.at(addr, access.time) {
+            let part = part_of(addr.0 - start.0);
+            let vote = ScalarVote { object, part, name };
+            *self.found.scalars.entry(vote).or_default() += 1;
         }
     }
 }
