@@ -11,8 +11,8 @@ use std::process::{Command, Output};
 
 use common::{items, kernel, linemate, linemate_in, root, story};
 use linemate_attribution::schema::{Schema, TypeIndex};
-use linemate_attribution::{Analysis, Bucket};
-use linemate_recording::{AccessKind, Event, Recording};
+use linemate_attribution::{Analysis, Bucket, Names};
+use linemate_recording::{Access, AccessKind, Event, Recording};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -112,6 +112,9 @@ fn named(data: &str, objects: &[Told]) -> [Share; 2] {
         let own = files
             .place(access.pc)
             .is_some_and(|(file, _)| files.files()[file as usize].path.ends_with("/oracle"));
+        if own {
+            never_on_a_stack(&analysis, names, &access);
+        }
         let object = objects
             .iter()
             .find(|o| (o.start..o.start + o.size).contains(&access.addr.0));
@@ -162,6 +165,17 @@ fn named(data: &str, objects: &[Told]) -> [Share; 2] {
     shares
 }
 
+/// Some types are on the heap alone, and are called through, which puts a return address onto the stack.
+fn never_on_a_stack(analysis: &Analysis<'_>, names: &Names, access: &Access) {
+    let subject = &names.subjects()[names.locate(access).subject.index()];
+    let ty = subject.ty.filter(|_| subject.bucket == Bucket::StackTyped);
+    let name = ty.map_or("", |ty| analysis.schema().name(ty));
+    assert!(
+        !["node", "node@oracle", "oracle::Mixer"].contains(&name),
+        "{access:?} {name}"
+    );
+}
+
 fn told_type(schema: &Schema, name: &str) -> TypeIndex {
     let named = [name, &format!("{name}@oracle")].map(|name| schema.named(name));
     let mut all = named.into_iter().flatten();
@@ -190,8 +204,9 @@ fn is_named((compiler, source, options): (&str, &str, &[&str]), level: &str, lea
         objects.all > 10_000 && objects.of() >= least,
         "{source} {level}: {objects:?}"
     );
+    // What goes by a pointer to a number, or by an index, has no name there.
     assert!(
-        stacks.all > 1_000 && stacks.of() >= least,
+        stacks.all > 1_000 && stacks.of() >= 0.6,
         "{source} {level}: {stacks:?}"
     );
     match source {

@@ -163,8 +163,11 @@ impl StackNames {
         all.sort_unstable_by_key(|(pc, _)| *pc);
         for (pc, about) in all {
             let frame = debug.in_frame(about.place);
+            // A call by a pointer in a struct: the load is from the struct, the return address goes to the stack.
+            let pushes = about.instruction.uses_stack;
             let found = frame.map(|frame| of_frame(subjects, frame)).or_else(|| {
-                let (ty, offset) = pointed(about.instruction.operand, about.points_to, schema)?;
+                let operand = Some(about.instruction.operand).filter(|_| !pushes)?;
+                let (ty, offset) = pointed(operand, about.points_to, schema)?;
                 Some((typed(subjects, ty), offset, true))
             });
             if let Some((subject, offset, object)) = found {

@@ -250,8 +250,11 @@ fn in_pieces(expression: Expression<Slice<'_>>, encoding: Encoding) -> Vec<Held>
     pieces(expression, encoding).into_iter().map(held).collect()
 }
 
-/// The pointer that is so far into a value of a type: a slice's, a string's. None of a union, of which only one member is there, nor of Rust's
-/// vectors, whose pointer is declared as one to bytes whatever their elements are.
+/// Types of Rust's library whose pointer does not point to what it is declared to point to: a vector's is one to bytes whatever its elements
+/// are, a hash table's to behind the element.
+const UNTRUE: [&str; 2] = ["alloc::raw_vec::RawVec", "hashbrown::raw::"];
+
+/// The pointer that is so far into a value of a type: a slice's, a string's. None of a union, of which only one member is there.
 fn pointer_in(model: &TypeModel, id: TypeId, offset: u64) -> Option<TypeId> {
     let (mut id, mut offset) = (model.strip(id), offset);
     // As deep as a model's types may nest.
@@ -259,9 +262,8 @@ fn pointer_in(model: &TypeModel, id: TypeId, offset: u64) -> Option<TypeId> {
         match model.get(id)? {
             Type::Pointer { .. } => return (offset == 0).then_some(id),
             Type::Composite(composite) => {
-                if composite.kind == CompositeKind::Union
-                    || composite.name.starts_with("alloc::raw_vec::RawVec")
-                {
+                let untrue = UNTRUE.iter().any(|start| composite.name.starts_with(start));
+                if untrue || composite.kind == CompositeKind::Union {
                     return None;
                 }
                 let mut members = composite.members.iter();

@@ -41,6 +41,7 @@ struct node {
 	struct node *next;
 	long key;
 	char name[16];
+	long (*weigh)(const struct node *n);
 };
 
 struct slot {
@@ -128,10 +129,16 @@ static struct conn *new_conn(int fd)
 	return c;
 }
 
+static long weigh(const struct node *n)
+{
+	return n->key;
+}
+
 static struct node *new_node(long key)
 {
 	struct node *n = get(sizeof(*n));
 
+	n->weigh = weigh;
 	n->key = key;
 	strcpy(n->name, "node");
 	return n;
@@ -152,7 +159,7 @@ static __attribute__((noinline)) long walk(struct node *n)
 	long sum = 0;
 
 	for (; n; n = n->next) {
-		sum += n->key + n->name[0];
+		sum += n->weigh(n) + n->name[0];
 		n->key ^= 1;
 	}
 	return sum;
