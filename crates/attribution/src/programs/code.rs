@@ -56,10 +56,6 @@ impl Code {
         }
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (GuestAddr, &Known)> {
-        self.known.iter().map(|(pc, known)| (*pc, known))
-    }
-
     pub(crate) fn at(&self, pc: GuestAddr) -> Option<&Known> {
         self.known.get(&pc)
     }

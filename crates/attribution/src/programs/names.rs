@@ -166,7 +166,8 @@ impl ProgramNames {
                 ..of_program(bucket)
             })
         };
-        let on_stacks = StackNames::new(code, debug, schema, subjects);
+        let reached = evidence.beside_heap.iter().map(|(pc, ..)| *pc);
+        let on_stacks = StackNames::new(reached, (code, debug), schema, subjects);
         let names = ProgramNames {
             places,
             on_stacks,

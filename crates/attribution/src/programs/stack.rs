@@ -152,16 +152,16 @@ struct OnStack {
 pub(super) struct StackNames(FxHashMap<GuestAddr, OnStack>);
 
 impl StackNames {
+    /// Of the instructions that reached a stack.
     pub(super) fn new(
-        code: &Code,
-        debug: &DebugInformation,
+        reached: impl Iterator<Item = GuestAddr>,
+        (code, debug): (&Code, &DebugInformation),
         schema: &Schema,
         subjects: &mut Subjects,
     ) -> StackNames {
         let mut known: Vec<(GuestAddr, OnStack)> = Vec::new();
-        let mut all: Vec<_> = code.iter().collect();
-        all.sort_unstable_by_key(|(pc, _)| *pc);
-        for (pc, about) in all {
+        for pc in reached.collect::<BTreeSet<_>>() {
+            let Some(about) = code.at(pc) else { continue };
             let frame = debug.in_frame(about.place);
             // A call by a pointer in a struct: the load is from the struct, the return address goes to the stack.
             let pushes = about.instruction.uses_stack;

@@ -70,6 +70,7 @@ int main(int count, char **words)
 {
 	printf("globals %p %p %p\n", (void *)shared_left, (void *)&hidden, (void *)&plain);
 	printf("code %p %p %p\n", (void *)both, (void *)outer, (void *)sum);
-	return sum((struct slice){ words[0], count }) + both(shared_left, &hidden, count) + outer(&hidden) + locals(count) +
+	return sum((struct slice){ words[0], count }) +
+	       both(shared_left, &hidden, count) + outer(&hidden) + locals(count) +
 	       of_thread.first;
 }
