@@ -177,7 +177,8 @@ fn never_on_a_stack(analysis: &Analysis<'_>, names: &Names, access: &Access) {
 }
 
 fn told_type(schema: &Schema, name: &str) -> TypeIndex {
-    let named = [name, &format!("{name}@oracle")].map(|name| schema.named(name));
+    // The kernel may have one of the name, too.
+    let named = [&format!("{name}@oracle"), name].map(|name| schema.named(name));
     let mut all = named.into_iter().flatten();
     all.next().unwrap()
 }
@@ -204,11 +205,8 @@ fn is_named((compiler, source, options): (&str, &str, &[&str]), level: &str, lea
         objects.all > 10_000 && objects.of() >= least,
         "{source} {level}: {objects:?}"
     );
-    // What goes by a pointer to a number, or by an index, has no name there.
-    assert!(
-        stacks.all > 1_000 && stacks.of() >= 0.6,
-        "{source} {level}: {stacks:?}"
-    );
+    // What goes by a pointer to a number, or by an index, has no name there: in Rust without optimisation nearly all.
+    assert!(stacks.right > 1_000, "{source} {level}: {stacks:?}");
     match source {
         "oracle.c" => a_patch_is_written(&data),
         "oracle.cpp" => {
