@@ -127,7 +127,7 @@ impl Trace {
     ) -> Result<Vec<Trace>, ExperimentError> {
         let tables: Vec<Tables> = shapes
             .iter()
-            .map(|shape| tables(model, scene.types, shape))
+            .map(|shape| tables(model, scene.movable, shape))
             .collect();
         let only: Vec<bool> = (0..scene.types.len())
             .map(|subject| tables.iter().any(|tables| tables[subject].is_some()))

@@ -16,9 +16,7 @@ use linemate_recording::{
     Access, Call, Decoder, Error as RecordingError, EventChunk, FunctionTable, GuestAddr, Marker,
     Recording, Return, Visitor,
 };
-use linemate_types::{
-    ModelError, Symbol, Symbols, SymbolsError, Type, TypeId, TypeModel, btf,
-};
+use linemate_types::{ModelError, Symbol, Symbols, SymbolsError, Type, TypeId, TypeModel, btf};
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
@@ -279,7 +277,7 @@ impl<'r> Analysis<'r> {
         let percpu = map.percpu.clone();
         let parts = told.zip(seen).map(|((head, told), seen)| {
             let found = evidence(self.recording, (head, told), seen)?;
-            Ok::<_, RecordingError>((&head.programs, &told.debug, found))
+            Ok::<_, RecordingError>((&head.programs, &told.debug, &told.code, found))
         });
         let parts = parts.transpose()?;
         let (names, objects) = Names::new(map, schema, collected, parts);

@@ -14,7 +14,7 @@ use crate::index::{Lifetime, LifetimeIndex, NEVER, ObjectId, Tenant};
 use crate::kinds::{FormId, KindId, ObjectKind, Origin};
 use crate::ledger::Bucket;
 use crate::map::{KernelMap, PageUse, STACK_SIZE, Variables};
-use crate::programs::{DebugInformation, Found, ProgramNames};
+use crate::programs::{Code, DebugInformation, Found, ProgramNames};
 use crate::schema::{Schema, TypeIndex};
 use crate::sites::SiteUse;
 use crate::spans::Spans;
@@ -59,7 +59,7 @@ struct Named {
 }
 
 /// What programs' names are made of.
-pub(crate) type ProgramParts<'a> = (&'a Programs, &'a DebugInformation, Found);
+pub(crate) type ProgramParts<'a> = (&'a Programs, &'a DebugInformation, &'a Code, Found);
 
 /// Answers where an access went.
 #[derive(Debug)]
@@ -203,8 +203,9 @@ impl Names {
         let slab_caches = slab_caches(&map, &collected.objects, &kinds, collected.slab_caches);
         let (heap, pages) = indices(&collected.objects, &kinds);
         let mut objects_by_type = count_types(&settled.forms, &objects);
-        let programs = programs.map(|(programs, debug, found)| {
-            let (names, counts) = ProgramNames::new(programs, debug, schema, &mut subjects, found);
+        let programs = programs.map(|(programs, debug, code, found)| {
+            let parts = (programs, debug, code);
+            let (names, counts) = ProgramNames::new(parts, schema, &mut subjects, found);
             for (ty, count) in counts {
                 *objects_by_type.entry(ty).or_default() += count;
             }

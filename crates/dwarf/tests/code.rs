@@ -111,7 +111,7 @@ fn globals_are_where_the_program_says() {
 fn functions_have_their_parameters() {
     for flags in FLAGS {
         let compiled = Compiled::new("code.c", "gcc", flags);
-        let [both, outer] = compiled.numbers("code")[..] else {
+        let [both, outer, _] = compiled.numbers("code")[..] else {
             panic!("{}", compiled.printed)
         };
         with_code(&compiled, |code, types| {
@@ -144,7 +144,7 @@ fn functions_have_their_parameters() {
 fn arguments_are_in_their_registers_when_a_function_starts() {
     for flags in FLAGS.into_iter().filter(|flags| flags[0] != "-O0") {
         let compiled = Compiled::new("code.c", "gcc", flags);
-        let [both, outer] = compiled.numbers("code")[..] else {
+        let [both, outer, sum] = compiled.numbers("code")[..] else {
             panic!("{}", compiled.printed)
         };
         with_code(&compiled, |code, types| {
@@ -156,6 +156,11 @@ fn arguments_are_in_their_registers_when_a_function_starts() {
             assert_eq!(name(both, RDI).as_deref(), Some("struct left"));
             assert_eq!(name(both, RSI).as_deref(), Some("struct right"));
             assert_eq!(name(both, RDX), None, "a number");
+            // A struct in two registers: the pointer in it, and the number.
+            let scalar = |register| code.scalar_in(address(sum), register);
+            let bytes = scalar(RDI).map(|id| model.type_name(id));
+            assert_eq!(bytes.as_deref(), Some("const char"));
+            assert_eq!(scalar(RSI), None);
             assert_eq!(name(outer, RDI).as_deref(), Some("struct right"));
             // Where the inlined function starts, its own parameter is the innermost.
             let function = code.function_at(address(outer)).unwrap();

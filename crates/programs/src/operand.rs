@@ -72,6 +72,8 @@ pub enum Operand {
 pub struct UserInstruction {
     /// Its memory operand.
     pub operand: Operand,
+    /// Bytes of that.
+    pub bytes: u16,
     /// Whether it accesses the stack by itself: a push, pop, call or return.
     pub uses_stack: bool,
     /// Whether it calls.
@@ -87,6 +89,7 @@ pub fn decode(bytes: &[u8], address: ElfAddr) -> UserInstruction {
     if instruction.code() == Code::INVALID {
         return UserInstruction {
             operand: Operand::None,
+            bytes: 0,
             uses_stack: false,
             calls: false,
         };
@@ -95,6 +98,7 @@ pub fn decode(bytes: &[u8], address: ElfAddr) -> UserInstruction {
     let calls = matches!(flow, FlowControl::Call | FlowControl::IndirectCall);
     UserInstruction {
         operand: operand_of(&instruction),
+        bytes: u16::try_from(instruction.memory_size().size()).unwrap_or(u16::MAX),
         uses_stack: instruction.is_stack_instruction(),
         calls,
     }
@@ -170,6 +174,7 @@ mod tests {
         let push = of(&[0x55]);
         assert!(!push.calls && push.uses_stack);
         let other = of(&[0x48, 0x89, 0x07]);
+        assert_eq!(other.bytes, 8);
         assert!(!other.calls && !other.uses_stack);
         assert_eq!(of(&[]).operand, Operand::None);
         assert_eq!(

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::tally::{CpuSet, Key};
+use linemate_attribution::{Bucket, Subject};
 use linemate_layout::Edit;
 use linemate_layout::edit::Alignment;
 use linemate_recording::AccessKind;
@@ -32,7 +33,13 @@ struct ArrayUse {
 
 pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
     let mut arrays: BTreeMap<ArrayId<'_>, ArrayUse> = BTreeMap::new();
+    let subjects = context.analysis.subjects();
+    // Edits do not move what is on stacks, so that no trial could tell what padding gains there.
+    let moves = |subject: &Subject| subject.bucket != Bucket::StackTyped;
     for (key, count) in context.tally.rows() {
+        if !moves(&subjects[key.subject.index()]) {
+            continue;
+        }
         let Some(id) = context.fields.at(key.field()) else {
             continue;
         };
@@ -46,13 +53,8 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
         }
     }
     let mut objects: BTreeMap<TypeIndex, usize> = BTreeMap::new();
-    for (subject, bases) in context
-        .analysis
-        .subjects()
-        .iter()
-        .zip(context.scene.objects)
-    {
-        if let Some(ty) = subject.ty {
+    for (subject, bases) in subjects.iter().zip(context.scene.objects) {
+        if let Some(ty) = subject.ty.filter(|_| moves(subject)) {
             *objects.entry(ty).or_default() += bases.len();
         }
     }

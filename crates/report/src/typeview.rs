@@ -132,6 +132,7 @@ pub(crate) fn locate(
         let owner = match (subject.bucket, subject.label.as_str()) {
             (Bucket::PercpuTyped, label) => format!("per-CPU {label}"),
             (Bucket::GlobalTyped, label) => format!("global {label}"),
+            (Bucket::StackTyped, _) => "stack of a program".to_owned(),
             _ if subject.percpu => "per-CPU allocation".to_owned(),
             _ => "heap".to_owned(),
         };

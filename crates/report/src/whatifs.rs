@@ -212,6 +212,13 @@ fn details(out: &mut Text, result: &WhatIf, top: usize) {
     if result.relocated > 0 {
         let _ = writeln!(out, "{} objects got new addresses.", result.relocated);
     }
+    if result.on_stacks > 0 {
+        let _ = writeln!(
+            out,
+            "{} accesses are to objects on programs' stacks, which the edits do not move.",
+            result.on_stacks
+        );
+    }
     for paired in &result.paired {
         let _ = writeln!(
             out,

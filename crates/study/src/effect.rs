@@ -166,6 +166,9 @@ pub struct WhatIf {
     pub ablation: Vec<Ablation>,
     /// Objects that got new addresses.
     pub relocated: usize,
+    /// Accesses to the edited types on programs' stacks, which no edit moves.
+    #[serde(default)]
+    pub on_stacks: u64,
     /// What each `colocate` paired.
     pub paired: Vec<Paired>,
     /// What each `skip array` found.
@@ -242,6 +245,8 @@ pub(crate) struct Facts<'f> {
     pub(crate) variants: &'f [(VariantKind, Result<Variant, String>)],
     /// The reported types' keys, by their numbers in the scene.
     pub(crate) watched: Vec<usize>,
+    /// Accesses to the edited types on programs' stacks.
+    pub(crate) on_stacks: u64,
     /// By variant that could be built, then by interleaving; of the keys those of `watched`, in its order.
     pub(crate) outcomes: Vec<Vec<Outcome>>,
     /// A function, and the counts while it was on the stack, in the order of `outcomes`.
@@ -547,6 +552,7 @@ pub(crate) fn whatif(facts: &Facts<'_>) -> WhatIf {
         functions: facts.functions(),
         ablation: facts.ablation(),
         relocated: all.map_or(0, |variant| variant.relocated),
+        on_stacks: facts.on_stacks,
         paired: all.map_or_else(Vec::new, |variant| variant.paired.clone()),
         followed: all.map_or_else(Vec::new, |variant| variant.followed.clone()),
         skipped: facts.of(VariantKind::All).first().map_or(0, |o| o.skipped),

@@ -24,7 +24,7 @@ pub(crate) struct Found {
     pub(crate) arrays: Vec<Arrays>,
 }
 
-/// Looks for the watch's pairs and pointers. `types` are the subjects'.
+/// Looks for the watch's pairs and pointers. `types` are those of the subjects whose objects edits move.
 ///
 /// # Errors
 /// A damaged chunk.

@@ -21,6 +21,8 @@ const STACK_BYTES: u64 = 16 << 10;
 pub(crate) struct Ownership {
     /// By subject: the model's type that stands for the subject's.
     pub(crate) types: Vec<Option<TypeId>>,
+    /// The same of subjects whose objects edits move; `None` for what is on programs' stacks.
+    pub(crate) movable: Vec<Option<TypeId>>,
     sharing: Vec<SubjectSharing>,
     /// The first idle task and its stack.
     first_idle: [Range<u64>; 2],
@@ -62,7 +64,10 @@ impl Ownership {
         let starts = percpu.offsets.iter().map(start).zip((0..).map(CpuId));
         let mut units: Vec<(u64, CpuId)> = starts.collect();
         units.sort_unstable();
+        let movable = types.iter().zip(analysis.subjects());
+        let movable = movable.map(|(id, subject)| id.filter(|_| !is_on_stack(subject)));
         Ownership {
+            movable: movable.collect(),
             types,
             sharing,
             first_idle: first_idle(analysis),
@@ -123,6 +128,12 @@ impl Ownership {
     pub(crate) fn typed(&self) -> Vec<bool> {
         self.types.iter().map(Option::is_some).collect()
     }
+}
+
+/// Whether a subject's objects are on programs' stacks. What else is in their bytes at other times has other names or none, and what only code
+/// without debug information accesses of them, too: an edit that moved some of their accesses would part them from the others.
+pub(crate) fn is_on_stack(subject: &Subject) -> bool {
+    subject.bucket == Bucket::StackTyped
 }
 
 /// `plenty`: there are as many objects of its type as CPUs.

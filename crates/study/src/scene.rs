@@ -18,7 +18,7 @@ use rustc_hash::FxHashMap;
 use crate::experiment::{ExperimentError, recorded_cpus};
 use crate::follow::Arrays;
 use crate::order::{self, Neighbours};
-use crate::ownership::Ownership;
+use crate::ownership::{Ownership, is_on_stack};
 use crate::rounds::Rounds;
 use crate::session::Session;
 use crate::stream::{Reader, Tables, Wanted};
@@ -130,6 +130,8 @@ pub struct Scene<'a> {
     ownership: &'a Ownership,
     /// By subject: the model's type that stands for the subject's.
     pub types: &'a [Option<TypeId>],
+    /// The same of subjects whose objects edits move.
+    pub movable: &'a [Option<TypeId>],
     /// By subject: its objects' addresses with their users.
     pub objects: &'a Objects,
     /// How often an object of the first type and one of the second are touched one directly after the other by one
@@ -179,11 +181,17 @@ impl<'a> Scene<'a> {
         let model = analysis.model();
         let told_apart = |id| watch.every || watch.types.iter().any(|set| embeds(model, id, set));
         let watched: Vec<bool> = types.iter().map(|id| id.is_some_and(told_apart)).collect();
-        let found = order::find(analysis, recorded_cpus(analysis)?, types, watch)?;
+        let found = order::find(
+            analysis,
+            recorded_cpus(analysis)?,
+            &ownership.movable,
+            watch,
+        )?;
         let mut scene = Scene {
             session,
             ownership,
             types,
+            movable: &ownership.movable,
             objects: &session.counted().objects,
             neighbours: found.neighbours,
             arrays: watch.chases.iter().cloned().zip(found.arrays).collect(),
@@ -243,7 +251,10 @@ impl<'a> Scene<'a> {
         for (subject, key) in analysis.subjects().iter().zip(&self.subject_keys) {
             let named = matches!(
                 subject.bucket,
-                Bucket::GlobalScalar | Bucket::GlobalNamed | Bucket::PercpuNamed
+                Bucket::GlobalScalar
+                    | Bucket::GlobalNamed
+                    | Bucket::PercpuNamed
+                    | Bucket::StackNamed
             );
             if let Some(key) = key.filter(|_| named) {
                 self.keys[key.0 as usize].watched = Some(0);
@@ -367,6 +378,19 @@ impl<'a> Scene<'a> {
     /// How often bytes were accessed as recorded: loads, stores and RMWs; of subjects without a type all at 0.
     pub fn counts(&self) -> impl Iterator<Item = (FieldRef, [u64; 3])> {
         self.counts.iter().map(|(field, kinds)| (*field, *kinds))
+    }
+
+    /// Accesses to these types, or to what embeds them, on programs' stacks, where edits do not move them.
+    pub fn accesses_on_stacks(&self, ids: &[TypeId]) -> u64 {
+        let (model, subjects) = (
+            self.session.analysis().model(),
+            self.session.analysis().subjects(),
+        );
+        let on_stack = self.counts.iter().filter(|(field, _)| {
+            let at = field.subject.index();
+            is_on_stack(&subjects[at]) && self.types[at].is_some_and(|id| embeds(model, id, ids))
+        });
+        on_stack.map(|(_, kinds)| kinds.iter().sum::<u64>()).sum()
     }
 
     /// The keys that belong to watched types, by their numbers.

@@ -136,7 +136,7 @@ impl Variant {
             });
             aligns.max().unwrap_or_default()
         };
-        for (subject, id) in scene.types.iter().enumerate() {
+        for (subject, id) in scene.movable.iter().enumerate() {
             let Some(id) = *id else { continue };
             let Ok(layout) = plan.layouts.of(id) else {
                 continue;
@@ -433,7 +433,7 @@ fn resize(plan: &mut Plan<'_>, id: TypeId, extra: ByteAlign) -> Resize {
 fn subjects_of<'s>(scene: &'s Scene<'_>, ids: &'s [TypeId]) -> impl Iterator<Item = usize> + 's {
     let wanted = |id: &Option<TypeId>| id.is_some_and(|id| ids.contains(&id));
     scene
-        .types
+        .movable
         .iter()
         .enumerate()
         .filter(move |(_, id)| wanted(id))

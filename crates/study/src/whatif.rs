@@ -86,6 +86,8 @@ pub struct Study<'a> {
     images: &'a BTreeMap<String, TypeModel>,
     /// The types whose fields are reported: the edited ones, then those asked for.
     pub types: Vec<(String, Vec<TypeId>)>,
+    /// How many of those are edited: the first.
+    edited: usize,
     scene: Scene<'a>,
     recorded: usize,
     under: Option<Under>,
@@ -109,6 +111,7 @@ impl<'a> Study<'a> {
         let model = session.analysis().model();
         let plan = Plan::new(model, LineSize::B64, edits, images)?;
         let mut types = plan.types.clone();
+        let edited = types.len();
         for subject in report {
             let name = subject_name(subject);
             let ids = resolve(model, subject).map_err(|reason| WhatIfError::Type {
@@ -146,6 +149,7 @@ impl<'a> Study<'a> {
             edits,
             images,
             types,
+            edited,
             scene,
             recorded,
             under: None,
@@ -244,7 +248,10 @@ impl<'a> Study<'a> {
         let answers = experiment.run(&usable, &seeds, keep, enough)?;
         let (outcomes, under) = answers.into_iter().map(|of| of.into_iter().unzip()).unzip();
         let sets = self.sets(&experiment, &variants)?;
+        let edited = self.types.iter().take(self.edited);
+        let edited: Vec<TypeId> = edited.flat_map(|(_, ids)| ids.iter().copied()).collect();
         let facts = effect::Facts {
+            on_stacks: self.scene.accesses_on_stacks(&edited),
             model: self.model(),
             scene: &self.scene,
             types: &self.types,

@@ -13,6 +13,10 @@ pub(crate) struct Known {
     pub(crate) instruction: UserInstruction,
     /// What its base register points to, by the debug information.
     pub(crate) points_to: Option<Pointee>,
+    /// Whether it reaches its own function's frame.
+    pub(crate) in_frame: bool,
+    /// Whether the debug information has its function.
+    pub(crate) described: bool,
 }
 
 /// All instructions of programs that a recording has, by code address.
@@ -42,6 +46,8 @@ impl Code {
                     place,
                     instruction,
                     points_to,
+                    in_frame: debug.in_frame(place).is_some(),
+                    described: debug.describes(place),
                 },
             ))
         });

@@ -11,6 +11,7 @@ use linemate_types::{ModelError, Type, TypeId, TypeModel, join};
 use rustc_hash::FxHashMap;
 
 use super::flow::Flow;
+use super::stack::{InFrame, in_frames};
 use crate::schema::TypeIndex;
 
 /// A variable that the debug information describes.
@@ -34,6 +35,10 @@ pub(crate) struct FileDebug {
     pub(crate) thread_locals: Vec<DebugVariable>,
     /// What registers point to, by instruction and register, sorted.
     pointers: Vec<((ElfAddr, Base), Pointee)>,
+    /// What instructions reach of their own functions' frames, by instruction.
+    frames: Vec<(ElfAddr, InFrame<TypeIndex>)>,
+    /// Instructions that reach memory by a register and whose function the debug information has, sorted.
+    described: Vec<ElfAddr>,
 }
 
 /// What a register points to.
@@ -65,6 +70,19 @@ impl DebugInformation {
         let at = list.binary_search_by_key(&key, |(key, _)| *key).ok()?;
         Some(list[at].1)
     }
+
+    /// Whether the debug information has the function of an instruction that reaches memory by a register.
+    pub(crate) fn describes(&self, place: CodePlace) -> bool {
+        let file = self.files.get(place.file as usize);
+        file.is_some_and(|file| file.described.binary_search(&place.address).is_ok())
+    }
+
+    /// What an instruction reaches of its own function's frame.
+    pub(crate) fn in_frame(&self, place: CodePlace) -> Option<&InFrame<TypeIndex>> {
+        let list = &self.files.get(place.file as usize)?.frames;
+        let at = list.binary_search_by_key(&place.address, |(at, _)| *at);
+        Some(&list[at.ok()?].1)
+    }
 }
 
 /// The types of a file's debug information, by their ids in its own model, and what asks for the rest of it.
@@ -83,6 +101,8 @@ struct Described {
 struct Said {
     globals: Vec<(Storage, u64, String, Option<TypeId>)>,
     pointers: Vec<((ElfAddr, Base), TypeId)>,
+    frames: Vec<(ElfAddr, InFrame<TypeId>)>,
+    described: Vec<ElfAddr>,
 }
 
 /// The types of all files. What code says of variables and registers is read when accesses are named: most questions have their counts
@@ -194,6 +214,11 @@ impl Descriptions {
                     false => Some((key, Pointee::Struct(index(id)?))),
                 })
                 .collect();
+            file.described = said.described;
+            let frames = said.frames.into_iter();
+            file.frames = frames
+                .filter_map(|(address, frame)| Some((address, frame.with_type(index)?)))
+                .collect();
             for list in [&mut file.globals, &mut file.thread_locals] {
                 list.sort_by(|a, b| (a.start, a.size, &a.name).cmp(&(b.start, b.size, &b.name)));
                 list.dedup_by_key(|variable| variable.start);
@@ -220,6 +245,12 @@ fn said(programs: &Programs, described: &Described) -> Option<Said> {
     let files = files_of(programs, *file).ok()?;
     let code = ProgramCode::read(&files, types).ok()?;
     let mut pointers = pointers(programs, *file, (&code, types.model()), places);
+    let own = |(address, _): &(ElfAddr, Base)| {
+        let function = code.function_at(*address);
+        function.map(|_| *address)
+    };
+    let described = places.iter().filter_map(own).collect();
+    let frames = in_frames(programs, *file, (&code, types.model()), places);
     let bookkeeping = bookkeeping(&code, heap);
     pointers.retain(|(_, id)| match types.model().get(*id) {
         Some(Type::Composite(c)) => {
@@ -236,6 +267,8 @@ fn said(programs: &Programs, described: &Described) -> Option<Said> {
     Some(Said {
         globals: globals.collect(),
         pointers,
+        frames,
+        described,
     })
 }
 
@@ -301,7 +334,7 @@ fn pointers(
 }
 
 /// The struct that a type is, or that the elements of the array are.
-fn element(model: &TypeModel, id: TypeId) -> Option<TypeId> {
+pub(super) fn element(model: &TypeModel, id: TypeId) -> Option<TypeId> {
     let mut id = model.strip(id);
     // As deep as a model's types may nest.
     for _ in 0..linemate_types::MAX_DEPTH {

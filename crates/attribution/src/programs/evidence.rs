@@ -7,11 +7,12 @@ use std::collections::BTreeSet;
 
 use linemate_programs::{Base, Operand, Programs};
 use linemate_recording::{Access, CODE_PAGE, Call, GuestAddr, Marker, Return, Visitor};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::code::Code;
 use super::debug::{Pointee, ScalarName};
 use super::places::{Places, Space, UserAddr};
+use super::scalars::{ScalarVote, part_of};
 use crate::index::{LifetimeIndex, ObjectId, Tenant};
 use crate::votes::Votes;
 
@@ -27,10 +28,12 @@ pub(crate) struct Evidence {
     pub(crate) threads: BTreeSet<(Space, u64)>,
     /// Pages that are reached by the stack pointer.
     pub(crate) stacks: BTreeSet<(Space, u64)>,
+    /// Pages beside the heap that instructions reached that would have a name for what is on a stack there.
+    pub(crate) beside_heap: FxHashSet<(GuestAddr, Space, u64)>,
     /// What objects were reached as.
     pub(crate) votes: FxHashMap<ObjectId, Votes>,
-    /// As arrays of which scalars objects were reached, and how often.
-    pub(crate) scalars: FxHashMap<(ObjectId, ScalarName), u64>,
+    /// As arrays of which scalars objects were reached, where, and how often.
+    pub(crate) scalars: FxHashMap<ScalarVote, u64>,
 }
 
 impl Evidence {
@@ -38,6 +41,7 @@ impl Evidence {
         self.bases.extend(other.bases);
         self.threads.extend(other.threads);
         self.stacks.extend(other.stacks);
+        self.beside_heap.extend(other.beside_heap);
         for (object, votes) in other.votes {
             let mine = self.votes.entry(object).or_default();
             for (offset, ty, weight) in votes.iter() {
@@ -49,8 +53,12 @@ impl Evidence {
         }
     }
 
-    /// Of each file in a space keeps the first few places: it is mapped once, and an instruction that was misread must not fill memory.
+    /// Of pages beside the heap keeps stacks', and of each file in a space the first few places: it is mapped once, and an instruction that was
+    /// misread must not fill memory.
     pub(crate) fn settle(&mut self) {
+        let stacks = &self.stacks;
+        self.beside_heap
+            .retain(|(_, space, page)| stacks.contains(&(*space, *page)));
         let mut seen: FxHashMap<(Space, u32), usize> = FxHashMap::default();
         self.bases.retain(|(space, file, _)| {
             let count = seen.entry((*space, *file)).or_default();
@@ -92,10 +100,9 @@ impl Gather<'_> {
                 let thread = at.offset(displacement.wrapping_neg());
                 self.found.threads.insert((at.space, thread.addr));
             }
-            Operand::Based {
-                base: Base::STACK, ..
-            } => {
+            Operand::Based { base, .. } if base == Base::STACK || known.in_frame => {
                 self.found.stacks.insert((at.space, at.addr / CODE_PAGE));
+                self.beside_heap(access, at);
             }
             Operand::Based {
                 displacement,
@@ -104,11 +111,20 @@ impl Gather<'_> {
             } if !known.instruction.uses_stack => match known.points_to {
                 Some(Pointee::Struct(ty)) if !indexed => {
                     self.vote(access, at.offset(displacement.wrapping_neg()), ty);
+                    self.beside_heap(access, at);
                 }
-                Some(Pointee::Scalar(name)) => self.vote_scalar(access, at, name),
+                Some(Pointee::Scalar(name)) => self.vote_scalar(access, at, Some(name)),
+                None if known.described => self.vote_scalar(access, at, None),
                 _ => {}
             },
             _ => {}
+        }
+    }
+
+    fn beside_heap(&mut self, access: &Access, at: UserAddr) {
+        if !matches!(self.heap.at(at.flat(), access.time), Tenant::Alive { .. }) {
+            let page = at.addr / CODE_PAGE;
+            self.found.beside_heap.insert((access.pc, at.space, page));
         }
     }
 
@@ -121,9 +137,12 @@ impl Gather<'_> {
     }
 
     /// Where in an array a pointer leads does not matter, so an index may be added to it.
-    fn vote_scalar(&mut self, access: &Access, at: UserAddr, name: ScalarName) {
-        if let Tenant::Alive { object, .. } = self.heap.at(at.flat(), access.time) {
-            *self.found.scalars.entry((object, name)).or_default() += 1;
+    fn vote_scalar(&mut self, access: &Access, at: UserAddr, name: Option<ScalarName>) {
+        let addr = at.flat();
+        if let Tenant::Alive { object, start } = self.heap.at(addr, access.time) {
+            let part = part_of(addr.0 - start.0);
+            let vote = ScalarVote { object, part, name };
+            *self.found.scalars.entry(vote).or_default() += 1;
         }
     }
 }

@@ -14,6 +14,8 @@ use linemate_dwarf::{ProgramCode, Register};
 use linemate_programs::{Base, ElfAddr, Operand, operand_of};
 use linemate_types::{Member, Type, TypeId, TypeModel};
 
+use super::elements::Elements;
+
 /// Most members that are looked at for what is at one place: unions hold unions.
 const LOOKED_AT_MAX: usize = 256;
 
@@ -25,6 +27,7 @@ pub(super) struct Flow<'a, 'd> {
     code: &'a ProgramCode<'d>,
     model: &'a TypeModel,
     info: InstructionInfoFactory,
+    elements: Elements,
 }
 
 impl<'a, 'd> Flow<'a, 'd> {
@@ -33,6 +36,7 @@ impl<'a, 'd> Flow<'a, 'd> {
             code,
             model,
             info: InstructionInfoFactory::new(),
+            elements: Elements::new(model),
         }
     }
 
@@ -127,7 +131,7 @@ impl<'a, 'd> Flow<'a, 'd> {
             }
             (Mnemonic::Mov, OpKind::Memory) => {
                 let (holder, offset) = self.holder(instruction, known)?;
-                pointer_at(self.model, holder, offset)?
+                pointer_at((self.model, &self.elements), holder, offset)?
             }
             (Mnemonic::Lea, OpKind::Memory) => {
                 let (holder, offset) = self.holder(instruction, known)?;
@@ -171,44 +175,89 @@ impl<'a, 'd> Flow<'a, 'd> {
 
 /// What a pointer at `offset` of a value of type `id` points to: of a union (an enum of Rust's) the first member's that leads to a struct,
 /// else the first one's that leads to a scalar.
-fn pointer_at(model: &TypeModel, id: TypeId, offset: u64) -> Option<TypeId> {
-    let structs = first(model, id, offset, |id, _| model.pointer_to_composite(id));
-    structs.or_else(|| {
-        first(model, id, offset, |id, _| {
-            model
-                .pointer_target(id)
-                .filter(|target| model.is_scalar(*target))
+fn pointer_at(
+    (model, elements): (&TypeModel, &Elements),
+    id: TypeId,
+    offset: u64,
+) -> Option<TypeId> {
+    let target = |place: &Place| {
+        let declared = model.pointer_target(place.id)?;
+        // Of a vector's pointer its type does not say what it points to.
+        place.vector.map_or(Some(declared), |vector| {
+            Some(model.strip(elements.of(vector)??))
         })
-    })
+    };
+    let of = |wanted: &dyn Fn(TypeId) -> bool| {
+        let is_vector = |id| elements.of(id).is_some();
+        first(model, (id, offset), is_vector, |place, _| {
+            target(place).filter(|target| wanted(*target))
+        })
+    };
+    let is_struct = |id| matches!(model.get(id), Some(Type::Composite(_)));
+    of(&is_struct).or_else(|| of(&|id| model.is_scalar(id)))
 }
 
 /// The outermost struct that starts at `offset` of a value of type `id`, else the scalar that does.
 fn start_at(model: &TypeModel, id: TypeId, offset: u64) -> Option<TypeId> {
-    let structs = first(model, id, offset, |id, ty| {
-        matches!(ty, Type::Composite(_)).then_some(id)
-    });
-    structs.or_else(|| first(model, id, offset, |id, _| model.is_scalar(id).then_some(id)))
+    let structs = first(
+        model,
+        (id, offset),
+        |_| false,
+        |place, ty| matches!(ty, Type::Composite(_)).then_some(place.id),
+    );
+    structs.or_else(|| {
+        first(
+            model,
+            (id, offset),
+            |_| false,
+            |place, _| model.is_scalar(place.id).then_some(place.id),
+        )
+    })
+}
+
+/// A part of a type that holds a byte that is looked for.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    id: TypeId,
+    /// Where in it the byte is.
+    offset: u64,
+    /// The vector that it is a part of.
+    vector: Option<TypeId>,
 }
 
 /// Of what starts at `offset` of a value of type `id`, outermost and first members first, the first that `wanted` accepts.
 fn first(
     model: &TypeModel,
-    id: TypeId,
-    offset: u64,
-    wanted: impl Fn(TypeId, &Type) -> Option<TypeId>,
+    (id, offset): (TypeId, u64),
+    is_vector: impl Fn(TypeId) -> bool,
+    wanted: impl Fn(&Place, &Type) -> Option<TypeId>,
 ) -> Option<TypeId> {
-    let mut open = vec![(model.strip(id), offset)];
+    let mut open = vec![Place {
+        id: model.strip(id),
+        offset,
+        vector: None,
+    }];
     for _ in 0..LOOKED_AT_MAX {
-        let (id, offset) = open.pop()?;
-        let Some(ty) = model.get(id) else { continue };
-        if let (0, Some(found)) = (offset, wanted(id, ty)) {
+        let place = open.pop()?;
+        let Some(ty) = model.get(place.id) else {
+            continue;
+        };
+        if let (0, Some(found)) = (place.offset, wanted(&place, ty)) {
             return Some(found);
         }
+        let inside = |id: TypeId, offset| Place {
+            id: model.strip(id),
+            offset,
+            vector: match is_vector(place.id) {
+                true => Some(place.id),
+                false => place.vector,
+            },
+        };
         match ty {
             Type::Array { element, .. } => {
                 let size = model.size_of(*element).unwrap_or(0);
-                if let Some(within) = offset.checked_rem(size) {
-                    open.push((model.strip(*element), within));
+                if let Some(within) = place.offset.checked_rem(size) {
+                    open.push(inside(*element, within));
                 }
             }
             Type::Composite(composite) => {
@@ -217,10 +266,9 @@ fn first(
                     .iter()
                     .rev()
                     .filter_map(|member: &Member| {
-                        let within = offset.checked_sub(member.offset.0 / 8)?;
+                        let within = place.offset.checked_sub(member.offset.0 / 8)?;
                         let holds = within < model.size_of(member.type_id)?;
-                        (member.bits.is_none() && holds)
-                            .then(|| (model.strip(member.type_id), within))
+                        (member.bits.is_none() && holds).then(|| inside(member.type_id, within))
                     });
                 open.extend(holding);
             }

@@ -10,12 +10,14 @@
 
 mod code;
 mod debug;
+mod elements;
 mod evidence;
 mod flow;
 mod heap;
 mod names;
 mod places;
 mod scalars;
+mod stack;
 
 pub(crate) use code::Code;
 pub(crate) use debug::{DebugInformation, Descriptions, files_of};

@@ -6,13 +6,15 @@ use linemate_programs::{ElfAddr, Image, Programs};
 use linemate_recording::{Access, CODE_PAGE, GuestAddr};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::code::Code;
 use super::debug::{DebugInformation, DebugVariable};
 use super::evidence::Evidence;
 use super::heap::Heap;
 use super::places::{Places, Space, UserAddr};
-use super::scalars;
+use super::scalars::{self, Alike};
+use super::stack::StackNames;
 use crate::index::{LifetimeIndex, ObjectId, Tenant};
-use crate::kinds::{FormId, KindId, ObjectKind};
+use crate::kinds::{FormId, ObjectKind};
 use crate::ledger::Bucket;
 use crate::schema::{Schema, TypeIndex};
 use crate::subjects::{Extent, Subject, SubjectId, Subjects, bare, clip, find};
@@ -72,15 +74,15 @@ struct Threads {
 pub(crate) struct ProgramNames {
     places: Places,
     heap: LifetimeIndex,
-    objects: Vec<(FormId, u32)>,
+    /// By object: its form, and what no placement covers.
+    objects: Vec<(FormId, SubjectId)>,
     forms: Vec<Vec<Extent>>,
-    /// By kind: what no placement covers.
-    rest: Vec<SubjectId>,
     files: Vec<FileNames>,
     /// By space, each by address.
     mapped: FxHashMap<Space, Vec<Mapped>>,
     threads: FxHashMap<Space, Threads>,
     stacks: FxHashSet<(Space, u64)>,
+    on_stacks: StackNames,
     stack: SubjectId,
     thread_block: SubjectId,
     file: SubjectId,
@@ -98,8 +100,7 @@ pub(crate) struct Found {
 impl ProgramNames {
     /// Settles what was found; also how many objects there are of each type.
     pub(crate) fn new(
-        programs: &Programs,
-        debug: &DebugInformation,
+        (programs, debug, code): (&Programs, &DebugInformation, &Code),
         schema: &Schema,
         subjects: &mut Subjects,
         found: Found,
@@ -116,14 +117,14 @@ impl ProgramNames {
             object.signature = heap.kinds.retire(object.kind, votes);
         }
         let mut settler = heap.kinds.settle(schema);
-        let objects: Vec<(FormId, u32)> = heap
+        let object_forms: Vec<FormId> = heap
             .objects
             .iter()
-            .map(|o| (settler.form(schema, o.kind, o.signature), o.kind.0))
+            .map(|o| settler.form(schema, o.kind, o.signature))
             .collect();
         let settled = settler.finish();
         let mut counts: BTreeMap<TypeIndex, u64> = BTreeMap::new();
-        for (form, _) in &objects {
+        for form in &object_forms {
             let types: BTreeSet<TypeIndex> = settled.forms[form.0 as usize]
                 .iter()
                 .map(|p| p.ty)
@@ -137,21 +138,27 @@ impl ProgramNames {
             .iter()
             .map(|form| extents(subjects, form))
             .collect();
-        let structs = objects
+        let alike = heap.objects.iter().zip(&object_forms);
+        let alike: Vec<Alike> = alike.map(|(o, form)| (o.kind, *form)).collect();
+        let structs = alike
             .iter()
-            .filter(|(form, _)| !settled.forms[form.0 as usize].is_empty())
-            .map(|(_, kind)| KindId(*kind))
+            .filter(|(_, form)| !settled.forms[form.0 as usize].is_empty())
+            .map(|(kind, _)| *kind)
             .collect();
         let arrays = scalars::settle(&heap, &structs, &evidence.scalars);
-        let kinds = (0u32..).map(KindId).take(heap.kinds.len());
-        let rest = kinds
-            .map(|kind| {
-                let array = arrays
-                    .get(&kind)
-                    .map(|name| &*debug.scalars[name.0 as usize]);
-                rest_of(subjects, heap.kinds.get(kind), array)
+        let forms_of = (&*object_forms, &*settled.forms);
+        let beside = scalars::beside(&heap, forms_of, &evidence.scalars, &evidence.votes);
+        let rest: BTreeMap<Alike, SubjectId> = alike
+            .iter()
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .map(|of| {
+                let array = arrays.get(&of.0).or_else(|| beside.get(of));
+                let array = array.map(|name| &*debug.scalars[name.0 as usize]);
+                (*of, rest_of(subjects, heap.kinds.get(of.0), array))
             })
             .collect();
+        let objects = alike.iter().map(|of| (of.1, rest[of])).collect();
         let files = file_names(programs, debug, schema, subjects);
         let whole = |subjects: &mut Subjects, bucket, label: &str| {
             subjects.number(Subject {
@@ -159,12 +166,14 @@ impl ProgramNames {
                 ..of_program(bucket)
             })
         };
+        let reached = evidence.beside_heap.iter().map(|(pc, ..)| *pc);
+        let on_stacks = StackNames::new(reached, (code, debug), schema, subjects);
         let names = ProgramNames {
             places,
+            on_stacks,
             heap: index,
             objects,
             forms,
-            rest,
             files,
             mapped: mapped(programs, &evidence),
             threads: threads(programs, &evidence),
@@ -187,16 +196,20 @@ impl ProgramNames {
         if let Some(found) = self.in_file(at).or_else(|| self.in_thread(at)) {
             return Some(found);
         }
-        let stack = self.stacks.contains(&(at.space, at.addr / CODE_PAGE));
-        Some(InProgram {
-            subject: if stack { self.stack } else { self.unknown },
+        let whole = |subject| InProgram {
+            subject,
             offset: 0,
             object: false,
-        })
+        };
+        if !self.stacks.contains(&(at.space, at.addr / CODE_PAGE)) {
+            return Some(whole(self.unknown));
+        }
+        let named = self.on_stacks.at(access);
+        Some(named.unwrap_or_else(|| whole(self.stack)))
     }
 
     fn in_object(&self, object: ObjectId, offset: u64) -> InProgram {
-        let (form, kind) = self.objects[object.0 as usize];
+        let (form, rest) = self.objects[object.0 as usize];
         match find(&self.forms[form.0 as usize], offset) {
             Some(extent) => {
                 let within = offset - extent.start;
@@ -207,7 +220,7 @@ impl ProgramNames {
                 }
             }
             None => InProgram {
-                subject: self.rest[kind as usize],
+                subject: rest,
                 offset: clip(offset),
                 object: true,
             },
@@ -265,8 +278,8 @@ fn in_variable(list: &[Variable], at: u64) -> Option<InProgram> {
     })
 }
 
-/// The subject of the bytes of a kind's objects that no placement covers.
-fn of_program(bucket: Bucket) -> Subject {
+/// A program's, of which nothing else is known.
+pub(super) fn of_program(bucket: Bucket) -> Subject {
     Subject {
         program: true,
         ..bare(bucket)

@@ -1,4 +1,4 @@
-//! Heap objects that are arrays of numbers or pointers: a string's bytes, a hash table's buckets.
+//! Heap objects that are arrays of numbers or pointers: a string's bytes, a hash table's buckets; and such arrays beside structs in one object.
 //!
 //! They are told by what code reaches them as, like structs, but nothing follows from where in the object that is. A struct that is
 //! known weighs more than any scalar: its members are scalars, too.
@@ -11,25 +11,50 @@ use rustc_hash::FxHashMap;
 use super::debug::ScalarName;
 use super::heap::Heap;
 use crate::index::ObjectId;
-use crate::kinds::KindId;
+use crate::kinds::{FormId, KindId};
+use crate::subjects::clip;
+use crate::votes::{Placement, Votes};
 
 type Weights = BTreeMap<ScalarName, u64>;
+
+/// Bytes of the parts of objects that votes are told apart by: a line, so that a struct's neighbour is another part.
+const PART: u64 = 64;
+
+/// The share of what known functions do to bytes beside structs that has to be by pointers to scalars: the rest goes by registers of which
+/// nothing is known, because optimised code does not say it of all.
+const BESIDE_SHARE: (u64, u64) = (1, 2);
+
+/// What an access says of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ScalarVote {
+    pub(crate) object: ObjectId,
+    /// Which part of it, see [`part_of`].
+    pub(crate) part: u32,
+    /// The scalar that the register points to; `None` where the debug information has the function but not what the register points to.
+    pub(crate) name: Option<ScalarName>,
+}
+
+/// The part of an object that a byte of it is in.
+pub(crate) fn part_of(offset: u64) -> u32 {
+    clip(offset / PART)
+}
 
 /// The element type of each kind of objects that has one: the scalar that its objects were reached as most often; where they were not, that
 /// of the objects of all sizes from the same site, unless one of those is a struct. `structs`: kinds that are or hold one.
 pub(super) fn settle(
     heap: &Heap,
     structs: &BTreeSet<KindId>,
-    votes: &FxHashMap<(ObjectId, ScalarName), u64>,
+    votes: &FxHashMap<ScalarVote, u64>,
 ) -> BTreeMap<KindId, ScalarName> {
     let site = |kind: KindId| heap.kinds.get(kind).site.filter(|s| *s != GuestAddr(0));
     let mut of_kind: BTreeMap<KindId, Weights> = BTreeMap::new();
     let mut of_site: BTreeMap<GuestAddr, Weights> = BTreeMap::new();
-    for ((object, name), weight) in votes {
-        let kind = heap.objects[object.0 as usize].kind;
-        *of_kind.entry(kind).or_default().entry(*name).or_default() += weight;
+    for (vote, weight) in votes {
+        let Some(name) = vote.name else { continue };
+        let kind = heap.objects[vote.object.0 as usize].kind;
+        *of_kind.entry(kind).or_default().entry(name).or_default() += weight;
         if let Some(site) = site(kind) {
-            *of_site.entry(site).or_default().entry(*name).or_default() += weight;
+            *of_site.entry(site).or_default().entry(name).or_default() += weight;
         }
     }
     for site in structs.iter().filter_map(|kind| site(*kind)) {
@@ -44,6 +69,68 @@ pub(super) fn settle(
             Some((kind, heaviest(weights)?))
         });
     known.collect()
+}
+
+/// The objects of a kind that are alike in their structs.
+pub(super) type Alike = (KindId, FormId);
+
+/// What is beside the structs of objects that hold some.
+#[derive(Debug, Default)]
+struct Beside {
+    weights: Weights,
+    /// Of all accesses by functions that are known.
+    all: u64,
+    /// Whether something there was reached as a struct that was not believed.
+    doubtful: bool,
+}
+
+/// The scalar that the bytes beside the structs of alike objects are mostly reached as: an object may be a page of bytes and after it the structs that
+/// describe it. An arena is not such an object, so nothing there may have been reached as a struct, and half of what known functions do there has
+/// to be by pointers to scalars. `forms`: by object.
+pub(super) fn beside(
+    heap: &Heap,
+    (forms, placements): (&[FormId], &[Vec<Placement>]),
+    votes: &FxHashMap<ScalarVote, u64>,
+    structs: &FxHashMap<ObjectId, Votes>,
+) -> BTreeMap<Alike, ScalarName> {
+    let form = |object: ObjectId| forms[object.0 as usize];
+    let placed = |object| &*placements[form(object).0 as usize];
+    let alike = |object: ObjectId| (heap.objects[object.0 as usize].kind, form(object));
+    let mut found: BTreeMap<Alike, Beside> = BTreeMap::new();
+    for (vote, weight) in votes {
+        let start = u64::from(vote.part) * PART;
+        let structs = placed(vote.object);
+        if structs.is_empty() || overlaps(structs, start, PART) {
+            continue;
+        }
+        let beside = found.entry(alike(vote.object)).or_default();
+        beside.all += weight;
+        if let Some(name) = vote.name {
+            *beside.weights.entry(name).or_default() += weight;
+        }
+    }
+    for (object, votes) in structs {
+        let structs = placed(*object);
+        let outside = |(offset, ..): (u64, _, _)| !overlaps(structs, offset, 1);
+        if let Some(beside) = found.get_mut(&alike(*object)) {
+            beside.doubtful |= votes.iter().any(outside);
+        }
+    }
+    let scalar = |(alike, beside): (Alike, Beside)| {
+        let name = heaviest(&beside.weights).filter(|_| !beside.doubtful)?;
+        let (part, whole) = BESIDE_SHARE;
+        let known: u64 = beside.weights.values().sum();
+        let enough = known.saturating_mul(whole) >= beside.all.saturating_mul(part);
+        enough.then_some((alike, name))
+    };
+    found.into_iter().filter_map(scalar).collect()
+}
+
+/// Whether one of the structs has a byte of these.
+fn overlaps(structs: &[Placement], start: u64, bytes: u64) -> bool {
+    let after = structs.partition_point(|p| p.start < start.saturating_add(bytes));
+    let last = after.checked_sub(1).map(|i| &structs[i]);
+    last.is_some_and(|p| p.start.saturating_add(p.size) > start)
 }
 
 /// Of equals the first.
@@ -93,9 +180,14 @@ mod tests {
         structs: &[u32],
         votes: &[(u32, u32, u64)],
     ) -> Vec<(u32, u32)> {
-        let votes = votes
-            .iter()
-            .map(|(object, name, weight)| ((ObjectId(*object), ScalarName(*name)), *weight));
+        let votes = votes.iter().map(|(object, name, weight)| {
+            let vote = ScalarVote {
+                object: ObjectId(*object),
+                part: 0,
+                name: Some(ScalarName(*name)),
+            };
+            (vote, *weight)
+        });
         let structs = structs.iter().map(|kind| KindId(*kind)).collect();
         let found = settle(&heap(objects), &structs, &votes.collect());
         found.iter().map(|(kind, name)| (kind.0, name.0)).collect()
@@ -122,5 +214,67 @@ mod tests {
         assert_eq!(settled(&objects, &[1], &[(0, 1, 1)]), [(0, 1)]);
         // Nor where the site is not known.
         assert_eq!(settled(&[(0, 32), (0, 48)], &[], &[(0, 1, 1)]), [(0, 1)]);
+    }
+
+    /// Two objects of 4096 bytes of a page, a struct of 128 after them, and 64 more; the same without a struct.
+    fn beside_of(votes: &[(u32, u64, Option<u32>, u64)], structs: &[(u32, u64)]) -> usize {
+        let heap = heap(&[(7, 4288), (7, 4288), (7, 4288)]);
+        let placement = Placement {
+            start: 4096,
+            size: 128,
+            ty: crate::schema::TypeIndex(0),
+            stride: 128,
+        };
+        let forms = [FormId(1), FormId(1), FormId(0)];
+        let votes = votes.iter().map(|(object, offset, name, weight)| {
+            let vote = ScalarVote {
+                object: ObjectId(*object),
+                part: part_of(*offset),
+                name: name.map(ScalarName),
+            };
+            (vote, *weight)
+        });
+        let structs = structs.iter().map(|(object, offset)| {
+            let mut votes = Votes::default();
+            votes.add(*offset, crate::schema::TypeIndex(0), 1);
+            (ObjectId(*object), votes)
+        });
+        let placements = [Vec::new(), vec![placement]];
+        let (votes, structs) = (votes.collect(), structs.collect());
+        let found = beside(&heap, (&forms, &placements), &votes, &structs);
+        let expected = BTreeMap::from([((KindId(0), FormId(1)), ScalarName(5))]);
+        assert!(found.is_empty() || found == expected, "{found:?}");
+        found.len()
+    }
+
+    #[test]
+    fn bytes_beside_structs_are_what_they_are_reached_as() {
+        let bytes = [
+            (0, 0, Some(5), 6),
+            (1, 4032, Some(5), 3),
+            (1, 4224, Some(5), 1),
+        ];
+        assert_eq!(beside_of(&bytes, &[(0, 4096)]), 1);
+        // The struct's members are numbers, too.
+        assert_eq!(
+            beside_of(&[(0, 4096, Some(5), 6), (0, 4160, Some(5), 6)], &[]),
+            0
+        );
+        // An object that nobody knows a struct of may be anything.
+        assert_eq!(beside_of(&[(2, 0, Some(5), 6)], &[]), 0);
+    }
+
+    #[test]
+    fn an_arena_is_no_array() {
+        let bytes = (0, 0, Some(5), 9);
+        assert_eq!(beside_of(&[bytes, (0, 64, None, 9)], &[]), 1);
+        assert_eq!(beside_of(&[bytes, (0, 64, None, 10)], &[]), 0);
+        // A checksum over bytes takes eight of them at a time.
+        assert_eq!(beside_of(&[bytes, (0, 64, Some(6), 2)], &[]), 1);
+        assert_eq!(
+            beside_of(&[bytes], &[(1, 64)]),
+            0,
+            "a struct that was not believed"
+        );
     }
 }

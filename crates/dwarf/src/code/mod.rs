@@ -252,13 +252,17 @@ impl<'d> ProgramCode<'d> {
             .then_some(first.type_id)
     }
 
-    /// The number, enum or pointer that `register` points to when the instruction at `pc` starts: what the variable in the innermost
-    /// scope is declared to point to. `None` when that is a struct or not known, or several of one scope disagree.
+    /// The number, enum or pointer that `register` points to when the instruction at `pc` starts, or to another one of the array: what the
+    /// variable in the innermost scope is declared to point to. `None` when that is a struct or not known, or several of one scope disagree.
     pub fn scalar_in(&self, pc: ElfAddr, register: Register) -> Option<TypeId> {
         let model = self.types.model();
         let pointers = self
             .variables_at(pc)
-            .filter(|interval| interval.place == Where::Register(register))
+            .filter(|interval| match interval.place {
+                // A loop that was unrolled counts its pointer up once for many elements.
+                Where::Register(r) | Where::Sum(r, _) => r == register,
+                _ => false,
+            })
             .filter_map(|interval| Some((interval.depth, model.pointer_target(interval.type_id)?)));
         let mut innermost: Option<(u32, Option<TypeId>)> = None;
         for (depth, target) in pointers {

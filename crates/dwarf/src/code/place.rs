@@ -26,7 +26,35 @@ pub(crate) enum Where {
     ThreadLocal(u64),
 }
 
-/// What an expression says; `None` for what is in pieces, computed, optimised away, or was true at the function's entry. `address`
+/// Most pieces of a variable that are looked at.
+const PIECES_MAX: usize = 64;
+
+/// What each register has of a variable in pieces, by where in the variable that is: whole registers that it is in.
+pub(crate) fn pieces(expression: Expression<Slice<'_>>, encoding: Encoding) -> Vec<(u64, Where)> {
+    let mut operations = expression.operations(encoding);
+    let (mut found, mut bits, mut held) = (Vec::new(), 0u64, Vec::new());
+    for _ in 0..PIECES_MAX * 2 {
+        match operations.next() {
+            Ok(Some(Operation::Piece {
+                size_in_bits,
+                bit_offset: None,
+            })) => {
+                if let ([Operation::Register { register }], 64) = (&held[..], size_in_bits) {
+                    found.push((bits / 8, Where::Register((*register).into())));
+                }
+                bits = bits.saturating_add(size_in_bits);
+                held.clear();
+            }
+            Ok(Some(operation)) => held.push(operation),
+            // What is before something broken or unusual is not believed.
+            Err(_) => return Vec::new(),
+            Ok(None) => break,
+        }
+    }
+    found
+}
+
+/// What an expression says; `None` for what is in pieces ([`pieces`]), computed, optimised away, or was true at the function's entry. `address`
 /// looks an index up in the table of addresses.
 pub(crate) fn place(
     expression: Expression<Slice<'_>>,

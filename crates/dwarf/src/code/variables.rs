@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use gimli::{AttributeValue, UnitOffset, constants as dw};
-use linemate_types::{ElfAddr, Name, TypeId};
+use gimli::{AttributeValue, Encoding, Expression, UnitOffset, constants as dw};
+use linemate_types::{CompositeKind, ElfAddr, Name, Type, TypeId, TypeModel};
 
 use super::functions::{EntryPlace, describe, fixed_place, ranges};
-use super::place::{Where, place};
+use super::place::{Where, pieces, place};
 use crate::file::Slice;
 use crate::units::{Names, Units};
 use crate::{DwarfError, ProgramTypes};
@@ -23,6 +23,13 @@ pub(crate) struct Interval {
     pub(crate) name: Name,
     /// How many scopes are around it.
     pub(crate) depth: u32,
+}
+
+/// Where a variable is, or the pointer that is so far into it.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    place: Where,
+    part: Option<u64>,
 }
 
 /// A function, block or inlined function around a variable.
@@ -131,17 +138,23 @@ impl<'d> Reader<'_, 'd> {
         let mut places = Vec::new();
         match location {
             AttributeValue::Exprloc(_) => {
-                if let Some(found) = fixed_place(self.units, self.unit, &location) {
-                    let scope = self.scopes.last();
-                    let ranges = scope.map_or(&[][..], |scope| &scope.ranges);
-                    places.extend(ranges.iter().map(|range| (range.clone(), found)));
+                let held = match fixed_place(self.units, self.unit, &location) {
+                    Some(place) => vec![Held { place, part: None }],
+                    None => location
+                        .exprloc_value()
+                        .map_or_else(Vec::new, |expression| in_pieces(expression, one.encoding())),
+                };
+                let scope = self.scopes.last();
+                let ranges = scope.map_or(&[][..], |scope| &scope.ranges);
+                for range in ranges {
+                    places.extend(held.iter().map(|held| (range.clone(), *held)));
                 }
             }
             _ => self.listed(location, &mut places)?,
         }
-        places.retain_mut(|(_, place)| match self.settled(*place) {
+        places.retain_mut(|(_, held)| match self.settled(held.place) {
             Some(settled) => {
-                *place = settled;
+                held.place = settled;
                 true
             }
             None => false,
@@ -154,11 +167,19 @@ impl<'d> Reader<'_, 'd> {
         let name = described.name.as_deref().unwrap_or("");
         let name = self.names.name(name, self.units.length)?;
         let depth = u32::try_from(self.scopes.len()).unwrap_or(u32::MAX);
-        for (range, place) in places {
+        let type_id = type_id.unwrap_or(TypeId::VOID);
+        for (range, held) in places {
+            let type_id = match held.part {
+                None => type_id,
+                Some(offset) => match pointer_in(self.types.model(), type_id, offset) {
+                    Some(pointer) => pointer,
+                    None => continue,
+                },
+            };
             self.found.push(Interval {
                 range,
-                place,
-                type_id: type_id.unwrap_or(TypeId::VOID),
+                place: held.place,
+                type_id,
                 name: name.clone(),
                 depth,
             });
@@ -177,7 +198,7 @@ impl<'d> Reader<'_, 'd> {
     fn listed(
         &self,
         location: AttributeValue<Slice<'d>>,
-        places: &mut Vec<(Range<ElfAddr>, Where)>,
+        places: &mut Vec<(Range<ElfAddr>, Held)>,
     ) -> Result<(), DwarfError> {
         let one = &self.units.list[self.unit].unit;
         let dwarf = self.units.dwarf_of(self.unit);
@@ -191,9 +212,15 @@ impl<'d> Reader<'_, 'd> {
                 dwarf.address(one, index).ok()
             });
             let (start, end) = (entry.range.begin, entry.range.end);
-            if let (Some(found), true) = (found, start < end && places.len() <= INTERVALS_MAX) {
-                places.push((ElfAddr(start)..ElfAddr(end), found));
+            if start >= end || places.len() > INTERVALS_MAX {
+                continue;
             }
+            let held = match found {
+                Some(place) => vec![Held { place, part: None }],
+                None => in_pieces(entry.data, one.encoding()),
+            };
+            let range = ElfAddr(start)..ElfAddr(end);
+            places.extend(held.into_iter().map(|held| (range.clone(), held)));
         }
         Ok(())
     }
@@ -212,4 +239,42 @@ impl<'d> Reader<'_, 'd> {
             _ => None,
         }
     }
+}
+
+fn in_pieces(expression: Expression<Slice<'_>>, encoding: Encoding) -> Vec<Held> {
+    let held = |(part, place)| Held {
+        place,
+        part: Some(part),
+    };
+    pieces(expression, encoding).into_iter().map(held).collect()
+}
+
+/// Types of Rust's library whose pointer does not point to what it is declared to point to: a vector's is one to bytes whatever its elements
+/// are, a hash table's to behind the element.
+const UNTRUE: [&str; 2] = ["alloc::raw_vec::RawVec", "hashbrown::raw::"];
+
+/// The pointer that is so far into a value of a type: a slice's, a string's. None of a union, of which only one member is there.
+fn pointer_in(model: &TypeModel, id: TypeId, offset: u64) -> Option<TypeId> {
+    let (mut id, mut offset) = (model.strip(id), offset);
+    // As deep as a model's types may nest.
+    for _ in 0..linemate_types::MAX_DEPTH {
+        match model.get(id)? {
+            Type::Pointer { .. } => return (offset == 0).then_some(id),
+            Type::Composite(composite) => {
+                let untrue = UNTRUE.iter().any(|start| composite.name.starts_with(start));
+                if untrue || composite.kind == CompositeKind::Union {
+                    return None;
+                }
+                let mut members = composite.members.iter();
+                (id, offset) = members.find_map(|member| {
+                    let within = offset.checked_sub(member.offset.0 / 8)?;
+                    let holds = within < model.size_of(member.type_id)?;
+                    let whole = member.bits.is_none() && holds;
+                    whole.then(|| (model.strip(member.type_id), within))
+                })?;
+            }
+            _ => return None,
+        }
+    }
+    None
 }

@@ -41,6 +41,21 @@ __attribute__((noinline)) long outer(struct right *argument)
 	return bump(argument) + calls;
 }
 
+struct slice {
+	const char *at;
+	long length;
+};
+
+/* Two registers have it. */
+__attribute__((noinline)) long sum(struct slice bytes)
+{
+	long total = 0;
+
+	for (long i = 0; i < bytes.length; i++)
+		total += bytes.at[i];
+	return total;
+}
+
 __attribute__((noinline)) long locals(int count)
 {
 	volatile struct right on_stack = { count, { 1, 2 } };
@@ -53,9 +68,9 @@ __attribute__((noinline)) long locals(int count)
 
 int main(int count, char **words)
 {
-	(void)words;
 	printf("globals %p %p %p\n", (void *)shared_left, (void *)&hidden, (void *)&plain);
-	printf("code %p %p\n", (void *)both, (void *)outer);
-	return both(shared_left, &hidden, count) + outer(&hidden) + locals(count) +
+	printf("code %p %p %p\n", (void *)both, (void *)outer, (void *)sum);
+	return sum((struct slice){ words[0], count }) +
+	       both(shared_left, &hidden, count) + outer(&hidden) + locals(count) +
 	       of_thread.first;
 }

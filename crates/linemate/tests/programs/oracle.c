@@ -41,6 +41,7 @@ struct node {
 	struct node *next;
 	long key;
 	char name[16];
+	long (*weigh)(const struct node *n);
 };
 
 struct slot {
@@ -53,6 +54,22 @@ struct pool {
 	struct slot slots[THREADS];
 	struct conn *first;
 	struct node *list;
+};
+
+/* Written before what is on stacks is used, and afterwards: in between it is what is told. */
+static volatile long window;
+
+/* On main's stack: each thread writes its own, main reads them all. */
+struct request {
+	long id;
+	struct stats st;
+	long answer;
+};
+
+struct job {
+	long id;
+	struct request *request;
+	struct conn *conn;
 };
 
 static struct pool pool = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -75,11 +92,22 @@ static uint64_t place(const void *p)
 	return DIRECT_MAP + (entry & ((1ull << 55) - 1)) * 4096 + (uintptr_t)p % 4096;
 }
 
-static void tell(const void *p, size_t size, const char *type)
+/* A number of a function's, which has its address taken: FUNCTION and VARIABLE. */
+static void tell_number(const void *p, const char *function, const char *variable)
+{
+	printf("number %llx 8 %s %s\n", (unsigned long long)place(p), function, variable);
+}
+
+static void tell_as(const char *what, const void *p, size_t size, const char *type)
 {
 	/* What crosses a page is two places in memory. */
 	if ((uintptr_t)p / 4096 == ((uintptr_t)p + size - 1) / 4096)
-		printf("object %llx %zu %s\n", (unsigned long long)place(p), size, type);
+		printf("%s %llx %zu %s\n", what, (unsigned long long)place(p), size, type);
+}
+
+static void tell(const void *p, size_t size, const char *type)
+{
+	tell_as("object", p, size, type);
 }
 
 /* Objects of two types come from one place. */
@@ -101,10 +129,16 @@ static struct conn *new_conn(int fd)
 	return c;
 }
 
+static long weigh(const struct node *n)
+{
+	return n->key;
+}
+
 static struct node *new_node(long key)
 {
 	struct node *n = get(sizeof(*n));
 
+	n->weigh = weigh;
 	n->key = key;
 	strcpy(n->name, "node");
 	return n;
@@ -125,20 +159,32 @@ static __attribute__((noinline)) long walk(struct node *n)
 	long sum = 0;
 
 	for (; n; n = n->next) {
-		sum += n->key + n->name[0];
+		sum += n->weigh(n) + n->name[0];
 		n->key ^= 1;
 	}
 	return sum;
 }
 
+static __attribute__((noinline)) void answer(struct request *r, long *last)
+{
+	r->answer += r->id + *last;
+	r->st.misses++;
+	*last = r->answer;
+}
+
 static void *thread(void *p)
 {
-	long id = (long)p;
+	struct job *job = p;
+	long last = 0, id = job->id;
 	struct conn *c;
 
+	tell_number(&last, "thread", "last");
 	for (long i = 0; i < ROUNDS; i++) {
 		for (c = pool.first; c; c = c->next)
 			use_conn(c, i);
+		use_conn(job->conn, i);
+		answer(job->request, &last);
+		last ^= 1;
 		mine.sum += walk(pool.list);
 		mine.count++;
 		pool.slots[id].count++;
@@ -157,6 +203,10 @@ static void *thread(void *p)
 int main(void)
 {
 	pthread_t threads[THREADS];
+	struct request requests[THREADS];
+	struct conn shared = { .fd = -1 };
+	struct job jobs[THREADS];
+	long sum = 0;
 	struct conn *c;
 	struct node *n;
 
@@ -169,10 +219,25 @@ int main(void)
 		n->next = pool.list;
 		pool.list = n;
 	}
-	for (long i = 0; i < THREADS; i++)
-		pthread_create(&threads[i], NULL, thread, (void *)i);
+	memset(requests, 0, sizeof(requests));
+	window = 1;
+	for (long i = 0; i < THREADS; i++) {
+		requests[i].id = i;
+		jobs[i] = (struct job){ i, &requests[i], &shared };
+		pthread_create(&threads[i], NULL, thread, &jobs[i]);
+	}
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
+	for (int i = 0; i < THREADS; i++)
+		answer(&requests[i], &sum);
+	window = 2;
+	for (int i = 0; i < THREADS; i++) {
+		tell_as("stack", &requests[i], sizeof(requests[i]), "request");
+		tell_as("stack", &jobs[i], sizeof(jobs[i]), "job");
+	}
+	tell_as("stack", &shared, sizeof(shared), "conn");
+	tell_as("window", (void *)&window, sizeof(window), "long");
+	tell_number(&sum, "main", "sum");
 	for (c = pool.first; c; c = c->next)
 		tell(c, sizeof(*c), "conn");
 	for (n = pool.list; n; n = n->next)

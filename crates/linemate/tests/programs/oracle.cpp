@@ -76,6 +76,9 @@ struct Shared {
 	long results[4] = {};
 };
 
+// Written before what is on stacks is used, and afterwards: in between it is what is told.
+std::atomic<long> window;
+
 } // namespace oracle
 
 using namespace oracle;
@@ -92,12 +95,12 @@ static std::uint64_t place(const void *p)
 	return 0xffff888000000000ull + (entry & ((1ull << 55) - 1)) * 4096 + addr % 4096;
 }
 
-static void tell(const void *p, std::size_t size, const char *type)
+static void tell(const void *p, std::size_t size, const char *type, const char *what = "object")
 {
 	auto addr = reinterpret_cast<std::uintptr_t>(p);
 
 	if (addr / 4096 == (addr + size - 1) / 4096)
-		std::printf("object %llx %zu %s\n", static_cast<unsigned long long>(place(p)), size, type);
+		std::printf("%s %llx %zu %s\n", what, static_cast<unsigned long long>(place(p)), size, type);
 }
 
 int main()
@@ -107,6 +110,10 @@ int main()
 	std::vector<Mixer *> mixers;
 	auto shared = std::make_unique<Shared>();
 	std::vector<std::thread> threads;
+	// On the stack, and used by all threads.
+	Adder own(7);
+	Shared counts;
+	window = 1;
 
 	for (long i = 0; i < 6; i++) {
 		auto *a = new Adder(i);
@@ -123,14 +130,20 @@ int main()
 				for (Task *task = tasks; task; task = task->next)
 					shared->results[t] += task->run(i);
 				shared->rounds++;
+				counts.results[t] += own.run(i);
+				counts.rounds++;
 			}
 		});
 	for (auto &thread : threads)
 		thread.join();
+	window = 2;
 	for (auto *a : adders)
 		tell(a, sizeof(*a), "oracle::Adder");
 	for (auto *m : mixers)
 		tell(m, sizeof(*m), "oracle::Mixer");
 	tell(shared.get(), sizeof(Shared), "oracle::Shared");
+	tell(&own, sizeof(own), "oracle::Adder", "stack");
+	tell(&counts, sizeof(counts), "oracle::Shared", "stack");
+	tell(&window, sizeof(window), "long", "window");
 	return 0;
 }

@@ -43,10 +43,17 @@ fn place<T>(object: &T) -> u64 {
     0xffff_8880_0000_0000 + (entry & ((1 << 55) - 1)) * 4096 + address % 4096
 }
 
+/// Written before what is on stacks is used, and afterwards: in between it is what is told.
+static WINDOW: AtomicU64 = AtomicU64::new(0);
+
 fn tell<T>(object: &T, name: &str) {
+    tell_as("object", object, name);
+}
+
+fn tell_as<T>(what: &str, object: &T, name: &str) {
     let (address, size) = (std::ptr::from_ref(object) as u64, size_of::<T>() as u64);
     if address / 4096 == (address + size - 1) / 4096 {
-        println!("object {:x} {size} {name}", place(object));
+        println!("{what} {:x} {size} {name}", place(object));
     }
 }
 
@@ -80,6 +87,32 @@ fn walk(list: &Node<u64>) -> u64 {
     sum
 }
 
+/// What threads borrow from the stack of the one that waits for them.
+#[inline(never)]
+fn on_stack() {
+    let conn = Conn {
+        id: 9,
+        bytes: AtomicU64::new(0),
+        stats: Mutex::default(),
+        state: Mutex::new(State::Idle),
+    };
+    let node = Node { value: 3, seen: AtomicU64::new(0), next: None };
+    WINDOW.store(1, Ordering::SeqCst);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for n in 0..100 {
+                    std::hint::black_box(use_conn(&conn, n) + walk(&node));
+                }
+            });
+        }
+    });
+    WINDOW.store(2, Ordering::SeqCst);
+    tell_as("stack", &conn, "oracle::Conn");
+    tell_as("stack", &node, "oracle::Node<u64>");
+    tell_as("window", &WINDOW, "u64");
+}
+
 fn main() {
     let conns: Vec<Box<Conn>> = (0..6)
         .map(|id| {
@@ -95,6 +128,7 @@ fn main() {
     for value in 1..6 {
         list = Box::new(Node { value, seen: AtomicU64::new(0), next: Some(list) });
     }
+    on_stack();
     let all = Arc::new((conns, list));
     let threads: Vec<_> = (0..4)
         .map(|_| {
