@@ -150,3 +150,27 @@ pub(crate) fn write(
     let contents: Vec<&[u8]> = programs.contents.iter().map(|c| &**c).collect();
     writer.programs(&programs.files, &contents)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_without_btf_is_refused_unless_its_types_are_left_out() {
+        // A program has none either.
+        let image = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        let symbols = b"ffffffff81000010 T __switch_to\nffffffff81000020 T kfree\n";
+        let known = |with_types| {
+            let kernel = (Path::new("vmlinuz"), &*image);
+            Known::new(kernel, with_types, symbols.to_vec(), &["kfree".to_owned()])
+        };
+        let Err(error) = known(true) else {
+            panic!("the program has BTF");
+        };
+        assert!(error.to_string().contains("--kernel-types no"), "{error}");
+        let known = known(false).unwrap();
+        assert!(known.types.is_none());
+        let names = known.watch.table.functions.iter().map(|f| f.name.as_str());
+        assert_eq!(names.collect::<Vec<_>>(), ["__switch_to", "kfree"]);
+    }
+}
