@@ -1,16 +1,12 @@
 """What the documents of many recordings say together: which types and remedies are worth a trial, and how the trials rank. Pure: documents in, text out."""
 
-# Remedies that an edit stands for and that are about layout: where an object's fields or the objects are. The others change what code does.
-LAYOUT_KINDS = ["own_line", "pad_elements", "pad_array", "allocate_apart", "split_per_cpu", "co_allocate", "collide"]
-
-
 def survey_of(costs, advice):
-    """Of a recording's documents what the ranking needs: all cycles, cycles and false sharing of each type, the remedies."""
+    """Of a recording's documents what the ranking needs: all cycles, cycles and false sharing of each type, the remedies; `advice` may not be there yet."""
     types = {}
     for row in costs["costs"]["types"]:
         types[row["name"]] = {"cycles": row["cycles"], "false_sharing": row["causes"]["false_sharing"]}
     remedies = []
-    for remedy in advice["remedies"]["remedies"]:
+    for remedy in advice["remedies"]["remedies"] if advice else []:
         for trial in remedy["trials"][:1]:
             remedies.append(
                 {
@@ -51,6 +47,12 @@ def remedy_candidates(surveys, most):
             entry["from"].append(name)
     ranked = sorted(merged.values(), key=lambda entry: (-entry["stake"], entry["edits"]))
     return [{**entry, "types": sorted(entry["types"])} for entry in ranked[:most]]
+
+
+def given(name, edits):
+    """A candidate that somebody wrote down: the types that its edit is about are those of its lines `type T`."""
+    words = [line.split() for line in edits.splitlines()]
+    return {"kind": "given", "subject": name, "types": [line[1] for line in words if len(line) == 2 and line[0] == "type"], "edits": edits, "from": []}
 
 
 def types_to_search(surveys, most):

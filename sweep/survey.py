@@ -195,24 +195,30 @@ class Survey:
 
     def ask(self, recordings):
         """For each workload and machine what its types cost and which remedies other than an order there are."""
-        asked = {}
-        for name, recording in recordings.items():
-            for machine in self.options.machine:
-                make = "ask" in self.options.steps
-                if make:
-                    say(f"asking {name} on {machine}")
-                costs = self.document("asked", name, ["report", "-i", recording, "--machine", machine, "--json"], make)
-                remedies = self.document("asked", name, ["advise", "-i", recording, "--machine", machine, "--top", "0", "--trials", "0", "--json"], make)
-                if costs is None or remedies is None:
-                    continue
-                asked[name, machine] = ranking.survey_of(costs, remedies)
+        make = "ask" in self.options.steps
+        costs, asked = {}, {}
+        places = [(name, machine) for machine in self.options.machine for name in recordings]
+        # Costs are quick: with them alone types can be ranked, so remedies of all come after the costs of all.
+        for name, machine in places:
+            if make:
+                say(f"what {name} costs on {machine}")
+            costs[name, machine] = self.document("asked", name, ["report", "-i", recordings[name], "--machine", machine, "--json"], make)
+        for name, machine in places:
+            if costs[name, machine] is None:
+                continue
+            if make and not self.options.no_remedies:
+                say(f"remedies of {name} on {machine}")
+            words = ["advise", "-i", recordings[name], "--machine", machine, "--top", "0", "--trials", "0", "--json"]
+            remedies = self.document("asked", name, words, make and not self.options.no_remedies)
+            asked[name, machine] = ranking.survey_of(costs[name, machine], remedies)
         return asked
 
     def design(self, asked, recordings):
         """The candidates: remedies of the surveys, and for the types with most false sharing layouts that advise finds."""
         machine = self.options.machine[0]
         here = {name: survey for (name, on), survey in asked.items() if on == machine}
-        candidates = ranking.remedy_candidates(here, self.options.remedies)
+        candidates = [ranking.given(path.stem, path.read_text()) for path in self.options.edit]
+        candidates += ranking.remedy_candidates(here, self.options.remedies)
         for type_name, names in ranking.types_to_search(here, self.options.types):
             learn = names[: self.options.learn]
             words = ["advise", "--type", type_name, "--machine", machine, "--moves", self.options.moves, "--trials", "0", "--json"]
@@ -258,9 +264,11 @@ def arguments():
     parser.add_argument("--smp", default="8", help="recorded CPUs")
     parser.add_argument("--timeout", default="600", help="seconds for a recording")
     parser.add_argument("--remedies", type=int, default=30, help="remedies that are tried, by what is at stake")
+    parser.add_argument("--no-remedies", action="store_true", help="ask for no remedies that have not been asked for yet")
     parser.add_argument("--types", type=int, default=12, help="types whose layout is searched, by false sharing")
     parser.add_argument("--learn", type=int, default=1, help="recordings that a layout is searched on, those with most false sharing")
     parser.add_argument("--moves", default="4", help="the most moves of a layout")
+    parser.add_argument("--edit", action="append", type=Path, default=[], help="a file with an edit that is tried, too; may be repeated")
     parser.add_argument("--linemate", default=ROOT / "target/release/linemate", help="the command")
     options = parser.parse_intermixed_args()
     unknown = [step for step in options.steps if step not in STEPS]

@@ -45,6 +45,10 @@ class Candidates(unittest.TestCase):
         here = ranking.survey_of(costs(a=(50, 5)), advice(("write_less", "a.x", None, 10)))
         self.assertEqual(ranking.remedy_candidates({"w": here}, 10), [])
 
+    def test_an_edit_that_is_given_is_about_the_types_that_it_names(self):
+        candidate = ranking.given("mine", "type a\nisolate x\n# type c\ntype b\nmove type after z\n")
+        self.assertEqual(candidate["types"], ["a", "b"])
+
     def test_types_are_searched_by_their_false_sharing_and_only_structs(self):
         one = ranking.survey_of(costs(a=(100, 1), b=(100, 90), **{"task or interrupt stack": (100, 100)}), advice())
         two = ranking.survey_of(costs(a=(100, 50), b=(100, 40)), advice())
