@@ -2,7 +2,7 @@
 # Runs a sweep, or renders what one has found (docs/sweep.md).
 #
 #   scripts/sweep.sh run [MATRIX] [SNAKEMAKE OPTION…]     (default: sweep/sweep.yaml, with the profile `local`)
-#   scripts/sweep.sh report
+#   scripts/sweep.sh report [ROWS]                        (ROWS: at most so many of each question in the markdown)
 #
 # From the environment: SWEEP_OUT (target/sweep), SWEEP_PROFILE (local, slurm, kubernetes). `scripts/setup.sh sweep` has been run by then.
 set -euo pipefail
@@ -34,7 +34,7 @@ run)
 	;;
 report)
 	[ -f "$out/lake/_schema" ] || die "there are no tables in $out/lake: run \`make sweep\`"
-	"$python" sweep/report.py "$out/lake" "$out/report.md" "$out/report.html"
+	"$python" sweep/report.py "$out/lake" "$out/report.md" "$out/report.html" ${2:+"$2"}
 	echo "$out/report.md $out/report.html"
 	;;
 *) die "say run or report" ;;

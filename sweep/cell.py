@@ -186,15 +186,32 @@ def export(out, key):
     write(out / "exported" / key, "")
 
 
-def resolve(config_path, out):
+def read_yaml(path):
     # YAML's reader is Snakemake's; a matrix is written as JSON, which is YAML, where there is none.
     try:
         import yaml
 
-        config = yaml.safe_load(config_path.read_text())
+        return yaml.safe_load(path.read_text())
     except ImportError:
-        config = json.loads(config_path.read_text())
-    write(out / "matrix.json", json.dumps(matrix(config), indent=1, sort_keys=True))
+        return json.loads(path.read_text())
+
+
+def read_matrix(path):
+    """A matrix; what it does not say itself is that of the one beside it which it names as its `base`."""
+    config = read_yaml(path)
+    base = config.pop("base", None)
+    if base is None:
+        return config
+    if not (path.parent / base).is_file():
+        raise SystemExit(f"sweep: {path}: there is no {path.parent / base}, its base")
+    based = read_yaml(path.parent / base)
+    if "base" in based:
+        raise SystemExit(f"sweep: {path}: its base {base} has a base, too: name that one")
+    return {**based, **config}
+
+
+def resolve(config_path, out):
+    write(out / "matrix.json", json.dumps(matrix(read_matrix(config_path)), indent=1, sort_keys=True))
 
 
 def spent(out, step, key, started):

@@ -1,16 +1,17 @@
 """Renders the queries over a folder of tables: markdown, and one page with a heat map of kernels and types and the trend of each field.
 
-    report.py LAKE REPORT.md REPORT.html
+    report.py LAKE REPORT.md REPORT.html [ROWS]     with ROWS, at most so many rows of each question in the markdown
 """
 
 import html
+import re
 import sys
 from pathlib import Path
 
 import duckdb
 
 QUERIES = Path(__file__).resolve().parent / "queries"
-ORDER = ["regressions", "false_sharing", "readers_writers", "grown_types", "machines", "failures"]
+ORDER = ["whole", "published", "regressions", "false_sharing", "readers_writers", "grown_types", "machines", "failures"]
 
 # Rows of the heat map, fields with a trend: the most expensive ones.
 TYPES_MAX, FIELDS_MAX = 40, 24
@@ -29,7 +30,16 @@ def ask(connection, name):
     text = (QUERIES / f"{name}.sql").read_text()
     comments = [line.removeprefix("--").strip() for line in text.splitlines() if line.startswith("--")]
     found = connection.execute(text)
-    return comments[0], " ".join(comments[1:]), [column[0] for column in found.description], found.fetchall()
+    columns = [column[0] for column in found.description]
+    rows = found.fetchall()
+    # PIVOT orders its columns as text, which has 6.12 before 6.9.
+    order = sorted(range(len(columns)), key=lambda at: release(columns[at]))
+    return comments[0], " ".join(comments[1:]), [columns[at] for at in order], [tuple(row[at] for at in order) for row in rows]
+
+
+def release(column):
+    """What a column of a release is ordered by; others come before, as they are."""
+    return [int(number) for number in column.split(".")] if re.fullmatch(r"\d+(\.\d+)+", column) else []
 
 
 def shown(value):
@@ -45,7 +55,7 @@ def cell(value):
     return " ".join(shown(value).split()).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
 
 
-def markdown(answers, about):
+def markdown(answers, about, most=None):
     out = ["# A sweep", "", about, ""]
     for title, explanation, columns, rows in answers:
         out += [f"## {title}", ""]
@@ -55,8 +65,10 @@ def markdown(answers, about):
             out += ["None.", ""]
             continue
         out += ["| " + " | ".join(cell(c) for c in columns) + " |", "|" + "---|" * len(columns)]
-        out += ["| " + " | ".join(cell(value) for value in row) + " |" for row in rows]
+        out += ["| " + " | ".join(cell(value) for value in row) + " |" for row in rows[:most]]
         out.append("")
+        if most is not None and len(rows) > most:
+            out += [f"The first {most} of {len(rows)}.", ""]
     return "\n".join(out)
 
 
@@ -141,18 +153,18 @@ def page(connection, answers, about):
     return f'<!doctype html><html lang="en"><meta charset="utf-8"><title>A sweep</title><style>{STYLE}</style>{"".join(parts)}</html>\n'
 
 
-def main(lake, markdown_path, page_path):
+def main(lake, markdown_path, page_path, most=None):
     connection = connect(lake)
     of = connection.execute("""
         SELECT count(*) FILTER (about = 'recording'), count(*) FILTER (about = 'replay'), count(*) FILTER (about = 'failure'),
                count(DISTINCT kernel) FILTER (about <> 'failure'), count(DISTINCT workload), sum(accesses) FILTER (about = 'recording'), string_agg(DISTINCT tool, ', ') FROM runs""").fetchone()
     about = f"{of[0]} recordings with {of[5] or 0:,} accesses, {of[1]} replays, {of[2]} failed; {of[3]} kernels, {of[4]} workloads; linemate {of[6]}."
     answers = [ask(connection, name) for name in ORDER]
-    Path(markdown_path).write_text(markdown(answers, about))
+    Path(markdown_path).write_text(markdown(answers, about, most and int(most)))
     Path(page_path).write_text(page(connection, answers, about))
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 4:
+    if len(sys.argv) not in (4, 5):
         raise SystemExit(__doc__)
     main(*sys.argv[1:])

@@ -4,6 +4,7 @@
 # is left mounted, whatever happens. Needs apt.sh.
 
 fresh_root= # the folder, once it is made
+readonly fresh_trust=/etc/ssl/machine.crt # there: the certificates that this machine trusts
 readonly fresh_checkout=root/linemate # in it; written so that no file holds the path that the checkout has there
 
 # fresh_make SUITE: makes $fresh_root. Where that cannot be, prints why on one line and fails.
@@ -55,6 +56,8 @@ fresh_fill() {
 	if [ -d /etc/ssl/certs ]; then
 		mkdir -p "$fresh_root/etc/ssl"
 		cp -rL /etc/ssl/certs "$fresh_root/etc/ssl/" 2>/dev/null || true
+		# Debian's ca-certificates, once installed there, writes the file in that folder anew, without what only this machine trusts.
+		[ ! -e /etc/ssl/certs/ca-certificates.crt ] || cp -L /etc/ssl/certs/ca-certificates.crt "$fresh_root$fresh_trust"
 	fi
 	apt-config dump 2>/dev/null | grep -E '^Acquire::https?::' >"$fresh_root/etc/apt/apt.conf.d/80-network" || true
 	mkdir "$fresh_root/$fresh_checkout"
@@ -76,11 +79,10 @@ fresh_run() {
 		environment+=("RUSTUP_HOME=$rustup")
 		path=$cargo/bin:$path
 	fi
-	# Node trusts certificates of its own, and not the system's, unless it is told.
-	[ ! -e "$fresh_root/etc/ssl/certs/ca-certificates.crt" ] ||
-		environment+=("NODE_EXTRA_CA_CERTS=/etc/ssl/certs/ca-certificates.crt")
+	# Node and pip trust certificates of their own, and not the system's, unless they are told.
+	[ ! -e "$fresh_root$fresh_trust" ] || environment+=("NODE_EXTRA_CA_CERTS=$fresh_trust" "PIP_CERT=$fresh_trust")
 	! command -v npm >/dev/null || environment+=("npm_config_registry=$(npm config get registry)")
-	for name in $(compgen -e | grep -E '^(https?_proxy|no_proxy|HTTPS?_PROXY|NO_PROXY|CARGO_(HTTP|NET|REGISTR|SOURCE)[A-Z_]*|RUSTUP_TOOLCHAIN|FUZZ_SECONDS|TERM)$'); do
+	for name in $(compgen -e | grep -E '^(https?_proxy|no_proxy|HTTPS?_PROXY|NO_PROXY|CARGO_(HTTP|NET|REGISTR|SOURCE)[A-Z_]*|PIP_((EXTRA_)?INDEX_URL|PROXY|TRUSTED_HOST|DEFAULT_TIMEOUT)|RUSTUP_TOOLCHAIN|FUZZ_SECONDS|TERM)$'); do
 		environment+=("$name=${!name}")
 	done
 	unshare --mount --pid --fork --kill-child --propagation private bash -euc "$(declare -f fresh_enter); fresh_enter \"\$@\"" \

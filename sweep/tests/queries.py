@@ -43,6 +43,8 @@ def rows():
                 if machine == "small":
                     costs["type_0.field_0"] *= 3
                 yield "runs", (run, "replay", None, 1_000_000, sum(costs.values()), kernel, "work", machine, str(seed))
+                if machine == "big":
+                    yield "costs", (run, "field", "task_group.load_avg", 1000 if newest else 2000, 0, kernel, "work", machine, str(seed))
                 for name, cycles in costs.items():
                     yield "costs", (run, "field", name, cycles, cycles // 2, kernel, "work", machine, str(seed))
                 for number in range(40):
@@ -80,6 +82,15 @@ def main(folder):
     for row in found["regressions"]:
         change, interval = row[8:10]
         check("the change and its interval", 2 < change < 4 and 0 < interval < change, True)
+    check("the whole", [(row[0], row[1], len(row)) for row in found["whole"]], [("work", "big", 5), ("work", "small", 5)])
+    cycles = connection.execute("SELECT avg(cycles) FROM runs WHERE kernel = '6.9.1-x' AND machine = 'big'").fetchone()[0]
+    columns = report.ask(connection, "whole")[2]
+    check("the order of releases", columns[2:], ["6.9.1", "6.10.2", "6.11"])
+    first = dict(zip(columns, found["whole"][0]))["6.9.1"]
+    check("the whole's mean", first.split(" ± ")[0], f"{cycles / 1e6:.2f}")
+    check("published works", [row[:4] for row in found["published"]], [("4 load_avg", "field", "task_group.load_avg", "big")])
+    before, after = (dict(zip(report.ask(connection, "published")[2], found["published"][0]))[release] for release in ("6.10.2", "6.11"))
+    check("the published work's share", 1.8 < before / after < 2.2, True)
     check("grown types", [(row[0], row[2], row[5], row[6]) for row in found["grown_types"]], [(older, GROWN, 10, 11)])
     check("readers and writers", [(row[0], row[3], row[5]) for row in found["readers_writers"]], [(older, f"type_2.{REWRITTEN}", "1–1 → 8–8")])
     check("machines", found["machines"][0][1:3] + (found["machines"][0][5],), ("type_0", "big", "small"))
