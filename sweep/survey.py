@@ -171,9 +171,10 @@ class Survey:
                     target.with_suffix(".part").replace(target)
                 else:
                     target.with_suffix(".part").unlink(missing_ok=True)
-                    # What the guest said comes before what record says of it.
-                    lines = run.stderr.decode(errors="replace").strip().splitlines()[-3:]
-                    write_whole(told, (" / ".join(lines) or f"exit code {run.returncode}") + "\n")
+                    # What the guest said comes before what record says of it; the recording itself is of no interest then.
+                    lines = run.stderr.decode(errors="replace").strip().splitlines()
+                    lines = [line for line in lines if " accesses, " not in line and not line.startswith("linemate: Next")]
+                    write_whole(told, (" / ".join(lines[-3:]) or f"exit code {run.returncode}") + "\n")
             if target.is_file():
                 recordings[name] = target
             elif told.is_file():
