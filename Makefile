@@ -11,11 +11,11 @@ PREFIX ?= /usr/local
 # Kernel style, and no warning left standing.
 WORKLOAD_CFLAGS := -std=gnu11 -O2 -Wall -Wextra -Werror -pthread
 
-workload_sources := $(wildcard workloads/*.c)
-workload_binaries := $(workload_sources:workloads/%.c=target/workloads/%)
+workload_sources := $(wildcard workloads/*.c workloads/subsystems/*.c)
+workload_binaries := $(patsubst %.c,target/workloads/%,$(notdir $(workload_sources)))
 
 .PHONY: help setup build workloads pages install uninstall demo demo-program page test-page test test-sweep test-spark test-killed test-slurm fresh lint bench cases sweep \
-	sweep-report mutants fuzz clean clean-cache
+	survey sweep-report mutants fuzz clean clean-cache
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -26,6 +26,10 @@ setup: ## get what demo and test need from this machine's apt sources (idempoten
 workloads: $(workload_binaries) ## compile the workloads into target/workloads
 
 target/workloads/%: workloads/%.c $(wildcard workloads/*.h)
+	@mkdir -p $(@D)
+	$(CC) $(WORKLOAD_CFLAGS) -o $@ $<
+
+target/workloads/%: workloads/subsystems/%.c $(wildcard workloads/*.h)
 	@mkdir -p $(@D)
 	$(CC) $(WORKLOAD_CFLAGS) -o $@ $<
 
@@ -107,6 +111,10 @@ cases: ## the five published works in full: kernels are built, booted and record
 sweep: ## the matrix of sweep/sweep.yaml, recorded, replayed, exported (48 recordings; goes on where it was interrupted; SWEEP_OUT, SWEEP_PROFILE)
 	@scripts/setup-beside.sh sweep $(MAKE) --no-print-directory build
 	@scripts/sweep.sh run
+
+survey: ## the workloads of workloads/subsystems on Linux 7.3, and what could be changed in it, ranked (hours; goes on where it was interrupted; SURVEY_OUT)
+	@scripts/setup-beside.sh sweep $(MAKE) --no-print-directory build
+	@scripts/survey.sh
 
 sweep-report: ## what a sweep found, as markdown and as a page
 	@scripts/setup.sh sweep

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Tests of the tables and the sweep, after `make build` and `scripts/setup.sh sweep`.
 #
-#   scripts/test-sweep.sh [readers|spark|killed|slurm|regression]     (default: readers)
+#   scripts/test-sweep.sh [readers|survey|spark|killed|slurm|regression]     (default: readers)
 #
 #   readers   DuckDB, pandas and Polars see the totals of --json, and the queries answer as they should
+#   survey    the survey's ranking on made-up documents, and that two of its workloads are recorded, once (boots a guest)
 #   spark     so does Spark; needs Java
 #   killed    a small matrix that was killed twice and run again has the bytes of one that was not (minutes: it boots guests)
 #   slurm     the same matrix on Slurm, a controller and two node daemons of this machine, has the bytes of one without; needs root, slurm-wlm and munge
@@ -54,6 +55,26 @@ export_all() {
 # All files of a folder that are not hidden, with their digests.
 tree_digest() {
 	(cd "$1" && find . -name '.*' ! -name . -prune -o -type f -print0 | sort -z | xargs -0 sha256sum)
+}
+
+# The survey: what it makes of documents, and of two small workloads.
+survey() {
+	local python=${python:-python3} before
+	[ -x "$python" ] || python=python3
+	"$python" sweep/tests/survey.py || fail "the survey's ranking"
+	printf '%s\n' 'talk | | | 512M | talkers -s 2 -c 2 -k 2 -l 3' 'born | | | 512M | births -o thread -w 2 -l 3' 'never | | | 512M | births -o nothing' >"$work/list"
+	survey_small
+	[ "$(find "$work/survey/recordings" -name '*.data' | wc -l)" = 2 ] || fail "two workloads gave $(ls "$work/survey/recordings")"
+	grep -q '^| never | .*usage: births' "$work/survey/ranking.md" || fail "a workload that fails is not told"
+	before=$(tree_digest "$work/survey")
+	survey_small
+	[ "$(tree_digest "$work/survey")" = "$before" ] || fail "a survey that goes on changes what was there"
+	! grep -q recording "$work/log" || fail "a recording that is there is made again"
+}
+
+survey_small() {
+	"$python" sweep/survey.py "$work/survey" record rank --kernel "$(scripts/kernel-image.sh debian:6.12)" --smp 2 --list "$work/list" \
+		--linemate "$linemate" 2>"$work/log" || fail "survey: $(tail -n 1 "$work/log")"
 }
 
 # wait_for_some FOLDER NUMBER: that many files are in it, or the sweep has ended.
@@ -171,7 +192,9 @@ readers)
 	done
 	mkdir "$work/made-up"
 	"$python" sweep/tests/queries.py "$work/made-up"
+	survey
 	;;
+survey) survey ;;
 spark)
 	if ! command -v java >/dev/null; then
 		echo "test-sweep: skipped: Spark needs Java, and there is none: install default-jre-headless and run \`scripts/setup.sh sweep\`"
@@ -194,6 +217,6 @@ slurm)
 	fi
 	slurm
 	;;
-*) fail "say readers, spark, killed, slurm or regression" ;;
+*) fail "say readers, survey, spark, killed, slurm or regression" ;;
 esac
 echo "test-sweep: passed"

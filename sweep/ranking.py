@@ -1,0 +1,143 @@
+"""What the documents of many recordings say together: which types and remedies are worth a trial, and how the trials rank. Pure: documents in, text out."""
+
+def survey_of(costs, advice):
+    """Of a recording's documents what the ranking needs: all cycles, cycles and false sharing of each type, the remedies; `advice` may not be there yet."""
+    types = {}
+    for row in costs["costs"]["types"]:
+        types[row["name"]] = {"cycles": row["cycles"], "false_sharing": row["causes"]["false_sharing"]}
+    remedies = []
+    for remedy in advice["remedies"]["remedies"] if advice else []:
+        for trial in remedy["trials"][:1]:
+            remedies.append(
+                {
+                    "kind": remedy["kind"],
+                    "subject": remedy["subject"],
+                    "types": remedy["concerns"],
+                    "edits": trial["edits"],
+                    "stake": remedy["stake"]["cycles"],
+                }
+            )
+    return {
+        "accesses": costs["costs"]["accesses"],
+        "cycles": max(costs["costs"]["whole"]["cycles"], 1),
+        "types": types,
+        "remedies": remedies,
+    }
+
+
+def share_of(survey, types):
+    """The share of all cycles that these types have."""
+    return sum(survey["types"].get(name, {"cycles": 0})["cycles"] for name in types) / survey["cycles"]
+
+
+def effect_of(document):
+    """Of a what-if the measures of the concerned types and of everything."""
+    result = document["results"][0]
+    return {"types": result["types"], "whole": result["whole"], "sizes": result.get("sizes", [])}
+
+
+def remedy_candidates(surveys, most):
+    """The remedies of all surveys, one for each edit; those with the largest sum of shares at stake."""
+    merged = {}
+    for name, survey in surveys.items():
+        for remedy in survey["remedies"]:
+            entry = merged.setdefault(remedy["edits"], {**remedy, "types": set(), "stake": 0.0, "from": []})
+            entry["stake"] += remedy["stake"] / survey["cycles"]
+            entry["types"].update(remedy["types"])
+            entry["from"].append(name)
+    ranked = sorted(merged.values(), key=lambda entry: (-entry["stake"], entry["edits"]))
+    return [{**entry, "types": sorted(entry["types"])} for entry in ranked[:most]]
+
+
+def given(name, edits):
+    """A candidate that somebody wrote down: the types that its edit is about are those of its lines `type T`."""
+    words = [line.split() for line in edits.splitlines()]
+    return {"kind": "given", "subject": name, "types": [line[1] for line in words if len(line) == 2 and line[0] == "type"], "edits": edits, "from": []}
+
+
+def types_to_search(surveys, most):
+    """The types with the largest sum of shares of false sharing, each with its workloads, those with most of it first."""
+    shares = {}
+    for name, survey in surveys.items():
+        for type_name, row in survey["types"].items():
+            share = row["false_sharing"] / survey["cycles"]
+            if share > 0 and searchable(type_name):
+                shares.setdefault(type_name, []).append((share, name))
+    ranked = sorted(shares.items(), key=lambda item: (-sum(share for share, _ in item[1]), item[0]))
+    return [(type_name, [name for _, name in sorted(rows, key=lambda row: (-row[0], row[1]))]) for type_name, rows in ranked[:most]]
+
+
+def searchable(name):
+    """Whether it is the name of a struct: rows of stacks, pages and the like have spaces in theirs."""
+    return name.replace("_", "a").isalnum()
+
+
+# --- The ranking ----------------------------------------------------------------------------------------------------------
+
+
+def relative(effect):
+    """What the edit changes of everything, from the measure of its types, which has less noise: a share, negative where it gains."""
+    return effect["types"]["difference"] / max(effect["whole"]["without"], 1)
+
+
+def lines(candidates, tried):
+    """The candidates with their effects, most promising first: by the sum of significant changes over all workloads and machines."""
+    ranked = []
+    for number, candidate in enumerate(candidates):
+        effects = {(name, machine): effect for (tried_number, name, machine), effect in tried.items() if tried_number == number}
+        counted = {at: relative(effect) for at, effect in effects.items() if effect["types"]["significant"]}
+        ranked.append(
+            {
+                **candidate,
+                "effects": effects,
+                "score": sum(counted.values()),
+                "gains": {at: change for at, change in counted.items() if change < 0},
+                "losses": {at: change for at, change in counted.items() if change > 0},
+            }
+        )
+    ranked.sort(key=lambda line: (line["score"], line["kind"], line["subject"], line["edits"]))
+    return ranked
+
+
+def percent(share):
+    return f"{share * 100:+.2f} %"
+
+
+def cell(text):
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def by_size(changes, most):
+    """The largest changes as text, `name percent`, one machine's name only where there are several."""
+    machines = len({machine for _, machine in changes})
+    told = sorted(changes.items(), key=lambda item: (-abs(item[1]), item[0]))
+    text = [f"{name}{f' ({machine})' if machines > 1 else ''} {percent(change)}" for (name, machine), change in told[:most]]
+    return ", ".join(text) + (f", {len(told) - most} more" if len(told) > most else "")
+
+
+def tables(kernel, asked, candidates, tried, failures):
+    """The survey as markdown."""
+    text = [f"# {kernel}", "", "## Candidates", ""]
+    text += ["| | kind | subject | edit | sum | gains in | loses in | no significant change |", "|---|---|---|---|---|---|---|---|"]
+    for place, line in enumerate(lines(candidates, tried), 1):
+        quiet = len(line["effects"]) - len(line["gains"]) - len(line["losses"])
+        subject = cell(line["subject"])
+        subject = subject if len(subject) <= 80 else subject[:77] + "…"
+        edit = cell(line["edits"].replace("\n", "; ").rstrip("; "))
+        text.append(
+            f"| {place} | {line['kind']} | `{subject}` | `{edit}` | {percent(line['score'])} | {by_size(line['gains'], 6)} | {by_size(line['losses'], 4)} | {quiet} |"
+        )
+    text += ["", "## Types", "", "False sharing, as a share of all cycles, in the first machine's replays.", ""]
+    text += ["| type | sum | most in |", "|---|---|---|"]
+    first = next(iter(asked), (None, None))[1]
+    here = {name: survey for (name, machine), survey in asked.items() if machine == first}
+    for type_name, names in types_to_search(here, 40):
+        shares = {(name, first): here[name]["types"][type_name]["false_sharing"] / here[name]["cycles"] for name in names}
+        text.append(f"| `{type_name}` | {percent(sum(shares.values()))} | {by_size(shares, 5)} |")
+    text += ["", "## Workloads", "", "| workload | machine | accesses | cycles |", "|---|---|---|---|"]
+    for (name, machine), survey in asked.items():
+        text.append(f"| {name} | {machine} | {survey['accesses']} | {survey['cycles']} |")
+    if failures:
+        text += ["", "## Failures", "", "| what | why |", "|---|---|"]
+        text += [f"| {cell(what)} | {cell(why)} |" for what, why in failures]
+    return "\n".join(text) + "\n"
