@@ -159,7 +159,7 @@ fn arguments_are_in_their_registers_when_a_function_starts() {
             // A struct in two registers: the pointer in it, and the number.
             let scalar = |register| code.scalar_in(address(sum), register);
             let bytes = scalar(RDI).map(|id| model.type_name(id));
-            assert_eq!(bytes.as_deref(), Some("const char"));
+            assert_eq!(bytes.as_deref(), Some("char"));
             assert_eq!(scalar(RSI), None);
             assert_eq!(name(outer, RDI).as_deref(), Some("struct right"));
             // Where the inlined function starts, its own parameter is the innermost.

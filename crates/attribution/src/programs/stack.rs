@@ -256,11 +256,11 @@ int main(int count, char **words)
 {
     long index = count;
     volatile long lower[4], upper[4];
-    struct pair pairs[2];
-    pairs[1].second = count;
+    struct pair pair;
+    pair.second = count;
     lower[index] = 1;
     upper[index] = 2;
-    return pairs[1].second + lower[0] + upper[0] + (words == 0);
+    return pair.second + lower[0] + upper[0] + (words == 0);
 }";
 
     /// What the instructions of `main` reach of its frame: name, whether a struct, which byte, whether by an index.
@@ -298,7 +298,7 @@ int main(int count, char **words)
             found.contains(&(format!("main: {name}"), typed, offset, indexed))
         };
         assert!(has("count", false, 0, false), "{found:?}");
-        assert!(has("pairs", true, 4, false), "{found:?}");
+        assert!(has("pair", true, 4, false), "{found:?}");
         // One of the two begins where the other ends.
         let indexed = ["lower", "upper"].map(|name| has(name, false, 0, true));
         assert!(indexed[0] != indexed[1], "{found:?}");
