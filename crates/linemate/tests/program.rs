@@ -51,8 +51,8 @@ fn program(folder: &Path, flags: &[&str]) -> PathBuf {
     fs::write(&source, SOURCE).unwrap();
     let path = folder.join("server");
     run(Command::new("gcc")
-        .args(flags)
         .arg("-Wl,--build-id=sha1")
+        .args(flags)
         .arg("-o")
         .arg(&path)
         .arg(&source));
