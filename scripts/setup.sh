@@ -6,7 +6,7 @@
 #   build     what compiles this project: a C compiler and cargo
 #   demo      (default) tools, QEMU and the 6.12 kernel image
 #   test      the same, what kernels are compiled with, the 6.1 kernel image, and images for arm64 and ppc64el to read
-#   cases     the same as test, the workloads of the cases, the kernel sources 6.12 and 6.1
+#   cases     the same as test, the workloads of the cases, the kernel sources 6.12, 6.1 and 7.3
 #   patches   the same as test, those sources, and the generated headers of their configs: for patches of Debian's sources
 #   lint      the tools of `make lint` only
 #   fuzz      what compiles the fuzz targets: the same as build, and a C++ compiler for libFuzzer
@@ -32,6 +32,8 @@ readonly here
 . "$here/lib/kernel.sh"
 # shellcheck source-path=SCRIPTDIR source=lib/foreign.sh
 . "$here/lib/foreign.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/named.sh
+. "$here/lib/named.sh"
 # shellcheck source-path=SCRIPTDIR source=lib/source.sh
 . "$here/lib/source.sh"
 
@@ -284,7 +286,11 @@ main() {
 	cases | patches)
 		ensure_source 6.12
 		ensure_source 6.1
-		[ "$goal" = cases ] || ensure_configs
+		if [ "$goal" = cases ]; then
+			ensure_named_source 7.3
+		else
+			ensure_configs
+		fi
 		return
 		;;
 	esac

@@ -78,24 +78,42 @@ named_fetch() (
 	command -v apt-get >/dev/null || die "debian:$name is not in $(kernel_cache), and there is no apt-get to fetch it"
 	tampered=$(kernel_cache_tampered)
 	[ -z "$tampered" ] || die "$tampered can be written by others, and kernels from there are booted: remove it, or set LINEMATE_CACHE"
-	folder=$(dirname "$(kernel_cache)")/apt-lists/$arch
-	(umask 077 && mkdir -p "$folder") 2>/dev/null || die "cannot create $folder: set LINEMATE_CACHE to a folder that can be written"
-	exec 9>"$folder/.lock"
-	flock 9
+	named_lists "$arch"
 	# Whoever had the lock before may have fetched it.
 	! named_found "$series" "$arch" >/dev/null || exit 0
-	named_apt "$arch" "$folder"
-	if [ -z "$(find "$folder/log" -mmin -60 2>/dev/null)" ]; then
-		say "reading the package lists of $arch (all suites; they count for an hour)"
-		# An archive may lack a suite: what is missing in the end tells.
-		apt-get update -q </dev/null >"$folder/log.new" 2>&1 || true
-		mv "$folder/log.new" "$folder/log"
-	fi
+	named_read "$arch"
 	version=$series-$(kernel_flavour "$key")
 	# A package that is called like a series is empty and leads to its newest version.
 	[[ $series =~ ^[0-9]+\.[0-9]+[.+~] ]] && [ -n "$(apt_versions "linux-image-$version")" ] || version=$(kernel_on_offer "$key" "$(named_pin "$key")")
 	[ -n "$version" ] || die "no suite of this machine's Debian archive has a kernel debian:$name$(named_nearest "$series" "$arch")"
 	(kernel_fetch "$version") || exit 2
+)
+
+# The folder with the lists of an architecture, locked for the (sub)shell.
+named_lists() {
+	folder=$(dirname "$(kernel_cache)")/apt-lists/$1
+	(umask 077 && mkdir -p "$folder") 2>/dev/null || die "cannot create $folder: set LINEMATE_CACHE to a folder that can be written"
+	exec 9>"$folder/.lock"
+	flock 9
+}
+
+# After named_lists: the (sub)shell's apt knows all suites from now on.
+named_read() {
+	named_apt "$1" "$folder"
+	[ -z "$(find "$folder/log" -mmin -60 2>/dev/null)" ] || return 0
+	say "reading the package lists of $1 (all suites; they count for an hour)"
+	# An archive may lack a suite: what is missing in the end tells.
+	apt-get update -q </dev/null >"$folder/log.new" 2>&1 || true
+	mv "$folder/log.new" "$folder/log"
+}
+
+# ensure_named_source SERIES: the sources of a series that any suite has are in the cache afterwards. Needs source.sh.
+ensure_named_source() (
+	source_in_cache "$1" >/dev/null && return
+	command -v apt-get >/dev/null || die "the sources of $1 are not in the cache, and there is no apt-get to fetch them"
+	named_lists amd64
+	named_read amd64
+	ensure_source "$1"
 )
 
 # named_apt ARCHITECTURE FOLDER: an apt that knows all suites; its lists stay, so that the next one is quick.
