@@ -14,6 +14,10 @@ use crate::{DwarfError, ProgramTypes};
 /// The most that is kept of a function: no compiler makes as much of one.
 const INTERVALS_MAX: usize = 1 << 20;
 
+/// The longest piece of code in which a variable stays at a place: GCC 12 writes lengths below zero in split units of DWARF 4, for places that
+/// end at the byte before they start.
+const LENGTH_MAX: u64 = i32::MAX as u64;
+
 /// Where a variable is while the program is within a range.
 #[derive(Clone, Debug)]
 pub(crate) struct Interval {
@@ -191,7 +195,8 @@ impl<'d> Reader<'_, 'd> {
                 dwarf.address(one, index).ok()
             });
             let (start, end) = (entry.range.begin, entry.range.end);
-            if let (Some(found), true) = (found, start < end && places.len() <= INTERVALS_MAX) {
+            let is_sound = start < end && end - start <= LENGTH_MAX;
+            if let (Some(found), true) = (found, is_sound && places.len() <= INTERVALS_MAX) {
                 places.push((ElfAddr(start)..ElfAddr(end), found));
             }
         }
