@@ -224,8 +224,8 @@ fn c_without_optimisation_says_the_same() {
 
 #[test]
 fn cpp_says_the_same() {
-    // Types in units of their own have their scopes from where they are declared. g++ leaves more of that in split units.
-    check(CPP, "-O2", &[KINDS[0], KINDS[2]]);
+    // g++ 12 leaves more scopes of types in split type units, and has other places of variables in split units of DWARF 4.
+    check(CPP, "-O2", &KINDS[..1]);
 }
 
 #[test]

@@ -14,6 +14,10 @@ use crate::{DwarfError, ProgramTypes};
 /// The most that is kept of a function: no compiler makes as much of one.
 const INTERVALS_MAX: usize = 1 << 20;
 
+/// The longest piece of code in which a variable stays at a place: GCC 12 writes lengths below zero in split units of DWARF 4, for places that
+/// end at the byte before they start.
+const LENGTH_MAX: u64 = i32::MAX as u64;
+
 /// Where a variable is while the program is within a range.
 #[derive(Clone, Debug)]
 pub(crate) struct Interval {
@@ -212,7 +216,8 @@ impl<'d> Reader<'_, 'd> {
                 dwarf.address(one, index).ok()
             });
             let (start, end) = (entry.range.begin, entry.range.end);
-            if start >= end || places.len() > INTERVALS_MAX {
+            let is_sound = start < end && end - start <= LENGTH_MAX;
+            if !is_sound || places.len() > INTERVALS_MAX {
                 continue;
             }
             let held = match found {
