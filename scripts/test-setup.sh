@@ -173,8 +173,8 @@ machine_for_cases() {
 	for tool in xz ffmpeg pi_stress; do
 		stand_in "$tool" true
 	done
-	mkdir -p "$work/cache/sources/linux-source-6.12" "$work/cache/sources/linux-source-6.1"
-	touch "$work/cache/sources/linux-source-6.12/Makefile" "$work/cache/sources/linux-source-6.1/Makefile"
+	mkdir -p "$work/cache/sources/linux-source-6.12" "$work/cache/sources/linux-source-6.1" "$work/cache/sources/linux-source-7.3"
+	touch "$work/cache/sources/linux-source-6.12/Makefile" "$work/cache/sources/linux-source-6.1/Makefile" "$work/cache/sources/linux-source-7.3/Makefile"
 }
 
 machine_for_cases

@@ -1,14 +1,13 @@
 #!/usr/bin/env bash
 # Tests of the tables and the sweep, after `make build` and `scripts/setup.sh sweep`.
 #
-#   scripts/test-sweep.sh [readers|survey|spark|killed|slurm|regression]     (default: readers)
+#   scripts/test-sweep.sh [readers|survey|spark|killed|slurm]     (default: readers)
 #
 #   readers   DuckDB, pandas and Polars see the totals of --json, and the queries answer as they should
 #   survey    the survey's ranking on made-up documents, and that two of its workloads are recorded, once (boots a guest)
 #   spark     so does Spark; needs Java
 #   killed    a small matrix that was killed twice and run again has the bytes of one that was not (minutes: it boots guests)
 #   slurm     the same matrix on Slurm, a controller and two node daemons of this machine, has the bytes of one without; needs root, slurm-wlm and munge
-#   regression  a kernel that a patch made worse is found by the query for regressions, alone; compiles two kernels in target/sweep-kernels (half an hour)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -22,10 +21,6 @@ fail() {
 	exit 1
 }
 
-# shellcheck source-path=SCRIPTDIR source=lib/kernel.sh
-. scripts/lib/kernel.sh
-# shellcheck source-path=SCRIPTDIR source=lib/source.sh
-. scripts/lib/source.sh
 
 # A recording in the tables, a replay of it and a what-if; twice, so that nothing is there twice. And the documents.
 make_tables() {
@@ -164,26 +159,6 @@ slurm() {
 	echo "test-sweep: $(tree_digest "$work/whole/lake" | wc -l) files are the same on Slurm"
 }
 
-# build_kernel NAME [PATCH]: a kernel of the cases' configuration whose release ends with the name; the second is a variant of the first.
-build_kernel() {
-	local name=$1 sources out=target/sweep-kernels/$1 from=()
-	shift
-	sources=$(source_in_cache 6.12) || fail "there are no sources of 6.12: run \`scripts/setup.sh cases\`"
-	mkdir -p target/sweep-kernels
-	sed "s/^CONFIG_LOCALVERSION=.*/CONFIG_LOCALVERSION=\"-$name\"/" cases/kernel.config >"target/sweep-kernels/$name.config"
-	[ "$name" = plain ] || from=(--from target/sweep-kernels/plain/build)
-	scripts/build-kernel.sh ${from[@]+"${from[@]}"} "$sources" "target/sweep-kernels/$name.config" "$out/build" "$@" >"$work/log" || fail "the kernel $name cannot be built"
-	# The image only where it differs: cells are keyed by it.
-	cmp -s "$(tail -n 1 "$work/log")" "$out/bzImage" || cp "$(tail -n 1 "$work/log")" "$out/bzImage"
-}
-
-regression() {
-	build_kernel plain
-	build_kernel with-counter sweep/tests/counter.patch
-	SWEEP_OUT=target/sweep-regression scripts/sweep.sh run sweep/tests/regression.yaml >"$work/log" 2>&1 || fail "$(tail -n 3 "$work/log")"
-	"$python" sweep/tests/regression.py target/sweep-regression/lake
-}
-
 case ${1:-readers} in
 readers)
 	make_tables
@@ -204,7 +179,6 @@ spark)
 	"$python" sweep/tests/readers.py spark "$work/lake" "$work/report.json" "$work/costs.json"
 	;;
 killed) killed ;;
-regression) regression ;;
 slurm)
 	if [ "$(id -u)" != 0 ] || ! command -v slurmctld >/dev/null || ! command -v slurmd >/dev/null || ! command -v munged >/dev/null; then
 		echo "test-sweep: skipped: it needs root, and Debian's slurm-wlm and munge: install them and run \`scripts/setup.sh sweep\`"
@@ -217,6 +191,6 @@ slurm)
 	fi
 	slurm
 	;;
-*) fail "say readers, survey, spark, killed, slurm or regression" ;;
+*) fail "say readers, survey, spark, killed or slurm" ;;
 esac
 echo "test-sweep: passed"
