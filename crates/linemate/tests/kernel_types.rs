@@ -43,7 +43,9 @@ fn ask(arguments: &[&str]) -> Value {
     let mut plain = parts.next().unwrap().to_owned();
     for part in parts {
         let of_file = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-        plain.push_str(part.trim_start_matches(of_file));
+        // After the program's own name a member may follow: `request@oracle.st`.
+        let rest = part.strip_prefix("oracle");
+        plain.push_str(rest.unwrap_or_else(|| part.trim_start_matches(of_file)));
     }
     serde_json::from_str(&plain).unwrap()
 }
