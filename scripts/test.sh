@@ -31,7 +31,7 @@ done < <(basename -a -s .rs crates/*/tests/*.rs | sort -u)
 export RUST_TEST_THREADS=1
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-cargo test --workspace "${others[@]}" >"$log" 2>&1 &
+cargo test --workspace --no-fail-fast "${others[@]}" >"$log" 2>&1 &
 others_job=$!
 failed=0
 cargo test --workspace --no-fail-fast "${here[@]}" || failed=1

@@ -61,7 +61,9 @@ fn every_shipped_case_is_in_order() {
             let listed = |line: &str| line.split_whitespace().next() == Some(kernel);
             assert!(series.lines().any(listed), "{}: {kernel}", case.name);
         }
-        assert!(!case.published.is_empty(), "{}", case.name);
+        // What is in `next` nobody has published.
+        let is_finding = place.starts_with("next/");
+        assert_eq!(case.published.is_empty(), is_finding, "{}", case.name);
         names.push(case.name);
     }
     names.sort();
@@ -77,6 +79,11 @@ fn every_shipped_case_is_in_order() {
             "cfs-tg-state-no-quota",
             "cfs-tg-state-servers-16",
             "cfs-tg-state-servers-256",
+            "next-cred",
+            "next-io-worker",
+            "next-sighand",
+            "next-super-block",
+            "next-task",
             "nohz",
             "nohz-nr-cpus-256",
             "root-domain",
