@@ -91,6 +91,7 @@ fn schema_is_as_described(json: &Value) {
         "llc_share",
         "warm_up",
         "mechanisms",
+        "on_stacks",
         "duration",
         "causes",
         "sources",
