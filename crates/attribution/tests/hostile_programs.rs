@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use linemate_attribution::{Analysis, AnalysisError};
 use linemate_recording::Recording;
+use linemate_testkit::numbers::Numbers;
 use linemate_testkit::programs::recording_of;
 
 fn seed(name: &str) -> Vec<u8> {
@@ -49,19 +50,6 @@ fn ask(program: &[u8], split: &[&[u8]]) -> Result<Answer, AnalysisError> {
         names: names.collect(),
         lines: pcs.filter(|pc| places.at(**pc).is_some()).count(),
     })
-}
-
-/// Numbers that look random, from a fixed seed (Knuth's MMIX constants).
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from((self.0 >> 33) % limit as u64).unwrap()
-    }
 }
 
 const SEEDS: [&str; 7] = [

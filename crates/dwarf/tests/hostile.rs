@@ -13,6 +13,7 @@ use linemate_dwarf::{
     Companions, DwarfError, ElfAddr, ProgramCode, ProgramFiles, ProgramTypes, Register, skeletons,
     split_ids,
 };
+use linemate_testkit::numbers::Numbers;
 use linemate_types::{FlatType, Layout, LineSize, Type, pahole};
 
 fn seed(name: &str) -> Vec<u8> {
@@ -50,19 +51,6 @@ fn read(bytes: &[u8]) -> Result<usize, DwarfError> {
         }
     }
     Ok(model.len())
-}
-
-/// Numbers that look random, from a fixed seed (Knuth's MMIX constants).
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from((self.0 >> 33) % limit as u64).unwrap()
-    }
 }
 
 const SEEDS: [&str; 7] = [

@@ -6,6 +6,7 @@
 //! * [`world`] is a small kernel, of which it makes recordings event by event;
 //! * [`programs`] makes recordings of a program of which a test has the file;
 //! * [`accesses`] makes single accesses;
+//! * [`numbers`] gives numbers that look random, the same in every run;
 //! * [`kernels`] finds the real kernels that `make setup` puts into the cache;
 //! * [`pahole`] knows what newer versions of pahole say and 1.24 does not.
 
@@ -14,6 +15,7 @@ pub mod btf_writer;
 pub mod calls;
 pub mod elf;
 pub mod kernels;
+pub mod numbers;
 pub mod pahole;
 pub mod programs;
 pub mod world;
