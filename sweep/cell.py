@@ -1,7 +1,7 @@
 """What a sweep's cells consist of, and the commands that its rules call.
 
-A cell is one kernel, workload and seed; its recording is replayed on each machine. Outputs are named by a digest of all that they depend on, so that to go
-on is to look which are there. Standard library only: the rules run wherever linemate does.
+A cell is one kernel, workload and seed; its recording is replayed on each machine. Outputs are named by a digest of all that they depend on (a recording's
+is what `linemate record --key` says), so that to go on is to look which are there. Standard library only: the rules run wherever linemate does.
 
     cell.py resolve SWEEP.yaml OUT     find the kernels, write OUT/matrix.json
     cell.py record OUT KEY             record a cell, write OUT/recordings/KEY.json: whether and why not
@@ -9,6 +9,7 @@ on is to look which are there. Standard library only: the rules run wherever lin
 """
 
 import hashlib
+import itertools
 import json
 import os
 import resource
@@ -16,13 +17,14 @@ import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LINEMATE = os.environ.get("LINEMATE", str(ROOT / "target/release/linemate"))
 
 # Changes when outputs that were kept under equal keys would be made in another way.
-KEYS = "linemate.sweep/1"
+KEYS = "linemate.sweep/2"
 
 
 def digest(value):
@@ -75,33 +77,24 @@ def resolve_kernel(name):
 
 
 def resolve_workload(name, workload):
-    """Its definition with the digests of the files that go into the guest."""
+    """Its command, files and script, where they are."""
     command = list(workload["command"])
-    files, digests = [], []
+    files = []
     # A shell is the guest's own; programs beside it are.
-    program = None if command[0] == "sh" else find(command[0])
-    if command[0] != "sh" and program is None:
-        raise SystemExit(f"sweep: workload {name}: {command[0]} is neither a workload nor on PATH")
-    if program:
-        command[0] = program
-        digests.append(file_digest(ROOT / program))
+    if command[0] != "sh":
+        command[0] = find(command[0])
+        if command[0] is None:
+            raise SystemExit(f"sweep: workload {name}: {workload['command'][0]} is neither a workload nor on PATH")
     for entry in workload.get("files", []):
         host, _, guest = entry.partition(":")
         path = find(host)
         if path is None:
             raise SystemExit(f"sweep: workload {name}: there is no file {host}")
         files.append(f"{path}:{guest}" if guest else path)
-        digests.append(file_digest(ROOT / path))
     setup = workload.get("setup")
-    if setup is not None:
-        path = find(setup)
-        if path is None:
-            raise SystemExit(f"sweep: workload {name}: there is no script {setup}")
-        setup = path
-        digests.append(file_digest(ROOT / path))
-    # Where the files are on this machine is not part of what they are.
-    key = digest([workload, digests])
-    return {"name": name, "command": command, "files": files, "setup": setup, "key": key}
+    if setup is not None and find(setup) is None:
+        raise SystemExit(f"sweep: workload {name}: there is no script {setup}")
+    return {"name": name, "command": command, "files": files, "setup": setup and find(setup)}
 
 
 def machine_text(name):
@@ -111,24 +104,45 @@ def machine_text(name):
     return json.loads(run.stdout)
 
 
+def record_words(cell):
+    """What `linemate record` is told of a cell, beside its kernel and where the recording goes."""
+    guest, workload = cell["guest"], cell["workload"]
+    words = ["--seed", str(cell["seed"]), "--smp", str(guest["smp"]), "--memory", str(guest["memory"]), "--timeout", str(guest["timeout"])]
+    if workload["setup"]:
+        words += ["--setup", workload["setup"]]
+    for file in workload["files"]:
+        words += ["--file", file]
+    return [*words, "--", *workload["command"]]
+
+
+def recording_key(cell):
+    kernel = cell["kernel"]
+    if "reason" in kernel:
+        return digest([kernel["name"], cell["workload"], cell["seed"], cell["guest"]])
+    run = subprocess.run([LINEMATE, "record", f"--key={kernel['sha256']}", *record_words(cell)], capture_output=True, text=True, cwd=ROOT)
+    if run.returncode != 0:
+        raise SystemExit(f"sweep: workload {cell['workload']['name']}: {last_line(run.stderr)}")
+    return run.stdout.strip()
+
+
 def matrix(config):
-    """All cells with their keys; of the files only digests count."""
+    """All cells with their keys."""
     tool = file_digest(LINEMATE)
-    recorder = file_digest(Path(LINEMATE).with_name("liblinemate_recorder.so"))
-    guest = config["guest"]
     kernels = [resolve_kernel(name) for name in config["kernels"]]
     workloads = [resolve_workload(name, of) for name, of in config["workloads"].items()]
     machines = {name: digest(machine_text(name)) for name in config["machines"]}
-    recordings, runs = {}, {}
-    for kernel in kernels:
-        for workload in workloads:
-            for seed in config["seeds"]:
-                made_of = [kernel.get("sha256", kernel["name"]), workload["key"], seed, guest, recorder]
-                key = digest(made_of)
-                recordings[key] = {"kernel": kernel, "workload": workload, "seed": seed, "guest": guest}
-                for machine in [None, *machines]:
-                    run = digest([key, machine and machines[machine], tool])
-                    runs[run] = {"recording": key, "machine": machine}
+    cells = [
+        {"kernel": kernel, "workload": workload, "seed": seed, "guest": config["guest"]}
+        for kernel, workload, seed in itertools.product(kernels, workloads, config["seeds"])
+    ]
+    # A key takes a tenth of a second, most of it for other programs.
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        recordings = dict(zip(pool.map(recording_key, cells), cells))
+    runs = {}
+    for key in recordings:
+        for machine in [None, *machines]:
+            run = digest([key, machine and machines[machine], tool])
+            runs[run] = {"recording": key, "machine": machine}
     return {"recordings": recordings, "runs": runs}
 
 
@@ -147,14 +161,8 @@ def record(out, key):
 
 
 def run_record(cell, target):
-    guest, workload = cell["guest"], cell["workload"]
-    command = [LINEMATE, "record", "--kernel", cell["kernel"]["image"], "-o", str(target.absolute()), "--seed", str(cell["seed"])]
-    command += ["--smp", str(guest["smp"]), "--memory", str(guest["memory"]), "--timeout", str(guest["timeout"])]
-    if workload["setup"]:
-        command += ["--setup", workload["setup"]]
-    for file in workload["files"]:
-        command += ["--file", file]
-    run = subprocess.run([*command, "--", *workload["command"]], capture_output=True, text=True, cwd=ROOT)
+    command = [LINEMATE, "record", "--kernel", cell["kernel"]["image"], "-o", str(target.absolute()), *record_words(cell)]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     if run.returncode == 0:
         return None
     # A workload that failed was recorded all the same, but is not what was asked for.

@@ -102,28 +102,26 @@ def modules_folder(out, kernel, names):
 
 def prepare(options, workload):
     """The words of `linemate record` for the workload, and the key of what it makes."""
-    words, depends = ["--memory", workload["memory"]], []
+    words = ["--smp", str(options.smp), "--memory", workload["memory"]]
     if workload["setup"]:
-        setup = found(workload["setup"], workload)
-        words += ["--setup", setup]
-        depends.append(file_digest(ROOT / setup))
+        words += ["--setup", found(workload["setup"], workload)]
     for entry in workload["files"]:
         if entry.startswith("modules:"):
             folder = modules_folder(options.out, options.image, entry.removeprefix("modules:").split(","))
             words += ["--file", f"{folder}:/modules"]
-            depends += [file_digest(path) for path in sorted(folder.iterdir())]
             continue
         host, _, guest = entry.partition(":")
         path = found(host, workload)
         words += ["--file", f"{path}:{guest}" if guest else path]
-        depends.append(file_digest(ROOT / path))
     command = list(workload["command"])
     # A shell is the guest's own; the words of what it runs that are programs of the workloads are brought by their names.
     if command[0] != "sh":
         command[0] = found(command[0], workload)
-        depends.append(file_digest(ROOT / command[0]))
-    key = digest([workload, depends, options.image_digest, options.smp, options.recorder_digest])
-    return [*words, "--", *command], key
+    words += ["--", *command]
+    run = subprocess.run([options.linemate, "record", f"--key={options.image_digest}", *words], cwd=ROOT, capture_output=True, text=True)
+    if run.returncode != 0:
+        fail(f"workload {workload['name']}: {run.stderr.strip()}")
+    return words, run.stdout.strip()
 
 
 # --- The steps ----------------------------------------------------------------------------------------------------------
@@ -164,7 +162,7 @@ class Survey:
             told = target.with_suffix(".failed")
             if not target.is_file() and not told.is_file() and "record" in self.options.steps:
                 say(f"recording {name}")
-                command = [self.options.linemate, "record", "--kernel", self.options.image, "--smp", self.options.smp]
+                command = [self.options.linemate, "record", "--kernel", self.options.image]
                 command += ["--timeout", self.options.timeout, "-o", target.with_suffix(".part")]
                 run = subprocess.run([str(w) for w in [*command, *words]], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True)
                 if run.returncode == 0:
@@ -293,7 +291,6 @@ def main():
         options.image = run.stdout.strip()
     options.image_digest = file_digest(options.image)
     options.tool_digest = file_digest(options.linemate)
-    options.recorder_digest = file_digest(options.linemate.with_name("liblinemate_recorder.so"))
     survey = Survey(options)
     recordings = survey.record()
     asked = survey.ask(recordings)

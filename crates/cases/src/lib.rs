@@ -21,6 +21,8 @@ pub use case::{
 };
 pub use documents::{CheckDocument, OutputError, Outputs};
 pub use error::{CaseError, Reason};
-pub use plan::{CaseReplay, CaseStep, Digests, Ingredient, Key, Mode, Plan, StepId, Work};
+pub use plan::{
+    CaseReplay, CaseStep, Digests, GuestRun, Ingredient, Key, Mode, Plan, RecordedRun, StepId, Work,
+};
 pub use raw::parse;
 pub use results::results;

@@ -5,12 +5,12 @@
 
 mod shares;
 
-use sha2::{Digest as _, Sha256};
+use linemate_files::Recipe;
 
 use crate::case::{Case, CaseEdit, KernelSource, KernelTree};
 
 /// Changes when outputs that were kept under equal keys would be made in another way.
-const FORMAT: &str = "linemate case 1";
+const FORMAT: &[u8] = b"linemate case 1";
 
 /// How much of a case is carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,24 +157,58 @@ pub enum Ingredient {
     File(String),
     /// What a patch changes; the path as the case has it.
     Patch(String),
-    /// The content of a program that a command starts, or of a file that is taken along.
-    Program(String),
     /// A machine's description, by name or file.
     Machine(String),
     /// A kernel's source tree.
     Source(KernelTree),
     /// The script that builds kernels; the checkout's own if the case names none.
     BuildScript(Option<String>),
-    /// What records: QEMU and the recorder.
-    Recorder,
     /// What analyses: the sources of the program that reports and replays.
     Analyser,
+}
+
+/// A run in a guest, as far as the case says it; its kernel comes from elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GuestRun<'c> {
+    /// CPUs.
+    pub cpus: u16,
+    /// Memory, as `record --memory` takes it.
+    pub memory: &'c str,
+    /// The seed of the guest's randomness.
+    pub seed: u32,
+    /// NUMA nodes.
+    pub numa: u16,
+    /// More words for the kernel's command line.
+    pub append: &'c str,
+    /// What is recorded; nothing for a check.
+    pub recorded: Option<RecordedRun<'c>>,
+    /// A script that runs before.
+    pub setup: Option<&'c str>,
+    /// Files that are taken along: `HOST[:GUEST]`.
+    pub files: &'c [String],
+    /// The command.
+    pub command: &'c [String],
+}
+
+/// What of a run is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordedRun<'c> {
+    /// User-mode code, too.
+    pub user: bool,
+    /// The function whose calls are counted.
+    pub event: Option<&'c str>,
 }
 
 /// Tells the digest of an ingredient, or why there is none.
 pub trait Digests {
     /// Why an ingredient is not to be had.
     type Error;
+
+    /// The key of what a run in a guest gives; `kernel` stands for the kernel's bytes.
+    ///
+    /// # Errors
+    /// What it needs is missing or cannot be read.
+    fn run(&mut self, kernel: &str, run: &GuestRun<'_>) -> Result<Key, Self::Error>;
 
     /// A digest of the ingredient's content.
     ///
@@ -398,24 +432,22 @@ impl<'c> Plan<'c> {
         keys: &[Key],
         digests: &mut D,
     ) -> Result<Key, D::Error> {
-        let mut recipe = Recipe::new();
-        let uses = |recipe: &mut Recipe, id: &StepId| {
-            recipe.word(keys.get(id.0).map_or("", |key| key.0.as_str()));
-        };
+        let mut recipe = Words::new();
+        let key_of = |id: &StepId| keys.get(id.0).map_or("", |key| key.0.as_str());
+        let uses = |recipe: &mut Words, id: &StepId| recipe.word(key_of(id));
         match &step.work {
             Work::Record { kernel, run } => {
-                recipe.word("record");
-                match (kernel, &self.case.kernel) {
-                    (Some(id), _) => uses(&mut recipe, id),
+                let kernel = match (kernel, &self.case.kernel) {
+                    (Some(id), _) => key_of(id).to_owned(),
                     (None, KernelSource::Series(series)) => {
-                        recipe.word(&digests.digest(&Ingredient::Series(series.clone()))?);
+                        digests.digest(&Ingredient::Series(series.clone()))?
                     }
                     (None, KernelSource::Image(image)) => {
-                        recipe.word(&digests.digest(&Ingredient::File(image.clone()))?);
+                        digests.digest(&Ingredient::File(image.clone()))?
                     }
-                    (None, KernelSource::Built) => {}
-                }
-                self.recording(*run, &mut recipe, digests)?;
+                    (None, KernelSource::Built) => String::new(),
+                };
+                return digests.run(&kernel, &self.recording(*run));
             }
             Work::Report { of, type_name } => {
                 recipe.word("report");
@@ -476,9 +508,9 @@ impl<'c> Plan<'c> {
                 return self.build_key(*check, patches, digests);
             }
             Work::Check { kernel, check, .. } => {
-                recipe.word("check");
-                uses(&mut recipe, kernel);
-                self.check(*check, &mut recipe, digests)?;
+                if let Some(run) = self.check(*check) {
+                    return digests.run(key_of(kernel), &run);
+                }
             }
         }
         Ok(recipe.key())
@@ -496,24 +528,42 @@ impl<'c> Plan<'c> {
         self.build_key(check, &[], digests)
     }
 
-    /// What a run depends on beside its kernel.
-    fn recording<D: Digests>(
-        &self,
-        run: u16,
-        recipe: &mut Recipe,
-        digests: &mut D,
-    ) -> Result<(), D::Error> {
-        let workload = &self.case.workload;
-        self.guest(self.seed(run), &self.case.guest.memory, recipe);
-        if self.case.guest.user {
-            recipe.word("user");
+    /// A run of the case's workload; `run` counts from 0.
+    #[must_use]
+    pub fn recording(&self, run: u16) -> GuestRun<'c> {
+        let case = self.case;
+        GuestRun {
+            cpus: case.guest.cpus,
+            memory: &case.guest.memory,
+            seed: self.seed(run),
+            numa: case.guest.numa,
+            append: &case.guest.append,
+            recorded: Some(RecordedRun {
+                user: case.guest.user,
+                event: case.event.as_ref().map(|event| &*event.function),
+            }),
+            setup: case.workload.setup.as_deref(),
+            files: &case.workload.files,
+            command: &case.workload.command,
         }
-        self.event(recipe);
-        recipe.word("set-up");
-        if let Some(setup) = &workload.setup {
-            recipe.word(&digests.digest(&Ingredient::File(setup.clone()))?);
-        }
-        command(&workload.files, &workload.command, recipe, digests)
+    }
+
+    /// The run of a check.
+    #[must_use]
+    pub fn check(&self, check: usize) -> Option<GuestRun<'c>> {
+        let case = self.case;
+        let check = case.checks.get(check)?;
+        Some(GuestRun {
+            cpus: case.guest.cpus,
+            memory: check.memory.as_ref().unwrap_or(&case.guest.memory),
+            seed: self.seed(0),
+            numa: case.guest.numa,
+            append: &case.guest.append,
+            recorded: None,
+            setup: None,
+            files: &check.files,
+            command: &check.command,
+        })
     }
 
     /// How recordings are replayed, where that is not as it is by default and as the case says.
@@ -528,7 +578,7 @@ impl<'c> Plan<'c> {
         self.replay.llc_share.unwrap_or(self.case.llc_share)
     }
 
-    fn replaying(&self, recipe: &mut Recipe) {
+    fn replaying(&self, recipe: &mut Words) {
         if self.replay.cold {
             recipe.word("cold");
         }
@@ -542,34 +592,11 @@ impl<'c> Plan<'c> {
         }
     }
 
-    fn event(&self, recipe: &mut Recipe) {
+    fn event(&self, recipe: &mut Words) {
         if let Some(event) = &self.case.event {
             recipe.word("event");
             recipe.word(&event.function);
         }
-    }
-
-    fn check<D: Digests>(
-        &self,
-        check: usize,
-        recipe: &mut Recipe,
-        digests: &mut D,
-    ) -> Result<(), D::Error> {
-        let Some(check) = self.case.checks.get(check) else {
-            return Ok(());
-        };
-        let memory = check.memory.as_ref().unwrap_or(&self.case.guest.memory);
-        self.guest(self.seed(0), memory, recipe);
-        command(&check.files, &check.command, recipe, digests)
-    }
-
-    fn guest(&self, seed: u32, memory: &str, recipe: &mut Recipe) {
-        let guest = &self.case.guest;
-        recipe.word(&guest.cpus.to_string());
-        recipe.word(memory);
-        recipe.word(&seed.to_string());
-        recipe.word(&guest.numa.to_string());
-        recipe.word(&guest.append);
     }
 
     fn build_key<D: Digests>(
@@ -578,7 +605,7 @@ impl<'c> Plan<'c> {
         patches: &[String],
         digests: &mut D,
     ) -> Result<Key, D::Error> {
-        let mut recipe = Recipe::new();
+        let mut recipe = Words::new();
         recipe.word("build");
         if let Some(build) = &self.case.build {
             recipe.word(&digests.digest(&Ingredient::BuildScript(build.script.clone()))?);
@@ -622,53 +649,19 @@ impl<'c> Plan<'c> {
     }
 }
 
-/// The part of `HOST[:GUEST]` that is a path here.
-fn host_part(file: &str) -> &str {
-    file.split_once(':').map_or(file, |(host, _)| host)
-}
+/// The recipe of a step's key, made of words.
+struct Words(Recipe);
 
-/// The part of a recipe that is what runs in the guest.
-fn command<D: Digests>(
-    files: &[String],
-    words: &[String],
-    recipe: &mut Recipe,
-    digests: &mut D,
-) -> Result<(), D::Error> {
-    recipe.word("files");
-    for file in files {
-        recipe.word(file);
-        recipe.word(&digests.digest(&Ingredient::Program(host_part(file).to_owned()))?);
-    }
-    recipe.word("command");
-    for word in words {
-        recipe.word(word);
-    }
-    if let Some(program) = words.first() {
-        recipe.word(&digests.digest(&Ingredient::Program(program.clone()))?);
-    }
-    recipe.word(&digests.digest(&Ingredient::Recorder)?);
-    Ok(())
-}
-
-/// A hash over words that cannot run into each other.
-struct Recipe(Sha256);
-
-impl Recipe {
+impl Words {
     fn new() -> Self {
-        let mut recipe = Recipe(Sha256::new());
-        recipe.word(FORMAT);
-        recipe
+        Words(Recipe::new(FORMAT))
     }
 
     fn word(&mut self, word: &str) {
-        self.0.update((word.len() as u64).to_le_bytes());
-        self.0.update(word.as_bytes());
+        self.0.part(word.as_bytes());
     }
 
     fn key(self) -> Key {
-        // Half of the digest tells steps apart, and makes a name of 32 digits.
-        let mut key = format!("{:x}", self.0.finalize());
-        key.truncate(32);
-        Key(key)
+        Key(self.0.key())
     }
 }

@@ -3,7 +3,8 @@
 //! * [`Output`] is where a text goes, [`Replacement`] a file that is replaced as a whole, with a [`Draft`] until then;
 //! * [`FileSet`] is several files that appear together;
 //! * [`open_file`], [`read_file`] and [`read_text`] read what a user names;
-//! * [`private_folder`] and [`check_trusted`] are for folders whose content is executed or booted.
+//! * [`private_folder`] and [`check_trusted`] are for folders whose content is executed or booted;
+//! * [`Recipe`] makes the key under which a thing is kept.
 //!
 //! What a file holds is not known here.
 
@@ -11,6 +12,7 @@ mod error;
 mod folder;
 mod input;
 mod output;
+mod recipe;
 mod replacement;
 mod set;
 
@@ -18,5 +20,6 @@ pub use error::FileError;
 pub use folder::{check_trusted, private_folder, write_private};
 pub use input::{TEXT_MAX, open_file, read_file, read_text};
 pub use output::Output;
+pub use recipe::Recipe;
 pub use replacement::{Draft, Replacement};
 pub use set::{FileSet, Published};

@@ -39,6 +39,12 @@ impl BootableKernel {
             bytes,
         })
     }
+
+    /// The digest of the image: 64 hexadecimal digits.
+    #[must_use]
+    pub fn sha256(&self) -> String {
+        format!("{:x}", Sha256::digest(&self.bytes))
+    }
 }
 
 /// The running kernel's image if it can be used, else the latest of those that set-up put into the cache.

@@ -1,13 +1,15 @@
 //! Boots a kernel under QEMU from a cached snapshot, runs a command in it, and records the run.
 //!
 //! * [`GuestShape`] is the guest's hardware; [`Workload`] is what runs in it;
-//! * [`Session`] ties them to a kernel, a QEMU and a cache, and [`Session::record`] does the whole run;
+//! * [`Conditions`] are all that a recording depends on beside its kernel, and [`Conditions::key`] stands for them;
+//! * [`Session`] ties them to a kernel and a cache, and [`Session::record`] does the whole run;
 //! * an [`Observer`] is told what happens; nothing is printed here.
 //!
 //! It knows QEMU's command line and protocol, the agent, and how the function table is made. It does not know what an
 //! access means.
 
 mod cache;
+mod conditions;
 mod confinement;
 mod control;
 mod cpio;
@@ -35,6 +37,7 @@ mod text;
 mod vm;
 
 pub use cache::cache_folder;
+pub use conditions::{Conditions, ProgramNaming};
 pub use confinement::Confinement;
 pub use control::ExitStatus;
 pub use error::GuestError;
@@ -46,5 +49,5 @@ pub use program::ProgramError;
 pub use programs::OwnAllocator;
 pub use qemu::Qemu;
 pub use qmp::QmpError;
-pub use session::{Failure, ProgramNaming, Recorded, Session};
+pub use session::{Failure, Recorded, Session};
 pub use shape::{GuestShape, MAX_CPUS, MIN_MEMORY, ShapeError, Timing, Topology};

@@ -12,6 +12,7 @@ use linemate_files::{Draft, Replacement, private_folder, write_private};
 use linemate_recording::{Moment, Totals, Writer};
 use thiserror::Error;
 
+use crate::conditions::Conditions;
 use crate::control::{ExitStatus, Message, Pause};
 use crate::error::GuestError;
 use crate::head::{self, Known, RunFacts};
@@ -19,57 +20,31 @@ use crate::images::{self, Images};
 use crate::initramfs;
 use crate::kernel::BootableKernel;
 use crate::observer::{Observer, Refusal, Stage};
-use crate::payload::{self, Workload};
-use crate::programs::{OwnAllocator, Programs};
-use crate::qemu::{GuestFiles, Plugin, PluginOptions, Qemu, Start};
+use crate::programs::Programs;
+use crate::qemu::{GuestFiles, Plugin, PluginOptions, Start};
 use crate::ram::{self, KernelMemory, Ram};
 use crate::run_folder::{RUN, RunFolder};
-use crate::shape::{GuestShape, Timing};
+use crate::shape::Timing;
 use crate::snapshot::Boot;
 use crate::vm::{GuestWatch, Vm};
 
 /// Host time for a run, unless the user says otherwise.
 const RUN_LIMIT: Duration = Duration::from_secs(3600);
 
-/// What to record, and how.
+/// A recording to be made, and where it goes.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// The emulator.
-    pub qemu: Qemu,
+    /// What the recording depends on beside its kernel.
+    pub conditions: Conditions,
     /// The kernel.
     pub kernel: BootableKernel,
-    /// The guest's hardware.
-    pub shape: GuestShape,
-    /// What runs.
-    pub workload: Workload,
     /// Where snapshots are.
     pub cache: PathBuf,
-    /// The recorder's library.
-    pub recorder: PathBuf,
-    /// The guest runs unrecorded, and nothing is written.
-    pub bare: bool,
     /// Where the recording goes. Until it is complete it is beside it, as `OUTPUT.*.partial`; then an older one becomes
     /// `OUTPUT.old`.
     pub output: PathBuf,
-    /// Record user-mode code too.
-    pub user: bool,
-    /// Record what is needed to name what programs access. Implies `user`.
-    pub program: Option<ProgramNaming>,
-    /// Record from power-on.
-    pub whole_boot: bool,
-    /// Functions of the kernel whose calls are all recorded.
-    pub events: Vec<String>,
     /// Host time for the boot and for the run each.
     pub timeout: Option<Duration>,
-}
-
-/// How programs are recorded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProgramNaming {
-    /// Their own allocators.
-    pub allocators: Vec<OwnAllocator>,
-    /// Whether the kernel's memory is to be named as well: if not, its types need not be there, nor its allocations be watched.
-    pub kernel_types: bool,
 }
 
 /// A run that went well.
@@ -127,17 +102,24 @@ impl Session {
         observer: &mut dyn Observer,
     ) -> Result<Recorded, Failure> {
         let search_path = env::var("PATH").unwrap_or_default();
-        self.shape.topology().map_err(GuestError::from)?;
-        self.shape.check_host().map_err(GuestError::from)?;
+        let Conditions {
+            qemu,
+            shape,
+            workload,
+            events,
+            ..
+        } = &self.conditions;
+        shape.topology().map_err(GuestError::from)?;
+        shape.check_host().map_err(GuestError::from)?;
         // Before the boot: who has waited for it should not learn only then that the place is wrong.
-        let draft = match self.bare {
+        let draft = match self.conditions.bare {
             true => None,
             false => Some(self.draft(observer)?),
         };
         private_folder(&self.cache).map_err(GuestError::from)?;
-        let recorder = std::fs::canonicalize(&self.recorder)
-            .map_err(|_| GuestError::RecorderMissing(self.recorder.clone()))?;
-        let payload = payload::pack(&self.workload, self.allocators(), &search_path)?;
+        let recorder = std::fs::canonicalize(&self.conditions.recorder)
+            .map_err(|_| GuestError::RecorderMissing(self.conditions.recorder.clone()))?;
+        let payload = self.conditions.payload(&search_path)?;
         if let Some(note) = &payload.note {
             observer.note(note);
         }
@@ -148,8 +130,8 @@ impl Session {
         let payload = payload.bytes;
         let initramfs = initramfs::build(&search_path)?;
         let boot = Boot {
-            qemu: &self.qemu,
-            shape: &self.shape,
+            qemu,
+            shape,
             kernel_bytes: &self.kernel.bytes,
             initramfs: &initramfs,
             recorder: &recorder,
@@ -158,7 +140,7 @@ impl Session {
         let snapshot = boot.snapshot(&self.cache, cancel, observer)?;
         let kernel = (&*self.kernel.path, &*self.kernel.bytes);
         let symbols = snapshot.symbols()?;
-        let mut known = Known::new(kernel, self.names_kernel(), symbols, &self.events)?;
+        let mut known = Known::new(kernel, self.conditions.names_kernel(), symbols, events)?;
         if let Some(programs) = &programs {
             known.watch.add(&programs.functions);
         }
@@ -185,14 +167,14 @@ impl Session {
         };
 
         let run = RunFacts {
-            shape: &self.shape,
+            shape,
             kernel: &self.kernel.bytes,
-            command: &self.workload.command,
+            command: &workload.command,
             payload: &payload,
-            qemu_version: &self.qemu.version,
-            user: self.user || self.program.is_some(),
-            program: self.program.is_some(),
-            whole_boot: self.whole_boot,
+            qemu_version: &qemu.version,
+            user: self.conditions.records_user(),
+            program: self.conditions.program.is_some(),
+            whole_boot: self.conditions.whole_boot,
         };
         let metadata = head::metadata(&run, &known);
         let open = || {
@@ -205,17 +187,6 @@ impl Session {
         let ran = self.run(&files, Some(plugin), &known, &mut images, cancel, observer);
         observer.stage(Stage::Writing);
         self.finish(draft, ran, images)
-    }
-
-    fn allocators(&self) -> Option<&[OwnAllocator]> {
-        Some(&self.program.as_ref()?.allocators)
-    }
-
-    /// Whether the kernel's memory is to be named.
-    fn names_kernel(&self) -> bool {
-        self.program
-            .as_ref()
-            .is_none_or(|program| program.kernel_types)
     }
 
     /// The file that becomes the recording.
@@ -239,21 +210,27 @@ impl Session {
         observer: &mut dyn Observer,
     ) -> Result<Ran, GuestError> {
         let recording = plugin.and_then(|(_, plugin)| plugin.recording());
-        let start = if self.whole_boot {
+        let start = if self.conditions.whole_boot {
             Start::WholeBoot
         } else {
             Start::Snapshot
         };
         let limit = self.timeout.unwrap_or(RUN_LIMIT);
         let limit = Some((Instant::now() + limit, limit.as_secs()));
-        observer.stage(if self.whole_boot {
+        observer.stage(if self.conditions.whole_boot {
             Stage::Booting
         } else {
             Stage::Restoring
         });
-        let mut vm = Vm::start(&self.qemu, &self.shape, files, plugin, start)?;
+        let mut vm = Vm::start(
+            &self.conditions.qemu,
+            &self.conditions.shape,
+            files,
+            plugin,
+            start,
+        )?;
 
-        let lively = self.shape.timing == Timing::Deterministic;
+        let lively = self.conditions.shape.timing == Timing::Deterministic;
         let doing = Stage::SettingUp.name();
         let mut watch = GuestWatch {
             doing,
@@ -310,17 +287,17 @@ impl Session {
     }
 
     fn plugin(&self, recording: File) -> Plugin {
-        let end = ram::ranges(self.shape.memory_bytes)
+        let end = ram::ranges(self.conditions.shape.memory_bytes)
             .last()
             .map_or(0, |(_, end)| *end);
         Plugin::Record(PluginOptions {
             recording,
             memory_bytes: end,
-            user: self.user || self.program.is_some(),
-            program: self.program.is_some(),
-            contents_unknown: !self.names_kernel(),
-            whole_boot: self.whole_boot,
-            parallel: self.shape.timing == Timing::Parallel,
+            user: self.conditions.records_user(),
+            program: self.conditions.program.is_some(),
+            contents_unknown: !self.conditions.names_kernel(),
+            whole_boot: self.conditions.whole_boot,
+            parallel: self.conditions.shape.timing == Timing::Parallel,
             encode_here: thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1),
         })
     }
@@ -332,10 +309,10 @@ impl Session {
         known: &Known,
         images: &mut Images,
     ) -> Result<(), GuestError> {
-        if self.bare {
+        if self.conditions.bare {
             return Ok(());
         }
-        let ram = Ram::open(vm.pid(), &self.shape)?;
+        let ram = Ram::open(vm.pid(), &self.conditions.shape)?;
         let table = known.symbols.address_of("init_top_pgt").ok_or_else(|| {
             GuestError::Symbols(
                 "init_top_pgt is not among them: the kernel's memory cannot be read".into(),
@@ -345,7 +322,7 @@ impl Session {
         let kernel = images::ImageSearch {
             types: known.types.as_ref().map(|types| &types.model),
             symbols: &known.symbols,
-            shape: &self.shape,
+            shape: &self.conditions.shape,
         };
         images.take(moment, kernel, &memory)
     }

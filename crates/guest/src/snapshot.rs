@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use linemate_files::{check_trusted, write_private};
-use sha2::{Digest, Sha256};
+use linemate_files::{Recipe, check_trusted, write_private};
 
 use crate::control::{Message, PROTOCOL, Pause};
 use crate::disk;
@@ -58,24 +57,15 @@ impl Snapshot {
 impl Boot<'_> {
     /// The hash that names the snapshot.
     pub(crate) fn key(&self) -> Result<String, GuestError> {
-        let mut hash = Sha256::new();
-        // Each part with its length, so that no two lists of parts are the same bytes.
-        let mut part = |bytes: &[u8]| {
-            hash.update((bytes.len() as u64).to_le_bytes());
-            hash.update(bytes);
-        };
-        part(&FORMAT.to_le_bytes());
-        part(&PROTOCOL.to_le_bytes());
-        part(self.qemu.version.as_bytes());
-        part(self.kernel_bytes);
-        part(self.initramfs);
+        let mut recipe = Recipe::new(&FORMAT.to_le_bytes());
+        recipe.part(&PROTOCOL.to_le_bytes());
+        recipe.part(self.qemu.version.as_bytes());
+        recipe.part(self.kernel_bytes);
+        recipe.part(self.initramfs);
         for argument in self.shape.qemu_arguments()? {
-            part(argument.as_bytes());
+            recipe.part(argument.as_bytes());
         }
-        // Half of the digest tells snapshots apart, and makes a name of 32 digits.
-        let mut key = format!("{:x}", hash.finalize());
-        key.truncate(32);
-        Ok(key)
+        Ok(recipe.key())
     }
 
     /// How long the boot may take. Eight CPUs need 19 s on one idle host core, 64 about 170 s.

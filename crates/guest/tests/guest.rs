@@ -14,8 +14,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use linemate_guest::{
-    ExitStatus, ExtraFile, Failure, GuestError, GuestShape, Observer, OutputStream, Qemu, Recorded,
-    Session, Stage, Workload, cache_folder, default_kernel,
+    Conditions, ExitStatus, ExtraFile, Failure, GuestError, GuestShape, Observer, OutputStream,
+    Qemu, Recorded, Session, Stage, Workload, cache_folder, default_kernel,
 };
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -68,24 +68,26 @@ fn recorder() -> PathBuf {
 
 fn session(command: &[&str]) -> Session {
     Session {
-        program: None,
-        qemu: Qemu::find().expect("QEMU: run `make setup`"),
+        conditions: Conditions {
+            qemu: Qemu::find().expect("QEMU: run `make setup`"),
+            shape: GuestShape {
+                cpus: 2,
+                ..GuestShape::default()
+            },
+            workload: Workload {
+                command: command.iter().map(|&word| word.to_owned()).collect(),
+                ..Workload::default()
+            },
+            recorder: recorder(),
+            bare: true,
+            user: false,
+            program: None,
+            whole_boot: false,
+            events: Vec::new(),
+        },
         kernel: default_kernel(&cache_folder().unwrap()).expect("a kernel: run `make setup`"),
-        shape: GuestShape {
-            cpus: 2,
-            ..GuestShape::default()
-        },
-        workload: Workload {
-            command: command.iter().map(|&word| word.to_owned()).collect(),
-            ..Workload::default()
-        },
         cache: cache_folder().unwrap(),
-        recorder: recorder(),
-        bare: true,
         output: PathBuf::from("/nonexistent/not-written-without-a-recorder"),
-        user: false,
-        whole_boot: false,
-        events: Vec::new(),
         timeout: Some(Duration::from_secs(300)),
     }
 }
@@ -127,8 +129,8 @@ fn output_status_files_and_setup_come_through() {
         "-c",
         "cat /data; echo err >&2; ls -d /sys/fs/cgroup/group; exit 3",
     ]);
-    session.workload.setup = Some(setup);
-    session.workload.files = vec![ExtraFile {
+    session.conditions.workload.setup = Some(setup);
+    session.conditions.workload.files = vec![ExtraFile {
         host: dir.path().join("data"),
         guest: Some("/data".into()),
     }];
@@ -206,9 +208,9 @@ fn a_command_that_does_not_end_is_ended() {
     let _alone = alone();
     let mut session = session(&["sh", "-c", "while :; do :; done"]);
     // The snapshot first, without the short limit.
-    session.workload.command = vec!["true".into()];
+    session.conditions.workload.command = vec!["true".into()];
     run(&session).1.unwrap();
-    session.workload.command = ["sh", "-c", "while :; do :; done"]
+    session.conditions.workload.command = ["sh", "-c", "while :; do :; done"]
         .map(str::to_owned)
         .into();
     session.timeout = Some(Duration::from_secs(5));
@@ -229,7 +231,7 @@ fn a_command_that_does_not_end_is_ended() {
 fn a_kernel_that_panics_is_quoted() {
     let _alone = alone();
     let mut session = session(&["true"]);
-    session.shape.append = "rdinit=/nonexistent init=/nonexistent".into();
+    session.conditions.shape.append = "rdinit=/nonexistent init=/nonexistent".into();
     let error = cause(&session);
     let text = error.to_string();
     assert!(matches!(error, GuestError::Panic { .. }), "{text}");
@@ -241,7 +243,7 @@ fn a_kernel_that_panics_is_quoted() {
 fn a_kernel_that_runs_something_else_never_reaches_the_agent() {
     let _alone = alone();
     let mut session = session(&["true"]);
-    session.shape.append = "rdinit=/usr/bin/busybox".into();
+    session.conditions.shape.append = "rdinit=/usr/bin/busybox".into();
     session.timeout = Some(Duration::from_secs(60));
     let error = cause(&session);
     let named = matches!(
@@ -255,7 +257,7 @@ fn a_kernel_that_runs_something_else_never_reaches_the_agent() {
 fn a_guest_without_memory_says_so() {
     let _alone = alone();
     let mut session = session(&["sh", "-c", "tail /dev/zero"]);
-    session.shape.memory_bytes = 256 << 20;
+    session.conditions.shape.memory_bytes = 256 << 20;
     let error = cause(&session);
     assert!(matches!(error, GuestError::OutOfMemory { .. }), "{error}");
     assert!(error.to_string().ends_with("raise --memory"), "{error}");
@@ -266,8 +268,8 @@ fn a_whole_boot_is_recorded() {
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
     let mut session = session(&["echo", "booted"]);
-    session.bare = false;
-    session.whole_boot = true;
+    session.conditions.bare = false;
+    session.conditions.whole_boot = true;
     session.output = dir.path().join("boot.data");
     let (log, result) = run(&session);
     let totals = result.unwrap().totals.unwrap();
@@ -283,7 +285,7 @@ fn a_setup_script_that_fails_ends_the_run() {
     let setup = dir.path().join("setup.sh");
     fs::write(&setup, "echo why >&2; exit 4\n").unwrap();
     let mut session = session(&["true"]);
-    session.workload.setup = Some(setup);
+    session.conditions.workload.setup = Some(setup);
     let (log, result) = run(&session);
     let error = result.unwrap_err().cause;
     assert!(

@@ -61,6 +61,22 @@ fn the_nohz_case_finds_predicts_and_is_not_done_twice() {
     assert!(figure("difference") + figure("ci95") < 0.0, "{predicted}");
     assert_eq!(items(&results, "/rebuilt").len(), 0);
 
+    // The recording is kept under the key that `record` itself tells for it.
+    let key = Command::new(env!("CARGO_BIN_EXE_linemate"))
+        .args(["record", "--key", "--kernel"])
+        .arg(kernel("6.12"))
+        .args(["--append", "transparent_hugepage=never"])
+        .args(["--event", "nohz_balance_enter_idle", "--", "stress-ng"])
+        .args(["--cpu", "8", "--cpu-load", "50", "--cpu-load-slice", "5"])
+        .args(["--cpu-method", "int64", "--timeout", "1"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(key.status.success(), "{}", story(&key));
+    let key = String::from_utf8(key.stdout).unwrap();
+    let kept = cache.join(format!("{}.data", key.trim_end()));
+    assert!(kept.is_file(), "{}", kept.display());
+
     let page = fs::read_to_string(output.join("results.md")).unwrap();
     let again = run(&case, &cache, &output, &["--quick"]);
     assert!(again.status.success(), "{}", story(&again));

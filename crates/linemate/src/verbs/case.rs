@@ -2,6 +2,7 @@
 
 mod execute;
 mod files;
+mod guest_run;
 mod page;
 mod replay;
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use linemate_guest::{
-    BootableKernel, GuestShape, Observer, OutputStream, Qemu, Session, Stage, Workload,
+    BootableKernel, Conditions, GuestShape, Observer, OutputStream, Qemu, Session, Stage, Workload,
     cache_folder, default_kernel,
 };
 use linemate_recording::{Event, Recording};
@@ -181,25 +181,27 @@ fn self_test(
         .with_context(|| format!("cannot write {}", program.display()))?;
     let command = vec![program.display().to_string()];
     let session = Session {
-        program: None,
-        qemu,
+        conditions: Conditions {
+            qemu,
+            shape: GuestShape {
+                cpus: CPUS,
+                memory_bytes: MEMORY,
+                ..GuestShape::default()
+            },
+            workload: Workload {
+                command,
+                ..Workload::default()
+            },
+            recorder,
+            bare: false,
+            user: true,
+            program: None,
+            whole_boot: false,
+            events: Vec::new(),
+        },
         kernel,
-        shape: GuestShape {
-            cpus: CPUS,
-            memory_bytes: MEMORY,
-            ..GuestShape::default()
-        },
-        workload: Workload {
-            command,
-            ..Workload::default()
-        },
         cache,
-        recorder,
-        bare: false,
         output: folder.path().join("selftest.data"),
-        user: true,
-        whole_boot: false,
-        events: Vec::new(),
         timeout: Some(TIMEOUT),
     };
     let mut listener = Listener::default();

@@ -14,14 +14,15 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use linemate_guest::{
-    BootableKernel, ExtraFile, GuestShape, Observer, OutputStream, OwnAllocator, ProgramNaming,
-    Progress, Qemu, Recorded, Session, Stage, Timing, Workload, cache_folder, default_kernel,
+    BootableKernel, Conditions, ExtraFile, GuestShape, Observer, OutputStream, OwnAllocator,
+    ProgramNaming, Progress, Qemu, Recorded, Session, Stage, Timing, Workload, cache_folder,
+    default_kernel,
 };
 
 use crate::cli::Outcome;
 use crate::named_kernel;
 use crate::next;
-use crate::output::tell;
+use crate::output::{self, tell};
 use not_found::NotFound;
 
 /// The recorder's file, next to the command's own.
@@ -113,6 +114,10 @@ pub(crate) struct Args {
     /// Run the guest without recording it, to compare run times
     #[arg(long, conflicts_with_all = ["user", "whole_boot"])]
     bare: bool,
+    /// Print the key of the recording instead of making it: the same key, the same bytes. With =WORD, the word stands for the kernel, such as
+    /// the key of what will build it
+    #[arg(long, value_name = "WORD", num_args = 0..=1, require_equals = true, conflicts_with = "series")]
+    key: Option<Option<String>>,
     /// Where to write the recording
     #[arg(short, long, value_name = "FILE", default_value = "linemate.data")]
     output: PathBuf,
@@ -129,14 +134,18 @@ enum KernelTypes {
 }
 
 /// Runs the verb.
-pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
+pub(crate) fn run(mut args: Args) -> anyhow::Result<Outcome> {
+    if let Some(word) = args.key.take() {
+        output::text(&format!("{}\n", key(args, word)?))?;
+        return Ok(Outcome::Fine);
+    }
     let cancel = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&cancel);
     ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))
         .context("cannot catch Ctrl-C")?;
     let series = args.series.clone();
     let session = session(args)?;
-    if session.shape.timing == Timing::Parallel {
+    if session.conditions.shape.timing == Timing::Parallel {
         tell("note: --parallel: this recording cannot be repeated; leave it out for one that can");
     }
     if series.is_empty() {
@@ -147,7 +156,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         }
         return Ok(outcome);
     }
-    if !series::is_scaled(&session.workload.command) {
+    if !series::is_scaled(&session.conditions.workload.command) {
         tell(
             "note: --series: the command has no {cpus} in it, so more CPUs share the same work; `growth` is about equal work for each CPU",
         );
@@ -187,18 +196,40 @@ fn record(session: &Session, cancel: &AtomicBool) -> anyhow::Result<(Outcome, bo
     }
     tell(&format!(
         "{}: {}",
-        session.workload.command.join(" "),
+        session.conditions.workload.command.join(" "),
         recorded.status
     ));
     Ok((Outcome::Findings, anything))
 }
 
+/// The key of the recording that a command line stands for.
+fn key(args: Args, kernel: Option<String>) -> anyhow::Result<String> {
+    let kernel = match kernel {
+        Some(word) => word,
+        None => self::kernel(args.kernel.as_deref(), &cache_folder()?)?.sha256(),
+    };
+    Ok(conditions(args)?.key(&kernel)?)
+}
+
+fn kernel(given: Option<&Path>, cache: &Path) -> anyhow::Result<BootableKernel> {
+    Ok(match given {
+        Some(path) => BootableKernel::read(&named_kernel::image(path)?)?,
+        None => default_kernel(cache)?,
+    })
+}
+
 fn session(args: Args) -> anyhow::Result<Session> {
     let cache = cache_folder()?;
-    let kernel = match &args.kernel {
-        Some(path) => BootableKernel::read(&named_kernel::image(path)?)?,
-        None => default_kernel(&cache)?,
-    };
+    Ok(Session {
+        kernel: kernel(args.kernel.as_deref(), &cache)?,
+        cache,
+        output: args.output.clone(),
+        timeout: args.timeout.map(Duration::from_secs),
+        conditions: conditions(args)?,
+    })
+}
+
+fn conditions(args: Args) -> anyhow::Result<Conditions> {
     let files = args
         .files
         .iter()
@@ -210,13 +241,12 @@ fn session(args: Args) -> anyhow::Result<Session> {
     if !kernel_types && !args.program {
         bail!("--kernel-types no leaves nothing to name without --program: give --program, too");
     }
-    Ok(Session {
+    Ok(Conditions {
         program: args.program.then_some(ProgramNaming {
             allocators,
             kernel_types,
         }),
         qemu: Qemu::find()?,
-        kernel,
         shape: GuestShape {
             cpus: args.smp,
             sockets: args.sockets,
@@ -237,14 +267,11 @@ fn session(args: Args) -> anyhow::Result<Session> {
             files,
             setup: args.setup,
         },
-        cache,
         recorder: recorder()?,
         bare: args.bare,
-        output: args.output,
         user: args.user,
         whole_boot: args.whole_boot,
         events: args.events,
-        timeout: args.timeout.map(Duration::from_secs),
     })
 }
 

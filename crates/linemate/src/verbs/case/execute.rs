@@ -2,7 +2,6 @@
 //!
 //! What a child says goes to a log that is kept when it fails; its output appears under the step's key when it is whole.
 
-use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, IsTerminal};
@@ -15,13 +14,14 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use linemate_cases::{Case, CaseStep, Check, CheckDocument, KernelSource, Key, Plan, StepId, Work};
+use linemate_cases::{Case, CaseStep, CheckDocument, KernelSource, Key, Plan, StepId, Work};
 use linemate_machine::Mechanism;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::files::{Files, last_line};
+use super::files::{Files, last_line, own_command};
+use super::guest_run;
 use crate::output::tell;
 
 /// How often a child is looked at.
@@ -101,19 +101,19 @@ impl Bench<'_> {
                 kernel,
                 run: number,
             } => {
-                let mut command = self.own_command(files)?;
-                command.args(self.record(*kernel, *number, &made, files)?);
+                let of = self.plan.recording(*number);
+                let kernel = self.kernel(*kernel, files)?;
+                let mut command = guest_run::command(&of, kernel, &made, files)?;
                 command.stdout(Stdio::null());
                 run.child(command)?;
             }
             Work::Check { kernel, check, .. } => {
-                let check = self.case.checks.get(*check).context("no such check")?;
-                let mut command = self.own_command(files)?;
-                command.args(self.check(*kernel, check, files)?);
+                let of = self.plan.check(*check).context("no such check")?;
+                let command = guest_run::command(&of, self.output(*kernel)?, &made, files)?;
                 self.checked(command, &work.path().join("stdout"), &made, &run)?;
             }
             _ => {
-                let mut command = self.own_command(files)?;
+                let mut command = own_command(files.base())?;
                 command.args(self.analysis(step, files)?);
                 let file = File::create(&made).with_context(|| made.display().to_string())?;
                 command.stdout(file);
@@ -125,38 +125,6 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// This program, to be told a verb.
-    fn own_command(&self, files: &Files) -> anyhow::Result<Command> {
-        let program = env::current_exe().context("cannot find this program's file")?;
-        let mut command = Command::new(program);
-        command.current_dir(files.base());
-        Ok(command)
-    }
-
-    fn record(
-        &self,
-        built: Option<StepId>,
-        run: u16,
-        made: &Path,
-        files: &Files,
-    ) -> anyhow::Result<Vec<OsString>> {
-        let kernel = self.kernel(built, files)?;
-        let workload = &self.case.workload;
-        let mut words: Vec<OsString> = vec!["record".into(), "--output".into(), made.into()];
-        words.extend(self.guest(kernel, &self.case.guest.memory, self.plan.seed(run)));
-        if self.case.guest.user {
-            words.push("--user".into());
-        }
-        if let Some(event) = &self.case.event {
-            words.extend(["--event".into(), event.function.clone().into()]);
-        }
-        if let Some(setup) = &workload.setup {
-            words.extend(["--setup".into(), files.find(setup)?.into()]);
-        }
-        words.extend(payload(&workload.files, &workload.command, files)?);
-        Ok(words)
-    }
-
     /// The image that is recorded.
     fn kernel(&self, built: Option<StepId>, files: &Files) -> anyhow::Result<PathBuf> {
         match (built, &self.case.kernel) {
@@ -165,28 +133,6 @@ impl Bench<'_> {
             (None, KernelSource::Image(image)) => files.find(image),
             (None, KernelSource::Built) => bail!("the kernel is to be built, and is not"),
         }
-    }
-
-    fn check(&self, kernel: StepId, check: &Check, files: &Files) -> anyhow::Result<Vec<OsString>> {
-        let kernel = self.output(kernel)?;
-        let memory = check.memory.as_ref().unwrap_or(&self.case.guest.memory);
-        let mut words: Vec<OsString> = vec!["record".into(), "--bare".into()];
-        words.extend(self.guest(kernel, memory, self.plan.seed(0)));
-        words.extend(payload(&check.files, &check.command, files)?);
-        Ok(words)
-    }
-
-    fn guest(&self, kernel: PathBuf, memory: &str, seed: u32) -> Vec<OsString> {
-        let guest = &self.case.guest;
-        let mut words: Vec<OsString> = Vec::new();
-        let mut option = |name: &str, value: OsString| words.extend([name.into(), value]);
-        option("--kernel", kernel.into());
-        option("--smp", guest.cpus.to_string().into());
-        option("--memory", memory.into());
-        option("--seed", seed.to_string().into());
-        option("--numa", guest.numa.to_string().into());
-        option("--append", guest.append.clone().into());
-        words
     }
 
     fn analysis(&self, step: &CaseStep, files: &Files) -> anyhow::Result<Vec<OsString>> {
@@ -370,22 +316,6 @@ struct Building {
     folder: PathBuf,
     /// Where the script's standard output goes.
     said: PathBuf,
-}
-
-/// Files and command, as `linemate record` takes them.
-fn payload(extra: &[String], command: &[String], files: &Files) -> anyhow::Result<Vec<OsString>> {
-    let mut words: Vec<OsString> = Vec::new();
-    for file in extra {
-        words.extend(["--file".into(), files.extra(file)?.into()]);
-    }
-    words.push("--".into());
-    for (place, word) in command.iter().enumerate() {
-        words.push(match place {
-            0 => files.program(word)?.into(),
-            _ => word.into(),
-        });
-    }
-    Ok(words)
 }
 
 /// The end of a log, for whoever has to find out why a build failed.

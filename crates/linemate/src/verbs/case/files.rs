@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, anyhow, bail};
-use linemate_cases::{Digests, Ingredient, KernelTree};
-use linemate_guest::{Qemu, cache_folder};
+use linemate_cases::{Digests, GuestRun, Ingredient, KernelTree, Key};
+use linemate_guest::cache_folder;
 use sha2::{Digest, Sha256};
 
-use crate::verbs::record::recorder;
+use super::guest_run;
 
 /// The paths of a case.
 #[derive(Debug)]
@@ -192,13 +192,6 @@ impl Files {
             Ingredient::Series(series) => file_digest(&self.series(series)?),
             Ingredient::File(name) => below(self.find(name)?),
             Ingredient::Patch(name) => patch_digest(&self.base().join(self.find(name)?)),
-            Ingredient::Program(name) => {
-                let path = self.program(name)?;
-                match in_search_path(name) {
-                    Some(installed) if path == Path::new(name) => file_digest(&installed),
-                    _ => below(path),
-                }
-            }
             Ingredient::Machine(name) => match self.look(name) {
                 Some(path) => below(path),
                 // Shipped descriptions are part of the program, `this` is this computer.
@@ -206,12 +199,6 @@ impl Files {
             },
             Ingredient::Source(source) => tree_digest(&self.source(source)?),
             Ingredient::BuildScript(named) => file_digest(&self.build_script(named.as_deref())?),
-            Ingredient::Recorder => Ok(format!(
-                "{} {} {}",
-                env!("CARGO_PKG_VERSION"),
-                Qemu::find()?.version,
-                file_digest(&recorder()?)?
-            )),
             Ingredient::Analyser => Ok(env!("LINEMATE_ANALYSIS").to_owned()),
         }
     }
@@ -219,6 +206,10 @@ impl Files {
 
 impl Digests for Files {
     type Error = anyhow::Error;
+
+    fn run(&mut self, kernel: &str, run: &GuestRun<'_>) -> anyhow::Result<Key> {
+        guest_run::key(run, kernel, self).map(Key)
+    }
 
     fn digest(&mut self, ingredient: &Ingredient) -> anyhow::Result<String> {
         if let Some(known) = self.digests.get(ingredient) {
@@ -228,6 +219,14 @@ impl Digests for Files {
         self.digests.insert(ingredient.clone(), made.clone());
         Ok(made)
     }
+}
+
+/// This program, to be told a verb, where a case's steps run.
+pub(super) fn own_command(base: &Path) -> anyhow::Result<Command> {
+    let program = env::current_exe().context("cannot find this program's file")?;
+    let mut command = Command::new(program);
+    command.current_dir(base);
+    Ok(command)
 }
 
 /// The last line that says something.

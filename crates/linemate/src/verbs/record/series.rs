@@ -17,10 +17,10 @@ pub(super) fn sessions(base: &Session, series: &[u16]) -> anyhow::Result<Vec<Ses
     }
     let member = |cpus: u16| {
         let mut session = base.clone();
-        session.shape.cpus = cpus;
-        session.shape.topology().context("--series")?;
+        session.conditions.shape.cpus = cpus;
+        session.conditions.shape.topology().context("--series")?;
         session.output = output(&base.output, cpus);
-        for word in &mut session.workload.command {
+        for word in &mut session.conditions.workload.command {
             *word = filled_in(word, cpus)?;
         }
         Ok(session)

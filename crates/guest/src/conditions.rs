@@ -1,0 +1,119 @@
+//! What a recording depends on beside its kernel, and the key that stands for it.
+
+use std::env;
+use std::path::PathBuf;
+
+use linemate_files::{Recipe, read_file};
+
+use crate::error::GuestError;
+use crate::initramfs;
+use crate::payload::{self, Payload, Workload};
+use crate::programs::OwnAllocator;
+use crate::qemu::Qemu;
+use crate::shape::GuestShape;
+
+/// Changes when the same conditions give another recording for a reason that no part of the key tells.
+const FORMAT: &[u8] = b"linemate recording 1";
+
+/// What a recording depends on beside its kernel: equal conditions and kernels give equal bytes.
+#[derive(Clone, Debug)]
+pub struct Conditions {
+    /// The emulator.
+    pub qemu: Qemu,
+    /// The guest's hardware.
+    pub shape: GuestShape,
+    /// What runs.
+    pub workload: Workload,
+    /// The recorder's library.
+    pub recorder: PathBuf,
+    /// The guest runs unrecorded, and nothing is written.
+    pub bare: bool,
+    /// Record user-mode code too.
+    pub user: bool,
+    /// Record what is needed to name what programs access. Implies `user`.
+    pub program: Option<ProgramNaming>,
+    /// Record from power-on.
+    pub whole_boot: bool,
+    /// Functions of the kernel whose calls are all recorded.
+    pub events: Vec<String>,
+}
+
+/// How programs are recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgramNaming {
+    /// Their own allocators.
+    pub allocators: Vec<OwnAllocator>,
+    /// Whether the kernel's memory is to be named as well: if not, its types need not be there, nor its allocations be watched.
+    pub kernel_types: bool,
+}
+
+impl Conditions {
+    /// The key of the recording that they give with a kernel: 32 hexadecimal digits.
+    ///
+    /// It is made of contents, not of names, paths or times: of the emulator's version, the recorder, what goes into the guest, and how it is
+    /// recorded. `kernel` is the digest of the image, or what else stands for its bytes, such as the key of what will build it.
+    ///
+    /// # Errors
+    /// A part is missing, or cannot go into the guest.
+    pub fn key(&self, kernel: &str) -> Result<String, GuestError> {
+        let search_path = env::var("PATH").unwrap_or_default();
+        let recorder = read_file(&self.recorder)
+            .map_err(|_| GuestError::RecorderMissing(self.recorder.clone()))?;
+        let mut recipe = Recipe::new(FORMAT);
+        recipe.part(kernel.as_bytes());
+        recipe.part(self.qemu.version.as_bytes());
+        recipe.part(&recorder);
+        recipe.part(&initramfs::build(&search_path)?);
+        recipe.part(self.payload(&search_path)?.digest().as_bytes());
+        let arguments = self.shape.qemu_arguments()?;
+        recipe.part(&arguments.len().to_le_bytes());
+        for argument in &arguments {
+            recipe.part(argument.as_bytes());
+        }
+        let switches = [
+            self.bare,
+            self.records_user(),
+            self.program.is_some(),
+            self.names_kernel(),
+            self.whole_boot,
+        ];
+        recipe.part(&switches.map(u8::from));
+        for event in &self.events {
+            recipe.part(event.as_bytes());
+        }
+        Ok(recipe.key())
+    }
+
+    /// What runs, packed.
+    pub(crate) fn payload(&self, search_path: &str) -> Result<Payload, GuestError> {
+        let allocators = self.program.as_ref().map(|program| &*program.allocators);
+        payload::pack(&self.workload, allocators, search_path)
+    }
+
+    /// Whether user-mode code is recorded.
+    pub(crate) fn records_user(&self) -> bool {
+        self.user || self.program.is_some()
+    }
+
+    /// Whether the kernel's memory is to be named.
+    pub(crate) fn names_kernel(&self) -> bool {
+        self.program
+            .as_ref()
+            .is_none_or(|program| program.kernel_types)
+    }
+}
+
+impl Payload {
+    /// Of the archive, and of what it does not hold: files with the programs' debug information, and their own allocators.
+    fn digest(&self) -> String {
+        let mut recipe = Recipe::new(b"payload");
+        recipe.part(&self.bytes);
+        if let Some(programs) = &self.programs {
+            for content in &programs.contents {
+                recipe.part(content);
+            }
+            recipe.part(format!("{:?}", programs.functions).as_bytes());
+        }
+        recipe.key()
+    }
+}
