@@ -29,7 +29,7 @@ function ledger(report: Report): HTMLElement[] {
   return [
     h("h3", {}, "Ledger"),
     h("p", {}, `Every access is in exactly one row. Of ${full(total)} accesses ${percent(report.ledger.unknown_share)} are unknown; ` +
-      `of those not to stacks, page tables, struct pages or page contents, the type of ${percent(report.ledger.typed_share)} is known.`),
+      `of those to memory that can have a type, the type of ${percent(report.ledger.typed_share)} is known.`),
     bar,
     h("details", {}, h("summary", {}, "All rows"),
       h("table", { class: "plain" }, h("caption", { class: "hidden" }, "Ledger"),
