@@ -109,7 +109,8 @@ impl Gather<'_> {
                 indexed,
                 ..
             } if !known.instruction.uses_stack => match known.points_to {
-                Some(Pointee::Struct(ty)) if !indexed => {
+                // What is before the place that a pointer leads to is not of what it points to: a hash table's elements, a header.
+                Some(Pointee::Struct(ty)) if !indexed && displacement >= 0 => {
                     self.vote(access, at.offset(displacement.wrapping_neg()), ty);
                     self.beside_heap(access, at);
                 }
