@@ -58,7 +58,7 @@ fn record(folder: &Path, data: &str, program: &str) -> (String, String) {
 /// An object as the program tells it.
 #[derive(Debug)]
 struct Told {
-    /// `object`; `entry`: an object of which a part may be named as that; `array`: a part of one, whoever touches it; `stack`: a struct on a
+    /// `object`; `entry`: one of a hash table, of which a part may be named as that; `array`: a part of one, whoever touches it; `stack`: a struct on a
     /// stack; `number`: one on a stack; `window`: what is written when stacks are as they are told.
     what: String,
     start: u64,
@@ -97,14 +97,14 @@ impl Share {
     }
 }
 
-/// What the program's own code accesses of what it told: how much of it has a name, first of objects, then of what is on stacks, last of arrays,
-/// which others may access. One that is named wrongly fails the test.
-fn named(data: &str, objects: &[Told]) -> [Share; 3] {
+/// What the program's own code accesses of what it told: how much of it has a name, first of objects, then of what is on stacks, of arrays,
+/// which others may access, last of entries. One that is named wrongly fails the test.
+fn named(data: &str, objects: &[Told]) -> [Share; 4] {
     let recording = Recording::open(Path::new(data)).unwrap();
     let analysis = Analysis::new(&recording).unwrap();
     let names = analysis.names().unwrap();
     let files = recording.programs();
-    let mut shares = [Share::default(); 3];
+    let mut shares = [Share::default(); 4];
     let mut windows = 0;
     for event in recording.events() {
         let Event::Access(access) = event.unwrap() else {
@@ -127,7 +127,8 @@ fn named(data: &str, objects: &[Told]) -> [Share; 3] {
                 windows += u32::from(access.kind != AccessKind::Load);
                 continue;
             }
-            "object" | "entry" => 0,
+            "object" => 0,
+            "entry" => 3,
             // Others have it before and afterwards.
             _ if windows != 1 => continue,
             "array" => 2,
@@ -195,11 +196,12 @@ fn is_named((compiler, source, options): (&str, &str, &[&str]), level: &str, lea
     let folder = tempfile::tempdir().unwrap();
     let program = compile(folder.path(), compiler, source, options);
     let (data, text) = record(folder.path(), "linemate.data", &program);
-    let [objects, stacks, arrays] = named(&data, &told(&text));
+    let [objects, stacks, arrays, entries] = named(&data, &told(&text));
     let groups = [
         ("objects", objects),
         ("on stacks", stacks),
         ("arrays", arrays),
+        ("entries of a hash table", entries),
     ];
     for (what, share) in groups.into_iter().filter(|(_, share)| share.all > 0) {
         println!(
@@ -221,6 +223,7 @@ fn is_named((compiler, source, options): (&str, &str, &[&str]), level: &str, lea
             arrays.all > 1_000 && arrays.right == arrays.all,
             "{arrays:?}"
         );
+        assert!(entries.all > 10_000, "{entries:?}");
     }
     match source {
         "oracle.c" => a_patch_is_written(&data),

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use linemate_dwarf::{DieKey, FunctionInstance, ProgramCode};
 use linemate_programs::ElfAddr;
-use linemate_types::{Language, Type, TypeId, TypeModel};
+use linemate_types::{Language, Member, Type, TypeId, TypeModel};
 use rustc_hash::FxHashMap;
 
 /// Rust's containers whose methods ask for memory for their parameter `T`; the others have one of these inside. A hash table's does not count, as
@@ -21,10 +21,11 @@ const RUST_CONTAINERS: [&str; 2] = ["alloc::raw_vec::RawVec<", "alloc::boxed::Bo
 /// The classes of C++'s standard libraries whose `allocate` gives memory for what it points to.
 const CPP_ALLOCATORS: [&str; 2] = ["new_allocator<", "std::allocator<"];
 
-/// Rust's types that are what they hold, with the member that is.
-const WRAPPERS: [(&str, &str); 2] = [
-    ("core::mem::maybe_uninit::MaybeUninit<", "value"),
-    ("core::mem::manually_drop::ManuallyDrop<", "value"),
+/// Rust's types that are what they hold.
+const WRAPPERS: [&str; 3] = [
+    "core::mem::maybe_uninit::MaybeUninit<",
+    "core::mem::manually_drop::ManuallyDrop<",
+    "core::mem::maybe_dangling::MaybeDangling<",
 ];
 
 /// What the elements are that calls allocate, by the call instruction, for those of `calls` that a container makes.
@@ -101,13 +102,10 @@ fn unwrapped(model: &TypeModel, id: TypeId) -> TypeId {
         let Some(Type::Composite(composite)) = model.get(id) else {
             return id;
         };
-        let wrapper = WRAPPERS
-            .iter()
-            .find(|(start, _)| composite.name.starts_with(start));
-        let inner = wrapper.and_then(|(_, member)| {
-            let mut members = composite.members.iter();
-            members.find(|m| &*m.name == *member)
-        });
+        let is_wrapper = WRAPPERS.iter().any(|w| composite.name.starts_with(w));
+        let mut members = composite.members.iter();
+        let whole = |m: &&Member| model.size_of(m.type_id) == model.size_of(id);
+        let inner = members.find(whole).filter(|_| is_wrapper);
         match inner {
             Some(inner) => id = model.strip(inner.type_id),
             None => return id,
@@ -143,8 +141,11 @@ mod tests {
         let files = ProgramFiles::new(&bytes, None, None).unwrap();
         let types = ProgramTypes::read(&files).unwrap();
         let code = ProgramCode::read(&files, &types).unwrap();
-        let is_fill = |name: &str| name == "fill" || name.starts_with("fill<");
-        let functions = code.functions().iter().filter(|f| is_fill(plain(&f.name)));
+        let named = |f: &&linemate_dwarf::Function| {
+            let name = f.name.rsplit("::").next();
+            name.is_some_and(|name| name.contains("fill"))
+        };
+        let functions = code.functions().iter().filter(named);
         let ranges = functions.flat_map(|f| f.ranges.iter().cloned());
         let mut calls = BTreeSet::new();
         for range in ranges {
@@ -161,11 +162,6 @@ mod tests {
         let found = allocations(&code, types.model(), &calls);
         let names = found.iter().map(|(_, id)| types.model().type_name(*id));
         names.collect()
-    }
-
-    /// A function's name without its scopes.
-    fn plain(name: &str) -> &str {
-        name.rsplit("::").next().unwrap_or(name)
     }
 
     const RUST: &str = "
@@ -189,17 +185,13 @@ fn main() { fill(black_box(7)) }
         let options = ["--edition", "2024", "-C", "opt-level=3"];
         let found = of_fill(RUST, "fill.rs", "rustc", &options);
         let expected = [
-            "u8",
-            "struct program::Conn",
-            "struct program::Conn *",
+            "struct (u32, i64)",
+            "struct fill::Conn",
+            "struct fill::Conn *",
             "u16",
+            "u8",
         ];
-        for name in expected {
-            let renamed = name.replace("program::", "fill::");
-            assert!(found.contains(&renamed), "{name}: {found:?}");
-        }
-        assert!(found.contains("struct (u32, i64)"), "{found:?}");
-        assert_eq!(found.len(), 5, "{found:?}");
+        assert_eq!(found, expected.map(str::to_owned).into());
     }
 
     #[test]
@@ -210,6 +202,12 @@ fn main() { fill(black_box(7)) }
             .replace("fill(black_box(7))", "fill(black_box(7), 8u8)");
         let options = ["--edition", "2024", "-C", "opt-level=3"];
         let found = of_fill(&generic, "fill.rs", "rustc", &options);
+        assert_eq!(found, BTreeSet::new());
+        let generic = CPP
+            .replace("void fill(", "void fill(T, ")
+            .replace("__attr", "template <class T> __attr")
+            .replace("fill(count);", "fill(1, count);");
+        let found = of_fill(&generic, "fill.cpp", "c++", &["-O2"]);
         assert_eq!(found, BTreeSet::new());
     }
 

@@ -13,9 +13,6 @@ use crate::{DieKey, DwarfError, ProgramTypes};
 /// The most inlined pieces that are kept of a function: no compiler makes as many of one.
 const PIECES_MAX: usize = 1 << 20;
 
-/// The most entries of a function that are looked at for its type parameters, which come first.
-const CHILDREN_MAX: usize = 256;
-
 /// A function as it is compiled: with the types that its parameters stand for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionInstance {
@@ -172,12 +169,10 @@ fn type_parameters_of(
     let mut entries = one.entries_raw(Some(at.offset)).map_err(broken)?;
     let function = entries.next_depth();
     let mut found = Vec::new();
-    for number in 0..CHILDREN_MAX {
-        if entries.is_empty() {
-            break;
-        }
+    // They may be after all that is inlined into it.
+    while !entries.is_empty() {
         let (offset, depth) = (entries.next_offset(), entries.next_depth());
-        if number > 0 && depth <= function {
+        if depth <= function && offset != at.offset {
             break;
         }
         let Some(abbreviation) = entries.read_abbreviation().map_err(broken)? else {
