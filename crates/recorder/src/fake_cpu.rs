@@ -14,7 +14,7 @@ pub(crate) struct FakeCpu {
     pub(crate) stack: u64,
     pub(crate) result: u64,
     /// By address, a multiple of 8.
-    memory: HashMap<u64, [u8; 8]>,
+    pub(crate) memory: HashMap<u64, [u8; 8]>,
 }
 
 impl FakeCpu {
