@@ -122,22 +122,26 @@ struct ProgramHead {
     descriptions: Descriptions,
     /// By described file: its types in the joint model.
     ids: Vec<Vec<TypeId>>,
-    told: OnceLock<Told>,
+    information: OnceLock<CodeInformation>,
 }
 
 /// What programs' code says, for those who name accesses.
 #[derive(Debug)]
-struct Told {
+struct CodeInformation {
     debug: DebugInformation,
     code: Code,
 }
 
 impl ProgramHead {
-    fn told(&self, recording: &Recording, types: &FxHashMap<u32, TypeIndex>) -> &Told {
-        self.told.get_or_init(|| {
+    fn code_information(
+        &self,
+        recording: &Recording,
+        types: &FxHashMap<u32, TypeIndex>,
+    ) -> &CodeInformation {
+        self.information.get_or_init(|| {
             let debug = self.descriptions.settle(&self.programs, &self.ids, types);
             let code = Code::new(recording, &self.programs, &debug);
-            Told { debug, code }
+            CodeInformation { debug, code }
         })
     }
 }
@@ -168,7 +172,7 @@ impl Head {
             programs,
             descriptions,
             ids,
-            told: OnceLock::new(),
+            information: OnceLock::new(),
         });
         Ok(Head {
             programs,
@@ -260,10 +264,10 @@ impl<'r> Analysis<'r> {
             programs,
         } = &self.head;
         let entries = table_entries(model, types);
-        let told = programs
+        let information = programs
             .as_ref()
-            .map(|head| (head, head.told(self.recording, types)));
-        let watched = told.map(|(_, told)| &told.code);
+            .map(|head| (head, head.code_information(self.recording, types)));
+        let watched = information.map(|(_, information)| &information.code);
         let parts = (types, &entries, symbols);
         let (collected, seen) = collect(self.recording, (&map, watched), parts, done)?;
         let facts = AnalysisFacts {
@@ -275,9 +279,9 @@ impl<'r> Analysis<'r> {
             stacks: collected.stacks.len() as u64,
         };
         let percpu = map.percpu.clone();
-        let parts = told.zip(seen).map(|((head, told), seen)| {
-            let found = evidence(self.recording, (head, told), seen)?;
-            Ok::<_, RecordingError>((&head.programs, &told.debug, &told.code, found))
+        let parts = information.zip(seen).map(|((head, information), seen)| {
+            let found = evidence(self.recording, (head, information), seen)?;
+            Ok::<_, RecordingError>((&head.programs, &information.debug, &information.code, found))
         });
         let parts = parts.transpose()?;
         let (names, objects) = Names::new(map, schema, collected, parts);
@@ -552,7 +556,7 @@ fn collect(
 /// The pass over programs' accesses.
 fn evidence(
     recording: &Recording,
-    (head, told): (&ProgramHead, &Told),
+    (head, information): (&ProgramHead, &CodeInformation),
     seen: Seen,
 ) -> Result<Found, RecordingError> {
     let Seen { places, heap } = seen;
@@ -568,7 +572,7 @@ fn evidence(
     let index = LifetimeIndex::new(&lifetimes);
     let make = || Gather {
         programs: &head.programs,
-        code: &told.code,
+        code: &information.code,
         places: &places,
         heap: &index,
         found: Evidence::default(),

@@ -69,6 +69,7 @@ struct KindEntry {
     kind: ObjectKind,
     bounds: Bounds,
     hint: Option<(String, bool)>,
+    elements: Option<TypeIndex>,
     general: bool,
     votes: Votes,
     objects: u64,
@@ -76,6 +77,9 @@ struct KindEntry {
 
 impl KindEntry {
     fn hint(&self) -> Option<Hint<'_>> {
+        if let Some(ty) = self.elements {
+            return Some(Hint::Elements(ty));
+        }
         let (name, alike) = self.hint.as_ref()?;
         Some(match alike {
             true => Hint::All(name),
@@ -127,17 +131,23 @@ impl Kinds {
         *self.numbers.entry(kind).or_insert_with(|| {
             let alike = matches!(hint, Some(Hint::All(_)));
             let general = kind.site.is_none() && !alike;
-            let hint = hint.map(|h| (h.name().to_owned(), alike));
+            let hint = hint.and_then(|h| Some((h.name()?.to_owned(), alike)));
             entries.push(KindEntry {
                 kind,
                 bounds,
                 hint,
+                elements: None,
                 general,
                 votes: Votes::default(),
                 objects: 0,
             });
             next
         })
+    }
+
+    /// Notes what the objects of a kind are one or several of, as the code that asks for them says.
+    pub fn declare(&mut self, id: KindId, elements: TypeIndex) {
+        self.entries[id.0 as usize].elements = Some(elements);
     }
 
     /// How many there are.

@@ -70,21 +70,24 @@ impl Bounds {
     }
 }
 
-/// A name that may be a type's: a cache's or a variable's.
+/// What is known of an object besides sightings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hint<'a> {
-    /// All that has this name is alike.
+    /// A name that may be a type's, a cache's or a variable's: all that has this name is alike.
     All(&'a str),
-    /// Other things have it too: what was sighted has to agree before the name counts.
+    /// A name that other things have, too: what was sighted has to agree before the name counts.
     Some(&'a str),
+    /// What was asked for: one or several of these.
+    Elements(TypeIndex),
 }
 
 impl<'a> Hint<'a> {
-    /// The name.
+    /// The name, if it is one.
     #[must_use]
-    pub fn name(self) -> &'a str {
+    pub fn name(self) -> Option<&'a str> {
         match self {
-            Hint::All(name) | Hint::Some(name) => name,
+            Hint::All(name) | Hint::Some(name) => Some(name),
+            Hint::Elements(_) => None,
         }
     }
 }
@@ -168,7 +171,7 @@ impl Votes {
             known: FxHashMap::default(),
         };
         let mut candidates = settling.sighted();
-        settling.add_containers(&mut candidates, hint.map(Hint::name));
+        settling.add_containers(&mut candidates, hint.and_then(Hint::name));
         candidates.extend(settling.of_hint(hint));
         settling.add_tails(&mut candidates);
         candidates.retain(|c| settling.is_telling(c));
@@ -191,6 +194,8 @@ struct Candidate {
     offset: u64,
     ty: TypeIndex,
     size: u64,
+    /// Bytes of an element; the same as `size` where it is not known to be an array.
+    stride: u64,
     explained: u64,
     score: u64,
 }
@@ -238,6 +243,7 @@ impl Settling<'_> {
             offset,
             ty,
             size,
+            stride: size,
             explained,
             score,
         }
@@ -319,7 +325,10 @@ impl Settling<'_> {
 
     fn of_hint(&mut self, hint: Option<Hint<'_>>) -> Option<Candidate> {
         let hint = hint?;
-        let ty = self.hinted(hint.name())?;
+        if let Hint::Elements(ty) = hint {
+            return self.elements(ty);
+        }
+        let ty = self.hinted(hint.name()?)?;
         let alike = matches!(hint, Hint::All(_));
         let mut candidate = self.candidate(0, ty, alike);
         candidate.score = match self.bounds {
@@ -328,6 +337,33 @@ impl Settling<'_> {
             _ => candidate.score.saturating_mul(EXACT_FIT),
         };
         (candidate.score > 0).then_some(candidate)
+    }
+
+    /// As many elements as fit, if they fill the object. They explain what was sighted in each; what contradicts them has to have been sighted
+    /// more than that, as they are declared and not only seen.
+    fn elements(&mut self, ty: TypeIndex) -> Option<Candidate> {
+        let Bounds::Exact(size) = self.bounds else {
+            return None;
+        };
+        let stride = self.schema.size(ty);
+        if size == 0 || size.checked_rem(stride) != Some(0) {
+            return None;
+        }
+        let mut explained = 0u64;
+        for i in 0..self.votes.len() {
+            let (at, inner, weight) = self.votes[i];
+            if self.contains(ty, inner, at % stride) {
+                explained = explained.saturating_add(weight);
+            }
+        }
+        Some(Candidate {
+            offset: 0,
+            ty,
+            size,
+            stride,
+            explained,
+            score: explained.max(1).saturating_mul(EXACT_FIT),
+        })
     }
 
     /// A cache that has a struct's name holds that struct, if its objects are about as large: smaller, because the struct's end
@@ -431,8 +467,8 @@ impl Settling<'_> {
     /// The bytes that a candidate covers and its stride: itself; up to the object's end, if it ends in a flexible
     /// array; or the whole object, if the object is a multiple of it and it was sighted in several places of that grid.
     fn extent(&self, candidate: &Candidate) -> (u64, u64) {
-        let single = (candidate.size, candidate.size);
-        if self.bounds == Bounds::Open {
+        let single = (candidate.size, candidate.stride);
+        if self.bounds == Bounds::Open || candidate.stride != candidate.size {
             return single;
         }
         let end = self.bounds.end();

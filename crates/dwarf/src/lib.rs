@@ -20,8 +20,8 @@ mod types;
 mod units;
 
 pub use code::{
-    Function, FunctionParameter, Global, PointedTo, ProgramCode, Register, SourceFrame,
-    SourceLines, Storage, VariableAt,
+    Function, FunctionInstance, FunctionParameter, Global, PointedTo, ProgramCode, Register,
+    SourceFrame, SourceLines, Storage, TypeParameter, VariableAt,
 };
 pub use demangle::demangled;
 pub use die::DieKey;

@@ -221,3 +221,51 @@ fn registers_of_machine_code_are_those_of_the_debug_information() {
     assert_eq!(Register::of_x86_64(2), Some(RDX));
     assert_eq!(Register::of_x86_64(16), None);
 }
+
+#[test]
+fn functions_inlined_at_an_instruction_have_their_type_parameters() {
+    let flags = ["--edition", "2024", "-C", "opt-level=3", "-g"];
+    let program = common::compile("rustc", &["instances.rs"], &flags);
+    let compiled = Compiled {
+        bytes: std::fs::read(&program.path).unwrap(),
+        printed: String::new(),
+    };
+    with_code(&compiled, |code, types| {
+        let outer = code.functions().iter().find(|f| f.name == "outer").unwrap();
+        let range = outer.ranges[0].clone();
+        let here = |at| {
+            let entries = code.instances_at(ElfAddr(at)).into_iter();
+            let instances = entries.map(|entry| code.instance(entry).unwrap().unwrap());
+            let told = instances.map(|instance| {
+                let types = instance.type_parameters.iter().map(|p| {
+                    let name = types.model().type_name(p.type_id);
+                    format!("{} = {name}", p.name)
+                });
+                let name = instance.name.rsplit("::").next().unwrap().to_owned();
+                (name, types.collect::<Vec<_>>().join(", "))
+            });
+            told.collect::<Vec<_>>()
+        };
+        let found: Vec<_> = (range.start.0..range.end.0).map(here).collect();
+        let pair = |name: &str, types: &str| (name.to_owned(), types.to_owned());
+        let whole = [
+            pair("of", "A = u32, Q = u8"),
+            pair("twice", "T = u32"),
+            pair("outer", ""),
+        ];
+        // What is inlined innermost is `black_box`, or what that is made of.
+        assert!(
+            found.iter().any(|here| here.ends_with(&whole)),
+            "{found:#?}"
+        );
+        assert!(
+            found.iter().all(|here| here.ends_with(&whole[2..])),
+            "{found:#?}"
+        );
+        assert!(
+            found.iter().any(|here| !here.contains(&whole[0])),
+            "{found:#?}"
+        );
+        assert_eq!(code.instances_at(ElfAddr(1)), []);
+    });
+}

@@ -45,6 +45,20 @@ fn run(command: &mut Command) {
     );
 }
 
+/// Moves a program's debug information to `server.debug` beside it; `rest`, beside it or itself, has what is left and says where that is.
+fn separate(program: &Path, rest: &Path) {
+    let folder = program.parent().unwrap();
+    run(Command::new("objcopy")
+        .arg("--only-keep-debug")
+        .arg(program)
+        .arg(folder.join("server.debug")));
+    run(Command::new("objcopy")
+        .arg("--strip-debug")
+        .arg("--add-gnu-debuglink=server.debug")
+        .args([program, rest])
+        .current_dir(folder));
+}
+
 /// Compiles the program into `folder`.
 fn program(folder: &Path, flags: &[&str]) -> PathBuf {
     let source = folder.join("server.c");
@@ -135,15 +149,7 @@ fn a_separate_debug_file_is_found_where_debuggers_find_it() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let path = program(folder.path(), &["-g"]);
-    run(Command::new("objcopy")
-        .arg("--only-keep-debug")
-        .arg(&path)
-        .arg(at("server.debug")));
-    run(Command::new("objcopy")
-        .arg("--strip-debug")
-        .arg("--add-gnu-debuglink=server.debug")
-        .arg(&path)
-        .current_dir(folder.path()));
+    separate(&path, &path);
     assert_eq!(
         works(folder.path(), &["connection", "--program", "server"]),
         CONNECTION
@@ -215,15 +221,7 @@ fn without_build_ids_the_checksum_says_which_debug_file_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let path = program(folder.path(), &["-g", "-Wl,--build-id=none"]);
-    run(Command::new("objcopy")
-        .arg("--only-keep-debug")
-        .arg(&path)
-        .arg(at("server.debug")));
-    run(Command::new("objcopy")
-        .arg("--strip-debug")
-        .arg("--add-gnu-debuglink=server.debug")
-        .arg(&path)
-        .current_dir(folder.path()));
+    separate(&path, &path);
     let arguments = ["connection", "--program", "server"];
     assert_eq!(works(folder.path(), &arguments), CONNECTION);
     let mut changed = fs::read(at("server.debug")).unwrap();
@@ -276,17 +274,7 @@ fn split_debug_information_is_found() {
         let linked = ["connection", "--program", "link"];
         assert_eq!(works(elsewhere.path(), &linked), CONNECTION);
         // A separate debug file has the skeletons.
-        run(Command::new("objcopy")
-            .arg("--only-keep-debug")
-            .arg(&path)
-            .arg(at("server.debug")));
-        let stripped = at("stripped");
-        run(Command::new("objcopy")
-            .arg("--strip-debug")
-            .arg("--add-gnu-debuglink=server.debug")
-            .arg(&path)
-            .arg(&stripped)
-            .current_dir(folder.path()));
+        separate(&path, &at("stripped"));
         let stripped = ["connection", "--program", "stripped"];
         assert_eq!(works(folder.path(), &stripped), CONNECTION);
     }
@@ -303,16 +291,8 @@ fn packages_are_found_beside_the_program_and_its_debug_file() {
     fs::remove_dir_all(at("objects")).unwrap();
     let arguments = ["connection", "--program", "server"];
     assert_eq!(works(folder.path(), &arguments), CONNECTION);
-    run(Command::new("objcopy")
-        .arg("--only-keep-debug")
-        .arg(&path)
-        .arg(at("server.debug")));
+    separate(&path, &path);
     fs::create_dir(at(".debug")).unwrap();
-    run(Command::new("objcopy")
-        .arg("--strip-debug")
-        .arg("--add-gnu-debuglink=server.debug")
-        .arg(&path)
-        .current_dir(folder.path()));
     fs::rename(at("server.debug"), at(".debug/server.debug")).unwrap();
     fs::rename(at("server.dwp"), at(".debug/server.dwp")).unwrap();
     assert_eq!(works(folder.path(), &arguments), CONNECTION);

@@ -23,6 +23,8 @@
 mod clock;
 mod consumer;
 mod decode;
+#[cfg(test)]
+mod fake_cpu;
 mod ffi;
 mod kind;
 mod lane;

@@ -277,47 +277,10 @@ fn peer(cpu: &impl Cpu, address: u64, length: u64) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
-
     use super::*;
+    use crate::fake_cpu::FakeCpu;
 
-    #[derive(Clone, Default)]
-    struct Fake {
-        arguments: [u64; 6],
-        tables: u64,
-        stack: u64,
-        result: u64,
-        memory: HashMap<u64, [u8; 8]>,
-    }
-
-    impl Cpu for Fake {
-        fn argument(&self, register: Register) -> u64 {
-            self.arguments[register as usize]
-        }
-        fn stack(&self) -> u64 {
-            self.stack
-        }
-        fn result(&self) -> u64 {
-            self.result
-        }
-        fn word(&self, address: u64) -> Option<u64> {
-            assert_eq!(address % 8, 0, "{address:#x}");
-            self.memory
-                .get(&address)
-                .map(|word| u64::from_le_bytes(*word))
-        }
-        fn page_tables(&self) -> u64 {
-            self.tables
-        }
-    }
-
-    impl Fake {
-        fn put(&mut self, at: u64, bytes: &[u8]) {
-            for (at, byte) in (at..).zip(bytes) {
-                self.memory.entry(at & !7).or_default()[(at & 7) as usize] = *byte;
-            }
-        }
-
+    impl FakeCpu {
         /// Makes a call and gets its answer.
         fn call(&mut self, refusals: &Refusals, number: u64, arguments: &[u64], result: i64) {
             self.result = number;
@@ -348,7 +311,7 @@ mod tests {
 
     #[test]
     fn files_that_are_not_there_are_told_the_latest_first_and_once() {
-        let (refusals, mut cpu) = (Refusals::default(), Fake::default());
+        let (refusals, mut cpu) = (Refusals::default(), FakeCpu::default());
         cpu.open(&refusals, "/etc/a.conf", -2);
         cpu.open(&refusals, "/etc/b.conf", -2);
         cpu.open(&refusals, "/etc/denied", -13);
@@ -362,7 +325,7 @@ mod tests {
 
     #[test]
     fn what_a_search_path_finds_is_not_missing() {
-        let (refusals, mut cpu) = (Refusals::default(), Fake::default());
+        let (refusals, mut cpu) = (Refusals::default(), FakeCpu::default());
         cpu.open(&refusals, "/lib/x/libm.so", -2);
         cpu.open(&refusals, "/lib/other", -2);
         cpu.open(&refusals, "/usr/lib/libm.so", 4);
@@ -371,7 +334,7 @@ mod tests {
 
     #[test]
     fn a_program_that_is_found_leaves_no_search_behind() {
-        let (refusals, mut cpu) = (Refusals::default(), Fake::default());
+        let (refusals, mut cpu) = (Refusals::default(), FakeCpu::default());
         cpu.put(0x5000, b"/sbin/prog\0");
         cpu.put(0x6000, b"/bin/prog\0");
         cpu.put(0x7000, b"/bin/other\0");
@@ -388,10 +351,10 @@ mod tests {
 
     #[test]
     fn answers_go_to_who_asked_and_the_starter_asks_nothing() {
-        let (refusals, mut cpu) = (Refusals::default(), Fake::default());
+        let (refusals, mut cpu) = (Refusals::default(), FakeCpu::default());
         cpu.put(0x5000, b"first\0");
         cpu.put(0x6000, b"second\0");
-        let mut other = Fake {
+        let mut other = FakeCpu {
             stack: 64,
             ..cpu.clone()
         };
@@ -413,7 +376,7 @@ mod tests {
 
     #[test]
     fn peers_have_their_addresses() {
-        let (refusals, mut cpu) = (Refusals::default(), Fake::default());
+        let (refusals, mut cpu) = (Refusals::default(), FakeCpu::default());
         cpu.put(0x100, &[2, 0, 0x1f, 0x90, 127, 0, 0, 1]);
         cpu.call(&refusals, 42, &[3, 0x100, 16], -111);
         cpu.put(0x200, &[10, 0, 0, 80, 0, 0, 0, 0]);
@@ -442,7 +405,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded() {
-        let (refusals, mut cpu) = (Refusals::default(), Fake::default());
+        let (refusals, mut cpu) = (Refusals::default(), FakeCpu::default());
         for i in 0..1000 {
             cpu.stack = i;
             (cpu.result, cpu.arguments[0]) = (2, 0x5003);

@@ -411,32 +411,8 @@ fn bulk_objects(state: &impl Cpu, array: u64, count: u64) -> impl Iterator<Item 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake_cpu::FakeCpu;
     use linemate_recording::{GuestAddr, Parameter};
-
-    struct Fake {
-        arguments: [u64; 6],
-        stack: u64,
-        result: u64,
-        memory: HashMap<u64, u64>,
-    }
-
-    impl Cpu for Fake {
-        fn argument(&self, register: Register) -> u64 {
-            self.arguments[register as usize]
-        }
-        fn stack(&self) -> u64 {
-            self.stack
-        }
-        fn result(&self) -> u64 {
-            self.result
-        }
-        fn word(&self, address: u64) -> Option<u64> {
-            self.memory.get(&address).copied()
-        }
-        fn page_tables(&self) -> u64 {
-            0
-        }
-    }
 
     const OBJECT: u64 = 0xffff_8880_0123_4000;
     const STACK: u64 = 0xffff_c900_0001_0000;
@@ -459,14 +435,17 @@ mod tests {
         }
     }
 
-    fn fake(arguments: [u64; 6], result: u64) -> Fake {
-        let memory = [(STACK, CALLER), (0x1000, OBJECT), (0x1008, OBJECT + 64)].into();
-        Fake {
+    fn fake(arguments: [u64; 6], result: u64) -> FakeCpu {
+        let mut cpu = FakeCpu {
             arguments,
             stack: STACK,
             result,
-            memory,
+            ..FakeCpu::default()
+        };
+        for (at, word) in [(STACK, CALLER), (0x1000, OBJECT), (0x1008, OBJECT + 64)] {
+            cpu.put(at, &word.to_le_bytes());
         }
+        cpu
     }
 
     fn call(values: &[Option<u64>], caller: u64) -> WatchedEvent {
@@ -488,7 +467,7 @@ mod tests {
         })
     }
 
-    fn run(function: &Function, state: &Fake) -> (Vec<WatchedEvent>, Vec<WatchedEvent>) {
+    fn run(function: &Function, state: &FakeCpu) -> (Vec<WatchedEvent>, Vec<WatchedEvent>) {
         let (mut calls, mut entered, mut left) = (Calls::default(), Vec::new(), Vec::new());
         let watched = Watched::new(FunctionId(3), function);
         calls.enter(&watched, state, &mut |r| entered.push(r));

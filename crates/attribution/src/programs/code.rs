@@ -56,6 +56,14 @@ impl Code {
         }
     }
 
+    /// One instruction.
+    #[cfg(test)]
+    pub(super) fn of(pc: GuestAddr, known: Known) -> Code {
+        Code {
+            known: [(pc, known)].into_iter().collect(),
+        }
+    }
+
     pub(crate) fn at(&self, pc: GuestAddr) -> Option<&Known> {
         self.known.get(&pc)
     }

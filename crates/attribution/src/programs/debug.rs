@@ -10,6 +10,7 @@ use linemate_recording::Recording;
 use linemate_types::{ModelError, Type, TypeId, TypeModel, join};
 use rustc_hash::FxHashMap;
 
+use super::allocations::allocations;
 use super::flow::Flow;
 use super::stack::{InFrame, in_frames};
 use crate::schema::TypeIndex;
@@ -39,6 +40,8 @@ pub(crate) struct FileDebug {
     frames: Vec<(ElfAddr, InFrame<TypeIndex>)>,
     /// Instructions that reach memory by a register and whose function the debug information has, sorted.
     described: Vec<ElfAddr>,
+    /// Of what the calls that are made for a container's elements allocate several, or one, by instruction.
+    allocations: Vec<(ElfAddr, Pointee)>,
 }
 
 /// What a register points to.
@@ -71,6 +74,13 @@ impl DebugInformation {
         Some(list[at].1)
     }
 
+    /// What the elements are that a call allocates, if it is one of a container for them.
+    pub(crate) fn allocates(&self, place: CodePlace) -> Option<Pointee> {
+        let list = &self.files.get(place.file as usize)?.allocations;
+        let at = list.binary_search_by_key(&place.address, |(at, _)| *at);
+        Some(list[at.ok()?].1)
+    }
+
     /// Whether the debug information has the function of an instruction that reaches memory by a register.
     pub(crate) fn describes(&self, place: CodePlace) -> bool {
         let file = self.files.get(place.file as usize);
@@ -92,17 +102,27 @@ struct Described {
     types: ProgramTypes,
     /// Instructions that reach memory by a register.
     places: BTreeSet<(ElfAddr, Base)>,
+    /// Instructions that call.
+    calls: BTreeSet<ElfAddr>,
     /// Where the file has the C library's `malloc` and `free`, or what stands in for them.
     heap: Vec<ElfAddr>,
 }
 
 /// What a file's code says, with types by their ids in the file's own model.
 #[derive(Default)]
-struct Said {
+struct CodeFacts {
     globals: Vec<(Storage, u64, String, Option<TypeId>)>,
     pointers: Vec<((ElfAddr, Base), TypeId)>,
     frames: Vec<(ElfAddr, InFrame<TypeId>)>,
     described: Vec<ElfAddr>,
+    allocations: Vec<(ElfAddr, TypeId)>,
+}
+
+/// Instructions of a file that the recording has.
+#[derive(Debug, Default)]
+struct InFile {
+    places: BTreeSet<(ElfAddr, Base)>,
+    calls: BTreeSet<ElfAddr>,
 }
 
 /// The types of all files. What code says of variables and registers is read when accesses are named: most questions have their counts
@@ -117,28 +137,33 @@ pub(crate) struct Descriptions {
 impl Descriptions {
     /// Reads what the recording's programs have. A file without debug information, or with a broken one, has none.
     pub(crate) fn read(recording: &Recording, programs: &Programs) -> Descriptions {
-        let mut places: Vec<BTreeSet<(ElfAddr, Base)>> = Vec::new();
+        let mut places: Vec<InFile> = Vec::new();
         for pc in recording.instructions().iter().filter(|pc| pc.0 >> 63 == 0) {
             let Some(place) = programs.code(recording, *pc) else {
                 continue;
             };
             let file = place.file as usize;
             if file >= places.len() {
-                places.resize(file + 1, BTreeSet::new());
+                places.resize_with(file + 1, InFile::default);
             }
-            if let Operand::Based { base, .. } = programs.instruction(place).operand {
-                places[file].insert((place.address, base));
+            let instruction = programs.instruction(place);
+            if let Operand::Based { base, .. } = instruction.operand {
+                places[file].places.insert((place.address, base));
+            }
+            if instruction.calls {
+                places[file].calls.insert(place.address);
             }
         }
         let used = (0u32..)
             .zip(places)
-            .filter(|(_, places)| !places.is_empty());
-        let described = used.filter_map(|(file, places)| {
+            .filter(|(_, found)| !found.places.is_empty());
+        let described = used.filter_map(|(file, InFile { places, calls })| {
             let files = files_of(programs, file).ok()?;
             Some(Described {
                 file,
                 types: ProgramTypes::read(&files).ok()?,
                 places,
+                calls,
                 heap: heap_functions(recording, programs, file),
             })
         });
@@ -187,10 +212,10 @@ impl Descriptions {
         let mut files: Vec<FileDebug> = (0..self.count).map(|_| FileDebug::default()).collect();
         let mut scalars: BTreeMap<String, ScalarName> = BTreeMap::new();
         for (described, ids) in self.files.iter().zip(ids) {
-            let said = said(programs, described).unwrap_or_default();
+            let facts = code_facts(programs, described).unwrap_or_default();
             let index = |id: TypeId| types.get(&ids.get(id.0 as usize)?.0).copied();
             let file = &mut files[described.file as usize];
-            for (storage, size, name, ty) in said.globals {
+            for (storage, size, name, ty) in facts.globals {
                 let (list, start) = match storage {
                     Storage::Static(start) => (&mut file.globals, start.0),
                     Storage::ThreadLocal(offset) => (&mut file.thread_locals, offset),
@@ -207,15 +232,20 @@ impl Descriptions {
                 let next = ScalarName(scalars.len() as u32);
                 *scalars.entry(model.type_name(id)).or_insert(next)
             };
-            let pointers = said.pointers.into_iter();
+            let mut pointee = |id| match model.is_scalar(id) {
+                true => Some(Pointee::Scalar(scalar(id))),
+                false => Some(Pointee::Struct(index(id)?)),
+            };
+            let pointers = facts.pointers.into_iter();
             file.pointers = pointers
-                .filter_map(|(key, id)| match model.is_scalar(id) {
-                    true => Some((key, Pointee::Scalar(scalar(id)))),
-                    false => Some((key, Pointee::Struct(index(id)?))),
-                })
+                .filter_map(|(key, id)| Some((key, pointee(id)?)))
                 .collect();
-            file.described = said.described;
-            let frames = said.frames.into_iter();
+            let allocations = facts.allocations.into_iter();
+            file.allocations = allocations
+                .filter_map(|(address, id)| Some((address, pointee(id)?)))
+                .collect();
+            file.described = facts.described;
+            let frames = facts.frames.into_iter();
             file.frames = frames
                 .filter_map(|(address, frame)| Some((address, frame.with_type(index)?)))
                 .collect();
@@ -235,11 +265,12 @@ impl Descriptions {
     }
 }
 
-fn said(programs: &Programs, described: &Described) -> Option<Said> {
+fn code_facts(programs: &Programs, described: &Described) -> Option<CodeFacts> {
     let Described {
         file,
         types,
         places,
+        calls,
         heap,
     } = described;
     let files = files_of(programs, *file).ok()?;
@@ -251,6 +282,7 @@ fn said(programs: &Programs, described: &Described) -> Option<Said> {
     };
     let described = places.iter().filter_map(own).collect();
     let frames = in_frames(programs, *file, (&code, types.model()), places);
+    let allocations = allocations(&code, types.model(), calls);
     let bookkeeping = bookkeeping(&code, heap);
     pointers.retain(|(_, id)| match types.model().get(*id) {
         Some(Type::Composite(c)) => {
@@ -264,11 +296,12 @@ fn said(programs: &Programs, described: &Described) -> Option<Said> {
         let ty = element(types.model(), global.type_id);
         (global.storage, global.size, global.name.clone(), ty)
     });
-    Some(Said {
+    Some(CodeFacts {
         globals: globals.collect(),
         pointers,
         frames,
         described,
+        allocations,
     })
 }
 

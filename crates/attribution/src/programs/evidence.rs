@@ -109,7 +109,8 @@ impl Gather<'_> {
                 indexed,
                 ..
             } if !known.instruction.uses_stack => match known.points_to {
-                Some(Pointee::Struct(ty)) if !indexed => {
+                // What is before the place that a pointer leads to is not of what it points to: a hash table's elements, a header.
+                Some(Pointee::Struct(ty)) if !indexed && displacement >= 0 => {
                     self.vote(access, at.offset(displacement.wrapping_neg()), ty);
                     self.beside_heap(access, at);
                 }
@@ -187,5 +188,77 @@ impl LastCall {
     pub(crate) fn of(&self, call: &Call) -> Option<GuestAddr> {
         let (site, stored) = *self.0.get(usize::from(call.cpu.0))?;
         (site.0 != 0 && stored.0 % CODE_PAGE == call.stack.0 % CODE_PAGE).then_some(site)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::{Lifetime, NEVER};
+    use crate::schema::TypeIndex;
+    use linemate_programs::{CodePlace, ElfAddr, UserInstruction};
+    use linemate_recording::{AccessKind, VirtualTime};
+    use linemate_testkit::accesses::access;
+
+    use super::super::code::Known;
+
+    const TASK: TypeIndex = TypeIndex(2);
+
+    /// What an object of 256 bytes is reached as through a register that points 64 bytes into it.
+    fn votes_of(displacement: i64, indexed: bool) -> Vec<(u64, TypeIndex, u64)> {
+        let space = Space(0);
+        let start = UserAddr {
+            space,
+            addr: 0x1000,
+        };
+        let heap = LifetimeIndex::new(&[Lifetime {
+            range: start.flat().0..start.offset(256).flat().0,
+            birth: VirtualTime(0),
+            death: NEVER,
+            object: ObjectId(7),
+        }]);
+        let access = access(1, 0, AccessKind::Load, 0, 8);
+        let operand = Operand::Based {
+            base: Base(3),
+            displacement,
+            indexed,
+        };
+        let known = Known {
+            place: CodePlace {
+                file: 0,
+                address: ElfAddr(0x400),
+            },
+            instruction: UserInstruction {
+                operand,
+                bytes: 8,
+                uses_stack: false,
+                calls: false,
+            },
+            points_to: Some(Pointee::Struct(TASK)),
+            in_frame: false,
+            described: true,
+        };
+        let mut gather = Gather {
+            programs: &Programs::default(),
+            code: &Code::of(access.pc, known),
+            places: &Places::new(0),
+            heap: &heap,
+            found: Evidence::default(),
+        };
+        gather.look(&access, start.offset(64 + displacement));
+        let votes = gather.found.votes.remove(&ObjectId(7));
+        votes.iter().flat_map(Votes::iter).collect()
+    }
+
+    #[test]
+    fn an_access_says_what_is_at_its_pointer_and_after() {
+        assert_eq!(votes_of(0, false), [(64, TASK, 1)]);
+        assert_eq!(votes_of(24, false), [(64, TASK, 1)]);
+    }
+
+    #[test]
+    fn an_access_before_its_pointer_says_nothing_of_what_is_there() {
+        assert_eq!(votes_of(-24, false), []);
+        assert_eq!(votes_of(24, true), [], "an index may be of any size");
     }
 }

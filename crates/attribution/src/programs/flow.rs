@@ -77,10 +77,11 @@ impl<'a, 'd> Flow<'a, 'd> {
 
     fn pointed(&self, pc: u64, base: Base, known: &Registers) -> Option<TypeId> {
         let (pc, register) = (ElfAddr(pc), Register(u16::from(base.0)));
-        let told = self.code.pointer_in(pc, register);
+        let declared = self.code.pointer_in(pc, register);
         let followed = || *known.get(usize::from(base.0))?;
         // Structs first: a `char *` is often what a struct is passed as.
-        told.or_else(followed)
+        declared
+            .or_else(followed)
             .or_else(|| self.code.scalar_in(pc, register))
     }
 

@@ -8,6 +8,7 @@
 //!
 //! Nothing here knows the kernel: what its code does to programs' memory is told by the address alone.
 
+mod allocations;
 mod code;
 mod debug;
 mod elements;

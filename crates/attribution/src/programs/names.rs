@@ -7,14 +7,14 @@ use linemate_recording::{Access, CODE_PAGE, GuestAddr};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::code::Code;
-use super::debug::{DebugInformation, DebugVariable};
+use super::debug::{DebugInformation, DebugVariable, Pointee};
 use super::evidence::Evidence;
 use super::heap::Heap;
 use super::places::{Places, Space, UserAddr};
 use super::scalars::{self, Alike};
 use super::stack::StackNames;
 use crate::index::{LifetimeIndex, ObjectId, Tenant};
-use crate::kinds::{FormId, ObjectKind};
+use crate::kinds::{FormId, KindId, ObjectKind};
 use crate::ledger::Bucket;
 use crate::schema::{Schema, TypeIndex};
 use crate::subjects::{Extent, Subject, SubjectId, Subjects, bare, clip, find};
@@ -116,6 +116,12 @@ impl ProgramNames {
             let votes = evidence.votes.get(&ObjectId(id)).unwrap_or(&silent);
             object.signature = heap.kinds.retire(object.kind, votes);
         }
+        let declared = declared(&heap, (debug, code));
+        for (kind, of) in &declared {
+            if let Pointee::Struct(ty) = of {
+                heap.kinds.declare(*kind, *ty);
+            }
+        }
         let mut settler = heap.kinds.settle(schema);
         let object_forms: Vec<FormId> = heap
             .objects
@@ -145,6 +151,10 @@ impl ProgramNames {
             .filter(|(_, form)| !settled.forms[form.0 as usize].is_empty())
             .map(|(kind, _)| *kind)
             .collect();
+        let numbers = |of: &Pointee| match of {
+            Pointee::Scalar(name) => Some(*name),
+            Pointee::Struct(_) => None,
+        };
         let arrays = scalars::settle(&heap, &structs, &evidence.scalars);
         let forms_of = (&*object_forms, &*settled.forms);
         let beside = scalars::beside(&heap, forms_of, &evidence.scalars, &evidence.votes);
@@ -153,7 +163,8 @@ impl ProgramNames {
             .collect::<BTreeSet<_>>()
             .into_iter()
             .map(|of| {
-                let array = arrays.get(&of.0).or_else(|| beside.get(of));
+                let array = declared.get(&of.0).and_then(numbers);
+                let array = array.or_else(|| arrays.get(&of.0).or_else(|| beside.get(of)).copied());
                 let array = array.map(|name| &*debug.scalars[name.0 as usize]);
                 (*of, rest_of(subjects, heap.kinds.get(of.0), array))
             })
@@ -265,6 +276,16 @@ impl ProgramNames {
         let offset = size.checked_sub(below)?;
         in_variable(&self.files[file as usize].thread_locals, offset)
     }
+}
+
+/// What the code that asks for the objects of a kind says that they hold, by kind.
+fn declared(heap: &Heap, (debug, code): (&DebugInformation, &Code)) -> BTreeMap<KindId, Pointee> {
+    let kinds = (0u32..).map(KindId).take(heap.kinds.len());
+    let declared = kinds.filter_map(|kind| {
+        let call = code.at(heap.kinds.get(kind).site?)?;
+        Some((kind, debug.allocates(call.place)?))
+    });
+    declared.collect()
 }
 
 fn in_variable(list: &[Variable], at: u64) -> Option<InProgram> {

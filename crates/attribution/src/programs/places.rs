@@ -144,14 +144,14 @@ mod tests {
     #[test]
     fn an_access_is_where_its_page_was_at_that_time() {
         let mut places = Places::new(MAP);
-        for told in [
+        for marker in [
             marker(0, 0, Mark::Space, 0x7000),
             marker(0, 1, Mark::Space, 0x9000),
             page(1, 5, 0x5_5555),
             marker(20, 0, Mark::Space, 0x9000),
             page(21, 5, 0x7_7777),
         ] {
-            places.mark(&told);
+            places.mark(&marker);
         }
         let of = |time, cpu| {
             let found = places.of(&access(time, cpu, MAP + 5 * 4096 + 24))?;

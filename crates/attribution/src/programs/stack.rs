@@ -36,10 +36,10 @@ pub(crate) struct InFrame<T> {
 }
 
 impl<T> InFrame<T> {
-    /// The same with another telling of its type; `None` if it has one that is not told.
-    pub(super) fn with_type<U>(self, told: impl Fn(T) -> Option<U>) -> Option<InFrame<U>> {
+    /// The same with its type as `convert` gives it; `None` if it has one that that gives none for.
+    pub(super) fn with_type<U>(self, convert: impl Fn(T) -> Option<U>) -> Option<InFrame<U>> {
         let ty = match self.ty {
-            Some(ty) => Some(told(ty)?),
+            Some(ty) => Some(convert(ty)?),
             None => None,
         };
         Some(InFrame {

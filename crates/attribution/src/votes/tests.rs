@@ -331,3 +331,32 @@ fn the_name_of_a_merged_cache_needs_a_sighting_that_agrees() {
     assert_eq!(named(&[], Hint::Some("task")), None);
     assert_eq!(named(&[(64, ENTITY)], Hint::Some("task")), Some((0, TASK)));
 }
+
+/// What an object of `size` bytes holds that was asked for as entities: start, bytes and stride of each placement.
+fn entities(size: u64, sighted: &[(u64, TypeIndex, u64)]) -> Vec<(u64, u64, u64, TypeIndex)> {
+    let mut votes = Votes::default();
+    for &(offset, ty, weight) in sighted {
+        votes.add(offset, ty, weight);
+    }
+    let hint = Some(Hint::Elements(ENTITY));
+    let settled = votes.settle(&sample(), Bounds::Exact(size), hint);
+    let placed = settled.placements.iter();
+    placed.map(|p| (p.start, p.size, p.stride, p.ty)).collect()
+}
+
+#[test]
+fn what_was_asked_for_is_there_if_it_fills_the_object() {
+    assert_eq!(entities(192, &[]), [(0, 192, 64, ENTITY)]);
+    assert_eq!(entities(64, &[]), [(0, 64, 64, ENTITY)]);
+    assert_eq!(entities(200, &[]), []);
+    assert_eq!(entities(0, &[]), []);
+}
+
+#[test]
+fn what_was_asked_for_explains_what_was_seen_in_each_element() {
+    let seen = [(16, LIST, 3), (80, LIST, 3), (64, ENTITY, 1)];
+    assert_eq!(entities(192, &seen), [(0, 192, 64, ENTITY)]);
+    // A little that contradicts it is a mistake of the one who looked, much is not.
+    assert_eq!(entities(64, &[(8, LIST, 4)]), [(0, 64, 64, ENTITY)]);
+    assert_eq!(entities(64, &[(8, LIST, 5)]), [(8, 16, 16, LIST)]);
+}

@@ -16,7 +16,7 @@ use crate::units::{Names, Units, file_name};
 use crate::{DieKey, DwarfError, ProgramTypes, demangled};
 
 /// How many entries may be between one that has code and the one that has its name.
-const HOPS: usize = 8;
+pub(super) const HOPS: usize = 8;
 /// Addresses of code that the linker threw away: the last ones.
 const TOMBSTONES: u64 = u64::MAX - 2;
 
@@ -336,7 +336,7 @@ impl Reader<'_, '_> {
 }
 
 /// What it is called, and its symbol where that is another.
-fn names(described: &Description<'_>) -> (String, Option<String>) {
+pub(super) fn names(described: &Description<'_>) -> (String, Option<String>) {
     let plain = described.name.as_deref().unwrap_or("");
     match described.linkage.as_deref() {
         Some(linkage) if linkage != plain => {

@@ -2,6 +2,7 @@
 
 mod frames;
 mod functions;
+mod instances;
 mod lines;
 mod place;
 mod variables;
@@ -12,11 +13,13 @@ use std::sync::OnceLock;
 use linemate_types::{ByteOffset, ElfAddr, Name, SourceLine, Type, TypeId, TypeModel};
 
 use self::frames::FrameTable;
+use self::instances::Inlined;
 use self::place::Where;
 use self::variables::Interval;
 use crate::units::Units;
-use crate::{DwarfError, ProgramFiles, ProgramTypes};
+use crate::{DieKey, DwarfError, ProgramFiles, ProgramTypes};
 
+pub use self::instances::{FunctionInstance, TypeParameter};
 pub use self::lines::{SourceFrame, SourceLines};
 
 /// A register by its number in DWARF, which for x86-64 is that of the psABI, not the one in machine code.
@@ -130,6 +133,7 @@ pub struct ProgramCode<'d> {
     frames: FrameTable<'d>,
     lines: SourceLines<'d>,
     variables: Vec<OnceLock<Box<[Interval]>>>,
+    inlined: Vec<OnceLock<Box<[Inlined]>>>,
 }
 
 impl<'d> ProgramCode<'d> {
@@ -145,6 +149,7 @@ impl<'d> ProgramCode<'d> {
         let found = functions::read(&units, types)?;
         let (functions, entries): (Vec<Function>, Vec<_>) = found.functions.into_iter().unzip();
         let variables = functions.iter().map(|_| OnceLock::new()).collect();
+        let inlined = functions.iter().map(|_| OnceLock::new()).collect();
         Ok(ProgramCode {
             ranges: functions::by_address(&functions),
             functions,
@@ -153,6 +158,7 @@ impl<'d> ProgramCode<'d> {
             frames: FrameTable::new(files),
             lines: SourceLines::read(files)?,
             variables,
+            inlined,
             units,
             types,
         })
@@ -197,6 +203,29 @@ impl<'d> ProgramCode<'d> {
     /// When the table of lines of its unit is broken.
     pub fn source(&self, pc: ElfAddr) -> Result<Vec<SourceFrame>, DwarfError> {
         self.lines.source(pc)
+    }
+
+    /// The functions whose code is at `pc`, for [`ProgramCode::instance`]: the innermost inlined one first, last the one that the code is
+    /// of. Empty where no function is known.
+    pub fn instances_at(&self, pc: ElfAddr) -> Vec<DieKey> {
+        let Some(function) = self.function_index(pc) else {
+            return Vec::new();
+        };
+        let entry = &self.entries[function];
+        // What is broken in one function costs what is known of it and nothing else.
+        let inlined = self.inlined[function]
+            .get_or_init(|| instances::read(&self.units, entry).unwrap_or_default());
+        let mut found = instances::at(inlined, pc);
+        found.push(instances::key(&self.units, entry));
+        found
+    }
+
+    /// The function at an entry that [`ProgramCode::instances_at`] gives.
+    ///
+    /// # Errors
+    /// When the entry, or one that it refers to, is broken.
+    pub fn instance(&self, entry: DieKey) -> Result<Option<FunctionInstance>, DwarfError> {
+        instances::instance(&self.units, self.types, entry)
     }
 
     /// The variables that are somewhere known when the instruction at `pc` starts.

@@ -1,0 +1,238 @@
+//! What a call allocates, by the functions that are inlined there.
+//!
+//! Containers of the standard libraries ask for memory in functions that have the type of their elements as a parameter. Where such a function
+//! is inlined into the code that calls the allocator, the debug information says what the block holds, whether anything typed ever reaches
+//! it or not: what only `memmove` and the kernel fill is known, too.
+//!
+//! A function that is itself an instance of a generic one says nothing: compilers keep one copy of those that come out alike
+//! (`-fipa-icf` of GCC, LLVM's MergeFunctions), and the debug information is that of the one that was kept.
+
+use std::collections::BTreeSet;
+
+use linemate_dwarf::{DieKey, FunctionInstance, ProgramCode};
+use linemate_programs::ElfAddr;
+use linemate_types::{Language, Member, Type, TypeId, TypeModel};
+use rustc_hash::FxHashMap;
+
+/// Rust's containers whose methods ask for memory for their parameter `T`; the others have one of these inside. A hash table's does not count, as
+/// its block has more than elements.
+const RUST_CONTAINERS: [&str; 2] = ["alloc::raw_vec::RawVec<", "alloc::boxed::Box<"];
+
+/// The classes of C++'s standard libraries whose `allocate` gives memory for what it points to.
+const CPP_ALLOCATORS: [&str; 2] = ["new_allocator<", "std::allocator<"];
+
+/// Rust's types that are what they hold.
+const WRAPPERS: [&str; 3] = [
+    "core::mem::maybe_uninit::MaybeUninit<",
+    "core::mem::manually_drop::ManuallyDrop<",
+    "core::mem::maybe_dangling::MaybeDangling<",
+];
+
+/// What the elements are that calls allocate, by the call instruction, for those of `calls` that a container makes.
+pub(super) fn allocations(
+    code: &ProgramCode<'_>,
+    model: &TypeModel,
+    calls: &BTreeSet<ElfAddr>,
+) -> Vec<(ElfAddr, TypeId)> {
+    let mut known: FxHashMap<DieKey, Function> = FxHashMap::default();
+    let mut about = |entry: DieKey| {
+        *known.entry(entry).or_insert_with(|| {
+            let instance = code.instance(entry).ok().flatten();
+            instance.map_or(Function::default(), |i| Function::of(model, &i))
+        })
+    };
+    let mut found = Vec::new();
+    for call in calls {
+        let here = code.instances_at(*call);
+        let Some((outer, inlined)) = here.split_last() else {
+            continue;
+        };
+        if inlined.is_empty() || about(*outer).generic {
+            continue;
+        }
+        let element = inlined.iter().find_map(|entry| about(*entry).element);
+        found.extend(element.map(|element| (*call, element)));
+    }
+    found
+}
+
+/// What is known of a function.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Function {
+    /// The type of the elements that it asks for memory for.
+    element: Option<TypeId>,
+    /// Whether it is an instance of a generic function.
+    generic: bool,
+}
+
+impl Function {
+    fn of(model: &TypeModel, instance: &FunctionInstance) -> Function {
+        let name = &*instance.name;
+        let of_rust = || {
+            let name = name.strip_prefix('<').unwrap_or(name);
+            let mut containers = RUST_CONTAINERS.iter();
+            containers
+                .any(|start| name.starts_with(start))
+                .then_some(())?;
+            let mut parameters = instance.type_parameters.iter();
+            Some(parameters.find(|p| &*p.name == "T")?.type_id)
+        };
+        let of_cpp = || {
+            let class = name.strip_suffix("::allocate")?;
+            let mut classes = CPP_ALLOCATORS.iter();
+            classes.any(|word| class.contains(word)).then_some(())?;
+            model.pointer_target(instance.result)
+        };
+        let element = of_rust().or_else(of_cpp);
+        let element = element.map(|id| unwrapped(model, id));
+        // The parameters of a method's class are not among its own in C++.
+        let in_name = instance.language != Some(Language::Rust) && name.contains('<');
+        Function {
+            element: element.filter(|id| model.size_of(*id).is_some_and(|size| size > 0)),
+            generic: in_name || !instance.type_parameters.is_empty(),
+        }
+    }
+}
+
+/// What a wrapper holds; anything else itself.
+fn unwrapped(model: &TypeModel, id: TypeId) -> TypeId {
+    let mut id = model.strip(id);
+    // As deep as a model's types may nest.
+    for _ in 0..linemate_types::MAX_DEPTH {
+        let Some(Type::Composite(composite)) = model.get(id) else {
+            return id;
+        };
+        let is_wrapper = WRAPPERS.iter().any(|w| composite.name.starts_with(w));
+        let mut members = composite.members.iter();
+        let whole = |m: &&Member| model.size_of(m.type_id) == model.size_of(id);
+        let inner = members.find(whole).filter(|_| is_wrapper);
+        match inner {
+            Some(inner) => id = model.strip(inner.type_id),
+            None => return id,
+        }
+    }
+    id
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use std::fs;
+    use std::process::Command;
+
+    use iced_x86::{Decoder, DecoderOptions};
+    use linemate_dwarf::{ElfAddr as DwarfAddr, ProgramFiles, ProgramTypes};
+    use linemate_programs::{Image, decode};
+
+    use super::*;
+
+    /// What the calls of the function `fill` allocate.
+    fn of_fill(source: &str, name: &str, compiler: &str, options: &[&str]) -> BTreeSet<String> {
+        let folder = tempfile::tempdir().unwrap();
+        let (text, program) = (folder.path().join(name), folder.path().join("program"));
+        fs::write(&text, source).unwrap();
+        let mut compiler = Command::new(compiler);
+        let compiler = compiler.args(options).args(["-g", "-o"]);
+        let compiled = compiler.args([&program, &text]).status().unwrap();
+        assert!(compiled.success());
+        let bytes = fs::read(&program).unwrap();
+        let image = Image::read("program", &bytes, None).unwrap();
+        let files = ProgramFiles::new(&bytes, None, None).unwrap();
+        let types = ProgramTypes::read(&files).unwrap();
+        let code = ProgramCode::read(&files, &types).unwrap();
+        let named = |f: &&linemate_dwarf::Function| {
+            let name = f.name.rsplit("::").next();
+            name.is_some_and(|name| name.contains("fill"))
+        };
+        let functions = code.functions().iter().filter(named);
+        let ranges = functions.flat_map(|f| f.ranges.iter().cloned());
+        let mut calls = BTreeSet::new();
+        for range in ranges {
+            let offset = image.offset_of(range.start).unwrap() as usize;
+            let body = &bytes[offset..][..(range.end.0 - range.start.0) as usize];
+            let decoder = Decoder::with_ip(64, body, range.start.0, DecoderOptions::NONE);
+            let instructions = decoder.into_iter().filter(|instruction| {
+                let at = (instruction.ip() - range.start.0) as usize;
+                decode(&body[at..], DwarfAddr(instruction.ip())).calls
+            });
+            calls.extend(instructions.map(|instruction| DwarfAddr(instruction.ip())));
+        }
+        assert!(!calls.is_empty());
+        let found = allocations(&code, types.model(), &calls);
+        let names = found.iter().map(|(_, id)| types.model().type_name(*id));
+        names.collect()
+    }
+
+    const RUST: &str = "
+use std::hint::black_box;
+use std::mem::MaybeUninit;
+pub struct Conn { pub id: u64, pub by: u32 }
+#[inline(never)]
+pub fn fill(count: usize) {
+    let bytes: Vec<u8> = Vec::with_capacity(count);
+    let conns: Vec<Conn> = Vec::with_capacity(count);
+    let pointers: Vec<&Conn> = Vec::with_capacity(count);
+    let unset: Vec<MaybeUninit<u16>> = Vec::with_capacity(count);
+    let boxed = Box::new((count as u32, count as i64));
+    black_box((bytes, conns, pointers, unset, boxed));
+}
+fn main() { fill(black_box(7)) }
+";
+
+    #[test]
+    fn rusts_containers_ask_for_their_elements() {
+        let options = ["--edition", "2024", "-C", "opt-level=3"];
+        let found = of_fill(RUST, "fill.rs", "rustc", &options);
+        let expected = [
+            "struct (u32, i64)",
+            "struct fill::Conn",
+            "struct fill::Conn *",
+            "u16",
+            "u8",
+        ];
+        assert_eq!(found, expected.map(str::to_owned).into());
+    }
+
+    #[test]
+    fn an_instance_of_a_generic_function_is_not_believed() {
+        let generic = RUST
+            .replace("fill(count: usize)", "fill<T>(count: usize, more: T)")
+            .replace("black_box((bytes", "black_box((more, bytes")
+            .replace("fill(black_box(7))", "fill(black_box(7), 8u8)");
+        let options = ["--edition", "2024", "-C", "opt-level=3"];
+        let found = of_fill(&generic, "fill.rs", "rustc", &options);
+        assert_eq!(found, BTreeSet::new());
+        let generic = CPP
+            .replace("void fill(", "void fill(T, ")
+            .replace("__attr", "template <class T> __attr")
+            .replace("fill(count);", "fill(1, count);");
+        let found = of_fill(&generic, "fill.cpp", "c++", &["-O2"]);
+        assert_eq!(found, BTreeSet::new());
+    }
+
+    const CPP: &str = "
+#include <vector>
+struct Conn { long id; int by; };
+std::vector<Conn> conns;
+std::vector<short> numbers;
+__attribute__((noinline)) void fill(int count)
+{
+    std::vector<Conn>(count).swap(conns);
+    std::vector<short>(count).swap(numbers);
+}
+int main(int count, char **) { fill(count); }
+";
+
+    #[test]
+    fn cpps_allocators_give_what_they_point_to() {
+        let found = of_fill(CPP, "fill.cpp", "c++", &["-O2"]);
+        let expected = ["short int", "struct Conn"];
+        assert_eq!(found, expected.map(str::to_owned).into());
+    }
+
+    #[test]
+    fn where_nothing_is_inlined_nothing_is_declared() {
+        assert_eq!(of_fill(CPP, "fill.cpp", "c++", &["-O0"]), BTreeSet::new());
+    }
+}
