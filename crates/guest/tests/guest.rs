@@ -197,7 +197,7 @@ fn another_seed_gives_another_run() {
     ];
     let mut other = session(&probe);
     let (first, _) = run(&other);
-    other.shape.seed = 7;
+    other.conditions.shape.seed = 7;
     let (second, result) = run(&other);
     result.unwrap();
     assert_ne!(first.text().0, second.text().0);
