@@ -2,7 +2,7 @@
 //!
 //! Decides what may move where and says why not; how slots become offsets is [`crate::layout`]'s.
 
-use linemate_types::{ByteAlign, ByteSize, Composite, Type, TypeModel};
+use linemate_types::{ByteAlign, ByteSize, Composite, CompositeKind, Type, TypeModel};
 
 use crate::edit::{Alignment, Edit, Position, Statement, Target};
 use crate::nesting::size_of;
@@ -156,6 +156,16 @@ pub enum Refusal {
         /// What was asked for.
         bytes: ByteSize,
     },
+    /// Two members of one anonymous struct, relative to each other.
+    #[error(
+        "`{field}` and `{other}` are in one anonymous struct, which moves as a whole: their order in it stays"
+    )]
+    OneWhole {
+        /// What moves.
+        field: String,
+        /// Where to.
+        other: String,
+    },
     /// Something that can be done to a field, asked of a group or of an anonymous member.
     #[error("`{name}` {what}: {advice}")]
     NotAField {
@@ -267,9 +277,10 @@ impl<'a> Arrangement<'a> {
         let entities = self.entities(fields)?;
         for (i, pair) in entities.windows(2).enumerate() {
             let (before, field) = (fields[i].clone(), &fields[i + 1]);
-            if pair[0] != pair[1] {
-                self.move_to(pair[1], field, &Target::After(before))?;
+            if pair[0] == pair[1] && !self.is_anonymous_struct(pair[0]) {
+                continue;
             }
+            self.move_to(pair[1], field, &Target::After(before))?;
         }
         Ok(())
     }
@@ -410,6 +421,12 @@ impl<'a> Arrangement<'a> {
             Target::First | Target::Last => None,
         };
         if let Some((other, other_name)) = anchor {
+            if other == entity && other_name != name && self.is_anonymous_struct(entity) {
+                return Err(Refusal::OneWhole {
+                    field: name.to_owned(),
+                    other: other_name.clone(),
+                });
+            }
             if other == entity {
                 return Err(Refusal::Itself {
                     field: name.to_owned(),
@@ -538,6 +555,19 @@ impl<'a> Arrangement<'a> {
             }),
             _ => Ok(unit),
         }
+    }
+
+    /// Whether it is an anonymous struct. In an anonymous union all members are at the same place, so naming two of them asks for nothing that is not so.
+    fn is_anonymous_struct(&self, entity: Entity) -> bool {
+        let Entity::Unit(unit) = entity else {
+            return false;
+        };
+        let members = &self.origin.units[unit].members;
+        members.first().is_some_and(|i| {
+            let member = &self.composite.members[*i];
+            let composite = self.model.composite(member.type_id);
+            member.name.is_empty() && composite.is_some_and(|c| c.kind == CompositeKind::Struct)
+        })
     }
 
     /// The unit that `field` names, when it is still there. `companions` are the names of the same statement: with the

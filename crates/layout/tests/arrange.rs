@@ -16,6 +16,7 @@ use linemate_types::{ByteOffset, ByteSize, LineSize, TypeModel};
 /// struct rq { u32 lock; u32 nr; u64 tick; u32 csd align 64; (curr, donor); inner in[2]; u32 f0:1, f1:2; u8 tail; }
 /// struct list { u32 count; u32 hot; u64 items[]; }
 /// struct table { u64 count; u64 *numbers; struct inner *inners; union { u64 *a; u64 b; }; u64 **rows; u64 **two[2]; }
+/// struct mm { struct { u64 map; u32 users; }; u64 bits; }
 /// struct outer { u8 id; struct inner first; struct rq rq; u32 end; }
 /// ```
 fn model() -> TypeModel {
@@ -66,6 +67,8 @@ fn model() -> TypeModel {
     let inners = t.pointer(inner);
     let either = t.union("", 8, &[member("a", numbers, 0), member("b", u64_, 0)]);
     let two = t.array(rows, 2);
+    let whole = t.structure("", 16, &[member("map", u64_, 0), member("users", u32_, 8)]);
+    t.structure("mm", 24, &[member("", whole, 0), member("bits", u64_, 16)]);
     t.structure(
         "table",
         56,
@@ -342,6 +345,14 @@ fn impossible_edits_are_refused_with_the_reason() {
         (
             "type rq\nremove curr",
             "2:1: rq: `curr` is in an anonymous struct or union: its place stays, so removing it does not change the layout",
+        ),
+        (
+            "type mm\norder users map",
+            "2:1: mm: `map` and `users` are in one anonymous struct, which moves as a whole: their order in it stays",
+        ),
+        (
+            "type mm\nmove users before map",
+            "2:1: mm: `users` and `map` are in one anonymous struct, which moves as a whole: their order in it stays",
         ),
         (
             "type list\nmove items first",
