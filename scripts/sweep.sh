@@ -31,6 +31,7 @@ run)
 	"$python" sweep/cell.py resolve "$matrix" "$out"
 	# Snakemake's own lock is left by a sweep that was killed; the one above is not.
 	"$python" -m snakemake --snakefile sweep/Snakefile --profile "$profile" --directory "$out" --nolock --config "out=$out" "$@"
+	"$python" sweep/cell.py tidy "$out"
 	;;
 report)
 	[ -f "$out/lake/_schema" ] || die "there are no tables in $out/lake: run \`make sweep\`"

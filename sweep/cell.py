@@ -5,13 +5,15 @@ is what `linemate record --key` says), so that to go on is to look which are the
 
     cell.py resolve SWEEP.yaml OUT     find the kernels, write OUT/matrix.json
     cell.py record OUT KEY             record a cell, write OUT/recordings/KEY.json: whether and why not
-    cell.py export OUT KEY             add a run to the tables in OUT/lake, write OUT/exported/KEY
+    cell.py export OUT KEY             add a run to the tables in OUT/lake, write OUT/exported/KEY: which run
+    cell.py tidy OUT                   remove runs whose place in the tables a run of the matrix has taken
 """
 
 import hashlib
 import itertools
 import json
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -24,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LINEMATE = os.environ.get("LINEMATE", str(ROOT / "target/release/linemate"))
 
 # Changes when outputs that were kept under equal keys would be made in another way.
-KEYS = "linemate.sweep/2"
+KEYS = "linemate.sweep/3"
 
 
 def digest(value):
@@ -191,7 +193,37 @@ def export(out, key):
         # Not even that: the folder of the tables is at fault, and the rule has failed.
         if done.returncode != 0:
             raise SystemExit(f"sweep: {last_line(done.stderr)}")
-    write(out / "exported" / key, "")
+    write(out / "exported" / key, json.dumps({"run": exported_run(done.stderr)}))
+
+
+def exported_run(told):
+    """The run that `linemate export` says it has written."""
+    run = re.search(r"\brun ([0-9a-f]{32}):", told)
+    if run is None:
+        raise SystemExit(f"sweep: export does not say which run it wrote: {last_line(told)}")
+    return run[1]
+
+
+def tidy(out):
+    """Removes the runs of earlier matrices whose place has a run of this one: a workload or a kernel was changed, and both would count in every mean.
+
+    A place is what queries group by: kernel, workload, machine and seed. Runs at other places stay, so that a kernel or seed that is added adds its own; so do
+    runs that somebody exported by hand, which have no file in OUT/exported.
+    """
+    lake = out / "lake"
+    exported = {path.name: json.loads(path.read_text() or "{}").get("run") for path in (out / "exported").iterdir() if not path.name.startswith(".")}
+    matrix = json.loads((out / "matrix.json").read_text())["runs"]
+    now = {run for key, run in exported.items() if key in matrix}
+    places = {path.stem: path.parent.relative_to(lake / "runs") for path in (lake / "runs").rglob("*.parquet")}
+    taken = {places[run] for run in now if run in places}
+    for key, run in sorted(exported.items()):
+        if run in now or places.get(run) not in taken:
+            continue
+        # Its row in `runs` first: without it a run does not count, should this end here.
+        tables = sorted(path for path in lake.iterdir() if path.is_dir())
+        for table in [lake / "runs", *tables]:
+            (table / places[run] / f"{run}.parquet").unlink(missing_ok=True)
+        (out / "exported" / key).unlink()
 
 
 def read_yaml(path):
@@ -244,6 +276,8 @@ def main(arguments):
         case ["export", out, key]:
             export(Path(out), key)
             spent(Path(out), "export", key, started)
+        case ["tidy", out]:
+            tidy(Path(out))
         case _:
             raise SystemExit(__doc__)
 
