@@ -14,7 +14,7 @@ WORKLOAD_CFLAGS := -std=gnu11 -O2 -Wall -Wextra -Werror -pthread
 workload_sources := $(wildcard workloads/*.c workloads/subsystems/*.c)
 workload_binaries := $(patsubst %.c,target/workloads/%,$(notdir $(workload_sources)))
 
-.PHONY: help setup build workloads pages install uninstall demo demo-program page test-page test test-sweep test-spark test-killed test-slurm fresh lint bench cases sweep \
+.PHONY: help setup build workloads pages install uninstall demo demo-program page test-page test test-sweep test-spark test-killed test-slurm test-regression fresh lint bench cases sweep \
 	survey sweep-report mutants fuzz clean clean-cache
 
 help: ## this list
@@ -84,6 +84,11 @@ test-killed: ## a small sweep that is killed twice and goes on gives the same by
 test-slurm: ## a small sweep on a Slurm of two nodes on this machine gives the same bytes; says so where there is no Slurm
 	@scripts/setup-beside.sh sweep $(MAKE) --no-print-directory build
 	@scripts/test-sweep.sh slurm
+
+test-regression: ## a regression that is put into a kernel is what the sweep's query finds, alone (an hour; two kernels are built)
+	@scripts/setup.sh cases
+	@scripts/setup-beside.sh sweep $(MAKE) --no-print-directory build
+	@scripts/test-sweep.sh regression
 
 fresh: ## `make demo` and `make test` in a fresh clone on a minimal Debian 12, in a chroot (SUITE=trixie: 13); needs root
 	@scripts/fresh.sh $(or $(SUITE),bookworm) demo test

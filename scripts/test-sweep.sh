@@ -1,16 +1,19 @@
 #!/usr/bin/env bash
 # Tests of the tables and the sweep, after `make build` and `scripts/setup.sh sweep`.
 #
-#   scripts/test-sweep.sh [readers|survey|spark|killed|slurm]     (default: readers)
+#   scripts/test-sweep.sh [readers|survey|spark|killed|slurm|regression]     (default: readers)
 #
 #   readers   DuckDB, pandas and Polars see the totals of --json, and the queries answer as they should
 #   survey    the survey's ranking on made-up documents, and that two of its workloads are recorded, once (boots a guest)
 #   spark     so does Spark; needs Java
 #   killed    a small matrix that was killed twice and run again has the bytes of one that was not (minutes: it boots guests)
 #   slurm     the same matrix on Slurm, a controller and two node daemons of this machine, has the bytes of one without; needs root, slurm-wlm and munge
+#   regression  a kernel with a hot counter beside what is mostly read is built and swept beside one without, and the query finds that
+#             alone (an hour, kept in target/; after `scripts/setup.sh cases`, too)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+cache=${LINEMATE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/linemate}
 python=target/sweep-venv/bin/python
 linemate=$PWD/target/release/linemate
 work=$(mktemp -d)
@@ -159,6 +162,30 @@ slurm() {
 	echo "test-sweep: $(tree_digest "$work/whole/lake" | wc -l) files are the same on Slurm"
 }
 
+# one_kernel NAME [OPTION…] -- [PATCH…]: an image that is the same as before keeps its time and its place.
+one_kernel() {
+	local name=$1 options=() image
+	shift
+	while [ "$1" != -- ]; do
+		options+=("$1")
+		shift
+	done
+	shift
+	image=$(scripts/build-kernel.sh "${options[@]}" "$cache/sources/linux-source-6.12" cases/kernel.config \
+		"target/sweep-kernels/$name/build" "$@" | tail -n 1)
+	[ -s "$image" ] || fail "the kernel $name is not built"
+	cmp -s "$image" "target/sweep-kernels/$name/bzImage" || cp "$image" "target/sweep-kernels/$name/bzImage"
+}
+
+# The counter's kernel has a version of its own, `localversion-counter` of the patch, so that it is the other one's newer neighbour.
+regression() {
+	mkdir -p target/sweep-kernels/{plain,with-counter}
+	one_kernel plain --
+	one_kernel with-counter --from target/sweep-kernels/plain/build -- sweep/tests/counter.patch
+	SWEEP_OUT=target/sweep-regression scripts/sweep.sh run sweep/tests/regression.yaml >"$work/log" 2>&1 || fail "$(tail -n 3 "$work/log")"
+	"$python" sweep/tests/regression.py target/sweep-regression/lake
+}
+
 case ${1:-readers} in
 readers)
 	make_tables
@@ -167,6 +194,7 @@ readers)
 	done
 	mkdir "$work/made-up"
 	"$python" sweep/tests/queries.py "$work/made-up"
+	"$python" sweep/tests/tidy.py "$work/tidy"
 	survey
 	;;
 survey) survey ;;
@@ -179,6 +207,7 @@ spark)
 	"$python" sweep/tests/readers.py spark "$work/lake" "$work/report.json" "$work/costs.json"
 	;;
 killed) killed ;;
+regression) regression ;;
 slurm)
 	if [ "$(id -u)" != 0 ] || ! command -v slurmctld >/dev/null || ! command -v slurmd >/dev/null || ! command -v munged >/dev/null; then
 		echo "test-sweep: skipped: it needs root, and Debian's slurm-wlm and munge: install them and run \`scripts/setup.sh sweep\`"
@@ -191,6 +220,6 @@ slurm)
 	fi
 	slurm
 	;;
-*) fail "say readers, survey, spark, killed or slurm" ;;
+*) fail "say readers, survey, spark, killed, slurm or regression" ;;
 esac
 echo "test-sweep: passed"
