@@ -14,7 +14,7 @@ WORKLOAD_CFLAGS := -std=gnu11 -O2 -Wall -Wextra -Werror -pthread
 workload_sources := $(wildcard workloads/*.c workloads/subsystems/*.c)
 workload_binaries := $(patsubst %.c,target/workloads/%,$(notdir $(workload_sources)))
 
-.PHONY: help setup build workloads pages install uninstall demo demo-program page test-page test test-sweep test-spark test-killed test-slurm test-regression fresh lint bench cases sweep \
+.PHONY: help setup build workloads pages install uninstall demo demo-program page test-page test test-sweep test-spark test-killed test-slurm test-regression fresh lint bench cases check-findings sweep \
 	survey sweep-report mutants fuzz clean clean-cache
 
 help: ## this list
@@ -120,6 +120,11 @@ sweep: ## the matrix of sweep/sweep.yaml, recorded, replayed, exported (48 recor
 survey: ## the workloads of workloads/subsystems on Linux 7.3, and what could be changed in it, ranked (hours; goes on where it was interrupted; SURVEY_OUT)
 	@scripts/setup-beside.sh sweep $(MAKE) --no-print-directory build
 	@scripts/survey.sh
+
+check-findings: ## Linux 7.3 with the patches of cases/next, lockdep and KASAN, under the workloads that they are for (half an hour)
+	@scripts/setup.sh cases
+	@$(MAKE) --no-print-directory build
+	@scripts/check-findings.sh
 
 sweep-report: ## what a sweep found, as markdown and as a page
 	@scripts/setup.sh sweep
