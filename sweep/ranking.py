@@ -115,6 +115,20 @@ def by_size(changes, most):
     return ", ".join(text) + (f", {len(told) - most} more" if len(told) > most else "")
 
 
+def trial_rows(ranked):
+    """Every trial: what a candidate changes in one workload, the largest gain first."""
+    text = ["", "## Trials", "", "Cycles of the edited types' accesses that left their core, ± half of a 95 % interval over interleavings.", ""]
+    text += ["| candidate | workload | machine | types' cycles | change | of them | of all |", "|---|---|---|---|---|---|---|"]
+    for line in ranked:
+        for (name, machine), effect in sorted(line["effects"].items(), key=lambda item: (relative(item[1]), item[0])):
+            types = effect["types"]
+            quiet = "" if types["significant"] else ", not significant"
+            change = f"{types['difference']:+,.0f} ± {types['ci95']:,.0f}{quiet}"
+            of_types = percent(types["difference"] / max(types["without"], 1))
+            text.append(f"| `{cell(line['subject'])}` | {name} | {machine} | {types['without']:,.0f} | {change} | {of_types} | {percent(relative(effect))} |")
+    return text
+
+
 def tables(kernel, asked, candidates, tried, failures):
     """The survey as markdown."""
     text = [f"# {kernel}", "", "## Candidates", ""]
@@ -127,6 +141,7 @@ def tables(kernel, asked, candidates, tried, failures):
         text.append(
             f"| {place} | {line['kind']} | `{subject}` | `{edit}` | {percent(line['score'])} | {by_size(line['gains'], 6)} | {by_size(line['losses'], 4)} | {quiet} |"
         )
+    text += trial_rows(lines(candidates, tried))
     text += ["", "## Types", "", "False sharing, as a share of all cycles, in the first machine's replays.", ""]
     text += ["| type | sum | most in |", "|---|---|---|"]
     first = next(iter(asked), (None, None))[1]

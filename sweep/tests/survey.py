@@ -1,4 +1,4 @@
-"""The survey's ranking on made-up documents, and its list. Run by scripts/test-survey.sh."""
+"""The survey's ranking on made-up documents, and its list. Run by scripts/test-sweep.sh."""
 
 import sys
 import unittest
@@ -27,7 +27,8 @@ def advice(*remedies):
 
 
 def effect(difference, significant=True, whole=1000):
-    return {"types": {"difference": difference, "significant": significant}, "whole": {"without": whole}, "sizes": []}
+    types = {"without": whole / 2, "difference": difference, "ci95": 2, "significant": significant}
+    return {"types": types, "whole": {"without": whole}, "sizes": []}
 
 
 class Candidates(unittest.TestCase):
@@ -73,6 +74,12 @@ class Ranks(unittest.TestCase):
         self.assertAlmostEqual(second["score"], -0.04)
         self.assertEqual(list(second["losses"]), [("two", MACHINE)])
 
+    def test_every_trial_has_a_row_and_those_that_gain_most_come_first(self):
+        tried = {(0, "one", MACHINE): effect(60), (0, "two", MACHINE): effect(-100), (0, "three", MACHINE): effect(-1, significant=False)}
+        rows = [row for row in ranking.trial_rows(ranking.lines(self.candidates[:1], tried)) if "gnr" in row]
+        self.assertEqual([row.split(" | ")[1] for row in rows], ["two", "three", "one"])
+        self.assertIn("-1 ± 2, not significant", rows[1])
+
     def test_the_table_is_the_same_whatever_order_the_trials_came_in(self):
         asked = {("one", MACHINE): ranking.survey_of(costs(a=(50, 5)), advice())}
         tried = {(0, "one", MACHINE): effect(-100), (1, "one", MACHINE): effect(-50)}
@@ -80,6 +87,7 @@ class Ranks(unittest.TestCase):
         text = ranking.tables("k", asked, self.candidates, tried, [("w", "no | line")])
         self.assertEqual(text, ranking.tables("k", asked, self.candidates, backwards, [("w", "no | line")]))
         self.assertIn("| 1 | own_line | `a.x \\| y` | `type a; isolate x` | -10.00 % | one -10.00 % |", text)
+        self.assertIn("| `a.x \\| y` | one | gnr-2s-480 | 500 | -100 ± 2 | -20.00 % | -10.00 % |", text)
         self.assertIn("| w | no \\| line |", text)
 
 
