@@ -15,7 +15,7 @@ out=${CHECK_OUT:-target/checks}
 source=${XDG_CACHE_HOME:-$HOME/.cache}/linemate/sources/linux-source-7.3
 patches=("$@")
 # cred has two remedies for one problem.
-[ $# -gt 0 ] || patches=(cases/next/{super-block,sighand,task,io-worker}/patches/*.patch cases/next/cred/patches/0001-test.patch)
+[ $# -gt 0 ] || patches=(cases/next/{super-block,sighand,task,io-worker,vm-area}/patches/*.patch cases/next/cred/patches/0001-test.patch)
 
 mkdir -p "$out"
 cat cases/kernel.config cases/next/subsystems.config cases/lockdep.config cases/kasan.config >"$out/config"

@@ -85,6 +85,7 @@ fn every_shipped_case_is_in_order() {
             "next-sighand",
             "next-super-block",
             "next-task",
+            "next-vm-area",
             "nohz",
             "nohz-nr-cpus-256",
             "root-domain",
