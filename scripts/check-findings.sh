@@ -21,7 +21,7 @@ mkdir -p "$out"
 cat cases/kernel.config cases/next/subsystems.config cases/lockdep.config cases/kasan.config >"$out/config"
 image=$(scripts/build-kernel.sh "$source" "$out/config" "$out/kernel" "${patches[@]}" | tail -1)
 programs=()
-for program in files events talkers ring; do
+for program in files events talkers births faults ring; do
 	programs+=(--file "target/workloads/$program:/usr/bin/$program")
 done
 exec "$linemate" record --bare --kernel "$image" --smp 4 --memory 3G "${programs[@]}" -- cases/next/checks.sh

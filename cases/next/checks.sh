@@ -15,7 +15,7 @@ failed() {
 	failures=$((failures + 1))
 }
 
-# Beside each other: opens and unlinks of one file system, signals, wakeups and work of io_uring.
+# Beside each other: opens and unlinks of one file system, signals, wakeups, forks, page faults of one process and work of io_uring.
 together() {
 	files -o churn -d /tmp -w 4 -l 40 -p >/dev/null &
 	churn=$!
@@ -25,11 +25,17 @@ together() {
 	signals=$!
 	talkers -s 2 -c 2 -k 1 -l 50 >/dev/null &
 	talk=$!
+	births -o fork -w 4 -l 8 >/dev/null &
+	forks=$!
+	faults -w 4 -n 32 -l 3 >/dev/null &
+	faulting=$!
 	ring -t 4 -l 30 >/dev/null || failed "ring"
 	wait "$churn" || failed "churn"
 	wait "$same" || failed "same"
 	wait "$signals" || failed "signals"
 	wait "$talk" || failed "talkers"
+	wait "$forks" || failed "births"
+	wait "$faulting" || failed "faults"
 }
 
 round=1
