@@ -18,7 +18,7 @@ workload_binaries := $(patsubst %.c,target/workloads/%,$(notdir $(workload_sourc
 	survey sweep-report mutants fuzz clean clean-cache
 
 help: ## this list
-	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 
 setup: ## get what demo and test need from this machine's apt sources (idempotent)
 	@scripts/setup.sh test
