@@ -4,9 +4,9 @@
 #
 # What every kernel of the cases has to stand, run in the guest:
 #
-#   linemate record --bare --kernel IMAGE --smp 8 --file /usr/bin/hackbench -- cases/checks.sh
+#   linemate record --bare --kernel IMAGE --smp 8 --file /usr/bin/hackbench -- cases/checks.sh [COMMAND…]
 #
-# hackbench as processes and as threads; groups made, loaded, throttled, moved between and removed; sessions with an
+# The command, or without one hackbench as processes and as threads; groups made, loaded, throttled, moved between and removed; sessions with an
 # autogroup of their own; CPUs taken away and given back under load. Ends with 0 if all of it worked and the kernel logged
 # nothing that starts with a warning, a bug or a stall; else prints what it logged.
 #
@@ -102,19 +102,27 @@ hotplug() {
 	wait "$limited" || failed "hackbench under a quota beside hotplug"
 }
 
-put +cpu "$root/cgroup.subtree_control"
-say "hackbench"
-load 100
-hackbench -T -g 2 -l 50 >/dev/null || failed "hackbench with threads"
-say "groups"
-storm "${ROUNDS:-2}"
-say "autogroups"
-autogroups
-say "hotplug"
-$busybox mkdir -p "$root/plug"
-put "20000 10000" "$root/plug/cpu.max"
-hotplug
-$busybox cat /sys/kernel/debug/sched/debug >/dev/null 2>&1 || true
+scheduler() {
+	put +cpu "$root/cgroup.subtree_control"
+	say "hackbench"
+	load 100
+	hackbench -T -g 2 -l 50 >/dev/null || failed "hackbench with threads"
+	say "groups"
+	storm "${ROUNDS:-2}"
+	say "autogroups"
+	autogroups
+	say "hotplug"
+	$busybox mkdir -p "$root/plug"
+	put "20000 10000" "$root/plug/cpu.max"
+	hotplug
+	$busybox cat /sys/kernel/debug/sched/debug >/dev/null 2>&1 || true
+}
+
+if [ $# -gt 0 ]; then
+	"$@" || failed "$*"
+else
+	scheduler
+fi
 
 # What lockdep finds begins with WARNING or INFO; its own name is in the messages of a boot.
 bad='WARNING|BUG|INFO: |Oops|Kernel panic|stall|hung task|Call Trace|KASAN|general protection|possible .* deadlock'

@@ -131,9 +131,10 @@ def trial_rows(ranked):
 
 def tables(kernel, asked, candidates, tried, failures):
     """The survey as markdown."""
+    ranked = lines(candidates, tried)
     text = [f"# {kernel}", "", "## Candidates", ""]
     text += ["| | kind | subject | edit | sum | gains in | loses in | no significant change |", "|---|---|---|---|---|---|---|---|"]
-    for place, line in enumerate(lines(candidates, tried), 1):
+    for place, line in enumerate(ranked, 1):
         quiet = len(line["effects"]) - len(line["gains"]) - len(line["losses"])
         subject = cell(line["subject"])
         subject = subject if len(subject) <= 80 else subject[:77] + "…"
@@ -141,7 +142,7 @@ def tables(kernel, asked, candidates, tried, failures):
         text.append(
             f"| {place} | {line['kind']} | `{subject}` | `{edit}` | {percent(line['score'])} | {by_size(line['gains'], 6)} | {by_size(line['losses'], 4)} | {quiet} |"
         )
-    text += trial_rows(lines(candidates, tried))
+    text += trial_rows(ranked)
     text += ["", "## Types", "", "False sharing, as a share of all cycles, in the first machine's replays.", ""]
     text += ["| type | sum | most in |", "|---|---|---|"]
     first = next(iter(asked), (None, None))[1]
