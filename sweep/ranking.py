@@ -129,8 +129,13 @@ def trial_rows(ranked):
     return text
 
 
-def tables(kernel, asked, candidates, tried, failures):
-    """The survey as markdown."""
+def false_sharing(asked, type_name):
+    """The type's shares of false sharing, summed over the workloads."""
+    return sum(survey["types"].get(type_name, {"false_sharing": 0})["false_sharing"] / survey["cycles"] for survey in asked.values())
+
+
+def tables(kernel, asked, candidates, tried, failures, beside=None):
+    """The survey as markdown. `beside` is another kernel's name and what was asked of it."""
     ranked = lines(candidates, tried)
     text = [f"# {kernel}", "", "## Candidates", ""]
     text += ["| | kind | subject | edit | sum | gains in | loses in | no significant change |", "|---|---|---|---|---|---|---|---|"]
@@ -144,15 +149,21 @@ def tables(kernel, asked, candidates, tried, failures):
         )
     text += trial_rows(ranked)
     text += ["", "## Types", "", "False sharing, as a share of all cycles, in the first machine's replays.", ""]
-    text += ["| type | sum | most in |", "|---|---|---|"]
+    other, costs = beside or (None, {})
+    text += [f"| type | sum | {f'{other} | ' if beside else ''}most in |", f"|---|---|---|{'---|' if beside else ''}"]
     first = next(iter(asked), (None, None))[1]
     here = {name: survey for (name, machine), survey in asked.items() if machine == first}
     for type_name, names in types_to_search(here, 40):
         shares = {(name, first): here[name]["types"][type_name]["false_sharing"] / here[name]["cycles"] for name in names}
-        text.append(f"| `{type_name}` | {percent(sum(shares.values()))} | {by_size(shares, 5)} |")
-    text += ["", "## Workloads", "", "| workload | machine | accesses | cycles |", "|---|---|---|---|"]
+        there = f"{percent(false_sharing(costs, type_name))} | " if beside else ""
+        text.append(f"| `{type_name}` | {percent(sum(shares.values()))} | {there}{by_size(shares, 5)} |")
+    text += ["", "## Workloads", ""]
+    text.append(f"| workload | machine | accesses | cycles |{f' {other}: accesses | cycles |' if beside else ''}")
+    text.append(f"|---|---|---|---|{'---|---|' if beside else ''}")
     for (name, machine), survey in asked.items():
-        text.append(f"| {name} | {machine} | {survey['accesses']} | {survey['cycles']} |")
+        there = costs.get((name, machine))
+        columns = f" {there['accesses']} | {there['cycles']} |" if there else " | |" if beside else ""
+        text.append(f"| {name} | {machine} | {survey['accesses']} | {survey['cycles']} |{columns}")
     if failures:
         text += ["", "## Failures", "", "| what | why |", "|---|---|"]
         text += [f"| {cell(what)} | {cell(why)} |" for what, why in failures]

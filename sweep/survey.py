@@ -7,6 +7,7 @@ What is there is done: outputs are named by digests of what they depend on, and 
 """
 
 import argparse
+import copy
 import hashlib
 import json
 import os
@@ -257,6 +258,7 @@ def arguments():
     parser.add_argument("out", type=lambda path: Path(path).resolve(), metavar="OUT", help="folder of everything that is made")
     parser.add_argument("steps", nargs="*", metavar="STEP", help=f"of {', '.join(STEPS)}; all if none is named")
     parser.add_argument("--kernel", default="debian:7.3", help="a kernel's name or image")
+    parser.add_argument("--beside", help="another kernel, of which the costs alone are asked: columns beside this one's")
     parser.add_argument("--machine", action="append", help="may be repeated; candidates come from the first [gnr-2s-480]")
     parser.add_argument("--list", default=ROOT / "workloads/subsystems/list", help="the workloads")
     parser.add_argument("--only", action="append", help="this workload alone; may be repeated")
@@ -278,26 +280,43 @@ def arguments():
     return options
 
 
+def of_kernel(options, kernel):
+    """The options for a survey of that kernel: its image and the image's digest."""
+    options = copy.copy(options)
+    options.image = kernel
+    if kernel.startswith("debian:"):
+        run = subprocess.run([ROOT / "scripts/kernel-image.sh", kernel], stdout=subprocess.PIPE, text=True)
+        if run.returncode != 0:
+            fail(f"there is no kernel {kernel}")
+        options.image = run.stdout.strip()
+    options.image_digest = file_digest(options.image)
+    return options
+
+
+def costs_beside(options, failures):
+    """The name of the kernel of `--beside` and what the same workloads cost there, on the first machine."""
+    options = of_kernel(options, options.beside)
+    options.machine, options.no_remedies = options.machine[:1], True
+    survey = Survey(options)
+    costs = survey.ask(survey.record())
+    failures += survey.failures
+    return Path(options.image).name, costs
+
+
 def main():
     options = arguments()
     options.linemate = Path(options.linemate).resolve()
     if not options.linemate.is_file():
         fail(f"there is no {options.linemate}: run `make build`")
-    options.image = options.kernel
-    if options.kernel.startswith("debian:"):
-        run = subprocess.run([ROOT / "scripts/kernel-image.sh", options.kernel], stdout=subprocess.PIPE, text=True)
-        if run.returncode != 0:
-            fail(f"there is no kernel {options.kernel}")
-        options.image = run.stdout.strip()
-    options.image_digest = file_digest(options.image)
     options.tool_digest = file_digest(options.linemate)
-    survey = Survey(options)
+    survey = Survey(of_kernel(options, options.kernel))
     recordings = survey.record()
     asked = survey.ask(recordings)
     candidates = survey.design(asked, recordings)
     tried = survey.try_all(asked, recordings, candidates)
+    beside = costs_beside(options, survey.failures) if options.beside else None
     if "rank" in options.steps:
-        text = ranking.tables(Path(options.image).name, asked, candidates, tried, survey.failures)
+        text = ranking.tables(Path(survey.options.image).name, asked, candidates, tried, survey.failures, beside)
         write_whole(survey.out / "ranking.md", text)
         say(f"wrote {survey.out / 'ranking.md'}")
 

@@ -91,6 +91,16 @@ class Ranks(unittest.TestCase):
         self.assertIn("| w | no \\| line |", text)
 
 
+    def test_another_kernel_is_a_column_beside_with_the_same_sums_as_a_survey_of_its_own(self):
+        here = {("one", MACHINE): ranking.survey_of(costs(a=(50, 5), b=(50, 40)), advice())}
+        there = {("one", MACHINE): ranking.survey_of(costs(a=(100, 25)), advice())}
+        text = ranking.tables("k", here, [], {}, [], ("old", there))
+        self.assertIn("| `a` | +2.50 % | +12.50 % | one +2.50 % |", text)
+        self.assertIn("| `b` | +20.00 % | +0.00 % | one +20.00 % |", text)
+        self.assertIn(f"| one | {MACHINE} | 7 | 200 | 7 | 200 |", text)
+        self.assertIn("| `a` | +12.50 % | one +12.50 % |", ranking.tables("old", there, [], {}, []))
+
+
 class List(unittest.TestCase):
     def test_the_shipped_list_names_only_what_is_there(self):
         workloads = survey.read_list((SWEEP.parent / "workloads/subsystems/list").read_text())
