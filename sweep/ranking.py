@@ -134,6 +134,54 @@ def false_sharing(asked, type_name):
     return sum(survey["types"].get(type_name, {"false_sharing": 0})["false_sharing"] / survey["cycles"] for survey in asked.values())
 
 
+def on_machine(asked, machine):
+    """What was asked on one machine, by workload."""
+    return {name: survey for (name, on), survey in asked.items() if on == machine}
+
+
+def machines_of(asked):
+    """The machines, in the order in which they were asked for."""
+    return list(dict.fromkeys(machine for _, machine in asked))
+
+
+def header(columns):
+    return [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+
+
+def type_rows(asked, beside):
+    """The types with most false sharing on the first machine, and its sum on each: the workloads are those of the first."""
+    machines = machines_of(asked)
+    first = machines[0] if machines else None
+    other, costs = beside or (None, {})
+    text = ["", "## Types", "", "False sharing as a share of all cycles, summed over the workloads; the last column is of the first machine.", ""]
+    text += header(["type", *machines, *([other] if beside else []), "most in"])
+    here = on_machine(asked, first)
+    for type_name, names in types_to_search(here, 40):
+        shares = {(name, first): here[name]["types"][type_name]["false_sharing"] / here[name]["cycles"] for name in names}
+        sums = [percent(false_sharing(on_machine(asked, machine), type_name)) for machine in machines]
+        there = [percent(false_sharing(costs, type_name))] if beside else []
+        text.append(f"| {' | '.join([f'`{type_name}`', *sums, *there, by_size(shares, 5)])} |")
+    return text
+
+
+def workload_rows(asked, beside):
+    """What each workload costs on each machine."""
+    machines = machines_of(asked)
+    first = machines[0] if machines else None
+    other, costs = beside or (None, {})
+    text = ["", "## Workloads", "", "Cycles of accesses that left their core.", ""]
+    text += header(["workload", "accesses", *machines, *([f"{other}: accesses", first] if beside else [])])
+    for name in dict.fromkeys(name for name, _ in asked):
+        surveys = [asked.get((name, machine)) for machine in machines]
+        accesses = next(survey["accesses"] for survey in surveys if survey)
+        cells = [name, str(accesses), *(str(survey["cycles"]) if survey else "" for survey in surveys)]
+        if beside:
+            there = costs.get((name, first))
+            cells += [str(there["accesses"]), str(there["cycles"])] if there else ["", ""]
+        text.append(f"| {' | '.join(cells)} |")
+    return text
+
+
 def tables(kernel, asked, candidates, tried, failures, beside=None):
     """The survey as markdown. `beside` is another kernel's name and what was asked of it."""
     ranked = lines(candidates, tried)
@@ -148,22 +196,8 @@ def tables(kernel, asked, candidates, tried, failures, beside=None):
             f"| {place} | {line['kind']} | `{subject}` | `{edit}` | {percent(line['score'])} | {by_size(line['gains'], 6)} | {by_size(line['losses'], 4)} | {quiet} |"
         )
     text += trial_rows(ranked)
-    text += ["", "## Types", "", "False sharing, as a share of all cycles, in the first machine's replays.", ""]
-    other, costs = beside or (None, {})
-    text += [f"| type | sum | {f'{other} | ' if beside else ''}most in |", f"|---|---|---|{'---|' if beside else ''}"]
-    first = next(iter(asked), (None, None))[1]
-    here = {name: survey for (name, machine), survey in asked.items() if machine == first}
-    for type_name, names in types_to_search(here, 40):
-        shares = {(name, first): here[name]["types"][type_name]["false_sharing"] / here[name]["cycles"] for name in names}
-        there = f"{percent(false_sharing(costs, type_name))} | " if beside else ""
-        text.append(f"| `{type_name}` | {percent(sum(shares.values()))} | {there}{by_size(shares, 5)} |")
-    text += ["", "## Workloads", ""]
-    text.append(f"| workload | machine | accesses | cycles |{f' {other}: accesses | cycles |' if beside else ''}")
-    text.append(f"|---|---|---|---|{'---|---|' if beside else ''}")
-    for (name, machine), survey in asked.items():
-        there = costs.get((name, machine))
-        columns = f" {there['accesses']} | {there['cycles']} |" if there else " | |" if beside else ""
-        text.append(f"| {name} | {machine} | {survey['accesses']} | {survey['cycles']} |{columns}")
+    text += type_rows(asked, beside)
+    text += workload_rows(asked, beside)
     if failures:
         text += ["", "## Failures", "", "| what | why |", "|---|---|"]
         text += [f"| {cell(what)} | {cell(why)} |" for what, why in failures]

@@ -87,6 +87,12 @@ def found(name, workload):
     return path
 
 
+def replayed_on(place):
+    """The words that replay on `MACHINE` or on `MACHINE:CPUS`."""
+    machine, _, cpus = place.partition(":")
+    return ["--machine", machine, *(["--cpus", cpus] if cpus else [])]
+
+
 def modules_folder(out, kernel, names):
     """The folder with these modules of the kernel, made if it is not there."""
     folder = out / "modules" / digest([kernel, names])
@@ -202,13 +208,13 @@ class Survey:
         for name, machine in places:
             if make:
                 say(f"what {name} costs on {machine}")
-            costs[name, machine] = self.document("asked", name, ["report", "-i", recordings[name], "--machine", machine, "--json"], make)
+            costs[name, machine] = self.document("asked", name, ["report", "-i", recordings[name], *replayed_on(machine), "--json"], make)
         for name, machine in places:
             if costs[name, machine] is None:
                 continue
             if make and not self.options.no_remedies:
                 say(f"remedies of {name} on {machine}")
-            words = ["advise", "-i", recordings[name], "--machine", machine, "--top", "0", "--trials", "0", "--json"]
+            words = ["advise", "-i", recordings[name], *replayed_on(machine), "--top", "0", "--trials", "0", "--json"]
             remedies = self.document("asked", name, words, make and not self.options.no_remedies)
             asked[name, machine] = ranking.survey_of(costs[name, machine], remedies)
         return asked
@@ -221,7 +227,7 @@ class Survey:
         candidates += ranking.remedy_candidates(here, self.options.remedies)
         for type_name, names in ranking.types_to_search(here, self.options.types):
             learn = names[: self.options.learn]
-            words = ["advise", "--type", type_name, "--machine", machine, "--moves", self.options.moves, "--trials", "0", "--json"]
+            words = ["advise", "--type", type_name, *replayed_on(machine), "--moves", self.options.moves, "--trials", "0", "--json"]
             for name in learn:
                 words += ["-i", recordings[name]]
             make = "design" in self.options.steps
@@ -243,7 +249,7 @@ class Survey:
                 edit = self.out / "tried" / f"{digest(candidate['edits'])}.edit"
                 if not edit.is_file():
                     write_whole(edit, candidate["edits"])
-                words = ["whatif", "-i", recordings[name], "--machine", machine, "--edit", edit, "--json"]
+                words = ["whatif", "-i", recordings[name], *replayed_on(machine), "--edit", edit, "--json"]
                 make = "try" in self.options.steps
                 if make:
                     say(f"{candidate['kind']} {candidate['subject']} in {name} on {machine}")
@@ -259,7 +265,7 @@ def arguments():
     parser.add_argument("steps", nargs="*", metavar="STEP", help=f"of {', '.join(STEPS)}; all if none is named")
     parser.add_argument("--kernel", default="debian:7.3", help="a kernel's name or image")
     parser.add_argument("--beside", help="another kernel, of which the costs alone are asked: columns beside this one's")
-    parser.add_argument("--machine", action="append", help="may be repeated; candidates come from the first [gnr-2s-480]")
+    parser.add_argument("--machine", action="append", metavar="MACHINE[:CPUS]", help="may be repeated; candidates come from the first [gnr-2s-480]")
     parser.add_argument("--list", default=ROOT / "workloads/subsystems/list", help="the workloads")
     parser.add_argument("--only", action="append", help="this workload alone; may be repeated")
     parser.add_argument("--smp", default="8", help="recorded CPUs")
@@ -293,14 +299,19 @@ def of_kernel(options, kernel):
     return options
 
 
+def kernel_name(image):
+    """What a kernel is called in tables: its image's name as distributions have it, without what says that it is one."""
+    return Path(image).name.removeprefix("vmlinuz-")
+
+
 def costs_beside(options, failures):
-    """The name of the kernel of `--beside` and what the same workloads cost there, on the first machine."""
+    """The name of the kernel of `--beside`, and what the same workloads cost there on the first machine."""
     options = of_kernel(options, options.beside)
     options.machine, options.no_remedies = options.machine[:1], True
     survey = Survey(options)
     costs = survey.ask(survey.record())
     failures += survey.failures
-    return Path(options.image).name, costs
+    return kernel_name(options.image), costs
 
 
 def main():
@@ -316,7 +327,7 @@ def main():
     tried = survey.try_all(asked, recordings, candidates)
     beside = costs_beside(options, survey.failures) if options.beside else None
     if "rank" in options.steps:
-        text = ranking.tables(Path(survey.options.image).name, asked, candidates, tried, survey.failures, beside)
+        text = ranking.tables(kernel_name(survey.options.image), asked, candidates, tried, survey.failures, beside)
         write_whole(survey.out / "ranking.md", text)
         say(f"wrote {survey.out / 'ranking.md'}")
 

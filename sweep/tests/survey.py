@@ -95,10 +95,23 @@ class Ranks(unittest.TestCase):
         here = {("one", MACHINE): ranking.survey_of(costs(a=(50, 5), b=(50, 40)), advice())}
         there = {("one", MACHINE): ranking.survey_of(costs(a=(100, 25)), advice())}
         text = ranking.tables("k", here, [], {}, [], ("old", there))
+        self.assertIn(f"| type | {MACHINE} | old | most in |", text)
         self.assertIn("| `a` | +2.50 % | +12.50 % | one +2.50 % |", text)
         self.assertIn("| `b` | +20.00 % | +0.00 % | one +20.00 % |", text)
-        self.assertIn(f"| one | {MACHINE} | 7 | 200 | 7 | 200 |", text)
+        self.assertIn(f"| workload | accesses | {MACHINE} | old: accesses | {MACHINE} |", text)
+        self.assertIn("| one | 7 | 200 | 7 | 200 |", text)
         self.assertIn("| `a` | +12.50 % | one +12.50 % |", ranking.tables("old", there, [], {}, []))
+
+
+    def test_each_machine_is_a_column_with_the_sums_of_a_survey_on_it_alone(self):
+        small = {("one", "m"): ranking.survey_of(costs(a=(50, 5)), advice()), ("two", "m"): ranking.survey_of(costs(a=(50, 10)), advice())}
+        large = {("one", "m:480"): ranking.survey_of(costs(a=(500, 250)), advice())}
+        text = ranking.tables("k", {**small, **large}, [], {}, [])
+        self.assertIn("| type | m | m:480 | most in |", text)
+        self.assertIn("| `a` | +15.00 % | +25.00 % | two +10.00 %, one +5.00 % |", text)
+        self.assertIn("| one | 7 | 100 | 1000 |", text)
+        self.assertIn("| two | 7 | 100 |  |", text)
+        self.assertIn("| `a` | +25.00 % | one +25.00 % |", ranking.tables("k", large, [], {}, []))
 
 
 class List(unittest.TestCase):
@@ -114,6 +127,14 @@ class List(unittest.TestCase):
         for text in ["a | b | c | d\n", "a | | | 1G | x\na | | | 1G | y\n", " | | | 1G | x\n"]:
             with self.assertRaises(SystemExit):
                 survey.read_list(text)
+
+    def test_a_machine_may_have_a_number_of_cpus(self):
+        self.assertEqual(survey.replayed_on("m"), ["--machine", "m"])
+        self.assertEqual(survey.replayed_on("m:480"), ["--machine", "m", "--cpus", "480"])
+
+    def test_a_kernel_is_called_by_its_version(self):
+        self.assertEqual(survey.kernel_name("/boot/vmlinuz-7.3.4-amd64"), "7.3.4-amd64")
+        self.assertEqual(survey.kernel_name("/b/bzImage"), "bzImage")
 
     def test_a_command_may_have_bars_and_quotes(self):
         (workload,) = survey.read_list("# what\n\na | s.sh | f:/g modules:x | 1G | sh -c 'cat f | wc'\n")
