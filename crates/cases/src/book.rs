@@ -235,6 +235,7 @@ impl<'b> Book<'b> {
                 .map(|row| (row.name.clone(), Measured::from(row.cycles)))
                 .collect::<BTreeMap<_, _>>(),
             skipped: result.skipped,
+            accesses: result.types_accesses,
         }
     }
 
@@ -252,13 +253,21 @@ impl<'b> Book<'b> {
                     Some((name.clone(), runs.figure(figure)?))
                 };
                 let event = self.case.event.as_ref();
+                let accesses = runs.figure(|p| Some(Measured::same(p.accesses as f64)));
+                let accesses = accesses.unwrap_or_default();
+                let cost = runs.figure(|p| Some(p.types)).unwrap_or_default();
+                let cost = match accesses.is_renamed() {
+                    true => cost.not_comparable(),
+                    false => cost,
+                };
                 rebuilt.push(Rebuilt {
                     edit: edit.name.clone(),
                     machine: first.predicted.machine.clone(),
                     types: first.predicted.sizes.iter().map(|s| s.0.clone()).collect(),
                     runs: runs.0.len(),
                     event: event.and_then(|event| runs.events(&event.name)),
-                    cost: runs.figure(|p| Some(p.types)).unwrap_or_default(),
+                    cost,
+                    accesses,
                     whole: runs.figure(|p| Some(p.whole)).unwrap_or_default(),
                     llc_misses: runs.figure(|p| Some(p.llc_misses)).unwrap_or_default(),
                     llc_load_misses: runs.figure(|p| Some(p.llc_load_misses)).unwrap_or_default(),

@@ -5,7 +5,7 @@
 use linemate_cases::{
     Case, CaseReplay, CheckDocument, Mode, Outputs, Plan, StepId, Work, parse, results,
 };
-use linemate_report::case::{Results, Spread, Verdict, markdown};
+use linemate_report::case::{Figure, Results, Spread, Verdict, markdown};
 use linemate_report::model::{
     Figures, GroupRow, Inputs, LedgerView, Report, TypeTimes, TypeView, View,
 };
@@ -529,6 +529,32 @@ fn the_course_of_a_workload_is_not_in_what_an_event_costs() {
     assert!(change(sum.recorded_change).1 > 50.0, "{sum:?}");
     assert_eq!(sum.verdict, Some(Verdict::CannotBeTold));
     assert_eq!(markdown(&results), include_str!("events.md"));
+}
+
+#[test]
+fn a_type_that_lost_its_name_in_one_kernel_is_not_compared() {
+    let (case, mut outputs) = events();
+    let plan = Plan::new(&case, Mode::Full);
+    for (number, step) in plan.steps.iter().enumerate() {
+        let accesses = match &step.work {
+            Work::WhatIf { .. } => 1000,
+            Work::Measure { .. } => 3000,
+            _ => continue,
+        };
+        let output = outputs.get_mut(&StepId(number)).unwrap();
+        output["results"][0]["types_accesses"] = accesses.into();
+    }
+    let results = results("1.2.3", &case, Mode::Full, &plan, &outputs).unwrap();
+    let rebuilt = &results.rebuilt[0];
+    let verdict = |figure: &Figure| (figure.sum.verdict, figure.best().verdict);
+    let not = Some(Verdict::NotComparable);
+    assert_eq!(verdict(&rebuilt.cost), (not, not));
+    assert_ne!(verdict(&rebuilt.whole).0, not);
+    // 1000 accesses in runs of 1000, 1250 and 1500 calls; 3000 in runs of 1000, 1500 and 2000.
+    let page = markdown(&results);
+    let told = "Not comparable: with the patches of apart, `rq` has 2.167 accesses for each enqueue, without 0.8222.";
+    assert!(page.contains(told), "{page}");
+    assert_eq!(page.matches("| not comparable |").count(), 2, "{page}");
 }
 
 #[test]

@@ -91,6 +91,7 @@ fn schema_is_as_described(json: &Value) {
         "llc_share",
         "warm_up",
         "mechanisms",
+        "types_accesses",
         "on_stacks",
         "duration",
         "causes",
@@ -523,6 +524,13 @@ fn a_quantity_has_one_figure(data: &str) {
     let without = |figure: &str| same["results"][0][figure]["without"].as_f64();
     assert_eq!(without("whole"), Some(whole as f64 / seeds as f64));
     assert_eq!(without("types"), Some(own / seeds as f64));
+    // Its accesses, whatever became of them, are those of the report that replays nothing.
+    let counted = linemate(&["report", "-i", data, "--type", "rq", "--json"]);
+    let counted: Value = serde_json::from_slice(&counted.stdout).unwrap();
+    assert_eq!(
+        same["results"][0]["types_accesses"],
+        counted["type"]["figures"]["accesses"]
+    );
 }
 
 fn bad_edits_are_refused(data: &str) {

@@ -176,6 +176,9 @@ pub struct Predicted {
     pub functions: BTreeMap<String, Measured>,
     /// Accesses that would not happen.
     pub skipped: u64,
+    /// Accesses to the edited types that were recorded.
+    #[serde(default)]
+    pub accesses: u64,
 }
 
 /// What became of an edit in the kernel that was built with its patches.
@@ -193,6 +196,9 @@ pub struct Rebuilt {
     pub event: Option<EventRuns>,
     /// Cycles of the types.
     pub cost: Figure,
+    /// Accesses to the types that were recorded: where there are [far more](Figure::is_renamed) in one kernel, costs are not compared.
+    #[serde(default)]
+    pub accesses: Figure,
     /// Cycles of everything.
     pub whole: Figure,
     /// Accesses of kernel code that missed the last-level cache.
@@ -255,6 +261,17 @@ impl From<Measure> for Measured {
 }
 
 impl Measured {
+    /// A figure that the edit does not change.
+    #[must_use]
+    pub fn same(figure: f64) -> Measured {
+        Measured {
+            without: figure,
+            with: figure,
+            difference: 0.0,
+            ci95: 0.0,
+        }
+    }
+
     /// Difference and confidence interval in per cent of the side without the edit; `None` when that is nothing.
     #[must_use]
     pub fn relative(&self) -> Option<(f64, f64)> {

@@ -166,6 +166,9 @@ pub struct WhatIf {
     pub ablation: Vec<Ablation>,
     /// Objects that got new addresses.
     pub relocated: usize,
+    /// Accesses to the reported types as recorded: all that have a name, whether they left their core or not.
+    #[serde(default)]
+    pub types_accesses: u64,
     /// Accesses to the edited types on programs' stacks, which no edit moves.
     #[serde(default)]
     pub on_stacks: u64,
@@ -552,6 +555,7 @@ pub(crate) fn whatif(facts: &Facts<'_>) -> WhatIf {
         functions: facts.functions(),
         ablation: facts.ablation(),
         relocated: all.map_or(0, |variant| variant.relocated),
+        types_accesses: facts.scene.watched_accesses(),
         on_stacks: facts.on_stacks,
         paired: all.map_or_else(Vec::new, |variant| variant.paired.clone()),
         followed: all.map_or_else(Vec::new, |variant| variant.followed.clone()),

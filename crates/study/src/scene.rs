@@ -393,6 +393,15 @@ impl<'a> Scene<'a> {
         on_stack.map(|(_, kinds)| kinds.iter().sum::<u64>()).sum()
     }
 
+    /// Accesses to the watched types.
+    pub(crate) fn watched_accesses(&self) -> u64 {
+        let watched = self.counts.iter().filter(|(field, _)| {
+            let key = self.keys.get(self.counted_key(**field).0 as usize);
+            key.is_some_and(|key| key.watched.is_some())
+        });
+        watched.map(|(_, kinds)| kinds.iter().sum::<u64>()).sum()
+    }
+
     /// The keys that belong to watched types, by their numbers.
     pub fn watched(&self) -> Vec<usize> {
         let keys = self.keys.iter().enumerate();

@@ -6,6 +6,11 @@ use serde::{Deserialize, Serialize};
 /// A change that is known this well, in points of per cent, can be told from another one even if it is smaller than that.
 const RESOLUTION: f64 = 1.0;
 
+/// From this many times as many accesses on, what a type costs in two kernels is not the same thing: a patch changes what an access costs and
+/// spares some, but does not double them. A name does: an object of before the recording has a type only where its slab cache is of one type, and the kernel
+/// merges caches of one size, which a patch may change.
+const RENAMED: f64 = 2.0;
+
 /// A change in per cent, with its interval if there is one.
 #[must_use]
 pub fn change_text(change: Change) -> String {
@@ -51,6 +56,9 @@ pub enum Verdict {
     /// They do, but no change at all would fit as well; or there are no intervals.
     #[serde(rename = "cannot be told")]
     CannotBeTold,
+    /// The types are accessed so much more often in one of the kernels that they are not the same objects there.
+    #[serde(rename = "not comparable")]
+    NotComparable,
 }
 
 impl Verdict {
@@ -76,6 +84,7 @@ impl Verdict {
             Verdict::Agrees => "agrees",
             Verdict::Differs => "differs",
             Verdict::CannotBeTold => "cannot be told",
+            Verdict::NotComparable => "not comparable",
         }
     }
 }
@@ -137,6 +146,23 @@ impl Figure {
     #[must_use]
     pub fn best(&self) -> &Compared {
         self.per_event.as_ref().unwrap_or(&self.sum)
+    }
+
+    /// Of a figure that counts accesses to types: whether there are so many more in one kernel that not the same objects have the types' names in both.
+    #[must_use]
+    pub fn is_renamed(&self) -> bool {
+        let compared = self.best();
+        let (without, rerecorded) = (compared.without.mean, compared.rerecorded.mean);
+        without.max(rerecorded) >= RENAMED * without.min(rerecorded) && without != rerecorded
+    }
+
+    /// The same figure, of which no verdict is to be read.
+    #[must_use]
+    pub fn not_comparable(mut self) -> Figure {
+        for compared in self.per_event.iter_mut().chain([&mut self.sum]) {
+            compared.verdict = Some(Verdict::NotComparable);
+        }
+        self
     }
 }
 
@@ -225,5 +251,25 @@ mod tests {
         // Nothing to change.
         let nothing = Compared::of(&[0.0; 3], &[0.0; 3], &[0.0; 3]);
         assert_eq!((nothing.verdict, nothing.error()), (None, None));
+    }
+
+    #[test]
+    fn a_type_that_is_accessed_twice_as_often_in_one_kernel_is_not_the_same() {
+        let sum = |without, rerecorded| Figure {
+            sum: Compared::of(&[without], &[without], &[rerecorded]),
+            per_event: None,
+        };
+        assert!(!sum(100.0, 199.0).is_renamed() && sum(100.0, 200.0).is_renamed());
+        assert!(!sum(199.0, 100.0).is_renamed() && sum(200.0, 100.0).is_renamed());
+        assert!(sum(0.0, 1.0).is_renamed() && !sum(0.0, 0.0).is_renamed());
+        // What counts is an event's where there are events: twice the accesses of twice the work are as many.
+        let twice_the_work = Figure {
+            per_event: Some(Compared::of(&[10.0], &[10.0], &[10.0])),
+            ..sum(100.0, 200.0)
+        };
+        assert!(!twice_the_work.is_renamed());
+        let told = twice_the_work.not_comparable();
+        assert_eq!(told.sum.verdict, Some(Verdict::NotComparable));
+        assert_eq!(told.best().verdict, Some(Verdict::NotComparable));
     }
 }

@@ -243,6 +243,7 @@ fn rebuilt(out: &mut String, results: &Results) {
         }
         calls(out, &results.rebuilt);
     }
+    renamed(out, &results.rebuilt);
     let of = match events {
         Some(_) => "\n### Of whole recordings\n\nMillion cycles.\n\n",
         None => "\nMillion cycles of whole recordings.\n\n",
@@ -369,6 +370,32 @@ fn calls(out: &mut String, rows: &[Rebuilt]) {
                 ratio(event.change),
             ],
         );
+    }
+}
+
+/// Which rows are not comparable, and why.
+fn renamed(out: &mut String, rows: &[Rebuilt]) {
+    let mut told = Vec::new();
+    for r in rows.iter().filter(|r| r.accesses.is_renamed()) {
+        let accesses = r.accesses.best();
+        let per = r
+            .event
+            .as_ref()
+            .map(|event| format!(" for each {}", event.name));
+        let line = format!(
+            "Not comparable: with the patches of {}, {} has {} accesses{}, without {}. Not the same objects have the type's name in both kernels \
+             (merged slab caches: boot with `slab_nomerge`), or the workload takes another course.",
+            r.edit,
+            code(&r.types.join(" ")),
+            each(accesses.rerecorded.mean),
+            per.unwrap_or_default(),
+            each(accesses.without.mean),
+        );
+        // The same of each machine.
+        if !told.contains(&line) {
+            let _ = writeln!(out, "\n{line}");
+            told.push(line);
+        }
     }
 }
 
