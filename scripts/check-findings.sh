@@ -25,10 +25,10 @@ out=${CHECK_OUT:-target/checks}
 source=$(source_in_cache 7.3) || die "there are no sources of Linux 7.3 in the cache: run \`scripts/setup.sh cases\`"
 patches=("$@")
 # cred has two remedies for one problem.
-[ $# -gt 0 ] || patches=(cases/next/{super-block,sighand,task,io-worker,vm-area}/patches/*.patch cases/next/cred/patches/0001-test.patch)
+[ $# -gt 0 ] || patches=(cases/next/{super-block,sighand,task,io-worker,vm-area,mm}/patches/*.patch cases/next/cred/patches/0001-test.patch)
 
 mkdir -p "$out"
-cat cases/kernel.config cases/next/subsystems.config cases/lockdep.config cases/kasan.config >"$out/config"
+cat cases/kernel.config cases/next/subsystems.config cases/next/mm/lru-gen.config cases/lockdep.config cases/kasan.config >"$out/config"
 image=$(scripts/build-kernel.sh "$source" "$out/config" "$out/kernel" "${patches[@]}" | tail -1)
 programs=()
 for program in files events talkers births faults ring; do

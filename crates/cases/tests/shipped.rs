@@ -82,6 +82,8 @@ fn every_shipped_case_is_in_order() {
             "next-cred",
             "next-cred-apart",
             "next-io-worker",
+            "next-mm",
+            "next-mm-sockets",
             "next-sighand",
             "next-super-block",
             "next-task",
