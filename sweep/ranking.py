@@ -145,6 +145,7 @@ def machines_of(asked):
 
 
 def header(columns):
+    """A table's first two lines."""
     return [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
 
 

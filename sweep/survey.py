@@ -89,8 +89,8 @@ def found(name, workload):
 
 def replayed_on(place):
     """The words that replay on `MACHINE` or on `MACHINE:CPUS`."""
-    machine, _, cpus = place.partition(":")
-    return ["--machine", machine, *(["--cpus", cpus] if cpus else [])]
+    machine, colon, cpus = place.partition(":")
+    return ["--machine", machine, *(["--cpus", cpus] if colon else [])]
 
 
 def modules_folder(out, kernel, names):
@@ -222,7 +222,7 @@ class Survey:
     def design(self, asked, recordings):
         """The candidates: remedies of the surveys, and for the types with most false sharing layouts that advise finds."""
         machine = self.options.machine[0]
-        here = {name: survey for (name, on), survey in asked.items() if on == machine}
+        here = ranking.on_machine(asked, machine)
         candidates = [ranking.given(path.stem, path.read_text()) for path in self.options.edit]
         candidates += ranking.remedy_candidates(here, self.options.remedies)
         for type_name, names in ranking.types_to_search(here, self.options.types):

@@ -102,7 +102,6 @@ class Ranks(unittest.TestCase):
         self.assertIn("| one | 7 | 200 | 7 | 200 |", text)
         self.assertIn("| `a` | +12.50 % | one +12.50 % |", ranking.tables("old", there, [], {}, []))
 
-
     def test_each_machine_is_a_column_with_the_sums_of_a_survey_on_it_alone(self):
         small = {("one", "m"): ranking.survey_of(costs(a=(50, 5)), advice()), ("two", "m"): ranking.survey_of(costs(a=(50, 10)), advice())}
         large = {("one", "m:480"): ranking.survey_of(costs(a=(500, 250)), advice())}
@@ -131,6 +130,8 @@ class List(unittest.TestCase):
     def test_a_machine_may_have_a_number_of_cpus(self):
         self.assertEqual(survey.replayed_on("m"), ["--machine", "m"])
         self.assertEqual(survey.replayed_on("m:480"), ["--machine", "m", "--cpus", "480"])
+        # A number that is not there is refused by linemate, not left out.
+        self.assertEqual(survey.replayed_on("m:"), ["--machine", "m", "--cpus", ""])
 
     def test_a_kernel_is_called_by_its_version(self):
         self.assertEqual(survey.kernel_name("/boot/vmlinuz-7.3.4-amd64"), "7.3.4-amd64")
