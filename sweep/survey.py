@@ -87,6 +87,17 @@ def found(name, workload):
     return path
 
 
+def given(path):
+    """The candidate of a file of `--edit`. One that names no type would be tried nowhere, and nobody told."""
+    try:
+        candidate = ranking.given(path.stem, path.read_text())
+    except (OSError, UnicodeDecodeError) as err:
+        fail(f"--edit {path}: {err.strerror if isinstance(err, OSError) else 'is not text'}")
+    if not candidate["types"]:
+        fail(f"--edit {path}: no line of it is `type T`, so there is no workload to try it in; each statement has a line of its own (docs/edits.md)")
+    return candidate
+
+
 def replayed_on(place):
     """The words that replay on `MACHINE` or on `MACHINE:CPUS`."""
     machine, colon, cpus = place.partition(":")
@@ -223,7 +234,7 @@ class Survey:
         """The candidates: remedies of the surveys, and for the types with most false sharing layouts that advise finds."""
         machine = self.options.machine[0]
         here = ranking.on_machine(asked, machine)
-        candidates = [ranking.given(path.stem, path.read_text()) for path in self.options.edit]
+        candidates = list(self.options.given)
         candidates += ranking.remedy_candidates(here, self.options.remedies)
         for type_name, names in ranking.types_to_search(here, self.options.types):
             learn = names[: self.options.learn]
@@ -320,6 +331,8 @@ def main():
     if not options.linemate.is_file():
         fail(f"there is no {options.linemate}: run `make build`")
     options.tool_digest = file_digest(options.linemate)
+    # Read first, so that a wrong file is told before hours of recordings.
+    options.given = [given(path) for path in options.edit]
     survey = Survey(of_kernel(options, options.kernel))
     recordings = survey.record()
     asked = survey.ask(recordings)

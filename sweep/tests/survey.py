@@ -1,6 +1,7 @@
 """The survey's ranking on made-up documents, and its list. Run by scripts/test-sweep.sh."""
 
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -49,6 +50,19 @@ class Candidates(unittest.TestCase):
     def test_an_edit_that_is_given_is_about_the_types_that_it_names(self):
         candidate = ranking.given("mine", "type a\nisolate x\n# type c\ntype b\nmove type after z\n")
         self.assertEqual(candidate["types"], ["a", "b"])
+
+    def test_an_edit_that_names_no_type_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "mine.txt"
+            path.write_text("type a\nisolate x\n")
+            self.assertEqual(survey.given(path)["types"], ["a"])
+            for content in [b"", b"type a; isolate x\n", b"base-align a 8\n", b"\xff"]:
+                path.write_bytes(content)
+                with self.assertRaises(SystemExit) as told:
+                    survey.given(path)
+                self.assertIn(str(path), str(told.exception))
+            with self.assertRaises(SystemExit):
+                survey.given(Path(folder))
 
     def test_types_are_searched_by_their_false_sharing_and_only_structs(self):
         one = ranking.survey_of(costs(a=(100, 1), b=(100, 90), **{"task or interrupt stack": (100, 100)}), advice())
