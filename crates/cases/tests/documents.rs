@@ -167,3 +167,34 @@ fn findings_tell_what_the_survey_tells() {
     }
     assert_eq!(told, candidates.len());
 }
+
+#[test]
+fn findings_tell_the_surveys_trials_on_each_machine() {
+    let trials: Vec<Vec<String>> = read(&root().join("docs/survey-7.3.md"))
+        .lines()
+        .filter_map(cells)
+        .collect();
+    let mut told = 0;
+    for row in rows(&read(&root().join("docs/findings.md")), "## Linux 7.3.4") {
+        let Some(candidate) = row.get(&["candidate"]) else {
+            continue;
+        };
+        for machine in ["gnr-2s-480", "turin-2s", "spr-w-48"] {
+            let (Some(workload), Some(share)) = (row.get(&["workload"]), row.get(&[machine]))
+            else {
+                continue;
+            };
+            let is_trial = |trial: &Vec<String>| {
+                trial.len() == 7
+                    && [&trial[0], &trial[1], &trial[2], &trial[6]]
+                        == [candidate, workload, machine, share]
+            };
+            assert!(
+                trials.iter().any(is_trial),
+                "no trial says {candidate} {workload} {machine} {share}"
+            );
+            told += 1;
+        }
+    }
+    assert!(told >= 39, "{told}");
+}
