@@ -87,7 +87,7 @@ def found(name, workload):
     return path
 
 
-def given(path):
+def read_edit(path):
     """The candidate of a file of `--edit`. One that names no type would be tried nowhere, and nobody told."""
     try:
         candidate = ranking.given(path.stem, path.read_text())
@@ -332,7 +332,7 @@ def main():
         fail(f"there is no {options.linemate}: run `make build`")
     options.tool_digest = file_digest(options.linemate)
     # Read first, so that a wrong file is told before hours of recordings.
-    options.given = [given(path) for path in options.edit]
+    options.given = [read_edit(path) for path in options.edit]
     survey = Survey(of_kernel(options, options.kernel))
     recordings = survey.record()
     asked = survey.ask(recordings)

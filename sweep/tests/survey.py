@@ -55,14 +55,14 @@ class Candidates(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "mine.txt"
             path.write_text("type a\nisolate x\n")
-            self.assertEqual(survey.given(path)["types"], ["a"])
+            self.assertEqual(survey.read_edit(path)["types"], ["a"])
             for content in [b"", b"type a; isolate x\n", b"base-align a 8\n", b"\xff"]:
                 path.write_bytes(content)
                 with self.assertRaises(SystemExit) as told:
-                    survey.given(path)
+                    survey.read_edit(path)
                 self.assertIn(str(path), str(told.exception))
             with self.assertRaises(SystemExit):
-                survey.given(Path(folder))
+                survey.read_edit(Path(folder))
 
     def test_types_are_searched_by_their_false_sharing_and_only_structs(self):
         one = ranking.survey_of(costs(a=(100, 1), b=(100, 90), **{"task or interrupt stack": (100, 100)}), advice())

@@ -198,3 +198,54 @@ fn findings_tell_the_surveys_trials_on_each_machine() {
     }
     assert!(told >= 39, "{told}");
 }
+
+/// A figure with commas between its thousands.
+fn number(text: &str) -> f64 {
+    text.split(' ')
+        .next()
+        .unwrap()
+        .replace(',', "")
+        .parse()
+        .unwrap()
+}
+
+#[test]
+fn what_is_replayed_by_default_is_one_figure_in_the_ablation_and_in_the_survey() {
+    let trials: Vec<Vec<String>> = read(&root().join("docs/survey-7.3.md"))
+        .lines()
+        .filter_map(cells)
+        .filter(|trial| trial.len() == 7)
+        .collect();
+    let mut told = 0;
+    for row in rows(
+        &read(&root().join("docs/validation.md")),
+        "## Each mechanism alone",
+    ) {
+        let Some(finding) = row.get(&["finding"]) else {
+            continue;
+        };
+        let name = finding[1..].split(']').next().unwrap();
+        let is_row = |trial: &&Vec<String>| {
+            let candidate = trial[0].trim_matches('`');
+            candidate.trim_end_matches("-test") == name
+                && Some(trial[1].as_str()) == row.get(&["workload"])
+                && Some(trial[2].as_str())
+                    == row.get(&["machine"]).map(|name| name.trim_matches('`'))
+        };
+        let trial = trials
+            .iter()
+            .find(is_row)
+            .unwrap_or_else(|| panic!("{finding}"));
+        let (cycles, change) = (number(&trial[3]), number(&trial[4]));
+        let interval = number(trial[4].split("± ").nth(1).unwrap());
+        let expected = format!(
+            "{:+.1} ± {:.1} % of {:.3} M",
+            100.0 * change / cycles,
+            100.0 * interval / cycles,
+            cycles / 1e6
+        );
+        assert_eq!(row.get(&["pairs (default)"]), Some(&*expected), "{finding}");
+        told += 1;
+    }
+    assert_eq!(told, 12);
+}
