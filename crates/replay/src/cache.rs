@@ -8,6 +8,8 @@
 
 use linemate_machine::{CacheShape, CoreId, DomainId, LlcIndex, LlcShape, Machine};
 
+use crate::memory;
+
 /// A line's number with the instance of cloned memory above it (see `address`).
 pub(crate) type Line = u64;
 
@@ -58,6 +60,11 @@ impl Cache {
             lines: Vec::new(),
             held: Vec::new(),
         }
+    }
+
+    /// Bytes.
+    pub(crate) fn size_in_memory(&self) -> usize {
+        memory::of_list(&self.lines) + memory::of_list(&self.held)
     }
 
     #[inline]
@@ -204,6 +211,11 @@ impl Llc {
             used: Vec::new(),
             sets_by_use: Vec::new(),
         }
+    }
+
+    /// Bytes.
+    pub(crate) fn size_in_memory(&self) -> usize {
+        memory::of_list(&self.used) + memory::of_list(&self.sets_by_use)
     }
 
     /// One of which `part` of `whole` equal users have their share: that many of its sets, at least one. The hash spreads lines over

@@ -6,6 +6,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use linemate_machine::{CoreId, DomainId, LogicalCpu, SocketId};
 
 use crate::cache::Line;
+use crate::memory;
 
 /// Nobody, where a core is named.
 const NOBODY: u16 = u16::MAX;
@@ -103,6 +104,13 @@ impl Directory {
             sharers: Vec::new(),
             words: cores.div_ceil(64),
         }
+    }
+
+    /// Bytes.
+    pub(crate) fn size_in_memory(&self) -> usize {
+        memory::of_table(&self.slots)
+            + memory::of_list(&self.entries)
+            + memory::of_list(&self.sharers)
     }
 
     /// The number of entries.

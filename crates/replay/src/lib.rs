@@ -51,6 +51,7 @@ mod interleaver;
 mod join;
 mod lines;
 mod locks;
+mod memory;
 mod mixing;
 mod overlap;
 mod placement;

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::address::address;
 use crate::counts::{Source, Tally};
 use crate::directory::{LineHasher, Slot};
+use crate::memory;
 use crate::placement::{KeyId, SiteId};
 use crate::system::System;
 
@@ -103,6 +104,13 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
+    /// Bytes.
+    pub(crate) fn size_in_memory(&self) -> usize {
+        memory::of_table(&self.index)
+            + memory::of_list(&self.cells)
+            + memory::of_table(&self.uncontested)
+    }
+
     /// An access that left its core, to a line that no core has taken from another yet.
     pub(crate) fn add_uncontested(&mut self, touch: &Touch) {
         let sums = self

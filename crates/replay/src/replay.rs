@@ -225,10 +225,10 @@ pub struct Replay<P, C> {
     cloner: C,
     interleaver: Interleaver,
     slicer: Slicer,
-    round: Vec<Waiting>,
-    slices: Vec<Slice>,
+    pub(crate) round: Vec<Waiting>,
+    pub(crate) slices: Vec<Slice>,
     recorded: usize,
-    engine: Engine,
+    pub(crate) engine: Engine,
     accesses: u64,
     skipped: u64,
     uncached: u64,
@@ -236,7 +236,7 @@ pub struct Replay<P, C> {
     warm_up: Option<WarmUp>,
     /// When the round began in the recording.
     time: VirtualTime,
-    taper: Option<Taper>,
+    pub(crate) taper: Option<Taper>,
 }
 
 impl<P: Placement, C: Cloner> Replay<P, C> {

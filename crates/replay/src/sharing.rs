@@ -15,6 +15,7 @@
 use linemate_machine::CoreId;
 
 use crate::directory::{Entry, History};
+use crate::memory;
 
 /// A coherence miss whose class is not known yet, as its accountant wants it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +93,13 @@ pub(crate) struct Sharing {
 }
 
 impl Sharing {
+    /// Bytes.
+    pub(crate) fn size_in_memory(&self) -> usize {
+        let line =
+            |line: &LineRecords| memory::of_list(&line.records) + memory::of_list(&line.table);
+        memory::of_list(&self.lines) + self.lines.iter().map(line).sum::<usize>()
+    }
+
     /// The core's record, if the line has one for it.
     pub(crate) fn find(&mut self, entry: &Entry, core: CoreId) -> Option<&mut CoreRecord> {
         let index = entry.record.checked_sub(1)?;

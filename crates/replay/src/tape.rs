@@ -20,6 +20,7 @@ use crate::cache::Line;
 use crate::counts::{Cause, Source};
 use crate::engine::Waiting;
 use crate::interleaver::Slice;
+use crate::memory;
 use crate::placement::{KeyId, Sharing, SiteId};
 
 /// Which accesses a tape has.
@@ -174,6 +175,17 @@ impl Taper {
             round: Vec::new(),
             tape: Tape::default(),
         }
+    }
+
+    /// Bytes, without the round under way.
+    pub(crate) fn size_in_memory(&self) -> usize {
+        let tape = &self.tape;
+        memory::of_table(&self.lines)
+            + memory::of_list(&tape.accesses)
+            + memory::of_list(&tape.slices)
+            + memory::of_list(&tape.rounds)
+            + memory::of_list(&tape.times)
+            + memory::of_list(&tape.ends)
     }
 
     /// The first pass is over.

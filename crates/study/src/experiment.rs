@@ -26,34 +26,18 @@ use rayon::prelude::*;
 pub use crate::cpus::{Cpus, recorded_cpus};
 use crate::groups::Groups;
 use crate::known::KnownOutcomes;
-use crate::progress;
+use crate::progress::{self, OneOf};
 use crate::rounds::{Cutter, LeftOut, Rounds};
 use crate::scene::{Scene, Step};
 use crate::steps;
-use crate::stream::{Reader, Stream, Tables, Wanted};
+use crate::stream::{Reader, Tables, Wanted};
+use crate::supply::{self, Replays, Source, Supply};
 use crate::under::{Under, UnderMarker};
 use crate::variant::{Memory, Unedited, Variant};
-
-/// How many simulated CPUs are held in memory at a time: each has its caches, some 10 to 100 KiB when used.
-const SIMULATED_CPUS_MAX: usize = 4096;
-
-/// How many replays are held in memory at a time, at most.
-const REPLAYS_MAX: usize = 12;
 
 /// After how many interleavings it is asked whether their figures are narrow enough (`Measure::is_narrow`): with four, a mean that is four
 /// times as large as its 95 % interval is 12.7 standard errors away from none.
 pub const INTERLEAVINGS_AT_ONCE: usize = 4;
-
-/// How many replays of more CPUs than were recorded: each has a tape besides.
-const SCALED_AT_ONCE: usize = 4;
-
-/// Bytes of all replays together, so that a question stays below 1 GiB.
-const REPLAYS_BYTES: u64 = 768 << 20;
-
-/// What a replay takes at least, and for each thousand accesses that it gets: it remembers every line that was touched. From the peaks of
-/// what-ifs with four and with eight replays, of 11 and of 38 million accesses on gnr-2s-480: 50 and 77 MB.
-const REPLAY_BYTES: u64 = 45_000_000;
-const REPLAY_BYTES_PER_1000: u64 = 850;
 
 /// Under which interleaving caches are filled: one that no seed decides, so that an interleaving's figures are the same in every question.
 const FILLING: Interleaving = Interleaving::Aligned;
@@ -153,6 +137,8 @@ pub struct Experiment<'a> {
     pub lines: bool,
     /// A function: what is accessed while it is on the stack counts for keys and sites of its own ([`crate::under::UnderCounts`]).
     pub under: Option<&'a Under>,
+    /// How many bytes all replays that are held at a time may take, about; two are held in any case. Decides nothing but time.
+    pub memory: usize,
 }
 
 impl<'a> Experiment<'a> {
@@ -176,6 +162,7 @@ impl<'a> Experiment<'a> {
             conditions,
             lines: false,
             under: None,
+            memory: supply::memory(),
         })
     }
 
@@ -242,7 +229,8 @@ impl<'a> Experiment<'a> {
         }
         known.iter().flatten().for_each(KnownOutcomes::keep);
         if let Some(supply) = supply {
-            let spared = self.parts(&supply.source) * supply.waves * self.passes();
+            let parts = supply.source.parts(self.scene.accesses);
+            let spared = parts * supply.waves * self.passes();
             self.scene.session.progress().advance(spared);
         }
         Ok(kept)
@@ -253,61 +241,59 @@ impl<'a> Experiment<'a> {
         if self.conditions.cold { 1 } else { 2 }
     }
 
-    /// Replays these, all at the same time.
+    /// Replays these: all fill their caches at the same time, and count as memory allows.
     fn wave(
         &self,
         supply: &Supply<'_>,
         variants: &[&Variant],
         jobs: &[Job],
     ) -> Result<Vec<(Job, Outcome)>, ExperimentError> {
-        let mut runners = self.runners(supply, variants, jobs)?;
-        let left_out = self.feed(&mut runners, supply)?;
-        let jobs: Vec<(&Job, Runner<'_>)> = jobs.iter().zip(runners).collect();
-        let outcome = |(job, runner): (&Job, Runner<'_>)| {
-            Ok((*job, self.finish(runner.replayed(&left_out)?, job.seed)?))
-        };
-        jobs.into_par_iter().map(outcome).collect()
-    }
-
-    /// A replay for each of these, ready to count.
-    fn runners<'s>(
-        &self,
-        supply: &Supply<'_>,
-        variants: &[&'s Variant],
-        jobs: &[Job],
-    ) -> Result<Vec<Runner<'s>>, ExperimentError> {
         if self.conditions.cold {
             let seeded = |job: &Job| Interleaving::Seeded(job.seed);
             let runner = |job: &Job| self.runner(variants[job.variant], seeded(job));
-            jobs.iter().map(runner).collect()
-        } else {
-            self.warmed(supply, variants, jobs)
+            let runners = jobs.iter().map(runner).collect::<Result<_, _>>()?;
+            return self.count(supply, jobs, runners, 1);
         }
+        let mut warm = self.warmed(supply, variants, jobs)?;
+        let sizes = warm.values().map(|runner| runner.replay.size_in_memory());
+        let parts = supply.parts(jobs, |job| job.variant, sizes.max().unwrap_or(0));
+        let mut outcomes = Vec::with_capacity(jobs.len());
+        for (at, now) in parts.iter().enumerate() {
+            let later: Vec<Job> = parts[at + 1..].concat();
+            let runners = counting(&mut warm, now, &later);
+            outcomes.extend(self.count(supply, now, runners, parts.len())?);
+        }
+        Ok(outcomes)
     }
 
-    /// A replay for each of these, on the machine as one replay of the variant leaves it.
+    /// A replay of each variant that is wanted, its caches filled.
     fn warmed<'s>(
         &self,
         supply: &Supply<'_>,
         variants: &[&'s Variant],
         jobs: &[Job],
-    ) -> Result<Vec<Runner<'s>>, ExperimentError> {
+    ) -> Result<BTreeMap<usize, Runner<'s>>, ExperimentError> {
         let numbers: BTreeSet<usize> = jobs.iter().map(|job| job.variant).collect();
         let runner = |number: &usize| self.runner(variants[*number], FILLING);
         let mut warm = numbers.iter().map(runner).collect::<Result<Vec<_>, _>>()?;
-        self.feed(&mut warm, supply)?;
-        let mut warm: BTreeMap<usize, Runner<'s>> = numbers.into_iter().zip(warm).collect();
-        let mut runners = Vec::new();
-        for (at, job) in jobs.iter().enumerate() {
-            let again = jobs[at + 1..].iter().any(|j| j.variant == job.variant);
-            // A replay takes some 100 MB: the last one is not a copy.
-            let runner = match again {
-                true => warm.get(&job.variant).cloned(),
-                false => warm.remove(&job.variant),
-            };
-            runners.extend(runner.map(|runner| runner.counting(job.seed)));
-        }
-        Ok(runners)
+        self.feed(&mut warm, supply, 1)?;
+        Ok(numbers.into_iter().zip(warm).collect())
+    }
+
+    /// What these replays count, in one of so many readings of a wave.
+    fn count(
+        &self,
+        supply: &Supply<'_>,
+        jobs: &[Job],
+        mut runners: Vec<Runner<'_>>,
+        readings: usize,
+    ) -> Result<Vec<(Job, Outcome)>, ExperimentError> {
+        let left_out = self.feed(&mut runners, supply, readings)?;
+        let jobs: Vec<(&Job, Runner<'_>)> = jobs.iter().zip(runners).collect();
+        let outcome = |(job, runner): (&Job, Runner<'_>)| {
+            Ok((*job, self.finish(runner.replayed(&left_out)?, job.seed)?))
+        };
+        jobs.into_par_iter().map(outcome).collect()
     }
 
     /// Replays the recorded layout once, under the seed's interleaving.
@@ -322,7 +308,7 @@ impl<'a> Experiment<'a> {
         let variant = Variant::as_recorded(self.scene);
         let supply = self.supply(&[&variant], (1, 1))?;
         let mut runner = self.one(&supply, &variant, seed)?;
-        let left_out = self.feed(std::slice::from_mut(&mut runner), &supply)?;
+        let left_out = self.feed(std::slice::from_mut(&mut runner), &supply, 1)?;
         let outcome = self.finish(runner.replayed(&left_out)?, seed)?;
         known.add(seed, &outcome);
         known.keep();
@@ -381,7 +367,7 @@ impl<'a> Experiment<'a> {
             return self.runner(variant, seeded);
         }
         let mut runner = self.runner(variant, FILLING)?;
-        self.feed(std::slice::from_mut(&mut runner), supply)?;
+        self.feed(std::slice::from_mut(&mut runner), supply, 1)?;
         Ok(runner.counting(seed))
     }
 
@@ -462,33 +448,36 @@ impl<'a> Experiment<'a> {
             },
             None => Source::Recording { filter },
         };
-        let at_once = self.at_once(&source, replays / variants.len().max(1));
-        let waves = (batches * replays.div_ceil(at_once)) as u64;
+        let of = Replays {
+            accesses: self.scene.accesses,
+            cpus: (self.cpus.recorded, usize::from(self.cpus.copies)),
+            batches,
+            in_batch: replays,
+            of_variant: replays / variants.len().max(1),
+        };
+        let supply = Supply::new((source, moved), &of, self.memory);
+        let steps = supply.source.parts(of.accesses) * supply.waves * self.passes();
         let progress = self.scene.session.progress();
-        let steps = self.parts(&source) * waves * self.passes();
         progress.begin(progress::Step::Replaying, steps);
-        Ok(Supply {
-            at_once,
-            waves,
-            source,
-            moved,
-        })
+        Ok(supply)
     }
 
-    /// Hands the rounds of the source to all runners; gives what no runner got.
+    /// Hands the rounds of the source to all runners, for one of so many readings of a pass; gives what no runner got.
     fn feed(
         &self,
         runners: &mut [Runner<'_>],
         supply: &Supply<'_>,
+        readings: usize,
     ) -> Result<LeftOut, ExperimentError> {
         let moved = &supply.moved;
+        let progress = OneOf::new(self.scene.session.progress(), readings);
         match &supply.source {
             Source::Stream { stream, tables } => {
                 let wanted = Wanted::NeededAnd(moved);
                 let reader = Reader::new(stream, self.scene, tables, wanted)?;
-                self.feed_stream(runners, reader)
+                self.feed_stream(runners, reader, progress)
             }
-            Source::Recording { filter } => self.feed_recording(runners, *filter, moved),
+            Source::Recording { filter } => self.feed_recording(runners, *filter, moved, progress),
         }
     }
 
@@ -497,6 +486,7 @@ impl<'a> Experiment<'a> {
         &self,
         runners: &mut [Runner<'_>],
         mut reader: Reader<'_>,
+        mut progress: OneOf<'_>,
     ) -> Result<LeftOut, ExperimentError> {
         let (mut now, mut next) = (Rounds::default(), Rounds::default());
         let mut more = reader.next(&mut now)?;
@@ -504,37 +494,10 @@ impl<'a> Experiment<'a> {
             let (taken, read) = rayon::join(|| take_all(runners, &now), || reader.next(&mut next));
             taken?;
             more = read?;
-            self.scene.session.progress().advance(1);
+            progress.advance(1);
             std::mem::swap(&mut now, &mut next);
         }
         Ok(reader.left_out())
-    }
-
-    /// How many replays to hold in memory at a time. A variant's `interleavings` begin with one warm-up: they are not parted without need.
-    fn at_once(&self, source: &Source<'_>, interleavings: usize) -> usize {
-        let accesses = match source {
-            Source::Stream { stream, .. } => self.scene.accesses.saturating_sub(stream.left_out()),
-            Source::Recording { .. } => self.scene.accesses,
-        };
-        let bytes = REPLAY_BYTES + accesses / 1000 * REPLAY_BYTES_PER_1000;
-        let by_memory = usize::try_from(REPLAYS_BYTES / bytes).unwrap_or(REPLAYS_MAX);
-        let by_cpus = match self.cpus.copies {
-            1 => SIMULATED_CPUS_MAX / self.cpus.recorded,
-            _ => SCALED_AT_ONCE,
-        };
-        let most = by_memory.min(by_cpus).clamp(1, REPLAYS_MAX);
-        match most / interleavings.max(1) {
-            0 => most,
-            variants => variants * interleavings.max(1),
-        }
-    }
-
-    /// How many parts of the source progress is told of.
-    fn parts(&self, source: &Source<'_>) -> u64 {
-        match source {
-            Source::Stream { stream, .. } => stream.blocks() as u64,
-            Source::Recording { .. } => self.scene.accesses,
-        }
     }
 
     fn feed_recording(
@@ -542,6 +505,7 @@ impl<'a> Experiment<'a> {
         runners: &mut [Runner<'_>],
         filter: Option<LineSize>,
         moved: &[bool],
+        mut progress: OneOf<'_>,
     ) -> Result<LeftOut, ExperimentError> {
         let analysis = self.scene.session.analysis();
         let names = analysis.names()?;
@@ -556,7 +520,7 @@ impl<'a> Experiment<'a> {
         let mut cutter = Cutter::new(self.cpus.recorded, filter, moved);
         let mut rounds = Rounds::default();
         steps::for_each(analysis.recording(), &name, |block| {
-            self.scene.session.progress().advance(block.len() as u64);
+            progress.advance(block.len() as u64);
             cutter.take(block, &mut rounds)?;
             if rounds.size() >= STEPS_AT_ONCE {
                 take_all(runners, &rounds)?;
@@ -590,23 +554,22 @@ fn pairs(variants: &[usize], batch: &[u64]) -> Vec<Job> {
     variants.iter().flat_map(all).collect()
 }
 
-/// What replays of some variants get.
-struct Supply<'s> {
-    source: Source<'s>,
-    /// How many replays are held in memory at a time.
-    at_once: usize,
-    /// How often the source is still read at most.
-    waves: u64,
-    /// By subject: whether a variant moves it, so that all of its accesses are needed.
-    moved: Vec<bool>,
-}
-
-/// Where accesses come from.
-enum Source<'s> {
-    /// What is kept of the recording.
-    Stream { stream: &'s Stream, tables: Tables },
-    /// The recording, without what a filter for such lines leaves out.
-    Recording { filter: Option<LineSize> },
+/// Replays that count these jobs, each from a copy of its variant's filled one; which itself is taken where no job after needs it.
+fn counting<'s>(
+    warm: &mut BTreeMap<usize, Runner<'s>>,
+    now: &[Job],
+    later: &[Job],
+) -> Vec<Runner<'s>> {
+    let mut runners = Vec::with_capacity(now.len());
+    for (at, job) in now.iter().enumerate() {
+        let mut after = now[at + 1..].iter().chain(later);
+        let runner = match after.any(|other| other.variant == job.variant) {
+            true => warm.get(&job.variant).cloned(),
+            false => warm.remove(&job.variant),
+        };
+        runners.extend(runner.map(|runner| runner.counting(job.seed)));
+    }
+    runners
 }
 
 fn take_all(runners: &mut [Runner<'_>], rounds: &Rounds) -> Result<(), ReplayError> {

@@ -76,6 +76,7 @@ fn question(experiment: &Experiment<'_>, layout: Unedited) -> u64 {
         conditions,
         lines,
         under,
+        memory: _,
     } = experiment;
     let under = under.map(|under| under.question);
     // The kernel's code decides nothing else.

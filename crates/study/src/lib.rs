@@ -35,6 +35,7 @@ pub mod shelf;
 pub mod stats;
 mod steps;
 mod stream;
+mod supply;
 pub mod under;
 pub mod variant;
 pub mod whatif;

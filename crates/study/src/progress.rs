@@ -29,3 +29,27 @@ impl Progress for Silent {
     fn begin(&self, _: Step, _: u64) {}
     fn advance(&self, _: u64) {}
 }
+
+/// Tells of one of several readings of the same parts as of a share of them.
+pub(crate) struct OneOf<'p> {
+    progress: &'p dyn Progress,
+    readings: u64,
+    /// Parts of this reading that are done.
+    done: u64,
+}
+
+impl<'p> OneOf<'p> {
+    pub(crate) fn new(progress: &'p dyn Progress, readings: usize) -> OneOf<'p> {
+        OneOf {
+            progress,
+            readings: readings.max(1) as u64,
+            done: 0,
+        }
+    }
+
+    pub(crate) fn advance(&mut self, parts: u64) {
+        let told = self.done / self.readings;
+        self.done += parts;
+        self.progress.advance(self.done / self.readings - told);
+    }
+}
