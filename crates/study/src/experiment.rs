@@ -28,12 +28,13 @@ use crate::groups::Groups;
 use crate::known::KnownOutcomes;
 use crate::progress::{self, OneOf};
 use crate::rounds::{Cutter, LeftOut, Rounds};
+use crate::runner::{Job, Runner, counting, pairs, take_all};
 use crate::scene::{Scene, Step};
 use crate::steps;
 use crate::stream::{Reader, Tables, Wanted};
 use crate::supply::{self, Replays, Source, Supply};
 use crate::under::{Under, UnderMarker};
-use crate::variant::{Memory, Unedited, Variant};
+use crate::variant::{Unedited, Variant};
 
 /// After how many interleavings it is asked whether their figures are narrow enough (`Measure::is_narrow`): with four, a mean that is four
 /// times as large as its 95 % interval is 12.7 standard errors away from none.
@@ -376,11 +377,7 @@ impl<'a> Experiment<'a> {
         variant: &'s Variant,
         interleaving: Interleaving,
     ) -> Result<Runner<'s>, ExperimentError> {
-        Ok(Runner {
-            variant,
-            memory: Memory::default(),
-            replay: self.replay(interleaving)?,
-        })
+        Ok(Runner::new(variant, self.replay(interleaving)?))
     }
 
     fn replay(
@@ -531,93 +528,5 @@ impl<'a> Experiment<'a> {
         let left_out = cutter.finish(&mut rounds);
         take_all(runners, &rounds)?;
         Ok(left_out)
-    }
-}
-
-/// A replay to be done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Job {
-    /// The variant's number.
-    variant: usize,
-    seed: u64,
-}
-
-/// Each of these variants with every seed of a batch, variant by variant.
-fn pairs(variants: &[usize], batch: &[u64]) -> Vec<Job> {
-    let all = |variant: &usize| {
-        let variant = *variant;
-        batch.iter().map(move |seed| Job {
-            variant,
-            seed: *seed,
-        })
-    };
-    variants.iter().flat_map(all).collect()
-}
-
-/// Replays that count these jobs, each from a copy of its variant's filled one; which itself is taken where no job after needs it.
-fn counting<'s>(
-    warm: &mut BTreeMap<usize, Runner<'s>>,
-    now: &[Job],
-    later: &[Job],
-) -> Vec<Runner<'s>> {
-    let mut runners = Vec::with_capacity(now.len());
-    for (at, job) in now.iter().enumerate() {
-        let mut after = now[at + 1..].iter().chain(later);
-        let runner = match after.any(|other| other.variant == job.variant) {
-            true => warm.get(&job.variant).cloned(),
-            false => warm.remove(&job.variant),
-        };
-        runners.extend(runner.map(|runner| runner.counting(job.seed)));
-    }
-    runners
-}
-
-fn take_all(runners: &mut [Runner<'_>], rounds: &Rounds) -> Result<(), ReplayError> {
-    runners
-        .par_iter_mut()
-        .try_for_each(|runner| runner.take(rounds))
-}
-
-/// A replay of one variant under one interleaving.
-#[derive(Clone)]
-struct Runner<'s> {
-    variant: &'s Variant,
-    memory: Memory,
-    replay: Replay<AsRecorded, NoClones>,
-}
-
-impl Runner<'_> {
-    /// After a warm-up: the replay that counts.
-    fn counting(mut self, seed: u64) -> Self {
-        self.replay.begin_counting(Interleaving::Seeded(seed));
-        self
-    }
-
-    fn take(&mut self, rounds: &Rounds) -> Result<(), ReplayError> {
-        let Runner {
-            variant,
-            memory,
-            replay,
-        } = self;
-        for (start, round) in rounds.starts.iter().zip(rounds.iter()) {
-            replay.set_time(*start);
-            for (head, steps) in round {
-                replay.begin_slice(head)?;
-                for step in steps {
-                    variant.apply(step, memory, |item, placed| replay.add(item, placed))?;
-                }
-            }
-            replay.end_round();
-        }
-        Ok(())
-    }
-
-    /// The replay, with what it did not get.
-    fn replayed(mut self, left_out: &LeftOut) -> Result<Replay<AsRecorded, NoClones>, ReplayError> {
-        for (key, kinds) in left_out.by_key() {
-            self.replay.add_hits(key, kinds)?;
-        }
-        self.replay.add_uncached(left_out.uncached);
-        Ok(self.replay)
     }
 }

@@ -28,6 +28,7 @@ mod ownership;
 pub mod progress;
 pub mod relocate;
 mod rounds;
+mod runner;
 pub mod scene;
 pub mod session;
 pub mod sets;
