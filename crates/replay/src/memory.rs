@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::cache::Cache;
+use crate::cache::{Cache, Llc};
+use crate::lines::Lines;
+use crate::tape::Taper;
 use crate::{Cloner, Placement, Replay};
 
 /// Bytes of a list.
@@ -27,16 +29,10 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
             .iter()
             .chain(&system.l2)
             .map(Cache::size_in_memory);
-        let llc = system.llc.iter().map(crate::cache::Llc::size_in_memory);
+        let llc = system.llc.iter().map(Llc::size_in_memory);
         let accounts = of_list(&engine.keys) + of_list(&engine.hits) + of_list(&engine.sites);
-        let lines = engine
-            .lines
-            .as_ref()
-            .map_or(0, crate::lines::Lines::size_in_memory);
-        let taper = self
-            .taper
-            .as_ref()
-            .map_or(0, crate::tape::Taper::size_in_memory);
+        let lines = engine.lines.as_ref().map_or(0, Lines::size_in_memory);
+        let taper = self.taper.as_ref().map_or(0, Taper::size_in_memory);
         caches.chain(llc).sum::<usize>()
             + system.directory.size_in_memory()
             + system.sharing.size_in_memory()

@@ -53,3 +53,34 @@ impl<'p> OneOf<'p> {
         self.progress.advance(self.done / self.readings - told);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Sum(AtomicU64);
+
+    impl Progress for Sum {
+        fn begin(&self, _: Step, _: u64) {}
+        fn advance(&self, parts: u64) {
+            self.0.fetch_add(parts, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn several_readings_are_told_as_one() {
+        for (readings, told) in [(1, 10), (2, 10), (3, 9)] {
+            let sum = Sum::default();
+            for _ in 0..readings {
+                let mut reading = OneOf::new(&sum, readings);
+                for parts in [3, 3, 4] {
+                    reading.advance(parts);
+                }
+            }
+            assert_eq!(sum.0.into_inner(), told, "of 10 in {readings} readings");
+        }
+    }
+}

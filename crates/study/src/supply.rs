@@ -68,7 +68,7 @@ pub(crate) struct Supply<'s> {
 }
 
 impl<'s> Supply<'s> {
-    /// Of `jobs` replays, `batches` times, `interleavings` of each variant, in about so many bytes together.
+    /// For these replays, in about so many bytes together.
     pub(crate) fn new(
         (source, moved): (Source<'s>, Vec<bool>),
         replays: &Replays,
