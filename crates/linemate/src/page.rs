@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 
 use linemate_files::Output;
 use linemate_machine::Machine;
-use linemate_page::{Page, condensed, detailed, html};
-use linemate_report::model::{TypeView, View};
+use linemate_page::{Page, PageType, detailed, html, shorten};
+use linemate_report::model::View;
 use linemate_report::{By, CostsDocument, Options};
 use linemate_study::Session;
 use linemate_text::shown;
@@ -18,8 +18,6 @@ use crate::replaying::Replaying;
 
 /// Of the options in `--help`.
 const HEADING: &str = "Page";
-/// The most rows of the page's list of types.
-const TYPES_MAX: usize = 400;
 
 /// The version of linemate.
 pub(crate) const TOOL: &str = env!("CARGO_PKG_VERSION");
@@ -98,7 +96,9 @@ fn open(path: &Path) {
 /// What a page says about a recording: where its accesses went, and the types that matter most.
 pub(crate) struct About {
     pub(crate) report: linemate_report::model::Report,
-    pub(crate) types: Vec<TypeView>,
+    /// Rows of types that `report` leaves out.
+    pub(crate) rows_left_out: usize,
+    pub(crate) types: Vec<PageType>,
 }
 
 /// Gathers it: `asked` first, then what costs most.
@@ -113,10 +113,10 @@ pub(crate) fn about(
         by: By::Type,
         type_name: None,
         all: true,
-        top: TYPES_MAX,
+        top: usize::MAX,
         line,
     };
-    let report = linemate_report::make(analysis, counted, &options)?;
+    let mut report = linemate_report::make(analysis, counted, &options)?;
     let mut types = Vec::new();
     for name in detailed(&report, costs, asked) {
         let is_asked = asked.contains(&name);
@@ -124,7 +124,7 @@ pub(crate) fn about(
         match linemate_report::make(analysis, counted, &options) {
             Ok(report) => {
                 if let View::Type(view) = report.view {
-                    types.push(condensed(*view, is_asked));
+                    types.push(PageType::new(*view, is_asked));
                 }
             }
             // What costs something need not be a type: a variable, page contents.
@@ -132,7 +132,12 @@ pub(crate) fn about(
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(About { report, types })
+    let rows_left_out = shorten(&mut report);
+    Ok(About {
+        report,
+        rows_left_out,
+        types,
+    })
 }
 
 /// The settings of a replay, by their options' names.

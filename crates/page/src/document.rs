@@ -4,23 +4,18 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use linemate_report::case::Results;
-use linemate_report::model::{Report, TypeView, View};
+use linemate_report::model::{Report, View};
 use linemate_report::{CostsDocument, LayoutChange, WhatIfDocument};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::PageType;
+
 /// The schema's name and version.
 pub const SCHEMA: &str = "linemate.page/1";
 
-/// The types whose fields are in the page, beside those that were asked for.
-const DETAILED_MAX: usize = 24;
-/// The most rows of a list that is not about those types.
+/// The most names in a list that is not about the types whose fields are in the page.
 const ROWS_MAX: usize = 400;
-/// The most fields of a type: `task_struct` has thousands, by the elements of its arrays.
-const FIELDS_MAX: usize = 600;
-/// The most fields, and the most lines, of a type whose accesses over time are in the page: of one that was asked for, and of others.
-const TIMES_ASKED: usize = 24;
-const TIMES_OTHER: usize = 8;
 /// A field of another type stays from this part of its line's cycles on, as in the command's tables.
 const NEIGHBOUR_PART: u64 = 100;
 
@@ -40,10 +35,13 @@ pub struct Page {
     pub type_name: Option<String>,
     /// Every setting in effect, by the name of its option.
     pub settings: BTreeMap<String, String>,
-    /// `linemate report --by type --json`, with at most 400 rows.
+    /// `linemate report --by type --json`, with the rows of 400 names.
     pub report: Option<Report>,
+    /// How many rows `report` leaves out.
+    #[serde(default)]
+    pub rows_left_out: usize,
     /// `linemate report --type T --json`, its `type`, for several types.
-    pub types: Vec<TypeView>,
+    pub types: Vec<PageType>,
     /// `linemate report --machine M --json`, of the fields and lines only those of `types`.
     pub costs: Option<CostsDocument>,
     /// `linemate whatif --json`.
@@ -72,76 +70,37 @@ impl Page {
     }
 }
 
-/// The types to show the fields of: `asked`, then those that cost most, or are accessed most where nothing is known about costs.
-#[must_use]
-pub fn detailed(report: &Report, costs: Option<&CostsDocument>, asked: &[String]) -> Vec<String> {
-    let View::Types(rows) = &report.view else {
-        return asked.to_vec();
+/// Leaves out the rows of a report's types after those of the first 400 names, and says how many. Who adds up the rows of a name that is in
+/// the page has all of them: a type has one for each variable, cache and site.
+pub fn shorten(report: &mut Report) -> usize {
+    let View::Types(rows) = &mut report.view else {
+        return 0;
     };
-    // A type can have several rows: one for each variable, cache and site.
-    let mut ranks: BTreeMap<&str, u64> = BTreeMap::new();
-    for row in rows.iter().filter(|row| row.size.is_some()) {
-        *ranks.entry(&row.name).or_default() += row.figures.accesses;
-    }
-    if let Some(costs) = costs {
-        let cycles: BTreeMap<&str, u64> = costs
-            .costs
-            .types
-            .iter()
-            .map(|row| (row.name.as_str(), row.cycles))
-            .collect();
-        for (name, rank) in &mut ranks {
-            *rank = cycles.get(name).copied().unwrap_or(0);
+    let mut names: BTreeSet<String> = BTreeSet::new();
+    let before = rows.len();
+    rows.retain(|row| {
+        let kept = names.len() < ROWS_MAX || names.contains(&row.name);
+        if kept && !names.contains(&row.name) {
+            names.insert(row.name.clone());
         }
-    }
-    let mut ranked: Vec<(&str, u64)> = ranks.into_iter().collect();
-    ranked.sort_by_key(|(name, rank)| (std::cmp::Reverse(*rank), *name));
-    let mut names = asked.to_vec();
-    for (name, _) in ranked.into_iter().take(DETAILED_MAX) {
-        if !names.iter().any(|known| known == name) {
-            names.push(name.to_owned());
-        }
-    }
-    names
-}
-
-/// A type as the page has it: without lines and the fields of each place, of 600 fields those with most accesses, and over time those fields
-/// and lines that have most: more of them of one that was asked for.
-#[must_use]
-pub fn condensed(mut view: TypeView, asked: bool) -> TypeView {
-    let most = if asked { TIMES_ASKED } else { TIMES_OTHER };
-    busiest(&mut view.times.fields, most, |field| &field.accesses);
-    busiest(&mut view.times.lines, most, |line| &line.accesses);
-    for place in &mut view.places {
-        place.fields.clear();
-    }
-    view.lines.clear();
-    let mut ranks: Vec<u64> = view.fields.iter().map(|row| row.figures.accesses).collect();
-    ranks.sort_unstable_by_key(|accesses| std::cmp::Reverse(*accesses));
-    if let Some(least) = ranks.get(FIELDS_MAX) {
-        view.fields.retain(|row| row.figures.accesses > *least);
-    }
-    view
-}
-
-/// Keeps the `most` that have most accesses, in their order; of equals the first.
-fn busiest<T>(list: &mut Vec<T>, most: usize, accesses: impl Fn(&T) -> &Vec<Vec<u64>>) {
-    let sum = |item: &T| accesses(item).iter().flatten().sum::<u64>();
-    let mut ranked: Vec<(u64, usize)> = list.iter().map(sum).zip(0..).collect();
-    ranked.sort_by_key(|(sum, at)| (std::cmp::Reverse(*sum), *at));
-    let kept: BTreeSet<usize> = ranked.into_iter().take(most).map(|(_, at)| at).collect();
-    let mut at = 0..;
-    list.retain(|_| at.next().is_some_and(|at| kept.contains(&at)));
+        kept
+    });
+    before - rows.len()
 }
 
 /// The costs as the page has them: fields and lines of `types` only, no functions, and no row that is too small to be seen.
 #[must_use]
-pub fn trimmed(mut document: CostsDocument, types: &[TypeView]) -> CostsDocument {
-    let shown = |name: &str| types.iter().any(|view| view.name == name);
+pub fn trimmed(mut document: CostsDocument, types: &[PageType]) -> CostsDocument {
+    let shown = |name: &str| types.iter().any(|page| page.view.name == name);
+    // Names of types can have dots, too: `node@server.c`.
+    let is_of = |field: &str, owner: &str| {
+        let rest = field.strip_prefix(owner);
+        rest.is_some_and(|rest| rest.starts_with('.'))
+    };
     let costs = &mut document.costs;
     costs.fields.retain(|row| {
-        let owner = row.name.split_once('.').map(|(owner, _)| owner);
-        row.cycles > 0 && owner.is_some_and(shown)
+        let owned = types.iter().any(|page| is_of(&row.name, &page.view.name));
+        row.cycles > 0 && owned
     });
     costs.lines.retain(|line| shown(&line.name));
     for line in &mut costs.lines {
@@ -156,19 +115,53 @@ pub fn trimmed(mut document: CostsDocument, types: &[TypeView]) -> CostsDocument
 
 #[cfg(test)]
 mod tests {
+    use linemate_report::model::{Figures, Inputs, LedgerView, TypeRow};
+
     use super::*;
 
+    fn report(names: &[&str]) -> Report {
+        let row = |name: &&str| TypeRow {
+            name: (*name).to_owned(),
+            kind: "heap, typed".into(),
+            place: String::new(),
+            size: Some(8),
+            objects: None,
+            shared: None,
+            figures: Figures::default(),
+            functions: Vec::new(),
+        };
+        Report {
+            schema: "".into(),
+            inputs: Inputs {
+                tool: String::new(),
+                recorded_by: String::new(),
+                recording: BTreeMap::new(),
+                checksum: None,
+                cut: None,
+            },
+            ledger: LedgerView {
+                recorded: 0,
+                total: 0,
+                typed_share: 0.0,
+                programs: None,
+                unknown_share: 0.0,
+                groups: Vec::new(),
+            },
+            view: View::Types(names.iter().map(row).collect()),
+        }
+    }
+
     #[test]
-    fn the_busiest_stay_in_their_order() {
-        let mut list = vec![
-            (0, vec![vec![1]]),
-            (1, vec![vec![], vec![3, 4]]),
-            (2, vec![]),
-            (3, vec![vec![7]]),
-            (4, vec![vec![7]]),
-        ];
-        busiest(&mut list, 2, |(_, rows)| rows);
-        let names: Vec<i32> = list.iter().map(|(name, _)| *name).collect();
-        assert_eq!(names, [1, 3]);
+    fn a_name_in_the_page_has_all_its_rows() {
+        let mut names: Vec<String> = (0..ROWS_MAX + 3).map(|at| format!("t{at}")).collect();
+        names.push("t7".to_owned());
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut report = report(&names);
+        assert_eq!(shorten(&mut report), 3);
+        let View::Types(rows) = &report.view else {
+            return assert!(matches!(report.view, View::Types(_)));
+        };
+        assert_eq!(rows.len(), ROWS_MAX + 1);
+        assert_eq!(rows.iter().filter(|row| row.name == "t7").count(), 2);
     }
 }

@@ -6,12 +6,14 @@
 mod document;
 mod headline;
 mod svg;
+mod types;
 
 use linemate_text::json_escaped;
 
-pub use document::{Page, SCHEMA, condensed, detailed, trimmed};
+pub use document::{Page, SCHEMA, shorten, trimmed};
 pub use headline::of_whatif;
 pub use svg::{Heat, svg};
+pub use types::{FieldColumns, PageType, detailed};
 
 /// What `make page` builds from `web/`.
 const ASSET: &str = include_str!("../asset/page.html");

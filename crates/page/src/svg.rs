@@ -7,6 +7,8 @@ use linemate_report::model::TypeView;
 use linemate_report::{CostsDocument, FieldMap, FieldPlace};
 use linemate_text::{short, shown};
 
+use crate::PageType;
+
 /// A field and its figure.
 #[derive(Clone, Debug)]
 struct Value {
@@ -33,21 +35,40 @@ impl Heat<'_> {
         }
     }
 
-    fn values(self, view: &TypeView) -> Vec<Value> {
-        let fields = view.fields.iter().map(|row| Value {
-            offset: row.offset,
-            size: row.size,
-            name: row.field.clone(),
+    fn values(self, page: &PageType) -> Vec<Value> {
+        let fields = page.touched().map(|field| Value {
+            offset: field.offset,
+            size: field.size,
+            name: field.path.to_owned(),
             value: match self {
-                Heat::Accesses => row.figures.accesses,
+                Heat::Accesses => field.accesses,
                 Heat::Cycles(_) => 0,
             },
         });
         let mut values: Vec<Value> = fields.collect();
         if let Heat::Cycles(document) = self {
-            add_cycles(&mut values, view, document);
+            add_cycles(&mut values, &page.view, document);
         }
         values
+    }
+
+    /// What each line has of it. Accesses count where they begin, as in the report; cycles in their field's first line.
+    fn totals(self, page: &PageType, values: &[Value]) -> BTreeMap<u64, u64> {
+        let mut totals: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut add = |line: u64, value: u64| {
+            if value > 0 {
+                *totals.entry(line).or_default() += value;
+            }
+        };
+        let (view, lines) = (&page.view, page.view.lines.iter());
+        match self {
+            Heat::Accesses => lines.for_each(|l| add(l.line, l.figures.accesses)),
+            Heat::Cycles(_) => {
+                let bytes = view.line_size.max(1);
+                values.iter().for_each(|v| add(v.offset / bytes, v.value));
+            }
+        }
+        totals
     }
 }
 
@@ -81,19 +102,17 @@ const COLOURS: [&str; 6] = [
 /// From this colour on, text is light.
 const DARK_FROM: usize = 3;
 
-/// The picture of `view`: lines that nothing touches are folded.
+/// The picture of a type: lines that nothing touches are folded.
 #[must_use]
-pub fn svg(view: &TypeView, heat: Heat<'_>) -> String {
+pub fn svg(page: &PageType, heat: Heat<'_>) -> String {
+    let view = &page.view;
     let (map, bytes) = (&view.layout, view.line_size.max(1));
-    let mut values = heat.values(view);
+    let mut values = heat.values(page);
     values.retain(|value| value.offset < map.size);
     let most = values.iter().map(|v| v.value).max().unwrap_or(0);
-    let sum: u64 = values.iter().map(|v| v.value).sum();
-    // A field of several lines counts in its first.
-    let mut totals: BTreeMap<u64, u64> = BTreeMap::new();
-    for value in values.iter().filter(|v| v.value > 0) {
-        *totals.entry(value.offset / bytes).or_default() += value.value;
-    }
+    let mut totals = heat.totals(page, &values);
+    totals.retain(|line, _| line.saturating_mul(bytes) < map.size);
+    let sum: u64 = totals.values().sum();
     let painted = painted(map, values);
     let mut rows = String::new();
     let mut top = HEAD;
@@ -104,7 +123,7 @@ pub fn svg(view: &TypeView, heat: Heat<'_>) -> String {
         let share = 100.0 * total as f64 / sum.max(1) as f64;
         let _ = writeln!(
             rows,
-            r#"<text x="{}" y="{}">{} · {share:.0} %</text>"#,
+            r#"<text x="{}" y="{}">{} · {share:.1} %</text>"#,
             MARGIN + TRACK + 8,
             top + 20,
             short(total as f64),
@@ -235,11 +254,11 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use linemate_report::model::{FieldRow, Figures, TypeTimes};
+    use linemate_report::model::{FieldRow, Figures, LineRow, TypeTimes};
 
     use super::*;
 
-    fn view(name: &str, fields: &[(&str, u64, u64, u64)], size: u64) -> TypeView {
+    fn view(name: &str, fields: &[(&str, u64, u64, u64)], size: u64) -> PageType {
         let places = fields.iter().map(|(path, offset, size, _)| FieldPlace {
             path: (*path).to_owned(),
             type_name: "int".to_owned(),
@@ -262,7 +281,21 @@ mod tests {
             },
             functions: Vec::new(),
         });
-        TypeView {
+        let mut sums: BTreeMap<u64, u64> = BTreeMap::new();
+        for (_, offset, _, accesses) in fields {
+            *sums.entry(offset / 64).or_default() += accesses;
+        }
+        let lines = sums.into_iter().map(|(line, accesses)| LineRow {
+            type_name: name.to_owned(),
+            line,
+            figures: Figures {
+                accesses,
+                ..Figures::default()
+            },
+            fields: Vec::new(),
+            members: Vec::new(),
+        });
+        let view = TypeView {
             name: name.to_owned(),
             size,
             line_size: 64,
@@ -273,10 +306,11 @@ mod tests {
                 size,
                 fields: places.collect(),
             },
-            lines: Vec::new(),
+            lines: lines.collect(),
             groups: Vec::new(),
             times: TypeTimes::default(),
-        }
+        };
+        PageType::new(view, true)
     }
 
     #[test]
@@ -300,6 +334,18 @@ mod tests {
         assert!(picture.contains("lines 1 to 2: nothing"), "{picture}");
         assert!(picture.contains("line 3</text>"), "{picture}");
         assert!(!picture.contains("line 1</text>"), "{picture}");
+    }
+
+    #[test]
+    fn shares_are_of_all_accesses() {
+        let mut page = view("rq", &[("a", 0, 8, 30), ("b", 64, 8, 10)], 128);
+        // Of an access to a field of two lines that begins in the second.
+        if let Some(line) = page.view.lines.last_mut() {
+            line.figures.accesses = 970;
+        }
+        let picture = svg(&page, Heat::Accesses);
+        assert!(picture.contains("30 · 3.0 %"), "{picture}");
+        assert!(picture.contains("970 · 97.0 %"), "{picture}");
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub(super) fn of_advice(
 ) -> anyhow::Result<Page> {
     let asked = args.type_name.as_slice();
     let mut page = page(args, session, machines, asked, document)?;
-    page.type_name = page.types.first().map(|view| view.name.clone());
+    page.type_name = page.types.first().map(|page| page.view.name.clone());
     page.headline = match advice.recommended() {
         None => format!(
             "Replay confirmed no gain for any of the {} candidates.",
@@ -105,6 +105,7 @@ fn page(
     let subject = args.type_name.as_deref().unwrap_or("survey");
     Ok(Page {
         report: Some(about.report),
+        rows_left_out: about.rows_left_out,
         types: about.types,
         advise: Some(serde_json::to_value(document)?),
         ..Page::new(

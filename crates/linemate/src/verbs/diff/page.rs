@@ -1,7 +1,7 @@
 //! `linemate diff --html`.
 
 use linemate_machine::Machine;
-use linemate_page::Page;
+use linemate_page::{Page, PageType};
 use linemate_report::{DiffDocument, LayoutChange};
 use linemate_study::Session;
 use linemate_study::experiment::line_of;
@@ -42,8 +42,9 @@ pub(super) fn page(
     let [Some(first), Some(second)] = sides else {
         return Ok(page);
     };
-    for view in &first.types {
-        if let Some(other) = second.types.iter().find(|other| other.name == view.name) {
+    for PageType { view, .. } in &first.types {
+        let mut others = second.types.iter().map(|other| &other.view);
+        if let Some(other) = others.find(|other| other.name == view.name) {
             page.layouts.push(LayoutChange {
                 type_name: view.name.clone(),
                 line_bytes: view.line_size,
@@ -56,8 +57,9 @@ pub(super) fn page(
         .type_name
         .as_ref()
         .and(first.types.first())
-        .map(|t| t.name.clone());
+        .map(|t| t.view.name.clone());
     page.report = Some(first.report.clone());
+    page.rows_left_out = first.rows_left_out;
     page.types.clone_from(&first.types);
     Ok(page)
 }

@@ -73,7 +73,7 @@ fn page(
     }
     // The name as it is in the documents: `--type 'struct rq'` is about `rq`.
     let asked = args.type_name.as_ref().and(about.types.first());
-    let asked = asked.map(|view| view.name.clone());
+    let asked = asked.map(|page| page.view.name.clone());
     let title = match &asked {
         Some(name) => format!("{name} in {}", args.input.path().display()),
         None => args.input.path().display().to_string(),
@@ -82,7 +82,7 @@ fn page(
         .as_ref()
         .and_then(|d| costs_headline(d, asked.as_deref()));
     let headline = from_costs.unwrap_or_else(|| match about.types.first() {
-        Some(view) if asked.is_some() => type_headline(view, about.report.ledger.total),
+        Some(page) if asked.is_some() => type_headline(&page.view, about.report.ledger.total),
         _ => report_headline(&about.report),
     });
     let costs = document.map(|document| trimmed(document, &about.types));
@@ -90,6 +90,7 @@ fn page(
         headline,
         type_name: asked,
         report: Some(about.report),
+        rows_left_out: about.rows_left_out,
         types: about.types,
         costs,
         ..Page::new(TOOL, title, settings)

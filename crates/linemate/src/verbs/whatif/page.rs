@@ -59,6 +59,7 @@ pub(super) fn page(
         headline: of_whatif(&document),
         type_name: names.first().cloned(),
         report: Some(about.report),
+        rows_left_out: about.rows_left_out,
         types: about.types,
         layouts: document.layouts.clone(),
         whatif: Some(document),

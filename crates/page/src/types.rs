@@ -1,0 +1,308 @@
+//! Which types' fields are in the page, and as what: every figure of every field, the rest as far as a file stays small.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use linemate_report::CostsDocument;
+use linemate_report::model::{FieldRow, Figures, Report, TypeView, View};
+use serde::{Deserialize, Serialize};
+
+/// The types whose fields are in the page, with those that were asked for.
+const DETAILED_MAX: usize = 24;
+/// The most fields of a type with the functions that use them: `task_struct` has thousands of fields, by the elements of its arrays.
+const FIELDS_MAX: usize = 600;
+/// The most fields, and the most lines, of a type whose accesses over time are in the page: of one that was asked for, and of others.
+const TIMES_ASKED: usize = 24;
+const TIMES_OTHER: usize = 8;
+
+/// A type as the page has it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PageType {
+    /// As `linemate report --type T --json` has it, without the fields of single places and of single lines. `fields` are those with most
+    /// accesses, and so are the fields and lines in `times`.
+    #[serde(flatten)]
+    pub view: TypeView,
+    /// The fields that `fields` leaves out: their figures, without functions and other names.
+    #[serde(default)]
+    pub rest: FieldColumns,
+    /// Fields that are accessed, over time: how many `times` leaves out.
+    #[serde(default)]
+    pub fields_without_times: usize,
+    /// Lines that are accessed, over time: how many `times` leaves out.
+    #[serde(default)]
+    pub lines_without_times: usize,
+}
+
+/// Fields in columns: the n-th entry of each is of the n-th field. In rows, the names of the columns would be most of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FieldColumns {
+    /// The path from the type on.
+    pub field: Vec<String>,
+    /// Bytes from the type's start.
+    pub offset: Vec<u64>,
+    /// Bytes.
+    pub size: Vec<u64>,
+    /// Accesses that only read.
+    pub loads: Vec<u64>,
+    /// Accesses that only write.
+    pub stores: Vec<u64>,
+    /// Atomic read-modify-writes.
+    pub rmws: Vec<u64>,
+    /// Stores and RMWs that are known to have left memory as it was.
+    pub silent: Vec<u64>,
+    /// Share of the accesses that other CPUs than the object's owner made; none where objects have no owner.
+    pub remote_share: Vec<Option<f64>>,
+    /// CPUs that read.
+    pub readers: Vec<u32>,
+    /// CPUs that write.
+    pub writers: Vec<u32>,
+}
+
+impl FieldColumns {
+    fn push(&mut self, row: FieldRow) {
+        let Figures {
+            accesses: _, // The sum of loads, stores and RMWs.
+            loads,
+            stores,
+            rmws,
+            silent,
+            remote_share,
+            readers,
+            writers,
+        } = row.figures;
+        self.field.push(row.field);
+        self.offset.push(row.offset);
+        self.size.push(row.size);
+        self.loads.push(loads);
+        self.stores.push(stores);
+        self.rmws.push(rmws);
+        self.silent.push(silent);
+        self.remote_share.push(remote_share);
+        self.readers.push(readers);
+        self.writers.push(writers);
+    }
+
+    /// The fields, by offset.
+    fn touched(&self) -> impl Iterator<Item = Touched<'_>> {
+        let places = self.field.iter().zip(&self.offset).zip(&self.size);
+        let counts = self.loads.iter().zip(&self.stores).zip(&self.rmws);
+        places.zip(counts).map(
+            |(((path, offset), size), ((loads, stores), rmws))| Touched {
+                path,
+                offset: *offset,
+                size: *size,
+                accesses: loads.saturating_add(*stores).saturating_add(*rmws),
+            },
+        )
+    }
+}
+
+/// A field that is accessed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Touched<'a> {
+    pub(crate) path: &'a str,
+    pub(crate) offset: u64,
+    pub(crate) size: u64,
+    pub(crate) accesses: u64,
+}
+
+impl PageType {
+    /// The page's form of `view`; more of a type that was `asked` for is kept over time.
+    #[must_use]
+    pub fn new(mut view: TypeView, asked: bool) -> PageType {
+        let most = if asked { TIMES_ASKED } else { TIMES_OTHER };
+        let over_time = |rows: &Vec<Vec<u64>>| rows.iter().flatten().sum::<u64>();
+        let (fields, lines) = (&mut view.times.fields, &mut view.times.lines);
+        let fields_without_times = keep_busiest(fields, most, |f| over_time(&f.accesses)).len();
+        let lines_without_times = keep_busiest(lines, most, |l| over_time(&l.accesses)).len();
+        for place in &mut view.places {
+            place.fields.clear();
+        }
+        for line in &mut view.lines {
+            line.fields.clear();
+            line.members.clear();
+        }
+        let mut rest = FieldColumns::default();
+        for row in keep_busiest(&mut view.fields, FIELDS_MAX, |row| row.figures.accesses) {
+            rest.push(row);
+        }
+        PageType {
+            view,
+            rest,
+            fields_without_times,
+            lines_without_times,
+        }
+    }
+
+    /// Every field that is accessed.
+    pub(crate) fn touched(&self) -> impl Iterator<Item = Touched<'_>> {
+        let rows = self.view.fields.iter().map(|row| Touched {
+            path: &row.field,
+            offset: row.offset,
+            size: row.size,
+            accesses: row.figures.accesses,
+        });
+        rows.chain(self.rest.touched())
+    }
+}
+
+/// Keeps the `most` that have most accesses, in their order; of equals the first. Gives the others, in their order.
+fn keep_busiest<T>(list: &mut Vec<T>, most: usize, accesses: impl Fn(&T) -> u64) -> Vec<T> {
+    if list.len() <= most {
+        return Vec::new();
+    }
+    let mut ranked: Vec<(u64, usize)> = list.iter().map(accesses).zip(0..).collect();
+    ranked.sort_by_key(|(accesses, at)| (std::cmp::Reverse(*accesses), *at));
+    let kept: BTreeSet<usize> = ranked.into_iter().take(most).map(|(_, at)| at).collect();
+    let mut rest = Vec::new();
+    for (at, item) in std::mem::take(list).into_iter().enumerate() {
+        match kept.contains(&at) {
+            true => list.push(item),
+            false => rest.push(item),
+        }
+    }
+    rest
+}
+
+/// The types to show the fields of: `asked`, then those that cost most, or are accessed most where nothing is known about costs.
+#[must_use]
+pub fn detailed(report: &Report, costs: Option<&CostsDocument>, asked: &[String]) -> Vec<String> {
+    let View::Types(rows) = &report.view else {
+        return asked.to_vec();
+    };
+    // A type can have several rows: one for each variable, cache and site.
+    let mut ranks: BTreeMap<&str, u64> = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.size.is_some()) {
+        *ranks.entry(&row.name).or_default() += row.figures.accesses;
+    }
+    if let Some(costs) = costs {
+        let cycles: BTreeMap<&str, u64> = costs
+            .costs
+            .types
+            .iter()
+            .map(|row| (row.name.as_str(), row.cycles))
+            .collect();
+        for (name, rank) in &mut ranks {
+            *rank = cycles.get(name).copied().unwrap_or(0);
+        }
+    }
+    let mut ranked: Vec<(&str, u64)> = ranks.into_iter().collect();
+    ranked.sort_by_key(|(name, rank)| (std::cmp::Reverse(*rank), *name));
+    let mut names = asked.to_vec();
+    for (name, _) in ranked.into_iter().take(DETAILED_MAX) {
+        if !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use linemate_report::FieldMap;
+    use linemate_report::model::{FieldTimes, LineRow, Share, TypeTimes};
+
+    use super::*;
+
+    #[test]
+    fn the_busiest_stay_in_their_order() {
+        let mut list = vec![(0, 1), (1, 7), (2, 0), (3, 7), (4, 7)];
+        let rest = keep_busiest(&mut list, 2, |(_, accesses)| *accesses);
+        assert_eq!(list, [(1, 7), (3, 7)]);
+        assert_eq!(rest, [(0, 1), (2, 0), (4, 7)]);
+    }
+
+    /// A type of more fields than the page has functions of, most of them accessed as often as the next.
+    fn wide(fields: u64) -> TypeView {
+        let row = |at: u64| FieldRow {
+            type_name: "wide".to_owned(),
+            field: format!("f[{at}]"),
+            aliases: Vec::new(),
+            offset: 8 * at,
+            size: 8,
+            line: at / 8,
+            figures: Figures {
+                accesses: 3 + at % 3,
+                loads: 1,
+                stores: 1 + at % 3,
+                rmws: 1,
+                silent: at % 2,
+                remote_share: Some(0.25),
+                readers: 2,
+                writers: 1,
+            },
+            functions: vec![Share {
+                name: "f".to_owned(),
+                accesses: 1,
+            }],
+        };
+        let rows: Vec<FieldRow> = (0..fields).map(row).collect();
+        let sum = |rows: &[FieldRow]| rows.iter().map(|row| row.figures.accesses).sum::<u64>();
+        let figures = |accesses| Figures {
+            accesses,
+            ..Figures::default()
+        };
+        let lines = rows.chunks(8).zip(0..).map(|(rows, line)| LineRow {
+            type_name: "wide".to_owned(),
+            line,
+            figures: figures(sum(rows)),
+            fields: vec![Share {
+                name: "f".to_owned(),
+                accesses: sum(rows),
+            }],
+            members: Vec::new(),
+        });
+        let times = rows.iter().map(|row| FieldTimes {
+            field: row.field.clone(),
+            offset: row.offset,
+            accesses: vec![vec![row.figures.accesses]],
+        });
+        TypeView {
+            name: "wide".to_owned(),
+            size: 8 * fields,
+            line_size: 64,
+            figures: figures(sum(&rows)),
+            places: Vec::new(),
+            layout: FieldMap::default(),
+            lines: lines.collect(),
+            groups: Vec::new(),
+            times: TypeTimes {
+                fields: times.collect(),
+                ..TypeTimes::default()
+            },
+            fields: rows,
+        }
+    }
+
+    #[test]
+    fn every_field_keeps_its_figures_and_their_sum_is_the_types() {
+        let (view, fields) = (wide(2000), 2000);
+        let page = PageType::new(view.clone(), true);
+        assert_eq!(page.view.fields.len(), FIELDS_MAX);
+        assert_eq!(page.rest.field.len(), fields - FIELDS_MAX);
+        assert_eq!(page.fields_without_times, fields - TIMES_ASKED);
+        assert!(page.view.fields.iter().all(|row| !row.functions.is_empty()));
+        let sum: u64 = page.touched().map(|field| field.accesses).sum();
+        assert_eq!(sum, view.figures.accesses);
+        for field in page.touched() {
+            let row = view.fields.iter().find(|row| row.field == field.path);
+            let row = row.map(|row| (row.offset, row.size, row.figures.accesses));
+            assert_eq!(row, Some((field.offset, field.size, field.accesses)));
+        }
+        let lines = |view: &TypeView| -> Vec<u64> {
+            view.lines.iter().map(|l| l.figures.accesses).collect()
+        };
+        assert_eq!(lines(&page.view), lines(&view));
+    }
+
+    #[test]
+    fn a_type_of_few_fields_is_whole() {
+        let page = PageType::new(wide(24), true);
+        assert_eq!(page.rest, FieldColumns::default());
+        assert_eq!(
+            (page.fields_without_times, page.lines_without_times),
+            (0, 0)
+        );
+        let other = PageType::new(wide(24), false);
+        assert_eq!(other.fields_without_times, 24 - TIMES_OTHER);
+    }
+}
