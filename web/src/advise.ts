@@ -3,7 +3,8 @@
 import type { Advice, AdvisedLayout, Diff, DiffFigures, Survey } from "./documents";
 import { h, section } from "./dom";
 import { table } from "./table";
-import { change, full, percent, short } from "./text";
+import { change, exact, fixed, percent, signed } from "./number";
+import { interleavings } from "./text";
 import { editsOf, mark } from "./whatif";
 
 export function adviceView(advice: Advice | Survey): HTMLElement {
@@ -13,13 +14,16 @@ export function adviceView(advice: Advice | Survey): HTMLElement {
 function layoutAdvice(advice: Advice): HTMLElement {
   const best = advice.recommended;
   const root = section("advise", "Advice", `The search found ${advice.found} layouts of ${advice.type}; replay confirms or refuses.`);
-  if (!best) {
-    root.append(h("p", { class: "empty" }, `Replay confirmed no gain for any of the ${advice.others.length} candidates.`));
-    return root;
-  }
-  root.append(
+  if (best) root.append(...recommended(advice, best));
+  else root.append(h("p", { class: "empty" }, `Replay confirmed no gain for any of the ${advice.others.length} candidates.`));
+  root.append(...withGrowth(advice), ...aligned(advice));
+  return root;
+}
+
+function recommended(advice: Advice, best: AdvisedLayout): HTMLElement[] {
+  return [
     h("h3", {}, `Recommended: ${best.moves} ${best.moves === 1 ? "move" : "moves"}`),
-    effects(best, advice.machines),
+    effects("Effects of the recommended layout", best.effects, advice.machines),
     h("details", { open: true }, h("summary", {}, "The edit"), editsOf(best.edits)),
     groups(best),
     h("h3", {}, "Moves against gain"),
@@ -28,20 +32,42 @@ function layoutAdvice(advice: Advice): HTMLElement {
       columns: [
         { title: "moves", value: (p) => p.moves },
         { title: "cost by the model", value: (p) => p.model, text: (p) => percent(p.model), help: "relative to the recorded order's" },
-        { title: "by replay", value: (p) => p.replayed ?? Infinity, text: (p) => (p.replayed === null ? "–" : percent(p.replayed)) },
+        { title: "by replay", value: (p) => p.replayed ?? Infinity, text: (p) => (p.replayed === null ? "-" : percent(p.replayed)) },
         { title: "", value: (p) => (p.recommended ? "recommended" : "") },
       ],
       rows: advice.front,
     }),
-  );
-  return root;
+  ];
 }
 
-function effects(layout: AdvisedLayout, machines: string[]): HTMLElement {
-  const rows = layout.effects.flatMap((list, recording) =>
+/** What one more line gains, where none was allowed. */
+function withGrowth(advice: Advice): HTMLElement[] {
+  const grown = advice.with_growth;
+  if (!grown) return [];
+  return [
+    h("h3", {}, `With \`--max-growth ${grown.max_growth}\``),
+    effects("Effects of a layout with one more line", grown.layout.effects, advice.machines),
+    h("details", {}, h("summary", {}, "Its edit"), editsOf(grown.layout.edits)),
+  ];
+}
+
+/** What objects gain that start lines. */
+function aligned(advice: Advice): HTMLElement[] {
+  const found = advice.aligned;
+  if (!found) return [];
+  return [
+    h("h3", {}, `Objects that start lines: ${found.astray} of ${found.objects} do not`),
+    h("p", {}, found.advice),
+    effects("Effects of objects that start lines", found.effects, advice.machines),
+    h("details", {}, h("summary", {}, "The edit"), editsOf(found.edits)),
+  ];
+}
+
+function effects(label: string, of: AdvisedLayout["effects"], machines: string[]): HTMLElement {
+  const rows = of.flatMap((list, recording) =>
     list.map((effect, i) => ({ recording: recording + 1, machine: machines[i] ?? "", effect })));
   return table({
-    label: "Effects of the recommended layout",
+    label,
     columns: [
       { title: "recording", value: (row) => `${row.recording}` },
       { title: "machine", value: (row) => row.machine },
@@ -58,7 +84,7 @@ function groups(layout: AdvisedLayout): HTMLElement {
     h("div", { class: "reasons" },
       h("h4", {}, `${group.name}${group.sealed ? ", alone on its lines" : ""}`),
       h("p", {}, `${group.members.map((m) => m.name).join(", ")}: ` +
-        (group.loads_per_write === null ? "never written" : `${group.loads_per_write.toFixed(1)} loads for each write`) +
+        (group.loads_per_write === null ? "never written" : `${fixed(group.loads_per_write, 1)} loads for each write`) +
         `; saves ${percent(group.saves)} of the type's cost.`),
       group.read_in.length > 0 && h("p", {}, `Read in ${group.read_in.join(", ")}.`),
       group.written_in.length > 0 && h("p", {}, `Written in ${group.written_in.join(", ")}.`),
@@ -66,18 +92,18 @@ function groups(layout: AdvisedLayout): HTMLElement {
 }
 
 function survey(document: Survey): HTMLElement {
-  return section("advise", "Where a layout can win", `On ${document.machines.join(", ")}; the estimate is the fast model's best layout of a short search.`,
+  return section("advise", "Where a layout can win", `On ${document.machines.join(", ")}, ${interleavings(document.interleavings ?? 1, document.seed)}; the estimate is the fast model's best layout of a short search.`,
     table({
       label: "Types by what a layout can win",
       columns: [
         { title: "type", value: (row) => row.name },
-        { title: "wins at most", bar: true, value: (row) => row.cost * (row.false_sharing + row.other_misses), text: (row) => short(row.cost * (row.false_sharing + row.other_misses)) },
-        { title: "cycles", value: (row) => row.cost, text: (row) => short(row.cost) },
+        { title: "not true sharing", bar: true, value: (row) => row.cost * (row.false_sharing + row.other_misses), text: (row) => exact(row.cost * (row.false_sharing + row.other_misses)) },
+        { title: "cycles", value: (row) => row.cost, text: (row) => exact(row.cost) },
         { title: "of all", value: (row) => row.share, text: (row) => percent(row.share) },
         { title: "true sharing", value: (row) => row.true_sharing, text: (row) => percent(row.true_sharing) },
         { title: "false sharing", value: (row) => row.false_sharing, text: (row) => percent(row.false_sharing) },
-        { title: "estimate", value: (row) => row.estimate?.gain ?? 0, text: (row) => (row.estimate ? `${short(row.estimate.gain)}, ${percent(row.estimate.share)}` : "–") },
-        { title: "moves", value: (row) => row.estimate?.moves ?? 0, text: (row) => (row.estimate ? `${row.estimate.moves}` : "–") },
+        { title: "estimate", value: (row) => row.estimate?.gain ?? 0, text: (row) => (row.estimate ? `${exact(row.estimate.gain)}, ${percent(row.estimate.share)}` : "-") },
+        { title: "moves", value: (row) => row.estimate?.moves ?? 0, text: (row) => (row.estimate ? `${row.estimate.moves}` : "-") },
         { title: "not searched because", value: (row) => row.why_not ?? "" },
       ],
       rows: document.types,
@@ -98,7 +124,7 @@ export function diffView(diff: Diff): HTMLElement {
     value: (row: Row) => value(of(row) ?? NONE),
     text: (row: Row) => {
       const figures = of(row);
-      return figures ? full(value(figures)) : "–";
+      return figures ? exact(value(figures)) : "-";
     },
   });
   const both = (title: string, value: (f: DiffFigures) => number) => [
@@ -108,7 +134,7 @@ export function diffView(diff: Diff): HTMLElement {
   const difference = (value: (f: DiffFigures) => number) => (row: Row) => value(row.b ?? NONE) - value(row.a ?? NONE);
   const changed = difference((f) => (diff.machine === null ? f.loads + f.stores : f.cycles));
   return section("diff", `${diff.type ?? "All types"} in two recordings`,
-    `A has ${full(diff.a.accesses)} accesses by ${diff.a.cpus} CPUs, B ${full(diff.b.accesses)} by ${diff.b.cpus}. – is a field that the other kernel does not have, or that was not accessed.`,
+    `A has ${exact(diff.a.accesses)} accesses by ${diff.a.cpus} CPUs, B ${exact(diff.b.accesses)} by ${diff.b.cpus}. - is a field that the other kernel does not have, or that was not accessed.`,
     table<Row>({
       label: "Fields in both recordings",
       columns: [
@@ -118,7 +144,7 @@ export function diffView(diff: Diff): HTMLElement {
         ...(diff.machine === null ? [] : both("cycles", (f) => f.cycles)),
         {
           title: "B less A", help: diff.machine === null ? "accesses" : "cycles", value: (row) => Math.abs(changed(row)),
-          text: (row) => `${changed(row) < 0 ? "−" : "+"}${full(Math.abs(changed(row)))}`,
+          text: (row) => signed(changed(row), 0),
         },
       ],
       rows,

@@ -4,9 +4,9 @@ import { axisTop } from "d3-axis";
 import { scaleLinear } from "d3-scale";
 import { select } from "d3-selection";
 import type { CaseResults, Change, Compared, Figure, Rebuilt } from "./documents";
-import { h, s, section } from "./dom";
+import { h, s, scrolled, section } from "./dom";
 import { table } from "./table";
-import { full, percent } from "./text";
+import { exact, fixed, percent, signed } from "./number";
 
 interface Point {
   label: string;
@@ -74,22 +74,21 @@ function chart(name: string, points: Point[], all: Point[]): HTMLElement {
     for (const point of points.filter((p) => p.label === label)) {
       const dy = point.kind === "predicted" ? -3 : 4;
       svg.append(s("g", { class: point.kind },
-        s("title", {}, `${point.kind === "predicted" ? "predicted" : "recorded again"}: ${point.at.toFixed(2)} % (${point.least.toFixed(2)} to ${point.most.toFixed(2)})`),
+        s("title", {}, `${point.kind === "predicted" ? "predicted" : "recorded again"}: ${signed(point.at, 1)} % (${signed(point.least, 1)} to ${signed(point.most, 1)})`),
         s("line", { x1: x(point.least), x2: x(point.most), y1: y + dy, y2: y + dy }),
         point.kind === "predicted"
           ? s("circle", { cx: x(point.at), cy: y + dy, r: 4.5 })
           : s("rect", { x: x(point.at) - 4, y: y + dy - 4, width: 8, height: 8 })));
     }
   });
-  return h("figure", {}, svg);
+  return h("figure", {}, scrolled(`Changes of ${name}`, svg));
 }
 
 /** A change in per cent, as results.md has it. */
 function changeText(change: Change | null): string {
-  if (change === null) return "–";
-  const sign = change.percent < 0 ? "" : "+";
-  const half = change.ci95 === null ? "" : ` ± ${change.ci95.toFixed(1)}`;
-  return `${sign}${change.percent.toFixed(1)}${half} %`;
+  if (change === null) return "-";
+  const half = change.ci95 === null ? "" : ` ± ${fixed(change.ci95, 1)}`;
+  return `${signed(change.percent, 1)}${half} %`;
 }
 
 /** Each figure of the rebuilt kernels, and whether the prediction fits. */
@@ -110,7 +109,7 @@ function compared(result: CaseResults): HTMLElement {
       { title: "runs", value: (row) => row.r.runs },
       { title: "predicted", value: (row) => row.compared.predicted_change?.percent ?? 0, text: (row) => changeText(row.compared.predicted_change) },
       { title: "recorded again", value: (row) => row.compared.recorded_change?.percent ?? 0, text: (row) => changeText(row.compared.recorded_change) },
-      { title: "verdict", value: (row) => row.compared.verdict ?? "–" },
+      { title: "verdict", value: (row) => row.compared.verdict ?? "-" },
     ],
     rows,
   });
@@ -122,9 +121,9 @@ function found(result: CaseResults): HTMLElement {
     columns: [
       { title: "found", value: (row) => row.name },
       { title: "bytes", value: (row) => row.bytes },
-      { title: "accesses", value: (row) => row.accesses, text: (row) => full(row.accesses) },
+      { title: "accesses", value: (row) => row.accesses, text: (row) => exact(row.accesses) },
       { title: "machine", value: (row) => row.machine },
-      { title: "cycles", value: (row) => row.cycles, text: (row) => full(Math.round(row.cycles)) },
+      { title: "cycles", value: (row) => row.cycles, text: (row) => exact(row.cycles) },
       { title: "true sharing", value: (row) => row.true_sharing, text: (row) => percent(row.true_sharing) },
       { title: "false sharing", value: (row) => row.false_sharing, text: (row) => percent(row.false_sharing) },
     ],
@@ -139,9 +138,9 @@ function published(result: CaseResults): HTMLElement {
     columns: [
       { title: "published", value: (row) => row.key },
       { title: "their figure", value: (row) => row.published },
-      { title: "found", value: (row) => row.found ?? "–" },
-      { title: "predicted", value: (row) => row.predicted ?? "–" },
-      { title: "recorded again", value: (row) => row.rerecorded ?? "–" },
+      { title: "found", value: (row) => row.found ?? "-" },
+      { title: "predicted", value: (row) => row.predicted ?? "-" },
+      { title: "recorded again", value: (row) => row.rerecorded ?? "-" },
       { title: "source", value: (row) => row.source },
     ],
     rows: result.published,

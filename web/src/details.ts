@@ -4,7 +4,8 @@ import type { Block } from "./blocks";
 import type { GroupRow } from "./documents";
 import { h } from "./dom";
 import type { State } from "./state";
-import { folded, full, percent } from "./text";
+import { exact, percent } from "./number";
+import { folded } from "./text";
 
 type Entry = [name: string, value: string | null | undefined | false];
 
@@ -41,22 +42,23 @@ export function detailsOf(state: State, block: Block, after: boolean): HTMLEleme
     const wrote = field.stores + field.rmws;
     root.append(list([
       ["also called", field.aliases.join(", ")],
-      ["accesses", full(field.accesses)],
-      ["loads", full(field.loads)],
-      ["stores", full(field.stores)],
-      ["atomics (RMW)", field.rmws > 0 && full(field.rmws)],
-      ["silent stores", field.silent > 0 && `${full(field.silent)} (${percent(field.silent, wrote)})`],
+      ["accesses", exact(field.accesses)],
+      ["loads", exact(field.loads)],
+      ["stores", exact(field.stores)],
+      ["atomics (RMW)", field.rmws > 0 && exact(field.rmws)],
+      ["silent stores", field.silent > 0 && `${exact(field.silent)} (${percent(field.silent, wrote)})`],
       ["readers, writers", `${field.readers} and ${field.writers} CPUs`],
       ["by other CPUs", field.remoteShare === null ? null : percent(field.remoteShare)],
-      ["cycles", costs && full(costs.cycles)],
-      ["left the core", costs && full(costs.misses)],
-      ["HITM", costs && full(costs.hitm)],
-      ["upgrades", costs && full(costs.upgrades)],
+      ["cycles", costs && exact(costs.cycles)],
+      ["left the core", costs && exact(costs.misses)],
+      ["HITM", costs && exact(costs.hitm)],
+      ["upgrades", costs && exact(costs.upgrades)],
       ["false sharing", costs && costs.cycles > 0 && percent(costs.falseSharing, costs.cycles)],
       ["true sharing", costs && costs.cycles > 0 && percent(costs.trueSharing, costs.cycles)],
-      [after ? "cycles before" : "cycles", field.before === null || costs ? null : full(Math.round(field.before))],
-      ["cycles after", field.after === null ? null : full(Math.round(field.after))],
-      ["functions", field.functions.map((f) => `${f.name} ${percent(f.accesses, field.accesses)}`).join(", ")],
+      [after ? "cycles before" : "cycles", field.before === null || costs ? null : exact(field.before)],
+      ["cycles after", field.after === null ? null : exact(field.after)],
+      ["functions", field.functions === null ? "not in this page: report --json has them" :
+        field.functions.map((f) => `${f.name} ${percent(f.accesses, field.accesses)}`).join(", ")],
       ["most cycles in", field.costly.join(", ")],
     ]));
   }

@@ -8,6 +8,8 @@ export interface Page {
   type: string | null;
   settings: Record<string, string>;
   report: Report | null;
+  /** Rows of types that the report has and the page has not. */
+  rows_left_out: number;
   types: TypeView[];
   costs: CostsDocument | null;
   whatif: WhatIfDocument | null;
@@ -113,13 +115,41 @@ export interface TypeTimes extends TimeGrid {
   lines: { line: number; accesses: number[][] }[];
 }
 
+/** A line of a type, by where accesses begin. */
+export interface LineRow extends Figures {
+  type_name: string;
+  line: number;
+  /** None in pages. */
+  fields: Share[];
+}
+
+/** Fields in columns: the n-th entry of each is of the n-th field. */
+export interface FieldColumns {
+  field: string[];
+  offset: number[];
+  size: number[];
+  loads: number[];
+  stores: number[];
+  rmws: number[];
+  silent: number[];
+  remote_share: (number | null)[];
+  readers: number[];
+  writers: number[];
+}
+
 export interface TypeView {
   name: string;
   size: number;
   line_size: number;
   figures: Figures;
   places: (Figures & { owner: string })[];
+  /** Those with most accesses. */
   fields: FieldRow[];
+  /** The others: their figures alone. */
+  rest: FieldColumns;
+  lines: LineRow[];
+  fields_without_times: number;
+  lines_without_times: number;
   layout: FieldMap;
   groups: GroupRow[];
   times: TypeTimes;
@@ -187,6 +217,7 @@ export interface CostsDocument {
     cpus: number;
     recorded_cpus: number;
     seed: number;
+    interleavings?: number;
     accesses: number;
     device_accesses: number;
     duration: number;
@@ -242,11 +273,21 @@ export interface WhatIfDocument {
   results: WhatIf[];
 }
 
+/** A member that starts a line, though the types do not say whether the source asks for it. */
+export interface LineStart {
+  member: string;
+  /** Whether it does so in the new layout, too. */
+  kept: boolean;
+  /** The edit that asks for the opposite. */
+  otherwise: string;
+}
+
 export interface LayoutChange {
   type: string;
   line_bytes: number;
   before: FieldMap;
   after: FieldMap;
+  line_starts?: LineStart[];
 }
 
 export interface AdvisedGroup {
@@ -278,11 +319,15 @@ export interface Advice {
   front: { moves: number; model: number; replayed: number | null; recommended: boolean }[];
   recommended: AdvisedLayout | null;
   others: AdvisedLayout[];
+  with_growth?: { max_growth: number; layout: AdvisedLayout } | null;
+  aligned?: { edits: string; advice: string; objects: number; astray: number; effects: AdvisedLayout["effects"] } | null;
 }
 
 export interface Survey {
   schema: string;
   machines: string[];
+  seed: number;
+  interleavings?: number;
   types: {
     name: string;
     cost: number;

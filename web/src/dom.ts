@@ -81,3 +81,8 @@ export function section(id: string, title: string, about: string, ...children: C
     ...children,
   );
 }
+
+/** What can be wider than the screen scrolls in a box of its own, by keyboard too. */
+export function scrolled(label: string, ...children: Child[]): HTMLElement {
+  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, ...children);
+}

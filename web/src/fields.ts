@@ -1,6 +1,6 @@
 // What is known about each field of a type, gathered from all documents of the page.
 
-import type { Cell, Cost, FieldMap, FieldPlace, LayoutChange, Page, Share, TypeView } from "./documents";
+import type { Cell, Cost, FieldColumns, FieldMap, FieldPlace, LayoutChange, Page, Share, TypeView } from "./documents";
 import { folded, namesOf } from "./text";
 
 export interface Costs {
@@ -26,7 +26,8 @@ export interface Field {
   remoteShare: number | null;
   readers: number;
   writers: number;
-  functions: Share[];
+  /** None where the page leaves them out. */
+  functions: Share[] | null;
   /** None where nothing was replayed. */
   costs: Costs | null;
   /** Functions with most cycles. */
@@ -75,9 +76,28 @@ function gathered(page: Page, view: TypeView): Field[] {
     before: null,
     after: null,
   }));
+  fields.push(...figuresAlone(view.rest, page.costs !== null));
   if (page.costs) addCosts(page, view, fields);
   addEffects(page, view, fields);
   return fields.sort((a, b) => a.offset - b.offset || b.size - a.size);
+}
+
+/** The fields of which the page has only figures. */
+function figuresAlone(rest: FieldColumns, isReplayed: boolean): Field[] {
+  return rest.field.map((path, at): Field => {
+    const figure = (column: number[]) => column[at] ?? 0;
+    const [loads, stores, rmws] = [figure(rest.loads), figure(rest.stores), figure(rest.rmws)];
+    return {
+      ...untouched(path, figure(rest.offset), figure(rest.size)),
+      accesses: loads + stores + rmws, loads, stores, rmws,
+      silent: figure(rest.silent),
+      remoteShare: rest.remote_share[at] ?? null,
+      readers: figure(rest.readers),
+      writers: figure(rest.writers),
+      functions: null,
+      costs: isReplayed ? { ...NOTHING } : null,
+    };
+  });
 }
 
 /** Each cell of a line goes to the field that has its byte; cells and fields add up to the same. */

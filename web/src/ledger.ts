@@ -1,8 +1,8 @@
 // View 7: where the accesses went, and where the figures come from.
 
 import type { Page, Report } from "./documents";
-import { h, section } from "./dom";
-import { full, percent } from "./text";
+import { h, scrolled, section } from "./dom";
+import { exact, percent } from "./number";
 
 export function ledgerView(page: Page): HTMLElement {
   const root = section("about", "Where the figures come from", "");
@@ -22,19 +22,19 @@ function ledger(report: Report): HTMLElement[] {
     bar.append(part);
   });
   const rows = groups.flatMap((group) => [
-    h("tr", { class: "group" }, h("th", { scope: "row" }, group.name), h("td", { class: "figure" }, full(group.accesses)), h("td", { class: "figure" }, percent(group.share))),
+    h("tr", { class: "group" }, h("th", { scope: "row" }, group.name), h("td", { class: "figure" }, exact(group.accesses)), h("td", { class: "figure" }, percent(group.share))),
     ...group.buckets.filter((b) => b.accesses > 0 && group.buckets.length > 1).map((bucket) =>
-      h("tr", {}, h("th", { scope: "row", class: "bucket" }, bucket.name), h("td", { class: "figure" }, full(bucket.accesses)), h("td", { class: "figure" }, percent(bucket.share)))),
+      h("tr", {}, h("th", { scope: "row", class: "bucket" }, bucket.name), h("td", { class: "figure" }, exact(bucket.accesses)), h("td", { class: "figure" }, percent(bucket.share)))),
   ]);
   return [
     h("h3", {}, "Ledger"),
-    h("p", {}, `Every access is in exactly one row. Of ${full(total)} accesses ${percent(report.ledger.unknown_share)} are unknown; ` +
+    h("p", {}, `Every access is in exactly one row. Of ${exact(total)} accesses ${percent(report.ledger.unknown_share)} are unknown; ` +
       `of those to memory that can have a type, the type of ${percent(report.ledger.typed_share)} is known.`),
     bar,
     h("details", {}, h("summary", {}, "All rows"),
-      h("table", { class: "plain" }, h("caption", { class: "hidden" }, "Ledger"),
+      scrolled("Ledger", h("table", { class: "plain" }, h("caption", { class: "hidden" }, "Ledger"),
         h("thead", {}, h("tr", {}, ...["accesses to", "accesses", "share"].map((t) => h("th", { scope: "col" }, t)))),
-        h("tbody", {}, ...rows))),
+        h("tbody", {}, ...rows)))),
   ];
 }
 
@@ -66,7 +66,7 @@ const definitions = (rows: [string, string][]) =>
   h("dl", { class: "provenance" }, ...rows.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
 
 const WORDS: [string, string][] = [
-  ["access", "A load, a store or an atomic read-modify-write (RMW) of the kernel's code."],
+  ["access", "A load, a store or an atomic read-modify-write (RMW)."],
   ["left the core", "Neither its L1 nor its L2 could serve it. Hits there are what every layout has, so they are not in the cost."],
   ["cycles", "Core cycles of latency, waiting included, of accesses that left their core, by replay on the described machine."],
   ["HITM", "The line was fetched modified from another core's cache: of the same last-level cache's domain, of the same socket, or of another socket."],
@@ -78,7 +78,7 @@ const WORDS: [string, string][] = [
   ["readers, writers", "How many CPUs read and write the field. An RMW does both."],
   ["by other CPUs", "Accesses by CPUs other than the object's owner: that of its per-CPU area, or the one whose task it is."],
   ["± and significant", "Half the width of the 95 % confidence interval over interleavings; significant: the interval does not hold 0."],
-  ["k, M, G", "Thousands, millions, thousands of millions."],
+  ["k, M, G, T", "Thousand, million, 1e9 and 1e12, to three digits: in pictures and lists of choices. Tables have every digit."],
 ];
 
 function words(): HTMLElement {

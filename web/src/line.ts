@@ -1,11 +1,12 @@
 // View 3: a line under the lens, and which CPU takes modified lines from which.
 
 import type { Cell, CostsDocument, CpuPlace, LineCost, TypeView } from "./documents";
-import { choice, h, replace, section } from "./dom";
+import { choice, h, replace, scrolled, section } from "./dom";
 import { onTheme, scale } from "./metric";
 import type { Store } from "./state";
 import { table } from "./table";
-import { full, namesOf, percent, short } from "./text";
+import { exact, percent, short } from "./number";
+import { namesOf } from "./text";
 
 export function lineView(store: Store, document: CostsDocument): HTMLElement {
   const tools = h("div", { class: "tools" });
@@ -31,9 +32,9 @@ function draw(tools: HTMLElement, body: HTMLElement, store: Store, document: Cos
   const missed = line !== null && !lines.some((l) => l.start === line);
   body.replaceChildren(
     missed ? h("p", { class: "note" }, `No access to the line from byte ${line} left its core: this is another one.`) : "",
-    h("p", {}, `${full(chosen.lines)} such ${chosen.lines === 1 ? "line" : "lines"} went between cores; ${full(chosen.misses)} accesses left their core, ` +
-      `${full(chosen.hitm)} fetched a modified line (HITM), ${full(chosen.cycles)} cycles.`),
-    strip(chosen, view, document.costs.line_bytes),
+    h("p", {}, `${exact(chosen.lines)} such ${chosen.lines === 1 ? "line" : "lines"} went between cores; ${exact(chosen.misses)} accesses left their core, ` +
+      `${exact(chosen.hitm)} fetched a modified line (HITM), ${exact(chosen.cycles)} cycles.`),
+    scrolled("The line to scale", strip(chosen, view, document.costs.line_bytes)),
     cells(chosen),
     h("div", { class: "maps" }, lineMap(chosen, document), wholeMap(document)),
   );
@@ -72,7 +73,7 @@ function cells(line: LineCost): HTMLElement {
     ...line.neighbours.map((cell) => ({ cell, other: true })),
   ].sort((a, b) => b.cell.cycles - a.cell.cycles);
   const figure = (title: string, value: (cell: Cell) => number, help?: string, bar = false) => ({
-    title, bar, value: (row: Row) => value(row.cell), text: (row: Row) => full(Math.round(value(row.cell))), ...(help === undefined ? {} : { help }),
+    title, bar, value: (row: Row) => value(row.cell), text: (row: Row) => exact(value(row.cell)), ...(help === undefined ? {} : { help }),
   });
   const list = table<Row>({
     label: "Places in the line",
@@ -85,14 +86,14 @@ function cells(line: LineCost): HTMLElement {
       figure("cycles each", (cell) => cell.cycles_per_load, "of a load that left its core, on average"),
       figure("stores", (cell) => cell.stores, "and atomics that left their core"),
       figure("upgrades", (cell) => cell.upgrades, "permission to write asked for"),
-      { title: "functions", value: ({ cell }) => cell.functions.join(", ") },
+      { title: "functions", list: true, value: ({ cell }) => cell.functions.join(", ") },
     ],
     rows,
     sorted: 2,
     top: 24,
     copy: true,
   });
-  if (line.neighbours.length > 0) list.append(h("p", { class: "note" }, "+ a field of another type on the same lines, counted there"));
+  if (line.neighbours.length > 0) list.append(h("p", { class: "note" }, "+ a field of another type on the same lines, counted there; those with less than 1 % of the line's cycles are left out"));
   return list;
 }
 
@@ -181,7 +182,7 @@ function mapOf(groups: Group[], what: string, transfers: Transfer[], of: string,
     h("tr", { class: edge(i) }, h("th", { scope: "row" }, group.title),
       ...groups.map((_, j) => {
         const value = sums[i]?.[j] ?? 0;
-        const said = `${group.title} wrote, ${groups[j]?.title} took: ${full(value)} modified lines, ${percent(value, all)}`;
+        const said = `${group.title} wrote, ${groups[j]?.title} took: ${exact(value)} modified lines, ${percent(value, all)}`;
         const cell = h("td", { class: edge(j), title: said }, value === 0 ? "·" : short(value));
         if (value > 0) {
           const { fill, ink } = shade(value);
@@ -197,7 +198,7 @@ function mapOf(groups: Group[], what: string, transfers: Transfer[], of: string,
   return h("div", { class: kind },
     h("h3", {}, title),
     h("p", { class: "about" }, "Rows wrote last, columns took the modified line. Strong lines part sockets, thin ones domains of last-level caches."),
-    h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title },
+    scrolled(title,
       h("table", { class: "map" },
         h("caption", { class: "hidden" }, `Modified lines by the ${what} that wrote last (rows) and the one that took them (columns)`),
         h("thead", {}, ...head, h("tr", {}, h("td", {}), ...groups.map((group, i) => h("th", { scope: "col", class: edge(i) }, group.title.replace("CPU ", ""))))),

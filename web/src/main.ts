@@ -20,10 +20,14 @@ function sections(page: Page): HTMLElement[] {
   if (page.advise) found.push(adviceView(page.advise));
   if (page.diff) found.push(diffView(page.diff));
   const isAboutTypes = page.report !== null || page.types.length > 0;
+  // Where no type was asked for, the first question is which.
+  const isSurvey = page.type === null;
+  if (isAboutTypes && isSurvey) found.push(typesView(store));
   if (isAboutTypes) found.push(structView(store));
   if (page.whatif) found.push(whatifView(page.whatif));
   if (isAboutTypes) {
-    found.push(typesView(store), fieldsView(store));
+    if (!isSurvey) found.push(typesView(store));
+    found.push(fieldsView(store));
     if (page.costs) found.push(lineView(store, page.costs));
     found.push(timeView(store));
   }

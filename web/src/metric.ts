@@ -2,31 +2,39 @@
 
 import { scaleSequentialSqrt } from "d3-scale";
 import { interpolateMagma } from "d3-scale-chromatic";
-import type { Page } from "./documents";
+import type { Cell, LineRow, Page } from "./documents";
 import type { Field } from "./fields";
 
 export interface Metric {
   id: string;
   title: string;
   about: string;
+  /** What there is none of: `no cycles`. */
+  noun: string;
+  /** Whether every field that is accessed has some. */
+  isEvery?: boolean;
+  /** What a line of the report has. */
+  ofLine?: (line: LineRow) => number;
+  /** What a place in a line has, of the costs. */
+  ofCell?: (cell: Cell) => number;
   value: (field: Field, after: boolean) => number;
 }
 
 const COSTS: Metric[] = [
-  { id: "cycles", title: "cycles", about: "cycles of accesses that left their core", value: (f) => f.costs?.cycles ?? 0 },
-  { id: "hitm", title: "HITM", about: "modified lines fetched from another core", value: (f) => f.costs?.hitm ?? 0 },
-  { id: "false", title: "false sharing only", about: "cycles because the line is exchanged, though no word is", value: (f) => f.costs?.falseSharing ?? 0 },
+  { id: "cycles", title: "cycles", about: "cycles of accesses that left their core", noun: "cycles", ofCell: (c) => c.cycles, value: (f) => f.costs?.cycles ?? 0 },
+  { id: "hitm", title: "HITM", about: "modified lines fetched from another core", noun: "HITM", ofCell: (c) => c.hitm, value: (f) => f.costs?.hitm ?? 0 },
+  { id: "false", title: "false sharing only", about: "cycles because the line is exchanged, though no word is", noun: "false sharing", value: (f) => f.costs?.falseSharing ?? 0 },
 ];
 const EFFECTS: Metric[] = [
   {
-    id: "effect", title: "cycles", about: "mean cycles of accesses that left their core, without and with the edits",
+    id: "effect", title: "cycles", about: "mean cycles of accesses that left their core, without and with the edits", noun: "cycles",
     value: (f, after) => (after ? f.after : f.before) ?? 0,
   },
 ];
 const HEAT: Metric[] = [
-  { id: "accesses", title: "accesses", about: "loads, stores and atomics", value: (f) => f.accesses },
-  { id: "loads", title: "loads", about: "accesses that only read", value: (f) => f.loads },
-  { id: "stores", title: "stores and atomics", about: "accesses that write", value: (f) => f.stores + f.rmws },
+  { id: "accesses", title: "accesses", about: "loads, stores and atomics", noun: "accesses", isEvery: true, ofLine: (l) => l.accesses, value: (f) => f.accesses },
+  { id: "loads", title: "loads", about: "accesses that only read", noun: "loads", ofLine: (l) => l.loads, value: (f) => f.loads },
+  { id: "stores", title: "stores and atomics", about: "accesses that write", noun: "stores", ofLine: (l) => l.stores + l.rmws, value: (f) => f.stores + f.rmws },
 ];
 
 /** What can be chosen for this page, the most telling first. */

@@ -1,6 +1,6 @@
 // Tables that can be sorted, searched and copied.
 
-import { h, fresh } from "./dom";
+import { h, fresh, scrolled } from "./dom";
 import { columns } from "./text";
 
 export interface Column<R> {
@@ -11,6 +11,8 @@ export interface Column<R> {
   value: (row: R) => number | string;
   /** What is shown; else the value. */
   text?: (row: R) => string | Node;
+  /** A list: it keeps room for several words on a narrow screen. */
+  list?: boolean;
   /** A bar behind the figure: the largest value is a full one. */
   bar?: boolean;
 }
@@ -48,7 +50,7 @@ export function table<R>(options: TableOptions<R>): HTMLElement {
     const button = h("button", { type: "button", title: column.help ?? null, click: () => sortBy(index) }, column.title);
     return h("th", { scope: "col", class: figures[index] ? "figure" : null }, button);
   });
-  const told = h("p", { class: "rows", role: "status" });
+  const status = h("p", { class: "rows", role: "status" });
   const more = h("button", { type: "button", class: "more", click: () => ((top = Infinity), show()) });
 
   function sortBy(index: number): void {
@@ -77,7 +79,7 @@ export function table<R>(options: TableOptions<R>): HTMLElement {
   function cell(column: Column<R>, row: R, index: number): HTMLElement {
     const value = column.value(row);
     const text = column.text?.(row) ?? String(value);
-    const cell = h(index === 0 ? "th" : "td", { class: figures[index] ? "figure" : null, scope: index === 0 ? "row" : null }, text);
+    const cell = h(index === 0 ? "th" : "td", { class: figures[index] ? "figure" : column.list ? "list" : null, scope: index === 0 ? "row" : null }, text);
     if (column.bar && (most[index] ?? 0) > 0) {
       cell.classList.add("bar");
       cell.style.setProperty("--part", `${(100 * Number(value)) / (most[index] ?? 1)}%`);
@@ -100,7 +102,7 @@ export function table<R>(options: TableOptions<R>): HTMLElement {
     const left = Math.max(0, rows.length - top);
     more.hidden = left === 0;
     more.textContent = `Show ${left} more`;
-    told.textContent = wanted === "" ? "" : `${rows.length} of ${options.rows.length} rows`;
+    status.textContent = wanted === "" ? "" : `${rows.length} of ${options.rows.length} rows`;
   }
 
   const plain = (content: string | Node) => (typeof content === "string" ? content : (content.textContent ?? ""));
@@ -129,8 +131,8 @@ export function table<R>(options: TableOptions<R>): HTMLElement {
     "div",
     { class: "table" },
     tools.childElementCount > 0 && tools,
-    told,
-    h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": options.label },
+    status,
+    scrolled(options.label,
       h("table", {}, h("caption", { class: "hidden" }, options.label), h("thead", {}, h("tr", {}, ...heads)), body)),
     more,
   );

@@ -1,4 +1,4 @@
-// Names and numbers as text.
+// Names as text, verdicts, and tables in columns.
 
 const UNSAFE = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu;
 
@@ -13,40 +13,9 @@ export function shown(text: string): string {
   });
 }
 
-const UNITS: [number, string][] = [
-  [1e12, " T"],
-  [1e9, " G"],
-  [1e6, " M"],
-  [1e3, " k"],
-];
-
-/** A count to three digits: `11.8 M`. */
-export function short(value: number): string {
-  for (const [unit, name] of UNITS) {
-    if (Math.abs(value) < unit) continue;
-    const part = value / unit;
-    const digits = Math.abs(part) < 9.995 ? 2 : Math.abs(part) < 99.95 ? 1 : 0;
-    return part.toFixed(digits) + name;
-  }
-  return value.toFixed(0);
-}
-
-/** A count in full, in groups of three digits. */
-export function full(value: number): string {
-  const [whole = "0", ...rest] = String(value).split(".");
-  return [whole.replace(/\B(?=(\d{3})+(?!\d))/g, "\u2009"), ...rest.map((r) => r.slice(0, 1))].join(".");
-}
-
-/** A part of a whole. */
-export function percent(part: number, whole = 1): string {
-  return whole > 0 ? `${((100 * part) / whole).toFixed(1)} %` : "–";
-}
-
-/** A change in per cent with its confidence interval. */
-export function change(difference: number, ci95: number, of: number): string {
-  if (!(of > 0)) return "–";
-  const part = (100 * difference) / of;
-  return `${part < 0 ? "−" : "+"}${Math.abs(part).toFixed(2)} ± ${((100 * ci95) / of).toFixed(2)} %`;
+/** Of how many interleavings figures are the mean, and of which. */
+export function interleavings(count: number, seed: number): string {
+  return count <= 1 ? `1 interleaving (seed ${seed})` : `mean of ${count} interleavings (seeds ${seed} to ${seed + count - 1})`;
 }
 
 /** What a measure says. */

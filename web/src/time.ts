@@ -1,15 +1,15 @@
 // View 4: accesses and HITM of a field or line over guest time, by CPU.
 
 import { axisBottom } from "d3-axis";
-import { format } from "d3-format";
 import { scaleLinear } from "d3-scale";
 import { select } from "d3-selection";
 import type { Page, TimeGrid, TypeView } from "./documents";
-import { choice, h, replace, s, section } from "./dom";
+import { choice, h, replace, s, scrolled, section } from "./dom";
 import { onTheme, scale } from "./metric";
 import type { Store } from "./state";
 import { table } from "./table";
-import { full, namesOf, percent, short } from "./text";
+import { exact, percent, short, ticks } from "./number";
+import { namesOf } from "./text";
 
 /** Something whose counts over time are known: by row of CPUs, then part of the time. */
 interface Series {
@@ -49,6 +49,8 @@ export function timeView(store: Store): HTMLElement {
       return;
     }
     body.replaceChildren(chart(chosen, grid, count), sums(chosen, grid, count));
+    const missing = view && count === "accesses" ? leftOut(view) : "";
+    if (missing !== "") body.append(h("p", { class: "note" }, missing));
     if (count === "HITM") {
       body.append(h("p", { class: "note" }, "Modified lines fetched, by the CPU that fetched, with its copies; when: the round of the replay in which it did."));
     }
@@ -83,6 +85,13 @@ function seriesOf(page: Page, view: TypeView, count: Count): Series[] {
   return found.sort((a, b) => b.total - a.total);
 }
 
+/** What the page does not have over time. */
+function leftOut(view: TypeView): string {
+  const parts = [[view.fields_without_times, "fields"], [view.lines_without_times, "lines"]] as const;
+  const missing = parts.filter(([count]) => count > 0).map(([count, what]) => `${count} ${what}`);
+  return missing.length === 0 ? "" : `Of ${missing.join(" and ")} with fewer accesses this page has no times: report --type ${view.name} --json has them.`;
+}
+
 function plus(a: number[][], b: number[][]): number[][] {
   return Array.from({ length: Math.max(a.length, b.length) }, (_, row) => {
     const [x, y] = [a[row] ?? [], b[row] ?? []];
@@ -106,7 +115,7 @@ function chart(series: Series, grid: TimeGrid, count: Count): HTMLElement {
   const end = grid.start + grid.bins * grid.step;
   const x = scaleLinear().domain([grid.start, end]).range([LEFT, WIDTH - 10]);
   const height = grid.rows * ROW + 46;
-  const said = `${series.title}: ${full(series.total)} ${count} over time, by CPU; the table below has the sums`;
+  const said = `${series.title}: ${exact(series.total)} ${count} over time, by CPU; the table below has the sums`;
   const svg = s("svg", { viewBox: `0 0 ${WIDTH} ${height}`, class: "chart time", role: "img", "aria-label": said });
   for (let row = 0; row < grid.rows; row += 1) {
     const base = (row + 1) * ROW;
@@ -120,14 +129,15 @@ function chart(series: Series, grid: TimeGrid, count: Count): HTMLElement {
       svg.append(s("rect", {
         x: x(from), y: base - tall, width: Math.max(1, x(from + grid.step) - x(from) - 0.5), height: tall, fill: shade(value).fill,
         "data-row": row, "data-bin": bin, "data-value": value,
-      }, s("title", {}, `${nameOf(grid, row)}, ${format(".4~s")(from)} to ${format(".4~s")(from + grid.step)} instructions: ${full(value)} ${count}`)));
+      }, s("title", {}, `${nameOf(grid, row)}, instructions ${exact(from)} to ${exact(from + grid.step)}: ${exact(value)} ${count}`)));
     });
   }
   const axis = s("g", { class: "axis", transform: `translate(0 ${grid.rows * ROW + 4})` });
-  select(axis).call(axisBottom<number | { valueOf(): number }>(x).ticks(8).tickFormat((value) => format(".4~s")(Number(value))));
+  const labels = ticks(x.ticks(8));
+  select(axis).call(axisBottom<number | { valueOf(): number }>(x).tickValues(x.ticks(8)).tickFormat((_, i) => labels[i] ?? ""));
   svg.append(axis, s("text", { x: WIDTH - 10, y: height - 4, "text-anchor": "end" }, "instructions"));
-  return h("figure", {}, svg,
-    h("figcaption", {}, `Each bar: ${full(grid.step)} instructions. Height and colour by square roots, up to ${full(most)} ${count}.`));
+  return h("figure", {}, scrolled(said, svg),
+    h("figcaption", {}, `Each bar: ${exact(grid.step)} instructions. Height and colour by square roots, up to ${exact(most)} ${count}.`));
 }
 
 interface RowSum {
@@ -151,10 +161,10 @@ function sums(series: Series, grid: TimeGrid, count: Count): HTMLElement {
     label: `${series.title} by CPU`,
     columns: [
       { title: "CPU", value: (row) => row.name },
-      { title: count, value: (row) => row.sum, text: (row) => full(row.sum), bar: true },
+      { title: count, value: (row) => row.sum, text: (row) => exact(row.sum), bar: true },
       { title: "of all", value: (row) => row.sum, text: (row) => percent(row.sum, series.total) },
       { title: "parts with any", help: `of ${grid.bins}`, value: (row) => row.busy },
-      { title: "most in a part", value: (row) => row.most, text: (row) => full(row.most) },
+      { title: "most in a part", value: (row) => row.most, text: (row) => exact(row.most) },
     ],
     rows,
     top: 16,

@@ -1,93 +1,116 @@
 // View 2: types and their fields, ranked.
 
-import type { Cost, Page, TypeRow } from "./documents";
+import type { Cost, Page } from "./documents";
 import { h, section } from "./dom";
 import { fieldsOf, type Field } from "./fields";
 import type { Store } from "./state";
 import { table, type Column } from "./table";
-import { full, percent, short } from "./text";
+import { exact, percent } from "./number";
+import { interleavings } from "./text";
 
 interface Ranked {
   name: string;
+  /** None of what is no type: blocks without one, page contents. */
   size: number | null;
-  accesses: number;
+  /** None of what the page's part of the report does not have. */
+  accesses: number | null;
   cost: Cost | null;
   detailed: boolean;
 }
 
-/** What a layout can change of a cost, at most. */
-export function changeable(cost: Cost): number {
+/** What a layout can avoid altogether. */
+function otherThanTrue(cost: Cost): number {
   return cost.causes.false_sharing + cost.causes.cold + cost.causes.capacity + cost.causes.unshared;
 }
 
+/** Types, by name; with costs also what is no type, since it can be what costs most. */
 function rowsOf(page: Page): Ranked[] {
   const rows = new Map<string, Ranked>();
   const detailed = new Set(page.types.map((t) => t.name));
   for (const row of page.report?.types ?? []) {
-    if (!isTyped(row)) continue;
     const known = rows.get(row.name);
-    if (known) known.accesses += row.accesses;
-    else rows.set(row.name, { name: row.name, size: row.size, accesses: row.accesses, cost: null, detailed: detailed.has(row.name) });
+    if (known) {
+      known.accesses = (known.accesses ?? 0) + row.accesses;
+      known.size ??= row.size;
+    } else rows.set(row.name, { name: row.name, size: row.size, accesses: row.accesses, cost: null, detailed: detailed.has(row.name) });
   }
   for (const cost of page.costs?.costs.types ?? []) {
     const row = rows.get(cost.name);
     if (row) row.cost = cost;
+    else rows.set(cost.name, { name: cost.name, size: null, accesses: null, cost, detailed: detailed.has(cost.name) });
   }
-  return [...rows.values()];
+  return [...rows.values()].filter((row) => row.size !== null || row.detailed || (row.cost?.cycles ?? 0) > 0);
 }
 
-const isTyped = (row: TypeRow) => row.size !== null;
+/** What the list is sorted by, and where costs are, if not in it. */
+function aboutTypes(page: Page): string {
+  if (page.costs) {
+    const { machine, seed, interleavings: count } = page.costs.costs;
+    return `By cycles on ${machine}, ${interleavings(count ?? 1, seed)}. What is inside an object of another type counts for that one.`;
+  }
+  if (page.whatif) return "By accesses. What the edits change has the cycles of the edited types; those of all types: linemate report --machine.";
+  if (page.advise) return "By accesses. The advice has the cycles that were replayed; those of all types: linemate report --machine.";
+  if (page.diff?.machine) return "By accesses, in A. The fields in two recordings have their cycles.";
+  return "By accesses; with --machine by what they cost. What is inside an object of another type counts for that one.";
+}
 
-export function typesView(store: Store): HTMLElement {
+function nameColumn(store: Store): Column<Ranked> {
   const { page } = store.state;
-  const rows = rowsOf(page);
-  const whole = page.costs?.costs.whole.cycles ?? 0;
-  const about = page.costs
-    ? "What a layout can win at most is all of a type's cycles but those of true sharing."
-    : "By accesses: what they cost is known with --machine.";
-  const root = section("types", "Types", about);
-  const name: Column<Ranked> = {
+  const choose = (row: Ranked) => {
+    store.set({ view: page.types.find((t) => t.name === row.name) ?? null });
+    document.getElementById("struct")?.scrollIntoView({ behavior: "instant" });
+  };
+  const why = (row: Ranked) => row.size === null
+    ? "not a type: no fields are known"
+    : `its fields are not in this page: linemate report --type ${row.name} --html FILE`;
+  return {
     title: "type",
     value: (row) => row.name,
     text: (row) => row.detailed
-      ? h("button", {
-          type: "button", class: "link",
-          click: () => {
-            store.set({ view: page.types.find((t) => t.name === row.name) ?? null });
-            document.getElementById("struct")?.scrollIntoView({ behavior: "instant" });
-          },
-        }, row.name)
-      : h("span", { title: `not in this page: linemate report --type ${row.name} --html FILE` }, row.name),
+      ? h("button", { type: "button", class: "link", click: () => choose(row) }, row.name)
+      : h("span", { title: why(row) }, row.name),
   };
-  const plain: Column<Ranked>[] = [
-    { title: "bytes", value: (row) => row.size ?? 0, text: (row) => full(row.size ?? 0) },
-    { title: "accesses", value: (row) => row.accesses, text: (row) => short(row.accesses), bar: !page.costs },
-  ];
+}
+
+function costColumns(page: Page): Column<Ranked>[] {
+  const whole = page.costs?.costs.whole.cycles ?? 0;
   const of = (figure: (cost: Cost) => number) => (row: Ranked) => (row.cost ? figure(row.cost) : 0);
   const figure = (title: string, help: string, value: (cost: Cost) => number, bar = false): Column<Ranked> => ({
-    title, help, bar, value: of(value), text: (row) => short(of(value)(row)),
+    title, help, bar, value: of(value), text: (row) => exact(of(value)(row)),
   });
-  const costs: Column<Ranked>[] = [
-    figure("a layout wins at most", "cycles of false sharing, cold, capacity and unshared misses", changeable, true),
+  return [
     figure("cycles", "of accesses that left their core", (cost) => cost.cycles, true),
     { title: "of all", value: of((c) => c.cycles), text: (row) => percent(of((c) => c.cycles)(row), whole) },
+    figure("not true sharing", "cycles of false sharing, cold, capacity and unshared misses: what another layout can avoid", otherThanTrue),
     figure("false sharing", "cycles because the line is exchanged, though no word is", (c) => c.causes.false_sharing),
     figure("true sharing", "cycles of words that are really exchanged", (c) => c.causes.true_sharing),
     figure("HITM", "modified lines fetched from another core", (c) => c.hitm.reduce((a, b) => a + b, 0)),
   ];
+}
+
+export function typesView(store: Store): HTMLElement {
+  const { page } = store.state;
   const list = h("div");
-  root.append(list);
-  const make = () => table({
+  const root = section("types", "Types", aboutTypes(page), list);
+  const count = (value: number | null) => (value === null ? "-" : exact(value));
+  list.append(table<Ranked>({
     label: "Types",
-    columns: [name, ...(page.costs ? costs : []), ...plain],
-    rows,
+    columns: [
+      nameColumn(store),
+      ...(page.costs ? costColumns(page) : []),
+      { title: "bytes", value: (row) => row.size ?? -1, text: (row) => count(row.size) },
+      { title: "accesses", value: (row) => row.accesses ?? -1, text: (row) => count(row.accesses), bar: !page.costs },
+    ],
+    rows: rowsOf(page),
     sorted: page.costs ? 1 : 2,
     search: (row) => row.name,
     marked: (row) => row.name === store.state.view?.name,
     top: 12,
     copy: true,
-  });
-  list.append(make());
+  }));
+  if (page.rows_left_out > 0) {
+    list.append(h("p", { class: "note" }, `${page.rows_left_out} rows with fewer accesses are not in this page: report --all --json has them.`));
+  }
   store.on(() => {
     for (const row of list.querySelectorAll("tbody tr")) {
       row.classList.toggle("marked", row.querySelector("th")?.textContent === store.state.view?.name);
@@ -116,17 +139,22 @@ export function fieldsView(store: Store): HTMLElement {
       columns: columnsOf(page, fields),
       rows: fields,
       sorted: page.costs ? 4 : 3,
-      search: (field) => [field.path, ...field.aliases, ...field.functions.map((f) => f.name), ...field.costly].join(" "),
+      search: (field) => [field.path, ...field.aliases, ...(field.functions ?? []).map((f) => f.name), ...field.costly].join(" "),
       top: 20,
       copy: true,
     }));
+    const rest = view.rest.field.length;
+    if (rest > 0) {
+      list.append(h("p", { class: "note" },
+        `Of the ${rest} fields with fewest accesses this page leaves out functions and other names: report --type ${view.name} --json has them.`));
+    }
   });
   return root;
 }
 
 function columnsOf(page: Page, fields: Field[]): Column<Field>[] {
   const figure = (title: string, value: (field: Field) => number, help?: string, bar = false): Column<Field> => ({
-    title, value, bar, text: (field) => full(Math.round(value(field))), ...(help === undefined ? {} : { help }),
+    title, value, bar, text: (field) => exact(value(field)), ...(help === undefined ? {} : { help }),
   });
   const whole = fields.reduce((sum, field) => sum + (field.costs?.cycles ?? 0), 0);
   const costs: Column<Field>[] = [
@@ -147,6 +175,6 @@ function columnsOf(page: Page, fields: Field[]): Column<Field>[] {
     figure("silent", (f) => f.silent, "stores that are known to have left memory as it was"),
     figure("readers", (f) => f.readers, "CPUs that read it"),
     figure("writers", (f) => f.writers, "CPUs that write it"),
-    { title: "functions", value: (f) => f.functions.map((x) => x.name).join(", ") },
+    { title: "functions", list: true, value: (f) => f.functions?.map((x) => x.name).join(", ") ?? "not in this page" },
   ];
 }

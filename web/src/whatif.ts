@@ -1,13 +1,13 @@
 // View 5: what the edits change.
 
 import { axisTop } from "d3-axis";
-import { format } from "d3-format";
 import { scaleLinear } from "d3-scale";
 import { select } from "d3-selection";
 import type { Measure, MeasuredRow, WhatIf, WhatIfDocument } from "./documents";
-import { h, s, section } from "./dom";
+import { h, s, scrolled, section } from "./dom";
 import { table } from "./table";
-import { change, full, shown, short, verdict } from "./text";
+import { change, exact, short, signed, ticks } from "./number";
+import { interleavings, shown, verdict } from "./text";
 
 export function whatifView(document: WhatIfDocument): HTMLElement {
   const root = section("whatif", "What the edits change",
@@ -32,15 +32,15 @@ function resultOf(result: WhatIf): HTMLElement {
     why: ablation.why_not,
   }));
   const root = h("div", { class: "result" },
-    h("h3", {}, `${result.machine}, ${result.cpus} CPUs (${result.recorded_cpus} recorded), lines of ${result.line_bytes}, interleavings ${result.seed} to ${result.seed + result.interleavings - 1}`),
+    h("h3", {}, `${result.machine}, ${result.cpus} CPUs (${result.recorded_cpus} recorded), ${result.line_bytes}-byte lines, ${interleavings(result.interleavings, result.seed)}`),
     totals(result, names),
     waterfall(result.types, bars));
   if (bars.length > 0) {
     root.append(h("p", { class: "note" }, "An edit's contribution is what all edits give, against all but this one; where others need it, what it gives alone. Contributions do not add up where edits help or hinder each other: the rest is that."));
   }
   root.append(
-    h("h4", {}, "Why accesses left their core, before and after"), pairedBars(result.causes),
-    h("h4", {}, "Where they were served from"), pairedBars(result.sources.filter((row) => !["l1", "l2"].includes(row.name))),
+    h("h4", {}, "Why accesses left their core, before and after"), pairedBars("Cycles by cause, before and after", result.causes),
+    h("h4", {}, "Where they were served from"), pairedBars("Cycles by source, before and after", result.sources.filter((row) => !["l1", "l2"].includes(row.name))),
     measured("Fields", result.fields, result.types.without),
     measured("Functions (all accesses)", result.functions, result.whole.without),
   );
@@ -63,8 +63,8 @@ function totals(result: WhatIf, names: string): HTMLElement {
     label: "Totals",
     columns: [
       { title: "of", value: (row) => row.name },
-      { title: "before", value: (row) => row.measure.without, text: (row) => full(Math.round(row.measure.without)) },
-      { title: "after", value: (row) => row.measure.with, text: (row) => full(Math.round(row.measure.with)) },
+      { title: "before", value: (row) => row.measure.without, text: (row) => exact(row.measure.without) },
+      { title: "after", value: (row) => row.measure.with, text: (row) => exact(row.measure.with) },
       { title: "change", value: (row) => row.measure.difference, text: (row) => change(row.measure.difference, row.measure.ci95, row.measure.without) },
       { title: "verdict", value: (row) => verdict(row.measure), text: (row) => mark(row.measure) },
     ],
@@ -111,10 +111,11 @@ function waterfall(types: Measure, bars: Bar[]): HTMLElement {
   const x = scaleLinear().domain([least - margin, most + margin]).range([LEFT, WIDTH - RIGHT]).nice();
   const rows = bars.length + 2 + (bars.length > 0 ? 1 : 0);
   const height = 40 + rows * ROW;
-  const said = `From ${full(Math.round(types.without))} to ${full(Math.round(types.with))} cycles`;
+  const said = `From ${exact(types.without)} to ${exact(types.with)} cycles`;
   const svg = s("svg", { viewBox: `0 0 ${WIDTH} ${height}`, class: "chart waterfall", role: "img", "aria-label": said });
   const axis = s("g", { class: "axis", transform: "translate(0 28)" });
-  select(axis).call(axisTop<number | { valueOf(): number }>(x).ticks(6).tickFormat((value) => format(".4~s")(Number(value))));
+  const labels = ticks(x.ticks(6));
+  select(axis).call(axisTop<number | { valueOf(): number }>(x).tickValues(x.ticks(6)).tickFormat((_, i) => labels[i] ?? ""));
   svg.append(axis);
   let row = 0;
   const draw = (name: string, from: number, to: number, kind: string, ci: number, text: string) => {
@@ -135,27 +136,27 @@ function waterfall(types: Measure, bars: Bar[]): HTMLElement {
     if (measure) draw(bar.name, from, to, verdict(measure).replace(" ", "-"), measure.ci95, change(measure.difference, measure.ci95, types.without));
     else draw(bar.name, from, from, "none", 0, bar.why ?? "no figure");
   }
-  if (bars.length > 0) draw("together", types.without + sum, types.with, "rest", 0, change(rest, 0, types.without).replace(" ± 0.00", ""));
+  if (bars.length > 0) draw("together", types.without + sum, types.with, "rest", 0, types.without > 0 ? `${signed((100 * rest) / types.without, 2)} %` : "-");
   draw("after", zero, types.with, "whole", types.ci95, `${short(types.with)}, ${change(types.difference, types.ci95, types.without)}`);
-  return h("figure", {}, svg, h("figcaption", {}, "Cycles; the axis does not begin at 0."));
+  return h("figure", {}, scrolled(said, svg), h("figcaption", {}, "Cycles; the axis does not begin at 0."));
 }
 
 /** Before and after, side by side. */
-function pairedBars(rows: MeasuredRow[]): HTMLElement {
+function pairedBars(label: string, rows: MeasuredRow[]): HTMLElement {
   const most = Math.max(1, ...rows.flatMap((row) => [row.cycles.without, row.cycles.with]));
   const bar = (value: number, kind: string) => {
-    const element = h("span", { class: `length ${kind}` }, short(value));
+    const element = h("span", { class: `length ${kind}` }, exact(value));
     element.style.setProperty("--part", `${(100 * value) / most}%`);
     return element;
   };
-  return h("table", { class: "paired" },
-    h("caption", { class: "hidden" }, "Cycles before and after"),
+  return scrolled(label, h("table", { class: "paired" },
+    h("caption", { class: "hidden" }, label),
     h("thead", {}, h("tr", {}, ...["", "before", "after", "change"].map((t) => h(t === "" ? "td" : "th", t === "" ? {} : { scope: "col" }, t)))),
     h("tbody", {}, ...rows.map((row) => h("tr", {},
       h("th", { scope: "row" }, row.name.replaceAll("_", " ")),
       h("td", {}, bar(row.cycles.without, "before")),
       h("td", {}, bar(row.cycles.with, "after")),
-      h("td", { class: "figure" }, change(row.cycles.difference, row.cycles.ci95, row.cycles.without))))));
+      h("td", { class: "figure" }, change(row.cycles.difference, row.cycles.ci95, row.cycles.without)))))));
 }
 
 function measured(label: string, rows: MeasuredRow[], whole: number): HTMLElement {
@@ -163,8 +164,8 @@ function measured(label: string, rows: MeasuredRow[], whole: number): HTMLElemen
     label,
     columns: [
       { title: "name", value: (row) => row.name },
-      { title: "cycles before", value: (row) => row.cycles.without, text: (row) => full(Math.round(row.cycles.without)) },
-      { title: "after", value: (row) => row.cycles.with, text: (row) => full(Math.round(row.cycles.with)) },
+      { title: "cycles before", value: (row) => row.cycles.without, text: (row) => exact(row.cycles.without) },
+      { title: "after", value: (row) => row.cycles.with, text: (row) => exact(row.cycles.with) },
       { title: "change", value: (row) => Math.abs(row.cycles.difference), text: (row) => change(row.cycles.difference, row.cycles.ci95, row.cycles.without) },
       { title: "of all", value: (row) => row.cycles.difference, text: (row) => change(row.cycles.difference, row.cycles.ci95, whole) },
       { title: "verdict", value: (row) => verdict(row.cycles), text: (row) => mark(row.cycles) },

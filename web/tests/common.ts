@@ -70,7 +70,12 @@ export async function blocks(layout: Locator): Promise<Record<string, number>> {
     })));
 }
 
-/** A figure as it is shown in full, as a number. */
+/** What the same question prints. */
+export function text(name: string): string {
+  return readFileSync(join(PAGES, `${name}.txt`), "utf8");
+}
+
+/** A figure of the page as a number; what is no figure as the command writes it is none. */
 export function number(text: string): number {
-  return Number(text.replace(/\u2009/g, "").replace("\u2212", "-"));
+  return /^[+-]?\d+(\.\d+)?$/.test(text) ? Number(text) : NaN;
 }
