@@ -111,6 +111,10 @@ find_missing() {
 		# Programs of C++ are compiled to be read, and dwz moves their types elsewhere.
 		want_command g++ g++
 		want_command dwz dwz
+		# It packs split debug information. Debian 13's binutils no longer has it: it is with the linker gold there.
+		if ! command -v dwp >/dev/null; then
+			want "$(command -v ld >/dev/null && echo binutils-gold || echo binutils)"
+		fi
 		# shellcheck disable=SC2046 # names of packages
 		want $(build_tools_missing)
 	fi
@@ -121,6 +125,20 @@ find_missing() {
 		want_command ffmpeg ffmpeg
 		want_command pi_stress rt-tests
 	fi
+}
+
+# Installs what is missing. Only with some packages there it shows which others are missing: dwp is in one or the other.
+install_missing() {
+	local before=
+	find_missing
+	while [ "${#missing[@]}" -gt 0 ]; do
+		[ "${missing[*]}" != "$before" ] || die "still missing after installing them: ${missing[*]}: is PATH complete?"
+		before=${missing[*]}
+		apt_needed "missing: ${missing[*]}"
+		say "installing ${missing[*]}"
+		apt_install "" "${missing[@]}"
+		find_missing
+	done
 }
 
 # --- QEMU ---------------------------------------------------------------------------------------------------------------
@@ -254,14 +272,7 @@ main() {
 	esac
 	[ "$(uname -s)/$(uname -m)" = Linux/x86_64 ] || die "this is $(uname -s)/$(uname -m): linemate records on Linux/x86_64 only"
 
-	find_missing
-	if [ "${#missing[@]}" -gt 0 ]; then
-		apt_needed "missing: ${missing[*]}"
-		say "installing ${missing[*]}"
-		apt_install "" "${missing[@]}"
-		find_missing
-		[ "${#missing[@]}" -eq 0 ] || die "still missing after installing them: ${missing[*]}: is PATH complete?"
-	fi
+	install_missing
 	# Under sudo the user's own cargo is out of sight: `packages` does not look for one.
 	[ "$goal" = packages ] || ensure_cargo
 	case $packages_of in

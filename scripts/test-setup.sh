@@ -19,7 +19,7 @@ machine() {
 		uname dpkg dpkg-deb dpkg-query; do
 		ln -s "$(command -v "$tool")" "$work/bin/$tool"
 	done
-	for tool in cc ld hackbench pahole stress-ng g++ dwz apt-get apt-cache qemu-img make patch flex bison bc cpio; do
+	for tool in cc ld hackbench pahole stress-ng g++ dwz dwp apt-get apt-cache qemu-img make patch flex bison bc cpio; do
 		stand_in "$tool" 'exit 1'
 	done
 	stand_in gcc true
@@ -165,6 +165,42 @@ stand_in apt-get "case \"\$*\" in *'install '*'-t bookworm-backports dwarves') l
 	echo 'E: Unable to correct problems, you have held broken packages.'; exit 100"
 stand_in true true
 expect "packages that go with the backports" 0 "setup: installing dwarves" test
+
+# dwp is in Debian 12's binutils, and in a package of its own in Debian 13.
+machine
+stand_in id 'echo 1000'
+without dwp
+expect "test: binutils without dwp" 2 \
+	"setup: error: missing: binutils-gold; installing needs root: run \`sudo scripts/setup.sh packages\`, then repeat as yourself" test
+expect "demo needs no dwp" 0 "" demo
+without ld
+expect "test: no binutils" 2 \
+	"setup: error: missing: binutils; installing needs root: run \`sudo scripts/setup.sh packages\`, then repeat as yourself" test
+
+# machine_of_debian WHAT-BINUTILS-BRINGS: a machine whose apt installs binutils, and dwp with it or on its own.
+machine_of_debian() {
+	machine
+	without dwp
+	without ld
+	stand_in ln "exec $(command -v ln) \"\$@\""
+	stand_in true true
+	# shellcheck disable=SC2016 # the stand-in's
+	stand_in apt-cache 'echo " $2 | 1 | archive main amd64 Packages"'
+	stand_in apt-get "case \"\$*\" in
+		*'install '*' binutils') for tool in $1; do ln -s true $work/bin/\$tool; done; exit ;;
+		*'install '*' binutils-gold') ln -s true $work/bin/dwp; exit ;;
+		esac; exit 100"
+}
+
+machine_of_debian "ld dwp"
+expect "binutils with dwp" 0 "setup: installing binutils" test
+machine_of_debian "ld"
+expect "binutils and dwp" 0 "setup: installing binutils
+setup: installing binutils-gold" test
+machine_of_debian ""
+stand_in apt-get 'exit 0'
+expect "packages that do not bring what they should" 2 "setup: installing binutils
+setup: error: still missing after installing them: binutils: is PATH complete?" test
 
 # What `cases` needs beside what `test` needs.
 machine_for_cases() {
