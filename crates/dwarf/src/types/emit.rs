@@ -34,12 +34,14 @@ pub(crate) fn emit(nodes: &[Node], digests: &Digests) -> Result<Emitted, DwarfEr
         types: vec![Type::Void],
         ids: Vec::with_capacity(nodes.len()),
         virtual_bases: VirtualBases::new(),
+        tails: Vec::new(),
         left_out: 0,
     };
     let first = emitter.number()?;
     for node in first {
         emitter.add(node);
     }
+    emitter.add_tails()?;
     let not_placed = bases::place(&mut emitter.types, &emitter.virtual_bases);
     let keys = nodes.iter().map(|node| node.key);
     Ok(Emitted {
@@ -56,7 +58,21 @@ struct Emitter<'n> {
     /// By node.
     ids: Vec<TypeId>,
     virtual_bases: VirtualBases,
+    tails: Vec<Tail>,
     left_out: usize,
+}
+
+/// A member where the debug information has it.
+struct PlacedMember {
+    member: Member,
+    /// The first bit after it.
+    end: u64,
+}
+
+/// The unsized last member of a Rust struct. Its type is still that of one element.
+struct Tail {
+    composite: TypeId,
+    member: Member,
 }
 
 /// How many ids a type takes: an array one for each dimension.
@@ -214,9 +230,13 @@ impl Emitter<'_> {
                 self.virtual_bases.entry(id).or_default().push(base);
                 continue;
             }
-            match self.member(raw, u64::from(size)) {
-                Some(member) => members.push(member),
-                None => self.left_out += 1,
+            match self.member(raw) {
+                Some(placed) if placed.end <= u64::from(size) * 8 => members.push(placed.member),
+                Some(placed) if is_unsized_tail(composite, raw) => self.tails.push(Tail {
+                    composite: TypeId(self.types.len() as u32),
+                    member: placed.member,
+                }),
+                _ => self.left_out += 1,
             }
         }
         // Rust puts members where it likes, and tells them as they are declared. Readers go by their places.
@@ -239,8 +259,37 @@ impl Emitter<'_> {
         })
     }
 
-    /// The member, if it fits into the `outer` bytes of its type.
-    fn member(&self, raw: &RawMember, outer: u64) -> Option<Member> {
+    /// Gives each unsized tail the type that it has in C, an array without a length, and its struct the tail as its last member.
+    ///
+    /// # Errors
+    /// When the types are more than can be numbered.
+    fn add_tails(&mut self) -> Result<(), DwarfError> {
+        let mut arrays: HashMap<TypeId, TypeId> = HashMap::new();
+        for Tail {
+            composite,
+            mut member,
+        } in std::mem::take(&mut self.tails)
+        {
+            let element = member.type_id;
+            let next = self.types.len();
+            let next = u32::try_from(next).map_err(|_| DwarfError::TooManyTypes(next))?;
+            member.type_id = *arrays.entry(element).or_insert_with(|| {
+                self.types.push(Type::Array {
+                    element,
+                    index: TypeId::VOID,
+                    count: 0,
+                });
+                TypeId(next)
+            });
+            if let Some(Type::Composite(composite)) = self.types.get_mut(composite.0 as usize) {
+                composite.members.push(member);
+            }
+        }
+        Ok(())
+    }
+
+    /// The member; `None` where its place is computed by the program, or no number can hold it.
+    fn member(&self, raw: &RawMember) -> Option<PlacedMember> {
         let size = self.size(raw.target);
         let node = self.digests.node(raw.target);
         if node.is_some_and(|node| self.digests.whole[node].depth > DEPTH_MAX) {
@@ -266,14 +315,14 @@ impl Emitter<'_> {
         // Only integers and enums have bits: the model checks it.
         let bits = bits.filter(|bits| u64::from(*bits) <= size.unwrap_or(0).saturating_mul(8));
         let length = bits.map_or(size.unwrap_or(0).checked_mul(8)?, u64::from);
-        if offset.checked_add(length)? > outer * 8 {
-            return None;
-        }
-        Some(Member {
-            bits: bits.filter(|_| self.has_bits(raw.target)),
-            alignment: raw.alignment,
-            role: raw.role,
-            ..Member::new(raw.name.clone(), self.id(raw.target), BitOffset(offset))
+        Some(PlacedMember {
+            end: offset.checked_add(length)?,
+            member: Member {
+                bits: bits.filter(|_| self.has_bits(raw.target)),
+                alignment: raw.alignment,
+                role: raw.role,
+                ..Member::new(raw.name.clone(), self.id(raw.target), BitOffset(offset))
+            },
         })
     }
 
@@ -292,6 +341,19 @@ impl Emitter<'_> {
         }
         false
     }
+}
+
+/// Whether a member that reaches over the end of its type is the unsized tail of a Rust struct, as `data` of `ArcInner<[u64]>`: the
+/// struct's size counts none of its elements, and the compiler writes the type of one.
+fn is_unsized_tail(composite: &RawComposite, raw: &RawMember) -> bool {
+    let start = |member: &RawMember| match member.place {
+        Place::Byte(byte) => Some(byte),
+        _ => None,
+    };
+    composite.language == Some(Language::Rust)
+        && !composite.is_union
+        && start(raw).is_some()
+        && composite.members.iter().all(|m| start(m) <= start(raw))
 }
 
 fn float(name: &Name, size: u64) -> Type {

@@ -50,6 +50,8 @@ pub struct Shared {
     pub small: bool,
     pub lock: Mutex<Vec<Padded>>,
     pub inner: Arc<Plain>,
+    pub list: Arc<[u64]>,
+    pub text: Arc<str>,
     pub last: char,
 }
 
@@ -77,7 +79,8 @@ fn main() {
     let packed = Packed { a: 1, b: 2 };
     let either = Either { a: 3 };
     let lock = Mutex::new(vec![Padded { count: AtomicU64::new(1) }]);
-    let shared = Shared { small: true, lock, inner: Arc::new(plain), last: 'x' };
+    let inner = Arc::new(plain);
+    let shared = Shared { small: true, lock, inner, list: [1, 2].into(), text: "x".into(), last: 'x' };
     std::hint::black_box((&generic, &packed, &either, &shared));
     size! {
         Shape, "Shape";
