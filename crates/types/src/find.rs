@@ -90,12 +90,19 @@ impl TypeModel {
     }
 
     /// The struct, union, enum or typedef whose name with its scopes or generic arguments is longer: `Queue` means `app::Queue<int>`
-    /// where the program has nothing else that it could mean.
+    /// where the program has nothing else that it could mean. A name without arguments means a type that has none, if there is one:
+    /// a program's `app::Either` is not hidden by a library's `either::Either<A, B>`.
     pub(crate) fn short_named(&self, name: &str) -> Option<TypeId> {
+        let in_scopes = self.only_named(|full| is_end_of(name, full));
+        in_scopes.or_else(|| self.only_named(|full| is_short_for(name, full)))
+    }
+
+    /// The type whose name is meant; `None` where types of several names are.
+    fn only_named(&self, is_meant: impl Fn(&str) -> bool) -> Option<TypeId> {
         let mut found: Option<TypeId> = None;
         for id in self.scoped() {
             let full = self.get(*id).map_or("", Type::name);
-            if !is_short_for(name, full) {
+            if !is_meant(full) {
                 continue;
             }
             let known = found.and_then(|known| self.get(known)).map(Type::name);
@@ -129,12 +136,13 @@ impl TypeModel {
 
 /// Whether `name` is the end of the type name `full`, with or without the generic arguments at that end, from the start of a scope on.
 fn is_short_for(name: &str, full: &str) -> bool {
-    let ends_with_name = |text: &str| {
-        let scopes = text.strip_suffix(name);
-        scopes
-            .is_some_and(|scopes| scopes.is_empty() || scopes.ends_with("::") && is_closed(scopes))
-    };
-    !name.is_empty() && (ends_with_name(full) || ends_with_name(without_arguments(full)))
+    is_end_of(name, full) || is_end_of(name, without_arguments(full))
+}
+
+/// Whether `name` is the end of the type name `full`, from the start of a scope on.
+fn is_end_of(name: &str, full: &str) -> bool {
+    let scopes = full.strip_suffix(name).filter(|_| !name.is_empty());
+    scopes.is_some_and(|scopes| scopes.is_empty() || scopes.ends_with("::") && is_closed(scopes))
 }
 
 /// `a::Queue` of `a::Queue<b::Item<c>>`.
@@ -194,5 +202,33 @@ mod tests {
             assert!(!is_short_for("Queue", full), "{full}");
         }
         assert!(!is_short_for("", "app::Queue"));
+    }
+
+    #[test]
+    fn a_name_without_arguments_means_a_type_without_them_first() {
+        let model = |names: &[&str]| {
+            let composites = names
+                .iter()
+                .map(|name| Composite::new(CompositeKind::Struct, (*name).into(), 4, Vec::new()));
+            let types = std::iter::once(Type::Void).chain(composites.map(Type::Composite));
+            TypeModel::new(types.collect(), 8).unwrap()
+        };
+        let names = [
+            "app::Either",
+            "lib::Either<lib::A, lib::B>",
+            "lib::Once<u8>",
+        ];
+        let model_of_both = model(&names);
+        assert_eq!(model_of_both.lookup("Either"), Some(TypeId(1)));
+        assert_eq!(model_of_both.lookup("lib::Either"), Some(TypeId(2)));
+        assert_eq!(model_of_both.lookup("Once"), Some(TypeId(3)));
+        let several = model(&[
+            "app::Either",
+            "lib::Either",
+            "lib::Once<u8>",
+            "app::Once<u8>",
+        ]);
+        assert_eq!(several.lookup("Either"), None);
+        assert_eq!(several.lookup("Once"), None);
     }
 }
