@@ -4,7 +4,7 @@
 #   scripts/install.sh install|uninstall
 #
 #   bin/linemate, lib/linemate (the recorder, a list of what was installed), share/linemate (machines, rules, what finds kernels),
-#   share/doc/linemate, share/man/man1, completions for bash, fish and zsh
+#   share/doc/linemate (README.md, docs), share/man/man1, completions for bash, fish and zsh
 #
 # From the environment: PREFIX (/usr/local), DESTDIR (none), BUILT (target/release): where linemate and linemate-pages are.
 set -euo pipefail
@@ -47,7 +47,8 @@ install_all() {
 	put 755 share/linemate/scripts scripts/kernel-image.sh
 	put 644 share/linemate/scripts scripts/kernels.list
 	put 644 share/linemate/scripts/lib scripts/lib/{apt,kernel,foreign,named}.sh
-	put 644 share/doc/linemate README.md LICENSE-*
+	put 644 share/doc/linemate README.md ARCHITECTURE.md LICENSE-*
+	put 644 share/doc/linemate/docs docs/*
 	put 644 share/man/man1 "$pages"/*.1
 	put 644 share/bash-completion/completions "$pages/linemate"
 	put 644 share/fish/vendor_completions.d "$pages/linemate.fish"
@@ -69,7 +70,7 @@ uninstall_all() {
 	# The list does not name itself: it was complete when it was copied.
 	rm -f "$root/$list"
 	for file in lib/linemate share/linemate/machines share/linemate/rules \
-		share/linemate/scripts/lib share/linemate/scripts share/linemate share/doc/linemate; do
+		share/linemate/scripts/lib share/linemate/scripts share/linemate share/doc/linemate/docs share/doc/linemate; do
 		rmdir "$root/$file" 2>/dev/null || true
 	done
 	echo "removed from $root"

@@ -46,12 +46,21 @@ for verb in $("$linemate" --help | sed -nE 's/^  ([a-z]+)  .*/\1/p' | grep -v '^
 		grep -qw -- "$verb" "$PREFIX/$file" || fail "$file does not know $verb"
 	done
 done
+# Help and manual pages are of one source.
+named=$(cat "$PREFIX"/share/man/man1/*.1 "$PREFIX/share/doc/linemate/README.md" | sed 's/\\-/-/g' | grep -oE 'docs/[a-zA-Z0-9./-]*[a-z0-9]' | sort -u)
+[ "$(wc -l <<<"$named")" -gt 20 ] || fail "help, manual pages and README name no files: $named"
+for file in ARCHITECTURE.md $named; do
+	[ -s "$PREFIX/share/doc/linemate/$file" ] || fail "$file is named, and is not installed"
+done
+"$linemate" --help | grep -q 'share/doc/linemate' || fail "the help does not say where docs/ is"
 bash -n "$PREFIX/share/bash-completion/completions/linemate" || fail "bash cannot read its completions"
 
 scripts/install.sh uninstall >/dev/null
 left=$(find "$PREFIX" -type f)
 [ -z "$left" ] || fail "make uninstall leaves $left"
-[ ! -e "$PREFIX/lib/linemate" ] || fail "make uninstall leaves a folder"
+for folder in lib/linemate share/linemate share/doc/linemate; do
+	[ ! -e "$PREFIX/$folder" ] || fail "make uninstall leaves the folder $folder"
+done
 ! scripts/install.sh uninstall >/dev/null 2>&1 || fail "there is nothing to uninstall, and that is not told"
 
 DESTDIR=$work/stage PREFIX=/usr scripts/install.sh install >/dev/null

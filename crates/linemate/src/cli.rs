@@ -19,9 +19,12 @@ pub(crate) enum Outcome {
     Findings,
 }
 
+/// Where the files are that help names.
+const DOCS: &str = "docs/ is in the source tree, and where linemate is installed in PREFIX/share/doc/linemate (/usr/local/share/doc/linemate).";
+
 /// Which fields should share a cache line?
 #[derive(Parser)]
-#[command(name = "linemate", version, max_term_width = 100)]
+#[command(name = "linemate", version, max_term_width = 100, after_help = DOCS)]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,
