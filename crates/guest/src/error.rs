@@ -10,20 +10,21 @@ use crate::program::ProgramError;
 use crate::qmp::QmpError;
 use crate::shape::ShapeError;
 
+/// What to do where QEMU is missing or will not do. Who installed linemate has no checkout whose set-up could do it.
+const QEMU_REMEDY: &str = "install QEMU 9.2 or later with plugins (Debian's packages qemu-system-x86 and qemu-utils; on Debian 12 from bookworm-backports)";
+
 /// Why it failed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum GuestError {
     /// No QEMU.
-    #[error(
-        "{program} is not installed: run `make setup`, or install QEMU 9.2 or later with plugins"
-    )]
+    #[error("{program} is not installed: {QEMU_REMEDY}")]
     QemuMissing {
         /// What was looked for.
         program: String,
     },
     /// A QEMU without what the recorder needs.
-    #[error("{program} is version {found}, but recording needs 9.2 or later: run `make setup`")]
+    #[error("{program} is version {found}, which is too old: {QEMU_REMEDY}")]
     QemuTooOld {
         /// The program.
         program: String,
@@ -31,9 +32,7 @@ pub enum GuestError {
         found: String,
     },
     /// A QEMU built without plugins.
-    #[error(
-        "{program} was built without plugins (--enable-plugins): run `make setup`, or install a QEMU that has them"
-    )]
+    #[error("{program} was built without plugins (--enable-plugins): {QEMU_REMEDY}")]
     QemuWithoutPlugins {
         /// The program.
         program: String,
@@ -62,7 +61,7 @@ pub enum GuestError {
     RecorderMissing(PathBuf),
     /// No kernel to boot.
     #[error(
-        "no kernel image: {running} cannot be used ({reason}) and there is none in {cache}: run `make setup`, or give --kernel"
+        "no kernel image: {running} cannot be used ({reason}) and there is none in {cache}: give --kernel, an image or a name such as debian:6.12"
     )]
     NoKernel {
         /// The running kernel's image.
@@ -81,9 +80,7 @@ pub enum GuestError {
         reason: String,
     },
     /// No static busybox.
-    #[error(
-        "{0}: it is needed for the guest's set-up: run `make setup`, or install busybox-static"
-    )]
+    #[error("{0}: it is needed for the guest's set-up: install Debian's package busybox-static")]
     Busybox(String),
     /// Hardware that cannot be built.
     #[error(transparent)]

@@ -468,7 +468,7 @@ mod tests {
         assert!(
             error
                 .to_string()
-                .starts_with("no-such-qemu is not installed: run `make setup`")
+                .starts_with("no-such-qemu is not installed: install QEMU 9.2 or later")
         );
     }
 }

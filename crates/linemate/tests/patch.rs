@@ -80,8 +80,13 @@ impl TestTree {
     }
 
     fn patch(&self, edit: &str, types: &Path, more: &[&str]) -> Output {
+        self.command(edit, types, more).output().unwrap()
+    }
+
+    fn command(&self, edit: &str, types: &Path, more: &[&str]) -> Command {
         let edit = self.file("edit", edit);
-        Command::new(env!("CARGO_BIN_EXE_linemate"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_linemate"));
+        command
             .args([
                 "patch",
                 "--author",
@@ -93,9 +98,8 @@ impl TestTree {
             .arg(self.root())
             .arg("--kernel")
             .arg(types)
-            .args(more)
-            .output()
-            .unwrap()
+            .args(more);
+        command
     }
 
     fn git(&self, arguments: &[&str]) -> String {
@@ -147,6 +151,32 @@ fn refusal(tree: &TestTree, output: &Output) -> String {
 }
 
 const EDIT: &str = "type queue\ngroup hot first { head hits first }\nmove flags last\n";
+
+/// A tree is not blamed for what the computer lacks.
+#[test]
+fn a_missing_tool_of_the_proof_is_named_with_its_package() {
+    let tree = TestTree::new(&[("lib/queue.h", QUEUE)]);
+    let types = tree.types("lib/queue.h", &[]);
+    let without = |variable: &str, value: &Path| {
+        let mut command = tree.command(EDIT, &types, &[]);
+        refusal(&tree, &command.env(variable, value).output().unwrap())
+    };
+    // A folder with the compiler and what it runs, and without pahole.
+    let tools = tree.folder.path().join("tools");
+    fs::create_dir(&tools).unwrap();
+    for tool in ["cc", "as", "ld", "git"] {
+        let found = succeed(Command::new("sh").args(["-c", &format!("command -v {tool}")]));
+        std::os::unix::fs::symlink(found.trim(), tools.join(tool)).unwrap();
+    }
+    assert_eq!(
+        without("PATH", &tools),
+        "linemate: pahole is not installed, and the patch is proven with it: install Debian's package dwarves"
+    );
+    assert_eq!(
+        without("CC", Path::new("no-such-cc")),
+        "linemate: no-such-cc is not installed, and the patch is proven with it: install a C compiler (Debian's package gcc), or set CC to one"
+    );
+}
 
 #[test]
 fn a_patch_applies_compiles_and_is_the_same_again() {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct DoctorDocument {
     /// [`DoctorDocument::SCHEMA`].
     pub schema: Cow<'static, str>,
-    /// Whether all checks are.
+    /// Whether everything is there that recordings need: the checks without a `verb`.
     pub ok: bool,
     /// In the order in which they were made.
     pub checks: Vec<DoctorCheck>,
@@ -22,6 +22,9 @@ pub struct DoctorDocument {
 pub struct DoctorCheck {
     /// What it is about, in a word.
     pub name: Cow<'static, str>,
+    /// The one verb that needs it; `None` where recordings do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verb: Option<Cow<'static, str>>,
     /// Whether nothing is wrong.
     pub ok: bool,
     /// What was found, or what is wrong and what to do.
@@ -37,7 +40,7 @@ impl DoctorDocument {
     pub fn new(checks: Vec<DoctorCheck>) -> Self {
         DoctorDocument {
             schema: Self::SCHEMA.into(),
-            ok: checks.iter().all(|check| check.ok),
+            ok: checks.iter().all(|check| check.ok || check.verb.is_some()),
             checks,
         }
     }
@@ -46,8 +49,18 @@ impl DoctorDocument {
     #[must_use]
     pub fn text(&self) -> String {
         let mut out = String::new();
-        for DoctorCheck { name, ok, detail } in &self.checks {
-            let mark = if *ok { "ok  " } else { "FAIL" };
+        for DoctorCheck {
+            name,
+            verb,
+            ok,
+            detail,
+        } in &self.checks
+        {
+            let mark = match (ok, verb) {
+                (true, _) => "ok  ",
+                (false, Some(_)) => "note",
+                (false, None) => "FAIL",
+            };
             // Writing to a String does not fail.
             let _ = writeln!(out, "{mark}  {name:<10} {}", shown(detail));
         }

@@ -79,6 +79,7 @@ fn verify_says_the_same_in_both() {
 fn doctor_is_fine_if_every_check_is() {
     let check = |name: &'static str, ok| DoctorCheck {
         name: name.into(),
+        verb: None,
         ok,
         detail: format!("{name} was looked at"),
     };
@@ -94,6 +95,16 @@ fn doctor_is_fine_if_every_check_is() {
     let text = read_back(&failed, DoctorDocument::text);
     assert!(
         text.ends_with("FAIL  space      space was looked at\n"),
+        "{text}"
+    );
+    // What recordings do not need is noted.
+    let mut noted = check("pahole", false);
+    noted.verb = Some("patch".into());
+    let fine = DoctorDocument::new(vec![check("qemu", true), noted]);
+    assert!(fine.ok);
+    let text = read_back(&fine, DoctorDocument::text);
+    assert!(
+        text.ends_with("note  pahole     pahole was looked at\n"),
         "{text}"
     );
 }

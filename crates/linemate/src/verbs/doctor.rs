@@ -16,6 +16,7 @@ use linemate_recording::{Event, Recording};
 use linemate_report::{DoctorCheck, DoctorDocument};
 
 use crate::cli::Outcome;
+use crate::named_kernel;
 use crate::output;
 use crate::selftest::{PROGRAM, SelfTest};
 use crate::verbs::record;
@@ -31,11 +32,11 @@ const TIMEOUT: Duration = Duration::from_secs(240);
 /// Check this computer: QEMU, the recorder, a kernel, and whether known memory accesses are recorded exactly
 ///
 /// Boots a guest (some seconds the first time) and compares count, address, size and kind of some ninety known access patterns
-/// with what was recorded; docs/recorder.md lists what QEMU does not show. Exit code: 0 if all is fine, 1 if something is
-/// missing or wrong, 2 if the checks themselves failed.
+/// with what was recorded; docs/recorder.md lists what QEMU does not show. What only one verb needs is noted where it is missing.
+/// Exit code: 0 if all is fine, 1 if something that recordings need is missing or wrong, 2 if the checks themselves failed.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// The kernel for the self-test [default: as for record]
+    /// The kernel for the self-test: an image, or a name such as debian:6.12 [default: as for record]
     #[arg(long, value_name = "IMAGE")]
     kernel: Option<PathBuf>,
     /// Write JSON (docs/schema-doctor.md)
@@ -53,6 +54,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     if let Some(qemu) = &qemu {
         checks.push(DoctorCheck {
             name: "sandbox".into(),
+            verb: None,
             ok: true,
             detail: qemu.confinement.describe(),
         });
@@ -60,22 +62,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let recorder = note(&mut checks, "recorder", record::recorder(), |path| {
         path.display().to_string()
     });
-    note(&mut checks, "busybox", in_search_path("busybox"), |path| {
+    note(&mut checks, "busybox", busybox(), |path| {
         path.display().to_string()
     });
-    let kernel = match &args.kernel {
-        Some(path) => BootableKernel::read(path),
-        None => default_kernel(&cache),
-    };
     let kernel = note(
         &mut checks,
         "kernel",
-        kernel.map_err(Into::into),
+        kernel(args.kernel.as_deref(), &cache),
         |kernel| kernel.path.display().to_string(),
     );
     note(&mut checks, "space", free_space(&cache), |words| {
         words.clone()
     });
+    checks.push(pahole());
     match (qemu, recorder, kernel) {
         (Some(qemu), Some(recorder), Some(kernel)) => {
             let found = self_test(qemu, recorder, kernel, cache);
@@ -83,6 +82,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         }
         _ => checks.push(DoctorCheck {
             name: "self-test".into(),
+            verb: None,
             ok: false,
             detail: "not run: see above".to_owned(),
         }),
@@ -113,17 +113,44 @@ fn note<T>(
     };
     checks.push(DoctorCheck {
         name: name.into(),
+        verb: None,
         ok,
         detail,
     });
     found.ok()
 }
 
-fn in_search_path(name: &str) -> anyhow::Result<PathBuf> {
+fn in_search_path(name: &str) -> Option<PathBuf> {
     env::split_paths(&env::var_os("PATH").unwrap_or_default())
         .map(|folder| folder.join(name))
         .find(|path| path.is_file())
-        .ok_or_else(|| anyhow!("{name} is not in the search path: run `make setup`"))
+}
+
+fn busybox() -> anyhow::Result<PathBuf> {
+    in_search_path("busybox").ok_or_else(|| {
+        anyhow!("busybox is not in the search path: install Debian's package busybox-static")
+    })
+}
+
+/// What `patch` reads layouts back with; nothing else needs it.
+fn pahole() -> DoctorCheck {
+    let found = in_search_path("pahole");
+    DoctorCheck {
+        name: "pahole".into(),
+        verb: Some("patch".into()),
+        ok: found.is_some(),
+        detail: match found {
+            Some(path) => path.display().to_string(),
+            None => "not in the search path, and `linemate patch` needs it: install Debian's package dwarves".to_owned(),
+        },
+    }
+}
+
+fn kernel(given: Option<&Path>, cache: &Path) -> anyhow::Result<BootableKernel> {
+    Ok(match given {
+        Some(path) => BootableKernel::read(&named_kernel::image(path)?)?,
+        None => default_kernel(cache)?,
+    })
 }
 
 /// Free space where snapshots go; the folder may not exist yet.
@@ -229,6 +256,7 @@ fn report_self_test(checks: &mut Vec<DoctorCheck>, found: anyhow::Result<SelfTes
         Err(error) => {
             checks.push(DoctorCheck {
                 name: "self-test".into(),
+                verb: None,
                 ok: false,
                 detail: output::one_line(&error),
             });
@@ -239,6 +267,7 @@ fn report_self_test(checks: &mut Vec<DoctorCheck>, found: anyhow::Result<SelfTes
     let (count, wrong) = (test.count(), mismatches.len());
     checks.push(DoctorCheck {
         name: "self-test".into(),
+        verb: None,
         ok: wrong == 0,
         detail: format!(
             "{} of {count} known access patterns recorded exactly",
@@ -247,6 +276,7 @@ fn report_self_test(checks: &mut Vec<DoctorCheck>, found: anyhow::Result<SelfTes
     });
     checks.extend(mismatches.into_iter().map(|m| DoctorCheck {
         name: "self-test".into(),
+        verb: None,
         ok: false,
         detail: format!("{}: expected {}; recorded {}", m.test, m.expected, m.seen),
     }));

@@ -24,7 +24,7 @@ pub(crate) struct Args {
     #[arg(value_name = "TYPE", value_parser = input::type_name)]
     type_name: String,
     /// A kernel image, ELF file or BTF blob, or a name such as debian:6.12 or debian:6.12-arm64; repeat it to compare (default: the kernel of the recording in linemate.data, else the
-    /// running one, else the one that `make setup` fetched)
+    /// running one, else the newest that set-up put into the cache)
     #[arg(long, value_name = "IMAGE", conflicts_with = "input")]
     kernel: Vec<PathBuf>,
     /// A program or library that was compiled with -g, or whose debug file is where debuggers look; repeat it to compare

@@ -368,17 +368,14 @@ fn prove(
             order: &change.wanted.order,
             ..old
         };
-        bench.check(tree.root(), &old).with_context(|| {
-            format!(
-                "{}: the unpatched tree is not the recorded kernel's, or its config is another",
-                change.path
-            )
+        bench.check(tree.root(), &old).map_err(|error| {
+            let what = "the unpatched tree is not the recorded kernel's, or its config is another";
+            blamed(error, format!("{}: {what}", change.path))
         })?;
-        let proof = bench.check(bench.patched(), &new).with_context(|| {
-            format!(
-                "{}: the patched {} does not have the edit's layout; nothing is written",
-                change.path, change.name
-            )
+        let proof = bench.check(bench.patched(), &new).map_err(|error| {
+            let (path, name) = (&change.path, &change.name);
+            let what = "does not have the edit's layout; nothing is written";
+            blamed(error, format!("{path}: the patched {name} {what}"))
         })?;
         proofs.push(proof);
     }
@@ -400,6 +397,14 @@ fn prove(
         }
     }
     Ok(proofs)
+}
+
+/// What a failed proof shows, unless it could not be made.
+fn blamed(error: anyhow::Error, what: String) -> anyhow::Error {
+    match error.is::<prove::MissingTool>() {
+        true => error,
+        false => error.context(what),
+    }
 }
 
 fn patch(

@@ -34,7 +34,7 @@ const RECORDER: &str = "liblinemate_recorder.so";
 /// failed (its status is shown), 2 if the run itself failed.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The kernel to boot: an image, or a name such as debian:6.12, which is fetched from the machine's apt sources [default: the running one if its image is readable, else that of `make setup`]
+    /// The kernel to boot: an image, or a name such as debian:6.12, which is fetched from the machine's apt sources [default: the running one if its image is readable, else the newest that set-up put into the cache]
     #[arg(long, value_name = "IMAGE")]
     kernel: Option<PathBuf>,
     /// CPUs

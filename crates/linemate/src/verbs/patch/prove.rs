@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -253,12 +254,12 @@ impl Bench {
             run(&mut self.compiler(&tree, &unit, &object, sought))
         };
         let first = compile(proof::unit(&file, sought));
-        if let (Err(error), Means::Kernel { .. }) = (&first, &self.means) {
+        match (first, &self.means) {
             // What the header itself lacks is the complaint to show.
-            let alone = error.to_string();
-            compile(proof::unit_after_basics(&file, sought)).map_err(|_| anyhow!(alone))?;
-        } else {
-            first?;
+            (Err(alone), Means::Kernel { .. }) => {
+                compile(proof::unit_after_basics(&file, sought)).map_err(|_| alone)?;
+            }
+            (first, _) => first?,
         }
         if !object.is_file() {
             bail!("the build command left nothing at $LINEMATE_OBJECT");
@@ -319,12 +320,27 @@ fn link(from: &Path, to: &Path, skips: impl Fn(&str) -> bool) -> anyhow::Result<
     Ok(())
 }
 
+/// A program that patches are proven with and that this computer does not have: it says nothing of the tree.
+#[derive(Debug, thiserror::Error)]
+#[error("{program} is not installed, and the patch is proven with it: {remedy}")]
+pub(super) struct MissingTool {
+    program: String,
+    remedy: &'static str,
+}
+
 /// Runs a command; when it fails, its first line of complaint is the error.
 fn run(command: &mut Command) -> anyhow::Result<()> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let output = command
-        .output()
-        .with_context(|| format!("cannot run {program}"))?;
+    let output = command.output().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => anyhow!(MissingTool {
+            remedy: match program.as_str() {
+                "pahole" => "install Debian's package dwarves",
+                _ => "install a C compiler (Debian's package gcc), or set CC to one",
+            },
+            program: program.clone(),
+        }),
+        _ => anyhow!(error).context(format!("cannot run {program}")),
+    })?;
     if output.status.success() {
         return Ok(());
     }
@@ -353,8 +369,7 @@ fn read(object: &Path) -> anyhow::Result<TypeModel> {
     let btf = folder.path().join("types.btf");
     run(Command::new("pahole")
         .arg(format!("--btf_encode_detached={}", btf.display()))
-        .arg(object))
-    .context("pahole is needed to read layouts back (package dwarves)")?;
+        .arg(object))?;
     let image = KernelImage::parse(&bytes(&btf)?)
         .context("the object has no debug information: compile with -g")?;
     image.types().with_context(name)
