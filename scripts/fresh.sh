@@ -34,9 +34,10 @@ fresh_make "$suite" >"$fault" || {
 	exit 2
 }
 fresh_times=()
+fresh_tests=0
 echo "fresh: a minimal Debian ($suite) in $fresh_root, made in $(minutes "$SECONDS")"
 failed=0
 fresh_steps "${@/#/make }" || failed=1
-echo; printf 'fresh: %s\n' "${fresh_times[@]}"
+echo; printf 'fresh: %s\n' "${fresh_times[@]}" "$fresh_tests tests passed"
 [ "$failed" = 0 ] || echo "fresh: error: failed: ${*:$((${#fresh_times[@]} + 1)):1}" >&2
 exit "$failed"

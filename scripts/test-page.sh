@@ -12,9 +12,8 @@ npm --prefix web ci --no-audit --no-fund --loglevel error
 npm --prefix web run --silent check
 npm --prefix web run --silent build -- --check
 
-cargo build -p linemate
-cargo build -p linemate-testkit --example recording
-cargo build -p linemate-page --example embed
+# All packages are selected, as in scripts/test.sh: for one alone cargo would compile dependencies anew.
+cargo build --workspace --bin linemate --example recording --example embed
 rm -rf "$PAGES"
 mkdir -p "$PAGES"
 mkdir -m 700 "$LINEMATE_CACHE"

@@ -9,12 +9,18 @@ make --no-print-directory workloads
 cargo build --workspace
 cargo test --workspace --no-run
 [ "${1-}" != build ] || exit 0
-scripts/test-setup.sh
-scripts/test-style.sh
-scripts/test-build-kernel.sh
-scripts/test-install.sh
-cargo test --workspace --lib --bins
-cargo test --workspace --doc
+# The scripts' tests mostly wait for processes, so they run beside the unit tests.
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+for test in setup style build-kernel fresh install; do
+	"scripts/test-$test.sh" || exit 1
+done >"$log" 2>&1 &
+scripts_job=$!
+failed=0
+{ cargo test --workspace --lib --bins && cargo test --workspace --doc; } || failed=1
+wait "$scripts_job" || failed=1
+cat "$log"
+[ "$failed" = 0 ] || exit 1
 # Two at a time, because a guest keeps one core busy: those called like one of the command's, and all others with the
 # two longest of the command's, so that both take about as long. All packages are selected both times: for some of them
 # cargo would compile dependencies anew.
@@ -29,11 +35,8 @@ while read -r name; do
 	fi
 done < <(basename -a -s .rs crates/*/tests/*.rs | sort -u)
 export RUST_TEST_THREADS=1
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
 cargo test --workspace --no-fail-fast "${others[@]}" >"$log" 2>&1 &
 others_job=$!
-failed=0
 cargo test --workspace --no-fail-fast "${here[@]}" || failed=1
 wait "$others_job" || failed=1
 cat "$log"

@@ -119,19 +119,29 @@ minutes() {
 	printf '%d min %d s' $(($1 / 60)) $(($1 % 60))
 }
 
+# tests_passed FILE: how many of cargo's tests passed, by the closing lines in a step's output.
+tests_passed() {
+	awk '/^test result: / { passed += $4 } END { print passed + 0 }' "$1"
+}
+
 # fresh_steps STEP…: runs each in the root, or here where $fresh_root is empty, and prints how long it took; the first that
-# fails ends it.
+# fails ends it. Adds to fresh_times and fresh_tests, which the caller has set.
 fresh_steps() {
-	local step started
+	local step started log status=0
+	log=$(mktemp)
 	for step in "$@"; do
 		started=$SECONDS
 		printf '\n=== %s\n' "$step"
 		if [ -n "$fresh_root" ]; then
-			fresh_run "$step" || return 1
+			fresh_run "$step" 2>&1 | tee "$log" || status=1
 		else
-			bash -euc "$step" </dev/null || return 1
+			bash -euc "$step" </dev/null 2>&1 | tee "$log" || status=1
 		fi
+		fresh_tests=$((fresh_tests + $(tests_passed "$log")))
+		[ "$status" = 0 ] || break
 		fresh_times+=("$step: $(minutes $((SECONDS - started)))")
 		printf '=== %s\n' "${fresh_times[-1]}"
 	done
+	rm -f "$log"
+	return "$status"
 }
