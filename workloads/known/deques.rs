@@ -3,13 +3,21 @@
 //! Source: C. Lerche, github.com/stjepang/coco/issues/8, 2017; the fix pads each deque.
 //!
 //! Where it is weak: nobody steals; a task is a number. Rust allocated by size then (jemalloc), so that deques were neighbours. Here
-//! they are because all buffers come before them, and because the capacity is no fourth word.
+//! they are because all buffers come before them, because the capacity is no fourth word, and because blocks that were freed before are
+//! used up.
 
+use std::hint::black_box;
 use std::sync::atomic::{AtomicIsize, AtomicPtr, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Barrier};
 use std::thread;
 
 const CAPACITY: usize = 128;
+
+/// Of a deque in an `Arc`: two counts and the deque.
+const WORDS: usize = 2 + size_of::<Deque>() / size_of::<usize>();
+
+/// More than the C library has free of a deque's size when the program begins: how many differs between versions of Rust.
+const FREED: usize = 64;
 
 /// The tasks, on lines that no other deque's tasks are on.
 #[repr(align(128))]
@@ -71,6 +79,9 @@ fn main() {
         .map_or(4, |threads| threads.expect("THREADS"));
     let buffers = (0..threads).map(|_| Buffer([const { AtomicUsize::new(0) }; CAPACITY]));
     let buffers = Box::leak(buffers.collect::<Box<[Buffer]>>());
+    for _ in 0..FREED {
+        black_box(Box::leak(Box::new(black_box([0usize; WORDS]))));
+    }
     let deques: Vec<_> = buffers
         .iter_mut()
         .map(|buffer| Arc::new(Deque::new(buffer)))

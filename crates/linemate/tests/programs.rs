@@ -163,7 +163,11 @@ fn named(data: &str, objects: &[Told]) -> [Share; 4] {
             }
             _ => false,
         };
-        assert!(right, "{access:?} {object:?} {located:?} {subject:?}");
+        let name = subject.ty.map(|ty| analysis.schema().name(ty));
+        assert!(
+            right,
+            "{access:?} {object:?} {located:?} {subject:?} {name:?}"
+        );
         share.right += 1;
     }
     shares
