@@ -115,12 +115,12 @@ export interface TypeTimes extends TimeGrid {
   lines: { line: number; accesses: number[][] }[];
 }
 
-/** A line of a type, by where accesses begin. */
-export interface LineRow extends Figures {
-  type_name: string;
-  line: number;
-  /** None in pages. */
-  fields: Share[];
+/** Lines in columns, by where accesses begin. */
+export interface LineColumns {
+  line: number[];
+  loads: number[];
+  stores: number[];
+  rmws: number[];
 }
 
 /** Fields in columns: the n-th entry of each is of the n-th field. */
@@ -147,7 +147,9 @@ export interface TypeView {
   fields: FieldRow[];
   /** The others: their figures alone. */
   rest: FieldColumns;
-  lines: LineRow[];
+  /** None in pages. */
+  lines: never[];
+  line_sums: LineColumns;
   fields_without_times: number;
   lines_without_times: number;
   layout: FieldMap;

@@ -2,7 +2,7 @@
 
 import { scaleSequentialSqrt } from "d3-scale";
 import { interpolateMagma } from "d3-scale-chromatic";
-import type { Cell, LineRow, Page } from "./documents";
+import type { Cell, Page } from "./documents";
 import type { Field } from "./fields";
 
 export interface Metric {
@@ -14,7 +14,7 @@ export interface Metric {
   /** Whether every field that is accessed has some. */
   isEvery?: boolean;
   /** What a line of the report has. */
-  ofLine?: (line: LineRow) => number;
+  ofLine?: (line: { loads: number; stores: number; rmws: number }) => number;
   /** What a place in a line has, of the costs. */
   ofCell?: (cell: Cell) => number;
   value: (field: Field, after: boolean) => number;
@@ -32,7 +32,7 @@ const EFFECTS: Metric[] = [
   },
 ];
 const HEAT: Metric[] = [
-  { id: "accesses", title: "accesses", about: "loads, stores and atomics", noun: "accesses", isEvery: true, ofLine: (l) => l.accesses, value: (f) => f.accesses },
+  { id: "accesses", title: "accesses", about: "loads, stores and atomics", noun: "accesses", isEvery: true, ofLine: (l) => l.loads + l.stores + l.rmws, value: (f) => f.accesses },
   { id: "loads", title: "loads", about: "accesses that only read", noun: "loads", ofLine: (l) => l.loads, value: (f) => f.loads },
   { id: "stores", title: "stores and atomics", about: "accesses that write", noun: "stores", ofLine: (l) => l.stores + l.rmws, value: (f) => f.stores + f.rmws },
 ];

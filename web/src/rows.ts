@@ -53,10 +53,11 @@ function totalsOf(rows: Part[][], drawing: Drawing, store: Store): number[] {
 
 function linesOfReport(rows: number, view: TypeView, value: NonNullable<Metric["ofLine"]>, lineBytes: number): number[] {
   const totals = new Array<number>(rows).fill(0);
-  for (const row of view.lines) {
-    const at = Math.floor((row.line * view.line_size) / lineBytes);
-    totals[at] = (totals[at] ?? 0) + value(row);
-  }
+  const { line, loads, stores, rmws } = view.line_sums;
+  line.forEach((number, i) => {
+    const at = Math.floor((number * view.line_size) / lineBytes);
+    totals[at] = (totals[at] ?? 0) + value({ loads: loads[i] ?? 0, stores: stores[i] ?? 0, rmws: rmws[i] ?? 0 });
+  });
   return totals;
 }
 

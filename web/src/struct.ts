@@ -20,9 +20,7 @@ export function structView(store: Store): HTMLElement {
   const tools = h("div", { class: "tools" });
   const grid = h("div", { class: "struct" });
   const details = h("aside", { class: "details", tabindex: 0, "aria-live": "polite", "aria-label": "The chosen field" });
-  const about = page.layouts.length > 0
-    ? "One row is one cache line; bytes are to scale. Curves lead from where a field is to where it goes."
-    : "One row is one cache line; bytes are to scale. Arrow keys go from field to field.";
+  const about = `One row is one cache line; bytes are to scale. ${aboutLayouts(page)}`;
   const root = section("struct", "The struct in memory", about, tools, h("div", { class: "columns" }, grid, details));
   // What a line is drawn in depends on its width, which is known when it is on the screen.
   let width = Infinity;
@@ -41,6 +39,12 @@ export function structView(store: Store): HTMLElement {
     trace(grid, store.state);
   }).observe(grid);
   return root;
+}
+
+function aboutLayouts(page: Page): string {
+  if (page.diff) return "Curves lead from where a field is in A to where it is in B. Accesses are A's in both.";
+  if (page.layouts.length > 0) return "Curves lead from where a field is to where it goes.";
+  return "Arrow keys go from field to field.";
 }
 
 function drawTools(tools: HTMLElement, store: Store): void {

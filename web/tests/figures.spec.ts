@@ -69,7 +69,7 @@ const lines = (page: import("@playwright/test").Page) =>
 
 test("lines have the report's and the costs' sums", async ({ page }) => {
   await open(page, "costs");
-  const { type } = json<{ type: D.TypeView }>("rq");
+  const { type } = json<{ type: { figures: D.Figures; lines: (D.Figures & { line: number })[] } }>("rq");
   await page.getByLabel("Colour").selectOption("accesses");
   const all = type.figures.accesses;
   expect(await lines(page)).toEqual(type.lines.map((l) => [`${l.line}`, `${l.accesses}`, percent(l.accesses, all)]));
@@ -92,6 +92,8 @@ test("fields whose functions are left out keep their figures, and it is said", a
   const known = names.slice(0, 8);
   const others = names.slice(8);
   const sum = (from: number, to: number) => names.slice(from, to).reduce((all, _, i) => all + accesses(from + i), 0);
+  const numbers = [0, 1, 2, 3, 4];
+  const ofLine = (line: number) => sum(8 * line, 8 * line + 8);
   const zeros = others.map(() => 0);
   const type: D.TypeView = {
     name: "wide", size, line_size: 64, figures: figures(sum(0, 40)), places: [], groups: [],
@@ -103,7 +105,7 @@ test("fields whose functions are left out keep their figures, and it is said", a
       field: others, offset: others.map((_, i) => 8 * (i + 8)), size: others.map(() => 8), loads: others.map((_, i) => accesses(i + 8)),
       stores: zeros, rmws: zeros, silent: zeros, remote_share: others.map(() => null), readers: others.map(() => 2), writers: zeros,
     },
-    lines: [0, 1, 2, 3, 4].map((line) => ({ ...figures(sum(8 * line, 8 * line + 8)), type_name: "wide", line, fields: [] })),
+    lines: [], line_sums: { line: numbers, loads: numbers.map(ofLine), stores: [0, 0, 0, 0, 0], rmws: [0, 0, 0, 0, 0] },
     fields_without_times: 32, lines_without_times: 0,
     times: { start: 0, step: 10, bins: 2, cpus_per_row: 1, rows: 1, lines: [], fields: [{ field: "f0", offset: 0, accesses: [[1000, 0]] }] },
   };
@@ -113,7 +115,7 @@ test("fields whose functions are left out keep their figures, and it is said", a
     report, rows_left_out: 7, types: [type], costs: null, whatif: null, advise: null, diff: null, layouts: [], cases: [],
   });
   await open(page, "wide");
-  expect(await lines(page)).toEqual(type.lines.map((l) => [`${l.line}`, `${l.accesses}`, percent(l.accesses, type.figures.accesses)]));
+  expect(await lines(page)).toEqual(numbers.map((line) => [`${line}`, `${ofLine(line)}`, percent(ofLine(line), type.figures.accesses)]));
   await expect(page.locator(".block.cold")).toHaveCount(0);
   await page.locator('button.block[data-path="f39"]').hover();
   const details = page.locator(".details");

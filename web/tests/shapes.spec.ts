@@ -24,7 +24,7 @@ function typeOf(name: string, count: number): D.TypeView {
       start: 0, step: 10, bins: 2, cpus_per_row: 1, rows: 1, lines: [],
       fields: fields.filter((_, i) => i % 3 === 0).map((field, i) => ({ field: field.path, offset: field.offset, accesses: [[i + 1, 0]] })),
     },
-    lines: [], rest: NO_FIELDS, fields_without_times: 0, lines_without_times: 0,
+    lines: [], rest: NO_FIELDS, line_sums: { line: [], loads: [], stores: [], rmws: [] }, fields_without_times: 0, lines_without_times: 0,
   };
 }
 

@@ -189,7 +189,7 @@ const barsOf = (rows: number[][]) =>
 test("time has the report's accesses and the costs' HITM", async ({ page }) => {
   await open(page, "costs");
   const section = page.locator("#time");
-  const { times, lines } = json<{ type: D.TypeView & { lines: { line: number; accesses: number }[] } }>("rq").type;
+  const { times, lines } = json<{ type: Omit<D.TypeView, "lines"> & { lines: { line: number; accesses: number }[] } }>("rq").type;
   expect(times.bins).toBeGreaterThan(32);
   for (const field of times.fields) {
     await section.getByLabel("Place").selectOption(`${field.offset} ${field.field}`);

@@ -13,7 +13,7 @@ use linemate_text::json_escaped;
 pub use document::{Page, SCHEMA, shorten, trimmed};
 pub use headline::of_whatif;
 pub use svg::{Heat, svg};
-pub use types::{FieldColumns, PageType, detailed};
+pub use types::{FieldColumns, LineColumns, PageType, detailed};
 
 /// What `make page` builds from `web/`.
 const ASSET: &str = include_str!("../asset/page.html");

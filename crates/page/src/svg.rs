@@ -60,11 +60,13 @@ impl Heat<'_> {
                 *totals.entry(line).or_default() += value;
             }
         };
-        let (view, lines) = (&page.view, page.view.lines.iter());
         match self {
-            Heat::Accesses => lines.for_each(|l| add(l.line, l.figures.accesses)),
+            Heat::Accesses => {
+                let lines = page.line_sums.accesses();
+                lines.for_each(|(line, accesses)| add(line, accesses));
+            }
             Heat::Cycles(_) => {
-                let bytes = view.line_size.max(1);
+                let bytes = page.view.line_size.max(1);
                 values.iter().for_each(|v| add(v.offset / bytes, v.value));
             }
         }
@@ -290,6 +292,7 @@ mod tests {
             line,
             figures: Figures {
                 accesses,
+                loads: accesses,
                 ..Figures::default()
             },
             fields: Vec::new(),
@@ -340,8 +343,8 @@ mod tests {
     fn shares_are_of_all_accesses() {
         let mut page = view("rq", &[("a", 0, 8, 30), ("b", 64, 8, 10)], 128);
         // Of an access to a field of two lines that begins in the second.
-        if let Some(line) = page.view.lines.last_mut() {
-            line.figures.accesses = 970;
+        if let Some(loads) = page.line_sums.loads.last_mut() {
+            *loads = 970;
         }
         let picture = svg(&page, Heat::Accesses);
         assert!(picture.contains("30 · 3.0 %"), "{picture}");

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use linemate_report::CostsDocument;
-use linemate_report::model::{FieldRow, Figures, Report, TypeView, View};
+use linemate_report::model::{FieldRow, Figures, LineRow, Report, TypeView, View};
 use serde::{Deserialize, Serialize};
 
 /// The types whose fields are in the page, with those that were asked for.
 const DETAILED_MAX: usize = 24;
 /// The most fields of a type with the functions that use them: `task_struct` has thousands of fields, by the elements of its arrays.
-const FIELDS_MAX: usize = 600;
+const FIELDS_MAX: usize = 400;
 /// The most fields, and the most lines, of a type whose accesses over time are in the page: of one that was asked for, and of others.
 const TIMES_ASKED: usize = 24;
 const TIMES_OTHER: usize = 8;
@@ -17,13 +17,16 @@ const TIMES_OTHER: usize = 8;
 /// A type as the page has it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PageType {
-    /// As `linemate report --type T --json` has it, without the fields of single places and of single lines. `fields` are those with most
-    /// accesses, and so are the fields and lines in `times`.
+    /// As `linemate report --type T --json` has it, without `lines` and the fields of single places. `fields` are those with most accesses,
+    /// and so are the fields and lines in `times`.
     #[serde(flatten)]
     pub view: TypeView,
     /// The fields that `fields` leaves out: their figures, without functions and other names.
     #[serde(default)]
     pub rest: FieldColumns,
+    /// The sums of its lines.
+    #[serde(default)]
+    pub line_sums: LineColumns,
     /// Fields that are accessed, over time: how many `times` leaves out.
     #[serde(default)]
     pub fields_without_times: usize,
@@ -55,6 +58,40 @@ pub struct FieldColumns {
     pub readers: Vec<u32>,
     /// CPUs that write.
     pub writers: Vec<u32>,
+}
+
+/// Lines in columns, by where accesses begin.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LineColumns {
+    /// From 0; lines without accesses are left out.
+    pub line: Vec<u64>,
+    /// Accesses that only read.
+    pub loads: Vec<u64>,
+    /// Accesses that only write.
+    pub stores: Vec<u64>,
+    /// Atomic read-modify-writes.
+    pub rmws: Vec<u64>,
+}
+
+impl LineColumns {
+    fn new(lines: &[LineRow]) -> LineColumns {
+        let column = |of: fn(&LineRow) -> u64| lines.iter().map(of).collect();
+        LineColumns {
+            line: column(|row| row.line),
+            loads: column(|row| row.figures.loads),
+            stores: column(|row| row.figures.stores),
+            rmws: column(|row| row.figures.rmws),
+        }
+    }
+
+    /// The accesses of each line that has any.
+    pub(crate) fn accesses(&self) -> impl Iterator<Item = (u64, u64)> {
+        let counts = self.loads.iter().zip(&self.stores).zip(&self.rmws);
+        let sum = |((loads, stores), rmws): ((&u64, &u64), &u64)| {
+            loads.saturating_add(*stores).saturating_add(*rmws)
+        };
+        self.line.iter().copied().zip(counts.map(sum))
+    }
 }
 
 impl FieldColumns {
@@ -117,10 +154,7 @@ impl PageType {
         for place in &mut view.places {
             place.fields.clear();
         }
-        for line in &mut view.lines {
-            line.fields.clear();
-            line.members.clear();
-        }
+        let line_sums = LineColumns::new(&std::mem::take(&mut view.lines));
         let mut rest = FieldColumns::default();
         for row in keep_busiest(&mut view.fields, FIELDS_MAX, |row| row.figures.accesses) {
             rest.push(row);
@@ -128,6 +162,7 @@ impl PageType {
         PageType {
             view,
             rest,
+            line_sums,
             fields_without_times,
             lines_without_times,
         }
@@ -199,7 +234,7 @@ pub fn detailed(report: &Report, costs: Option<&CostsDocument>, asked: &[String]
 #[cfg(test)]
 mod tests {
     use linemate_report::FieldMap;
-    use linemate_report::model::{FieldTimes, LineRow, Share, TypeTimes};
+    use linemate_report::model::{FieldTimes, Share, TypeTimes};
 
     use super::*;
 
@@ -239,6 +274,9 @@ mod tests {
         let sum = |rows: &[FieldRow]| rows.iter().map(|row| row.figures.accesses).sum::<u64>();
         let figures = |accesses| Figures {
             accesses,
+            loads: accesses - 2,
+            stores: 1,
+            rmws: 1,
             ..Figures::default()
         };
         let lines = rows.chunks(8).zip(0..).map(|(rows, line)| LineRow {
@@ -288,10 +326,9 @@ mod tests {
             let row = row.map(|row| (row.offset, row.size, row.figures.accesses));
             assert_eq!(row, Some((field.offset, field.size, field.accesses)));
         }
-        let lines = |view: &TypeView| -> Vec<u64> {
-            view.lines.iter().map(|l| l.figures.accesses).collect()
-        };
-        assert_eq!(lines(&page.view), lines(&view));
+        let lines: Vec<(u64, u64)> = page.line_sums.accesses().collect();
+        let expected = view.lines.iter().map(|l| (l.line, l.figures.accesses));
+        assert_eq!(lines, expected.collect::<Vec<_>>());
     }
 
     #[test]
