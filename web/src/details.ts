@@ -20,7 +20,8 @@ function list(entries: Entry[]): HTMLElement {
 const GROUPS: Record<string, string> = {
   atomic: "atomics: locks and the like",
   "read by others": "read by other CPUs than the owner's",
-  own: "used by the owner's CPU",
+  shared: "goes from CPU to CPU",
+  own: "used by the owner's CPU, or by one CPU",
 };
 
 export function detailsOf(state: State, block: Block, after: boolean): HTMLElement {
