@@ -41,12 +41,14 @@ impl Candidate {
     /// The units in their new order, with what is asked for each.
     pub fn slots(&self, shape: &StructShape) -> Vec<Slot> {
         let mut slots = Vec::with_capacity(shape.units().len());
+        let named = self.named_line_starts(shape);
         let slot = |unit: usize, group: Option<usize>| {
-            let forced = shape.units()[unit].forced;
+            let of = &shape.units()[unit];
             Slot {
                 unit,
-                forced,
-                gap: shape.units()[unit].gap,
+                forced: of.forced,
+                keeps_line: of.may_ask_for_line && !named.contains(&unit),
+                gap: of.gap,
                 least: ByteSize::ZERO,
                 after: ByteSize::ZERO,
                 stride: None,
@@ -64,6 +66,20 @@ impl Candidate {
         }
         slots.extend(self.rest[self.at..].iter().map(|u| slot(*u, None)));
         slots
+    }
+
+    /// The units that the edits name of those that otherwise keep their line starts: what is moved or in a segment.
+    fn named_line_starts(&self, shape: &StructShape) -> Vec<usize> {
+        let keeps = |u: &usize| shape.units()[*u].may_ask_for_line;
+        // Few types have any, and what is out of order takes a while to find.
+        if !shape.units().iter().any(|u| u.may_ask_for_line) {
+            return Vec::new();
+        }
+        let in_segments = self.segments.iter().flatten().copied();
+        in_segments
+            .chain(self.out_of_order())
+            .filter(keeps)
+            .collect()
     }
 
     fn is_open(&self, segment: usize) -> bool {

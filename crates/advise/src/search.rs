@@ -92,7 +92,8 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
         let metrics = &limits[0].metrics;
         let fills = |u: &usize| {
             let bytes = metrics.bytes(*u);
-            let free = shape.movable(*u) && shape.units()[*u].forced.is_none();
+            let unit = &shape.units()[*u];
+            let free = shape.movable(*u) && unit.forced.is_none() && !unit.may_ask_for_line;
             free && !hot.contains(u) && bytes > ByteSize::ZERO && bytes.0 < metrics.line.bytes()
         };
         let mut cold: Vec<usize> = (0..shape.units().len()).filter(fills).collect();

@@ -364,12 +364,11 @@ impl Metrics {
     pub fn place(&self, slots: &[Slot], into: &mut UnitLayout) {
         into.starts.clear();
         into.starts.resize(self.extents.len(), 0);
-        let asked = |forced: Option<Forced>| forced.map_or(ByteAlign::ONE, |f| f.on(self.line));
-        let mut align = asked(self.forced);
+        let mut align = self.forced.map_or(ByteAlign::ONE, |f| f.on(self.line));
         let (mut cursor, mut group) = (ByteOffset::ZERO, None);
         for slot in slots {
             let extent = &self.extents[slot.unit];
-            let mut forced = asked(slot.forced);
+            let mut forced = slot.align(self.line);
             if slot.group != group {
                 forced = forced.max(self.line.into());
             }

@@ -7,49 +7,12 @@ use linemate_types::{ByteAlign, ByteSize, Composite, CompositeKind, Type, TypeMo
 use crate::edit::{Alignment, Edit, Position, Statement, Target};
 use crate::nesting::size_of;
 use crate::origin::{Forced, Origin, Unit, UnitKind};
+pub use crate::slot::Slot;
 
 /// The largest alignment that can be asked for: a page.
 pub const MAX_ALIGN: u64 = 4096;
 /// The most padding that can be asked for at one place, in bytes.
 pub const MAX_PAD: ByteSize = ByteSize(1 << 20);
-
-/// A unit at its place, with what was asked for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Slot {
-    /// Index in [`Origin::units`].
-    pub unit: usize,
-    /// The alignment of its start that is asked for.
-    pub forced: Option<Forced>,
-    /// Nameless bytes before it.
-    pub gap: ByteSize,
-    /// Its place is at least that long.
-    pub least: ByteSize,
-    /// Unused bytes after.
-    pub after: ByteSize,
-    /// Of an array: bytes from element to element, at least.
-    pub stride: Option<Alignment>,
-    /// Slots of one group share lines with no others.
-    pub group: Option<usize>,
-}
-
-impl Slot {
-    /// The slots of an unedited type.
-    pub fn originals(origin: &Origin) -> Vec<Slot> {
-        let slot = |(unit, u): (usize, &Unit)| {
-            let (forced, gap) = (u.forced, u.gap);
-            Slot {
-                unit,
-                forced,
-                gap,
-                least: ByteSize::ZERO,
-                after: ByteSize::ZERO,
-                stride: None,
-                group: None,
-            }
-        };
-        origin.units.iter().enumerate().map(slot).collect()
-    }
-}
 
 /// Why an edit is impossible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -240,7 +203,9 @@ impl<'a> Arrangement<'a> {
             Edit::Align { field, alignment } => {
                 let forced = forced(*alignment)?;
                 let unit = self.unit(field, &[])?;
-                self.slot_mut(unit).forced = Some(forced);
+                let slot = self.slot_mut(unit);
+                slot.forced = Some(forced);
+                slot.keeps_line = false;
                 Ok(())
             }
             Edit::Isolate(fields) => self.group(fields.join(" "), None, fields),
@@ -391,6 +356,7 @@ impl<'a> Arrangement<'a> {
             if let Some(at) = self.position(*unit) {
                 members.push(Slot {
                     group: Some(group),
+                    keeps_line: false,
                     ..self.slots.remove(at)
                 });
             }
@@ -446,7 +412,10 @@ impl<'a> Arrangement<'a> {
             Entity::Unit(unit) => slot.unit == unit,
             Entity::Group(group) => slot.group == Some(group),
         };
-        let (moved, kept): (Vec<Slot>, Vec<Slot>) = self.slots.drain(..).partition(belongs);
+        let (mut moved, kept): (Vec<Slot>, Vec<Slot>) = self.slots.drain(..).partition(belongs);
+        for slot in &mut moved {
+            slot.keeps_line = false;
+        }
         self.slots = kept;
         let at = match (target, anchor) {
             (Target::After(_), Some((other, _))) => self.span(other).1,
@@ -641,6 +610,19 @@ impl<'a> Arrangement<'a> {
             name: field.to_owned(),
             nearest: linemate_text::nearest(field, names),
         }
+    }
+}
+
+/// What an edit calls a unit by.
+pub(crate) fn unit_name<'m>(
+    model: &'m TypeModel,
+    composite: &'m Composite,
+    unit: &Unit,
+) -> Option<&'m str> {
+    let member = &composite.members[*unit.members.first()?];
+    match member.name.is_empty() {
+        true => anonymous_names(model, member.type_id).first().copied(),
+        false => Some(&member.name),
     }
 }
 

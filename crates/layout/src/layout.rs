@@ -16,7 +16,7 @@ use crate::edit::{Alignment, Position, Statement};
 use crate::error::PlanReason;
 use crate::map::{END, Inner, MovedBytes, OffsetMap, To};
 use crate::nesting::size_of;
-use crate::origin::{Forced, Origin, OriginError, Origins, Unit, UnitKind};
+use crate::origin::{Origin, OriginError, Origins, Unit, UnitKind};
 
 /// A struct or union laid out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -211,7 +211,11 @@ impl<'m> Layouts<'m> {
         };
         let layout = match (self.foreign.get(&id), origin.kind) {
             (Some(foreign), _) => adopted(id, composite, foreign),
-            (None, CompositeKind::Struct) => self.structure(id, composite, &origin),
+            (None, CompositeKind::Struct) => {
+                let slots = self.slots.get(&id).cloned();
+                let slots = slots.unwrap_or_else(|| Slot::originals(&origin));
+                self.structure(id, composite, &origin, &slots)
+            }
             (None, CompositeKind::Union) => self.union(id, composite, &origin),
         };
         let layout = Arc::new(layout);
@@ -219,23 +223,27 @@ impl<'m> Layouts<'m> {
         Ok(layout)
     }
 
-    fn structure(&mut self, id: TypeId, composite: &Composite, origin: &Origin) -> Layout {
-        let slots = self.slots.get(&id).cloned();
-        let slots = slots.unwrap_or_else(|| Slot::originals(origin));
+    /// A struct whose units are in the order of `slots`.
+    pub(crate) fn structure(
+        &mut self,
+        id: TypeId,
+        composite: &Composite,
+        origin: &Origin,
+        slots: &[Slot],
+    ) -> Layout {
         let line = self.line;
-        let asked = |forced: Option<Forced>| forced.map_or(ByteAlign::ONE, |f| f.on(line));
         let mut offsets = vec![None; composite.members.len()];
-        let mut pieces = removed_pieces(origin, &slots);
-        let mut align = asked(origin.forced);
+        let mut pieces = removed_pieces(origin, slots);
+        let mut align = origin.forced.map_or(ByteAlign::ONE, |f| f.on(line));
         let (mut cursor, mut group) = (ByteOffset::ZERO, None);
-        for slot in &slots {
+        for slot in slots {
             let unit = &origin.units[slot.unit];
             let value = match slot.stride {
                 Some(stride) => self.padded_array(composite, unit, stride),
                 None => self.value(composite, unit),
             };
             let natural = value.align_in(origin.packed);
-            let mut forced = asked(slot.forced);
+            let mut forced = slot.align(line);
             if slot.group != group {
                 forced = forced.max(line.into());
             }
@@ -323,6 +331,11 @@ impl<'m> Layouts<'m> {
             offsets,
             map: Some(Arc::new(OffsetMap::new(pieces))),
         }
+    }
+
+    /// The alignment that a unit has by its type.
+    pub(crate) fn natural_align(&mut self, composite: &Composite, unit: &Unit) -> ByteAlign {
+        self.value(composite, unit).align
     }
 
     /// What a unit's type became.

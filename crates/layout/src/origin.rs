@@ -1,6 +1,6 @@
 //! What the compiler was told about a type, as far as its layout betrays it.
 //!
-//! Debug information has sizes and offsets but, in BTF, no alignment attributes. They are inferred here: a gap that the
+//! DWARF has alignment attributes ([`Member::alignment`]), BTF has none. Where there is none, it is inferred: a gap that the
 //! natural alignment of the next member does not explain comes from an alignment that was asked for, or, where no power of
 //! two explains it, from bytes without a name. So laying out the members again in their old order gives the old layout,
 //! always; and members that move take the alignment that was asked for with them.
@@ -8,7 +8,10 @@
 //! An alignment to a line is taken for the type's own, not the member's, when some member of that struct type was aligned so, and
 //! all of them in all types are as if it held for them too (`struct sched_avg`): then it goes wherever the type goes.
 //!
-//! What cannot be seen: an alignment that happened to cost nothing where the member is.
+//! An alignment that cost nothing where the member is leaves one trace: the size is rounded up to lines, and nothing seen so far
+//! explains it. Then the type as a whole asked for it, or a member that starts a line did; nothing says which, so each of
+//! these members keeps its line start until an edit names it ([`Unit::may_ask_for_line`]). Where the size needs no rounding, or another
+//! member explains it, most members at line starts are there by chance, and nothing is held.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -74,6 +77,9 @@ pub struct Unit {
     pub forced: Option<Forced>,
     /// Bytes before it that no alignment explains.
     pub gap: ByteSize,
+    /// Whether it starts a line at no cost in a struct whose size only an alignment to a line explains: it, another such
+    /// unit or the struct as a whole asked for that.
+    pub may_ask_for_line: bool,
 }
 
 impl Unit {
@@ -260,7 +266,9 @@ impl<'m> Origins<'m> {
                     return Err(overlap(composite, &units, i));
                 }
                 let natural = if packed { ByteAlign::ONE } else { natural };
-                let expected = self.natural_start(composite, &units[i], end, natural);
+                units[i].forced = declared(composite, &units[i], natural, size);
+                let floor = end.align_up(on_built_line(units[i].forced));
+                let expected = self.natural_start(composite, &units[i], floor, natural);
                 explain(&mut units, i, end, expected, size);
                 align = align.max(on_built_line(units[i].forced));
                 end = units[i].end();
@@ -269,8 +277,12 @@ impl<'m> Origins<'m> {
             end = units.iter().map(Unit::end).max().unwrap_or_default();
         }
         let own = self.own.get(&id).copied();
+        let own = own.or_else(|| asked(composite.alignment, align, size));
         align = align.max(on_built_line(own));
         let (forced, tail) = explain_end(end, align, size);
+        if forced == Some(Forced::Line) && composite.kind == CompositeKind::Struct {
+            mark_line_starts(&mut units);
+        }
         let forced = forced.or(own);
         align = align.max(on_built_line(forced));
         Ok(Origin {
@@ -327,6 +339,7 @@ impl<'m> Origins<'m> {
                     bytes: end - start,
                     forced: None,
                     gap: ByteSize::ZERO,
+                    may_ask_for_line: false,
                 });
                 continue;
             }
@@ -346,6 +359,7 @@ impl<'m> Origins<'m> {
                 bytes,
                 forced: None,
                 gap: ByteSize::ZERO,
+                may_ask_for_line: false,
             });
         }
         units
@@ -396,6 +410,38 @@ fn ends_flexible(model: &TypeModel, id: TypeId) -> bool {
                     .is_some_and(|m| ends_flexible(model, m.type_id))
         }
         _ => false,
+    }
+}
+
+/// The alignment of `bytes` that a declaration asks for, where that is more than `natural` and a place and `size` can have it.
+fn asked(bytes: u32, natural: ByteAlign, size: ByteSize) -> Option<Forced> {
+    let align = ByteAlign::new(bytes.into()).filter(|a| *a > natural && size.is_aligned(*a))?;
+    Some(match align == BUILT_LINE.into() {
+        true => Forced::Line,
+        false => Forced::Bytes(align),
+    })
+}
+
+/// What the debug information says that the declaration of a unit asks for.
+fn declared(
+    composite: &Composite,
+    unit: &Unit,
+    natural: ByteAlign,
+    size: ByteSize,
+) -> Option<Forced> {
+    let first = unit.members.first()?;
+    asked(composite.members[*first].alignment, natural, size)
+        .filter(|forced| unit.start.is_aligned(forced.on(BUILT_LINE)))
+}
+
+/// Marks the units that start a line after the first, at no cost.
+fn mark_line_starts(units: &mut [Unit]) {
+    for unit in units {
+        unit.may_ask_for_line = unit.kind != UnitKind::BitFields
+            && unit.start > ByteOffset::ZERO
+            && unit.start.is_aligned(BUILT_LINE.into())
+            && unit.forced.is_none()
+            && unit.gap == ByteSize::ZERO;
     }
 }
 

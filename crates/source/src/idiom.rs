@@ -62,6 +62,9 @@ impl Idiom {
 
     /// Makes a member ask for an alignment; what it asked for before goes. `None` when its text has no place for that.
     pub(crate) fn apply(&self, member: &mut DeclaredMember, align: Align) -> Option<()> {
+        if matches!(align, Align::Own(_)) && alignments(&member.text).is_empty() {
+            return Some(());
+        }
         if align == Align::Line && starts_line(&member.text) {
             return Some(());
         }
@@ -107,14 +110,16 @@ impl Idiom {
             (Idiom::Alignas { line, .. } | Idiom::Attribute { line }, Align::Line) => {
                 format!("_Alignas({line}) ")
             }
-            (_, Align::Bytes(bytes)) => format!("_Alignas({bytes}) "),
+            (_, Align::Bytes(bytes) | Align::Own(bytes)) => format!("_Alignas({bytes}) "),
         }
     }
 
     fn attribute(&self, align: Align) -> String {
         match (self, align) {
             (Idiom::Kernel { line }, Align::Line) => line.clone(),
-            (Idiom::Kernel { .. }, Align::Bytes(bytes)) => format!("__aligned({bytes})"),
+            (Idiom::Kernel { .. }, Align::Bytes(bytes) | Align::Own(bytes)) => {
+                format!("__aligned({bytes})")
+            }
             (Idiom::Alignas { line, .. } | Idiom::Attribute { line }, align) => {
                 format!("__attribute__((aligned({})))", bytes(align, *line))
             }
@@ -166,7 +171,7 @@ fn columns(from: usize, text: &str) -> usize {
 fn bytes(align: Align, line: u64) -> u64 {
     match align {
         Align::Line => line,
-        Align::Bytes(bytes) => bytes,
+        Align::Bytes(bytes) | Align::Own(bytes) => bytes,
     }
 }
 
@@ -199,6 +204,11 @@ mod tests {
             apply(&kernel, "u64 a ____cacheline_aligned;", Align::Bytes(8)),
             "u64 a __aligned(8);"
         );
+        assert_eq!(
+            apply(&kernel, "u64 a ____cacheline_aligned;", Align::Own(8)),
+            "u64 a __aligned(8);"
+        );
+        assert_eq!(apply(&kernel, "u64 a;", Align::Own(8)), "u64 a;");
         assert_eq!(
             apply(
                 &kernel,

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use crate::body::{Body, BodyNode, ConditionalBlock, DeclaredMember};
 use crate::condition::Condition;
 use crate::declaration::DeclarationShape;
-use crate::wanted::Wanted;
+use crate::wanted::{Align, Wanted};
 
 /// The most members a definition may have: the largest in Linux has a few hundred.
 pub const MAX_LEAVES: usize = 4096;
@@ -271,7 +271,10 @@ impl Matcher<'_> {
     /// Two neighbours among `members` that the wanted order parts, or of which the second wants an alignment.
     fn parting(&self, members: &[usize]) -> Option<(usize, usize)> {
         let rank = |member: usize| self.wanted.order.iter().position(|m| *m == member);
-        let aligned = |member: usize| self.wanted.members[member].align.is_some();
+        let aligned = |member: usize| {
+            let align = self.wanted.members[member].align;
+            !matches!(align, None | Some(Align::Own(_)))
+        };
         members
             .windows(2)
             .map(|pair| (pair[0], pair[1]))

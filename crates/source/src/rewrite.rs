@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use crate::arrange::arrange;
 use crate::body::{self, BodyError, BodyNode, DeclaredMember};
 use crate::conserve::{Inventory, lost_token};
-use crate::declaration::DeclarationShape;
+use crate::declaration::{DeclarationShape, alignments};
 use crate::definition::Definition;
 use crate::idiom::Idiom;
 use crate::lex::{TokenKind, lex};
@@ -107,6 +107,8 @@ pub struct Carriers {
     pub conditional: Vec<String>,
     /// Members of anonymous structs and unions, whose alignment is written before them and not as the tree writes it.
     pub anonymous: Vec<String>,
+    /// Those whose declaration asks for an alignment.
+    pub aligned: Vec<String>,
 }
 
 /// Which members carry a group's alignment less well than others.
@@ -120,6 +122,9 @@ pub fn carriers(file: &str, definition: &Definition) -> Result<Carriers, Rewrite
         let names = member.declaration.names();
         if matches!(member.declaration.shape, DeclarationShape::Anonymous(_)) {
             found.anonymous.extend(names.clone());
+        }
+        if !alignments(&member.text).is_empty() {
+            found.aligned.extend(names.clone());
         }
         if !conditions.is_empty() {
             found.conditional.extend(names);

@@ -104,7 +104,7 @@ pub fn changed(wanted: &Wanted) -> Vec<usize> {
         wanted
             .members
             .get(*member)
-            .is_some_and(|m| m.align.is_some())
+            .is_some_and(|m| !matches!(m.align, None | Some(Align::Own(_))))
     };
     let order = wanted.order.iter().copied();
     order

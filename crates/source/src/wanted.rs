@@ -12,6 +12,8 @@ pub enum Align {
     Line,
     /// To that many bytes.
     Bytes(u64),
+    /// To that many bytes, which the type has by itself: written only in the place of another alignment.
+    Own(u64),
 }
 
 /// A member as the recorded kernel has it.
@@ -142,6 +144,10 @@ impl Wanted {
             .layouts
             .origin(id)
             .map_err(|_| WantedError::NoMembers(id))?;
+        let extents = plan
+            .layouts
+            .extents(id)
+            .map_err(|_| WantedError::NoMembers(id))?;
         let line = plan.layouts.line();
         let mut members: Vec<Recorded> = composite
             .members
@@ -162,7 +168,14 @@ impl Wanted {
         for slot in &slots {
             let unit = &origin.units[slot.unit];
             let old = originals[slot.unit].forced;
-            let align = alignment(slot, old, slot.group != before, line);
+            let natural = extents[slot.unit].align;
+            let align = match alignment(slot, old, slot.group != before, line) {
+                // Such an edit says that the source has no alignment there.
+                Some(Align::Bytes(bytes)) if unit.may_ask_for_line && bytes <= natural.bytes() => {
+                    Some(Align::Own(bytes))
+                }
+                align => align,
+            };
             before = slot.group;
             let group = slot.group.map(|number| {
                 numbers

@@ -111,10 +111,8 @@ impl Search<'_, '_, '_> {
         let mut placed = UnitLayout::default();
         let metrics = self.metrics();
         metrics.place(&slots, &mut placed);
-        let starts = |a: &Slot, b: &Slot| {
-            let forced = b.forced.map(|f| f.on(metrics.line));
-            a.group != b.group || forced >= Some(metrics.line.into())
-        };
+        let starts =
+            |a: &Slot, b: &Slot| a.group != b.group || b.align(metrics.line) >= metrics.line.into();
         let of_run = |run: &[Slot]| {
             let last = run.last()?.unit;
             let line = metrics.line.bytes();

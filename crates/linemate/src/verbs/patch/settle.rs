@@ -1,13 +1,18 @@
-//! Alignments that every config has: a group starts with a member that no config takes away.
+//! Alignments as the source has them, and as every config has them: which members ask for their line is read in the definition, and a
+//! group starts with a member that no config takes away.
 
 use anyhow::bail;
-use linemate_layout::{Edit, EditFile, EditSubject, Layout};
+use linemate_layout::plan::subject_name;
+use linemate_layout::{
+    Edit, EditFile, EditSubject, Layout, LineStart, Position, Section, Statement,
+};
 use linemate_source::tree::SourceTree;
 use linemate_source::{Carriers, Wanted, carriers};
 use linemate_types::{TypeId, TypeModel};
 
 use super::prove::Together;
 use super::{Args, planned, sought, subjects, wish};
+use crate::output::tell;
 
 /// The edits with a member first in each group that carries its alignment well: one that no condition is around, and that has a
 /// name of its own if there is one. The others keep their lines.
@@ -22,12 +27,14 @@ pub(super) fn settle(
         let Some((id, wanted)) = wish(model, &mut plan, &edits, subject)? else {
             continue;
         };
-        if wanted.groups.is_empty() {
+        let starts = plan.layouts.line_starts(id)?;
+        if wanted.groups.is_empty() && starts.is_empty() {
             continue;
         }
         let found = tree.find(&sought(model, id, subject), &wanted, args.file.as_deref())?;
         let carriers = carriers(&found.text, &found.definition)
             .map_err(|error| anyhow::anyhow!("{}:{error}", found.path))?;
+        edits = with_line_starts(edits, subject, &starts, &carriers);
         for place in groups_of(&edits, subject) {
             let first = place.fields(&edits).first().cloned();
             match settled(args, model, id, &edits, place, &carriers)? {
@@ -43,6 +50,35 @@ pub(super) fn settle(
         plan = planned(args, model, &edits)?;
     }
     Ok(edits)
+}
+
+/// The edits, and for each member of `starts` of which the types do not say whether it asks for its line what the source says.
+fn with_line_starts(
+    mut edits: EditFile,
+    subject: &EditSubject,
+    starts: &[LineStart],
+    carriers: &Carriers,
+) -> EditFile {
+    let wrong = |start: &&LineStart| carriers.aligned.contains(&start.member) != start.kept;
+    let statements = starts.iter().filter(wrong).map(|start| Statement {
+        edit: start.otherwise.clone(),
+        at: Position::default(),
+    });
+    let statements: Vec<Statement> = statements.collect();
+    for statement in &statements {
+        tell(&format!(
+            "note: as the source has it: {}: {}",
+            subject_name(subject),
+            statement.edit
+        ));
+    }
+    if !statements.is_empty() {
+        edits.sections.push(Section {
+            subject: Some(subject.clone()),
+            statements,
+        });
+    }
+    edits
 }
 
 /// A group's statement: its section and its place there.

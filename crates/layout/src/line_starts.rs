@@ -1,0 +1,75 @@
+//! What edits do to members that may have asked for the line that they start ([`crate::origin::Unit::may_ask_for_line`]).
+//!
+//! Nothing says whether they did, so an answer that depends on it names them, with the edit that says otherwise.
+
+use linemate_types::{BitOffset, ByteSize, TypeId};
+
+use crate::arrange::{Slot, unit_name};
+use crate::edit::{Alignment, Edit};
+use crate::layout::Layouts;
+use crate::origin::{BUILT_LINE, OriginError};
+
+/// A member whose line start the edited layout depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineStart {
+    /// The member, as edits call it.
+    pub member: String,
+    /// Whether it keeps a line start; else an edit moved it, and it has none any more.
+    pub kept: bool,
+    /// The edit that asks for the opposite.
+    pub otherwise: Edit,
+}
+
+impl Layouts<'_> {
+    /// The members of struct `id` that would start elsewhere if none kept its line start, and those that an edit moved off theirs. None
+    /// for a type that no edit is about.
+    ///
+    /// # Errors
+    /// When it is not a struct or union, or its members overlap.
+    pub fn line_starts(&mut self, id: TypeId) -> Result<Vec<LineStart>, OriginError> {
+        let id = self.model().strip(id);
+        let (Some(slots), Some(composite)) = (self.slots(id), self.model().composite(id)) else {
+            return Ok(Vec::new());
+        };
+        let slots = slots.to_vec();
+        let origin = self.origin(id)?;
+        let freed = slots.iter().cloned().map(|slot| Slot {
+            keeps_line: false,
+            ..slot
+        });
+        let freed: Vec<Slot> = freed.collect();
+        // Of a unit: where it starts, and where it would if none kept its line start.
+        let kept = self.structure(id, composite, &origin, &slots).offsets;
+        let freed = self.structure(id, composite, &origin, &freed).offsets;
+        let mut found = Vec::new();
+        for slot in &slots {
+            let unit = &origin.units[slot.unit];
+            let (true, Some(first), Some(name)) = (
+                unit.may_ask_for_line,
+                unit.members.first(),
+                unit_name(self.model(), composite, unit),
+            ) else {
+                continue;
+            };
+            let alignment = match slot.keeps_line {
+                true if kept[*first] != freed[*first] => {
+                    Alignment::Bytes(ByteSize(self.natural_align(composite, unit).bytes()))
+                }
+                // What an `align` says is not to be doubted.
+                false if slot.forced.is_none() && !starts_line(kept[*first]) => Alignment::Line,
+                _ => continue,
+            };
+            let field = name.to_owned();
+            found.push(LineStart {
+                member: field.clone(),
+                kept: slot.keeps_line,
+                otherwise: Edit::Align { field, alignment },
+            });
+        }
+        Ok(found)
+    }
+}
+
+fn starts_line(start: Option<BitOffset>) -> bool {
+    start.is_some_and(|start| start.byte().is_aligned(BUILT_LINE.into()))
+}

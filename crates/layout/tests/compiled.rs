@@ -1,0 +1,238 @@
+//! Edited structs with an aligned member, against gcc: what is planned is what gcc makes of the edited source.
+//!
+//! Each struct is planned twice: from its offsets alone, as BTF has it, where the planner says which line starts it is in doubt about
+//! and the source decides; and from the DWARF of the object, where nothing is in doubt.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+use linemate_dwarf::{ProgramFiles, ProgramTypes};
+use linemate_layout::{LineStart, Plan, parse};
+use linemate_testkit::btf_writer::{TypeList, member};
+use linemate_types::{LineSize, TypeModel};
+
+const STRUCTS: u64 = 16;
+const EDITS: u64 = 4;
+/// The name of the member that starts a line on purpose.
+const ALIGNED: &str = "aligned";
+
+/// A seeded generator: the same structs every time.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % end
+    }
+}
+
+/// A member: its name, its C type, the bytes of an element, and how many there are.
+#[derive(Clone)]
+struct Declared {
+    name: String,
+    element: &'static str,
+    bytes: u8,
+    count: u32,
+}
+
+impl Declared {
+    fn source(&self) -> String {
+        let array = match self.count {
+            1 => String::new(),
+            count => format!("[{count}]"),
+        };
+        let asks = match self.name == ALIGNED {
+            true => " __attribute__((aligned(64)))",
+            false => "",
+        };
+        format!("\t{} {}{array}{asks};\n", self.element, self.name)
+    }
+}
+
+/// One line or two of members without a hole, then the aligned one at no cost, then some that leave the last line unfilled.
+fn random_struct(dice: &mut Dice) -> Vec<Declared> {
+    let mut members = Vec::new();
+    let add = |members: &mut Vec<Declared>, (element, bytes, count)| {
+        let name = format!("m{}", members.len());
+        members.push(Declared {
+            name,
+            element,
+            bytes,
+            count,
+        });
+    };
+    for _ in 0..8 * (1 + dice.below(2)) {
+        match dice.below(4) {
+            0 => add(&mut members, ("long", 8, 1)),
+            1 => (0..2).for_each(|_| add(&mut members, ("int", 4, 1))),
+            2 => add(&mut members, ("short", 2, 4)),
+            _ => {
+                add(&mut members, ("int", 4, 1));
+                (0..4).for_each(|_| add(&mut members, ("char", 1, 1)));
+            }
+        }
+    }
+    let (element, bytes) = [("int", 4), ("long", 8)][dice.below(2)];
+    members.push(Declared {
+        name: ALIGNED.to_owned(),
+        element,
+        bytes,
+        count: 1,
+    });
+    for _ in 0..1 + dice.below(5) {
+        add(&mut members, ("long", 8, 1));
+    }
+    members
+}
+
+/// Moves a member that is not aligned after any other: the statement, and the members in their new order.
+fn random_edit(dice: &mut Dice, members: &[Declared]) -> (String, Vec<Declared>) {
+    loop {
+        let (from, to) = (dice.below(members.len()), dice.below(members.len()));
+        let (moved, anchor) = (members[from].clone(), &members[to]);
+        if from == to || moved.name == ALIGNED {
+            continue;
+        }
+        let mut order: Vec<Declared> = members.to_vec();
+        order.remove(from);
+        let place = order.iter().position(|m| m.name == anchor.name).unwrap();
+        let statement = format!("move {} after {}", moved.name, anchor.name);
+        order.insert(place + 1, moved);
+        return (statement, order);
+    }
+}
+
+/// Offsets by name, and the size as `sizeof`.
+type Places = BTreeMap<String, u64>;
+
+/// What gcc makes of structs, by their names; and the object with their debug information.
+fn compiled(
+    folder: &Path,
+    structs: &BTreeMap<String, Vec<Declared>>,
+) -> (BTreeMap<String, Places>, TypeModel) {
+    let mut source = "#include <stddef.h>\n#include <stdio.h>\n".to_owned();
+    let mut prints = String::new();
+    for (name, members) in structs {
+        let body: String = members.iter().map(Declared::source).collect();
+        writeln!(source, "struct {name} {{\n{body}}} v_{name};").unwrap();
+        writeln!(
+            prints,
+            "printf(\"{name} sizeof %zu\\n\", sizeof(struct {name}));"
+        )
+        .unwrap();
+        for m in members.iter().map(|m| &m.name) {
+            writeln!(
+                prints,
+                "printf(\"{name} {m} %zu\\n\", offsetof(struct {name}, {m}));"
+            )
+            .unwrap();
+        }
+    }
+    writeln!(source, "int main(void) {{\n{prints}return 0;\n}}").unwrap();
+    let (file, program) = (folder.join("structs.c"), folder.join("structs"));
+    std::fs::write(&file, source).unwrap();
+    let status = Command::new("gcc")
+        .args(["-g", "-w", "-o"])
+        .arg(&program)
+        .arg(&file)
+        .status();
+    assert!(status.unwrap().success());
+    let printed = Command::new(&program).output().unwrap().stdout;
+    let mut places: BTreeMap<String, Places> = BTreeMap::new();
+    for line in String::from_utf8(printed).unwrap().lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let of = places.entry(words[0].to_owned()).or_default();
+        of.insert(words[1].to_owned(), words[2].parse().unwrap());
+    }
+    let bytes = std::fs::read(&program).unwrap();
+    let files = ProgramFiles::new(&bytes, None, None).unwrap();
+    (places, ProgramTypes::read(&files).unwrap().into_model())
+}
+
+/// A struct as BTF has it: offsets and a size.
+fn without_alignments(name: &str, members: &[Declared], places: &Places) -> TypeModel {
+    let mut t = TypeList::default();
+    let types: Vec<_> = members
+        .iter()
+        .map(|m| {
+            let element = t.unsigned(m.element, m.bytes);
+            match m.count {
+                1 => element,
+                count => t.array(element, count),
+            }
+        })
+        .collect();
+    let fields = members.iter().zip(types);
+    let fields: Vec<_> = fields
+        .map(|(m, id)| member(&m.name, id, places[&m.name]))
+        .collect();
+    t.structure(name, places["sizeof"] as u32, &fields);
+    TypeModel::new(t.types, 8).unwrap()
+}
+
+fn planned(model: &TypeModel, name: &str, edits: &str) -> (Places, Vec<LineStart>) {
+    let file = parse(&format!("type {name}\n{edits}\n")).unwrap();
+    let mut plan = Plan::new(model, LineSize::B64, &file, &BTreeMap::new()).unwrap();
+    let id = model.struct_named(name).unwrap();
+    let layout = plan.layouts.of(id).unwrap();
+    let members = &model.composite(id).unwrap().members;
+    let offsets = members.iter().zip(&layout.offsets);
+    let mut places: Places = offsets
+        .map(|(m, o)| (m.name.to_string(), o.unwrap().0 / 8))
+        .collect();
+    places.insert("sizeof".to_owned(), layout.size.0);
+    (places, plan.layouts.line_starts(id).unwrap())
+}
+
+#[test]
+fn what_is_planned_is_what_gcc_makes_of_the_edited_struct() {
+    let mut dice = Dice(19);
+    let mut structs = BTreeMap::new();
+    let mut edits = Vec::new();
+    for number in 0..STRUCTS {
+        let name = format!("s{number}");
+        let members = random_struct(&mut dice);
+        for edit in 0..EDITS {
+            let (statement, order) = random_edit(&mut dice, &members);
+            let edited = format!("{name}_{edit}");
+            structs.insert(edited.clone(), order);
+            edits.push((name.clone(), edited, statement));
+        }
+        structs.insert(name, members);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (gcc, dwarf) = compiled(folder.path(), &structs);
+    let (mut held, mut doubted) = (0, 0);
+    for (name, edited, statement) in edits {
+        let (known, in_doubt) = planned(&dwarf, &name, &statement);
+        assert_eq!(
+            (known, in_doubt),
+            (gcc[&edited].clone(), Vec::new()),
+            "DWARF, {name}: {statement}"
+        );
+        let model = without_alignments(&name, &structs[&name], &gcc[&name]);
+        let mut said = statement.clone();
+        let places = loop {
+            let (places, starts) = planned(&model, &name, &said);
+            held += usize::from(starts.iter().any(|s| s.member == ALIGNED && s.kept));
+            // The source has no alignment there.
+            let Some(wrong) = starts.iter().find(|s| s.kept && s.member != ALIGNED) else {
+                break places;
+            };
+            doubted += 1;
+            writeln!(said, "\n{}", wrong.otherwise).unwrap();
+        };
+        assert_eq!(places, gcc[&edited], "{name}: {said}");
+    }
+    assert!(
+        held > 10 && doubted > 0,
+        "{held} held, {doubted} in doubt: other structs are needed"
+    );
+}
