@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use linemate_attribution::Analysis;
 use linemate_layout::origin::BUILT_LINE;
 use linemate_layout::plan::resolve;
-use linemate_layout::{EditFile, EditSubject, Layouts, Plan};
+use linemate_layout::{EditFile, EditSubject, Layouts, Plan, Slot};
 use linemate_machine::Machine;
 use linemate_study::experiment::seeds;
 use linemate_study::scene::{Scene, Watch};
 use linemate_study::whatif::INTERLEAVINGS_MIN;
 use linemate_study::{Conditions, Cpus, Session, WhatIfError};
-use linemate_types::{BitOffset, ByteSize, LineSize, TypeId, TypeModel};
+use linemate_types::{BitOffset, ByteAlign, ByteSize, LineSize, TypeId, TypeModel};
 
 use crate::candidate::Candidate;
 use crate::choice::{Choice, Point, finalists, points, recommended};
@@ -76,6 +76,15 @@ impl Tried {
             up(&e.types) || up(&e.whole)
         });
         better && !worse
+    }
+
+    /// Whether objects of `shape` start lines with it that need not as recorded: then a part of the gain can be that, whatever the
+    /// order of members.
+    pub fn starts_lines(&self, shape: &StructShape) -> bool {
+        let line = ByteAlign::from(LineSize::B64);
+        let slots = self.scored.candidate.slots(shape);
+        let asks = |slot: &Slot| slot.group.is_some() || slot.align(LineSize::B64) >= line;
+        shape.origin.align < line && slots.iter().any(asks)
     }
 
     /// What it is worth: its cost by replay, and what its moves have to be worth.

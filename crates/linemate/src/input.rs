@@ -15,6 +15,9 @@ use crate::progress;
 /// Where `record` writes, and what is read, unless the user says otherwise.
 pub(crate) const DEFAULT: &str = "linemate.data";
 
+/// What is replayed on, unless the user says otherwise.
+pub(crate) const DEFAULT_MACHINE: &str = "gnr-2s-480";
+
 /// The recording that a verb reads.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Input {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::input::DEFAULT;
+use crate::input::{DEFAULT, DEFAULT_MACHINE};
 
 /// The line that tells it. `why`: what the command is for.
 pub(crate) fn step(why: &str, command: &str) -> String {
@@ -14,6 +14,17 @@ pub(crate) fn input(path: &Path) -> String {
     match path == Path::new(DEFAULT) {
         true => String::new(),
         false => format!(" -i {}", quoted(&path.to_string_lossy())),
+    }
+}
+
+/// The options that name machines, with a space before each; nothing for the one that is replayed on unless another is named.
+pub(crate) fn machines(names: &[String]) -> String {
+    match names {
+        [only] if only == DEFAULT_MACHINE => String::new(),
+        names => names
+            .iter()
+            .map(|name| format!(" --machine {}", quoted(name)))
+            .collect(),
     }
 }
 
@@ -35,5 +46,17 @@ mod tests {
         assert_eq!(input(Path::new("linemate.data")), "");
         assert_eq!(input(Path::new("/tmp/a.data")), " -i /tmp/a.data");
         assert_eq!(input(Path::new("it's")), " -i 'it'\\''s'");
+    }
+
+    #[test]
+    fn machines_are_named_unless_it_is_the_usual_one() {
+        let of =
+            |names: &[&str]| machines(&names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>());
+        assert_eq!(of(&["gnr-2s-480"]), "");
+        assert_eq!(of(&["turin-2s"]), " --machine turin-2s");
+        assert_eq!(
+            of(&["gnr-2s-480", "a b"]),
+            " --machine gnr-2s-480 --machine 'a b'"
+        );
     }
 }

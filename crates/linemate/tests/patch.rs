@@ -582,3 +582,68 @@ fn bad_input_gets_one_line() {
     let patch = written(&two.patch(move_tail, &types, &["--file", "b.h"]));
     assert!(patch.contains("+++ b/b.h\n") && !patch.contains("a/a.h"));
 }
+
+#[test]
+fn a_date_that_is_none_and_an_empty_subject_are_refused() {
+    let tree = TestTree::new(&[("lib/queue.h", QUEUE)]);
+    let types = tree.types("lib/queue.h", &[]);
+    for (option, value, says) in [
+        ("--date", "yesterday", "not a date of a mail (RFC 2822)"),
+        ("--date", "", "not a date of a mail (RFC 2822)"),
+        ("--subject", "", "a patch needs a subject"),
+        ("--subject", " \t", "a patch needs a subject"),
+    ] {
+        let output = tree.patch(EDIT, &types, &[option, value]);
+        assert_eq!(output.status.code(), Some(2), "{option} {value:?}");
+        assert!(output.stdout.is_empty(), "{option} {value:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains(says), "{option} {value:?}: {said}");
+    }
+    let more = [
+        "--date",
+        "Tue, 24 Nov 2026 12:00:00 +0000",
+        "--subject",
+        "queue: sort",
+    ];
+    let patch = written(&tree.patch(EDIT, &types, &more));
+    assert!(
+        patch.contains("\nDate: Tue, 24 Nov 2026 12:00:00 +0000\nSubject: [PATCH] queue: sort\n")
+    );
+}
+
+/// A struct whose size shows that something in it starts a line: `refs` does, `list` is there by chance, and only the source says which.
+const AREA: &str = "\
+struct area {
+	long start, end, mm, prot, flags;
+	int seq;
+	long chain[2];
+	long list, ops, offset, file, data, ahead, policy, state;
+	int refs __attribute__((aligned(64)));
+	long shared[4];
+	long context;
+};
+";
+
+#[test]
+fn the_source_says_which_member_starts_its_line() {
+    let tree = TestTree::new(&[("lib/area.h", AREA)]);
+    let types = tree.types("lib/area.h", &["-fno-eliminate-unused-debug-types"]);
+    let output = tree.patch("type area\nmove seq after refs\n", &types, &[]);
+    let patch = written(&output);
+    assert!(
+        patch.contains("struct area has exactly the layout"),
+        "{patch}"
+    );
+    assert!(!patch.contains("\n+\tlong list"), "{patch}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(
+        said.trim_end(),
+        "linemate: note: as the source has it: area: align list 8"
+    );
+    // What is moved keeps the alignment that its declaration asks for.
+    let patch = written(&tree.patch("type area\nmove refs after end\n", &types, &[]));
+    assert!(
+        patch.contains("struct area has exactly the layout"),
+        "{patch}"
+    );
+}

@@ -19,6 +19,7 @@ pub use self::program::ProgramSource;
 pub use self::survey::SurveyDocument;
 pub use self::text::AdviceText;
 use crate::documents::checksum;
+use crate::line_starts::KeptLineStart;
 
 /// What `linemate advise --type T --json` writes (docs/schema-advise.md).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -47,6 +48,9 @@ pub struct AdviceDocument {
     pub interleavings: usize,
     /// Why the first member stays.
     pub first_stays: Option<String>,
+    /// Members whose line start the recommended layout takes for granted, or ends, though nothing says whether they asked for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub line_starts: Vec<KeptLineStart>,
     /// Accesses that the fast model worked on, by recording.
     pub events: Vec<usize>,
     /// Whether a recording had more of them than are kept.
@@ -96,6 +100,9 @@ pub struct AdvisedLayout {
     pub model: f64,
     /// Whether replay confirms a gain.
     pub confirmed: bool,
+    /// Whether its objects start lines, which the recorded layout does not ask for: a part of the gain can be that, whatever the order.
+    #[serde(default)]
+    pub starts_lines: bool,
     /// By recording and then machine.
     pub effects: Vec<Vec<Effect>>,
     /// Its size and lines, for lines of 64 and of 128 bytes.
@@ -109,7 +116,7 @@ impl AdviceDocument {
     pub const SCHEMA: &str = "linemate.advise/2";
 
     /// The document of the `advice` on `request` from `recordings`, made by version `tool`; for a kernel's type until
-    /// [`AdviceDocument::source`] is set.
+    /// [`AdviceDocument::source`] is set, and without [`AdviceDocument::line_starts`], which need the types.
     pub fn new(
         tool: &str,
         request: &Request,
@@ -131,6 +138,7 @@ impl AdviceDocument {
             seed: request.seed,
             interleavings: request.interleavings,
             first_stays: advice.first_stays.clone(),
+            line_starts: Vec::new(),
             events: advice.events.clone(),
             cut: advice.cut,
             found: advice.found,
@@ -139,12 +147,12 @@ impl AdviceDocument {
                 .iter()
                 .map(|point| FrontPoint::new(advice, point))
                 .collect(),
-            recommended: recommended.map(AdvisedLayout::new),
+            recommended: recommended.map(|best| AdvisedLayout::new(advice, best)),
             others: advice
                 .tried
                 .iter()
                 .filter(is_other)
-                .map(AdvisedLayout::new)
+                .map(|tried| AdvisedLayout::new(advice, tried))
                 .collect(),
             remedies,
         }
@@ -176,12 +184,13 @@ impl FrontPoint {
 }
 
 impl AdvisedLayout {
-    fn new(tried: &Tried) -> Self {
+    fn new(advice: &Advice, tried: &Tried) -> Self {
         AdvisedLayout {
             edits: tried.edits.to_string(),
             moves: tried.moves(),
             model: tried.scored.cost as f64 / 1e6,
             confirmed: tried.confirmed(),
+            starts_lines: tried.starts_lines(&advice.shape),
             effects: tried.effects.clone(),
             footprints: tried.footprints.clone(),
             groups: tried.groups.clone(),

@@ -26,11 +26,17 @@ pub(crate) fn changed_lines(out: &mut Text, change: &LayoutChange, result: &What
     ];
     let contents = sides.each_ref().map(|(_, map, _)| by_line(map, bytes));
     let [before, after] = &contents;
-    for ((title, map, cycles), own) in sides.iter().zip(&contents) {
-        let moved = |line: &u64| before.get(line) != after.get(line);
+    let moved = |line: &u64| before.get(line) != after.get(line);
+    let changed = sides.iter().zip(&contents).map(|((_, map, cycles), own)| {
         let strips = own.keys().filter(|line| moved(line));
         let strips = strips.map(|line| strip(map, *line, bytes, cycles));
-        let strips: Vec<Strip> = strips.filter(costs).collect();
+        strips.filter(costs).collect()
+    });
+    let changed: Vec<Vec<Strip>> = changed.collect();
+    if changed.iter().all(Vec::is_empty) {
+        return;
+    }
+    for ((title, map, _), strips) in sides.iter().zip(changed) {
         // Writing to a text does not fail.
         let _ = writeln!(
             out,

@@ -55,50 +55,19 @@ impl DiffDocument {
         }
     }
 
-    /// The recordings called `names`, then at most `top` fields, the largest first.
+    /// How the recordings differ in all, then at most `top` fields, the largest first, and what the figures are of. `names`: of the
+    /// recordings.
     #[must_use]
     pub fn text(&self, names: [&str; 2], top: usize) -> Text {
         let mut out = Text::default();
         // Writing to a String does not fail.
-        let _ = writeln!(
-            out,
-            "linemate {}, {}",
-            self.tool,
-            self.type_name.as_deref().unwrap_or("all types")
-        );
-        let [a, b] = names;
-        for (side, name, fields) in [("A", a, &self.a), ("B", b, &self.b)] {
-            let touched: u64 = fields.fields.values().map(|f| f.loads + f.stores).sum();
-            let share = touched as f64 / fields.accesses.max(1) as f64;
-            let _ = writeln!(
-                out,
-                "  {side}: {}: {} CPUs, {} bytes, {touched} of {} accesses ({})",
-                shown(name),
-                fields.cpus,
-                fields.bytes,
-                fields.accesses,
-                percent(share)
-            );
-            if let Some(event) = &fields.event {
-                let _ = writeln!(out, "     {}", calls(event));
-            }
-        }
+        let _ = writeln!(out, "{}\n", self.headline());
         let mut header = vec!["field", "loads A", "loads B", "stores A", "stores B"];
-        if self.has_events() {
-            header.extend(["per call A", "per call B", "in per cent"]);
-        } else {
-            let _ = writeln!(
-                out,
-                "  of 1 M: accesses to the field of each million of its recording's"
-            );
-            header.extend(["of 1 M A", "of 1 M B", "in per cent"]);
-        }
-        if let Some(machine) = &self.machine {
-            let _ = writeln!(
-                out,
-                "  cycles of accesses that leave their core, on {machine}, interleaving {}",
-                self.seed
-            );
+        header.extend(match self.has_events() {
+            true => ["per call A", "per call B", "in per cent"],
+            false => ["of 1 M A", "of 1 M B", "in per cent"],
+        });
+        if self.machine.is_some() {
             header.extend(["cycles A", "cycles B", "change"]);
             header.extend(match self.has_events() {
                 true => [
@@ -114,10 +83,94 @@ impl DiffDocument {
         for row in rows.iter().take(top) {
             table.add_row(self.cells(row));
         }
-        let _ = writeln!(out);
         out.table(table);
         more(&mut out, rows.len(), top);
+        self.inputs(&mut out, names);
         out
+    }
+
+    /// All fields together in both recordings.
+    fn headline(&self) -> String {
+        let sum = |fields: &Fields, figure: fn(&Figures) -> u64| -> u64 {
+            fields.fields.values().map(figure).sum()
+        };
+        let touched = |fields| sum(fields, |f| f.loads + f.stores);
+        let (a, b) = (
+            self.scaled(&self.a, touched(&self.a)),
+            self.scaled(&self.b, touched(&self.b)),
+        );
+        let per = match self.has_events() {
+            true => "accesses per call",
+            false => "of 1 M accesses",
+        };
+        let cycles = self.machine.as_ref().map_or(String::new(), |machine| {
+            let (a, b) = (sum(&self.a, |f| f.cycles), sum(&self.b, |f| f.cycles));
+            format!(
+                "; on {}, {a} cycles in A, {b} in B ({})",
+                shown(machine),
+                in_per_cent(a as f64, b as f64)
+            )
+        });
+        format!(
+            "{}: {} {per} in A, {} in B ({}){cycles}.",
+            shown(self.type_name.as_deref().unwrap_or("all types")),
+            self.figure(a),
+            self.figure(b),
+            in_per_cent(a, b)
+        )
+    }
+
+    /// What the figures are of.
+    fn inputs(&self, out: &mut Text, names: [&str; 2]) {
+        let _ = writeln!(out);
+        if !self.has_events() {
+            let _ = writeln!(
+                out,
+                "of 1 M: accesses to the field of each million of its recording's"
+            );
+        }
+        if let Some(machine) = &self.machine {
+            let _ = writeln!(
+                out,
+                "cycles of accesses that leave their core, on {}, interleaving {}",
+                shown(machine),
+                self.seed
+            );
+        }
+        let [a, b] = names;
+        for (side, name, fields) in [("A", a, &self.a), ("B", b, &self.b)] {
+            let touched: u64 = fields.fields.values().map(|f| f.loads + f.stores).sum();
+            let share = touched as f64 / fields.accesses.max(1) as f64;
+            let _ = writeln!(
+                out,
+                "{side}: {}: {} CPUs, {} bytes, {touched} of {} accesses ({})",
+                shown(name),
+                fields.cpus,
+                fields.bytes,
+                fields.accesses,
+                percent(share)
+            );
+            if let Some(event) = &fields.event {
+                let _ = writeln!(out, "   {}", calls(event));
+            }
+        }
+        let _ = writeln!(out, "linemate {}", self.tool);
+    }
+
+    /// Accesses per call of the event, else of each million of the recording's.
+    fn scaled(&self, fields: &Fields, accesses: u64) -> f64 {
+        match &fields.event {
+            Some(event) if self.has_events() => accesses as f64 / event.calls.max(1) as f64,
+            _ => 1e6 * accesses as f64 / fields.accesses.max(1) as f64,
+        }
+    }
+
+    /// A figure of [`DiffDocument::scaled`].
+    fn figure(&self, figure: f64) -> String {
+        match self.has_events() {
+            true => format!("{figure:.3}"),
+            false => format!("{figure:.1}"),
+        }
     }
 
     /// Whether figures are told per call.
@@ -138,16 +191,11 @@ impl DiffDocument {
             cells.push(show(&row.a, figure));
             cells.push(show(&row.b, figure));
         }
-        let scaled = |side, fields: &Fields| match &fields.event {
-            Some(event) => of(side, accesses) as f64 / event.calls.max(1) as f64,
-            None => 1e6 * of(side, accesses) as f64 / fields.accesses.max(1) as f64,
-        };
-        let (a, b) = (scaled(&row.a, &self.a), scaled(&row.b, &self.b));
-        let figure = |figure: f64| match self.has_events() {
-            true => format!("{figure:.3}"),
-            false => format!("{figure:.1}"),
-        };
-        cells.extend([figure(a), figure(b), in_per_cent(a, b)]);
+        let (a, b) = (
+            self.scaled(&self.a, of(&row.a, accesses)),
+            self.scaled(&self.b, of(&row.b, accesses)),
+        );
+        cells.extend([self.figure(a), self.figure(b), in_per_cent(a, b)]);
         if self.machine.is_some() {
             let cycles = |f: &Figures| f.cycles;
             let (a, b) = (of(&row.a, cycles), of(&row.b, cycles));

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::layouts::{ArrayExtent, BitRange};
+use crate::line_starts::{KeptLineStart, line_starts};
 
 /// A type's fields, touched or not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,6 +65,9 @@ pub struct LayoutChange {
     pub before: FieldMap,
     /// With them; fields that were removed are not in it.
     pub after: FieldMap,
+    /// Members whose line start the new layout takes for granted, or ends, though nothing says whether they asked for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub line_starts: Vec<KeptLineStart>,
 }
 
 /// Why there is no layout to show.
@@ -137,6 +141,7 @@ pub fn layout_changes(
             line_bytes: line.bytes(),
             before: FieldMap::laid_out(&mut unedited, *id)?,
             after: FieldMap::laid_out(&mut plan.layouts, *id)?,
+            line_starts: line_starts(plan, *id)?,
         });
     }
     Ok(changes)

@@ -108,6 +108,10 @@ const LEGEND: &[(&str, &str)] = &[
         "accesses that left their core, without the edits; after: with them",
     ),
     (
+        "accesses before",
+        "accesses that were served from there, without the edits; after: with them",
+    ),
+    (
         "cost before",
         "cycles of accesses that left their core, without the edits",
     ),
@@ -132,7 +136,7 @@ const LEGEND: &[(&str, &str)] = &[
     ),
     (
         "verdict",
-        "better or worse if the interval does not hold 0, else not significant",
+        "better or worse if the interval does not hold 0, else not significant; negligible: below what the per cents show",
     ),
     (
         "alone",

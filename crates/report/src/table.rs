@@ -7,7 +7,7 @@ use linemate_text::shown;
 use unicode_width::UnicodeWidthStr;
 
 /// Columns that a narrow terminal does without, in the order in which they go: what can be told from others or matters to few goes first.
-const LEFT_OUT: [&str; 27] = [
+const LEFT_OUT: [&str; 28] = [
     "silent",
     "objects",
     "upgrades",
@@ -21,6 +21,7 @@ const LEFT_OUT: [&str; 27] = [
     "cold",
     "after",
     "misses before",
+    "accesses before",
     "other misses",
     "HITM domain",
     "HITM socket",
@@ -89,6 +90,11 @@ impl Table {
     pub fn add_row(&mut self, cells: Vec<String>) {
         let cells = cells.iter().map(|cell| shown(cell).to_string());
         self.rows.push(cells.collect());
+    }
+
+    /// Whether it has no row.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
     }
 
     /// Numbers to the right: every column from `from` on whose cells are numbers.

@@ -8,26 +8,34 @@ use linemate_study::{EventCount, WhatIf};
 use linemate_text::shown;
 
 use crate::changes::changed_lines;
+use crate::line_starts::line_starts_text;
 use crate::print::{
-    change, cycles, description, mechanisms, more, percent, relative, verdict, warn_of_short,
+    change, counted, cycles, is_unchanged, mechanisms, more, origin, percent, relative, shares,
+    shows_change, verdict, verdict_of, warn_of_short,
 };
 use crate::sets::changes;
 use crate::{Table, Text, WhatIfDocument};
 
 impl WhatIfDocument {
-    /// How much of the cost a layout can change, what the figures are of, then the effect on each machine with at most `top` rows in a
-    /// table. `path`: the recording's file.
+    /// What the edits do on each machine, how much of the cost a layout can change, then the figures with at most `top` rows in a
+    /// table, and at the end what they are of. `path`: the recording's file.
     #[must_use]
     pub fn text(&self, path: &str, top: usize) -> Text {
         let names = self.type_names();
         let mut out = Text::default();
         for result in &self.results {
+            // Writing to a String does not fail.
+            let _ = writeln!(out, "{}", effect(result, &names));
+        }
+        for result in &self.results {
             potential(&mut out, &result.machine, &names, &result.potential);
         }
+        let line = self.results.first().map(|result| result.line_bytes);
+        for change in self.layouts.iter().filter(|c| Some(c.line_bytes) == line) {
+            let starts = line_starts_text(&change.type_name, &change.line_starts);
+            let _ = write!(out, "{starts}");
+        }
         warn_of_short(&mut out, self.results.first().and_then(|r| r.warm_up));
-        // Writing to a String does not fail.
-        let _ = writeln!(out, "\nlinemate {}, recording {}", self.tool, shown(path));
-        description(&mut out, &self.recording);
         let _ = writeln!(out, "\nedits");
         for line in self.edits.lines() {
             let _ = writeln!(out, "  {line}");
@@ -66,6 +74,7 @@ impl WhatIfDocument {
             }
             details(&mut out, result, top);
         }
+        origin(&mut out, &self.tool, path, &self.recording);
         out
     }
 
@@ -77,19 +86,49 @@ impl WhatIfDocument {
     }
 }
 
+/// What the edits do, in a sentence.
+fn effect(result: &WhatIf, names: &str) -> String {
+    let types = &result.types;
+    let subject = format!("{} on {}", shown(names), shown(&result.machine));
+    if is_unchanged(types) {
+        return format!("{subject}: the edits change nothing of its cost.");
+    }
+    format!(
+        "{subject}: {} of its cost, {} of all cost: {}.",
+        relative(types, types.without),
+        relative(types, result.whole.without),
+        verdict(types)
+    )
+}
+
 /// How much of a cost a layout can change at all.
 pub(crate) fn potential(out: &mut Text, machine: &str, names: &str, p: &Potential) {
-    let _ = writeln!(
+    let parts = shares(&[
+        ("false sharing", p.false_sharing),
+        ("cold misses", p.cold),
+        ("capacity misses", p.capacity),
+        ("unshared", p.unshared),
+    ]);
+    let most = match parts.is_empty() {
+        true => "nothing".to_owned(),
+        false => format!(
+            "{} at most: {parts}",
+            percent(p.false_sharing + p.cold + p.capacity + p.unshared)
+        ),
+    };
+    let _ = write!(
         out,
-        "{machine}: of what {names} costs, a layout can change {} at most: false sharing {}, cold misses {}, capacity misses {}, \
-         unshared {}. True sharing, {}, stays, except for words that share a line.",
-        percent(p.false_sharing + p.cold + p.capacity + p.unshared),
-        percent(p.false_sharing),
-        percent(p.cold),
-        percent(p.capacity),
-        percent(p.unshared),
-        percent(p.true_sharing),
+        "{}: of what {} costs, a layout can change {most}.",
+        shown(machine),
+        shown(names)
     );
+    let _ = match percent(p.true_sharing) {
+        none if none == percent(0.0) => writeln!(out),
+        share => writeln!(
+            out,
+            " True sharing, {share}, stays, except for words that share a line."
+        ),
+    };
 }
 
 fn summary(results: &[WhatIf], names: &str) -> Table {
@@ -164,9 +203,8 @@ fn sizes(result: &WhatIf, figure: impl Fn(&Size) -> (u64, u64)) -> String {
 }
 
 fn details(out: &mut Text, result: &WhatIf, top: usize) {
-    let whole = result.whole.without;
     let mut totals = Table::of_figures(&["", "before", "change", "share", "verdict"]);
-    for (name, measure) in [
+    let all = [
         ("the type", &result.types),
         ("everything", &result.whole),
         ("duration", &result.duration),
@@ -174,7 +212,8 @@ fn details(out: &mut Text, result: &WhatIf, top: usize) {
         ("LLC misses: the kernel", &result.llc_misses.kernel),
         ("LLC misses: its loads", &result.llc_misses.kernel_loads),
         ("LLC misses: everything", &result.llc_misses.whole),
-    ] {
+    ];
+    for (name, measure) in all.into_iter().filter(|(_, measure)| shows_change(measure)) {
         totals.add_row(vec![
             name.to_owned(),
             cycles(measure.without),
@@ -186,7 +225,9 @@ fn details(out: &mut Text, result: &WhatIf, top: usize) {
     if let Some(under) = &result.under {
         under_rows(&mut totals, under);
     }
-    out.table(totals);
+    if !totals.is_empty() {
+        out.table(totals);
+    }
     if let Some(under) = &result.under {
         let share = |part: f64, all: f64| percent(if all > 0.0 { part / all } else { 0.0 });
         let _ = writeln!(
@@ -197,13 +238,18 @@ fn details(out: &mut Text, result: &WhatIf, top: usize) {
             share(under.cycles.with, under.all_cycles.with)
         );
     }
-    for (title, list) in [
-        ("cause", &result.causes),
-        ("source", &result.sources),
-        ("field", &result.fields),
-        ("function (all accesses)", &result.functions),
+    for (title, counted, list) in [
+        ("cause", "misses before", &result.causes),
+        // Those that were served by the core's own caches are no misses.
+        ("source", "accesses before", &result.sources),
+        ("field", "misses before", &result.fields),
+        (
+            "function (all accesses)",
+            "misses before",
+            &result.functions,
+        ),
     ] {
-        rows(out, title, list, top, result.types.without, whole);
+        rows(out, result, [title, counted], list, top);
     }
     changes(out, &result.sets);
     if !result.ablation.is_empty() {
@@ -264,10 +310,17 @@ fn under_rows(totals: &mut Table, under: &UnderChange) {
     }
 }
 
-fn rows(out: &mut Text, title: &str, list: &[Row], top: usize, of_type: f64, of_whole: f64) {
+/// The rows of a list that changed. `titles`: of the first column, and of the counts.
+fn rows(out: &mut Text, result: &WhatIf, titles: [&str; 2], list: &[Row], top: usize) {
+    let of_type = result.types.without;
+    let changed = |row: &&Row| {
+        let count = &row.count;
+        shows_change(&row.cycles) || cycles(count.without) != cycles(count.with)
+    };
+    let changed: Vec<&Row> = list.iter().filter(changed).collect();
     let mut table = Table::of_figures(&[
-        title,
-        "misses before",
+        titles[0],
+        titles[1],
         "after",
         "cycles before",
         "change",
@@ -275,7 +328,7 @@ fn rows(out: &mut Text, title: &str, list: &[Row], top: usize, of_type: f64, of_
         "of all",
         "verdict",
     ]);
-    for row in list.iter().take(top) {
+    for row in changed.iter().take(top) {
         table.add_row(vec![
             row.name.clone(),
             cycles(row.count.without),
@@ -283,12 +336,23 @@ fn rows(out: &mut Text, title: &str, list: &[Row], top: usize, of_type: f64, of_
             cycles(row.cycles.without),
             change(&row.cycles),
             relative(&row.cycles, of_type),
-            relative(&row.cycles, of_whole),
-            verdict(&row.cycles).to_owned(),
+            relative(&row.cycles, result.whole.without),
+            verdict_of(&row.cycles, of_type).to_owned(),
         ]);
     }
-    out.table(table);
-    more(out, list.len(), top);
+    if !table.is_empty() {
+        out.table(table);
+    }
+    more(out, changed.len(), top);
+    let same = list.len() - changed.len();
+    if same > 0 {
+        let _ = writeln!(
+            out,
+            "({}: {} without change)",
+            titles[0],
+            counted(same, "row")
+        );
+    }
 }
 
 fn ablation(out: &mut Text, result: &WhatIf) {

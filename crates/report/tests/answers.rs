@@ -10,7 +10,7 @@ use linemate_layout::EditSubject;
 use linemate_machine::{Machine, find};
 use linemate_recording::{AccessKind, Recording};
 use linemate_remedies::{RemedyEffect, RemedyList, RemedyOptions, Trial};
-use linemate_report::{AdviceDocument, AdviceText, DiffDocument, SurveyDocument};
+use linemate_report::{AdviceDocument, AdviceText, DiffDocument, KeptLineStart, SurveyDocument};
 use linemate_study::diff::{Fields, On, fields};
 use linemate_study::{Conditions, Session};
 use linemate_testkit::world::{F, RQ, UNITS, World};
@@ -91,7 +91,29 @@ fn advice_is_read_back_with_its_layouts_and_remedies() {
         });
         shown.to_string()
     };
-    assert_eq!(text(&read_back(&document)), text(&document));
+    let text = |document: &AdviceDocument| {
+        let text = text(&read_back(document));
+        assert!(
+            text.lines()
+                .last()
+                .unwrap()
+                .starts_with("linemate 1.2.3, recording r.data: ")
+        );
+        text
+    };
+    assert!(text(&document).starts_with("rq on westmere-4s-80: "));
+    assert!(!text(&document).contains("line start"));
+    let mut held = document.clone();
+    held.line_starts.push(KeptLineStart {
+        member: "lock".to_owned(),
+        kept: true,
+        otherwise: "align lock 4".to_owned(),
+    });
+    let second = text(&held).lines().nth(1).unwrap().to_owned();
+    assert!(
+        second.starts_with("rq: kept at line starts") && second.contains("`align lock 4`"),
+        "{second}"
+    );
 }
 
 #[test]
@@ -132,5 +154,16 @@ fn a_difference_is_read_back_with_and_without_costs() {
         let document = DiffDocument::new("1.2.3", Some("rq".to_owned()), name, 1, sides);
         let text = |document: &DiffDocument| document.text(["a", "b"], 20).to_string();
         assert_eq!(text(&read_back(&document)), text(&document));
+        let text = text(&document);
+        let touched: u64 = document.a.fields.values().map(|f| f.loads + f.stores).sum();
+        let share = 1e6 * touched as f64 / document.a.accesses as f64;
+        let first = format!("rq: {share:.1} of 1 M accesses in A, ");
+        assert!(text.starts_with(&first), "{text}");
+        let says_cycles = text
+            .lines()
+            .next()
+            .is_some_and(|first| first.contains(" cycles in A, "));
+        assert_eq!(says_cycles, document.machine.is_some(), "{text}");
+        assert!(text.ends_with("linemate 1.2.3\n"), "{text}");
     }
 }

@@ -8,8 +8,8 @@ use std::io::{Seek, Write};
 use linemate_machine::{find, shipped};
 use linemate_report::{
     By, CheckDocument, CheckedKernel, CostsDocument, CostsTables, DiffDocument, DoctorCheck,
-    DoctorDocument, FieldMap, FieldPlace, KernelLayout, LayoutChange, LayoutDocument,
-    MachinesDocument, Table, TypeLayout, VerifyDocument, WhatIfDocument,
+    DoctorDocument, FieldMap, FieldPlace, KeptLineStart, KernelLayout, LayoutChange,
+    LayoutDocument, MachinesDocument, Table, TypeLayout, VerifyDocument, WhatIfDocument,
 };
 use linemate_rules::Baseline;
 use linemate_study::WhatIf;
@@ -345,6 +345,108 @@ fn whatif_shows_the_measures_of_its_document() {
 }
 
 #[test]
+fn whatif_begins_with_what_the_edits_do_and_leaves_out_what_they_do_not() {
+    let one = |name: &str, count: Measure, cycles: Measure| Row {
+        name: name.to_owned(),
+        count,
+        cycles,
+    };
+    let same = |name: &str| one(name, measure(7.0, 0.0, 0.0), measure(700.0, 0.0, 0.0));
+    let answer = WhatIf {
+        potential: Potential {
+            false_sharing: 0.25,
+            ..Potential::default()
+        },
+        // Significant, and nothing that per cents show.
+        whole: measure(1e9, 3.0, 1.0),
+        sources: vec![
+            one("l1", measure(50_000.0, -3.0, 0.5), measure(9.0, 0.0, 0.0)),
+            same("l2"),
+        ],
+        fields: vec![
+            one("lock", measure(4.0, 0.0, 0.0), measure(800.0, -50.0, 2.5)),
+            same("clock0"),
+            same("clock1"),
+        ],
+        functions: vec![same("tick")],
+        ..answer()
+    };
+    let line_starts = [
+        ("refs", true, "align refs 4"),
+        ("clock1", false, "align clock1 line"),
+    ];
+    let starts = line_starts.map(|(member, kept, otherwise)| KeptLineStart {
+        member: member.to_owned(),
+        kept,
+        otherwise: otherwise.to_owned(),
+    });
+    let change = LayoutChange {
+        type_name: "queue".to_owned(),
+        line_bytes: 64,
+        before: FieldMap::default(),
+        after: FieldMap::default(),
+        line_starts: starts.to_vec(),
+    };
+    let mut w = World::new();
+    w.load(0, UNITS[0] + RQ);
+    let recording = w.record();
+    let edits = "type queue\nisolate lock\n".to_owned();
+    let document = WhatIfDocument::new("1.2.3", &recording, edits, vec![change], vec![answer]);
+    let text = read_back(&document, |d| d.text("r.data", 20).to_string());
+    let first: Vec<&str> = text.lines().take(4).collect();
+    assert_eq!(
+        first,
+        [
+            "queue on made-up: -4.38 ± 0.01 % of its cost, < 0.01 % of all cost: better.",
+            "made-up: of what queue costs, a layout can change 25.0 % at most: false sharing 25.0 %.",
+            "queue: kept at line starts, since BTF does not say which member asks for one: refs; where the source does not: `align refs 4`.",
+            "queue: moved off a line start, since BTF does not say which member asks for one: clock1; where the source does: `align clock1 line`.",
+        ]
+    );
+    let last = text.lines().last().unwrap();
+    assert!(
+        last.starts_with("linemate 1.2.3, recording r.data: "),
+        "{last}"
+    );
+    assert_eq!(row(&text, "everything")[3..], ["< 0.01 %", "negligible"]);
+    assert!(!text.contains("+0 ± 0"), "{text}");
+    assert!(!text.contains("0.00 ± 0.00 %"), "{text}");
+    // What the core's own caches serve is no miss.
+    let titles: Vec<&str> = text
+        .lines()
+        .filter(|line| line.contains("accesses before"))
+        .collect();
+    assert!(
+        matches!(titles[..], [one] if one.starts_with("source ")),
+        "{titles:?}"
+    );
+    for left_out in [
+        "(source: 1 row without change)",
+        "(field: 2 rows without change)",
+        "(function (all accesses): 1 row without change)",
+    ] {
+        assert!(text.contains(left_out), "{left_out}: {text}");
+    }
+}
+
+#[test]
+fn a_whatif_that_changes_nothing_says_so() {
+    let same = measure(98_765.43, 0.0, 0.0);
+    let answer = WhatIf {
+        types: same,
+        ..answer()
+    };
+    let mut w = World::new();
+    w.load(0, UNITS[0] + RQ);
+    let document = WhatIfDocument::new("1", &w.record(), String::new(), Vec::new(), vec![answer]);
+    let text = read_back(&document, |d| d.text("r.data", 20).to_string());
+    assert!(
+        text.starts_with("queue on made-up: the edits change nothing of its cost.\n"),
+        "{text}"
+    );
+}
+
+#[test]
 fn whatif_draws_the_lines_that_change() {
     let field = |path: &str, offset, size| FieldPlace {
         path: path.to_owned(),
@@ -370,6 +472,7 @@ fn whatif_draws_the_lines_that_change() {
         line_bytes: 64,
         before: fields(0, 192),
         after: fields(128, 256),
+        line_starts: Vec::new(),
     };
     let mut w = World::new();
     w.load(0, UNITS[0] + RQ);

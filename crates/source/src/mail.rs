@@ -4,6 +4,72 @@ use std::fmt::Write as _;
 
 use crate::diff::FileDiff;
 
+/// A date that mail readers do not understand.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "not a date of a mail (RFC 2822): write it as `Thu, 1 Jan 1970 00:00:00 +0000`, as `date -R` does"
+)]
+pub struct BadDate;
+
+const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+/// With their days, February's in a leap year.
+const MONTHS: [(&str, u32); 12] = [
+    ("Jan", 31),
+    ("Feb", 29),
+    ("Mar", 31),
+    ("Apr", 30),
+    ("May", 31),
+    ("Jun", 30),
+    ("Jul", 31),
+    ("Aug", 31),
+    ("Sep", 30),
+    ("Oct", 31),
+    ("Nov", 30),
+    ("Dec", 31),
+];
+
+/// Whether `text` is a date of RFC 2822, section 3.3, without its obsolete forms.
+///
+/// # Errors
+/// [`BadDate`] when it is not.
+pub fn check_date(text: &str) -> Result<(), BadDate> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let words = match words.split_first() {
+        Some((first, rest)) if first.ends_with(',') => {
+            let weekday = first.trim_end_matches(',');
+            WEEKDAYS.contains(&weekday).then_some(rest).ok_or(BadDate)?
+        }
+        _ => &words[..],
+    };
+    let [day, month, year, time, zone] = words else {
+        return Err(BadDate);
+    };
+    let (_, days) = MONTHS
+        .iter()
+        .find(|(name, _)| name == month)
+        .ok_or(BadDate)?;
+    let within = |text: &str, digits: std::ops::RangeInclusive<usize>, most: u32| {
+        let number = text
+            .bytes()
+            .all(|b| b.is_ascii_digit())
+            .then(|| text.parse::<u32>().ok());
+        digits.contains(&text.len()) && number.flatten().is_some_and(|number| number <= most)
+    };
+    let mut clock = time.split(':');
+    let (hour, minute) = (clock.next().unwrap_or(""), clock.next().unwrap_or(""));
+    let second = clock.next().unwrap_or("00");
+    let offset = zone.strip_prefix(['+', '-']).ok_or(BadDate)?;
+    let fits = within(day, 1..=2, *days)
+        && day.parse() != Ok(0)
+        && within(year, 4..=4, 9999)
+        && within(hour, 2..=2, 23)
+        && within(minute, 2..=2, 59)
+        && within(second, 2..=2, 60)
+        && clock.next().is_none()
+        && within(offset, 4..=4, 9959);
+    fits.then_some(()).ok_or(BadDate)
+}
+
 /// Who, when, what.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mail {
@@ -157,4 +223,40 @@ fn summary(files: &[FileDiff]) -> String {
     }
     text.push('\n');
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_of_mails_are_told_from_others() {
+        for date in [
+            "Thu, 1 Jan 1970 00:00:00 +0000",
+            "Tue, 24 Nov 2026 23:59:60 -0930",
+            "29 Feb 2024 08:05 +0100",
+        ] {
+            assert_eq!(check_date(date), Ok(()), "{date}");
+        }
+        for date in [
+            "",
+            "yesterday",
+            "2026-11-24T12:00:00Z",
+            "Tue Nov 24 12:00:00 2026 +0000",
+            "Day, 24 Nov 2026 12:00:00 +0000",
+            "24 Nov 2026 24:00:00 +0000",
+            "24 Nov 2026 12:60 +0000",
+            "0 Nov 2026 12:00 +0000",
+            "31 Nov 2026 12:00 +0000",
+            "24 Nov 26 12:00 +0000",
+            "24 Nov 2026 12:00:00:00 +0000",
+            "24 Nov 2026 12:00:00 0000",
+            "24 Nov 2026 12:00:00 +00",
+            "24 Nov 2026 12:00:00 UTC",
+            "24 Nov 2026 12:00:00",
+            "24 Nov +026 12:00:00 +0000",
+        ] {
+            assert_eq!(check_date(date), Err(BadDate), "{date}");
+        }
+    }
 }

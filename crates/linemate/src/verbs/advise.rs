@@ -5,19 +5,21 @@ mod evidence;
 mod page;
 mod rules;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{anyhow, bail};
 use linemate_advise::{Advice, Choice, Request, advise};
 use linemate_files::Output;
-use linemate_layout::EditSubject;
 use linemate_layout::plan::resolve;
+use linemate_layout::{EditSubject, Plan};
 use linemate_machine::Machine;
 use linemate_recording::Recording;
 use linemate_remedies::{self as remedies, RemedyList};
-use linemate_report::{AdviceDocument, AdviceText, ProgramSource, SurveyDocument};
+use linemate_report::{AdviceDocument, AdviceText, KeptLineStart, ProgramSource, SurveyDocument};
 use linemate_study::Session;
-use linemate_types::LineSize;
+use linemate_study::experiment::line_of;
+use linemate_types::{LineSize, TypeId, TypeModel};
 
 use crate::cli::Outcome;
 use crate::input;
@@ -47,7 +49,7 @@ pub(crate) struct Args {
     #[arg(short = 'i', long = "input", value_name = "FILE")]
     inputs: Vec<PathBuf>,
     /// The machine to replay on: a name (see `linemate machines`), a TOML file, or `this`; may be repeated
-    #[arg(long = "machine", value_name = "M", default_value = "gnr-2s-480")]
+    #[arg(long = "machine", value_name = "M", default_value = input::DEFAULT_MACHINE)]
     machines: Vec<String>,
     /// A member that stays where it is, with all members before it; may be repeated
     #[arg(long = "pin", value_name = "F", requires = "type_name")]
@@ -174,6 +176,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let ids = resolve(model, &EditSubject::Named(type_name.clone())).unwrap_or_default();
     let document = AdviceDocument {
         source: ids.first().and_then(|id| ProgramSource::of(model, *id)),
+        line_starts: line_starts(model, &machines, &advice, &ids)?,
         ..AdviceDocument::new(TOOL, &request, &recordings, &advice, remedies)
     };
     page_output.write(|| page::of_advice(args, analyses[0], &machines, &advice, &document))?;
@@ -189,10 +192,31 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
+/// The members of the type whose line start the recommended layout takes for granted, or ends.
+fn line_starts(
+    model: &TypeModel,
+    machines: &[Machine],
+    advice: &Advice,
+    ids: &[TypeId],
+) -> anyhow::Result<Vec<KeptLineStart>> {
+    let (Some(best), Some(id)) = (advice.recommended(), ids.first()) else {
+        return Ok(Vec::new());
+    };
+    let line = machines.first().map_or(LineSize::B64, line_of);
+    let mut plan = Plan::new(model, line, &best.edits, &BTreeMap::new())?;
+    Ok(linemate_report::line_starts(&mut plan, *id)?)
+}
+
 /// What is recommended becomes a patch, from a file.
 fn next_step(args: &Args, document: &AdviceDocument) -> Option<String> {
     document.recommended.as_ref()?;
     let name = next::quoted(&document.type_name);
+    // One recording has the types of all.
+    let first = args
+        .paths()
+        .first()
+        .map_or(String::new(), |path| next::input(path));
+    let machines = next::machines(&args.machines);
     let is_patched = document
         .source
         .as_ref()
@@ -201,21 +225,23 @@ fn next_step(args: &Args, document: &AdviceDocument) -> Option<String> {
         Some(edit) if !is_patched => next::step(
             "its figures in full",
             &format!(
-                "whatif{} --edit {}",
-                inputs(args),
+                "whatif{first} --edit {}{machines}",
                 next::quoted(&edit.to_string_lossy())
             ),
         ),
         Some(edit) => next::step(
             "a patch of a source tree",
             &format!(
-                "patch --edit {} --source TREE",
+                "patch{first} --edit {} --source TREE",
                 next::quoted(&edit.to_string_lossy())
             ),
         ),
         None => next::step(
             "the edit as a file, for `whatif --edit` and `patch --edit`",
-            &format!("advise{} --type {name} -o {name}.edit", inputs(args)),
+            &format!(
+                "advise{} --type {name}{machines} -o {name}.edit",
+                inputs(args)
+            ),
         ),
     })
 }
@@ -245,11 +271,13 @@ fn survey(
         output::json(&document)?;
     } else {
         let text = document.text(&names(&args.paths()));
-        let next = document.types.first().map(|row| {
+        let searched = document.types.iter().find(|row| row.why_not.is_none());
+        let next = searched.map(|row| {
             let (inputs, name) = (inputs(args), next::quoted(&row.name));
+            let machines = next::machines(&args.machines);
             next::step(
                 "the layout that costs least",
-                &format!("advise{inputs} --type {name}"),
+                &format!("advise{inputs} --type {name}{machines}"),
             )
         });
         args.showing.print(text, next)?;
@@ -327,7 +355,7 @@ impl Outputs {
             return Ok(());
         };
         if let Some(output) = self.evidence {
-            let evidence = evidence::of(request, recordings, best);
+            let evidence = evidence::of(request, recordings, advice, best);
             output.write(&(serde_json::to_string_pretty(&evidence)? + "\n"))?;
         }
         if let Some(output) = self.rules {

@@ -73,10 +73,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "AUTHOR")]
     author: Option<String>,
     /// RFC 2822 (default: that of the tree's last commit, else the start of 1970)
-    #[arg(long, value_name = "DATE")]
+    #[arg(long, value_name = "DATE", value_parser = mail_date)]
     date: Option<String>,
     /// The subject, without `[PATCH]`
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = subject_text)]
     subject: Option<String>,
     /// End the message with `Signed-off-by: AUTHOR`
     #[arg(long)]
@@ -84,6 +84,21 @@ pub(crate) struct Args {
     /// Write the patch to this file (default: standard output)
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+}
+
+/// `--date`
+fn mail_date(text: &str) -> Result<String, mail::BadDate> {
+    mail::check_date(text).map(|()| text.to_owned())
+}
+
+/// `--subject`
+fn subject_text(text: &str) -> Result<String, &'static str> {
+    match text.trim().is_empty() {
+        true => {
+            Err("a patch needs a subject: leave the option out for one made from folder and types")
+        }
+        false => Ok(text.to_owned()),
+    }
 }
 
 /// A type on its way into the patch.

@@ -18,6 +18,7 @@ use linemate_guest::{
     ProgramNaming, Progress, Qemu, Recorded, Session, Stage, Timing, Workload, cache_folder,
     default_kernel,
 };
+use linemate_study::growth::{RECORDINGS_MAX, RECORDINGS_MIN};
 
 use crate::cli::Outcome;
 use crate::named_kernel;
@@ -162,17 +163,27 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<Outcome> {
         );
     }
     let sessions = series::sessions(&session, &series)?;
-    let mut files = String::new();
     for session in &sessions {
         let (outcome, _) = record(session, &cancel)?;
         if outcome != Outcome::Fine {
             return Ok(outcome);
         }
-        files.push(' ');
-        files.push_str(&next::quoted(&session.output.to_string_lossy()));
     }
-    tell(&next::step("what grows", &format!("growth{files}")));
+    if let Some(step) = after_series(&sessions) {
+        tell(&step);
+    }
     Ok(Outcome::Fine)
+}
+
+/// What follows a series: growth, or, of one that is too short or too long for that, its last recording.
+fn after_series(sessions: &[Session]) -> Option<String> {
+    if !(RECORDINGS_MIN..=RECORDINGS_MAX).contains(&sessions.len()) {
+        let input = next::input(&sessions.last()?.output);
+        return Some(next::step("what is shared", &format!("report{input}")));
+    }
+    let file = |session: &Session| format!(" {}", next::quoted(&session.output.to_string_lossy()));
+    let files: String = sessions.iter().map(file).collect();
+    Some(next::step("what grows", &format!("growth{files}")))
 }
 
 /// Does one run and tells about it; also whether anything was recorded.

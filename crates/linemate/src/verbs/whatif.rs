@@ -2,10 +2,13 @@
 
 mod page;
 
+use linemate_layout::plan::resolve;
+use linemate_layout::{EditFile, EditSubject};
 use linemate_machine::Machine;
-use linemate_report::WhatIfDocument;
+use linemate_report::{ProgramSource, WhatIfDocument};
+use linemate_source::wanted;
 use linemate_study::{Run, Study};
-use linemate_types::LineSize;
+use linemate_types::{LineSize, TypeModel};
 
 use crate::cli::Outcome;
 use crate::editing::EditArgs;
@@ -26,7 +29,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     edits: EditArgs,
     /// The machine to replay on: a name (see `linemate machines`), a TOML file, or `this`; may be repeated
-    #[arg(long = "machine", value_name = "M", default_value = "gnr-2s-480")]
+    #[arg(long = "machine", value_name = "M", default_value = input::DEFAULT_MACHINE)]
     machines: Vec<String>,
     #[command(flatten)]
     under: UnderArgs,
@@ -102,28 +105,47 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     } else {
         let path = args.input.path().display().to_string();
         let text = document.text(&path, args.top);
-        args.showing.print(text, Some(next_step(args)))?;
+        let model = session.analysis().model();
+        args.showing.print(text, next_step(args, model, &edits))?;
     }
     Ok(Outcome::Fine)
 }
 
-/// A file of edits can become a patch; other edits go into a file first.
-fn next_step(args: &Args) -> String {
-    match &args.edits.edit {
-        Some(edit) => {
-            let edit = next::quoted(&edit.to_string_lossy());
-            next::step(
-                "a patch of a source tree",
-                &format!("patch --edit {edit} --source TREE"),
-            )
-        }
-        None => {
-            let input = next::input(args.input.path());
-            let name = next::quoted(args.edits.type_name.as_deref().unwrap_or("T"));
-            next::step(
-                "the layout that costs least",
-                &format!("advise{input} --type {name}"),
-            )
-        }
+/// A file of edits can become a patch, if it is about layouts alone and of a type that is patched; for other edits there may be a layout
+/// that costs less.
+fn next_step(args: &Args, model: &TypeModel, edits: &EditFile) -> Option<String> {
+    let input = next::input(args.input.path());
+    if let Some(file) = args
+        .edits
+        .edit
+        .as_ref()
+        .filter(|_| is_patched(model, edits))
+    {
+        let file = next::quoted(&file.to_string_lossy());
+        return Some(next::step(
+            "a patch of a source tree",
+            &format!("patch{input} --edit {file} --source TREE"),
+        ));
     }
+    let named = edits.statements().find_map(|(subject, _)| match subject {
+        Some(EditSubject::Named(name)) => Some(name.as_str()),
+        _ => None,
+    });
+    let name = next::quoted(args.edits.type_name.as_deref().or(named)?);
+    let machines = next::machines(&args.machines);
+    Some(next::step(
+        "the layout that costs least",
+        &format!("advise{input} --type {name}{machines}"),
+    ))
+}
+
+/// Whether `patch` takes the edits.
+fn is_patched(model: &TypeModel, edits: &EditFile) -> bool {
+    let of_c = |subject: &EditSubject| {
+        let ids = resolve(model, subject).unwrap_or_default();
+        let source = ids.first().and_then(|id| ProgramSource::of(model, *id));
+        source.is_none_or(|source| source.is_patched())
+    };
+    let mut subjects = edits.sections.iter().filter_map(|s| s.subject.as_ref());
+    wanted::check(edits).is_ok() && subjects.all(of_c)
 }

@@ -60,9 +60,9 @@ impl SurveyDocument {
     #[must_use]
     pub fn text(&self, paths: &[String]) -> Text {
         let mut out = Text::default();
-        text::inputs(&mut out, &self.tool, paths, &self.recordings);
         types(&mut out, &self.types, &self.machines.join(", "));
         text::remedies(&mut out, &self.remedies);
+        text::inputs(&mut out, &self.tool, paths, &self.recordings);
         out
     }
 }

@@ -11,7 +11,8 @@ use linemate_remedies::RemedyList;
 use linemate_text::shown;
 
 use super::{AdviceDocument, AdvisedLayout, AdvisedRecording};
-use crate::print::{change, cycles, description, percent, relative, verdict};
+use crate::line_starts::line_starts_text;
+use crate::print::{change, cycles, origin, percent, relative, verdict};
 use crate::{Table, Text};
 
 /// By how much of the type's cost a point of the front has to gain more than the one before to be shown.
@@ -32,9 +33,10 @@ impl AdviceDocument {
     pub fn text(&self, about: &AdviceText<'_>) -> Text {
         let mut out = Text::default();
         self.headline(&mut out);
-        inputs(&mut out, &self.tool, about.paths, &self.recordings);
+        let starts = line_starts_text(&self.type_name, &self.line_starts);
+        // Writing to a String does not fail.
+        let _ = writeln!(out, "{starts}");
         if let Some(reason) = &self.first_stays {
-            // Writing to a String does not fail.
             let _ = writeln!(out, "The first member stays: {reason}.");
         }
         if self.cut {
@@ -52,6 +54,7 @@ impl AdviceDocument {
         self.moves_against_gain(&mut out, about.choice);
         self.also_replayed(&mut out);
         remedies(&mut out, &self.remedies);
+        inputs(&mut out, &self.tool, about.paths, &self.recordings);
         out
     }
 
@@ -134,6 +137,12 @@ impl AdviceDocument {
             self.seed.wrapping_add(replayed.saturating_sub(1) as u64),
             percent(best.model - 1.0)
         );
+        if best.starts_lines {
+            let _ = writeln!(
+                out,
+                "With it objects start cache lines, which they need not as recorded: a part of the gain can be that, whatever the order.\n"
+            );
+        }
         footprints(out, best);
         for group in &best.groups {
             reasons(out, group);
@@ -216,16 +225,10 @@ pub(super) fn inputs(
     paths: &[String],
     recordings: &[AdvisedRecording],
 ) {
-    for (number, (recording, path)) in recordings.iter().zip(paths).enumerate() {
-        let _ = writeln!(
-            out,
-            "\nlinemate {tool}, recording {}: {}",
-            number + 1,
-            shown(path)
-        );
-        description(out, &recording.description);
-    }
     let _ = writeln!(out);
+    for (recording, path) in recordings.iter().zip(paths) {
+        origin(out, tool, path, &recording.description);
+    }
 }
 
 fn footprints(out: &mut Text, best: &AdvisedLayout) {

@@ -1,14 +1,17 @@
 //! What speaks for an advised layout, in the form that `patch --evidence` reads (docs/patch.md).
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use linemate_advise::reasons::{GroupReasons, MemberUse, READ_MOSTLY};
-use linemate_advise::{Request, Tried};
+use linemate_advise::shape::StructShape;
+use linemate_advise::{Advice, Request, Tried};
 use linemate_recording::{Description, Recording};
 use linemate_report::relative;
 use linemate_source::message::{AccessSummary, FigureChange, GroupEvidence, PatchEvidence};
 use linemate_study::stats::Measure;
+use linemate_types::LineSize;
 
 use crate::verbs::patch::evidence_beside;
 
@@ -29,7 +32,12 @@ pub(super) fn beside(edit: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// The evidence for `best`.
-pub(super) fn of(request: &Request, recordings: &[Recording], best: &Tried) -> PatchEvidence {
+pub(super) fn of(
+    request: &Request,
+    recordings: &[Recording],
+    advice: &Advice,
+    best: &Tried,
+) -> PatchEvidence {
     let told = |what: fn(&Description) -> Option<String>| {
         let mut values: Vec<String> = recordings
             .iter()
@@ -41,7 +49,7 @@ pub(super) fn of(request: &Request, recordings: &[Recording], best: &Tried) -> P
     let names: Vec<&str> = request.machines.iter().map(|m| m.name.as_str()).collect();
     PatchEvidence {
         edit: Some(best.edits.to_string()),
-        problem: Some(problem(request, best)),
+        problem: Some(problem(request, &advice.shape, best)),
         kernel: told(|d| d.kernel.clone()),
         workload: told(|d| d.command.clone()),
         machine: Some(names.join(", ")),
@@ -64,7 +72,8 @@ fn not_shown(recordings: usize) -> String {
     )
 }
 
-fn problem(request: &Request, best: &Tried) -> String {
+/// What is wrong with the recorded layout: what is so of this type, and nothing else.
+fn problem(request: &Request, shape: &StructShape, best: &Tried) -> String {
     let name = &request.type_name;
     let lines = best.footprints.first();
     // An order that spreads members over more lines can have more shared ones and still cost less: then the effect speaks, not this.
@@ -82,9 +91,53 @@ fn problem(request: &Request, best: &Tried) -> String {
             after.touched
         )
     });
-    format!(
-        "Members of struct {name} that are used together are on several cache lines, and members that one CPU writes share lines with members that others use.{shared}"
-    )
+    let facts = [
+        (
+            best.groups.iter().any(|group| is_spread(shape, group)),
+            format!("Members of struct {name} that are used together are on several cache lines."),
+        ),
+        (
+            best.groups
+                .iter()
+                .any(|group| is_beside_others(shape, group)),
+            format!(
+                "Members of struct {name} are on one cache line that cost less on lines of their own."
+            ),
+        ),
+        (
+            best.starts_lines(shape),
+            format!(
+                "Objects of struct {name} need not start a cache line, so an object can be on one line with others; with the new layout each starts one."
+            ),
+        ),
+    ];
+    let facts = facts.into_iter().filter(|(is_so, _)| *is_so);
+    let facts: Vec<String> = facts.map(|(_, fact)| fact).collect();
+    match facts.is_empty() {
+        true => format!("Another order of the members of struct {name} costs less.{shared}"),
+        false => facts.join(" ") + &shared,
+    }
+}
+
+/// The lines that the members of these names are on in the recorded order, of an object that starts one.
+fn lines_of<'n>(shape: &StructShape, names: impl Iterator<Item = &'n str>) -> BTreeSet<u64> {
+    let unit = |name: &str| {
+        let named = shape.names.iter().position(|n| n.as_deref() == Some(name));
+        named.map(|at| shape.units()[at].start.0 / LineSize::B64.bytes())
+    };
+    names.filter_map(unit).collect()
+}
+
+/// Whether the members of a group are on more than one line.
+fn is_spread(shape: &StructShape, group: &GroupReasons) -> bool {
+    lines_of(shape, group.members.iter().map(|m| m.name.as_str())).len() > 1
+}
+
+/// Whether a group is on a line with what it is kept apart from.
+fn is_beside_others(shape: &StructShape, group: &GroupReasons) -> bool {
+    let own = lines_of(shape, group.members.iter().map(|m| m.name.as_str()));
+    let others = lines_of(shape, group.kept_from.iter().map(|k| k.name.as_str()));
+    !own.is_disjoint(&others)
 }
 
 fn group(group: &GroupReasons) -> GroupEvidence {
@@ -155,5 +208,109 @@ fn row(metric: String, measure: &Measure) -> FigureChange {
         before: format!("{:.0}", measure.without),
         after: format!("{:.0}", measure.with),
         change: relative(measure, measure.without),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linemate_advise::candidate::Candidate;
+    use linemate_advise::choice::Choice;
+    use linemate_advise::reasons::KeptApart;
+    use linemate_advise::search::Scored;
+    use linemate_layout::{EditFile, Layouts};
+    use linemate_study::Conditions;
+    use linemate_testkit::btf_writer::{TypeList, member};
+    use linemate_types::TypeModel;
+
+    use super::*;
+
+    /// `a`, `b` and so on, 8 bytes each.
+    fn shape(members: u32) -> StructShape {
+        let mut list = TypeList::default();
+        let long = list.unsigned("long", 8);
+        let names = ('a'..).map(String::from).zip((0..).step_by(8));
+        let members: Vec<_> = names
+            .take(members as usize)
+            .map(|(name, at)| member(&name, long, at))
+            .collect();
+        list.structure("s", 8 * members.len() as u32, &members);
+        let types = TypeModel::new(list.types, 8).unwrap();
+        let mut layouts = Layouts::new(&types, LineSize::B64);
+        StructShape::new(&mut layouts, "s", types.named("s"), &[]).unwrap()
+    }
+
+    fn says(shape: &StructShape, candidate: Candidate, groups: Vec<GroupReasons>) -> String {
+        let request = Request {
+            type_name: "s".to_owned(),
+            machines: Vec::new(),
+            pins: Vec::new(),
+            max_growth: 0,
+            conditions: Conditions::default(),
+            seed: 1,
+            interleavings: 8,
+            choice: Choice::default(),
+        };
+        let best = Tried {
+            scored: Scored {
+                score: 0,
+                cost: 0,
+                candidate,
+            },
+            edits: EditFile::default(),
+            effects: Vec::new(),
+            footprints: Vec::new(),
+            groups,
+        };
+        problem(&request, shape, &best)
+    }
+
+    fn group(members: &[&str], kept_from: &[&str]) -> GroupReasons {
+        let used = |name: &&str| MemberUse {
+            name: (*name).to_owned(),
+            ..MemberUse::default()
+        };
+        let kept = |name: &&str| KeptApart {
+            name: (*name).to_owned(),
+            share: 0.1,
+        };
+        GroupReasons {
+            name: "hot".to_owned(),
+            sealed: true,
+            members: members.iter().map(used).collect(),
+            fills: Vec::new(),
+            loads_per_write: None,
+            read_in: Vec::new(),
+            written_in: Vec::new(),
+            saves: 0.0,
+            kept_from: kept_from.iter().map(kept).collect(),
+        }
+    }
+
+    #[test]
+    fn the_problem_is_one_that_the_type_has() {
+        let several = "on several cache lines";
+        let beside = "cost less on lines of their own";
+        let address = "need not start a cache line";
+        // Of one line: no two members are on several.
+        let one = shape(8);
+        let original = Candidate::original(&one);
+        let grouped = Candidate {
+            rest: (2..8).collect(),
+            segments: vec![vec![0, 1]],
+            ..original.clone()
+        };
+        let said = says(&one, grouped, vec![group(&["a", "b"], &[])]);
+        assert!(!said.contains(several) && !said.contains(beside), "{said}");
+        assert!(said.contains(address), "{said}");
+        let said = says(&one, original.clone(), vec![group(&["a", "b"], &["c"])]);
+        assert!(said.contains(beside) && !said.contains(address), "{said}");
+        let said = says(&one, original, Vec::new());
+        assert_eq!(said, "Another order of the members of struct s costs less.");
+        let two = shape(16);
+        let original = Candidate::original(&two);
+        let said = says(&two, original.clone(), vec![group(&["a", "p"], &[])]);
+        assert!(said.contains(several) && !said.contains(beside), "{said}");
+        let said = says(&two, original, vec![group(&["a"], &["p"])]);
+        assert!(!said.contains(several) && !said.contains(beside), "{said}");
     }
 }

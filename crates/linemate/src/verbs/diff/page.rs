@@ -50,6 +50,7 @@ pub(super) fn page(
                 line_bytes: view.line_size,
                 before: view.layout.clone(),
                 after: other.layout.clone(),
+                line_starts: Vec::new(),
             });
         }
     }

@@ -61,11 +61,14 @@ pub(super) fn run(
             ledger: args.ledger,
         });
         let input = next::input(args.input.path());
-        let name = next::quoted(args.type_name.as_deref().unwrap_or("T"));
+        let about = match &args.type_name {
+            Some(name) => format!(" --type {}", next::quoted(name)),
+            None => String::new(),
+        };
         let next = next::step(
             "a better layout",
             &format!(
-                "advise{input} --type {name} --machine {}",
+                "advise{input}{about} --machine {}",
                 next::quoted(machine_name)
             ),
         );
