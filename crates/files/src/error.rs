@@ -64,6 +64,18 @@ pub enum FileError {
 }
 
 impl FileError {
+    /// Whether something that is no folder is where a folder has to be.
+    #[must_use]
+    pub fn is_in_the_way(&self) -> bool {
+        use io::ErrorKind::{AlreadyExists, NotADirectory};
+        match self {
+            FileError::Io { reason, .. } => {
+                matches!(reason.kind(), AlreadyExists | NotADirectory)
+            }
+            _ => false,
+        }
+    }
+
     /// For `map_err`: the system's error with what was attempted.
     pub(crate) fn io<E: Into<io::Error>>(
         doing: &'static str,

@@ -62,8 +62,11 @@ pub fn read_text(path: &Path) -> io::Result<String> {
 }
 
 /// What a file that is not a regular one is called.
-pub(crate) fn kind_name(kind: fs::FileType) -> &'static str {
-    if kind.is_dir() {
+#[must_use]
+pub fn kind_name(kind: fs::FileType) -> &'static str {
+    if kind.is_symlink() {
+        "a link"
+    } else if kind.is_dir() {
         "a folder"
     } else if kind.is_fifo() {
         "a pipe"

@@ -30,6 +30,22 @@ pub enum Error {
         /// The version of linemate that wrote it.
         tool: String,
     },
+    /// Bytes of the file's header are not those that were written.
+    #[error("checksum of the file's header is {found:#018x}, not {expected:#018x}")]
+    HeaderChecksum {
+        /// The checksum in the file.
+        expected: u64,
+        /// The checksum of the bytes in the file.
+        found: u64,
+    },
+    /// The chunks are not those that the END chunk was written for.
+    #[error("the chunks' checksum is {found:#018x}, the end promises {promised:#018x}")]
+    RunningChecksum {
+        /// By the END chunk.
+        promised: u64,
+        /// In the file.
+        found: u64,
+    },
     /// Bytes of a chunk are not those that were written.
     #[error(
         "checksum of chunk {chunk} ({kind}) at byte {offset} is {found:#018x}, not {expected:#018x}"

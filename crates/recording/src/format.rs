@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use xxhash_rust::xxh3::Xxh3;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::cursor::Cursor;
 use crate::{Error, Problem};
@@ -20,11 +20,13 @@ pub enum Version {
     Turns = 2,
     /// Programs: their files, their code by its contents, address spaces and mappings of pages.
     Programs = 3,
+    /// A checksum of the file's header.
+    CheckedHeader = 4,
 }
 
 impl Version {
     /// What this code writes, and the latest that it reads.
-    pub const LATEST: Self = Self::Programs;
+    pub const LATEST: Self = Self::CheckedHeader;
 }
 
 /// Most instructions a recording can name.
@@ -184,7 +186,7 @@ impl RunningChecksum {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&self.0.to_le_bytes());
         bytes[8..].copy_from_slice(&chunk.to_le_bytes());
-        self.0 = xxhash_rust::xxh3::xxh3_64(&bytes);
+        self.0 = xxh3_64(&bytes);
     }
 
     pub(crate) fn value(&self) -> u64 {
@@ -192,7 +194,7 @@ impl RunningChecksum {
     }
 }
 
-/// The file's header: magic, version, and which linemate wrote it.
+/// The file's header: magic, version, which linemate wrote it, and a checksum of these.
 pub(crate) fn file_header(tool: &str) -> Result<Vec<u8>, Error> {
     if tool.len() > MAX_TOOL_BYTES {
         return Err(Error::Unwritable {
@@ -207,11 +209,14 @@ pub(crate) fn file_header(tool: &str) -> Result<Vec<u8>, Error> {
     bytes.extend_from_slice(&(Version::LATEST as u32).to_le_bytes());
     bytes.extend_from_slice(&(tool.len() as u32).to_le_bytes());
     bytes.extend_from_slice(tool.as_bytes());
+    bytes.extend_from_slice(&xxh3_64(&bytes).to_le_bytes());
     Ok(bytes)
 }
 
+/// Bytes of the checksum at the file header's end.
+const HEADER_CHECKSUM_BYTES: usize = 8;
 /// Longest possible file header.
-pub(crate) const MAX_FILE_HEADER_BYTES: usize = 16 + MAX_TOOL_BYTES;
+pub(crate) const MAX_FILE_HEADER_BYTES: usize = 16 + MAX_TOOL_BYTES + HEADER_CHECKSUM_BYTES;
 
 /// What the file's header says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -248,14 +253,30 @@ pub(crate) fn parse_file_header(bytes: &[u8]) -> Result<FileHeader, Error> {
         1 => Version::First,
         2 => Version::Turns,
         3 => Version::Programs,
+        4 => Version::CheckedHeader,
         _ => return Err(Error::NotARecording),
     };
     if length > MAX_TOOL_BYTES {
         return Err(Error::NotARecording);
     }
+    let mut end = 16 + length;
+    if version >= Version::CheckedHeader {
+        check_header(&bytes[..end], &mut cursor)?;
+        end += HEADER_CHECKSUM_BYTES;
+    }
     Ok(FileHeader {
         version,
         tool,
-        length: 16 + length as u64,
+        length: end as u64,
     })
+}
+
+/// Compares the checksum, which is next, with that of the header before it.
+fn check_header(header: &[u8], checksum: &mut Cursor<'_>) -> Result<(), Error> {
+    let expected = checksum.u64().map_err(|_| Error::NotARecording)?;
+    let found = xxh3_64(header);
+    if found != expected {
+        return Err(Error::HeaderChecksum { expected, found });
+    }
+    Ok(())
 }

@@ -1,7 +1,8 @@
 //! Opens recordings and hands out what is in them.
 
-use std::fs::File;
-use std::io;
+mod source;
+mod whole;
+
 use std::path::Path;
 
 use crate::decode::{Collect, Decoder, Visitor};
@@ -18,44 +19,7 @@ use crate::{
     TimeGrid, Totals,
 };
 
-/// Bytes that can be read at any place, by several threads at once.
-pub trait Source: Send + Sync {
-    /// How many there are.
-    ///
-    /// # Errors
-    /// Whatever the operating system says.
-    fn length(&self) -> io::Result<u64>;
-
-    /// Fills `buffer` from `offset` on.
-    ///
-    /// # Errors
-    /// Whatever the operating system says; [`io::ErrorKind::UnexpectedEof`] if there are not that many bytes.
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
-}
-
-impl Source for File {
-    fn length(&self) -> io::Result<u64> {
-        self.metadata().map(|metadata| metadata.len())
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        std::os::unix::fs::FileExt::read_exact_at(self, buffer, offset)
-    }
-}
-
-impl Source for Vec<u8> {
-    fn length(&self) -> io::Result<u64> {
-        Ok(self.len() as u64)
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        let start = usize::try_from(offset).unwrap_or(usize::MAX);
-        let end = start.saturating_add(buffer.len());
-        let bytes = self.get(start..end).ok_or(io::ErrorKind::UnexpectedEof)?;
-        buffer.copy_from_slice(bytes);
-        Ok(())
-    }
-}
+pub use source::Source;
 
 /// Why a recording has no end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -37,7 +37,7 @@ pub enum Finding {
         /// How many.
         bytes: u64,
     },
-    /// A chunk is damaged.
+    /// The header or a chunk is damaged.
     #[error("{0}")]
     Damaged(Error),
     /// A chunk that there is at most once is there again.
@@ -69,14 +69,6 @@ pub enum Finding {
     Totals {
         /// What is counted.
         what: &'static str,
-        /// By the END chunk.
-        promised: u64,
-        /// In the file.
-        found: u64,
-    },
-    /// The END chunk's checksum over all chunks is another one.
-    #[error("the chunks' checksum is {found:#018x}, the end promises {promised:#018x}")]
-    RunningChecksum {
         /// By the END chunk.
         promised: u64,
         /// In the file.
@@ -245,14 +237,22 @@ impl fmt::Display for VerifyReport {
     }
 }
 
-/// Reads a whole recording and checks: chunks (order, numbers, checksums, totals of the end), time (never backwards on a
+/// Reads a whole recording and checks: the header's checksum, chunks (order, numbers, checksums, totals of the end), time (never backwards on a
 /// CPU, and in a recording of one lane never at all), functions (in the table, values as listed, returns with
 /// calls), heap objects (no double free, no overlap of live ones of known size), RMW instructions, markers, images.
 ///
 /// # Errors
 /// Only if it cannot be read at all: not a recording, a newer one, the file system says no.
 pub fn verify(source: impl Source + 'static) -> Result<VerifyReport, Error> {
-    let frame = Frame::scan(Box::new(source))?;
+    let frame = match Frame::scan(Box::new(source)) {
+        Err(error @ Error::HeaderChecksum { .. }) => {
+            // Where the first chunk starts is not known.
+            let mut report = VerifyReport::default();
+            report.add(Finding::Damaged(error));
+            return Ok(report);
+        }
+        scanned => scanned?,
+    };
     let lanes: Result<BTreeSet<u32>, Error> = frame
         .of(ChunkKind::Events)
         .map(|chunk| Ok(frame.summary(chunk)?.lane.0))
@@ -463,10 +463,9 @@ impl Pass<'_> {
             }
         }
         if end.checksum != found {
-            self.report.add(Finding::RunningChecksum {
-                promised: end.checksum,
-                found,
-            });
+            let promised = end.checksum;
+            let error = Error::RunningChecksum { promised, found };
+            self.report.add(Finding::Damaged(error));
         }
         if let Some(start) = self.events.started_and_not_stopped() {
             self.report.add(Finding::NeverStopped { start });

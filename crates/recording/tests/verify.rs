@@ -247,15 +247,92 @@ fn wrong_totals_are_found() {
 #[test]
 fn a_newer_recording_names_the_tool_that_wrote_it() {
     let mut bytes = sound();
-    bytes[8] = 4;
+    bytes[8] = 5;
     let error = verify(bytes).unwrap_err().to_string();
     assert_eq!(
         error,
-        "recording format 4 is newer than this linemate reads (3); written by linemate 1.0: use that version or a later one"
+        "recording format 5 is newer than this linemate reads (4); written by linemate 1.0: use that version or a later one"
     );
     let mut bytes = sound();
     bytes[8] = 0;
     assert!(matches!(verify(bytes), Err(Error::NotARecording)));
+}
+
+/// A damaged length of the tool's version, too: the checksum is then elsewhere.
+#[test]
+fn a_flipped_bit_is_found_in_every_byte_of_the_header() {
+    let bytes = sound();
+    let end = chunks(&bytes)[0].0;
+    for (at, bit) in (0..end).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
+        let mut broken = bytes.clone();
+        broken[at] ^= 1 << bit;
+        match verify(broken.clone()) {
+            Ok(report) => {
+                let found = report.to_string();
+                let expected = "checksum of the file's header is ";
+                assert!(found.starts_with(expected), "byte {at}: {found:?}");
+            }
+            Err(error) => assert!(
+                at < 16 && matches!(error, Error::NotARecording | Error::NewerVersion { .. }),
+                "byte {at}: {error}"
+            ),
+        }
+        assert!(Recording::from_source(broken).is_err(), "byte {at}");
+    }
+}
+
+/// Up to format 3 the header has no checksum; else the files are as today's.
+#[test]
+fn recordings_of_earlier_formats_are_read() {
+    let bytes = sound();
+    let first = chunks(&bytes)[0].0;
+    for version in 1..=3 {
+        let mut older = bytes.clone();
+        older.drain(first - 8..first);
+        older[8] = version;
+        assert_eq!(findings(older.clone()), Vec::<String>::new());
+        let recording = Recording::from_source(older).unwrap();
+        assert_eq!(recording.version() as u8, version);
+        assert_eq!(recording.tool(), "1.0");
+        assert_eq!(recording.events().filter(Result::is_err).count(), 0);
+    }
+    // Called an older one, it has a checksum where its first chunk should be.
+    let mut renamed = bytes;
+    renamed[8] = 3;
+    let found = findings(renamed);
+    let cut = found
+        .iter()
+        .any(|found| found.starts_with("cut: no chunk at byte 19"));
+    assert!(cut, "{found:?}");
+}
+
+/// What `check` says of a recording is what `verify` finds first; what is in the chunks it leaves to `verify`.
+#[test]
+fn every_damaged_chunk_is_found_without_decoding() {
+    let check =
+        |bytes| Recording::from_source(bytes).and_then(|recording| recording.check(&|_| ()));
+    let bytes = sound();
+    check(bytes.clone()).unwrap();
+    for (start, length, _) in chunks(&bytes) {
+        for at in start + 24..start + length {
+            let mut broken = bytes.clone();
+            broken[at] ^= 1 << (at % 8);
+            let expected = findings(broken.clone()).remove(0);
+            assert_eq!(
+                check(broken).unwrap_err().to_string(),
+                expected,
+                "byte {at}"
+            );
+        }
+    }
+    // A chunk of another recording, whole in itself.
+    let (start, length, _) = chunks(&bytes)[7].clone();
+    let mut other = bytes.clone();
+    let last = start + length - 1;
+    other[last] ^= 1;
+    fix_checksum(&mut other, start, length);
+    let error = check(other).unwrap_err().to_string();
+    assert!(error.starts_with("the chunks' checksum is "), "{error}");
 }
 
 #[test]

@@ -246,7 +246,7 @@ pub(crate) fn findings(bytes: Vec<u8>) -> Vec<String> {
 /// Start, length (header included) and kind of each chunk: a reader that shares no code with the crate.
 pub(crate) fn chunks(bytes: &[u8]) -> Vec<(usize, usize, String)> {
     let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
-    let mut at = 16 + u32_at(12);
+    let mut at = 16 + u32_at(12) + 8;
     let mut chunks = Vec::new();
     while at < bytes.len() {
         let length = 32 + u32_at(at + 8);
