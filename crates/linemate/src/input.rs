@@ -65,14 +65,16 @@ pub(crate) fn located(path: &Path, error: Error) -> anyhow::Error {
     }
 }
 
-/// Gets an opened recording ready to be asked about.
+/// Gets an opened recording ready to be asked about. One that is damaged anywhere is refused, whatever the cache has of it.
 pub(crate) fn ask<'r>(
     path: &Path,
     recording: &'r Recording,
     keeping: Keeping,
 ) -> anyhow::Result<Session<'r>> {
-    let shelf = keeping.shelf(recording);
-    Session::open(recording, shelf, progress::shown()).with_context(|| path.display().to_string())
+    let place = || path.display().to_string();
+    let progress = progress::shown();
+    let shelf = keeping.shelf(recording, &*progress).with_context(place)?;
+    Session::open(recording, shelf, progress).with_context(place)
 }
 
 /// How often the function of `--event` was called.

@@ -19,6 +19,7 @@ struct Bar(ProgressBar);
 impl Progress for Bar {
     fn begin(&self, step: Step, parts: u64) {
         let message = match step {
+            Step::Checking => "checking the recording",
             Step::Naming => "reading the recording: names",
             Step::Counting => "reading the recording: counts",
             Step::Choosing => "reading the recording: what replays need",

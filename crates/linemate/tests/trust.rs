@@ -205,7 +205,7 @@ fn names_of_types_are_those_of_a_program() {
 /// Start and length of each chunk.
 fn chunks(bytes: &[u8]) -> Vec<(usize, usize)> {
     let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
-    let mut at = 16 + u32_at(12);
+    let mut at = 16 + u32_at(12) + 8;
     let mut chunks = Vec::new();
     while at < bytes.len() {
         let length = 32 + u32_at(at + 8);

@@ -11,6 +11,8 @@ pub trait Progress: Send + Sync {
 /// The steps of a question, in order; what is kept needs no step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
+    /// The recording's checksums are compared.
+    Checking,
     /// Objects are told from calls.
     Naming,
     /// Accesses are counted.
