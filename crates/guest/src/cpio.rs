@@ -47,6 +47,11 @@ impl Archive {
         self.hosts.get(name).map(PathBuf::as_path)
     }
 
+    /// All places on this computer that it has files from.
+    pub(crate) fn hosts(&self) -> impl Iterator<Item = &Path> {
+        self.hosts.values().map(PathBuf::as_path)
+    }
+
     /// What it holds, by name.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (&str, &ArchiveEntry)> {
         self.nodes

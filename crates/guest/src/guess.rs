@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
+use crate::packing::HOME;
 use crate::program;
 
 /// Shells: the word after their option `-c` is a script.
@@ -17,9 +18,6 @@ const SHELLS: [&str; 6] = ["sh", "bash", "dash", "ash", "ksh", "zsh"];
 const SEPARATORS: &[char] = &[
     ';', '|', '&', '(', ')', '<', '>', '{', '}', '`', '$', '"', '\'', '=', '\\',
 ];
-
-/// Where a command starts in the guest.
-const HOME: &str = "/root";
 
 /// The programs that the words after the first one name: places in the guest and here.
 pub(crate) fn programs(
@@ -44,7 +42,7 @@ pub(crate) fn programs(
 }
 
 /// The words after the command's first one; of a shell's script its words.
-fn words(command: &[String]) -> Vec<&str> {
+pub(crate) fn words(command: &[String]) -> Vec<&str> {
     let mut words = Vec::new();
     let mut has_shell = false;
     for (index, word) in command.iter().enumerate() {
@@ -66,7 +64,7 @@ fn words(command: &[String]) -> Vec<&str> {
 }
 
 /// The same place in the guest, where relative paths start at its `/root`.
-fn guest_path(host: &Path) -> Option<String> {
+pub(crate) fn guest_path(host: &Path) -> Option<String> {
     let mut guest = PathBuf::from(HOME);
     for part in host.components() {
         match part {

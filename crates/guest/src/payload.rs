@@ -4,33 +4,19 @@
 //! relative ones are below `/root`. So nothing in the guest depends on the folder a recording is made in.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
-use crate::cpio::{Archive, ArchiveEntry};
+use crate::cpio::ArchiveEntry;
 use crate::error::GuestError;
+use crate::packing::{HOME, Packing, guest_path};
 use crate::programs::{OwnAllocator, Programs};
-use crate::{guess, program, programs};
-
-/// Where a guest's command starts, and where relative paths go.
-const HOME: &str = "/root";
+use crate::{guess, program, programs, python};
 
 /// The guest's own search path.
 const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Where the agent looks for what to run.
 const SPEC: &str = ".linemate";
-
-/// Folders that a loader searches on its own (the initramfs makes `/lib` a link to `/usr/lib`).
-const LOADER_FOLDERS: [&str; 6] = [
-    "/lib",
-    "/usr/lib",
-    "/lib64",
-    "/usr/lib64",
-    "/lib/x86_64-linux-gnu",
-    "/usr/lib/x86_64-linux-gnu",
-];
 
 /// A file or folder to take along: `--file HOST[:GUEST]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,31 +82,26 @@ pub(crate) fn pack(
     allocators: Option<&[OwnAllocator]>,
     search_path: &str,
 ) -> Result<Payload, GuestError> {
-    let mut archive = Archive::default();
-    let mut library_folders = BTreeSet::new();
+    let mut packing = Packing::new(search_path);
     let name = workload.command.first().map_or("", String::as_str);
-    let host = program::find(name, search_path)?;
+    let host = command(program::find(name, search_path)?);
     let guest = guest_path(&host).unwrap_or_else(|| {
         let file = host.file_name().unwrap_or_default().to_string_lossy();
         format!("{HOME}/{file}")
     });
-    add_program(
-        &mut archive,
-        &host,
-        &guest,
-        search_path,
-        &mut library_folders,
-    )?;
-    let note = add_guessed(
-        &mut archive,
-        workload,
-        &guest,
-        search_path,
-        &mut library_folders,
-    )?;
+    let mut programs = BTreeSet::from([host.clone()]);
+    programs.extend(packing.add_program(&host, &guest)?);
+    let mut notes = add_guessed(&mut packing, workload, &guest, &mut programs)?;
+    notes.extend(add_pythons(&mut packing, workload, &host, &programs)?);
     for file in &workload.files {
-        add_extra(&mut archive, file, search_path, &mut library_folders)?;
+        packing.add_extra(file)?;
     }
+    notes.extend(packing.note());
+    let Packing {
+        mut archive,
+        library_folders,
+        ..
+    } = packing;
     let mut environment = vec![
         format!("PATH={SEARCH_PATH}"),
         format!("HOME={HOME}"),
@@ -155,18 +136,27 @@ pub(crate) fn pack(
             .map(|own| programs::find(&archive, own))
             .transpose()?,
         bytes: archive.to_bytes(),
-        note,
+        note: (!notes.is_empty()).then(|| notes.join("; ")),
     })
 }
 
-/// Takes the programs along that the command's words name, as far as they can run in the guest; gives what to tell of it.
+/// The program that a command's name leads to, past a script that looks for the Python to start (pyenv's).
+fn command(found: PathBuf) -> PathBuf {
+    if !python::is_python(&found) || !program::is_script(&found) {
+        return found;
+    }
+    python::ask(&found, &[]).map_or(found, |python| python.interpreter)
+}
+
+/// Takes the programs along that the command's words name, as far as they can run in the guest; gives what to tell of it. `programs` gets
+/// these and what they need.
 fn add_guessed(
-    archive: &mut Archive,
+    packing: &mut Packing<'_>,
     workload: &Workload,
     command: &str,
-    search_path: &str,
-    library_folders: &mut BTreeSet<String>,
-) -> Result<Option<String>, GuestError> {
+    programs: &mut BTreeSet<PathBuf>,
+) -> Result<Vec<String>, GuestError> {
+    let search_path = packing.search_path();
     let provided = guess::busybox_programs(search_path);
     let mut guessed = guess::programs(&workload.command, search_path, &provided);
     guessed.remove(command);
@@ -174,8 +164,9 @@ fn add_guessed(
     for (guest, host) in guessed {
         match program::needs(&host, search_path) {
             Ok(_) => {
-                add_program(archive, &host, &guest, search_path, library_folders)?;
+                programs.extend(packing.add_program(&host, &guest)?);
                 taken.push(host.display().to_string());
+                programs.insert(host);
             }
             Err(error) => left.push(error.to_string()),
         }
@@ -188,7 +179,42 @@ fn add_guessed(
         ));
     }
     notes.extend(left.iter().map(|error| format!("not taken along: {error}")));
-    Ok((!notes.is_empty()).then(|| notes.join("; ")))
+    Ok(notes)
+}
+
+/// Takes along what the Pythons among the programs need for the command and its scripts; gives what to tell of it.
+fn add_pythons(
+    packing: &mut Packing<'_>,
+    workload: &Workload,
+    command: &Path,
+    programs: &BTreeSet<PathBuf>,
+) -> Result<Option<String>, GuestError> {
+    let interpreters: Vec<&PathBuf> = programs
+        .iter()
+        .filter(|program| python::is_python(program) && !program::is_script(program))
+        .collect();
+    let mut scripts = python::scripts(&guess::words(&workload.command));
+    if program::is_script(command) && !interpreters.is_empty() {
+        scripts.push(command.to_owned());
+    }
+    let mut taken = BTreeSet::new();
+    for interpreter in interpreters {
+        if let Some(python) = python::ask(interpreter, &scripts) {
+            packing.add_python(&python, &scripts)?;
+            taken.extend(python.library);
+            taken.extend(python.modules);
+            taken.extend(scripts.iter().filter(|script| *script != command).cloned());
+        }
+    }
+    let taken: Vec<String> = taken
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    let note = format!(
+        "taken into the guest, as Python needs them: {}",
+        taken.join(", ")
+    );
+    Ok((!taken.is_empty()).then_some(note))
 }
 
 fn words(words: &[String]) -> Vec<u8> {
@@ -198,166 +224,17 @@ fn words(words: &[String]) -> Vec<u8> {
         .collect()
 }
 
-/// The same place in the guest; `None` for a relative path that leaves the current folder. Libraries are found at places such as
-/// `/usr/bin/../lib`, which their programs' own search paths lead to.
-fn guest_path(host: &Path) -> Option<String> {
-    let mut guest = if host.is_absolute() {
-        PathBuf::from("/")
-    } else {
-        PathBuf::from(HOME)
-    };
-    for part in host.components() {
-        match part {
-            Component::Normal(name) => guest.push(name),
-            Component::CurDir | Component::RootDir => {}
-            Component::ParentDir if host.is_absolute() => {
-                guest.pop();
-            }
-            Component::ParentDir | Component::Prefix(_) => return None,
-        }
-    }
-    guest.to_str().map(str::to_owned)
-}
-
-fn add_program(
-    archive: &mut Archive,
-    host: &Path,
-    guest: &str,
-    search_path: &str,
-    library_folders: &mut BTreeSet<String>,
-) -> Result<(), GuestError> {
-    add_file(archive, host, guest)?;
-    for needed in program::needs(host, search_path)? {
-        let Some(path) = guest_path(&needed) else {
-            continue;
-        };
-        add_file(archive, &needed, &path)?;
-        let folder = Path::new(&path)
-            .parent()
-            .and_then(Path::to_str)
-            .unwrap_or("/");
-        let is_library = needed
-            .file_name()
-            .is_some_and(|n| n.to_string_lossy().contains(".so"));
-        if is_library && !LOADER_FOLDERS.contains(&folder) {
-            library_folders.insert(folder.to_owned());
-        }
-    }
-    Ok(())
-}
-
-/// A regular file's contents, under whatever link it was named by.
-fn add_file(archive: &mut Archive, host: &Path, guest: &str) -> Result<(), GuestError> {
-    let data = fs::read(host).map_err(GuestError::io("read", host))?;
-    let mode = fs::metadata(host)
-        .map_err(GuestError::io("read", host))?
-        .permissions()
-        .mode();
-    archive.insert_from(
-        host,
-        &through_links(guest),
-        ArchiveEntry::File {
-            mode: mode & 0o7777,
-            data,
-        },
-    );
-    Ok(())
-}
-
-/// The guest has a merged `/usr`: an archive must not put a folder where the link is.
-fn through_links(guest: &str) -> String {
-    let first = guest
-        .trim_start_matches('/')
-        .split('/')
-        .next()
-        .unwrap_or_default();
-    match first {
-        "bin" | "sbin" | "lib" | "lib64" => format!("/usr{guest}"),
-        _ => guest.to_owned(),
-    }
-}
-
-fn add_extra(
-    archive: &mut Archive,
-    file: &ExtraFile,
-    search_path: &str,
-    library_folders: &mut BTreeSet<String>,
-) -> Result<(), GuestError> {
-    let guest = file.guest.clone().or_else(|| guest_path(&file.host));
-    let guest = guest.ok_or_else(|| GuestError::File {
-        given: file.host.display().to_string(),
-        reason: "it is outside the current folder: give its place as FILE:/PATH/IN/GUEST".into(),
-    })?;
-    add_tree(archive, &file.host, &guest, search_path, library_folders)
-}
-
-fn add_tree(
-    archive: &mut Archive,
-    host: &Path,
-    guest: &str,
-    search_path: &str,
-    library_folders: &mut BTreeSet<String>,
-) -> Result<(), GuestError> {
-    // Folders are walked with a list, not by recursion: their depth is not ours to bound.
-    // What the user names is followed if it is a link; links below it stay links.
-    let mut left = vec![(host.to_owned(), guest.to_owned(), fs::metadata(host))];
-    while let Some((host, guest, metadata)) = left.pop() {
-        let metadata = metadata.map_err(GuestError::io("read", &host))?;
-        let mode = metadata.permissions().mode() & 0o7777;
-        if metadata.is_dir() {
-            archive.insert(&through_links(&guest), ArchiveEntry::Directory { mode });
-            for entry in fs::read_dir(&host).map_err(GuestError::io("read", &host))? {
-                let entry = entry.map_err(GuestError::io("read", &host))?;
-                let name = entry.file_name().to_string_lossy().into_owned();
-                let path = entry.path();
-                let metadata = fs::symlink_metadata(&path);
-                left.push((path, format!("{guest}/{name}"), metadata));
-            }
-        } else if metadata.is_symlink() {
-            let target = fs::read_link(&host).map_err(GuestError::io("read", &host))?;
-            let target = target.to_string_lossy().into_owned();
-            archive.insert(&through_links(&guest), ArchiveEntry::Symlink { target });
-        } else if metadata.is_file() && mode & 0o111 != 0 && program::is_program(&host) {
-            add_program(archive, &host, &guest, search_path, library_folders)?;
-        } else if metadata.is_file() {
-            add_file(archive, &host, &guest)?;
-        } else {
-            let reason = "it is neither a file nor a folder".to_owned();
-            return Err(GuestError::File {
-                given: host.display().to_string(),
-                reason,
-            });
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     const SEARCH: &str = "/usr/bin:/bin";
 
     fn contains(bytes: &[u8], text: &str) -> bool {
         bytes.windows(text.len()).any(|w| w == text.as_bytes())
-    }
-
-    #[test]
-    fn the_current_folder_is_the_guests_home() {
-        let guest = |host: &str| guest_path(Path::new(host));
-        assert_eq!(
-            guest("/usr/bin/hackbench").as_deref(),
-            Some("/usr/bin/hackbench")
-        );
-        assert_eq!(guest("./a/b").as_deref(), Some("/root/a/b"));
-        assert_eq!(guest("../a"), None);
-        assert_eq!(
-            guest("/usr/bin/../lib/libx.so.1").as_deref(),
-            Some("/usr/lib/libx.so.1")
-        );
-        assert_eq!(guest("/../a").as_deref(), Some("/a"));
-        assert_eq!(through_links("/lib64/ld.so"), "/usr/lib64/ld.so");
-        assert_eq!(through_links("/library/x"), "/library/x");
     }
 
     #[test]

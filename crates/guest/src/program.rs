@@ -109,10 +109,19 @@ fn is_executable(path: &Path) -> bool {
 
 /// Whether an executable file's libraries are to be taken along with it.
 pub(crate) fn is_program(host: &Path) -> bool {
+    start(host).is_some_and(|start| start == object::elf::ELFMAG || start.starts_with(b"#!"))
+}
+
+/// Whether an executable file is run by another.
+pub(crate) fn is_script(host: &Path) -> bool {
+    start(host).is_some_and(|start| start.starts_with(b"#!"))
+}
+
+fn start(host: &Path) -> Option<[u8; 4]> {
     use std::io::Read;
     let mut start = [0; 4];
-    let read = fs::File::open(host).and_then(|mut file| file.read_exact(&mut start));
-    read.is_ok() && (start == object::elf::ELFMAG || start.starts_with(b"#!"))
+    fs::File::open(host).ok()?.read_exact(&mut start).ok()?;
+    Some(start)
 }
 
 /// Files that have to be at the same path in the guest for `program` to run, without the program itself.
@@ -171,12 +180,30 @@ fn libraries(program: &Path, data: &[u8]) -> Result<Vec<PathBuf>, ProgramError> 
             loader,
         });
     }
+    let mut files = vec![loader.clone()];
+    files.extend(listed(&loader, program)?);
+    Ok(files)
+}
+
+/// The libraries of a compiled module that a program loads while it runs.
+///
+/// # Errors
+/// One of them is not on this computer, or the module is for another one.
+pub(crate) fn module_needs(program: &Path, module: &Path) -> Result<Vec<PathBuf>, ProgramError> {
+    match loader(program, &read(program)?)? {
+        Some(loader) => listed(&loader, module),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// The libraries that a loader lists of a program or library.
+fn listed(loader: &Path, program: &Path) -> Result<Vec<PathBuf>, ProgramError> {
     let failed = |reason: String| ProgramError::Loader {
-        loader: loader.clone(),
+        loader: loader.to_owned(),
         program: program.to_owned(),
         reason,
     };
-    let output = Command::new(&loader)
+    let output = Command::new(loader)
         .arg("--list")
         // A bare name would be looked up among the libraries.
         .arg(Path::new(".").join(program))
@@ -184,13 +211,10 @@ fn libraries(program: &Path, data: &[u8]) -> Result<Vec<PathBuf>, ProgramError> 
         .output()
         .map_err(|e| failed(e.to_string()))?;
     let text = String::from_utf8_lossy(&output.stdout);
-    let mut files = vec![loader.clone()];
-    files.extend(
-        parse_list(&text).map_err(|library| ProgramError::NoLibrary {
-            program: program.to_owned(),
-            library,
-        })?,
-    );
+    let files = parse_list(&text).map_err(|library| ProgramError::NoLibrary {
+        program: program.to_owned(),
+        library,
+    })?;
     if !output.status.success() {
         let words = String::from_utf8_lossy(&output.stderr);
         let line = words.lines().next().unwrap_or("no reason given");
