@@ -201,6 +201,29 @@ pub enum GuestError {
         /// The line.
         message: String,
     },
+    /// Nobody takes the command's output any more.
+    #[error(
+        "cannot pass on the command's output: {reason}: the run has ended and left no recording; send the output to a file or to /dev/null"
+    )]
+    Output {
+        /// What the system said.
+        reason: io::Error,
+    },
+    /// The disk is full.
+    #[error(
+        "disk full: to save {doing} takes {} MiB, and {} has {} MiB left: free some space, or set LINEMATE_CACHE to a folder on another disk",
+        needed.div_ceil(1 << 20), path.display(), free >> 20
+    )]
+    DiskFull {
+        /// What was attempted.
+        doing: &'static str,
+        /// The folder.
+        path: PathBuf,
+        /// Bytes that it takes.
+        needed: u64,
+        /// Bytes that there were before.
+        free: u64,
+    },
     /// Ctrl-C.
     #[error("interrupted while {doing}")]
     Interrupted {

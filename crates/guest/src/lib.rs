@@ -35,6 +35,7 @@ mod run_folder;
 mod session;
 mod shape;
 mod snapshot;
+mod space;
 mod text;
 mod vm;
 

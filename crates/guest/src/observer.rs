@@ -1,5 +1,6 @@
 //! What a run tells its caller while it goes on. The library itself prints nothing.
 
+use std::io;
 use std::path::Path;
 
 /// Which of the workload's outputs.
@@ -33,7 +34,10 @@ pub trait Observer {
     /// A stage begins.
     fn stage(&mut self, stage: Stage);
     /// The workload or the set-up script wrote something.
-    fn output(&mut self, stream: OutputStream, bytes: &[u8]);
+    ///
+    /// # Errors
+    /// Nobody takes it any more: the run ends, as a program does that cannot write.
+    fn output(&mut self, stream: OutputStream, bytes: &[u8]) -> io::Result<()>;
     /// Something that the user should know, in one line.
     fn note(&mut self, _note: &str) {}
     /// Called many times a second while the guest runs.

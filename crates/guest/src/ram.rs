@@ -5,7 +5,7 @@
 
 use std::fs::{self, File};
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::GuestError;
@@ -72,6 +72,15 @@ impl Ram {
             below: below_hole(shape.memory_bytes),
             total: shape.memory_bytes,
         })
+    }
+}
+
+impl Ram {
+    /// Bytes that the guest has used so far.
+    pub(crate) fn used(&self) -> Result<u64, GuestError> {
+        let used = |(file, _): &(File, u64)| file.metadata().map(|about| about.blocks() * 512);
+        let sum: std::io::Result<u64> = self.files.iter().map(used).sum();
+        sum.map_err(GuestError::io("read", Path::new("the guest's memory")))
     }
 }
 

@@ -26,6 +26,7 @@ use crate::ram::{self, KernelMemory, Ram};
 use crate::run_folder::{RUN, RunFolder};
 use crate::shape::Timing;
 use crate::snapshot::Boot;
+use crate::space;
 use crate::vm::{GuestWatch, Vm};
 
 /// Host time for a run, unless the user says otherwise.
@@ -154,7 +155,11 @@ impl Session {
             write_private(&path, bytes).map_err(GuestError::io("write", &path))?;
         }
         let disk = snapshot.disk();
-        copy(&disk, &files.disk()).map_err(GuestError::io("copy", &disk))?;
+        copy(&disk, &files.disk()).map_err(|error| {
+            let needed = std::fs::metadata(&disk).map_or(0, |disk| disk.len());
+            let full = space::full("a copy of the booted guest", &files.disk(), needed);
+            full.unwrap_or_else(|| GuestError::io("copy", &disk)(error))
+        })?;
         let mut images = Images::new(folder.path())?;
         let Some(draft) = draft else {
             let ran = self.run(&files, None, &known, &mut images, cancel, observer)?;
@@ -344,6 +349,10 @@ impl Session {
             (Err(GuestError::Recorder(reason)), _) => {
                 let path = self.output.clone();
                 return Err(keep(draft, GuestError::Recording { path, reason }, worth));
+            }
+            // A pipeline whose reader has had enough leaves nothing.
+            (Err(cause @ GuestError::Output { .. }), _) => {
+                return Err(keep(draft, cause, false));
             }
             (Err(cause), _) | (Ok(_), Err(cause)) => return Err(keep(draft, cause, worth)),
         };

@@ -17,6 +17,7 @@ use crate::observer::{Observer, Stage};
 use crate::qemu::{GuestFiles, Plugin, Qemu, Start};
 use crate::run_folder::{MAKING, RunFolder};
 use crate::shape::{GuestShape, Timing};
+use crate::space;
 use crate::vm::{GuestWatch, Vm};
 
 /// Changes when what a snapshot's folder holds, or how a guest is started, changes.
@@ -116,7 +117,10 @@ impl Boot<'_> {
         let files = GuestFiles::new(folder);
         let write = |path: &Path, bytes: &[u8]| {
             let written = write_private(path, bytes).map(drop);
-            written.map_err(GuestError::io("write", path))
+            written.map_err(|error| {
+                let full = space::full("what a guest boots from", path, bytes.len() as u64);
+                full.unwrap_or_else(|| GuestError::io("write", path)(error))
+            })
         };
         write(&files.kernel(), self.kernel_bytes)?;
         write(&files.initramfs(), self.initramfs)?;
@@ -130,7 +134,7 @@ impl Boot<'_> {
         let (address, length) = symbols_place(&said)?;
         let symbols = vm.read_virtual(address, length)?;
         write(&folder.join("symbols"), &symbols)?;
-        vm.save()?;
+        vm.save(self.shape)?;
         vm.quit()?;
         files.take_back()?;
         for path in [

@@ -21,7 +21,9 @@ use crate::observer::{Observer, OutputStream, Progress, RECORDER_ERROR, Refusal}
 use crate::process::Process;
 use crate::qemu::{self, GuestFiles, Inherited, Plugin, Qemu, Start};
 use crate::qmp::{Qmp, QmpError};
+use crate::ram::Ram;
 use crate::shape::GuestShape;
+use crate::space;
 use crate::text::{
     Tail, console_lines, contains, find_line, last_line, last_words, read_lossy, take_line,
 };
@@ -214,8 +216,10 @@ impl Vm {
         }
     }
 
-    /// Saves the paused machine to its disk.
-    pub(crate) fn save(&mut self) -> Result<(), GuestError> {
+    /// Saves the paused machine of this shape to its disk.
+    pub(crate) fn save(&mut self, shape: &GuestShape) -> Result<(), GuestError> {
+        // Pages that the guest never used are not saved. To ask is harmless here: the guest stands still.
+        let needed = Ram::open(self.pid(), shape)?.used()?;
         let command = format!("savevm {}", qemu::SNAPSHOT);
         let said = self.execute("human-monitor-command", json!({ "command-line": command }))?;
         // The command has no machine-readable form that takes the disk by name on all versions; it is
@@ -223,6 +227,10 @@ impl Vm {
         match said.as_str().map(str::trim) {
             Some("") => Ok(()),
             said => {
+                let full = space::full("the booted guest", &self.files.disk(), needed);
+                if let Some(full) = full {
+                    return Err(full);
+                }
                 let source = io::Error::other(said.unwrap_or("no answer").to_owned());
                 Err(GuestError::Io {
                     doing: "save the guest to",
@@ -419,7 +427,8 @@ impl Vm {
         ] {
             let bytes = tail.read()?;
             if !bytes.is_empty() {
-                watch.observer.output(stream, &bytes);
+                let passed = watch.observer.output(stream, &bytes);
+                passed.map_err(|reason| GuestError::Output { reason })?;
             }
         }
         self.partial_line.extend(self.control.read()?);

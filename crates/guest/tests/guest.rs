@@ -8,6 +8,7 @@
 )]
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -36,11 +37,12 @@ impl Observer for Log {
     fn stage(&mut self, stage: Stage) {
         self.stages.push(stage);
     }
-    fn output(&mut self, stream: OutputStream, bytes: &[u8]) {
+    fn output(&mut self, stream: OutputStream, bytes: &[u8]) -> io::Result<()> {
         match stream {
             OutputStream::Stdout => self.stdout.extend_from_slice(bytes),
             OutputStream::Stderr => self.stderr.extend_from_slice(bytes),
         }
+        Ok(())
     }
 }
 
@@ -140,6 +142,48 @@ fn output_status_files_and_setup_come_through() {
         log.text(),
         ("contents\n/sys/fs/cgroup/group\n", "from set-up\nerr\n")
     );
+}
+
+/// A reader that has enough after the first words.
+struct Enough;
+
+impl Observer for Enough {
+    fn stage(&mut self, _stage: Stage) {}
+    fn output(&mut self, _stream: OutputStream, _bytes: &[u8]) -> io::Result<()> {
+        Err(io::ErrorKind::BrokenPipe.into())
+    }
+}
+
+#[test]
+fn a_run_whose_output_nobody_reads_ends_and_leaves_nothing() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let mut session = session(&["sh", "-c", "while :; do echo yes; done"]);
+    session.conditions.bare = false;
+    session.output = dir.path().join("r.data");
+    let failure = session
+        .record(&AtomicBool::new(false), &mut Enough)
+        .unwrap_err();
+    // Else the timeout ends it.
+    assert!(
+        matches!(failure.cause, GuestError::Output { .. }),
+        "{failure}"
+    );
+    assert_eq!(failure.kept, None);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_python_program_runs_by_its_name() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let script = dir.path().join("x.py");
+    // Compiled modules with libraries of their own, and one of the script's.
+    fs::write(&script, "import json, zlib, hashlib, helper\nprint(json.dumps([zlib.crc32(b'x'), helper.seven()]))\n").unwrap();
+    fs::write(dir.path().join("helper.py"), "def seven(): return 7\n").unwrap();
+    let (log, result) = run(&session(&["/usr/bin/python3", script.to_str().unwrap()]));
+    assert_eq!(log.text(), ("[2363233923, 7]\n", ""));
+    assert_eq!(result.unwrap().status, ExitStatus::Exit(0));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::{output, verbs};
+use crate::{limits, output, verbs};
 
 /// How a verb ended, when it did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +50,11 @@ enum Verb {
 
 /// Runs the command with `arguments` (the first one is the program's name). Returns 0 = fine, 1 = findings, 2 = error.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    limits::take_file_size_as_error();
+    let arguments: Vec<OsString> = arguments.collect();
+    if let Some(code) = limits::watch_memory(&arguments) {
+        return code;
+    }
     let matches = command().try_get_matches_from(arguments);
     let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,

@@ -4,6 +4,7 @@ mod cli;
 mod editing;
 mod input;
 mod kept;
+mod limits;
 mod named_kernel;
 mod next;
 mod output;

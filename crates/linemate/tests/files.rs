@@ -11,6 +11,8 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use common::{kernel, linemate, root, story};
+use linemate_recording::AccessKind;
+use linemate_testkit::world::{Contents, F, RQ, UNITS, Variant, World};
 use tempfile::tempdir;
 
 /// The one line on standard error of a command that fails.
@@ -25,6 +27,90 @@ fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_linemate"));
     command.args(arguments);
     command
+}
+
+/// The limit of `ulimit -f` is as a full disk: one line, and nothing half-written.
+#[test]
+fn a_file_over_the_limit_is_an_error_and_leaves_nothing() {
+    let folder = tempdir().unwrap();
+    let data = folder.path().join("r.data");
+    let mut world = World::with_chunks_of(64);
+    for cpu in [0, 1, 0, 1] {
+        world.access(cpu, AccessKind::Store, UNITS[0] + RQ, 4, F::WakeTask, false);
+    }
+    let contents = Contents::of(Variant::default());
+    fs::write(&data, world.bytes(true, contents)).unwrap();
+    // The page alone is larger.
+    let output = Command::new("sh")
+        .args(["-c", "ulimit -f 8; exec \"$@\"", "sh"])
+        .arg(env!("CARGO_BIN_EXE_linemate"))
+        .args(["report", "--no-cache", "-i"])
+        .arg(&data)
+        .arg("--html")
+        .arg(folder.path().join("page.html"))
+        .output()
+        .unwrap();
+    let text = error(&output);
+    assert!(
+        text.contains("page.html") && text.contains("File too large"),
+        "{text}"
+    );
+    let left = fs::read_dir(folder.path()).unwrap();
+    let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["r.data"]);
+}
+
+/// Under `ulimit -v` the lack of memory is one line, not a backtrace, and what is not lacking is as without the limit.
+#[test]
+fn the_lack_of_memory_is_an_error() {
+    let limited = |kilobytes: u32, arguments: &[&str]| {
+        let mut command = Command::new("sh");
+        let script = format!("ulimit -v {kilobytes}; exec \"$@\"");
+        command.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_linemate")]);
+        command.args(arguments).env("RUST_BACKTRACE", "1");
+        command.output().unwrap()
+    };
+    let folder = tempdir().unwrap();
+    let data = folder.path().join("r.data");
+    let mut world = World::with_chunks_of(64);
+    world.access(0, AccessKind::Store, UNITS[0] + RQ, 4, F::WakeTask, false);
+    let contents = Contents::of(Variant::default());
+    fs::write(&data, world.bytes(true, contents)).unwrap();
+    let data = data.to_str().unwrap();
+    let report = [
+        "report",
+        "--no-cache",
+        "--machine",
+        "gnr-2s-480",
+        "-i",
+        data,
+    ];
+    let answer = linemate(&report);
+    let mut lacked = 0;
+    for kilobytes in [60_000, 80_000, 120_000, 4_000_000] {
+        let output = limited(kilobytes, &report);
+        if output.status.success() {
+            assert_eq!(output.stdout, answer.stdout);
+            continue;
+        }
+        let text = error(&output);
+        let limit = kilobytes / 1024;
+        let expected = format!(
+            "linemate: out of memory: this process may have {limit} MiB (`ulimit -v`): raise the limit\n"
+        );
+        assert_eq!(text, expected);
+        lacked += 1;
+    }
+    assert!((1..4).contains(&lacked), "{lacked} of 4 limits are too low");
+    for arguments in [
+        &["--version"][..],
+        &["machines", "--no-such-option"],
+        &["verify", "/none"],
+    ] {
+        let (with, without) = (limited(4_000_000, arguments), linemate(arguments));
+        assert_eq!(with.status.code(), without.status.code());
+        assert_eq!((with.stdout, with.stderr), (without.stdout, without.stderr));
+    }
 }
 
 #[test]

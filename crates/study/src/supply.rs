@@ -141,12 +141,13 @@ impl Replays {
     }
 }
 
-/// Bytes for all replays of a question: a quarter of what this computer, or the control group this runs in, has.
+/// Bytes for all replays of a question: a quarter of what this computer, the control group this runs in, or this process may have.
 pub(crate) fn memory() -> usize {
     let read = |path: &Path| fs::read_to_string(path).ok();
     let computer = read(Path::new("/proc/meminfo")).and_then(|text| total(&text));
     let group = read(Path::new("/proc/self/cgroup")).and_then(|text| limit(&text, read));
-    let least = computer.into_iter().chain(group).min();
+    let process = read(Path::new("/proc/self/limits")).and_then(|text| address_space(&text));
+    let least = computer.into_iter().chain(group).chain(process).min();
     least.map_or(BYTES_LEAST, |bytes| BYTES_LEAST.max(bytes / 4))
 }
 
@@ -157,6 +158,14 @@ fn total(meminfo: &str) -> Option<usize> {
         .find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kilobytes: usize = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kilobytes.checked_mul(1024)
+}
+
+/// The process's own limit (`ulimit -v`), from `/proc/self/limits`; `None` if there is none.
+fn address_space(limits: &str) -> Option<usize> {
+    let line = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max address space"))?;
+    line.split_whitespace().next()?.parse().ok()
 }
 
 /// The least `memory.max` of the control group (v2) that `/proc/self/cgroup` names and of those around it.
@@ -222,6 +231,19 @@ mod tests {
         assert_eq!(total(meminfo), Some(24_554_812 * 1024));
         assert_eq!(total("MemTotal: much\n"), None);
         assert_eq!(total(""), None);
+    }
+
+    #[test]
+    fn a_limit_of_the_process_is_in_bytes() {
+        let limits = |value: &str| {
+            format!(
+                "Limit                     Soft Limit           Hard Limit           Units\n\
+                 Max address space         {value}            unlimited            bytes\n"
+            )
+        };
+        assert_eq!(address_space(&limits("1024000000")), Some(1_024_000_000));
+        assert_eq!(address_space(&limits("unlimited")), None);
+        assert_eq!(address_space(""), None);
     }
 
     #[test]

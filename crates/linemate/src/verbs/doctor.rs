@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fs;
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -186,11 +187,12 @@ struct Listener {
 impl Observer for Listener {
     fn stage(&mut self, _stage: Stage) {}
 
-    fn output(&mut self, stream: OutputStream, bytes: &[u8]) {
+    fn output(&mut self, stream: OutputStream, bytes: &[u8]) -> io::Result<()> {
         match stream {
             OutputStream::Stdout => self.stdout.extend_from_slice(bytes),
             OutputStream::Stderr => self.stderr.extend_from_slice(bytes),
         }
+        Ok(())
     }
 }
 

@@ -372,19 +372,16 @@ impl Observer for Display {
         self.bar.suspend(|| tell(&format!("note: {note}")));
     }
 
-    fn output(&mut self, stream: OutputStream, bytes: &[u8]) {
+    fn output(&mut self, stream: OutputStream, bytes: &[u8]) -> io::Result<()> {
         if stream == OutputStream::Stderr {
             self.not_found.read(bytes);
         }
-        self.bar.suspend(|| {
-            // A reader that has gone away does not end the recording.
-            let _ = match stream {
-                OutputStream::Stdout => io::stdout()
-                    .write_all(bytes)
-                    .and_then(|()| io::stdout().flush()),
-                OutputStream::Stderr => io::stderr().write_all(bytes),
-            };
-        });
+        self.bar.suspend(|| match stream {
+            OutputStream::Stdout => io::stdout()
+                .write_all(bytes)
+                .and_then(|()| io::stdout().flush()),
+            OutputStream::Stderr => io::stderr().write_all(bytes),
+        })
     }
 
     fn progress(&mut self, progress: &Progress) {

@@ -114,6 +114,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
     argc: c_int,
     argv: *const *const c_char,
 ) -> c_int {
+    take_file_limits_as_errors();
     // SAFETY: passed on from the caller.
     match unsafe { install(id, &*info.cast::<raw::Info>(), argc, argv) } {
         Ok(()) => 0,
@@ -121,6 +122,18 @@ pub unsafe extern "C" fn qemu_plugin_install(
             let _ = writeln!(io::stderr(), "linemate-recorder: {error}");
             1
         }
+    }
+}
+
+/// A file that grows over the process's limit (`ulimit -f`) fails its write, which is reported, where the signal would end QEMU without a word.
+/// QEMU's other threads are started later and inherit it.
+fn take_file_limits_as_errors() {
+    // SAFETY: both calls only write to `signals`, which is valid for them.
+    unsafe {
+        let mut signals = std::mem::zeroed();
+        libc::sigemptyset(&mut signals);
+        libc::sigaddset(&mut signals, libc::SIGXFSZ);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &signals, std::ptr::null_mut());
     }
 }
 

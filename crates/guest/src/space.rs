@@ -1,0 +1,46 @@
+//! Whether a disk has room for what is written to it.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use crate::error::GuestError;
+
+/// Why `file`, which takes `needed` bytes, could not be written: the disk that it is on had fewer. `None` if that is not why.
+pub(crate) fn full(doing: &'static str, file: &Path, needed: u64) -> Option<GuestError> {
+    let folder = file.parent()?;
+    let disk = rustix::fs::statvfs(folder).ok()?;
+    // What was written of it is used now, and was free before.
+    let written = fs::metadata(file).map_or(0, |about| about.blocks() * 512);
+    let free = disk
+        .f_bavail
+        .saturating_mul(disk.f_frsize)
+        .saturating_add(written);
+    (free < needed).then(|| GuestError::DiskFull {
+        doing,
+        path: folder.to_owned(),
+        needed,
+        free,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_is_full_if_it_has_less_than_is_needed() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("disk");
+        fs::write(&file, vec![1; 1 << 20]).unwrap();
+        assert!(full("a test", &file, 0).is_none());
+        assert!(full("a test", &file, 1 << 20).is_none());
+        let error = full("a test", &file, (1 << 60) - 1).unwrap().to_string();
+        let start = format!(
+            "disk full: to save a test takes {} MiB, and {} has ",
+            1u64 << 40,
+            folder.path().display()
+        );
+        assert!(error.starts_with(&start), "{error}");
+    }
+}
