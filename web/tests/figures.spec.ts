@@ -17,7 +17,7 @@ test("figures are written as Rust writes them", () => {
   expect(change(-20, 1, 1000)).toBe("-2.00 ± 0.10 %");
   expect([percent(1, 16), percent(1, 0)]).toEqual(["6.2 %", "-"]);
   expect(ticks([12_000_000, 12_050_000, 12_100_000])).toEqual(["12.00 M", "12.05 M", "12.10 M"]);
-  expect(ticks([0, 500, 1000])).toEqual(["0.0 k", "0.5 k", "1.0 k"]);
+  expect(ticks([0, 500, 1000])).toEqual(["0", "0.5 k", "1.0 k"]);
 });
 
 for (const name of ["heat", "costs", "ranking", "whatif", "advise", "survey", "diff"]) {
