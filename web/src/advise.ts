@@ -73,7 +73,7 @@ function effects(label: string, of: AdvisedLayout["effects"], machines: string[]
       { title: "machine", value: (row) => row.machine },
       { title: "the type", value: (row) => row.effect.types.difference, text: (row) => change(row.effect.types.difference, row.effect.types.ci95, row.effect.types.without) },
       { title: "everything", value: (row) => row.effect.whole.difference, text: (row) => change(row.effect.whole.difference, row.effect.whole.ci95, row.effect.whole.without) },
-      { title: "verdict", value: (row) => row.effect.types.difference, text: (row) => mark(row.effect.types) },
+      { title: "verdict", value: (row) => row.effect.types.difference, text: (row) => mark(row.effect.types, row.effect.types.without) },
     ],
     rows,
   });

@@ -53,7 +53,14 @@ export function percent(part: number, whole = 1): string {
   return whole > 0 ? `${fixed(100 * (part / whole), 1)} %` : "-";
 }
 
+/** What two decimals of a per cent show nothing of, as a share of one. */
+export const SHOWN_SHARE = 0.005 / 100;
+
 /** A change in per cent with its confidence interval. */
 export function change(difference: number, ci95: number, of: number): string {
-  return of > 0 ? `${signed((100 * difference) / of, 2)} ± ${fixed((100 * ci95) / of, 2)} %` : "-";
+  if (!(of > 0)) return "-";
+  if (difference === 0 && ci95 === 0) return "0 %";
+  const [part, half] = [difference / of, ci95 / of];
+  if (Math.abs(part) < SHOWN_SHARE && half < SHOWN_SHARE) return "< 0.01 %";
+  return `${signed(100 * part, 2)} ± ${fixed(100 * half, 2)} %`;
 }

@@ -1,5 +1,8 @@
 // Names as text, verdicts, and tables in columns.
 
+import type { Measure } from "./documents";
+import { SHOWN_SHARE } from "./number";
+
 const UNSAFE = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu;
 
 /** A name in one line, each character that drives a terminal or turns the direction of writing as `\x1b` or `\u{202e}`. */
@@ -18,9 +21,11 @@ export function interleavings(count: number, seed: number): string {
   return count <= 1 ? `1 interleaving (seed ${seed})` : `mean of ${count} interleavings (seeds ${seed} to ${seed + count - 1})`;
 }
 
-/** What a measure says. */
-export function verdict(measure: { difference: number; significant: boolean }): string {
+/** Whether a measure of a part of the cost `of` is better or worse than before, by an amount that is shown. */
+export function verdict(measure: Measure, of: number): string {
+  if (measure.difference === 0 && measure.ci95 === 0) return "unchanged";
   if (!measure.significant) return "not significant";
+  if (Math.abs(measure.difference) < SHOWN_SHARE * of) return "negligible";
   return measure.difference < 0 ? "better" : "worse";
 }
 

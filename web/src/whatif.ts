@@ -41,8 +41,8 @@ function resultOf(result: WhatIf): HTMLElement {
   root.append(
     h("h4", {}, "Why accesses left their core, before and after"), pairedBars("Cycles by cause, before and after", result.causes),
     h("h4", {}, "Where they were served from"), pairedBars("Cycles by source, before and after", result.sources.filter((row) => !["l1", "l2"].includes(row.name))),
-    measured("Fields", result.fields, result.types.without),
-    measured("Functions (all accesses)", result.functions, result.whole.without),
+    measured("Fields", result.fields, result),
+    measured("Functions (all accesses)", result.functions, result),
   );
   return root;
 }
@@ -66,15 +66,15 @@ function totals(result: WhatIf, names: string): HTMLElement {
       { title: "before", value: (row) => row.measure.without, text: (row) => exact(row.measure.without) },
       { title: "after", value: (row) => row.measure.with, text: (row) => exact(row.measure.with) },
       { title: "change", value: (row) => row.measure.difference, text: (row) => change(row.measure.difference, row.measure.ci95, row.measure.without) },
-      { title: "verdict", value: (row) => verdict(row.measure), text: (row) => mark(row.measure) },
+      { title: "verdict", value: (row) => verdict(row.measure, row.measure.without), text: (row) => mark(row.measure, row.measure.without) },
     ],
     rows,
   });
 }
 
 /** Better and worse by word and sign, not by colour alone. */
-export function mark(measure: { difference: number; significant: boolean }): HTMLElement {
-  const word = verdict(measure);
+export function mark(measure: Measure, of: number): HTMLElement {
+  const word = verdict(measure, of);
   const sign = word === "better" ? "▼ " : word === "worse" ? "▲ " : "";
   return h("span", { class: `verdict ${word.replace(" ", "-")}` }, sign + word);
 }
@@ -133,7 +133,7 @@ function waterfall(types: Measure, bars: Bar[]): HTMLElement {
   draw("before", zero, types.without, "whole", 0, short(types.without));
   for (const { bar, from, to } of steps) {
     const { measure } = bar;
-    if (measure) draw(bar.name, from, to, verdict(measure).replace(" ", "-"), measure.ci95, change(measure.difference, measure.ci95, types.without));
+    if (measure) draw(bar.name, from, to, verdict(measure, types.without).replace(" ", "-"), measure.ci95, change(measure.difference, measure.ci95, types.without));
     else draw(bar.name, from, from, "none", 0, bar.why ?? "no figure");
   }
   if (bars.length > 0) draw("together", types.without + sum, types.with, "rest", 0, types.without > 0 ? `${signed((100 * rest) / types.without, 2)} %` : "-");
@@ -159,7 +159,9 @@ function pairedBars(label: string, rows: MeasuredRow[]): HTMLElement {
       h("td", { class: "figure" }, change(row.cycles.difference, row.cycles.ci95, row.cycles.without)))))));
 }
 
-function measured(label: string, rows: MeasuredRow[], whole: number): HTMLElement {
+function measured(label: string, rows: MeasuredRow[], result: WhatIf): HTMLElement {
+  const part = (title: string, of: number) =>
+    ({ title, value: (row: MeasuredRow) => row.cycles.difference, text: (row: MeasuredRow) => change(row.cycles.difference, row.cycles.ci95, of) });
   return h("div", {}, h("h4", {}, label), table<MeasuredRow>({
     label,
     columns: [
@@ -167,8 +169,9 @@ function measured(label: string, rows: MeasuredRow[], whole: number): HTMLElemen
       { title: "cycles before", value: (row) => row.cycles.without, text: (row) => exact(row.cycles.without) },
       { title: "after", value: (row) => row.cycles.with, text: (row) => exact(row.cycles.with) },
       { title: "change", value: (row) => Math.abs(row.cycles.difference), text: (row) => change(row.cycles.difference, row.cycles.ci95, row.cycles.without) },
-      { title: "of all", value: (row) => row.cycles.difference, text: (row) => change(row.cycles.difference, row.cycles.ci95, whole) },
-      { title: "verdict", value: (row) => verdict(row.cycles), text: (row) => mark(row.cycles) },
+      part("of its type", result.types.without),
+      part("of all", result.whole.without),
+      { title: "verdict", value: (row) => verdict(row.cycles, result.types.without), text: (row) => mark(row.cycles, result.types.without) },
     ],
     rows,
     search: (row) => row.name,

@@ -14,7 +14,7 @@ test("figures are written as Rust writes them", () => {
   for (const [value, digits, written] of rounded) expect(fixed(value, digits), `${value}`).toBe(written);
   expect([0, 999, 1000, 9996, -118_153_250, 2.5e9].map(short)).toEqual(["0", "999", "1.00 k", "10.0 k", "-118 M", "2.50 G"]);
   expect([signed(-1, 0), signed(0, 1), signed(3, 2)]).toEqual(["-1", "+0.0", "+3.00"]);
-  expect(change(-20, 1, 1000)).toBe("-2.00 ± 0.10 %");
+  expect([change(-20, 1, 1000), change(0, 0, 7), change(0.1, 0.1, 1e6), change(1, 1, 0)]).toEqual(["-2.00 ± 0.10 %", "0 %", "< 0.01 %", "-"]);
   expect([percent(1, 16), percent(1, 0)]).toEqual(["6.2 %", "-"]);
   expect(ticks([12_000_000, 12_050_000, 12_100_000])).toEqual(["12.00 M", "12.05 M", "12.10 M"]);
   expect(ticks([0, 500, 1000])).toEqual(["0", "0.5 k", "1.0 k"]);
