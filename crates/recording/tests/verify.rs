@@ -416,7 +416,7 @@ fn an_interrupted_recording_can_be_appended_to() {
     // Half a chunk after the whole ones.
     let mut bytes = std::fs::read(&scratch.0).unwrap();
     let whole = bytes.len();
-    bytes.extend_from_slice(&sound()[19..60]);
+    bytes.extend_from_slice(&sound()[27..68]);
     std::fs::write(&scratch.0, &bytes).unwrap();
 
     let mut writer = Writer::append(&scratch.0).unwrap();
