@@ -300,6 +300,19 @@ impl<'r> Analysis<'r> {
         self.recording
     }
 
+    /// Whether the recording says in which order CPUs made their accesses, so that it is known which of them are handed over: not where each
+    /// CPU was recorded on its own.
+    #[must_use]
+    pub fn knows_order(&self) -> bool {
+        let mut lanes = self
+            .recording
+            .chunks()
+            .iter()
+            .map(|chunk| chunk.summary.lane);
+        let first = lanes.next();
+        lanes.all(|lane| Some(lane) == first)
+    }
+
     /// Its types.
     #[must_use]
     pub fn model(&self) -> &TypeModel {
@@ -310,6 +323,12 @@ impl<'r> Analysis<'r> {
     #[must_use]
     pub fn schema(&self) -> &Schema {
         &self.head.schema
+    }
+
+    /// The struct or union that an id of its types stands for, without typedefs and qualifiers.
+    #[must_use]
+    pub fn type_index(&self, id: TypeId) -> Option<TypeIndex> {
+        self.head.types.get(&self.head.model.strip(id).0).copied()
     }
 
     /// Its symbols.

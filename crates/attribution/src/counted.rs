@@ -6,6 +6,8 @@ use linemate_recording::{Access, Call, Marker, Return, TimeGrid, Visitor};
 use rustc_hash::FxHashMap;
 
 use crate::couse::{CoUseCollector, CoUses, FieldTables};
+use crate::handover::Handovers;
+use crate::ledger::Bucket;
 use crate::names::Names;
 use crate::tally::Tally;
 use crate::times::{TimeCounter, Times};
@@ -70,6 +72,9 @@ pub(crate) struct Counter<'n> {
     objects: Vec<FxHashMap<u64, Users>>,
     times: TimeCounter,
     calls: Vec<u64>,
+    handovers: Handovers,
+    /// By subject: whether caches hold it.
+    cached: Vec<bool>,
 }
 
 impl<'n> Counter<'n> {
@@ -86,11 +91,18 @@ impl<'n> Counter<'n> {
             objects: vec![FxHashMap::default(); names.subjects().len()],
             times: TimeCounter::new(grid),
             calls: vec![0; functions],
+            handovers: Handovers::default(),
+            cached: names
+                .subjects()
+                .iter()
+                .map(|subject| subject.bucket != Bucket::Device)
+                .collect(),
         }
     }
 
     pub(crate) fn start_chunk(&mut self) {
         self.co_uses.start_chunk();
+        self.handovers.start_chunk();
     }
 
     pub(crate) fn finish(self) -> Counted {
@@ -112,8 +124,9 @@ impl Visitor for Counter<'_> {
     #[inline]
     fn access(&mut self, access: &Access) {
         let at = self.names.locate(access);
-        let (key, row) = self.tally.count(self.names, access, &at);
-        let subject = at.subject.0 as usize;
+        let subject = at.subject.index();
+        let handed = self.cached[subject] && self.handovers.access(access, at.subject);
+        let (key, row) = self.tally.count(self.names, access, &at, handed);
         if self.names.subjects()[subject].ty.is_none() {
             return;
         }

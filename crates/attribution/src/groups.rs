@@ -7,7 +7,8 @@
 //! 2. A field of a per-CPU object is *read by others* if other CPUs' loads are a larger share of its accesses than
 //!    other CPUs' accesses are of all of the type's. The line such fields are on travels; that of the rest need not. There is
 //!    no constant in this: a field is compared with its own type.
-//! 3. Inside each of these three classes fields are joined bottom up, the pair of groups with the strongest tie first, as
+//! 3. A field of objects without an owner is *shared* if it goes from one CPU to another in at least one access of [`USES_PER_HANDOVER`].
+//! 4. Inside each of these four classes fields are joined bottom up, the pair of groups with the strongest tie first, as
 //!    long as the tie is at least [`TIE_MIN`]. The tie of two fields is how often they are used together (see [`crate::couse`]), as a share of the
 //!    uses of the less used one; of two groups the average over their pairs, each weighted by the uses of its less used field. Fields
 //!    that are read by others are tied by the others' uses, the rest by the owner's.
@@ -36,6 +37,8 @@ pub struct FieldUse {
     pub owner: Uses,
     /// By other CPUs than the owner.
     pub others: Uses,
+    /// Of all: bytes that came from another CPU ([`crate::tally::Count::handed`]).
+    pub handed: u64,
 }
 
 impl Uses {
@@ -57,6 +60,8 @@ pub enum Class {
     Atomic,
     /// Read by other CPUs than the owner more than the type is on average.
     ReadByOthers,
+    /// Of objects without an owner: goes from CPU to CPU.
+    Shared,
     /// The rest.
     Own,
 }
@@ -74,6 +79,10 @@ pub struct FieldGroup {
 /// one half; a counter that is mostly set plainly and seldom changed atomically stays below.
 pub const RMW_SHARE: f64 = 0.25;
 
+/// What one CPU sets up and another one uses is handed over once in an object's life: a field that is shared is handed over more often than in one
+/// of this many accesses.
+pub const USES_PER_HANDOVER: u64 = 100;
+
 /// The weakest tie that joins two groups. On `struct rq` any value from 0.1 to 0.3 gives the same groups of its hot fields.
 pub const TIE_MIN: f64 = 0.25;
 
@@ -83,7 +92,12 @@ pub fn find(co_use: &CoUse, uses: &BTreeMap<usize, FieldUse>) -> Vec<FieldGroup>
     let all: u64 = uses.values().map(|u| u.total()).sum();
     let by_others: u64 = uses.values().map(|u| u.others.total()).sum();
     let mut groups = Vec::new();
-    for class in [Class::Atomic, Class::ReadByOthers, Class::Own] {
+    for class in [
+        Class::Atomic,
+        Class::ReadByOthers,
+        Class::Shared,
+        Class::Own,
+    ] {
         let fields: Vec<(usize, FieldUse)> = uses
             .iter()
             .filter(|(_, u)| class_of(u, all, by_others) == class)
@@ -114,6 +128,10 @@ fn class_of(field: &FieldUse, all: u64, by_others: u64) -> Class {
         > u128::from(by_others) * u128::from(field.total())
     {
         Class::ReadByOthers
+    } else if by_others == 0
+        && field.handed.saturating_mul(USES_PER_HANDOVER) >= field.total().max(1)
+    {
+        Class::Shared
     } else {
         Class::Own
     }
@@ -123,12 +141,12 @@ fn cluster(co_use: &CoUse, fields: &[(usize, FieldUse)], class: Class) -> Vec<Ve
     let weight = |u: FieldUse| match class {
         Class::Atomic => u.total(),
         Class::ReadByOthers => u.others.total(),
-        Class::Own => u.owner.total(),
+        Class::Shared | Class::Own => u.owner.total(),
     };
     let together = |a: usize, b: usize| match class {
         Class::Atomic => co_use.together(By::Owner, a, b) + co_use.together(By::Others, a, b),
         Class::ReadByOthers => co_use.together(By::Others, a, b),
-        Class::Own => co_use.together(By::Owner, a, b),
+        Class::Shared | Class::Own => co_use.together(By::Owner, a, b),
     };
     let count = fields.len();
     // (uses together, uses of the less used) of each pair of groups: a join is a sum.
@@ -192,6 +210,7 @@ mod tests {
         FieldUse {
             owner: uses(loads, stores, 0),
             others: Uses::default(),
+            handed: 0,
         }
     }
 
@@ -246,6 +265,7 @@ mod tests {
         let lock = FieldUse {
             owner: uses(5, 50, 50),
             others: Uses::default(),
+            handed: 0,
         };
         let found = groups(&[(By::Owner, 0, 1, 100)], &[lock, own(100, 0)]);
         assert_eq!(found, [(Class::Atomic, vec![0]), (Class::Own, vec![1])]);
@@ -256,6 +276,7 @@ mod tests {
         let read = FieldUse {
             owner: uses(50, 10, 0),
             others: uses(40, 0, 0),
+            handed: 0,
         };
         let fields = [read, own(300, 50), read];
         // The owner uses all three together, but others only 0 and 2.
@@ -269,5 +290,19 @@ mod tests {
             groups(&pairs, &fields),
             [(Class::Own, vec![1]), (Class::ReadByOthers, vec![0, 2])]
         );
+    }
+
+    #[test]
+    fn what_goes_from_cpu_to_cpu_is_not_own() {
+        let passed = FieldUse {
+            handed: 1,
+            ..own(60, 40)
+        };
+        let set_up = FieldUse {
+            handed: 1,
+            ..own(61, 40)
+        };
+        let found = groups(&[], &[passed, set_up]);
+        assert_eq!(found, [(Class::Own, vec![1]), (Class::Shared, vec![0])]);
     }
 }

@@ -91,6 +91,8 @@ pub struct Names {
     percpu_variables: VariableNames,
     percpu_open: Vec<Extent>,
     elsewhere: Vec<Extent>,
+    /// The subject of pages' own structs, if the types have one of their size.
+    struct_page: Option<SubjectId>,
     /// First per-CPU addresses of the units, sorted, with their CPUs.
     units: Vec<(u64, u16)>,
     /// Where programs are recorded.
@@ -200,6 +202,7 @@ impl Names {
             "",
             false,
         );
+        let struct_page = struct_page(&mut subjects, schema, &map);
         let slab_caches = slab_caches(&map, &collected.objects, &kinds, collected.slab_caches);
         let (heap, pages) = indices(&collected.objects, &kinds);
         let mut objects_by_type = count_types(&settled.forms, &objects);
@@ -238,6 +241,7 @@ impl Names {
             percpu_variables,
             percpu_open,
             elsewhere,
+            struct_page,
             units,
             programs,
             map,
@@ -299,9 +303,10 @@ impl Names {
         if self.map.vmalloc.contains(&a) {
             return self.in_vmalloc(addr, time);
         }
-        let bucket = if self.map.struct_pages.contains(&a) {
-            Bucket::StructPage
-        } else if self.map.entry_area.contains(&a) {
+        if self.map.struct_pages.contains(&a) {
+            return self.in_struct_page(a);
+        }
+        let bucket = if self.map.entry_area.contains(&a) {
             Bucket::EntryArea
         } else if self.map.is_device(a) {
             Bucket::Device
@@ -309,6 +314,20 @@ impl Names {
             Bucket::UnknownArea
         };
         self.nowhere(bucket)
+    }
+
+    /// A page's own struct: they are one array.
+    fn in_struct_page(&self, addr: u64) -> Located {
+        let Some(subject) = self.struct_page else {
+            return self.nowhere(Bucket::StructPage);
+        };
+        let offset = (addr - self.map.struct_pages.start) % self.map.struct_page_size.max(1);
+        Located {
+            subject,
+            offset: clip(offset),
+            object: GuestAddr(addr - offset),
+            owner: None,
+        }
     }
 
     fn in_program(&self, access: &Access) -> Located {
@@ -564,6 +583,14 @@ impl Names {
             owner,
         }
     }
+}
+
+/// The subject of `struct page`, whose fields are those of folios and slabs, too: they lie over it.
+fn struct_page(subjects: &mut Subjects, schema: &Schema, map: &KernelMap) -> Option<SubjectId> {
+    let found = schema.named("page").into_iter();
+    let mut found = found.filter(|ty| schema.size(*ty) == map.struct_page_size);
+    let page = found.next()?;
+    Some(subjects.typed(Bucket::StructPage, page, "", false))
 }
 
 /// The caches of slabs that were taken during the recording: as the calls tell, else as the pages are marked at the end.

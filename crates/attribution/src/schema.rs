@@ -286,6 +286,28 @@ impl Schema {
         }
     }
 
+    /// The struct or union that a member is, or is an array of: by the names from the type on, as [`Schema::places`] writes them.
+    #[must_use]
+    pub fn at_path(&self, outer: TypeIndex, path: &str) -> Option<TypeIndex> {
+        self.at_path_within(outer, path, MAX_DEPTH)
+    }
+
+    fn at_path_within(&self, outer: TypeIndex, path: &str, depth: usize) -> Option<TypeIndex> {
+        let (ty, depth) = (self.get(outer)?, depth.checked_sub(1)?);
+        ty.members.iter().find_map(|member| {
+            let (inner, _) = aggregate_of(&member.shape)?;
+            if member.name.is_empty() {
+                return self.at_path_within(inner, path, depth);
+            }
+            let rest = path.strip_prefix(member.name.as_str())?;
+            let rest = rest.strip_prefix("[0]").unwrap_or(rest);
+            match rest.strip_prefix('.') {
+                Some(deeper) => self.at_path_within(inner, deeper, depth),
+                None => rest.is_empty().then_some(inner),
+            }
+        })
+    }
+
     /// Whether the type ends in a flexible array, so that an object of it can be longer than its size.
     #[must_use]
     pub fn is_flexible(&self, ty: TypeIndex) -> bool {

@@ -101,6 +101,8 @@ pub struct Count {
     pub silent: u64,
     /// Of those: by another CPU than the object's owner.
     pub remote: u64,
+    /// Of those: bytes that came from another CPU ([`crate::Analysis::knows_order`]).
+    pub handed: u64,
     /// By which CPUs.
     pub cpus: CpuSet,
 }
@@ -149,9 +151,15 @@ impl Tally {
         }
     }
 
-    /// Counts an access; gives the row that has it.
+    /// Counts an access, `handed` over by another CPU or not; gives the row that has it.
     #[inline]
-    pub fn count(&mut self, names: &Names, access: &Access, at: &Located) -> (Key, TallyRow) {
+    pub fn count(
+        &mut self,
+        names: &Names,
+        access: &Access,
+        at: &Located,
+        handed: bool,
+    ) -> (Key, TallyRow) {
         let key = Key {
             subject: at.subject,
             offset: at.offset,
@@ -165,6 +173,7 @@ impl Tally {
         count.count += 1;
         count.silent += u64::from(access.silent);
         count.remote += u64::from(remote);
+        count.handed += u64::from(handed);
         count.cpus.insert(access.cpu.0);
         let subject = &names.subjects()[at.subject.0 as usize];
         self.ledger.book(subject.bucket, subject.program, 1);
@@ -213,6 +222,7 @@ impl Tally {
             sum.count += part.count;
             sum.silent += part.silent;
             sum.remote += part.remote;
+            sum.handed += part.handed;
             sum.cpus.merge(&part.cpus);
         }
         if self.per_cpu.len() < other.per_cpu.len() {
@@ -244,6 +254,12 @@ impl Tally {
             tally.counts.push(count);
         }
         tally
+    }
+
+    /// All rows, in any order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Key, &Count)> {
+        let rows = self.rows.iter();
+        rows.map(|(key, row)| (key, &self.counts[*row as usize]))
     }
 
     /// All rows, sorted.

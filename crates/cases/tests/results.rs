@@ -138,7 +138,7 @@ fn report() -> Value {
         };
     let text = |text: &str| text.to_owned();
     written(&Report {
-        schema: "linemate.report/1".into(),
+        schema: "linemate.report/2".into(),
         inputs: Inputs {
             tool: text("1.2.3"),
             recorded_by: text("1.2.3"),

@@ -32,7 +32,7 @@ fn figures(accesses: u64) -> Figures {
 
 fn report(rows: &str) -> Report {
     let mut report = json!({
-        "schema": "linemate.report/1",
+        "schema": "linemate.report/2",
         "inputs": {
             "tool": "0.1.0", "recorded_by": "0.0.9", "checksum": "00ff", "cut": null,
             "recording": { "kernel": "6.12.1+deb13", "command": "bin/sleepers -m 1", "cpus": "8", "seed": "42" },

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use linemate_layout::{Edit, EditFile, EditSubject, parse, parse_flags};
-use linemate_study::WhatIfError;
 use linemate_study::variant::VariantError;
+use linemate_study::{Session, WhatIfError};
 use linemate_types::{KernelImage, TypeModel};
 
 use crate::input;
@@ -67,6 +67,26 @@ impl EditArgs {
             );
         }
         Ok((edits, report))
+    }
+
+    /// The same with the type as the recording calls what its name means.
+    pub(crate) fn meant(
+        &self,
+        session: &Session<'_>,
+        edits: EditFile,
+    ) -> anyhow::Result<(EditFile, Vec<EditSubject>)> {
+        let Some(asked) = &self.type_name else {
+            return Ok((edits, Vec::new()));
+        };
+        let name = input::meant(session, asked);
+        if self.edit.is_some() {
+            return Ok((edits, vec![EditSubject::Named(name)]));
+        }
+        let meant = EditArgs {
+            type_name: Some(name),
+            ..self.clone()
+        };
+        meant.edits()
     }
 
     /// What errors about a place in the edits begin with.

@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
+use linemate_attribution::named_type;
 use linemate_recording::{Error, Recording};
 use linemate_study::{EventCount, Session};
 use linemate_types::LineSize;
@@ -88,6 +89,36 @@ pub(crate) fn event(
         .transpose()
         .with_context(|| path.display().to_string())
 }
+
+/// What the recording calls the type that `asked` means, if it has one; on the error output what else it could mean. A name that means nothing
+/// is handed on: whoever looks for it says what is like it.
+pub(crate) fn meant(session: &Session<'_>, asked: &str) -> String {
+    let Some(found) = named_type(session.analysis(), session.counted(), asked) else {
+        return asked.to_owned();
+    };
+    if !found.others.is_empty() {
+        let with_count = |name: &str, count: u64| format!("{name} ({count} accesses)");
+        let others: Vec<String> = found
+            .others
+            .iter()
+            .take(OTHERS_MAX)
+            .map(|other| with_count(&other.name, other.accesses))
+            .collect();
+        output::tell(&format!(
+            "note: {asked:?} is {}; also of that name: {}{}",
+            with_count(&found.name, found.accesses),
+            others.join(", "),
+            match found.others.len().saturating_sub(OTHERS_MAX) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            }
+        ));
+    }
+    found.name
+}
+
+/// The most other types of a name that are named.
+const OTHERS_MAX: usize = 5;
 
 /// The value of `--type`.
 pub(crate) fn type_name(text: &str) -> Result<String, String> {

@@ -16,11 +16,19 @@ pub(crate) fn text(text: &str) -> anyhow::Result<()> {
     write(&shown_lines(text))
 }
 
+/// The width of tables that go to a file or another program, unless `COLUMNS` says another: what an editor or a mail shows. Names of C++ and Rust
+/// have hundreds of letters.
+const PIPED_COLUMNS: usize = 120;
+
 /// Writes prose and tables to standard output: as wide as the terminal and through the pager if there is one, in colour unless that is not
 /// wanted.
 pub(crate) fn fitted(text: &Text) -> anyhow::Result<()> {
     let terminal = Terminal::of_stdout();
-    let safe = shown_lines(&text.fitted(terminal.width)).to_string();
+    let fitted = match terminal.width {
+        Some(width) => text.fitted(Some(width)),
+        None => text.piped(PIPED_COLUMNS),
+    };
+    let safe = shown_lines(&fitted).to_string();
     let text = if terminal.colours {
         verdicts_in_colour(&safe)
     } else {

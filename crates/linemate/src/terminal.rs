@@ -9,7 +9,7 @@ use anyhow::Context;
 /// What standard output goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Terminal {
-    /// Columns that fit a row. `None`: it is not a terminal, and rows are as wide as they are.
+    /// Columns that fit a row. `None`: it is not a terminal, and `COLUMNS` says nothing.
     pub(crate) width: Option<usize>,
     /// Rows that fit the screen; `None` where there is no screen.
     height: Option<usize>,

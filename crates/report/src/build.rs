@@ -3,9 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use linemate_attribution::naming::{Inside, NamedType};
 use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::tally::{Count, Key};
-use linemate_attribution::{Analysis, Bucket, Counted, Group, Ledger, SourcePlace, Subject};
+use linemate_attribution::{
+    Analysis, Bucket, Counted, Group, Ledger, SourcePlace, Subject, SubjectId,
+};
 use linemate_recording::GuestAddr;
 use linemate_types::LineSize;
 
@@ -16,9 +19,9 @@ use crate::model::{
 };
 use crate::parts::{LineParts, Parts, field_row};
 use crate::resolve::{FieldName, Resolver};
-use crate::sums::{Sum, largest, share};
+use crate::sums::{is_large, largest, share};
 use crate::timeview;
-use crate::typeview::{self, locate};
+use crate::typeview;
 use crate::{By, Error, Options};
 
 /// Makes the report.
@@ -40,8 +43,8 @@ pub(crate) fn build(
             line,
         )?)),
         (name, by) => {
-            let only = name.as_deref().map(|name| only(analysis, name));
-            let mut build = Builder::new(analysis, resolver, &rows, only.transpose()?);
+            let only = name.as_deref().map(|name| only(analysis, counted, name));
+            let mut build = Builder::new((analysis, counted), resolver, &rows, only.transpose()?);
             let mut view = match by {
                 By::Type => View::Types(build.types(options.all)),
                 By::Field => View::Fields(build.fields(line)),
@@ -154,14 +157,14 @@ struct Only {
     name: String,
 }
 
-fn only(analysis: &Analysis<'_>, name: &str) -> Result<Only, Error> {
-    let ty = typeview::find_type(analysis, name)?;
-    let name = typeview::name_of(analysis, ty, name).to_owned();
+fn only(analysis: &Analysis<'_>, counted: &Counted, name: &str) -> Result<Only, Error> {
+    let NamedType { ty, name, .. } = typeview::find_type(analysis, counted, name)?;
     Ok(Only { ty, name })
 }
 
 struct Builder<'a> {
     analysis: &'a Analysis<'a>,
+    counted: &'a Counted,
     resolver: Resolver<'a>,
     /// Of one type alone: offsets are from its start, also where it is inside another.
     rows: Vec<(Key, &'a Count)>,
@@ -170,29 +173,24 @@ struct Builder<'a> {
 
 impl<'a> Builder<'a> {
     fn new(
-        analysis: &'a Analysis<'a>,
+        (analysis, counted): (&'a Analysis<'a>, &'a Counted),
         resolver: Resolver<'a>,
         rows: &[(Key, &'a Count)],
         only: Option<Only>,
     ) -> Builder<'a> {
-        let mut inside = BTreeMap::new();
-        let mut kept = |(key, count): &(Key, &'a Count)| match &only {
+        let one = only.as_ref().map(|only| only.ty);
+        let mut inside = one.map(|ty| Inside::new(analysis.schema(), ty));
+        let mut kept = |(key, count): &(Key, &'a Count)| match &mut inside {
             None => Some((*key, *count)),
-            Some(only) => {
-                let subject = &analysis.subjects()[key.subject.0 as usize];
-                let (_, offset) = locate(
-                    analysis,
-                    subject,
-                    subject.ty?,
-                    only.ty,
-                    key.offset,
-                    &mut inside,
-                )?;
+            Some(inside) => {
+                let outer = analysis.subjects()[key.subject.0 as usize].ty?;
+                let offset = inside.at(outer, key.offset)?.offset;
                 Some((Key { offset, ..*key }, *count))
             }
         };
         Builder {
             analysis,
+            counted,
             resolver,
             rows: rows.iter().filter_map(&mut kept).collect(),
             only,
@@ -215,61 +213,26 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Accesses to shared fields, by subject that can be laid out.
-    fn shared(&mut self) -> BTreeMap<&'a Subject, u64> {
-        let subjects = self.analysis.subjects();
-        let mut fields: BTreeMap<(u32, FieldName), Sum> = BTreeMap::new();
-        for (key, counts) in &self.rows {
-            let subject = &subjects[key.subject.0 as usize];
-            let Some(ty) = subject.ty.filter(|ty| self.resolver.has_fields(*ty)) else {
-                continue;
-            };
-            let field = self.resolver.field(ty, key.offset, key.size);
-            fields
-                .entry((key.subject.0, field))
-                .or_default()
-                .add(key.kind, counts, subject.percpu);
-        }
-        let mut shared = BTreeMap::new();
-        for ((subject, _), sum) in fields {
-            let accesses = if sum.is_shared() { sum.accesses() } else { 0 };
-            let subject = &subjects[subject as usize];
-            *shared.entry(subject).or_default() += accesses;
-        }
-        shared
-    }
-
-    /// Types by what of them is shared; `all`: also what cannot be laid out, after them.
+    /// Types by what of them comes from other CPUs; without `all` what cannot be laid out only where that is much.
     fn types(&mut self, all: bool) -> Vec<TypeRow> {
-        let shared = self.shared();
-        let mut sums: BTreeMap<&Subject, Parts> = BTreeMap::new();
+        let mut sums: BTreeMap<(&Subject, SubjectId), Parts> = BTreeMap::new();
         for (key, counts) in &self.rows {
-            let subject = &self.analysis.subjects()[key.subject.0 as usize];
+            let subject = &self.analysis.subjects()[key.subject.index()];
             let function = self.resolver.function(key.pc);
-            sums.entry(subject)
-                .or_default()
-                .add(key, counts, subject.percpu, function);
+            sums.entry((subject, key.subject)).or_default().add(
+                key,
+                counts,
+                subject.percpu,
+                function,
+            );
         }
+        let handed = sums.values().map(|parts| parts.sum.handed()).sum();
         let mut rows: Vec<TypeRow> = Vec::new();
-        for (subject, parts) in sums {
-            let shared = shared.get(subject).copied();
-            if shared.is_none() && !all {
-                continue;
+        for ((subject, id), parts) in sums {
+            let has_fields = subject.ty.is_some_and(|ty| self.resolver.has_fields(ty));
+            if all || has_fields || is_large(parts.sum.handed(), handed) {
+                rows.push(self.type_row(subject, id, &parts));
             }
-            let heap = subject.bucket == Bucket::Field;
-            rows.push(TypeRow {
-                name: self.resolver.subject(subject),
-                kind: subject.bucket.group().name().into(),
-                place: self.resolver.place(subject),
-                size: subject.ty.map(|t| self.analysis.schema().size(t)),
-                objects: subject
-                    .ty
-                    .filter(|_| heap)
-                    .map(|t| self.analysis.object_count(t)),
-                shared,
-                figures: parts.sum.figures(),
-                functions: largest(&parts.parts),
-            });
         }
         rows.sort_by(|a, b| {
             let key = |r: &TypeRow| (r.name.clone(), r.kind.clone(), r.place.clone());
@@ -279,6 +242,21 @@ impl<'a> Builder<'a> {
                 .then_with(|| key(a).cmp(&key(b)))
         });
         rows
+    }
+
+    fn type_row(&mut self, subject: &Subject, id: SubjectId, parts: &Parts) -> TypeRow {
+        let objects = self.counted.objects.get(id.index());
+        let heap = subject.ty.is_some() && subject.bucket == Bucket::Field;
+        TypeRow {
+            name: self.resolver.subject(subject),
+            kind: subject.bucket.group().name().into(),
+            place: self.resolver.place(subject),
+            size: subject.ty.map(|t| self.analysis.schema().size(t)),
+            objects: objects.filter(|_| heap).map(|known| known.len() as u64),
+            shared: self.analysis.knows_order().then(|| parts.sum.handed()),
+            figures: parts.sum.figures(),
+            functions: largest(&parts.parts),
+        }
     }
 
     /// Only what has fields or is a variable: whole buckets have no lines and fields.

@@ -97,7 +97,7 @@ impl CostsDocument {
             (Some(_), By::Line) => lines(out, &costs.lines, top),
             (Some(_), By::Cpu) => type_pairs(out, self, top),
             (None, By::Type) if tables.all => rows(out, TYPES, &costs.types, costs, top),
-            (None, By::Type) => rows(out, TYPES, self.laid_out(), costs, top),
+            (None, By::Type) => rows(out, TYPES, self.costly(), costs, top),
             (None, By::Field) => rows(out, "field", &costs.fields, costs, top),
             (None, By::Function) => rows(out, "function", &costs.functions, costs, top),
             (None, By::Source) => rows(out, "source", &costs.sources, costs, top),

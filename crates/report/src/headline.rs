@@ -6,7 +6,7 @@ use linemate_text::shown;
 use crate::CostsDocument;
 use crate::model::{Report, Share, TypeView, View};
 use crate::print::percent;
-use crate::sums::share;
+use crate::sums::{is_large, share};
 
 /// What of a recording is shared most, or accessed most.
 #[must_use]
@@ -22,11 +22,12 @@ pub fn report_headline(report: &Report) -> String {
     let first = match &report.view {
         View::Types(rows) => rows.first().map(|row| match row.shared {
             Some(shared) if shared > 0 => format!(
-                "{} is shared most: of its {} accesses, {} of all, {} are to fields that are written and that several CPUs access.",
+                "{} is shared most: {shared} of its {} accesses, {}, are to bytes that come from another CPU{}; it has {} of all accesses.",
                 shown(&row.name),
                 row.figures.accesses,
+                percent(share(shared, row.figures.accesses)),
+                most_by(&row.functions),
                 percent(share(row.figures.accesses, whole)),
-                percent(share(shared, row.figures.accesses))
             ),
             _ => most(&row.name, "is accessed", row.figures.accesses),
         }),
@@ -53,10 +54,21 @@ pub fn report_headline(report: &Report) -> String {
     first.unwrap_or_else(|| "No access to a type that can be laid out.".to_owned())
 }
 
+fn most_by(functions: &[Share]) -> String {
+    let first = functions.first();
+    first.map_or(String::new(), |by| format!(", most by {}", shown(&by.name)))
+}
+
 /// How often a type is accessed, of `whole` accesses, and by how many CPUs.
 #[must_use]
 pub fn type_headline(view: &TypeView, whole: u64) -> String {
     let figures = &view.figures;
+    if figures.accesses == 0 {
+        return format!(
+            "No access is attributed to {}: the recording has the type, but not where objects of it are.",
+            shown(&view.name)
+        );
+    }
     let others = figures.remote_share.map_or(String::new(), |remote| {
         format!(", {} of them by other CPUs than the owner", percent(remote))
     });
@@ -75,39 +87,69 @@ pub fn type_headline(view: &TypeView, whole: u64) -> String {
     )
 }
 
-/// What that type costs, without one what costs most of what can be laid out, and how much of that a layout can change; none if there is no
-/// such type.
+/// What that type costs, without one what costs most, whatever it is, where in the source, and for which causes; none if nothing costs
+/// anything, or there is no such type.
 #[must_use]
 pub fn costs_headline(document: &CostsDocument, type_name: Option<&str>) -> Option<String> {
+    let costs = &document.costs;
     let row = match type_name {
-        Some(name) => document.costs.types.iter().find(|row| row.name == name),
-        None => document.laid_out().max_by_key(|row| row.cycles),
+        Some(name) => costs.types.iter().find(|row| row.name == name),
+        None => costs.types.first().filter(|row| row.cycles > 0),
     }?;
-    let causes = &row.causes;
     let part = |cycles| percent(share(cycles, row.cycles));
+    let causes = &row.causes;
+    let layouts = causes.false_sharing + causes.cold + causes.capacity + causes.unshared;
+    let mut of = vec![
+        ("false sharing", causes.false_sharing),
+        ("cold misses", causes.cold),
+        ("capacity misses", causes.capacity),
+        ("unshared", causes.unshared),
+    ];
+    let is_laid_out = document
+        .laid_out()
+        .any(|laid_out| laid_out.name == row.name);
+    if !is_laid_out {
+        of.insert(0, ("true sharing", causes.true_sharing));
+    }
+    let of = of.iter().map(|(name, cycles)| (name, part(*cycles)));
+    // What rounds to nothing explains nothing.
+    let of = of.filter(|(_, part)| *part != percent(0.0));
+    let of: Vec<String> = of.map(|(name, part)| format!("{name} {part}")).collect();
+    let of = of.join(", ");
+    let hottest = costs
+        .hottest
+        .as_ref()
+        .filter(|place| place.name == row.name);
     Some(format!(
-        "{} {}on {}: {} cycles, {} of all; a layout can change {} of that at most: false sharing {}, cold misses {}, capacity misses {}, \
-         unshared {}.",
+        "{} {}on {}: {} cycles, {} of all{}; {}.",
         shown(&row.name),
         if type_name.is_none() {
             "costs most "
         } else {
             ""
         },
-        shown(&document.costs.machine),
+        shown(&costs.machine),
         row.cycles,
-        percent(share(row.cycles, document.costs.whole.cycles)),
-        part(causes.false_sharing + causes.cold + causes.capacity + causes.unshared),
-        part(causes.false_sharing),
-        part(causes.cold),
-        part(causes.capacity),
-        part(causes.unshared),
+        percent(share(row.cycles, costs.whole.cycles)),
+        hottest.map_or(String::new(), |place| format!(
+            ", most at {}",
+            shown(place.at())
+        )),
+        match (is_laid_out, of.is_empty()) {
+            (true, false) => format!(
+                "a layout can change {} of that at most: {of}",
+                part(layouts)
+            ),
+            (true, true) => "a layout can change nothing of that".to_owned(),
+            (false, false) => of,
+            (false, true) => "of no type that can be laid out".to_owned(),
+        }
     ))
 }
 
 impl CostsDocument {
     /// The rows of types that can be laid out: those of which fields are known. Names of files are in names of types, and have dots, too.
-    pub(crate) fn laid_out(&self) -> impl Iterator<Item = &Cost> {
+    fn laid_out(&self) -> impl Iterator<Item = &Cost> {
         let fields = self.costs.fields.iter();
         let owners: std::collections::BTreeSet<&str> = fields
             .flat_map(|field| {
@@ -117,5 +159,15 @@ impl CostsDocument {
             .collect();
         let types = self.costs.types.iter();
         types.filter(move |row| owners.contains(row.name.as_str()))
+    }
+
+    /// Those, and what costs much without being one.
+    pub(crate) fn costly(&self) -> impl Iterator<Item = &Cost> {
+        let laid_out: std::collections::BTreeSet<&str> =
+            self.laid_out().map(|row| row.name.as_str()).collect();
+        let whole = self.costs.whole.cycles;
+        let shown =
+            move |row: &&Cost| laid_out.contains(row.name.as_str()) || is_large(row.cycles, whole);
+        self.costs.types.iter().filter(shown)
     }
 }

@@ -7,7 +7,7 @@ const LEGEND: &[(&str, &str)] = &[
     ("accesses", "loads, stores and RMWs"),
     (
         "shared",
-        "accesses to fields that are written and that several CPUs access",
+        "accesses to bytes of an object that come from another CPU: loads of what it wrote, writes to what it used",
     ),
     (
         "loads",
@@ -39,14 +39,17 @@ const LEGEND: &[(&str, &str)] = &[
         "line",
         "the line of the type, from 0, if an object starts at a line's start",
     ),
-    ("objects", "objects with a known life"),
+    (
+        "objects",
+        "heap objects that were accessed, by their addresses",
+    ),
     (
         "where",
         "what kind of memory, and the variable or the place of allocation",
     ),
     (
         "class",
-        "atomic: locks and the like; read by others: by other CPUs than the owner, more than the type on average; own: the rest",
+        "atomic: locks and the like; read by others: by other CPUs than the owner, more than the type on average; shared: of objects without an owner, goes from CPU to CPU; own: the rest",
     ),
     ("loads : stores", "loads for each store; an RMW is both"),
     (

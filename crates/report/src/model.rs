@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::leaves::FieldMap;
 
 /// The schema's name and version.
-pub const SCHEMA: &str = "linemate.report/1";
+pub const SCHEMA: &str = "linemate.report/2";
 
 /// A report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -145,10 +145,10 @@ pub struct TypeRow {
     pub place: String,
     /// Bytes of the type, if there is one.
     pub size: Option<u64>,
-    /// Objects with a known life, if the type is one of heap objects.
+    /// Objects that were accessed, told apart by their addresses, elements of arrays too, if the type is one of heap objects.
     pub objects: Option<u64>,
-    /// Accesses to fields that are written and that several CPUs access; none where no layout can be given: of what has no type, or a type
-    /// of one field.
+    /// Accesses to bytes of an object that come from another CPU: loads of what it wrote, writes to what it used. None where each CPU was
+    /// recorded on its own, so that no order among them is known.
     #[serde(default)]
     pub shared: Option<u64>,
     /// Counts.
@@ -347,7 +347,8 @@ pub struct Place {
 /// Fields that are used together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GroupRow {
-    /// `atomic` (locks and the like), `read by others` (than the owner, more than the type on average), or `own`.
+    /// `atomic` (locks and the like), `read by others` (than the owner, more than the type on average), `shared` (of objects without an owner:
+    /// goes from CPU to CPU), or `own`.
     pub class: Cow<'static, str>,
     /// Their names, most used first; members of a union that share the place follow one another.
     pub fields: Vec<String>,

@@ -11,6 +11,14 @@ use crate::model::{Figures, Share};
 /// How many functions, fields or types a row names.
 const NAMED: usize = 3;
 
+/// What has no fields to lay out is in tables without `--all`, too, if it makes this part of the whole: an answer does not hide it.
+const LARGE_PART: u64 = 100;
+
+/// Whether a part is so large that tables show it, whatever it is of.
+pub(crate) fn is_large(part: u64, whole: u64) -> bool {
+    part > 0 && part.saturating_mul(LARGE_PART) >= whole
+}
+
 /// A sum of accesses.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sum {
@@ -20,6 +28,7 @@ pub(crate) struct Sum {
     silent: u64,
     remote: u64,
     owned: u64,
+    handed: u64,
     /// Of loads, stores and RMWs: those by other CPUs than the owner.
     by_others: [u64; 3],
     readers: CpuSet,
@@ -36,6 +45,7 @@ impl Sum {
         }
         self.silent += count.silent;
         self.remote += count.remote;
+        self.handed += count.handed;
         self.by_others[kind as usize] += count.remote;
         if owned {
             self.owned += count.count;
@@ -55,6 +65,7 @@ impl Sum {
         self.silent += other.silent;
         self.remote += other.remote;
         self.owned += other.owned;
+        self.handed += other.handed;
         for (sum, part) in self.by_others.iter_mut().zip(other.by_others) {
             *sum += part;
         }
@@ -62,11 +73,9 @@ impl Sum {
         self.writers.merge(&other.writers);
     }
 
-    /// Whether it is of something that is written and that several CPUs access; of one CPU's objects also others than their owner.
-    pub(crate) fn is_shared(&self) -> bool {
-        let mut cpus = self.readers.clone();
-        cpus.merge(&self.writers);
-        !self.writers.is_empty() && cpus.len() > 1 && (self.owned == 0 || self.remote > 0)
+    /// Accesses to bytes that came from another CPU.
+    pub(crate) fn handed(&self) -> u64 {
+        self.handed
     }
 
     pub(crate) fn accesses(&self) -> u64 {
@@ -88,6 +97,7 @@ impl Sum {
                 stores,
                 rmws,
             },
+            handed: self.handed,
         }
     }
 

@@ -8,7 +8,8 @@ use linemate_types::LineSize;
 
 use crate::headline::report_headline;
 use crate::model::{
-    FieldRow, Figures, GroupRow, LineMember, LineRow, Report, Share, TypeView, View,
+    FieldRow, Figures, GroupRow, LedgerBucket, LedgerView, LineMember, LineRow, Report, Share,
+    TypeView, View,
 };
 use crate::print::{description, percent, provenance};
 use crate::strip::{Strip, StripPart};
@@ -31,7 +32,12 @@ pub fn text(report: &Report, show: &ReportText) -> Text {
     let mut out = Text::default();
     // Writing to a text does not fail.
     let _ = writeln!(out, "{}\n", report_headline(report));
-    view(&mut out, &report.view, show);
+    match &report.view {
+        View::Type(view) if view.figures.accesses == 0 => {
+            not_attributed(&mut out, view, &report.ledger);
+        }
+        all => tables(&mut out, all, show),
+    }
     let _ = writeln!(out);
     if show.ledger {
         inputs(&mut out, report);
@@ -128,7 +134,7 @@ fn ledger(out: &mut Text, report: &Report) {
     }
 }
 
-fn view(out: &mut Text, view: &View, show: &ReportText) {
+fn tables(out: &mut Text, view: &View, show: &ReportText) {
     match view {
         View::Types(rows) => {
             let mut t = Table::new(&[
@@ -225,6 +231,30 @@ fn by_code<'r>(
 
 const ACCESSES: &str = "accesses";
 const REMOTE: &str = "other CPUs";
+
+/// What is known where no access is to the type: its size, and what the accesses are to that were attributed to no type.
+fn not_attributed(out: &mut Text, view: &TypeView, ledger: &LedgerView) {
+    let unnamed = [Group::Heap, Group::Contents, Group::Unknown].map(Group::name);
+    let groups = ledger.groups.iter();
+    let groups = groups.filter(|group| unnamed.contains(&group.name.as_ref()));
+    let mut buckets: Vec<&LedgerBucket> = groups.flat_map(|group| &group.buckets).collect();
+    buckets.sort_by_key(|bucket| (std::cmp::Reverse(bucket.accesses), bucket.name.as_ref()));
+    let _ = writeln!(
+        out,
+        "struct {}: {} bytes. Accesses that are attributed to no type, some of which may be to it, such as to memory of mmap:",
+        shown(&view.name),
+        view.size
+    );
+    let mut table = Table::new(&["where the accesses went", "accesses", "share"]);
+    for bucket in buckets {
+        table.add_row(vec![
+            bucket.name.to_string(),
+            bucket.accesses.to_string(),
+            percent(bucket.share),
+        ]);
+    }
+    finish(out, table, 1);
+}
 
 fn type_view(out: &mut Text, view: &TypeView, top: usize) {
     let _ = writeln!(

@@ -51,13 +51,23 @@ impl Text {
     /// As lines of at most `width` columns; what is not shown for that is told below each table. `None`: as wide as it is.
     #[must_use]
     pub fn fitted(&self, width: Option<usize>) -> String {
+        self.in_columns(width, width)
+    }
+
+    /// For a file or another program: tables of at most `width` columns; prose as it is, a line for each, to be searched.
+    #[must_use]
+    pub fn piped(&self, width: usize) -> String {
+        self.in_columns(None, Some(width))
+    }
+
+    fn in_columns(&self, prose_width: Option<usize>, table_width: Option<usize>) -> String {
         let mut out = String::new();
         for block in &self.blocks {
             match block {
-                TextBlock::Prose(prose) => wrap(&mut out, prose, width),
-                TextBlock::Strips(strips) => out.push_str(&strip::drawn(strips, width)),
+                TextBlock::Prose(prose) => wrap(&mut out, prose, prose_width),
+                TextBlock::Strips(strips) => out.push_str(&strip::drawn(strips, table_width)),
                 TextBlock::Table(table) => {
-                    let (text, left_out) = table.fitted(width);
+                    let (text, left_out) = table.fitted(table_width);
                     out.push_str(&text);
                     out.push('\n');
                     if !left_out.is_empty() {
@@ -65,7 +75,7 @@ impl Text {
                             "(too narrow for: {}; --json has all)\n",
                             left_out.join(", ")
                         );
-                        wrap(&mut out, &told, width);
+                        wrap(&mut out, &told, prose_width);
                     }
                 }
             }

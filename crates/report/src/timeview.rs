@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use linemate_attribution::naming::Inside;
 use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::times::GridCell;
 use linemate_attribution::{Analysis, Counted};
@@ -10,7 +11,6 @@ use linemate_types::LineSize;
 
 use crate::model::{CpuRow, FieldTimes, LineTimes, TypeTimes};
 use crate::resolve::{FieldName, Resolver};
-use crate::typeview::locate;
 
 type Cells = BTreeMap<GridCell, u64>;
 
@@ -24,14 +24,14 @@ pub(crate) fn build(
 ) -> TypeTimes {
     let mut fields: BTreeMap<FieldName, Cells> = BTreeMap::new();
     let mut lines: BTreeMap<u64, Cells> = BTreeMap::new();
-    let mut inside = BTreeMap::new();
+    let mut inside = Inside::new(analysis.schema(), ty);
     for (place, cells) in &counted.times.places {
         let subject = &analysis.subjects()[place.subject.0 as usize];
         let Some(outer) = subject.ty else { continue };
-        let Some((_, offset)) = locate(analysis, subject, outer, ty, place.offset, &mut inside)
-        else {
+        let Some(within) = inside.at(outer, place.offset) else {
             continue;
         };
+        let offset = within.offset;
         let field = resolver.field(ty, offset, place.size);
         add(fields.entry(field).or_default(), cells);
         add(
@@ -77,11 +77,11 @@ pub(crate) fn cpus(analysis: &Analysis<'_>, counted: &Counted, ty: TypeIndex) ->
         }
     };
     let mut rows: Vec<CpuRow> = (0..grid.rows).map(row).collect();
-    let mut inside = BTreeMap::new();
+    let mut inside = Inside::new(analysis.schema(), ty);
     for (place, cells) in &counted.times.places {
         let subject = &analysis.subjects()[place.subject.0 as usize];
         let Some(outer) = subject.ty else { continue };
-        if locate(analysis, subject, outer, ty, place.offset, &mut inside).is_none() {
+        if inside.at(outer, place.offset).is_none() {
             continue;
         }
         for (cell, count) in cells {

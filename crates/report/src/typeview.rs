@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use linemate_attribution::naming::{Inside, NamedType};
 use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::tally::{Count, Key};
-use linemate_attribution::{Analysis, Bucket, Counted, Subject, groups};
+use linemate_attribution::{Analysis, Bucket, Counted, Subject, groups, named_type};
 use linemate_types::{LeafId, LineSize};
 
 use crate::Error;
@@ -15,41 +16,24 @@ use crate::resolve::{FieldName, PADDING, Resolver, aliases};
 use crate::sums::{Sum, share};
 use crate::timeview;
 
-/// The type that a user means: a struct's name, or the name of a variable whose type is known (an anonymous struct's, say).
-pub(crate) fn find_type(analysis: &Analysis<'_>, name: &str) -> Result<TypeIndex, Error> {
-    let plain = name
-        .strip_prefix("struct ")
-        .or_else(|| name.strip_prefix("union "))
-        .unwrap_or(name)
-        .trim();
-    let mut candidates = analysis.schema().named(plain);
-    // Of several variants the one that was met.
-    candidates.sort_by_key(|t| !analysis.subjects().iter().any(|s| s.ty == Some(*t)));
-    let of_variable = || {
-        analysis
-            .subjects()
-            .iter()
-            .find(|s| s.label == plain && s.ty.is_some())
-            .and_then(|s| s.ty)
-    };
-    candidates
-        .first()
-        .copied()
-        .or_else(of_variable)
-        .ok_or_else(|| Error::UnknownType {
+/// The type that a user means.
+pub(crate) fn find_type(
+    analysis: &Analysis<'_>,
+    counted: &Counted,
+    name: &str,
+) -> Result<NamedType, Error> {
+    named_type(analysis, counted, name).ok_or_else(|| {
+        let plain = name
+            .strip_prefix("struct ")
+            .or_else(|| name.strip_prefix("union "))
+            .unwrap_or(name)
+            .trim();
+        Error::UnknownType {
             name: plain.to_owned(),
             nearest: nearest(analysis, plain),
             unnamed: analysis.recording().description().kernel_unnamed,
-        })
-}
-
-/// What a type is called that was asked for by this name: by its own, if it has one.
-pub(crate) fn name_of<'n>(analysis: &'n Analysis<'_>, ty: TypeIndex, asked: &'n str) -> &'n str {
-    let schema = analysis.schema();
-    match schema.get(ty).is_some_and(|about| !about.name.is_empty()) {
-        true => schema.name(ty),
-        false => asked,
-    }
+        }
+    })
 }
 
 fn nearest(analysis: &Analysis<'_>, name: &str) -> Vec<String> {
@@ -70,84 +54,65 @@ pub(crate) fn build(
     name: &str,
     line: LineSize,
 ) -> Result<TypeView, Error> {
-    let ty = find_type(analysis, name)?;
+    let NamedType { ty, name, .. } = find_type(analysis, counted, name)?;
     let mut gathered = Gathered::default();
     let subjects = analysis.subjects();
-    let mut inside: BTreeMap<TypeIndex, Vec<(u64, String)>> = BTreeMap::new();
+    let schema = analysis.schema();
+    let mut inside = Inside::new(schema, ty);
     for (key, counts) in rows {
         let subject = &subjects[key.subject.0 as usize];
         let Some(outer) = subject.ty else { continue };
-        let Some((owner, offset)) = locate(analysis, subject, outer, ty, key.offset, &mut inside)
-        else {
+        let Some(within) = inside.at(outer, key.offset) else {
             continue;
         };
-        let field = resolver.field(ty, offset, key.size);
+        let field = resolver.field(ty, within.offset, key.size);
         let function = resolver.function(key.pc);
+        let owner = owner(schema.name(outer), subject, within.path);
         gathered.add(
             key,
             counts,
             subject.percpu,
             owner,
-            offset,
+            within.offset,
             field,
             function,
             line,
         );
     }
-    let schema = analysis.schema();
-    let type_name = name_of(analysis, ty, name);
     let total = gathered.total.accesses();
     let fields: Vec<FieldRow> = gathered
         .fields
         .iter()
-        .map(|(f, p)| field_row(type_name, f, p, line))
+        .map(|(f, p)| field_row(&name, f, p, line))
         .collect();
     Ok(TypeView {
-        name: type_name.to_owned(),
         size: schema.size(ty),
         line_size: line.bytes(),
         figures: gathered.total.figures(),
-        places: gathered.places(type_name, line),
+        places: gathered.places(&name, line),
         layout: schema.get(ty).map_or_else(FieldMap::default, |about| {
             // A type whose fields cannot be listed has none.
             FieldMap::new(analysis.model(), about.id).unwrap_or_default()
         }),
-        lines: gathered.lines(type_name),
+        lines: gathered.lines(&name),
         groups: group_rows(counted, resolver, ty, &gathered, total, line),
         times: timeview::build(analysis, counted, resolver, ty, line),
         fields,
+        name,
     })
 }
 
-/// Whether a row of an `outer` belongs to a `ty`: the owner's name and the offset inside the `ty`.
-pub(crate) fn locate(
-    analysis: &Analysis<'_>,
-    subject: &Subject,
-    outer: TypeIndex,
-    ty: TypeIndex,
-    offset: u32,
-    inside: &mut BTreeMap<TypeIndex, Vec<(u64, String)>>,
-) -> Option<(String, u32)> {
-    if outer == ty {
-        let owner = match (subject.bucket, subject.label.as_str()) {
-            (Bucket::PercpuTyped, label) => format!("per-CPU {label}"),
-            (Bucket::GlobalTyped, label) => format!("global {label}"),
-            (Bucket::StackTyped, _) => "stack of a program".to_owned(),
-            _ if subject.percpu => "per-CPU allocation".to_owned(),
-            _ => "heap".to_owned(),
-        };
-        return Some((owner, offset));
+/// Where a type's objects are that are a subject, or `path` of an `outer` that is one.
+fn owner(outer: &str, subject: &Subject, path: &str) -> String {
+    match (path, subject.bucket, subject.label.as_str()) {
+        ("", Bucket::PercpuTyped, label) => format!("per-CPU {label}"),
+        ("", Bucket::GlobalTyped, label) => format!("global {label}"),
+        ("", Bucket::StructPage, _) => "array of struct page".to_owned(),
+        ("", Bucket::StackTyped, _) => "stack of a program".to_owned(),
+        ("", ..) if subject.percpu => "per-CPU allocation".to_owned(),
+        ("", ..) => "heap".to_owned(),
+        _ => format!("{outer}.{path}"),
     }
-    let schema = analysis.schema();
-    let places = inside
-        .entry(outer)
-        .or_insert_with(|| schema.places(outer, ty));
-    let size = schema.size(ty);
-    let within =
-        |(start, _): &&(u64, String)| (*start..start.saturating_add(size)).contains(&offset.into());
-    let (start, path) = places.iter().find(within)?;
-    let inner = u32::try_from(u64::from(offset) - start).ok()?;
-    Some((format!("{}.{path}", schema.name(outer)), inner))
 }
 
 #[derive(Default)]
@@ -281,6 +246,7 @@ fn class_words(class: groups::Class) -> &'static str {
     match class {
         groups::Class::Atomic => "atomic",
         groups::Class::ReadByOthers => "read by others",
+        groups::Class::Shared => "shared",
         groups::Class::Own => "own",
     }
 }

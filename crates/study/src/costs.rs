@@ -97,6 +97,25 @@ pub struct PairCost {
     pub cycles: u64,
 }
 
+/// Where something costs most.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HotPlace {
+    /// The type, variable or whatever it is that costs.
+    pub name: String,
+    /// The function with the most cycles of it.
+    pub function: String,
+    /// Of its instruction with the most: the line of a program's source, with the functions there; none where no lines are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+}
+
+impl HotPlace {
+    /// The line, or where none is known the function.
+    pub fn at(&self) -> &str {
+        self.source.as_deref().unwrap_or(&self.function)
+    }
+}
+
 /// What a recording costs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Costs {
@@ -126,6 +145,10 @@ pub struct Costs {
     pub potential: Potential,
     /// The cost of everything.
     pub whole: Cost,
+    /// Where what costs most, or the type that was asked for, costs most: the place of accesses to lines that went between cores; none if there are
+    /// none, or a function was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hottest: Option<HotPlace>,
     /// How the lines of the type that was asked for fall into the caches' sets; `None` if none was.
     pub sets: Option<TypeSets>,
     /// By type and variable, and all that is neither; most cycles first, as everywhere.
@@ -274,7 +297,10 @@ fn told(
     let asked = only
         .is_some()
         .then(|| fields.iter().fold(Cost::default(), Cost::plus));
+    let types = book.types();
+    let costliest = only.or(types.first().map(|row| row.name.as_str()));
     Ok(Costs {
+        hottest: costliest.and_then(|name| lines::hottest(&book, name)),
         machine: run.machine.name.clone(),
         line_bytes: run.machine.line.bytes(),
         cpus: cpus.replayed(),
@@ -292,7 +318,7 @@ fn told(
             .unwrap_or(&whole)
             .potential(),
         sets: sets(experiment, only.filter(|_| under.is_none()))?,
-        types: book.types(),
+        types,
         functions: book.functions(),
         sources: book.sources(),
         pairs: match under {

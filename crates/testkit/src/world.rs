@@ -68,6 +68,8 @@ pub struct Variant {
     pub merged_caches: bool,
     /// There is an image of CPU 0's `rq`, whose pointers lead to [`STATS`] and [`POINTED`].
     pub pointers: bool,
+    /// The `rq` of [`RQ`] is `rq@server`, and there is another `rq`, which nothing is of; `entity_t` is an `entity`.
+    pub namesakes: bool,
 }
 
 /// A recording under construction: each method adds an event.

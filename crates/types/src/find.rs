@@ -114,6 +114,17 @@ impl TypeModel {
         found
     }
 
+    /// The structs, unions, enums and typedefs of whose names `name` is the end, without scopes, generic arguments and the file that
+    /// [`crate::join`] tells one from another of its name by: all that [`TypeModel::lookup`] could take for `Queue`.
+    pub fn short_names(&self, name: &str) -> Vec<TypeId> {
+        let fits = |id: &&TypeId| {
+            let full = self.get(**id).map_or("", Type::name);
+            let tag = full.split_once('@').map_or(full, |(tag, _)| tag);
+            is_short_for(name, full) || is_short_for(name, tag)
+        };
+        self.scoped().iter().filter(fits).copied().collect()
+    }
+
     /// The struct or union that is called `name`, or the typedef of that name where its type has none of its own.
     pub fn declared(&self, name: &str) -> Option<TypeId> {
         let id = self.lookup(name)?;

@@ -424,7 +424,7 @@ impl TypeModel {
             matches!(
                 t,
                 Type::Composite(_) | Type::Enum { .. } | Type::Typedef { .. }
-            ) && (t.name().contains("::") || t.name().ends_with('>'))
+            ) && (t.name().contains("::") || t.name().ends_with('>') || t.name().contains(">@"))
         };
         let scoped = by_name.iter().copied().filter(is_scoped).collect();
         Ok(TypeModel {

@@ -149,7 +149,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         .collect::<anyhow::Result<Vec<Session<'_>>>>()?;
     let analyses: Vec<&Session<'_>> = analyses.iter().collect();
     let Some(type_name) = &args.type_name else {
-        let remedies = remedies(args, &analyses, &machines)?;
+        let remedies = remedies(args, None, &analyses, &machines)?;
         return survey(
             args,
             &recordings,
@@ -160,7 +160,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         );
     };
     let request = Request {
-        type_name: type_name.clone(),
+        type_name: input::meant(analyses[0], type_name),
         machines: machines.clone(),
         pins: args.pins.clone(),
         max_growth,
@@ -170,10 +170,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         choice: args.choice(),
     };
     let advice = advise(&analyses, &request)?;
-    let remedies = remedies(args, &analyses, &machines)?;
+    let remedies = remedies(args, Some(&request.type_name), &analyses, &machines)?;
     outputs.write(&request, &recordings, &advice)?;
     let model = analyses[0].analysis().model();
-    let ids = resolve(model, &EditSubject::Named(type_name.clone())).unwrap_or_default();
+    let ids = resolve(model, &EditSubject::Named(request.type_name.clone())).unwrap_or_default();
     let document = AdviceDocument {
         source: ids.first().and_then(|id| ProgramSource::of(model, *id)),
         line_starts: line_starts(model, &machines, &advice, &ids)?,
@@ -294,6 +294,7 @@ fn names(paths: &[PathBuf]) -> Vec<String> {
 /// The advice other than reordering, from the first recording for the first machine.
 fn remedies(
     args: &Args,
+    focus: Option<&String>,
     analyses: &[&Session<'_>],
     machines: &[Machine],
 ) -> anyhow::Result<RemedyList> {
@@ -305,7 +306,7 @@ fn remedies(
     options.interleavings = args.interleavings;
     options.seed = args.replaying.seed;
     options.trials = args.trials;
-    options.focus.clone_from(&args.type_name);
+    options.focus = focus.cloned();
     Ok(remedies::find(analysis, &options)?)
 }
 

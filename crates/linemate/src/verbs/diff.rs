@@ -95,7 +95,8 @@ impl Side {
         let name = || path.display().to_string();
         let recording = input::open(path)?;
         let session = args.replaying.ask(path, &recording, args.keeping)?;
-        let subject = args.type_name.clone().map(EditSubject::Named);
+        let meant = |asked: &String| EditSubject::Named(input::meant(&session, asked));
+        let subject = args.type_name.as_ref().map(meant);
         let on = machine.map(|machine| On {
             machine,
             seed: args.replaying.seed,

@@ -148,16 +148,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     if let Some(machine) = &args.machine {
         return costs::run(args, machine, &recording, pictures);
     }
+    let session = input::ask(args.input.path(), &recording, args.keeping)?;
+    let type_name = args.type_name.as_ref();
+    let type_name = type_name.map(|asked| input::meant(&session, asked));
     let options = Options {
         by: args.by.into(),
-        type_name: args.type_name.clone(),
+        type_name: type_name.clone(),
         all: args.all,
         top: args.top,
         line: args.line.unwrap_or(LineSize::B64),
     };
-    let session = input::ask(args.input.path(), &recording, args.keeping)?;
     let report = linemate_report::make(session.analysis(), session.counted(), &options)?;
-    pictures.write(args, &session, None)?;
+    pictures.write(args, &session, type_name.as_deref(), None)?;
     if args.json {
         output::json_text(&linemate_report::json(&report)?)?;
     } else {
@@ -167,7 +169,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
             line: options.line,
         };
         let input = next::input(args.input.path());
-        let about = match &args.type_name {
+        let about = match &type_name {
             Some(name) => format!(" --type {}", next::quoted(name)),
             None => String::new(),
         };

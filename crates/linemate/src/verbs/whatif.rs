@@ -66,7 +66,7 @@ pub(crate) struct Args {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let (edits, report) = args.edits.edits()?;
+    let (edits, _) = args.edits.edits()?;
     let images = args.edits.images(&edits)?;
     let machines: Vec<Machine> = args
         .machines
@@ -78,6 +78,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let session =
         args.replaying
             .ask_for(args.input.path(), &recording, args.keeping, &args.under)?;
+    let (edits, report) = args.edits.meant(&session, edits)?;
     let event = input::event(args.input.path(), &session, args.event.as_deref())?;
     let located = |error| args.edits.located(&edits, error);
     let study = Study::new(&session, &edits, &images, &report).map_err(located)?;

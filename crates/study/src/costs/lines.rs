@@ -8,11 +8,11 @@
 use std::collections::BTreeMap;
 
 use linemate_attribution::FunctionName;
-use linemate_recording::TimeGrid;
+use linemate_recording::{GuestAddr, TimeGrid};
 use linemate_replay::{Cell, KeyId, LineView, Tally, Uncontested};
 use serde::{Deserialize, Serialize};
 
-use super::{Book, owner};
+use super::{Book, HotPlace, owner};
 
 /// The most functions named with a place in a line.
 const FUNCTIONS_MAX: usize = 3;
@@ -124,6 +124,34 @@ pub(super) fn lines(book: &Book<'_>) -> Vec<LineCost> {
         .collect();
     lines.sort_by_key(|line| std::cmp::Reverse(line.cycles));
     lines
+}
+
+/// Where accesses to what is called `name` that left their core cost most.
+pub(super) fn hottest(book: &Book<'_>, name: &str) -> Option<HotPlace> {
+    let is_named = |cell: &&Cell| {
+        let key = book.scene.keys.get(cell.key.0 as usize);
+        key.is_some_and(|key| owner(key) == name)
+    };
+    let mut sums: BTreeMap<GuestAddr, u64> = BTreeMap::new();
+    for cell in book.outcome.lines.iter().flat_map(|view| &view.cells) {
+        if is_named(&cell) {
+            *sums.entry(cell.pc).or_default() += cell.loads.cycles + cell.stores.cycles;
+        }
+    }
+    // The first of equals.
+    let (pc, _) = sums
+        .into_iter()
+        .max_by_key(|(pc, cycles)| (*cycles, std::cmp::Reverse(*pc)))?;
+    let place = book
+        .analysis
+        .source_places()
+        .at(pc)
+        .map(ToString::to_string);
+    Some(HotPlace {
+        name: name.to_owned(),
+        function: FunctionName::at(book.analysis.symbols(), pc).to_string(),
+        source: place,
+    })
 }
 
 /// Who took modified lines from whom, and when.

@@ -126,7 +126,7 @@ pub(super) fn types(variant: Variant) -> (Vec<u8>, Ids) {
     );
     let pointer_to_vector = t.pointer(vector);
     let rq = t.structure(
-        "rq",
+        if variant.namesakes { "rq@server" } else { "rq" },
         128,
         &[
             member("nr_running", int, 0),
@@ -155,6 +155,14 @@ pub(super) fn types(variant: Variant) -> (Vec<u8>, Ids) {
     };
     let kmem_cache = memory_types(&mut t, basics, compound);
     t.percpu(&[("runqueues", rq, RQ as u32, 128), ("ticks", long, 0x200, 8)]);
+    if variant.namesakes {
+        t.structure(
+            "rq",
+            16,
+            &[member("head", long, 0), member("tail", long, 8)],
+        );
+        t.typedef("entity_t", entity);
+    }
     let ids = Ids {
         kmem_cache: kmem_cache.0,
         entity: entity.0,

@@ -9,6 +9,7 @@ use linemate_study::costs::{CostRun, costs_of, costs_under};
 use super::page::Pictures;
 use super::{Args, Rows};
 use crate::cli::Outcome;
+use crate::input;
 use crate::next;
 use crate::output;
 use crate::page::TOOL;
@@ -25,7 +26,9 @@ pub(super) fn run(
     let session =
         args.replaying
             .ask_for(args.input.path(), recording, args.keeping, &args.under)?;
-    let subject = args.type_name.clone().map(EditSubject::Named);
+    let type_name = args.type_name.as_ref();
+    let type_name = type_name.map(|asked| input::meant(&session, asked));
+    let subject = type_name.clone().map(EditSubject::Named);
     let run = CostRun {
         machine: &machine,
         conditions: args.replaying.conditions(),
@@ -47,8 +50,14 @@ pub(super) fn run(
     let mut found = found.into_iter();
     let asked = found.next().unwrap_or_default();
     let whole = found.next().map(|costs| document(costs, None));
-    pictures.write(args, &session, whole.map(|document| (&machine, document)))?;
-    let document = document(asked, args.type_name.as_deref());
+    let asked_name = type_name.as_deref();
+    pictures.write(
+        args,
+        &session,
+        asked_name,
+        whole.map(|document| (&machine, document)),
+    )?;
+    let document = document(asked, asked_name);
     if args.json {
         output::json(&document)?;
     } else {
@@ -61,7 +70,7 @@ pub(super) fn run(
             ledger: args.ledger,
         });
         let input = next::input(args.input.path());
-        let about = match &args.type_name {
+        let about = match asked_name {
             Some(name) => format!(" --type {}", next::quoted(name)),
             None => String::new(),
         };

@@ -37,6 +37,7 @@ impl<'a> Pictures<'a> {
         self,
         args: &Args,
         session: &Session<'_>,
+        type_name: Option<&str>,
         costs: Option<(&Machine, CostsDocument)>,
     ) -> anyhow::Result<()> {
         if !self.are_wanted() {
@@ -47,8 +48,8 @@ impl<'a> Pictures<'a> {
             Some(machine) => line_of(machine),
             None => args.line.unwrap_or(LineSize::B64),
         };
-        let asked = args.type_name.as_slice();
-        let about = about(session, line, document.as_ref(), asked)?;
+        let asked: Vec<String> = type_name.map(str::to_owned).into_iter().collect();
+        let about = about(session, line, document.as_ref(), &asked)?;
         if let (Some(output), Some(view)) = (self.svg, about.types.first()) {
             let heat = document.as_ref().map_or(Heat::Accesses, Heat::Cycles);
             output.write(&svg(view, heat))?;

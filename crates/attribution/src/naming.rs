@@ -1,0 +1,315 @@
+//! Which type a user means by a name, and what else the name could mean.
+//!
+//! Every verb asks here, so that a name means the same everywhere, and whatever a table calls a type is a name for it: the type's own,
+//! with or without the file that a program's type goes by (`node@server`), a typedef's, the end of a longer name (`Queue` for
+//! `app::Queue<int>`), a variable's, with or without its file, and a member's place in a type (`task_struct.se`).
+
+use std::collections::BTreeMap;
+
+use linemate_types::{Type as ModelType, TypeId};
+
+use crate::analysis::Analysis;
+use crate::counted::Counted;
+use crate::schema::{Schema, Type, TypeIndex};
+
+/// The type that a name means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedType {
+    /// The type.
+    pub ty: TypeIndex,
+    /// What tables call it: the tag, or where it has none the typedef or variable that it was asked for by.
+    pub name: String,
+    /// Accesses to it, also where it is inside another type.
+    pub accesses: u64,
+    /// What the name could also mean, most accesses first.
+    pub others: Vec<OtherType>,
+}
+
+/// What a name could also mean.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherType {
+    /// A name that means it and nothing else.
+    pub name: String,
+    /// Accesses to it.
+    pub accesses: u64,
+}
+
+/// The type that `asked` means, with or without `struct `, `union ` or `class ` before it; `None` if the recording has none of that name.
+///
+/// Of several that the name fits, all types of that very name come first, whatever file they go by, then longer names, those without generic
+/// arguments before those with some; variables and members only where there is none. The first of them that was accessed is meant, of
+/// longer names the one that was accessed most.
+#[must_use]
+pub fn named_type(analysis: &Analysis<'_>, counted: &Counted, asked: &str) -> Option<NamedType> {
+    let asked = Asked::new(asked);
+    let mut found = candidates(analysis, &asked);
+    let accesses = accesses(analysis, counted, &found);
+    let count = |c: &Candidate| accesses.get(&c.ty).copied().unwrap_or(0);
+    found.sort_by_key(|c| (c.rank, std::cmp::Reverse(count(c))));
+    let accessed = found.iter().position(|c| count(c) > 0).unwrap_or(0);
+    let meant = found.get(accessed)?;
+    let mut others: Vec<OtherType> = Vec::new();
+    for other in &found {
+        let is_new = other.name != meant.name && others.iter().all(|o| o.name != other.name);
+        if is_new {
+            others.push(OtherType {
+                name: other.name.clone(),
+                accesses: count(other),
+            });
+        }
+    }
+    others.sort_by(|a, b| b.accesses.cmp(&a.accesses).then(a.name.cmp(&b.name)));
+    Some(NamedType {
+        ty: meant.ty,
+        name: meant.name.clone(),
+        accesses: count(meant),
+        others,
+    })
+}
+
+/// A name as a user writes it.
+struct Asked<'a> {
+    name: &'a str,
+    /// Whether unions, or structs and classes, are meant alone.
+    union: Option<bool>,
+}
+
+impl Asked<'_> {
+    fn new(text: &str) -> Asked<'_> {
+        let text = text.trim();
+        let keywords = [("struct ", false), ("class ", false), ("union ", true)];
+        let found = keywords
+            .iter()
+            .find_map(|(word, union)| Some((text.strip_prefix(word)?, *union)));
+        match found {
+            Some((name, union)) => Asked {
+                name: name.trim(),
+                union: Some(union),
+            },
+            None => Asked {
+                name: text,
+                union: None,
+            },
+        }
+    }
+
+    fn fits(&self, ty: &Type) -> bool {
+        self.union.is_none_or(|union| ty.union == union)
+    }
+}
+
+/// A type that a name could mean.
+#[derive(Clone, Debug)]
+struct Candidate {
+    ty: TypeIndex,
+    name: String,
+    rank: Rank,
+}
+
+/// How well a name fits, best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    /// It is the type's.
+    Own,
+    /// It is the type's in its file, or a typedef's.
+    InFile,
+    /// It is the end of the type's.
+    Longer,
+    /// The same without generic arguments.
+    WithArguments,
+    /// It is a variable's or a member's.
+    Place,
+}
+
+/// Types that a name could mean.
+fn candidates(analysis: &Analysis<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+    let mut found = exact(analysis, asked);
+    found.extend(longer(analysis, asked));
+    if found.is_empty() {
+        found = variables(analysis, asked);
+    }
+    if found.is_empty() {
+        found = members(analysis, asked);
+    }
+    found
+}
+
+/// The name without the file that tells a program's type from another of its name.
+fn without_file(name: &str) -> &str {
+    name.split_once('@').map_or(name, |(tag, _)| tag)
+}
+
+/// Types of that very name, then those of that name in other files, then a typedef's.
+fn exact(analysis: &Analysis<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+    let schema = analysis.schema();
+    let candidate = |ty: TypeIndex, rank: Rank| Candidate {
+        ty,
+        name: schema.name(ty).to_owned(),
+        rank,
+    };
+    let fits = |ty: &TypeIndex| schema.get(*ty).is_some_and(|about| asked.fits(about));
+    let own = schema.named(asked.name).into_iter().filter(fits);
+    let mut found: Vec<Candidate> = own.map(|ty| candidate(ty, Rank::Own)).collect();
+    let in_file = |about: &Type| {
+        about.name.contains('@') && without_file(&about.name) == asked.name && asked.fits(about)
+    };
+    let in_files = schema.iter().filter(|(_, about)| in_file(about));
+    found.extend(in_files.map(|(ty, _)| candidate(ty, Rank::InFile)));
+    if found.is_empty() && asked.union.is_none() {
+        let named = analysis.model().typedef_named(asked.name);
+        let ty = named.and_then(|id| analysis.type_index(id));
+        found.extend(ty.map(|ty| named_or(schema, ty, asked.name, Rank::InFile)));
+    }
+    found
+}
+
+/// The type under its own name, or under `name` if it has none.
+fn named_or(schema: &Schema, ty: TypeIndex, name: &str, rank: Rank) -> Candidate {
+    let tagged = schema.get(ty).is_some_and(|about| !about.name.is_empty());
+    Candidate {
+        ty,
+        name: match tagged {
+            true => schema.name(ty).to_owned(),
+            false => name.to_owned(),
+        },
+        rank,
+    }
+}
+
+/// Types of which the name is the end, without scopes or generic arguments.
+fn longer(analysis: &Analysis<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+    let (model, schema) = (analysis.model(), analysis.schema());
+    let candidate = |id: &TypeId| {
+        let ty = analysis.type_index(*id)?;
+        let about = schema.get(ty)?;
+        let full = model.get(*id).map_or("", ModelType::name);
+        let rank = match without_file(full).ends_with(asked.name) {
+            true => Rank::Longer,
+            false => Rank::WithArguments,
+        };
+        asked.fits(about).then(|| named_or(schema, ty, full, rank))
+    };
+    let ids = model.short_names(asked.name);
+    ids.iter().filter_map(candidate).collect()
+}
+
+/// The types of variables.
+fn variables(analysis: &Analysis<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+    let schema = analysis.schema();
+    // As a table of a type's places has it.
+    let name = ["per-CPU ", "global "]
+        .iter()
+        .find_map(|word| asked.name.strip_prefix(word))
+        .unwrap_or(asked.name);
+    let is_named = |label: &str| {
+        let file = label.strip_prefix(name);
+        file.is_some_and(|file| file.is_empty() || (file.starts_with(" (") && file.ends_with(')')))
+    };
+    let typed = analysis.subjects().iter();
+    let typed = typed.filter_map(|subject| Some((subject, subject.ty?)));
+    typed
+        .filter(|(subject, _)| !name.is_empty() && is_named(&subject.label))
+        .map(|(subject, ty)| named_or(schema, ty, &subject.label, Rank::Place))
+        .collect()
+}
+
+/// The type of a member: `TYPE.PATH`.
+fn members(analysis: &Analysis<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+    let schema = analysis.schema();
+    let mut found = Vec::new();
+    // Names of files are in names of types, and have dots, too.
+    for (dot, _) in asked.name.match_indices('.') {
+        let (outer, path) = (&asked.name[..dot], &asked.name[dot + 1..]);
+        let outer = Asked {
+            name: outer,
+            union: asked.union,
+        };
+        for outer in exact(analysis, &outer) {
+            let inner = schema.at_path(outer.ty, path);
+            found.extend(inner.map(|ty| named_or(schema, ty, asked.name, Rank::Place)));
+        }
+    }
+    found
+}
+
+/// Of more types than this, the best first, only objects of their own are counted: to look for each inside all others takes seconds (`Vec`,
+/// in Rust).
+const INSIDE_MAX: usize = 32;
+
+/// How often each of these types was accessed, wherever it is.
+fn accesses(
+    analysis: &Analysis<'_>,
+    counted: &Counted,
+    of: &[Candidate],
+) -> BTreeMap<TypeIndex, u64> {
+    let schema = analysis.schema();
+    let mut sums: BTreeMap<TypeIndex, u64> = of.iter().map(|c| (c.ty, 0)).collect();
+    let mut insides: BTreeMap<TypeIndex, Inside<'_>> = of
+        .iter()
+        .take(INSIDE_MAX)
+        .map(|c| (c.ty, Inside::new(schema, c.ty)))
+        .collect();
+    for (key, count) in counted.tally.iter() {
+        let Some(outer) = analysis.subjects()[key.subject.index()].ty else {
+            continue;
+        };
+        if let Some(sum) = sums.get_mut(&outer) {
+            *sum += count.count;
+        }
+        let others = insides.iter_mut().filter(|(ty, _)| *ty != outer);
+        for (ty, inside) in others {
+            if inside.at(outer, key.offset).is_some() {
+                *sums.entry(*ty).or_default() += count.count;
+            }
+        }
+    }
+    sums
+}
+
+/// A place inside a type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Within<'p> {
+    /// Bytes from the start of the inner type.
+    pub offset: u32,
+    /// The member of the outer type that it is; empty where both are the same type.
+    pub path: &'p str,
+}
+
+/// Finds a type inside others.
+#[derive(Debug)]
+pub struct Inside<'s> {
+    schema: &'s Schema,
+    ty: TypeIndex,
+    places: BTreeMap<TypeIndex, Vec<(u64, String)>>,
+}
+
+impl<'s> Inside<'s> {
+    /// For the type `ty`.
+    #[must_use]
+    pub fn new(schema: &'s Schema, ty: TypeIndex) -> Inside<'s> {
+        Inside {
+            schema,
+            ty,
+            places: BTreeMap::new(),
+        }
+    }
+
+    /// The place in the type of what is `offset` bytes into an `outer`; `None` outside of it.
+    pub fn at(&mut self, outer: TypeIndex, offset: u32) -> Option<Within<'_>> {
+        if outer == self.ty {
+            return Some(Within { offset, path: "" });
+        }
+        let (schema, ty) = (self.schema, self.ty);
+        let places = self.places.entry(outer);
+        let places = places.or_insert_with(|| schema.places(outer, ty));
+        let size = schema.size(ty);
+        let within = |(start, _): &&(u64, String)| {
+            (*start..start.saturating_add(size)).contains(&offset.into())
+        };
+        let (start, path) = places.iter().find(within)?;
+        Some(Within {
+            offset: u32::try_from(u64::from(offset) - start).ok()?,
+            path,
+        })
+    }
+}
