@@ -21,7 +21,7 @@ const STACK_BYTES: u64 = 16 << 10;
 pub(crate) struct Ownership {
     /// By subject: the model's type that stands for the subject's.
     pub(crate) types: Vec<Option<TypeId>>,
-    /// The same of subjects whose objects edits move; `None` for what is on programs' stacks.
+    /// The same of subjects whose objects edits move; `None` for what is on programs' stacks, and for `struct page`.
     pub(crate) movable: Vec<Option<TypeId>>,
     sharing: Vec<SubjectSharing>,
     /// The first idle task and its stack.
@@ -65,7 +65,7 @@ impl Ownership {
         let mut units: Vec<(u64, CpuId)> = starts.collect();
         units.sort_unstable();
         let movable = types.iter().zip(analysis.subjects());
-        let movable = movable.map(|(id, subject)| id.filter(|_| !is_on_stack(subject)));
+        let movable = movable.map(|(id, subject)| id.filter(|_| is_movable(subject)));
         Ownership {
             movable: movable.collect(),
             types,
@@ -128,6 +128,11 @@ impl Ownership {
     pub(crate) fn typed(&self) -> Vec<bool> {
         self.types.iter().map(Option::is_some).collect()
     }
+}
+
+/// Whether edits move a subject's objects. Over a `struct page` lie folios, slabs and page tables' descriptors, which would have to follow.
+fn is_movable(subject: &Subject) -> bool {
+    !is_on_stack(subject) && subject.bucket != Bucket::StructPage
 }
 
 /// Whether a subject's objects are on programs' stacks. What else is in their bytes at other times has other names or none, and what only code
