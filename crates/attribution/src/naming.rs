@@ -256,7 +256,7 @@ fn accesses(
         if let Some(sum) = sums.get_mut(&outer) {
             *sum += count.count;
         }
-        let others = insides.iter_mut().filter(|(ty, _)| *ty != outer);
+        let others = insides.iter_mut().filter(|(ty, _)| **ty != outer);
         for (ty, inside) in others {
             if inside.at(outer, key.offset).is_some() {
                 *sums.entry(*ty).or_default() += count.count;
