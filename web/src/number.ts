@@ -43,9 +43,9 @@ export function short(value: number): string {
 export function ticks(values: number[]): string[] {
   const most = Math.max(0, ...values.map(Math.abs));
   const [unit, name] = UNITS.find(([unit]) => most >= unit) ?? [1, ""];
-  const written = (digits: number) => values.map((value) => (value === 0 ? "0" : fixed(value / unit, digits) + name));
-  const digits = [0, 1, 2, 3, 4].find((digits) => new Set(written(digits)).size === values.length);
-  return written(digits ?? 5);
+  const parts = (digits: number) => values.map((value) => fixed(value / unit, digits));
+  const digits = [0, 1, 2, 3, 4].find((digits) => new Set(parts(digits)).size === values.length) ?? 5;
+  return parts(digits).map((part, i) => (values[i] === 0 ? "0" : part + name));
 }
 
 /** A part of a whole. */
