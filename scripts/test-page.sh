@@ -32,10 +32,10 @@ page() {
 page heat report "$PAGES/small.data" --top 400
 "$linemate" report "$PAGES/small.data" --type rq --json >"$PAGES/rq.json"
 page ranking report "$PAGES/small.data" --machine gnr-2s-480
-"$linemate" report "$PAGES/small.data" --machine gnr-2s-480 --all >"$PAGES/ranking.txt"
+COLUMNS=400 "$linemate" report "$PAGES/small.data" --machine gnr-2s-480 --all >"$PAGES/ranking.txt"
 page costs report "$PAGES/small.data" --machine gnr-2s-480 --type rq --svg "$PAGES/rq.svg"
 page whatif whatif "$PAGES/small.data" --type rq -e 'move clock first' -e 'isolate lock' --ablate --machine gnr-2s-480
-"$linemate" whatif "$PAGES/small.data" --type rq -e 'move clock first' -e 'isolate lock' --ablate --machine gnr-2s-480 --top 400 >"$PAGES/whatif.txt"
+COLUMNS=400 "$linemate" whatif "$PAGES/small.data" --type rq -e 'move clock first' -e 'isolate lock' --ablate --machine gnr-2s-480 --top 400 >"$PAGES/whatif.txt"
 page advise advise "$PAGES/small.data" --type rq --trials 0 --machine gnr-2s-480
 page survey advise "$PAGES/small.data" --trials 0 --machine gnr-2s-480
 page diff diff "$PAGES/small.data" "$PAGES/hostile.data" --type rq --machine gnr-2s-480

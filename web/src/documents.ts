@@ -41,6 +41,8 @@ export interface TypeRow extends Figures {
   place: string;
   size: number | null;
   objects: number | null;
+  /** Accesses to bytes that come from another CPU; none where no order among CPUs is known. */
+  shared?: number | null;
   functions: Share[];
 }
 

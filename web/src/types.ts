@@ -14,6 +14,8 @@ interface Ranked {
   size: number | null;
   /** None of what the page's part of the report does not have. */
   accesses: number | null;
+  /** Accesses to bytes that come from another CPU; none where no order among CPUs is known. */
+  shared: number | null;
   cost: Cost | null;
   detailed: boolean;
 }
@@ -31,13 +33,18 @@ function rowsOf(page: Page): Ranked[] {
     const known = rows.get(row.name);
     if (known) {
       known.accesses = (known.accesses ?? 0) + row.accesses;
+      known.shared = row.shared == null ? known.shared : (known.shared ?? 0) + row.shared;
       known.size ??= row.size;
-    } else rows.set(row.name, { name: row.name, size: row.size, accesses: row.accesses, cost: null, detailed: detailed.has(row.name) });
+    } else {
+      rows.set(row.name, {
+        name: row.name, size: row.size, accesses: row.accesses, shared: row.shared ?? null, cost: null, detailed: detailed.has(row.name),
+      });
+    }
   }
   for (const cost of page.costs?.costs.types ?? []) {
     const row = rows.get(cost.name);
     if (row) row.cost = cost;
-    else rows.set(cost.name, { name: cost.name, size: null, accesses: null, cost, detailed: detailed.has(cost.name) });
+    else rows.set(cost.name, { name: cost.name, size: null, accesses: null, shared: null, cost, detailed: detailed.has(cost.name) });
   }
   return [...rows.values()].filter((row) => row.size !== null || row.detailed || (row.cost?.cycles ?? 0) > 0);
 }
@@ -48,10 +55,11 @@ function aboutTypes(page: Page): string {
     const { machine, seed, interleavings: count } = page.costs.costs;
     return `By cycles on ${machine}, ${interleavings(count ?? 1, seed)}. What is inside an object of another type counts for that one.`;
   }
-  if (page.whatif) return "By accesses. What the edits change has the cycles of the edited types; those of all types: linemate report --machine.";
-  if (page.advise) return "By accesses. The advice has the cycles that were replayed; those of all types: linemate report --machine.";
-  if (page.diff?.machine) return "By accesses, in A. The fields in two recordings have their cycles.";
-  return "By accesses; with --machine by what they cost. What is inside an object of another type counts for that one.";
+  const by = rowsOf(page).some((row) => row.shared !== null) ? "shared accesses" : "accesses";
+  if (page.whatif) return `By ${by}. What the edits change has the cycles of the edited types; those of all types: linemate report --machine.`;
+  if (page.advise) return `By ${by}. The advice has the cycles that were replayed; those of all types: linemate report --machine.`;
+  if (page.diff?.machine) return `By ${by}, in A. The fields in two recordings have their cycles.`;
+  return `By ${by}; with --machine by what they cost. What is inside an object of another type counts for that one.`;
 }
 
 function nameColumn(store: Store): Column<Ranked> {
@@ -92,16 +100,23 @@ export function typesView(store: Store): HTMLElement {
   const { page } = store.state;
   const list = h("div");
   const root = section("types", "Types", aboutTypes(page), list);
+  const rows = rowsOf(page);
+  const hasOrder = rows.some((row) => row.shared !== null);
   const count = (value: number | null) => (value === null ? "-" : exact(value));
+  const shared: Column<Ranked> = {
+    title: "shared", help: "accesses to bytes of an object that come from another CPU", bar: !page.costs,
+    value: (row) => row.shared ?? -1, text: (row) => count(row.shared),
+  };
   list.append(table<Ranked>({
     label: "Types",
     columns: [
       nameColumn(store),
       ...(page.costs ? costColumns(page) : []),
       { title: "bytes", value: (row) => row.size ?? -1, text: (row) => count(row.size) },
-      { title: "accesses", value: (row) => row.accesses ?? -1, text: (row) => count(row.accesses), bar: !page.costs },
+      ...(hasOrder ? [shared] : []),
+      { title: "accesses", value: (row) => row.accesses ?? -1, text: (row) => count(row.accesses), bar: !page.costs && !hasOrder },
     ],
-    rows: rowsOf(page),
+    rows,
     sorted: page.costs ? 1 : 2,
     search: (row) => row.name,
     marked: (row) => row.name === store.state.view?.name,

@@ -70,7 +70,7 @@ test("what was replayed is not said to need a machine, and what has nothing is c
   for (const name of ["whatif", "advise", "survey"]) {
     await open(page, name);
     const about = await page.locator("#types .about").innerText();
-    expect(about).toMatch(/^By accesses\. (What the edits change|The advice) has the cycles/);
+    expect(about).toMatch(/^By (shared )?accesses\. (What the edits change|The advice) has the cycles/);
     expect(about).not.toContain("With --machine");
   }
   for (const name of ALL) {
