@@ -124,7 +124,7 @@ export function typesView(store: Store): HTMLElement {
     copy: true,
   }));
   if (page.rows_left_out > 0) {
-    list.append(h("p", { class: "note" }, `${page.rows_left_out} rows with fewer accesses are not in this page: report --all --json has them.`));
+    list.append(h("p", { class: "note" }, `${page.rows_left_out} more rows are not in this page: report --all --json has them.`));
   }
   store.on(() => {
     for (const row of list.querySelectorAll("tbody tr")) {

@@ -125,7 +125,7 @@ test("fields whose functions are left out keep their figures, and it is said", a
   expect(number(await details.locator('dt:text-is("accesses") + dd').innerText())).toBe(accesses(39));
   await expect(details.locator('dt:text-is("functions") + dd')).toContainText("not in this page");
   await expect(page.locator("#fields")).toContainText("Of the 32 fields with fewest accesses this page leaves out functions");
-  await expect(page.locator("#types")).toContainText("7 rows with fewer accesses are not in this page");
+  await expect(page.locator("#types")).toContainText("7 more rows are not in this page");
   await expect(page.locator("#time")).toContainText("Of 32 fields with fewer accesses this page has no times");
   await expect(page.locator("#fields tbody tr")).toHaveCount(20);
   await page.locator("#fields").getByRole("button", { name: "Show 20 more" }).click();
