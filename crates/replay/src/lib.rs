@@ -40,53 +40,33 @@
 //! [`System`] is the machine without rounds and accounts, for whoever wants to drive it access by access.
 //! docs/replay.md says what is modelled and what is not.
 
-mod address;
+mod accounts;
 mod cache;
-mod counts;
-mod directory;
-mod engine;
-mod fill;
-mod filter;
-mod interleaver;
-mod join;
-mod lines;
-mod locks;
-mod memory;
-mod mixing;
-mod overlap;
-mod placement;
-mod prefetch;
-mod replay;
-mod scaled;
-mod schedule;
-mod sets;
-mod sharing;
-mod slices;
-mod supply;
-mod system;
-mod tape;
-mod transfers;
-mod warm;
+mod rounds;
+mod scale;
+mod size;
 
-pub use counts::{Cause, Counts, Source, Tally};
-pub use filter::{Filter, Kept, Later, Seen, keeps_exact};
-pub use interleaver::Interleaving;
-pub use join::join;
-pub use lines::{Cell, LineView, Uncontested};
-pub use locks::LockWait;
-pub use mixing::Mixing;
-pub use overlap::{Dependence, Dependences};
-pub use placement::{
+pub use accounts::counts::{Cause, Counts, Source, Tally};
+pub use accounts::lines::{Cell, LineView, Uncontested};
+pub use accounts::outcome::{FetchedAhead, Outcome, Pair, ScaledCounts};
+pub use accounts::transfers::{MachinePlaces, Transfer, TransferTime, Transfers};
+pub use cache::sets::{Reach, SetsReached, sets_reached};
+pub use cache::sharing::MissTag;
+pub use cache::system::{Closed, System};
+pub use cache::verdict::{LineState, Piece, Verdict};
+pub use rounds::error::ReplayError;
+pub use rounds::filter::{Filter, Kept, Later, Seen, keeps_exact};
+pub use rounds::interleaver::Interleaving;
+pub use rounds::overlap::{Dependence, Dependences};
+pub use rounds::placement::{
     AsRecorded, COPIES_MAX, Cloner, Clones, Fate, KeyId, NoClones, Placed, Placement, Sharing,
     SiteId,
 };
-pub use prefetch::FetchedAhead;
-pub use replay::{Config, Item, Outcome, Pair, Replay, ReplayError};
-pub use scaled::{Scaled, ScaledCounts, Scaling};
-pub use sets::{Reach, SetsReached, sets_reached};
-pub use sharing::MissTag;
-pub use slices::{Begins, Cut, ROUND_ACCESSES_MAX, SliceHead, Slicer, Turned};
-pub use system::{Closed, LineState, Piece, System, Verdict};
-pub use tape::{Code, Retention, Tape};
-pub use transfers::{MachinePlaces, Transfer, TransferTime, Transfers};
-pub use warm::WarmUp;
+pub use rounds::replay::{Config, Item, Replay};
+pub use rounds::slices::{Begins, Cut, ROUND_ACCESSES_MAX, SliceHead, Slicer, Turned};
+pub use rounds::warm::WarmUp;
+pub use scale::join::join;
+pub use scale::locks::LockWait;
+pub use scale::mixing::Mixing;
+pub use scale::scaled::{Scaled, Scaling};
+pub use scale::tape::{Code, Retention, Tape};

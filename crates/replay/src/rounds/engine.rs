@@ -6,40 +6,21 @@ use std::hash::BuildHasherDefault;
 use linemate_machine::{CpuPlace, LineSize, LogicalCpu, Machine};
 use linemate_recording::{AccessKind, CpuId};
 
-use crate::address::{Span, instance_line, rest};
-use crate::counts::{Cause, Counts, Source, Tally};
-use crate::directory::LineHasher;
-use crate::filter::Later;
-use crate::lines::{Lines, Touch};
-use crate::overlap::Windows;
-use crate::placement::{KeyId, Sharing, SiteId};
-use crate::prefetch::Seen;
-use crate::replay::{Outcome, Pair};
-use crate::sharing::MissTag;
-use crate::system::{Asked, Piece, System, Verdict};
-use crate::tape::Taper;
-use crate::transfers::TransferCounter;
-
-/// A placed access, waiting for its round.
-#[derive(Clone, Copy)]
-pub(crate) struct Waiting {
-    pub(crate) span: Span,
-    pub(crate) pc: u64,
-    /// Instructions since its slice's start.
-    pub(crate) offset: u32,
-    pub(crate) key: u32,
-    pub(crate) site: u32,
-    pub(crate) kind: AccessKind,
-    pub(crate) sharing: Sharing,
-    pub(crate) later: Later,
-}
-
-/// One CPU of the replayed machine.
-#[derive(Clone, Copy)]
-pub(crate) struct Cpu {
-    pub(crate) logical: LogicalCpu,
-    pub(crate) place: CpuPlace,
-}
+use crate::accounts::counts::{Cause, Counts, Source, Tally};
+use crate::accounts::lines::{Lines, Touch};
+use crate::accounts::outcome::{Outcome, Pair};
+use crate::accounts::transfers::TransferCounter;
+use crate::cache::address::{Span, instance_line, rest};
+use crate::cache::directory::LineHasher;
+use crate::cache::prefetch::Seen;
+use crate::cache::sharing::MissTag;
+use crate::cache::system::System;
+use crate::cache::verdict::{Asked, Piece, Verdict};
+use crate::rounds::filter::Later;
+use crate::rounds::overlap::Windows;
+use crate::rounds::placement::{KeyId, SiteId};
+use crate::rounds::waiting::{Cpu, Waiting};
+use crate::scale::tape::Taper;
 
 /// The machine and the accounts.
 #[derive(Clone)]
@@ -311,7 +292,7 @@ impl Engine {
             pairs,
             uncontested: lines.take_uncontested(),
             transfers: transfers.unwrap_or_default(),
-            lines: lines.into_views(&self.system, self.line),
+            lines: lines.into_views(|slot| self.system.line_of(slot), self.line),
             totals: self.totals,
             keys: self.keys,
             sites: self.sites,

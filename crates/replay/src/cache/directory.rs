@@ -5,8 +5,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use linemate_machine::{CoreId, DomainId, LogicalCpu, SocketId};
 
-use crate::cache::Line;
-use crate::memory;
+use crate::cache::address::Line;
+use crate::size;
 
 /// Nobody, where a core is named.
 const NOBODY: u16 = u16::MAX;
@@ -108,9 +108,7 @@ impl Directory {
 
     /// Bytes.
     pub(crate) fn size_in_memory(&self) -> usize {
-        memory::of_table(&self.slots)
-            + memory::of_list(&self.entries)
-            + memory::of_list(&self.sharers)
+        size::of_table(&self.slots) + size::of_list(&self.entries) + size::of_list(&self.sharers)
     }
 
     /// The number of entries.

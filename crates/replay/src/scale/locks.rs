@@ -10,10 +10,10 @@ use std::hash::BuildHasherDefault;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cache::Line;
-use crate::counts::Tally;
-use crate::directory::LineHasher;
-use crate::placement::{KeyId, SiteId};
+use crate::accounts::counts::Tally;
+use crate::cache::address::Line;
+use crate::cache::directory::LineHasher;
+use crate::rounds::placement::{KeyId, SiteId};
 
 /// A lock's line and the byte in it where it begins.
 pub(crate) type LockId = (Line, u8);

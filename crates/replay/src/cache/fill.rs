@@ -3,10 +3,12 @@
 use linemate_machine::{CoreId, CpuPlace, DomainId, LogicalCpu};
 use linemate_recording::AccessKind;
 
-use crate::cache::{CHECK, DIRTY, Held, Line, Way};
-use crate::directory::{History, Slot};
-use crate::filter::Later;
-use crate::system::{Piece, System};
+use crate::cache::address::Line;
+use crate::cache::array::{CHECK, DIRTY, Held, Way};
+use crate::cache::directory::{History, Slot};
+use crate::cache::system::System;
+use crate::cache::verdict::Piece;
+use crate::rounds::filter::Later;
 
 impl System {
     /// Notes the words of accesses that were left out after one to the line, which is in L1 and stays there until they would have

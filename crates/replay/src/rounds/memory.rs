@@ -1,21 +1,11 @@
 //! How much memory a replay takes: what grows with the lines that are touched, what the machine's caches hold, and the tape.
 
-use std::collections::HashMap;
-
-use crate::cache::{Cache, Llc};
-use crate::lines::Lines;
-use crate::tape::Taper;
-use crate::{Cloner, Placement, Replay};
-
-/// Bytes of a list.
-pub(crate) fn of_list<T>(list: &Vec<T>) -> usize {
-    list.capacity() * size_of::<T>()
-}
-
-/// Bytes of a table: one entry and one byte of control a place, of which at most seven eighths are taken.
-pub(crate) fn of_table<K, V, S>(table: &HashMap<K, V, S>) -> usize {
-    table.capacity() / 7 * 8 * (size_of::<(K, V)>() + 1)
-}
+use crate::accounts::lines::Lines;
+use crate::cache::array::{Cache, Llc};
+use crate::rounds::placement::{Cloner, Placement};
+use crate::rounds::replay::Replay;
+use crate::scale::tape::Taper;
+use crate::size::of_list;
 
 impl<P: Placement, C: Cloner> Replay<P, C> {
     /// How many bytes this replay takes, nearly: tables whose size depends neither on the recording's length nor on the caches' are left
@@ -41,25 +31,5 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
             + taper
             + of_list(&self.round)
             + of_list(&self.slices)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_list_takes_what_it_has_room_for() {
-        assert_eq!(of_list::<u64>(&Vec::with_capacity(10)), 80);
-        assert_eq!(of_list::<u64>(&Vec::new()), 0);
-    }
-
-    #[test]
-    fn a_table_takes_more_than_its_entries() {
-        let table: HashMap<u64, u64> = (0..1000).map(|n| (n, n)).collect();
-        let least = 1000 * 16;
-        let bytes = of_table(&table);
-        assert!((least..4 * least).contains(&bytes), "{bytes}");
-        assert_eq!(of_table(&HashMap::<u64, u64>::new()), 0);
     }
 }

@@ -30,7 +30,7 @@ use linemate_machine::Overlap;
 use linemate_recording::{AccessKind, GuestAddr};
 use rustc_hash::FxHashMap;
 
-use crate::engine::{Cpu, Waiting};
+use crate::rounds::waiting::{Cpu, Waiting};
 
 /// From which loads the addresses of accesses come, by instruction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

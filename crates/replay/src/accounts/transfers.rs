@@ -10,8 +10,8 @@ use linemate_machine::{LogicalCpu, Machine};
 use linemate_recording::{CpuId, TimeGrid, VirtualTime};
 use serde::{Deserialize, Serialize};
 
-use crate::directory::LineHasher;
-use crate::placement::KeyId;
+use crate::cache::directory::LineHasher;
+use crate::rounds::placement::KeyId;
 
 /// The most places on the machine that transfers are told apart by.
 const PLACES_MAX: usize = 32;

@@ -8,10 +8,8 @@
 
 use linemate_machine::{CacheShape, CoreId, DomainId, LlcIndex, LlcShape, Machine};
 
-use crate::memory;
-
-/// A line's number with the instance of cloned memory above it (see `address`).
-pub(crate) type Line = u64;
+use crate::cache::address::Line;
+use crate::size;
 
 /// The copy is newer than what the levels further out have.
 pub(crate) const DIRTY: u8 = 1;
@@ -64,7 +62,7 @@ impl Cache {
 
     /// Bytes.
     pub(crate) fn size_in_memory(&self) -> usize {
-        memory::of_list(&self.lines) + memory::of_list(&self.held)
+        size::of_list(&self.lines) + size::of_list(&self.held)
     }
 
     #[inline]
@@ -215,7 +213,7 @@ impl Llc {
 
     /// Bytes.
     pub(crate) fn size_in_memory(&self) -> usize {
-        memory::of_list(&self.used) + memory::of_list(&self.sets_by_use)
+        size::of_list(&self.used) + size::of_list(&self.sets_by_use)
     }
 
     /// One of which `part` of `whole` equal users have their share: that many of its sets, at least one. The hash spreads lines over

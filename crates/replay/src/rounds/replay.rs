@@ -4,87 +4,20 @@ use std::sync::Arc;
 
 use linemate_machine::{LogicalCpu, Machine};
 use linemate_recording::{Access, AccessKind, CpuId, GuestAddr, TimeGrid, VirtualTime};
-use serde::{Deserialize, Serialize};
 
-use crate::address::span;
-use crate::cache::{group_shares, shares, thread_shares};
-use crate::counts::{Counts, Tally};
-use crate::engine::{Cpu, Engine, Waiting};
-use crate::filter::Later;
-use crate::interleaver::{Interleaver, Interleaving, Slice};
-use crate::lines::{LineView, Uncontested};
-use crate::locks::LockWait;
-use crate::overlap::{Dependences, Windows};
-use crate::placement::{COPIES_MAX, Cloner, Fate, KeyId, Placed, Placement, SiteId};
-use crate::prefetch::FetchedAhead;
-use crate::scaled::ScaledCounts;
-use crate::slices::{Begins, SliceHead, Slicer};
-use crate::tape::{Code, Retention, Tape, Taper};
-use crate::transfers::Transfers;
-use crate::warm::{Growth, WarmUp};
-
-/// The most keys, and the most sites: a placement that makes more has gone wrong.
-const KEYS_MAX: u32 = 1 << 24;
-
-/// Why a replay cannot be.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ReplayError {
-    /// An access by a CPU beyond those announced.
-    #[error("access by CPU {cpu}, but the recording is said to have {recorded} CPUs")]
-    Cpu {
-        /// Which.
-        cpu: CpuId,
-        /// How many there should be.
-        recorded: usize,
-    },
-    /// More CPUs than the machine has.
-    #[error("{wanted} CPUs ({recorded} recorded x {copies}) on {machine}, which has {cpus}")]
-    TooManyCpus {
-        /// Recorded CPUs times copies.
-        wanted: usize,
-        /// Recorded CPUs.
-        recorded: usize,
-        /// Copies of each.
-        copies: u16,
-        /// The machine.
-        machine: String,
-        /// Its CPUs.
-        cpus: usize,
-    },
-    /// No CPU, no copy, or too many copies.
-    #[error(
-        "{recorded} recorded CPUs x {copies} copies; both must be at least 1, copies at most {COPIES_MAX}"
-    )]
-    Copies {
-        /// Recorded CPUs.
-        recorded: usize,
-        /// Copies of each.
-        copies: u16,
-    },
-    /// The list of logical CPUs does not have one for each CPU.
-    #[error("{given} logical CPUs are given for {wanted} CPUs")]
-    CpuMap {
-        /// How many are given.
-        given: usize,
-        /// How many are needed.
-        wanted: usize,
-    },
-    /// A logical CPU that the machine lacks, or that is given twice.
-    #[error("logical CPU {0} is not on the machine or given twice")]
-    LogicalCpu(u16),
-    /// An access touches 1 to 64 bytes.
-    #[error("access of {size} bytes at {addr:#x}; 1 to 64 are possible")]
-    Size {
-        /// Its address.
-        addr: u64,
-        /// Its size.
-        size: u8,
-    },
-    /// A key or site beyond any sensible number.
-    #[error("key or site {0} is beyond {KEYS_MAX}: they must be dense from 0")]
-    Key(u32),
-}
+use crate::accounts::outcome::Outcome;
+use crate::cache::address::span;
+use crate::cache::array::{group_shares, shares, thread_shares};
+use crate::rounds::engine::Engine;
+use crate::rounds::error::{KEYS_MAX, ReplayError};
+use crate::rounds::filter::Later;
+use crate::rounds::interleaver::{Interleaver, Interleaving, Slice};
+use crate::rounds::overlap::{Dependences, Windows};
+use crate::rounds::placement::{Cloner, Fate, KeyId, Placed, Placement, SiteId};
+use crate::rounds::slices::{Begins, SliceHead, Slicer};
+use crate::rounds::waiting::{Waiting, places};
+use crate::rounds::warm::{Growth, WarmUp};
+use crate::scale::tape::{Code, Retention, Tape, Taper};
 
 /// How to replay.
 #[derive(Clone, Debug)]
@@ -101,106 +34,12 @@ pub struct Config {
     pub lines: bool,
 }
 
-/// Transfers of modified lines from one logical CPU to another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pair {
-    /// Who wrote last.
-    pub from: LogicalCpu,
-    /// Who fetched.
-    pub to: LogicalCpu,
-    /// How often, and for how many cycles.
-    pub tally: Tally,
-}
-
-/// What a replay found.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Outcome {
-    /// Everything.
-    pub totals: Counts,
-    /// By key: index = [`KeyId`].
-    pub keys: Vec<Counts>,
-    /// By site, only the accesses that left their core: index = [`SiteId`].
-    pub sites: Vec<Counts>,
-    /// By pair of CPUs, ascending, only pairs that exchanged something.
-    pub pairs: Vec<Pair>,
-    /// The lines that went between cores, by address; empty unless asked for.
-    pub lines: Vec<LineView>,
-    /// What else left its core, so that with `lines` it is everything that did; empty unless asked for.
-    pub uncontested: Vec<Uncontested>,
-    /// From whom to whom modified lines went, and when; empty unless lines are asked for.
-    pub transfers: Transfers,
-    /// Recorded accesses handed in.
-    pub accesses: u64,
-    /// Of those, the ones that an edit removed.
-    pub skipped: u64,
-    /// Of those, the ones that went to devices, past all caches. They are in no [`Counts`].
-    pub uncached: u64,
-    /// Rounds.
-    pub rounds: u64,
-    /// From the first counted round's start to the last one's end, in cycles.
-    pub cycles: u64,
-    /// Lines fetched because their pair's other line was missed.
-    pub prefetched: u64,
-    /// Of those, the ones taken from a core that had modified them.
-    pub prefetched_modified: u64,
-    /// Lines fetched by prefetchers that follow streams and strides.
-    pub fetched_ahead: FetchedAhead,
-    /// Cycles that no CPU waited because misses overlapped. They are in no [`Counts`].
-    pub overlapped: u64,
-    /// What filled the caches before counting began; `None`: they were empty.
-    pub warm_up: Option<WarmUp>,
-    /// What waiting for locks took, by site and key; empty where nobody waits ([`crate::Scaled`]).
-    pub locks: Vec<LockWait>,
-    /// Of replays of more CPUs than were recorded.
-    pub scaled: Option<ScaledCounts>,
-}
-
 #[inline]
 fn check_keys(placed: Placed) -> Result<(), ReplayError> {
     match placed.key.0.max(placed.site.0) {
         beyond @ KEYS_MAX.. => Err(ReplayError::Key(beyond)),
         _ => Ok(()),
     }
-}
-
-/// Where that many copies of each recorded CPU sit on the machine: those given, else spread evenly.
-pub(crate) fn places(
-    machine: &Machine,
-    recorded: usize,
-    copies: u16,
-    given: Option<&[LogicalCpu]>,
-) -> Result<Vec<Cpu>, ReplayError> {
-    if recorded == 0 || copies == 0 || copies > COPIES_MAX {
-        return Err(ReplayError::Copies { recorded, copies });
-    }
-    let wanted = recorded.saturating_mul(usize::from(copies));
-    let available = machine.topology.cpus();
-    let too_many = || ReplayError::TooManyCpus {
-        wanted,
-        recorded,
-        copies,
-        machine: machine.name.clone(),
-        cpus: available,
-    };
-    let spread = machine.topology.spread(wanted).ok_or_else(too_many)?;
-    let logical = given.unwrap_or(&spread);
-    if logical.len() != wanted {
-        return Err(ReplayError::CpuMap {
-            given: logical.len(),
-            wanted,
-        });
-    }
-    let mut taken = vec![false; available];
-    let mut cpus = Vec::with_capacity(wanted);
-    for &logical in logical {
-        let refuse = ReplayError::LogicalCpu(logical.0);
-        let place = machine.topology.place(logical).ok_or(refuse.clone())?;
-        if std::mem::replace(&mut taken[usize::from(logical.0)], true) {
-            return Err(refuse);
-        }
-        cpus.push(Cpu { logical, place });
-    }
-    Ok(cpus)
 }
 
 /// An access of a slice.

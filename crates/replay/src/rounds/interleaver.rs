@@ -14,8 +14,8 @@
 //!              c─c─c─c           │
 //! ```
 
-use crate::schedule::Schedule;
-use crate::slices::SliceHead;
+use crate::rounds::schedule::Schedule;
+use crate::rounds::slices::SliceHead;
 
 /// Cycles that an instruction takes by itself.
 const CYCLES_PER_INSTRUCTION: u64 = 1;

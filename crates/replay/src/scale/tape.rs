@@ -15,13 +15,12 @@ use linemate_machine::LineSize;
 use linemate_recording::{AccessKind, CpuId, VirtualTime};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::address::rest;
-use crate::cache::Line;
-use crate::counts::{Cause, Source};
-use crate::engine::Waiting;
-use crate::interleaver::Slice;
-use crate::memory;
-use crate::placement::{KeyId, Sharing, SiteId};
+use crate::accounts::counts::{Cause, Source};
+use crate::cache::address::{Line, rest};
+use crate::rounds::interleaver::Slice;
+use crate::rounds::placement::{KeyId, Sharing, SiteId};
+use crate::rounds::waiting::Waiting;
+use crate::size;
 
 /// Which accesses a tape has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -180,12 +179,12 @@ impl Taper {
     /// Bytes, without the round under way.
     pub(crate) fn size_in_memory(&self) -> usize {
         let tape = &self.tape;
-        memory::of_table(&self.lines)
-            + memory::of_list(&tape.accesses)
-            + memory::of_list(&tape.slices)
-            + memory::of_list(&tape.rounds)
-            + memory::of_list(&tape.times)
-            + memory::of_list(&tape.ends)
+        size::of_table(&self.lines)
+            + size::of_list(&tape.accesses)
+            + size::of_list(&tape.slices)
+            + size::of_list(&tape.rounds)
+            + size::of_list(&tape.times)
+            + size::of_list(&tape.ends)
     }
 
     /// The first pass is over.

@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 use linemate_recording::CpuId;
 use serde::{Deserialize, Serialize};
 
-use crate::engine::Cpu;
-use crate::interleaver::mix;
+use crate::rounds::interleaver::mix;
+use crate::rounds::waiting::Cpu;
 
 /// Which other CPUs a CPU meets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

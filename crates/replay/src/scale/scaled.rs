@@ -11,17 +11,18 @@
 
 use linemate_machine::{LogicalCpu, Machine};
 use linemate_recording::{AccessKind, TimeGrid};
-use serde::{Deserialize, Serialize};
 
-use crate::address::instance_line;
-use crate::engine::{Cpu, Engine};
-use crate::interleaver::mix;
-use crate::locks::{Asked, LockId, Locks};
-use crate::mixing::{Mixer, Mixing};
-use crate::placement::Sharing;
-use crate::replay::{Outcome, ReplayError, places};
-use crate::schedule::Schedule;
-use crate::tape::{Own, Tape, Taped};
+use crate::accounts::outcome::{Outcome, ScaledCounts};
+use crate::cache::address::instance_line;
+use crate::rounds::engine::Engine;
+use crate::rounds::error::ReplayError;
+use crate::rounds::interleaver::mix;
+use crate::rounds::placement::Sharing;
+use crate::rounds::schedule::Schedule;
+use crate::rounds::waiting::{Cpu, places};
+use crate::scale::locks::{Asked, LockId, Locks};
+use crate::scale::mixing::{Mixer, Mixing};
+use crate::scale::tape::{Own, Tape, Taped};
 
 /// Cycles from one of several accesses to the next where the recording has one: the time before it on the tape, but no more than this, which is
 /// more than a step of a scan takes.
@@ -112,17 +113,6 @@ struct CpuGroup {
     end: u64,
     /// Slices that have begun.
     turns: u64,
-}
-
-/// What a replay of more CPUs tells of itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ScaledCounts {
-    /// Accesses on the tape.
-    pub taped: u64,
-    /// Times that CPUs would have waited for each other's locks for ever: one went on without.
-    pub circles: u64,
-    /// Locks that were let go because the recorded CPU's turn ended.
-    pub unreleased: u64,
 }
 
 /// A replay of a tape by groups.

@@ -14,12 +14,11 @@ use linemate_machine::LineSize;
 use linemate_recording::{AccessKind, GuestAddr};
 use serde::{Deserialize, Serialize};
 
-use crate::address::address;
-use crate::counts::{Source, Tally};
-use crate::directory::{LineHasher, Slot};
-use crate::memory;
-use crate::placement::{KeyId, SiteId};
-use crate::system::System;
+use crate::accounts::counts::{Source, Tally};
+use crate::cache::address::{Line, address};
+use crate::cache::directory::{LineHasher, Slot};
+use crate::rounds::placement::{KeyId, SiteId};
+use crate::size;
 
 /// One offset of one line as one instruction touches it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,9 +105,7 @@ pub(crate) struct Lines {
 impl Lines {
     /// Bytes.
     pub(crate) fn size_in_memory(&self) -> usize {
-        memory::of_table(&self.index)
-            + memory::of_list(&self.cells)
-            + memory::of_table(&self.uncontested)
+        size::of_table(&self.index) + size::of_list(&self.cells) + size::of_table(&self.uncontested)
     }
 
     /// An access that left its core, to a line that no core has taken from another yet.
@@ -150,14 +147,18 @@ impl Lines {
     }
 
     /// The lines, by address and instance.
-    pub(crate) fn into_views(self, system: &System, size: LineSize) -> Vec<LineView> {
+    pub(crate) fn into_views(
+        self,
+        line_of: impl Fn(Slot) -> Line,
+        size: LineSize,
+    ) -> Vec<LineView> {
         let mut cells = self.cells;
         cells.sort_by_key(|(slot, cell)| (*slot, cell.offset, cell.pc, cell.key));
         let mut views: Vec<LineView> = Vec::new();
         let mut last = None;
         for (slot, cell) in cells {
             if last != Some(slot) {
-                let (addr, instance) = address(system.line_of(slot), size);
+                let (addr, instance) = address(line_of(slot), size);
                 views.push(LineView {
                     addr,
                     instance,

@@ -23,9 +23,8 @@ use linemate_machine::{CoreId, LineSize, Machine};
 use linemate_recording::{AccessKind, CpuId, GuestAddr};
 use rustc_hash::FxHashMap;
 
-use crate::address::{Span, rest, span};
-use crate::cache::Line;
-use crate::placement::Sharing;
+use crate::cache::address::{Line, Span, rest, span};
+use crate::rounds::placement::Sharing;
 
 /// Sets that the filter tells apart: what one page holds of lines, so that it does not matter where a clone's pages are.
 pub(crate) fn sets(line: LineSize) -> u32 {

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use linemate_machine::{LogicalCpu, Machine};
 
-use crate::counts::{Counts, Tally};
-use crate::lines::{LineView, Uncontested};
-use crate::placement::KeyId;
-use crate::replay::{Outcome, Pair};
-use crate::transfers::{MachinePlaces, Transfer, TransferTime, Transfers, numbered};
+use crate::accounts::counts::{Counts, Tally};
+use crate::accounts::lines::{LineView, Uncontested};
+use crate::accounts::outcome::{Outcome, Pair};
+use crate::accounts::transfers::{MachinePlaces, Transfer, TransferTime, Transfers, numbered};
+use crate::rounds::placement::KeyId;
 
 /// The outcome of `copies` groups: `own` is what one of them does that others have no part in ([`crate::Replay::finish_taped`]), `together` the rest
 /// ([`crate::Scaled`]). `cpus`: where the CPUs sit, recorded CPU c's copy n at c x copies + n; the group of `own` is number 0.

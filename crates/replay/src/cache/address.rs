@@ -8,7 +8,8 @@
 use linemate_machine::LineSize;
 use linemate_recording::GuestAddr;
 
-use crate::cache::Line;
+/// A line's number with the instance of cloned memory above it.
+pub(crate) type Line = u64;
 
 /// Bits of an address that mean something.
 const ADDRESS_BITS: u32 = 57;

@@ -16,86 +16,13 @@ use linemate_machine::{
 };
 use linemate_recording::AccessKind;
 
-use crate::cache::{CHECK, Cache, DIRTY, Held, Line, Llc, PREFETCHED, Way};
-use crate::counts::{Cause, Source};
-use crate::directory::{Directory, History, Slot};
-use crate::prefetch::{Arrival, Prefetchers};
-use crate::sharing::{MissTag, Sharing};
-use crate::supply::Supply;
-
-/// A core's copy of a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LineState {
-    /// The only copy, and newer than memory.
-    Modified,
-    /// The only copy, as in memory.
-    Exclusive,
-    /// One of several copies, and the one that answers requests of other domains.
-    Forward,
-    /// One of several copies.
-    Shared,
-    /// No copy.
-    Invalid,
-}
-
-/// One access to one line.
-#[derive(Clone, Copy, Debug)]
-pub struct Piece {
-    /// The line's number: address divided by the line size.
-    pub line: u64,
-    /// The words touched: bit i is the i-th sixty-fourth of the line (1 byte of 64, 2 bytes of 128).
-    pub words: u64,
-    /// Load, store or atomic.
-    pub kind: AccessKind,
-}
-
-/// What an access met.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict {
-    /// Where it was served from.
-    pub source: Source,
-    /// Why it left the core: `None` for a private hit, and for a coherence miss that is still
-    /// [`undecided`](Verdict::undecided).
-    pub cause: Option<Cause>,
-    /// A coherence miss whose class only later accesses tell: see [`System::open`].
-    pub undecided: bool,
-    /// Latency in cycles, waiting and the atomic's own cost included.
-    pub cycles: u64,
-    /// The part of `cycles` spent waiting for the line.
-    pub waited: u64,
-    /// For a modified copy of another core: the CPU that wrote last.
-    pub writer: Option<LogicalCpu>,
-    /// The line's entry in the directory, for [`System::open`].
-    pub(crate) slot: Slot,
-    /// What prefetchers are told of it.
-    pub(crate) asked: Asked,
-}
-
-/// What an access is to the prefetchers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
-    /// Nothing: a hit in L1.
-    Nothing,
-    /// A hit in L1, the first one to a line that was fetched ahead.
-    FirstUse,
-    /// L1 did not have the line.
-    Request,
-}
-
-impl Verdict {
-    fn private(source: Source, cycles: u64, slot: Slot) -> Verdict {
-        Verdict {
-            source,
-            cause: None,
-            undecided: false,
-            cycles,
-            waited: 0,
-            writer: None,
-            slot,
-            asked: Asked::Nothing,
-        }
-    }
-}
+use crate::accounts::counts::{Cause, Source};
+use crate::cache::address::Line;
+use crate::cache::array::{CHECK, Cache, DIRTY, Held, Llc, PREFETCHED, Way};
+use crate::cache::directory::{Directory, History, Slot};
+use crate::cache::prefetch::{Arrival, Prefetchers};
+use crate::cache::sharing::{MissTag, Sharing};
+use crate::cache::verdict::{Asked, LineSource, LineState, Pending, Piece, Verdict};
 
 /// A coherence miss whose class has become known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -413,7 +340,7 @@ impl System {
 
     /// A read: an owner keeps a shared copy, its modified data goes to its LLC; the reader becomes owner if it
     /// is alone, else the one who forwards.
-    pub(crate) fn share(&mut self, place: CpuPlace, slot: Slot, supply: &Supply) {
+    pub(crate) fn share(&mut self, place: CpuPlace, slot: Slot, supply: &LineSource) {
         let line = self.directory.entry(slot).line;
         if let Some(owner) = self.directory.entry(slot).owner() {
             assert!(
@@ -662,15 +589,4 @@ impl System {
     pub(crate) fn line_of(&self, slot: Slot) -> Line {
         self.directory.entry(slot).line
     }
-}
-
-/// Words that other cores wrote, when a core gets the line again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pending {
-    /// None.
-    Nothing,
-    /// Some, and the access touches one of them.
-    Taken,
-    /// Some, and the access touches none of them.
-    Left,
 }

@@ -1,23 +1,15 @@
 //! Where a core without a copy of a line gets it from.
 
-use linemate_machine::{CpuPlace, Distance, DomainId, LogicalCpu};
+use linemate_machine::{CpuPlace, Distance, DomainId};
 
-use crate::counts::Source;
-use crate::directory::Slot;
-use crate::system::System;
-
-/// Where the data of a missing line comes from.
-pub(crate) struct Supply {
-    pub(crate) source: Source,
-    pub(crate) latency: u64,
-    /// The line changes hands as a whole: nobody else is served meanwhile.
-    pub(crate) exclusive: bool,
-    pub(crate) writer: Option<LogicalCpu>,
-}
+use crate::accounts::counts::Source;
+use crate::cache::directory::Slot;
+use crate::cache::system::System;
+use crate::cache::verdict::LineSource;
 
 impl System {
     /// Where a core without a copy gets the line from. Changes nothing.
-    pub(crate) fn supply(&self, place: CpuPlace, slot: Slot) -> Supply {
+    pub(crate) fn supply(&self, place: CpuPlace, slot: Slot) -> LineSource {
         let entry = self.directory.entry(slot);
         let latency = &self.latency;
         let clean = |distance| {
@@ -26,7 +18,7 @@ impl System {
                 Distance::Socket => (Source::ForwardSocket, latency.hitm_same_socket),
                 Distance::Remote => (Source::ForwardRemote, latency.hitm_other_socket),
             };
-            Supply {
+            LineSource {
                 source,
                 latency: u64::from(cycles),
                 exclusive: false,
@@ -45,7 +37,7 @@ impl System {
                 Distance::Socket => Source::HitmSocket,
                 Distance::Remote => Source::HitmRemote,
             };
-            return Supply {
+            return LineSource {
                 source,
                 latency: u64::from(latency.hitm(distance)),
                 exclusive: true,
@@ -73,7 +65,7 @@ impl System {
                 } else {
                     (Source::DramRemote, latency.dram_remote)
                 };
-                Supply {
+                LineSource {
                     source,
                     latency: u64::from(cycles),
                     exclusive: false,

@@ -14,8 +14,8 @@
 
 use linemate_machine::CoreId;
 
-use crate::directory::{Entry, History};
-use crate::memory;
+use crate::cache::directory::{Entry, History};
+use crate::size;
 
 /// A coherence miss whose class is not known yet, as its accountant wants it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,9 +95,8 @@ pub(crate) struct Sharing {
 impl Sharing {
     /// Bytes.
     pub(crate) fn size_in_memory(&self) -> usize {
-        let line =
-            |line: &LineRecords| memory::of_list(&line.records) + memory::of_list(&line.table);
-        memory::of_list(&self.lines) + self.lines.iter().map(line).sum::<usize>()
+        let line = |line: &LineRecords| size::of_list(&line.records) + size::of_list(&line.table);
+        size::of_list(&self.lines) + self.lines.iter().map(line).sum::<usize>()
     }
 
     /// The core's record, if the line has one for it.

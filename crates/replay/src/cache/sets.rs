@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use linemate_machine::{CacheShape, Machine};
 use linemate_recording::GuestAddr;
 
-use crate::address::span;
-use crate::cache::llc_set;
+use crate::cache::address::span;
+use crate::cache::array::llc_set;
 
 /// How some lines fall into one cache's sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

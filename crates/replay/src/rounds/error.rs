@@ -1,0 +1,68 @@
+//! Why a replay cannot be.
+
+use linemate_recording::CpuId;
+
+use crate::rounds::placement::COPIES_MAX;
+
+/// The most keys, and the most sites: a placement that makes more has gone wrong.
+pub(crate) const KEYS_MAX: u32 = 1 << 24;
+
+/// Why a replay cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// An access by a CPU beyond those announced.
+    #[error("access by CPU {cpu}, but the recording is said to have {recorded} CPUs")]
+    Cpu {
+        /// Which.
+        cpu: CpuId,
+        /// How many there should be.
+        recorded: usize,
+    },
+    /// More CPUs than the machine has.
+    #[error("{wanted} CPUs ({recorded} recorded x {copies}) on {machine}, which has {cpus}")]
+    TooManyCpus {
+        /// Recorded CPUs times copies.
+        wanted: usize,
+        /// Recorded CPUs.
+        recorded: usize,
+        /// Copies of each.
+        copies: u16,
+        /// The machine.
+        machine: String,
+        /// Its CPUs.
+        cpus: usize,
+    },
+    /// No CPU, no copy, or too many copies.
+    #[error(
+        "{recorded} recorded CPUs x {copies} copies; both must be at least 1, copies at most {COPIES_MAX}"
+    )]
+    Copies {
+        /// Recorded CPUs.
+        recorded: usize,
+        /// Copies of each.
+        copies: u16,
+    },
+    /// The list of logical CPUs does not have one for each CPU.
+    #[error("{given} logical CPUs are given for {wanted} CPUs")]
+    CpuMap {
+        /// How many are given.
+        given: usize,
+        /// How many are needed.
+        wanted: usize,
+    },
+    /// A logical CPU that the machine lacks, or that is given twice.
+    #[error("logical CPU {0} is not on the machine or given twice")]
+    LogicalCpu(u16),
+    /// An access touches 1 to 64 bytes.
+    #[error("access of {size} bytes at {addr:#x}; 1 to 64 are possible")]
+    Size {
+        /// Its address.
+        addr: u64,
+        /// Its size.
+        size: u8,
+    },
+    /// A key or site beyond any sensible number.
+    #[error("key or site {0} is beyond {KEYS_MAX}: they must be dense from 0")]
+    Key(u32),
+}
