@@ -15,6 +15,7 @@ use linemate_programs::{Base, ElfAddr, Operand, operand_of};
 use linemate_types::{Member, Type, TypeId, TypeModel};
 
 use super::elements::Elements;
+use super::slots::{self, Slots, Stores};
 
 /// Most members that are looked at for what is at one place: unions hold unions.
 const LOOKED_AT_MAX: usize = 256;
@@ -22,7 +23,16 @@ const LOOKED_AT_MAX: usize = 256;
 /// What each general register points to, a struct or a scalar, by its number in DWARF.
 type Registers = [Option<TypeId>; 16];
 
-/// A function's code.
+/// The instructions of a function.
+struct Straight<'i> {
+    instructions: &'i [Instruction],
+    /// Where jumps come to.
+    targets: &'i BTreeSet<u64>,
+    /// What registers point to where it begins.
+    entered: Registers,
+}
+
+/// Follows the code of a program's functions.
 pub(super) struct Flow<'a, 'd> {
     code: &'a ProgramCode<'d>,
     model: &'a TypeModel,
@@ -55,15 +65,50 @@ impl<'a, 'd> Flow<'a, 'd> {
             .filter(|i| matches!(i.op0_kind(), OpKind::NearBranch64))
             .map(Instruction::near_branch_target)
             .collect();
-        let mut registers: Registers = [None; 16];
-        for instruction in &instructions {
-            if targets.contains(&instruction.ip()) {
-                registers = [None; 16];
-            }
-            if let Some((base, ty)) = self.reaches(instruction, &registers) {
+        let entered = slots::arguments(
+            &instructions,
+            &targets,
+            &mut self.info,
+            |at, displacement| {
+                let register = Register(u16::from(Base::STACK.0));
+                let pc = ElfAddr(at.ip());
+                let variable = self.code.variable_at(pc, register, displacement)?;
+                let whole = variable.offset.0 == 0;
+                whole.then(|| self.model.pointer_target(variable.type_id))?
+            },
+        );
+        let code = Straight {
+            instructions: &instructions,
+            targets: &targets,
+            entered,
+        };
+        let mut stores = Stores::default();
+        self.walk(&code, &Slots::default(), |flow, instruction, registers| {
+            let pointed = slots::stored(instruction)
+                .and_then(|(base, _)| flow.pointed(instruction.ip(), base, registers));
+            stores.see(instruction, &mut flow.info, pointed);
+        });
+        self.walk(&code, &stores.settle(), |flow, instruction, registers| {
+            if let Some((base, ty)) = flow.reaches(instruction, registers) {
                 found(ElfAddr(instruction.ip()), base, ty);
             }
-            self.step(instruction, &mut registers);
+        });
+    }
+
+    /// Shows `see` each instruction, and what registers point to before it.
+    fn walk(
+        &mut self,
+        code: &Straight<'_>,
+        slots: &Slots,
+        mut see: impl FnMut(&mut Self, &Instruction, &Registers),
+    ) {
+        let mut registers = code.entered;
+        for instruction in code.instructions {
+            if code.targets.contains(&instruction.ip()) {
+                registers = [None; 16];
+            }
+            see(self, instruction, &registers);
+            self.step(instruction, slots, &mut registers);
         }
     }
 
@@ -85,7 +130,7 @@ impl<'a, 'd> Flow<'a, 'd> {
             .or_else(|| self.code.scalar_in(pc, register))
     }
 
-    fn step(&mut self, instruction: &Instruction, registers: &mut Registers) {
+    fn step(&mut self, instruction: &Instruction, slots: &Slots, registers: &mut Registers) {
         match instruction.flow_control() {
             FlowControl::Next | FlowControl::ConditionalBranch => {}
             // What a called function leaves in registers is not known, those that it has to keep aside.
@@ -102,7 +147,7 @@ impl<'a, 'd> Flow<'a, 'd> {
                 return;
             }
         }
-        let gained = self.gained(instruction, registers);
+        let gained = self.gained(instruction, slots, registers);
         for used in self.info.info(instruction).used_registers() {
             let written = !matches!(
                 used.access(),
@@ -118,7 +163,12 @@ impl<'a, 'd> Flow<'a, 'd> {
     }
 
     /// The register that a plain load, copy or `lea` writes, and what it points to then.
-    fn gained(&self, instruction: &Instruction, known: &Registers) -> Option<(Base, TypeId)> {
+    fn gained(
+        &self,
+        instruction: &Instruction,
+        slots: &Slots,
+        known: &Registers,
+    ) -> Option<(Base, TypeId)> {
         let whole =
             |register: IcedRegister| register.is_gpr64().then(|| Base::of(register)).flatten();
         if instruction.op0_kind() != OpKind::Register {
@@ -131,8 +181,12 @@ impl<'a, 'd> Flow<'a, 'd> {
                 self.pointed(pc, whole(instruction.op1_register())?, known)?
             }
             (Mnemonic::Mov, OpKind::Memory) => {
-                let (holder, offset) = self.holder(instruction, known)?;
-                pointer_at((self.model, &self.elements), holder, offset)?
+                let held = self
+                    .holder(instruction, known)
+                    .and_then(|(holder, offset)| {
+                        pointer_at((self.model, &self.elements), holder, offset)
+                    });
+                held.or_else(|| slots.at(instruction))?
             }
             (Mnemonic::Lea, OpKind::Memory) => {
                 let (holder, offset) = self.holder(instruction, known)?;

@@ -18,6 +18,7 @@ mod heap;
 mod names;
 mod places;
 mod scalars;
+mod slots;
 mod stack;
 
 pub(crate) use code::Code;

@@ -1,0 +1,197 @@
+//! Where a function keeps pointers on its stack without a variable of that name.
+//!
+//! Without optimisation, LLVM writes an argument to its variable's place for the debugger's sake alone, and reads it from a place of its
+//! own that no variable describes. What such a place holds is known all the same: what is written to it is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use iced_x86::{
+    FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind,
+    Register as IcedRegister,
+};
+use linemate_programs::Base;
+use linemate_types::TypeId;
+
+/// Bytes of a pointer.
+const POINTER: i64 = 8;
+
+/// What pointers a function's stack holds, by displacement from the stack pointer.
+#[derive(Debug, Default)]
+pub(super) struct Slots(BTreeMap<i64, TypeId>);
+
+impl Slots {
+    /// What the pointer in a memory operand points to, if that is such a place.
+    pub(super) fn at(&self, instruction: &Instruction) -> Option<TypeId> {
+        self.0.get(&on_stack(instruction)?).copied()
+    }
+}
+
+/// The displacement of a memory operand from the stack pointer, where nothing is added to it.
+pub(super) fn on_stack(instruction: &Instruction) -> Option<i64> {
+    let plain = instruction.memory_base() == IcedRegister::RSP
+        && instruction.memory_index() == IcedRegister::None
+        && instruction.segment_prefix() == IcedRegister::None;
+    plain.then_some(instruction.memory_displacement64() as i64)
+}
+
+/// The register that an instruction stores whole, and where on the stack.
+pub(super) fn stored(instruction: &Instruction) -> Option<(Base, i64)> {
+    let is_store = instruction.mnemonic() == Mnemonic::Mov
+        && instruction.op0_kind() == OpKind::Memory
+        && instruction.op1_kind() == OpKind::Register
+        && instruction.op1_register().is_gpr64();
+    let at = is_store.then(|| on_stack(instruction)).flatten()?;
+    Some((Base::of(instruction.op1_register())?, at))
+}
+
+/// What is stored where in a function, as it is walked through.
+#[derive(Debug, Default)]
+pub(super) struct Stores {
+    pointers: BTreeMap<i64, TypeId>,
+    /// What else is written or has its address taken.
+    others: Vec<Range<i64>>,
+    /// Whether displacements mean other places after some stores.
+    moved: bool,
+}
+
+impl Stores {
+    /// Takes in an instruction; `pointed`: what the register points to that it stores.
+    pub(super) fn see(
+        &mut self,
+        instruction: &Instruction,
+        info: &mut InstructionInfoFactory,
+        pointed: Option<TypeId>,
+    ) {
+        self.moved |= lowers_stack(instruction) && !self.pointers.is_empty();
+        if let (Some((_, at)), Some(ty)) = (stored(instruction), pointed) {
+            if *self.pointers.entry(at).or_insert(ty) != ty {
+                self.others.push(at..at + POINTER);
+            }
+            return;
+        }
+        if instruction.mnemonic() == Mnemonic::Lea {
+            self.others
+                .extend(on_stack(instruction).map(|at| at..at + 1));
+            return;
+        }
+        for memory in info.info(instruction).used_memory() {
+            let reads = matches!(
+                memory.access(),
+                OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess
+            );
+            let plain = memory.base() == IcedRegister::RSP && memory.index() == IcedRegister::None;
+            if plain && !reads {
+                let at = memory.displacement() as i64;
+                let size = memory.memory_size().size() as i64;
+                self.others.push(at..at.saturating_add(size.max(1)));
+            }
+        }
+    }
+
+    /// The places that hold pointers to one type and nothing else.
+    pub(super) fn settle(self) -> Slots {
+        let others = &self.others;
+        let alone = |at: i64| {
+            others
+                .iter()
+                .all(|other| other.end <= at || other.start >= at + POINTER)
+        };
+        let pointers = self.pointers.into_iter();
+        let kept = pointers.filter(|(at, _)| !self.moved && alone(*at));
+        Slots(kept.collect())
+    }
+}
+
+/// Whether more of the stack is in use after an instruction, which shifts all displacements.
+fn lowers_stack(instruction: &Instruction) -> bool {
+    match instruction.mnemonic() {
+        Mnemonic::Push => true,
+        Mnemonic::Sub | Mnemonic::And => instruction.op0_register() == IcedRegister::RSP,
+        _ => false,
+    }
+}
+
+/// What arguments point to that a function writes to their variables before anything else happens: `variable` is what the pointer of
+/// the variable at a displacement from the stack pointer leads to, if one is there.
+pub(super) fn arguments(
+    instructions: &[Instruction],
+    targets: &BTreeSet<u64>,
+    info: &mut InstructionInfoFactory,
+    variable: impl Fn(&Instruction, i64) -> Option<TypeId>,
+) -> [Option<TypeId>; 16] {
+    let mut found = [None; 16];
+    let mut written = [false; 16];
+    for instruction in instructions {
+        let straight =
+            instruction.flow_control() == FlowControl::Next && !targets.contains(&instruction.ip());
+        if !straight {
+            break;
+        }
+        if let Some((base, at)) = stored(instruction) {
+            let number = usize::from(base.0);
+            if !written[number] && found[number].is_none() {
+                found[number] = variable(instruction, at);
+            }
+        }
+        for used in info.info(instruction).used_registers() {
+            let reads = matches!(
+                used.access(),
+                OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess
+            );
+            if let (false, Some(base)) = (reads, Base::of(used.register())) {
+                written[usize::from(base.0)] = true;
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iced_x86::{Decoder, DecoderOptions};
+
+    const QUEUE: TypeId = TypeId(7);
+    /// `sub rsp,0x28`; `mov [rsp+8],rdi`, where no variable is; `mov [rsp+0x10],rdi`, the argument's variable.
+    const ENTRY: &[u8] = b"\x48\x83\xec\x28\x48\x89\x7c\x24\x08\x48\x89\x7c\x24\x10";
+    /// `mov rax,[rsp+8]`
+    const LOAD: &[u8] = b"\x48\x8b\x44\x24\x08";
+
+    /// What the pointer that is loaded last leads to.
+    fn loaded(between: &[u8]) -> Option<TypeId> {
+        let code = [ENTRY, between, LOAD].concat();
+        let decoder = Decoder::with_ip(64, &code, 0, DecoderOptions::NONE);
+        let instructions: Vec<Instruction> = decoder.into_iter().collect();
+        let mut info = InstructionInfoFactory::new();
+        let variable = |_: &Instruction, at| (at == 0x10).then_some(QUEUE);
+        let entered = arguments(&instructions, &BTreeSet::new(), &mut info, variable);
+        let mut stores = Stores::default();
+        for instruction in &instructions {
+            let pointed = stored(instruction).and_then(|(base, _)| entered[usize::from(base.0)]);
+            stores.see(instruction, &mut info, pointed);
+        }
+        stores.settle().at(instructions.last()?)
+    }
+
+    #[test]
+    fn an_argument_is_known_where_no_variable_describes_it() {
+        assert_eq!(loaded(b""), Some(QUEUE));
+        // The same pointer again, and what is elsewhere.
+        assert_eq!(loaded(b"\x48\x89\x7c\x24\x08"), Some(QUEUE));
+        assert_eq!(loaded(b"\xc6\x44\x24\x07\x00"), Some(QUEUE));
+    }
+
+    #[test]
+    fn a_place_with_anything_else_in_it_is_not_believed() {
+        for (what, bytes) in [
+            ("mov [rsp+8],rsi", &b"\x48\x89\x74\x24\x08"[..]),
+            ("mov byte [rsp+0xf],0", b"\xc6\x44\x24\x0f\x00"),
+            ("movups [rsp+4],xmm0", b"\x0f\x11\x44\x24\x04"),
+            ("lea rax,[rsp+8]", b"\x48\x8d\x44\x24\x08"),
+            ("push rax", b"\x50"),
+        ] {
+            assert_eq!(loaded(bytes), None, "{what}");
+        }
+    }
+}
