@@ -1,0 +1,155 @@
+"""The measures of this project's inside, as a markdown table: `python3 -m house` in scripts/, from anywhere in a checkout.
+
+With --check it prints what is beyond a bound that may not get worse, `file: error: what`, and ends with 1 if there is any.
+"""
+
+import argparse
+import re
+import statistics
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import imports, rust
+
+ROOT = Path(__file__).resolve().parents[2]
+# Counted where the measure is about one crate's values: offsets, objects and instructions that are bare integers.
+BARE = ("study", "advise", "attribution", "replay")
+# A circle of three is a knot that can be read at once; more cannot.
+CIRCLE_MAX = 3
+TUPLES_MAX = 10
+
+
+@dataclass
+class Tree:
+    """All of the tree's Rust, counted."""
+
+    lines: int = 0
+    test_lines: int = 0
+    comment_lines: int = 0
+    doc_blocks: int = 0
+    short_doc_blocks: int = 0
+
+
+def percent(part: float, whole: float) -> str:
+    """A share with two decimals."""
+    return f"{100 * part / whole:.2f} %" if whole else "0 %"
+
+
+def read(path: Path) -> str:
+    """A file's text."""
+    return path.read_text(encoding="utf-8")
+
+
+def is_test(path: Path) -> bool:
+    """Is all of the file for tests, benchmarks or examples?"""
+    parts = path.relative_to(ROOT).parts
+    return "src" not in parts or "tests" in parts or path.stem == "tests"
+
+
+def count(files: list[Path]) -> tuple[Tree, list[rust.Function], Counter[str], dict[str, int]]:
+    """Lines, functions, declared types and bare integers of the files."""
+    tree, functions, types, bare = Tree(), [], Counter(), Counter()
+    for path in files:
+        text = read(path)
+        tree.lines += text.count("\n")
+        if is_test(path):
+            tree.test_lines += text.count("\n")
+            continue
+        source, tests = rust.split_tests(text)
+        tree.test_lines += tests
+        said = rust.comments(source)
+        tree.comment_lines += said.lines
+        tree.doc_blocks += said.doc_blocks
+        tree.short_doc_blocks += said.short_doc_blocks
+        code = rust.blanked(source)
+        functions += rust.functions(code)
+        types.update(rust.types(code))
+        bare[path.relative_to(ROOT).parts[1]] += len(re.findall(r"\bu64\b", code))
+    return tree, functions, types, bare
+
+
+def crates() -> list[Path]:
+    """The crates' folders."""
+    return sorted(path.parent for path in ROOT.glob("crates/*/Cargo.toml"))
+
+
+def circles() -> list[tuple[Path, list[imports.Module]]]:
+    """Every circle of files, with its crate, largest first."""
+    found = [(folder, group) for folder in crates() for group in imports.circles(imports.Crate(folder).arrows())]
+    return sorted(found, key=lambda entry: len(entry[1]), reverse=True)
+
+
+def upward() -> list[str]:
+    """Crates that a crate uses and that use it, straight or through others: cargo refuses them, but for tests' and builds' own."""
+    uses = {}
+    for folder in crates():
+        manifest = read(folder / "Cargo.toml")
+        plain = manifest.split("[dev-dependencies]")[0]
+        uses[folder.name] = set(re.findall(r"^linemate-(\w+)", plain, re.MULTILINE))
+    arrows = {(name,): {(used,) for used in used_by if used in uses} for name, used_by in uses.items()}
+    return ["/".join(module[0] for module in group) for group in imports.circles(arrows)]
+
+
+def tuples(functions: list[rust.Function]) -> list[str]:
+    """The functions that take tuples apart in their lists."""
+    return [f.name for f in functions for parameter in rust.parameters(f.parameters) if rust.takes_tuple(parameter)]
+
+
+def table() -> None:
+    """Prints the measures."""
+    tree, functions, types, bare = count(sorted(ROOT.glob("crates/**/*.rs")))
+    code = tree.lines - tree.test_lines
+    lengths = sorted(f.lines for f in functions)
+    longest = max(functions, key=lambda f: f.lines)
+    often = [name for name, times in types.items() if times >= 3 and name != "Args"]
+    knots = circles()
+    largest = f"{len(knots[0][1])} ({knots[0][0].name})" if knots else "0"
+    rows = [
+        ("lines of Rust", f"{tree.lines:,}"),
+        ("tests by code", f"{tree.test_lines / code:.2f}"),
+        ("functions: median, 95th percentile, over 70 lines",
+         f"{statistics.median(lengths):g}, {lengths[len(lengths) * 95 // 100]}, "
+         f"{percent(sum(n > 70 for n in lengths), len(lengths))} (longest: `{longest.name}`, {longest.lines})"),
+        ("names of types that are declared three times or more", f"{len(often)} of {len(types)}"),
+        ("tuple parameters", str(len(tuples(functions)))),
+        ("doc blocks of three words or fewer", percent(tree.short_doc_blocks, tree.doc_blocks)),
+        ("`//` lines, of lines of code", percent(tree.comment_lines, code)),
+        ("bare `u64` in " + ", ".join(BARE), ", ".join(str(bare[name]) for name in BARE)),
+        ("largest circle of files in a crate", largest),
+        ("circles of more than three files", str(sum(len(group) > CIRCLE_MAX for _, group in knots))),
+        ("circles of crates", str(len(upward()))),
+    ]
+    print("| figure | now |\n|---|---|")
+    for name, value in rows:
+        print(f"| {name} | {value} |")
+
+
+def check() -> int:
+    """Prints what is beyond a bound; how many there are."""
+    errors = []
+    for folder, group in circles():
+        if len(group) > CIRCLE_MAX:
+            names = ", ".join("/".join(module) or "lib" for module in group)
+            errors.append(f"crates/{folder.name}: error: {len(group)} files import each other, {CIRCLE_MAX} are the most: {names}")
+    errors += [f"crates: error: these crates use each other: {group}" for group in upward()]
+    _, functions, _, _ = count(sorted(ROOT.glob("crates/**/*.rs")))
+    taken = tuples(functions)
+    if len(taken) > TUPLES_MAX:
+        errors.append(f"crates: error: {len(taken)} parameters are tuples taken apart, {TUPLES_MAX} are the most: {', '.join(taken)}")
+    print("\n".join(errors), end="\n" if errors else "")
+    return len(errors)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="house", description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="only what is beyond a bound; exit code 1 if there is any")
+    if parser.parse_args().check:
+        return 1 if check() else 0
+    table()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
