@@ -99,6 +99,7 @@ fn schema_is_as_described(json: &Value) {
         "moves",
         "model",
         "confirmed",
+        "starts_lines",
         "effects",
         "footprints",
         "groups",

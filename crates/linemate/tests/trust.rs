@@ -136,7 +136,7 @@ fn hostile_text_is_escaped_by_every_verb() {
         let text = String::from_utf8(output.stdout).unwrap();
         if !matches!(run[0], "verify" | "diff") {
             assert!(
-                text.contains("command: command\\x1b]0;title\\x07"),
+                text.contains("command\\x1b]0;title\\x07"),
                 "{run:?}: {text}"
             );
         }

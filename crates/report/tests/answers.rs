@@ -91,25 +91,22 @@ fn advice_is_read_back_with_its_layouts_and_remedies() {
         });
         shown.to_string()
     };
-    let text = |document: &AdviceDocument| {
-        let text = text(&read_back(document));
-        assert!(
-            text.lines()
-                .last()
-                .unwrap()
-                .starts_with("linemate 1.2.3, recording r.data: ")
-        );
-        text
-    };
-    assert!(text(&document).starts_with("rq on westmere-4s-80: "));
-    assert!(!text(&document).contains("line start"));
+    let shown = text(&document);
+    assert_eq!(text(&read_back(&document)), shown);
+    assert!(shown.starts_with("rq on westmere-4s-80: "), "{shown}");
+    assert!(!shown.contains("kept at line starts"), "{shown}");
+    let last = shown.lines().last().unwrap();
+    assert!(
+        last.starts_with("linemate 1.2.3, recording r.data: "),
+        "{last}"
+    );
     let mut held = document.clone();
     held.line_starts.push(KeptLineStart {
         member: "lock".to_owned(),
         kept: true,
         otherwise: "align lock 4".to_owned(),
     });
-    let second = text(&held).lines().nth(1).unwrap().to_owned();
+    let second = text(&read_back(&held)).lines().nth(1).unwrap().to_owned();
     assert!(
         second.starts_with("rq: kept at line starts") && second.contains("`align lock 4`"),
         "{second}"
