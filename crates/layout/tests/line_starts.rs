@@ -57,7 +57,7 @@ fn planned(model: &TypeModel, edits: &str) -> (BTreeMap<String, u64>, u64, Vec<S
 fn a_member_that_may_have_asked_for_its_line_stays_on_it() {
     let model = area(192);
     let (places, size, said) = planned(&model, "move vm_lock_seq after vm_refcnt");
-    // As gcc 12 has it but for `anon_vma`, which only the source tells from `vm_refcnt`.
+    // As gcc 12 has it but for `anon_vma`, which asks for nothing: only the source says so.
     assert_eq!((places["vm_refcnt"], places["vm_lock_seq"]), (128, 132));
     assert_eq!(
         (places["anon_vma_chain"], places["anon_vma"], size),

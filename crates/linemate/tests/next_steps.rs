@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 
 use common::{linemate_in, record, story, workload};
 
-/// The folder that stands for the sources that a step asks for.
+/// The folder in the place of the sources that a step asks for.
 const TREE: &str = "sources-that-are-not-there";
 
 /// The command that an answer ends with.

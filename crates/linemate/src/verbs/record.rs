@@ -169,20 +169,24 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<Outcome> {
             return Ok(outcome);
         }
     }
-    if let Some(step) = after_series(&sessions) {
+    let outputs: Vec<&Path> = sessions
+        .iter()
+        .map(|session| session.output.as_path())
+        .collect();
+    if let Some(step) = after_series(&outputs) {
         tell(&step);
     }
     Ok(Outcome::Fine)
 }
 
 /// What follows a series: growth, or, of one that is too short or too long for that, its last recording.
-fn after_series(sessions: &[Session]) -> Option<String> {
-    if !(RECORDINGS_MIN..=RECORDINGS_MAX).contains(&sessions.len()) {
-        let input = next::input(&sessions.last()?.output);
+fn after_series(outputs: &[&Path]) -> Option<String> {
+    if !(RECORDINGS_MIN..=RECORDINGS_MAX).contains(&outputs.len()) {
+        let input = next::input(outputs.last()?);
         return Some(next::step("what is shared", &format!("report{input}")));
     }
-    let file = |session: &Session| format!(" {}", next::quoted(&session.output.to_string_lossy()));
-    let files: String = sessions.iter().map(file).collect();
+    let file = |output: &&Path| format!(" {}", next::quoted(&output.to_string_lossy()));
+    let files: String = outputs.iter().map(file).collect();
     Some(next::step("what grows", &format!("growth{files}")))
 }
 
@@ -394,5 +398,30 @@ impl Observer for Display {
                 HumanBytes(progress.bytes)
             ));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_follows_a_series_that_it_reads() {
+        let files: Vec<String> = (1..=RECORDINGS_MAX + 1)
+            .map(|n| format!("s {n}.data"))
+            .collect();
+        let files: Vec<&Path> = files.iter().map(Path::new).collect();
+        let next = |number: usize| after_series(&files[..number]).unwrap_or_default();
+        assert_eq!(next(0), "");
+        assert_eq!(
+            next(2),
+            "Next, what is shared: linemate report -i 's 2.data'"
+        );
+        assert_eq!(
+            next(3),
+            "Next, what grows: linemate growth 's 1.data' 's 2.data' 's 3.data'"
+        );
+        assert!(next(RECORDINGS_MAX).contains("linemate growth "));
+        assert!(next(RECORDINGS_MAX + 1).contains("linemate report -i "));
     }
 }
