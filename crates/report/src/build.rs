@@ -44,7 +44,7 @@ pub(crate) fn build(
         )?)),
         (name, by) => {
             let only = name.as_deref().map(|name| only(analysis, counted, name));
-            let mut build = Builder::new((analysis, counted), resolver, &rows, only.transpose()?);
+            let mut build = Builder::new(analysis, counted, resolver, &rows, only.transpose()?);
             let mut view = match by {
                 By::Type => View::Types(build.types(options.all)),
                 By::Field => View::Fields(build.fields(line)),
@@ -173,7 +173,8 @@ struct Builder<'a> {
 
 impl<'a> Builder<'a> {
     fn new(
-        (analysis, counted): (&'a Analysis<'a>, &'a Counted),
+        analysis: &'a Analysis<'a>,
+        counted: &'a Counted,
         resolver: Resolver<'a>,
         rows: &[(Key, &'a Count)],
         only: Option<Only>,
