@@ -29,8 +29,35 @@ pub enum FileError {
         kind: &'static str,
     },
     /// The older file cannot get out of the way.
-    #[error("{} is in the way: the older output would get this name", .0.display())]
+    #[error(
+        "{} is in the way: the older output would get this name: move it, or name another output",
+        .0.display()
+    )]
     InTheWay(PathBuf),
+    /// An output that is there already, and is not an older output.
+    #[error("{} is not {kind} and is not replaced: name another file, or remove it", path.display())]
+    NotOurs {
+        /// The file.
+        path: PathBuf,
+        /// What an older output is.
+        kind: &'static str,
+    },
+    /// An output that is an input.
+    #[error("{output} would replace {}, which this command reads: name another file", input.display())]
+    ReplacesInput {
+        /// The output, as the user calls it.
+        output: String,
+        /// The input.
+        input: PathBuf,
+    },
+    /// Two outputs that are one file.
+    #[error("{first} and {second} are one file: name two")]
+    SameOutput {
+        /// One, as the user calls it.
+        first: String,
+        /// The other one.
+        second: String,
+    },
     /// A file that is there with other bytes, where files are never changed.
     #[error("{} is there with other content: remove it, or write into another folder", .0.display())]
     Differs(PathBuf),

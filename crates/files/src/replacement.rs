@@ -42,6 +42,15 @@ pub struct Replacement {
     older: Option<Older>,
 }
 
+/// What the files are that get out of the way of newer ones.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// What such a file is called: `a recording`.
+    pub name: &'static str,
+    /// Whether the file at a path is one.
+    pub recognize: fn(&Path) -> bool,
+}
+
 /// Whose an older file is, and who may do what with it.
 #[derive(Debug)]
 struct Older {
@@ -175,15 +184,40 @@ impl Replacement {
         PathBuf::from(name)
     }
 
-    /// Checks that an older output can be kept as `.old`.
+    /// Checks that what is there is an older output, and that it can be kept as `.old`, where only a still older one is replaced.
     ///
     /// # Errors
-    /// Something else has that name.
-    pub fn check_old(&self) -> Result<(), FileError> {
+    /// [`FileError::NotOurs`] or [`FileError::InTheWay`] for a file that is not of this kind.
+    pub fn check_old(&self, kind: Kind) -> Result<(), FileError> {
+        let moves = self.is_there();
+        if moves && !(kind.recognize)(&self.file) {
+            return Err(FileError::NotOurs {
+                path: self.given.clone(),
+                kind: kind.name,
+            });
+        }
         let old = self.old();
-        match fs::symlink_metadata(&old) {
-            Ok(found) if !found.is_file() => Err(FileError::InTheWay(old)),
-            _ => Ok(()),
+        let blocks = match fs::symlink_metadata(&old) {
+            Ok(found) if !found.is_file() => true,
+            Ok(found) => moves && found.len() > 0 && !(kind.recognize)(&old),
+            Err(_) => false,
+        };
+        match blocks {
+            true => Err(FileError::InTheWay(old)),
+            false => Ok(()),
+        }
+    }
+
+    /// Gives a file of this kind the name that an older output gets.
+    fn move_away(&self, kind: Kind) -> Result<(), FileError> {
+        if !self.is_there() {
+            return Ok(());
+        }
+        self.check_old(kind)?;
+        match fs::rename(&self.file, self.old()) {
+            // Another run that ended at this moment has moved it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            moved => moved.map_err(FileError::io("write", &self.given)),
         }
     }
 
@@ -295,31 +329,18 @@ impl Draft {
     /// As [`Draft::replace`], after an older file with content got `.old` after its name.
     ///
     /// # Errors
-    /// The system's. Then the new file is where [`Draft::path`] says, and nothing is lost.
-    pub fn replace_keeping_old(self) -> Result<(), FileError> {
-        let moved = if self.of.is_there() {
-            let renamed = fs::rename(&self.of.file, self.of.old());
-            renamed.or_else(|error| match error.kind() {
-                // Another run that ended at this moment has moved it.
-                io::ErrorKind::NotFound => Ok(()),
-                _ => Err(error),
-            })
-        } else {
-            Ok(())
-        };
-        let given = self.of.given.clone();
-        let failed = |error: io::Error| FileError::io("write", &given)(error);
-        match moved {
-            Ok(()) => self.file.persist(&self.of.file).map(drop).map_err(|error| {
-                // Dropping the file would remove it.
-                let _ = error.file.keep();
-                failed(error.error)
-            }),
-            Err(error) => {
-                let _ = self.file.keep();
-                Err(failed(error))
-            }
+    /// As [`Replacement::check_old`], because others may have written there since, and the system's. Then the new file is where
+    /// [`Draft::path`] says, and nothing is lost.
+    pub fn replace_keeping_old(self, kind: Kind) -> Result<(), FileError> {
+        if let Err(error) = self.of.move_away(kind) {
+            // Dropping the file would remove it.
+            let _ = self.file.keep();
+            return Err(error);
         }
+        self.file.persist(&self.of.file).map(drop).map_err(|error| {
+            let _ = error.file.keep();
+            FileError::io("write", &self.of.given)(error.error)
+        })
     }
 
     /// Keeps what there is of an unfinished file, and says where: in the output's place if there was nothing, else under

@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use linemate_files::{FileError, Output, Replacement};
+use linemate_files::{FileError, Kind, Output, Replacement};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::{TempDir, tempdir};
 
@@ -38,6 +38,12 @@ fn names(folder: &TempDir) -> Vec<String> {
     names.sort();
     names
 }
+
+/// What the outputs of these tests are.
+const TEXT: Kind = Kind {
+    name: "a text",
+    recognize: |path| fs::read_to_string(path).is_ok(),
+};
 
 #[test]
 fn a_file_is_replaced_whole_and_keeps_its_mode() {
@@ -160,9 +166,9 @@ fn two_drafts_of_one_output_do_not_meet() {
     assert_ne!(first.path(), second.path());
     write_into(&first, "first");
     write_into(&second, "second");
-    first.replace_keeping_old().unwrap();
+    first.replace_keeping_old(TEXT).unwrap();
     assert_eq!(fs::read_to_string(&path).unwrap(), "first");
-    second.replace_keeping_old().unwrap();
+    second.replace_keeping_old(TEXT).unwrap();
     assert_eq!(fs::read_to_string(&path).unwrap(), "second");
     assert_eq!(
         fs::read_to_string(folder.path().join("out.old")).unwrap(),
@@ -184,7 +190,7 @@ fn a_draft_follows_no_link_that_was_planted() {
     let path = folder.path().join("out");
     let draft = Replacement::new(&path).unwrap().draft().unwrap();
     write_into(&draft, "new");
-    draft.replace_keeping_old().unwrap();
+    draft.replace_keeping_old(TEXT).unwrap();
     assert_eq!(fs::read_to_string(victim).unwrap(), "precious");
     assert_eq!(fs::read_to_string(path).unwrap(), "new");
 }
@@ -230,16 +236,55 @@ fn the_name_of_an_older_output_has_to_be_free() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("out");
     let replacement = || Replacement::new(&path).unwrap();
-    replacement().check_old().unwrap();
+    replacement().check_old(TEXT).unwrap();
     fs::create_dir(folder.path().join("out.old")).unwrap();
-    let error = replacement().check_old().unwrap_err();
+    let error = replacement().check_old(TEXT).unwrap_err();
     assert!(matches!(error, FileError::InTheWay(_)), "{error}");
     // An empty file is not worth keeping, as with perf.
     fs::write(&path, "").unwrap();
     let draft = replacement().draft().unwrap();
     write_into(&draft, "new");
-    draft.replace_keeping_old().unwrap();
+    draft.replace_keeping_old(TEXT).unwrap();
     assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+}
+
+#[test]
+fn only_a_file_of_its_own_kind_gets_out_of_the_way() {
+    let folder = tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let draft = || {
+        let draft = Replacement::new(&at("out")).unwrap().draft().unwrap();
+        write_into(&draft, "new");
+        draft
+    };
+    // Written by somebody while the draft was.
+    let late = draft();
+    fs::write(at("out"), [0xff]).unwrap();
+    let refusal = |from: Result<(), FileError>| from.unwrap_err().to_string();
+    let check = || Replacement::new(&at("out")).unwrap().check_old(TEXT);
+    for said in [refusal(check()), refusal(draft().replace_keeping_old(TEXT))] {
+        assert!(
+            said.ends_with(
+                "/out is not a text and is not replaced: name another file, or remove it"
+            ),
+            "{said}"
+        );
+    }
+    let path = late.path().to_owned();
+    refusal(late.replace_keeping_old(TEXT));
+    assert_eq!(fs::read(&path).unwrap(), b"new");
+    assert_eq!(fs::read(at("out")).unwrap(), [0xff]);
+    // Nor is an `.old` replaced that is something else.
+    fs::write(at("out"), "older").unwrap();
+    fs::write(at("out.old"), [0xff]).unwrap();
+    for said in [refusal(check()), refusal(draft().replace_keeping_old(TEXT))] {
+        assert!(said.contains("/out.old is in the way"), "{said}");
+    }
+    assert_eq!(fs::read(at("out.old")).unwrap(), [0xff]);
+    assert_eq!(fs::read(at("out")).unwrap(), b"older");
+    fs::write(at("out.old"), "oldest").unwrap();
+    draft().replace_keeping_old(TEXT).unwrap();
+    assert_eq!(fs::read(at("out.old")).unwrap(), b"older");
 }
 
 #[test]

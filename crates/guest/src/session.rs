@@ -8,8 +8,8 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linemate_files::{Draft, Replacement, private_folder, write_private};
-use linemate_recording::{Moment, Totals, Writer};
+use linemate_files::{Draft, Kind, Replacement, private_folder, write_private};
+use linemate_recording::{Moment, Totals, Writer, is_recording};
 use thiserror::Error;
 
 use crate::conditions::Conditions;
@@ -32,6 +32,12 @@ use crate::vm::{GuestWatch, Vm};
 /// Host time for a run, unless the user says otherwise.
 const RUN_LIMIT: Duration = Duration::from_secs(3600);
 
+/// What a new recording moves to `.old`: nothing but an older one.
+const RECORDING: Kind = Kind {
+    name: "a recording",
+    recognize: is_recording,
+};
+
 /// A recording to be made, and where it goes.
 #[derive(Clone, Debug)]
 pub struct Session {
@@ -41,8 +47,8 @@ pub struct Session {
     pub kernel: BootableKernel,
     /// Where snapshots are.
     pub cache: PathBuf,
-    /// Where the recording goes. Until it is complete it is beside it, as `OUTPUT.*.partial`; then an older one becomes
-    /// `OUTPUT.old`.
+    /// Where the recording goes. Until it is complete it is beside it, as `OUTPUT.*.partial`; then an older recording becomes
+    /// `OUTPUT.old`; another file there is refused.
     pub output: PathBuf,
     /// Host time for the boot and for the run each.
     pub timeout: Option<Duration>,
@@ -197,7 +203,7 @@ impl Session {
     /// The file that becomes the recording.
     fn draft(&self, observer: &mut dyn Observer) -> Result<Draft, GuestError> {
         let output = Replacement::new(&self.output)?;
-        output.check_old()?;
+        output.check_old(RECORDING)?;
         for path in output.abandoned() {
             observer.left_over(&path);
         }
@@ -357,10 +363,12 @@ impl Session {
             (Err(cause), _) | (Ok(_), Err(cause)) => return Err(keep(draft, cause, worth)),
         };
         let path = draft.path().to_owned();
-        draft.replace_keeping_old().map_err(|cause| Failure {
-            cause: cause.into(),
-            kept: Some(path),
-        })?;
+        draft
+            .replace_keeping_old(RECORDING)
+            .map_err(|cause| Failure {
+                cause: cause.into(),
+                kept: Some(path),
+            })?;
         Ok(Recorded {
             status: ran.status,
             totals: Some(totals),

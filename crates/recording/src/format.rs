@@ -1,6 +1,8 @@
 //! The frame of the file: its header, its chunks' headers, the limits. See `docs/format.md`.
 
 use std::fmt;
+use std::io::Read;
+use std::path::Path;
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
@@ -9,6 +11,14 @@ use crate::{Error, Problem};
 
 /// The first bytes of every recording. The high bit and the line ends show a file that was sent as text.
 pub const MAGIC: [u8; 8] = *b"\x89LMT\r\n\x1a\n";
+
+/// Whether the file at `path` begins as recordings do. What follows may be cut or damaged. A file that cannot be read is not one.
+#[must_use]
+pub fn is_recording(path: &Path) -> bool {
+    let mut start = [0; MAGIC.len()];
+    let read = linemate_files::open_file(path).and_then(|mut file| file.read_exact(&mut start));
+    read.is_ok() && start == MAGIC
+}
 
 /// Versions of the format: what each one changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

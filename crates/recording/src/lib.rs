@@ -32,7 +32,7 @@ pub use description::{Description, MAX_CPUS, MAX_MEMORY_BYTES};
 pub use encode::{Encoder, InstructionId, LaneId, RawAccess, RawChunk};
 pub use error::{Error, Problem};
 pub use event::*;
-pub use format::Version;
+pub use format::{Version, is_recording};
 pub use function::*;
 pub use grid::TimeGrid;
 pub use payload::{Metadata, Moment};
