@@ -2,8 +2,9 @@
 
 use serde::Deserialize;
 
-use crate::machine::{CACHE_BYTES_MAX, LATENCY_MAX, limit};
+use crate::machine::{CACHE_BYTES_MAX, LATENCY_MAX, NAME_MAX, limit};
 use crate::mechanisms::{OverlapTable, StreamerTable, StrideTable};
+use crate::whole::{Size, some_whole, whole};
 use crate::{CacheShape, Latencies, LineSize, LlcIndex, LlcShape, Machine, MachineError, Topology};
 
 #[derive(Deserialize)]
@@ -11,14 +12,21 @@ use crate::{CacheShape, Latencies, LineSize, LlcIndex, LlcShape, Machine, Machin
 struct Description {
     name: String,
     title: String,
+    #[serde(deserialize_with = "whole")]
     cpus: u64,
+    #[serde(deserialize_with = "whole")]
     sockets: u64,
+    #[serde(deserialize_with = "whole")]
     llc_domains_per_socket: u64,
+    #[serde(deserialize_with = "whole")]
     cores_per_llc_domain: u64,
+    #[serde(deserialize_with = "whole")]
     threads_per_core: u64,
+    #[serde(deserialize_with = "whole")]
     line_bytes: u64,
     #[serde(default)]
     adjacent_line_pairs: bool,
+    #[serde(deserialize_with = "whole")]
     frequency_mhz: u32,
     l1: Private,
     l2: Private,
@@ -33,6 +41,7 @@ struct Description {
 #[serde(deny_unknown_fields)]
 struct Private {
     size: Size,
+    #[serde(deserialize_with = "whole")]
     ways: u64,
 }
 
@@ -40,7 +49,9 @@ struct Private {
 #[serde(deny_unknown_fields)]
 struct Shared {
     size: Size,
+    #[serde(deserialize_with = "whole")]
     ways: u64,
+    #[serde(deserialize_with = "whole")]
     slices: u64,
     index: SetIndexing,
 }
@@ -53,24 +64,27 @@ enum SetIndexing {
 }
 
 #[derive(Deserialize)]
-#[serde(untagged)]
-enum Size {
-    Bytes(u64),
-    Text(String),
-}
-
-#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LatencyTable {
+    #[serde(deserialize_with = "whole")]
     l1: u32,
+    #[serde(deserialize_with = "whole")]
     l2: u32,
+    #[serde(deserialize_with = "whole")]
     llc: u32,
+    #[serde(deserialize_with = "whole")]
     hitm_same_domain: u32,
+    #[serde(default, deserialize_with = "some_whole")]
     hitm_same_socket: Option<u32>,
+    #[serde(default, deserialize_with = "some_whole")]
     hitm_other_socket: Option<u32>,
+    #[serde(deserialize_with = "whole")]
     dram_local: u32,
+    #[serde(default, deserialize_with = "some_whole")]
     dram_remote: Option<u32>,
+    #[serde(deserialize_with = "whole")]
     atomic: u32,
+    #[serde(deserialize_with = "whole")]
     serve: u32,
 }
 
@@ -82,6 +96,7 @@ impl Machine {
     pub fn from_toml(text: &str) -> Result<Machine, MachineError> {
         let description: Description =
             toml::from_str(text).map_err(|error| MachineError::Syntax(one_line(text, &error)))?;
+        check_name(&description.name)?;
         let d = &description;
         let topology = Topology::regular(
             d.sockets,
@@ -129,9 +144,38 @@ impl Machine {
     }
 }
 
+/// A name stands for the machine in tables, files of evidence and exports.
+fn check_name(name: &str) -> Result<(), MachineError> {
+    let is_name = !name.trim().is_empty()
+        && name.chars().count() <= NAME_MAX
+        && !name.chars().any(char::is_control);
+    match is_name {
+        true => Ok(()),
+        false => Err(MachineError::Name),
+    }
+}
+
+/// The most characters of what a message quotes.
+const QUOTED_MAX: usize = 40;
+
+/// A message whose quotes are cut: what a file has can have any length.
+fn brief(message: &str) -> String {
+    ['`', '"']
+        .into_iter()
+        .fold(message.to_owned(), |message, quote| {
+            let pieces = message.split(quote).enumerate().map(|(number, piece)| {
+                match number % 2 == 1 && piece.chars().count() > QUOTED_MAX {
+                    true => piece.chars().take(QUOTED_MAX).chain(['…']).collect(),
+                    false => piece.to_owned(),
+                }
+            });
+            pieces.collect::<Vec<String>>().join(&quote.to_string())
+        })
+}
+
 /// `LINE:COLUMN: what is wrong`.
 fn one_line(text: &str, error: &toml::de::Error) -> String {
-    let message = error.message().replace('\n', ", ");
+    let message = brief(&error.message().replace('\n', ", "));
     let Some(before) = error.span().and_then(|span| text.get(..span.start)) else {
         return message;
     };

@@ -7,6 +7,15 @@ pub enum MachineError {
     /// The text is not TOML, lacks a key, has an unknown one, or one of the wrong type.
     #[error("not a machine description: {0}")]
     Syntax(String),
+    /// A name that says nothing.
+    #[error(
+        "name: must be 1 to {} characters that can be printed",
+        crate::machine::NAME_MAX
+    )]
+    Name,
+    /// The name of another machine: what was replayed on one would pass for the other.
+    #[error("name = {0:?} is the name of another machine: give this one a name of its own")]
+    NameTaken(String),
     /// A size that is neither a number of bytes nor "N KiB" or "N MiB".
     #[error("{key}: cannot read the size {value:?} (write bytes, \"48 KiB\" or \"2 MiB\")")]
     Size {

@@ -13,10 +13,11 @@ mod machine;
 mod mechanisms;
 mod shipped;
 mod sysfs;
+mod whole;
 
 pub use error::MachineError;
 pub use machine::{
-    CacheShape, CoreId, CpuPlace, Distance, DomainId, L1Stride, L2Streamer, Latencies, LineSize,
-    LlcIndex, LlcShape, LogicalCpu, Machine, Mechanism, Overlap, SocketId, Topology,
+    CPUS_MAX, CacheShape, CoreId, CpuPlace, Distance, DomainId, L1Stride, L2Streamer, Latencies,
+    LineSize, LlcIndex, LlcShape, LogicalCpu, Machine, Mechanism, Overlap, SocketId, Topology,
 };
-pub use shipped::{Shipped, find, shipped};
+pub use shipped::{Shipped, described, find, shipped};

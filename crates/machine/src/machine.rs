@@ -10,6 +10,10 @@ pub(crate) const CORES_MAX: u64 = 1024;
 pub(crate) const DOMAINS_MAX: u64 = 64;
 /// The most hardware threads a core can have (Power has 8).
 pub(crate) const THREADS_MAX: u64 = 8;
+/// The most characters of a machine's name: it is in the heads of tables.
+pub(crate) const NAME_MAX: usize = 64;
+/// The most hardware threads of a machine.
+pub const CPUS_MAX: usize = (CORES_MAX * THREADS_MAX) as usize;
 /// The most cycles any latency can have: a millisecond on a slow machine, far beyond any memory.
 pub(crate) const LATENCY_MAX: u32 = 1_000_000;
 /// The most bytes a single cache can have.

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use crate::machine::limit;
+use crate::whole::whole;
 use crate::{L1Stride, L2Streamer, LineSize, MachineError, Overlap};
 
 /// Neither prefetcher leaves the page of 4 KiB.
@@ -17,26 +18,37 @@ const WINDOW_MAX: u32 = 65_536;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct StreamerTable {
+    #[serde(deserialize_with = "whole")]
     streams: u32,
+    #[serde(deserialize_with = "whole")]
     train: u32,
+    #[serde(deserialize_with = "whole")]
     per_request: u32,
+    #[serde(deserialize_with = "whole")]
     ahead: u32,
+    #[serde(deserialize_with = "whole")]
     outstanding: u32,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct StrideTable {
+    #[serde(deserialize_with = "whole")]
     entries: u32,
+    #[serde(deserialize_with = "whole")]
     train: u32,
+    #[serde(deserialize_with = "whole")]
     reach_bytes: u32,
+    #[serde(deserialize_with = "whole")]
     outstanding: u32,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OverlapTable {
+    #[serde(deserialize_with = "whole")]
     window: u32,
+    #[serde(deserialize_with = "whole")]
     outstanding: u32,
 }
 

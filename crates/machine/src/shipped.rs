@@ -29,9 +29,28 @@ const SHIPPED: &[Shipped] = shipped![
     "westmere-4s-80"
 ];
 
+/// What the computer is called that this runs on.
+pub(crate) const THIS: &str = "this";
+
 /// All shipped descriptions, by name.
 pub fn shipped() -> &'static [Shipped] {
     SHIPPED
+}
+
+/// The machine of a user's description: as [`Machine::from_toml`], but one that has the name of a shipped machine has to be that one.
+///
+/// # Errors
+/// As there, and [`MachineError::NameTaken`].
+pub fn described(text: &str) -> Result<Machine, MachineError> {
+    let machine = Machine::from_toml(text)?;
+    let other = match machine.name.as_str() {
+        THIS => true,
+        name => find(name).is_ok_and(|shipped| shipped != machine),
+    };
+    match other {
+        true => Err(MachineError::NameTaken(machine.name)),
+        false => Ok(machine),
+    }
 }
 
 /// The shipped machine of that name.

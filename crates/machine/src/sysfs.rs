@@ -89,7 +89,7 @@ impl Machine {
         let (frequency_mhz, frequency_note) = tree.frequency(first)?;
         check_latencies(&LATENCIES_ESTIMATED)?;
         Ok(Machine {
-            name: "this".to_owned(),
+            name: crate::shipped::THIS.to_owned(),
             title: format!(
                 "this computer: topology and caches from sysfs, {frequency_note}, latencies estimated"
             ),

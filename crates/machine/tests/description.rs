@@ -4,7 +4,7 @@
 
 use linemate_machine::{
     Distance, DomainId, L1Stride, L2Streamer, LineSize, LlcIndex, LogicalCpu, Machine,
-    MachineError, Mechanism, Overlap, find, shipped,
+    MachineError, Mechanism, Overlap, described, find, shipped,
 };
 
 const SOUND: &str = r#"
@@ -514,4 +514,71 @@ fn an_unknown_name_gets_the_nearest_one_if_it_is_near() {
         error.contains("; the nearest: gnr-2s-480; known: "),
         "{error}"
     );
+}
+
+#[test]
+fn what_is_no_whole_number_is_refused_in_a_few_words() {
+    let whole = "must be a whole number, without";
+    for (key, value, message) in [
+        ("cpus = 16", "cpus = 1e308", whole),
+        ("cpus = 16", "cpus = 16.0", whole),
+        ("name = \"small\"", "name = 1e308", "expected a string"),
+        (
+            "line_bytes = 64",
+            "line_bytes = 64\nadjacent_line_pairs = 1e308",
+            "…`, expected a boolean",
+        ),
+        ("cpus = 16", "cpus = \"16\"", whole),
+        (
+            "cpus = 16",
+            "cpus = -1",
+            "-1: must be 0 to 9223372036854775807",
+        ),
+        ("cpus = 16", "cpus = [16]", "expected a whole number"),
+        ("llc = 50", "llc = 1e308", whole),
+        (
+            "llc = 50",
+            "llc = 4294967296",
+            "4294967296: must be 0 to 4294967295",
+        ),
+        ("dram_remote = 500", "dram_remote = 1e300", whole),
+        (
+            "size = 16384",
+            "size = 1e308",
+            "must be a number of bytes, \"48 KiB\" or \"2 MiB\"",
+        ),
+        ("size = 16384", "size = -1", "must be a number of bytes"),
+        ("size = 16384", "size = true", "expected a number of bytes"),
+        (
+            "size = 16384",
+            "size = \"2 MiB or a bit more than that, to be sure of it\"",
+            "must be a number of bytes",
+        ),
+    ] {
+        let error = with(key, value).unwrap_err().to_string();
+        assert!(error.contains(message), "{value}: {error}");
+        assert!(error.chars().count() < 150, "{value}: {error}");
+    }
+}
+
+#[test]
+fn a_machine_has_a_name_of_its_own() {
+    for name in ["", " ", "\\n", "a\\u0007", &"x".repeat(65)] {
+        let error = with("\"small\"", &format!("\"{name}\"")).unwrap_err();
+        assert_eq!(error, MachineError::Name, "{name:?}");
+        assert_eq!(
+            error.to_string(),
+            "name: must be 1 to 64 characters that can be printed"
+        );
+    }
+    with("\"small\"", &format!("\"{}\"", "x".repeat(64))).unwrap();
+    described(SOUND).unwrap();
+    for name in ["gnr-2s-480", "power11", "this"] {
+        let error = described(&SOUND.replace("small", name)).unwrap_err();
+        assert_eq!(error, MachineError::NameTaken(name.to_owned()));
+    }
+    // A copy is the same machine.
+    for known in shipped() {
+        assert_eq!(described(known.text).unwrap().name, known.name);
+    }
 }
