@@ -161,7 +161,7 @@ fn every_refusal_tells_place_and_reason() {
         ),
         (
             "type rq\nalign f",
-            "2:8: expected a number of bytes or `line`, found the end of the line",
+            "2:8: expected a number of bytes or `line`, found the end of the statement",
         ),
         (
             "type rq\nalign f sixty",
@@ -169,7 +169,7 @@ fn every_refusal_tells_place_and_reason() {
         ),
         (
             "type rq\nalign f 64 128",
-            "2:12: expected the end of the line, found `128`",
+            "2:12: expected `;` or the end of the line, found `128`",
         ),
         (
             "type rq\ngroup g { }",
@@ -177,7 +177,7 @@ fn every_refusal_tells_place_and_reason() {
         ),
         (
             "type rq\ngroup g { a\nb",
-            "3:2: expected a field's name or `}`, found the end of the line",
+            "3:2: expected a field's name or `}`, found the end of the statement",
         ),
         (
             "type rq\ngroup g a",
@@ -199,7 +199,7 @@ fn every_refusal_tells_place_and_reason() {
         ),
         (
             "type",
-            "1:5: expected a type's name, found the end of the line",
+            "1:5: expected a type's name, found the end of the statement",
         ),
         ("type rq\n{", "2:1: expected a statement, found `{`"),
         (
@@ -216,6 +216,31 @@ fn every_refusal_tells_place_and_reason() {
 }
 
 #[test]
+fn a_semicolon_ends_a_statement_as_a_line_does() {
+    let lines = "type rq\nisolate a b\nmove c after d\ngroup g { e f }\n";
+    let all = "type rq; isolate a b;move c after d;; group g { e; f; } # move x last; remove y";
+    assert_eq!(parse(all).unwrap().to_string(), lines);
+    let flag = ["isolate a b; move c after d; group g { e f };".to_owned()];
+    let file = parse_flags(EditSubject::Named("rq".into()), &flag).unwrap();
+    assert_eq!(file.to_string(), lines);
+    // In quotes it is part of a name.
+    let array = parse("type \"[u8; 4]\"; remove \"a;b\"").unwrap();
+    assert_eq!(array.to_string(), "type \"[u8; 4]\"\nremove \"a;b\"\n");
+    for (text, expected) in [
+        (
+            "type rq; move f after ; remove g",
+            "1:23: expected a field's name, found the end of the statement",
+        ),
+        (
+            "type rq; remove g h; remove i",
+            "1:19: expected `;` or the end of the line, found `h`",
+        ),
+    ] {
+        assert_eq!(parse(text).unwrap_err().to_string(), expected);
+    }
+}
+
+#[test]
 fn flags_are_lines_of_their_own() {
     let flags = ["align a 64".to_owned(), "group g {\n b\n c }".to_owned()];
     let file = parse_flags(EditSubject::Named("rq".into()), &flags).unwrap();
@@ -224,7 +249,7 @@ fn flags_are_lines_of_their_own() {
     let error = parse_flags(EditSubject::Named("rq".into()), &bad).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "2:8: expected a number of bytes or `line`, found the end of the line"
+        "2:8: expected a number of bytes or `line`, found the end of the statement"
     );
 }
 

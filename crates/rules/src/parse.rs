@@ -129,7 +129,7 @@ impl Parser {
         }
         match self.words.peek() {
             Token::End => Ok(()),
-            _ => self.words.unexpected("the end of the line"),
+            _ => self.words.unexpected("`;` or the end of the line"),
         }
     }
 

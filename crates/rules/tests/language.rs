@@ -72,6 +72,13 @@ fn every_rule_is_read() {
 }
 
 #[test]
+fn a_semicolon_ends_a_rule_as_a_line_does() {
+    let lines = parse("type rq\nstart a because \"b; c\"\nisolate d").unwrap();
+    let line = parse("type rq; start a because \"b; c\"; isolate d;").unwrap();
+    assert_eq!(line.to_string(), lines.to_string());
+}
+
+#[test]
 fn rules_print_in_one_spelling() {
     let text = r#"type rq
 group clocks on 1 line { clock_task "from"? "odd?" }
@@ -138,7 +145,7 @@ fn every_refusal_tells_place_and_reason() {
         ),
         (
             "type t\ngroup g { a\nb",
-            "3:2: expected a field's name or `}`, found the end of the line",
+            "3:2: expected a field's name or `}`, found the end of the statement",
         ),
         (
             "type t\ngroup g { ? }",
@@ -147,11 +154,11 @@ fn every_refusal_tells_place_and_reason() {
         ("type t\napart a b", "2:9: expected `from`, found `b`"),
         (
             "type t\napart a from",
-            "2:13: expected the name of a field or group, found the end of the line",
+            "2:13: expected the name of a field or group, found the end of the statement",
         ),
         (
             "type t\nstart a b",
-            "2:9: expected the end of the line, found `b`",
+            "2:9: expected `;` or the end of the line, found `b`",
         ),
         (
             "type t\nsize at most 4 apples",
@@ -164,7 +171,7 @@ fn every_refusal_tells_place_and_reason() {
         ),
         (
             "type t\nhole at most 2 lines",
-            "2:21: expected `bytes`, found the end of the line",
+            "2:21: expected `bytes`, found the end of the statement",
         ),
         (
             "type t\nbecause \"x\"",
@@ -250,7 +257,7 @@ fn rules_that_contradict_each_other_are_refused() {
 fn any_name() -> impl Strategy<Value = String> {
     prop_oneof![
         8 => "[a-z_]{1,6}",
-        1 => "[a-z #{}.?\\[\\]]{1,6}",
+        1 => "[a-z #{}.?;\\[\\]]{1,6}",
         1 => prop::sample::select(vec!["from", "on", "because", "line", "lines", "struct", "with", "type"])
             .prop_map(str::to_owned),
     ]
@@ -313,7 +320,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_is_too_odd(text in "(type t\n)?([a-z?\"{} #0-9\n]{0,12}|group|apart|from|start|size at most|because \"x\"|\n){0,30}") {
+    fn no_text_is_too_odd(text in "(type t\n)?([a-z?\"{} #0-9;\n]{0,12}|group|apart|from|start|size at most|because \"x\"|\n){0,30}") {
         if let Ok(rules) = parse(&text) {
             prop_assert_eq!(parse(&rules.to_string()).unwrap(), rules);
         }

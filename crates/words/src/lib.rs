@@ -1,6 +1,6 @@
 //! The words that linemate's small languages are made of: what edits and rules have in common before they mean anything.
 //!
-//! A statement is a line, but what is in braces may take several. `#` starts a comment that ends with the line. What
+//! A statement ends with its line or with `;`, but what is in braces may take several lines. `#` starts a comment that ends with the line. What
 //! is in `"quotes"` is never a keyword. Every refusal tells line and column and what would have been right there.
 //! It knows no statement and no type, and opens no file.
 
@@ -59,7 +59,7 @@ pub enum Token {
     Open,
     /// `}`
     Close,
-    /// The end of a line that has any words.
+    /// The end of a line, or `;`.
     End,
 }
 
@@ -75,14 +75,14 @@ impl Token {
             Token::Quoted(text) => format!("\"{text}\""),
             Token::Open => "`{`".to_owned(),
             Token::Close => "`}`".to_owned(),
-            Token::End => "the end of the line".to_owned(),
+            Token::End => "the end of the statement".to_owned(),
         }
     }
 }
 
 /// Whether a character ends a bare word by itself.
 fn is_special(c: char) -> bool {
-    matches!(c, '{' | '}' | '#' | '"')
+    matches!(c, '{' | '}' | '#' | '"' | ';')
 }
 
 /// A name as it is written: in quotes where a bare word would read as something else, which `keywords` do.
@@ -136,7 +136,7 @@ impl Words {
         self.next += 1;
     }
 
-    /// Goes past the ends of lines, to the first word of a line or the end of the text.
+    /// Goes past the ends of statements, to the first word of the next one or the end of the text.
     pub fn skip_ends(&mut self) {
         while !self.is_done() && *self.peek() == Token::End {
             self.next += 1;
@@ -200,7 +200,7 @@ impl Words {
         }
     }
 
-    /// Reads one or more names, up to the end of the line.
+    /// Reads one or more names, up to the end of the statement.
     ///
     /// # Errors
     /// Something else, which `expected` names.
@@ -263,7 +263,7 @@ impl Words {
 
 const FIELD: &str = "a field's name";
 
-/// The words of a text; every line that has any ends with [`Token::End`].
+/// The words of a text; every line ends with [`Token::End`].
 fn tokens(text: &str) -> Result<Vec<(Token, Position)>, WordError> {
     let mut found = Vec::new();
     for (line, content) in (1u32..).zip(text.lines()) {
@@ -276,6 +276,7 @@ fn tokens(text: &str) -> Result<Vec<(Token, Position)>, WordError> {
                 '#' => break,
                 '{' => found.push((Token::Open, at)),
                 '}' => found.push((Token::Close, at)),
+                ';' => found.push((Token::End, at)),
                 '"' => {
                     let mut word = String::new();
                     loop {
