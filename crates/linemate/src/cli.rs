@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::{limits, output, verbs};
+use crate::{files, limits, output, verbs};
 
 /// How a verb ended, when it did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,9 +55,11 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     if let Some(code) = limits::watch_memory(&arguments) {
         return code;
     }
-    let matches = command().try_get_matches_from(arguments);
-    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
-        Ok(cli) => cli,
+    let command = command();
+    let matches = command.clone().try_get_matches_from(arguments);
+    let parsed = matches.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
+    let (cli, matches) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) if error.use_stderr() && error.kind() != NO_ARGUMENTS => {
             output::tell(&usage_error(&error));
             return ExitCode::from(2);
@@ -71,7 +73,11 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
             };
         }
     };
-    match dispatch(cli.verb) {
+    let outcome = match files::check(&command, &matches) {
+        Ok(()) => dispatch(cli.verb),
+        Err(error) => Err(error.into()),
+    };
+    match outcome {
         Ok(Outcome::Fine) => ExitCode::SUCCESS,
         Ok(Outcome::Findings) => ExitCode::from(1),
         // A closed pipe (`linemate report | head`) is how the reader says "enough".
@@ -87,26 +93,16 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
 /// that is not known.
 #[must_use]
 pub fn command() -> Command {
-    Cli::command().mut_subcommands(|verb| {
-        verb.mut_args(|arg| {
-            let is_number = arg.get_action().takes_values() && !arg.is_positional();
-            arg.allow_negative_numbers(is_number)
-        })
-    })
+    Cli::command().mut_subcommands(completed)
 }
 
-/// Texts of the standard library about numbers, and what they mean to a user.
-const NUMBERS: [(&str, &str); 3] = [
-    ("invalid digit found in string", "a whole number is wanted"),
-    (
-        "number too large to fit in target type",
-        "the number is too large",
-    ),
-    (
-        "cannot parse integer from empty string",
-        "a number is wanted",
-    ),
-];
+fn completed(verb: Command) -> Command {
+    let verb = verb.mut_args(|arg| {
+        let is_number = arg.get_action().takes_values() && !arg.is_positional();
+        files::hinted(arg.allow_negative_numbers(is_number))
+    });
+    verb.mut_subcommands(completed)
+}
 
 const NO_ARGUMENTS: ErrorKind = ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
 
@@ -119,11 +115,6 @@ fn usage_error(error: &clap::Error) -> String {
     let told: Vec<&str> = told.filter(|line| !line.is_empty()).collect();
     let told = told.join(" ").replace(" tip: ", "; tip: ");
     let told = told.strip_prefix("error: ").unwrap_or(&told);
-    let told = NUMBERS
-        .iter()
-        .fold(told.to_owned(), |told, (text, meaning)| {
-            told.replace(text, meaning)
-        });
     format!("{told}; see --help")
 }
 

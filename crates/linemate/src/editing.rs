@@ -1,7 +1,6 @@
 //! The edits that several verbs take.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use linemate_layout::{Edit, EditFile, EditSubject, parse, parse_flags};
@@ -9,6 +8,7 @@ use linemate_study::variant::VariantError;
 use linemate_study::{Session, WhatIfError};
 use linemate_types::{KernelImage, TypeModel};
 
+use crate::files::InFile;
 use crate::input;
 
 /// What is edited, and which type is reported.
@@ -19,13 +19,13 @@ pub(crate) struct EditArgs {
     pub(crate) type_name: Option<String>,
     /// A file of edits (docs/edits.md)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["statements", "layout_from"])]
-    pub(crate) edit: Option<PathBuf>,
+    pub(crate) edit: Option<InFile>,
     /// An edit, such as 'isolate __lock'; may be repeated
     #[arg(short = 'e', value_name = "EDIT", conflicts_with = "layout_from")]
     statements: Vec<String>,
     /// Another kernel, whose layout of the type is tried
     #[arg(long, value_name = "IMAGE")]
-    layout_from: Option<String>,
+    layout_from: Option<InFile>,
 }
 
 impl EditArgs {
@@ -54,7 +54,7 @@ impl EditArgs {
         }
         let mut flags = self.statements.clone();
         if let Some(image) = &self.layout_from {
-            flags.push(Edit::LayoutFrom(image.clone()).to_string());
+            flags.push(Edit::LayoutFrom(image.display().to_string()).to_string());
         }
         let edits = match report.first() {
             Some(subject) => parse_flags(subject.clone(), &flags),

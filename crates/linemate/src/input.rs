@@ -1,15 +1,20 @@
 //! What several verbs take: a recording, a type's name, sizes.
 
+use std::ffi::OsStr;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, anyhow};
+use clap::builder::TypedValueParser;
+use clap::{Arg, Command};
 use linemate_attribution::named_type;
 use linemate_recording::{Error, Recording};
 use linemate_study::{EventCount, Session};
 use linemate_types::LineSize;
 
+use crate::files::InFile;
 use crate::kept::Keeping;
+use crate::number;
 use crate::output;
 use crate::progress;
 
@@ -22,19 +27,18 @@ pub(crate) const DEFAULT_MACHINE: &str = "gnr-2s-480";
 /// The recording that a verb reads.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Input {
-    /// The recording [default: linemate.data]
-    #[arg(value_name = "FILE", conflicts_with = "input")]
-    recording: Option<PathBuf>,
+    /// The recording
+    #[arg(value_name = "FILE", conflicts_with = "input", default_value = DEFAULT)]
+    recording: InFile,
     /// The recording, as an option
     #[arg(short, long, value_name = "FILE")]
-    input: Option<PathBuf>,
+    input: Option<InFile>,
 }
 
 impl Input {
     /// The file.
     pub(crate) fn path(&self) -> &Path {
-        let given = self.recording.as_deref().or(self.input.as_deref());
-        given.unwrap_or(Path::new(DEFAULT))
+        self.input.as_ref().unwrap_or(&self.recording)
     }
 
     /// Opens it.
@@ -133,10 +137,30 @@ pub(crate) fn type_name(text: &str) -> Result<String, String> {
     Ok(text.trim().to_owned())
 }
 
-/// The value of `--line`.
-pub(crate) fn line_size(text: &str) -> Result<LineSize, String> {
-    let bytes: u64 = text
-        .parse()
-        .map_err(|_| "a line has 64 or 128 bytes".to_owned())?;
-    LineSize::new(bytes).map_err(|error| error.to_string())
+/// The value of an option that names a function.
+pub(crate) fn function_name(text: &str) -> Result<String, String> {
+    match text.trim() {
+        "" => Err("the name of a function is missing".to_owned()),
+        name => Ok(name.to_owned()),
+    }
+}
+
+/// The values of `--line`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LineSizes;
+
+impl TypedValueParser for LineSizes {
+    type Value = LineSize;
+
+    fn parse_ref(
+        &self,
+        _: &Command,
+        arg: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<LineSize, clap::Error> {
+        let text = value.to_string_lossy();
+        let bytes = text.parse().ok();
+        let line = bytes.and_then(|bytes| LineSize::new(bytes).ok());
+        line.ok_or_else(|| number::refused(arg, &text, "64 or 128"))
+    }
 }

@@ -2,11 +2,14 @@
 
 mod cli;
 mod editing;
+mod files;
 mod input;
 mod kept;
 mod limits;
+mod lists;
 mod named_kernel;
 mod next;
+mod number;
 mod output;
 mod page;
 mod program;

@@ -7,6 +7,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, anyhow, bail};
 use linemate_text::shown;
 
+use crate::files::InFile;
+
 /// What a name begins with.
 const DEBIAN: &str = "debian:";
 
@@ -37,7 +39,7 @@ pub(crate) fn image(given: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// The same of several.
-pub(crate) fn images(given: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+pub(crate) fn images(given: &[InFile]) -> anyhow::Result<Vec<PathBuf>> {
     given.iter().map(|path| image(path)).collect()
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::files::MachineName;
 use crate::input::{DEFAULT, DEFAULT_MACHINE};
 
 /// The line that tells it. `why`: what the command is for.
@@ -18,9 +19,9 @@ pub(crate) fn input(path: &Path) -> String {
 }
 
 /// The options that name machines, with a space before each; nothing for the one that is replayed on unless another is named.
-pub(crate) fn machines(names: &[String]) -> String {
+pub(crate) fn machines(names: &[MachineName]) -> String {
     match names {
-        [only] if only == DEFAULT_MACHINE => String::new(),
+        [only] if **only == *DEFAULT_MACHINE => String::new(),
         names => names
             .iter()
             .map(|name| format!(" --machine {}", quoted(name)))
@@ -50,8 +51,14 @@ mod tests {
 
     #[test]
     fn machines_are_named_unless_it_is_the_usual_one() {
-        let of =
-            |names: &[&str]| machines(&names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>());
+        let of = |names: &[&str]| {
+            machines(
+                &names
+                    .iter()
+                    .map(|n| MachineName::from((*n).to_owned()))
+                    .collect::<Vec<_>>(),
+            )
+        };
         assert_eq!(of(&["gnr-2s-480"]), "");
         assert_eq!(of(&["turin-2s"]), " --machine turin-2s");
         assert_eq!(

@@ -1,7 +1,7 @@
 //! `--html` of several verbs: the page with the documents of the question.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use linemate_files::Output;
@@ -13,6 +13,7 @@ use linemate_study::Session;
 use linemate_text::shown;
 use linemate_types::LineSize;
 
+use crate::files::OutFile;
 use crate::output::tell;
 use crate::replaying::Replaying;
 
@@ -27,7 +28,7 @@ pub(crate) const TOOL: &str = env!("CARGO_PKG_VERSION");
 pub(crate) struct PageArgs {
     /// Also write a page to look at: one HTML file that needs no network (docs/page.md)
     #[arg(long, help_heading = HEADING, value_name = "FILE")]
-    html: Option<PathBuf>,
+    html: Option<OutFile>,
     /// Open the page in the browser
     #[arg(long, help_heading = HEADING, requires = "html")]
     open: bool,
@@ -47,9 +48,9 @@ impl PageArgs {
 
     /// Checks that the page can be written. Before the work: it can take minutes.
     pub(crate) fn output(&self) -> anyhow::Result<PageOutput<'_>> {
-        let file = self.html.as_deref().map(|path| {
-            let output = Output::new(path)?;
-            anyhow::Ok((output, path))
+        let file = self.html.as_ref().map(|path| {
+            let output = path.output()?;
+            anyhow::Ok((output, &**path))
         });
         Ok(PageOutput {
             file: file.transpose()?,
@@ -163,7 +164,7 @@ pub(crate) fn settings(machines: &[&Machine], replaying: &Replaying) -> BTreeMap
         ("line", lines.join(", ")),
         ("cpus", cpus),
         ("llc-share", replaying.llc_share.to_string()),
-        ("mechanisms", replaying.mechanism_names()),
+        ("mechanisms", replaying.mechanisms.names()),
         ("exact", replaying.exact.to_string()),
         ("seed", replaying.seed.to_string()),
     ] {

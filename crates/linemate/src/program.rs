@@ -5,6 +5,26 @@ use std::path::Path;
 use anyhow::{Context, anyhow};
 use linemate_debugfiles::{Found, Missing, MissingSplit};
 use linemate_dwarf::{DwarfError, ProgramFiles, ProgramTypes};
+use linemate_types::TypeModel;
+
+use crate::output::tell;
+
+/// The types of the program at `path`; says what of them is missing.
+pub(crate) fn model(path: &Path) -> anyhow::Result<TypeModel> {
+    let program = read(path)?;
+    let name = path.display().to_string();
+    let types = program.types().with_context(|| name.clone())?;
+    if let Some(missing) = &program.missing {
+        tell(&format!("note: {name}: {missing}"));
+    }
+    if types.left_out() > 0 {
+        tell(&format!(
+            "note: {name}: {} members that do not fit their types are left out",
+            types.left_out()
+        ));
+    }
+    Ok(types.into_model())
+}
 
 /// A program's files, in memory.
 pub(crate) struct Program {

@@ -1,19 +1,22 @@
 //! The options of every verb that replays, and what they make of a machine.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, bail};
 use linemate_guest::{cache_folder, recorded_kernel};
 use linemate_machine::{Machine, Mechanism, shipped};
 use linemate_recording::Recording;
 use linemate_study::experiment::line_of;
-use linemate_study::{Conditions, Groups, Mixing, Session};
+use linemate_study::{Conditions, Groups, Session};
 use linemate_text::shown;
 use linemate_types::kernel_image::CodeSection;
 use linemate_types::{KernelImage, LineSize};
 
+use crate::files::{InFile, MachineName};
 use crate::input;
 use crate::kept::Keeping;
+use crate::lists::{GroupWords, MechanismWords};
+use crate::number::{CPUS_MAX, between};
 use crate::series;
 use crate::under::UnderArgs;
 use crate::verbs::machines;
@@ -24,35 +27,33 @@ const HEADING: &str = "Replay";
 /// How to replay.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Replaying {
-    /// Replay this many CPUs, a multiple of the recorded ones (docs/scaling.md)
-    #[arg(long, help_heading = HEADING, value_name = "N")]
+    /// Replay this many CPUs, 1 to 8192, a multiple of the recorded ones (docs/scaling.md)
+    #[arg(long, help_heading = HEADING, value_name = "N", value_parser = between(1, CPUS_MAX))]
     pub(crate) cpus: Option<usize>,
     /// Give the replayed CPUs only their share of each cache: for a machine whose other CPUs run the same work
     #[arg(long, help_heading = HEADING)]
     pub(crate) llc_share: bool,
     /// With more CPUs than were recorded: what they do besides (docs/scaling.md), of phases, locks, and domains or flat; `none`: nothing
-    #[arg(long, help_heading = HEADING, value_name = "LIST", value_delimiter = ',', default_value = "phases,locks,domains",
-          value_parser = ["phases", "locks", "domains", "flat", "none"])]
-    pub(crate) groups: Vec<String>,
+    #[arg(long, help_heading = HEADING, value_name = "LIST", default_value = "phases,locks,domains")]
+    pub(crate) groups: GroupWords,
     /// With more CPUs than were recorded: recordings of the workload on several numbers of CPUs, which tell what grows with it (`linemate growth`)
     #[arg(long, help_heading = HEADING, value_name = "FILES", value_delimiter = ',')]
-    pub(crate) series: Vec<PathBuf>,
+    pub(crate) series: Vec<InFile>,
     /// Which of the machine's mechanisms to replay (docs/replay.md); `none`: none of them
-    #[arg(long, help_heading = HEADING, value_name = "LIST", value_delimiter = ',', default_value = "adjacent_line_pairs",
-          value_parser = mechanism)]
-    pub(crate) mechanisms: Vec<MechanismWord>,
+    #[arg(long, help_heading = HEADING, value_name = "LIST", default_value = "adjacent_line_pairs")]
+    pub(crate) mechanisms: MechanismWords,
     /// For `--mechanisms overlap` and `--under`: the image of the recorded kernel [default: found by its checksum in /boot and the cache]; may be
     /// repeated
     #[arg(long = "kernel", help_heading = HEADING, value_name = "IMAGE")]
-    pub(crate) kernels: Vec<PathBuf>,
+    pub(crate) kernels: Vec<InFile>,
     /// Replay every access, also those that hit in L1 under any interleaving: slower; layouts as recorded give the same figures
     #[arg(long, help_heading = HEADING)]
     pub(crate) exact: bool,
     /// Begin with empty caches: what first fills them counts, too (docs/replay.md)
     #[arg(long, help_heading = HEADING)]
     pub(crate) cold: bool,
-    /// The first interleaving's seed
-    #[arg(long, help_heading = HEADING, value_name = "N", default_value_t = 1)]
+    /// The first interleaving's seed, 0 to 18446744073709551615
+    #[arg(long, help_heading = HEADING, value_name = "N", default_value_t = 1, value_parser = between(0, u64::MAX))]
     pub(crate) seed: u64,
 }
 
@@ -63,37 +64,24 @@ impl Replaying {
             llc_share: self.llc_share,
             exact: self.exact,
             cold: self.cold,
-            groups: self.groups(),
-        }
-    }
-
-    fn groups(&self) -> Groups {
-        let has = |word: &str| self.groups.iter().any(|given| given == word);
-        Groups {
-            phases: has("phases"),
-            locks: has("locks"),
-            mixing: match (has("domains"), has("flat")) {
-                (true, _) => Mixing::Domains,
-                (_, true) => Mixing::Flat,
-                _ => Mixing::Groups,
-            },
+            groups: self.groups.groups(),
         }
     }
 
     /// Refuses options that nothing is replayed for.
-    pub(crate) fn need_machine(&self, machine: Option<&str>) -> anyhow::Result<()> {
+    pub(crate) fn need_machine(&self, machine: Option<&MachineName>) -> anyhow::Result<()> {
         let given = [
             ("--cpus", self.cpus.is_some()),
             ("--llc-share", self.llc_share),
             (
                 "--mechanisms",
-                self.mechanisms != [MechanismWord::One(Mechanism::AdjacentLinePairs)],
+                !self.mechanisms.iter().eq([Mechanism::AdjacentLinePairs]),
             ),
             ("--kernel", !self.kernels.is_empty()),
             ("--exact", self.exact),
             ("--cold", self.cold),
             ("--series", !self.series.is_empty()),
-            ("--groups", self.groups() != Groups::default()),
+            ("--groups", self.groups.groups() != Groups::default()),
             ("--seed", self.seed != 1),
         ];
         match given.iter().find(|(_, given)| *given) {
@@ -153,8 +141,9 @@ impl Replaying {
     fn code(&self, recording: &Recording, reason: &str) -> anyhow::Result<Vec<CodeSection>> {
         let about = recording.description();
         let release = about.kernel.as_deref().unwrap_or("unknown");
+        let given: Vec<_> = self.kernels.iter().map(|path| path.to_path_buf()).collect();
         let image = match &about.kernel_sha256 {
-            Some(sum) => recorded_kernel(sum, release, &self.kernels, &cache_folder()?)?,
+            Some(sum) => recorded_kernel(sum, release, &given, &cache_folder()?)?,
             None => None,
         };
         let Some(image) = image else {
@@ -170,41 +159,30 @@ impl Replaying {
         KernelImage::code(&image).context("the recorded kernel's image")
     }
 
-    /// What was asked for, as in the option.
-    pub(crate) fn mechanism_names(&self) -> String {
-        let names = self.mechanisms.iter().map(|word| match word {
-            MechanismWord::None => "none",
-            MechanismWord::One(mechanism) => mechanism.key(),
-        });
-        names.collect::<Vec<_>>().join(", ")
-    }
-
     fn wants(&self, mechanism: Mechanism) -> bool {
-        self.mechanisms.contains(&MechanismWord::One(mechanism))
+        self.mechanisms.contains(mechanism)
     }
 
     /// Takes from the machine what is not asked for. Pairs of lines are asked for by default, also where a machine has none.
     fn keep_mechanisms(&self, machine: &mut Machine) -> anyhow::Result<()> {
-        for wanted in &self.mechanisms {
-            match wanted {
-                MechanismWord::One(mechanism)
-                    if !machine.has(*mechanism) && *mechanism != Mechanism::AdjacentLinePairs =>
-                {
-                    bail!(
-                        "--mechanisms {}: {} is described without one",
-                        mechanism.key(),
-                        machine.name
-                    )
-                }
-                _ => {}
-            }
+        let lacks = |one: &Mechanism| !machine.has(*one) && *one != Mechanism::AdjacentLinePairs;
+        if let Some(lacking) = self.mechanisms.iter().find(lacks) {
+            bail!(
+                "--mechanisms {}: {} is described without one",
+                lacking.key(),
+                machine.name
+            );
         }
         *machine = machine.clone().with_only(|mechanism| self.wants(mechanism));
         Ok(())
     }
 
     /// The machine of that name, with lines of `line` bytes if that is given.
-    pub(crate) fn machine(&self, name: &str, line: Option<LineSize>) -> anyhow::Result<Machine> {
+    pub(crate) fn machine(
+        &self,
+        name: &MachineName,
+        line: Option<LineSize>,
+    ) -> anyhow::Result<Machine> {
         let mut machine = machines::resolve(name)?;
         match line {
             Some(line) if line != line_of(&machine) => set_line(&mut machine),
@@ -215,30 +193,12 @@ impl Replaying {
         if let Some(wanted) = self.cpus.filter(|wanted| *wanted > cpus) {
             let names: Vec<&str> = shipped().iter().map(|s| s.name).collect();
             bail!(
-                "{wanted} CPUs on {name}, which has {cpus}: use --cpus {cpus} or another machine ({})",
+                "{wanted} CPUs on {}, which has {cpus}: use --cpus {cpus} or another machine ({})",
+                &**name,
                 names.join(", ")
             );
         }
         Ok(machine)
-    }
-}
-
-/// A word of `--mechanisms`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MechanismWord {
-    None,
-    One(Mechanism),
-}
-
-pub(crate) fn mechanism(word: &str) -> Result<MechanismWord, String> {
-    let known = Mechanism::ALL.into_iter().find(|one| one.key() == word);
-    match (known, word) {
-        (Some(mechanism), _) => Ok(MechanismWord::One(mechanism)),
-        (None, "none") => Ok(MechanismWord::None),
-        (None, _) => Err(format!(
-            "it is not one of {}, none",
-            Mechanism::ALL.map(Mechanism::key).join(", ")
-        )),
     }
 }
 

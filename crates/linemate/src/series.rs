@@ -1,15 +1,16 @@
 //! Series of recordings, read one after the other.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use linemate_study::Growth;
 use linemate_study::growth::{SeriesCounts, SeriesError};
 
+use crate::files::InFile;
 use crate::input;
 use crate::kept::Keeping;
 
 /// What the recordings of a series show together.
-pub(crate) fn load(paths: &[PathBuf], keeping: Keeping) -> anyhow::Result<Growth> {
+pub(crate) fn load(paths: &[InFile], keeping: Keeping) -> anyhow::Result<Growth> {
     // Before any of them is read, which takes its time.
     Growth::check_number(paths.len())?;
     let members = paths.iter().map(|path| counts(path, keeping));

@@ -3,12 +3,14 @@
 use anyhow::Context;
 use linemate_study::{Session, Under};
 
+use crate::input;
+
 /// Which function is asked about.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(crate) struct UnderArgs {
     /// Tell what happens while this function of the kernel is on the stack: what it and all that it calls cost, and their share of all
     /// cycles (docs/under.md)
-    #[arg(long = "under", value_name = "F")]
+    #[arg(long = "under", value_name = "F", value_parser = input::function_name)]
     pub(crate) function: Option<String>,
 }
 

@@ -188,8 +188,16 @@ fn bad_input_is_refused(data: &str, folder: &Path) {
         &["nr_runing", "nr_running"],
     );
     refused(data, &with(&["--machine", "pdp-11"]), &["pdp-11"]);
-    refused(data, &with(&["--max-growth", "much"]), &["much", "bytes"]);
-    refused(data, &with(&["--max-growth", "-64"]), &["-64", "bytes"]);
+    refused(
+        data,
+        &with(&["--max-growth", "much"]),
+        &["--max-growth = much: must be 0 to 1048576"],
+    );
+    refused(
+        data,
+        &with(&["--max-growth", "-64"]),
+        &["--max-growth = -64: must be 0 to 1048576"],
+    );
     refused(data, &with(&["--max-growth", "99999999999"]), &["1048576"]);
     refused("/nonexistent", &rq, &["/nonexistent"]);
     assert!(!Path::new(edit).exists(), "nothing is written");

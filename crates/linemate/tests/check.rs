@@ -372,11 +372,11 @@ fn bad_input_gets_one_line() {
         ),
         (
             "type outer\nstart array\nstart arrya",
-            format!(":3:1: outer has no member `arrya`; the nearest: array; if a kernel may lack it, write `arrya?` ({BTF})"),
+            format!(":3:1: outer has no member `arrya`; the nearest: array; if it may be missing, write `arrya?` ({BTF})"),
         ),
         (
             "type outre\nstart b",
-            format!(":1:1: the kernel has no type `outre`; the nearest: outer; if it may lack it, write `type? outre` ({BTF})"),
+            format!(":1:1: there is no type `outre`; the nearest: outer; if it may be missing, write `type? outre` ({BTF})"),
         ),
         (
             "type outer\ngroup g { b array }\ngroup h { b }\napart g from h",
@@ -424,4 +424,74 @@ fn bad_input_gets_one_line() {
         message.starts_with(&format!("linemate: cannot write {nowhere}: ")),
         "{message}"
     );
+}
+
+#[test]
+fn programs_are_checked_by_their_debug_information() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = file(
+        folder.path(),
+        "counters.c",
+        "struct counters { long hits; long misses; char name[56]; long lookups; } c;\nint main(void) { return (int)c.hits; }\n",
+    );
+    let program = folder.path().join("counters");
+    let compiled = std::process::Command::new("cc")
+        .args(["-g", "-o", program.to_str().unwrap(), &source])
+        .status()
+        .unwrap();
+    assert!(compiled.success());
+    let program = program.to_str().unwrap();
+    let rules = file(
+        folder.path(),
+        "c.rules",
+        "type counters\napart hits from lookups\nisolate misses because \"every thread writes it\"",
+    );
+    let text = says(1, &[&rules, "--program", program]);
+    assert!(
+        text.starts_with(&format!(
+            "{program}, lines of 64 bytes: 2 rules, 1 broken\n"
+        )),
+        "{text}"
+    );
+    assert!(
+        text.contains("isolate misses") && text.contains("because every thread writes it"),
+        "{text}"
+    );
+    assert!(text.ends_with("1 finding, 1 program\n"), "{text}");
+    // On one line of 128 bytes nothing is apart; a kernel is told from a program.
+    let wide = says(
+        1,
+        &[&rules, "--line", "128", "--json", "--program", program],
+    );
+    let document: Value = serde_json::from_str(&wide).unwrap();
+    assert_eq!(document["failing"], 2);
+    assert_eq!(document["kernels"][0]["program"], true);
+    let both = file(
+        folder.path(),
+        "b.rules",
+        "type? outer\nsize at most 9 lines",
+    );
+    let text = says(0, &[&both, "--kernel", BTF, "--program", program]);
+    assert!(
+        text.ends_with("0 findings, 1 kernel, 1 program\n"),
+        "{text}"
+    );
+    // Known findings of a program are as a kernel's.
+    let known = folder.path().join("known.json");
+    let known = known.to_str().unwrap();
+    says(
+        0,
+        &[&rules, "--program", program, "--write-baseline", known],
+    );
+    says(0, &[&rules, "--program", program, "--baseline", known]);
+    let strange = file(folder.path(), "s.rules", "type counter\nstart hits");
+    let text = fails(&[&strange, "--program", program]);
+    assert_eq!(
+        text,
+        format!(
+            "linemate: {strange}:1:1: there is no type `counter`; the nearest: counters; if it may be missing, write `type? counter` ({program})"
+        )
+    );
+    let stripped = fails(&[&rules, "--program", "/bin/true"]);
+    assert!(stripped.starts_with("linemate: /bin/true: "), "{stripped}");
 }

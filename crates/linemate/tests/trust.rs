@@ -510,13 +510,16 @@ fn refusals_are_one_line_with_the_remedy() {
     for (arguments, parts) in [
         (
             &["report", data, "--top", "-1"][..],
-            &["'-1'", "--top", "a whole number is wanted"][..],
+            &["--top = -1: must be 0 to 1000000"][..],
         ),
         (
             &["report", data, "--top", "x"],
-            &["a whole number is wanted"],
+            &["--top = x: must be 0 to 1000000"],
         ),
-        (&["report", data, "--line", "48"], &["48", "64 or 128"]),
+        (
+            &["report", data, "--line", "48"],
+            &["--line = 48: must be 64 or 128"],
+        ),
         (&["report", data, "--typ", "rq"], &["'--typ'", "--type"]),
         (&["report", data, "--type", "RQ"], &["the nearest: rq\n"]),
         (
@@ -547,9 +550,12 @@ fn refusals_are_one_line_with_the_remedy() {
         ),
         (
             &["record", "--memory", "1P", "true"],
-            &["\"1P\" is not a size", "1.5G"],
+            &["--memory = 1P: must be 256M to 4096T"],
         ),
-        (&["record", "--smp", "-1", "true"], &["'-1'", "--smp"]),
+        (
+            &["record", "--smp", "-1", "true"],
+            &["--smp = -1: must be 1 to 255"],
+        ),
         (&["layout"], &["<TYPE>", "--help"]),
     ] {
         let said = refusal(arguments);

@@ -580,7 +580,7 @@ fn bad_edits_are_refused(data: &str) {
             "--interleavings",
             "7",
         ],
-        &["7 interleavings", "at least 8"],
+        &["--interleavings = 7: must be 8 to 1024"],
     );
 }
 

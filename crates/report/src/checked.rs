@@ -27,11 +27,14 @@ pub struct CheckDocument {
     pub mended: Vec<MendedRule>,
 }
 
-/// One kernel with what it breaks.
+/// One kernel or program with what it breaks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckedKernel {
     /// The file that was read.
     pub path: String,
+    /// Whether it is a program.
+    #[serde(default)]
+    pub program: bool,
     /// The kernel's release, where the file tells.
     pub release: Option<String>,
     /// As `uname -m` has it, where the file tells.
@@ -153,8 +156,14 @@ impl CheckDocument {
 
     fn summary(&self, baseline: bool) -> String {
         let all: usize = self.kernels.iter().map(|k| k.findings.len()).sum();
-        let kernels = counted(self.kernels.len(), "kernel");
-        let mut text = format!("{}, {kernels}", counted(self.failing, "finding"));
+        let mut text = counted(self.failing, "finding");
+        for (is_program, what) in [(false, "kernel"), (true, "program")] {
+            let kind = self.kernels.iter().filter(|k| k.program == is_program);
+            match kind.count() {
+                0 => {}
+                count => text.push_str(&format!(", {}", counted(count, what))),
+            }
+        }
         if baseline {
             let _ = write!(text, ", {} accepted", all - self.failing);
         }
@@ -189,6 +198,7 @@ impl CheckedKernel {
         });
         CheckedKernel {
             path,
+            program: false,
             release,
             arch: arch.map(Cow::from),
             line,

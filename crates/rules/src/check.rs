@@ -27,7 +27,7 @@ pub struct CheckError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CheckReason {
     /// The kernel has no such type.
-    #[error("the kernel has no type `{subject}`{}; if it may lack it, write `type? {subject}`", linemate_text::suggestion(.nearest))]
+    #[error("there is no type `{subject}`{}; if it may be missing, write `type? {subject}`", linemate_text::suggestion(.nearest))]
     NoType {
         /// The type.
         subject: RuleSubject,
@@ -51,7 +51,7 @@ pub enum CheckReason {
         count: usize,
     },
     /// No such member.
-    #[error("{error}; if a kernel may lack it, write `{path}?`")]
+    #[error("{error}; if it may be missing, write `{path}?`")]
     Missing {
         /// The member's path.
         path: String,

@@ -154,10 +154,10 @@ fn only_what_is_marked_may_be_missing() {
     );
     assert_eq!(checked.compared, 1);
     let expected =
-        "3:1: t has no member `alhpa`; the nearest: alpha; if a kernel may lack it, write `alhpa?`";
+        "3:1: t has no member `alhpa`; the nearest: alpha; if it may be missing, write `alhpa?`";
     assert_eq!(fails("type t\nstart alpha\nstart alhpa", &model), expected);
     let expected =
-        "1:1: the kernel has no type `tt`; the nearest: t; if it may lack it, write `type? tt`";
+        "1:1: there is no type `tt`; the nearest: t; if it may be missing, write `type? tt`";
     assert_eq!(fails("type tt\nstart a", &model), expected);
     let rules = parse("type? tt\nstart a\napart a from b c").unwrap();
     let checked = check(&rules, &model, LineSize::B64).unwrap();
@@ -266,7 +266,7 @@ fn paths_that_lead_nowhere_are_refused() {
         ),
         (
             "two.fat",
-            "two has no member `fat`; the nearest: far; if a kernel may lack it, write `two.fat`?",
+            "two has no member `fat`; the nearest: far; if it may be missing, write `two.fat`?",
         ),
     ] {
         let expected = match path {
@@ -309,6 +309,6 @@ fn a_struct_without_a_tag_is_told_by_its_members() {
     );
     assert_eq!(
         fails("type with z\nstart b", &model),
-        "1:1: the kernel has no type `with z`; if it may lack it, write `type? with z`"
+        "1:1: there is no type `with z`; if it may be missing, write `type? with z`"
     );
 }

@@ -6,9 +6,8 @@ mod page;
 mod rules;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
-use anyhow::{anyhow, bail};
+use anyhow::bail;
 use linemate_advise::{Advice, Choice, Request, advise};
 use linemate_files::Output;
 use linemate_layout::plan::resolve;
@@ -22,9 +21,11 @@ use linemate_study::experiment::line_of;
 use linemate_types::{LineSize, TypeId, TypeModel};
 
 use crate::cli::Outcome;
+use crate::files::{InFile, MachineName, OutEdit, OutFile};
 use crate::input;
 use crate::kept::Keeping;
 use crate::next;
+use crate::number::{INTERLEAVINGS_MAX, INTERLEAVINGS_MIN, ROWS_MAX, between};
 use crate::output;
 use crate::page::{PageArgs, PageOutput};
 use crate::replaying::Replaying;
@@ -33,6 +34,10 @@ use crate::showing::Showing;
 const TOOL: &str = env!("CARGO_PKG_VERSION");
 /// The most bytes that a type may be allowed to grow by.
 const GROWTH_MAX: u64 = 1 << 20;
+/// The most members of a type: BTF counts them in 16 bits.
+const MEMBERS_MAX: u16 = u16::MAX;
+/// More remedies than any recording has.
+const TRIALS_MAX: usize = 1000;
 /// How many types a survey searches.
 const SEARCHED: usize = 10;
 
@@ -42,57 +47,52 @@ pub(crate) struct Args {
     /// The type; without it, the types where a layout can win most
     #[arg(long = "type", value_name = "T", value_parser = input::type_name)]
     type_name: Option<String>,
-    /// The recordings [default: linemate.data]
-    #[arg(value_name = "FILE", conflicts_with = "inputs")]
-    recordings: Vec<PathBuf>,
+    /// The recordings
+    #[arg(value_name = "FILE", conflicts_with = "inputs", default_value = input::DEFAULT)]
+    recordings: Vec<InFile>,
     /// A recording, as an option; may be repeated
     #[arg(short = 'i', long = "input", value_name = "FILE")]
-    inputs: Vec<PathBuf>,
+    inputs: Vec<InFile>,
     /// The machine to replay on: a name (see `linemate machines`), a TOML file, or `this`; may be repeated
     #[arg(long = "machine", value_name = "M", default_value = input::DEFAULT_MACHINE)]
-    machines: Vec<String>,
+    machines: Vec<MachineName>,
     /// A member that stays where it is, with all members before it; may be repeated
     #[arg(long = "pin", value_name = "F", requires = "type_name")]
     pins: Vec<String>,
-    /// Bytes by which the type may grow beyond the lines that it has
-    #[arg(
-        long,
-        value_name = "BYTES",
-        requires = "type_name",
-        allow_hyphen_values = true
-    )]
-    max_growth: Option<String>,
-    /// Recommend the layout that gains most with at most N moves (a member that leaves its order, or a group), instead of the one with the fewest
+    /// Bytes by which the type may grow beyond the lines that it has, 0 to 1048576
+    #[arg(long, value_name = "BYTES", requires = "type_name", default_value_t = 0, value_parser = between(0, GROWTH_MAX))]
+    max_growth: u64,
+    /// Recommend the layout that gains most with at most N moves, 1 to 65535 (a member that leaves its order, or a group), instead of the one with the fewest
     /// moves that has 90 % of the best gain
-    #[arg(long, value_name = "N", requires = "type_name", conflicts_with = "all", value_parser = clap::value_parser!(u32).range(1..))]
-    moves: Option<u32>,
+    #[arg(long, value_name = "N", requires = "type_name", conflicts_with = "all", value_parser = between(1, MEMBERS_MAX))]
+    moves: Option<u16>,
     /// Recommend the layout that gains most, however many members it moves
     #[arg(long, requires = "type_name")]
     all: bool,
-    /// Cache line size of the machines, in bytes
-    #[arg(long, value_name = "BYTES", value_parser = input::line_size)]
+    /// Cache line size of the machines, in bytes: 64 or 128
+    #[arg(long, value_name = "BYTES", value_parser = input::LineSizes)]
     line: Option<LineSize>,
     #[command(flatten)]
     replaying: Replaying,
     #[command(flatten)]
     keeping: Keeping,
-    /// The most interleavings that a candidate is replayed under, at least 8; fewer where the intervals are narrow after 4
-    #[arg(long, value_name = "N", default_value_t = 8)]
+    /// Maximum interleavings of a candidate, 8 to 1024; stops after 4 if the confidence intervals are already narrow
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = between(INTERLEAVINGS_MIN, INTERLEAVINGS_MAX))]
     interleavings: usize,
     /// Write the edit to this file, for `whatif --edit` and `patch --edit`, and its evidence to EDITFILE.json
     #[arg(short, long, value_name = "EDITFILE", requires = "type_name")]
-    output: Option<PathBuf>,
+    output: Option<OutEdit>,
     /// Write the evidence for the edit to this file, for `patch --evidence`, instead of EDITFILE.json
     #[arg(long, value_name = "FILE", requires = "type_name")]
-    evidence: Option<PathBuf>,
+    evidence: Option<OutFile>,
     /// Write the edit's groups as rules to this file, for `check`
     #[arg(long, value_name = "FILE", requires = "type_name")]
-    rules: Option<PathBuf>,
-    /// Number of remedies other than reordering that are tried by replay, on the first recording and machine (docs/remedies.md)
-    #[arg(long, value_name = "N", default_value_t = 2)]
+    rules: Option<OutFile>,
+    /// Number of remedies other than reordering, 0 to 1000, that are tried by replay, on the first recording and machine (docs/remedies.md)
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = between(0, TRIALS_MAX))]
     trials: usize,
-    /// Maximum number of rows in a table
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    /// Maximum number of rows in a table, 0 to 1000000
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = between(0, ROWS_MAX))]
     top: usize,
     #[command(flatten)]
     showing: Showing,
@@ -106,23 +106,17 @@ pub(crate) struct Args {
 impl Args {
     fn choice(&self) -> Choice {
         match (self.moves, self.all) {
-            (Some(most), _) => Choice::Moves(most as usize),
+            (Some(most), _) => Choice::Moves(most.into()),
             (None, true) => Choice::All,
             (None, false) => Choice::Fewest,
         }
     }
 
     /// The recordings' files.
-    fn paths(&self) -> Vec<PathBuf> {
-        let given: Vec<PathBuf> = self
-            .recordings
-            .iter()
-            .chain(&self.inputs)
-            .cloned()
-            .collect();
-        match given.is_empty() {
-            true => vec![PathBuf::from(input::DEFAULT)],
-            false => given,
+    fn paths(&self) -> &[InFile] {
+        match self.inputs.is_empty() {
+            true => &self.recordings,
+            false => &self.inputs,
         }
     }
 }
@@ -134,7 +128,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         .iter()
         .map(|name| args.replaying.machine(name, args.line))
         .collect::<anyhow::Result<Vec<Machine>>>()?;
-    let max_growth = growth(args)?;
     let outputs = Outputs::new(args)?;
     let page_output = args.page.output()?;
     let paths = args.paths();
@@ -144,7 +137,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         .collect::<anyhow::Result<Vec<Recording>>>()?;
     let analyses = recordings
         .iter()
-        .zip(&paths)
+        .zip(paths)
         .map(|(recording, path)| args.replaying.ask(path, recording, args.keeping))
         .collect::<anyhow::Result<Vec<Session<'_>>>>()?;
     let analyses: Vec<&Session<'_>> = analyses.iter().collect();
@@ -163,7 +156,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         type_name: input::meant(analyses[0], type_name),
         machines: machines.clone(),
         pins: args.pins.clone(),
-        max_growth,
+        max_growth: args.max_growth,
         conditions: args.replaying.conditions(),
         seed: args.replaying.seed,
         interleavings: args.interleavings,
@@ -184,7 +177,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         output::json(&document)?;
     } else {
         let text = document.text(&AdviceText {
-            paths: &names(&paths),
+            paths: &names(paths),
             choice: advice.choice,
         });
         args.showing.print(text, next_step(args, &document))?;
@@ -270,7 +263,7 @@ fn survey(
     if args.json {
         output::json(&document)?;
     } else {
-        let text = document.text(&names(&args.paths()));
+        let text = document.text(&names(args.paths()));
         let searched = document.types.iter().find(|row| row.why_not.is_none());
         let next = searched.map(|row| {
             let (inputs, name) = (inputs(args), next::quoted(&row.name));
@@ -286,7 +279,7 @@ fn survey(
 }
 
 /// The files as texts.
-fn names(paths: &[PathBuf]) -> Vec<String> {
+fn names(paths: &[InFile]) -> Vec<String> {
     let names = paths.iter().map(|path| path.display().to_string());
     names.collect()
 }
@@ -310,19 +303,6 @@ fn remedies(
     Ok(remedies::find(analysis, &options)?)
 }
 
-fn growth(args: &Args) -> anyhow::Result<u64> {
-    let Some(text) = &args.max_growth else {
-        return Ok(0);
-    };
-    let bytes: u64 = text
-        .parse()
-        .map_err(|_| anyhow!("--max-growth {text}: not a number of bytes"))?;
-    if bytes > GROWTH_MAX {
-        bail!("--max-growth {text}: at most {GROWTH_MAX} bytes");
-    }
-    Ok(bytes)
-}
-
 /// Where the edit, its evidence and its rules go.
 struct Outputs {
     edit: Option<Output>,
@@ -333,15 +313,15 @@ struct Outputs {
 impl Outputs {
     /// Before the search: it takes minutes.
     fn new(args: &Args) -> anyhow::Result<Self> {
-        let output = |path: &Option<PathBuf>| path.as_deref().map(Output::new).transpose();
-        let beside = match (&args.evidence, &args.output) {
-            (None, Some(edit)) => Some(evidence::beside(edit)?),
-            (given, _) => given.clone(),
+        let evidence = match (&args.evidence, &args.output) {
+            (Some(given), _) => Some(given.output()?),
+            (None, Some(edit)) => Some(Output::new(&evidence::beside(edit)?)?),
+            (None, None) => None,
         };
         Ok(Outputs {
-            edit: output(&args.output)?,
-            evidence: output(&beside)?,
-            rules: output(&args.rules)?,
+            edit: args.output.as_ref().map(OutEdit::output).transpose()?,
+            evidence,
+            rules: args.rules.as_ref().map(OutFile::output).transpose()?,
         })
     }
 

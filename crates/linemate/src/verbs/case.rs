@@ -21,6 +21,7 @@ use linemate_guest::cache_folder;
 use linemate_report::case::markdown;
 
 use crate::cli::Outcome;
+use crate::files::{CaseFolder, OtherPath, OutFolder};
 use crate::output::{self, tell};
 use crate::page::PageArgs;
 use execute::{Bench, Interrupted};
@@ -44,7 +45,7 @@ enum Action {
 struct RunArgs {
     /// The folder with case.toml (docs/cases.md)
     #[arg(value_name = "FOLDER")]
-    folder: PathBuf,
+    folder: CaseFolder,
     /// Leave out what needs a kernel build: found and predicted, nothing re-recorded
     #[arg(long)]
     quick: bool,
@@ -55,10 +56,10 @@ struct RunArgs {
     replay: ReplayArgs,
     /// Where to write results.md and results.json [default: FOLDER]
     #[arg(short, long, value_name = "FOLDER")]
-    output: Option<PathBuf>,
+    output: Option<OutFolder>,
     /// Where recordings and kernels are kept [default: `cases` in linemate's cache]
     #[arg(long, value_name = "FOLDER")]
-    cache: Option<PathBuf>,
+    cache: Option<OtherPath>,
     #[command(flatten)]
     page: PageArgs,
     /// Also write results.json's content to standard output
@@ -86,14 +87,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         );
     }
     let cache = match &args.cache {
-        Some(folder) => folder.clone(),
+        Some(folder) => folder.to_path_buf(),
         None => cache_folder()?.join("cases"),
     };
     // Kernels that are kept there are booted.
     linemate_files::private_folder(&cache)?;
     let cache = fs::canonicalize(&cache).with_context(|| cache.display().to_string())?;
     let replay = args.replay.of(&case);
-    let folder = replay::folder(&args.folder, args.output.as_ref(), &replay)?;
+    let folder = replay::folder(&args.folder, args.output.as_deref(), &replay)?;
     let mut files = Files::new(&args.folder)?;
     replay::keep_machines(&mut case, &replay, &files)?;
     let is_new = !folder.exists();

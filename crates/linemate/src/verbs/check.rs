@@ -4,33 +4,37 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
-use linemate_files::Output;
 use linemate_report::{CheckDocument, CheckedKernel};
 use linemate_rules::{Baseline, Checked, Rules, Where};
 use linemate_types::kernel_image::Arch;
-use linemate_types::{KernelImage, LineSize};
+use linemate_types::{KernelImage, LineSize, TypeModel};
 
 use crate::cli::Outcome;
+use crate::files::{InFile, OutFile, UpdatedFile};
 use crate::named_kernel;
+use crate::program;
 
-/// Check that kernels keep the rules about which members share cache lines.
+/// Check that kernels and programs keep the rules about which members share cache lines
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// A file of rules (docs/check.md)
     #[arg(value_name = "RULES")]
-    rules: PathBuf,
+    rules: InFile,
     /// Kernel images, ELF files, BTF blobs, or names such as debian:6.12 or debian:6.12-arm64: of any version, configuration and architecture
-    #[arg(long, value_name = "IMAGE", required = true, num_args = 1..)]
-    kernel: Vec<PathBuf>,
-    /// Bytes of a cache line for all of them: 64 or 128 (default: what each is built for, 128 for ppc64, else 64)
-    #[arg(long, value_name = "BYTES", value_parser = crate::input::line_size)]
+    #[arg(long, value_name = "IMAGE", required_unless_present = "program", num_args = 1..)]
+    kernel: Vec<InFile>,
+    /// Programs or libraries that were compiled with -g, or whose debug files are where debuggers look
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    program: Vec<InFile>,
+    /// Bytes of a cache line for all of them: 64 or 128 (default: what each is built for, 128 for ppc64, else 64; for programs 64)
+    #[arg(long, value_name = "BYTES", value_parser = crate::input::LineSizes)]
     line: Option<LineSize>,
     /// Findings that are known: only new and worse ones fail
     #[arg(long, value_name = "FILE")]
-    baseline: Option<PathBuf>,
+    baseline: Option<UpdatedFile>,
     /// Write the findings as a baseline; with --baseline what is left of it, never more
     #[arg(long, value_name = "FILE")]
-    write_baseline: Option<PathBuf>,
+    write_baseline: Option<OutFile>,
     /// Write JSON (docs/schema-check.md)
     #[arg(long, conflicts_with = "sarif")]
     json: bool,
@@ -39,9 +43,10 @@ pub(crate) struct Args {
     sarif: bool,
 }
 
-/// One kernel with what it breaks.
+/// One kernel or program with what it breaks.
 struct Kernel {
     path: PathBuf,
+    program: bool,
     release: Option<String>,
     arch: Option<Arch>,
     line: LineSize,
@@ -59,14 +64,18 @@ impl Kernel {
     /// What it breaks, with what the baseline says about each finding.
     fn document(&self, baseline: Option<&Baseline>) -> CheckedKernel {
         let place = self.place();
-        CheckedKernel::new(
+        let kernel = CheckedKernel::new(
             self.path.display().to_string(),
             self.release.clone(),
             self.arch.map(Arch::name),
             self.line.bytes(),
             &self.checked,
             |finding| baseline.map(|baseline| baseline.verdict(&place, finding)),
-        )
+        );
+        CheckedKernel {
+            program: self.program,
+            ..kernel
+        }
     }
 }
 
@@ -83,14 +92,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
             );
         }
     }
-    let output = args
-        .write_baseline
-        .as_deref()
-        .map(Output::new)
-        .transpose()?;
+    let output = args.write_baseline.as_ref().map(OutFile::output);
+    let output = output.transpose()?;
     let named = named_kernel::images(&args.kernel)?;
     let kernels = named.iter().map(|path| kernel(path, &rules, args));
-    let kernels = kernels.collect::<anyhow::Result<Vec<_>>>()?;
+    let programs = args.program.iter().map(|path| program(path, &rules, args));
+    let kernels = kernels
+        .chain(programs)
+        .collect::<anyhow::Result<Vec<_>>>()?;
 
     let places: BTreeSet<Where> = kernels.iter().map(Kernel::place).collect();
     let mut found = Baseline::default();
@@ -151,13 +160,36 @@ fn kernel(path: &Path, rules: &Rules, args: &Args) -> anyhow::Result<Kernel> {
             path.display()
         );
     };
-    let checked = linemate_rules::check(rules, &model, line)
-        .map_err(|error| anyhow!("{}:{error} ({})", args.rules.display(), path.display()))?;
     Ok(Kernel {
         path: path.to_owned(),
+        program: false,
         release: image.release,
         arch: image.arch,
         line,
-        checked,
+        checked: checked(path, &model, line, rules, args)?,
     })
+}
+
+fn program(path: &Path, rules: &Rules, args: &Args) -> anyhow::Result<Kernel> {
+    let model = program::model(path)?;
+    let line = args.line.unwrap_or(LineSize::B64);
+    Ok(Kernel {
+        path: path.to_owned(),
+        program: true,
+        release: None,
+        arch: None,
+        line,
+        checked: checked(path, &model, line, rules, args)?,
+    })
+}
+
+fn checked(
+    path: &Path,
+    model: &TypeModel,
+    line: LineSize,
+    rules: &Rules,
+    args: &Args,
+) -> anyhow::Result<Checked> {
+    linemate_rules::check(rules, model, line)
+        .map_err(|error| anyhow!("{}:{error} ({})", args.rules.display(), path.display()))
 }

@@ -2,7 +2,7 @@
 
 mod page;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context;
 use linemate_layout::EditSubject;
@@ -12,8 +12,10 @@ use linemate_study::diff::{Fields, On, fields};
 use linemate_types::LineSize;
 
 use crate::cli::Outcome;
+use crate::files::{InFile, MachineName};
 use crate::input;
 use crate::kept::Keeping;
+use crate::number::{ROWS_MAX, between};
 use crate::output;
 use crate::page::{About, PageArgs};
 use crate::replaying::Replaying;
@@ -24,28 +26,28 @@ use crate::showing::Showing;
 pub(crate) struct Args {
     /// The first recording
     #[arg(value_name = "A")]
-    a: PathBuf,
+    a: InFile,
     /// The second recording
     #[arg(value_name = "B")]
-    b: PathBuf,
+    b: InFile,
     /// The type; all types if none is given
     #[arg(long = "type", value_name = "T", value_parser = input::type_name)]
     type_name: Option<String>,
     /// Also compare what the fields cost on this machine: a name (see `linemate machines`), a TOML file, or `this`
     #[arg(long, value_name = "M")]
-    machine: Option<String>,
-    /// Cache line size of the machine, in bytes
-    #[arg(long, value_name = "BYTES", value_parser = input::line_size, requires = "machine")]
+    machine: Option<MachineName>,
+    /// Cache line size of the machine, in bytes: 64 or 128
+    #[arg(long, value_name = "BYTES", value_parser = input::LineSizes, requires = "machine")]
     line: Option<LineSize>,
     /// Tell figures per call of this function, whose calls were counted in both recordings (`record --event`)
-    #[arg(long, value_name = "FUNCTION")]
+    #[arg(long, value_name = "FUNCTION", value_parser = input::function_name)]
     event: Option<String>,
     #[command(flatten)]
     replaying: Replaying,
     #[command(flatten)]
     keeping: Keeping,
-    /// Maximum number of rows
-    #[arg(long, value_name = "N", default_value_t = 40)]
+    /// Maximum number of rows, 0 to 1000000
+    #[arg(long, value_name = "N", default_value_t = 40, value_parser = between(0, ROWS_MAX))]
     top: usize,
     #[command(flatten)]
     showing: Showing,
@@ -58,8 +60,8 @@ pub(crate) struct Args {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    args.replaying.need_machine(args.machine.as_deref())?;
-    let machine = args.machine.as_deref();
+    args.replaying.need_machine(args.machine.as_ref())?;
+    let machine = args.machine.as_ref();
     let machine = machine
         .map(|name| args.replaying.machine(name, args.line))
         .transpose()?;
@@ -69,7 +71,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let document = DiffDocument::new(
         env!("CARGO_PKG_VERSION"),
         args.type_name.clone(),
-        args.machine.clone(),
+        args.machine.as_deref().map(ToOwned::to_owned),
         args.replaying.seed,
         [a.fields, b.fields],
     );

@@ -17,6 +17,7 @@ use linemate_recording::{Event, Recording};
 use linemate_report::{DoctorCheck, DoctorDocument};
 
 use crate::cli::Outcome;
+use crate::files::InFile;
 use crate::named_kernel;
 use crate::output;
 use crate::selftest::{PROGRAM, SelfTest};
@@ -39,7 +40,7 @@ const TIMEOUT: Duration = Duration::from_secs(240);
 pub(crate) struct Args {
     /// The kernel for the self-test: an image, or a name such as debian:6.12 [default: as for record]
     #[arg(long, value_name = "IMAGE")]
-    kernel: Option<PathBuf>,
+    kernel: Option<InFile>,
     /// Write JSON (docs/schema-doctor.md)
     #[arg(long)]
     json: bool,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, bail};
 use linemate_export::{Accesses, Facts, Run, SCHEMA_FILE, WithLines, check_schema, schema_text};
@@ -17,8 +17,10 @@ use linemate_types::LineSize;
 
 use crate::cli::Outcome;
 use crate::editing::EditArgs;
+use crate::files::{MachineName, OutFolder};
 use crate::input::{self, Input};
 use crate::kept::Keeping;
+use crate::number::{INTERLEAVINGS_MAX, INTERLEAVINGS_MIN, between};
 use crate::output::tell;
 use crate::page::TOOL;
 use crate::replaying::Replaying;
@@ -32,23 +34,23 @@ pub(crate) struct Args {
     input: Input,
     /// The folder of the tables; made if it is not there
     #[arg(long, value_name = "FOLDER")]
-    parquet: PathBuf,
+    parquet: OutFolder,
     /// What the workload is called there [default: the command's program]
     #[arg(long, value_name = "NAME")]
     workload: Option<String>,
     /// Export a replay on this machine: a name (see `linemate machines`), a TOML file, or `this`
     #[arg(long, value_name = "M")]
-    machine: Option<String>,
+    machine: Option<MachineName>,
     #[command(flatten)]
     edits: EditArgs,
     /// Also write the tables of lines, which are large
     #[arg(long)]
     lines: bool,
-    /// Bytes of a cache line [default: 64, or the machine's]
-    #[arg(long, value_name = "BYTES", value_parser = input::line_size)]
+    /// Bytes of a cache line, 64 or 128 [default: 64, or the machine's]
+    #[arg(long, value_name = "BYTES", value_parser = input::LineSizes)]
     line: Option<LineSize>,
-    /// Of a what-if: the most interleavings, at least 8
-    #[arg(long, value_name = "N", default_value_t = 8)]
+    /// Maximum interleavings of a what-if, 8 to 1024; stops after 4 if the confidence intervals are already narrow
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = between(INTERLEAVINGS_MIN, INTERLEAVINGS_MAX))]
     interleavings: usize,
     #[command(flatten)]
     replaying: Replaying,
@@ -78,14 +80,14 @@ struct FailureArgs {
         requires = "reason"
     )]
     kernel_name: Option<String>,
-    /// The seed of the recording that was wanted
-    #[arg(long, help_heading = "Failure", value_name = "N", requires = "reason")]
+    /// The seed of the recording that was wanted, 0 to 4294967295
+    #[arg(long, help_heading = "Failure", value_name = "N", requires = "reason", value_parser = between(0, u32::MAX))]
     guest_seed: Option<u32>,
 }
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    args.replaying.need_machine(args.machine.as_deref())?;
+    args.replaying.need_machine(args.machine.as_ref())?;
     if args.edits.type_name.is_some() && !args.edits.are_given() {
         bail!("--type is for edits: without them all types are exported");
     }
@@ -96,7 +98,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         bail!("--lines: a what-if has no table of lines");
     }
     check_folder(&args.parquet)?;
-    let machine = args.machine.as_deref();
+    let machine = args.machine.as_ref();
     let machine = machine.map(|name| args.replaying.machine(name, args.line));
     let machine = machine.transpose()?;
     let described = machine.clone();
@@ -175,13 +177,13 @@ fn options(args: &Args) -> anyhow::Result<BTreeMap<String, String>> {
     let replaying = &args.replaying;
     let mut options = BTreeMap::from([
         ("seed", replaying.seed.to_string()),
-        ("mechanisms", replaying.mechanism_names()),
+        ("mechanisms", replaying.mechanisms.names()),
         ("llc-share", replaying.llc_share.to_string()),
         ("cold", replaying.cold.to_string()),
     ]);
     if let Some(cpus) = replaying.cpus {
         options.insert("cpus", cpus.to_string());
-        options.insert("groups", replaying.groups.join(","));
+        options.insert("groups", replaying.groups.text());
     }
     if args.edits.are_given() {
         options.insert("interleavings", args.interleavings.to_string());

@@ -1,13 +1,13 @@
 //! `linemate growth`: how accesses per CPU grow with the number of CPUs.
 
-use std::path::PathBuf;
-
 use clap::ValueEnum;
 use linemate_report::{GrowthDocument, HeldOutCheck};
 use linemate_study::growth::GrowthBy;
 
 use crate::cli::Outcome;
+use crate::files::InFile;
 use crate::kept::Keeping;
+use crate::number::{CPUS_MAX, ROWS_MAX, between};
 use crate::output;
 use crate::series;
 use crate::showing::Showing;
@@ -41,18 +41,18 @@ impl From<GrowthRows> for GrowthBy {
 pub(crate) struct Args {
     /// The recordings of the series
     #[arg(required = true, value_name = "FILE")]
-    recordings: Vec<PathBuf>,
-    /// Predict for this many CPUs
-    #[arg(long, value_name = "N", default_value_t = 480, value_parser = clap::value_parser!(u16).range(1..=8192))]
-    cpus: u16,
+    recordings: Vec<InFile>,
+    /// Predict for this many CPUs, 1 to 8192
+    #[arg(long, value_name = "N", default_value_t = 480, value_parser = between(1, CPUS_MAX))]
+    cpus: usize,
     /// What the rows are
     #[arg(long, value_enum, default_value = "access")]
     by: GrowthRows,
     /// Check predictions against this recording, which is not one of the series
     #[arg(long, value_name = "FILE")]
-    against: Option<PathBuf>,
-    /// Maximum number of rows
-    #[arg(long, value_name = "N", default_value_t = 40)]
+    against: Option<InFile>,
+    /// Maximum number of rows, 0 to 1000000
+    #[arg(long, value_name = "N", default_value_t = 40, value_parser = between(0, ROWS_MAX))]
     top: usize,
     #[command(flatten)]
     keeping: Keeping,
@@ -67,8 +67,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let growth = series::load(&args.recordings, args.keeping)?;
     let by = args.by.into();
-    let mut document =
-        GrowthDocument::new(env!("CARGO_PKG_VERSION"), &growth, by, args.cpus.into());
+    let mut document = GrowthDocument::new(env!("CARGO_PKG_VERSION"), &growth, by, args.cpus);
     if let Some(path) = &args.against {
         let other = series::counts(path, args.keeping)?;
         document.against = Some(HeldOutCheck::new(&growth, &other, by)?);

@@ -8,6 +8,7 @@ use linemate_report::{By, KernelLayout, LayoutDocument, Options, TypeLayout, wit
 use linemate_types::{KernelImage, LineSize, TypeId, TypeModel, pahole};
 
 use crate::cli::Outcome;
+use crate::files::InFile;
 use crate::input;
 use crate::kept::Keeping;
 use crate::named_kernel;
@@ -26,17 +27,17 @@ pub(crate) struct Args {
     /// A kernel image, ELF file or BTF blob, or a name such as debian:6.12 or debian:6.12-arm64; repeat it to compare (default: the kernel of the recording in linemate.data, else the
     /// running one, else the newest that set-up put into the cache)
     #[arg(long, value_name = "IMAGE", conflicts_with = "input")]
-    kernel: Vec<PathBuf>,
+    kernel: Vec<InFile>,
     /// A program or library that was compiled with -g, or whose debug file is where debuggers look; repeat it to compare
     #[arg(long, value_name = "FILE", conflicts_with_all = ["input", "kernel"])]
-    program: Vec<PathBuf>,
+    program: Vec<InFile>,
     /// A recording: the layout in its kernel, and how often each member is accessed [default: linemate.data, if there is one]
     #[arg(short, long, value_name = "FILE")]
-    input: Option<PathBuf>,
+    input: Option<InFile>,
     #[command(flatten)]
     keeping: Keeping,
     /// Bytes of a cache line: 64 or 128
-    #[arg(long, value_name = "BYTES", default_value = "64", value_parser = input::line_size)]
+    #[arg(long, value_name = "BYTES", default_value = "64", value_parser = input::LineSizes)]
     line: LineSize,
     /// Write JSON (docs/schema-layout.md)
     #[arg(long)]
@@ -188,25 +189,11 @@ fn read_kernel(path: &Path) -> anyhow::Result<Kernel> {
 }
 
 fn read_program(path: &Path) -> anyhow::Result<Kernel> {
-    let program = program::read(path)?;
-    let types = program
-        .types()
-        .with_context(|| path.display().to_string())?;
-    if let Some(missing) = &program.missing {
-        output::tell(&format!("note: {}: {missing}", path.display()));
-    }
-    if types.left_out() > 0 {
-        output::tell(&format!(
-            "note: {}: {} members that do not fit their types are left out",
-            path.display(),
-            types.left_out()
-        ));
-    }
     Ok(Kernel {
         path: path.to_owned(),
         release: None,
         arch: None,
-        model: types.into_model(),
+        model: program::model(path)?,
         type_id: None,
     })
 }

@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use anyhow::Context;
-use linemate_machine::{Machine, find, shipped};
+use linemate_machine::{Machine, described, find, shipped};
 use linemate_report::MachinesDocument;
 
 use crate::cli::Outcome;
+use crate::files::MachineName;
 use crate::output;
 
 /// Where a running Linux shows its CPUs.
@@ -19,7 +20,7 @@ const SYSFS: &str = "/sys";
 pub(crate) struct Args {
     /// Names of known machines, `this` for the present computer, or files (a path with / or ending in .toml)
     #[arg(value_name = "MACHINE")]
-    machines: Vec<String>,
+    machines: Vec<MachineName>,
     /// Print the description's text, comments with the sources of its figures included (known machines only)
     #[arg(long, conflicts_with = "json", requires = "machines")]
     text: bool,
@@ -34,7 +35,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         let mut out = String::new();
         for name in &args.machines {
             find(name)?;
-            let known = shipped().iter().find(|shipped| shipped.name == name);
+            let known = shipped().iter().find(|shipped| shipped.name == &**name);
             out.push_str(known.map_or("", |shipped| shipped.text));
         }
         output::text(&out)?;
@@ -51,31 +52,40 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
 }
 
 /// The machines asked for; without names all known ones, and why `this` is not among them, if it is not.
-fn wanted(names: &[String]) -> anyhow::Result<(Vec<Machine>, Option<String>)> {
+fn wanted(names: &[MachineName]) -> anyhow::Result<(Vec<Machine>, Option<String>)> {
     if !names.is_empty() {
         let machines: anyhow::Result<_> = names.iter().map(|name| resolve(name)).collect();
         return Ok((machines?, None));
     }
-    let known: anyhow::Result<_> = shipped().iter().map(|known| resolve(known.name)).collect();
+    let known: anyhow::Result<_> = shipped()
+        .iter()
+        .map(|known| Ok(find(known.name)?))
+        .collect();
     let mut machines: Vec<Machine> = known?;
-    match resolve("this") {
+    match this() {
         Ok(this) => machines.push(this),
         Err(error) => return Ok((machines, Some(output::one_line(&error)))),
     }
     Ok((machines, None))
 }
 
-/// The machine that a `--machine` flag names: `this`, a file (a path with `/` or ending in `.toml`), or a
-/// known one.
-pub(crate) fn resolve(name: &str) -> anyhow::Result<Machine> {
-    if name == "this" {
-        let read = |path: &str| linemate_files::read_text(&Path::new(SYSFS).join(path)).ok();
-        Machine::from_sysfs(read).context("this computer")
-    } else if name.contains('/') || name.ends_with(".toml") {
-        let text = linemate_files::read_text(Path::new(name))
-            .with_context(|| format!("cannot read {name}"))?;
-        Machine::from_toml(&text).with_context(|| name.to_owned())
-    } else {
-        Ok(find(name)?)
+/// The machine that a `--machine` flag names: `this`, a file, or a known one.
+pub(crate) fn resolve(name: &MachineName) -> anyhow::Result<Machine> {
+    match name.file() {
+        _ if &**name == "this" => this(),
+        Some(path) => of_file(path).with_context(|| path.display().to_string()),
+        None => Ok(find(name)?),
     }
+}
+
+/// The computer that this runs on.
+fn this() -> anyhow::Result<Machine> {
+    let read = |path: &str| linemate_files::read_text(&Path::new(SYSFS).join(path)).ok();
+    Machine::from_sysfs(read).context("this computer")
+}
+
+/// The machine of a file.
+fn of_file(path: &Path) -> anyhow::Result<Machine> {
+    let text = linemate_files::read_text(path).context("cannot read it")?;
+    Ok(described(&text)?)
 }

@@ -13,7 +13,6 @@ use std::process::Command;
 
 use anyhow::{Context, anyhow, bail};
 use linemate_attribution::{Analysis, Directory};
-use linemate_files::Output;
 use linemate_layout::plan::{resolve, subject_name};
 use linemate_layout::{EditFile, EditSubject, Layouts, Plan, parse};
 use linemate_source::excerpt::{excerpt, only};
@@ -25,6 +24,7 @@ use linemate_text::shown_lines;
 use linemate_types::{KernelImage, LineSize, TypeId, TypeModel, btf, pahole};
 
 use crate::cli::Outcome;
+use crate::files::{InFile, OtherPath, OutFile, SourceFolder};
 use crate::input::{self, Input};
 use crate::output::tell;
 use prove::{Means, Proof};
@@ -36,19 +36,19 @@ const TOOL: &str = concat!("linemate ", env!("CARGO_PKG_VERSION"));
 pub(crate) struct Args {
     /// A file of edits (docs/edits.md)
     #[arg(long, value_name = "FILE")]
-    edit: PathBuf,
+    edit: InFile,
     /// The source tree
     #[arg(long, value_name = "TREE")]
-    source: PathBuf,
+    source: SourceFolder,
     #[command(flatten)]
     input: Input,
     /// Take the types from this kernel image, ELF file or BTF blob instead of a recording
     #[arg(long, value_name = "IMAGE", conflicts_with_all = ["recording", "input"])]
-    kernel: Option<PathBuf>,
+    kernel: Option<InFile>,
     /// Prove with the config of this folder: a kernel's build or headers folder, with include/generated. Of further ones, groups keep
     /// together there
     #[arg(long, value_name = "FOLDER")]
-    config: Vec<PathBuf>,
+    config: Vec<SourceFolder>,
     /// Prove with this command; it compiles $LINEMATE_UNIT, with debug information, to $LINEMATE_OBJECT, in $LINEMATE_TREE.
     /// With further ones, groups keep together
     #[arg(long, value_name = "COMMAND", conflicts_with = "config")]
@@ -59,16 +59,16 @@ pub(crate) struct Args {
     reword: Vec<String>,
     /// Where the definition is, relative to the tree, when several fit
     #[arg(long, value_name = "FILE")]
-    file: Option<PathBuf>,
+    file: Option<OtherPath>,
     /// The folder below arch/ that counts in a kernel's tree
     #[arg(long, value_name = "ARCH", default_value = "x86")]
     arch: String,
-    /// Bytes of a cache line of the machine that the kernel is built for
-    #[arg(long, value_name = "BYTES", default_value = "64", value_parser = input::line_size)]
+    /// Bytes of a cache line of the machine that the kernel is built for: 64 or 128
+    #[arg(long, value_name = "BYTES", default_value = "64", value_parser = input::LineSizes)]
     line: LineSize,
     /// Evidence for the change: a JSON file (docs/patch.md) [default: the edit's name with .json, if `advise` wrote it]
     #[arg(long, value_name = "FILE")]
-    evidence: Option<PathBuf>,
+    evidence: Option<InFile>,
     /// `Name <address>` (default: the tree's git config)
     #[arg(long, value_name = "AUTHOR")]
     author: Option<String>,
@@ -83,7 +83,7 @@ pub(crate) struct Args {
     signoff: bool,
     /// Write the patch to this file (default: standard output)
     #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    output: Option<OutFile>,
 }
 
 /// `--date`
@@ -112,7 +112,7 @@ struct Change {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let output = args.output.as_deref().map(Output::new).transpose()?;
+    let output = args.output.as_ref().map(OutFile::output).transpose()?;
     let edits = read_edits(&args.edit)?;
     let model = types(args)?;
     programs::refuse(args, &model, &edits)?;
@@ -211,7 +211,7 @@ pub(crate) fn evidence_beside(edit: &Path) -> PathBuf {
 /// The evidence that was named, else that beside the edit; it has to be this edit's.
 fn evidence(args: &Args, edits: &EditFile) -> anyhow::Result<PatchEvidence> {
     let beside = evidence_beside(&args.edit);
-    let path = match &args.evidence {
+    let path: &Path = match &args.evidence {
         Some(path) => path,
         None if beside.exists() => &beside,
         None => return Ok(PatchEvidence::default()),

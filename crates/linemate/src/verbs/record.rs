@@ -2,7 +2,7 @@
 
 mod not_found;
 mod refused;
-mod series;
+pub(crate) mod series;
 
 use std::env;
 use std::io::{self, IsTerminal, Write};
@@ -14,20 +14,29 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use linemate_guest::{
-    BootableKernel, Conditions, ExtraFile, GuestShape, Observer, OutputStream, OwnAllocator,
-    ProgramNaming, Progress, Qemu, Recorded, Session, Stage, Timing, Workload, cache_folder,
-    default_kernel,
+    BootableKernel, Conditions, ExtraFile, GuestShape, MAX_CPUS, MIN_MEMORY, Observer,
+    OutputStream, OwnAllocator, ProgramNaming, Progress, Qemu, Recorded, Session, Stage, Timing,
+    Workload, cache_folder, default_kernel,
 };
 use linemate_study::growth::{RECORDINGS_MAX, RECORDINGS_MIN};
 
 use crate::cli::Outcome;
+use crate::files::{GuestFile, InFile, OutRecording};
+use crate::input;
 use crate::named_kernel;
 use crate::next;
+use crate::number::{Bytes, between};
 use crate::output::{self, tell};
 use not_found::NotFound;
 
 /// The recorder's file, next to the command's own.
 const RECORDER: &str = "liblinemate_recorder.so";
+
+/// Seconds of a year.
+const YEAR: u64 = 365 * 24 * 3600;
+
+/// What 52 bits address: no x86 processor has more physical memory.
+const MEMORY_MAX: Bytes = Bytes(1 << 52);
 
 /// Boot a kernel, run a command in it, record every memory access of the kernel
 ///
@@ -37,31 +46,31 @@ const RECORDER: &str = "liblinemate_recorder.so";
 pub(crate) struct Args {
     /// The kernel to boot: an image, or a name such as debian:6.12, which is fetched from the machine's apt sources [default: the running one if its image is readable, else the newest that set-up put into the cache]
     #[arg(long, value_name = "IMAGE")]
-    kernel: Option<PathBuf>,
-    /// CPUs
-    #[arg(long, value_name = "N", default_value_t = 8)]
+    kernel: Option<InFile>,
+    /// CPUs, 1 to 255
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = between(1, MAX_CPUS))]
     smp: u16,
-    /// Record one workload on each of these numbers of CPUs, for `linemate growth`: -o NAME gives NAME-4.data and so on. In the
+    /// Record one workload on each of these numbers of CPUs, 1 to 255, for `linemate growth`: -o NAME gives NAME-4.data and so on. In the
     /// command {cpus} stands for the number, {cpus*K} and {cpus/K} for K times and a K-th of it
-    #[arg(long, value_name = "N,N,...", value_delimiter = ',', conflicts_with_all = ["smp", "bare"])]
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',', conflicts_with_all = ["smp", "bare"], value_parser = between(1, MAX_CPUS))]
     series: Vec<u16>,
-    /// Sockets [default: the NUMA nodes]
-    #[arg(long, value_name = "N")]
+    /// Sockets, 1 to 255 [default: the NUMA nodes]
+    #[arg(long, value_name = "N", value_parser = between(1, MAX_CPUS))]
     sockets: Option<u16>,
-    /// Cores in a socket [default: as many as --smp needs]
-    #[arg(long, value_name = "N")]
+    /// Cores in a socket, 1 to 255 [default: as many as --smp needs]
+    #[arg(long, value_name = "N", value_parser = between(1, MAX_CPUS))]
     cores: Option<u16>,
-    /// Hardware threads in a core [default: 1]
-    #[arg(long, value_name = "N")]
+    /// Hardware threads in a core, 1 to 255 [default: 1]
+    #[arg(long, value_name = "N", value_parser = between(1, MAX_CPUS))]
     threads: Option<u16>,
-    /// NUMA nodes, with even shares of CPUs and memory
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    /// NUMA nodes, 1 to 255, with even shares of CPUs and memory
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = between(1, MAX_CPUS))]
     numa: u16,
-    /// Memory: bytes, or a number with K, M, G or T after it, such as 1.5G
-    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = linemate_text::parse_size)]
-    memory: u64,
-    /// Seed of the guest's randomness: another seed, another interleaving
-    #[arg(long, value_name = "N", default_value_t = 42)]
+    /// Memory, 256M to 4096T: bytes, or a number with K, M, G or T after it, such as 1.5G
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = between(Bytes(MIN_MEMORY), MEMORY_MAX))]
+    memory: Bytes,
+    /// Seed of the guest's randomness, 0 to 4294967295: another seed, another interleaving
+    #[arg(long, value_name = "N", default_value_t = 42, value_parser = between(0, u32::MAX))]
     seed: u32,
     /// Add to the kernel's command line
     #[arg(
@@ -73,12 +82,12 @@ pub(crate) struct Args {
     append: String,
     /// Run this shell script in the guest before recording starts (cgroups, limits)
     #[arg(long, value_name = "SCRIPT")]
-    setup: Option<PathBuf>,
+    setup: Option<InFile>,
     /// Take a file or folder into the guest (may be repeated)
     #[arg(long = "file", value_name = "HOST[:GUEST]")]
-    files: Vec<String>,
-    /// Give up after this much time on this computer, for the boot and for the run each [default: 3600 for the run]
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    files: Vec<GuestFile>,
+    /// Give up after this much time on this computer, 1 to 31536000 (a year), for the boot and for the run each [default: 3600 for the run]
+    #[arg(long, value_name = "SECONDS", value_parser = between(1, YEAR))]
     timeout: Option<u64>,
     /// Run the CPUs in parallel: faster, but not repeatable
     #[arg(long)]
@@ -110,7 +119,7 @@ pub(crate) struct Args {
     #[arg(long)]
     whole_boot: bool,
     /// Count all calls of a function of the kernel, so that `whatif` and `diff` can tell costs per call (may be repeated)
-    #[arg(long = "event", value_name = "FUNCTION", conflicts_with = "bare")]
+    #[arg(long = "event", value_name = "FUNCTION", conflicts_with = "bare", value_parser = input::function_name)]
     events: Vec<String>,
     /// Run the guest without recording it, to compare run times
     #[arg(long, conflicts_with_all = ["user", "whole_boot"])]
@@ -121,7 +130,7 @@ pub(crate) struct Args {
     key: Option<Option<String>>,
     /// Where to write the recording
     #[arg(short, long, value_name = "FILE", default_value = "linemate.data")]
-    output: PathBuf,
+    output: OutRecording,
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -238,7 +247,7 @@ fn session(args: Args) -> anyhow::Result<Session> {
     Ok(Session {
         kernel: kernel(args.kernel.as_deref(), &cache)?,
         cache,
-        output: args.output.clone(),
+        output: args.output.to_path_buf(),
         timeout: args.timeout.map(Duration::from_secs),
         conditions: conditions(args)?,
     })
@@ -268,7 +277,7 @@ fn conditions(args: Args) -> anyhow::Result<Conditions> {
             cores: args.cores,
             threads: args.threads,
             numa_nodes: args.numa,
-            memory_bytes: args.memory,
+            memory_bytes: args.memory.0,
             seed: args.seed,
             append: args.append,
             timing: if args.parallel {
@@ -280,7 +289,7 @@ fn conditions(args: Args) -> anyhow::Result<Conditions> {
         workload: Workload {
             command: args.command,
             files,
-            setup: args.setup,
+            setup: args.setup.map(|script| script.to_path_buf()),
         },
         recorder: recorder()?,
         bare: args.bare,

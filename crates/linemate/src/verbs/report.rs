@@ -3,17 +3,17 @@
 mod costs;
 mod page;
 
-use std::path::PathBuf;
-
 use anyhow::bail;
 use clap::ValueEnum;
 use linemate_report::{By, Options, ReportText};
 use linemate_types::LineSize;
 
 use crate::cli::Outcome;
+use crate::files::{MachineName, OutFile};
 use crate::input::{self, Input};
 use crate::kept::Keeping;
 use crate::next;
+use crate::number::{ROWS_MAX, between};
 use crate::output;
 use crate::page::PageArgs;
 use crate::replaying::Replaying;
@@ -78,16 +78,16 @@ pub(crate) struct Args {
     /// Show at the end all that is known about the run, and where each access went
     #[arg(long)]
     ledger: bool,
-    /// Maximum number of rows
-    #[arg(long, value_name = "N", default_value_t = 40)]
+    /// Maximum number of rows, 0 to 1000000
+    #[arg(long, value_name = "N", default_value_t = 40, value_parser = between(0, ROWS_MAX))]
     top: usize,
-    /// Bytes of a cache line; with a machine: its line size [default: 64, or the machine's]
-    #[arg(long, value_name = "BYTES", value_parser = input::line_size)]
+    /// Bytes of a cache line, 64 or 128; with a machine: its line size [default: 64, or the machine's]
+    #[arg(long, value_name = "BYTES", value_parser = input::LineSizes)]
     line: Option<LineSize>,
     /// Show what the accesses cost on this machine, by replay: a name (see `linemate machines`), a TOML file, or `this`. Rows by `cpu`
     /// are then pairs of CPUs, rows by `line` what happens inside the lines that go between cores
     #[arg(long, value_name = "M")]
-    machine: Option<String>,
+    machine: Option<MachineName>,
     #[command(flatten)]
     under: UnderArgs,
     #[command(flatten)]
@@ -105,7 +105,7 @@ pub(crate) struct Args {
         value_name = "FILE",
         requires = "type_name"
     )]
-    svg: Option<PathBuf>,
+    svg: Option<OutFile>,
     /// Write JSON (docs/schema-report.md; with a machine docs/schema-costs.md)
     #[arg(long)]
     json: bool,
@@ -135,7 +135,7 @@ impl Args {
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     args.check_under()?;
-    args.replaying.need_machine(args.machine.as_deref())?;
+    args.replaying.need_machine(args.machine.as_ref())?;
     if args.machine.is_some() && args.type_name.is_some() {
         if let Some(code) = args.by.code() {
             bail!(

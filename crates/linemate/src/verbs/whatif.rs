@@ -12,9 +12,11 @@ use linemate_types::{LineSize, TypeModel};
 
 use crate::cli::Outcome;
 use crate::editing::EditArgs;
+use crate::files::MachineName;
 use crate::input::{self, Input};
 use crate::kept::Keeping;
 use crate::next;
+use crate::number::{INTERLEAVINGS_MAX, INTERLEAVINGS_MIN, ROWS_MAX, between};
 use crate::output;
 use crate::page::{PageArgs, TOOL};
 use crate::replaying::Replaying;
@@ -30,7 +32,7 @@ pub(crate) struct Args {
     edits: EditArgs,
     /// The machine to replay on: a name (see `linemate machines`), a TOML file, or `this`; may be repeated
     #[arg(long = "machine", value_name = "M", default_value = input::DEFAULT_MACHINE)]
-    machines: Vec<String>,
+    machines: Vec<MachineName>,
     #[command(flatten)]
     under: UnderArgs,
     #[command(flatten)]
@@ -41,19 +43,19 @@ pub(crate) struct Args {
     #[arg(long)]
     ablate: bool,
     /// Also tell costs per call of this function, whose calls were counted (`record --event`)
-    #[arg(long, value_name = "FUNCTION")]
+    #[arg(long, value_name = "FUNCTION", value_parser = input::function_name)]
     event: Option<String>,
-    /// Cache line size of the machines, in bytes
-    #[arg(long, value_name = "BYTES", value_parser = input::line_size)]
+    /// Cache line size of the machines, in bytes: 64 or 128
+    #[arg(long, value_name = "BYTES", value_parser = input::LineSizes)]
     line: Option<LineSize>,
-    /// The most interleavings, at least 8; fewer are replayed where the intervals are narrow after 4
-    #[arg(long, value_name = "N", default_value_t = 8)]
+    /// Maximum interleavings, 8 to 1024; stops after 4 if the confidence intervals are already narrow
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = between(INTERLEAVINGS_MIN, INTERLEAVINGS_MAX))]
     interleavings: usize,
     /// Replay all interleavings, so that figures of several what-ifs are means over the same
     #[arg(long)]
     all_interleavings: bool,
-    /// Maximum number of rows in a table
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    /// Maximum number of rows in a table, 0 to 1000000
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = between(0, ROWS_MAX))]
     top: usize,
     #[command(flatten)]
     showing: Showing,

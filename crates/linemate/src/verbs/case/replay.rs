@@ -8,8 +8,9 @@ use linemate_cases::{Case, CaseReplay};
 use linemate_machine::Mechanism;
 
 use super::files::Files;
+use crate::lists::MechanismWords;
+use crate::number::{CPUS_MAX, between};
 use crate::output::tell;
-use crate::replaying::{MechanismWord, mechanism};
 use crate::verbs::machines;
 
 /// Of the options in `--help`.
@@ -22,22 +23,22 @@ pub(super) struct ReplayArgs {
     #[arg(long, help_heading = HEADING)]
     cold: bool,
     /// Which of the machines' mechanisms to replay (docs/replay.md) [default: adjacent_line_pairs]; `none`: none of them. Machines without one are left out
-    #[arg(long, help_heading = HEADING, value_name = "LIST", value_delimiter = ',', value_parser = mechanism)]
-    mechanisms: Option<Vec<MechanismWord>>,
+    #[arg(long, help_heading = HEADING, value_name = "LIST")]
+    mechanisms: Option<MechanismWords>,
     /// Predict with each CPU's share of the caches, or without, whatever the case says
     #[arg(long, help_heading = HEADING, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     llc_share: Option<bool>,
-    /// Replay this many CPUs, a multiple of the recorded ones (docs/scaling.md)
-    #[arg(long, help_heading = HEADING, value_name = "N")]
+    /// Replay this many CPUs, 1 to 8192, a multiple of the recorded ones (docs/scaling.md)
+    #[arg(long, help_heading = HEADING, value_name = "N", value_parser = between(1, CPUS_MAX))]
     cpus: Option<usize>,
 }
 
 impl ReplayArgs {
     /// What of it is not as the case says anyway.
     pub(super) fn of(&self, case: &Case) -> CaseReplay {
-        let wanted = |list: &Vec<MechanismWord>| {
+        let wanted = |list: &MechanismWords| {
             let all = Mechanism::ALL.into_iter();
-            let all = all.filter(|one| list.contains(&MechanismWord::One(*one)));
+            let all = all.filter(|one| list.contains(*one));
             all.map(|one| one.key().to_owned()).collect::<Vec<_>>()
         };
         let default = [Mechanism::AdjacentLinePairs.key().to_owned()];
@@ -59,10 +60,10 @@ impl ReplayArgs {
 /// They would.
 pub(super) fn folder(
     own: &Path,
-    output: Option<&PathBuf>,
+    output: Option<&Path>,
     replay: &CaseReplay,
 ) -> anyhow::Result<PathBuf> {
-    let folder = output.map_or(own, PathBuf::as_path);
+    let folder = output.unwrap_or(own);
     let same = match (fs::canonicalize(own), fs::canonicalize(folder)) {
         (Ok(own), Ok(folder)) => own == folder,
         _ => false,
@@ -90,7 +91,8 @@ pub(super) fn keep_machines(
     };
     let mut kept = Vec::new();
     for name in &case.machines {
-        let machine = machines::resolve(&files.machine(name).to_string_lossy())?;
+        let machine =
+            machines::resolve(&files.machine(name).to_string_lossy().into_owned().into())?;
         let lacks = |one: &Mechanism| {
             // Pairs of lines can be asked of every machine, as of the other verbs.
             *one != Mechanism::AdjacentLinePairs

@@ -34,7 +34,7 @@ pub(super) fn is_scaled(command: &[String]) -> bool {
 }
 
 /// `x.data` → `x-8.data`.
-fn output(base: &Path, cpus: u16) -> PathBuf {
+pub(crate) fn output(base: &Path, cpus: u16) -> PathBuf {
     let name = base.file_name().unwrap_or_default().to_string_lossy();
     let stem = name.strip_suffix(".data").unwrap_or(&name);
     base.with_file_name(format!("{stem}-{cpus}.data"))

@@ -9,6 +9,7 @@ use linemate_study::costs::{CostRun, costs_of, costs_under};
 use super::page::Pictures;
 use super::{Args, Rows};
 use crate::cli::Outcome;
+use crate::files::MachineName;
 use crate::input;
 use crate::next;
 use crate::output;
@@ -17,7 +18,7 @@ use crate::page::TOOL;
 /// Replays and prints.
 pub(super) fn run(
     args: &Args,
-    machine_name: &str,
+    machine_name: &MachineName,
     recording: &Recording,
     pictures: Pictures<'_>,
 ) -> anyhow::Result<Outcome> {

@@ -9,6 +9,7 @@ use linemate_study::experiment::line_of;
 use linemate_types::LineSize;
 
 use super::Args;
+use crate::files::OutFile;
 use crate::output::tell;
 use crate::page::{About, PageOutput, TOOL, about, settings};
 
@@ -23,7 +24,7 @@ impl<'a> Pictures<'a> {
     pub(super) fn new(args: &'a Args) -> anyhow::Result<Pictures<'a>> {
         Ok(Pictures {
             page: args.page.output()?,
-            svg: args.svg.as_deref().map(Output::new).transpose()?,
+            svg: args.svg.as_ref().map(OutFile::output).transpose()?,
         })
     }
 
