@@ -14,7 +14,7 @@ use linemate_report::{
     VerifyDocument,
 };
 use linemate_rules::Baseline;
-use linemate_study::costs::{Causes, CellCost, Cost, Costs, HotPlace, LineCost, PairCost};
+use linemate_study::costs::{CellCost, Cost, Costs, LineCost, PairCost};
 use linemate_study::diff::{Fields, Figures};
 use linemate_testkit::btf_writer::{TypeList, bit_field, member};
 use linemate_testkit::world::*;
@@ -319,77 +319,6 @@ fn costs_show_the_counts_of_their_document() {
     assert_eq!(
         row(&lines, "12 "),
         ["12", "lock", "31", "37", "220", "41", "43", "4747", "tick"]
-    );
-}
-
-/// The text of costs of which these are the types, with their cycles, and `link_map@ld.so.2` alone has a field.
-fn costs_text(types: &[(&str, u64)], hottest: Option<HotPlace>) -> String {
-    let named = |(name, cycles): &(&str, u64)| Cost {
-        name: (*name).to_owned(),
-        cycles: *cycles,
-        causes: Causes {
-            false_sharing: *cycles,
-            ..Causes::default()
-        },
-        ..Cost::default()
-    };
-    let costs = Costs {
-        machine: "m".to_owned(),
-        whole: named(&("", types.iter().map(|(_, cycles)| cycles).sum())),
-        types: types.iter().map(named).collect(),
-        fields: vec![named(&("link_map@ld.so.2.l_addr", 1))],
-        hottest,
-        ..Costs::default()
-    };
-    let mut w = World::new();
-    w.load(0, UNITS[0] + RQ);
-    let machine = find("gnr-2s-480").unwrap();
-    let document = CostsDocument::new("1.2.3", &w.record(), &machine, None, costs);
-    let tables = CostsTables {
-        path: "r.data",
-        by: By::Type,
-        top: 20,
-        user: true,
-        all: false,
-        ledger: false,
-    };
-    read_back(&document, |d| d.text(&tables).to_string())
-}
-
-#[test]
-fn rows_of_costs_are_types_with_fields_whatever_dots_their_names_have() {
-    let text = costs_text(&[("link_map@ld.so.2", 995), ("(stack)", 5)], None);
-    assert!(text.contains("\n link_map@ld.so.2 "), "{text}");
-    assert!(!text.contains("(stack)"), "{text}");
-}
-
-#[test]
-fn what_costs_most_comes_first_whatever_it_is() {
-    let hottest = HotPlace {
-        name: "malloc(64)".to_owned(),
-        function: "serve".to_owned(),
-        source: Some("server.c:42 serve".to_owned()),
-    };
-    let types = [
-        ("malloc(64)", 944),
-        ("link_map@ld.so.2", 47),
-        ("(stack)", 9),
-    ];
-    let text = costs_text(&types, Some(hottest));
-    assert!(
-        text.starts_with(
-            "malloc(64) costs most on m: 944 cycles, 94.4 % of all, most at server.c:42 serve; false sharing 100.0 %.\n"
-        ),
-        "{text}"
-    );
-    assert!(text.contains("\n malloc(64) "), "the table has it: {text}");
-    assert!(!text.contains("\n (stack) "), "{text}");
-    let text = costs_text(&[("link_map@ld.so.2", 1)], None);
-    assert!(
-        text.starts_with(
-            "link_map@ld.so.2 costs most on m: 1 cycles, 100.0 % of all; a layout can change 100.0 % of that at most: false sharing 100.0 %.\n"
-        ),
-        "causes of nothing are left out: {text}"
     );
 }
 
