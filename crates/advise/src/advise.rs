@@ -11,16 +11,17 @@ use linemate_study::experiment::seeds;
 use linemate_study::scene::{Scene, Watch};
 use linemate_study::whatif::INTERLEAVINGS_MIN;
 use linemate_study::{Conditions, Cpus, Session, WhatIfError};
-use linemate_types::{BitOffset, ByteAlign, ByteSize, LineSize, TypeId, TypeModel};
+use linemate_types::{BitOffset, ByteAlign, ByteSize, LineSize, Symbols, TypeId, TypeModel};
 
+use crate::alternatives::{Aligned, Grown, is_enough, offered};
 use crate::candidate::Candidate;
 use crate::choice::{Choice, Point, finalists, points, recommended};
-use crate::confirm::{Confirmation, Effect};
+use crate::confirm::{Confirmation, Effect, is_confirmed, relative};
 use crate::cost::{CostModel, Objective};
 use crate::error::AdviseError;
 use crate::footprint::{FootprintChange, footprint};
 use crate::reasons::{GroupReasons, Knowledge};
-use crate::search::{Limit, MOVE_WORTH, Scored, Search};
+use crate::search::{Limit, MOVE_WORTH, Scored, Search, cheapest};
 use crate::shape::{Metrics, StructShape, UnitLayout};
 use crate::trace::Trace;
 
@@ -69,13 +70,12 @@ pub struct Tried {
 impl Tried {
     /// Whether replay confirms a gain: measurably better somewhere, measurably worse nowhere, neither for the type nor in all.
     pub fn confirmed(&self) -> bool {
-        let all = || self.effects.iter().flatten();
-        let better = all().any(|e| e.types.significant && e.types.difference < 0.0);
-        let worse = all().any(|e| {
-            let up = |m: &linemate_study::stats::Measure| m.significant && m.difference > 0.0;
-            up(&e.types) || up(&e.whole)
-        });
-        better && !worse
+        is_confirmed(&self.effects)
+    }
+
+    /// The one that is worth most first.
+    pub(crate) fn by_worth(&self, other: &Tried) -> std::cmp::Ordering {
+        self.worth().total_cmp(&other.worth())
     }
 
     /// Whether objects of `shape` start lines with it that need not as recorded: then a part of the gain can be that, whatever the
@@ -99,16 +99,7 @@ impl Tried {
 
     /// The mean over recordings and machines of the type's cost relative to what it is without the edit.
     pub fn relative(&self) -> f64 {
-        let all = self.effects.iter().flatten();
-        let part = |e: &Effect| {
-            if e.types.without > 0.0 {
-                e.types.with / e.types.without
-            } else {
-                1.0
-            }
-        };
-        let (sum, count) = all.fold((0.0, 0.0), |(s, n), e| (s + part(e), n + 1.0));
-        if count > 0.0 { sum / count } else { 1.0 }
+        relative(&self.effects)
     }
 }
 
@@ -129,6 +120,10 @@ pub struct Advice {
     pub cut: bool,
     /// Moves against gain, the fewest moves first.
     pub front: Vec<Point>,
+    /// What one more line gains, where sizes were to stay and it is confirmed to be noticeably more.
+    pub grown: Option<Grown>,
+    /// What objects that start lines gain, where the recorded ones do not and it is confirmed.
+    pub aligned: Option<Aligned>,
     /// What was asked for.
     pub choice: Choice,
 }
@@ -176,11 +171,18 @@ pub fn advise(analyses: &[&Session<'_>], request: &Request) -> Result<Advice, Ad
     if traces.iter().any(|t| t.accesses == 0) {
         return Err(AdviseError::Absent(request.type_name.clone()));
     }
+    let proposer = Proposer::new(analyses, request, &shape, &traces)?;
     let Proposal {
         found,
         front,
         mut tried,
-    } = propose(analyses, request, &shape, &traces)?;
+    } = proposer.within(request.max_growth, usize::MAX)?;
+    let mut grown = proposer.with_one_more_line(&front)?;
+    let language = proposer
+        .model
+        .composite(shape.id)
+        .and_then(|ty| ty.language);
+    let mut aligned = Aligned::of(request, &shape, &traces, language);
     let confirmations: Vec<Confirmation<'_>> = analyses
         .iter()
         .zip(&scenes)
@@ -190,8 +192,17 @@ pub fn advise(analyses: &[&Session<'_>], request: &Request) -> Result<Advice, Ad
             cpus: *cpus,
         })
         .collect();
-    confirm(&confirmations, request, &mut tried)?;
+    {
+        let of_layouts = tried.iter_mut().chain(&mut grown);
+        let mut all: Vec<_> = of_layouts.map(|t| (&t.edits, &mut t.effects)).collect();
+        all.extend(aligned.iter_mut().map(|a| (&a.edits, &mut a.effects)));
+        confirm(&confirmations, request, all)?;
+    }
+    tried.sort_by(Tried::by_worth);
+    let without = recommended(&tried, request.choice).map_or(0.0, |best| 1.0 - best.relative());
     Ok(Advice {
+        grown: offered(grown, request, proposer.line(), without),
+        aligned: aligned.filter(Aligned::confirmed),
         first_stays: shape.first_stays.clone(),
         events: traces.iter().map(Trace::events).collect(),
         cut: traces.iter().any(|t| t.cut),
@@ -214,92 +225,147 @@ struct Proposal {
 }
 
 /// Searches by the fast model.
-fn propose(
-    analyses: &[&Session<'_>],
-    request: &Request,
-    shape: &StructShape,
-    traces: &[Trace],
-) -> Result<Proposal, AdviseError> {
-    let model = analyses
-        .first()
-        .map(|a| a.analysis().model())
-        .ok_or(AdviseError::Nothing("recording"))?;
-    let by_line = metrics(model, shape)?;
-    let models = models(traces, &request.machines, &by_line, shape)?;
-    let objective = Objective::of_original(&models, shape);
-    let limits = limits(&models, &by_line, request.max_growth);
-    let search = Search::new(shape, &objective, &limits);
-    let found = search.run();
-    let front = search.front(&found);
-    let accesses: u64 = traces.iter().map(|t| t.all).sum();
-    let recordings = traces.iter().zip(analyses);
-    let knowledge = Knowledge {
-        shape,
-        traces: recordings
-            .map(|(t, a)| (t, a.analysis().symbols()))
-            .collect(),
-        models: &models,
-        originals: &objective.originals,
-        hot: search.hot(),
-    };
-    let original = Candidate::original(shape).slots(shape);
-    let subject = EditSubject::Named(request.type_name.clone());
-    let mut tried = Vec::new();
-    let count = replayed(
-        accesses * request.machines.len() as u64,
-        request.interleavings,
-    );
-    for scored in finalists(&found, &front, request.choice, count) {
-        let candidate = &scored.candidate;
-        let names = knowledge.group_names(candidate);
-        let edits = candidate.edits(&subject, shape, &names);
-        // What the fast layout says has to be what the edit does.
-        if !agrees(model, &edits, candidate, shape, &by_line)? {
-            continue;
-        }
-        let slots = candidate.slots(shape);
-        let change = |metrics: &Metrics| FootprintChange {
-            line_bytes: metrics.line.bytes(),
-            before: footprint(shape, metrics, &original, traces),
-            after: footprint(shape, metrics, &slots, traces),
-        };
-        tried.push(Tried {
-            edits,
-            effects: Vec::new(),
-            footprints: by_line.iter().map(change).collect(),
-            groups: knowledge.reasons(candidate, &names),
-            scored,
-        });
-    }
-    Ok(Proposal {
-        found: found.len(),
-        front,
-        tried,
-    })
+struct Proposer<'a, 't> {
+    request: &'a Request,
+    model: &'a TypeModel,
+    shape: &'a StructShape,
+    /// With the symbols of each one's kernel.
+    traces: Vec<(&'t Trace, &'a Symbols)>,
+    by_line: Vec<Metrics>,
+    models: Vec<CostModel<'t>>,
 }
 
-/// Replays the candidates on all recordings and machines, and puts the best first.
+impl<'a, 't> Proposer<'a, 't> {
+    fn new(
+        analyses: &[&'a Session<'_>],
+        request: &'a Request,
+        shape: &'a StructShape,
+        traces: &'t [Trace],
+    ) -> Result<Proposer<'a, 't>, AdviseError> {
+        let model = analyses
+            .first()
+            .map(|a| a.analysis().model())
+            .ok_or(AdviseError::Nothing("recording"))?;
+        let by_line = metrics(model, shape)?;
+        let symbols = analyses.iter().map(|a| a.analysis().symbols());
+        Ok(Proposer {
+            request,
+            model,
+            shape,
+            models: models(traces, &request.machines, &by_line, shape)?,
+            traces: traces.iter().zip(symbols).collect(),
+            by_line,
+        })
+    }
+
+    /// Layouts that take at most `growth` bytes more than what the recorded one has room for, `most` of them to be replayed at most.
+    fn within(&self, growth: u64, most: usize) -> Result<Proposal, AdviseError> {
+        let objective = Objective::of_original(&self.models, self.shape);
+        let limits = limits(&self.models, &self.by_line, growth);
+        let search = Search::new(self.shape, &objective, &limits);
+        let found = search.run();
+        let front = search.front(&found);
+        let knowledge = Knowledge {
+            shape: self.shape,
+            traces: self.traces.clone(),
+            models: &self.models,
+            originals: &objective.originals,
+            hot: search.hot(),
+        };
+        let accesses: u64 = self.traces.iter().map(|(trace, _)| trace.all).sum();
+        let accesses = accesses * self.request.machines.len() as u64;
+        let count = replayed(accesses, self.request.interleavings).min(most);
+        let mut tried = Vec::new();
+        for scored in finalists(&found, &front, self.request.choice, count) {
+            tried.extend(self.tried(&knowledge, scored)?);
+        }
+        Ok(Proposal {
+            found: found.len(),
+            front,
+            tried,
+        })
+    }
+
+    /// A layout to replay; `None` if its edit does not do what the search says.
+    fn tried(
+        &self,
+        knowledge: &Knowledge<'_, '_>,
+        scored: Scored,
+    ) -> Result<Option<Tried>, AdviseError> {
+        let (shape, candidate) = (self.shape, &scored.candidate);
+        let names = knowledge.group_names(candidate);
+        let subject = EditSubject::Named(self.request.type_name.clone());
+        let edits = candidate.edits(&subject, shape, &names);
+        // What the fast layout says has to be what the edit does.
+        if !agrees(self.model, &edits, candidate, shape, &self.by_line)? {
+            return Ok(None);
+        }
+        let (before, after) = (
+            Candidate::original(shape).slots(shape),
+            candidate.slots(shape),
+        );
+        let traces = || self.traces.iter().map(|(trace, _)| *trace);
+        let change = |metrics: &Metrics| FootprintChange {
+            line_bytes: metrics.line.bytes(),
+            before: footprint(shape, metrics, &before, traces()),
+            after: footprint(shape, metrics, &after, traces()),
+        };
+        Ok(Some(Tried {
+            edits,
+            effects: Vec::new(),
+            footprints: self.by_line.iter().map(change).collect(),
+            groups: knowledge.reasons(candidate, &names),
+            scored,
+        }))
+    }
+
+    /// Bytes of the longest line of the machines: what *one more line* is.
+    fn line(&self) -> u64 {
+        let lines = self.models.iter().map(|model| model.metrics().line.bytes());
+        lines.max().unwrap_or(BUILT_LINE.bytes())
+    }
+
+    /// Layouts with one more line to replay: none where growth was allowed, or where the best of the front without it gains nearly as much by the
+    /// fast model.
+    fn with_one_more_line(&self, without: &[Scored]) -> Result<Vec<Tried>, AdviseError> {
+        if self.request.max_growth > 0 {
+            return Ok(Vec::new());
+        }
+        let gain = |front: &[Scored]| {
+            let best = cheapest(front, usize::MAX);
+            best.map_or(0.0, |best| 1.0 - best.cost as f64 / 1e6)
+        };
+        let Proposal {
+            front, mut tried, ..
+        } = self.within(self.line(), CANDIDATES_MIN)?;
+        if is_enough(gain(without), gain(&front)) {
+            tried.clear();
+        }
+        Ok(tried)
+    }
+}
+
+/// Replays layouts on all recordings and machines, and notes the effects of each.
 fn confirm(
     confirmations: &[Confirmation<'_>],
     request: &Request,
-    tried: &mut [Tried],
+    mut layouts: Vec<(&EditFile, &mut Vec<Vec<Effect>>)>,
 ) -> Result<(), AdviseError> {
-    let layouts: Vec<EditFile> = tried.iter().map(|t| t.edits.clone()).collect();
     if layouts.is_empty() {
         return Ok(());
     }
+    let edits: Vec<EditFile> = layouts.iter().map(|(edits, _)| (*edits).clone()).collect();
     let seeds = seeds(request.seed, request.interleavings);
     for confirmation in confirmations {
         let mut by_machine = Vec::new();
         for machine in &request.machines {
-            by_machine.push(confirmation.compare(&layouts, machine, request.conditions, &seeds)?);
+            by_machine.push(confirmation.compare(&edits, machine, request.conditions, &seeds)?);
         }
-        for (number, tried) in tried.iter_mut().enumerate() {
+        for (number, (_, into)) in layouts.iter_mut().enumerate() {
             let effects = by_machine.iter().map(|effects| effects[number].clone());
-            tried.effects.push(effects.collect());
+            into.push(effects.collect());
         }
     }
-    tried.sort_by(|a, b| a.worth().total_cmp(&b.worth()));
     Ok(())
 }
 

@@ -29,6 +29,32 @@ pub struct Effect {
     pub duration: Measure,
 }
 
+/// Whether replay confirms a gain: measurably better somewhere, measurably worse nowhere, neither for the type nor in all. By recording and then
+/// machine.
+pub(crate) fn is_confirmed(effects: &[Vec<Effect>]) -> bool {
+    let all = || effects.iter().flatten();
+    let better = all().any(|e| e.types.significant && e.types.difference < 0.0);
+    let worse = all().any(|e| {
+        let up = |m: &Measure| m.significant && m.difference > 0.0;
+        up(&e.types) || up(&e.whole)
+    });
+    better && !worse
+}
+
+/// The mean over recordings and machines of the type's cost relative to what it is without the edit.
+pub(crate) fn relative(effects: &[Vec<Effect>]) -> f64 {
+    let part = |e: &Effect| {
+        if e.types.without > 0.0 {
+            e.types.with / e.types.without
+        } else {
+            1.0
+        }
+    };
+    let all = effects.iter().flatten();
+    let (sum, count) = all.fold((0.0, 0.0), |(s, n), e| (s + part(e), n + 1.0));
+    if count > 0.0 { sum / count } else { 1.0 }
+}
+
 /// A recording and the type's names in it.
 #[derive(Debug)]
 pub struct Confirmation<'a> {

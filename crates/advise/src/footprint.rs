@@ -36,11 +36,11 @@ pub struct FootprintChange {
 }
 
 /// Measures units laid out as `slots` say.
-pub fn footprint(
+pub fn footprint<'t>(
     shape: &StructShape,
     metrics: &Metrics,
     slots: &[Slot],
-    traces: &[Trace],
+    traces: impl IntoIterator<Item = &'t Trace>,
 ) -> Footprint {
     let mut placed = UnitLayout::default();
     metrics.place(slots, &mut placed);
@@ -57,7 +57,7 @@ pub fn footprint(
     }
     let (mut touched, mut alone) = (0, 0);
     let mut users: Vec<u64> = Vec::new();
-    for object in traces.iter().flat_map(|t| &t.objects) {
+    for object in traces.into_iter().flat_map(|t| &t.objects) {
         users.clear();
         for event in &object.events {
             let unit = usize::from(shape.atoms[usize::from(event.atom)].unit);

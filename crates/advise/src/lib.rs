@@ -3,11 +3,13 @@
 //! * [`shape`] and [`candidate`]: what can be moved, and how a layout is described;
 //! * [`trace`] and [`cost`]: the fast model;
 //! * [`search`] and [`confirm`]: a fast model proposes, replay decides;
-//! * [`choice`]: moves against gain.
+//! * [`choice`]: moves against gain;
+//! * [`alternatives`]: what is offered next to the recommended layout.
 //!
 //! Reads no files but the recordings it is handed, prints nothing.
 
 pub mod advise;
+pub mod alternatives;
 pub mod candidate;
 pub mod choice;
 pub mod confirm;
@@ -22,5 +24,6 @@ pub mod survey;
 pub mod trace;
 
 pub use advise::{Advice, Request, Tried, advise};
+pub use alternatives::{Aligned, Grown};
 pub use choice::{Choice, Point};
 pub use error::AdviseError;

@@ -1,7 +1,8 @@
 //! Which types a layout can win most for: a replay tells what each costs and why, a short search what there is to be had.
 //!
-//! Two figures for each type. *At most*: all that is not true sharing, an upper bound that the replay of the recorded layout gives. *Estimate*: the
-//! gain of the best layout that a short search finds without growth, by the fast model; nothing has confirmed it.
+//! Two figures for each type. All that is *not true sharing*, by the replay of the recorded layout. *Estimate*: the gain of the best layout that a short
+//! search finds without growth, by the fast model; nothing has confirmed it. The first is no bound of the second: where several words are exchanged
+//! together, each on a line of its own is a transfer, and all on one line are one.
 
 use std::collections::BTreeMap;
 
@@ -35,6 +36,8 @@ pub struct Row {
     pub false_sharing: f64,
     /// Lines fetched for the first time or again, and permission asked for without another holder, likewise.
     pub other_misses: f64,
+    /// The part of `other_misses` that is cold and capacity misses, likewise: the fast model has none, so that no estimate is a share of them.
+    pub capacity: f64,
     /// What a short search finds.
     pub estimate: Option<Estimate>,
     /// Why nothing was searched.
@@ -67,7 +70,7 @@ pub fn survey(
     searched: usize,
 ) -> Result<Vec<Row>, AdviseError> {
     let mut scenes = Vec::new();
-    let mut sums: BTreeMap<String, [u64; 3]> = BTreeMap::new();
+    let mut sums: BTreeMap<String, CyclesByCause> = BTreeMap::new();
     let mut whole = 0u64;
     for analysis in analyses {
         let cpus = recorded_cpus(analysis.analysis())?;
@@ -78,21 +81,19 @@ pub fn survey(
         let scene = Scene::new(analysis, &watch)?;
         for machine in machines {
             let outcome = Experiment::new(&scene, machine, conditions)?.as_recorded(seed)?;
-            whole += by_cause(&outcome.totals).iter().sum::<u64>();
+            whole += CyclesByCause::of(&outcome.totals).all();
             for (key, counts) in scene.keys.iter().zip(&outcome.keys) {
                 // Whole subjects have no place.
                 let Some(place) = &key.place else { continue };
                 let sum = sums.entry(place.type_name.clone()).or_default();
-                for (sum, part) in sum.iter_mut().zip(by_cause(counts)) {
-                    *sum += part;
-                }
+                sum.add(CyclesByCause::of(counts));
             }
         }
         scenes.push((scene, cpus));
     }
     let mut rows: Vec<Row> = sums
         .into_iter()
-        .map(|(name, sums)| row(name, sums, whole))
+        .map(|(name, sums)| Row::new(name, sums, whole))
         .filter(|row| row.cost > 0.0)
         .collect();
     rows.sort_by(|a, b| {
@@ -122,6 +123,32 @@ fn rank(rows: &mut [Row]) {
 }
 
 impl Row {
+    fn new(name: String, cycles: CyclesByCause, whole: u64) -> Row {
+        let cost = cycles.all();
+        let part = |cycles: u64| cycles as f64 / cost.max(1) as f64;
+        Row {
+            name,
+            cost: cost as f64,
+            share: cost as f64 / whole.max(1) as f64,
+            true_sharing: part(cycles.true_sharing),
+            false_sharing: part(cycles.false_sharing),
+            other_misses: part(cycles.unshared + cycles.capacity),
+            capacity: part(cycles.capacity),
+            estimate: None,
+            why_not: None,
+        }
+    }
+
+    /// What a layout gains that saves this share of what the fast model has of the cost: the cycles of coherence, not those of caches without room.
+    fn estimated(&self, saved: f64, moves: usize) -> Estimate {
+        let share = saved * (1.0 - self.capacity);
+        Estimate {
+            gain: share * self.cost,
+            share,
+            moves,
+        }
+    }
+
     /// The cycles that are not true sharing, false sharing counted twice: it is what a layout ends most surely.
     fn most(&self) -> f64 {
         self.cost * (2.0 * self.false_sharing + self.other_misses)
@@ -135,32 +162,36 @@ impl Row {
     }
 }
 
-/// Cycles of true sharing, of false sharing, and of all else that left the core.
-fn by_cause(counts: &Counts) -> [u64; 3] {
-    let mut sums = [0; 3];
-    for cause in Cause::ALL {
-        let place = match cause {
-            Cause::TrueSharing => 0,
-            Cause::FalseSharing => 1,
-            _ => 2,
-        };
-        sums[place] += counts.cause(cause).cycles;
-    }
-    sums
+/// Cycles of accesses that left their core, by why.
+#[derive(Clone, Copy, Debug, Default)]
+struct CyclesByCause {
+    true_sharing: u64,
+    false_sharing: u64,
+    unshared: u64,
+    /// Of cold misses and those for lack of room.
+    capacity: u64,
 }
 
-fn row(name: String, sums: [u64; 3], whole: u64) -> Row {
-    let cost: u64 = sums.iter().sum();
-    let part = |cycles: u64| cycles as f64 / cost.max(1) as f64;
-    Row {
-        name,
-        cost: cost as f64,
-        share: cost as f64 / whole.max(1) as f64,
-        true_sharing: part(sums[0]),
-        false_sharing: part(sums[1]),
-        other_misses: part(sums[2]),
-        estimate: None,
-        why_not: None,
+impl CyclesByCause {
+    fn of(counts: &Counts) -> CyclesByCause {
+        let of = |cause| counts.cause(cause).cycles;
+        CyclesByCause {
+            true_sharing: of(Cause::TrueSharing),
+            false_sharing: of(Cause::FalseSharing),
+            unshared: of(Cause::Unshared),
+            capacity: of(Cause::Cold) + of(Cause::Capacity),
+        }
+    }
+
+    fn add(&mut self, other: CyclesByCause) {
+        self.true_sharing += other.true_sharing;
+        self.false_sharing += other.false_sharing;
+        self.unshared += other.unshared;
+        self.capacity += other.capacity;
+    }
+
+    fn all(&self) -> u64 {
+        self.true_sharing + self.false_sharing + self.unshared + self.capacity
     }
 }
 
@@ -195,13 +226,7 @@ impl Recordings<'_> {
             let traces = self.traces(&shapes)?;
             for ((row, shape), traces) in now.iter_mut().zip(traces) {
                 match self.search(shape, &traces) {
-                    Ok((share, moves)) => {
-                        row.estimate = Some(Estimate {
-                            gain: share * row.cost,
-                            share,
-                            moves,
-                        });
-                    }
+                    Ok((saved, moves)) => row.estimate = Some(row.estimated(saved, moves)),
                     Err(AdviseError::Absent(_)) => row.why_not = Some(ELSEWHERE.to_owned()),
                     Err(error) => return Err(error),
                 }
@@ -271,7 +296,7 @@ impl Recordings<'_> {
         Ok(by_shape)
     }
 
-    /// The share of a type's cost that a short search saves, and how many members it moves for that.
+    /// The share of what the fast model has of a type's cost that a short search saves, and how many members it moves for that.
     fn search(&self, shape: &StructShape, traces: &[Trace]) -> Result<(f64, usize), AdviseError> {
         let first = self
             .sessions
@@ -293,6 +318,23 @@ impl Recordings<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_estimate_is_a_share_of_what_the_fast_model_has() {
+        let cycles = CyclesByCause {
+            true_sharing: 300,
+            false_sharing: 200,
+            unshared: 100,
+            capacity: 400,
+        };
+        let row = Row::new("file".into(), cycles, 4000);
+        assert_eq!((row.cost, row.share), (1000.0, 0.25));
+        assert_eq!((row.other_misses, row.capacity), (0.5, 0.4));
+        // Half of 600 cycles: capacity misses are as they were.
+        let half = row.estimated(0.5, 3);
+        assert_eq!((half.gain, half.share, half.moves), (300.0, 0.3, 3));
+        assert!(row.estimated(1.0, 3).gain <= 600.0);
+    }
 
     #[test]
     fn false_sharing_that_no_order_ends_counts_as_much_as_an_order_that_gains() {

@@ -233,6 +233,34 @@ fn the_survey_puts_the_contended_type_first() {
     assert!((estimate.gain - estimate.share * row.cost).abs() < 1e-6);
 }
 
+/// Two words on two lines that are always exchanged together: nothing but true sharing, half of which ends where both are on one line.
+#[test]
+fn a_layout_saves_true_sharing_of_words_that_are_exchanged_together() {
+    let mut w = World::with_chunks_of(64);
+    let rq = UNITS[0] + RQ;
+    for _ in 0..ROUNDS {
+        for word in [0, 64] {
+            w.access(0, AccessKind::Store, rq + word, 4, F::WakeTask, false);
+        }
+        for word in [0, 64] {
+            w.access(1, AccessKind::Load, rq + word, 4, F::UpdateRq, false);
+        }
+    }
+    let recording = w.record();
+    let session = Session::new(&recording).unwrap();
+    let rows = survey(&[&session], &[machine()], Conditions::default(), 1, 3).unwrap();
+    let row = &rows[0];
+    let not_true = row.false_sharing + row.other_misses;
+    assert!(row.true_sharing > 0.9, "{row:?}");
+    // The estimate is more than all that is not true sharing, and replay confirms it: that is no bound.
+    let estimate = row.estimate.unwrap();
+    assert!(estimate.share > 0.4 && estimate.share > not_true, "{row:?}");
+    let advice = advice(&recording, &request(&[])).unwrap();
+    let gain = advice.best_gain().unwrap();
+    assert!((gain - estimate.share).abs() < 0.1, "{gain} {estimate:?}");
+    assert!(gain > not_true);
+}
+
 #[test]
 fn refusals_say_what_is_wrong() {
     let refused = |change: fn(&mut Request)| {

@@ -58,6 +58,8 @@ pub struct Subject {
     pub percpu: bool,
     /// Whether it is a program's, not the kernel's.
     pub program: bool,
+    /// Whether each thread of a program has one of its own: a thread's control block, a thread-local variable.
+    pub of_threads: bool,
 }
 
 /// A placement with its subject.
@@ -94,6 +96,7 @@ impl Subjects {
             site: None,
             percpu: false,
             program: false,
+            of_threads: false,
         })
     }
 
@@ -111,6 +114,7 @@ impl Subjects {
             site: None,
             percpu,
             program: false,
+            of_threads: false,
         })
     }
 }
@@ -136,6 +140,7 @@ pub(crate) fn bare(bucket: Bucket) -> Subject {
         site: None,
         percpu: false,
         program: false,
+        of_threads: false,
     }
 }
 

@@ -78,6 +78,8 @@ fn schema_is_as_described(json: &Value) {
         "front",
         "recommended",
         "others",
+        "with_growth",
+        "aligned",
         "remedies",
     ];
     has_exactly(json, &top);
@@ -265,6 +267,7 @@ fn advice_is_confirmed_repeats_and_refuses_nonsense() {
         "true_sharing",
         "false_sharing",
         "other_misses",
+        "capacity",
         "estimate",
         "why_not",
     ];

@@ -10,8 +10,10 @@ use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::{Analysis, Bucket, Subject};
 use linemate_layout::edit::Alignment;
 use linemate_layout::{Edit, EditSubject};
+use linemate_recording::GuestAddr;
 use linemate_study::scene::Scene;
 use linemate_types::{Language, TypeId, TypeModel};
+use rustc_hash::FxHashSet;
 
 use super::costs::Cost;
 use super::fields::{FieldId, subject_of};
@@ -53,6 +55,10 @@ pub(crate) struct Neighbours {
     elements: BTreeMap<TypeIndex, Meetings>,
     /// Objects that were allocated, with the types of those next to them.
     blocks: BTreeMap<TypeIndex, (Meetings, BTreeSet<TypeIndex>)>,
+    /// The lines that they meet on, by number: what parting objects can change is what is lost there.
+    lines: FxHashSet<u64>,
+    /// Bytes of a line.
+    line: u64,
 }
 
 impl Neighbours {
@@ -79,7 +85,10 @@ impl Neighbours {
 
     fn of(mut owned: Vec<Owned>, line: u64) -> Neighbours {
         owned.sort_unstable();
-        let mut found = Neighbours::default();
+        let mut found = Neighbours {
+            line,
+            ..Neighbours::default()
+        };
         for pair in owned.windows(2) {
             let [a, b] = [pair[0], pair[1]];
             // Objects that overlap were there at different times.
@@ -88,9 +97,12 @@ impl Neighbours {
                 continue;
             }
             let bytes = b.start - a.start;
+            let number = b.start / line;
             if a.ty == b.ty && a.end == b.start {
                 found.elements.entry(a.ty).or_default().add(bytes);
+                found.lines.insert(number);
             } else if a.allocated && b.allocated {
+                found.lines.insert(number);
                 for (own, other) in BTreeSet::from([(a.ty, b.ty), (b.ty, a.ty)]) {
                     let (meetings, others) = found.blocks.entry(own).or_default();
                     meetings.add(bytes);
@@ -100,12 +112,21 @@ impl Neighbours {
         }
         found
     }
+
+    /// Whether objects of different CPUs meet on the line of an address.
+    #[inline]
+    pub(crate) fn meet_at(&self, address: GuestAddr) -> bool {
+        address
+            .0
+            .checked_div(self.line)
+            .is_some_and(|number| self.lines.contains(&number))
+    }
 }
 
 /// Whether an allocator gave out the objects of a subject, if they have places that an edit can change and no owner by design.
 fn allocated(subject: &Subject) -> Option<bool> {
     match subject.bucket {
-        _ if subject.percpu => None,
+        _ if subject.percpu || subject.of_threads => None,
         Bucket::Field => Some(true),
         Bucket::GlobalTyped => Some(false),
         _ => None,
@@ -208,9 +229,14 @@ fn own_lines(model: &TypeModel, id: TypeId, line: u64) -> Option<Trial> {
     ))
 }
 
-/// The fields of a type outside of per-CPU memory and what they cost; `None` where nothing was lost to other words of a line.
+/// The fields of a type outside of per-CPU memory, and what they cost on lines where objects of different CPUs meet; `None` where nothing was lost to
+/// other words there. What a type loses elsewhere, it loses to its own fields.
 fn at_stake(context: &Context<'_>, ty: TypeIndex) -> Option<(Vec<FieldId>, Cost)> {
-    let (ids, cost) = context.fields_of(ty);
+    let (ids, _) = context.fields_of(ty);
+    let mut cost = Cost::default();
+    for id in &ids {
+        cost.add(&context.costs.met(*id));
+    }
     (cost.false_sharing_misses > 0).then_some((ids, cost))
 }
 
@@ -245,8 +271,9 @@ pub(super) fn aligned(language: Option<Language>, line: u64) -> String {
     }
 }
 
-/// How a language allocates an object with lines of its own.
-fn allocated_apart(language: Option<Language>, line: u64) -> String {
+/// How a program in a language, or the kernel where it is `None`, allocates objects that start lines of `line` bytes and fill them.
+#[must_use]
+pub fn allocated_apart(language: Option<Language>, line: u64) -> String {
     match language {
         None => "kmem_cache_create with SLAB_HWCACHE_ALIGN, or a size that kmalloc aligns to lines (a power of two)".to_owned(),
         Some(Language::C) => {
@@ -283,6 +310,22 @@ mod tests {
         Meetings { pairs, bytes }
     }
 
+    fn nobody() -> Neighbours {
+        Neighbours {
+            line: LINE,
+            ..Neighbours::default()
+        }
+    }
+
+    #[test]
+    fn they_meet_on_the_line_that_both_are_on_alone() {
+        // 96 bytes each: the second line is both's, the first and the third are one's.
+        let found = Neighbours::of(vec![owned(0x1000, 96, A, 0), owned(0x1060, 96, A, 1)], LINE);
+        let meets = [0x1000, 0x1040, 0x1060, 0x107f, 0x1080].map(|at| found.meet_at(GuestAddr(at)));
+        assert_eq!(meets, [false, true, true, true, false]);
+        assert!(!Neighbours::default().meet_at(GuestAddr(0x1040)));
+    }
+
     #[test]
     fn neighbours_without_room_between_are_an_array() {
         let four = (0..4).map(|i| owned(0x1000 + 16 * i, 16, A, i as u16));
@@ -308,7 +351,7 @@ mod tests {
             ..owned(start, 16, A, cpu)
         };
         let variables = vec![global(0x1000, 0), global(0x1020, 1)];
-        assert_eq!(Neighbours::of(variables, LINE), Neighbours::default());
+        assert_eq!(Neighbours::of(variables, LINE), nobody());
         let array = vec![global(0x1000, 0), global(0x1010, 1)];
         assert_eq!(Neighbours::of(array, LINE).elements.len(), 1);
     }
@@ -316,7 +359,7 @@ mod tests {
     #[test]
     fn one_cpu_on_a_line_or_a_line_each_is_as_it_should_be() {
         let none = |objects: Vec<Owned>| {
-            assert_eq!(Neighbours::of(objects, LINE), Neighbours::default());
+            assert_eq!(Neighbours::of(objects, LINE), nobody());
         };
         none(vec![owned(0x1000, 16, A, 3), owned(0x1010, 16, A, 3)]);
         none(vec![owned(0x1000, 64, A, 0), owned(0x1040, 64, A, 1)]);

@@ -6,15 +6,15 @@
 
 use std::collections::BTreeMap;
 
-use linemate_attribution::Analysis;
 use linemate_recording::AccessKind;
 use linemate_replay::{Cause, Counts, KeyId, Placed, SiteId};
 use linemate_study::scene::Step;
 use linemate_study::{Experiment, ExperimentError};
 use rustc_hash::FxHashMap;
 
+use super::apart::Neighbours;
 use super::fields::{FieldId, Fields};
-use super::links::{ByCode, Follower, Question};
+use super::links::{ByCode, Follower};
 
 /// How long after its own atomic a CPU's load of the same field still counts as *shortly after*, in instructions of the whole guest:
 /// as far as a value can be handed on as a result or an argument. The scheduler's tick and wake-up paths take 1000 to 4000
@@ -113,6 +113,8 @@ impl Cost {
 /// The costs of a recording.
 #[derive(Debug, Default)]
 pub(crate) struct Costs {
+    /// Of a field on lines where objects of different CPUs meet ([`Neighbours::meet_at`]).
+    met: BTreeMap<FieldId, Cost>,
     /// By field, act and function.
     pub(crate) rows: BTreeMap<(FieldId, Act, u32), Cost>,
     /// How many loads after an atomic were followed by another atomic of the same CPU on the same bytes at once: by field and
@@ -130,14 +132,10 @@ impl Costs {
     /// # Errors
     /// CPUs that do not fit the machine, a damaged recording.
     pub(crate) fn measure(
-        analysis: &Analysis<'_>,
         experiment: &Experiment<'_>,
-        fields: &Fields,
-        questions: &[Question],
+        mut classes: Classes<'_>,
         seed: u64,
     ) -> Result<Costs, ExperimentError> {
-        let follower = Follower::new(analysis, fields, questions);
-        let mut classes = Classes::new(fields, follower);
         let outcome = experiment.placed(seed, |step| classes.place(step))?;
         let mut costs = Costs {
             exchanges: classes.exchanges.into_iter().collect(),
@@ -154,9 +152,24 @@ impl Costs {
             if let Some(counts) = outcome.sites.get(site as usize) {
                 cost.add_counts(counts);
             }
-            costs.rows.insert(row, cost);
+            let Row {
+                field,
+                act,
+                function,
+                meets,
+            } = row;
+            if meets {
+                costs.met.entry(field).or_default().add(&cost);
+            }
+            let row = costs.rows.entry((field, act, function)).or_default();
+            row.add(&cost);
         }
         Ok(costs)
+    }
+
+    /// What a field costs on lines where objects of different CPUs meet.
+    pub(crate) fn met(&self, field: FieldId) -> Cost {
+        self.met.get(&field).copied().unwrap_or_default()
     }
 
     /// A field's rows.
@@ -191,23 +204,39 @@ struct Pending {
 /// How many of a CPU's latest atomics are remembered.
 const PENDING: usize = 32;
 
+/// What accesses are counted for together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Row {
+    field: FieldId,
+    act: Act,
+    function: u32,
+    /// Whether its line is one where objects of different CPUs meet.
+    meets: bool,
+}
+
 /// Sorts accesses by what they do, in the order of the recording.
-struct Classes<'f> {
+pub(crate) struct Classes<'f> {
     fields: &'f Fields,
     follower: Follower<'f>,
-    numbers: FxHashMap<(FieldId, Act, u32), u32>,
+    neighbours: &'f Neighbours,
+    numbers: FxHashMap<Row, u32>,
     /// By site number minus 1.
     accesses: Vec<u64>,
-    sites: Vec<((FieldId, Act, u32), u32)>,
+    sites: Vec<(Row, u32)>,
     exchanges: FxHashMap<(FieldId, u32), u64>,
     pending: Vec<Vec<Pending>>,
 }
 
 impl<'f> Classes<'f> {
-    fn new(fields: &'f Fields, follower: Follower<'f>) -> Classes<'f> {
+    pub(crate) fn new(
+        fields: &'f Fields,
+        follower: Follower<'f>,
+        neighbours: &'f Neighbours,
+    ) -> Classes<'f> {
         Classes {
             fields,
             follower,
+            neighbours,
             numbers: FxHashMap::default(),
             accesses: Vec::new(),
             sites: Vec::new(),
@@ -222,7 +251,12 @@ impl<'f> Classes<'f> {
             Some(field) => {
                 self.follower.step(step, field);
                 let act = self.act(step, field);
-                self.site((field, act, step.site.0))
+                self.site(Row {
+                    field,
+                    act,
+                    function: step.site.0,
+                    meets: self.neighbours.meet_at(step.access.addr),
+                })
             }
             None => 0,
         };
@@ -233,7 +267,7 @@ impl<'f> Classes<'f> {
         }
     }
 
-    fn site(&mut self, row: (FieldId, Act, u32)) -> u32 {
+    fn site(&mut self, row: Row) -> u32 {
         let next = self.sites.len() as u32 + 1;
         let site = *self.numbers.entry(row).or_insert(next);
         if site == next {

@@ -67,7 +67,8 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
 
 /// The array that an access is to, and the element's number.
 fn element<'f>(field: &'f Field, key: &Key) -> Option<(ArrayId<'f>, u64)> {
-    if field.percpu || !is_named(field) {
+    // What each thread has one of is no array: a place in it has as many bytes as there are threads.
+    if field.owned || !is_named(field) {
         return None;
     }
     let offset = u64::from(key.offset);
@@ -178,7 +179,11 @@ fn apart_on_a_line(stride: u64, writers: &BTreeMap<u64, CpuSet>, line: u64) -> u
 
 #[cfg(test)]
 mod tests {
+    use linemate_attribution::SubjectId;
+    use linemate_recording::GuestAddr;
+
     use super::*;
+    use crate::fields::UseCounts;
 
     fn pairs(stride: u64, writers: &[&[u16]]) -> usize {
         let set = |cpus: &&[u16]| {
@@ -196,6 +201,32 @@ mod tests {
         // Set up by CPU 0, which has one of its own, too.
         assert_eq!(pairs(16, &[&[0], &[0, 1], &[0, 2], &[0, 3]]), 3);
         assert_eq!(pairs(96, &[&[0], &[1]]), 1);
+    }
+
+    #[test]
+    fn what_each_thread_has_one_of_is_no_array() {
+        let numbers = |owned| {
+            let field = Field {
+                name: "counts (server)".into(),
+                owner: "counts (server)".into(),
+                outer: None,
+                leaf: None,
+                owned,
+                home: None,
+                room: None,
+                used: UseCounts::default(),
+            };
+            let key = Key {
+                subject: SubjectId(0),
+                offset: 24,
+                pc: GuestAddr(0x401000),
+                kind: AccessKind::Store,
+                size: 8,
+            };
+            element(&field, &key).map(|(array, number)| (array.stride, number))
+        };
+        assert_eq!(numbers(false), Some((8, 3)));
+        assert_eq!(numbers(true), None);
     }
 
     #[test]

@@ -72,8 +72,8 @@ pub(crate) struct Field {
     pub(crate) outer: Option<TypeIndex>,
     /// The leaf, where there is a type.
     pub(crate) leaf: Option<Leaf>,
-    /// Whether each object of it has an owner.
-    pub(crate) percpu: bool,
+    /// Whether each object of it has an owner: a CPU, or a thread.
+    pub(crate) owned: bool,
     /// Where it is declared.
     pub(crate) home: Option<Home>,
     /// The innermost struct larger than a line around it: where a line of its own can be made for it.
@@ -177,7 +177,7 @@ impl FieldsBuilder<'_> {
             owner: owner.label.clone(),
             outer: None,
             leaf: None,
-            percpu: owner.percpu,
+            owned: owner.percpu || owner.of_threads,
             home: None,
             room: None,
             used: UseCounts::default(),
@@ -205,7 +205,7 @@ impl FieldsBuilder<'_> {
             name: format!("{owner_name}.{}", flat.names(hit.leaf)),
             owner: owner_name.clone(),
             outer: Some(ty),
-            percpu: owner.percpu,
+            owned: owner.percpu || owner.of_threads,
             home: home(model, flat.type_id(), &leaf.path, 0),
             room: home(model, flat.type_id(), &leaf.path, self.line_bytes),
             leaf: Some(leaf),
@@ -242,6 +242,18 @@ pub(crate) fn home(model: &TypeModel, outer: TypeId, path: &str, larger_than: u6
         at = element_of(model, member);
     }
     innermost
+}
+
+/// Whether a path from a type leads into or to one of these types.
+pub(crate) fn is_inside(model: &TypeModel, outer: TypeId, path: &str, ids: &[TypeId]) -> bool {
+    let mut at = model.strip(outer);
+    path.split('.').any(|name| {
+        let Some(member) = member_of(model, at, name.trim_end_matches("[]"), 0) else {
+            return false;
+        };
+        at = element_of(model, member);
+        ids.contains(&at)
+    })
 }
 
 /// How deep anonymous members are looked into; the kernel nests five.

@@ -19,6 +19,7 @@ mod derivable;
 mod elements;
 mod evidence;
 mod fields;
+mod focus;
 mod links;
 mod locks;
 mod model;
@@ -40,6 +41,7 @@ use linemate_study::scene::{Scene, Watch};
 use linemate_study::whatif::INTERLEAVINGS_MIN;
 use linemate_study::{Cpus, Experiment, Session};
 
+pub use apart::allocated_apart;
 pub use model::{
     FunctionUse, Gain, Reasons, Remedy, RemedyEffect, RemedyError, RemedyKind, RemedyList,
     RemedyOptions, Stake, Trial,
@@ -48,9 +50,11 @@ pub use model::{
 use apart::Neighbours;
 use bitmap::Bitmaps;
 use collide::Collisions;
-use costs::{Cost, Costs};
+use costs::{Classes, Cost, Costs};
 use evidence::Evidence;
 use fields::{Field, FieldId, Fields};
+use focus::Focus;
+use links::Follower;
 use trials::{Pair, Trials};
 
 /// Looks for remedies.
@@ -70,17 +74,21 @@ pub fn find(session: &Session<'_>, options: &RemedyOptions) -> Result<RemedyList
         &session.counted().tally,
         options.machine.line.bytes(),
     );
-    if let Some(focus) = &options.focus {
-        if fields.iter().all(|(_, field)| field.owner != *focus) {
-            return Err(RemedyError::Absent(focus.clone()));
-        }
-    }
-    let questions = links::questions(analysis, &evidence, &fields, options.focus.as_deref());
+    let absent = |name: &str| RemedyError::Absent(name.to_owned());
+    let focus = options.focus.as_deref();
+    let focus = focus.map(|name| Focus::new(analysis, &fields, name).ok_or_else(|| absent(name)));
+    let focus = focus.transpose()?;
+    let questions = links::questions(analysis, &evidence, &fields, focus.as_ref());
     let mut scene = Scene::new(session, &Watch::default())?;
     let experiment = Experiment::new(&scene, &options.machine, options.conditions)?;
-    let costs = Costs::measure(analysis, &experiment, &fields, &questions, options.seed)?;
-    let collisions = Collisions::new(analysis, &experiment)?;
     let neighbours = Neighbours::new(analysis, &scene, options.machine.line.bytes());
+    let classes = Classes::new(
+        &fields,
+        Follower::new(analysis, &fields, &questions),
+        &neighbours,
+    );
+    let costs = Costs::measure(&experiment, classes, options.seed)?;
+    let collisions = Collisions::new(analysis, &experiment)?;
     let answers = partners::answers(analysis, &fields, &costs, &questions);
     // `colocate` pairs by these counts: what pointers tell is better than who is touched next to whom.
     scene.neighbours = answers.iter().map(partners::Answer::neighbours).collect();
@@ -98,8 +106,14 @@ pub fn find(session: &Session<'_>, options: &RemedyOptions) -> Result<RemedyList
         collisions: &collisions,
         neighbours: &neighbours,
         recorded: cpus.recorded,
+        focus: focus.as_ref(),
     };
-    let (mut remedies, left_out) = context.candidates();
+    let Candidates {
+        mut remedies,
+        left_out,
+        floor,
+        below_floor,
+    } = context.candidates();
     let trials = Trials {
         analysis,
         scene: &scene,
@@ -120,6 +134,8 @@ pub fn find(session: &Session<'_>, options: &RemedyOptions) -> Result<RemedyList
         whole: stake(&costs.whole),
         remedies,
         left_out,
+        floor,
+        below_floor,
     })
 }
 
@@ -137,6 +153,19 @@ struct Context<'a> {
     collisions: &'a Collisions,
     neighbours: &'a Neighbours,
     recorded: usize,
+    focus: Option<&'a Focus>,
+}
+
+/// What the rules found.
+struct Candidates {
+    /// To list.
+    remedies: Vec<Remedy>,
+    /// More with as much at stake as is listed, by kind.
+    left_out: Vec<(RemedyKind, usize)>,
+    /// Cycles that have to be at stake.
+    floor: u64,
+    /// How many have less.
+    below_floor: usize,
 }
 
 impl Context<'_> {
@@ -144,7 +173,7 @@ impl Context<'_> {
     fn fields_of(&self, ty: TypeIndex) -> (Vec<FieldId>, Cost) {
         let fields = self.fields.iter();
         let ids: Vec<FieldId> = fields
-            .filter(|(_, field)| field.outer == Some(ty) && !field.percpu && is_named(field))
+            .filter(|(_, field)| field.outer == Some(ty) && !field.owned && is_named(field))
             .map(|(id, _)| id)
             .collect();
         let mut cost = Cost::default();
@@ -154,9 +183,24 @@ impl Context<'_> {
         (ids, cost)
     }
 
-    /// The most that is at stake first, in each kind; and how many more there were.
-    fn candidates(&self) -> (Vec<Remedy>, Vec<(RemedyKind, usize)>) {
-        let (mut all, mut left_out) = (Vec::new(), Vec::new());
+    /// The fewest cycles at stake that are worth a word: [`FLOOR_SHARE`] of what everything costs, or the type that is asked about.
+    fn floor(&self) -> u64 {
+        let of = |focus: &Focus| -> u64 {
+            let fields = focus.fields.iter();
+            fields.map(|id| self.costs.sum(*id, |_| true).cycles).sum()
+        };
+        let cycles = self.focus.map_or(self.costs.whole.cycles, of);
+        cycles.div_ceil(FLOOR_SHARE).max(1)
+    }
+
+    /// The most that is at stake first, in each kind.
+    fn candidates(&self) -> Candidates {
+        let mut all = Candidates {
+            remedies: Vec::new(),
+            left_out: Vec::new(),
+            floor: self.floor(),
+            below_floor: 0,
+        };
         for kind in RemedyKind::ALL {
             let mut found = match kind {
                 RemedyKind::SkipSilentStores => silent::find(self),
@@ -174,18 +218,21 @@ impl Context<'_> {
                 RemedyKind::SpreadOverSets => collide::find(self),
                 RemedyKind::WriteLess => sharing::find(self),
             };
-            if let Some(focus) = &self.options.focus {
-                found.retain(|remedy| remedy.concerns.contains(focus));
+            if let Some(focus) = self.focus {
+                found.retain(|remedy| focus.concerns(remedy));
             }
+            let before = found.len();
+            found.retain(|remedy| remedy.stake.cycles >= all.floor);
+            all.below_floor += before - found.len();
             found.sort_by(by_stake);
             let more = found.len().saturating_sub(self.options.per_kind);
             if more > 0 {
-                left_out.push((kind, more));
+                all.left_out.push((kind, more));
             }
             found.truncate(self.options.per_kind);
-            all.extend(found);
+            all.remedies.extend(found);
         }
-        (all, left_out)
+        all
     }
 
     /// The uses of some fields together, with the functions that pay most for `acts`.
@@ -236,6 +283,9 @@ impl Context<'_> {
             .map_or("", String::as_str)
     }
 }
+
+/// What has less than this part at stake is not listed: half of a thousandth, which tables show as 0.0 %.
+const FLOOR_SHARE: u64 = 2000;
 
 /// How many functions a remedy names.
 const FUNCTIONS_NAMED: usize = 4;

@@ -17,6 +17,7 @@ use rustc_hash::FxHashMap;
 
 use super::evidence::Evidence;
 use super::fields::{Field, FieldId, Fields};
+use super::focus::Focus;
 
 /// How many pairs of types are looked at object by object: those that are used in turn most often. Each costs memory for each pair of
 /// objects that meet.
@@ -40,7 +41,7 @@ pub(crate) fn questions(
     analysis: &Analysis<'_>,
     evidence: &Evidence,
     fields: &Fields,
-    focus: Option<&str>,
+    focus: Option<&Focus>,
 ) -> Vec<Question> {
     let (model, schema) = (analysis.model(), analysis.schema());
     let mut pointers: BTreeMap<(TypeIndex, TypeIndex), Vec<FieldId>> = BTreeMap::new();
@@ -54,7 +55,7 @@ pub(crate) fn questions(
             pointers.entry(pair).or_default().push(id);
         }
     }
-    let asked = |ty: &TypeIndex| focus.is_none_or(|focus| schema.name(*ty) == focus);
+    let asked = |ty: &TypeIndex| focus.is_none_or(|focus| focus.is_type(*ty));
     let mut found: Vec<(u64, Question)> = pointers
         .into_iter()
         .filter(|((a, b), _)| asked(a) || asked(b))

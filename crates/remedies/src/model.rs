@@ -265,6 +265,12 @@ pub struct RemedyList {
     pub whole: Stake,
     /// The advice: what gains most first, then what was not shown to gain, by what is at stake.
     pub remedies: Vec<Remedy>,
-    /// Candidates beyond [`RemedyOptions::per_kind`], by kind.
+    /// Candidates beyond [`RemedyOptions::per_kind`], by kind; with no less than `floor` at stake.
     pub left_out: Vec<(RemedyKind, usize)>,
+    /// Cycles that a remedy has at stake to be listed: 0.05 % of what everything costs, or of what the type costs that is asked about.
+    #[serde(default)]
+    pub floor: u64,
+    /// Candidates with less at stake.
+    #[serde(default)]
+    pub below_floor: usize,
 }

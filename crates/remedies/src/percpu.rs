@@ -19,7 +19,7 @@ const ATOMIC: (u64, u64) = (9, 10);
 pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
     let mut types: BTreeMap<TypeIndex, Vec<FieldId>> = BTreeMap::new();
     for (id, field) in context.fields.iter() {
-        if let Some(ty) = field.outer.filter(|_| !field.percpu && is_named(field)) {
+        if let Some(ty) = field.outer.filter(|_| !field.owned && is_named(field)) {
             types.entry(ty).or_default().push(id);
         }
     }

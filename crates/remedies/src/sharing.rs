@@ -43,7 +43,7 @@ fn advice(context: &Context<'_>, field: &Field, misses: u64) -> &'static str {
     let accesses = field.used.loads + field.used.writes();
     if locks::is_lock(context.analysis.model(), field) {
         "no layout cures it: take the lock less often, or one lock for fewer CPUs"
-    } else if !field.percpu && accesses >= misses.saturating_mul(MOVES) {
+    } else if !field.owned && accesses >= misses.saturating_mul(MOVES) {
         "no layout cures it: it moves with its user from CPU to CPU; fewer migrations"
     } else if field.used.loads < field.used.writes() {
         "no layout cures it: count per CPU or gather several changes before writing"

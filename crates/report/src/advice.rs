@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use linemate_advise::confirm::Effect;
 use linemate_advise::footprint::FootprintChange;
 use linemate_advise::reasons::GroupReasons;
-use linemate_advise::{Advice, Point, Request, Tried};
+use linemate_advise::{Advice, Aligned, Point, Request, Tried};
 use linemate_recording::Recording;
-use linemate_remedies::RemedyList;
+use linemate_remedies::{RemedyList, allocated_apart};
 use serde::{Deserialize, Serialize};
 
 pub use self::program::ProgramSource;
@@ -63,6 +63,12 @@ pub struct AdviceDocument {
     pub recommended: Option<AdvisedLayout>,
     /// What else was replayed, best first.
     pub others: Vec<AdvisedLayout>,
+    /// A layout that needs one more line, where it gains noticeably more.
+    #[serde(default)]
+    pub with_growth: Option<GrownLayout>,
+    /// Objects that start lines, where the recorded ones do not and it gains.
+    #[serde(default)]
+    pub aligned: Option<AlignedObjects>,
     /// Advice other than reordering members, for the first recording and machine.
     pub remedies: RemedyList,
 }
@@ -111,6 +117,30 @@ pub struct AdvisedLayout {
     pub groups: Vec<GroupReasons>,
 }
 
+/// A layout that needs more room than was allowed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GrownLayout {
+    /// The `--max-growth` that allows it, in bytes.
+    pub max_growth: u64,
+    /// The layout.
+    pub layout: AdvisedLayout,
+}
+
+/// Objects that start lines, with members in the recorded order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AlignedObjects {
+    /// The edit (docs/edits.md).
+    pub edits: String,
+    /// How to get it, in one line.
+    pub advice: String,
+    /// Objects with accesses that a layout can change.
+    pub objects: usize,
+    /// Those of them that do not start a line as recorded.
+    pub astray: usize,
+    /// By recording and then machine.
+    pub effects: Vec<Vec<Effect>>,
+}
+
 impl AdviceDocument {
     /// The schema's name and version.
     pub const SCHEMA: &str = "linemate.advise/2";
@@ -154,6 +184,11 @@ impl AdviceDocument {
                 .filter(is_other)
                 .map(|tried| AdvisedLayout::new(advice, tried))
                 .collect(),
+            with_growth: advice.grown.as_ref().map(|grown| GrownLayout {
+                max_growth: grown.bytes,
+                layout: AdvisedLayout::new(advice, &grown.tried),
+            }),
+            aligned: advice.aligned.as_ref().map(AlignedObjects::new),
             remedies,
         }
     }
@@ -179,6 +214,18 @@ impl FrontPoint {
             recommended: tried
                 .zip(recommended)
                 .is_some_and(|(a, b)| std::ptr::eq(a, b)),
+        }
+    }
+}
+
+impl AlignedObjects {
+    fn new(aligned: &Aligned) -> Self {
+        AlignedObjects {
+            edits: aligned.edits.to_string(),
+            advice: allocated_apart(aligned.language, aligned.line_bytes),
+            objects: aligned.objects,
+            astray: aligned.astray,
+            effects: aligned.effects.clone(),
         }
     }
 }

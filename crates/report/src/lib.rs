@@ -43,8 +43,8 @@ use linemate_types::LineSize;
 use thiserror::Error;
 
 pub use advice::{
-    AdviceDocument, AdviceText, AdvisedLayout, AdvisedRecording, FrontPoint, ProgramSource,
-    SurveyDocument,
+    AdviceDocument, AdviceText, AdvisedLayout, AdvisedRecording, AlignedObjects, FrontPoint,
+    GrownLayout, ProgramSource, SurveyDocument,
 };
 pub use checked::{
     BrokenRule, CheckDocument, CheckedKernel, MendedRule, RulePosition, SkippedRule,

@@ -42,8 +42,24 @@ impl Display for Advice<'_> {
         if found.remedies.is_empty() {
             writeln!(f, "no remedy found")?;
         }
-        for (kind, more) in &found.left_out {
-            writeln!(f, "({more} more: {})", kind.name())?;
+        let more: Vec<String> = found
+            .left_out
+            .iter()
+            .map(|(kind, more)| format!("{more} × {}", kind.name()))
+            .collect();
+        if !more.is_empty() {
+            writeln!(
+                f,
+                "\nMore, with less at stake than those of their kind: {}.",
+                more.join(", ")
+            )?;
+        }
+        if found.below_floor > 0 {
+            writeln!(
+                f,
+                "\nNot listed: {} with fewer than {} cycles at stake, 0.05 % of what is asked about.",
+                found.below_floor, found.floor
+            )?;
         }
         Ok(())
     }

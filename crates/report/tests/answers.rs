@@ -10,7 +10,10 @@ use linemate_layout::EditSubject;
 use linemate_machine::{Machine, find};
 use linemate_recording::{AccessKind, Recording};
 use linemate_remedies::{RemedyEffect, RemedyList, RemedyOptions, Trial};
-use linemate_report::{AdviceDocument, AdviceText, DiffDocument, KeptLineStart, SurveyDocument};
+use linemate_report::{
+    AdviceDocument, AdviceText, AlignedObjects, DiffDocument, GrownLayout, KeptLineStart,
+    SurveyDocument,
+};
 use linemate_study::diff::{Fields, On, fields};
 use linemate_study::{Conditions, Session};
 use linemate_testkit::world::{F, RQ, UNITS, World};
@@ -79,7 +82,7 @@ fn advice_is_read_back_with_its_layouts_and_remedies() {
     };
     let advice: Advice = advise(&[&session], &request).unwrap();
     let remedies = remedies(&session);
-    let document = AdviceDocument::new("1.2.3", &request, &recordings, &advice, remedies);
+    let mut document = AdviceDocument::new("1.2.3", &request, &recordings, &advice, remedies);
     let recommended = document.recommended.as_ref().unwrap();
     assert!(!recommended.effects.is_empty());
     assert!(!document.front.is_empty());
@@ -111,6 +114,34 @@ fn advice_is_read_back_with_its_layouts_and_remedies() {
         second.starts_with("rq: kept at line starts") && second.contains("`align lock 4`"),
         "{second}"
     );
+    assert!(!text(&document).contains("With one more line"));
+    let layout = recommended.clone();
+    let bytes = layout.footprints[0];
+    let bytes = format!("{} to {} bytes", bytes.before.bytes, bytes.after.bytes);
+    document.aligned = Some(AlignedObjects {
+        edits: "base-align rq line\n".to_owned(),
+        advice: "aligned_alloc(64, …)".to_owned(),
+        objects: 4,
+        astray: 3,
+        effects: layout.effects.clone(),
+    });
+    document.with_growth = Some(GrownLayout {
+        max_growth: 64,
+        layout,
+    });
+    let shown = text(&document);
+    let gain = shown.lines().next().unwrap().split_once(": ").unwrap().1;
+    let gain = gain.split_once(" of its cost").unwrap().0;
+    let machine = "of its cost on westmere-4s-80";
+    for line in [
+        format!("With one more line (--max-growth 64, {bytes}): {gain} {machine}."),
+        format!(
+            "Objects are not aligned to lines: 3 of 4 start elsewhere. Aligned, members in the recorded order: {gain} {machine}."
+        ),
+        "To align them: aligned_alloc(64, …) (in a replay: base-align rq line).".to_owned(),
+    ] {
+        assert!(shown.lines().any(|l| l == line), "{line}\n{shown}");
+    }
 }
 
 #[test]

@@ -320,6 +320,7 @@ mod tests {
             site: None,
             percpu: false,
             program: false,
+            of_threads: false,
         };
         let row = |subject: &u32| Key {
             subject: SubjectId(*subject),

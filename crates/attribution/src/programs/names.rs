@@ -171,12 +171,7 @@ impl ProgramNames {
             .collect();
         let objects = alike.iter().map(|of| (of.1, rest[of])).collect();
         let files = file_names(programs, debug, schema, subjects);
-        let whole = |subjects: &mut Subjects, bucket, label: &str| {
-            subjects.number(Subject {
-                label: label.to_owned(),
-                ..of_program(bucket)
-            })
-        };
+        let whole = |subjects: &mut Subjects, bucket| subjects.number(of_program(bucket));
         let reached = evidence.beside_heap.iter().map(|(pc, ..)| *pc);
         let on_stacks = StackNames::new(reached, (code, debug), schema, subjects);
         let names = ProgramNames {
@@ -189,10 +184,14 @@ impl ProgramNames {
             mapped: mapped(programs, &evidence),
             threads: threads(programs, &evidence),
             stacks: evidence.stacks.iter().copied().collect(),
-            stack: whole(subjects, Bucket::ProgramStack, ""),
-            thread_block: whole(subjects, Bucket::GlobalNamed, "(thread control block)"),
-            file: whole(subjects, Bucket::ProgramFile, ""),
-            unknown: whole(subjects, Bucket::UnknownUser, ""),
+            stack: whole(subjects, Bucket::ProgramStack),
+            thread_block: subjects.number(Subject {
+                label: "(thread control block)".to_owned(),
+                of_threads: true,
+                ..of_program(Bucket::GlobalNamed)
+            }),
+            file: whole(subjects, Bucket::ProgramFile),
+            unknown: whole(subjects, Bucket::UnknownUser),
         };
         (names, counts)
     }
@@ -347,56 +346,71 @@ fn file_names(
     let mut files: Vec<FileNames> = (0..count).map(|_| FileNames::default()).collect();
     for (file, image) in programs.images() {
         let of = debug.files.get(file as usize);
-        let (globals, locals): (&[DebugVariable], &[DebugVariable]) =
-            of.map_or((&[], &[]), |f| (&f.globals, &f.thread_locals));
+        let globals = Declared {
+            described: of.map_or(&[], |file| &file.globals),
+            symbols: &image.variables,
+            of_threads: false,
+        };
+        let locals = Declared {
+            described: of.map_or(&[], |file| &file.thread_locals),
+            symbols: &image.thread_locals,
+            of_threads: true,
+        };
         files[file as usize] = FileNames {
-            variables: variables(image, (globals, &image.variables), schema, subjects),
-            thread_locals: variables(image, (locals, &image.thread_locals), schema, subjects),
+            variables: globals.named(image, schema, subjects),
+            thread_locals: locals.named(image, schema, subjects),
         };
     }
     files
 }
 
-/// The variables of the debug information, and where it has none the symbols.
-fn variables(
-    image: &Image,
-    (described, symbols): (&[DebugVariable], &[linemate_programs::Symbol]),
-    schema: &Schema,
-    subjects: &mut Subjects,
-) -> Vec<Variable> {
-    let mut list: Vec<Variable> = Vec::new();
-    let mut add = |start: ElfAddr, size: u64, name: &str, (ty, bucket)| {
-        let label = format!("{name} ({})", image.name());
-        let subject = subjects.number(Subject {
-            ty,
-            label,
-            ..of_program(bucket)
-        });
-        list.push(Variable {
-            start: start.0,
-            size,
-            stride: ty.map_or(0, |ty: TypeIndex| schema.size(ty)),
-            subject,
-        });
-    };
-    for variable in described {
-        let bucket = match variable.ty {
-            Some(_) => Bucket::GlobalTyped,
-            None => Bucket::GlobalScalar,
+/// Variables of one file.
+struct Declared<'d> {
+    /// By debug information.
+    described: &'d [DebugVariable],
+    /// By symbols.
+    symbols: &'d [linemate_programs::Symbol],
+    /// Whether each thread has its own.
+    of_threads: bool,
+}
+
+impl Declared<'_> {
+    /// The variables of the debug information, and where it has none the symbols.
+    fn named(&self, image: &Image, schema: &Schema, subjects: &mut Subjects) -> Vec<Variable> {
+        let mut list: Vec<Variable> = Vec::new();
+        let mut add = |start: ElfAddr, size: u64, name: &str, (ty, bucket)| {
+            let subject = subjects.number(Subject {
+                ty,
+                label: format!("{name} ({})", image.name()),
+                of_threads: self.of_threads,
+                ..of_program(bucket)
+            });
+            list.push(Variable {
+                start: start.0,
+                size,
+                stride: ty.map_or(0, |ty: TypeIndex| schema.size(ty)),
+                subject,
+            });
         };
-        let what = (variable.ty, bucket);
-        add(variable.start, variable.size, &variable.name, what);
-    }
-    let known: BTreeSet<ElfAddr> = described.iter().map(|v| v.start).collect();
-    for symbol in symbols.iter().filter(|s| s.size > 0) {
-        if !known.contains(&symbol.address) {
-            let what = (None, Bucket::GlobalNamed);
-            add(symbol.address, symbol.size, &symbol.name, what);
+        for variable in self.described {
+            let bucket = match variable.ty {
+                Some(_) => Bucket::GlobalTyped,
+                None => Bucket::GlobalScalar,
+            };
+            let what = (variable.ty, bucket);
+            add(variable.start, variable.size, &variable.name, what);
         }
+        let known: BTreeSet<ElfAddr> = self.described.iter().map(|v| v.start).collect();
+        for symbol in self.symbols.iter().filter(|s| s.size > 0) {
+            if !known.contains(&symbol.address) {
+                let what = (None, Bucket::GlobalNamed);
+                add(symbol.address, symbol.size, &symbol.name, what);
+            }
+        }
+        list.sort_by_key(|variable| (variable.start, variable.subject));
+        list.dedup_by_key(|variable| variable.start);
+        list
     }
-    list.sort_by_key(|variable| (variable.start, variable.subject));
-    list.dedup_by_key(|variable| variable.start);
-    list
 }
 
 /// Where files are: each space's mapped parts, by address.

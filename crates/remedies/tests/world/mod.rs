@@ -35,9 +35,11 @@ pub(crate) enum Heap {
     Apart = 6,
     /// `{ long all; struct { long n } each[4] (8); long words[4] (40) }`, 128 bytes.
     Pool = 7,
+    /// `{ long n; long sum (8); …; long last (88) }`, 96 bytes, in slots of 96.
+    Chest = 8,
 }
 
-const CACHES: [(&str, u64); 8] = [
+const CACHES: [(&str, u64); 9] = [
     ("crate", 256),
     ("item", 128),
     ("stats", 64),
@@ -46,6 +48,7 @@ const CACHES: [(&str, u64); 8] = [
     ("slot", 16),
     ("kmalloc-32", 32),
     ("pool", 128),
+    ("chest", 96),
 ];
 
 /// The address of an object.
@@ -53,7 +56,7 @@ pub(crate) fn object(heap: Heap, number: u64) -> u64 {
     slab_at(heap as usize) + number * CACHES[heap as usize].1
 }
 
-const NAMES: [&str; 7] = [
+const NAMES: [&str; 8] = [
     "enter",
     "leave",
     "look",
@@ -61,6 +64,7 @@ const NAMES: [&str; 7] = [
     "use_slot",
     "use_apart",
     "use_pool",
+    "use_chest",
 ];
 
 /// The functions, by their number.
@@ -73,6 +77,7 @@ pub(crate) enum F {
     Slot = 4,
     Apart = 5,
     Pool = 6,
+    Chest = 7,
 }
 
 /// Events of a chunk: several chunks, so that threads have something to share.
@@ -127,6 +132,7 @@ impl World {
             Heap::Slot,
             Heap::Apart,
             Heap::Pool,
+            Heap::Chest,
         ];
         for (function, heap) in (0u32..).zip(heads) {
             for number in 0..4 {
@@ -157,7 +163,7 @@ fn contents() -> Contents {
 }
 
 /// BTF, and the ids of the heap types in their order.
-fn types() -> (Vec<u8>, [u32; 7]) {
+fn types() -> (Vec<u8>, [u32; 8]) {
     let mut t = TypeList::default();
     let basics = Basics::new(&mut t);
     let Basics { int, long, .. } = basics;
@@ -224,11 +230,19 @@ fn types() -> (Vec<u8>, [u32; 7]) {
         linkage: Linkage::Static,
     });
     memory_types(&mut t, basics, "compound_head");
-    let heads = [boxes.0, item.0, stats.0, guarded.0, slot.0, apart.0, pool.0];
+    let three = [
+        member("n", long, 0),
+        member("sum", long, 8),
+        member("last", long, 88),
+    ];
+    let chest = t.structure("chest", 96, &three);
+    let heads = [
+        boxes.0, item.0, stats.0, guarded.0, slot.0, apart.0, pool.0, chest.0,
+    ];
     (write(&t.types, Endian::Little).unwrap(), heads)
 }
 
-fn functions(heads: [u32; 7]) -> FunctionTable {
+fn functions(heads: [u32; 8]) -> FunctionTable {
     let function = |(i, head): (usize, u32)| Function {
         entry: GuestAddr(entry(i)),
         size: 0x100,

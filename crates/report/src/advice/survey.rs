@@ -75,7 +75,7 @@ fn types(out: &mut Text, rows: &[Row], machines: &str) {
         "true sharing",
         "false sharing",
         "other misses",
-        "layout wins at most",
+        "not true sharing",
         "estimate",
         "of its cost",
         "moves",
@@ -107,8 +107,8 @@ fn types(out: &mut Text, rows: &[Row], machines: &str) {
     let _ = writeln!(
         out,
         "\n\
-         At most: everything but true sharing, by a replay of the recorded layout. Estimate: the best layout of a short search without growth, by the \
-         fast model; confirm it with --type."
+         Not true sharing: cycles, by a replay of the recorded layout. Estimate: the best layout of a short search without growth, by the fast model; \
+         confirm it with --type. It can be more: words that are exchanged together take one transfer on one line, one each on several."
     );
     for row in rows {
         if let Some(why) = &row.why_not {

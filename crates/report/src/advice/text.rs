@@ -10,7 +10,7 @@ use linemate_advise::reasons::GroupReasons;
 use linemate_remedies::RemedyList;
 use linemate_text::shown;
 
-use super::{AdviceDocument, AdvisedLayout, AdvisedRecording};
+use super::{AdviceDocument, AdvisedLayout, AdvisedRecording, GrownLayout};
 use crate::line_starts::line_starts_text;
 use crate::print::{change, cycles, origin, percent, relative, verdict};
 use crate::{Table, Text};
@@ -33,6 +33,7 @@ impl AdviceDocument {
     pub fn text(&self, about: &AdviceText<'_>) -> Text {
         let mut out = Text::default();
         self.headline(&mut out);
+        self.alternatives(&mut out);
         let starts = line_starts_text(&self.type_name, &self.line_starts);
         // Writing to a String does not fail.
         let _ = writeln!(out, "{starts}");
@@ -69,7 +70,7 @@ impl AdviceDocument {
             );
             return;
         };
-        for (machine, effect) in self.effects(best) {
+        for (machine, effect) in self.effects(&best.effects) {
             let _ = writeln!(
                 out,
                 "{name} on {machine}: {} of its cost, {} of all cost, with the layout below.",
@@ -82,9 +83,9 @@ impl AdviceDocument {
     /// The machines with the effects, recording by recording.
     fn effects<'t>(
         &'t self,
-        layout: &'t AdvisedLayout,
+        effects: &'t [Vec<Effect>],
     ) -> impl Iterator<Item = (String, &'t Effect)> {
-        let several = layout.effects.len() > 1;
+        let several = effects.len() > 1;
         let of = move |(number, effects): (usize, &'t Vec<Effect>)| {
             effects
                 .iter()
@@ -98,7 +99,44 @@ impl AdviceDocument {
                     (name, effect)
                 })
         };
-        layout.effects.iter().enumerate().flat_map(of)
+        effects.iter().enumerate().flat_map(of)
+    }
+
+    /// What is confirmed to gain next to the layout, and is not the default: it takes memory, or is not a matter of order.
+    fn alternatives(&self, out: &mut Text) {
+        if let Some(GrownLayout { max_growth, layout }) = &self.with_growth {
+            let bytes = layout.footprints.first().map(|change| {
+                let (before, after) = (change.before.bytes, change.after.bytes);
+                format!(", {before} to {after} bytes")
+            });
+            let _ = writeln!(
+                out,
+                "With one more line (--max-growth {max_growth}{}): {}.",
+                bytes.unwrap_or_default(),
+                self.gains(&layout.effects)
+            );
+        }
+        if let Some(aligned) = &self.aligned {
+            let _ = writeln!(
+                out,
+                "Objects are not aligned to lines: {} of {} start elsewhere. Aligned, members in the recorded order: {}.\nTo align them: {} (in a replay: {}).",
+                aligned.astray,
+                aligned.objects,
+                self.gains(&aligned.effects),
+                aligned.advice,
+                aligned.edits.trim_end()
+            );
+        }
+    }
+
+    /// The change of the type's cost on each machine.
+    fn gains(&self, effects: &[Vec<Effect>]) -> String {
+        let gain = |(machine, effect): (String, &Effect)| {
+            let change = relative(&effect.types, effect.types.without);
+            format!("{change} of its cost on {machine}")
+        };
+        let gains: Vec<String> = self.effects(effects).map(gain).collect();
+        gains.join("; ")
     }
 
     fn layout(&self, out: &mut Text, best: &AdvisedLayout) {
@@ -111,7 +149,7 @@ impl AdviceDocument {
             "share",
             "verdict",
         ]);
-        for (machine, effect) in self.effects(best) {
+        for (machine, effect) in self.effects(&best.effects) {
             for (what, measure) in [
                 ("the type", &effect.types),
                 ("everything", &effect.whole),
@@ -214,7 +252,7 @@ pub(super) fn remedies(out: &mut Text, found: &RemedyList) {
     let advice = crate::remedies(found);
     let _ = write!(
         out,
-        "\nBeside the order of members (docs/remedies.md), first recording:\n{advice}"
+        "\nOther than the order of members (docs/remedies.md), first recording:\n{advice}"
     );
 }
 

@@ -308,7 +308,7 @@ pub struct Trend {
     observed: Vec<Observed>,
     curves: Vec<Curve>,
     noise: Noise,
-    /// How many times as large as expected its variances are; 1 at least.
+    /// How many times as large as expected its variances are, for intervals; 1 at least.
     dispersion: f64,
     /// Degrees of freedom of that.
     freedom: f64,
@@ -324,9 +324,9 @@ impl Trend {
         let own = freedom(&observed);
         let freedom = noise.freedom + own;
         let nearest = best(&curves).chi_square;
-        let dispersion = ((noise.freedom + nearest) / freedom).max(1.0);
+        let likely = ((noise.freedom + nearest) / freedom).max(1.0);
         // QAIC (Burnham & Anderson 2002, section 2.5) and the weights that it gives (section 2.9).
-        let criterion = |curve: &Curve| curve.chi_square / dispersion + 2.0 * curve.parameters();
+        let criterion = |curve: &Curve| curve.chi_square / likely + 2.0 * curve.parameters();
         let least = curves.iter().map(criterion).fold(f64::INFINITY, f64::min);
         for curve in &mut curves {
             curve.share = (-0.5 * (criterion(curve) - least)).exp();
@@ -339,7 +339,8 @@ impl Trend {
             observed,
             curves,
             noise,
-            dispersion,
+            // A row that no curve fits is not held to the noise of the others, however alike those are: its interval is as wide as its fit is bad.
+            dispersion: likely.max(nearest / own),
             freedom,
             stretch,
         }

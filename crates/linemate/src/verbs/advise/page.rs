@@ -70,13 +70,13 @@ pub(super) fn of_survey(
 ) -> anyhow::Result<Page> {
     let names: Vec<String> = rows.iter().map(|row| row.name.clone()).collect();
     let mut page = page(args, session, machines, &names, document)?;
-    let at_most = |row: &Row| row.cost * (row.false_sharing + row.other_misses);
+    let not_true = |row: &Row| row.cost * (row.false_sharing + row.other_misses);
     page.headline = match rows.first() {
         None => "No type of the recording can be laid out.".to_owned(),
         Some(row) => format!(
-            "A layout can win most in {}: at most {:.0} of its {:.0} cycles",
+            "A layout can win most in {}: {:.0} of its {:.0} cycles are not true sharing",
             shown(&row.name),
-            at_most(row),
+            not_true(row),
             row.cost
         ),
     };

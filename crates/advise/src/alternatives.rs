@@ -1,0 +1,99 @@
+//! What is offered next to the recommended layout, confirmed by replay as it is: a layout with one more line, where sizes are to stay, and objects that
+//! start lines, where the recorded ones do not.
+
+use linemate_layout::edit::Alignment;
+use linemate_layout::{Edit, EditFile, Position, Section, Statement};
+use linemate_types::Language;
+
+use crate::advise::{Request, Tried};
+use crate::choice::{ENOUGH, recommended};
+use crate::confirm::{Effect, is_confirmed, relative};
+use crate::shape::StructShape;
+use crate::trace::Trace;
+
+/// A layout that needs more room than was allowed.
+#[derive(Clone, Debug)]
+pub struct Grown {
+    /// By how many bytes a type may grow for it.
+    pub bytes: u64,
+    /// The layout.
+    pub tried: Tried,
+}
+
+/// Objects that start lines, with their members as recorded.
+#[derive(Clone, Debug)]
+pub struct Aligned {
+    /// The edit.
+    pub edits: EditFile,
+    /// By recording and then machine.
+    pub effects: Vec<Vec<Effect>>,
+    /// Bytes of the line that objects start.
+    pub line_bytes: u64,
+    /// What the type is written in; `None` for the kernel's.
+    pub language: Option<Language>,
+    /// Objects with accesses that a layout can change, of all recordings.
+    pub objects: usize,
+    /// Those of them that do not start a line.
+    pub astray: usize,
+}
+
+impl Aligned {
+    /// To be tried for objects of which some do not start lines; `None` if all do.
+    pub(crate) fn of(
+        request: &Request,
+        shape: &StructShape,
+        traces: &[Trace],
+        language: Option<Language>,
+    ) -> Option<Aligned> {
+        let line_bytes = request.machines.first()?.line.bytes();
+        let objects = || traces.iter().flat_map(|trace| &trace.objects);
+        let astray = objects().filter(|object| u64::from(object.residue) % line_bytes != 0);
+        let astray = astray.count();
+        let statement = Statement {
+            edit: Edit::BaseAlign {
+                type_name: shape.name.clone(),
+                alignment: Alignment::Line,
+            },
+            at: Position::default(),
+        };
+        (astray > 0).then(|| Aligned {
+            edits: EditFile {
+                sections: vec![Section {
+                    subject: None,
+                    statements: vec![statement],
+                }],
+            },
+            effects: Vec::new(),
+            line_bytes,
+            language,
+            objects: objects().count(),
+            astray,
+        })
+    }
+
+    /// Whether replay confirms a gain.
+    pub fn confirmed(&self) -> bool {
+        is_confirmed(&self.effects)
+    }
+}
+
+/// Whether a gain is so much of another one that the other one is not worth its price.
+pub(crate) fn is_enough(gain: f64, of: f64) -> bool {
+    gain * 100.0 >= of * ENOUGH as f64
+}
+
+/// Of layouts with more room that were replayed the one to offer, if it gains more than what was found without by more than a little.
+pub(crate) fn offered(
+    mut tried: Vec<Tried>,
+    request: &Request,
+    bytes: u64,
+    without: f64,
+) -> Option<Grown> {
+    tried.sort_by(Tried::by_worth);
+    let best = recommended(&tried, request.choice)?;
+    let gain = 1.0 - relative(&best.effects);
+    (!is_enough(without, gain)).then(|| Grown {
+        bytes,
+        tried: best.clone(),
+    })
+}
