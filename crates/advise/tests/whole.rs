@@ -17,7 +17,7 @@ use linemate_recording::{AccessKind, Recording};
 use linemate_study::scene::{Scene, Watch};
 use linemate_study::{Conditions, Session};
 use linemate_study::{Run, Study};
-use linemate_testkit::world::{F, RQ, UNITS, World, split_off};
+use linemate_testkit::world::{COUNTER, F, RQ, UNITS, World, split_off};
 use linemate_types::LineSize;
 
 const ROUNDS: u64 = 100;
@@ -239,9 +239,15 @@ fn a_layout_saves_true_sharing_of_words_that_are_exchanged_together() {
     let mut w = World::with_chunks_of(64);
     let rq = UNITS[0] + RQ;
     for _ in 0..ROUNDS {
+        // Both turns take as long, so that no load comes between the stores however they are shifted.
         for word in [0, 64] {
             w.access(0, AccessKind::Store, rq + word, 4, F::WakeTask, false);
         }
+        w.wait(4000);
+        for cpu in [0, 1] {
+            w.access(cpu, AccessKind::Load, COUNTER, 4, F::UpdateRq, false);
+        }
+        w.wait(4000);
         for word in [0, 64] {
             w.access(1, AccessKind::Load, rq + word, 4, F::UpdateRq, false);
         }

@@ -286,6 +286,7 @@ fn what_has_no_type_is_told_by_its_cache_its_site_and_its_owner() {
         site: site.map(GuestAddr),
         percpu,
         program: false,
+        of_threads: false,
     };
     let expected = [
         subject(Bucket::UnknownPercpu, "", None, false),

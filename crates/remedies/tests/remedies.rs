@@ -467,41 +467,33 @@ fn advice_can_be_about_one_type_and_the_best_are_tried_first() {
 #[test]
 fn advice_for_a_type_inside_of_another_is_about_its_fields() {
     let mut world = World::new();
-    let lock = object(Heap::Guarded, 0);
     for _ in 0..ROUNDS {
-        for cpu in 0..CPUS {
-            world.rmw(cpu, F::Enter, lock);
-            world.rmw(cpu, F::Enter, lock + 8);
+        for word in [0, 8] {
+            for cpu in 0..CPUS {
+                world.rmw(cpu, F::Enter, object(Heap::Guarded, 0) + word);
+            }
+            world.wait(1000);
         }
-        counting(|_, _| {})(&mut world, 0);
     }
     let recording = world.record();
     let about = |focus: &str| {
         let focus = Some(focus.to_owned());
         found_with(&recording, &RemedyOptions { focus, ..options() }).remedies
     };
+    let begins = |found: &[Remedy], with: &str| {
+        let fields = found.iter().filter(|r| r.subject.starts_with(with));
+        fields.count()
+    };
     let guarded = about("guarded");
-    let of = |found: &[Remedy], subject: &str| found.iter().any(|r| r.subject == subject);
-    assert!(
-        of(&guarded, "guarded.lock.val.counter"),
-        "{:?}",
-        subjects(&guarded)
-    );
-    assert!(
-        of(&guarded, "guarded.events.counter"),
-        "{:?}",
-        subjects(&guarded)
-    );
-    // No object is a lock alone, all are in what they guard.
+    for field in ["guarded.lock", "guarded.events"] {
+        assert!(begins(&guarded, field) > 0, "{:?}", subjects(&guarded));
+    }
+    // No object is a lock alone: all are in what they guard.
     let lock = about("qspinlock");
-    assert!(
-        of(&lock, "guarded.lock.val.counter"),
-        "{:?}",
-        subjects(&lock)
-    );
-    let inside = |r: &&str| r.starts_with("guarded.lock");
-    assert!(
-        subjects(&lock).iter().all(|r| inside(&r)),
+    assert!(!lock.is_empty());
+    assert_eq!(
+        begins(&lock, "guarded.lock"),
+        lock.len(),
         "{:?}",
         subjects(&lock)
     );

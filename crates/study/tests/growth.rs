@@ -222,36 +222,32 @@ fn rows_with_more_noise_than_others_are_held_as_well() {
     assert!(share > 0.93, "{share}");
 }
 
-/// 2000 rows that hardly differ from their curves, and one that follows none: what the others are like says nothing about it.
+/// Rows that are all as far from their curves, by a few per cent, and one that follows no curve: what the others are like says nothing about it.
 #[test]
 fn a_row_that_no_curve_fits_has_an_interval_as_wide_as_its_fit_is_bad() {
-    let mut random = Draws(3);
     let sizes = [2, 4, 8];
-    let odd = |cpus: usize| [1910, 135, 1580][cpus.ilog2() as usize - 1] * cpus as u64;
-    let mut drawn: Vec<Vec<u64>> = Vec::new();
-    for cpus in sizes {
-        let count = |row| random.count(rate(row, cpus) * cpus as f64, 0.05);
-        drawn.push((0..ROWS).map(count).collect());
-    }
-    let count = |row: usize, cpus: usize| match row {
-        0 => odd(cpus),
-        row => drawn[cpus.ilog2() as usize - 1][row],
+    let count = |row: usize, cpus: usize| {
+        let at = cpus.ilog2() as usize - 1;
+        let rate = match row {
+            0 => [1910, 135, 1580][at],
+            row => (1000 + row) * [103, 97, 103][at],
+        };
+        (rate * cpus) as u64
     };
-    let growth = Growth::new(members(&sizes, ROWS, count)).unwrap();
+    let growth = Growth::new(members(&sizes, 200, count)).unwrap();
     let trends = growth.trends(GrowthBy::Access);
     assert!(trends.noise.freedom > 100.0, "{:?}", trends.noise);
     let trend = trends.get("f", "t.00000").unwrap();
     let residual = trend.residual();
-    assert!(residual > 0.5, "{residual}");
+    assert!(residual > 0.3, "{residual}");
     for cpus in [16, 64, 480] {
         let predicted = trend.predict(cpus);
         let half = (predicted.high - predicted.mean) / predicted.mean;
-        assert!(
-            half > residual,
-            "{cpus}: {predicted:?}, residual {residual}"
-        );
-        assert!(predicted.covers(1910.0), "{cpus}: {predicted:?}");
+        assert!(half > residual, "{cpus}: {predicted:?}, {residual}");
     }
+    // The others have what they had.
+    let like = trends.get("f", "t.00100").unwrap().predict(16);
+    assert!(like.high < 1.5 * like.mean, "{like:?}");
 }
 
 /// Rows without noise that begin to grow on 32 CPUs, when a second level of domains comes: nothing on fewer CPUs tells it.
