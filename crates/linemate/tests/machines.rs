@@ -72,7 +72,10 @@ fn described(file: &str, more: &str) -> String {
     std::fs::create_dir_all(&folder).unwrap();
     let known = stdout(&linemate(&["machines", "--text", "power11"]));
     let file = folder.join(file);
-    std::fs::write(&file, known + more).unwrap();
+    // A machine with other figures has a name of its own.
+    let named = known.replacen("name = \"power11\"", "name = \"mine\"", 1);
+    assert_ne!(named, known);
+    std::fs::write(&file, named + more).unwrap();
     file.to_str().unwrap().to_owned()
 }
 
@@ -111,6 +114,33 @@ fn a_bad_mechanism_is_refused_in_one_line() {
     assert_eq!(
         stderr(&output),
         format!("linemate: {file}: overlap.window is 0, less than the 1 that it must be\n")
+    );
+}
+
+#[test]
+fn a_file_does_not_pass_for_a_known_machine() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("fast.toml");
+    let path = file.to_str().unwrap();
+    let known = stdout(&linemate(&["machines", "--text", "power11"]));
+    std::fs::write(
+        &file,
+        known.replacen("frequency_mhz = ", "frequency_mhz = 1", 1),
+    )
+    .unwrap();
+    let output = linemate(&["machines", path]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(
+        stderr(&output),
+        format!(
+            "linemate: {path}: name = \"power11\" is the name of another machine: give this one a name of its own\n"
+        )
+    );
+    // An unchanged copy is that machine.
+    std::fs::write(&file, &known).unwrap();
+    assert_eq!(
+        stdout(&linemate(&["machines", path])),
+        stdout(&linemate(&["machines", "power11"]))
     );
 }
 
