@@ -311,6 +311,8 @@ export interface AdvisedLayout {
   moves: number;
   model: number;
   confirmed: boolean;
+  /** Whether its objects start lines, which the recorded layout does not ask for. */
+  starts_lines?: boolean;
   effects: { types: Measure; whole: Measure; duration: Measure }[][];
   groups: AdvisedGroup[];
 }
