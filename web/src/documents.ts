@@ -144,7 +144,8 @@ export interface TypeView {
   size: number;
   line_size: number;
   figures: Figures;
-  places: (Figures & { owner: string })[];
+  /** `inside`: the outer type, where it is not an object of its own. */
+  places: (Figures & { owner: string; inside?: string })[];
   /** Those with most accesses. */
   fields: FieldRow[];
   /** The others: their figures alone. */
@@ -176,6 +177,8 @@ export interface Cost {
   waited: number;
   hitm: [number, number, number];
   upgrades: number;
+  llc: number;
+  forwards: number;
   dram: number;
   causes: Causes;
 }

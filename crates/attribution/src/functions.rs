@@ -30,6 +30,11 @@ impl<'a> FunctionName<'a> {
         symbol.map_or(FunctionName::Unknown, FunctionName::Kernel)
     }
 
+    /// Whether it is code of a program, not of the kernel.
+    pub fn is_user(self) -> bool {
+        matches!(self, FunctionName::UserCode | FunctionName::Program(_))
+    }
+
     /// The name as tables have it.
     pub fn as_str(self) -> &'a str {
         match self {
@@ -50,6 +55,8 @@ impl fmt::Display for FunctionName<'_> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+    use linemate_types::Symbol;
+
     use super::*;
 
     #[test]
@@ -64,5 +71,27 @@ mod tests {
         assert_eq!(name(0xffff_ffff_8100_0044), ".L42", "a name is not nothing");
         assert_eq!(name(0x40_1000), "(user code)");
         assert_eq!(name(0xffff_ffff_8000_0000), "(unknown)");
+    }
+
+    #[test]
+    fn a_function_of_a_program_is_user_code_with_and_without_a_name() {
+        let named = Symbol {
+            address: 0x40_1000,
+            letter: 't',
+            name: "f".into(),
+            module: None,
+        };
+        let symbols = Symbols::parse_kallsyms("ffffffff81000000 T f\n").unwrap();
+        let symbols = symbols.with_programs(vec![(named, 0x40_1010)]);
+        let at = |pc| FunctionName::at(&symbols, GuestAddr(pc));
+        for (pc, name, user) in [
+            (0x40_1004, "f", true),
+            (0x40_1010, "(user code)", true),
+            (0xffff_ffff_8100_0004, "f", false),
+            (0xffff_ffff_8000_0000, "(unknown)", false),
+        ] {
+            assert_eq!((at(pc).as_str(), at(pc).is_user()), (name, user));
+        }
+        assert_ne!(at(0x40_1004), at(0xffff_ffff_8100_0004));
     }
 }

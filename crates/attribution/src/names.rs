@@ -20,7 +20,7 @@ use crate::sites::SiteUse;
 use crate::spans::Spans;
 use crate::subjects::{
     Extent, FieldRef, Subject, SubjectId, Subjects, VariableNames, bare, clip, extents, find,
-    rest_of, variables,
+    of_cache, rest_of, variables,
 };
 use crate::votes::{Bounds, Placement, Votes};
 
@@ -168,7 +168,7 @@ impl Names {
             .iter()
             .map(|c| {
                 subjects.number(Subject {
-                    label: c.name.clone(),
+                    label: of_cache(&c.name),
                     ..bare(Bucket::HeapCache)
                 })
             })

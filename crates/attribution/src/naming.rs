@@ -10,7 +10,7 @@ use linemate_types::{Type as ModelType, TypeId};
 
 use crate::analysis::Analysis;
 use crate::counted::Counted;
-use crate::schema::{Schema, Type, TypeIndex};
+use crate::schema::{Enclosed, Schema, Type, TypeIndex};
 
 /// The type that a name means.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -280,7 +280,8 @@ pub struct Within<'p> {
 pub struct Inside<'s> {
     schema: &'s Schema,
     ty: TypeIndex,
-    places: BTreeMap<TypeIndex, Vec<(u64, String)>>,
+    /// By the outer type and the byte of it.
+    places: BTreeMap<(TypeIndex, u32), Option<Enclosed>>,
 }
 
 impl<'s> Inside<'s> {
@@ -300,16 +301,12 @@ impl<'s> Inside<'s> {
             return Some(Within { offset, path: "" });
         }
         let (schema, ty) = (self.schema, self.ty);
-        let places = self.places.entry(outer);
-        let places = places.or_insert_with(|| schema.places(outer, ty));
-        let size = schema.size(ty);
-        let within = |(start, _): &&(u64, String)| {
-            (*start..start.saturating_add(size)).contains(&offset.into())
-        };
-        let (start, path) = places.iter().find(within)?;
+        let place = self.places.entry((outer, offset));
+        let place = place.or_insert_with(|| schema.enclosed(outer, &[ty], offset.into()));
+        let found = place.as_ref()?;
         Some(Within {
-            offset: u32::try_from(u64::from(offset) - start).ok()?,
-            path,
+            offset: u32::try_from(found.offset).ok()?,
+            path: &found.path,
         })
     }
 }

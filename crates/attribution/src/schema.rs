@@ -67,6 +67,17 @@ pub struct Type {
     pub id: TypeId,
 }
 
+/// A type inside another one, at some byte of that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Enclosed {
+    /// The inner type.
+    pub ty: TypeIndex,
+    /// Bytes from the inner type's start to that byte.
+    pub offset: u64,
+    /// The members from the outer type on: `se`, `avg.load`, `cfs_rq[]` for any element of an array.
+    pub path: String,
+}
+
 /// All types.
 #[derive(Clone, Debug, Default)]
 pub struct Schema {
@@ -244,46 +255,36 @@ impl Schema {
         found
     }
 
-    /// Where `inner` is inside `outer`: offsets and paths of all its places, arrays by their first element, in order of offset.
+    /// The outermost type of `inner` that holds byte `offset` of an `outer` as a member, at any depth.
     #[must_use]
-    pub fn places(&self, outer: TypeIndex, inner: TypeIndex) -> Vec<(u64, String)> {
-        let mut found = Vec::new();
-        self.places_within(outer, inner, 0, "", MAX_DEPTH, &mut found);
-        found.sort();
-        found.dedup();
-        found
+    pub fn enclosed(&self, outer: TypeIndex, inner: &[TypeIndex], offset: u64) -> Option<Enclosed> {
+        self.enclosed_within(outer, inner, offset, "", MAX_DEPTH)
     }
 
-    fn places_within(
+    fn enclosed_within(
         &self,
         outer: TypeIndex,
-        inner: TypeIndex,
-        base: u64,
+        inner: &[TypeIndex],
+        offset: u64,
         path: &str,
         depth: usize,
-        found: &mut Vec<(u64, String)>,
-    ) {
-        let (Some(ty), Some(depth)) = (self.get(outer), depth.checked_sub(1)) else {
-            return;
-        };
-        if found.len() > 64 {
-            return;
-        }
-        for member in &ty.members {
-            let Some((t, is_array)) = aggregate_of(&member.shape) else {
-                continue;
-            };
-            let mut here = join(path, &member.name);
-            if is_array {
-                here.push_str("[0]");
+    ) -> Option<Enclosed> {
+        let (ty, depth) = (self.get(outer)?, depth.checked_sub(1)?);
+        ty.members.iter().find_map(|member| {
+            let rest = offset.checked_sub(member.offset)?;
+            if rest >= member.size && !flexible(member) {
+                return None;
             }
-            let at = base.saturating_add(member.offset);
-            if t == inner {
-                found.push((at, here));
-            } else {
-                self.places_within(t, inner, at, &here, depth, found);
+            let (ty, offset) = step_into(&member.shape, rest)?;
+            let mut path = join(path, &member.name);
+            if matches!(member.shape, MemberShape::Array { .. }) {
+                path.push_str("[]");
             }
-        }
+            match inner.contains(&ty) {
+                true => Some(Enclosed { ty, offset, path }),
+                false => self.enclosed_within(ty, inner, offset, &path, depth),
+            }
+        })
     }
 
     /// The struct or union that a member is, or is an array of: by the names from the type on, as [`Schema::places`] writes them.
@@ -300,7 +301,9 @@ impl Schema {
                 return self.at_path_within(inner, path, depth);
             }
             let rest = path.strip_prefix(member.name.as_str())?;
-            let rest = rest.strip_prefix("[0]").unwrap_or(rest);
+            // Any element: all are of one type.
+            let element = ["[]", "[0]"].iter().find_map(|any| rest.strip_prefix(any));
+            let rest = element.unwrap_or(rest);
             match rest.strip_prefix('.') {
                 Some(deeper) => self.at_path_within(inner, deeper, depth),
                 None => rest.is_empty().then_some(inner),
@@ -555,10 +558,41 @@ pub(crate) mod tests {
         );
         assert_eq!(s.containers(TypeIndex(0), 80, 255..=255), vec![]);
         assert_eq!(s.containers(TypeIndex(0), 16, 64..=64), vec![TypeIndex(1)]);
-        assert_eq!(
-            s.places(TypeIndex(2), TypeIndex(0)),
-            vec![(80, "se.node".into())]
-        );
+    }
+
+    #[test]
+    fn a_type_is_found_inside_others_in_any_element_of_an_array() {
+        let s = sample();
+        let found = |outer, offset| {
+            let found = s.enclosed(TypeIndex(outer), &[TypeIndex(0)], offset)?;
+            Some((found.offset, found.path))
+        };
+        assert_eq!(found(2, 80), Some((0, "se.node".to_owned())));
+        assert_eq!(found(2, 79), None);
+        let pair = |name: &str, count| SchemaMember {
+            name: name.into(),
+            offset: 8,
+            size: 16 * count,
+            shape: MemberShape::Array {
+                element: Box::new(MemberShape::Aggregate(TypeIndex(0))),
+                element_size: 16,
+                count,
+            },
+        };
+        let s = Schema::new(vec![
+            ty("inner", 16, vec![scalar("a", 0, 8), scalar("b", 8, 8)]),
+            ty("array", 40, vec![scalar("n", 0, 8), pair("list", 2)]),
+            ty("flexible", 8, vec![scalar("n", 0, 8), pair("list", 0)]),
+        ]);
+        let found = |outer, offset| {
+            let found = s.enclosed(TypeIndex(outer), &[TypeIndex(0)], offset)?;
+            Some((found.offset, found.path))
+        };
+        assert_eq!(found(1, 4), None);
+        assert_eq!(found(1, 12), Some((4, "list[]".to_owned())));
+        assert_eq!(found(1, 28), Some((4, "list[]".to_owned())));
+        assert_eq!(found(1, 40), None, "beyond the array");
+        assert_eq!(found(2, 60), Some((4, "list[]".to_owned())));
     }
 
     #[test]
@@ -569,6 +603,6 @@ pub(crate) mod tests {
         ]);
         assert!(!s.contains(TypeIndex(0), TypeIndex(7), 0));
         assert_eq!(s.containers(TypeIndex(0), 0, 8..=8), vec![TypeIndex(1)]);
-        assert!(s.places(TypeIndex(0), TypeIndex(0)).len() <= 64);
+        assert_eq!(s.enclosed(TypeIndex(0), &[TypeIndex(7)], 0), None);
     }
 }

@@ -50,7 +50,7 @@ pub struct Subject {
     pub bucket: Bucket,
     /// Its type, if that is known.
     pub ty: Option<TypeIndex>,
-    /// The variable's name; for untyped heap objects the cache and the size; else empty.
+    /// The variable's name; for untyped heap objects where they are from, `slab(CACHE)`, `kmalloc(SIZE)`, …; else empty.
     pub label: String,
     /// Where untyped heap objects were allocated.
     pub site: Option<GuestAddr>,
@@ -165,6 +165,11 @@ pub(crate) fn extents(
     form.iter().map(extent).collect()
 }
 
+/// What objects of unknown type are called that a slab cache gave out: not as the cache, which most often has the name of its objects' type.
+pub(crate) fn of_cache(cache: &str) -> String {
+    format!("slab({cache})")
+}
+
 /// The subject of the bytes of a kind's objects that no placement covers.
 pub(crate) fn rest_of(
     subjects: &mut Subjects,
@@ -184,7 +189,7 @@ pub(crate) fn rest_of(
         (_, None, _) => Bucket::HeapCache,
     };
     let label = match kind.origin {
-        Origin::Cache(c) => cache(c).to_owned(),
+        Origin::Cache(c) => of_cache(cache(c)),
         Origin::Kmalloc => format!("kmalloc({})", kind.size),
         Origin::Percpu => format!("per-CPU allocation of {}", kind.size),
         Origin::Pages => format!("{} pages", kind.size / crate::map::PAGE_SIZE),

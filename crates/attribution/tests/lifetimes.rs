@@ -126,7 +126,7 @@ fn a_size_alone_means_the_smallest_general_cache_that_fits() {
         w.alloc(F::Kmalloc, &[65], SITE, page + 128);
         w.load(0, page + 128);
     });
-    assert_eq!(all, [place("kmalloc(65)", 0), place("kmalloc-64", 0)]);
+    assert_eq!(all, [place("kmalloc(65)", 0), place("slab(kmalloc-64)", 0)]);
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn a_tail_call_has_the_first_ones_site_and_size_and_the_last_ones_cache() {
         w.load(0, slot + 36);
         w.load(0, slot + 40);
     });
-    assert_eq!(all, [place("kmalloc-64", 36)]);
+    assert_eq!(all, [place("slab(kmalloc-64)", 36)]);
 }
 
 #[test]

@@ -149,7 +149,7 @@ fn what_a_pointer_of_a_typed_struct_points_to_has_its_type() {
     accesses(&mut w);
     let (buckets, fields) = named(&w.record());
     assert_eq!(buckets, [(Bucket::Field, 2), (Bucket::HeapCache, 1)]);
-    let expected = [("entity", 40), ("kmalloc-64", 0), ("vector", 8)];
+    let expected = [("entity", 40), ("slab(kmalloc-64)", 0), ("vector", 8)];
     assert_eq!(fields, expected.map(|(name, at)| (name.to_owned(), at)));
 
     let mut w = World::new();

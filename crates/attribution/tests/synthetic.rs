@@ -135,7 +135,7 @@ fn a_reused_address_does_not_keep_its_type() {
     );
     let expected = [
         ("entity", 0, 1, 0),
-        ("kmalloc-64", 0, 1, 0),
+        ("slab(kmalloc-64)", 0, 1, 0),
         ("vector", 8, 1, 0),
     ];
     assert_eq!(
@@ -291,7 +291,7 @@ fn what_has_no_type_is_told_by_its_cache_its_site_and_its_owner() {
     let expected = [
         subject(Bucket::UnknownPercpu, "", None, false),
         subject(Bucket::PercpuNamed, "untyped_percpu", None, true),
-        subject(Bucket::HeapSite, "kmalloc-64", Some(site), false),
+        subject(Bucket::HeapSite, "slab(kmalloc-64)", Some(site), false),
         subject(
             Bucket::HeapSite,
             "per-CPU allocation of 64",

@@ -200,7 +200,11 @@ fn replayed(run: &Run<'_>, facts: &Facts<'_>) -> Result<Vec<Value>, ExportError>
     row.extend::<[Value; 3]>(match facts {
         Facts::Replay(document, _) => {
             let costs = &document.costs;
-            [costs.cpus.into(), costs.seed.into(), 1u64.into()]
+            [
+                costs.cpus.into(),
+                costs.seed.into(),
+                costs.interleavings.into(),
+            ]
         }
         Facts::WhatIf(document) => {
             let first = document.results.first();

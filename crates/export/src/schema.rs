@@ -1,7 +1,7 @@
 //! What the tables are: names, columns, units (docs/export.md).
 
 /// The schema's name and version: it changes when a column goes away or gets another meaning.
-pub const SCHEMA: &str = "linemate.export/1";
+pub const SCHEMA: &str = "linemate.export/2";
 
 /// Where a folder of tables says which schema it has.
 pub const SCHEMA_FILE: &str = "_schema";
@@ -222,6 +222,8 @@ pub(crate) const COSTS: Schema = Schema {
         integer("hitm_socket"),
         integer("hitm_remote"),
         integer("upgrades"),
+        integer("llc"),
+        integer("forwards"),
         integer("dram"),
         integer("cold_cycles"),
         integer("capacity_cycles"),

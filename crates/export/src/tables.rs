@@ -145,6 +145,8 @@ pub(crate) fn costs(document: &CostsDocument) -> Table {
                 row.hitm[1].into(),
                 row.hitm[2].into(),
                 row.upgrades.into(),
+                row.llc.into(),
+                row.forwards.into(),
                 row.dram.into(),
                 causes.cold.into(),
                 causes.capacity.into(),

@@ -60,6 +60,7 @@ fn accesses() -> Accesses {
         name: name.to_owned(),
         kind: "field of a typed object".into(),
         place: String::new(),
+        places: Vec::new(),
         size,
         objects: None,
         shared: Some(9),

@@ -393,9 +393,9 @@ fn costs_are_as_described(data: &str) {
         "costs",
     ];
     has_exactly(&json, &expected);
-    assert_eq!(json["schema"], "linemate.costs/4");
+    assert_eq!(json["schema"], "linemate.costs/5");
     let costs = &json["costs"];
-    let expected = "machine line_bytes cpus recorded_cpus seed accesses device_accesses warm_up mechanisms overlapped duration potential sets whole types fields functions pairs pairs_by time lines under";
+    let expected = "machine line_bytes cpus recorded_cpus seed interleavings accesses device_accesses warm_up mechanisms overlapped duration potential sets whole types fields functions pairs pairs_by time lines under";
     has_exactly(costs, &expected.split(' ').collect::<Vec<_>>());
     assert_eq!(costs["line_bytes"], 128);
     let sum = |rows: &str| -> u64 {
@@ -423,10 +423,11 @@ fn costs_are_as_described(data: &str) {
 
     let output = report(&["--machine", "gnr-2s-480", "--type", "rq"]);
     let text = String::from_utf8(output.stdout).unwrap();
-    let first = text.lines().next().unwrap();
+    let [first, second] = [0, 1].map(|at| text.lines().nth(at).unwrap());
+    assert!(first.starts_with("rq on gnr-2s-480: "), "{first}");
     assert!(
-        first.starts_with("gnr-2s-480: of what rq costs, a layout can change "),
-        "{first}"
+        second.starts_with("gnr-2s-480: of what rq costs, a layout can change "),
+        "{second}"
     );
     assert!(text.contains("capacity misses are a lower bound"));
     assert!(text.contains("\nrq from byte 0: "), "{text}");

@@ -71,7 +71,7 @@ impl Page {
 }
 
 /// Leaves out the rows of a report's types after those of the first 400 names, and says how many. Who adds up the rows of a name that is in
-/// the page has all of them: a type has one for each variable, cache and site.
+/// the page has all of them: what has no type has one for each cache and site.
 pub fn shorten(report: &mut Report) -> usize {
     let View::Types(rows) = &mut report.view else {
         return 0;
@@ -86,6 +86,25 @@ pub fn shorten(report: &mut Report) -> usize {
         kept
     });
     before - rows.len()
+}
+
+/// Costs of everything with the fields and lines of the type that `asked` is narrowed to as they are there: wherever the type is, not only in
+/// objects of its own.
+#[must_use]
+pub fn with_asked(mut whole: CostsDocument, asked: &CostsDocument) -> CostsDocument {
+    let Some(name) = &asked.type_name else {
+        return whole;
+    };
+    let costs = &mut whole.costs;
+    let own = |field: &str| {
+        let rest = field.strip_prefix(name.as_str());
+        rest.is_some_and(|rest| rest.starts_with('.') || rest.starts_with(" ("))
+    };
+    costs.fields.retain(|row| !own(&row.name));
+    costs.fields.extend_from_slice(&asked.costs.fields);
+    costs.lines.retain(|line| line.name != *name);
+    costs.lines.extend_from_slice(&asked.costs.lines);
+    whole
 }
 
 /// The costs as the page has them: fields and lines of `types` only, no functions, and no row that is too small to be seen.
@@ -115,7 +134,10 @@ pub fn trimmed(mut document: CostsDocument, types: &[PageType]) -> CostsDocument
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
     use linemate_report::model::{Figures, Inputs, LedgerView, TypeRow};
+    use linemate_study::costs::{Cost, Costs, LineCost};
 
     use super::*;
 
@@ -124,6 +146,7 @@ mod tests {
             name: (*name).to_owned(),
             kind: "heap, typed".into(),
             place: String::new(),
+            places: Vec::new(),
             size: Some(8),
             objects: None,
             shared: None,
@@ -163,5 +186,60 @@ mod tests {
         };
         assert_eq!(rows.len(), ROWS_MAX + 1);
         assert_eq!(rows.iter().filter(|row| row.name == "t7").count(), 2);
+    }
+
+    #[test]
+    fn a_type_that_was_asked_for_has_its_costs_wherever_it_is() {
+        let row = |name: &str, cycles| Cost {
+            name: name.to_owned(),
+            cycles,
+            ..Cost::default()
+        };
+        let line = |name: &str, cycles| LineCost {
+            name: name.to_owned(),
+            cycles,
+            ..LineCost::default()
+        };
+        let empty = serde_json::json!({
+            "schema": CostsDocument::SCHEMA, "tool": "", "recording": {}, "checksum": null,
+            "type": null, "costs": Costs::default(),
+        });
+        let empty: CostsDocument = serde_json::from_value(empty).unwrap();
+        let of = |type_name: Option<&str>, fields: Vec<Cost>, lines: Vec<LineCost>| CostsDocument {
+            type_name: type_name.map(str::to_owned),
+            costs: Costs {
+                fields,
+                lines,
+                ..Costs::default()
+            },
+            ..empty.clone()
+        };
+        let (fields, lines) = (
+            vec![
+                row("rq.cfs.load", 7),
+                row("cfs.load", 2),
+                row("cfs_b.load", 3),
+            ],
+            vec![line("rq", 7), line("cfs", 2)],
+        );
+        let whole = of(None, fields, lines);
+        let asked = of(Some("cfs"), vec![row("cfs.load", 9)], vec![line("cfs", 9)]);
+        let costs = with_asked(whole.clone(), &asked).costs;
+        let fields: Vec<(&str, u64)> = costs
+            .fields
+            .iter()
+            .map(|f| (f.name.as_str(), f.cycles))
+            .collect();
+        assert_eq!(
+            fields,
+            [("rq.cfs.load", 7), ("cfs_b.load", 3), ("cfs.load", 9)]
+        );
+        let lines: Vec<(&str, u64)> = costs
+            .lines
+            .iter()
+            .map(|l| (l.name.as_str(), l.cycles))
+            .collect();
+        assert_eq!(lines, [("rq", 7), ("cfs", 9)]);
+        assert_eq!(with_asked(whole.clone(), &whole), whole);
     }
 }

@@ -10,7 +10,7 @@ mod types;
 
 use linemate_text::json_escaped;
 
-pub use document::{Page, SCHEMA, shorten, trimmed};
+pub use document::{Page, SCHEMA, shorten, trimmed, with_asked};
 pub use headline::of_whatif;
 pub use svg::{Heat, svg};
 pub use types::{FieldColumns, LineColumns, PageType, detailed};

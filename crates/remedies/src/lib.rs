@@ -280,7 +280,7 @@ impl Context<'_> {
         self.scene
             .sites
             .get(site as usize)
-            .map_or("", String::as_str)
+            .map_or("", |site| &site.function)
     }
 }
 

@@ -153,6 +153,7 @@ fn filtered_pass(
                     let mut kinds = [0; 3];
                     kinds[access.kind as usize] = 1;
                     replay.add_hits(placed.key, kinds).unwrap();
+                    replay.add_site_hits(placed.site, kinds).unwrap();
                 }
             }
         }

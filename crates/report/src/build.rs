@@ -15,7 +15,7 @@ use linemate_types::LineSize;
 use crate::documents::checksum;
 use crate::model::{
     CpuRow, FieldRow, FunctionRow, Inputs, LedgerBucket, LedgerGroup, LedgerView, LineRow,
-    ProgramsShare, Report, SCHEMA, SourceRow, TypeRow, View,
+    ProgramsShare, Report, SCHEMA, SourceRow, TypePlace, TypeRow, View,
 };
 use crate::parts::{LineParts, Parts, field_row};
 use crate::resolve::{FieldName, Resolver};
@@ -216,23 +216,21 @@ impl<'a> Builder<'a> {
 
     /// Types by what of them comes from other CPUs; without `all` what cannot be laid out only where that is much.
     fn types(&mut self, all: bool) -> Vec<TypeRow> {
-        let mut sums: BTreeMap<(&Subject, SubjectId), Parts> = BTreeMap::new();
+        let mut sums: BTreeMap<RowOf<'_>, RowParts<'_>> = BTreeMap::new();
         for (key, counts) in &self.rows {
             let subject = &self.analysis.subjects()[key.subject.index()];
             let function = self.resolver.function(key.pc);
-            sums.entry((subject, key.subject)).or_default().add(
-                key,
-                counts,
-                subject.percpu,
-                function,
-            );
+            let row = sums.entry(RowOf::new(self.analysis, subject)).or_default();
+            row.parts.add(key, counts, subject.percpu, function);
+            *row.subjects.entry((subject, key.subject)).or_default() += counts.count;
         }
-        let handed = sums.values().map(|parts| parts.sum.handed()).sum();
+        let handed = sums.values().map(|row| row.parts.sum.handed()).sum();
         let mut rows: Vec<TypeRow> = Vec::new();
-        for ((subject, id), parts) in sums {
-            let has_fields = subject.ty.is_some_and(|ty| self.resolver.has_fields(ty));
-            if all || has_fields || is_large(parts.sum.handed(), handed) {
-                rows.push(self.type_row(subject, id, &parts));
+        for row in sums.values() {
+            let mut types = row.subjects.keys().filter_map(|(subject, _)| subject.ty);
+            let has_fields = types.any(|ty| self.resolver.has_fields(ty));
+            if all || has_fields || is_large(row.parts.sum.handed(), handed) {
+                rows.push(self.type_row(row));
             }
         }
         rows.sort_by(|a, b| {
@@ -245,18 +243,38 @@ impl<'a> Builder<'a> {
         rows
     }
 
-    fn type_row(&mut self, subject: &Subject, id: SubjectId, parts: &Parts) -> TypeRow {
-        let objects = self.counted.objects.get(id.index());
-        let heap = subject.ty.is_some() && subject.bucket == Bucket::Field;
-        TypeRow {
-            name: self.resolver.subject(subject),
+    fn type_row(&mut self, row: &RowParts<'_>) -> TypeRow {
+        let place = |((subject, _), accesses): (&(&Subject, SubjectId), &u64)| TypePlace {
             kind: subject.bucket.group().name().into(),
             place: self.resolver.place(subject),
-            size: subject.ty.map(|t| self.analysis.schema().size(t)),
-            objects: objects.filter(|_| heap).map(|known| known.len() as u64),
-            shared: self.analysis.knows_order().then(|| parts.sum.handed()),
-            figures: parts.sum.figures(),
-            functions: largest(&parts.parts),
+            accesses: *accesses,
+        };
+        let mut places: Vec<TypePlace> = row.subjects.iter().map(place).collect();
+        places.sort_by_key(|place| Reverse(place.accesses));
+        // No row is of no subject.
+        let first = places.first().cloned();
+        let (kind, place) = first.map_or_else(Default::default, |of| (of.kind, of.place));
+        if places.len() == 1 {
+            places.clear();
+        }
+        let subjects = row.subjects.keys();
+        let on_heap =
+            |(of, _): &&(&Subject, SubjectId)| of.ty.is_some() && of.bucket == Bucket::Field;
+        let heap = subjects.clone().filter(on_heap);
+        let objects = heap.filter_map(|(_, id)| self.counted.objects.get(id.index()));
+        let objects = objects.map(|known| known.len() as u64);
+        let ty = subjects.clone().find_map(|(of, _)| of.ty);
+        let name = subjects.clone().next();
+        TypeRow {
+            name: name.map_or_else(String::new, |(of, _)| self.resolver.subject(of)),
+            kind,
+            place,
+            places,
+            size: ty.map(|ty| self.analysis.schema().size(ty)),
+            objects: objects.reduce(|sum, part| sum + part),
+            shared: self.analysis.knows_order().then(|| row.parts.sum.handed()),
+            figures: row.parts.sum.figures(),
+            functions: largest(&row.parts.parts),
         }
     }
 
@@ -302,7 +320,8 @@ impl<'a> Builder<'a> {
     }
 
     fn lines(&mut self, line: LineSize) -> Vec<LineRow> {
-        let mut sums: BTreeMap<(String, u64), LineParts> = BTreeMap::new();
+        // A variable without a type may have a type's name.
+        let mut sums: BTreeMap<(String, u64, bool), LineParts> = BTreeMap::new();
         for (key, counts) in &self.rows {
             let subject = self.subject(key).clone();
             if !Self::is_named(&subject) {
@@ -313,7 +332,8 @@ impl<'a> Builder<'a> {
                 .map(|ty| self.resolver.field(ty, key.offset, key.size));
             let name = self.name_of(&subject);
             let number = u64::from(key.offset) / line.bytes();
-            sums.entry((name, number)).or_default().add(
+            let typed = field.is_some();
+            sums.entry((name, number, typed)).or_default().add(
                 key,
                 counts,
                 subject.percpu,
@@ -322,7 +342,7 @@ impl<'a> Builder<'a> {
         }
         let mut rows: Vec<LineRow> = sums
             .into_iter()
-            .map(|((type_name, line), parts)| parts.row(&type_name, line))
+            .map(|((type_name, line, _), parts)| parts.row(&type_name, line))
             .collect();
         rows.sort_by(|a, b| {
             let key = |r: &LineRow| (r.type_name.clone(), r.line);
@@ -376,6 +396,32 @@ impl<'a> Builder<'a> {
         rows.sort_by_key(|(_, parts)| Reverse(parts.sum.accesses()));
         rows
     }
+}
+
+/// What a row of `--by type` is of.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum RowOf<'s> {
+    /// A type, by its name: all objects of it, wherever they are.
+    Type(&'s str),
+    /// A variable of a struct without a tag, or something without a type.
+    Other(&'s Subject),
+}
+
+impl<'s> RowOf<'s> {
+    fn new(analysis: &'s Analysis<'_>, subject: &'s Subject) -> RowOf<'s> {
+        let about = subject.ty.and_then(|ty| analysis.schema().get(ty));
+        match about.filter(|about| !about.name.is_empty()) {
+            Some(about) => RowOf::Type(&about.name),
+            None => RowOf::Other(subject),
+        }
+    }
+}
+
+/// The sums of a row of `--by type`, and how often each subject of it is accessed.
+#[derive(Default)]
+struct RowParts<'s> {
+    parts: Parts,
+    subjects: BTreeMap<(&'s Subject, SubjectId), u64>,
 }
 
 /// What a row of `--by source` is of.

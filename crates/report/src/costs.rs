@@ -6,11 +6,13 @@ use std::fmt::Write as _;
 
 use linemate_study::calls::Balance;
 use linemate_study::costs::{CellCost, Cost, Costs, LineCost, MachinePlaces, PairCost, UnderCost};
+
 use linemate_text::shown;
 
 use crate::headline::costs_headline;
 use crate::print::{
-    counted, cycles, description, mechanisms, more, percent, provenance, warn_of_short,
+    counted, cycles, description, interleavings, mechanisms, more, percent, provenance,
+    warn_of_short, within,
 };
 use crate::sets::sets;
 use crate::sums::share;
@@ -44,12 +46,15 @@ impl CostsDocument {
         if let Some(cost) = &costs.under {
             under(&mut out, &costs.machine, cost);
         }
-        let headline = costs_headline(self, None).filter(|_| costs.under.is_none());
+        let headline = costs_headline(self).filter(|_| costs.under.is_none());
         match (&self.type_name, headline) {
             (None, Some(answer)) => {
                 let _ = writeln!(out, "{answer}");
             }
             (name, _) => {
+                if let (Some(name), None) = (name, &costs.under) {
+                    type_line(&mut out, name, costs);
+                }
                 let subject = subject(name.as_deref(), costs);
                 potential(&mut out, &costs.machine, &subject, &costs.potential);
             }
@@ -57,7 +62,7 @@ impl CostsDocument {
         warn_of_short(&mut out, costs.warm_up);
         let _ = writeln!(
             out,
-            "\n{}: {} CPUs ({} recorded), {}-byte lines, {}, {}, interleaving {}; cycles are those of accesses that leave their core{}\n",
+            "\n{}: {} CPUs ({} recorded), {}-byte lines, {}, {}, {}; cycles are those of accesses that leave their core{}\n",
             costs.machine,
             costs.cpus,
             costs.recorded_cpus,
@@ -67,7 +72,7 @@ impl CostsDocument {
                 Some(_) => "warm",
                 None => "cold",
             },
-            costs.seed,
+            interleavings(costs.interleavings, costs.seed),
             match &costs.under {
                 Some(under) => format!(
                     " under {}, shares those of the whole recording's {}",
@@ -198,6 +203,23 @@ fn subject(type_name: Option<&str>, costs: &Costs) -> String {
     }
 }
 
+/// What a type costs, and where its objects are.
+fn type_line(out: &mut Text, name: &str, costs: &Costs) {
+    let cycles = |rows: &[Cost]| rows.iter().map(|row| row.cycles).sum::<u64>();
+    let all = cycles(&costs.places);
+    let inside = costs.places.iter().filter(|row| row.name != name);
+    let inside: Vec<(&str, u64)> = inside.map(|row| (row.name.as_str(), row.cycles)).collect();
+    let own = all - inside.iter().map(|(_, cycles)| cycles).sum::<u64>();
+    let _ = writeln!(
+        out,
+        "{} on {}: {all} cycles, {} of all{}.",
+        shown(name),
+        shown(&costs.machine),
+        percent(share(all, costs.whole.cycles)),
+        within(own, &inside)
+    );
+}
+
 /// What a function and all that it calls cost.
 fn under(out: &mut Text, machine: &str, cost: &UnderCost) {
     let (cycles, all) = (cost.cycles, cost.all_cycles);
@@ -248,11 +270,14 @@ fn rows<'c>(
         "HITM socket",
         "HITM remote",
         "upgrades",
+        "LLC",
+        "clean copies",
         "memory",
         "true sharing",
         "false sharing",
         "cold",
         "capacity",
+        "unshared",
     ]);
     for row in rows.iter().take(top) {
         let share = |cycles: u64| percent(cycles as f64 / row.cycles.max(1) as f64);
@@ -266,7 +291,8 @@ fn rows<'c>(
             share(row.waited),
         ];
         cells.extend(row.hitm.map(|count| count.to_string()));
-        cells.extend([row.upgrades, row.dram].map(|count| count.to_string()));
+        let others = [row.upgrades, row.llc, row.forwards, row.dram];
+        cells.extend(others.map(|count| count.to_string()));
         let causes = &row.causes;
         cells.extend(
             [
@@ -274,6 +300,7 @@ fn rows<'c>(
                 causes.false_sharing,
                 causes.cold,
                 causes.capacity,
+                causes.unshared,
             ]
             .map(share),
         );
@@ -359,7 +386,15 @@ fn lines(out: &mut Text, lines: &[LineCost], top: usize) {
         cells.truncate(CELLS_MAX);
         cells.sort_by_key(|(mark, cell)| (cell.offset, *mark, &cell.field));
         let mut table = Table::of_figures(&[
-            "offset", "field", "HITM", "loads", "each", "stores", "upgrades", "cycles", "most by",
+            "offset",
+            "field",
+            "HITM",
+            "load misses",
+            "each",
+            "store misses",
+            "upgrades",
+            "cycles",
+            "most by",
         ]);
         for (mark, cell) in &cells {
             table.add_row(vec![

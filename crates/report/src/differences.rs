@@ -7,7 +7,7 @@ use linemate_study::diff::{Fields, Figures, Row, compare};
 use linemate_text::shown;
 use serde::{Deserialize, Serialize};
 
-use crate::print::{more, percent};
+use crate::print::{interleavings, more, percent};
 use crate::whatifs::calls;
 use crate::{Table, Text};
 
@@ -23,8 +23,10 @@ pub struct DiffDocument {
     pub type_name: Option<String>,
     /// The machine that costs are of; none: there are no costs.
     pub machine: Option<String>,
-    /// The interleaving.
+    /// The interleaving's seed.
     pub seed: u64,
+    /// Over how many interleavings costs are a mean: one.
+    pub interleavings: usize,
     /// The first recording.
     pub a: Fields,
     /// The second one.
@@ -50,6 +52,7 @@ impl DiffDocument {
             type_name,
             machine,
             seed,
+            interleavings: 1,
             a,
             b,
         }
@@ -132,9 +135,9 @@ impl DiffDocument {
         if let Some(machine) = &self.machine {
             let _ = writeln!(
                 out,
-                "cycles of accesses that leave their core, on {}, interleaving {}",
+                "cycles of accesses that leave their core, on {}, {}",
                 shown(machine),
-                self.seed
+                interleavings(self.interleavings, self.seed)
             );
         }
         let [a, b] = names;

@@ -70,7 +70,7 @@ impl CpuPlace {
 
 impl CostsDocument {
     /// The schema's name and version.
-    pub const SCHEMA: &str = "linemate.costs/4";
+    pub const SCHEMA: &str = "linemate.costs/5";
 
     /// The document of these costs of `recording` on `machine`, made by version `tool`.
     pub fn new(

@@ -87,15 +87,19 @@ pub fn type_headline(view: &TypeView, whole: u64) -> String {
     )
 }
 
-/// What that type costs, without one what costs most, whatever it is, where in the source, and for which causes; none if nothing costs
-/// anything, or there is no such type.
+/// What the type that was asked for costs, wherever it is; without one what costs most, whatever it is, where in the source, and for which
+/// causes. None if nothing costs anything.
 #[must_use]
-pub fn costs_headline(document: &CostsDocument, type_name: Option<&str>) -> Option<String> {
+pub fn costs_headline(document: &CostsDocument) -> Option<String> {
     let costs = &document.costs;
-    let row = match type_name {
-        Some(name) => costs.types.iter().find(|row| row.name == name),
-        None => costs.types.first().filter(|row| row.cycles > 0),
-    }?;
+    let asked = document.type_name.as_deref();
+    let row = match asked {
+        Some(name) => Cost::sum(name, &costs.places),
+        None => costs.types.first().cloned()?,
+    };
+    if row.cycles == 0 {
+        return None;
+    }
     let part = |cycles| percent(share(cycles, row.cycles));
     let causes = &row.causes;
     let layouts = causes.false_sharing + causes.cold + causes.capacity + causes.unshared;
@@ -105,9 +109,10 @@ pub fn costs_headline(document: &CostsDocument, type_name: Option<&str>) -> Opti
         ("capacity misses", causes.capacity),
         ("unshared", causes.unshared),
     ];
-    let is_laid_out = document
-        .laid_out()
-        .any(|laid_out| laid_out.name == row.name);
+    let is_laid_out = asked.is_some()
+        || document
+            .laid_out()
+            .any(|laid_out| laid_out.name == row.name);
     if !is_laid_out {
         of.insert(0, ("true sharing", causes.true_sharing));
     }
@@ -123,11 +128,7 @@ pub fn costs_headline(document: &CostsDocument, type_name: Option<&str>) -> Opti
     Some(format!(
         "{} {}on {}: {} cycles, {} of all{}; {}.",
         shown(&row.name),
-        if type_name.is_none() {
-            "costs most "
-        } else {
-            ""
-        },
+        if asked.is_none() { "costs most " } else { "" },
         shown(&costs.machine),
         row.cycles,
         percent(share(row.cycles, costs.whole.cycles)),

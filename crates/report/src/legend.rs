@@ -11,11 +11,11 @@ const LEGEND: &[(&str, &str)] = &[
     ),
     (
         "loads",
-        "accesses that only read; on a machine: of all CPUs replayed",
+        "accesses that only read, whether they leave their core or not; on a machine: of all CPUs replayed",
     ),
     (
         "stores",
-        "accesses that only write; on a machine or in two recordings: with RMWs",
+        "accesses that only write, likewise; on a machine or in two recordings: with RMWs",
     ),
     ("RMW", "atomic read-modify-writes"),
     (
@@ -45,7 +45,11 @@ const LEGEND: &[(&str, &str)] = &[
     ),
     (
         "where",
-        "what kind of memory, and the variable or the place of allocation",
+        "what kind of memory, and the variable or the place of allocation, most accessed first",
+    ),
+    (
+        "type or variable",
+        "the outermost type of an object, over all its objects; what is inside other types counts for those (--type T: T wherever it is)",
     ),
     (
         "class",
@@ -58,7 +62,7 @@ const LEGEND: &[(&str, &str)] = &[
     ),
     (
         "left the core",
-        "accesses that the core's own caches could not serve",
+        "accesses that the core's own caches could not serve: HITM, upgrades, LLC, clean copies and memory together",
     ),
     ("cycles", "of accesses that left their core"),
     ("share", "of all cycles, or of all accesses"),
@@ -80,6 +84,11 @@ const LEGEND: &[(&str, &str)] = &[
         "upgrades",
         "permission to write asked for, with the line in the cache",
     ),
+    (
+        "LLC",
+        "clean lines from the last-level cache, or from another core with the same one",
+    ),
+    ("clean copies", "clean lines from another last-level cache"),
     ("memory", "lines fetched from memory"),
     (
         "true sharing",
@@ -95,6 +104,10 @@ const LEGEND: &[(&str, &str)] = &[
         "share of the cycles: its caches had no room for the line",
     ),
     (
+        "unshared",
+        "share of the cycles: permission to write asked for, with no other core that had the line",
+    ),
+    (
         "sets reached",
         "sets of the cache that at least one of the lines falls into; each cache taken whole",
     ),
@@ -102,7 +115,9 @@ const LEGEND: &[(&str, &str)] = &[
         "beyond the ways",
         "lines for which their set has no way: they throw each other out",
     ),
-    ("each", "cycles of each load, on average"),
+    ("load misses", "loads that left their core"),
+    ("store misses", "stores and RMWs that left their core"),
+    ("each", "cycles of each load miss, on average"),
     ("wrote last", "the CPU that had modified the lines"),
     ("taken by", "the CPU that fetched them"),
     ("modified lines", "how many"),

@@ -134,15 +134,19 @@ pub struct Figures {
     pub writers: u32,
 }
 
-/// A type, a variable without one, or the untyped objects of a cache and site.
+/// A type over all its objects, a variable without one, or the untyped objects of a cache and site. What is inside an object of another type
+/// counts for that one, the outermost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TypeRow {
     /// Its name.
     pub name: String,
-    /// The bucket.
+    /// The bucket; of a type that is in several places that of the one with most accesses.
     pub kind: Cow<'static, str>,
-    /// The variable, or where untyped objects were allocated; else empty.
+    /// The variable, or where untyped objects were allocated; else empty. As `kind` of the place with most accesses.
     pub place: String,
+    /// The places of a type that is in several, most accesses first; together the row.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub places: Vec<TypePlace>,
     /// Bytes of the type, if there is one.
     pub size: Option<u64>,
     /// Objects that were accessed, told apart by their addresses, elements of arrays too, if the type is one of heap objects.
@@ -156,6 +160,17 @@ pub struct TypeRow {
     pub figures: Figures,
     /// The functions with most accesses.
     pub functions: Vec<Share>,
+}
+
+/// One of the places that objects of a type are in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TypePlace {
+    /// The bucket.
+    pub kind: Cow<'static, str>,
+    /// The variable; empty for other objects.
+    pub place: String,
+    /// Accesses to what is there.
+    pub accesses: u64,
 }
 
 /// A field.
@@ -337,6 +352,9 @@ pub struct LineTimes {
 pub struct Place {
     /// `heap`, `per-CPU runqueues`, `global init_task`, or the path inside an outer type, such as `task_struct.se`.
     pub owner: String,
+    /// The outer type whose objects have it inside; none for objects of the type's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inside: Option<String>,
     /// Counts.
     #[serde(flatten)]
     pub figures: Figures,

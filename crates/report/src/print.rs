@@ -101,6 +101,37 @@ pub(crate) fn counted(number: usize, what: &str) -> String {
     }
 }
 
+/// The most members that are named with what is inside them.
+const INSIDE_MAX: usize = 3;
+
+/// What of a type is objects of its own, and what is inside members of other types; nothing where all are its own.
+pub(crate) fn within(own: u64, inside: &[(&str, u64)]) -> String {
+    if inside.is_empty() {
+        return String::new();
+    }
+    let mut text = format!(", {own} of them in objects of its own");
+    let named = inside.iter().take(INSIDE_MAX);
+    for (member, part) in named {
+        // Writing to a String does not fail.
+        let _ = write!(text, ", {part} in {}", shown(member));
+    }
+    let rest = inside.iter().skip(INSIDE_MAX);
+    let rest: u64 = rest.map(|(_, part)| part).sum();
+    if rest > 0 {
+        let _ = write!(text, ", {rest} in others");
+    }
+    text
+}
+
+/// Of how many interleavings figures are the mean, and of which.
+pub(crate) fn interleavings(count: usize, first_seed: u64) -> String {
+    let last = first_seed.wrapping_add((count as u64).saturating_sub(1));
+    match count {
+        0 | 1 => format!("1 interleaving (seed {first_seed})"),
+        many => format!("mean of {many} interleavings (seeds {first_seed} to {last})"),
+    }
+}
+
 /// What the recording says about its run, a line each.
 pub(crate) fn description(out: &mut Text, metadata: &BTreeMap<String, String>) {
     for (key, value) in metadata {

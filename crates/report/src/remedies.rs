@@ -20,7 +20,7 @@ impl Display for Advice<'_> {
         let seed = found.seed;
         writeln!(
             f,
-            "{}: {} CPUs ({} recorded), {}-byte lines; what is at stake: interleaving {seed}; effects: interleavings {seed} to {} at most",
+            "{}: {} CPUs ({} recorded), {}-byte lines; what is at stake: 1 interleaving (seed {seed}); effects: interleavings {seed} to {} at most",
             found.machine,
             found.cpus,
             found.recorded_cpus,

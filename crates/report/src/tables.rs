@@ -9,9 +9,9 @@ use linemate_types::LineSize;
 use crate::headline::report_headline;
 use crate::model::{
     FieldRow, Figures, GroupRow, LedgerBucket, LedgerView, LineMember, LineRow, Report, Share,
-    TypeView, View,
+    TypeRow, TypeView, View,
 };
-use crate::print::{description, percent, provenance};
+use crate::print::{description, percent, provenance, within};
 use crate::strip::{Strip, StripPart};
 use crate::{Table, Text};
 
@@ -156,7 +156,7 @@ fn tables(out: &mut Text, view: &View, show: &ReportText) {
             for row in rows {
                 let mut cells = vec![
                     row.name.clone(),
-                    place(&row.kind, &row.place),
+                    places(row),
                     number(row.size),
                     number(row.objects),
                 ];
@@ -259,12 +259,13 @@ fn not_attributed(out: &mut Text, view: &TypeView, ledger: &LedgerView) {
 fn type_view(out: &mut Text, view: &TypeView, top: usize) {
     let _ = writeln!(
         out,
-        "struct {}: {} bytes, {} lines of {} bytes, {} accesses\n\nWhere its objects are",
+        "struct {}: {} bytes, {} lines of {} bytes, {} accesses{}\n\nWhere its objects are",
         shown(&view.name),
         view.size,
         view.size.div_ceil(view.line_size.max(1)),
         view.line_size,
-        view.figures.accesses
+        view.figures.accesses,
+        own_and_inside(view)
     );
     let mut t = Table::new(&[
         "owner", ACCESSES, "loads", "stores", "RMW", "silent", REMOTE, "readers", "writers",
@@ -296,6 +297,15 @@ fn type_view(out: &mut Text, view: &TypeView, top: usize) {
     lines(out, &view.lines);
     let _ = writeln!(out, "\nFields that are used together");
     groups(out, &view.groups, top);
+}
+
+/// How many accesses are to objects of the type's own and how many to those inside other types, if there are such.
+fn own_and_inside(view: &TypeView) -> String {
+    let inside = view.places.iter().filter(|place| place.inside.is_some());
+    let inside = inside.map(|place| (place.owner.as_str(), place.figures.accesses));
+    let inside: Vec<(&str, u64)> = inside.collect();
+    let sum: u64 = inside.iter().map(|(_, accesses)| accesses).sum();
+    within(view.figures.accesses.saturating_sub(sum), &inside)
 }
 
 fn fields(out: &mut Text, rows: &[FieldRow], with_type: bool) {
@@ -426,6 +436,22 @@ fn figures(f: &Figures) -> Vec<String> {
     let mut cells: Vec<String> = counts.into();
     cells.extend([remote, f.readers.to_string(), f.writers.to_string()]);
     cells
+}
+
+/// The most places of a type that a row names.
+const PLACES_MAX: usize = 2;
+
+/// Where the objects of a row are, most accesses first.
+fn places(row: &TypeRow) -> String {
+    if row.places.is_empty() {
+        return place(&row.kind, &row.place);
+    }
+    let named = row.places.iter().take(PLACES_MAX);
+    let named: Vec<String> = named.map(|of| place(&of.kind, &of.place)).collect();
+    match row.places.len().saturating_sub(PLACES_MAX) {
+        0 => named.join("; "),
+        more => format!("{}; {more} more", named.join("; ")),
+    }
 }
 
 fn place(kind: &str, place: &str) -> String {

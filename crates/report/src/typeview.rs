@@ -67,7 +67,7 @@ pub(crate) fn build(
         };
         let field = resolver.field(ty, within.offset, key.size);
         let function = resolver.function(key.pc);
-        let owner = owner(schema.name(outer), subject, within.path);
+        let owner = Owner::new(schema.name(outer), subject, within.path);
         gathered.add(
             key,
             counts,
@@ -102,16 +102,31 @@ pub(crate) fn build(
     })
 }
 
-/// Where a type's objects are that are a subject, or `path` of an `outer` that is one.
-fn owner(outer: &str, subject: &Subject, path: &str) -> String {
-    match (path, subject.bucket, subject.label.as_str()) {
-        ("", Bucket::PercpuTyped, label) => format!("per-CPU {label}"),
-        ("", Bucket::GlobalTyped, label) => format!("global {label}"),
-        ("", Bucket::StructPage, _) => "array of struct page".to_owned(),
-        ("", Bucket::StackTyped, _) => "stack of a program".to_owned(),
-        ("", ..) if subject.percpu => "per-CPU allocation".to_owned(),
-        ("", ..) => "heap".to_owned(),
-        _ => format!("{outer}.{path}"),
+/// Where a type's objects are.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Owner {
+    /// As [`Place::owner`].
+    name: String,
+    /// As [`Place::inside`].
+    inside: Option<String>,
+}
+
+impl Owner {
+    /// Of those that are a subject, or `path` of an `outer` that is one.
+    fn new(outer: &str, subject: &Subject, path: &str) -> Owner {
+        let name = match (path, subject.bucket, subject.label.as_str()) {
+            ("", Bucket::PercpuTyped, label) => format!("per-CPU {label}"),
+            ("", Bucket::GlobalTyped, label) => format!("global {label}"),
+            ("", Bucket::StructPage, _) => "array of struct page".to_owned(),
+            ("", Bucket::StackTyped, _) => "stack of a program".to_owned(),
+            ("", ..) if subject.percpu => "per-CPU allocation".to_owned(),
+            ("", ..) => "heap".to_owned(),
+            _ => format!("{outer}.{path}"),
+        };
+        Owner {
+            name,
+            inside: (!path.is_empty()).then(|| outer.to_owned()),
+        }
     }
 }
 
@@ -120,7 +135,7 @@ struct Gathered {
     total: Sum,
     fields: BTreeMap<FieldName, Parts>,
     lines: BTreeMap<u64, LineParts>,
-    places: BTreeMap<String, BTreeMap<FieldName, Parts>>,
+    places: BTreeMap<Owner, BTreeMap<FieldName, Parts>>,
 }
 
 impl Gathered {
@@ -130,7 +145,7 @@ impl Gathered {
         key: &Key,
         counts: &Count,
         owned: bool,
-        owner: String,
+        owner: Owner,
         offset: u32,
         field: FieldName,
         function: &str,
@@ -165,7 +180,8 @@ impl Gathered {
                 .map(|(f, p)| field_row(type_name, f, p, line))
                 .collect();
             places.push(Place {
-                owner: owner.clone(),
+                owner: owner.name.clone(),
+                inside: owner.inside.clone(),
                 figures: sum.figures(),
                 fields: rows,
             });

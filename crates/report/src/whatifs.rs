@@ -10,8 +10,8 @@ use linemate_text::shown;
 use crate::changes::changed_lines;
 use crate::line_starts::line_starts_text;
 use crate::print::{
-    change, counted, cycles, is_unchanged, mechanisms, more, origin, percent, relative, shares,
-    shows_change, verdict, verdict_of, warn_of_short,
+    change, counted, cycles, interleavings, is_unchanged, mechanisms, more, origin, percent,
+    relative, shares, shows_change, verdict, verdict_of, warn_of_short,
 };
 use crate::sets::changes;
 use crate::{Table, Text, WhatIfDocument};
@@ -49,7 +49,7 @@ impl WhatIfDocument {
         for result in &self.results {
             let _ = writeln!(
                 out,
-                "{}: {} CPUs ({} recorded), {}-byte lines, {}, {}interleavings {} to {}{}; cycles are those of accesses that leave their core",
+                "{}: {} CPUs ({} recorded), {}-byte lines, {}, {}{}{}; cycles are those of accesses that leave their core",
                 result.machine,
                 result.cpus,
                 result.recorded_cpus,
@@ -61,8 +61,7 @@ impl WhatIfDocument {
                     (None, true) => "cold, their share of each cache, ",
                     (None, false) => "cold, ",
                 },
-                result.seed,
-                result.seed.wrapping_add(result.interleavings as u64 - 1),
+                interleavings(result.interleavings, result.seed),
                 match result.interleavings < result.interleavings_max {
                     true => format!(" (enough of {})", result.interleavings_max),
                     false => String::new(),

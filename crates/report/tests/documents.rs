@@ -242,6 +242,8 @@ fn costs_show_the_counts_of_their_document() {
         waited: 900 * by,
         hitm: [3 * by, 5 * by, 7 * by],
         upgrades: 2 * by,
+        llc: 6 * by,
+        forwards: 8 * by,
         dram: 4 * by,
         ..Cost::default()
     };

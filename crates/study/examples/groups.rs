@@ -191,13 +191,14 @@ fn misses(session: &Session<'_>, machine: &Machine) -> Result<()> {
     };
     let outcome = Experiment::new(&scene, machine, conditions)?.as_recorded(1)?;
     let mut by_function: BTreeMap<&str, u64> = BTreeMap::new();
-    for (name, counts) in scene.sites.iter().zip(&outcome.sites) {
-        *by_function.entry(name).or_default() += load_misses(counts);
+    let mut user = 0;
+    for (site, counts) in scene.sites.iter().zip(&outcome.sites) {
+        match site.user {
+            true => user += load_misses(counts),
+            false => *by_function.entry(&site.function).or_default() += load_misses(counts),
+        }
     }
     let whole = load_misses(&outcome.totals);
-    let user = by_function
-        .remove(FunctionName::UserCode.as_str())
-        .unwrap_or(0);
     let kernel = whole - user;
     let share = |part: u64, of: u64| 100.0 * part as f64 / of.max(1) as f64;
     println!(

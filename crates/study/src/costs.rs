@@ -5,13 +5,13 @@
 
 mod groups;
 mod lines;
-
-use std::collections::BTreeMap;
+mod narrow;
+mod row;
 
 use linemate_attribution::Analysis;
 use linemate_machine::Machine;
 use linemate_recording::TimeGrid;
-use linemate_replay::{Cause, Counts, Mixing, Outcome, Source, WarmUp};
+use linemate_replay::{Counts, Mixing, Outcome, WarmUp};
 use serde::{Deserialize, Serialize};
 
 use crate::calls::Balance;
@@ -27,9 +27,13 @@ use linemate_layout::plan::{resolve, subject_name};
 
 use crate::whatif::WhatIfError;
 
+use narrow::{InType, Narrowed};
+use row::{ranked, ranked_by};
+
 pub use groups::{GroupCosts, LockCost};
 pub use linemate_replay::MachinePlaces;
 pub use lines::{CellCost, LineCost, LinePair};
+pub use row::{Causes, Cost};
 
 /// Where and how to replay.
 #[derive(Clone, Copy, Debug)]
@@ -42,46 +46,6 @@ pub struct CostRun<'m> {
     pub seed: u64,
     /// Whether costs are also told by line of programs' source.
     pub sources: bool,
-}
-
-/// How often something was accessed and what the accesses that left their core cost.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cost {
-    /// Type, field or function.
-    pub name: String,
-    /// Loads, of all CPUs replayed; for functions only those that left their core, as all that follows.
-    pub loads: u64,
-    /// Stores and atomic read-modify-writes.
-    pub stores: u64,
-    /// Accesses that left their core.
-    pub misses: u64,
-    /// Their cycles.
-    pub cycles: u64,
-    /// The part of the cycles spent waiting until others had done with the line.
-    pub waited: u64,
-    /// Modified lines fetched from a core of the domain, of the socket, of another socket.
-    pub hitm: [u64; 3],
-    /// Permission to write asked for.
-    pub upgrades: u64,
-    /// Lines from memory.
-    pub dram: u64,
-    /// Cycles by cause.
-    pub causes: Causes,
-}
-
-/// Cycles by the reason why an access left its core.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Causes {
-    /// The core never had the line.
-    pub cold: u64,
-    /// Its caches had no room for it.
-    pub capacity: u64,
-    /// Words are exchanged.
-    pub true_sharing: u64,
-    /// Only the line is.
-    pub false_sharing: u64,
-    /// Permission asked for without another holder.
-    pub unshared: u64,
 }
 
 /// Modified lines that one CPU took from another.
@@ -129,6 +93,8 @@ pub struct Costs {
     pub recorded_cpus: usize,
     /// The interleaving's seed.
     pub seed: u64,
+    /// Over how many interleavings the figures are a mean: one.
+    pub interleavings: usize,
     /// Accesses in the recording.
     pub accesses: u64,
     /// Of those, the ones to device registers, which no cache holds: they are in no row.
@@ -151,10 +117,15 @@ pub struct Costs {
     pub hottest: Option<HotPlace>,
     /// How the lines of the type that was asked for fall into the caches' sets; `None` if none was.
     pub sets: Option<TypeSets>,
-    /// By type and variable, and all that is neither; most cycles first, as everywhere.
+    /// By type and variable, and all that is neither; most cycles first, as everywhere. What is inside an object of another type counts for
+    /// that one, the outermost.
     pub types: Vec<Cost>,
-    /// By field: those of the type that was asked for, or of all.
+    /// By field: those of the type that was asked for, wherever it is, or of all by the outermost type.
     pub fields: Vec<Cost>,
+    /// Where the type that was asked for is: the row with its own name is of objects of its own, `OUTER.PATH` of what is inside other types.
+    /// Together its fields; empty if none was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub places: Vec<Cost>,
     /// By function.
     pub functions: Vec<Cost>,
     /// By line of programs' source, and by function where no lines are known; empty unless asked for.
@@ -231,8 +202,8 @@ pub fn costs_of(
     };
     let outcome = experiment.as_recorded(run.seed)?;
     let narrowed = |subject: &Option<&EditSubject>| {
-        let only = subject.map(subject_name);
-        told(&experiment, &outcome, None, only.as_deref(), run)
+        let only = subject.map(|subject| Narrowed::new(&scene, subject));
+        told(&experiment, &outcome, None, only.as_ref(), run)
     };
     subjects.iter().map(narrowed).collect()
 }
@@ -254,17 +225,17 @@ pub fn costs_under(
         ..Watch::default()
     };
     let scene = Scene::new(session, &watch)?;
-    let only = subject.map(subject_name);
-    if let (Some(name), Some(subject)) = (&only, subject) {
-        known(session.analysis(), &scene, name, subject)?;
+    if let Some(subject) = subject {
+        known(session.analysis(), &scene, &subject_name(subject), subject)?;
     }
+    let only = subject.map(|subject| Narrowed::new(&scene, subject));
     let experiment = Experiment {
         under: Some(under),
         ..Experiment::new(&scene, run.machine, run.conditions)?
     };
     let mut outcome = experiment.as_recorded(run.seed)?;
     let counts = UnderCounts::take(&mut outcome, &scene);
-    told(&experiment, &outcome, Some(&counts), only.as_deref(), run)
+    told(&experiment, &outcome, Some(&counts), only.as_ref(), run)
 }
 
 /// What an outcome says about everything, or about one type; or of that what a function did, given its counts.
@@ -272,7 +243,7 @@ fn told(
     experiment: &Experiment<'_>,
     outcome: &Outcome,
     part: Option<&UnderCounts>,
-    only: Option<&str>,
+    only: Option<&Narrowed>,
     run: CostRun<'_>,
 ) -> Result<Costs, WhatIfError> {
     let (scene, cpus) = (experiment.scene, experiment.cpus);
@@ -288,17 +259,18 @@ fn told(
         grid: session.time_grid(),
     };
     let fields = book.fields();
-    if let (Some(name), true) = (only, fields.is_empty()) {
-        return Err(absent(name, experiment.under));
+    if let (Some(only), true) = (only, fields.is_empty()) {
+        return Err(absent(&only.name, experiment.under));
     }
     let under = experiment.under.zip(part);
     let under = under.map(|(under, part)| under_cost(under, part, outcome, (run.machine, cpus)));
-    let whole = cost("everything".to_owned(), &outcome.totals);
-    let asked = only
-        .is_some()
-        .then(|| fields.iter().fold(Cost::default(), Cost::plus));
+    let whole = Cost::new("everything".to_owned(), &outcome.totals);
+    let asked = only.map(|only| Cost::sum(&only.name, &fields));
     let types = book.types();
-    let costliest = only.or(types.first().map(|row| row.name.as_str()));
+    let costliest = match only {
+        Some(only) => Some(only.name.as_str()),
+        None => types.first().map(|row| row.name.as_str()),
+    };
     Ok(Costs {
         hottest: costliest.and_then(|name| lines::hottest(&book, name)),
         machine: run.machine.name.clone(),
@@ -306,6 +278,7 @@ fn told(
         cpus: cpus.replayed(),
         recorded_cpus: cpus.recorded,
         seed: run.seed,
+        interleavings: 1,
         accesses: scene.accesses,
         device_accesses: outcome.uncached,
         warm_up: outcome.warm_up,
@@ -319,6 +292,7 @@ fn told(
             .potential(),
         sets: sets(experiment, only.filter(|_| under.is_none()))?,
         types,
+        places: book.places(),
         functions: book.functions(),
         sources: book.sources(),
         pairs: match under {
@@ -355,7 +329,7 @@ fn under_cost(
 ) -> UnderCost {
     let total = part.total();
     UnderCost {
-        cost: cost(under.function.clone(), &total),
+        cost: Cost::new(under.function.clone(), &total),
         entered: under.entered,
         cycles: under.cycles(machine, cpus, &total),
         all_cycles: under.all_cycles(machine, cpus, &all.totals),
@@ -363,12 +337,15 @@ fn under_cost(
     }
 }
 
-/// The sets that the lines of the type of that name reach.
-fn sets(experiment: &Experiment<'_>, only: Option<&str>) -> Result<Option<TypeSets>, WhatIfError> {
+/// The sets that the type's lines reach.
+fn sets(
+    experiment: &Experiment<'_>,
+    only: Option<&Narrowed>,
+) -> Result<Option<TypeSets>, WhatIfError> {
     let Some(only) = only else { return Ok(None) };
     let scene = experiment.scene;
-    let keys = scene.keys.iter();
-    let type_of: Vec<Option<usize>> = keys.map(|key| (owner(key) == only).then_some(0)).collect();
+    let keys = 0..scene.keys.len();
+    let type_of: Vec<Option<usize>> = keys.map(|key| only.of(key).map(|_| 0)).collect();
     let variant = Variant::as_recorded(scene);
     let found = experiment.sets(&[&variant], 1, &type_of)?;
     Ok(found.into_iter().flatten().flatten().next())
@@ -389,81 +366,6 @@ fn known(
         }),
         _ => Ok(()),
     }
-}
-
-impl Cost {
-    fn plus(mut self, other: &Cost) -> Cost {
-        self.add(other);
-        self
-    }
-
-    fn add(&mut self, other: &Cost) {
-        self.loads += other.loads;
-        self.stores += other.stores;
-        self.misses += other.misses;
-        self.cycles += other.cycles;
-        self.waited += other.waited;
-        self.upgrades += other.upgrades;
-        self.dram += other.dram;
-        for (mine, theirs) in self.hitm.iter_mut().zip(other.hitm) {
-            *mine += theirs;
-        }
-        let (mine, theirs) = (&mut self.causes, &other.causes);
-        mine.cold += theirs.cold;
-        mine.capacity += theirs.capacity;
-        mine.true_sharing += theirs.true_sharing;
-        mine.false_sharing += theirs.false_sharing;
-        mine.unshared += theirs.unshared;
-    }
-
-    fn potential(&self) -> Potential {
-        Potential::new(self.cycles as f64, |cause| match cause {
-            Cause::Cold => self.causes.cold as f64,
-            Cause::Capacity => self.causes.capacity as f64,
-            Cause::TrueSharing => self.causes.true_sharing as f64,
-            Cause::FalseSharing => self.causes.false_sharing as f64,
-            Cause::Unshared => self.causes.unshared as f64,
-        })
-    }
-}
-
-fn cost(name: String, counts: &Counts) -> Cost {
-    let cycles = |cause| counts.cause(cause).cycles;
-    let count = |source| counts.source(source).count;
-    Cost {
-        name,
-        loads: counts.loads,
-        stores: counts.stores + counts.rmws,
-        misses: counts.left_core().count,
-        cycles: counts.left_core().cycles,
-        waited: counts.waited,
-        hitm: [Source::HitmDomain, Source::HitmSocket, Source::HitmRemote].map(count),
-        upgrades: count(Source::Upgrade),
-        dram: count(Source::DramLocal) + count(Source::DramRemote),
-        causes: Causes {
-            cold: cycles(Cause::Cold),
-            capacity: cycles(Cause::Capacity),
-            true_sharing: cycles(Cause::TrueSharing),
-            false_sharing: cycles(Cause::FalseSharing),
-            unshared: cycles(Cause::Unshared),
-        },
-    }
-}
-
-/// Sums by name, the most cycles first, then by name; without what was never touched.
-fn ranked(costs: impl Iterator<Item = Cost>) -> Vec<Cost> {
-    let mut sums: BTreeMap<String, Cost> = BTreeMap::new();
-    for cost in costs.filter(|cost| cost.loads + cost.stores > 0) {
-        match sums.get_mut(&cost.name) {
-            Some(sum) => sum.add(&cost),
-            None => {
-                sums.insert(cost.name.clone(), cost);
-            }
-        }
-    }
-    let mut rows: Vec<Cost> = sums.into_values().collect();
-    rows.sort_by_key(|row| std::cmp::Reverse(row.cycles));
-    rows
 }
 
 fn pairs(outcome: &Outcome, machine: &Machine, (cpus, mixing): (Cpus, Mixing)) -> Vec<PairCost> {
@@ -495,7 +397,7 @@ struct Book<'b> {
     /// By key and by site, of what is asked about.
     keys: &'b [Counts],
     sites: &'b [Counts],
-    only: Option<&'b str>,
+    only: Option<&'b Narrowed>,
     grid: TimeGrid,
 }
 
@@ -505,26 +407,47 @@ impl Book<'_> {
     }
 
     fn types(&self) -> Vec<Cost> {
-        ranked(
-            self.keys()
-                .map(|(key, counts)| cost(owner(key).to_owned(), counts)),
-        )
+        ranked_by(self.keys().map(|(key, counts)| {
+            let name = owner(key);
+            ((name, key.is_typed()), Cost::new(name.to_owned(), counts))
+        }))
     }
 
     fn fields(&self) -> Vec<Cost> {
-        let wanted = |key: &KeyName| self.only.is_none_or(|only| owner(key) == only);
-        let keys = self.keys().filter(|(key, _)| wanted(key));
-        ranked(keys.map(|(key, counts)| cost(key.path.clone(), counts)))
+        match self.only {
+            Some(only) => self.narrowed(only, |place| place.field.clone()),
+            None => ranked(
+                self.keys()
+                    .map(|(key, counts)| Cost::new(key.path.clone(), counts)),
+            ),
+        }
+    }
+
+    /// Where the type that was asked for is.
+    fn places(&self) -> Vec<Cost> {
+        let place = |only: &Narrowed| {
+            let name = |place: &InType| place.within.as_ref().unwrap_or(&only.name).clone();
+            self.narrowed(only, name)
+        };
+        self.only.map_or_else(Vec::new, place)
+    }
+
+    /// What is of the type, by the names that `name` gives.
+    fn narrowed(&self, only: &Narrowed, name: impl Fn(&InType) -> String) -> Vec<Cost> {
+        ranked(self.keys.iter().enumerate().filter_map(|(key, counts)| {
+            let place = only.of(key)?;
+            Some(Cost::new(name(place), counts))
+        }))
     }
 
     fn functions(&self) -> Vec<Cost> {
         let sites = self.scene.sites.iter().zip(self.sites);
-        ranked(sites.map(|(name, counts)| cost(name.clone(), counts)))
+        ranked(sites.map(|(site, counts)| Cost::new(site.function.clone(), counts)))
     }
 
     fn sources(&self) -> Vec<Cost> {
         let sites = self.scene.sources.iter().zip(self.sites);
-        ranked(sites.map(|(name, counts)| cost(name.clone(), counts)))
+        ranked(sites.map(|(name, counts)| Cost::new(name.clone(), counts)))
     }
 }
 

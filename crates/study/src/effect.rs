@@ -3,7 +3,8 @@
 //! *Cost* is cycles of accesses that left their core: hits in L1 and L2 are what every layout has. Sums over all interleavings'
 //! means; differences are paired (see [`crate::stats`]).
 
-use linemate_attribution::FunctionName;
+use std::collections::BTreeMap;
+
 use linemate_machine::Machine;
 use linemate_recording::AccessKind;
 use linemate_replay::{Cause, Counts, Outcome, Source, WarmUp};
@@ -103,7 +104,7 @@ pub struct LlcMisses {
     pub types: Measure,
     /// Of everything that was recorded.
     pub whole: Measure,
-    /// Of the kernel's code: everything but what user programs accessed themselves.
+    /// Of the kernel's code: everything but what programs' own code accessed, whether its functions have names or not.
     pub kernel: Measure,
     /// Of those, loads: what processors' counters of load misses count.
     pub kernel_loads: Measure,
@@ -111,7 +112,7 @@ pub struct LlcMisses {
     pub kernel_stores: Measure,
     /// Atomic read-modify-writes.
     pub kernel_rmws: Measure,
-    /// Loads of user programs.
+    /// Loads of programs' own code.
     pub user_loads: Measure,
 }
 
@@ -340,13 +341,14 @@ impl Facts<'_> {
 
     fn llc_misses(&self) -> LlcMisses {
         let pair = (VariantKind::Without, VariantKind::All);
-        let sites = &self.scene.sites;
-        let user = sites
-            .iter()
-            .position(|name| name == FunctionName::UserCode.as_str());
         let of_user = |o: &Outcome| {
-            let site = user.and_then(|at| o.sites.get(at));
-            site.map_or([0; 3], |counts| counts.llc_misses)
+            let sites = self.scene.sites.iter().zip(&o.sites);
+            let user = sites.filter(|(site, _)| site.user);
+            user.fold([0; 3], |mut sum, (_, counts)| {
+                let parts = sum.iter_mut().zip(counts.llc_misses);
+                parts.for_each(|(sum, part)| *sum += part);
+                sum
+            })
         };
         let of_kernel = |o: &Outcome| {
             let mut misses = o.totals.llc_misses;
@@ -404,13 +406,18 @@ impl Facts<'_> {
     }
 
     fn functions(&self) -> Vec<Row> {
-        let names = self.scene.sites.iter().enumerate().map(|(number, name)| {
+        let mut sites: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for (number, site) in self.scene.sites.iter().enumerate() {
+            sites.entry(&site.function).or_default().push(number);
+        }
+        let names = sites.into_iter().map(|(name, numbers)| {
             let figure: Figure = Box::new(move |o| {
-                o.sites
-                    .get(number)
-                    .map_or((0, 0), |counts| (left(counts), cost(counts)))
+                let counts = numbers.iter().filter_map(|number| o.sites.get(*number));
+                counts.fold((0, 0), |(count, cycles), of| {
+                    (count + left(of), cycles + cost(of))
+                })
             });
-            (name.clone(), figure)
+            (name.to_owned(), figure)
         });
         let mut rows = self.rows(names);
         by_change(&mut rows);

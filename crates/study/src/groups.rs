@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 
 use crate::experiment::{Cpus, Experiment, ExperimentError};
 use crate::growth::{FieldNames, Growth};
-use crate::scene::Scene;
+use crate::scene::{Scene, Site};
 
 /// Functions whose RMWs acquire a lock that is held alone: spinlocks, mutexes, semaphores and rwlocks of writers. Not told apart from other RMWs: bit
 /// locks and what is inlined elsewhere.
@@ -119,14 +119,16 @@ impl Experiment<'_> {
 
 /// Which functions acquire locks, and how much more often CPUs do what they do.
 fn code(scene: &Scene<'_>, cpus: Cpus) -> Result<Code, ExperimentError> {
-    let acquires = |name: &String| {
+    let acquires = |site: &Site| {
         // Of a function's copies: `f.isra.0`.
-        let plain = name.split('.').next().unwrap_or(name);
-        ACQUIRE.iter().any(|function| {
-            plain
-                .strip_prefix(function)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
-        })
+        let plain = site.function.split('.').next().unwrap_or(&site.function);
+        let kernel = !site.user;
+        kernel
+            && ACQUIRE.iter().any(|function| {
+                plain
+                    .strip_prefix(function)
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+            })
     };
     let growth = scene.session.growth();
     let growth = growth.map(|growth| factors(scene, growth, cpus));

@@ -3,7 +3,7 @@
 use linemate_machine::LineSize;
 use linemate_recording::{AccessKind, CpuId, VirtualTime};
 use linemate_replay::{
-    Begins, Fate, Filter, Kept, KeyId, Later, ReplayError, Seen, SliceHead, Slicer,
+    Begins, Fate, Filter, Kept, KeyId, Later, ReplayError, Seen, SiteId, SliceHead, Slicer,
 };
 
 use crate::scene::{Slice, Step};
@@ -53,25 +53,48 @@ impl Rounds {
 /// Accesses that were left out.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LeftOut {
-    /// By key: loads, stores, RMWs. All of them hit in L1.
-    pub(crate) hits: Vec<[u64; 3]>,
+    /// By key. All of them hit in L1.
+    pub(crate) keys: Hits,
+    /// The same by site.
+    pub(crate) sites: Hits,
     /// Accesses to devices.
     pub(crate) uncached: u64,
 }
 
 impl LeftOut {
-    pub(crate) fn add(&mut self, key: KeyId, kind: AccessKind, count: u64) {
-        let key = key.0 as usize;
-        if key >= self.hits.len() {
-            self.hits.resize(key + 1, [0; 3]);
-        }
-        self.hits[key][kind as usize] += count;
+    pub(crate) fn add(&mut self, key: KeyId, site: SiteId, kind: AccessKind, count: u64) {
+        self.keys.add(key.0, kind, count);
+        self.sites.add(site.0, kind, count);
     }
 
     /// The keys that have hits, with them.
     pub(crate) fn by_key(&self) -> impl Iterator<Item = (KeyId, [u64; 3])> {
-        let keys = (0u32..).map(KeyId).zip(self.hits.iter().copied());
-        keys.filter(|(_, kinds)| *kinds != [0; 3])
+        self.keys.iter().map(|(key, kinds)| (KeyId(key), kinds))
+    }
+
+    /// The sites that have hits, with them.
+    pub(crate) fn by_site(&self) -> impl Iterator<Item = (SiteId, [u64; 3])> {
+        self.sites.iter().map(|(site, kinds)| (SiteId(site), kinds))
+    }
+}
+
+/// Loads, stores and RMWs by number.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Hits(Vec<[u64; 3]>);
+
+impl Hits {
+    fn add(&mut self, number: u32, kind: AccessKind, count: u64) {
+        let number = number as usize;
+        if number >= self.0.len() {
+            self.0.resize(number + 1, [0; 3]);
+        }
+        self.0[number][kind as usize] += count;
+    }
+
+    /// The numbers that have any.
+    fn iter(&self) -> impl Iterator<Item = (u32, [u64; 3])> {
+        let all = (0u32..).zip(self.0.iter().copied());
+        all.filter(|(_, kinds)| *kinds != [0; 3])
     }
 }
 
@@ -224,7 +247,7 @@ impl<'s> Cutter<'s> {
             for (index, step) in (first..*end).zip(&self.steps[first as usize..*end as usize]) {
                 let kept = kept.next_if(|kept| kept.index == index);
                 if kept.is_none() && !self.stays[step.subject.0 as usize] {
-                    self.left_out.add(step.key, step.access.kind, 1);
+                    self.left_out.add(step.key, step.site, step.access.kind, 1);
                     continue;
                 }
                 out.steps.push(Step {

@@ -102,6 +102,9 @@ impl<'s> Runner<'s> {
         for (key, kinds) in left_out.by_key() {
             self.replay.add_hits(key, kinds)?;
         }
+        for (site, kinds) in left_out.by_site() {
+            self.replay.add_site_hits(site, kinds)?;
+        }
         self.replay.add_uncached(left_out.uncached);
         Ok(self.replay)
     }

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use linemate_attribution::counted::Objects;
+use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::{Analysis, Bucket, FieldRef, FunctionName, Names, SubjectId};
 use linemate_layout::nesting::{embeds, enclosing};
 use linemate_layout::pointer::PointerChase;
@@ -39,8 +40,36 @@ pub struct KeyName {
 pub struct Place {
     /// The type's name.
     pub type_name: String,
+    /// The type itself.
+    pub ty: TypeIndex,
     /// Bytes from its start.
     pub offset: u32,
+}
+
+impl KeyName {
+    /// Whether it is of a type whose fields are told apart, not of something else that may have the same name.
+    #[must_use]
+    pub fn is_typed(&self) -> bool {
+        self.place.is_some()
+    }
+}
+
+/// What a site of a replay stands for: a function, or a line of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// The function.
+    pub function: String,
+    /// Whether it is a program's, not the kernel's.
+    pub user: bool,
+}
+
+impl Site {
+    fn new(function: FunctionName<'_>) -> Site {
+        Site {
+            function: function.as_str().to_owned(),
+            user: function.is_user(),
+        }
+    }
 }
 
 /// An access with all that does not depend on edits.
@@ -141,8 +170,9 @@ pub struct Scene<'a> {
     pub arrays: Vec<(PointerChase, Arrays)>,
     /// By [`KeyId`].
     pub keys: Vec<KeyName>,
-    /// By [`SiteId`]: functions. Several have the same name where lines of the source are told apart.
-    pub sites: Vec<String>,
+    /// By [`SiteId`]. Several are of one function where lines of the source are told apart; a function of the kernel and one of a program
+    /// may have the same name.
+    pub sites: Vec<Site>,
     /// By [`SiteId`], where they are told apart: the line of a program's source, or the function where no lines are known. Else empty.
     pub sources: Vec<String>,
     /// Accesses in all.
@@ -294,6 +324,7 @@ impl<'a> Scene<'a> {
                         path: path.clone(),
                         place: Some(Place {
                             type_name: name.to_owned(),
+                            ty,
                             offset: *offset,
                         }),
                     });
@@ -342,12 +373,12 @@ impl<'a> Scene<'a> {
     }
 
     fn number_functions(&mut self, analysis: &Analysis<'_>, pcs: BTreeSet<u64>) {
-        let mut known: BTreeMap<&str, u32> = BTreeMap::new();
+        let mut known: BTreeMap<FunctionName<'_>, u32> = BTreeMap::new();
         for pc in pcs {
-            let name = FunctionName::at(analysis.symbols(), GuestAddr(pc)).as_str();
+            let function = FunctionName::at(analysis.symbols(), GuestAddr(pc));
             let sites = &mut self.sites;
-            let site = *known.entry(name).or_insert_with(|| {
-                sites.push(name.to_owned());
+            let site = *known.entry(function).or_insert_with(|| {
+                sites.push(Site::new(function));
                 (sites.len() - 1) as u32
             });
             self.functions.insert(pc, site);
@@ -357,15 +388,15 @@ impl<'a> Scene<'a> {
     /// Lines of programs' source, each with its function. A line of code that is inlined into several functions is each one's own.
     fn number_sources(&mut self, analysis: &Analysis<'_>, pcs: BTreeSet<u64>) {
         let places = analysis.source_places();
-        let mut known: BTreeMap<(String, &str), u32> = BTreeMap::new();
+        let mut known: BTreeMap<(String, FunctionName<'_>), u32> = BTreeMap::new();
         for pc in pcs {
-            let function = FunctionName::at(analysis.symbols(), GuestAddr(pc)).as_str();
+            let function = FunctionName::at(analysis.symbols(), GuestAddr(pc));
             let place = places.at(GuestAddr(pc));
-            let source = place.map_or_else(|| function.to_owned(), ToString::to_string);
+            let source = place.map_or_else(|| function.to_string(), ToString::to_string);
             let next = known.len() as u32;
             let site = *known.entry((source, function)).or_insert(next);
             if site == next {
-                self.sites.push(function.to_owned());
+                self.sites.push(Site::new(function));
             }
             self.functions.insert(pc, site);
         }

@@ -58,7 +58,7 @@ pub struct Outcome {
     pub totals: Counts,
     /// By key: index = [`KeyId`].
     pub keys: Vec<Counts>,
-    /// By site, only the accesses that left their core: index = [`SiteId`].
+    /// By site, likewise every access once: index = [`SiteId`].
     pub sites: Vec<Counts>,
     /// By pair of CPUs, ascending, only pairs that exchanged something.
     pub pairs: Vec<Pair>,

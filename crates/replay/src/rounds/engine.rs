@@ -36,6 +36,8 @@ pub(crate) struct Engine {
     /// and join `keys` at the end.
     pub(crate) hits: Vec<[u64; 4]>,
     pub(crate) sites: Vec<Counts>,
+    /// As `hits`, per site.
+    pub(crate) site_hits: Vec<[u64; 4]>,
     pub(crate) pairs: HashMap<(u16, u16), Tally, BuildHasherDefault<LineHasher>>,
     pub(crate) lines: Option<Lines>,
     /// As `lines`.
@@ -63,6 +65,7 @@ impl Engine {
             keys: Vec::new(),
             hits: Vec::new(),
             sites: Vec::new(),
+            site_hits: Vec::new(),
             pairs: HashMap::default(),
             lines: lines.then(Lines::default),
             transfers: lines.then(|| TransferCounter::new(machine, &logical, copies)),
@@ -81,6 +84,7 @@ impl Engine {
         }
         if site.0 as usize >= self.sites.len() {
             self.sites.resize_with(site.0 as usize + 1, Counts::default);
+            self.site_hits.resize(site.0 as usize + 1, [0; 4]);
         }
     }
 
@@ -125,6 +129,7 @@ impl Engine {
         self.keys.clear();
         self.hits.clear();
         self.sites.clear();
+        self.site_hits.clear();
         self.pairs.clear();
         if let Some(lines) = &mut self.lines {
             *lines = Lines::default();
@@ -158,7 +163,7 @@ impl Engine {
         self.met = (Source::L1, None);
         if waiting.span.beyond == 0 {
             if let Some((cycles, _)) = self.system.hit(logical, place.core, first) {
-                self.hits[waiting.key as usize][waiting.kind as usize] += 1;
+                self.add_hit(waiting);
                 let stall = cycles - self.l1_cycles;
                 // Of atomics only.
                 if stall > 0 {
@@ -216,12 +221,18 @@ impl Engine {
             self.note_transfer(offset, waiting, cpu, &verdict);
         }
         if verdict.source == Source::L1 && second.is_none() {
-            self.hits[waiting.key as usize][waiting.kind as usize] += 1;
+            self.add_hit(waiting);
             self.settle_if_needed();
         } else {
             self.account(waiting, logical, place, &verdict, second.is_some());
         }
         verdict.cycles - self.l1_cycles
+    }
+
+    #[inline]
+    fn add_hit(&mut self, waiting: &Waiting) {
+        self.hits[waiting.key as usize][waiting.kind as usize] += 1;
+        self.site_hits[waiting.site as usize][waiting.kind as usize] += 1;
     }
 
     #[inline]
@@ -248,10 +259,10 @@ impl Engine {
             }
         };
         count(&mut self.keys[waiting.key as usize]);
+        count(&mut self.sites[waiting.site as usize]);
         if verdict.source.is_private() {
             return self.settle_if_needed();
         }
-        count(&mut self.sites[waiting.site as usize]);
         self.keys[waiting.key as usize].waited += verdict.waited;
         self.sites[waiting.site as usize].waited += verdict.waited;
         let tag = MissTag {
@@ -332,7 +343,9 @@ impl Engine {
     /// At the end: nothing may be open, and the sum over the keys is the whole.
     pub(crate) fn settle(&mut self) {
         self.settle_closed();
-        for (counts, &[loads, stores, rmws, _]) in self.keys.iter_mut().zip(&self.hits) {
+        let keys = self.keys.iter_mut().zip(&self.hits);
+        let sites = self.sites.iter_mut().zip(&self.site_hits);
+        for (counts, &[loads, stores, rmws, _]) in keys.chain(sites) {
             counts.add_l1_hits([loads, stores, rmws], self.l1_cycles, self.atomic_cycles);
         }
         if let Some(aside) = self.aside {

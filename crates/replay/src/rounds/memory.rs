@@ -20,7 +20,10 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
             .chain(&system.l2)
             .map(Cache::size_in_memory);
         let llc = system.llc.iter().map(Llc::size_in_memory);
-        let accounts = of_list(&engine.keys) + of_list(&engine.hits) + of_list(&engine.sites);
+        let accounts = of_list(&engine.keys)
+            + of_list(&engine.hits)
+            + of_list(&engine.sites)
+            + of_list(&engine.site_hits);
         let lines = engine.lines.as_ref().map_or(0, Lines::size_in_memory);
         let taper = self.taper.as_ref().map_or(0, Taper::size_in_memory);
         caches.chain(llc).sum::<usize>()

@@ -313,7 +313,7 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
     }
 
     /// Accesses that were left out because they hit in L1 whatever happens ([`crate::Filter`]): how many loads, stores and RMWs count
-    /// for the key.
+    /// for the key. The same accesses count for sites, too ([`Replay::add_site_hits`]).
     ///
     /// # Errors
     /// A key beyond any sensible number.
@@ -325,6 +325,24 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         self.accesses += kinds.iter().sum::<u64>();
         let copies = u64::from(self.cloner.copies());
         for (hits, count) in self.engine.hits[key.0 as usize].iter_mut().zip(kinds) {
+            *hits += count * copies;
+        }
+        Ok(())
+    }
+
+    /// How many of the accesses that were left out count for the site. They are in the outcome's totals by their keys alone
+    /// ([`Replay::add_hits`]).
+    ///
+    /// # Errors
+    /// A site beyond any sensible number.
+    pub fn add_site_hits(&mut self, site: SiteId, kinds: [u64; 3]) -> Result<(), ReplayError> {
+        if site.0 >= KEYS_MAX {
+            return Err(ReplayError::Key(site.0));
+        }
+        self.engine.make_room(KeyId(0), site);
+        let copies = u64::from(self.cloner.copies());
+        let hits = &mut self.engine.site_hits[site.0 as usize];
+        for (hits, count) in hits.iter_mut().zip(kinds) {
             *hits += count * copies;
         }
         Ok(())

@@ -10,7 +10,7 @@ use linemate_text::shown;
 use serde::{Deserialize, Serialize};
 
 use super::{AdvisedRecording, text};
-use crate::print::{cycles, percent};
+use crate::print::{cycles, interleavings, percent};
 use crate::{Table, Text};
 
 /// What `linemate advise --json` writes without a type (docs/schema-advise.md).
@@ -24,8 +24,10 @@ pub struct SurveyDocument {
     pub recordings: Vec<AdvisedRecording>,
     /// The machines' names.
     pub machines: Vec<String>,
-    /// The interleaving.
+    /// The first interleaving's seed.
     pub seed: u64,
+    /// Over how many interleavings the types' costs are a mean: one. Remedies say how many theirs are of.
+    pub interleavings: usize,
     /// The types, by the most that a layout can win.
     pub types: Vec<Row>,
     /// Advice other than reordering members, for the first recording and machine.
@@ -51,6 +53,7 @@ impl SurveyDocument {
             recordings: recordings.iter().map(AdvisedRecording::new).collect(),
             machines,
             seed,
+            interleavings: 1,
             types,
             remedies,
         }
@@ -60,14 +63,15 @@ impl SurveyDocument {
     #[must_use]
     pub fn text(&self, paths: &[String]) -> Text {
         let mut out = Text::default();
-        types(&mut out, &self.types, &self.machines.join(", "));
+        types(&mut out, self);
         text::remedies(&mut out, &self.remedies);
         text::inputs(&mut out, &self.tool, paths, &self.recordings);
         out
     }
 }
 
-fn types(out: &mut Text, rows: &[Row], machines: &str) {
+fn types(out: &mut Text, survey: &SurveyDocument) {
+    let rows = &survey.types;
     let mut list = Table::of_figures(&[
         "type",
         "cost",
@@ -101,7 +105,9 @@ fn types(out: &mut Text, rows: &[Row], machines: &str) {
     }
     let _ = writeln!(
         out,
-        "Types by what a layout can win on {machines}, in cycles of accesses that leave their core.\n"
+        "Types by what a layout can win on {}, in cycles of accesses that leave their core; {}. What is inside another type counts for that one.\n",
+        survey.machines.join(", "),
+        interleavings(survey.interleavings, survey.seed)
     );
     out.table(list);
     let _ = writeln!(

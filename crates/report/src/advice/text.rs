@@ -12,7 +12,7 @@ use linemate_text::shown;
 
 use super::{AdviceDocument, AdvisedLayout, AdvisedRecording, GrownLayout};
 use crate::line_starts::line_starts_text;
-use crate::print::{change, cycles, origin, percent, relative, verdict};
+use crate::print::{change, cycles, interleavings, origin, percent, relative, verdict};
 use crate::{Table, Text};
 
 /// By how much of the type's cost a point of the front has to gain more than the one before to be shown.
@@ -170,9 +170,8 @@ impl AdviceDocument {
         let replayed = replayed.max().unwrap_or(self.interleavings);
         let _ = writeln!(
             out,
-            "Cycles of accesses that leave their core; interleavings {} to {}; the fast model said {} of the type's.\n",
-            self.seed,
-            self.seed.wrapping_add(replayed.saturating_sub(1) as u64),
+            "Cycles of accesses that leave their core, {}; the fast model said {} of the type's.\n",
+            interleavings(replayed, self.seed),
             percent(best.model - 1.0)
         );
         if best.starts_lines {

@@ -59,7 +59,6 @@ impl GroupCosts {
         let mut locks: Vec<LockCost> = Vec::new();
         let mut under = 0;
         for wait in &outcome.locks {
-            let name = |names: Option<&String>| names.cloned().unwrap_or_default();
             // Those after the scene's count apart because a function is on the stack.
             let (key, site) = (wait.key.0 as usize, wait.site.0 as usize);
             if key >= scene.keys.len() {
@@ -67,7 +66,8 @@ impl GroupCosts {
             }
             let key = scene.keys.get(key % scene.keys.len().max(1));
             let site = scene.sites.get(site % scene.sites.len().max(1));
-            let (name, function) = (name(key.map(|key| &key.path)), name(site));
+            let name = key.map_or_else(String::new, |key| key.path.clone());
+            let function = site.map_or_else(String::new, |site| site.function.clone());
             match locks
                 .iter_mut()
                 .find(|of| of.name == name && of.function == function)

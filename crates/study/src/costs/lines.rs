@@ -92,8 +92,18 @@ pub struct CellCost {
     pub times: Vec<Vec<u64>>,
 }
 
-/// A line of a type: the type's name, and the line's start from the object's.
-type LineId<'b> = (&'b str, i64);
+/// A line of a type.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct LineId<'b> {
+    /// The type, the variable, or what else is there.
+    name: &'b str,
+    /// Whether it is a type with fields: other things may have the same name.
+    typed: bool,
+    /// Whether it is the type that was asked for, if one was.
+    wanted: bool,
+    /// Bytes from the object's start to the line's.
+    start: i64,
+}
 
 /// A place in a line: an offset, and what is accounted there.
 type CellId<'b> = (u8, &'b str);
@@ -116,10 +126,9 @@ pub(super) fn lines(book: &Book<'_>) -> Vec<LineCost> {
     }
     add_transfers(book, &mut sums);
     let grid = &book.grid;
-    let wanted = |id: &LineId<'_>| book.only.is_none_or(|only| id.0 == only);
     let mut lines: Vec<LineCost> = sums
         .into_iter()
-        .filter(|(id, line)| wanted(id) && line.misses() > 0)
+        .filter(|(id, line)| id.wanted && line.misses() > 0)
         .map(|(id, line)| line.finish(id, grid))
         .collect();
     lines.sort_by_key(|line| std::cmp::Reverse(line.cycles));
@@ -128,13 +137,16 @@ pub(super) fn lines(book: &Book<'_>) -> Vec<LineCost> {
 
 /// Where accesses to what is called `name` that left their core cost most.
 pub(super) fn hottest(book: &Book<'_>, name: &str) -> Option<HotPlace> {
-    let is_named = |cell: &&Cell| {
-        let key = book.scene.keys.get(cell.key.0 as usize);
-        key.is_some_and(|key| owner(key) == name)
+    let is_named = |cell: &Cell| {
+        let number = cell.key.0 as usize;
+        match (book.only, book.scene.keys.get(number)) {
+            (Some(only), _) => only.of(number).is_some(),
+            (None, key) => key.is_some_and(|key| owner(key) == name),
+        }
     };
     let mut sums: BTreeMap<GuestAddr, u64> = BTreeMap::new();
     for cell in book.outcome.lines.iter().flat_map(|view| &view.cells) {
-        if is_named(&cell) {
+        if is_named(cell) {
             *sums.entry(cell.pc).or_default() += cell.loads.cycles + cell.stores.cycles;
         }
     }
@@ -206,12 +218,25 @@ impl<'b> Book<'b> {
 
     /// The line of a type, and the place in it, that accesses of `key` at `offset` of a line of memory belong to.
     fn place(&self, key: KeyId, offset: u8) -> Option<(LineId<'b>, CellId<'b>)> {
-        let key = self.scene.keys.get(key.0 as usize)?;
-        let start = key
-            .place
-            .as_ref()
-            .map_or(0, |place| i64::from(place.offset) - i64::from(offset));
-        Some(((owner(key), start), (offset, key.path.as_str())))
+        let number = key.0 as usize;
+        let key = self.scene.keys.get(number)?;
+        let start = |place: u32| i64::from(place) - i64::from(offset);
+        if let Some((only, found)) = self.only.and_then(|only| Some((only, only.of(number)?))) {
+            let line = LineId {
+                name: &only.name,
+                typed: true,
+                wanted: true,
+                start: start(found.offset),
+            };
+            return Some((line, (offset, found.field.as_str())));
+        }
+        let line = LineId {
+            name: owner(key),
+            typed: key.is_typed(),
+            wanted: self.only.is_none(),
+            start: key.place.as_ref().map_or(0, |place| start(place.offset)),
+        };
+        Some((line, (offset, key.path.as_str())))
     }
 }
 
@@ -229,7 +254,7 @@ impl Line<'_> {
         self.own.values().map(Gathered::misses).sum()
     }
 
-    fn finish(self, (name, start): LineId<'_>, grid: &TimeGrid) -> LineCost {
+    fn finish(self, id: LineId<'_>, grid: &TimeGrid) -> LineCost {
         let misses = self.misses();
         let cells = |side: BTreeMap<CellId<'_>, Gathered<'_>>| -> Vec<CellCost> {
             let cell = |(id, sums): (_, Gathered<'_>)| sums.finish(id, grid);
@@ -238,8 +263,8 @@ impl Line<'_> {
         let own = cells(self.own);
         let pair = |((from, to), hitm)| LinePair { from, to, hitm };
         LineCost {
-            name: name.to_owned(),
-            start,
+            name: id.name.to_owned(),
+            start: id.start,
             lines: self.lines,
             hitm: own.iter().map(|cell| cell.hitm).sum(),
             misses,
@@ -276,7 +301,8 @@ impl<'b> Gathered<'b> {
 
     fn add_uncontested(&mut self, book: &'b Book<'_>, sum: &Uncontested) {
         let function = book.scene.sites.get(sum.site.0 as usize);
-        self.add_tallies(sum.loads, sum.stores, function.map_or("", String::as_str));
+        let function = function.map_or("", |site| &site.function);
+        self.add_tallies(sum.loads, sum.stores, function);
     }
 
     fn add(&mut self, book: &'b Book<'_>, cell: &Cell) {

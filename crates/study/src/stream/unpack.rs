@@ -96,7 +96,7 @@ impl<'s> Reader<'s> {
         };
         for (row, count) in self.chosen.tables.rows.iter().zip(self.left_out) {
             if *count > 0 && !self.chosen.wanted.all_of(row.subject) {
-                left_out.add(row.key, row.kind, *count);
+                left_out.add(row.key, row.site, row.kind, *count);
             }
         }
         left_out

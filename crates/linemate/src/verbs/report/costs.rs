@@ -2,11 +2,12 @@
 
 use anyhow::Context;
 use linemate_layout::EditSubject;
+use linemate_page::with_asked;
 use linemate_recording::Recording;
-use linemate_report::{CostsDocument, CostsTables};
+use linemate_report::{CostsDocument, CostsTables, costs_headline};
 use linemate_study::costs::{CostRun, costs_of, costs_under};
 
-use super::page::Pictures;
+use super::page::{OnMachine, Pictures};
 use super::{Args, Rows};
 use crate::cli::Outcome;
 use crate::files::MachineName;
@@ -52,13 +53,14 @@ pub(super) fn run(
     let asked = found.next().unwrap_or_default();
     let whole = found.next().map(|costs| document(costs, None));
     let asked_name = type_name.as_deref();
-    pictures.write(
-        args,
-        &session,
-        asked_name,
-        whole.map(|document| (&machine, document)),
-    )?;
     let document = document(asked, asked_name);
+    let headline = costs_headline(&document);
+    let about = whole.map(|whole| OnMachine {
+        machine: &machine,
+        document: with_asked(whole, &document),
+        headline,
+    });
+    pictures.write(args, &session, asked_name, about)?;
     if args.json {
         output::json(&document)?;
     } else {

@@ -3,7 +3,7 @@
 use linemate_files::Output;
 use linemate_machine::Machine;
 use linemate_page::{Heat, Page, svg, trimmed};
-use linemate_report::{CostsDocument, costs_headline, report_headline, type_headline};
+use linemate_report::{CostsDocument, report_headline, type_headline};
 use linemate_study::Session;
 use linemate_study::experiment::line_of;
 use linemate_types::LineSize;
@@ -17,6 +17,15 @@ use crate::page::{About, PageOutput, TOOL, about, settings};
 pub(super) struct Pictures<'a> {
     page: PageOutput<'a>,
     svg: Option<Output>,
+}
+
+/// What a recording costs on a machine.
+pub(super) struct OnMachine<'m> {
+    pub(super) machine: &'m Machine,
+    /// Of all types.
+    pub(super) document: CostsDocument,
+    /// What the answer says about what was asked for.
+    pub(super) headline: Option<String>,
 }
 
 impl<'a> Pictures<'a> {
@@ -39,35 +48,31 @@ impl<'a> Pictures<'a> {
         args: &Args,
         session: &Session<'_>,
         type_name: Option<&str>,
-        costs: Option<(&Machine, CostsDocument)>,
+        costs: Option<OnMachine<'_>>,
     ) -> anyhow::Result<()> {
         if !self.are_wanted() {
             return Ok(());
         }
-        let (machine, document) = costs.unzip();
-        let line = match machine {
-            Some(machine) => line_of(machine),
+        let line = match &costs {
+            Some(costs) => line_of(costs.machine),
             None => args.line.unwrap_or(LineSize::B64),
         };
         let asked: Vec<String> = type_name.map(str::to_owned).into_iter().collect();
-        let about = about(session, line, document.as_ref(), &asked)?;
+        let document = costs.as_ref().map(|costs| &costs.document);
+        let about = about(session, line, document, &asked)?;
         if let (Some(output), Some(view)) = (self.svg, about.types.first()) {
-            let heat = document.as_ref().map_or(Heat::Accesses, Heat::Cycles);
+            let heat = document.map_or(Heat::Accesses, Heat::Cycles);
             output.write(&svg(view, heat))?;
             if let Some(path) = &args.svg {
                 tell(&format!("wrote {}", path.display()));
             }
         }
-        self.page.write(|| Ok(page(args, about, machine, document)))
+        self.page.write(|| Ok(page(args, about, costs)))
     }
 }
 
-fn page(
-    args: &Args,
-    about: About,
-    machine: Option<&Machine>,
-    document: Option<CostsDocument>,
-) -> Page {
+fn page(args: &Args, about: About, costs: Option<OnMachine<'_>>) -> Page {
+    let machine = costs.as_ref().map(|costs| costs.machine);
     let mut settings = settings(machine.as_slice(), &args.replaying);
     if machine.is_none() {
         let line = args.line.unwrap_or(LineSize::B64);
@@ -80,14 +85,12 @@ fn page(
         Some(name) => format!("{name} in {}", args.input.path().display()),
         None => args.input.path().display().to_string(),
     };
-    let from_costs = document
-        .as_ref()
-        .and_then(|d| costs_headline(d, asked.as_deref()));
+    let from_costs = costs.as_ref().and_then(|costs| costs.headline.clone());
     let headline = from_costs.unwrap_or_else(|| match about.types.first() {
         Some(page) if asked.is_some() => type_headline(&page.view, about.report.ledger.total),
         _ => report_headline(&about.report),
     });
-    let costs = document.map(|document| trimmed(document, &about.types));
+    let costs = costs.map(|costs| trimmed(costs.document, &about.types));
     Page {
         headline,
         type_name: asked,
