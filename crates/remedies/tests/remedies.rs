@@ -25,11 +25,26 @@ fn found_with(recording: &Recording, options: &RemedyOptions) -> RemedyList {
 
 /// The remedies of a kind, in the rounds that `round` makes.
 fn of_kind(kind: RemedyKind, round: impl Fn(&mut World, u64)) -> Vec<Remedy> {
+    of_kind_with(kind, &options(), round)
+}
+
+/// Objects that point to each other, in the rounds that `round` makes, from cold caches: warm ones have all of them, and nothing is at stake.
+fn partners(round: impl Fn(&mut World, u64)) -> Vec<Remedy> {
+    let mut options = options();
+    options.conditions.cold = true;
+    of_kind_with(RemedyKind::CoAllocate, &options, round)
+}
+
+fn of_kind_with(
+    kind: RemedyKind,
+    options: &RemedyOptions,
+    round: impl Fn(&mut World, u64),
+) -> Vec<Remedy> {
     let mut world = World::new();
     for number in 0..ROUNDS {
         round(&mut world, number);
     }
-    let found = found_with(&world.record(), &options());
+    let found = found_with(&world.record(), options);
     found
         .remedies
         .into_iter()
@@ -314,7 +329,7 @@ fn unpacking(item: impl Fn(u64) -> u64) -> impl Fn(&mut World, u64) {
 
 #[test]
 fn objects_that_point_to_one_of_their_own_are_partners() {
-    let found = of_kind(RemedyKind::CoAllocate, unpacking(|number| number));
+    let found = partners(unpacking(|number| number));
     assert_eq!(subjects(&found), ["crate with its item"]);
     assert_eq!(
         found[0].reasons.notes,
@@ -326,7 +341,7 @@ fn objects_that_point_to_one_of_their_own_are_partners() {
     );
     assert_eq!(found[0].trials[0].edits, "colocate crate item\n");
     assert!(matches!(found[0].trials[0].effect, RemedyEffect::Tried(_)));
-    let shared = of_kind(RemedyKind::CoAllocate, unpacking(|number| number / 2));
+    let shared = partners(unpacking(|number| number / 2));
     assert_eq!(subjects(&shared), [""; 0], "crates 0 and 1 share an item");
     let handed_over = |w: &mut World, number: u64| {
         unpacking(|number| number)(w, number);
@@ -336,7 +351,7 @@ fn objects_that_point_to_one_of_their_own_are_partners() {
         w.wait(100);
     };
     assert_eq!(
-        subjects(&of_kind(RemedyKind::CoAllocate, handed_over)),
+        subjects(&partners(handed_over)),
         [""; 0],
         "another CPU uses the items most"
     );

@@ -239,11 +239,17 @@ fn not_attributed(out: &mut Text, view: &TypeView, ledger: &LedgerView) {
     let groups = groups.filter(|group| unnamed.contains(&group.name.as_ref()));
     let mut buckets: Vec<&LedgerBucket> = groups.flat_map(|group| &group.buckets).collect();
     buckets.sort_by_key(|bucket| (std::cmp::Reverse(bucket.accesses), bucket.name.as_ref()));
+    let _ = write!(out, "struct {}: {} bytes. ", shown(&view.name), view.size);
+    if buckets.is_empty() {
+        let _ = writeln!(
+            out,
+            "Every access that could be to it is attributed to another type.\n"
+        );
+        return;
+    }
     let _ = writeln!(
         out,
-        "struct {}: {} bytes. Accesses that are attributed to no type, some of which may be to it, such as to memory of mmap:",
-        shown(&view.name),
-        view.size
+        "Accesses that are attributed to no type, some of which may be to it, such as to memory of mmap:"
     );
     let mut table = Table::new(&["where the accesses went", "accesses", "share"]);
     for bucket in buckets {

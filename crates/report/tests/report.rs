@@ -561,7 +561,13 @@ fn objects_from_before_the_recording_are_counted_when_accessed() {
 fn a_type_without_accesses_has_no_empty_tables() {
     let mut w = World::new();
     w.store(0, UNITS[0] + RQ);
-    w.store(0, TASK_SLAB);
+    let typed = w.record();
+    let page = shown(&typed, &options(By::Type, Some("vector")), false).to_string();
+    let all = "struct vector: 40 bytes. Every access that could be to it is attributed to another type.\n";
+    assert!(page.contains(all), "{page}");
+    let mut w = World::new();
+    w.store(0, UNITS[0] + RQ);
+    w.store(0, KMALLOC_SLAB + 64);
     let recording = w.record();
     let page = shown(&recording, &options(By::Type, Some("vector")), false).to_string();
     assert!(
