@@ -108,6 +108,8 @@ find_missing() {
 		python3 -c 'import ensurepip, venv' 2>/dev/null || want python3-venv
 	elif [ "$packages_of" != demo ]; then
 		want_command stress-ng stress-ng
+		# A Python program is recorded with what its interpreter says it needs.
+		want_command python3 python3
 		# Programs of C++ are compiled to be read, and dwz moves their types elsewhere.
 		want_command g++ g++
 		want_command dwz dwz

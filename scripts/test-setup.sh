@@ -19,7 +19,7 @@ machine() {
 		uname dpkg dpkg-deb dpkg-query; do
 		ln -s "$(command -v "$tool")" "$work/bin/$tool"
 	done
-	for tool in cc ld hackbench pahole stress-ng g++ dwz dwp apt-get apt-cache qemu-img make patch flex bison bc cpio; do
+	for tool in cc ld hackbench pahole stress-ng g++ dwz dwp apt-get apt-cache qemu-img make patch flex bison bc cpio python3; do
 		stand_in "$tool" 'exit 1'
 	done
 	stand_in gcc true
@@ -165,6 +165,13 @@ stand_in apt-get "case \"\$*\" in *'install '*'-t bookworm-backports dwarves') l
 	echo 'E: Unable to correct problems, you have held broken packages.'; exit 100"
 stand_in true true
 expect "packages that go with the backports" 0 "setup: installing dwarves" test
+
+machine
+stand_in id 'echo 1000'
+without python3
+expect "test: no Python" 2 \
+	"setup: error: missing: python3; installing needs root: run \`sudo scripts/setup.sh packages\`, then repeat as yourself" test
+expect "demo needs no Python" 0 "" demo
 
 # dwp is in Debian 12's binutils, and in a package of its own in Debian 13.
 machine

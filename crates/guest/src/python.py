@@ -25,11 +25,14 @@ def named_as(script, path):
 def modules(script):
     try:
         from modulefinder import ModuleFinder
-
-        finder = ModuleFinder(path=[os.path.dirname(script) or os.curdir, *sys.path])
-        finder.run_script(script)
-    except (ImportError, OSError, SyntaxError, ValueError):
+    except ImportError:
         return
+    finder = ModuleFinder(path=[os.path.dirname(script) or os.curdir, *sys.path])
+    try:
+        finder.run_script(script)
+    except Exception:
+        # No Python, or a package without __init__.py, which modulefinder cannot read: what was found until then is wanted all the same.
+        pass
     for name, module in finder.modules.items():
         path = module.__file__
         if "." in name or name == "__main__" or path is None or in_library(path):
