@@ -48,7 +48,16 @@ fn a_recording_against_itself() {
     let data = record(folder.path(), "6.12", &["--smp", "2"], &command);
 
     let counts = diff(&data, &["--type", "rq"]);
-    let top = ["schema", "tool", "type", "machine", "seed", "a", "b"];
+    let top = [
+        "schema",
+        "tool",
+        "type",
+        "machine",
+        "seed",
+        "interleavings",
+        "a",
+        "b",
+    ];
     assert_eq!(keys(&counts), top.into_iter().collect());
     assert_eq!(counts["schema"], "linemate.diff/2");
     assert_eq!(counts["a"], counts["b"]);
