@@ -117,9 +117,13 @@ fn what_cannot_be_a_series_is_refused_before_anything_boots() {
         (
             &["--series", "4,256"],
             "true",
-            "256 CPUs cannot be emulated",
+            "--series = 256: must be 1 to 255",
         ),
-        (&["--series", "4,0"], "true", "0 CPUs cannot be emulated"),
+        (
+            &["--series", "4,0"],
+            "true",
+            "--series = 0: must be 1 to 255",
+        ),
         (&["--series", "4,x"], "true", "--series"),
         (
             &["--series", "4,8", "--smp", "4"],
