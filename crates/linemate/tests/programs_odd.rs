@@ -25,7 +25,8 @@ fn compile(program: &Path, source: &Path, options: &[&str]) {
 
 /// The accesses of a row of a report.
 fn accesses(data: &str, by: &str, name: &str) -> u64 {
-    let output = linemate(&["report", "-i", data, "--by", by, "--json"]);
+    let all = ["--top", "100000", "--json"];
+    let output = linemate(&[&["report", "-i", data, "--by", by], &all[..]].concat());
     assert!(output.status.success(), "{}", story(&output));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let rows = items(&report, &format!("/{by}s")).iter();

@@ -395,7 +395,7 @@ fn costs_are_as_described(data: &str) {
     has_exactly(&json, &expected);
     assert_eq!(json["schema"], "linemate.costs/5");
     let costs = &json["costs"];
-    let expected = "machine line_bytes cpus recorded_cpus seed interleavings accesses device_accesses warm_up mechanisms overlapped duration potential sets whole types fields functions pairs pairs_by time lines under";
+    let expected = "machine line_bytes cpus recorded_cpus seed interleavings accesses device_accesses warm_up mechanisms overlapped duration potential sets whole types fields functions hottest pairs pairs_by time lines under";
     has_exactly(costs, &expected.split(' ').collect::<Vec<_>>());
     assert_eq!(costs["line_bytes"], 128);
     let sum = |rows: &str| -> u64 {

@@ -214,7 +214,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Types by what of them comes from other CPUs; without `all` what cannot be laid out only where that is much.
+    /// Types by what of them comes from other CPUs. What is no type is in the list where a layout or an allocation can change it and that is
+    /// much; with `all` everything is, what none can change (stacks, contents of pages) after the rest.
     fn types(&mut self, all: bool) -> Vec<TypeRow> {
         let mut sums: BTreeMap<RowOf<'_>, RowParts<'_>> = BTreeMap::new();
         for (key, counts) in &self.rows {
@@ -225,21 +226,22 @@ impl<'a> Builder<'a> {
             *row.subjects.entry((subject, key.subject)).or_default() += counts.count;
         }
         let handed = sums.values().map(|row| row.parts.sum.handed()).sum();
-        let mut rows: Vec<TypeRow> = Vec::new();
+        let (mut rows, mut rest) = (Vec::new(), Vec::new());
         for row in sums.values() {
             let mut types = row.subjects.keys().filter_map(|(subject, _)| subject.ty);
             let has_fields = types.any(|ty| self.resolver.has_fields(ty));
-            if all || has_fields || is_large(row.parts.sum.handed(), handed) {
-                rows.push(self.type_row(row));
+            let changeable = has_fields || row.is_placed_by_programmers();
+            if all || has_fields || changeable && is_large(row.parts.sum.handed(), handed) {
+                let row = self.type_row(row);
+                match changeable {
+                    true => rows.push(row),
+                    false => rest.push(row),
+                }
             }
         }
-        rows.sort_by(|a, b| {
-            let key = |r: &TypeRow| (r.name.clone(), r.kind.clone(), r.place.clone());
-            b.shared
-                .cmp(&a.shared)
-                .then(b.figures.accesses.cmp(&a.figures.accesses))
-                .then_with(|| key(a).cmp(&key(b)))
-        });
+        sort_by_shared(&mut rows);
+        sort_by_shared(&mut rest);
+        rows.append(&mut rest);
         rows
     }
 
@@ -422,6 +424,25 @@ impl<'s> RowOf<'s> {
 struct RowParts<'s> {
     parts: Parts,
     subjects: BTreeMap<(&'s Subject, SubjectId), u64>,
+}
+
+impl RowParts<'_> {
+    /// Is it a variable or a heap block? Stacks, page tables and contents of pages are where the kernel puts them.
+    fn is_placed_by_programmers(&self) -> bool {
+        let mut groups = self.subjects.keys().map(|(of, _)| of.bucket.group());
+        groups.any(|group| matches!(group, Group::Percpu | Group::Global | Group::Heap))
+    }
+}
+
+/// Most accesses to what comes from other CPUs first.
+fn sort_by_shared(rows: &mut [TypeRow]) {
+    rows.sort_by(|a, b| {
+        let key = |r: &TypeRow| (r.name.clone(), r.kind.clone(), r.place.clone());
+        b.shared
+            .cmp(&a.shared)
+            .then(b.figures.accesses.cmp(&a.figures.accesses))
+            .then_with(|| key(a).cmp(&key(b)))
+    });
 }
 
 /// What a row of `--by source` is of.
