@@ -341,15 +341,7 @@ impl Facts<'_> {
 
     fn llc_misses(&self) -> LlcMisses {
         let pair = (VariantKind::Without, VariantKind::All);
-        let of_user = |o: &Outcome| {
-            let sites = self.scene.sites.iter().zip(&o.sites);
-            let user = sites.filter(|(site, _)| site.user);
-            user.fold([0; 3], |mut sum, (_, counts)| {
-                let parts = sum.iter_mut().zip(counts.llc_misses);
-                parts.for_each(|(sum, part)| *sum += part);
-                sum
-            })
-        };
+        let of_user = |o: &Outcome| self.scene.llc_misses_of_programs(o);
         let of_kernel = |o: &Outcome| {
             let mut misses = o.totals.llc_misses;
             let user = of_user(o);

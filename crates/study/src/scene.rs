@@ -12,7 +12,7 @@ use linemate_layout::nesting::{embeds, enclosing};
 use linemate_layout::pointer::PointerChase;
 use linemate_machine::LineSize;
 use linemate_recording::{Access, GuestAddr};
-use linemate_replay::{Fate, Item, KeyId, Later, Placed, Sharing, SiteId, SliceHead};
+use linemate_replay::{Fate, Item, KeyId, Later, Outcome, Placed, Sharing, SiteId, SliceHead};
 use linemate_types::{FlatType, TypeId, TypeModel};
 use rustc_hash::FxHashMap;
 
@@ -201,6 +201,18 @@ pub struct Watch {
 }
 
 impl<'a> Scene<'a> {
+    /// Accesses of programs that no cache of their domain served in a replay of this scene: loads, stores, RMWs. The kernel's are the rest.
+    #[must_use]
+    pub fn llc_misses_of_programs(&self, outcome: &Outcome) -> [u64; 3] {
+        let sites = self.sites.iter().zip(&outcome.sites);
+        let programs = sites.filter(|(site, _)| site.user);
+        programs.fold([0; 3], |mut sum, (_, counts)| {
+            let kinds = sum.iter_mut().zip(counts.llc_misses);
+            kinds.for_each(|(sum, part)| *sum += part);
+            sum
+        })
+    }
+
     /// Looks at the recording's counts; reads the recording only for pairs and pointers.
     ///
     /// # Errors

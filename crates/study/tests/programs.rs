@@ -2,16 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 
-use linemate_layout::{EditSubject, parse_flags};
 use linemate_machine::find;
 use linemate_recording::Recording;
 use linemate_study::costs::{CostRun, costs};
 use linemate_study::scene::{Scene, Watch};
-use linemate_study::{Conditions, Run, Session, Study, WhatIf};
+use linemate_study::{Conditions, Experiment, Session};
 use linemate_testkit::programs::recording_of;
 
 const SOURCE: &str = "
@@ -42,22 +40,6 @@ fn conditions() -> Conditions {
     }
 }
 
-fn whatif(session: &Session<'_>) -> WhatIf {
-    let subject = EditSubject::Named("counters".into());
-    let edits = parse_flags(subject, &["isolate misses".to_owned()]).unwrap();
-    let images = BTreeMap::new();
-    let study = Study::new(session, &edits, &images, &[]).unwrap();
-    let run = Run {
-        machine: find("gnr-2s-480").unwrap(),
-        conditions: conditions(),
-        seed: 1,
-        interleavings: 8,
-        all_interleavings: false,
-        ablate: false,
-    };
-    study.run(&run).unwrap()
-}
-
 #[test]
 fn named_functions_of_a_program_are_not_the_kernels() {
     let recording = recording();
@@ -70,22 +52,13 @@ fn named_functions_of_a_program_are_not_the_kernels() {
         "{names:?}"
     );
     assert!(scene.sites.iter().all(|site| site.user), "{names:?}");
-    let result = whatif(&session);
-    let misses = result.llc_misses;
-    assert!(misses.whole.without > 20.0, "{misses:?}");
-    let kernel = [
-        misses.kernel,
-        misses.kernel_loads,
-        misses.kernel_stores,
-        misses.kernel_rmws,
-    ];
-    for measure in kernel {
-        assert_eq!((measure.without, measure.with), (0.0, 0.0), "{misses:?}");
-    }
-    let user = misses.user_loads.without;
-    assert!(user > 0.0 && user < misses.whole.without, "{misses:?}");
-    let of = |name: &str| result.functions.iter().filter(|r| r.name == name).count();
-    assert_eq!(of("main"), 1);
+    let machine = find("gnr-2s-480").unwrap();
+    let experiment = Experiment::new(&scene, &machine, conditions()).unwrap();
+    let outcome = experiment.as_recorded(1).unwrap();
+    let misses = scene.llc_misses_of_programs(&outcome);
+    // All code is the program's, and its first touch of each line misses.
+    assert_eq!(misses, outcome.totals.llc_misses[..3]);
+    assert!(misses.iter().all(|kind| *kind > 0), "{misses:?}");
 }
 
 #[test]
