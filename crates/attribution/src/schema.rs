@@ -287,7 +287,7 @@ impl Schema {
         })
     }
 
-    /// The struct or union that a member is, or is an array of: by the names from the type on, as [`Schema::places`] writes them.
+    /// The struct or union that a member is, or is an array of: by the names from the type on, as [`Schema::enclosed`] writes them.
     #[must_use]
     pub fn at_path(&self, outer: TypeIndex, path: &str) -> Option<TypeIndex> {
         self.at_path_within(outer, path, MAX_DEPTH)

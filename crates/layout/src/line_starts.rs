@@ -33,9 +33,9 @@ impl Layouts<'_> {
         };
         let slots = slots.to_vec();
         let origin = self.origin(id)?;
-        let freed = slots.iter().cloned().map(|slot| Slot {
+        let freed = slots.iter().map(|slot| Slot {
             keeps_line: false,
-            ..slot
+            ..slot.clone()
         });
         let freed: Vec<Slot> = freed.collect();
         // Of a unit: where it starts, and where it would if none kept its line start.

@@ -115,7 +115,7 @@ impl TypeModel {
     }
 
     /// The structs, unions, enums and typedefs of whose names `name` is the end, without scopes, generic arguments and the file that
-    /// [`crate::join`] tells one from another of its name by: all that [`TypeModel::lookup`] could take for `Queue`.
+    /// [`crate::join()`] tells one from another of its name by: all that [`TypeModel::lookup`] could take for `Queue`.
     pub fn short_names(&self, name: &str) -> Vec<TypeId> {
         let fits = |id: &&TypeId| {
             let full = self.get(**id).map_or("", Type::name);

@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
 /// The machines asked for; without names all known ones, and why `this` is not among them, if it is not.
 fn wanted(names: &[MachineName]) -> anyhow::Result<(Vec<Machine>, Option<String>)> {
     if !names.is_empty() {
-        let machines: anyhow::Result<_> = names.iter().map(|name| resolve(name)).collect();
+        let machines: anyhow::Result<_> = names.iter().map(resolve).collect();
         return Ok((machines?, None));
     }
     let known: anyhow::Result<_> = shipped()

@@ -56,9 +56,9 @@ pub struct Pair {
 pub struct Outcome {
     /// Everything.
     pub totals: Counts,
-    /// By key: index = [`KeyId`].
+    /// By key: index = [`KeyId`](crate::KeyId).
     pub keys: Vec<Counts>,
-    /// By site, likewise every access once: index = [`SiteId`].
+    /// By site, likewise every access once: index = [`SiteId`](crate::SiteId).
     pub sites: Vec<Counts>,
     /// By pair of CPUs, ascending, only pairs that exchanged something.
     pub pairs: Vec<Pair>,

@@ -1,0 +1,66 @@
+//! What tests ask of made-up recordings.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use linemate_recording::Recording;
+use linemate_remedies::{Remedy, RemedyKind, RemedyList, RemedyOptions, find};
+use linemate_study::Session;
+
+use crate::world::{F, Heap, World, object};
+
+pub(crate) const ROUNDS: u64 = 100;
+
+pub(crate) const MODE: u64 = 128;
+pub(crate) const STAT: u64 = 64;
+pub(crate) fn options() -> RemedyOptions {
+    let mut machine = linemate_machine::find("westmere-4s-80").unwrap();
+    // Fetching pairs of lines would mix what is on different ones.
+    machine.adjacent_line_pairs = false;
+    RemedyOptions::new(machine)
+}
+
+pub(crate) fn found_with(recording: &Recording, options: &RemedyOptions) -> RemedyList {
+    let session = Session::new(recording).unwrap();
+    find(&session, options).unwrap()
+}
+
+/// The remedies of a kind, in the rounds that `round` makes.
+pub(crate) fn of_kind(kind: RemedyKind, round: impl Fn(&mut World, u64)) -> Vec<Remedy> {
+    of_kind_with(kind, &options(), round)
+}
+
+pub(crate) fn of_kind_with(
+    kind: RemedyKind,
+    options: &RemedyOptions,
+    round: impl Fn(&mut World, u64),
+) -> Vec<Remedy> {
+    let mut world = World::new();
+    for number in 0..ROUNDS {
+        round(&mut world, number);
+    }
+    let found = found_with(&world.record(), options);
+    found
+        .remedies
+        .into_iter()
+        .filter(|r| r.kind == kind)
+        .collect()
+}
+
+pub(crate) fn subjects(remedies: &[Remedy]) -> Vec<&str> {
+    remedies.iter().map(|r| r.subject.as_str()).collect()
+}
+
+/// Both CPUs count, then look at what they counted.
+pub(crate) fn counting(between: impl Fn(&mut World, u16)) -> impl Fn(&mut World, u64) {
+    move |w, _| {
+        let stat = object(Heap::Crate, 0) + STAT;
+        for cpu in [0, 1] {
+            w.rmw(cpu, F::Enter, stat);
+        }
+        for cpu in [0, 1] {
+            between(w, cpu);
+            w.load(cpu, F::Look, stat);
+        }
+        w.wait(4000);
+    }
+}
