@@ -112,6 +112,12 @@ mod tests {
             python.modules,
             ["helper.py", "late.py", "pack"].map(PathBuf::from)
         );
+        // A package without `__init__.py` ends the search, and what was found before it counts.
+        fs::create_dir(place("space")).unwrap();
+        fs::write(place("space/part.py"), "").unwrap();
+        fs::write(place("x.py"), "import helper\nimport space.part\n").unwrap();
+        let python = ask(Path::new("/usr/bin/python3"), &[place("x.py")]).unwrap();
+        assert_eq!(python.modules, ["helper.py", "late.py"].map(place));
         // A script that is none brings nothing of its own.
         fs::write(place("x.py"), "import helper (\n").unwrap();
         let python = ask(Path::new("/usr/bin/python3"), &[place("x.py")]).unwrap();
