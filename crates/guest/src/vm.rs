@@ -218,8 +218,6 @@ impl Vm {
 
     /// Saves the paused machine of this shape to its disk.
     pub(crate) fn save(&mut self, shape: &GuestShape) -> Result<(), GuestError> {
-        // Pages that the guest never used are not saved. To ask is harmless here: the guest stands still.
-        let needed = Ram::open(self.pid(), shape)?.used()?;
         let command = format!("savevm {}", qemu::SNAPSHOT);
         let said = self.execute("human-monitor-command", json!({ "command-line": command }))?;
         // The command has no machine-readable form that takes the disk by name on all versions; it is
@@ -227,8 +225,10 @@ impl Vm {
         match said.as_str().map(str::trim) {
             Some("") => Ok(()),
             said => {
-                let full = space::full("the booted guest", &self.files.disk(), needed);
-                if let Some(full) = full {
+                // Pages that the guest never used are not saved.
+                let needed = Ram::open(self.pid(), shape).and_then(|ram| ram.used());
+                let full = |needed| space::full("the booted guest", &self.files.disk(), needed);
+                if let Some(full) = needed.ok().and_then(full) {
                     return Err(full);
                 }
                 let source = io::Error::other(said.unwrap_or("no answer").to_owned());
