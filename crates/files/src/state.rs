@@ -105,8 +105,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         fs::write(&path, "one").unwrap();
-        let state = FileState::of(&File::open(&path).unwrap()).unwrap();
-        let now = SystemTime::now();
+        let file = File::open(&path).unwrap();
+        let state = FileState::of(&file).unwrap();
+        let now = file.metadata().unwrap().modified().unwrap();
         assert!(!state.is_settled(now));
         assert!(state.is_settled(now + 2 * SAME_TIME));
         assert!(

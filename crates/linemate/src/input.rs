@@ -95,7 +95,7 @@ pub(crate) fn event(
 }
 
 /// What the recording calls the type that `asked` means, if it has one; on the error output what else it could mean. A name that means nothing
-/// is handed on: whoever looks for it says what is like it.
+/// is handed on: where it is looked for, similar names are shown.
 pub(crate) fn meant(session: &Session<'_>, asked: &str) -> String {
     let Some(found) = named_type(session.analysis(), session.counted(), asked) else {
         return asked.to_owned();

@@ -7,6 +7,8 @@
 mod folder;
 mod sound;
 
+use std::time::SystemTime;
+
 use linemate_guest::cache_folder;
 use linemate_recording::Recording;
 use linemate_study::progress::{Progress, Step};
@@ -50,7 +52,7 @@ impl Keeping {
             progress.begin(Step::Checking, recording.chunk_count());
             recording.check(&|chunks| progress.advance(chunks))?;
             if let (Some(folder), Some(before)) = (&folder, before) {
-                sound::remember(folder, recording, before)?;
+                sound::remember(folder, recording, before, SystemTime::now())?;
             }
         }
         Ok(match folder {

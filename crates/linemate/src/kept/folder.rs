@@ -97,7 +97,7 @@ impl Folder {
         let mut file = NamedTempFile::new_in(&self.path)?;
         file.write_all(&self.head(key, xxh3_64(content)))?;
         file.write_all(content)?;
-        // Whoever reads it now reads the one or the other, whole.
+        // Another process that reads it now reads the one or the other, whole.
         file.persist(path)?;
         make_room(&self.path, BYTES_MAX)
     }

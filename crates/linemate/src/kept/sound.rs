@@ -27,7 +27,7 @@ pub(super) fn is_known(folder: &Folder, recording: &Recording) -> Result<bool, E
     Ok(noted.is_some_and(|noted| noted == state.to_string().as_bytes()))
 }
 
-/// Notes that it has passed, if it is as it was `before` the check, and if a later change cannot look the same.
+/// Notes that it has passed, if it is as it was `before` the check, and if a change after `now` cannot look the same.
 ///
 /// # Errors
 /// As [`is_known`].
@@ -35,9 +35,10 @@ pub(super) fn remember(
     folder: &Folder,
     recording: &Recording,
     before: FileState,
+    now: SystemTime,
 ) -> Result<(), Error> {
     let unchanged = recording.file_state()? == Some(before);
-    if unchanged && before.is_settled(SystemTime::now()) {
+    if unchanged && before.is_settled(now) {
         folder.store(&key(&before), before.to_string().as_bytes());
     }
     Ok(())
@@ -63,17 +64,18 @@ mod tests {
         let folder = Folder::new(place.path().join("kept"), checksum, false).unwrap();
         let state = recording.file_state().unwrap().unwrap();
         assert!(!is_known(&folder, &recording).unwrap());
-        // It was written just now: another write could have the same time.
-        remember(&folder, &recording, state).unwrap();
+        let written = fs::metadata(&path).unwrap().modified().unwrap();
+        // Another write could have the same time.
+        remember(&folder, &recording, state, written).unwrap();
         assert!(!is_known(&folder, &recording).unwrap());
-        folder.store(&key(&state), state.to_string().as_bytes());
+        let later = written + Duration::from_secs(3600);
+        remember(&folder, &recording, state, later).unwrap();
         assert!(is_known(&folder, &recording).unwrap());
         // The same bytes written again, with the old time of modification.
         std::thread::sleep(Duration::from_millis(20));
-        let modified = fs::metadata(&path).unwrap().modified().unwrap();
         fs::write(&path, &bytes).unwrap();
         let file = File::options().write(true).open(&path).unwrap();
-        file.set_modified(modified).unwrap();
+        file.set_modified(written).unwrap();
         let again = Recording::open(&path).unwrap();
         assert!(!is_known(&folder, &again).unwrap());
         // A copy is another file.
