@@ -5,29 +5,43 @@
 //! fields; so it is a count of what sharing costs, unlike that of all accesses to whatever several CPUs ever touch: what one CPU sets up
 //! and another uses from then on is handed over once.
 //!
-//! Bytes are told apart by the first one that an access touches. Order is known inside a chunk alone, which threads take in any order, so
-//! nothing is handed over across the border of two (some two million events), nor where [`BYTES_MAX`] are known. CPUs whose numbers
-//! differ by a multiple of 64 count as one. Each of the three can only leave accesses out.
+//! Bytes are identified by the first one that an access touches. Order is known inside a chunk alone, which threads take in any order, so
+//! nothing is handed over across the border of two (some two million events), nor from what was forgotten at [`ASIDE_MAX`]. CPUs whose
+//! numbers differ by a multiple of 64 count as one. Each of the three can only leave accesses out.
 
 use linemate_recording::{Access, AccessKind};
 use rustc_hash::FxHashMap;
 
 use crate::subjects::SubjectId;
 
-/// The most bytes whose last uses are kept, then they are forgotten: 32 MB a thread.
-const BYTES_MAX: usize = 1 << 20;
+/// Places for bytes that were used last, as a power of two: 1.5 MB a thread. Most accesses are to bytes used shortly before, and a look-up in
+/// a table of all bytes of a chunk, one per access, takes a third as long as all else that is counted.
+const RECENT_BITS: u32 = 16;
+
+/// The most other bytes whose last uses are known; then these are forgotten. As many as a hash table of 2^20 places takes: 25 MB a thread.
+const ASIDE_MAX: usize = 7 << 17;
 
 /// Follows the accesses of a chunk.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Handovers {
-    /// By the address of the first byte.
-    bytes: FxHashMap<u64, LastUse>,
+    /// By a hash of the first byte's address.
+    recent: Vec<Option<Recent>>,
+    /// What had to leave its place there, by address. What has come back since is out of date here until it leaves again.
+    aside: FxHashMap<u64, LastUse>,
+}
+
+/// Bytes and who used them.
+#[derive(Clone, Copy, Debug)]
+struct Recent {
+    /// The first byte.
+    addr: u64,
+    last: LastUse,
 }
 
 /// Who used the bytes.
 #[derive(Clone, Copy, Debug)]
 struct LastUse {
-    /// What was there: memory is used again for other things.
+    /// What was there.
     subject: SubjectId,
     /// Whether they were written.
     written: bool,
@@ -35,38 +49,75 @@ struct LastUse {
     users: u64,
 }
 
+impl Default for Handovers {
+    fn default() -> Handovers {
+        Handovers {
+            recent: vec![None; 1 << RECENT_BITS],
+            aside: FxHashMap::default(),
+        }
+    }
+}
+
 impl Handovers {
     /// Forgets the accesses of the chunk before.
     pub(crate) fn start_chunk(&mut self) {
-        self.bytes.clear();
+        self.recent.fill(None);
+        self.aside.clear();
     }
 
     /// Whether an access to a subject, the next one in the chunk, is handed over.
     #[inline]
     pub(crate) fn access(&mut self, access: &Access, subject: SubjectId) -> bool {
-        if self.bytes.len() >= BYTES_MAX {
-            self.bytes.clear();
-        }
-        let cpu = 1u64 << (access.cpu.0 % 64);
-        let unused = LastUse {
+        let addr = access.addr.0;
+        let slot = slot(addr);
+        let mut last = match self.recent[slot] {
+            Some(recent) if recent.addr == addr => Some(recent.last),
+            Some(other) => self.exchange(other, addr),
+            // Nothing left this place, so what comes was not put aside.
+            None => None,
+        };
+        // Memory is used again for other things.
+        last = last.filter(|last| last.subject == subject);
+        let mut last = last.unwrap_or(LastUse {
             subject,
             written: false,
             users: 0,
-        };
-        let last = self.bytes.entry(access.addr.0).or_insert(unused);
-        if last.subject != subject {
-            *last = unused;
+        });
+        let handed = last.is_handed(access);
+        self.recent[slot] = Some(Recent { addr, last });
+        handed
+    }
+
+    /// Puts aside what has to leave its place; gives what is known of what takes it.
+    fn exchange(&mut self, leaves: Recent, comes: u64) -> Option<LastUse> {
+        if self.aside.len() >= ASIDE_MAX {
+            self.aside.clear();
         }
+        let known = self.aside.get(&comes).copied();
+        self.aside.insert(leaves.addr, leaves.last);
+        known
+    }
+}
+
+impl LastUse {
+    /// Takes in an access; whether it is handed over.
+    fn is_handed(&mut self, access: &Access) -> bool {
+        let cpu = 1u64 << (access.cpu.0 % 64);
         if access.kind == AccessKind::Load {
-            let from_other = last.written && last.users & cpu == 0;
-            last.users |= cpu;
+            let from_other = self.written && self.users & cpu == 0;
+            self.users |= cpu;
             return from_other;
         }
-        let used_by_other = last.users & !cpu != 0;
-        last.users = cpu;
-        last.written = true;
+        let used_by_other = self.users & !cpu != 0;
+        self.users = cpu;
+        self.written = true;
         used_by_other
     }
+}
+
+/// The place of bytes. 2^64 by the golden ratio spreads neighbours evenly (Knuth, The Art of Computer Programming 3, section 6.4).
+fn slot(addr: u64) -> usize {
+    (addr.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - RECENT_BITS)) as usize
 }
 
 #[cfg(test)]
@@ -140,11 +191,30 @@ mod tests {
     }
 
     #[test]
+    fn bytes_of_one_place_do_not_hide_each_other() {
+        let other = (9..).find(|addr| slot(*addr) == slot(8)).unwrap_or(8);
+        let steps = [
+            (0, 8, false),
+            (0, other, false),
+            (1, 8, true),
+            (1, other, true),
+            (1, 8, false),
+            (0, other, true),
+            (0, 8, true),
+        ];
+        let accesses = steps.map(|(cpu, addr, _)| (cpu, AccessKind::Store, addr));
+        assert_ne!(other, 8);
+        assert_eq!(handed(&accesses), steps.map(|(.., handed)| handed));
+    }
+
+    #[test]
     fn memory_is_bounded() {
         let mut handovers = Handovers::default();
-        for at in 0..BYTES_MAX as u64 + 9 {
+        let bytes = ASIDE_MAX as u64 + (2 << RECENT_BITS);
+        for at in 0..bytes {
             handovers.access(&access(0, AccessKind::Store, at), SubjectId(0));
         }
-        assert!(handovers.bytes.len() <= BYTES_MAX);
+        assert!(handovers.aside.len() <= ASIDE_MAX);
+        assert_eq!(handovers.recent.len(), 1 << RECENT_BITS);
     }
 }
