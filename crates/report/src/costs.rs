@@ -205,11 +205,12 @@ fn subject(type_name: Option<&str>, costs: &Costs) -> String {
 
 /// What a type costs, and where its objects are.
 fn type_line(out: &mut Text, name: &str, costs: &Costs) {
-    let cycles = |rows: &[Cost]| rows.iter().map(|row| row.cycles).sum::<u64>();
-    let all = cycles(&costs.places);
-    let inside = costs.places.iter().filter(|row| row.name != name);
-    let inside: Vec<(&str, u64)> = inside.map(|row| (row.name.as_str(), row.cycles)).collect();
-    let own = all - inside.iter().map(|(_, cycles)| cycles).sum::<u64>();
+    let all: u64 = costs.places.iter().map(|row| row.cycles).sum();
+    let (own, inside): (Vec<&Cost>, Vec<&Cost>) =
+        costs.places.iter().partition(|row| row.name == name);
+    let own = own.iter().map(|row| row.cycles).sum();
+    let inside = inside.iter().map(|row| (row.name.as_str(), row.cycles));
+    let inside: Vec<(&str, u64)> = inside.collect();
     let _ = writeln!(
         out,
         "{} on {}: {all} cycles, {} of all{}.",

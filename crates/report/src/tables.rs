@@ -8,8 +8,8 @@ use linemate_types::LineSize;
 
 use crate::headline::report_headline;
 use crate::model::{
-    FieldRow, Figures, GroupRow, LedgerBucket, LedgerView, LineMember, LineRow, Report, Share,
-    TypeRow, TypeView, View,
+    FieldRow, Figures, GroupRow, LedgerBucket, LedgerView, LineMember, LineRow, Place, Report,
+    Share, TypeRow, TypeView, View,
 };
 use crate::print::{description, percent, provenance, within};
 use crate::strip::{Strip, StripPart};
@@ -307,11 +307,12 @@ fn type_view(out: &mut Text, view: &TypeView, top: usize) {
 
 /// How many accesses are to objects of the type's own and how many to those inside other types, if there are such.
 fn own_and_inside(view: &TypeView) -> String {
-    let inside = view.places.iter().filter(|place| place.inside.is_some());
+    let (inside, own): (Vec<&Place>, Vec<&Place>) =
+        view.places.iter().partition(|place| place.inside.is_some());
+    let own = own.iter().map(|place| place.figures.accesses).sum();
+    let inside = inside.iter();
     let inside = inside.map(|place| (place.owner.as_str(), place.figures.accesses));
-    let inside: Vec<(&str, u64)> = inside.collect();
-    let sum: u64 = inside.iter().map(|(_, accesses)| accesses).sum();
-    within(view.figures.accesses.saturating_sub(sum), &inside)
+    within(own, &inside.collect::<Vec<_>>())
 }
 
 fn fields(out: &mut Text, rows: &[FieldRow], with_type: bool) {

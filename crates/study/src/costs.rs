@@ -272,7 +272,10 @@ fn told(
         None => types.first().map(|row| row.name.as_str()),
     };
     Ok(Costs {
-        hottest: costliest.and_then(|name| lines::hottest(&book, name)),
+        // Lines are known of everything, not of what a function did.
+        hottest: costliest
+            .filter(|_| under.is_none())
+            .and_then(|name| lines::hottest(&book, name)),
         machine: run.machine.name.clone(),
         line_bytes: run.machine.line.bytes(),
         cpus: cpus.replayed(),
