@@ -1,5 +1,5 @@
 -- The dearest false sharing over all workloads
--- Cycles that accesses to a field took because another core had its line, though no word of it was exchanged: what a layout can save at most. Means over the seeds, sums over workloads, on
+-- Cycles that accesses to a field took because another core had its line, though no word of it was exchanged: what a layout can end. Means over the seeds, sums over workloads, on
 -- the newest kernel.
 WITH newest AS (SELECT kernel FROM kernels ORDER BY position DESC LIMIT 1),
      whole AS (

@@ -48,7 +48,7 @@ function withGrowth(advice: Advice): HTMLElement[] {
   const grown = advice.with_growth;
   if (!grown) return [];
   return [
-    h("h3", {}, `With \`--max-growth ${grown.max_growth}\``),
+    h("h3", {}, `With one more line: --max-growth ${grown.max_growth}`),
     effects("Effects of a layout with one more line", grown.layout.effects, advice.machines),
     h("details", {}, h("summary", {}, "Its edit"), editsOf(grown.layout.edits)),
   ];

@@ -20,7 +20,7 @@ interface Ranked {
   detailed: boolean;
 }
 
-/** What a layout can avoid altogether. */
+/** Cycles that are not of words that are exchanged; no bound of what a layout saves. */
 function otherThanTrue(cost: Cost): number {
   return cost.causes.false_sharing + cost.causes.cold + cost.causes.capacity + cost.causes.unshared;
 }
@@ -89,9 +89,9 @@ function costColumns(page: Page): Column<Ranked>[] {
   return [
     figure("cycles", "of accesses that left their core", (cost) => cost.cycles, true),
     { title: "of all", value: of((c) => c.cycles), text: (row) => percent(of((c) => c.cycles)(row), whole) },
-    figure("not true sharing", "cycles of false sharing, cold, capacity and unshared misses: what another layout can avoid", otherThanTrue),
+    figure("not true sharing", "cycles of false sharing, cold, capacity and unshared misses", otherThanTrue),
     figure("false sharing", "cycles because the line is exchanged, though no word is", (c) => c.causes.false_sharing),
-    figure("true sharing", "cycles of words that are really exchanged", (c) => c.causes.true_sharing),
+    figure("true sharing", "cycles of words that are really exchanged: a layout changes them only where words that are exchanged together share a line", (c) => c.causes.true_sharing),
     figure("HITM", "modified lines fetched from another core", (c) => c.hitm.reduce((a, b) => a + b, 0)),
   ];
 }

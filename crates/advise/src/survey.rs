@@ -58,7 +58,8 @@ pub struct Estimate {
 /// Why a type is not searched over several recordings.
 const ELSEWHERE: &str = "it is not in all recordings, or differs between them";
 
-/// Surveys recordings on machines: all types by the most that a layout can win, the first `searched` of them searched.
+/// Surveys recordings on machines: all types by the larger of the estimate and the cycles of false sharing. Those `searched` are searched that have most
+/// cycles of other causes than true sharing, false sharing counted twice.
 ///
 /// # Errors
 /// A machine that is too small, a damaged recording.

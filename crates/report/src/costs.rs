@@ -37,7 +37,7 @@ pub struct CostsTables<'a> {
 }
 
 impl CostsDocument {
-    /// How much of the cost a layout can change, what the figures are of, then the tables.
+    /// Which share of the cost is not true sharing, what the figures are of, then the tables.
     #[must_use]
     pub fn text(&self, tables: &CostsTables<'_>) -> Text {
         let mut out = Text::default();

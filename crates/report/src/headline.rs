@@ -102,7 +102,7 @@ pub fn costs_headline(document: &CostsDocument) -> Option<String> {
     }
     let part = |cycles| percent(share(cycles, row.cycles));
     let causes = &row.causes;
-    let layouts = causes.false_sharing + causes.cold + causes.capacity + causes.unshared;
+    let not_true = causes.false_sharing + causes.cold + causes.capacity + causes.unshared;
     let mut of = vec![
         ("false sharing", causes.false_sharing),
         ("cold misses", causes.cold),
@@ -137,11 +137,8 @@ pub fn costs_headline(document: &CostsDocument) -> Option<String> {
             shown(place.at())
         )),
         match (is_laid_out, of.is_empty()) {
-            (true, false) => format!(
-                "a layout can change {} of that at most: {of}",
-                part(layouts)
-            ),
-            (true, true) => "a layout can change nothing of that".to_owned(),
+            (true, false) => format!("{} of that is not true sharing: {of}", part(not_true)),
+            (true, true) => "all of that is true sharing".to_owned(),
             (false, false) => of,
             (false, true) => "of no type that can be laid out".to_owned(),
         }

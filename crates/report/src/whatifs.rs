@@ -17,7 +17,7 @@ use crate::sets::changes;
 use crate::{Table, Text, WhatIfDocument};
 
 impl WhatIfDocument {
-    /// What the edits do on each machine, how much of the cost a layout can change, then the figures with at most `top` rows in a
+    /// What the edits do on each machine, which share of the cost is not true sharing, then the figures with at most `top` rows in a
     /// table, and at the end what they are of. `path`: the recording's file.
     #[must_use]
     pub fn text(&self, path: &str, top: usize) -> Text {
@@ -100,7 +100,7 @@ fn effect(result: &WhatIf, names: &str) -> String {
     )
 }
 
-/// How much of a cost a layout can change at all.
+/// Which share of a cost is not true sharing, and why.
 pub(crate) fn potential(out: &mut Text, machine: &str, names: &str, p: &Potential) {
     let parts = shares(&[
         ("false sharing", p.false_sharing),
@@ -108,24 +108,22 @@ pub(crate) fn potential(out: &mut Text, machine: &str, names: &str, p: &Potentia
         ("capacity misses", p.capacity),
         ("unshared", p.unshared),
     ]);
-    let most = match parts.is_empty() {
-        true => "nothing".to_owned(),
-        false => format!(
-            "{} at most: {parts}",
-            percent(p.false_sharing + p.cold + p.capacity + p.unshared)
+    let (machine, names) = (shown(machine), shown(names));
+    let rest = percent(p.false_sharing + p.cold + p.capacity + p.unshared);
+    let _ = match parts.is_empty() {
+        true if p.cost <= 0.0 => write!(out, "{machine}: {names} costs nothing."),
+        true => write!(out, "{machine}: all that {names} costs is true sharing."),
+        false => write!(
+            out,
+            "{machine}: of what {names} costs, {rest} is not true sharing: {parts}."
         ),
     };
-    let _ = write!(
-        out,
-        "{}: of what {} costs, a layout can change {most}.",
-        shown(machine),
-        shown(names)
-    );
+    // No bound: words that are exchanged together take one transfer on one line, one each on several.
     let _ = match percent(p.true_sharing) {
         none if none == percent(0.0) => writeln!(out),
         share => writeln!(
             out,
-            " True sharing, {share}, stays, except for words that share a line."
+            " A layout changes true sharing, {share}, only where words that are exchanged together share a line."
         ),
     };
 }

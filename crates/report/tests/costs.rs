@@ -75,7 +75,7 @@ fn what_costs_most_comes_first_whatever_it_is() {
     let text = costs_text(&[("link_map@ld.so.2", 1)], None);
     assert!(
         text.starts_with(
-            "link_map@ld.so.2 costs most on m: 1 cycles, 100.0 % of all; a layout can change 100.0 % of that at most: false sharing 100.0 %.\n"
+            "link_map@ld.so.2 costs most on m: 1 cycles, 100.0 % of all; 100.0 % of that is not true sharing: false sharing 100.0 %.\n"
         ),
         "causes of nothing are left out: {text}"
     );

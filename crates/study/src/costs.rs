@@ -107,7 +107,7 @@ pub struct Costs {
     pub overlapped: u64,
     /// Cycles from the replay's start to its end.
     pub duration: u64,
-    /// What a layout can change of the type's cost, or of everything's if no type was asked for.
+    /// Why the type costs what it does, or everything if no type was asked for.
     pub potential: Potential,
     /// The cost of everything.
     pub whole: Cost,

@@ -18,7 +18,8 @@ use crate::stats::{Measure, paired};
 use crate::under::Under;
 use crate::variant::{Followed, Paired, Variant};
 
-/// What a layout can change of a type's cost at all, without edits: shares of its cost.
+/// Why a type costs what it does without edits: shares of its cost. A layout changes all of them, true sharing only where words that are
+/// exchanged together share a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Potential {
     /// Cycles.

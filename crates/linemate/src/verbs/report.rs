@@ -174,7 +174,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
             None => String::new(),
         };
         let next = next::step(
-            "what it costs, and how much of that a layout can change",
+            "what it costs there, and why",
             &format!("report{input}{about} --machine gnr-2s-480"),
         );
         args.showing

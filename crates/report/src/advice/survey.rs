@@ -28,7 +28,7 @@ pub struct SurveyDocument {
     pub seed: u64,
     /// Over how many interleavings the types' costs are a mean: one. Remedies say how many theirs are of.
     pub interleavings: usize,
-    /// The types, by the most that a layout can win.
+    /// The types, by the larger of the estimate and the cycles of false sharing.
     pub types: Vec<Row>,
     /// Advice other than reordering members, for the first recording and machine.
     pub remedies: RemedyList,
