@@ -7,8 +7,9 @@ use rustc_hash::FxHashMap;
 
 use crate::couse::{CoUseCollector, CoUses, FieldTables};
 use crate::handover::Handovers;
-use crate::ledger::Bucket;
+use crate::ledger::Group;
 use crate::names::Names;
+use crate::subjects::Subject;
 use crate::tally::Tally;
 use crate::times::{TimeCounter, Times};
 
@@ -73,8 +74,18 @@ pub(crate) struct Counter<'n> {
     times: TimeCounter,
     calls: Vec<u64>,
     handovers: Handovers,
-    /// By subject: whether caches hold it.
-    cached: Vec<bool>,
+    /// By subject: whether hand-overs of it are counted.
+    followed: Vec<bool>,
+}
+
+/// No layout changes what unnamed stacks and contents of pages hand over, which is most of what there is to follow; no cache holds devices.
+fn is_followed(subject: &Subject) -> bool {
+    let is_named = subject.ty.is_some() || !subject.label.is_empty();
+    match subject.bucket.group() {
+        Group::Device => false,
+        Group::Stack | Group::Contents => is_named,
+        _ => true,
+    }
 }
 
 impl<'n> Counter<'n> {
@@ -92,11 +103,7 @@ impl<'n> Counter<'n> {
             times: TimeCounter::new(grid),
             calls: vec![0; functions],
             handovers: Handovers::default(),
-            cached: names
-                .subjects()
-                .iter()
-                .map(|subject| subject.bucket != Bucket::Device)
-                .collect(),
+            followed: names.subjects().iter().map(is_followed).collect(),
         }
     }
 
@@ -125,7 +132,7 @@ impl Visitor for Counter<'_> {
     fn access(&mut self, access: &Access) {
         let at = self.names.locate(access);
         let subject = at.subject.index();
-        let handed = self.cached[subject] && self.handovers.access(access, at.subject);
+        let handed = self.followed[subject] && self.handovers.access(access, at.subject);
         let (key, row) = self.tally.count(self.names, access, &at, handed);
         if self.names.subjects()[subject].ty.is_none() {
             return;

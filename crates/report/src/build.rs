@@ -232,10 +232,12 @@ impl<'a> Builder<'a> {
             let has_fields = types.any(|ty| self.resolver.has_fields(ty));
             let changeable = has_fields || row.is_placed_by_programmers();
             if all || has_fields || changeable && is_large(row.parts.sum.handed(), handed) {
-                let row = self.type_row(row);
-                match changeable {
-                    true => rows.push(row),
-                    false => rest.push(row),
+                let mut row = self.type_row(row);
+                if changeable {
+                    rows.push(row);
+                } else {
+                    row.shared = None;
+                    rest.push(row);
                 }
             }
         }
