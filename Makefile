@@ -101,7 +101,7 @@ lint: ## format, clippy, documentation, shell scripts and this project's own rul
 	shellcheck -x $$(git ls-files 'scripts/*.sh' 'workloads/*.sh' 'cases/*.sh' .ci/run)
 	scripts/style.sh
 
-bench: ## the figures of docs/benchmarks.md on this machine, as markdown
+bench: ## the figures of evidence/benchmarks.md on this machine, as markdown
 	@scripts/setup.sh test
 	@$(MAKE) --no-print-directory build
 	@scripts/bench.sh

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The figures of docs/benchmarks.md, measured on this machine: cost of recording, size of a recording, the ledger, the
+# The figures of evidence/benchmarks.md, measured on this machine: cost of recording, size of a recording, the ledger, the
 # report's time and memory, questions with nothing kept and again. Markdown on stdout, progress on stderr. `make bench` has built everything by then.
 #
 # The recorded part's time is a difference of two whole runs, COMMAND and `true`, so that start-up and reading the boot

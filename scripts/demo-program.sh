@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Records a small server with the kernel under it, asks which of its fields should not share a line, tries the answer by replay, and
-# records the server that was mended by it: the tutorial of docs/programs.md. `make demo-program` has built everything by then. The
+# records the server that was mended by it: the tutorial of docs/guide/programs.md. `make demo-program` has built everything by then. The
 # recordings stay in kvserver.data and mended.data.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

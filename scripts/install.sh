@@ -48,7 +48,9 @@ install_all() {
 	put 644 share/linemate/scripts scripts/kernels.list
 	put 644 share/linemate/scripts/lib scripts/lib/{apt,kernel,foreign,named}.sh
 	put 644 share/doc/linemate README.md ARCHITECTURE.md LICENSE-*
-	put 644 share/doc/linemate/docs docs/*
+	while read -r file; do
+		put 644 "share/doc/linemate/${file%/*}" "$file"
+	done < <(find docs evidence -type f | LC_ALL=C sort)
 	put 644 share/man/man1 "$pages"/*.1
 	put 644 share/bash-completion/completions "$pages/linemate"
 	put 644 share/fish/vendor_completions.d "$pages/linemate.fish"
@@ -70,9 +72,10 @@ uninstall_all() {
 	# The list does not name itself: it was complete when it was copied.
 	rm -f "$root/$list"
 	for file in lib/linemate share/linemate/machines share/linemate/rules \
-		share/linemate/scripts/lib share/linemate/scripts share/linemate share/doc/linemate/docs share/doc/linemate; do
+		share/linemate/scripts/lib share/linemate/scripts share/linemate; do
 		rmdir "$root/$file" 2>/dev/null || true
 	done
+	[ ! -d "$root/share/doc/linemate" ] || find "$root/share/doc/linemate" -depth -type d -empty -delete
 	echo "removed from $root"
 }
 

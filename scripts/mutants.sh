@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Mutation testing: changes one mutant in fifteen of some crates' code, one at a time, and runs the crate's own tests with it. Prints
-# each mutant that no test sees. Exits 1 if there is any: docs/validation.md says which are equivalent.
+# each mutant that no test sees. Exits 1 if there is any: evidence/validation.md says which are equivalent.
 #
 #   scripts/mutants.sh [CRATE...]     (default: attribution study layout replay recording types)
 #

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Records the workloads of workloads/subsystems/list, and ranks what linemate would change in the kernel over all of them (docs/findings.md). Goes on
+# Records the workloads of workloads/subsystems/list, and ranks what linemate would change in the kernel over all of them (evidence/findings.md). Goes on
 # where it was interrupted.
 #
 #   scripts/survey.sh [OPTION…] [STEP…]     options and steps of sweep/survey.py

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs a sweep, or renders what one has found (docs/sweep.md).
+# Runs a sweep, or renders what one has found (docs/guide/sweep.md).
 #
 #   scripts/sweep.sh run [MATRIX] [SNAKEMAKE OPTION…]     (default: sweep/sweep.yaml, with the profile `local`)
 #   scripts/sweep.sh report [ROWS]                        (ROWS: at most so many of each question in the markdown)

@@ -47,7 +47,7 @@ for verb in $("$linemate" --help | sed -nE 's/^  ([a-z]+)  .*/\1/p' | grep -v '^
 	done
 done
 # Help and manual pages are of one source.
-named=$(cat "$PREFIX"/share/man/man1/*.1 "$PREFIX/share/doc/linemate/README.md" | sed 's/\\-/-/g' | grep -oE 'docs/[a-zA-Z0-9./-]*[a-z0-9]' | sort -u)
+named=$(cat "$PREFIX"/share/man/man1/*.1 "$PREFIX/share/doc/linemate/README.md" | sed 's/\\-/-/g' | grep -oE '(docs|evidence)/[a-zA-Z0-9./-]*[a-z0-9]' | sort -u)
 [ "$(wc -l <<<"$named")" -gt 20 ] || fail "help, manual pages and README name no files: $named"
 for file in ARCHITECTURE.md $named; do
 	[ -s "$PREFIX/share/doc/linemate/$file" ] || fail "$file is named, and is not installed"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The replay's figures of docs/validation.md and docs/scaling.md, and the patches of advised layouts: records what they were recorded
+# The replay's figures of evidence/validation.md and docs/model/scaling.md, and the patches of advised layouts: records what they were recorded
 # from, replays it, prints markdown on stdout and progress on stderr. Counts and cycles of deterministic replays: they are the same on
 # every computer, unless the tables of docs/ were made by another version of linemate.
 #
@@ -10,7 +10,7 @@
 # `ablation` replays the recordings of the cases (`linemate case run` keeps them, makes what is missing, and builds kernels that no distribution
 # has): with all of them it takes hours. CASES="rq nohz" names the ones that are wanted.
 #
-# `known` is docs/programs.md's: it also runs the programs on this computer, and those times are this computer's.
+# `known` is docs/guide/programs.md's: it also runs the programs on this computer, and those times are this computer's.
 #
 # usage: validate.sh [rq|placements|scaling|growth|patches|exact|others|ablation|known]...   (default: all but the last two)
 # shellcheck disable=SC2016 # backquotes are markdown here
@@ -185,7 +185,7 @@ patches() {
 	advised task_group cgtree gnr-2s-480
 }
 
-# listed SERIES: the edits of that kernel, each in a file of $work/exact: those of scripts/lib/edits and those of docs/edits.md.
+# listed SERIES: the edits of that kernel, each in a file of $work/exact: those of scripts/lib/edits and those of docs/reference/edits.md.
 listed() {
 	local series=$1 overloaded=overloaded
 	awk -v RS= -v to="$work/exact/$series" 'NR > 1 { file = sprintf("%s-%02d.edit", to, NR - 1); print >file; close(file) }' \
@@ -196,9 +196,9 @@ listed() {
 	[ "$series" != 6.12 ] || published rq >"$work/exact/$series-rq.edit"
 }
 
-# published TYPE: the edit that docs/edits.md has under the type's name.
+# published TYPE: the edit that docs/reference/edits.md has under the type's name.
 published() {
-	awk -v head="## \`struct $1\`" 'index($0, head) == 1 { found = 1 } found && /^```/ { if (inside) exit; inside = 1; next } inside' docs/edits.md
+	awk -v head="## \`struct $1\`" 'index($0, head) == 1 { found = 1 } found && /^```/ { if (inside) exit; inside = 1; next } inside' docs/reference/edits.md
 }
 
 # compared SERIES EDIT: with the kept stream and with --exact, on the first recording that has accesses to the type; a row.

@@ -1,4 +1,4 @@
-"""Records the workloads of a list, asks each recording what linemate would change, and ranks the answers over all workloads (docs/findings.md).
+"""Records the workloads of a list, asks each recording what linemate would change, and ranks the answers over all workloads (evidence/findings.md).
 
     survey.py [OPTION…] OUT          all steps, each from where it was interrupted
     survey.py [OPTION…] OUT STEP…    record, ask, design, try, rank
@@ -94,7 +94,7 @@ def read_edit(path):
     except (OSError, UnicodeDecodeError) as err:
         fail(f"--edit {path}: {err.strerror if isinstance(err, OSError) else 'is not text'}")
     if not candidate["types"]:
-        fail(f"--edit {path}: no line of it is `type T`, so there is no workload to try it in; each statement has a line of its own (docs/edits.md)")
+        fail(f"--edit {path}: no line of it is `type T`, so there is no workload to try it in; each statement has a line of its own (docs/reference/edits.md)")
     return candidate
 
 

@@ -6,7 +6,7 @@
  * for sixteen keys; the worker looks each up in a hash table that all workers
  * share and that nobody changes, counts it, and answers with the values.
  *
- * It is the program of docs/programs.md, with two mistakes that servers make:
+ * It is the program of docs/guide/programs.md, with two mistakes that servers make:
  * the table's head, which every look-up reads, shares a line with counters
  * that every look-up changes; and the workers' own counters are neighbours in
  * one array. -DMENDED is the same program without them.

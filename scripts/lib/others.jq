@@ -1,4 +1,4 @@
-# The rows of docs/compare.md, of the JSON of `linemate whatif` and `linemate advise`; orders of members.
+# The rows of evidence/compare.md, of the JSON of `linemate whatif` and `linemate advise`; orders of members.
 include "validate";
 
 def list($names): [$names | splits("\n") | select(. != "")];

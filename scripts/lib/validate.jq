@@ -1,4 +1,4 @@
-# Turns the JSON of `linemate whatif`, `linemate diff` and `linemate advise` into the tables of docs/validation.md.
+# Turns the JSON of `linemate whatif`, `linemate diff` and `linemate advise` into the tables of evidence/validation.md.
 
 def round2: . * 100 | round / 100;
 def signed: round2 | if . > 0 then "+\(.)" else tostring end;

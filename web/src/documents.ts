@@ -1,4 +1,4 @@
-// The documents that the page reads: docs/schema-page.md and those that it names.
+// The documents that the page reads: docs/reference/json/page.md and those that it names.
 
 export interface Page {
   schema: string;

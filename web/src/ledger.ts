@@ -59,7 +59,7 @@ function settings(page: Page): HTMLElement {
   const rows = Object.entries(page.settings);
   return h("div", {}, h("h3", {}, "Settings"),
     rows.length > 0 ? definitions(rows) : h("p", {}, "Nothing was replayed."),
-    h("p", {}, "What the figures cannot say is in docs/limits.md, how they are made in docs/replay.md and docs/attribution.md."));
+    h("p", {}, "What the figures cannot say is in docs/model/limits.md, how they are made in docs/model/replay.md and docs/model/attribution.md."));
 }
 
 const definitions = (rows: [string, string][]) =>

@@ -96,7 +96,7 @@ test("a large page can be used", async ({ page }) => {
     line: await choosing(page, "Line", ["128", "64"]),
   };
   console.log(`first paint ${Math.min(...paints).toFixed(0)} ms; ${JSON.stringify(times)}`);
-  // What else runs on the computer decides, too: held to its figures only when asked (docs/benchmarks.md).
+  // What else runs on the computer decides, too: held to its figures only when asked (evidence/benchmarks.md).
   if (process.env["PAGE_TIMES"] === "1") {
     expect(Math.min(...paints)).toBeLessThanOrEqual(1000);
     for (const [name, time] of Object.entries(times)) expect(time, name).toBeLessThanOrEqual(100);

@@ -5,7 +5,7 @@
 # Loads the modules of /modules in their order, which scripts/kernel-modules.sh gives them; other set-up scripts begin with it. With brd there is a
 # RAM disk of 192 MiB then.
 #
-# Where it is weak: names of modules' functions and types are not known to linemate (docs/limits.md).
+# Where it is weak: names of modules' functions and types are not known to linemate (docs/model/limits.md).
 set -eu
 
 for module in /modules/*.ko; do

@@ -1,6 +1,6 @@
 //! What a layout costs by the fast model: MESIF over the lines of one type's objects.
 //!
-//! The model is replay's (docs/replay.md) with three simplifications: nothing is ever dropped for lack of room, the lines around the type do not
+//! The model is replay's (docs/model/replay.md) with three simplifications: nothing is ever dropped for lack of room, the lines around the type do not
 //! exist, and the type's own accesses are the only ones that stall a CPU. As in a warm replay, each object's lines are at the beginning as its last
 //! events leave them. In exchange the cost of a layout is a sum over *blocks* (a line; the
 //! aligned pair of lines where the machine fetches pairs), each of which depends only on which atoms are on it: it is worked out once for each
@@ -21,7 +21,7 @@ use crate::shape::{Metrics, StructShape, UnitLayout};
 use crate::trace::{Event, Kind, Trace};
 
 /// How many times longer a slice takes than its instructions, because of what else stalls it: replay's duration over the sum of its rounds'
-/// longest slices is 1.6 to 2.6 on the recordings of docs/benchmarks.md.
+/// longest slices is 1.6 to 2.6 on the recordings of evidence/benchmarks.md.
 const STRETCH: u64 = 2;
 
 /// An atom's place in a block: which line of it.

@@ -88,7 +88,7 @@ pub struct CaseEdit {
     pub name: String,
     /// What it does, in a sentence; may be empty.
     pub title: String,
-    /// The file of edits (docs/edits.md).
+    /// The file of edits (docs/reference/edits.md).
     pub file: String,
     /// Patches of a kernel that does what the edit says, in their order; may be empty.
     pub patches: Vec<String>,

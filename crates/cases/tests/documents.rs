@@ -117,10 +117,10 @@ fn rows_are_of_their_results(document: &str, heading: &str) -> usize {
 
 #[test]
 fn validation_and_findings_tell_what_results_tell() {
-    let validation = "docs/validation.md";
+    let validation = "evidence/validation.md";
     assert!(rows_are_of_their_results(validation, "## Rebuilt kernels") >= 25);
     assert!(rows_are_of_their_results(validation, "## Work 2 again") >= 4);
-    let findings = "docs/findings.md";
+    let findings = "evidence/findings.md";
     assert!(rows_are_of_their_results(findings, "## Built and recorded again") >= 15);
 }
 
@@ -141,10 +141,10 @@ fn is_told(told: &str, full: &str) -> bool {
 
 #[test]
 fn findings_tell_what_the_survey_tells() {
-    let survey = read(&root().join("docs/survey-7.3.md"));
+    let survey = read(&root().join("evidence/survey-7.3.md"));
     let candidates = rows(&survey, "## Candidates");
     let mut told = 0;
-    for row in rows(&read(&root().join("docs/findings.md")), "## Linux 7.3.4") {
+    for row in rows(&read(&root().join("evidence/findings.md")), "## Linux 7.3.4") {
         let (Some(sum), Some(edit)) = (row.get(&["sum"]), row.get(&["edit"])) else {
             continue;
         };
@@ -170,12 +170,12 @@ fn findings_tell_what_the_survey_tells() {
 
 #[test]
 fn findings_tell_the_surveys_trials_on_each_machine() {
-    let trials: Vec<Vec<String>> = read(&root().join("docs/survey-7.3.md"))
+    let trials: Vec<Vec<String>> = read(&root().join("evidence/survey-7.3.md"))
         .lines()
         .filter_map(cells)
         .collect();
     let mut told = 0;
-    for row in rows(&read(&root().join("docs/findings.md")), "## Linux 7.3.4") {
+    for row in rows(&read(&root().join("evidence/findings.md")), "## Linux 7.3.4") {
         let Some(candidate) = row.get(&["candidate"]) else {
             continue;
         };
@@ -211,14 +211,14 @@ fn number(text: &str) -> f64 {
 
 #[test]
 fn what_is_replayed_by_default_is_one_figure_in_the_ablation_and_in_the_survey() {
-    let trials: Vec<Vec<String>> = read(&root().join("docs/survey-7.3.md"))
+    let trials: Vec<Vec<String>> = read(&root().join("evidence/survey-7.3.md"))
         .lines()
         .filter_map(cells)
         .filter(|trial| trial.len() == 7)
         .collect();
     let mut told = 0;
     for row in rows(
-        &read(&root().join("docs/validation.md")),
+        &read(&root().join("evidence/validation.md")),
         "## Each mechanism alone",
     ) {
         let Some(finding) = row.get(&["finding"]) else {

@@ -1,4 +1,4 @@
-//! The documents of many runs as Parquet tables that one query can read (docs/export.md).
+//! The documents of many runs as Parquet tables that one query can read (docs/reference/tables.md).
 //!
 //! [`files`] turns a run's documents into the bytes of its tables and says where below a folder each belongs. The figures are those of the documents:
 //! a table's sums are what `--json` says. Same documents, same bytes. Whoever calls puts the files there; no file is read or written here.

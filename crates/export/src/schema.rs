@@ -1,4 +1,4 @@
-//! What the tables are: names, columns, units (docs/export.md).
+//! What the tables are: names, columns, units (docs/reference/tables.md).
 
 /// The schema's name and version: it changes when a column goes away or gets another meaning.
 pub const SCHEMA: &str = "linemate.export/2";
@@ -20,7 +20,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As docs/export.md calls it.
+    /// As docs/reference/tables.md calls it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! Tables read back with the library's reader: their rows are the documents', their columns what docs/export.md says.
+//! Tables read back with the library's reader: their rows are the documents', their columns what docs/reference/tables.md says.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -367,7 +367,7 @@ fn what_cannot_be_told_is_refused() {
 
 #[test]
 fn the_documentation_has_every_column() {
-    let document = include_str!("../../../docs/export.md");
+    let document = include_str!("../../../docs/reference/tables.md");
     for schema in SCHEMAS {
         let head = format!("\n**`{}`**", schema.table);
         let (_, part) = document

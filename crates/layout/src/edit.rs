@@ -2,7 +2,7 @@
 //!
 //! This module holds the words ([`EditFile`], [`Edit`]) and their canonical spelling ([`std::fmt::Display`]);
 //! [`crate::parse()`] reads them. Neither knows any type: whether a field exists is for [`crate::arrange`] to say.
-//! The grammar with examples is in `docs/edits.md`.
+//! The grammar with examples is in `docs/reference/edits.md`.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Reads the edit language of [`crate::edit`]; its grammar is in `docs/edits.md`, its words are [`linemate_words`]'s.
+//! Reads the edit language of [`crate::edit`]; its grammar is in `docs/reference/edits.md`, its words are [`linemate_words`]'s.
 //!
 //! Every refusal tells line and column and what would have been right there.
 

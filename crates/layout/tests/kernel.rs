@@ -219,9 +219,9 @@ fn place(places: &[(String, u64)], name: &str) -> u64 {
         .1
 }
 
-/// The edits of `docs/edits.md`, by the heading they are under.
+/// The edits of `docs/reference/edits.md`, by the heading they are under.
 fn documented(heading: &str) -> String {
-    let text = include_str!("../../../docs/edits.md");
+    let text = include_str!("../../../docs/reference/edits.md");
     let section = text
         .split(&format!("## {heading}\n"))
         .nth(1)

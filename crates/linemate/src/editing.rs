@@ -17,7 +17,7 @@ pub(crate) struct EditArgs {
     /// The type that -e and --layout-from are about, and whose fields are reported
     #[arg(long = "type", value_name = "T", value_parser = input::type_name)]
     pub(crate) type_name: Option<String>,
-    /// A file of edits (docs/edits.md)
+    /// A file of edits (docs/reference/edits.md)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["statements", "layout_from"])]
     pub(crate) edit: Option<InFile>,
     /// An edit, such as 'isolate __lock'; may be repeated
@@ -48,7 +48,7 @@ impl EditArgs {
                 linemate_files::read_text(path).with_context(|| format!("cannot read {name}"))?;
             let edits = parse(&text).map_err(|error| anyhow::anyhow!("{name}:{error}"))?;
             if edits.is_empty() {
-                bail!("{name}: it has no edits (docs/edits.md)");
+                bail!("{name}: it has no edits (docs/reference/edits.md)");
             }
             return Ok((edits, report));
         }

@@ -27,19 +27,19 @@ const HEADING: &str = "Replay";
 /// How to replay.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Replaying {
-    /// Replay this many CPUs, 1 to 8192, a multiple of the recorded ones (docs/scaling.md)
+    /// Replay this many CPUs, 1 to 8192, a multiple of the recorded ones (docs/model/scaling.md)
     #[arg(long, help_heading = HEADING, value_name = "N", value_parser = between(1, CPUS_MAX))]
     pub(crate) cpus: Option<usize>,
     /// Give the replayed CPUs only their share of each cache: for a machine whose other CPUs run the same work
     #[arg(long, help_heading = HEADING)]
     pub(crate) llc_share: bool,
-    /// With more CPUs than were recorded: what they do besides (docs/scaling.md), of phases, locks, and domains or flat; `none`: nothing
+    /// With more CPUs than were recorded: what they do besides (docs/model/scaling.md), of phases, locks, and domains or flat; `none`: nothing
     #[arg(long, help_heading = HEADING, value_name = "LIST", default_value = "phases,locks,domains")]
     pub(crate) groups: GroupWords,
     /// With more CPUs than were recorded: recordings of the workload on several numbers of CPUs, which tell what grows with it (`linemate growth`)
     #[arg(long, help_heading = HEADING, value_name = "FILES", value_delimiter = ',')]
     pub(crate) series: Vec<InFile>,
-    /// Which of the machine's mechanisms to replay (docs/replay.md); `none`: none of them
+    /// Which of the machine's mechanisms to replay (docs/model/replay.md); `none`: none of them
     #[arg(long, help_heading = HEADING, value_name = "LIST", default_value = "adjacent_line_pairs")]
     pub(crate) mechanisms: MechanismWords,
     /// For `--mechanisms overlap` and `--under`: the image of the recorded kernel [default: found by its checksum in /boot and the cache]; may be
@@ -49,7 +49,7 @@ pub(crate) struct Replaying {
     /// Replay every access, also those that hit in L1 under any interleaving: slower; layouts as recorded give the same figures
     #[arg(long, help_heading = HEADING)]
     pub(crate) exact: bool,
-    /// Begin with empty caches: what first fills them counts, too (docs/replay.md)
+    /// Begin with empty caches: what first fills them counts, too (docs/model/replay.md)
     #[arg(long, help_heading = HEADING)]
     pub(crate) cold: bool,
     /// The first interleaving's seed, 0 to 18446744073709551615

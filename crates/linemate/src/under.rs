@@ -9,7 +9,7 @@ use crate::input;
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(crate) struct UnderArgs {
     /// Tell what happens while this function of the kernel is on the stack: what it and all that it calls cost, and their share of all
-    /// cycles (docs/under.md)
+    /// cycles (docs/guide/under.md)
     #[arg(long = "under", value_name = "F", value_parser = input::function_name)]
     pub(crate) function: Option<String>,
 }

@@ -3,7 +3,7 @@
 //! Not part of the usual tests: the sources take 3 GB, and no text of theirs can be part of this tree. The reviewed patches are
 //! therefore told by the git hash of the file that they make, which is in the patch.
 //!
-//! `--nocapture` shows the table of docs/validation.md. Run with `--ignored`; needs what `scripts/setup.sh patches` leaves in the
+//! `--nocapture` shows the table of evidence/validation.md. Run with `--ignored`; needs what `scripts/setup.sh patches` leaves in the
 //! cache folder (`LINEMATE_CACHE`, else `~/.cache/linemate`): `kernels/*/boot/vmlinuz-*` and, for 6.1 and 6.12 each,
 //! `sources/linux-source-VERSION` and `headers/linux-headers-RELEASE`. Fails when they are missing.
 
@@ -232,9 +232,9 @@ fn blob(patch: &str) -> &str {
         .unwrap()
 }
 
-/// The edit that docs/edits.md has under the heading.
+/// The edit that docs/reference/edits.md has under the heading.
 fn published(heading: &str) -> String {
-    let text = include_str!("../../../docs/edits.md");
+    let text = include_str!("../../../docs/reference/edits.md");
     let (_, section) = text.split_once(&format!("\n## {heading}")).unwrap();
     let (_, block) = section.split_once("```\n").unwrap();
     block.split_once("```").unwrap().0.to_owned()
@@ -295,7 +295,7 @@ fn advised_layouts_are_small_clean_and_hold_under_two_configs() {
         ("task_group", &[]),
     ] {
         let folder = tempfile::tempdir().unwrap();
-        // What `advise -o` wrote, with the evidence beside it (docs/validation.md).
+        // What `advise -o` wrote, with the evidence beside it (evidence/validation.md).
         let advised = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/advised");
         let path = folder.path().join("patch");
         let command = || {

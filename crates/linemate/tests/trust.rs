@@ -331,18 +331,12 @@ fn every_document_names_its_schema() {
         &["check", rules, "--kernel", kernel],
         // Not a kernel: the checks fail, and no guest is booted.
         &["doctor", "--kernel", kernel],
-        // Writes results.json, whose schema docs/cases.md tells; its tests are in case.rs.
+        // Writes results.json, whose schema docs/guide/cases.md tells; its tests are in case.rs.
         &["case", "run"],
         // Of a series; its tests are in growth.rs.
         &["growth"],
     ];
-    let mut docs = String::new();
-    for entry in std::fs::read_dir(root().join("docs")).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_some_and(|extension| extension == "md") {
-            docs += &std::fs::read_to_string(path).unwrap();
-        }
-    }
+    let docs = documents(&root().join("docs"));
     let elsewhere = [
         linemate_report::case::SCHEMA,
         linemate_report::GrowthDocument::SCHEMA,
@@ -386,6 +380,20 @@ fn every_document_names_its_schema() {
             assert!(known.contains(verb), "{verb}");
         }
     }
+}
+
+/// The text of every Markdown file below a folder.
+fn documents(folder: &Path) -> String {
+    let mut text = String::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            text += &documents(&path);
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            text += &std::fs::read_to_string(path).unwrap();
+        }
+    }
+    text
 }
 
 /// The only line on standard error, with exit code 2.

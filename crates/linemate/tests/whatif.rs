@@ -377,7 +377,7 @@ fn misses_overlap_where_the_kernel_is_known(data: &str) {
     );
 }
 
-/// `report --machine`: docs/schema-costs.md, and the first line.
+/// `report --machine`: docs/reference/json/costs.md, and the first line.
 fn costs_are_as_described(data: &str) {
     let report = |more: &[&str]| linemate(&[&["report", "-i", data], more].concat());
     let output = report(&["--machine", "power11", "--json"]);
@@ -624,7 +624,7 @@ fn bad_recordings_are_refused(data: &str, folder: &Path) {
         );
     };
     let mut bytes = std::fs::read(data).unwrap();
-    // The version is after the magic number (docs/format.md).
+    // The version is after the magic number (docs/reference/recording-format.md).
     bytes[8..12].copy_from_slice(&99_u32.to_le_bytes());
     let newer = folder.join("newer.data");
     std::fs::write(&newer, &bytes).unwrap();

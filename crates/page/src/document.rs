@@ -19,7 +19,7 @@ const ROWS_MAX: usize = 400;
 /// A field of another type stays from this part of its line's cycles on, as in the command's tables.
 const NEIGHBOUR_PART: u64 = 100;
 
-/// What the page shows (docs/schema-page.md).
+/// What the page shows (docs/reference/json/page.md).
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Page {
     /// [`SCHEMA`].

@@ -1,6 +1,6 @@
 //! The documents of a question as one HTML file, and a type's layout as an SVG picture.
 //!
-//! [`html`] puts a [`Page`] (docs/schema-page.md) into the asset that `web/` builds: styles, program and data in one file that
+//! [`html`] puts a [`Page`] (docs/reference/json/page.md) into the asset that `web/` builds: styles, program and data in one file that
 //! opens from disk and asks no network. Nothing is worked out here: the page's program reads the documents that `--json` prints.
 
 mod document;

@@ -2,7 +2,7 @@
 //!
 //! Dumb and fast: it obeys the function table at the head of the recording without knowing a type, and appends
 //! chunks of events to the same file. Nothing on the access path locks or allocates. What it cannot see is listed in
-//! `docs/recorder.md`.
+//! `docs/reference/recorder-plugin.md`.
 //!
 //! | module | knows |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! Events to columns of bytes: the part that runs on a vCPU's thread.
 //!
 //! No I/O, no lock, and no allocation while the buffers and tables are large enough: they are made up front and grow
-//! when instructions are announced. What is written is described in `docs/format.md`.
+//! when instructions are announced. What is written is described in `docs/reference/recording-format.md`.
 
 use crate::cursor::{put_varint, zigzag};
 use crate::model::{

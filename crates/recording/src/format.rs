@@ -1,4 +1,4 @@
-//! The frame of the file: its header, its chunks' headers, the limits. See `docs/format.md`.
+//! The frame of the file: its header, its chunks' headers, the limits. See `docs/reference/recording-format.md`.
 
 use std::fmt;
 use std::io::Read;

@@ -5,7 +5,7 @@
 //! * [`Recording`] opens a file; [`Decoder`] and [`Visitor`] hand out its events.
 //! * [`verify()`] checks a recording's invariants.
 //!
-//! The file itself is described in `docs/format.md`. Nothing here knows what a type, an object or QEMU is.
+//! The file itself is described in `docs/reference/recording-format.md`. Nothing here knows what a type, an object or QEMU is.
 
 mod background;
 pub mod cursor;

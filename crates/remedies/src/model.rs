@@ -210,7 +210,7 @@ impl RemedyEffect {
 /// Edits that stand for a remedy in a replay.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// In the edit language (docs/edits.md).
+    /// In the edit language (docs/reference/edits.md).
     pub edits: String,
     /// What replay says.
     pub effect: RemedyEffect,

@@ -38,7 +38,7 @@
 //! ```
 //!
 //! [`System`] is the machine without rounds and accounts, for whoever wants to drive it access by access.
-//! docs/replay.md says what is modelled and what is not.
+//! docs/model/replay.md says what is modelled and what is not.
 
 mod accounts;
 mod cache;

@@ -21,7 +21,7 @@ pub use self::text::AdviceText;
 use crate::documents::checksum;
 use crate::line_starts::KeptLineStart;
 
-/// What `linemate advise --type T --json` writes (docs/schema-advise.md).
+/// What `linemate advise --type T --json` writes (docs/reference/json/advise.md).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AdviceDocument {
     /// [`AdviceDocument::SCHEMA`].
@@ -98,7 +98,7 @@ pub struct FrontPoint {
 /// A layout that was replayed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AdvisedLayout {
-    /// The edit (docs/edits.md).
+    /// The edit (docs/reference/edits.md).
     pub edits: String,
     /// Members that leave their order, and groups.
     pub moves: usize,
@@ -129,7 +129,7 @@ pub struct GrownLayout {
 /// Objects that start lines, with members in the recorded order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AlignedObjects {
-    /// The edit (docs/edits.md).
+    /// The edit (docs/reference/edits.md).
     pub edits: String,
     /// How to get it, in one line.
     pub advice: String,

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::print::counted;
 
-/// What `linemate check --json` writes (docs/schema-check.md).
+/// What `linemate check --json` writes (docs/reference/json/check.md).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckDocument {
     /// [`CheckDocument::SCHEMA`].

@@ -11,7 +11,7 @@ use crate::print::{interleavings, more, percent};
 use crate::whatifs::calls;
 use crate::{Table, Text};
 
-/// What `linemate diff --json` writes (docs/schema-whatif.md).
+/// What `linemate diff --json` writes (docs/reference/json/whatif.md).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiffDocument {
     /// [`DiffDocument::SCHEMA`].

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use linemate_text::shown;
 use serde::{Deserialize, Serialize};
 
-/// What `linemate doctor --json` writes (docs/schema-doctor.md).
+/// What `linemate doctor --json` writes (docs/reference/json/doctor.md).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DoctorDocument {
     /// [`DoctorDocument::SCHEMA`].

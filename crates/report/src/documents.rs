@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::leaves::LayoutChange;
 
-/// What `linemate report --machine --json` writes (docs/schema-costs.md).
+/// What `linemate report --machine --json` writes (docs/reference/json/costs.md).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CostsDocument {
     /// [`CostsDocument::SCHEMA`].
@@ -92,7 +92,7 @@ impl CostsDocument {
     }
 }
 
-/// What `linemate whatif --json` writes (docs/schema-whatif.md).
+/// What `linemate whatif --json` writes (docs/reference/json/whatif.md).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WhatIfDocument {
     /// [`WhatIfDocument::SCHEMA`].

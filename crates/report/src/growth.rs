@@ -13,7 +13,7 @@ pub use self::held_out::{HeldOutCheck, HeldOutRow, HeldOutShare};
 use crate::print::{more, percent};
 use crate::{Table, Text};
 
-/// What `linemate growth --json` writes (docs/schema-growth.md).
+/// What `linemate growth --json` writes (docs/reference/json/growth.md).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GrowthDocument {
     /// [`GrowthDocument::SCHEMA`].

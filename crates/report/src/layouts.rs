@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::heat::Heat;
 use crate::leaves::{FieldMap, FieldPlace};
 
-/// What `linemate layout --json` writes (docs/schema-layout.md).
+/// What `linemate layout --json` writes (docs/reference/json/layout.md).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayoutDocument {
     /// [`LayoutDocument::SCHEMA`].

@@ -18,7 +18,7 @@ pub struct FieldMap {
     pub fields: Vec<FieldPlace>,
 }
 
-/// A field's place (docs/schema-layout.md).
+/// A field's place (docs/reference/json/layout.md).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FieldPlace {
     /// The names from the type on, `[]` for each array.

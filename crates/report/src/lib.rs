@@ -140,7 +140,7 @@ pub fn make(
     build::build(analysis, counted, options)
 }
 
-/// The report as JSON (docs/schema-report.md), with a line feed at the end.
+/// The report as JSON (docs/reference/json/report.md), with a line feed at the end.
 ///
 /// # Errors
 /// None that a report can cause.

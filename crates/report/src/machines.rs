@@ -7,7 +7,7 @@ use linemate_machine::Machine;
 use linemate_text::shown;
 use serde::{Deserialize, Serialize};
 
-/// What `linemate machines --json` writes (docs/schema-machines.md).
+/// What `linemate machines --json` writes (docs/reference/json/machines.md).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachinesDocument {
     /// [`MachinesDocument::SCHEMA`].
@@ -58,7 +58,7 @@ pub struct MachineEntry {
     pub overlap: Option<OverlapEntry>,
 }
 
-/// An L2 streamer (docs/replay.md).
+/// An L2 streamer (docs/model/replay.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamerEntry {
     /// Pages followed at a time.
@@ -73,7 +73,7 @@ pub struct StreamerEntry {
     pub outstanding: u32,
 }
 
-/// An L1 stride prefetcher (docs/replay.md).
+/// An L1 stride prefetcher (docs/model/replay.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StrideEntry {
     /// Instructions remembered.
@@ -86,7 +86,7 @@ pub struct StrideEntry {
     pub outstanding: u32,
 }
 
-/// How misses overlap (docs/replay.md).
+/// How misses overlap (docs/model/replay.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OverlapEntry {
     /// Instructions within which they do.
@@ -104,7 +104,7 @@ pub struct CacheSize {
     pub ways: u32,
 }
 
-/// Cycles that an access takes by where it is served from (docs/replay.md).
+/// Cycles that an access takes by where it is served from (docs/model/replay.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatencyCycles {
     /// The core's first cache.

@@ -1,4 +1,4 @@
-//! The report as values: what `--json` writes (docs/schema-report.md) and what the tables show.
+//! The report as values: what `--json` writes (docs/reference/json/report.md) and what the tables show.
 //!
 //! A field that is added here is added to the schema's document; a change of a field's meaning is a new [`SCHEMA`].
 

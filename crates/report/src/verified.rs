@@ -7,7 +7,7 @@ use linemate_recording::VerifyReport as Verified;
 use linemate_text::shown;
 use serde::{Deserialize, Serialize};
 
-/// What `linemate verify --json` writes (docs/schema-verify.md).
+/// What `linemate verify --json` writes (docs/reference/json/verify.md).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerifyDocument {
     /// [`VerifyDocument::SCHEMA`].

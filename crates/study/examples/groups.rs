@@ -1,4 +1,4 @@
-//! What task groups do to the caches in a recording: the figures of docs/validation.md about work 2.
+//! What task groups do to the caches in a recording: the figures of evidence/validation.md about work 2.
 //!
 //! ```text
 //! cargo run --release -p linemate-study --example groups -- RECORDING MACHINE…

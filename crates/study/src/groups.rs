@@ -1,4 +1,4 @@
-//! Replays of more CPUs than were recorded: one group as large as the recording first, then all of them side by side (docs/scaling.md).
+//! Replays of more CPUs than were recorded: one group as large as the recording first, then all of them side by side (docs/model/scaling.md).
 
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@
 //!   recordings of 4, 8, 16 … CPUs ─► counts by name ─► noise of all rows ─► a trend for each row ─► factors
 //! ```
 //!
-//! docs/scaling.md says how curves and intervals are made, and from which sources.
+//! docs/model/scaling.md says how curves and intervals are made, and from which sources.
 
 mod check;
 mod fit;

@@ -1,4 +1,4 @@
-//! Whose memory it is, when recorded CPUs are cloned: see docs/scaling.md.
+//! Whose memory it is, when recorded CPUs are cloned: see docs/model/scaling.md.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -6,7 +6,7 @@ use super::{Scored, Search};
 use crate::candidate::Candidate;
 
 /// How many others may beat a layout with as few moves, and the search still goes on from it. With 0 it stops too early: `rq` then
-/// gains 30 % with 9 moves instead of 37 % (docs/benchmarks.md's recording, fast model).
+/// gains 30 % with 9 moves instead of 37 % (evidence/benchmarks.md's recording, fast model).
 const BEATEN_MAX: usize = 1;
 /// The most layouts that the search goes on from: bounds the time.
 const EXPANDED_MAX: usize = 400;

@@ -41,7 +41,7 @@ const TRIALS_MAX: usize = 1000;
 /// How many types a survey searches.
 const SEARCHED: usize = 10;
 
-/// Find the layout of a type that costs least, confirmed by replay (docs/advise.md)
+/// Find the layout of a type that costs least, confirmed by replay (docs/guide/advise.md)
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// The type; without it, the types where a layout can win most
@@ -88,7 +88,7 @@ pub(crate) struct Args {
     /// Write the edit's groups as rules to this file, for `check`
     #[arg(long, value_name = "FILE", requires = "type_name")]
     rules: Option<OutFile>,
-    /// Number of remedies other than reordering, 0 to 1000, that are tried by replay, on the first recording and machine (docs/remedies.md)
+    /// Number of remedies other than reordering, 0 to 1000, that are tried by replay, on the first recording and machine (docs/model/remedies.md)
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = between(0, TRIALS_MAX))]
     trials: usize,
     /// Maximum number of rows in a table, 0 to 1000000
@@ -98,7 +98,7 @@ pub(crate) struct Args {
     showing: Showing,
     #[command(flatten)]
     page: PageArgs,
-    /// Write JSON (docs/schema-advise.md)
+    /// Write JSON (docs/reference/json/advise.md)
     #[arg(long)]
     json: bool,
 }

@@ -43,7 +43,7 @@ enum Action {
 /// Run the case of a folder and write results.md and results.json; steps that are done are not done again
 #[derive(clap::Args, Debug)]
 struct RunArgs {
-    /// The folder with case.toml (docs/cases.md)
+    /// The folder with case.toml (docs/guide/cases.md)
     #[arg(value_name = "FOLDER")]
     folder: CaseFolder,
     /// Leave out what needs a kernel build: found and predicted, nothing re-recorded

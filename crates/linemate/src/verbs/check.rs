@@ -17,7 +17,7 @@ use crate::program;
 /// Check that kernels and programs keep the rules about which members share cache lines
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// A file of rules (docs/check.md)
+    /// A file of rules (docs/guide/check.md)
     #[arg(value_name = "RULES")]
     rules: InFile,
     /// Kernel images, ELF files, BTF blobs, or names such as debian:6.12 or debian:6.12-arm64: of any version, configuration and architecture
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// Write the findings as a baseline; with --baseline what is left of it, never more
     #[arg(long, value_name = "FILE")]
     write_baseline: Option<OutFile>,
-    /// Write JSON (docs/schema-check.md)
+    /// Write JSON (docs/reference/json/check.md)
     #[arg(long, conflicts_with = "sarif")]
     json: bool,
     /// Write SARIF 2.1.0, located in the file of rules

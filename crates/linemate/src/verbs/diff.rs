@@ -53,7 +53,7 @@ pub(crate) struct Args {
     showing: Showing,
     #[command(flatten)]
     page: PageArgs,
-    /// Write JSON (docs/schema-whatif.md)
+    /// Write JSON (docs/reference/json/whatif.md)
     #[arg(long)]
     json: bool,
 }

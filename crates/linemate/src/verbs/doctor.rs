@@ -34,14 +34,14 @@ const TIMEOUT: Duration = Duration::from_secs(240);
 /// Check this computer: QEMU, the recorder, a kernel, and whether known memory accesses are recorded exactly
 ///
 /// Boots a guest (some seconds the first time) and compares count, address, size and kind of some ninety known access patterns
-/// with what was recorded; docs/recorder.md lists what QEMU does not show. What only one verb needs is noted where it is missing.
+/// with what was recorded; docs/reference/recorder-plugin.md lists what QEMU does not show. What only one verb needs is noted where it is missing.
 /// Exit code: 0 if all is fine, 1 if something that recordings need is missing or wrong, 2 if the checks themselves failed.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// The kernel for the self-test: an image, or a name such as debian:6.12 [default: as for record]
     #[arg(long, value_name = "IMAGE")]
     kernel: Option<InFile>,
-    /// Write JSON (docs/schema-doctor.md)
+    /// Write JSON (docs/reference/json/doctor.md)
     #[arg(long)]
     json: bool,
 }

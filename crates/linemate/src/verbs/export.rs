@@ -25,7 +25,7 @@ use crate::output::tell;
 use crate::page::TOOL;
 use crate::replaying::Replaying;
 
-/// Add a run to a folder of Parquet tables: a recording, with --machine a replay of it, with edits a what-if (docs/export.md)
+/// Add a run to a folder of Parquet tables: a recording, with --machine a replay of it, with edits a what-if (docs/reference/tables.md)
 ///
 /// The same run writes the same bytes to the same place; what is there already stays. A run is there as a whole or not at all.
 #[derive(clap::Args, Debug)]

@@ -36,7 +36,7 @@ impl From<GrowthRows> for GrowthBy {
 /// Show how accesses per CPU grow with the number of CPUs, and predict them for more CPUs than were recorded
 ///
 /// Reads a series: three or more recordings of one workload on different numbers of CPUs (`record --series`).
-/// docs/scaling.md says how curves and intervals are made.
+/// docs/model/scaling.md says how curves and intervals are made.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// The recordings of the series
@@ -58,7 +58,7 @@ pub(crate) struct Args {
     keeping: Keeping,
     #[command(flatten)]
     showing: Showing,
-    /// Write JSON (docs/schema-growth.md)
+    /// Write JSON (docs/reference/json/growth.md)
     #[arg(long)]
     json: bool,
 }

@@ -39,7 +39,7 @@ pub(crate) struct Args {
     /// Bytes of a cache line: 64 or 128
     #[arg(long, value_name = "BYTES", default_value = "64", value_parser = input::LineSizes)]
     line: LineSize,
-    /// Write JSON (docs/schema-layout.md)
+    /// Write JSON (docs/reference/json/layout.md)
     #[arg(long)]
     json: bool,
 }

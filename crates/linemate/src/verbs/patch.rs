@@ -31,10 +31,10 @@ use prove::{Means, Proof};
 
 const TOOL: &str = concat!("linemate ", env!("CARGO_PKG_VERSION"));
 
-/// Write an edit as a patch of the sources that `git am` takes, proven by compiling (docs/patch.md)
+/// Write an edit as a patch of the sources that `git am` takes, proven by compiling (docs/guide/patch.md)
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// A file of edits (docs/edits.md)
+    /// A file of edits (docs/reference/edits.md)
     #[arg(long, value_name = "FILE")]
     edit: InFile,
     /// The source tree
@@ -66,7 +66,7 @@ pub(crate) struct Args {
     /// Bytes of a cache line of the machine that the kernel is built for: 64 or 128
     #[arg(long, value_name = "BYTES", default_value = "64", value_parser = input::LineSizes)]
     line: LineSize,
-    /// Evidence for the change: a JSON file (docs/patch.md) [default: the edit's name with .json, if `advise` wrote it]
+    /// Evidence for the change: a JSON file (docs/guide/patch.md) [default: the edit's name with .json, if `advise` wrote it]
     #[arg(long, value_name = "FILE")]
     evidence: Option<InFile>,
     /// `Name <address>` (default: the tree's git config)

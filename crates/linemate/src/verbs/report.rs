@@ -106,7 +106,7 @@ pub(crate) struct Args {
         requires = "type_name"
     )]
     svg: Option<OutFile>,
-    /// Write JSON (docs/schema-report.md; with a machine docs/schema-costs.md)
+    /// Write JSON (docs/reference/json/report.md; with a machine docs/reference/json/costs.md)
     #[arg(long)]
     json: bool,
 }

@@ -18,7 +18,7 @@ use crate::output;
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
-    /// Write JSON (docs/schema-verify.md)
+    /// Write JSON (docs/reference/json/verify.md)
     #[arg(long)]
     json: bool,
 }

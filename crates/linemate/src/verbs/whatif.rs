@@ -61,7 +61,7 @@ pub(crate) struct Args {
     showing: Showing,
     #[command(flatten)]
     page: PageArgs,
-    /// Write JSON (docs/schema-whatif.md)
+    /// Write JSON (docs/reference/json/whatif.md)
     #[arg(long)]
     json: bool,
 }

@@ -1,5 +1,5 @@
 //! The caches, the directory and the lines of one machine: what one access of one CPU at one time meets
-//! and what it changes. Knows no rounds, keys or recordings; docs/replay.md describes the model.
+//! and what it changes. Knows no rounds, keys or recordings; docs/model/replay.md describes the model.
 //!
 //! ```text
 //!   core 0      core 1          core 2      core 3        L1, L2: private, write-back, LRU, neither

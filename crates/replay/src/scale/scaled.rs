@@ -7,7 +7,7 @@
 //!   machine    shared lines, other groups' CPUs, locks: where they meet
 //! ```
 //!
-//! docs/scaling.md says what is modelled and what is not.
+//! docs/model/scaling.md says what is modelled and what is not.
 
 use linemate_machine::{LogicalCpu, Machine};
 use linemate_recording::{AccessKind, TimeGrid};

@@ -13,7 +13,7 @@ use super::{AdvisedRecording, text};
 use crate::print::{cycles, interleavings, percent};
 use crate::{Table, Text};
 
-/// What `linemate advise --json` writes without a type (docs/schema-advise.md).
+/// What `linemate advise --json` writes without a type (docs/reference/json/advise.md).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SurveyDocument {
     /// [`SurveyDocument::SCHEMA`].

@@ -251,7 +251,7 @@ pub(super) fn remedies(out: &mut Text, found: &RemedyList) {
     let advice = crate::remedies(found);
     let _ = write!(
         out,
-        "\nOther than the order of members (docs/remedies.md), first recording:\n{advice}"
+        "\nOther than the order of members (docs/model/remedies.md), first recording:\n{advice}"
     );
 }
 

@@ -44,7 +44,7 @@ impl Spread {
     }
 }
 
-/// Whether a prediction fits what was recorded again (docs/cases.md).
+/// Whether a prediction fits what was recorded again (docs/guide/cases.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
     /// Both intervals overlap.
@@ -204,7 +204,7 @@ mod tests {
             ci95: None,
         };
         for (predicted, recorded, verdict) in [
-            // FFmpeg of three runs, update_sd_lb_stats of six: docs/cases.md has both as examples.
+            // FFmpeg of three runs, update_sd_lb_stats of six: docs/guide/cases.md has both as examples.
             (change(-6.6, 0.5), change(-21.0, 36.0), CannotBeTold),
             (change(-2.3, 0.5), change(-4.7, 23.0), CannotBeTold),
             (change(-20.0, 1.0), change(-21.0, 3.0), Agrees),

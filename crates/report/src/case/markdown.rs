@@ -265,7 +265,7 @@ fn rebuilt(out: &mut String, results: &Results) {
 /// What the columns mean.
 const INTERVALS: &str = "\
 ± is half of a 95 % confidence interval: of the predicted change over the recordings that it is made from, of the recorded change over those \
-of both kernels (Welch). The error is the prediction's, in per cent of the re-recorded figure. Verdicts: docs/cases.md.
+of both kernels (Welch). The error is the prediction's, in per cent of the re-recorded figure. Verdicts: docs/guide/cases.md.
 ";
 
 fn rebuilt_head(out: &mut String) {

@@ -8,7 +8,7 @@ use crate::stats::t95;
 /// Rounds in which weights and curve are made of each other; they settle in two or three.
 const ROUNDS: usize = 4;
 
-/// The exponent c. It says what kind of work grows: see docs/scaling.md.
+/// The exponent c. It says what kind of work grows: see docs/model/scaling.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Exponent {

@@ -1,4 +1,4 @@
-//! What speaks for an advised layout, in the form that `patch --evidence` reads (docs/patch.md).
+//! What speaks for an advised layout, in the form that `patch --evidence` reads (docs/guide/patch.md).
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! An advised layout as rules for `linemate check` (docs/check.md): what lies together, what it is kept from, and why.
+//! An advised layout as rules for `linemate check` (docs/guide/check.md): what lies together, what it is kept from, and why.
 
 use linemate_advise::Tried;
 use linemate_advise::reasons::{GroupReasons, MemberUse};

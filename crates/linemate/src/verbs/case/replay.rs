@@ -22,13 +22,13 @@ pub(super) struct ReplayArgs {
     /// Begin with empty caches
     #[arg(long, help_heading = HEADING)]
     cold: bool,
-    /// Which of the machines' mechanisms to replay (docs/replay.md) [default: adjacent_line_pairs]; `none`: none of them. Machines without one are left out
+    /// Which of the machines' mechanisms to replay (docs/model/replay.md) [default: adjacent_line_pairs]; `none`: none of them. Machines without one are left out
     #[arg(long, help_heading = HEADING, value_name = "LIST")]
     mechanisms: Option<MechanismWords>,
     /// Predict with each CPU's share of the caches, or without, whatever the case says
     #[arg(long, help_heading = HEADING, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     llc_share: Option<bool>,
-    /// Replay this many CPUs, 1 to 8192, a multiple of the recorded ones (docs/scaling.md)
+    /// Replay this many CPUs, 1 to 8192, a multiple of the recorded ones (docs/model/scaling.md)
     #[arg(long, help_heading = HEADING, value_name = "N", value_parser = between(1, CPUS_MAX))]
     cpus: Option<usize>,
 }
