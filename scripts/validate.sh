@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The replay's figures of evidence/validation.md and docs/model/scaling.md, and the patches of advised layouts: records what they were recorded
+# The replay's figures of evidence/validation.md and evidence/scaling.md, and the patches of advised layouts: records what they were recorded
 # from, replays it, prints markdown on stdout and progress on stderr. Counts and cycles of deterministic replays: they are the same on
 # every computer, unless the tables of docs/ were made by another version of linemate.
 #
