@@ -144,7 +144,10 @@ fn findings_tell_what_the_survey_tells() {
     let survey = read(&root().join("evidence/survey-7.3.md"));
     let candidates = rows(&survey, "## Candidates");
     let mut told = 0;
-    for row in rows(&read(&root().join("evidence/findings.md")), "## Linux 7.3.4") {
+    for row in rows(
+        &read(&root().join("evidence/findings.md")),
+        "## Linux 7.3.4",
+    ) {
         let (Some(sum), Some(edit)) = (row.get(&["sum"]), row.get(&["edit"])) else {
             continue;
         };
@@ -175,7 +178,10 @@ fn findings_tell_the_surveys_trials_on_each_machine() {
         .filter_map(cells)
         .collect();
     let mut told = 0;
-    for row in rows(&read(&root().join("evidence/findings.md")), "## Linux 7.3.4") {
+    for row in rows(
+        &read(&root().join("evidence/findings.md")),
+        "## Linux 7.3.4",
+    ) {
         let Some(candidate) = row.get(&["candidate"]) else {
             continue;
         };
