@@ -88,6 +88,7 @@ find_missing() {
 	build) return ;;
 	lint)
 		want_command shellcheck shellcheck
+		want_command python3 python3
 		return
 		;;
 	fuzz)

@@ -3,7 +3,8 @@
 #
 #   scripts/style.sh [FOLDER]     (default: this checkout)
 set -euo pipefail
-cd "${1:-$(dirname "${BASH_SOURCE[0]}")/..}"
+scripts=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cd "${1:-$scripts/..}"
 
 readonly LINES_MAX=700
 errors=$(mktemp)
@@ -104,6 +105,9 @@ for file in $(files 'crates/linemate/src/verbs/*.rs' | grep -E '/verbs/[^/]+\.rs
 	grep -qE "linemate $verb( |\`|\$)" README.md 2>/dev/null ||
 		echo "$file:1: error: README.md does not say what \`linemate $verb\` does" >>"$errors"
 done
+
+# Links, widths, dates and figures of documents.
+"$scripts/docs.py" . >>"$errors"
 
 sort -u -t: -k1,1 -k2,2n -k3 "$errors"
 if [ -s "$errors" ]; then

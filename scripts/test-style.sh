@@ -75,11 +75,47 @@ int main(void)
 }
 END
 printf '\t/* %0100d */\n' 0 >>workloads/good.c
+mkdir -p docs/guide evidence
+cat >docs/README.md <<'END'
+# Index
+
+[guide](guide/a.md) and [again](guide/a.md#figures), [nothing](guide/b.md), [no heading](guide/a.md#numbers).
+END
+cat >docs/guide/a.md <<'END'
+# Figures
+
+Of [the evidence](../../evidence/e.md): 17.6 ± 0.8 % and 9.9 s, not 17.7 %, 95 % sure; `3 MiB` is a setting,
+[a link](../README.md), and see docs/guide/c.md. Not [this](c.md) in `[code](d.md)`.
+
+2026-11-20: a date.
+
+| a table may be wide, as | this one, which has more than a hundred columns | and has a figure of 1,024 MiB |
+|---|---|---|
+
+```
+2026-11-20 and 12 % are output here, which is as wide as it is, however wide that may be, so it is left alone
+```
+
+https://example.org/a-link-that-cannot-be-broken-because-it-has-no-space-in-it-whatever-its-length-may-be-here
+END
+echo 'Measured 2026-11-20: −17.6 ± 0.8 %, 9.9 seconds, 117.7 %.' >evidence/e.md
+printf '%.0sa\n' {1..121} >docs/guide/long.md
 touch crates/linemate/src/verbs/{mod,report,self_test}.rs
 echo "\`linemate report\` reports." >README.md
 
 chain="a let chain, which Rust 1.85 does not have: nest the conditions"
 expected="crates/linemate/src/verbs/self_test.rs:1: error: README.md does not say what \`linemate self-test\` does
+docs/README.md:3: error: docs/guide/a.md has no heading #numbers
+docs/README.md:3: error: the line has 109 columns, 100 are the most in prose
+docs/README.md:3: error: the link leads nowhere: guide/b.md
+docs/guide/a.md:3: error: 17.7 % is in no file of evidence/ or cases/ that this document links to
+docs/guide/a.md:3: error: the line has 108 columns, 100 are the most in prose
+docs/guide/a.md:4: error: the link leads nowhere: c.md
+docs/guide/a.md:4: error: there is no docs/guide/c.md
+docs/guide/a.md:6: error: a date: when something was measured belongs into evidence/
+docs/guide/a.md:8: error: 1,024 MiB is in no file of evidence/ or cases/ that this document links to
+docs/guide/long.md:1: error: docs/README.md does not link to it
+docs/guide/long.md:121: error: the document has 121 lines, 120 are the most
 src/chains.rs:1: error: $chain
 src/chains.rs:2: error: $chain
 src/chains.rs:4: error: $chain
@@ -104,7 +140,7 @@ if [ "$status" != 1 ] || ! diff <(echo "$expected") <(echo "$got") >&2; then
 fi
 
 git rm -q --cached -r . 2>/dev/null || true
-rm -r src workloads crates
+rm -r src workloads crates docs evidence
 echo 'fn main() {}' >main.rs
 [ "$("$style" "$work")" = "style: 1 files are in order" ] || {
 	echo "scripts/test-style.sh: error: a clean tree is not called clean" >&2

@@ -1,0 +1,284 @@
+#!/usr/bin/env python3
+"""The rules of this project's documents. Prints `file:line: error: what` for whatever breaks one; scripts/style.sh runs it.
+
+    scripts/docs.py [FOLDER]     (default: this checkout)
+
+* Relative links of every Markdown file lead to a file, and to a heading where they name one; a document of docs/ or evidence/
+  that any file mentions is there.
+* Prose of docs/ and evidence/ has at most 100 columns. Tables, code blocks and what has no space to break at are no prose.
+* Files of docs/guide/ and README.md have at most 120 lines, ARCHITECTURE.md 150.
+* None of those, and nothing else in docs/, has a date: measurements are in evidence/.
+* Each document of docs/ is in docs/README.md.
+* A figure of README.md or docs/guide/ is in a file of evidence/ or cases/ that the same document links to. A figure is a
+  number with a unit of UNITS, outside of code blocks and of `code`: a setting or an example's output is written as code.
+"""
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from os import chdir
+from pathlib import Path
+
+# This file and the test of its rules mention what is not there.
+MENTIONING = ("*.md", "*.rs", "*.c", "*.sh", "*.py", "*.toml", "*.yaml", "*.ts", "Makefile", ":!scripts/test-style.sh")
+COLUMNS = 100
+GUIDE_LINES = 120
+LINES = {"README.md": GUIDE_LINES, "ARCHITECTURE.md": 150}
+UNITS = "%|ms|s|min|seconds|minutes|hours|KiB|MiB|GiB|kB|MB|GB|M/s|cycles|points|million|M accesses"
+# 95 % is how sure an interval is, 100 % is all.
+NOT_MEASURED = {("95", "%"), ("100", "%")}
+
+Rule = Callable[[Path], Iterator[tuple[int, str]]]
+
+NUMBER = r"\d[\d,]*(?:\.\d+)?"
+FIGURE = re.compile(rf"(?<![\w.,-])((?:{NUMBER}(?: ?(?:±|/|to|and|or) ?[-+−]?)?)*{NUMBER}) ?({UNITS})(?!\w)")
+LINK = re.compile(r"\[[^\]\[]*(?:\[[^\]]*\][^\]\[]*)*\]\(([^)\s]+)\)")
+DATE = re.compile(r"\b20\d\d-\d\d(-\d\d)?\b")
+# A code span goes on over the end of a line, not over an empty one.
+CODE = re.compile(r"(`+)(?!`)((?:(?!\n\s*\n).)*?)(?<!`)\1(?!`)", re.DOTALL)
+MENTION = re.compile(r"(?<![\w./-])(?:docs|evidence)/[\w./-]*\w\.md")
+FENCE = re.compile(r"^\s*(```+|~~~+)")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line outside of code blocks."""
+
+    number: int
+    text: str
+    # Without what is code.
+    plain: str
+
+    def is_table(self) -> bool:
+        return self.text.lstrip().startswith("|")
+
+
+class Document:
+    """A Markdown file."""
+
+    def __init__(self, path: Path) -> None:
+        self.length = 0
+        self.lines: list[Line] = []
+        if path.is_file():
+            self._read(path.read_text(encoding="utf-8").splitlines())
+
+    def _read(self, texts: list[str]) -> None:
+        fence, kept = None, []
+        for text in texts:
+            mark = FENCE.match(text)
+            kept.append("" if mark or fence else text)
+            if mark and fence is None:
+                fence = mark[1]
+            elif mark and mark[1].startswith(fence):
+                fence = None
+        plain = CODE.sub(lambda code: "`" + "\n" * code[0].count("\n"), "\n".join(kept)).split("\n")
+        self.length = len(texts)
+        self.lines = [Line(*line) for line in zip(range(1, len(kept) + 1), kept, plain) if line[1]]
+
+    def links(self) -> Iterator[tuple[int, str]]:
+        """Targets inside of the repository, with their lines."""
+        for line in self.lines:
+            for target in LINK.findall(line.plain):
+                if not re.match(r"[a-z]+:", target):
+                    yield line.number, target
+
+    def anchors(self) -> set[str]:
+        """What links to headings are called."""
+        found: set[str] = set()
+        for line in self.lines:
+            heading = re.match(r"#+ +(.*)", line.text)
+            if heading:
+                name = slug(heading[1])
+                same = sum(anchor == name or re.fullmatch(rf"{re.escape(name)}-\d+", anchor) is not None for anchor in found)
+                found.add(f"{name}-{same}" if same else name)
+        return found
+
+
+def slug(heading: str) -> str:
+    """A heading's anchor, as GitHub makes it."""
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
+    return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+
+
+@cache
+def document(path: Path) -> Document:
+    return Document(path)
+
+
+def files(*patterns: str) -> list[Path]:
+    """Files of the project, new ones too, ignored ones not."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns]
+    listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\n")
+    return [path for path in map(Path, sorted(set(filter(None, listed)))) if path.is_file()]
+
+
+def is_guide(path: Path) -> bool:
+    return path == Path("README.md") or path.is_relative_to("docs/guide")
+
+
+def target_of(path: Path, target: str) -> Path:
+    """The file or folder that a link leads to, from the repository's root."""
+    name = target.split("#")[0]
+    return Path(resolved(path.parent / name)) if name else path
+
+
+def resolved(path: Path) -> str:
+    """A path without `..`."""
+    parts: list[str] = []
+    for part in path.parts:
+        if part == ".." and parts and parts[-1] != "..":
+            parts.pop()
+        else:
+            parts.append(part)
+    return "/".join(parts) or "."
+
+
+def broken_links(path: Path) -> Iterator[tuple[int, str]]:
+    for number, target in document(path).links():
+        leads_to = target_of(path, target)
+        anchor = target.partition("#")[2]
+        if not leads_to.exists():
+            yield number, f"the link leads nowhere: {target}"
+        elif anchor and leads_to.suffix == ".md" and anchor not in document(leads_to).anchors():
+            yield number, f"{leads_to} has no heading #{anchor}"
+
+
+def missing_mentions(path: Path) -> Iterator[tuple[int, str]]:
+    for number, text in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+        for name in MENTION.findall(text):
+            if not Path(name).is_file():
+                yield number, f"there is no {name}"
+
+
+def wide_prose(path: Path) -> Iterator[tuple[int, str]]:
+    for line in document(path).lines:
+        begin = re.match(r"[\s>]*([-*#]+|\d+\.)?\s*", line.text)
+        breakable = " " in line.text[begin.end() if begin else 0:]
+        if len(line.text) > COLUMNS and breakable and not line.is_table():
+            yield line.number, f"the line has {len(line.text)} columns, {COLUMNS} are the most in prose"
+
+
+def too_long(path: Path) -> Iterator[tuple[int, str]]:
+    most = LINES.get(str(path), GUIDE_LINES)
+    length = document(path).length
+    if length > most:
+        yield length, f"the document has {length} lines, {most} are the most"
+
+
+def dates(path: Path) -> Iterator[tuple[int, str]]:
+    for line in document(path).lines:
+        if DATE.search(line.plain):
+            yield line.number, "a date: when something was measured belongs into evidence/"
+
+
+def unlisted(path: Path) -> Iterator[tuple[int, str]]:
+    index = Path("docs/README.md")
+    if path != index and path not in {target_of(index, target) for _, target in document(index).links()}:
+        yield 1, f"{index} does not link to it"
+
+
+@cache
+def evidence(path: Path) -> frozenset[str]:
+    """All numbers that the documents below a path have."""
+    files = [path] if path.is_file() else sorted(path.rglob("*.md"))
+    return frozenset(number for file in files for number in re.findall(NUMBER, file.read_text(encoding="utf-8")))
+
+
+def unproven(path: Path) -> Iterator[tuple[int, str]]:
+    linked = {target_of(path, target) for _, target in document(path).links()}
+    sources = [source for source in sorted(linked) if source.parts[:1] in (("evidence",), ("cases",)) and source.exists()]
+    known = frozenset().union(*(evidence(source) for source in sources))
+    for line in document(path).lines:
+        for numbers, unit in FIGURE.findall(re.sub(r"\]\([^)]*\)", "]", line.plain)):
+            for number in re.findall(NUMBER, numbers):
+                if (number, unit) not in NOT_MEASURED and number not in known:
+                    yield line.number, f"{number} {unit} is in no file of evidence/ or cases/ that this document links to"
+
+
+def rules_of(path: Path) -> list[Rule]:
+    """What a Markdown file is held to."""
+    in_docs = path.is_relative_to("docs")
+    is_bounded = is_guide(path) or str(path) in LINES
+    applies = {
+        broken_links: True,
+        wide_prose: in_docs or path.is_relative_to("evidence"),
+        too_long: is_bounded,
+        dates: in_docs or is_bounded,
+        unlisted: in_docs,
+        unproven: is_guide(path),
+    }
+    return [rule for rule, holds in applies.items() if holds and str(path) not in NOT_YET.get(rule.__name__, ())]
+
+
+def errors() -> Iterator[str]:
+    checks = [(path, missing_mentions) for path in files(*MENTIONING)]
+    checks += [(path, rule) for path in files("*.md") for rule in rules_of(path)]
+    for path, rule in checks:
+        yield from (f"{path}:{line}: error: {what}" for line, what in rule(path))
+
+
+# Documents that do not keep a rule yet.
+NOT_YET: dict[str, set[str]] = {
+    "dates": {
+        "docs/guide/programs.md",
+        "docs/guide/sweep.md",
+        "docs/model/attribution.md",
+        "docs/model/scaling.md",
+        "docs/reference/recorder-plugin.md",
+    },
+    "too_long": {
+        "README.md",
+        "docs/guide/cases.md",
+        "docs/guide/patch.md",
+        "docs/guide/programs.md",
+        "docs/guide/record.md",
+    },
+    "unproven": {
+        "docs/guide/advise.md",
+        "docs/guide/cases.md",
+        "docs/guide/programs.md",
+        "docs/guide/record.md",
+        "docs/guide/sweep.md",
+        "docs/guide/under.md",
+    },
+    "wide_prose": {
+        "docs/guide/advise.md",
+        "docs/guide/cases.md",
+        "docs/guide/check.md",
+        "docs/guide/page.md",
+        "docs/guide/patch.md",
+        "docs/guide/programs.md",
+        "docs/guide/record.md",
+        "docs/guide/sweep.md",
+        "docs/guide/under.md",
+        "docs/internals/decisions.md",
+        "docs/model/attribution.md",
+        "docs/model/limits.md",
+        "docs/model/remedies.md",
+        "docs/model/replay.md",
+        "docs/model/scaling.md",
+        "docs/reference/edits.md",
+        "docs/reference/json/advise.md",
+        "docs/reference/json/check.md",
+        "docs/reference/json/costs.md",
+        "docs/reference/json/doctor.md",
+        "docs/reference/json/growth.md",
+        "docs/reference/json/layout.md",
+        "docs/reference/json/page.md",
+        "docs/reference/json/report.md",
+        "docs/reference/json/verify.md",
+        "docs/reference/json/whatif.md",
+        "docs/reference/recorder-plugin.md",
+        "docs/reference/recording-format.md",
+        "docs/reference/tables.md",
+    },
+}
+
+
+if __name__ == "__main__":
+    chdir(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[1])
+    for error in errors():
+        print(error)
