@@ -108,6 +108,8 @@ done
 
 # Links, widths, dates and figures of documents.
 "$scripts/docs.py" . >>"$errors"
+# What is claimed is what the evidence says.
+"$scripts/evidence.py" --check . >>"$errors"
 
 sort -u -t: -k1,1 -k2,2n -k3 "$errors"
 if [ -s "$errors" ]; then

@@ -4,6 +4,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 style=$PWD/scripts/style.sh
+evidence=$PWD/scripts/evidence.py
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -99,6 +100,20 @@ Of [the evidence](../../evidence/e.md): 17.6 ± 0.8 % and 9.9 s, not 17.7 %, 95 
 https://example.org/a-link-that-cannot-be-broken-because-it-has-no-space-in-it-whatever-its-length-may-be-here
 END
 echo 'Measured 2026-11-20: −17.6 ± 0.8 %, 9.9 seconds, 117.7 %.' >evidence/e.md
+cat >evidence/claims.toml <<'END'
+[[claim]]
+about = "Time"
+claim = "a report"
+file = "e.md"
+heading = "# Times"
+row = ["report"]
+figure = "{time}"
+machine = "any"
+commit = "0"
+END
+printf '\n# Times\n\n| question | time |\n|---|---|\n| report | 9.9 s |\n' >>evidence/e.md
+"$evidence" .
+sed -i 's/9\.9 s |/9.8 s |/' evidence/e.md
 printf '%.0sa\n' {1..121} >docs/guide/long.md
 touch crates/linemate/src/verbs/{mod,report,self_test}.rs
 echo "\`linemate report\` reports." >README.md
@@ -116,6 +131,7 @@ docs/guide/a.md:6: error: a date: when something was measured belongs into evide
 docs/guide/a.md:8: error: 1,024 MiB is in no file of evidence/ or cases/ that this document links to
 docs/guide/long.md:1: error: docs/README.md does not link to it
 docs/guide/long.md:121: error: the document has 121 lines, 120 are the most
+evidence/README.md:1: error: it is not what scripts/evidence.py makes: run that
 src/chains.rs:1: error: $chain
 src/chains.rs:2: error: $chain
 src/chains.rs:4: error: $chain
@@ -138,6 +154,13 @@ if [ "$status" != 1 ] || ! diff <(echo "$expected") <(echo "$got") >&2; then
 	echo "scripts/test-style.sh: error: expected (<) and found (>) differ, status $status" >&2
 	exit 1
 fi
+
+sed -i 's/| report |/| advise |/' evidence/e.md
+got=$("$style" "$work") || true
+grep -qF "evidence/claims.toml:1: error: a report: e.md: 0 rows have the cells ['report']" <<<"$got" || {
+	echo "scripts/test-style.sh: error: a claim without evidence is not found" >&2
+	exit 1
+}
 
 git rm -q --cached -r . 2>/dev/null || true
 rm -r src workloads crates docs evidence
