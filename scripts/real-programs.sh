@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds programs from Debian's sources and from crates with -O2 -g, records each for a fraction of a second on 8 CPUs, and prints the table of docs/guide/programs.md: how much of what they
+# Builds programs from Debian's sources and from crates with -O2 -g, records each for a fraction of a second on 8 CPUs, and prints the table of evidence/programs.md: how much of what they
 # access on the heap and in variables has a type. Builds and recordings are kept in target/programs; remove that folder to make them again.
 #
 # Needs root (it installs what the programs are built with), what `make setup` leaves, a release build and jq. A quarter of an hour, most of it compiling.

@@ -10,7 +10,7 @@
 # `ablation` replays the recordings of the cases (`linemate case run` keeps them, makes what is missing, and builds kernels that no distribution
 # has): with all of them it takes hours. CASES="rq nohz" names the ones that are wanted.
 #
-# `known` is docs/guide/programs.md's: it also runs the programs on this computer, and those times are this computer's.
+# `known` is evidence/programs.md's: it also runs the programs on this computer, and those times are this computer's.
 #
 # usage: validate.sh [rq|placements|scaling|growth|patches|exact|others|ablation|known]...   (default: all but the last two)
 # shellcheck disable=SC2016 # backquotes are markdown here

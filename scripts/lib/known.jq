@@ -1,4 +1,4 @@
-# Turns the JSON of `linemate report`, `linemate whatif` and `linemate advise` into the tables of docs/guide/programs.md.
+# Turns the JSON of `linemate report`, `linemate whatif` and `linemate advise` into the tables of evidence/programs.md.
 
 def round1: . * 10 | round / 10;
 def signed: round1 | if . > 0 then "+\(.)" else tostring end;

@@ -1,4 +1,4 @@
-//! What came out of a case: what results.json holds (docs/guide/cases.md) and results.md shows.
+//! What came out of a case: what results.json holds (docs/reference/cases.md) and results.md shows.
 
 mod compared;
 mod markdown;
