@@ -1,5 +1,5 @@
 //! What QEMU is kept from. The guest runs whatever it is given: a fault in QEMU's devices would hand a hostile guest QEMU's
-//! own rights, so that it gets few of them (docs/model/limits.md).
+//! own rights, so that it gets few of them (docs/internals/security.md).
 //!
 //! * Root starts QEMU under a number that no user has, without capabilities; whatever it needs is in the run's folder, which it
 //!   enters as its current folder, or is handed to it open.

@@ -89,7 +89,7 @@ struct LatencyTable {
 }
 
 impl Machine {
-    /// Reads a description (docs/model/replay.md has the keys) and checks it.
+    /// Reads a description (docs/reference/machines.md has the keys) and checks it.
     ///
     /// # Errors
     /// Says what is wrong and which value is to blame; nothing is guessed or corrected.

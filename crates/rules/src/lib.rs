@@ -1,7 +1,7 @@
 //! Rules about which members of a type share cache lines, and what in a kernel breaks them.
 //!
 //! * [`Rules`] are what was asked for: groups, separations, starts of lines, budgets. They print as a file that reads back
-//!   the same; [`parse()`] reads it. The grammar is in `docs/guide/check.md`.
+//!   the same; [`parse()`] reads it. The grammar is in `docs/reference/rules.md`.
 //! * [`check()`] compares them with the types of one kernel, for one size of line, and gives [`Finding`]s.
 //! * [`Baseline`] tells findings that are known and accepted from new, worse and mended ones.
 //!
