@@ -8,7 +8,7 @@
 * Prose of docs/ and evidence/ has at most 100 columns. Tables, code blocks and what has no space to break at are no prose.
 * Files of docs/guide/ and README.md have at most 120 lines, ARCHITECTURE.md 150.
 * None of those, and nothing else in docs/, has a date: measurements are in evidence/.
-* Each document of docs/ is in docs/README.md.
+* Each document of docs/ is in docs/README.md, each crate in ARCHITECTURE.md, below the crates that it uses.
 * A figure of README.md or docs/guide/ is in a file of evidence/ or cases/ that the same document links to. A figure is a
   number with a unit of UNITS, outside of code blocks and of `code`: a setting or an example's output is written as code.
 """
@@ -198,6 +198,24 @@ def unproven(path: Path) -> Iterator[tuple[int, str]]:
                     yield line.number, f"{number} {unit} is in no file of evidence/ or cases/ that this document links to"
 
 
+def crates(path: Path) -> Iterator[tuple[int, str]]:
+    """ARCHITECTURE.md has each crate once, below all that it uses."""
+    first: dict[str, int] = {}
+    for line in document(path).lines:
+        row = re.match(r"\| `([a-z]+)` \|", line.text)
+        if row:
+            first.setdefault(row[1], line.number)
+    for manifest in files("crates/*/Cargo.toml"):
+        crate = manifest.parent.name
+        if crate not in first:
+            yield 1, f"it does not say what the crate {crate} holds"
+            continue
+        plain = re.sub(r"\[dev-dependencies\].*?(?=^\[|\Z)", "", manifest.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+        for used in re.findall(r"^linemate-([a-z]+)\b", plain, re.MULTILINE):
+            if first.get(used, 0) > first[crate]:
+                yield first[crate], f"{crate} uses {used}, which is below it"
+
+
 def rules_of(path: Path) -> list[Rule]:
     """What a Markdown file is held to."""
     in_docs = path.is_relative_to("docs")
@@ -209,6 +227,7 @@ def rules_of(path: Path) -> list[Rule]:
         dates: in_docs or is_bounded,
         unlisted: in_docs,
         unproven: is_guide(path),
+        crates: path == Path("ARCHITECTURE.md"),
     }
     return [rule for rule, holds in applies.items() if holds and str(path) not in NOT_YET.get(rule.__name__, ())]
 
