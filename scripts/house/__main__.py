@@ -1,6 +1,7 @@
 """The measures of this project's inside, as a markdown table: `python3 -m house` in scripts/, from anywhere in a checkout.
 
-With --check it prints what is beyond a bound that may not get worse, `file: error: what`, and ends with 1 if there is any.
+--write puts them into docs/internals/house.md; --current says whether they are what is there. With --check it prints what is
+beyond a bound that may not get worse, `file: error: what`, and ends with 1 if there is any.
 """
 
 import argparse
@@ -11,14 +12,16 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import imports, rust
+from . import document, imports, rust
 
 ROOT = Path(__file__).resolve().parents[2]
+HOUSE = ROOT / "docs/internals/house.md"
 # Counted where the measure is about one crate's values: offsets, objects and instructions that are bare integers.
 BARE = ("study", "advise", "attribution", "replay")
 # A circle of three is a knot that can be read at once; more cannot.
 CIRCLE_MAX = 3
 TUPLES_MAX = 10
+COLUMNS_MAX = 100
 
 
 @dataclass
@@ -97,8 +100,13 @@ def tuples(functions: list[rust.Function]) -> list[str]:
     return [f.name for f in functions for parameter in rust.parameters(f.parameters) if rust.takes_tuple(parameter)]
 
 
-def table() -> None:
-    """Prints the measures."""
+def documents(*patterns: str) -> list[Path]:
+    """Markdown files below the root."""
+    return sorted(path for pattern in patterns for path in ROOT.glob(pattern))
+
+
+def measures() -> document.Rows:
+    """What is measured, and how much it is."""
     tree, functions, types, bare = count(sorted(ROOT.glob("crates/**/*.rs")))
     code = tree.lines - tree.test_lines
     lengths = sorted(f.lines for f in functions)
@@ -106,7 +114,7 @@ def table() -> None:
     often = [name for name, times in types.items() if times >= 3 and name != "Args"]
     knots = circles()
     largest = f"{len(knots[0][1])} ({knots[0][0].name})" if knots else "0"
-    rows = [
+    return [
         ("lines of Rust", f"{tree.lines:,}"),
         ("tests by code", f"{tree.test_lines / code:.2f}"),
         ("functions: median, 95th percentile, over 70 lines",
@@ -120,10 +128,11 @@ def table() -> None:
         ("largest circle of files in a crate", largest),
         ("circles of more than three files", str(sum(len(group) > CIRCLE_MAX for _, group in knots))),
         ("circles of crates", str(len(upward()))),
+        ("words in README.md and docs/guide", f"{document.words(documents('README.md', 'docs/guide/*.md')):,}"),
+        ("words in docs/model and docs/reference", f"{document.words(documents('docs/model/*.md', 'docs/reference/**/*.md')):,}"),
+        ("lines of prose over 100 columns in docs/ and evidence/",
+         str(document.wide_lines(documents("docs/**/*.md", "evidence/*.md"), COLUMNS_MAX))),
     ]
-    print("| figure | now |\n|---|---|")
-    for name, value in rows:
-        print(f"| {name} | {value} |")
 
 
 def check() -> int:
@@ -142,12 +151,37 @@ def check() -> int:
     return len(errors)
 
 
+def write() -> None:
+    """Puts the measures into their document."""
+    HOUSE.write_text(document.filled(read(HOUSE), measures()), encoding="utf-8")
+
+
+def is_current() -> bool:
+    """Are the measures what their document has? Prints each row that is not."""
+    old, new = read(HOUSE), document.filled(read(HOUSE), measures())
+    for number, (before, now) in enumerate(zip(old.split("\n"), new.split("\n")), 1):
+        if before != now:
+            print(f"{HOUSE.relative_to(ROOT)}:{number}: error: the tree gives {now}")
+    return old == new
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="house", description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="only what is beyond a bound; exit code 1 if there is any")
-    if parser.parse_args().check:
+    options = parser.add_mutually_exclusive_group()
+    options.add_argument("--check", action="store_true", help="only what is beyond a bound; exit code 1 if there is any")
+    options.add_argument("--write", action="store_true", help="into docs/internals/house.md")
+    options.add_argument("--current", action="store_true", help="only what docs/internals/house.md has otherwise; exit code 1 if there is any")
+    arguments = parser.parse_args()
+    if arguments.check:
         return 1 if check() else 0
-    table()
+    if arguments.current:
+        return 0 if is_current() else 1
+    if arguments.write:
+        write()
+        return 0
+    print("| figure | now |\n|---|---|")
+    for name, value in measures():
+        print(f"| {name} | {value} |")
     return 0
 
 
