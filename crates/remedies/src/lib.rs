@@ -9,7 +9,8 @@
 //! ```
 //!
 //! A rule says that the code does something needless or that data are where they cost; it does not know what the program means.
-//! `docs/model/remedies.md` has each rule with its constants and their reasons, and what it got wrong. No rule writes a patch.
+//! `docs/model/remedies.md` has each rule with its constants and their reasons, `evidence/remedies.md` what it got wrong. No rule
+//! writes a patch.
 
 mod apart;
 mod bitmap;
