@@ -1,4 +1,4 @@
-//! Reads rules; their grammar is in `docs/guide/check.md`, their words are [`linemate_words`]'s.
+//! Reads rules; their grammar is in `docs/reference/rules.md`, their words are [`linemate_words`]'s.
 //!
 //! What is read has been looked through for rules that cannot be kept together (`sanity.rs`): what comes out can be checked.
 
