@@ -5,13 +5,14 @@
 
 * Relative links of every Markdown file lead to a file, and to a heading where they name one; a document of docs/ or evidence/
   that any file mentions is there.
-* Prose has at most 100 columns. Tables, pictures, code blocks and what has no space to break at are no prose; what `linemate case` writes
-  and CHANGELOG.md, whose entries are lines, stay as they are.
+* Prose has at most 100 columns. Tables, pictures, code blocks and what has no space to break at are no prose; what
+  `linemate case` writes and CHANGELOG.md, whose entries are lines, stay as they are.
 * Files of docs/guide/ and README.md have at most 120 lines, ARCHITECTURE.md 150.
 * None of those, and nothing else in docs/, has a date: measurements are in evidence/.
 * Each document of docs/ is in docs/README.md, each crate in ARCHITECTURE.md, below the crates that it uses.
 * A figure of README.md or docs/guide/ is in a file of evidence/ or cases/ that the same document links to. A figure is a
-  number with a unit of UNITS, outside of code blocks and of `code`: a setting or an example's output is written as code.
+  number with a unit of UNITS, with its interval if it has one, outside of code blocks and of `code`: a setting or an example is
+  written as code.
 """
 
 import re
@@ -36,6 +37,7 @@ NOT_MEASURED = {("95", "%"), ("100", "%")}
 Rule = Callable[[Path], Iterator[tuple[int, str]]]
 
 NUMBER = r"\d[\d,]*(?:\.\d+)?"
+QUANTITY = rf"{NUMBER}(?: ± {NUMBER})?"
 FIGURE = re.compile(rf"(?<![\w.,-])((?:{NUMBER}(?: ?(?:±|/|to|and|or) ?[-+−]?)?)*{NUMBER}) ?({UNITS})(?!\w)")
 LINK = re.compile(r"\[[^\]\[]*(?:\[[^\]]*\][^\]\[]*)*\]\(([^)\s]+)\)")
 DATE = re.compile(r"\b20\d\d-\d\d(-\d\d)?\b")
@@ -181,9 +183,10 @@ def unlisted(path: Path) -> Iterator[tuple[int, str]]:
 
 @cache
 def evidence(path: Path) -> frozenset[str]:
-    """All numbers that the documents below a path have."""
+    """All numbers that the documents below a path have, with their intervals and without."""
     files = [path] if path.is_file() else sorted(path.rglob("*.md"))
-    return frozenset(number for file in files for number in re.findall(NUMBER, file.read_text(encoding="utf-8")))
+    texts = [file.read_text(encoding="utf-8") for file in files]
+    return frozenset(number for text in texts for form in (NUMBER, QUANTITY) for number in re.findall(form, text))
 
 
 def unproven(path: Path) -> Iterator[tuple[int, str]]:
@@ -192,7 +195,7 @@ def unproven(path: Path) -> Iterator[tuple[int, str]]:
     known = frozenset().union(*(evidence(source) for source in sources))
     for line in document(path).lines:
         for numbers, unit in FIGURE.findall(re.sub(r"\]\([^)]*\)", "]", line.plain)):
-            for number in re.findall(NUMBER, numbers):
+            for number in re.findall(QUANTITY, numbers):
                 if (number, unit) not in NOT_MEASURED and number not in known:
                     yield line.number, f"{number} {unit} is in no file of evidence/ or cases/ that this document links to"
 

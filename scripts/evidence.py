@@ -17,10 +17,10 @@ from pathlib import Path
 
 HEAD = """# Evidence
 
-What linemate claims, what was measured for it, and where. Made by `scripts/evidence.py` of
-[claims.toml](claims.toml) and the documents here; figures of today only. *Machine* is the described
-machine of a replay, or the computer where the figure is a time. *Commit* is the linemate that gave
-the figure, or the commit that brought it here.
+What linemate claims, today's figure for it, and the document that has the measurement. Made by
+`scripts/evidence.py` from [claims.toml](claims.toml) and the documents, so it cannot differ from
+them. *Machine* is the described machine of a replay, or the computer where the figure is a time.
+*Commit* is the linemate that gave the figure, or the commit that brought it here.
 """
 DOCUMENTS = """
 ## Documents

@@ -85,7 +85,7 @@ END
 cat >docs/guide/a.md <<'END'
 # Figures
 
-Of [the evidence](../../evidence/e.md): 17.6 ± 0.8 % and 9.9 s, not 17.7 %, 95 % sure; `3 MiB` is a setting,
+Of [the evidence](../../evidence/e.md): 17.6 ± 0.8 % and 9.9 s, not 17.6 ± 9.9 %, 95 % sure; `3 MiB` is a setting,
 [a link](../README.md), and see docs/guide/c.md. Not [this](c.md) in `[code](d.md)`.
 
 2026-11-20: a date.
@@ -123,8 +123,8 @@ expected="crates/linemate/src/verbs/self_test.rs:1: error: README.md does not sa
 docs/README.md:3: error: docs/guide/a.md has no heading #numbers
 docs/README.md:3: error: the line has 109 columns, 100 are the most in prose
 docs/README.md:3: error: the link leads nowhere: guide/b.md
-docs/guide/a.md:3: error: 17.7 % is in no file of evidence/ or cases/ that this document links to
-docs/guide/a.md:3: error: the line has 108 columns, 100 are the most in prose
+docs/guide/a.md:3: error: 17.6 ± 9.9 % is in no file of evidence/ or cases/ that this document links to
+docs/guide/a.md:3: error: the line has 114 columns, 100 are the most in prose
 docs/guide/a.md:4: error: the link leads nowhere: c.md
 docs/guide/a.md:4: error: there is no docs/guide/c.md
 docs/guide/a.md:6: error: a date: when something was measured belongs into evidence/
