@@ -14,7 +14,7 @@ WORKLOAD_CFLAGS := -std=gnu11 -O2 -Wall -Wextra -Werror -pthread
 workload_sources := $(wildcard workloads/*.c workloads/subsystems/*.c)
 workload_binaries := $(patsubst %.c,target/workloads/%,$(notdir $(workload_sources)))
 
-.PHONY: help setup build workloads pages install uninstall demo demo-program page test-page test test-sweep test-spark test-killed test-slurm test-regression fresh lint bench cases check-findings sweep \
+.PHONY: help setup build workloads pages install uninstall demo demo-program page test-page test test-sweep test-spark test-killed test-slurm test-regression fresh lint figures bench cases check-findings sweep \
 	survey sweep-report mutants fuzz clean clean-cache
 
 help: ## this list
@@ -100,6 +100,10 @@ lint: ## format, clippy, documentation, shell scripts and this project's own rul
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
 	shellcheck -x $$(git ls-files 'scripts/*.sh' 'workloads/*.sh' 'cases/*.sh' .ci/run)
 	scripts/style.sh
+
+figures: ## evidence/README.md of the evidence, and the measures of docs/internals/house.md of the code
+	@scripts/evidence.py
+	@cd scripts && python3 -m house --write
 
 bench: ## the figures of evidence/benchmarks.md on this machine, as markdown
 	@scripts/setup.sh test

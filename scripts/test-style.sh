@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Tests of scripts/style.sh: every rule finds what it is for, where it is, and nothing else.
+# Tests of scripts/style.sh: every rule finds what it is for, where it is, and nothing else. And that scripts/house fills its table.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-style=$PWD/scripts/style.sh
-evidence=$PWD/scripts/evidence.py
+scripts=$PWD/scripts
+style=$scripts/style.sh
+evidence=$scripts/evidence.py
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -169,4 +170,17 @@ echo 'fn main() {}' >main.rs
 	echo "scripts/test-style.sh: error: a clean tree is not called clean" >&2
 	exit 1
 }
+
+PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$scripts python3 - <<'END'
+from house.document import Missing, filled
+
+table = "| figure | before | now | wanted |\n|---|---|---|---|\n| lines | 3 | 2 | 1 |\n| circles | 1 |  | 0 |"
+assert filled(table, [("circles", "0"), ("lines", "1")]) == table.replace("| 2 |", "| 1 |").replace("|  |", "| 0 |")
+for broken, measured in ((table, [("words", "1")]), ("| figure | before |", [])):
+    try:
+        filled(broken, measured)
+    except Missing:
+        continue
+    raise AssertionError(f"{measured} has a place in {broken}")
+END
 echo "scripts/test-style.sh: passed"
