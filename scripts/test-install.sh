@@ -22,7 +22,7 @@ hidden() {
 	fi
 }
 
-export PREFIX=$work/own BUILT=$PWD/target/debug
+export PREFIX=$work/own BUILT=${BUILT:-$PWD/target/debug}
 scripts/install.sh install >/dev/null
 linemate=$PREFIX/bin/linemate
 

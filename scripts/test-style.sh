@@ -62,6 +62,20 @@ d=\$tree/root/.boot
 e=/root/a
 mkdir /root
 END
+mkdir -p crates/{untested,tested}/src
+printf '[lib]\ndoctest = false\n' >crates/untested/Cargo.toml
+echo '[lib]' >crates/tested/Cargo.toml
+cat >crates/untested/src/lib.rs <<'END'
+//! ```text
+//! a picture
+//! ```
+fn a() {}
+/// ```
+/// a();
+/// ```
+fn b() {}
+END
+cp crates/{untested,tested}/src/lib.rs
 cat >workloads/good.c <<'END'
 /*
  * good - does something.
@@ -121,6 +135,7 @@ echo "\`linemate report\` reports." >README.md
 
 chain="a let chain, which Rust 1.85 does not have: nest the conditions"
 expected="crates/linemate/src/verbs/self_test.rs:1: error: README.md does not say what \`linemate self-test\` does
+crates/untested/src/lib.rs:5: error: an example that no test compiles: take \`doctest = false\` out of crates/untested/Cargo.toml
 docs/README.md:3: error: docs/guide/a.md has no heading #numbers
 docs/README.md:3: error: the line has 109 columns, 100 are the most in prose
 docs/README.md:3: error: the link leads nowhere: guide/b.md
