@@ -10,6 +10,7 @@
 * Files of docs/guide/ and README.md have at most 120 lines, ARCHITECTURE.md 150.
 * None of those, and nothing else in docs/, has a date: measurements are in evidence/.
 * Each document of docs/ is in docs/README.md, each crate in ARCHITECTURE.md, below the crates that it uses.
+* What docs/ and ARCHITECTURE.md name of the code, as `crate::name` or `crate/src/file.rs`, is there.
 * A figure of README.md or docs/guide/ is in a file of evidence/ or cases/ that the same document links to. A figure is a
   number with a unit of UNITS, with its interval if it has one, outside of code blocks and of `code`: a setting or an example is
   written as code.
@@ -44,6 +45,8 @@ DATE = re.compile(r"\b20\d\d-\d\d(-\d\d)?\b")
 # A code span goes on over the end of a line, not over an empty one.
 CODE = re.compile(r"(`+)(?!`)((?:(?!\n\s*\n).)*?)(?<!`)\1(?!`)", re.DOTALL)
 MENTION = re.compile(r"(?<![\w./-])(?:docs|evidence)/[\w./-]*\w\.md")
+ITEM = re.compile(r"(?:linemate_)?([a-z]+)(?:::\w+)*::(\w+)(?:\(\))?")
+SOURCE = re.compile(r"[\w./-]+/[\w.-]+\.(?:rs|sh|py|c|toml|jq|awk|ts|sql|yaml)")
 FENCE = re.compile(r"^\s*(```+|~~~+)")
 
 
@@ -200,6 +203,24 @@ def unproven(path: Path) -> Iterator[tuple[int, str]]:
                     yield line.number, f"{number} {unit} is in no file of evidence/ or cases/ that this document links to"
 
 
+@cache
+def declared(crate: str) -> frozenset[str]:
+    """Everything that a crate's sources declare, modules too."""
+    texts = (file.read_text(encoding="utf-8") for file in Path("crates", crate, "src").rglob("*.rs"))
+    return frozenset(name for text in texts for name in re.findall(r"\b(?:mod|struct|enum|trait|fn|type|const) (\w+)", text))
+
+
+def stale_names(path: Path) -> Iterator[tuple[int, str]]:
+    for line in document(path).lines:
+        for code in re.findall(r"`([^`]+)`", line.text):
+            item = ITEM.fullmatch(code)
+            if item and Path("crates", item[1]).is_dir() and item[2] not in declared(item[1]):
+                yield line.number, f"the crate {item[1]} has no {item[2]}"
+            places = (Path(code), Path("crates", code), path.parent / code)
+            if SOURCE.fullmatch(code) and not any(place.exists() for place in places):
+                yield line.number, f"there is no {code}"
+
+
 def crates(path: Path) -> Iterator[tuple[int, str]]:
     """ARCHITECTURE.md has each crate once, below all that it uses."""
     first: dict[str, int] = {}
@@ -230,6 +251,7 @@ def rules_of(path: Path) -> list[Rule]:
         unlisted: in_docs,
         unproven: is_guide(path),
         crates: path == Path("ARCHITECTURE.md"),
+        stale_names: in_docs or path == Path("ARCHITECTURE.md"),
     }
     return [rule for rule, holds in applies.items() if holds]
 

@@ -91,7 +91,17 @@ int main(void)
 }
 END
 printf '\t/* %0100d */\n' 0 >>workloads/good.c
-mkdir -p docs/guide evidence
+mkdir -p docs/guide evidence crates/{base,top,lost}
+touch crates/{base,lost}/Cargo.toml
+printf '[dependencies]\nlinemate-base.workspace = true\n\n[dev-dependencies]\nlinemate-lost.workspace = true\n' >crates/top/Cargo.toml
+cat >ARCHITECTURE.md <<'END'
+| crate | holds |
+|---|---|
+| `top` | all |
+| `base` | little |
+| `untested` | examples |
+| `tested` | them, too |
+END
 cat >docs/README.md <<'END'
 # Index
 
@@ -103,7 +113,7 @@ cat >docs/guide/a.md <<'END'
 Of [the evidence](../../evidence/e.md): 17.6 ± 0.8 % and 9.9 s, not 17.6 ± 9.9 %, 95 % sure; `3 MiB` is a setting,
 [a link](../README.md), and see docs/guide/c.md. Not [this](c.md) in `[code](d.md)`.
 
-2026-11-20: a date.
+2026-11-20: a date. `unsafe::known()` and `src/unsafe.rs` are there, `linemate::verbs` is not, nor `src/none.rs`.
 
 | a table may be wide, as | this one, which has more than a hundred columns | and has a figure of 1,024 MiB |
 |---|---|---|
@@ -134,7 +144,9 @@ touch crates/linemate/src/verbs/{mod,report,self_test}.rs
 echo "\`linemate report\` reports." >README.md
 
 chain="a let chain, which Rust 1.85 does not have: nest the conditions"
-expected="crates/linemate/src/verbs/self_test.rs:1: error: README.md does not say what \`linemate self-test\` does
+expected="ARCHITECTURE.md:1: error: it does not say what the crate lost holds
+ARCHITECTURE.md:3: error: top uses base, which is below it
+crates/linemate/src/verbs/self_test.rs:1: error: README.md does not say what \`linemate self-test\` does
 crates/untested/src/lib.rs:5: error: an example that no test compiles: take \`doctest = false\` out of crates/untested/Cargo.toml
 docs/README.md:3: error: docs/guide/a.md has no heading #numbers
 docs/README.md:3: error: the line has 109 columns, 100 are the most in prose
@@ -144,6 +156,9 @@ docs/guide/a.md:3: error: the line has 114 columns, 100 are the most in prose
 docs/guide/a.md:4: error: the link leads nowhere: c.md
 docs/guide/a.md:4: error: there is no docs/guide/c.md
 docs/guide/a.md:6: error: a date: when something was measured belongs into evidence/
+docs/guide/a.md:6: error: the crate linemate has no verbs
+docs/guide/a.md:6: error: the line has 113 columns, 100 are the most in prose
+docs/guide/a.md:6: error: there is no src/none.rs
 docs/guide/a.md:8: error: 1,024 MiB is in no file of evidence/ or cases/ that this document links to
 docs/guide/long.md:1: error: docs/README.md does not link to it
 docs/guide/long.md:121: error: the document has 121 lines, 120 are the most
@@ -179,7 +194,7 @@ grep -qF "evidence/claims.toml:1: error: a report: e.md: 0 rows have the cells [
 }
 
 git rm -q --cached -r . 2>/dev/null || true
-rm -r src workloads crates docs evidence
+rm -r src workloads crates docs evidence ARCHITECTURE.md
 echo 'fn main() {}' >main.rs
 [ "$("$style" "$work")" = "style: 1 files are in order" ] || {
 	echo "scripts/test-style.sh: error: a clean tree is not called clean" >&2
