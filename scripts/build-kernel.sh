@@ -40,7 +40,7 @@ for patch in "$@"; do
 	patches+=("$(realpath "$patch")")
 done
 case $out/ in
-"$source"/*) die "$out lies within the sources, which are not written to" ;;
+"$source"/*) die "$out is within the sources, which are not written to" ;;
 esac
 if [ -e "$source/.config" ] || [ -d "$source/include/config" ]; then
 	die "$source has been built in, and Linux refuses to build elsewhere then: run \`make mrproper\` there"

@@ -79,8 +79,8 @@ check_races() {
 	for name in without with; do
 		titles "$out/races-$name.log" >"$out/races-$name.txt"
 		# No race at all in a kernel that has many: nothing was looked at.
-		[ -s "$out/races-$name.txt" ] || die "the kernel $name the patches tells no data race: see $out/races-$name.log"
-		echo "check-findings: data races told $name the patches: $(wc -l <"$out/races-$name.txt")"
+		[ -s "$out/races-$name.txt" ] || die "the kernel $name the patches reports no data race: see $out/races-$name.log"
+		echo "check-findings: data races reported $name the patches: $(wc -l <"$out/races-$name.txt")"
 	done
 	comm -13 "$out/races-without.txt" "$out/races-with.txt" >"$out/races-new.txt"
 	[ -s "$out/races-new.txt" ] || return 0

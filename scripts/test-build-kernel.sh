@@ -82,7 +82,7 @@ image "$config one two three gone" linux fragment base
 refused "there is no patch nothing.patch" linux fragment base nothing.patch
 refused "there is no fragment nothing" linux nothing base
 refused "is not a kernel source tree" work fragment base
-refused "lies within the sources" linux fragment linux/out
+refused "is within the sources" linux fragment linux/out
 cp -r linux second
 refused "was built from" second fragment base
 touch second/.config

@@ -295,7 +295,7 @@ ablated() {
 	say "$case, $condition"
 	if ! "$linemate" case run "cases/$case" --predict --output "$folder" "$@" 2>"$work/ablation/log"; then
 		# Not every machine has every mechanism.
-		grep -q 'none of its machines is described with them' "$work/ablation/log" || {
+		grep -q 'none of its machines has them' "$work/ablation/log" || {
 			cat "$work/ablation/log" >&2
 			exit 2
 		}

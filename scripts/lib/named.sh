@@ -120,7 +120,7 @@ ensure_named_source() (
 named_apt() {
 	local arch=$1 folder=$2 codename suite source
 	codename=$(os_release VERSION_CODENAME)
-	[ -n "$codename" ] || die "this is not Debian: give the image of the kernel instead of its name"
+	[ -n "$codename" ] || die "this is not Debian: name a kernel image instead"
 	for suite in $NAMED_SUITES; do
 		case $suite in
 		*-security) source=$(apt_archive_like "$suite" "$codename-security") ;;
@@ -130,7 +130,7 @@ named_apt() {
 	done >"$folder/sources.new"
 	# One that is newer than apt's index makes it read all lists again.
 	cmp -s "$folder/sources.new" "$folder/sources.list" || mv "$folder/sources.new" "$folder/sources.list"
-	[ -s "$folder/sources.list" ] || die "no apt source of this machine leads to Debian's archive: add it, or give the image of the kernel"
+	[ -s "$folder/sources.list" ] || die "no apt source of this machine leads to Debian's archive: add it, or name a kernel image"
 	own_apt_conf "$arch" "$folder"
 	export APT_CONFIG=$folder/apt.conf
 }

@@ -13,7 +13,7 @@ export function adviceView(advice: Advice | Survey): HTMLElement {
 
 function layoutAdvice(advice: Advice): HTMLElement {
   const best = advice.recommended;
-  const root = section("advise", "Advice", `The search found ${advice.found} layouts of ${advice.type}; replay confirms or refuses.`);
+  const root = section("advise", "Advice", `The search found ${advice.found} layouts of ${advice.type}; replay confirms or rejects them.`);
   if (best) root.append(...recommended(advice, best));
   else root.append(h("p", { class: "empty" }, `Replay confirmed no gain for any of the ${advice.others.length} candidates.`));
   root.append(...withGrowth(advice), ...aligned(advice));
@@ -25,7 +25,7 @@ function recommended(advice: Advice, best: AdvisedLayout): HTMLElement[] {
     h("h3", {}, `Recommended: ${best.moves} ${best.moves === 1 ? "move" : "moves"}`),
     effects("Effects of the recommended layout", best.effects, advice.machines),
     ...(best.starts_lines
-      ? [h("p", { class: "note" }, "With it objects start cache lines, which they need not as recorded: a part of the gain can be that, whatever the order.")]
+      ? [h("p", { class: "note" }, "With this layout objects start on cache lines, unlike as recorded: part of the gain can come from that, whatever the order.")]
       : []),
     h("details", { open: true }, h("summary", {}, "The edit"), editsOf(best.edits)),
     groups(best),
@@ -34,7 +34,7 @@ function recommended(advice: Advice, best: AdvisedLayout): HTMLElement[] {
       label: "Moves against gain",
       columns: [
         { title: "moves", value: (p) => p.moves },
-        { title: "cost by the model", value: (p) => p.model, text: (p) => percent(p.model), help: "relative to the recorded order's" },
+        { title: "cost by the fast model", value: (p) => p.model, text: (p) => percent(p.model), help: "relative to the recorded order's" },
         { title: "by replay", value: (p) => p.replayed ?? Infinity, text: (p) => (p.replayed === null ? "-" : percent(p.replayed)) },
         { title: "", value: (p) => (p.recommended ? "recommended" : "") },
       ],
@@ -59,9 +59,9 @@ function aligned(advice: Advice): HTMLElement[] {
   const found = advice.aligned;
   if (!found) return [];
   return [
-    h("h3", {}, `Objects that start lines: ${found.astray} of ${found.objects} do not`),
+    h("h3", {}, `Objects aligned to lines: ${found.astray} of ${found.objects} are not`),
     h("p", {}, found.advice),
-    effects("Effects of objects that start lines", found.effects, advice.machines),
+    effects("Effects of objects aligned to lines", found.effects, advice.machines),
     h("details", {}, h("summary", {}, "The edit"), editsOf(found.edits)),
   ];
 }
@@ -91,13 +91,13 @@ function groups(layout: AdvisedLayout): HTMLElement {
         `; saves ${percent(group.saves)} of the type's cost.`),
       group.read_in.length > 0 && h("p", {}, `Read in ${group.read_in.join(", ")}.`),
       group.written_in.length > 0 && h("p", {}, `Written in ${group.written_in.join(", ")}.`),
-      group.kept_from.length > 0 && h("p", {}, `Kept from ${group.kept_from.map((k) => `${k.name} (one line with it costs ${percent(k.share)})`).join(", ")}.`))));
+      group.kept_from.length > 0 && h("p", {}, `Kept apart from ${group.kept_from.map((k) => `${k.name} (one line with it costs ${percent(k.share)})`).join(", ")}.`))));
 }
 
 function survey(document: Survey): HTMLElement {
-  return section("advise", "Where a layout can win", `On ${document.machines.join(", ")}, ${interleavings(document.interleavings ?? 1, document.seed)}; the estimate is the fast model's best layout of a short search, without cold and capacity misses.`,
+  return section("advise", "Where a layout can gain", `On ${document.machines.join(", ")}, ${interleavings(document.interleavings ?? 1, document.seed)}; the estimate is the fast model's best layout of a short search, without cold and capacity misses.`,
     table({
-      label: "Types by what a layout can win",
+      label: "Types by what a layout can gain",
       columns: [
         { title: "type", value: (row) => row.name },
         { title: "not true sharing", bar: true, value: (row) => row.cost * (row.false_sharing + row.other_misses), text: (row) => exact(row.cost * (row.false_sharing + row.other_misses)) },
@@ -137,7 +137,7 @@ export function diffView(diff: Diff): HTMLElement {
   const difference = (value: (f: DiffFigures) => number) => (row: Row) => value(row.b ?? NONE) - value(row.a ?? NONE);
   const changed = difference((f) => (diff.machine === null ? f.loads + f.stores : f.cycles));
   return section("diff", `${diff.type ?? "All types"} in two recordings`,
-    `A has ${exact(diff.a.accesses)} accesses by ${diff.a.cpus} CPUs, B ${exact(diff.b.accesses)} by ${diff.b.cpus}. - is a field that the other kernel does not have, or that was not accessed.`,
+    `A has ${exact(diff.a.accesses)} accesses by ${diff.a.cpus} CPUs, B ${exact(diff.b.accesses)} by ${diff.b.cpus}. - marks a field that the other kernel does not have, or that was not accessed.`,
     table<Row>({
       label: "Fields in both recordings",
       columns: [
@@ -146,7 +146,7 @@ export function diffView(diff: Diff): HTMLElement {
         ...both("stores", (f) => f.stores),
         ...(diff.machine === null ? [] : both("cycles", (f) => f.cycles)),
         {
-          title: "B less A", help: diff.machine === null ? "accesses" : "cycles", value: (row) => Math.abs(changed(row)),
+          title: "B minus A", help: diff.machine === null ? "accesses" : "cycles", value: (row) => Math.abs(changed(row)),
           text: (row) => signed(changed(row), 0),
         },
       ],

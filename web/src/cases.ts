@@ -1,4 +1,4 @@
-// View 6: cases: found, predicted, recorded again, published.
+// View 6: cases: found, predicted, rebuilt and recorded, published.
 
 import { axisTop } from "d3-axis";
 import { scaleLinear } from "d3-scale";
@@ -44,7 +44,7 @@ function pointsOf(result: CaseResults): Point[] {
 }
 
 export function casesView(cases: CaseResults[]): HTMLElement {
-  const root = section("cases", "Cases", "What the edits change of the cost of their types, with 95 % confidence intervals. Circles: predicted; from the unmodified kernel, or from the one built without patches where one was built with them. Squares: the rebuilt kernel recorded again. Where a case names an event, both are of its cost for each event.");
+  const root = section("cases", "Cases", "Changes of the edited types' cost, with 95 % confidence intervals. Circles: predicted from the unmodified kernel, or from the one built without patches if a patched kernel was built. Squares: rebuilt, recorded in QEMU, costed for the machine. If a case names an event, both are per event.");
   const all = cases.flatMap(pointsOf);
   for (const result of cases) {
     root.append(h("div", { class: "case" },
@@ -74,7 +74,7 @@ function chart(name: string, points: Point[], all: Point[]): HTMLElement {
     for (const point of points.filter((p) => p.label === label)) {
       const dy = point.kind === "predicted" ? -3 : 4;
       svg.append(s("g", { class: point.kind },
-        s("title", {}, `${point.kind === "predicted" ? "predicted" : "recorded again"}: ${signed(point.at, 1)} % (${signed(point.least, 1)} to ${signed(point.most, 1)})`),
+        s("title", {}, `${point.kind === "predicted" ? "predicted" : "rebuilt, recorded in QEMU"}: ${signed(point.at, 1)} % (${signed(point.least, 1)} to ${signed(point.most, 1)})`),
         s("line", { x1: x(point.least), x2: x(point.most), y1: y + dy, y2: y + dy }),
         point.kind === "predicted"
           ? s("circle", { cx: x(point.at), cy: y + dy, r: 4.5 })
@@ -101,14 +101,14 @@ function compared(result: CaseResults): HTMLElement {
   const event = result.rebuilt.find((r) => r.event !== null)?.event;
   const unit = event ? `for each ${event.name} (call of ${event.function})` : "of whole recordings";
   return table({
-    label: `${result.case}: predicted and recorded again, ${unit}`,
+    label: `${result.case}: predicted and recorded, ${unit}`,
     columns: [
       { title: "edit", value: (row) => row.r.edit },
       { title: "machine", value: (row) => row.r.machine },
       { title: "of", value: (row) => row.of },
       { title: "runs", value: (row) => row.r.runs },
       { title: "predicted", value: (row) => row.compared.predicted_change?.percent ?? 0, text: (row) => changeText(row.compared.predicted_change) },
-      { title: "recorded again", value: (row) => row.compared.recorded_change?.percent ?? 0, text: (row) => changeText(row.compared.recorded_change) },
+      { title: "rebuilt, recorded in QEMU", value: (row) => row.compared.recorded_change?.percent ?? 0, text: (row) => changeText(row.compared.recorded_change) },
       { title: "verdict", value: (row) => row.compared.verdict ?? "-" },
     ],
     rows,
@@ -137,10 +137,10 @@ function published(result: CaseResults): HTMLElement {
     label: `${result.case}: published`,
     columns: [
       { title: "published", value: (row) => row.key },
-      { title: "their figure", value: (row) => row.published },
+      { title: "published figure", value: (row) => row.published },
       { title: "found", value: (row) => row.found ?? "-" },
       { title: "predicted", value: (row) => row.predicted ?? "-" },
-      { title: "recorded again", value: (row) => row.rerecorded ?? "-" },
+      { title: "rebuilt, recorded in QEMU", value: (row) => row.rerecorded ?? "-" },
       { title: "source", value: (row) => row.source },
     ],
     rows: result.published,

@@ -398,7 +398,7 @@ export interface Compared {
   rerecorded: Spread;
   predicted_change: Change | null;
   recorded_change: Change | null;
-  verdict: "agrees" | "differs" | "cannot be told" | null;
+  verdict: "agrees" | "differs" | "inconclusive" | null;
 }
 
 export interface Figure {

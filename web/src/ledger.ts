@@ -43,10 +43,10 @@ function provenance(page: Page, report: Report): HTMLElement[] {
   const rows: [string, string][] = [
     ["linemate", inputs.tool],
     ["recorded by linemate", inputs.recorded_by],
-    ["checksum", inputs.checksum ?? "none: the recording is cut"],
+    ["checksum", inputs.checksum ?? "none: the recording is truncated"],
     ...Object.entries(inputs.recording),
   ];
-  const cut = inputs.cut === null ? [] : [h("p", { class: "warning" }, `The recording is cut: ${inputs.cut}. The figures are of what is there.`)];
+  const cut = inputs.cut === null ? [] : [h("p", { class: "warning" }, `The recording is ${inputs.cut}. Figures cover what is readable.`)];
   return [
     ...cut,
     h("h3", {}, "Recording"),
@@ -59,7 +59,7 @@ function settings(page: Page): HTMLElement {
   const rows = Object.entries(page.settings);
   return h("div", {}, h("h3", {}, "Settings"),
     rows.length > 0 ? definitions(rows) : h("p", {}, "Nothing was replayed."),
-    h("p", {}, "What the figures cannot say is in docs/model/limits.md, how they are made in docs/model/replay.md and docs/model/attribution.md."));
+    h("p", {}, "Limits of the figures: docs/model/limits.md; how they are made: docs/model/replay.md and docs/model/attribution.md."));
 }
 
 const definitions = (rows: [string, string][]) =>
@@ -67,17 +67,17 @@ const definitions = (rows: [string, string][]) =>
 
 const WORDS: [string, string][] = [
   ["access", "A load, a store or an atomic read-modify-write (RMW)."],
-  ["left the core", "Neither its L1 nor its L2 could serve it. Hits there are what every layout has, so they are not in the cost."],
+  ["left the core", "Neither its L1 nor its L2 could serve it. Hits there cost the same in every layout and are left out."],
   ["cycles", "Core cycles of latency, waiting included, of accesses that left their core, by replay on the described machine."],
   ["HITM", "The line was fetched modified from another core's cache: of the same last-level cache's domain, of the same socket, or of another socket."],
   ["true sharing", "The words themselves are exchanged between cores. A layout changes this only by fetching several of them with one line."],
-  ["false sharing", "The line is taken away though none of the words that are used is exchanged."],
+  ["false sharing", "The line moves between cores although no word that is used is exchanged."],
   ["cold, capacity", "The core never had the line; its caches had no room for it."],
-  ["upgrade, unshared", "Permission to write was asked for; unshared: without another holder."],
-  ["silent store", "It left memory as it was."],
+  ["upgrade, unshared", "Write permission was requested; unshared: no other core had the line."],
+  ["silent store", "It left memory unchanged."],
   ["readers, writers", "How many CPUs read and write the field. An RMW does both."],
   ["by other CPUs", "Accesses by CPUs other than the object's owner: that of its per-CPU area, or the one whose task it is."],
-  ["± and significant", "Half the width of the 95 % confidence interval over interleavings; significant: the interval does not hold 0."],
+  ["± and significant", "Half the width of the 95 % confidence interval over interleavings; significant: the interval excludes 0."],
   ["k, M, G, T", "Thousand, million, 1e9 and 1e12, to three digits: in pictures and lists of choices. Tables have every digit."],
 ];
 

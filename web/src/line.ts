@@ -11,7 +11,7 @@ import { namesOf } from "./text";
 export function lineView(store: Store, document: CostsDocument): HTMLElement {
   const tools = h("div", { class: "tools" });
   const body = h("div");
-  const root = section("line", "A line under the lens",
+  const root = section("line", "One cache line",
     `Accesses that left their core, by place in the line, over all objects of the type, on ${document.costs.machine}.`, tools, body);
   store.on(() => draw(tools, body, store, document));
   onTheme(() => draw(tools, body, store, document));
@@ -31,7 +31,7 @@ function draw(tools: HTMLElement, body: HTMLElement, store: Store, document: Cos
   replace(tools, choice(`From byte, in ${view.name}`, options, String(chosen.start), (start) => store.set({ line: Number(start) })));
   const missed = line !== null && !lines.some((l) => l.start === line);
   body.replaceChildren(
-    missed ? h("p", { class: "note" }, `No access to the line from byte ${line} left its core: this is another one.`) : "",
+    missed ? h("p", { class: "note" }, `No access to the line from byte ${line} left its core: another line is shown.`) : "",
     h("p", {}, `${exact(chosen.lines)} such ${chosen.lines === 1 ? "line" : "lines"} went between cores; ${exact(chosen.misses)} accesses left their core, ` +
       `${exact(chosen.hitm)} fetched a modified line (HITM), ${exact(chosen.cycles)} cycles.`),
     scrolled("The line to scale", strip(chosen, view, document.costs.line_bytes)),
@@ -85,7 +85,7 @@ function cells(line: LineCost): HTMLElement {
       figure("load misses", (cell) => cell.loads, "loads that left their core"),
       figure("cycles each", (cell) => cell.cycles_per_load, "of a load that left its core, on average"),
       figure("store misses", (cell) => cell.stores, "stores and atomics that left their core"),
-      figure("upgrades", (cell) => cell.upgrades, "permission to write asked for"),
+      figure("upgrades", (cell) => cell.upgrades, "write permission requested"),
       { title: "functions", list: true, value: ({ cell }) => cell.functions.join(", ") },
     ],
     rows,
@@ -197,7 +197,7 @@ function mapOf(groups: Group[], what: string, transfers: Transfer[], of: string,
   ];
   return h("div", { class: kind },
     h("h3", {}, title),
-    h("p", { class: "about" }, "Rows wrote last, columns took the modified line. Strong lines part sockets, thin ones domains of last-level caches."),
+    h("p", { class: "about" }, "Rows wrote last, columns took the modified line. Thick lines separate sockets, thin ones LLC domains."),
     scrolled(title,
       h("table", { class: "map" },
         h("caption", { class: "hidden" }, `Modified lines by the ${what} that wrote last (rows) and the one that took them (columns)`),

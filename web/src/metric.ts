@@ -23,7 +23,7 @@ export interface Metric {
 const COSTS: Metric[] = [
   { id: "cycles", title: "cycles", about: "cycles of accesses that left their core", noun: "cycles", ofCell: (c) => c.cycles, value: (f) => f.costs?.cycles ?? 0 },
   { id: "hitm", title: "HITM", about: "modified lines fetched from another core", noun: "HITM", ofCell: (c) => c.hitm, value: (f) => f.costs?.hitm ?? 0 },
-  { id: "false", title: "false sharing only", about: "cycles because the line is exchanged, though no word is", noun: "false sharing", value: (f) => f.costs?.falseSharing ?? 0 },
+  { id: "false", title: "false sharing only", about: "cycles because the line is exchanged although no word is", noun: "false sharing", value: (f) => f.costs?.falseSharing ?? 0 },
 ];
 const EFFECTS: Metric[] = [
   {

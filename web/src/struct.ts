@@ -42,8 +42,8 @@ export function structView(store: Store): HTMLElement {
 }
 
 function aboutLayouts(page: Page): string {
-  if (page.diff) return "Curves lead from where a field is in A to where it is in B. Accesses are A's in both.";
-  if (page.layouts.length > 0) return "Curves lead from where a field is to where it goes.";
+  if (page.diff) return "Curves connect a field's place in A with its place in B. Accesses are A's in both.";
+  if (page.layouts.length > 0) return "Curves connect a field's place before with its place after.";
   return "Arrow keys go from field to field.";
 }
 
@@ -58,7 +58,7 @@ function drawTools(tools: HTMLElement, store: Store): void {
     choice("Colour", metrics.map((m) => [m.id, m.title]), metric.id, (id) =>
       store.set({ metric: metrics.find((m) => m.id === id) ?? metric })),
     choice("Line", [["64", "64 bytes"], ["128", "128 bytes"]], String(lineBytes), (bytes) => store.set({ lineBytes: Number(bytes) })),
-    h("span", { class: "choice" }, fold, h("label", { for: "choice-cold" }, "Lines that nothing touches")),
+    h("span", { class: "choice" }, fold, h("label", { for: "choice-cold" }, "Lines without accesses")),
   );
 }
 
@@ -127,11 +127,11 @@ function draw(grid: HTMLElement, details: HTMLElement, store: Store, width: numb
 function lineStarts(page: Page, view: TypeView, lineBytes: number): string[] {
   const starts = changeOf(page, view.name, lineBytes)?.line_starts ?? [];
   const said = (list: LineStart[], what: string, source: string) => list.length === 0 ? [] : [
-    `${what}, since BTF does not say which member asks for one: ${list.map((s) => s.member).join(", ")}; where the source ${source}: ` +
+    `${what}, since BTF does not show which members are aligned: ${list.map((s) => s.member).join(", ")}; where the source ${source}: ` +
       `${list.map((s) => `\`${s.otherwise}\``).join(", ")}.`];
   return [
-    ...said(starts.filter((s) => s.kept), "Kept at line starts", "does not"),
-    ...said(starts.filter((s) => !s.kept), "Moved off a line start", "does"),
+    ...said(starts.filter((s) => s.kept), "Left at line starts", "does not align one"),
+    ...said(starts.filter((s) => !s.kept), "Moved off a line start", "aligns one"),
   ];
 }
 

@@ -89,7 +89,7 @@ function seriesOf(page: Page, view: TypeView, count: Count): Series[] {
 function leftOut(view: TypeView): string {
   const parts = [[view.fields_without_times, "fields"], [view.lines_without_times, "lines"]] as const;
   const missing = parts.filter(([count]) => count > 0).map(([count, what]) => `${count} ${what}`);
-  return missing.length === 0 ? "" : `Of ${missing.join(" and ")} with fewer accesses this page has no times: report --type ${view.name} --json has them.`;
+  return missing.length === 0 ? "" : `This page has no times of ${missing.join(" and ")} with fewer accesses: report --type ${view.name} --json has them.`;
 }
 
 function plus(a: number[][], b: number[][]): number[][] {

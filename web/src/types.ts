@@ -53,13 +53,13 @@ function rowsOf(page: Page): Ranked[] {
 function aboutTypes(page: Page): string {
   if (page.costs) {
     const { machine, seed, interleavings: count } = page.costs.costs;
-    return `By cycles on ${machine}, ${interleavings(count ?? 1, seed)}. What is inside an object of another type counts for that one.`;
+    return `By cycles on ${machine}, ${interleavings(count ?? 1, seed)}. Nested types count for the outermost.`;
   }
   const by = rowsOf(page).some((row) => row.shared !== null) ? "shared accesses" : "accesses";
   if (page.whatif) return `By ${by}. What the edits change has the cycles of the edited types; those of all types: linemate report --machine.`;
   if (page.advise) return `By ${by}. The advice has the cycles that were replayed; those of all types: linemate report --machine.`;
   if (page.diff?.machine) return `By ${by}, in A. The fields in two recordings have their cycles.`;
-  return `By ${by}; with --machine by what they cost. What is inside an object of another type counts for that one.`;
+  return `By ${by}; with --machine by what they cost. Nested types count for the outermost.`;
 }
 
 function nameColumn(store: Store): Column<Ranked> {
@@ -90,8 +90,8 @@ function costColumns(page: Page): Column<Ranked>[] {
     figure("cycles", "of accesses that left their core", (cost) => cost.cycles, true),
     { title: "of all", value: of((c) => c.cycles), text: (row) => percent(of((c) => c.cycles)(row), whole) },
     figure("not true sharing", "cycles of false sharing, cold, capacity and unshared misses", otherThanTrue),
-    figure("false sharing", "cycles because the line is exchanged, though no word is", (c) => c.causes.false_sharing),
-    figure("true sharing", "cycles of words that are really exchanged: a layout changes them only where words that are exchanged together share a line", (c) => c.causes.true_sharing),
+    figure("false sharing", "cycles because the line is exchanged although no word is", (c) => c.causes.false_sharing),
+    figure("true sharing", "cycles of words that are exchanged: a layout changes them only if words that are exchanged together come to share a line", (c) => c.causes.true_sharing),
     figure("HITM", "modified lines fetched from another core", (c) => c.hitm.reduce((a, b) => a + b, 0)),
   ];
 }
@@ -176,7 +176,7 @@ function columnsOf(page: Page, fields: Field[]): Column<Field>[] {
     figure("cycles", (f) => f.costs?.cycles ?? 0, "of accesses that left their core", true),
     { title: "of the type", value: (f) => f.costs?.cycles ?? 0, text: (f) => percent(f.costs?.cycles ?? 0, whole) },
     figure("HITM", (f) => f.costs?.hitm ?? 0, "modified lines fetched from another core"),
-    figure("false sharing", (f) => f.costs?.falseSharing ?? 0, "cycles because the line is exchanged, though no word is"),
+    figure("false sharing", (f) => f.costs?.falseSharing ?? 0, "cycles because the line is exchanged although no word is"),
   ];
   return [
     { title: "field", value: (f) => f.path },
@@ -187,7 +187,7 @@ function columnsOf(page: Page, fields: Field[]): Column<Field>[] {
     figure("loads", (f) => f.loads),
     figure("stores", (f) => f.stores),
     figure("atomics", (f) => f.rmws),
-    figure("silent", (f) => f.silent, "stores that are known to have left memory as it was"),
+    figure("silent", (f) => f.silent, "stores that are known to have left memory unchanged"),
     figure("readers", (f) => f.readers, "CPUs that read it"),
     figure("writers", (f) => f.writers, "CPUs that write it"),
     { title: "functions", list: true, value: (f) => f.functions?.map((x) => x.name).join(", ") ?? "not in this page" },

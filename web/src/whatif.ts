@@ -36,7 +36,7 @@ function resultOf(result: WhatIf): HTMLElement {
     totals(result, names),
     waterfall(result.types, bars));
   if (bars.length > 0) {
-    root.append(h("p", { class: "note" }, "An edit's contribution is what all edits give, against all but this one; where others need it, what it gives alone. Contributions do not add up where edits help or hinder each other: the rest is that."));
+    root.append(h("p", { class: "note" }, "An edit's contribution is the effect of all edits minus that of all others; if others need it, its effect alone. Edits that help or hinder each other do not add up: the rest is that."));
   }
   root.append(
     h("h4", {}, "Why accesses left their core, before and after"), pairedBars("Cycles by cause, before and after", result.causes),

@@ -115,15 +115,15 @@ function compared(predicted: D.Change, recorded: D.Change, verdict: D.Compared["
 
 test("cases show predicted and recorded changes", async ({ page }) => {
   const llc = { llc_misses: MEASURED, functions: {}, sizes: [], line_bytes: 64, skipped: 0 };
-  const sum = compared({ percent: -22, ci95: 2 }, { percent: -30, ci95: 40 }, "cannot be told");
+  const sum = compared({ percent: -22, ci95: 2 }, { percent: -30, ci95: 40 }, "inconclusive");
   const cost: D.Figure = { sum, per_event: compared({ percent: -20, ci95: 1 }, { percent: -25, ci95: 3 }, "differs") };
-  const whole: D.Figure = { sum, per_event: compared({ percent: -5, ci95: 0.5 }, { percent: 4.5, ci95: null }, "cannot be told") };
+  const whole: D.Figure = { sum, per_event: compared({ percent: -5, ci95: 0.5 }, { percent: 4.5, ci95: null }, "inconclusive") };
   const rebuilt: D.Rebuilt = {
     edit: "own", machine: "gnr-2s-480", types: ["rq"], runs: 5, cost, whole, llc_misses: whole, functions: { f: cost },
     event: { name: "enqueue", function: "enqueue_task_fair", copies: ["enqueue_task_fair"], patched_copies: ["enqueue_task_fair"], without: SPREAD(100), rerecorded: SPREAD(100), change: null },
   };
   const result = {
-    schema: "linemate.case/4", tool: "0.1.0", case: "a case", summary: "What <it> is about.", mode: "full",
+    schema: "linemate.case/5", tool: "0.1.0", case: "a case", summary: "What <it> is about.", mode: "full",
     inputs: { recording: {}, checksum: "0", accesses: 1 },
     found: [{ name: "rq", bytes: 128, accesses: 5, groups: [], machine: "gnr-2s-480", cycles: 1000, true_sharing: 0.5, false_sharing: 0.25, contended: [] }],
     predicted: ["own", "other"].map((edit) => ({ edit, machine: "gnr-2s-480", cpus: 8, types: MEASURED, whole: MEASURED, ...llc })),
@@ -140,13 +140,13 @@ test("cases show predicted and recorded changes", async ({ page }) => {
   const nth = (at: number) => page.locator(".case").nth(at);
   const [first, second, third] = [nth(0), nth(1), nth(2)];
   await expect(first.locator("g.predicted title")).toHaveText(["predicted: -20.0 % (-21.0 to -19.0)", "predicted: -20.0 % (-21.0 to -19.0)"]);
-  await expect(first.locator("g.rerecorded title")).toHaveText("recorded again: -25.0 % (-28.0 to -22.0)");
-  const rows = first.getByRole("table", { name: "a case: predicted and recorded again, for each enqueue (call of enqueue_task_fair)" }).locator("tbody tr");
+  await expect(first.locator("g.rerecorded title")).toHaveText("rebuilt, recorded in QEMU: -25.0 % (-28.0 to -22.0)");
+  const rows = first.getByRole("table", { name: "a case: predicted and recorded, for each enqueue (call of enqueue_task_fair)" }).locator("tbody tr");
   await expect(rows).toHaveCount(4);
   await expect(rows.nth(0).locator("td, th")).toHaveText(["own", "gnr-2s-480", "rq", "5", "-20.0 ± 1.0 %", "-25.0 ± 3.0 %", "differs"]);
-  await expect(rows.nth(2).locator("td, th")).toHaveText(["own", "gnr-2s-480", "everything", "5", "-5.0 ± 0.5 %", "+4.5 %", "cannot be told"]);
-  await expect(second.locator("g.rerecorded title")).toHaveText("recorded again: -30.0 % (-70.0 to +10.0)");
-  await expect(second.getByRole("table", { name: "another: predicted and recorded again, of whole recordings" })).toBeVisible();
+  await expect(rows.nth(2).locator("td, th")).toHaveText(["own", "gnr-2s-480", "everything", "5", "-5.0 ± 0.5 %", "+4.5 %", "inconclusive"]);
+  await expect(second.locator("g.rerecorded title")).toHaveText("rebuilt, recorded in QEMU: -30.0 % (-70.0 to +10.0)");
+  await expect(second.getByRole("table", { name: "another: predicted and recorded, of whole recordings" })).toBeVisible();
   await expect(third).toContainText("No kernel was rebuilt.");
   await expect(third.locator("g.rerecorded")).toHaveCount(0);
   await expect(first).toContainText("What <it> is about.");

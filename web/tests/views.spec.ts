@@ -53,7 +53,7 @@ test("the struct has the cycles that the costs have", async ({ page }) => {
 
 test("the struct is used by keyboard", async ({ page }) => {
   await open(page, "costs");
-  await page.getByLabel("Lines that nothing touches").focus();
+  await page.getByLabel("Lines without accesses").focus();
   await page.keyboard.press("Tab");
   await page.keyboard.press("Tab");
   const first = page.locator("button.block").first();

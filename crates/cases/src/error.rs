@@ -18,7 +18,7 @@ pub enum Reason {
     #[error("{0}")]
     Syntax(String),
     /// The file is longer than any description has a reason to be.
-    #[error("the file has {bytes} bytes, {limit} are the most")]
+    #[error("the file has {bytes} bytes: must be at most {limit}")]
     TooLong {
         /// How long it is.
         bytes: usize,
@@ -76,7 +76,7 @@ pub enum Reason {
     )]
     NoMeasure(String),
     /// The kernel to be examined is one that nothing builds.
-    #[error("the kernel is to be built, but the case has no [build] that says from what")]
+    #[error("the kernel has to be built, but the case has no [build] that says from what")]
     NotBuilt,
     /// A figure lacks what it is about.
     #[error("this figure needs `{key}`")]
@@ -91,7 +91,7 @@ pub enum Reason {
     #[error("one field has no order: name two or more")]
     NoOrder,
     /// A number outside of what makes sense.
-    #[error("{what} is {value}; from {least} to {most} is possible")]
+    #[error("{what} = {value}: must be {least} to {most}")]
     Range {
         /// Which number.
         what: &'static str,

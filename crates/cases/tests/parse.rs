@@ -183,7 +183,7 @@ fn a_built_kernel_checks_and_fragments_are_understood() {
         .replacen("patches = [\"patches/0001.patch\"]\n", "", 1);
     assert_eq!(
         parse(&from_nothing).unwrap_err().to_string(),
-        "6: the kernel is to be built, but the case has no [build] that says from what"
+        "6: the kernel has to be built, but the case has no [build] that says from what"
     );
 }
 
@@ -237,15 +237,11 @@ fn what_is_wrong_is_told_with_its_line() {
             "",
             "9: [build]: give either package or source",
         ),
-        (
-            "cpus = 8",
-            "cpus = 0",
-            "14: cpus is 0; from 1 to 4096 is possible",
-        ),
+        ("cpus = 8", "cpus = 0", "14: cpus = 0: must be 1 to 4096"),
         (
             "cpus = 8",
             "cpus = 70000",
-            "14: cpus is 70000; from 1 to 4096 is possible",
+            "14: cpus = 70000: must be 1 to 4096",
         ),
         (
             "command = [\"sleepers\", \"-m\", \"1\"]",
@@ -296,7 +292,7 @@ fn what_is_wrong_is_told_with_its_line() {
         (
             "cpus = 8",
             "cpus = 8\nruns = 0",
-            "15: runs is 0; from 1 to 100 is possible",
+            "15: runs = 0: must be 1 to 100",
         ),
         (
             "config = \"../kernel.config\"",
@@ -369,7 +365,7 @@ fn a_file_without_end_is_not_read() {
     let text = "#".repeat((1 << 20) + 1);
     assert_eq!(
         parse(&text).unwrap_err().to_string(),
-        "1: the file has 1048577 bytes, 1048576 are the most"
+        "1: the file has 1048577 bytes: must be at most 1048576"
     );
 }
 

@@ -527,7 +527,7 @@ fn the_course_of_a_workload_is_not_in_what_an_event_costs() {
     // The sums differ in how much was done.
     let sum = rebuilt.cost.sum;
     assert!(change(sum.recorded_change).1 > 50.0, "{sum:?}");
-    assert_eq!(sum.verdict, Some(Verdict::CannotBeTold));
+    assert_eq!(sum.verdict, Some(Verdict::Inconclusive));
     assert_eq!(markdown(&results), include_str!("events.md"));
 }
 
@@ -625,7 +625,7 @@ fn several_runs_give_a_mean_and_what_it_is_between() {
     assert_eq!(rebuilt.cost.sum.error(), Some(20.0));
     let page = markdown(&results);
     assert!(
-        page.contains("| apart | `m1` | `rq` | 1.700 (1.600 to 1.800) | 1.200 (1.100 to 1.300) | 1.000 (0.996 to 1.004) | -29.4 % | -41.2 % | +20.0 % | cannot be told |"),
+        page.contains("| apart | `m1` | `rq` | 1.700 (1.600 to 1.800) | 1.200 (1.100 to 1.300) | 1.000 (0.996 to 1.004) | -29.4 % | -41.2 % | +20.0 % | inconclusive |"),
         "{page}"
     );
     assert!(page.contains("Means of 2 runs of each kernel"), "{page}");

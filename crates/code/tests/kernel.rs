@@ -58,6 +58,6 @@ fn an_image_without_code_says_so() {
     let error = KernelImage::code(&[0x9f, 0xeb, 1, 0]).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "no sections of machine code in it: a vmlinuz or a vmlinux is wanted"
+        "it has no machine code: a vmlinuz or a vmlinux is needed"
     );
 }

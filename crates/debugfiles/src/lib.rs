@@ -51,7 +51,7 @@ pub enum Missing {
 fn looked(places: &[PathBuf]) -> String {
     match places {
         [] => "it names no separate debug file".to_owned(),
-        places => format!("no debug file of it at {}", listed(places)),
+        places => format!("no debug file at {}", listed(places)),
     }
 }
 

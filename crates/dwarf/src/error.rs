@@ -34,7 +34,7 @@ pub enum DwarfError {
     #[error("its debug information is split, and none of its {} split units was found: the first is in {}", .0.count, .0.first)]
     Split(MissingUnits),
     /// More files with split units than can be numbered.
-    #[error("{0} files of debug information are more than can be numbered")]
+    #[error("{0} debug files are too many to number")]
     TooManyParts(usize),
     /// Compressed sections that become larger than is believable.
     #[error("section {section} unpacks to {size} bytes, more than {limit}")]
@@ -87,7 +87,7 @@ pub enum DwarfError {
         length: u64,
     },
     /// More types than there are ids.
-    #[error("{0} types are more than can be numbered")]
+    #[error("{0} types are too many to number")]
     TooManyTypes(usize),
     /// Types that contradict each other.
     #[error("broken DWARF: {0}")]

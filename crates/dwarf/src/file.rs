@@ -318,7 +318,7 @@ fn unpacked<'d>(reader: impl Read, size: u64, id: SectionId) -> Result<Cow<'d, [
     match bytes.len() as u64 {
         length if length == size => Ok(Cow::Owned(bytes)),
         length => {
-            let text = format!("{length} bytes or more where {size} are announced");
+            let text = format!("{length} bytes or more instead of {size}");
             Err(broken_section(id, &std::io::Error::other(text)))
         }
     }

@@ -7,13 +7,13 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum ExportError {
     /// A run is known by its recording's checksum, and a recording that was cut has none.
-    #[error("the recording is cut, so its run has no key: record again")]
+    #[error("the recording is truncated, so its run has no key: record again")]
     Cut,
     /// A document of another question.
     #[error("the report has no {0}")]
     NoRows(&'static str),
     /// A count that no column holds.
-    #[error("{table}.{column}: {value} is more than 63 bits hold")]
+    #[error("{table}.{column}: {value} does not fit in 63 bits")]
     TooLarge {
         /// The table.
         table: &'static str,
@@ -24,7 +24,7 @@ pub enum ExportError {
     },
     /// The folder has tables of another version.
     #[error(
-        "it holds tables of {found:?}, and these would be {}: export into another folder",
+        "it holds tables of {found:?}, not {}: export into another folder",
         crate::SCHEMA
     )]
     OtherSchema {

@@ -348,7 +348,7 @@ fn what_cannot_be_told_is_refused() {
     let refused = files(&run(), "0.1.0", &Facts::Replay(&document, WithLines::No));
     assert_eq!(
         refused.unwrap_err().to_string(),
-        "costs.cycles: 9223372036854775808 is more than 63 bits hold"
+        "costs.cycles: 9223372036854775808 does not fit in 63 bits"
     );
     let swapped = Accesses {
         types: accesses().fields,

@@ -51,7 +51,7 @@ pub enum FileError {
         input: PathBuf,
     },
     /// Two outputs that are one file.
-    #[error("{first} and {second} are one file: name two")]
+    #[error("{first} and {second} are the same file: name two")]
     SameOutput {
         /// One, as the user calls it.
         first: String,

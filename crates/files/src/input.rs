@@ -53,7 +53,7 @@ pub fn read_text(path: &Path) -> io::Result<String> {
         return Err(io::Error::new(
             io::ErrorKind::InvalidData,
             format!(
-                "it has more than {} MiB, too many for a text",
+                "it has more than {} MiB, too large for a text file",
                 TEXT_MAX >> 20
             ),
         ));

@@ -68,7 +68,7 @@ fn the_refusal_names_both() {
     );
     assert_eq!(
         check(&[], &[&data, &data]).unwrap_err().to_string(),
-        format!("-o {shown} and -o {shown} are one file: name two")
+        format!("-o {shown} and -o {shown} are the same file: name two")
     );
 }
 

@@ -38,7 +38,7 @@ pub enum GuestError {
         program: String,
     },
     /// A QEMU that says something else than its version.
-    #[error("{program} does not tell its version (it says {said:?}): is it QEMU?")]
+    #[error("{program} does not report its version (it prints {said:?}): is it QEMU?")]
     QemuUnknown {
         /// The program.
         program: String,
@@ -57,7 +57,7 @@ pub enum GuestError {
     #[error(transparent)]
     Qmp(#[from] QmpError),
     /// No plugin.
-    #[error("the recorder {} is not there: run `make build`, or set LINEMATE_RECORDER to it", .0.display())]
+    #[error("the recorder {} is missing: run `make build`, or set LINEMATE_RECORDER to it", .0.display())]
     RecorderMissing(PathBuf),
     /// No kernel to boot.
     #[error(
@@ -80,7 +80,7 @@ pub enum GuestError {
         reason: String,
     },
     /// No static busybox.
-    #[error("{0}: it is needed for the guest's set-up: install Debian's package busybox-static")]
+    #[error("{0}: the guest's set-up needs it: install Debian's package busybox-static")]
     Busybox(String),
     /// Hardware that cannot be built.
     #[error(transparent)]

@@ -57,7 +57,7 @@ impl<'a> Packing<'a> {
             more => format!(" (and {more} more)"),
         };
         Some(format!(
-            "taken into the guest, but cannot run there: {first}{others}"
+            "copied into the guest, but cannot run there: {first}{others}"
         ))
     }
 

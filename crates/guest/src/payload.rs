@@ -174,11 +174,14 @@ fn add_guessed(
     let mut notes = Vec::new();
     if !taken.is_empty() {
         notes.push(format!(
-            "taken into the guest, as the command names them: {}",
+            "copied into the guest, as the command names them: {}",
             taken.join(", ")
         ));
     }
-    notes.extend(left.iter().map(|error| format!("not taken along: {error}")));
+    notes.extend(
+        left.iter()
+            .map(|error| format!("not copied into the guest: {error}")),
+    );
     Ok(notes)
 }
 
@@ -211,7 +214,7 @@ fn add_pythons(
         .map(|path| path.display().to_string())
         .collect();
     let note = format!(
-        "taken into the guest, as Python needs them: {}",
+        "copied into the guest, as Python needs them: {}",
         taken.join(", ")
     );
     Ok((!taken.is_empty()).then_some(note))
@@ -290,7 +293,7 @@ mod tests {
         let note = payload.note.unwrap();
         assert_eq!(
             note,
-            format!("taken into the guest, as the command names them: {place}")
+            format!("copied into the guest, as the command names them: {place}")
         );
         // What cannot run there is told and left out.
         fs::write(&server, "#!/no/such/interpreter\n").unwrap();
@@ -298,7 +301,7 @@ mod tests {
         assert!(!contains(&payload.bytes, &format!("{}\0", &place[1..])));
         let note = payload.note.unwrap();
         assert!(
-            note.starts_with("not taken along: /no/such/interpreter: "),
+            note.starts_with("not copied into the guest: /no/such/interpreter: "),
             "{note}"
         );
         // A command whose words name nothing brings nothing.

@@ -68,8 +68,8 @@ impl Process {
         }
         let words = last_words(&read_lossy(&files.qemu_words()));
         let words = words.unwrap_or_else(|| match self.child.try_wait() {
-            Ok(Some(status)) => format!("it said nothing, {status}"),
-            _ => "it said nothing".to_owned(),
+            Ok(Some(status)) => format!("no output, {status}"),
+            _ => "no output".to_owned(),
         });
         GuestError::QemuDied { doing, words }
     }

@@ -68,7 +68,7 @@ impl Programs {
         let mut notes = Vec::new();
         if !self.bare.is_empty() {
             notes.push(format!(
-                "no debug information in {}: functions, variables and allocation sites have names, fields have not; compile with -g",
+                "no debug information in {}: functions, variables and allocation sites get names, fields do not; compile with -g",
                 self.bare.join(", ")
             ));
         }

@@ -98,7 +98,7 @@ pub enum ShapeError {
         bytes: u64,
     },
     /// More memory than there is to back it.
-    #[error("{bytes} bytes of memory: this computer has {host} with its swap: give --memory less")]
+    #[error("{bytes} bytes of memory: this computer has {host} with its swap: lower --memory")]
     BeyondHost {
         /// `--memory`.
         bytes: u64,
@@ -423,7 +423,7 @@ mod tests {
         };
         let error = large.check_host().unwrap_err();
         assert!(matches!(error, ShapeError::BeyondHost { bytes: b, .. } if b == bytes));
-        assert!(error.to_string().ends_with("give --memory less"), "{error}");
+        assert!(error.to_string().ends_with("lower --memory"), "{error}");
     }
 
     #[test]

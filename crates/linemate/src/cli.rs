@@ -20,7 +20,7 @@ pub(crate) enum Outcome {
 }
 
 /// Where the files are that help names.
-const DOCS: &str = "docs/ is in the source tree, and where linemate is installed in PREFIX/share/doc/linemate (/usr/local/share/doc/linemate).";
+const DOCS: &str = "docs/ is in the source tree and, once installed, in PREFIX/share/doc/linemate (/usr/local/share/doc/linemate).";
 
 /// Which fields should share a cache line?
 #[derive(Parser)]

@@ -14,7 +14,7 @@ use crate::input;
 /// What is edited, and which type is reported.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct EditArgs {
-    /// The type that -e and --layout-from are about, and whose fields are reported
+    /// The type that -e and --layout-from edit, and whose fields are reported
     #[arg(long = "type", value_name = "T", value_parser = input::type_name)]
     pub(crate) type_name: Option<String>,
     /// A file of edits (docs/reference/edits.md)
@@ -23,7 +23,7 @@ pub(crate) struct EditArgs {
     /// An edit, such as 'isolate __lock'; may be repeated
     #[arg(short = 'e', value_name = "EDIT", conflicts_with = "layout_from")]
     statements: Vec<String>,
-    /// Another kernel, whose layout of the type is tried
+    /// Take the type's layout from this other kernel
     #[arg(long, value_name = "IMAGE")]
     layout_from: Option<InFile>,
 }

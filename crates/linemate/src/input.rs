@@ -52,7 +52,7 @@ pub(crate) fn open(path: &Path) -> anyhow::Result<Recording> {
     let recording = Recording::open(path).map_err(|error| located(path, error))?;
     if let Some(cut) = recording.cut() {
         output::tell(&format!(
-            "note: {}: this recording is {cut}; the figures are of what is there",
+            "note: {}: this recording is {cut}; figures cover what is readable",
             path.display()
         ));
     }
@@ -63,7 +63,7 @@ pub(crate) fn open(path: &Path) -> anyhow::Result<Recording> {
 pub(crate) fn located(path: &Path, error: Error) -> anyhow::Error {
     match error {
         Error::Io { source, .. } if source.kind() == ErrorKind::NotFound => anyhow!(
-            "{}: there is no such file: give a recording, or make one with `linemate record COMMAND`",
+            "{}: no such file: name a recording, or make one with `linemate record COMMAND`",
             path.display()
         ),
         error => anyhow!(error).context(path.display().to_string()),

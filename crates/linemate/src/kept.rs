@@ -23,10 +23,10 @@ const ANALYSIS: &str = env!("LINEMATE_ANALYSIS");
 /// Whether to keep what is worked out.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub(crate) struct Keeping {
-    /// Neither use nor keep what is worked out about the recording
+    /// Do not read or write the analysis cache
     #[arg(long)]
     no_cache: bool,
-    /// Say on the error output what is kept, and why not
+    /// Report on standard error what is cached, and why not
     #[arg(short, long)]
     verbose: bool,
 }
@@ -66,20 +66,23 @@ impl Keeping {
             return None;
         }
         let Some(checksum) = recording.checksum() else {
-            say(self.verbose, "nothing is kept: the recording is cut");
+            say(
+                self.verbose,
+                "nothing is cached: the recording is truncated",
+            );
             return None;
         };
         let path = match cache_folder() {
             Ok(cache) => cache.join("questions"),
             Err(why) => {
-                say(self.verbose, &format!("nothing is kept: {why}"));
+                say(self.verbose, &format!("nothing is cached: {why}"));
                 return None;
             }
         };
         match Folder::new(path, checksum, self.verbose) {
             Ok(folder) => Some(folder),
             Err(why) => {
-                let line = format!("nothing is kept: {why}");
+                let line = format!("nothing is cached: {why}");
                 // A missing right may be meant; a pipe or file where the cache should be is not.
                 match why.is_in_the_way() {
                     true => output::tell(&format!("note: {line}; remove what is in its place")),

@@ -116,9 +116,7 @@ fn ended(child: &mut Child, last: Option<&[u8]>, limit: u64) -> ExitCode {
     let status = match child.wait() {
         Ok(status) => status,
         Err(error) => {
-            output::tell(&format!(
-                "cannot wait for the process that does the work: {error}"
-            ));
+            output::tell(&format!("cannot wait for the worker process: {error}"));
             return ExitCode::from(2);
         }
     };

@@ -95,7 +95,7 @@ fn words<'t>(text: &'t str, known: &[&str]) -> Result<Vec<&'t str>, String> {
         return Err(format!("`{word}` is not one of {}", known.join(", ")));
     }
     if words.contains(&NONE) && words.len() > 1 {
-        return Err("none excludes all others: leave it out, or the others".to_owned());
+        return Err("none cannot be combined: leave it out, or the others".to_owned());
     }
     Ok(words)
 }

@@ -51,6 +51,6 @@ fn script() -> anyhow::Result<PathBuf> {
     });
     let mut places = places.filter(|path| path.is_file());
     places.next().ok_or_else(|| {
-        anyhow!("names of kernels need {SCRIPT}, which `make install` puts beside this program: give the image of the kernel")
+        anyhow!("names of kernels need {SCRIPT}, which `make install` puts next to this program: name a kernel image instead")
     })
 }

@@ -26,7 +26,7 @@ pub(crate) const TOOL: &str = env!("CARGO_PKG_VERSION");
 /// Whether to write a page.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(crate) struct PageArgs {
-    /// Also write a page to look at: one HTML file that needs no network (docs/guide/page.md)
+    /// Also write an interactive page: one self-contained HTML file (docs/guide/page.md)
     #[arg(long, help_heading = HEADING, value_name = "FILE")]
     html: Option<OutFile>,
     /// Open the page in the browser

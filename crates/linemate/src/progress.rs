@@ -22,7 +22,7 @@ impl Progress for Bar {
             Step::Checking => "checking the recording",
             Step::Naming => "reading the recording: names",
             Step::Counting => "reading the recording: counts",
-            Step::Choosing => "reading the recording: what replays need",
+            Step::Choosing => "reading the recording: accesses to replay",
             Step::Replaying => "replaying",
         };
         let bar = &self.0;

@@ -27,32 +27,34 @@ const HEADING: &str = "Replay";
 /// How to replay.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Replaying {
-    /// Replay this many CPUs, 1 to 8192, a multiple of the recorded ones (docs/model/scaling.md)
+    /// Number of CPUs to replay, 1 to 8192: a multiple of the recorded number (docs/model/scaling.md)
     #[arg(long, help_heading = HEADING, value_name = "N", value_parser = between(1, CPUS_MAX))]
     pub(crate) cpus: Option<usize>,
-    /// Give the replayed CPUs only their share of each cache: for a machine whose other CPUs run the same work
+    /// Scale each cache to the replayed CPUs' share: models a machine whose other CPUs run the same work
     #[arg(long, help_heading = HEADING)]
     pub(crate) llc_share: bool,
-    /// With more CPUs than were recorded: what they do besides (docs/model/scaling.md), of phases, locks, and domains or flat; `none`: nothing
+    /// What to model with `--cpus`: `phases`, `locks`, and `domains` or `flat`; `none` disables all
+    /// (docs/model/scaling.md)
     #[arg(long, help_heading = HEADING, value_name = "LIST", default_value = "phases,locks,domains")]
     pub(crate) groups: GroupWords,
-    /// With more CPUs than were recorded: recordings of the workload on several numbers of CPUs, which tell what grows with it (`linemate growth`)
+    /// Model with `--cpus` what grows with the number of CPUs, from these recordings on several numbers of CPUs (see
+    /// `linemate growth`)
     #[arg(long, help_heading = HEADING, value_name = "FILES", value_delimiter = ',')]
     pub(crate) series: Vec<InFile>,
-    /// Which of the machine's mechanisms to replay (docs/model/replay.md); `none`: none of them
+    /// Hardware mechanisms to model (docs/model/replay.md); `none` disables all
     #[arg(long, help_heading = HEADING, value_name = "LIST", default_value = "adjacent_line_pairs")]
     pub(crate) mechanisms: MechanismWords,
-    /// For `--mechanisms overlap` and `--under`: the image of the recorded kernel [default: found by its checksum in /boot and the cache]; may be
-    /// repeated
+    /// For `--mechanisms overlap` and `--under`: the image of the recorded kernel; may be repeated [default: found by
+    /// its checksum in /boot and the cache]
     #[arg(long = "kernel", help_heading = HEADING, value_name = "IMAGE")]
     pub(crate) kernels: Vec<InFile>,
-    /// Replay every access, also those that hit in L1 under any interleaving: slower; layouts as recorded give the same figures
+    /// Replay every access, even those that always hit L1. Slower; same results for unedited layouts
     #[arg(long, help_heading = HEADING)]
     pub(crate) exact: bool,
-    /// Begin with empty caches: what first fills them counts, too (docs/model/replay.md)
+    /// Start with cold caches and count cold misses (docs/model/replay.md)
     #[arg(long, help_heading = HEADING)]
     pub(crate) cold: bool,
-    /// The first interleaving's seed, 0 to 18446744073709551615
+    /// Seed of the first interleaving, 0 to 18446744073709551615
     #[arg(long, help_heading = HEADING, value_name = "N", default_value_t = 1, value_parser = between(0, u64::MAX))]
     pub(crate) seed: u64,
 }
@@ -117,7 +119,7 @@ impl Replaying {
                 .then_some("--mechanisms overlap"),
         };
         if !self.kernels.is_empty() && reason.is_none() {
-            bail!("--kernel is for --mechanisms overlap and --under, which are not asked for");
+            bail!("--kernel needs --mechanisms overlap or --under");
         }
         let code = reason.map(|reason| self.code(recording, reason));
         let code = code.transpose().with_context(|| path.display().to_string());
@@ -152,7 +154,7 @@ impl Replaying {
                 shown(release),
                 match self.kernels.is_empty() {
                     true => "is not in /boot or the cache: give --kernel IMAGE",
-                    false => "that of --kernel is not",
+                    false => "is not the image that --kernel names",
                 }
             );
         };
@@ -168,7 +170,7 @@ impl Replaying {
         let lacks = |one: &Mechanism| !machine.has(*one) && *one != Mechanism::AdjacentLinePairs;
         if let Some(lacking) = self.mechanisms.iter().find(lacks) {
             bail!(
-                "--mechanisms {}: {} is described without one",
+                "--mechanisms {}: the description of {} has none",
                 lacking.key(),
                 machine.name
             );

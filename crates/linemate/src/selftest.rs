@@ -59,7 +59,7 @@ pub(crate) struct SelfTest {
 
 /// The program's output is not what it prints.
 #[derive(Debug, Error, PartialEq, Eq)]
-#[error("the self-test said {0:?}, which is not understood")]
+#[error("unexpected line from the self-test: {0:?}")]
 pub(crate) struct NotUnderstood(String);
 
 /// A test whose accesses were not all seen as they are.

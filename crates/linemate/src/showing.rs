@@ -9,7 +9,7 @@ use crate::output;
 /// How to show tables.
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub(crate) struct Showing {
-    /// Say below the tables what their columns mean
+    /// Explain the columns below each table
     #[arg(long, conflicts_with = "json")]
     explain: bool,
 }

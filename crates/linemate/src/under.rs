@@ -1,15 +1,14 @@
-//! `--under` of the verbs that tell what a function costs.
+//! `--under` of the verbs that show what a function costs.
 
 use anyhow::Context;
 use linemate_study::{Session, Under};
 
 use crate::input;
 
-/// Which function is asked about.
+/// The function whose inclusive cost is shown.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(crate) struct UnderArgs {
-    /// Tell what happens while this function of the kernel is on the stack: what it and all that it calls cost, and their share of all
-    /// cycles (docs/guide/under.md)
+    /// Inclusive cost of kernel function F and its callees, as `perf report --children` (docs/guide/under.md)
     #[arg(long = "under", value_name = "F", value_parser = input::function_name)]
     pub(crate) function: Option<String>,
 }

@@ -27,7 +27,7 @@ fn steps(output: &Output) -> (usize, usize) {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     let steps = text.lines().filter(|l| l.starts_with("linemate: ["));
     let (kept, done): (Vec<&str>, Vec<&str>) =
-        steps.partition(|l| l.ends_with("kept from an earlier run"));
+        steps.partition(|l| l.ends_with("cached from an earlier run"));
     (kept.len(), done.len())
 }
 
@@ -43,7 +43,7 @@ fn the_nohz_case_finds_predicts_and_is_not_done_twice() {
 
     let json = fs::read(output.join("results.json")).unwrap();
     let results: Value = serde_json::from_slice(&json).unwrap();
-    assert_eq!(results["schema"], "linemate.case/4");
+    assert_eq!(results["schema"], "linemate.case/5");
     assert_eq!(results["mode"], "quick");
     let found = &items(&results, "/found")[0];
     let row = |field: &str| {
@@ -116,7 +116,7 @@ fn another_replay_needs_another_folder_and_machines_that_can() {
         assert_eq!(
             last_line(&refused),
             format!(
-                "linemate: {own} has the results of the case as it is: with --cold, --mechanisms, --llc-share or --cpus give another folder by --output FOLDER"
+                "linemate: {own} has the results of the unmodified case: with --cold, --mechanisms, --llc-share or --cpus name another folder with --output FOLDER"
             )
         );
     }
@@ -131,8 +131,8 @@ fn another_replay_needs_another_folder_and_machines_that_can() {
     assert_eq!(refused.status.code(), Some(2), "{}", story(&refused));
     assert_eq!(
         String::from_utf8_lossy(&refused.stderr),
-        "linemate: power11 is left out: it is described without l1_stride\n\
-         linemate: made-up: --mechanisms l1_stride: none of its machines is described with them\n"
+        "linemate: power11 is skipped: its description has no l1_stride\n\
+         linemate: made-up: --mechanisms l1_stride: none of its machines has them\n"
     );
     assert!(!output.exists());
 }
@@ -354,7 +354,7 @@ fn a_whole_case_records_again_and_holds_what_its_checks_find() {
         Some(mean("cost", "without") / calls)
     );
     assert_eq!(each["recorded_change"]["ci95"], Value::Null);
-    assert_eq!(each["verdict"], "cannot be told");
+    assert_eq!(each["verdict"], "inconclusive");
     assert_eq!(mean("cost", "rerecorded"), mean("cost", "without"));
     assert_eq!(mean("whole", "rerecorded"), mean("whole", "without"));
     assert_ne!(mean("cost", "predicted"), mean("cost", "without"));
@@ -362,7 +362,7 @@ fn a_whole_case_records_again_and_holds_what_its_checks_find() {
     examine_the_built_kernel(&case);
     assert_eq!(
         last_line(&run(&case, &cache, &output, &["--quick"])),
-        "linemate: made-up: the kernel that it examines has to be built, which --quick leaves out: run it without"
+        "linemate: made-up: the examined kernel has to be built, and --quick builds none: run without --quick"
     );
     // Built and recorded it was before.
     let predicted = folder.path().join("predicted");
@@ -454,7 +454,7 @@ fn an_interrupted_run_goes_on_where_it_was() {
     assert_eq!(child.wait().unwrap().code(), Some(2));
     assert!(
         last.starts_with("linemate: made-up: interrupted at ")
-            && last.ends_with(": what is done is kept, the same command goes on from there"),
+            && last.ends_with(": finished steps are cached, the same command resumes there"),
         "{last}"
     );
     assert!(!output.exists());

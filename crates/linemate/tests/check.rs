@@ -117,7 +117,7 @@ fn lines_of_128_bytes_are_found_on_the_real_thing() {
         ),
         (
             "rq: hole",
-            "72 bytes after clock and 64 bytes after cfs_tasks are unused, 63 at most are wanted",
+            "72 bytes after clock and 64 bytes after cfs_tasks are unused, at most 63 are allowed",
         ),
         (
             "root_domain: group rto",
@@ -263,7 +263,7 @@ fn an_old_tree_adopts_rules_and_only_gets_better() {
 {changed}:2:1: outer, start array: starts 8 bytes into line 0, at byte 8 [accepted by the baseline]
 {changed}:3:1: outer, apart array from b: array shares line 0 with b [new]
 \tbecause they contend
-mended since the baseline: outer, start b (any, lines of 64 bytes)
+fixed since the baseline: outer, start b (any, lines of 64 bytes)
 1 finding, 1 kernel, 1 accepted, 1 fixed: write the baseline again to keep it so
 "
     );
@@ -279,7 +279,7 @@ mended since the baseline: outer, start b (any, lines of 64 bytes)
     assert_eq!(
         message,
         format!(
-            "linemate: {known}: is there already: give it to --baseline as well to make it better, or remove it to start over"
+            "linemate: {known}: already exists: give it to --baseline, too, to shrink it, or remove it to start over"
         )
     );
     assert_eq!(fs::read_to_string(known).unwrap(), tightened);
@@ -380,7 +380,7 @@ fn bad_input_gets_one_line() {
         ),
         (
             "type outer\ngroup g { b array }\ngroup h { b }\napart g from h",
-            ":4:1: groups `g` and `h` shall be apart, but `b` is in both".to_owned(),
+            ":4:1: groups `g` and `h` must be apart, but `b` is in both".to_owned(),
         ),
     ] {
         let path = rules(text);

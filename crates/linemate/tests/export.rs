@@ -168,7 +168,7 @@ fn a_run_has_its_place_and_is_whole_or_absent() {
     assert_eq!(output.status.code(), Some(2), "{}", story(&output));
     assert!(
         String::from_utf8_lossy(&output.stderr)
-            .contains("the recording is cut, so its run has no key")
+            .contains("the recording is truncated, so its run has no key")
     );
 }
 

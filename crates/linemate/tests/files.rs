@@ -244,7 +244,7 @@ fn more_memory_than_there_is_is_refused_before_the_boot() {
         "true",
     ];
     let text = error(&linemate(&[&arguments[..], &rest].concat()));
-    assert!(text.contains("give --memory less"), "{text}");
+    assert!(text.contains("lower --memory"), "{text}");
     assert!(!output.exists());
 }
 

@@ -112,7 +112,7 @@ fn what_cannot_be_a_series_is_refused_before_anything_boots() {
         (
             &["--series", "4,8,4"][..],
             "true",
-            "--series: 4 is there twice",
+            "--series: 4 is given twice",
         ),
         (
             &["--series", "4,256"],

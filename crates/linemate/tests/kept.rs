@@ -184,7 +184,7 @@ fn a_damaged_file_is_made_again() {
             said.lines().all(|line| line.starts_with("linemate: ")),
             "{said}"
         );
-        assert!(said.contains("is made again: "), "{said}");
+        assert!(said.contains("is rebuilt: "), "{said}");
         assert_eq!(place.answer(REPORT), answers[0]);
     }
 }
@@ -210,7 +210,7 @@ fn what_is_no_file_in_a_files_place_is_no_cache() {
         let output = place.ask(COSTS);
         assert_eq!(String::from_utf8(output.stdout).unwrap(), plain);
         let said = String::from_utf8(output.stderr).unwrap();
-        assert!(said.contains("not a file of the cache"), "{said}");
+        assert!(said.contains("not a cache file"), "{said}");
         assert_eq!(said.lines().count(), 1, "{said}");
         assert!(place.kept().iter().all(|path| !path.is_file()));
     }
@@ -318,7 +318,7 @@ fn a_cache_that_cannot_be_written_changes_nothing() {
     let output = place.ask(COSTS);
     assert_eq!(String::from_utf8(output.stdout).unwrap(), plain);
     let said = String::from_utf8(output.stderr).unwrap();
-    let expected = "linemate: note: nothing is kept: ";
+    let expected = "linemate: note: nothing is cached: ";
     assert!(said.starts_with(expected), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
 }

@@ -113,7 +113,7 @@ fn a_bad_mechanism_is_refused_in_one_line() {
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(
         stderr(&output),
-        format!("linemate: {file}: overlap.window is 0, less than the 1 that it must be\n")
+        format!("linemate: {file}: overlap.window is 0: must be at least 1\n")
     );
 }
 

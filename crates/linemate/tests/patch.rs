@@ -170,11 +170,11 @@ fn a_missing_tool_of_the_proof_is_named_with_its_package() {
     }
     assert_eq!(
         without("PATH", &tools),
-        "linemate: pahole is not installed, and the patch is proven with it: install Debian's package dwarves"
+        "linemate: pahole is not installed, and the proof needs it: install Debian's package dwarves"
     );
     assert_eq!(
         without("CC", Path::new("no-such-cc")),
-        "linemate: no-such-cc is not installed, and the patch is proven with it: install a C compiler (Debian's package gcc), or set CC to one"
+        "linemate: no-such-cc is not installed, and the proof needs it: install a C compiler (Debian's package gcc), or set CC to one"
     );
 }
 
@@ -353,7 +353,7 @@ fn an_alignment_is_where_every_config_has_it() {
     assert!(!patch.contains("+\tlong seen __attribute__"), "{patch}");
     let said = patch.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        said.contains(": its groups start cache lines and keep together."),
+        said.contains(": its field groups start cache lines and stay together."),
         "{patch}"
     );
     // Another member first would put some on other lines.
@@ -365,7 +365,7 @@ fn an_alignment_is_where_every_config_has_it() {
     let refused = refusal(&tree, &tree.patch(alone, &types, &["--build", &both]));
     assert_eq!(
         refused,
-        "linemate: queue.h: `pad` would carry its group's alignment, but a config can take it away: let the group in FOLDER/edit start with another member"
+        "linemate: queue.h: `pad` would carry its field group's alignment, but a config can remove the member: start the group in FOLDER/edit with another one"
     );
 }
 

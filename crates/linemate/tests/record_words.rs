@@ -44,11 +44,12 @@ fn a_shells_script_finds_its_programs_in_the_guest() {
         "{said}"
     );
     let taken = format!(
-        "note: taken into the guest, as the command names them: below/own, {}",
+        "note: copied into the guest, as the command names them: below/own, {}",
         server.display()
     );
     assert!(said.contains(&taken), "{said}");
-    let missing = "note: the guest did not find nobody-has-this; take it along with --file PATH/nobody-has-this";
+    let missing =
+        "note: the guest did not find nobody-has-this; copy it with --file PATH/nobody-has-this";
     assert!(said.contains(missing), "{said}");
     assert!(folder.path().join("linemate.data").is_file());
 }

@@ -64,7 +64,7 @@ fn a_command_that_fails_tells_what_was_not_there_and_one_that_succeeds_does_not(
     let files = ["--file", "/bin/ls", "--file", "/bin/cat"];
     let told = notes(folder.path(), &files, &["./script"], 1);
     assert!(
-        told[0].contains("/etc/of-the-script (open); give it with --file"),
+        told[0].contains("/etc/of-the-script (open); copy it with --file"),
         "{told:?}"
     );
     assert!(!told.iter().any(|line| line.contains("/ls ")), "{told:?}");

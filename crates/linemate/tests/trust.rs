@@ -435,7 +435,7 @@ fn a_recording_is_named_with_and_without_its_option() {
     let whatif = linemate(&[&["whatif", data][..], &edit].concat());
     assert!(whatif.status.success(), "{}", story(&whatif));
     let none = refusal(&["report", "/no/such"]);
-    assert!(none.contains("/no/such: there is no such file"), "{none}");
+    assert!(none.contains("/no/such: no such file"), "{none}");
     assert!(none.contains("linemate record COMMAND"), "{none}");
 }
 
@@ -541,7 +541,7 @@ fn refusals_are_one_line_with_the_remedy() {
         (&["report", path], &[path, "it is a folder, not a file"]),
         (
             &["verify", "/no/such"],
-            &["/no/such: there is no such file: give a recording"],
+            &["/no/such: no such file: name a recording"],
         ),
         (
             &[

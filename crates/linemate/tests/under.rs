@@ -66,7 +66,7 @@ fn text_and_json_tell_the_same_share() {
     assert!(cycles.instructions > 0 && cycles.stalls > 0);
     let share = 100.0 * cycles.sum() as f64 / all.sum() as f64;
     let head = format!(
-        "gnr-2s-480: {} and all that it calls take {share:.2} % of all cycles: {} instructions and {} cycles of waiting, of {} and {}. \
+        "gnr-2s-480: {} and its callees take {share:.2} % of all cycles: {} instructions and {} cycles of waiting, of {} and {}. \
          It was entered 100 times.",
         NAMES[1], cycles.instructions, cycles.stalls, all.instructions, all.stalls
     );
@@ -121,7 +121,7 @@ fn what_cannot_be_asked_is_refused_in_a_line() {
         ),
         (
             &[&machine[..], &["--kernel", image]].concat(),
-            &["--kernel is for --mechanisms overlap and --under"],
+            &["--kernel needs --mechanisms overlap or --under"],
         ),
         (
             &[&machine[..], &["--under", NAMES[5], "--kernel", image]].concat(),
@@ -137,7 +137,7 @@ fn what_cannot_be_asked_is_refused_in_a_line() {
         (
             &[&machine[..], &["--under", "kfree", "--kernel", other]].concat(),
             &[
-                "--under needs the image of the recorded kernel (6.12-test), which that of --kernel is not",
+                "--under needs the image of the recorded kernel (6.12-test), which is not the image that --kernel names",
             ],
         ),
         (
@@ -154,7 +154,7 @@ fn what_cannot_be_asked_is_refused_in_a_line() {
                 &["--under", "kfree", "--kernel", image, "--by", "line"],
             ]
             .concat(),
-            &["--under tells types, fields and functions"],
+            &["--under supports types, fields and functions only"],
         ),
         (
             &[
@@ -169,7 +169,7 @@ fn what_cannot_be_asked_is_refused_in_a_line() {
                 ],
             ]
             .concat(),
-            &["--under goes into no page"],
+            &["--under does not support --html"],
         ),
         (
             &[

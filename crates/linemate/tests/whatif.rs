@@ -321,7 +321,7 @@ fn nothing_is_lost_by_what_is_left_out(data: &str) {
     let cold = linemate(&[&groups[..], &["--cold"]].concat());
     assert_eq!(cold.status.code(), Some(2));
     assert!(
-        story(&cold).contains("32 CPUs are more than were recorded"),
+        story(&cold).contains("32 CPUs, more than were recorded, are replayed warm only"),
         "{}",
         story(&cold)
     );
@@ -352,7 +352,7 @@ fn misses_overlap_where_the_kernel_is_known(data: &str) {
     assert!(cycles(&with) < cycles(&without));
     let text = String::from_utf8(report(&["--mechanisms", "overlap"]).stdout).unwrap();
     assert!(text.contains("64-byte lines, with overlap, "), "{text}");
-    assert!(text.contains("Misses under way together: "), "{text}");
+    assert!(text.contains("Overlapping misses: "), "{text}");
 
     let other = kernel("6.1");
     let wrong = report(&[
@@ -367,12 +367,15 @@ fn misses_overlap_where_the_kernel_is_known(data: &str) {
         said.contains("needs the image of the recorded kernel (6.12."),
         "{said}"
     );
-    assert!(said.contains("which that of --kernel is not"), "{said}");
+    assert!(
+        said.contains("which is not the image that --kernel names"),
+        "{said}"
+    );
     let needless = report(&["--kernel", other.to_str().unwrap()]);
     assert_eq!(needless.status.code(), Some(2));
     let said = story(&needless);
     assert!(
-        said.contains("--kernel is for --mechanisms overlap"),
+        said.contains("--kernel needs --mechanisms overlap"),
         "{said}"
     );
 }

@@ -28,7 +28,7 @@ pub enum MachineError {
     #[error("{0} is zero")]
     Zero(&'static str),
     /// A number is beyond what a replay can represent.
-    #[error("{key} is {value}, more than the {limit} that can be replayed")]
+    #[error("{key} is {value}: must be at most {limit}")]
     TooLarge {
         /// Which key or product.
         key: &'static str,
@@ -38,7 +38,7 @@ pub enum MachineError {
         limit: u64,
     },
     /// A number is too small to mean anything.
-    #[error("{key} is {value}, less than the {least} that it must be")]
+    #[error("{key} is {value}: must be at least {least}")]
     TooSmall {
         /// Which key.
         key: &'static str,

@@ -39,7 +39,7 @@ pub enum Error {
         found: u64,
     },
     /// The chunks are not those that the END chunk was written for.
-    #[error("the chunks' checksum is {found:#018x}, the end promises {promised:#018x}")]
+    #[error("the chunks' checksum is {found:#018x}, not {promised:#018x} as the end says")]
     RunningChecksum {
         /// By the END chunk.
         promised: u64,
@@ -162,7 +162,7 @@ pub enum Problem {
         bytes: usize,
     },
     /// A count that is stored next to what it counts does not agree.
-    #[error("{what}: {stored} are promised, {found} are there")]
+    #[error("{what}: expected {stored}, found {found}")]
     Count {
         /// What is counted.
         what: &'static str,

@@ -41,9 +41,9 @@ pub enum Cut {
 impl std::fmt::Display for Cut {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::NoEnd => write!(f, "cut: it has no end"),
-            Self::Inside { offset } => write!(f, "cut inside the chunk at byte {offset}"),
-            Self::NoChunk { offset } => write!(f, "cut: no chunk at byte {offset}"),
+            Self::NoEnd => write!(f, "truncated: it has no end"),
+            Self::Inside { offset } => write!(f, "truncated inside the chunk at byte {offset}"),
+            Self::NoChunk { offset } => write!(f, "truncated: no chunk at byte {offset}"),
         }
     }
 }

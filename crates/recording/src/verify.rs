@@ -65,7 +65,7 @@ pub enum Finding {
         known: usize,
     },
     /// The END chunk does not agree with what was read.
-    #[error("the end promises {promised} {what}, {found} are there")]
+    #[error("the end counts {promised} {what}, the file has {found}")]
     Totals {
         /// What is counted.
         what: &'static str,

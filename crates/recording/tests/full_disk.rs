@@ -119,7 +119,10 @@ fn a_full_disk_leaves_whole_chunks() {
         lengths.insert(bytes.len());
         let report = verify(bytes).unwrap();
         let cut = report.findings.last().unwrap().to_string();
-        assert!(cut.starts_with("cut: it has no end; "), "{room}: {cut}");
+        assert!(
+            cut.starts_with("truncated: it has no end; "),
+            "{room}: {cut}"
+        );
     }
     // The header; then METADATA, INSTRUCTIONS and four chunks of events.
     assert_eq!(lengths.len(), 1 + 2 + 4);

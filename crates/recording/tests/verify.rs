@@ -113,21 +113,21 @@ fn what_cannot_be_read_is_not_used() {
                 "chunk 6 (EVTS) at byte {}: instruction 3 is used, 0 are known",
                 all[6].0
             ),
-            "the end promises 1 loads, 0 are there".to_owned(),
-            "the end promises 1 stores, 0 are there".to_owned(),
-            "the end promises 1 RMWs, 0 are there".to_owned(),
-            "the end promises 3 calls, 0 are there".to_owned(),
-            "the end promises 1 returns, 0 are there".to_owned(),
-            "the end promises 2 markers, 1 are there".to_owned(),
+            "the end counts 1 loads, the file has 0".to_owned(),
+            "the end counts 1 stores, the file has 0".to_owned(),
+            "the end counts 1 RMWs, the file has 0".to_owned(),
+            "the end counts 3 calls, the file has 0".to_owned(),
+            "the end counts 1 returns, the file has 0".to_owned(),
+            "the end counts 2 markers, the file has 1".to_owned(),
             "recording started at 1 and was never stopped".to_owned(),
         ]
     );
     assert_eq!(
         findings_without(6),
         [
-            "the end promises 1 stores, 0 are there",
-            "the end promises 3 calls, 2 are there",
-            "the end promises 2 markers, 1 are there",
+            "the end counts 1 stores, the file has 0",
+            "the end counts 3 calls, the file has 2",
+            "the end counts 2 markers, the file has 1",
             "recording started at 1 and was never stopped",
         ]
     );
@@ -154,9 +154,9 @@ fn a_recording_cut_anywhere_says_so_and_keeps_its_whole_chunks() {
             .map_or(first, |(start, size, _)| start + size);
         let accesses = [0, 0, 0, 0, 0, 0, 2, 3, 3][whole];
         let how = if end == length {
-            "cut: it has no end".to_owned()
+            "truncated: it has no end".to_owned()
         } else {
-            format!("cut inside the chunk at byte {end}")
+            format!("truncated inside the chunk at byte {end}")
         };
         let expected = format!("{how}; {whole} whole chunks with {accesses} accesses are readable");
         let mut found: Vec<_> = result
@@ -204,7 +204,7 @@ fn swapped_chunks_are_found() {
             a + b_length
         )
     );
-    assert_eq!(found[2], "the end promises 1 loads, 0 are there");
+    assert_eq!(found[2], "the end counts 1 loads, the file has 0");
     assert!(
         found
             .last()
@@ -235,8 +235,8 @@ fn wrong_totals_are_found() {
     broken[start + 16] = 0;
     fix_checksum(&mut broken, start, 32 + 60);
     let found = findings(broken);
-    assert_eq!(found[0], "the end promises 77 chunks, 8 are there");
-    assert_eq!(found[1], "the end promises 9 loads, 1 are there");
+    assert_eq!(found[0], "the end counts 77 chunks, the file has 8");
+    assert_eq!(found[1], "the end counts 9 loads, the file has 1");
     assert!(
         found[2].starts_with("the chunks' checksum is "),
         "{found:?}"
@@ -302,7 +302,7 @@ fn recordings_of_earlier_formats_are_read() {
     let found = findings(renamed);
     let cut = found
         .iter()
-        .any(|found| found.starts_with("cut: no chunk at byte 19"));
+        .any(|found| found.starts_with("truncated: no chunk at byte 19"));
     assert!(cut, "{found:?}");
 }
 
@@ -355,7 +355,7 @@ fn bytes_that_are_no_chunk_cut_the_recording() {
     assert_eq!(
         findings(bytes),
         [format!(
-            "cut: no chunk at byte {start}; 6 whole chunks with 2 accesses are readable"
+            "truncated: no chunk at byte {start}; 6 whole chunks with 2 accesses are readable"
         )]
     );
 }

@@ -65,8 +65,7 @@ fn one(
         kind: RemedyKind::Derive,
         subject: format!("{} from {bitmap}", field.name),
         advice: format!(
-            "drop {0} and look at the bitmap instead (is it empty, how many bits are set), if {0} counts its bits and an answer that \
-             is not exact is good enough",
+            "drop {0} and test the bitmap instead (is it empty, how many bits are set), if {0} counts its bits and an approximate answer is good enough",
             home.member
         ),
         concerns: vec![field.owner.clone()],

@@ -65,14 +65,14 @@ fn one(context: &Context<'_>, ids: &[FieldId]) -> Option<Remedy> {
         .map(|id| context.fields.get(*id).name.as_str())
         .collect();
     reasons.notes.push(format!(
-        "{:.0} % of what its sharing costs are writes, to {}",
+        "{:.0} % of its sharing cost are writes, to {}",
         percent(writing.shared_cycles(), all.shared_cycles()),
         listed.join(", ")
     ));
     Some(Remedy {
         kind: RemedyKind::SplitPerCpu,
         subject: name.clone(),
-        advice: "count in a copy of each CPU's own and add them up where the sum is read (a reference count: percpu_ref)"
+        advice: "count per CPU and sum the copies where the total is read (a reference count: percpu_ref)"
             .to_owned(),
         concerns: vec![name.clone()],
         stake: stake(&all),

@@ -14,7 +14,7 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
         let per_million =
             1e6 * field.used.writes() as f64 / context.costs.whole.accesses.max(1) as f64;
         reasons.notes.push(format!(
-            "written {per_million:.0} times per million accesses; {:.0} % of its cost are words really exchanged",
+            "written {per_million:.0} times per million accesses; {:.0} % of its cost is true sharing",
             super::percent(cost.true_cycles, cost.cycles),
         ));
         Some(Remedy {
@@ -42,12 +42,12 @@ const MOVES: u64 = 64;
 fn advice(context: &Context<'_>, field: &Field, misses: u64) -> &'static str {
     let accesses = field.used.loads + field.used.writes();
     if locks::is_lock(context.analysis.model(), field) {
-        "no layout cures it: take the lock less often, or one lock for fewer CPUs"
+        "no layout helps: take the lock less often, or share it among fewer CPUs"
     } else if !field.owned && accesses >= misses.saturating_mul(MOVES) {
-        "no layout cures it: it moves with its user from CPU to CPU; fewer migrations"
+        "no layout helps: it moves with its user from CPU to CPU; migrate less often"
     } else if field.used.loads < field.used.writes() {
-        "no layout cures it: count per CPU or gather several changes before writing"
+        "no layout helps: count per CPU, or batch changes before writing"
     } else {
-        "no layout cures it: write less often, or only on a change that readers need"
+        "no layout helps: write less often, or only on a change that readers need"
     }
 }

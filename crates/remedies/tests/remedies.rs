@@ -340,7 +340,7 @@ fn words_that_are_exchanged_are_no_layouts_business() {
     assert_eq!(subjects(&found), ["crate.mode"]);
     assert_eq!(
         found[0].advice,
-        "no layout cures it: write less often, or only on a change that readers need"
+        "no layout helps: write less often, or only on a change that readers need"
     );
     assert_eq!(
         (found[0].reasons.loads, found[0].reasons.stores),

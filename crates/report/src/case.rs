@@ -14,7 +14,7 @@ pub use self::compared::{Compared, EventRuns, Figure, Spread, Verdict, change_te
 pub use self::markdown::markdown;
 
 /// The schema's name and version.
-pub const SCHEMA: &str = "linemate.case/4";
+pub const SCHEMA: &str = "linemate.case/5";
 
 /// What came out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

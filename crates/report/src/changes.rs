@@ -40,7 +40,7 @@ pub(crate) fn changed_lines(out: &mut Text, change: &LayoutChange, result: &What
         // Writing to a text does not fail.
         let _ = writeln!(
             out,
-            "{}, {title}: {} bytes; the lines that change and cost something, with cycles",
+            "{}, {title}: {} bytes; changed lines that cost something, with cycles",
             shown(&change.type_name),
             map.size
         );

@@ -147,7 +147,7 @@ impl CheckDocument {
         for gone in &self.mended {
             let _ = writeln!(
                 text,
-                "mended since the baseline: {}, {} ({}, lines of {} bytes)",
+                "fixed since the baseline: {}, {} ({}, lines of {} bytes)",
                 gone.subject, gone.rule, gone.arch, gone.line
             );
         }
@@ -242,7 +242,7 @@ impl CheckedKernel {
         for (at, names) in skipped {
             let _ = writeln!(
                 text,
-                "{file}:{}:{}: not checked, nothing of it is there: {}",
+                "{file}:{}:{}: not checked, not found: {}",
                 at.line,
                 at.column,
                 names.join("; ")

@@ -119,15 +119,14 @@ impl CostsDocument {
         if groups.no_think_time {
             let _ = writeln!(
                 out,
-                "\nThe recording has no think time (format 1): what CPUs execute before and after the accesses of a turn is lost, so groups meet \
-                 more often than they would; record again."
+                "\nThe recording has no think time (format 1): what CPUs execute before and after the accesses of a turn is lost, so CPU groups meet more often than in reality; record again."
             );
         }
         let time = self.costs.duration as f64 * self.costs.cpus as f64;
         let of_time = |cycles: u64| percent(cycles as f64 / time.max(1.0));
         let _ = writeln!(
             out,
-            "\n{} groups of {} CPUs. Of the CPUs' time {} is spent on lines, {} waiting for locks.",
+            "\n{} CPU groups of {} CPUs. Of the CPUs' time {} is spent on lines, {} waiting for locks.",
             groups.groups,
             self.costs.recorded_cpus,
             of_time(self.costs.whole.cycles),
@@ -136,13 +135,7 @@ impl CostsDocument {
         if groups.locks.is_empty() {
             return;
         }
-        let head = [
-            "lock",
-            "asked for by",
-            "waits",
-            "cycles",
-            "of the CPUs' time",
-        ];
+        let head = ["lock", "taken in", "waits", "cycles", "of the CPUs' time"];
         let mut table = Table::of_figures(&head);
         for lock in groups.locks.iter().take(top) {
             table.add_row(vec![
@@ -169,14 +162,14 @@ impl CostsDocument {
         if !tables.user {
             let _ = writeln!(
                 out,
-                "User-mode accesses were not recorded: they would press on the caches, so capacity misses are a lower bound."
+                "User-mode accesses were not recorded and take no room in the caches: capacity misses are a lower bound."
             );
         }
         if self.costs.overlapped > 0 {
             let cycles = cycles(self.costs.overlapped as f64);
             let _ = writeln!(
                 out,
-                "Misses under way together: CPUs waited {cycles} cycles less, which are in no row."
+                "Overlapping misses: CPUs waited {cycles} cycles less, which no row subtracts."
             );
         }
         if tables.ledger {
@@ -186,7 +179,7 @@ impl CostsDocument {
         } else {
             let _ = writeln!(
                 out,
-                "{} (--ledger: all about the run)",
+                "{} (--ledger: details of the run)",
                 provenance(&self.recording)
             );
         }
@@ -227,7 +220,7 @@ fn under(out: &mut Text, machine: &str, cost: &UnderCost) {
     // Writing to a text does not fail.
     let _ = writeln!(
         out,
-        "{machine}: {} and all that it calls take {:.2} % of all cycles: {} instructions and {} cycles of waiting, of {} and {}. \
+        "{machine}: {} and its callees take {:.2} % of all cycles: {} instructions and {} cycles of waiting, of {} and {}. \
          It was entered {}.",
         shown(&cost.cost.name),
         100.0 * share(cycles.sum(), all.sum()),

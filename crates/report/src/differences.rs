@@ -68,7 +68,7 @@ impl DiffDocument {
         let mut header = vec!["field", "loads A", "loads B", "stores A", "stores B"];
         header.extend(match self.has_events() {
             true => ["per call A", "per call B", "in per cent"],
-            false => ["of 1 M A", "of 1 M B", "in per cent"],
+            false => ["per million A", "per million B", "in per cent"],
         });
         if self.machine.is_some() {
             header.extend(["cycles A", "cycles B", "change"]);
@@ -78,7 +78,7 @@ impl DiffDocument {
                     "cycles per call B",
                     "cycles in per cent",
                 ],
-                false => ["each A", "each B", "cycles in per cent"],
+                false => ["cycles each A", "cycles each B", "cycles in per cent"],
             });
         }
         let mut table = Table::of_figures(&header);
@@ -104,7 +104,7 @@ impl DiffDocument {
         );
         let per = match self.has_events() {
             true => "accesses per call",
-            false => "of 1 M accesses",
+            false => "accesses per million",
         };
         let cycles = self.machine.as_ref().map_or(String::new(), |machine| {
             let (a, b) = (sum(&self.a, |f| f.cycles), sum(&self.b, |f| f.cycles));
@@ -129,7 +129,7 @@ impl DiffDocument {
         if !self.has_events() {
             let _ = writeln!(
                 out,
-                "of 1 M: accesses to the field of each million of its recording's"
+                "per million: accesses to the field per million accesses of its recording"
             );
         }
         if let Some(machine) = &self.machine {

@@ -135,14 +135,25 @@ impl GrowthDocument {
         }
     }
 
-    /// The series, at most `top` rows, and the check.
+    /// At most `top` rows, the check, then the series.
     #[must_use]
     pub fn text(&self, top: usize) -> Text {
         let mut out = Text::default();
+        out.table(self.table(top));
+        more(&mut out, self.rows.len(), top);
+        if let Some(against) = &self.against {
+            against.write(&mut out, top);
+        }
+        self.series(&mut out);
+        out
+    }
+
+    /// What the figures rest on.
+    fn series(&self, out: &mut Text) {
         // Writing to a text does not fail.
         let _ = writeln!(
             out,
-            "linemate {}, kernel {}",
+            "\nlinemate {}, kernel {}",
             self.tool,
             shown(&self.kernel)
         );
@@ -158,17 +169,11 @@ impl GrowthDocument {
         }
         let _ = writeln!(
             out,
-            "  noise: {} of a large count, worth {:.1} degrees of freedom of a row's own; intervals {:.2} times as wide as noise makes them\n",
+            "  run-to-run noise {} (prior: {:.1} d.f.); intervals {:.2} times as wide as from noise alone",
             percent(self.noise.relative),
             self.noise.freedom,
             self.stretch
         );
-        out.table(self.table(top));
-        more(&mut out, self.rows.len(), top);
-        if let Some(against) = &self.against {
-            against.write(&mut out, top);
-        }
-        out
     }
 
     fn table(&self, top: usize) -> Table {

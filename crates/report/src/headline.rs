@@ -22,7 +22,7 @@ pub fn report_headline(report: &Report) -> String {
     let first = match &report.view {
         View::Types(rows) => rows.first().map(|row| match row.shared {
             Some(shared) if shared > 0 => format!(
-                "{} is shared most: {shared} of its {} accesses, {}, are to bytes that come from another CPU{}; it has {} of all accesses.",
+                "Most shared: {}: {shared} of its {} accesses ({}) are to bytes that come from another CPU{}; it has {} of all accesses.",
                 shown(&row.name),
                 row.figures.accesses,
                 percent(share(shared, row.figures.accesses)),

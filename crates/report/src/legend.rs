@@ -11,7 +11,7 @@ const LEGEND: &[(&str, &str)] = &[
     ),
     (
         "loads",
-        "accesses that only read, whether they leave their core or not; on a machine: of all CPUs replayed",
+        "accesses that only read, whether or not they leave their core; on a machine: of all replayed CPUs",
     ),
     (
         "stores",
@@ -20,7 +20,7 @@ const LEGEND: &[(&str, &str)] = &[
     ("RMW", "atomic read-modify-writes"),
     (
         "silent",
-        "stores and RMWs that are known to have left memory as it was",
+        "stores and RMWs that are known to have left memory unchanged",
     ),
     (
         "other CPUs",
@@ -49,7 +49,7 @@ const LEGEND: &[(&str, &str)] = &[
     ),
     (
         "type or variable",
-        "the outermost type of an object, over all its objects; what is inside other types counts for those (--type T: T wherever it is)",
+        "the outermost type of an object; nested types count for it (--type T: every T, nested or not)",
     ),
     (
         "class",
@@ -68,7 +68,7 @@ const LEGEND: &[(&str, &str)] = &[
     ("share", "of all cycles, or of all accesses"),
     (
         "waited",
-        "share of the cycles spent waiting until others had done with the line",
+        "share of the cycles spent waiting for other CPUs' accesses to the line",
     ),
     (
         "HITM",
@@ -82,7 +82,7 @@ const LEGEND: &[(&str, &str)] = &[
     ("HITM remote", "likewise, from another socket"),
     (
         "upgrades",
-        "permission to write asked for, with the line in the cache",
+        "write permission requested for a line that is in the cache",
     ),
     (
         "LLC",
@@ -92,11 +92,11 @@ const LEGEND: &[(&str, &str)] = &[
     ("memory", "lines fetched from memory"),
     (
         "true sharing",
-        "share of the cycles: another core wrote the very word",
+        "share of the cycles: another core wrote the same word",
     ),
     (
         "false sharing",
-        "share of the cycles: another core wrote the line, not the word",
+        "share of the cycles: another core wrote the line, but not the word",
     ),
     ("cold", "share of the cycles: the core never had the line"),
     (
@@ -105,7 +105,7 @@ const LEGEND: &[(&str, &str)] = &[
     ),
     (
         "unshared",
-        "share of the cycles: permission to write asked for, with no other core that had the line",
+        "share of the cycles: write permission requested while no other core had the line",
     ),
     (
         "sets reached",
@@ -113,7 +113,7 @@ const LEGEND: &[(&str, &str)] = &[
     ),
     (
         "beyond the ways",
-        "lines for which their set has no way: they throw each other out",
+        "lines beyond the ways of their set: they evict each other",
     ),
     ("load misses", "loads that left their core"),
     ("store misses", "stores and RMWs that left their core"),
@@ -138,23 +138,23 @@ const LEGEND: &[(&str, &str)] = &[
         "with the edits minus without, ± its 95 % confidence interval",
     ),
     (
-        "of 1 M A",
-        "accesses to the field of each million of all in the first recording: what is left of the runs' lengths",
+        "per million A",
+        "accesses to the field per million accesses of the first recording, whatever the runs' lengths",
     ),
-    ("of 1 M B", "likewise, in the second"),
+    ("per million B", "likewise, in the second"),
     ("in per cent", "how much more of a million in the second"),
     (
-        "each A",
+        "cycles each A",
         "cycles for each access to the field, on average, in the first recording",
     ),
-    ("each B", "likewise, in the second"),
+    ("cycles each B", "likewise, in the second"),
     (
         "cycles in per cent",
         "how much more for each access in the second",
     ),
     (
         "verdict",
-        "better or worse if the interval does not hold 0, else not significant; negligible: below what the per cents show",
+        "better or worse if the interval excludes 0, else not significant; negligible: below what the per cents show",
     ),
     (
         "alone",
@@ -162,11 +162,11 @@ const LEGEND: &[(&str, &str)] = &[
     ),
     (
         "weight",
-        "the curve's share of the prediction, which several curves have a part in",
+        "weight of this curve in the prediction, which mixes several curves",
     ),
     (
         "residual",
-        "how far the curve is from the recorded counts: root mean square, in parts of their mean",
+        "root-mean-square distance of the curve from the recorded counts, relative to their mean",
     ),
     (
         "a",
@@ -176,7 +176,10 @@ const LEGEND: &[(&str, &str)] = &[
         "times",
         "predicted accesses per CPU divided by those of the recording with the most CPUs",
     ),
-    ("last", "the edit's effect when all others are made already"),
+    (
+        "last",
+        "the edit's effect when all others are applied already",
+    ),
 ];
 
 /// A line for each of these titles that has an explanation.

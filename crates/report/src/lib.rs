@@ -103,8 +103,7 @@ pub struct Options {
 }
 
 /// Why a recording may not have the type that is asked for.
-pub const UNNAMED: &str =
-    ", which leaves the kernel's types out (it was recorded with --kernel-types no)";
+pub const UNNAMED: &str = ", which has no kernel types (recorded with --kernel-types no)";
 
 /// Why there is no report.
 #[derive(Debug, Error)]

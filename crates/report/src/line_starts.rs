@@ -42,13 +42,13 @@ pub fn line_starts_text(type_name: &str, starts: &[KeptLineStart]) -> String {
         match (members.is_empty(), kept) {
             (true, _) => String::new(),
             (_, true) => format!(
-                "{}: kept at line starts, since BTF does not say which member asks for one: {}; where the source does not: {}.\n",
+                "{}: left at line starts, since BTF does not show which members are aligned: {}; where the source does not align one: {}.\n",
                 shown(type_name),
                 shown(&members),
                 shown(&edits)
             ),
             (_, false) => format!(
-                "{}: moved off a line start, since BTF does not say which member asks for one: {}; where the source does: {}.\n",
+                "{}: moved off a line start, since BTF does not show which members are aligned: {}; where the source aligns one: {}.\n",
                 shown(type_name),
                 shown(&members),
                 shown(&edits)

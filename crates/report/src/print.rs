@@ -87,8 +87,7 @@ pub(crate) fn warn_of_short(out: &mut Text, warm_up: Option<WarmUp>) {
     // Writing to a text does not fail.
     let _ = writeln!(
         out,
-        "Short recording: {} of the lines that it touches come in its last tenth, so caches are not filled as they would be; record longer for \
-         misses of capacity.",
+        "Short recording: {} of its lines are first touched in its last tenth, so caches are not full yet; record longer for capacity misses.",
         percent(warm_up.late as f64 / warm_up.lines as f64)
     );
 }
@@ -160,7 +159,7 @@ pub(crate) fn origin(out: &mut Text, tool: &str, path: &str, metadata: &BTreeMap
     // Writing to a text does not fail.
     let _ = writeln!(
         out,
-        "linemate {tool}, recording {}: {} (--json: all about the run)",
+        "linemate {tool}, recording {}: {} (--json: details of the run)",
         shown(path),
         provenance(metadata)
     );

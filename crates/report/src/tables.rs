@@ -47,7 +47,7 @@ pub fn text(report: &Report, show: &ReportText) -> Text {
         let ledger = &report.ledger;
         let _ = writeln!(
             out,
-            "{}: {} accesses; {} have a type, of those that can; nothing is known of {} (--ledger: all about the run, and where each access went)",
+            "{}: {} accesses; {} of typeable accesses typed; {} unknown (--ledger: details of the run, where each access went)",
             provenance(&report.inputs.recording),
             ledger.total,
             percent(ledger.typed_share),
@@ -69,7 +69,7 @@ fn inputs(out: &mut Text, report: &Report) {
         (_, Some(cut)) => {
             let _ = writeln!(
                 out,
-                "  this recording is {cut}; the figures are of what is there"
+                "  this recording is {cut}; figures cover what is readable"
             );
         }
         (Some(checksum), None) => {
@@ -112,7 +112,7 @@ fn ledger(out: &mut Text, report: &Report) {
     out.table(table);
     let _ = writeln!(
         out,
-        "Typed: {} of all that is not {}. Unknown: {}.",
+        "Typed: {} of the accesses that are not {}. Unknown: {}.",
         percent(ledger.typed_share),
         match ledger
             .groups
@@ -249,7 +249,7 @@ fn not_attributed(out: &mut Text, view: &TypeView, ledger: &LedgerView) {
     }
     let _ = writeln!(
         out,
-        "Accesses that are attributed to no type, some of which may be to it, such as to memory of mmap:"
+        "Accesses attributed to no type; some may be to it, such as accesses to mmap memory:"
     );
     let mut table = Table::new(&["where the accesses went", "accesses", "share"]);
     for bucket in buckets {
@@ -301,7 +301,7 @@ fn type_view(out: &mut Text, view: &TypeView, top: usize) {
     }
     let _ = writeln!(out, "\nLines, from 0");
     lines(out, &view.lines);
-    let _ = writeln!(out, "\nFields that are used together");
+    let _ = writeln!(out, "\nField groups: used together");
     groups(out, &view.groups, top);
 }
 
@@ -377,7 +377,7 @@ fn line_strips(out: &mut Text, rows: &[LineRow], bytes: u64) {
     }
     let _ = writeln!(
         out,
-        "r8 w2: 8 CPUs read, 2 write; w alone: it is written, r alone: only read; dots: nothing is accessed."
+        "r8 w2: 8 CPUs read, 2 write; w alone: written, r alone: only read; dots: not accessed."
     );
 }
 

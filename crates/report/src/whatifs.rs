@@ -63,7 +63,7 @@ impl WhatIfDocument {
                 },
                 interleavings(result.interleavings, result.seed),
                 match result.interleavings < result.interleavings_max {
-                    true => format!(" (enough of {})", result.interleavings_max),
+                    true => format!(" (stopped early, at most {})", result.interleavings_max),
                     false => String::new(),
                 }
             );
@@ -90,7 +90,7 @@ fn effect(result: &WhatIf, names: &str) -> String {
     let types = &result.types;
     let subject = format!("{} on {}", shown(names), shown(&result.machine));
     if is_unchanged(types) {
-        return format!("{subject}: the edits change nothing of its cost.");
+        return format!("{subject}: the edits do not change its cost.");
     }
     format!(
         "{subject}: {} of its cost, {} of all cost: {}.",
@@ -115,7 +115,7 @@ pub(crate) fn potential(out: &mut Text, machine: &str, names: &str, p: &Potentia
         true => write!(out, "{machine}: all that {names} costs is true sharing."),
         false => write!(
             out,
-            "{machine}: of what {names} costs, {rest} is not true sharing: {parts}."
+            "{machine}: {rest} of the cost of {names} is not true sharing: {parts}."
         ),
     };
     // No bound: words that are exchanged together take one transfer on one line, one each on several.
@@ -123,7 +123,7 @@ pub(crate) fn potential(out: &mut Text, machine: &str, names: &str, p: &Potentia
         none if none == percent(0.0) => writeln!(out),
         share => writeln!(
             out,
-            " A layout changes true sharing, {share}, only where words that are exchanged together share a line."
+            " A layout changes true sharing ({share}) only if words that are exchanged together come to share a line."
         ),
     };
 }
@@ -229,7 +229,7 @@ fn details(out: &mut Text, result: &WhatIf, top: usize) {
         let share = |part: f64, all: f64| percent(if all > 0.0 { part / all } else { 0.0 });
         let _ = writeln!(
             out,
-            "{} and all that it calls take {} of all cycles before, {} after.",
+            "{} and its callees take {} of all cycles before, {} after.",
             shown(&under.function),
             share(under.cycles.without, under.all_cycles.without),
             share(under.cycles.with, under.all_cycles.with)
@@ -279,7 +279,7 @@ fn details(out: &mut Text, result: &WhatIf, top: usize) {
     if result.skipped > 0 {
         let _ = writeln!(
             out,
-            "{} of {} accesses did not happen.",
+            "{} of {} accesses are removed.",
             result.skipped, result.accesses
         );
     }

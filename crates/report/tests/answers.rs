@@ -111,7 +111,7 @@ fn advice_is_read_back_with_its_layouts_and_remedies() {
     });
     let second = text(&read_back(&held)).lines().nth(1).unwrap().to_owned();
     assert!(
-        second.starts_with("rq: kept at line starts") && second.contains("`align lock 4`"),
+        second.starts_with("rq: left at line starts") && second.contains("`align lock 4`"),
         "{second}"
     );
     assert!(!text(&document).contains("With one more line"));
@@ -185,7 +185,7 @@ fn a_difference_is_read_back_with_and_without_costs() {
         let text = text(&document);
         let touched: u64 = document.a.fields.values().map(|f| f.loads + f.stores).sum();
         let share = 1e6 * touched as f64 / document.a.accesses as f64;
-        let first = format!("rq: {share:.1} of 1 M accesses in A, ");
+        let first = format!("rq: {share:.1} accesses per million in A, ");
         assert!(text.starts_with(&first), "{text}");
         let says_cycles = text
             .lines()

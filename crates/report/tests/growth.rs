@@ -127,7 +127,7 @@ fn a_check_tells_errors_and_how_many_intervals_hold() {
     document.against = Some(check);
     let text = document.text(40).to_string();
     assert!(
-        text.contains("Predicted for 32 CPUs, beside a recording"),
+        text.contains("Predictions for 32 CPUs against a recording"),
         "{text}"
     );
     assert!(text.contains("75.0 %"), "{text}");

@@ -344,7 +344,7 @@ fn a_cut_recording_says_so() {
         line: LineSize::B64,
     };
     let page = text(&report, &show).to_string();
-    assert!(page.contains("this recording is cut"), "{page}");
+    assert!(page.contains("this recording is truncated"), "{page}");
     assert!(page.contains("total (all that was recorded)"), "{page}");
 }
 
@@ -407,7 +407,7 @@ fn types_are_ranked_by_what_is_shared() {
     let page = shown(&recording, &default, false).to_string();
     assert!(
         page.starts_with(
-            "rq is shared most: 5 of its 7 accesses, 71.4 %, are to bytes that come from another CPU, most by "
+            "Most shared: rq: 5 of its 7 accesses (71.4 %) are to bytes that come from another CPU, most by "
         ),
         "{page}"
     );
@@ -575,7 +575,7 @@ fn a_type_without_accesses_has_no_empty_tables() {
         "{page}"
     );
     assert!(
-        page.contains("struct vector: 40 bytes. Accesses that are attributed to no type"),
+        page.contains("struct vector: 40 bytes. Accesses attributed to no type"),
         "{page}"
     );
     assert!(

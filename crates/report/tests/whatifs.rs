@@ -93,8 +93,7 @@ fn whatif_shows_the_measures_of_its_document() {
     assert_eq!(summary.last().unwrap(), "better");
     assert!(
         text.contains(
-            "made-up: of what queue costs, 38.3 % is not true sharing: false sharing 12.3 %, cold misses 20.0 %, capacity misses 5.0 %, unshared 1.0 %. \
-             A layout changes true sharing, 61.7 %, only where words that are exchanged together share a line.\n"
+            "made-up: 38.3 % of the cost of queue is not true sharing: false sharing 12.3 %, cold misses 20.0 %, capacity misses 5.0 %, unshared 1.0 %. A layout changes true sharing (61.7 %) only if words that are exchanged together come to share a line.\n"
         ),
         "{text}"
     );
@@ -125,7 +124,7 @@ fn a_cost_of_one_cause_or_of_none_is_said_in_a_sentence_of_its_own() {
             true_sharing: 1.0,
             ..Potential::default()
         }),
-        "made-up: all that queue costs is true sharing. A layout changes true sharing, 100.0 %, only where words that are exchanged together share a line."
+        "made-up: all that queue costs is true sharing. A layout changes true sharing (100.0 %) only if words that are exchanged together come to share a line."
     );
     assert_eq!(
         second_line(Potential::default()),
@@ -187,9 +186,9 @@ fn whatif_begins_with_what_the_edits_do_and_leaves_out_what_they_do_not() {
         first,
         [
             "queue on made-up: -4.38 ± 0.01 % of its cost, < 0.01 % of all cost: better.",
-            "made-up: of what queue costs, 25.0 % is not true sharing: false sharing 25.0 %.",
-            "queue: kept at line starts, since BTF does not say which member asks for one: refs; where the source does not: `align refs 4`.",
-            "queue: moved off a line start, since BTF does not say which member asks for one: clock1; where the source does: `align clock1 line`.",
+            "made-up: 25.0 % of the cost of queue is not true sharing: false sharing 25.0 %.",
+            "queue: left at line starts, since BTF does not show which members are aligned: refs; where the source does not align one: `align refs 4`.",
+            "queue: moved off a line start, since BTF does not show which members are aligned: clock1; where the source aligns one: `align clock1 line`.",
         ]
     );
     let last = text.lines().last().unwrap();
@@ -230,7 +229,7 @@ fn a_whatif_that_changes_nothing_says_so() {
     let document = WhatIfDocument::new("1", &w.record(), String::new(), Vec::new(), vec![answer]);
     let text = read_back(&document, |d| d.text("r.data", 20).to_string());
     assert!(
-        text.starts_with("queue on made-up: the edits change nothing of its cost.\n"),
+        text.starts_with("queue on made-up: the edits do not change its cost.\n"),
         "{text}"
     );
 }

@@ -23,16 +23,16 @@ pub struct Where {
 #[derive(Debug, thiserror::Error)]
 pub enum BaselineError {
     /// Something else than this JSON.
-    #[error("no baseline: {0}")]
+    #[error("not a baseline: {0}")]
     Json(#[from] serde_json::Error),
     /// JSON of another kind or version.
     #[error("schema {0:?} is not {SCHEMA:?}")]
     Schema(String),
     /// A line size that does not exist.
-    #[error("lines of {0} bytes are none: 64 or 128 are")]
+    #[error("{0} is not a line size: must be 64 or 128")]
     Line(u64),
     /// One finding twice.
-    #[error("{subject}, {rule} ({arch}, {line} bytes) is in it twice")]
+    #[error("{subject}, {rule} ({arch}, {line} bytes) is listed twice")]
     Twice {
         /// The type.
         subject: String,

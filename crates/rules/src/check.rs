@@ -62,9 +62,7 @@ pub enum CheckReason {
     #[error(transparent)]
     Path(PathError),
     /// A group that is called like a member.
-    #[error(
-        "group `{0}` is called like a member of the type: rules could mean either, so call it otherwise"
-    )]
+    #[error("group `{0}` has the name of a member: give the group another name")]
     NameTaken(String),
     /// A group that does not fit where it shall.
     #[error("group `{group}` has {bytes} bytes, and {lines} of {line} bytes hold {room}", lines = Limit::Lines(*.lines), room = .lines.saturating_mul(*.line))]

@@ -235,7 +235,7 @@ impl fmt::Display for Fault {
                 write!(f, "starts {into} bytes into line {line}, at byte {offset}")
             }
             Fault::TooLarge { size, limit } => {
-                write!(f, "the type has {size}, {limit} at most are wanted")
+                write!(f, "the type has {size}, at most {limit} are allowed")
             }
             Fault::Holes { holes, limit } => {
                 let hole = |(after, bytes): &(String, u64)| match after.is_empty() {
@@ -243,7 +243,7 @@ impl fmt::Display for Fault {
                     false => format!("{bytes} bytes after {after}"),
                 };
                 let all: Vec<String> = holes.iter().map(hole).collect();
-                write!(f, "{} are unused, {limit} at most are wanted", list(&all))
+                write!(f, "{} are unused, at most {limit} are allowed", list(&all))
             }
         }
     }

@@ -42,7 +42,7 @@ pub enum Contradiction {
     #[error("`{0}` is in the list twice")]
     Twice(String),
     /// What a rule keeps together and another one apart.
-    #[error("`{member}` is in `{other}`, which it shall be kept apart from")]
+    #[error("`{member}` is in `{other}`, which it must be apart from")]
     Within {
         /// The member.
         member: String,
@@ -50,7 +50,7 @@ pub enum Contradiction {
         other: String,
     },
     /// Members of one group that shall be apart.
-    #[error("`{a}` and `{b}` shall be apart, but group `{group}` (line {line}) has both")]
+    #[error("`{a}` and `{b}` must be apart, but group `{group}` (line {line}) has both")]
     Grouped {
         /// One.
         a: String,
@@ -62,7 +62,7 @@ pub enum Contradiction {
         line: u32,
     },
     /// A member that is in both of two groups.
-    #[error("groups `{a}` and `{b}` shall be apart, but `{member}` is in both")]
+    #[error("groups `{a}` and `{b}` must be apart, but `{member}` is in both")]
     InBoth {
         /// One group.
         a: String,
@@ -72,7 +72,7 @@ pub enum Contradiction {
         member: String,
     },
     /// A member that shall be alone and in company.
-    #[error("`{member}` should have its lines to itself, but is in group `{group}` (line {line})")]
+    #[error("`{member}` must have its lines to itself, but is in group `{group}` (line {line})")]
     NotAlone {
         /// The member.
         member: String,

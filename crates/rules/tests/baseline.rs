@@ -142,21 +142,21 @@ fn json_keeps_all_and_is_the_same_every_time() {
             "baseline/2",
             "schema \"linemate.check-baseline/2\" is not \"linemate.check-baseline/1\"",
         ),
-        ("64", "96", "lines of 96 bytes are none: 64 or 128 are"),
+        ("64", "96", "96 is not a line size: must be 64 or 128"),
         (
             "hole",
             "group g",
-            "t, group g (x86_64, 64 bytes) is in it twice",
+            "t, group g (x86_64, 64 bytes) is listed twice",
         ),
         (
             "\"arch\"",
             "\"arc\"",
-            "no baseline: unknown field `arc`, expected one of `arch`, `line`, `type`, `rule`, `measure`, `members` at line 5 column 11",
+            "not a baseline: unknown field `arc`, expected one of `arch`, `line`, `type`, `rule`, `measure`, `members` at line 5 column 11",
         ),
         (
             "]\n}",
             "",
-            "no baseline: EOF while parsing a list at line 25 column 0",
+            "not a baseline: EOF while parsing a list at line 25 column 0",
         ),
     ] {
         let text = text.replace(from, to);

@@ -112,14 +112,14 @@ fn lines_of_128_bytes_have_other_neighbours_and_holes() {
         [
             "apart lock from a: lock shares line 0 with a",
             "start a: starts 64 bytes into line 0, at byte 64",
-            "hole: 56 bytes after lock and 56 bytes after a are unused, 55 at most are wanted",
-            "size in lines: the type has 2 lines, 1 line at most are wanted",
+            "hole: 56 bytes after lock and 56 bytes after a are unused, at most 55 are allowed",
+            "size in lines: the type has 2 lines, at most 1 line are allowed",
         ]
     );
     let size = findings("size at most 135 bytes", &model, LineSize::B64);
     assert_eq!(
         size,
-        ["size in bytes: the type has 136 bytes, 135 bytes at most are wanted"]
+        ["size in bytes: the type has 136 bytes, at most 135 bytes are allowed"]
     );
 }
 
@@ -172,7 +172,7 @@ fn what_cannot_be_kept_is_refused() {
         fails("type t\nstart a\ngroup g on 1 line { a b }", &model),
         expected
     );
-    let expected = "2:1: group `b` is called like a member of the type: rules could mean either, so call it otherwise";
+    let expected = "2:1: group `b` has the name of a member: give the group another name";
     assert_eq!(fails("type t\ngroup b { a }", &model), expected);
 }
 

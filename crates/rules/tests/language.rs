@@ -221,27 +221,27 @@ fn rules_that_contradict_each_other_are_refused() {
         ),
         (
             "type t\napart a from a",
-            "2:1: `a` is in `a`, which it shall be kept apart from",
+            "2:1: `a` is in `a`, which it must be apart from",
         ),
         (
             "type t\ngroup g { a b }\napart g from b",
-            "3:1: `b` is in `g`, which it shall be kept apart from",
+            "3:1: `b` is in `g`, which it must be apart from",
         ),
         (
             "type t\napart b from g\ngroup g { a b }",
-            "2:1: `b` is in `g`, which it shall be kept apart from",
+            "2:1: `b` is in `g`, which it must be apart from",
         ),
         (
             "type t\ngroup g { a b }\ngroup h { b c }\napart g from h",
-            "4:1: groups `g` and `h` shall be apart, but `b` is in both",
+            "4:1: groups `g` and `h` must be apart, but `b` is in both",
         ),
         (
             "type t\ngroup g { a b }\napart a from c b",
-            "3:1: `a` and `b` shall be apart, but group `g` (line 2) has both",
+            "3:1: `a` and `b` must be apart, but group `g` (line 2) has both",
         ),
         (
             "type t\ngroup g { a b }\nisolate b",
-            "3:1: `b` should have its lines to itself, but is in group `g` (line 2)",
+            "3:1: `b` must have its lines to itself, but is in group `g` (line 2)",
         ),
     ] {
         let error = parse(text).unwrap_err();

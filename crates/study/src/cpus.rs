@@ -36,7 +36,7 @@ impl Cpus {
         }
         let unnamed = analysis.recording().description().kernel_unnamed;
         if copies > 1 && unnamed {
-            return Err(ExperimentError::Unnamed { wanted, recorded });
+            return Err(ExperimentError::Unnamed);
         }
         Ok(Cpus {
             recorded,

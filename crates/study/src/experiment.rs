@@ -50,7 +50,7 @@ const STEPS_AT_ONCE: usize = 1 << 18;
 #[derive(Debug, thiserror::Error)]
 pub enum ExperimentError {
     /// The recording does not say how many CPUs it has.
-    #[error("the recording does not tell its number of CPUs")]
+    #[error("the recording does not contain its number of CPUs")]
     NoCpus,
     /// A number of CPUs that cloning cannot give.
     #[error(
@@ -65,27 +65,20 @@ pub enum ExperimentError {
         nearest: usize,
     },
     /// Nothing says which of the kernel's memory more CPUs would share.
-    #[error(
-        "{wanted} CPUs are more than the {recorded} recorded ones, and which memory of the kernel they share is told by its types, which this recording leaves out: record without --kernel-types no"
-    )]
-    Unnamed {
-        /// What was asked for.
-        wanted: usize,
-        /// Recorded CPUs.
-        recorded: usize,
-    },
+    #[error("--cpus needs kernel types: record without `--kernel-types no`")]
+    Unnamed,
     /// The recording.
     #[error(transparent)]
     Recording(#[from] RecordingError),
     /// More CPUs than were recorded are replayed warm only.
-    #[error("{0} CPUs are more than were recorded, and are replayed warm only: leave --cold out")]
+    #[error("{0} CPUs, more than were recorded, are replayed warm only: leave out --cold")]
     Cold(usize),
     /// It has accesses now that it had not when it was opened.
-    #[error("the recording was changed while it was read: ask again")]
+    #[error("the recording changed while it was read: run the command again")]
     Changed,
     /// What was kept of it.
     #[error(
-        "what is kept of the recording cannot be packed or unpacked: ask again with --no-cache and --exact"
+        "the cached stream of the recording cannot be packed or unpacked: use --no-cache and --exact"
     )]
     Kept,
     /// The replay.

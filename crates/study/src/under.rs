@@ -34,7 +34,9 @@ pub enum UnderError {
     #[error("`{0}` was never on a stack while this was recorded")]
     Never(String),
     /// The session knows no machine code.
-    #[error("the recorded kernel's machine code is needed to tell calls from other accesses")]
+    #[error(
+        "the recorded kernel's machine code is needed to distinguish calls from other accesses"
+    )]
     NoCode,
     /// The recording.
     #[error(transparent)]

@@ -44,7 +44,7 @@ pub enum WhatIfError {
         reason: PlanReason,
     },
     /// Nothing to compare.
-    #[error("there is nothing to compare: the edits are empty")]
+    #[error("nothing to compare: there are no edits")]
     NoEdits,
     /// A type that no access touches.
     #[error(

@@ -503,6 +503,6 @@ fn a_recording_that_does_not_say_what_ran_is_refused() {
     let error = SeriesCounts::of("x.data", &Session::new(&recording).unwrap()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "x.data: the recording does not say what its command was"
+        "x.data: the recording does not contain its command"
     );
 }

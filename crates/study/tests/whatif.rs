@@ -387,10 +387,7 @@ fn cloned_cpus_have_their_own_runqueues() {
 fn what_cannot_be_is_refused() {
     let refused =
         |edits: &[&str]| whatif_of(&recording(), edits, &run("westmere-4s-80")).unwrap_err();
-    assert_eq!(
-        refused(&[]),
-        "there is nothing to compare: the edits are empty"
-    );
+    assert_eq!(refused(&[]), "nothing to compare: there are no edits");
     assert_eq!(
         refused(&["move currr last"]),
         "1:1: rq: there is no field or group `currr`; the nearest: curr"

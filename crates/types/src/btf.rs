@@ -36,7 +36,7 @@ pub enum BtfError {
         needed: u64,
     },
     /// Not BTF at all.
-    #[error("no BTF: starts with {0:#06x} instead of 0xeb9f")]
+    #[error("not BTF: starts with {0:#06x} instead of 0xeb9f")]
     Magic(u16),
     /// A version that is not known.
     #[error("BTF version {0} is not known; 1 is")]

@@ -23,7 +23,7 @@ pub enum ModelError {
     #[error("type {0}: void has an id that is not 0")]
     SecondVoid(TypeId),
     /// More types than ids.
-    #[error("{0} types are more than there are ids")]
+    #[error("{0} types are too many to number")]
     TooManyTypes(usize),
     /// A reference to a type that is not there.
     #[error("type {id} refers to type {target}, but there are only {count}")]

@@ -81,10 +81,10 @@ pub enum Format {
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
     /// No section of machine code.
-    #[error("no sections of machine code in it: a vmlinuz or a vmlinux is wanted")]
+    #[error("it has no machine code: a vmlinuz or a vmlinux is needed")]
     NoCode,
     /// None of the known formats.
-    #[error("not a kernel image, ELF file or BTF ({}): a vmlinuz, a vmlinux or /sys/kernel/btf/vmlinux is wanted", start(.0))]
+    #[error("not a kernel image, ELF file or BTF ({}): a vmlinuz, a vmlinux or /sys/kernel/btf/vmlinux is needed", start(.0))]
     NotAKernel(Vec<u8>),
     /// Cut off.
     #[error("{what} ends at byte {needed}, but the file has {length}")]
@@ -109,7 +109,7 @@ pub enum ImageError {
     #[error("broken ELF file: {0}")]
     Elf(object::Error),
     /// A kernel without type information.
-    #[error("{} has no BTF: a kernel built with CONFIG_DEBUG_INFO_BTF is wanted", whose(.release))]
+    #[error("{} has no BTF: a kernel built with CONFIG_DEBUG_INFO_BTF is needed", whose(.release))]
     NoBtf {
         /// Its release, if it is known.
         release: Option<String>,

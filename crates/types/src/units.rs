@@ -242,7 +242,7 @@ pub struct LineSize(u16);
 
 /// Not a line size that linemate knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0} is not a line size: 64 or 128 bytes are")]
+#[error("{0} is not a line size: must be 64 or 128")]
 pub struct LineSizeError(pub u64);
 
 impl LineSize {

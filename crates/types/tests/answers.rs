@@ -164,7 +164,7 @@ fn a_kernel_without_types_is_named_if_its_release_is_known() {
         let release = release.map(str::to_owned);
         ImageError::NoBtf { release }.to_string()
     };
-    let wanted = "has no BTF: a kernel built with CONFIG_DEBUG_INFO_BTF is wanted";
+    let wanted = "has no BTF: a kernel built with CONFIG_DEBUG_INFO_BTF is needed";
     assert_eq!(error(Some("6.1.0")), format!("kernel 6.1.0 {wanted}"));
     assert_eq!(error(None), format!("the file {wanted}"));
 }

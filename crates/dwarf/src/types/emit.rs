@@ -262,7 +262,7 @@ impl Emitter<'_> {
     /// Gives each unsized tail the type that it has in C, an array without a length, and its struct the tail as its last member.
     ///
     /// # Errors
-    /// When the types are more than can be numbered.
+    /// When the types are too many to number.
     fn add_tails(&mut self) -> Result<(), DwarfError> {
         let mut arrays: HashMap<TypeId, TypeId> = HashMap::new();
         for Tail {

@@ -32,7 +32,7 @@ pub(super) struct Folder {
 enum Unusable {
     #[error(transparent)]
     Io(#[from] io::Error),
-    #[error("it is not whole, or not what its name says")]
+    #[error("it is incomplete, or not what its name says")]
     Damaged,
 }
 
@@ -111,7 +111,7 @@ impl Folder {
         if !self.warned.swap(true, Ordering::Relaxed) {
             let (path, kind) = (path.display(), linemate_files::kind_name(kind));
             output::tell(&format!(
-                "note: {path} is {kind}, not a file of the cache: nothing is kept there; remove it"
+                "note: {path} is {kind}, not a cache file: nothing is cached there; remove it"
             ));
         }
         true
@@ -128,7 +128,7 @@ impl Folder {
             Err(Unusable::Io(error)) if error.kind() == io::ErrorKind::NotFound => None,
             Err(why) => {
                 let path = path.display();
-                say(self.verbose, &format!("{path} is made again: {why}"));
+                say(self.verbose, &format!("{path} is rebuilt: {why}"));
                 None
             }
         }
@@ -142,8 +142,8 @@ impl Folder {
         }
         let named = path.display();
         match self.write(key, &path, bytes) {
-            Ok(()) => say(self.verbose, &format!("kept {named}")),
-            Err(why) => say(self.verbose, &format!("cannot keep {named}: {why}")),
+            Ok(()) => say(self.verbose, &format!("cached {named}")),
+            Err(why) => say(self.verbose, &format!("cannot cache {named}: {why}")),
         }
     }
 }

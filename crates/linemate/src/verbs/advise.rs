@@ -41,10 +41,10 @@ const TRIALS_MAX: usize = 1000;
 /// How many types a survey searches.
 const SEARCHED: usize = 10;
 
-/// Find the layout of a type that costs least, confirmed by replay (docs/guide/advise.md)
+/// Find the cheapest layout of a type, confirmed by replay (docs/guide/advise.md)
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// The type; without it, the types where a layout can win most
+    /// The type; without it, rank the types by what a layout can gain
     #[arg(long = "type", value_name = "T", value_parser = input::type_name)]
     type_name: Option<String>,
     /// The recordings
@@ -56,17 +56,18 @@ pub(crate) struct Args {
     /// The machine to replay on: a name (see `linemate machines`), a TOML file, or `this`; may be repeated
     #[arg(long = "machine", value_name = "M", default_value = input::DEFAULT_MACHINE)]
     machines: Vec<MachineName>,
-    /// A member that stays where it is, with all members before it; may be repeated
+    /// A member to leave in place, with all members before it; may be repeated
     #[arg(long = "pin", value_name = "F", requires = "type_name")]
     pins: Vec<String>,
-    /// Bytes by which the type may grow beyond the lines that it has, 0 to 1048576
+    /// Bytes by which the type may grow beyond its present cache lines, 0 to 1048576
     #[arg(long, value_name = "BYTES", requires = "type_name", default_value_t = 0, value_parser = between(0, GROWTH_MAX))]
     max_growth: u64,
-    /// Recommend the layout that gains most with at most N moves, 1 to 65535 (a member that leaves its order, or a group), instead of the one with the fewest
-    /// moves that has 90 % of the best gain
+    /// Recommend the layout with the largest gain among those with at most N moves, 1 to 65535 (a move is a member
+    /// that leaves its order, or a field group), instead of the one with the fewest moves that reaches 90 % of the
+    /// best gain
     #[arg(long, value_name = "N", requires = "type_name", conflicts_with = "all", value_parser = between(1, MEMBERS_MAX))]
     moves: Option<u16>,
-    /// Recommend the layout that gains most, however many members it moves
+    /// Recommend the layout with the largest gain, whatever the number of moves
     #[arg(long, requires = "type_name")]
     all: bool,
     /// Cache line size of the machines, in bytes: 64 or 128
@@ -76,7 +77,7 @@ pub(crate) struct Args {
     replaying: Replaying,
     #[command(flatten)]
     keeping: Keeping,
-    /// Maximum interleavings of a candidate, 8 to 1024; stops after 4 if the confidence intervals are already narrow
+    /// Maximum interleavings per candidate, 8 to 1024; stops after 4 if the confidence intervals are already narrow
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = between(INTERLEAVINGS_MIN, INTERLEAVINGS_MAX))]
     interleavings: usize,
     /// Write the edit to this file, for `whatif --edit` and `patch --edit`, and its evidence to EDITFILE.json
@@ -85,10 +86,11 @@ pub(crate) struct Args {
     /// Write the evidence for the edit to this file, for `patch --evidence`, instead of EDITFILE.json
     #[arg(long, value_name = "FILE", requires = "type_name")]
     evidence: Option<OutFile>,
-    /// Write the edit's groups as rules to this file, for `check`
+    /// Write the edit's field groups to this file as rules for `check`
     #[arg(long, value_name = "FILE", requires = "type_name")]
     rules: Option<OutFile>,
-    /// Number of remedies other than reordering, 0 to 1000, that are tried by replay, on the first recording and machine (docs/model/remedies.md)
+    /// Number of remedies other than reordering to try by replay, 0 to 1000, on the first recording and machine
+    /// (docs/model/remedies.md)
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = between(0, TRIALS_MAX))]
     trials: usize,
     /// Maximum number of rows in a table, 0 to 1000000

@@ -28,7 +28,7 @@ use execute::{Bench, Interrupted};
 use files::Files;
 use replay::ReplayArgs;
 
-/// Carry out a whole experiment: record, report, predict, build, boot and compare
+/// Run a whole experiment: record, report, predict, build, boot and compare
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -40,16 +40,16 @@ enum Action {
     Run(RunArgs),
 }
 
-/// Run the case of a folder and write results.md and results.json; steps that are done are not done again
+/// Run the case in FOLDER and write results.md and results.json; finished steps are not repeated
 #[derive(clap::Args, Debug)]
 struct RunArgs {
     /// The folder with case.toml (docs/guide/cases.md)
     #[arg(value_name = "FOLDER")]
     folder: CaseFolder,
-    /// Leave out what needs a kernel build: found and predicted, nothing re-recorded
+    /// Skip what needs a kernel build: report and predict, record no patched kernel
     #[arg(long)]
     quick: bool,
-    /// Leave out kernels with patches: as --quick, but the kernel that is examined is built where that is needed
+    /// Skip patched kernels: like --quick, but build the examined kernel if the case needs it
     #[arg(long, conflicts_with = "quick")]
     predict: bool,
     #[command(flatten)]
@@ -57,12 +57,12 @@ struct RunArgs {
     /// Where to write results.md and results.json [default: FOLDER]
     #[arg(short, long, value_name = "FOLDER")]
     output: Option<OutFolder>,
-    /// Where recordings and kernels are kept [default: `cases` in linemate's cache]
+    /// Where recordings and kernels are stored [default: `cases` in linemate's cache]
     #[arg(long, value_name = "FOLDER")]
     cache: Option<OtherPath>,
     #[command(flatten)]
     page: PageArgs,
-    /// Also write results.json's content to standard output
+    /// Also write results.json to standard output
     #[arg(long)]
     json: bool,
 }
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     };
     if args.quick && case.kernel == KernelSource::Built {
         bail!(
-            "{}: the kernel that it examines has to be built, which --quick leaves out: run it without",
+            "{}: the examined kernel has to be built, and --quick builds none: run without --quick",
             case.name
         );
     }
@@ -162,13 +162,13 @@ fn carry_out(
         let place = format!("[{}/{count}] {}", number + 1, step.title);
         let output = bench.output(StepId(number))?;
         if output.exists() {
-            tell(&format!("{place}: kept from an earlier run"));
+            tell(&format!("{place}: cached from an earlier run"));
         } else {
             let started = Instant::now();
             match bench.carry_out(StepId(number), files, &place) {
                 Ok(()) => {}
                 Err(error) if error.is::<Interrupted>() => bail!(
-                    "{}: interrupted at {:?}: what is done is kept, the same command goes on from there",
+                    "{}: interrupted at {:?}: finished steps are cached, the same command resumes there",
                     case.name,
                     step.title
                 ),

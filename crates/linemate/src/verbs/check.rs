@@ -14,31 +14,33 @@ use crate::files::{InFile, OutFile, UpdatedFile};
 use crate::named_kernel;
 use crate::program;
 
-/// Check that kernels and programs keep the rules about which members share cache lines
+/// Check kernels and programs against rules about which members share cache lines
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// A file of rules (docs/guide/check.md)
+    /// A rules file (docs/guide/check.md)
     #[arg(value_name = "RULES")]
     rules: InFile,
-    /// Kernel images, ELF files, BTF blobs, or names such as debian:6.12 or debian:6.12-arm64: of any version, configuration and architecture
+    /// Kernel images, ELF files, BTF blobs, or names such as debian:6.12 or debian:6.12-arm64, of any version,
+    /// configuration and architecture
     #[arg(long, value_name = "IMAGE", required_unless_present = "program", num_args = 1..)]
     kernel: Vec<InFile>,
-    /// Programs or libraries that were compiled with -g, or whose debug files are where debuggers look
+    /// Programs or libraries compiled with -g, or with debug files where debuggers look
     #[arg(long, value_name = "FILE", num_args = 1..)]
     program: Vec<InFile>,
-    /// Bytes of a cache line for all of them: 64 or 128 (default: what each is built for, 128 for ppc64, else 64; for programs 64)
+    /// Cache line size for all of them, in bytes: 64 or 128 [default: what each is built for, 128 for ppc64, else 64;
+    /// 64 for programs]
     #[arg(long, value_name = "BYTES", value_parser = crate::input::LineSizes)]
     line: Option<LineSize>,
-    /// Findings that are known: only new and worse ones fail
+    /// Known findings: only new and worse ones fail
     #[arg(long, value_name = "FILE")]
     baseline: Option<UpdatedFile>,
-    /// Write the findings as a baseline; with --baseline what is left of it, never more
+    /// Write the findings as a baseline; with --baseline those of it that remain, never more
     #[arg(long, value_name = "FILE")]
     write_baseline: Option<OutFile>,
     /// Write JSON (docs/reference/json/check.md)
     #[arg(long, conflicts_with = "sarif")]
     json: bool,
-    /// Write SARIF 2.1.0, located in the file of rules
+    /// Write SARIF 2.1.0 with locations in the rules file
     #[arg(long)]
     sarif: bool,
 }
@@ -87,7 +89,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     if let (Some(path), None) = (&args.write_baseline, &baseline) {
         if path.exists() {
             bail!(
-                "{}: is there already: give it to --baseline as well to make it better, or remove it to start over",
+                "{}: already exists: give it to --baseline, too, to shrink it, or remove it to start over",
                 path.display()
             );
         }

@@ -21,7 +21,7 @@ use crate::page::{About, PageArgs};
 use crate::replaying::Replaying;
 use crate::showing::Showing;
 
-/// Compare a type's fields in two recordings, of two kernels for example, matched by field path
+/// Compare a type's fields in two recordings, for example of two kernels; fields are matched by path
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// The first recording
@@ -30,7 +30,7 @@ pub(crate) struct Args {
     /// The second recording
     #[arg(value_name = "B")]
     b: InFile,
-    /// The type; all types if none is given
+    /// The type [default: all types]
     #[arg(long = "type", value_name = "T", value_parser = input::type_name)]
     type_name: Option<String>,
     /// Also compare what the fields cost on this machine: a name (see `linemate machines`), a TOML file, or `this`
@@ -39,7 +39,7 @@ pub(crate) struct Args {
     /// Cache line size of the machine, in bytes: 64 or 128
     #[arg(long, value_name = "BYTES", value_parser = input::LineSizes, requires = "machine")]
     line: Option<LineSize>,
-    /// Tell figures per call of this function, whose calls were counted in both recordings (`record --event`)
+    /// Show figures per call of this function; both recordings must count its calls (`record --event`)
     #[arg(long, value_name = "FUNCTION", value_parser = input::function_name)]
     event: Option<String>,
     #[command(flatten)]

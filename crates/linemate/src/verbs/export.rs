@@ -25,17 +25,18 @@ use crate::output::tell;
 use crate::page::TOOL;
 use crate::replaying::Replaying;
 
-/// Add a run to a folder of Parquet tables: a recording, with --machine a replay of it, with edits a what-if (docs/reference/tables.md)
-///
-/// The same run writes the same bytes to the same place; what is there already stays. A run is there as a whole or not at all.
+/// Add a run to a folder of Parquet tables: a recording; with --machine a replay of it; with edits a what-if
+/// (docs/reference/tables.md)
+/// The same run writes the same bytes to the same files; existing files stay. A run is written completely or not at
+/// all.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
-    /// The folder of the tables; made if it is not there
+    /// The folder of the tables; created if missing
     #[arg(long, value_name = "FOLDER")]
     parquet: OutFolder,
-    /// What the workload is called there [default: the command's program]
+    /// Name of the workload in the tables [default: the command's program]
     #[arg(long, value_name = "NAME")]
     workload: Option<String>,
     /// Export a replay on this machine: a name (see `linemate machines`), a TOML file, or `this`
@@ -43,10 +44,10 @@ pub(crate) struct Args {
     machine: Option<MachineName>,
     #[command(flatten)]
     edits: EditArgs,
-    /// Also write the tables of lines, which are large
+    /// Also write the tables of cache lines, which are large
     #[arg(long)]
     lines: bool,
-    /// Bytes of a cache line, 64 or 128 [default: 64, or the machine's]
+    /// Cache line size in bytes, 64 or 128 [default: the machine's, else 64]
     #[arg(long, value_name = "BYTES", value_parser = input::LineSizes)]
     line: Option<LineSize>,
     /// Maximum interleavings of a what-if, 8 to 1024; stops after 4 if the confidence intervals are already narrow
@@ -63,7 +64,7 @@ pub(crate) struct Args {
 /// A run that failed, of which there is no recording.
 #[derive(clap::Args, Debug)]
 struct FailureArgs {
-    /// Add a run that failed, with the reason; there is no recording then
+    /// Add a failed run, with the reason; no recording is read
     #[arg(
         long = "failed",
         help_heading = "Failure",
@@ -72,7 +73,7 @@ struct FailureArgs {
         conflicts_with_all = ["recording", "input", "edit", "statements", "layout_from", "lines"]
     )]
     reason: Option<String>,
-    /// The kernel's release, or what it was asked for by
+    /// The kernel's release, or the name it was requested by
     #[arg(
         long,
         help_heading = "Failure",
@@ -80,7 +81,7 @@ struct FailureArgs {
         requires = "reason"
     )]
     kernel_name: Option<String>,
-    /// The seed of the recording that was wanted, 0 to 4294967295
+    /// Seed of the failed recording, 0 to 4294967295
     #[arg(long, help_heading = "Failure", value_name = "N", requires = "reason", value_parser = between(0, u32::MAX))]
     guest_seed: Option<u32>,
 }
@@ -271,7 +272,7 @@ fn write(args: &Args, run: &Run<'_>, facts: &Facts<'_>) -> anyhow::Result<Outcom
         files.len(),
         match published {
             Published::New => "",
-            Published::Same => ", were there already",
+            Published::Same => ", already there",
         }
     ));
     Ok(Outcome::Fine)

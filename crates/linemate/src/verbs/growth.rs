@@ -36,7 +36,7 @@ impl From<GrowthRows> for GrowthBy {
 /// Show how accesses per CPU grow with the number of CPUs, and predict them for more CPUs than were recorded
 ///
 /// Reads a series: three or more recordings of one workload on different numbers of CPUs (`record --series`).
-/// docs/model/scaling.md says how curves and intervals are made.
+/// docs/model/scaling.md describes the curves and intervals.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// The recordings of the series
@@ -48,7 +48,7 @@ pub(crate) struct Args {
     /// What the rows are
     #[arg(long, value_enum, default_value = "access")]
     by: GrowthRows,
-    /// Check predictions against this recording, which is not one of the series
+    /// Check the predictions against this recording, which must not be one of the series
     #[arg(long, value_name = "FILE")]
     against: Option<InFile>,
     /// Maximum number of rows, 0 to 1000000

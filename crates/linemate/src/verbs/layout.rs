@@ -18,25 +18,25 @@ use crate::program;
 /// The BTF of the running kernel.
 const RUNNING: &str = "/sys/kernel/btf/vmlinux";
 
-/// Print the layout of a struct or union in pahole's form; of several kernels or programs side by side.
+/// Print the layout of a struct or union as pahole does; several kernels or programs side by side
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The type: `rq`, `struct rq`, `union sigval`, or a typedef of one
     #[arg(value_name = "TYPE", value_parser = input::type_name)]
     type_name: String,
-    /// A kernel image, ELF file or BTF blob, or a name such as debian:6.12 or debian:6.12-arm64; repeat it to compare (default: the kernel of the recording in linemate.data, else the
-    /// running one, else the newest that set-up put into the cache)
+    /// A kernel image, ELF file or BTF blob, or a name such as debian:6.12 or debian:6.12-arm64; repeat to compare
+    /// [default: the kernel of the recording in linemate.data, else the running one, else the newest in the cache]
     #[arg(long, value_name = "IMAGE", conflicts_with = "input")]
     kernel: Vec<InFile>,
-    /// A program or library that was compiled with -g, or whose debug file is where debuggers look; repeat it to compare
+    /// A program or library compiled with -g, or with a debug file where debuggers look; repeat to compare
     #[arg(long, value_name = "FILE", conflicts_with_all = ["input", "kernel"])]
     program: Vec<InFile>,
-    /// A recording: the layout in its kernel, and how often each member is accessed [default: linemate.data, if there is one]
+    /// A recording: show the layout in its kernel, and each member's accesses [default: linemate.data, if present]
     #[arg(short, long, value_name = "FILE")]
     input: Option<InFile>,
     #[command(flatten)]
     keeping: Keeping,
-    /// Bytes of a cache line: 64 or 128
+    /// Cache line size in bytes: 64 or 128
     #[arg(long, value_name = "BYTES", default_value = "64", value_parser = input::LineSizes)]
     line: LineSize,
     /// Write JSON (docs/reference/json/layout.md)

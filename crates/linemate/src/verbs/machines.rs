@@ -13,15 +13,14 @@ use crate::output;
 /// Where a running Linux shows its CPUs.
 const SYSFS: &str = "/sys";
 
-/// List the machines that a recording can be replayed on, or check descriptions of others
-///
-/// Without arguments: all that are known. Exit code 0: all are sound. 2: one is not.
+/// List the machines that a recording can be replayed on, or check machine descriptions
+/// Without arguments: all known machines. Exit code 0: all descriptions are valid; 2: one is not.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// Names of known machines, `this` for the present computer, or files (a path with / or ending in .toml)
+    /// Names of known machines, `this` for this computer, or files (a path with / or ending in .toml)
     #[arg(value_name = "MACHINE")]
     machines: Vec<MachineName>,
-    /// Print the description's text, comments with the sources of its figures included (known machines only)
+    /// Print the description's text, with the sources of its figures as comments (known machines only)
     #[arg(long, conflicts_with = "json", requires = "machines")]
     text: bool,
     /// Write JSON

@@ -31,7 +31,7 @@ use prove::{Means, Proof};
 
 const TOOL: &str = concat!("linemate ", env!("CARGO_PKG_VERSION"));
 
-/// Write an edit as a patch of the sources that `git am` takes, proven by compiling (docs/guide/patch.md)
+/// Write an edit as a source patch for `git am`, proven by compiling (docs/guide/patch.md)
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// A file of edits (docs/reference/edits.md)
@@ -45,25 +45,25 @@ pub(crate) struct Args {
     /// Take the types from this kernel image, ELF file or BTF blob instead of a recording
     #[arg(long, value_name = "IMAGE", conflicts_with_all = ["recording", "input"])]
     kernel: Option<InFile>,
-    /// Prove with the config of this folder: a kernel's build or headers folder, with include/generated. Of further ones, groups keep
-    /// together there
+    /// Prove with the config of this kernel build or headers folder (with include/generated). May be repeated; under
+    /// further configs only the field groups are checked
     #[arg(long, value_name = "FOLDER")]
     config: Vec<SourceFolder>,
-    /// Prove with this command; it compiles $LINEMATE_UNIT, with debug information, to $LINEMATE_OBJECT, in $LINEMATE_TREE.
-    /// With further ones, groups keep together
+    /// Prove with this command, which compiles $LINEMATE_UNIT with debug information to $LINEMATE_OBJECT in
+    /// $LINEMATE_TREE. May be repeated; with further commands only the field groups are checked
     #[arg(long, value_name = "COMMAND", conflicts_with = "config")]
     build: Vec<String>,
-    /// Reword the comment that contains OLD and may contradict the new layout: `OLD=NEW`; without NEW the comment is removed. May be
-    /// repeated
+    /// Replace OLD by NEW in a comment that may contradict the new layout: `OLD=NEW`; without NEW the comment is
+    /// removed. May be repeated
     #[arg(long, value_name = "OLD=NEW", value_parser = comments::rewording, allow_hyphen_values = true)]
     reword: Vec<String>,
-    /// Where the definition is, relative to the tree, when several fit
+    /// File of the definition, relative to the tree, if several match
     #[arg(long, value_name = "FILE")]
     file: Option<OtherPath>,
-    /// The folder below arch/ that counts in a kernel's tree
+    /// The folder below arch/ to search in a kernel tree
     #[arg(long, value_name = "ARCH", default_value = "x86")]
     arch: String,
-    /// Bytes of a cache line of the machine that the kernel is built for: 64 or 128
+    /// Cache line size of the machine that the kernel is built for, in bytes: 64 or 128
     #[arg(long, value_name = "BYTES", default_value = "64", value_parser = input::LineSizes)]
     line: LineSize,
     /// Evidence for the change: a JSON file (docs/guide/patch.md) [default: the edit's name with .json, if `advise` wrote it]
@@ -337,7 +337,7 @@ fn means(args: &Args, tree: &SourceTree) -> anyhow::Result<(Means, Vec<Means>)> 
     };
     if !tree.is_kernel() {
         bail!(
-            "{} is no Linux tree: prove with --build instead of --config",
+            "{} is not a Linux tree: prove with --build instead of --config",
             tree.root().display()
         );
     }
@@ -490,7 +490,7 @@ fn proven(change: &Change, proof: &Proof) -> String {
         text.push_str(&format!(" Compiled with {}", also.name));
         text.push_str(match change.wanted.groups.is_empty() {
             true => ", too.",
-            false => ": its groups start cache lines and keep together.",
+            false => ": its field groups start cache lines and stay together.",
         });
         if also.neighbours > 0 {
             text.push_str(&format!(

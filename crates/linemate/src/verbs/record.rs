@@ -44,14 +44,16 @@ const MEMORY_MAX: Bytes = Bytes(1 << 52);
 /// failed (its status is shown), 2 if the run itself failed.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The kernel to boot: an image, or a name such as debian:6.12, which is fetched from the machine's apt sources [default: the running one if its image is readable, else the newest that set-up put into the cache]
+    /// The kernel to boot: an image, or a name such as debian:6.12, which is fetched from this computer's apt sources
+    /// [default: the running kernel if its image is readable, else the newest in the cache]
     #[arg(long, value_name = "IMAGE")]
     kernel: Option<InFile>,
     /// CPUs, 1 to 255
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = between(1, MAX_CPUS))]
     smp: u16,
-    /// Record one workload on each of these numbers of CPUs, 1 to 255, for `linemate growth`: -o NAME gives NAME-4.data and so on. In the
-    /// command {cpus} stands for the number, {cpus*K} and {cpus/K} for K times and a K-th of it
+    /// Record one workload on each of these numbers of CPUs, 1 to 255, for `linemate growth`: -o NAME writes
+    /// NAME-4.data and so on. In the command, {cpus} becomes the number, {cpus*K} and {cpus/K} K times and a K-th of
+    /// it
     #[arg(long, value_name = "N,N,...", value_delimiter = ',', conflicts_with_all = ["smp", "bare"], value_parser = between(1, MAX_CPUS))]
     series: Vec<u16>,
     /// Sockets, 1 to 255 [default: the NUMA nodes]
@@ -69,10 +71,10 @@ pub(crate) struct Args {
     /// Memory, 256M to 4096T: bytes, or a number with K, M, G or T after it, such as 1.5G
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = between(Bytes(MIN_MEMORY), MEMORY_MAX))]
     memory: Bytes,
-    /// Seed of the guest's randomness, 0 to 4294967295: another seed, another interleaving
+    /// Seed of the guest's randomness, 0 to 4294967295: each seed gives another interleaving
     #[arg(long, value_name = "N", default_value_t = 42, value_parser = between(0, u32::MAX))]
     seed: u32,
-    /// Add to the kernel's command line
+    /// Append to the kernel command line
     #[arg(
         long,
         value_name = "WORDS",
@@ -83,10 +85,11 @@ pub(crate) struct Args {
     /// Run this shell script in the guest before recording starts (cgroups, limits)
     #[arg(long, value_name = "SCRIPT")]
     setup: Option<InFile>,
-    /// Take a file or folder into the guest (may be repeated)
+    /// Copy a file or folder into the guest; may be repeated
     #[arg(long = "file", value_name = "HOST[:GUEST]")]
     files: Vec<GuestFile>,
-    /// Give up after this much time on this computer, 1 to 31536000 (a year), for the boot and for the run each [default: 3600 for the run]
+    /// Give up after this many seconds on this computer, 1 to 31536000 (a year), for the boot and for the run each
+    /// [default: 3600 for the run]
     #[arg(long, value_name = "SECONDS", value_parser = between(1, YEAR))]
     timeout: Option<u64>,
     /// Run the CPUs in parallel: faster, but not repeatable
@@ -95,11 +98,11 @@ pub(crate) struct Args {
     /// Record user-mode accesses as well
     #[arg(long)]
     user: bool,
-    /// Record what is needed to name the fields of programs, not only the kernel's (implies --user)
+    /// Also record what is needed to name the fields of programs (implies --user)
     #[arg(long, conflicts_with_all = ["parallel", "bare"])]
     program: bool,
-    /// Whether the kernel's memory gets names, too. Without, its accesses are recorded as one line of the ledger, runs take less time, and the
-    /// kernel need not have BTF
+    /// Whether to name kernel memory. With `no`, kernel accesses are one row of the ledger, runs are faster, and the
+    /// kernel needs no BTF
     #[arg(
         long,
         value_enum,
@@ -108,7 +111,7 @@ pub(crate) struct Args {
         hide_possible_values = true
     )]
     kernel_types: KernelTypes,
-    /// A function of the program's own that hands out memory, and which of its arguments is the size: `pool_get:2` (may be repeated)
+    /// A function of the program that allocates memory, and which argument is the size: `pool_get:2`; may be repeated
     #[arg(
         long = "allocator",
         value_name = "FUNCTION:ARGUMENT",
@@ -118,14 +121,14 @@ pub(crate) struct Args {
     /// Record from power-on instead of from the start of the command
     #[arg(long)]
     whole_boot: bool,
-    /// Count all calls of a function of the kernel, so that `whatif` and `diff` can tell costs per call (may be repeated)
+    /// Count the calls of a kernel function, so that `whatif` and `diff` can show costs per call; may be repeated
     #[arg(long = "event", value_name = "FUNCTION", conflicts_with = "bare", value_parser = input::function_name)]
     events: Vec<String>,
     /// Run the guest without recording it, to compare run times
     #[arg(long, conflicts_with_all = ["user", "whole_boot"])]
     bare: bool,
-    /// Print the key of the recording instead of making it: the same key, the same bytes. With =WORD, the word stands for the kernel, such as
-    /// the key of what will build it
+    /// Print the recording's cache key instead of recording: equal keys, equal bytes. With =WORD, the word replaces
+    /// the kernel in the key, such as the key of its build
     #[arg(long, value_name = "WORD", num_args = 0..=1, require_equals = true, conflicts_with = "series")]
     key: Option<Option<String>>,
     /// Where to write the recording
@@ -168,7 +171,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<Outcome> {
     }
     if !series::is_scaled(&session.conditions.workload.command) {
         tell(
-            "note: --series: the command has no {cpus} in it, so more CPUs share the same work; `growth` is about equal work for each CPU",
+            "note: --series: the command has no {cpus} in it, so more CPUs share the same work; `growth` needs equal work per CPU",
         );
     }
     let sessions = series::sessions(&session, &series)?;
@@ -263,7 +266,7 @@ fn conditions(args: Args) -> anyhow::Result<Conditions> {
     let allocators = allocators.collect::<Result<Vec<_>, _>>()?;
     let kernel_types = args.kernel_types == KernelTypes::Yes;
     if !kernel_types && !args.program {
-        bail!("--kernel-types no leaves nothing to name without --program: give --program, too");
+        bail!("--kernel-types no needs --program: without it no memory is named");
     }
     Ok(Conditions {
         program: args.program.then_some(ProgramNaming {
@@ -315,7 +318,7 @@ pub(crate) fn recorder() -> anyhow::Result<PathBuf> {
         .find(|path| path.is_file())
         .ok_or_else(|| {
             anyhow!(
-                "the recorder {} is not there: run `make build` or `make install`, or set LINEMATE_RECORDER to it",
+                "the recorder {} is missing: run `make build` or `make install`, or set LINEMATE_RECORDER to it",
                 built.display()
             )
         })
@@ -366,7 +369,7 @@ impl Display {
 impl Observer for Display {
     fn left_over(&mut self, recording: &Path) {
         tell(&format!(
-            "note: {} is what a killed run left: remove it, or read it as a recording that was cut",
+            "note: {} is left from a killed run: remove it, or read it as a truncated recording",
             recording.display()
         ));
     }

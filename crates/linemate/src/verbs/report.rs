@@ -27,11 +27,12 @@ enum Rows {
     Type,
     /// Fields of all types
     Field,
-    /// Lines of all types
+    /// Cache lines of all types
     Line,
     /// Functions
     Function,
-    /// Lines of programs' source (`record --program`), with what is inlined there; functions where no lines are known, such as the kernel's
+    /// Source lines of programs (`record --program`), with inlined functions; functions where lines are unknown, such
+    /// as the kernel's
     Source,
     /// CPUs
     Cpu,
@@ -61,31 +62,33 @@ impl From<Rows> for By {
     }
 }
 
-/// Show where a recording's accesses went: the ledger, then types, fields, lines, functions, lines of source or CPUs; or what they cost on a machine
+/// Show a recording's hottest types, fields, cache lines, functions, source lines or CPUs; or what the accesses cost
+/// on a machine
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
-    /// What the rows are; with --type, of that type alone
+    /// What the rows are; with --type, of that type only
     #[arg(long, value_enum, default_value = "type")]
     by: Rows,
-    /// Show everything about one type: fields, lines, groups of fields that are used together; with --by its fields, lines, functions, lines of source or CPUs alone
+    /// Show everything about one type: fields, cache lines, field groups; with --by only its fields, lines,
+    /// functions, source lines or CPUs
     #[arg(long = "type", value_name = "T", value_parser = input::type_name)]
     type_name: Option<String>,
-    /// Rows also of what cannot be laid out: stacks, pages, memory without a type
+    /// Also list memory that has no layout: stacks, pages, untyped memory
     #[arg(long, conflicts_with = "type_name")]
     all: bool,
-    /// Show at the end all that is known about the run, and where each access went
+    /// Show at the end how the run was recorded, and the ledger of all accesses
     #[arg(long)]
     ledger: bool,
     /// Maximum number of rows, 0 to 1000000
     #[arg(long, value_name = "N", default_value_t = 40, value_parser = between(0, ROWS_MAX))]
     top: usize,
-    /// Bytes of a cache line, 64 or 128; with a machine: its line size [default: 64, or the machine's]
+    /// Cache line size in bytes, 64 or 128 [default: the machine's, else 64]
     #[arg(long, value_name = "BYTES", value_parser = input::LineSizes)]
     line: Option<LineSize>,
-    /// Show what the accesses cost on this machine, by replay: a name (see `linemate machines`), a TOML file, or `this`. Rows by `cpu`
-    /// are then pairs of CPUs, rows by `line` what happens inside the lines that go between cores
+    /// Show what the accesses cost on this machine, by replay: a name (see `linemate machines`), a TOML file, or
+    /// `this`. Rows by `cpu` are then pairs of CPUs, rows by `line` the fields inside lines that move between cores
     #[arg(long, value_name = "M")]
     machine: Option<MachineName>,
     #[command(flatten)]
@@ -98,7 +101,7 @@ pub(crate) struct Args {
     showing: Showing,
     #[command(flatten)]
     page: PageArgs,
-    /// Also write the type as it is in memory, as an SVG picture
+    /// Also write the type's memory layout as an SVG picture
     #[arg(
         long,
         help_heading = "Page",
@@ -118,14 +121,14 @@ impl Args {
             return Ok(());
         }
         if self.machine.is_none() {
-            bail!("--under needs --machine: it tells what a function costs there");
+            bail!("--under needs --machine: it shows what a function costs there");
         }
         if self.page.is_wanted() || self.svg.is_some() {
-            bail!("--under goes into no page or picture: use --json");
+            bail!("--under does not support --html and --svg: use --json");
         }
         if matches!(self.by, Rows::Line | Rows::Cpu) {
             bail!(
-                "--under tells types, fields and functions: lines and CPUs have others' accesses, too"
+                "--under supports types, fields and functions only: lines and CPUs mix in accesses of other callers"
             );
         }
         Ok(())
@@ -139,7 +142,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     if args.machine.is_some() && args.type_name.is_some() {
         if let Some(code) = args.by.code() {
             bail!(
-                "--by {code}: what a type costs is known by field and line; leave --machine out to count its accesses by {code}"
+                "--by {code}: a type's cost is known by field and line only; leave out --machine to count its accesses by {code}"
             );
         }
     }

@@ -9,11 +9,10 @@ use crate::cli::Outcome;
 use crate::input::{self, Input};
 use crate::output;
 
-/// Check a recording: checksums, totals, order of time, calls and returns, object events, and that its types, symbols and memory
-/// images can be read
-///
-/// Exit code 0: sound, so that `report` can read it. 1: findings, one line each (a recording that was cut is one). 2: not
-/// readable at all.
+/// Check a recording: checksums, totals, time order, calls and returns, object events, and that its types, symbols
+/// and memory images are readable
+/// Exit code 0: valid, so that `report` can read it. 1: findings, one line each (a truncated recording is one). 2:
+/// not readable at all.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]

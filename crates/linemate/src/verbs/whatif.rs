@@ -23,7 +23,7 @@ use crate::replaying::Replaying;
 use crate::showing::Showing;
 use crate::under::UnderArgs;
 
-/// Predict what another layout would cost or gain, with confidence intervals
+/// Predict the cost or gain of another layout, with confidence intervals
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -39,10 +39,10 @@ pub(crate) struct Args {
     replaying: Replaying,
     #[command(flatten)]
     keeping: Keeping,
-    /// Also give each edit's own share: alone, and last
+    /// Also show each edit's own effect: applied alone, and applied last
     #[arg(long)]
     ablate: bool,
-    /// Also tell costs per call of this function, whose calls were counted (`record --event`)
+    /// Also show costs per call of this function; the recording must count its calls (`record --event`)
     #[arg(long, value_name = "FUNCTION", value_parser = input::function_name)]
     event: Option<String>,
     /// Cache line size of the machines, in bytes: 64 or 128
@@ -51,7 +51,7 @@ pub(crate) struct Args {
     /// Maximum interleavings, 8 to 1024; stops after 4 if the confidence intervals are already narrow
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = between(INTERLEAVINGS_MIN, INTERLEAVINGS_MAX))]
     interleavings: usize,
-    /// Replay all interleavings, so that figures of several what-ifs are means over the same
+    /// Replay all interleavings, so that several what-ifs average over the same ones
     #[arg(long)]
     all_interleavings: bool,
     /// Maximum number of rows in a table, 0 to 1000000

@@ -345,7 +345,7 @@ impl System {
         if let Some(owner) = self.directory.entry(slot).owner() {
             assert!(
                 self.directory.holders(slot) == 1 && self.directory.holds(slot, owner),
-                "line {line:#x}: an owner beside other copies"
+                "line {line:#x}: an owner with other copies"
             );
             self.sharing.publish(self.directory.entry_mut(slot));
             if supply.exclusive {

@@ -105,7 +105,7 @@ fn types(out: &mut Text, survey: &SurveyDocument) {
     }
     let _ = writeln!(
         out,
-        "Types by what a layout can win on {}, in cycles of accesses that leave their core; {}. What is inside another type counts for that one.\n",
+        "Types ranked by what a layout can gain on {}, in cycles of accesses that leave their core; {}. Nested types count for the outermost.\n",
         survey.machines.join(", "),
         interleavings(survey.interleavings, survey.seed)
     );
@@ -113,12 +113,11 @@ fn types(out: &mut Text, survey: &SurveyDocument) {
     let _ = writeln!(
         out,
         "\n\
-         Not true sharing: cycles, by a replay of the recorded layout. Estimate: the best layout of a short search without growth, by the fast model; \
-         confirm it with --type. It can be more: words that are exchanged together take one transfer on one line, one each on several."
+         Not true sharing: cycles in a replay of the recorded layout. Estimate: the best layout of a short search without growth, by the fast model; confirm it with --type. It can exceed the former: words that are exchanged together take one transfer if they share a line, else one each."
     );
     for row in rows {
         if let Some(why) = &row.why_not {
-            let _ = writeln!(out, "No search of {}: {}.", shown(&row.name), shown(why));
+            let _ = writeln!(out, "Not searched: {}: {}.", shown(&row.name), shown(why));
         }
     }
 }

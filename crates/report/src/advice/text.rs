@@ -43,7 +43,7 @@ impl AdviceDocument {
         if self.cut {
             let _ = writeln!(
                 out,
-                "The search saw only the beginning of a recording, which has more events than it keeps; replay saw all."
+                "The search used only the beginning of a recording that exceeds its limit of events; replay used all of it."
             );
         }
         if let Some(source) = &self.source {
@@ -170,14 +170,14 @@ impl AdviceDocument {
         let replayed = replayed.max().unwrap_or(self.interleavings);
         let _ = writeln!(
             out,
-            "Cycles of accesses that leave their core, {}; the fast model said {} of the type's.\n",
+            "Cycles of accesses that leave their core, {}; the fast model predicted {} for the type.\n",
             interleavings(replayed, self.seed),
             percent(best.model - 1.0)
         );
         if best.starts_lines {
             let _ = writeln!(
                 out,
-                "With it objects start cache lines, which they need not as recorded: a part of the gain can be that, whatever the order.\n"
+                "With this layout objects start on cache lines, unlike as recorded: part of the gain can come from that, whatever the order.\n"
             );
         }
         footprints(out, best);
@@ -211,7 +211,7 @@ impl AdviceDocument {
         out.table(table);
         let _ = writeln!(
             out,
-            "A move is a member that leaves its order, or a group. {}\n",
+            "A move is a member that leaves its order, or a field group. {}\n",
             chosen_by(choice)
         );
     }
@@ -226,7 +226,7 @@ impl AdviceDocument {
             let gains = effects.map(|e| relative(&e.types, e.types.without));
             let _ = writeln!(
                 out,
-                "  {} moves: {}; the fast model said {}",
+                "  {} moves: {}; the fast model predicted {}",
                 layout.moves,
                 gains.collect::<Vec<String>>().join(", "),
                 percent(layout.model - 1.0)
@@ -239,10 +239,10 @@ impl AdviceDocument {
 fn chosen_by(choice: Choice) -> String {
     match choice {
         Choice::Fewest => format!(
-            "Recommended: the fewest moves that have {ENOUGH} % of the best gain (--moves N, --all)."
+            "Recommended: the fewest moves that reach {ENOUGH} % of the best gain (--moves N, --all)."
         ),
-        Choice::Moves(most) => format!("Recommended: the most gain with at most {most} moves."),
-        Choice::All => "Recommended: the most gain, a move counting as 0.1 %.".to_owned(),
+        Choice::Moves(most) => format!("Recommended: the largest gain with at most {most} moves."),
+        Choice::All => "Recommended: the largest gain, with 0.1 % taken off per move.".to_owned(),
     }
 }
 
@@ -352,11 +352,11 @@ fn sentences(group: &GroupReasons) -> Vec<String> {
         let kept: Vec<String> = kept
             .map(|k| format!("{} (+{})", k.name, percent(k.share)))
             .collect();
-        lines.push(format!("Kept from {}.", kept.join(", ")));
+        lines.push(format!("Kept apart from {}.", kept.join(", ")));
     }
     if !group.fills.is_empty() {
         lines.push(format!(
-            "Fills the line, seldom used: {}.",
+            "Fills the line, rarely used: {}.",
             group.fills.join(", ")
         ));
     }

@@ -44,7 +44,7 @@ impl Spread {
     }
 }
 
-/// Whether a prediction fits what was recorded again (docs/guide/cases.md).
+/// Whether a prediction fits what the rebuilt kernel cost (docs/guide/cases.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
     /// Both intervals overlap.
@@ -54,8 +54,8 @@ pub enum Verdict {
     #[serde(rename = "differs")]
     Differs,
     /// They do, but no change at all would fit as well; or there are no intervals.
-    #[serde(rename = "cannot be told")]
-    CannotBeTold,
+    #[serde(rename = "inconclusive")]
+    Inconclusive,
     /// The types are accessed so much more often in one of the kernels that they are not the same objects there.
     #[serde(rename = "not comparable")]
     NotComparable,
@@ -66,13 +66,13 @@ impl Verdict {
     #[must_use]
     pub fn of(predicted: Change, recorded: Change) -> Verdict {
         let Some((ours, theirs)) = predicted.ci95.zip(recorded.ci95) else {
-            return Verdict::CannotBeTold;
+            return Verdict::Inconclusive;
         };
         let margin = ours + theirs;
         let fits = |percent: f64| (percent - recorded.percent).abs() <= margin;
         match fits(predicted.percent) {
             false => Verdict::Differs,
-            true if margin > RESOLUTION && fits(0.0) => Verdict::CannotBeTold,
+            true if margin > RESOLUTION && fits(0.0) => Verdict::Inconclusive,
             true => Verdict::Agrees,
         }
     }
@@ -83,7 +83,7 @@ impl Verdict {
         match self {
             Verdict::Agrees => "agrees",
             Verdict::Differs => "differs",
-            Verdict::CannotBeTold => "cannot be told",
+            Verdict::Inconclusive => "inconclusive",
             Verdict::NotComparable => "not comparable",
         }
     }
@@ -198,39 +198,39 @@ mod tests {
 
     #[test]
     fn verdicts() {
-        use Verdict::{Agrees, CannotBeTold, Differs};
+        use Verdict::{Agrees, Differs, Inconclusive};
         let none = |percent| Change {
             percent,
             ci95: None,
         };
         for (predicted, recorded, verdict) in [
             // FFmpeg of three runs, update_sd_lb_stats of six: docs/guide/cases.md has both as examples.
-            (change(-6.6, 0.5), change(-21.0, 36.0), CannotBeTold),
-            (change(-2.3, 0.5), change(-4.7, 23.0), CannotBeTold),
+            (change(-6.6, 0.5), change(-21.0, 36.0), Inconclusive),
+            (change(-2.3, 0.5), change(-4.7, 23.0), Inconclusive),
             (change(-20.0, 1.0), change(-21.0, 3.0), Agrees),
             (change(-20.0, 1.0), change(-24.0, 3.0), Agrees),
             (change(-20.0, 1.0), change(-24.1, 3.0), Differs),
             (change(-20.0, 1.0), change(-16.0, 3.0), Agrees),
             (change(-20.0, 1.0), change(-15.9, 3.0), Differs),
             // No change would fit as well; twice the change would.
-            (change(-20.0, 1.0), change(-10.0, 12.0), CannotBeTold),
+            (change(-20.0, 1.0), change(-10.0, 12.0), Inconclusive),
             (change(-20.0, 1.0), change(-30.0, 12.0), Agrees),
             // No change fits, but the prediction does not.
             (change(-20.0, 1.0), change(-8.0, 9.0), Differs),
             (change(-20.0, 1.0), change(-20.0, 18.9), Agrees),
-            (change(-20.0, 1.0), change(-20.0, 19.0), CannotBeTold),
+            (change(-20.0, 1.0), change(-20.0, 19.0), Inconclusive),
             // A prediction that says nothing agrees with nothing.
-            (change(-20.0, 30.0), change(-20.0, 1.0), CannotBeTold),
+            (change(-20.0, 30.0), change(-20.0, 1.0), Inconclusive),
             // The other sign.
             (change(-20.0, 1.0), change(20.0, 3.0), Differs),
             (change(5.0, 0.5), change(4.0, 1.0), Agrees),
             // Next to nothing is a change that can be told if it is known well enough.
             (change(-0.1, 0.1), change(0.2, 0.9), Agrees),
-            (change(-0.1, 0.1), change(0.2, 1.0), CannotBeTold),
+            (change(-0.1, 0.1), change(0.2, 1.0), Inconclusive),
             (change(-0.1, 0.1), change(1.2, 0.9), Differs),
             (change(0.0, 0.0), change(0.0, 0.0), Agrees),
-            (none(-20.0), change(-20.0, 1.0), CannotBeTold),
-            (change(-20.0, 1.0), none(-20.0), CannotBeTold),
+            (none(-20.0), change(-20.0, 1.0), Inconclusive),
+            (change(-20.0, 1.0), none(-20.0), Inconclusive),
         ] {
             let ours = Verdict::of(predicted, recorded);
             assert_eq!(ours, verdict, "{predicted:?} {recorded:?}");
@@ -245,7 +245,7 @@ mod tests {
         let half = |change: Option<Change>| change.and_then(|c| c.ci95).unwrap_or(f64::NAN);
         assert!(half(compared.predicted_change).abs() < 1e-9);
         assert!(half(compared.recorded_change) > 60.0);
-        assert_eq!(compared.verdict, Some(Verdict::CannotBeTold));
+        assert_eq!(compared.verdict, Some(Verdict::Inconclusive));
         assert_eq!(compared.error(), Some(0.0));
         assert_eq!(compared.rerecorded.most, 240.0);
         // Nothing to change.

@@ -123,7 +123,7 @@ impl HeldOutCheck {
         // Writing to a text does not fail.
         let _ = writeln!(
             out,
-            "\nPredicted for {} CPUs, beside a recording that is not in the series: {} accesses",
+            "\nPredictions for {} CPUs against a recording outside the series: {} accesses",
             self.recording.cpus, self.recording.accesses
         );
         let mut table = Table::of_figures(&[

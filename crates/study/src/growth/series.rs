@@ -20,10 +20,10 @@ pub enum SeriesError {
     #[error("a series has {RECORDINGS_MIN} to {RECORDINGS_MAX} recordings, not {0}")]
     Number(usize),
     /// A recording that was cut.
-    #[error("{}: this recording is cut; a series needs whole ones", shown(.0))]
+    #[error("{}: this recording is truncated; a series needs complete ones", shown(.0))]
     Cut(String),
     /// One that does not tell its CPUs, kernel or command.
-    #[error("{}: the recording does not say what its {what} was", shown(name))]
+    #[error("{}: the recording does not contain its {what}", shown(name))]
     Unknown {
         /// Which.
         name: String,

@@ -103,7 +103,7 @@ impl Variant {
         });
         if pairs.is_empty() {
             let name = |ids| name_of(plan.layouts.model(), ids);
-            let missing = format!("{} beside its {}", name(a), name(b));
+            let missing = format!("{} with its {}", name(a), name(b));
             return Err(VariantError::NoObjects(missing));
         }
         self.relocate(scene, a, firsts);

@@ -24,7 +24,7 @@ pub(super) fn beside(edit: &Path) -> anyhow::Result<PathBuf> {
     };
     if !free {
         bail!(
-            "{} is not an edit's evidence and is not written over: name another file with --evidence",
+            "{} is not an evidence file and is not overwritten: name another file with --evidence",
             path.display()
         );
     }
@@ -68,7 +68,7 @@ fn not_shown(recordings: usize) -> String {
         several => format!("{several} recordings"),
     };
     format!(
-        "Not shown: this is a prediction by replaying {what} on a model of the machine, not a measurement on hardware. Other workloads and configs may use the members otherwise."
+        "Not measured on hardware: this is a prediction from replaying {what} on a model of the machine. Other workloads and configs may use the members differently."
     )
 }
 
@@ -84,7 +84,7 @@ fn problem(request: &Request, shape: &StructShape, best: &Tried) -> String {
     let shared = fewer.map_or(String::new(), |change| {
         let (before, after) = (change.before, change.after);
         format!(
-            " Of the lines of its objects that the workload touches, {} of {} are touched by more than one CPU; with the new order {} of {}.",
+            " Of the cache lines of its objects that the workload touches, {} of {} are touched by more than one CPU; with the new order, {} of {}.",
             before.touched - before.alone,
             before.touched,
             after.touched - after.alone,
@@ -101,13 +101,13 @@ fn problem(request: &Request, shape: &StructShape, best: &Tried) -> String {
                 .iter()
                 .any(|group| is_beside_others(shape, group)),
             format!(
-                "Members of struct {name} are on one cache line that cost less on lines of their own."
+                "Members of struct {name} share a cache line but cost less on lines of their own."
             ),
         ),
         (
             best.starts_lines(shape),
             format!(
-                "Objects of struct {name} need not start a cache line, so an object can be on one line with others; with the new layout each starts one."
+                "Objects of struct {name} need not start on a cache line, so an object can share a line with others; with the new layout each starts on one."
             ),
         ),
     ];

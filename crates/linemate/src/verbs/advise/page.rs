@@ -74,7 +74,7 @@ pub(super) fn of_survey(
     page.headline = match rows.first() {
         None => "No type of the recording can be laid out.".to_owned(),
         Some(row) => format!(
-            "A layout can win most in {}: {:.0} of its {:.0} cycles are not true sharing",
+            "A layout can gain most in {}: {:.0} of its {:.0} cycles are not true sharing",
             shown(&row.name),
             not_true(row),
             row.cost

@@ -80,7 +80,7 @@ fn costs(group: &GroupReasons) -> Reason {
         .map(|kept| format!("{} {:.1} %", kept.name, 100.0 * kept.share));
     let each: Vec<String> = each.collect();
     Reason::new(&format!(
-        "one shared line would cost, of what the type costs: {}",
+        "cost of one shared line, as a share of the type's cost: {}",
         each.join(", ")
     ))
 }

@@ -131,7 +131,7 @@ impl Bench<'_> {
             (Some(id), _) => self.output(id),
             (None, KernelSource::Series(series)) => files.series(series),
             (None, KernelSource::Image(image)) => files.find(image),
-            (None, KernelSource::Built) => bail!("the kernel is to be built, and is not"),
+            (None, KernelSource::Built) => bail!("the kernel has to be built, and is not"),
         }
     }
 

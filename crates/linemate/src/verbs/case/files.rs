@@ -62,7 +62,7 @@ impl Files {
             places.push(checkout.join("workloads").display().to_string());
         }
         bail!(
-            "{name} is not there: looked in {} (workloads are compiled by `make workloads`)",
+            "{name} not found in {} (`make workloads` compiles workloads)",
             places.join(", ")
         )
     }
@@ -158,7 +158,7 @@ impl Files {
             return Ok(script);
         }
         bail!(
-            "{} is not there: kernels are built by linemate's checkout, or by build.script",
+            "{} not found: kernels are built from linemate's checkout, or by build.script",
             script.display()
         )
     }
@@ -233,7 +233,7 @@ pub(super) fn own_command(base: &Path) -> anyhow::Result<Command> {
 pub(super) fn last_line(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let line = text.lines().rev().find(|line| !line.trim().is_empty());
-    line.unwrap_or("it said nothing").trim().to_owned()
+    line.unwrap_or("no output").trim().to_owned()
 }
 
 fn in_search_path(name: &str) -> Option<PathBuf> {

@@ -19,16 +19,17 @@ const HEADING: &str = "Replay (results go to --output FOLDER)";
 /// How to replay, where that is not as the case says.
 #[derive(clap::Args, Clone, Debug)]
 pub(super) struct ReplayArgs {
-    /// Begin with empty caches
+    /// Start with cold caches and count cold misses
     #[arg(long, help_heading = HEADING)]
     cold: bool,
-    /// Which of the machines' mechanisms to replay (docs/model/replay.md) [default: adjacent_line_pairs]; `none`: none of them. Machines without one are left out
+    /// Hardware mechanisms to model (docs/model/replay.md) [default: adjacent_line_pairs]; `none` disables all.
+    /// Machines described without one of them are skipped
     #[arg(long, help_heading = HEADING, value_name = "LIST")]
     mechanisms: Option<MechanismWords>,
-    /// Predict with each CPU's share of the caches, or without, whatever the case says
+    /// Predict with or without scaling each cache to the replayed CPUs' share; overrides case.toml
     #[arg(long, help_heading = HEADING, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     llc_share: Option<bool>,
-    /// Replay this many CPUs, 1 to 8192, a multiple of the recorded ones (docs/model/scaling.md)
+    /// Number of CPUs to replay, 1 to 8192: a multiple of the recorded number (docs/model/scaling.md)
     #[arg(long, help_heading = HEADING, value_name = "N", value_parser = between(1, CPUS_MAX))]
     cpus: Option<usize>,
 }
@@ -70,7 +71,7 @@ pub(super) fn folder(
     };
     if same && *replay != CaseReplay::default() {
         bail!(
-            "{} has the results of the case as it is: with --cold, --mechanisms, --llc-share or --cpus give another folder by --output FOLDER",
+            "{} has the results of the unmodified case: with --cold, --mechanisms, --llc-share or --cpus name another folder with --output FOLDER",
             own.display()
         );
     }
@@ -101,7 +102,7 @@ pub(super) fn keep_machines(
         };
         match Mechanism::ALL.into_iter().find(lacks) {
             Some(lacking) => tell(&format!(
-                "{name} is left out: it is described without {}",
+                "{name} is skipped: its description has no {}",
                 lacking.key()
             )),
             None => kept.push(name.clone()),
@@ -109,7 +110,7 @@ pub(super) fn keep_machines(
     }
     if kept.is_empty() {
         bail!(
-            "{}: --mechanisms {}: none of its machines is described with them",
+            "{}: --mechanisms {}: none of its machines has them",
             case.name,
             names.join(",")
         );

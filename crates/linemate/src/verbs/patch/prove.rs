@@ -184,7 +184,7 @@ impl Bench {
         let (model, id) = self.compiled(&self.patched, path, sought)?;
         let wrong = |group: &Together, what: &str| {
             anyhow!(
-                "with {name}, the group of `{}` {what}; nothing is written",
+                "with {name}, the field group of `{}` {what}; nothing is written",
                 group.members.first().map_or("", String::as_str)
             )
         };
@@ -322,7 +322,7 @@ fn link(from: &Path, to: &Path, skips: impl Fn(&str) -> bool) -> anyhow::Result<
 
 /// A program that patches are proven with and that this computer does not have: it says nothing of the tree.
 #[derive(Debug, thiserror::Error)]
-#[error("{program} is not installed, and the patch is proven with it: {remedy}")]
+#[error("{program} is not installed, and the proof needs it: {remedy}")]
 pub(super) struct MissingTool {
     program: String,
     remedy: &'static str,
@@ -352,7 +352,7 @@ fn run(command: &mut Command) -> anyhow::Result<()> {
     bail!(
         "{program} failed ({}): {}",
         output.status,
-        complaint.unwrap_or("it said nothing").trim()
+        complaint.unwrap_or("no output").trim()
     );
 }
 

@@ -40,7 +40,7 @@ pub(super) fn settle(
             match settled(args, model, id, &edits, place, &carriers)? {
                 Some(next) => edits = next,
                 None => bail!(
-                    "{}: `{}` would carry its group's alignment, but a config can take it away: let the group in {} start with another member",
+                    "{}: `{}` would carry its field group's alignment, but a config can remove the member: start the group in {} with another one",
                     found.path,
                     first.unwrap_or_default(),
                     args.edit.display()

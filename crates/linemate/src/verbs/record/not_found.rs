@@ -46,14 +46,14 @@ impl NotFound {
         self.end_of_line();
         if self.names.is_empty() {
             return (status == NOT_FOUND).then(|| {
-                "exit status 127: the guest did not find a program; take it along with --file PROGRAM"
+                "exit status 127: the guest did not find a program; copy it with --file PROGRAM"
                     .to_owned()
             });
         }
         let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
         let flags: Vec<String> = names.iter().map(|name| flag(name)).collect();
         Some(format!(
-            "the guest did not find {}; take it along with {}",
+            "the guest did not find {}; copy it with {}",
             names.join(", "),
             flags.join(" ")
         ))
@@ -110,7 +110,7 @@ mod tests {
             "env: 'made-up': No such file or directory",
             "env: can't execute 'x'\nenv: ‘made-up’: No such file or directory\n",
         ] {
-            let expected = "the guest did not find made-up; take it along with --file PATH/made-up";
+            let expected = "the guest did not find made-up; copy it with --file PATH/made-up";
             assert_eq!(note(said, 0).as_deref(), Some(expected), "{said}");
         }
         let two = note("sh: 1: env: not found\nsh: 2: made-up: not found\n", 127).unwrap();

@@ -36,16 +36,16 @@ fn line(refusal: &Refusal) -> String {
     let (call, what) = (&refusal.call, shown(&refusal.what));
     match &**call {
         "connect" | "sendto" | "socket" => format!(
-            "no answer in the guest: {what} ({call}: {}); the guest has a network of its own and nothing on it but what runs there",
+            "no answer in the guest: {what} ({call}: {}); the guest's own network reaches only what runs in the guest",
             error_name(refusal.error)
         ),
         _ => {
             // Both sides have relative names begin where the command starts.
             let remedy = match Path::new(&refusal.what).exists() {
-                true => format!("give it with --file {what}"),
-                false => "give it with --file HOST:GUEST".to_owned(),
+                true => format!("copy it with --file {what}"),
+                false => "copy it with --file HOST:GUEST".to_owned(),
             };
-            format!("not there in the guest: {what} ({call}); {remedy}")
+            format!("not found in the guest: {what} ({call}); {remedy}")
         }
     }
 }
@@ -91,9 +91,9 @@ mod tests {
         assert_eq!(
             lines(&all),
             [
-                "no answer in the guest: 127.0.0.1:80 (connect: ECONNREFUSED); the guest has a network of its own and nothing on it but what runs there",
-                "not there in the guest: /no/such\\n.conf (open); give it with --file HOST:GUEST",
-                "not there in the guest: / (access); give it with --file /",
+                "no answer in the guest: 127.0.0.1:80 (connect: ECONNREFUSED); the guest's own network reaches only what runs in the guest",
+                "not found in the guest: /no/such\\n.conf (open); copy it with --file HOST:GUEST",
+                "not found in the guest: / (access); copy it with --file /",
             ]
         );
     }

@@ -13,7 +13,7 @@ pub(super) fn sessions(base: &Session, series: &[u16]) -> anyhow::Result<Vec<Ses
     let mut cpus = series.to_vec();
     cpus.sort_unstable();
     if let Some(pair) = cpus.windows(2).find(|pair| pair[0] == pair[1]) {
-        bail!("--series: {} is there twice", pair[0]);
+        bail!("--series: {} is given twice", pair[0]);
     }
     let member = |cpus: u16| {
         let mut session = base.clone();
