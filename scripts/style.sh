@@ -110,6 +110,8 @@ done
 "$scripts/docs.py" . >>"$errors"
 # What is claimed is what the evidence says.
 "$scripts/evidence.py" --check . >>"$errors"
+# Words that a reader stops at.
+"$scripts/words.py" . >>"$errors"
 
 # A crate without examples is not given to rustdoc, which takes a second for each; one with an example has to be.
 for manifest in $(files 'crates/*/Cargo.toml'); do

@@ -140,12 +140,41 @@ printf '\n# Times\n\n| question | time |\n|---|---|\n| report | 9.9 s |\n' >>evi
 "$evidence" .
 sed -i 's/9\.9 s |/9.8 s |/' evidence/e.md
 printf '%.0sa\n' {1..121} >docs/guide/long.md
+mkdir -p crates/a/src/tests web/src
+cat >crates/a/src/lib.rs <<'END'
+//! What is told here stands in a comment.
+const ALONE: &str = "there is no file, {told}, as told_by() says";
+const TWO: &str = "the verdict \
+    cannot be told";
+#[cfg(test)]
+mod tests {
+    const SAID: &str = "besides";
+}
+const LATER: &str = "it is no file";
+/// Whoever reads the code.
+struct Plain;
+/// Shows whoever writes
+#[derive(clap::Args)]
+struct Args {
+    /// Also
+    /// tell it
+    verb: bool,
+}
+END
+cp crates/a/src/lib.rs crates/a/src/tests/a.rs
+echo 'say("at hand"); // besides' >web/src/a.ts
+printf '\nWhat `tells` stands in\ncode, in vain.\n\n```\nbesides\n```\n' >>docs/guide/a.md
 touch crates/linemate/src/verbs/{mod,report,self_test}.rs
 echo "\`linemate report\` reports." >README.md
 
 chain="a let chain, which Rust 1.85 does not have: nest the conditions"
+told="reports, shows, names, or distinguishes"
 expected="ARCHITECTURE.md:1: error: it does not say what the crate lost holds
 ARCHITECTURE.md:3: error: top uses base, which is below it
+crates/a/src/lib.rs:4: error: \"cannot be told\": say inconclusive
+crates/a/src/lib.rs:9: error: \"is no\": say is not a
+crates/a/src/lib.rs:12: error: \"whoever\": say who, or the function
+crates/a/src/lib.rs:16: error: \"tell\": say $told
 crates/linemate/src/verbs/self_test.rs:1: error: README.md does not say what \`linemate self-test\` does
 crates/untested/src/lib.rs:5: error: an example that no test compiles: take \`doctest = false\` out of crates/untested/Cargo.toml
 docs/README.md:3: error: docs/guide/a.md has no heading #numbers
@@ -160,6 +189,8 @@ docs/guide/a.md:6: error: the crate linemate has no verbs
 docs/guide/a.md:6: error: the line has 113 columns, 100 are the most in prose
 docs/guide/a.md:6: error: there is no src/none.rs
 docs/guide/a.md:8: error: 1,024 MiB is in no file of evidence/ or cases/ that this document links to
+docs/guide/a.md:17: error: \"stands\": say is
+docs/guide/a.md:18: error: \"in vain\": say failed
 docs/guide/long.md:1: error: docs/README.md does not link to it
 docs/guide/long.md:121: error: the document has 121 lines, 120 are the most
 evidence/README.md:1: error: it is not what scripts/evidence.py makes: run that
@@ -175,6 +206,7 @@ src/paths.sh:3: error: a path of somebody's machine
 src/unsafe.rs:3: error: unsafe without a SAFETY: comment above it
 src/unsafe.rs:10: error: unsafe without a SAFETY: comment above it
 src/unsafe.rs:14: error: unsafe without a SAFETY: comment above it
+web/src/a.ts:1: error: \"at hand\": say available, or this
 workloads/bad.c:4: error: indented with spaces: C is indented with tabs here
 workloads/bad.c:5: error: the head has to say what the workload does (\"name - …\") and where it is weak
 workloads/good.c:6: error: the line has 114 columns, 100 are the most"
@@ -194,7 +226,7 @@ grep -qF "evidence/claims.toml:1: error: a report: e.md: 0 rows have the cells [
 }
 
 git rm -q --cached -r . 2>/dev/null || true
-rm -r src workloads crates docs evidence ARCHITECTURE.md
+rm -r src workloads crates docs evidence web ARCHITECTURE.md
 echo 'fn main() {}' >main.rs
 [ "$("$style" "$work")" = "style: 1 files are in order" ] || {
 	echo "scripts/test-style.sh: error: a clean tree is not called clean" >&2
