@@ -27,6 +27,7 @@ use crate::replaying::Replaying;
 
 /// Add a run to a folder of Parquet tables: a recording; with --machine a replay of it; with edits a what-if
 /// (docs/reference/tables.md)
+///
 /// The same run writes the same bytes to the same files; existing files stay. A run is written completely or not at
 /// all.
 #[derive(clap::Args, Debug)]

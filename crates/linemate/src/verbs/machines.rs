@@ -14,6 +14,7 @@ use crate::output;
 const SYSFS: &str = "/sys";
 
 /// List the machines that a recording can be replayed on, or check machine descriptions
+///
 /// Without arguments: all known machines. Exit code 0: all descriptions are valid; 2: one is not.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
