@@ -106,12 +106,14 @@ for file in $(files 'crates/linemate/src/verbs/*.rs' | grep -E '/verbs/[^/]+\.rs
 		echo "$file:1: error: README.md does not say what \`linemate $verb\` does" >>"$errors"
 done
 
-# Links, widths, dates and figures of documents.
-"$scripts/docs.py" . >>"$errors"
-# What is claimed is what the evidence says.
-"$scripts/evidence.py" --check . >>"$errors"
-# Words that a reader stops at.
-"$scripts/words.py" . >>"$errors"
+{
+	# Links, widths, dates and figures of documents.
+	"$scripts/docs.py" .
+	# What is claimed is what the evidence says.
+	"$scripts/evidence.py" --check .
+	# Words that a reader stops at.
+	"$scripts/words.py" .
+} >>"$errors"
 
 # A crate without examples is not given to rustdoc, which takes a second for each; one with an example has to be.
 for manifest in $(files 'crates/*/Cargo.toml'); do

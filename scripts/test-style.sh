@@ -163,6 +163,7 @@ struct Args {
 END
 cp crates/a/src/lib.rs crates/a/src/tests/a.rs
 echo 'say("at hand"); // besides' >web/src/a.ts
+# shellcheck disable=SC2016 # Markdown's
 printf '\nWhat `tells` stands in\ncode, in vain.\n\n```\nbesides\n```\n' >>docs/guide/a.md
 touch crates/linemate/src/verbs/{mod,report,self_test}.rs
 echo "\`linemate report\` reports." >README.md
