@@ -405,7 +405,7 @@ fn how_many_new_neighbours_share_a_line_under_a_second_config_is_told() {
     assert!(told(&plain).contains(&format!("{pairs} 3 are on one there.")));
     // `c` ends a line there.
     assert!(told(&other).contains(&format!("{pairs} 2 are on one there.")));
-    assert!(!told(&other).contains("its groups"));
+    assert!(!told(&other).contains("its field groups"));
 }
 
 #[test]

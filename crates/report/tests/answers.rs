@@ -97,7 +97,7 @@ fn advice_is_read_back_with_its_layouts_and_remedies() {
     let shown = text(&document);
     assert_eq!(text(&read_back(&document)), shown);
     assert!(shown.starts_with("rq on westmere-4s-80: "), "{shown}");
-    assert!(!shown.contains("kept at line starts"), "{shown}");
+    assert!(!shown.contains("left at line starts"), "{shown}");
     let last = shown.lines().last().unwrap();
     assert!(
         last.starts_with("linemate 1.2.3, recording r.data: "),
