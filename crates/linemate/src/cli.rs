@@ -7,17 +7,8 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::outcome::Outcome;
 use crate::{files, limits, output, verbs};
-
-/// How a verb ended, when it did not fail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(dead_code, reason = "constructed by the verbs that can find something")]
-pub(crate) enum Outcome {
-    /// Nothing to complain about: exit code 0.
-    Fine,
-    /// The verb found what it looks for (a broken recording, a failed self-test): exit code 1.
-    Findings,
-}
 
 /// Where the files are that help names.
 const DOCS: &str = "docs/ is in the source tree and, once installed, in PREFIX/share/doc/linemate (/usr/local/share/doc/linemate).";

@@ -15,7 +15,6 @@ use linemate_files::{Claims, FileError, Output};
 use linemate_guest::ExtraFile;
 
 use crate::number::option;
-use crate::verbs::patch::evidence_beside;
 use crate::verbs::record::series;
 
 macro_rules! paths {
@@ -79,6 +78,13 @@ impl Deref for MachineName {
     fn deref(&self) -> &str {
         &self.0
     }
+}
+
+/// Where `advise -o` writes the evidence of an edit.
+pub(crate) fn evidence_beside(edit: &Path) -> PathBuf {
+    let mut name = edit.as_os_str().to_owned();
+    name.push(".json");
+    PathBuf::from(name)
 }
 
 fn any(path: PathBuf) -> Result<PathBuf, &'static str> {

@@ -10,6 +10,7 @@ mod lists;
 mod named_kernel;
 mod next;
 mod number;
+mod outcome;
 mod output;
 mod page;
 mod program;

@@ -20,12 +20,12 @@ use linemate_study::Session;
 use linemate_study::experiment::line_of;
 use linemate_types::{LineSize, TypeId, TypeModel};
 
-use crate::cli::Outcome;
 use crate::files::{InFile, MachineName, OutEdit, OutFile};
 use crate::input;
 use crate::kept::Keeping;
 use crate::next;
 use crate::number::{INTERLEAVINGS_MAX, INTERLEAVINGS_MIN, ROWS_MAX, between};
+use crate::outcome::Outcome;
 use crate::output;
 use crate::page::{PageArgs, PageOutput};
 use crate::replaying::Replaying;

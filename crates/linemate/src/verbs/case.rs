@@ -20,8 +20,8 @@ use linemate_files::Output;
 use linemate_guest::cache_folder;
 use linemate_report::case::markdown;
 
-use crate::cli::Outcome;
 use crate::files::{CaseFolder, OtherPath, OutFolder};
+use crate::outcome::Outcome;
 use crate::output::{self, tell};
 use crate::page::PageArgs;
 use execute::{Bench, Interrupted};

@@ -9,9 +9,9 @@ use linemate_rules::{Baseline, Checked, Rules, Where};
 use linemate_types::kernel_image::Arch;
 use linemate_types::{KernelImage, LineSize, TypeModel};
 
-use crate::cli::Outcome;
 use crate::files::{InFile, OutFile, UpdatedFile};
 use crate::named_kernel;
+use crate::outcome::Outcome;
 use crate::program;
 
 /// Check kernels and programs against rules about which members share cache lines

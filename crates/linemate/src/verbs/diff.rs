@@ -11,11 +11,11 @@ use linemate_report::DiffDocument;
 use linemate_study::diff::{Fields, On, fields};
 use linemate_types::LineSize;
 
-use crate::cli::Outcome;
 use crate::files::{InFile, MachineName};
 use crate::input;
 use crate::kept::Keeping;
 use crate::number::{ROWS_MAX, between};
+use crate::outcome::Outcome;
 use crate::output;
 use crate::page::{About, PageArgs};
 use crate::replaying::Replaying;

@@ -16,9 +16,9 @@ use linemate_guest::{
 use linemate_recording::{Event, Recording};
 use linemate_report::{DoctorCheck, DoctorDocument};
 
-use crate::cli::Outcome;
 use crate::files::InFile;
 use crate::named_kernel;
+use crate::outcome::Outcome;
 use crate::output;
 use crate::selftest::{PROGRAM, SelfTest};
 use crate::verbs::record;

@@ -15,12 +15,12 @@ use linemate_study::costs::{CostRun, costs};
 use linemate_study::{Run as StudyRun, Session, Study};
 use linemate_types::LineSize;
 
-use crate::cli::Outcome;
 use crate::editing::EditArgs;
 use crate::files::{MachineName, OutFolder};
 use crate::input::{self, Input};
 use crate::kept::Keeping;
 use crate::number::{INTERLEAVINGS_MAX, INTERLEAVINGS_MIN, between};
+use crate::outcome::Outcome;
 use crate::output::tell;
 use crate::page::TOOL;
 use crate::replaying::Replaying;

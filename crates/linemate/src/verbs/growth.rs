@@ -4,10 +4,10 @@ use clap::ValueEnum;
 use linemate_report::{GrowthDocument, HeldOutCheck};
 use linemate_study::growth::GrowthBy;
 
-use crate::cli::Outcome;
 use crate::files::InFile;
 use crate::kept::Keeping;
 use crate::number::{CPUS_MAX, ROWS_MAX, between};
+use crate::outcome::Outcome;
 use crate::output;
 use crate::series;
 use crate::showing::Showing;

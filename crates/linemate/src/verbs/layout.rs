@@ -7,11 +7,11 @@ use linemate_report::model::{Report, View};
 use linemate_report::{By, KernelLayout, LayoutDocument, Options, TypeLayout, with_heat};
 use linemate_types::{KernelImage, LineSize, TypeId, TypeModel, pahole};
 
-use crate::cli::Outcome;
 use crate::files::InFile;
 use crate::input;
 use crate::kept::Keeping;
 use crate::named_kernel;
+use crate::outcome::Outcome;
 use crate::output;
 use crate::program;
 

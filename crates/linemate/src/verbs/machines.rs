@@ -6,8 +6,8 @@ use anyhow::Context;
 use linemate_machine::{Machine, described, find, shipped};
 use linemate_report::MachinesDocument;
 
-use crate::cli::Outcome;
 use crate::files::MachineName;
+use crate::outcome::Outcome;
 use crate::output;
 
 /// Where a running Linux shows its CPUs.

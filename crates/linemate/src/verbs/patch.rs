@@ -8,7 +8,7 @@ mod settle;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, anyhow, bail};
@@ -23,9 +23,9 @@ use linemate_source::{Idiom, Sought, Wanted, definition, diff, rewrite, summary,
 use linemate_text::shown_lines;
 use linemate_types::{KernelImage, LineSize, TypeId, TypeModel, btf, pahole};
 
-use crate::cli::Outcome;
-use crate::files::{InFile, OtherPath, OutFile, SourceFolder};
+use crate::files::{InFile, OtherPath, OutFile, SourceFolder, evidence_beside};
 use crate::input::{self, Input};
+use crate::outcome::Outcome;
 use crate::output::tell;
 use prove::{Means, Proof};
 
@@ -199,13 +199,6 @@ fn types(args: &Args) -> anyhow::Result<TypeModel> {
             Ok(analysis.model().clone())
         }
     }
-}
-
-/// Where `advise -o` writes the evidence of an edit.
-pub(crate) fn evidence_beside(edit: &Path) -> PathBuf {
-    let mut name = edit.as_os_str().to_owned();
-    name.push(".json");
-    PathBuf::from(name)
 }
 
 /// The evidence that was named, else that beside the edit; it has to be this edit's.

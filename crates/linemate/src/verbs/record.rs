@@ -20,12 +20,12 @@ use linemate_guest::{
 };
 use linemate_study::growth::{RECORDINGS_MAX, RECORDINGS_MIN};
 
-use crate::cli::Outcome;
 use crate::files::{GuestFile, InFile, OutRecording};
 use crate::input;
 use crate::named_kernel;
 use crate::next;
 use crate::number::{Bytes, between};
+use crate::outcome::Outcome;
 use crate::output::{self, tell};
 use not_found::NotFound;
 

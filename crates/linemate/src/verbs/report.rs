@@ -8,12 +8,12 @@ use clap::ValueEnum;
 use linemate_report::{By, Options, ReportText};
 use linemate_types::LineSize;
 
-use crate::cli::Outcome;
 use crate::files::{MachineName, OutFile};
 use crate::input::{self, Input};
 use crate::kept::Keeping;
 use crate::next;
 use crate::number::{ROWS_MAX, between};
+use crate::outcome::Outcome;
 use crate::output;
 use crate::page::PageArgs;
 use crate::replaying::Replaying;

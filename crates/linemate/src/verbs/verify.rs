@@ -5,8 +5,8 @@ use std::path::Path;
 use linemate_recording::{Error, Recording, verify};
 use linemate_report::VerifyDocument;
 
-use crate::cli::Outcome;
 use crate::input::{self, Input};
+use crate::outcome::Outcome;
 use crate::output;
 
 /// Check a recording: checksums, totals, time order, calls and returns, object events, and that its types, symbols

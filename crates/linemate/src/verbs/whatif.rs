@@ -10,13 +10,13 @@ use linemate_source::wanted;
 use linemate_study::{Run, Study};
 use linemate_types::{LineSize, TypeModel};
 
-use crate::cli::Outcome;
 use crate::editing::EditArgs;
 use crate::files::MachineName;
 use crate::input::{self, Input};
 use crate::kept::Keeping;
 use crate::next;
 use crate::number::{INTERLEAVINGS_MAX, INTERLEAVINGS_MIN, ROWS_MAX, between};
+use crate::outcome::Outcome;
 use crate::output;
 use crate::page::{PageArgs, TOOL};
 use crate::replaying::Replaying;

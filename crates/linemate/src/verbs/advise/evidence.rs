@@ -13,7 +13,7 @@ use linemate_source::message::{AccessSummary, FigureChange, GroupEvidence, Patch
 use linemate_study::stats::Measure;
 use linemate_types::LineSize;
 
-use crate::verbs::patch::evidence_beside;
+use crate::files::evidence_beside;
 
 /// Where the evidence goes that nobody named a file for. A file there that is not an edit's evidence is not written over.
 pub(super) fn beside(edit: &Path) -> anyhow::Result<PathBuf> {

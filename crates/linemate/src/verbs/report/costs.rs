@@ -9,10 +9,10 @@ use linemate_study::costs::{CostRun, costs_of, costs_under};
 
 use super::page::{OnMachine, Pictures};
 use super::{Args, Rows};
-use crate::cli::Outcome;
 use crate::files::MachineName;
 use crate::input;
 use crate::next;
+use crate::outcome::Outcome;
 use crate::output;
 use crate::page::TOOL;
 
