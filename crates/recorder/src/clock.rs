@@ -11,6 +11,13 @@ use linemate_recording::VirtualTime;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counted(pub(crate) i64);
 
+/// When an event came, and on which CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct When {
+    pub(crate) count: Counted,
+    pub(crate) cpu: u16,
+}
+
 /// The clock of one lane.
 #[derive(Debug)]
 pub(crate) struct Clock {

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 
 use linemate_recording::{FunctionId, MAX_PARAMETERS, Mark};
 
-use crate::clock::Counted;
+use crate::clock::{Counted, When};
 use crate::kind;
 use crate::lane::{Instruction, Lane, Plain, Sink, Touch};
 use crate::queue::{Drain, Queue};
@@ -163,27 +163,31 @@ impl<S: Sink + Announce> Consumer<S> {
         }
     }
 
-    /// The count in a head.
+    /// The count in a head, on the CPU that runs.
     #[inline(always)]
-    fn counted(&self, head: u64) -> Counted {
-        Counted(self.turns + i64::from((head >> 32) as i32))
+    fn when(&self, head: u64) -> When {
+        When {
+            count: Counted(self.turns + i64::from((head >> 32) as i32)),
+            cpu: self.cpu,
+        }
     }
 
     #[inline(always)]
     fn access<const WORDS: usize>(&mut self, head: u64, records: &mut Drain<'_, WORDS>) {
-        let at = (self.counted(head), self.cpu);
+        let when = self.when(head);
         let addr = records.next();
         let value = (head & kind::VALUE != 0).then(|| records.next());
         // Nearly all are not part of an atomic one: a way of their own, as the general one has more values than a processor has registers.
-        if head & kind::ATOMIC == kind::ATOMIC || !self.lane.plain(at, Plain { head, addr, value })
+        if head & kind::ATOMIC == kind::ATOMIC
+            || !self.lane.plain(when, Plain { head, addr, value })
         {
-            self.access_at(at, (head, addr), value);
+            self.access_at(when, head, addr, value);
         }
     }
 
     /// Any access.
     #[inline(never)]
-    fn access_at(&mut self, at: (Counted, u16), (head, addr): (u64, u64), value: Option<u64>) {
+    fn access_at(&mut self, when: When, head: u64, addr: u64, value: Option<u64>) {
         let size_log2 = (head >> kind::SIZE_SHIFT & 7).min(6);
         let touch = Touch {
             store: head & kind::STORE != 0,
@@ -199,29 +203,29 @@ impl<S: Sink + Announce> Consumer<S> {
         // At most eight bytes; what is above them is meaningless.
         let mask = u64::MAX >> (64 - (8u32 << size_log2.min(3)));
         let value = value.map(|value| u128::from(value & mask));
-        self.lane.touch(at, instruction, (touch, value));
+        self.lane.touch(when, instruction, touch, value);
     }
 
     #[inline(never)]
     fn other<const WORDS: usize>(&mut self, head: u64, records: &mut Drain<'_, WORDS>) {
-        let at = (self.counted(head), self.cpu);
+        let when = self.when(head);
         let number = (head >> 8) as u32 & 0xff_ffff;
         if head & kind::CALL != 0 {
             let call = entered(head, FunctionId(number), records);
-            return self.lane.call(at, &call);
+            return self.lane.call(when, &call);
         }
         match head & 0xff {
-            kind::PART => self.part(at, records),
+            kind::PART => self.part(when, records),
             kind::RETURN => {
                 let left = Left {
                     function: FunctionId(number),
                     stack: records.next(),
                     value: records.next(),
                 };
-                self.lane.return_(at, &left);
+                self.lane.return_(when, &left);
             }
             kind::STEP => {
-                self.lane.step(at);
+                self.lane.step(when);
             }
             kind::PAGES => {
                 let (page, order) = (records.next(), records.next());
@@ -230,12 +234,12 @@ impl<S: Sink + Announce> Consumer<S> {
             kind::MARK => {
                 let value = records.next();
                 if let Some(mark) = MARKS.get(number as usize) {
-                    self.lane.mark(at, *mark, value);
+                    self.lane.mark(when, *mark, value);
                 }
             }
             kind::CPU => {
                 self.cpu = number as u16;
-                self.lane.mark((at.0, self.cpu), Mark::Turn, 0);
+                self.lane.mark(self.when(head), Mark::Turn, 0);
             }
             kind::TURN => self.turns = whole(records.next()),
             kind::TRANSLATED => self.lane.sink().translated(records.next() as u32),
@@ -251,7 +255,7 @@ impl<S: Sink + Announce> Consumer<S> {
         }
     }
 
-    fn part<const WORDS: usize>(&mut self, at: (Counted, u16), records: &mut Drain<'_, WORDS>) {
+    fn part<const WORDS: usize>(&mut self, when: When, records: &mut Drain<'_, WORDS>) {
         let addr = records.next();
         let instruction = Instruction::from_bits(records.next());
         let flags = records.next();
@@ -264,7 +268,7 @@ impl<S: Sink + Announce> Consumer<S> {
         let (low, high) = (records.next(), records.next());
         let value = u128::from(high) << 64 | u128::from(low);
         let value = (flags & part::VALUE != 0).then_some(value);
-        self.lane.touch(at, instruction, (touch, value));
+        self.lane.touch(when, instruction, touch, value);
     }
 }
 
@@ -453,10 +457,11 @@ mod tests {
         writer.functions(&functions()).unwrap();
         let writer = BackgroundWriter::start(writer, 1).unwrap();
         let unannounced = Arc::new(Unannounced::default());
-        let sizes = (2, 8);
         let output = Output::new(
-            (LaneId(0), CHUNK),
-            sizes,
+            LaneId(0),
+            CHUNK,
+            2,
+            8,
             writer.lane(),
             Arc::clone(&unannounced),
         );

@@ -78,6 +78,16 @@ pub(crate) fn may_follow_call(before: &[u8]) -> bool {
     (2..=LONGEST).any(ends_with)
 }
 
+/// No x86 instruction is longer than 15 bytes.
+pub(crate) const MAX_INSTRUCTION: usize = 15;
+
+/// `KK` of the marking no-op where recording starts.
+pub(crate) const START: u8 = 1;
+/// The same where it stops.
+pub(crate) const STOP: u8 = 2;
+/// The same where a guest is held that is to be saved.
+pub(crate) const HOLD: u8 = 3;
+
 /// The number `KK` in a marking no-op, or `None` for every other instruction.
 pub(crate) fn mark_number(bytes: &[u8]) -> Option<u8> {
     let (head, rest) = bytes.split_at_checked(4)?;

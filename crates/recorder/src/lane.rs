@@ -5,7 +5,7 @@
 
 use linemate_recording::{AccessKind, Call, CpuId, GuestAddr, Mark, Marker, Return, VirtualTime};
 
-use crate::clock::{Clock, Counted};
+use crate::clock::{Clock, Counted, When};
 use crate::decode::AccessShape;
 use crate::kind;
 use crate::pairing::{MemoryCallback, Pairing, Whole};
@@ -214,8 +214,8 @@ impl<S: Sink> Lane<S> {
 
     /// [`Lane::touch`] for a plain access. `false`: nothing was done, the other has to be called.
     #[inline(always)]
-    pub(crate) fn plain(&mut self, (at, cpu): (Counted, u16), plain: Plain) -> bool {
-        if Some(cpu) != self.current || self.pairing.is_open() {
+    pub(crate) fn plain(&mut self, when: When, plain: Plain) -> bool {
+        if Some(when.cpu) != self.current || self.pairing.is_open() {
             return false;
         }
         let size_log2 = ((plain.head >> kind::SIZE_SHIFT) as u8 & 7).min(6);
@@ -230,8 +230,8 @@ impl<S: Sink> Lane<S> {
         };
         let instruction = Instruction::from_bits(plain.head).id();
         self.sink.access(&Whole {
-            time: self.clock.at(at),
-            cpu,
+            time: self.clock.at(when.count),
+            cpu: when.cpu,
             instruction,
             addr: plain.addr,
             size: 1 << size_log2,
@@ -250,16 +250,18 @@ impl<S: Sink> Lane<S> {
     #[inline]
     pub(crate) fn touch(
         &mut self,
-        (at, cpu): (Counted, u16),
+        when: When,
         instruction: Instruction,
-        (touch, value): (Touch, Option<u128>),
+        touch: Touch,
+        value: Option<u128>,
     ) {
-        let time = self.clock.at(at);
+        let When { count, cpu } = when;
+        let time = self.clock.at(count);
         if Some(cpu) != self.current {
             self.switch(cpu, time);
         }
         if !instruction.is_single() || self.pairing.is_open() {
-            return self.touch_in_parts((time, cpu, instruction), touch, value);
+            return self.touch_in_parts(time, cpu, instruction, touch, value);
         }
         let silent = touch.store && self.is_silent(instruction, &touch, value);
         let kind = if touch.store {
@@ -284,7 +286,9 @@ impl<S: Sink> Lane<S> {
     #[inline(never)]
     fn touch_in_parts(
         &mut self,
-        (time, cpu, instruction): (VirtualTime, u16, Instruction),
+        time: VirtualTime,
+        cpu: u16,
+        instruction: Instruction,
         touch: Touch,
         value: Option<u128>,
     ) {
@@ -350,27 +354,27 @@ impl<S: Sink> Lane<S> {
     }
 
     /// Prepares for an event that may come between the parts of an access; gives its time.
-    fn between(&mut self, (at, cpu): (Counted, u16)) -> VirtualTime {
-        let time = self.clock.at(at);
-        if Some(cpu) != self.current {
-            self.switch(cpu, time);
+    fn between(&mut self, when: When) -> VirtualTime {
+        let time = self.clock.at(when.count);
+        if Some(when.cpu) != self.current {
+            self.switch(when.cpu, time);
         }
         time
     }
 
     /// Prepares for an event other than an access; gives its time.
-    pub(crate) fn step(&mut self, at: (Counted, u16)) -> VirtualTime {
-        let time = self.between(at);
+    pub(crate) fn step(&mut self, when: When) -> VirtualTime {
+        let time = self.between(when);
         self.finish_access();
         time
     }
 
     /// A watched function is entered.
-    pub(crate) fn call(&mut self, (at, cpu): (Counted, u16), entered: &Entered) {
-        let time = self.step((at, cpu));
+    pub(crate) fn call(&mut self, when: When, entered: &Entered) {
+        let time = self.step(when);
         self.sink.call(&Call {
             time,
-            cpu: CpuId(cpu),
+            cpu: CpuId(when.cpu),
             function: entered.function,
             stack: GuestAddr(entered.stack),
             caller: GuestAddr(entered.caller),
@@ -379,11 +383,11 @@ impl<S: Sink> Lane<S> {
     }
 
     /// A watched function returns.
-    pub(crate) fn return_(&mut self, (at, cpu): (Counted, u16), left: &Left) {
-        let time = self.step((at, cpu));
+    pub(crate) fn return_(&mut self, when: When, left: &Left) {
+        let time = self.step(when);
         self.sink.return_(&Return {
             time,
-            cpu: CpuId(cpu),
+            cpu: CpuId(when.cpu),
             function: left.function,
             stack: GuestAddr(left.stack),
             value: left.value,
@@ -399,20 +403,20 @@ impl<S: Sink> Lane<S> {
     }
 
     /// Start, stop, idle, or what programs need.
-    pub(crate) fn mark(&mut self, (at, cpu): (Counted, u16), mark: Mark, value: u64) {
+    pub(crate) fn mark(&mut self, when: When, mark: Mark, value: u64) {
         let time = if mark == Mark::Page {
-            self.between((at, cpu))
+            self.between(when)
         } else {
-            self.step((at, cpu))
+            self.step(when)
         };
         self.sink.mark(&Marker {
             time,
-            cpu: CpuId(cpu),
+            cpu: CpuId(when.cpu),
             mark,
             value,
         });
         if mark == Mark::Idle {
-            if let Some(idle) = self.idle.get_mut(usize::from(cpu)) {
+            if let Some(idle) = self.idle.get_mut(usize::from(when.cpu)) {
                 *idle = true;
             }
             // Its next event is told apart by the switch that it causes.
@@ -483,8 +487,8 @@ mod tests {
         touch: Touch,
         value: u128,
     ) {
-        let at = Counted(count - i64::from(instruction.back()));
-        lane.touch((at, cpu), instruction, (touch, Some(value)));
+        let count = Counted(count - i64::from(instruction.back()));
+        lane.touch(When { count, cpu }, instruction, touch, Some(value));
     }
 
     fn instruction(id: u32, back: u32, shape: AccessShape) -> Instruction {
@@ -572,14 +576,19 @@ mod tests {
         );
     }
 
+    fn idle(lane: &mut Lane<LaneLog>, count: i64) {
+        let count = Counted(count);
+        lane.mark(When { count, cpu: 0 }, Mark::Idle, 0);
+    }
+
     #[test]
     fn an_idle_cpu_resumes_with_its_next_event() {
         let mut lane = lane();
         let plain = instruction(1, 1, AccessShape::Single);
-        lane.mark((Counted(3), 0), Mark::Idle, 0);
+        idle(&mut lane, 3);
         touch(&mut lane, (4, 1, plain), kernel(false, 8, 4), 0);
         touch(&mut lane, (8, 0, plain), kernel(false, 8, 4), 0);
-        lane.mark((Counted(7), 0), Mark::Idle, 0);
+        idle(&mut lane, 7);
         touch(&mut lane, (8, 0, plain), kernel(false, 8, 4), 0);
         assert_eq!(
             lane.sink().0,

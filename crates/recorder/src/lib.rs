@@ -7,12 +7,13 @@
 //! | module | knows |
 //! |---|---|
 //! | `ffi` | QEMU's plugin interface; all `unsafe` |
-//! | `recorder`, `translate` | what to do in which callback |
+//! | `view` | what of the guest the rest may look at, which `ffi` answers |
+//! | `recorder`, `translate`, `hook` | what to do in which callback |
 //! | `tap`, `kind`, `queue` | what callbacks leave: small records in a bounded queue to another thread |
 //! | `consumer` | that thread: records → lane |
 //! | `lane`, `clock`, `pairing`, `shadow` | records → events: time, RMW, wide operands, silent stores |
 //! | `running` | which CPU it is, where QEMU does not say |
-//! | `watch`, `decode` | the function table; instruction bytes |
+//! | `watch`, `decode`, `address` | the function table; instruction bytes; kernel and user addresses |
 //! | `programs` | code by its contents, address spaces, mapped pages |
 //! | `refusals` | system calls made in vain, told on standard error |
 //! | `options`, `output` | the command line; the way to the file |
@@ -20,12 +21,14 @@
 // QEMU alone calls the plugin's entry points: from the tests' side everything behind them is unused.
 #![cfg_attr(test, allow(dead_code))]
 
+mod address;
 mod clock;
 mod consumer;
 mod decode;
 #[cfg(test)]
 mod fake_cpu;
 mod ffi;
+mod hook;
 mod kind;
 mod lane;
 mod options;
@@ -39,4 +42,5 @@ mod running;
 mod shadow;
 mod tap;
 mod translate;
+mod view;
 mod watch;

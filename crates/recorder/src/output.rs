@@ -71,8 +71,10 @@ pub(crate) struct Output {
 impl Output {
     /// Prepares lane `lane`, whose chunks have `chunk_events`, for events of `cpus` CPUs and `functions` functions.
     pub(crate) fn new(
-        (lane, chunk_events): (LaneId, u32),
-        (cpus, functions): (u16, u32),
+        lane: LaneId,
+        chunk_events: u32,
+        cpus: u16,
+        functions: u32,
         writer: LaneWriter,
         unannounced: Arc<Unannounced>,
     ) -> Self {

@@ -68,7 +68,7 @@ impl Programs {
 
     /// A CPU that runs kernel code, `back` instructions before the end of its block, has this `cr3`. (Programs' code can have page tables
     /// of its own, which are told by the kernel's.)
-    pub(crate) fn runs(&self, tap: &Tap, (back, cpu): (u32, u16), cr3: u64) {
+    pub(crate) fn runs(&self, tap: &Tap, back: u32, cpu: u16, cr3: u64) {
         let root = cr3 & ROOT;
         let Some(last) = self.roots.get(usize::from(cpu)) else {
             return;
@@ -157,10 +157,10 @@ mod tests {
         let tap: &'static Tap = Box::leak(Box::new(Tap::new()));
         tap.start(0, 0);
         let at_start = 4;
-        programs.runs(tap, (0, 0), 0x1000_0000);
+        programs.runs(tap, 0, 0, 0x1000_0000);
         // The same, with its number.
-        programs.runs(tap, (0, 0), 0x1000_0005);
-        programs.runs(tap, (0, 1), 0x1000_0000);
+        programs.runs(tap, 0, 0, 0x1000_0005);
+        programs.runs(tap, 0, 1, 0x1000_0000);
         programs.meets(tap, 0, 0x5000_0000, 0x3000);
         programs.meets(tap, 0, 0x5000_0ff8, 0x3ff8);
         programs.meets(tap, 0, 0x6000_0000, 0x3000);

@@ -9,7 +9,7 @@ use linemate_recording::{BackgroundWriter, LaneId, Mark, Recording, Writer};
 use thiserror::Error;
 
 use crate::consumer::{self, Encoding};
-use crate::ffi::{MemoryAccess, TranslatedBlock};
+use crate::hook::{Action, Hooked};
 use crate::lane::{Instruction, Lane, Touch};
 use crate::options::{OptionError, RecorderOptions};
 use crate::output::{CHUNK_EVENTS, Output, Unannounced};
@@ -17,7 +17,8 @@ use crate::programs::Programs;
 use crate::refusals::Refusals;
 use crate::shadow::{Shadow, Tracked};
 use crate::tap::{RECORDS, Tap};
-use crate::translate::{Action, Hooked, Numbers, translate};
+use crate::translate::{Numbers, translate};
+use crate::view::{Block, GuestAccess};
 use crate::watch::{Calls, Cpu, WatchTable};
 
 /// Chunks that may wait to be written, beside the one that each lane fills.
@@ -79,6 +80,48 @@ struct Ending {
     writer: BackgroundWriter,
 }
 
+/// What the head of a recording says.
+struct Head {
+    watch: WatchTable,
+    programs: Option<Programs>,
+    /// How many functions are watched.
+    functions: u32,
+    percpu_offsets: Option<u64>,
+}
+
+impl Head {
+    fn read(file: File, options: &RecorderOptions, cpus: usize) -> Result<Self, SetUpError> {
+        let head = Recording::from_source(file).map_err(SetUpError::Recording)?;
+        let table = head.functions().clone();
+        let functions = table.functions.len() as u32;
+        let programs = options
+            .program
+            .then(|| Programs::new(head.programs(), cpus, options.memory));
+        let symbols = match head.symbols() {
+            Ok(text) => text,
+            Err(linemate_recording::Error::Missing { .. }) => Vec::new(),
+            Err(error) => return Err(SetUpError::Recording(error)),
+        };
+        Ok(Self {
+            watch: WatchTable::new(table, return_thunks(&symbols)),
+            programs,
+            functions,
+            percpu_offsets: percpu_offsets(&symbols),
+        })
+    }
+}
+
+/// What a lane knows of memory. Lanes that run at the same time cannot share it: they know nothing.
+fn shadow(options: &RecorderOptions, tap: &Tap) -> Result<Option<Shadow>, SetUpError> {
+    if options.parallel || options.contents_unknown {
+        return Ok(None);
+    }
+    tap.track(Tracked::new(options.memory, options.direct_map));
+    let shadow = Shadow::new(options.memory, options.direct_map);
+    let shadow = shadow.map_err(|source| SetUpError::Shadow(options.memory, source))?;
+    Ok(Some(shadow))
+}
+
 impl Recorder {
     /// Reads the head of `recording` and starts an encoder for each of `taps`; the guest has `cpus` CPUs.
     ///
@@ -91,26 +134,8 @@ impl Recorder {
         taps: impl Iterator<Item = &'static Tap>,
     ) -> Result<Self, SetUpError> {
         let in_file = SetUpError::Recording;
-        let (watch, programs, functions, percpu_offsets) = {
-            let file = recording.try_clone().map_err(SetUpError::Descriptor)?;
-            let head = Recording::from_source(file).map_err(in_file)?;
-            let table = head.functions().clone();
-            let functions = table.functions.len() as u32;
-            let programs = options
-                .program
-                .then(|| Programs::new(head.programs(), cpus, options.memory));
-            let symbols = match head.symbols() {
-                Ok(text) => text,
-                Err(linemate_recording::Error::Missing { .. }) => Vec::new(),
-                Err(error) => return Err(in_file(error)),
-            };
-            (
-                WatchTable::new(table, return_thunks(&symbols)),
-                programs,
-                functions,
-                percpu_offsets(&symbols),
-            )
-        };
+        let copy = recording.try_clone().map_err(SetUpError::Descriptor)?;
+        let head = Head::read(copy, &options, cpus)?;
         let writer = Writer::append_to(recording).map_err(in_file)?;
         let writer = BackgroundWriter::start_telling(writer, CHUNKS_IN_FLIGHT, |error, bytes| {
             let remedy = error.remedy();
@@ -120,38 +145,28 @@ impl Recorder {
         let unannounced = Arc::new(Unannounced::default());
         let mut encoders = Vec::new();
         for (lane, tap) in (0..).zip(taps) {
-            // Lanes that run at the same time cannot share what they know of memory.
-            let shadow = if options.parallel || options.contents_unknown {
-                None
-            } else {
-                tap.track(Tracked::new(options.memory, options.direct_map));
-                Some(
-                    Shadow::new(options.memory, options.direct_map)
-                        .map_err(|source| SetUpError::Shadow(options.memory, source))?,
-                )
-            };
-            let sizes = (cpus as u16, functions);
             let output = Output::new(
-                (LaneId(lane), CHUNK_EVENTS),
-                sizes,
+                LaneId(lane),
+                CHUNK_EVENTS,
+                cpus as u16,
+                head.functions,
                 writer.lane(),
                 Arc::clone(&unannounced),
             );
-            let lane = Lane::new(cpus, shadow, output);
+            let lane = Lane::new(cpus, shadow(&options, tap)?, output);
             let (records, vmemmap) = (tap.records(), options.vmemmap);
-            encoders.push(if options.encode_here {
-                consumer::start_here(records, lane, vmemmap)
-            } else {
-                consumer::start(records, lane, vmemmap).map_err(SetUpError::Thread)?
+            encoders.push(match options.encode_here {
+                true => consumer::start_here(records, lane, vmemmap),
+                false => consumer::start(records, lane, vmemmap).map_err(SetUpError::Thread)?,
             });
         }
         Ok(Self {
             options,
-            watch,
+            watch: head.watch,
             numbers: Numbers::new(unannounced),
-            programs,
+            programs: head.programs,
             refusals: Refusals::default(),
-            percpu_offsets,
+            percpu_offsets: head.percpu_offsets,
             begun: AtomicBool::new(false),
             overflowed: AtomicBool::new(false),
             ending: Mutex::new(Some(Ending { encoders, writer })),
@@ -188,11 +203,10 @@ impl Recorder {
     }
 
     /// Instruments a block.
-    pub(crate) fn translate(&self, block: &TranslatedBlock<'_>) {
-        let tables = (&self.watch, &self.numbers, self.programs.as_ref());
-        if !translate(block, tables, &self.options)
-            && !self.overflowed.swap(true, Ordering::Relaxed)
-        {
+    pub(crate) fn translate(&self, block: &impl Block) {
+        let programs = self.programs.as_ref();
+        let complete = translate(block, &self.watch, &self.numbers, programs, &self.options);
+        if !complete && !self.overflowed.swap(true, Ordering::Relaxed) {
             fail(
                 "the guest runs more instructions than a recording can number; some are not recorded",
             );
@@ -205,8 +219,9 @@ impl Recorder {
         &self,
         tap: &Tap,
         instruction: Instruction,
-        (store, vaddr): (bool, u64),
-        access: &MemoryAccess<'_>,
+        store: bool,
+        vaddr: u64,
+        access: &impl GuestAccess,
     ) {
         let size = access.size();
         let first = u64::from(size).min(PAGE - vaddr % PAGE) as u8;
@@ -237,9 +252,11 @@ impl Recorder {
     /// A watched instruction is about to run on the CPU with this `number`.
     pub(crate) fn hook(
         &self,
-        (tap, calls): (&Tap, &mut Calls),
+        tap: &Tap,
+        calls: &mut Calls,
         hooked: &Hooked,
-        (number, cpu): (u16, &impl Cpu),
+        number: u16,
+        cpu: &impl Cpu,
     ) {
         let back = hooked.back;
         let guest_ns = || cpu.argument(linemate_recording::Register::Rdi);
@@ -254,7 +271,7 @@ impl Recorder {
             _ => {}
         }
         if let (Some(programs), true) = (&self.programs, hooked.kernel) {
-            programs.runs(tap, (back, number), cpu.page_tables());
+            programs.runs(tap, back, number, cpu.page_tables());
         }
         let mut silent = true;
         let mut report = |report| {

@@ -189,9 +189,11 @@ impl Tap {
     #[inline(always)]
     pub(crate) fn valued(
         &self,
-        (instruction, flags): (Instruction, u64),
+        instruction: Instruction,
+        flags: u64,
         size_log2: u32,
-        (addr, value): (u64, u64),
+        addr: u64,
+        value: u64,
     ) {
         let head = self.time(instruction.back())
             | instruction.head()

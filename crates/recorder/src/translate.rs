@@ -8,46 +8,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use linemate_recording::format::MAX_INSTRUCTIONS;
 use linemate_recording::{GuestAddr, InstructionId};
 
-use crate::decode::{Flow, InstructionFacts, facts, mark_number, may_follow_call};
-use crate::ffi::{MAX_INSTRUCTION, TranslatedBlock};
+use crate::address::is_kernel;
+use crate::decode::{
+    Flow, InstructionFacts, MAX_INSTRUCTION, START, STOP, facts, mark_number, may_follow_call,
+};
+use crate::hook::{Action, Hooked};
 use crate::lane::Instruction;
 use crate::options::RecorderOptions;
 use crate::output::Unannounced;
 use crate::programs::Programs;
 use crate::refusals::SYSTEM_CALL;
-use crate::watch::{WatchTable, Watched};
-
-/// What to do before an instruction runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
-    /// Report the entry of a function.
-    Enter(Watched),
-    /// Report the return of a function.
-    Leave(Watched),
-    /// Report what a program's function has returned, if this is where one returns to.
-    Back,
-    /// See what a program asks the kernel for.
-    Ask,
-    /// See what came of it, if this is where the kernel returns to.
-    Answer,
-    /// Report that the CPU is going to wait.
-    Idle,
-    /// Start recording.
-    Start,
-    /// Stop recording.
-    Stop,
-}
-
-/// An action at its place.
-#[derive(Debug)]
-pub(crate) struct Hooked {
-    /// What to do.
-    pub(crate) action: Action,
-    /// Instructions from this one (included) to the end of its block.
-    pub(crate) back: u32,
-    /// It is the kernel's.
-    pub(crate) kernel: bool,
-}
+use crate::view::{Block, Instrument as _};
+use crate::watch::WatchTable;
 
 /// Numbers instructions by address, as they are first translated.
 #[derive(Debug)]
@@ -88,22 +60,12 @@ impl Numbers {
     }
 }
 
-/// `KK` of the marking no-op.
-const START: u8 = 1;
-const STOP: u8 = 2;
-/// Where a guest is held that is to be saved.
-pub(crate) const HOLD: u8 = 3;
-
-/// Whether an address belongs to the kernel.
-#[inline]
-pub(crate) fn is_kernel(address: u64) -> bool {
-    address >> 63 != 0
-}
-
 /// Instruments a block. Gives whether all of it could be: there are limits to the number of instructions.
 pub(crate) fn translate(
-    block: &TranslatedBlock<'_>,
-    (watch, numbers, programs): (&WatchTable, &Numbers, Option<&Programs>),
+    block: &impl Block,
+    watch: &WatchTable,
+    numbers: &Numbers,
+    programs: Option<&Programs>,
     options: &RecorderOptions,
 ) -> bool {
     let parallel = options.parallel;
@@ -132,7 +94,7 @@ pub(crate) fn translate(
                 .map(|(page, within)| &page[..within as usize]);
             let ask = !parallel && bytes == SYSTEM_CALL;
             let [mark_or_entry, back, answer] =
-                user_actions(watch, programs.map(|_| pc), (bytes, before));
+                user_actions(watch, programs.map(|_| pc), bytes, before);
             [mark_or_entry, back, answer, ask.then_some(Action::Ask)]
         };
         for action in actions.into_iter().flatten() {
@@ -169,7 +131,8 @@ fn kernel_actions(watch: &WatchTable, pc: u64, facts: &InstructionFacts) -> [Opt
 fn user_actions(
     watch: &WatchTable,
     program: Option<u64>,
-    (bytes, before): (&[u8], Option<&[u8]>),
+    bytes: &[u8],
+    before: Option<&[u8]>,
 ) -> [Option<Action>; 3] {
     if let Some(number) = mark_number(bytes) {
         return [mark(number), None, None];

@@ -9,8 +9,8 @@ use linemate_recording::{
     Function, FunctionId, FunctionTable, MAX_PARAMETERS, Meaning, Register, Role,
 };
 
+use crate::address::{is_kernel, is_kernel_pointer, is_user_pointer};
 use crate::decode::Flow;
-use crate::translate::is_kernel;
 
 /// The most objects of one bulk allocation or free that are reported: the kernel's own calls have up to a few dozen.
 const MAX_BULK: u64 = 4096;
@@ -162,6 +162,47 @@ impl Watched {
     }
 }
 
+/// What the CPU has in a function's parameters at its entry.
+struct Arguments {
+    values: [Option<u64>; MAX_PARAMETERS],
+    /// Which of them points to objects, and where these are.
+    array: Option<(usize, u64)>,
+    /// Where the object's address will be.
+    slot: Option<u64>,
+    count: u64,
+    order: u64,
+}
+
+impl Arguments {
+    #[inline]
+    fn read(function: &Watched, state: &impl Cpu) -> Self {
+        let mut read = Self {
+            values: [None; MAX_PARAMETERS],
+            array: None,
+            slot: None,
+            count: 0,
+            order: 0,
+        };
+        for (index, parameter) in function.parameters.iter().enumerate() {
+            let Some((register, used)) = parameter else {
+                break;
+            };
+            let value = state.argument(*register);
+            match used {
+                ParameterUse::Pointer if !is_kernel_pointer(value) => continue,
+                ParameterUse::UserPointer if !is_user_pointer(value) => continue,
+                ParameterUse::Array => read.array = Some((index, value)),
+                ParameterUse::Slot => read.slot = Some(value),
+                ParameterUse::Count => read.count = value,
+                ParameterUse::Order => read.order = value,
+                ParameterUse::Pointer | ParameterUse::UserPointer | ParameterUse::Other => {}
+            }
+            read.values[index] = Some(value);
+        }
+        read
+    }
+}
+
 /// What a call that has not returned yet will be needed for.
 #[derive(Clone, Debug)]
 struct AwaitedReturn {
@@ -220,16 +261,6 @@ pub(crate) enum WatchedEvent {
     },
 }
 
-/// Whether a value can be a pointer to a kernel object: the upper half, and not an error code.
-fn is_kernel_pointer(value: u64) -> bool {
-    value >> 47 == 0x1_ffff && value < u64::MAX - 4095
-}
-
-/// Whether a value can be a pointer to an object of a program: the lower half, and not in the pages that are never mapped.
-fn is_user_pointer(value: u64) -> bool {
-    value >> 47 == 0 && value >= 0x10_000
-}
-
 /// The physical bytes behind a `struct page`, for the array at `vmemmap`.
 pub(crate) fn page_range(vmemmap: u64, page: u64, order: u64) -> Option<std::ops::Range<u64>> {
     let start = page
@@ -249,33 +280,21 @@ impl Calls {
         state: &impl Cpu,
         report: &mut impl FnMut(WatchedEvent),
     ) {
-        let mut values = [None; MAX_PARAMETERS];
-        let (mut array, mut slot_at, mut count, mut order) = (None, None, 0, 0);
-        for ((slot, parameter), index) in values.iter_mut().zip(&function.parameters).zip(0..) {
-            let Some((register, used)) = parameter else {
-                break;
-            };
-            let value = state.argument(*register);
-            match used {
-                ParameterUse::Pointer if !is_kernel_pointer(value) => continue,
-                ParameterUse::UserPointer if !is_user_pointer(value) => continue,
-                ParameterUse::Array => array = Some((index, value)),
-                ParameterUse::Slot => slot_at = Some(value),
-                ParameterUse::Count => count = value,
-                ParameterUse::Order => order = value,
-                ParameterUse::Pointer | ParameterUse::UserPointer | ParameterUse::Other => {}
-            }
-            *slot = Some(value);
-        }
+        let Arguments {
+            values,
+            array,
+            slot,
+            count,
+            order,
+        } = Arguments::read(function, state);
         let sightings_only = function.role == Role::Plain && !function.returns;
         if sightings_only && values.iter().all(Option::is_none) {
             return;
         }
         let stack = state.stack();
-        let caller = if function.returns {
-            state.word(stack).unwrap_or(0)
-        } else {
-            0
+        let caller = match function.returns {
+            true => state.word(stack).unwrap_or(0),
+            false => 0,
         };
         let call = Entered {
             function: function.id,
@@ -296,8 +315,8 @@ impl Calls {
             (_, Some((index, objects))) => {
                 for object in bulk_objects(state, objects, count) {
                     let mut one = call.clone();
-                    if let Some(slot) = one.values.get_mut(index) {
-                        *slot = Some(object);
+                    if let Some(value) = one.values.get_mut(index) {
+                        *value = Some(object);
                     }
                     report(WatchedEvent::Call(one));
                 }
@@ -309,7 +328,7 @@ impl Calls {
                         stack,
                         bulk: None,
                         order,
-                        slot: slot_at,
+                        slot,
                     });
                 }
                 report(WatchedEvent::Call(call));

@@ -15,13 +15,15 @@ use super::guest::{
     size_log2,
 };
 use super::{hold, raw};
+use crate::address::is_kernel;
+use crate::hook::{Action, Hooked};
 use crate::kind;
 use crate::lane::{Instruction, Touch};
 use crate::options::Task;
 use crate::recorder::{Recorder, SetUpError, fail};
 use crate::running::Running;
 use crate::tap::Tap;
-use crate::translate::{Action, Hooked, is_kernel};
+use crate::view::GuestAccess as _;
 use crate::watch::Calls;
 
 /// The plugin interface that this plugin was made for; QEMU refuses to load it if it has an older one.
@@ -375,7 +377,7 @@ extern "C" fn on_value<const STORE: bool>(
     }
     // SAFETY: `info` belongs to the callback that this one is called by.
     let value = unsafe { MemoryAccess::new(info) }.low_value();
-    tap.valued((instruction, flags | store), size_log2, (vaddr, value));
+    tap.valued(instruction, flags | store, size_log2, vaddr, value);
 }
 
 /// What [`on_memory`] does in some cases: there, it would cost in all.
@@ -403,7 +405,7 @@ extern "C" fn on_other_memory<const STORE: bool>(
     } else {
         plugin
             .recorder
-            .touch_user(tap, instruction, (STORE, vaddr), &access);
+            .touch_user(tap, instruction, STORE, vaddr, &access);
     }
 }
 
@@ -431,7 +433,7 @@ extern "C" fn on_hook_with_state(cpu: c_uint, data: *mut c_void, state: *const u
         let number = RUNNING.load(Ordering::Relaxed);
         plugin
             .recorder
-            .hook((lane.tap, calls), hooked, (number, &halted));
+            .hook(lane.tap, calls, hooked, number, &halted);
     }
     if hooked.action == Action::Stop {
         plugin.stop();

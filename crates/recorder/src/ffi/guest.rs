@@ -10,13 +10,12 @@ use linemate_recording::{CODE_PAGE, Register};
 
 use super::entry::{on_any_block, on_block_of, on_hook, on_memory};
 use super::raw;
+use crate::decode::MAX_INSTRUCTION;
+use crate::hook::Hooked;
 use crate::lane::Instruction;
 use crate::running::Identify;
-use crate::translate::Hooked;
+use crate::view::{Block, GuestAccess, Instrument};
 use crate::watch::Cpu;
-
-/// No x86 instruction is longer than 15 bytes.
-pub(crate) const MAX_INSTRUCTION: usize = 15;
 
 /// A block that QEMU is translating.
 pub(crate) struct TranslatedBlock<'a> {
@@ -39,15 +38,17 @@ impl<'a> TranslatedBlock<'a> {
             callback: PhantomData,
         }
     }
+}
 
-    /// Instructions in the block.
-    pub(crate) fn len(&self) -> usize {
+impl<'a> Block for TranslatedBlock<'a> {
+    type Instruction = BlockInstruction<'a>;
+
+    fn len(&self) -> usize {
         // SAFETY: `tb` is valid for 'a (see `new`).
         unsafe { raw::qemu_plugin_tb_n_insns(self.tb) }
     }
 
-    /// The instructions, in order.
-    pub(crate) fn instructions(&self) -> impl Iterator<Item = BlockInstruction<'a>> {
+    fn instructions(&self) -> impl Iterator<Item = BlockInstruction<'a>> {
         let tb = self.tb;
         (0..self.len()).filter_map(move |index| {
             // SAFETY: `tb` is valid for 'a and `index` below its length.
@@ -59,11 +60,9 @@ impl<'a> TranslatedBlock<'a> {
         })
     }
 
-    /// Counts the block's instructions whenever it is entered.
-    ///
-    /// By a callback, not by the interface's inline addition: with that one QEMU 10.0.2 executes guest code wrongly
-    /// under `-icount` (fork fails in a guest that runs well without it).
-    pub(crate) fn count(&self, parallel: bool) {
+    // By a callback, not by the interface's inline addition: with that one QEMU 10.0.2 executes guest code wrongly
+    // under `-icount` (fork fails in a guest that runs well without it).
+    fn count(&self, parallel: bool) {
         let callback: raw::ExecCallback = if parallel { on_block_of } else { on_any_block };
         // In deterministic mode a block can be the first of its CPU, which is then asked for its registers.
         let flags = if parallel { raw::NO_REGS } else { raw::R_REGS };
@@ -75,15 +74,13 @@ impl<'a> TranslatedBlock<'a> {
     }
 }
 
-impl BlockInstruction<'_> {
-    /// Guest-virtual address.
-    pub(crate) fn address(&self) -> u64 {
+impl Instrument for BlockInstruction<'_> {
+    fn address(&self) -> u64 {
         // SAFETY: `insn` is valid during the translation callback, which 'a stands for.
         unsafe { raw::qemu_plugin_insn_vaddr(self.insn) }
     }
 
-    /// The page of guest memory that it begins in, and where in it; `None` where it is not in the guest's memory.
-    pub(crate) fn page(&self) -> Option<(&[u8; CODE_PAGE as usize], u64)> {
+    fn page(&self) -> Option<(&[u8; CODE_PAGE as usize], u64)> {
         // SAFETY: `insn` as above.
         let host = unsafe { raw::qemu_plugin_insn_haddr(self.insn) };
         if host.is_null() {
@@ -96,8 +93,7 @@ impl BlockInstruction<'_> {
         Some((page, within as u64))
     }
 
-    /// Copies its bytes.
-    pub(crate) fn bytes<'b>(&self, buffer: &'b mut [u8; MAX_INSTRUCTION]) -> &'b [u8] {
+    fn bytes<'b>(&self, buffer: &'b mut [u8; MAX_INSTRUCTION]) -> &'b [u8] {
         let room = buffer.len();
         // SAFETY: `insn` as above; at most `room` bytes are written.
         let got = unsafe {
@@ -106,8 +102,7 @@ impl BlockInstruction<'_> {
         &buffer[..got.min(room)]
     }
 
-    /// Calls the recorder on each load and store that the instruction makes.
-    pub(crate) fn watch_memory(&self, instruction: Instruction, parallel: bool) {
+    fn watch_memory(&self, instruction: Instruction, parallel: bool) {
         let (load, store): (raw::MemCallback, raw::MemCallback) = if parallel {
             (on_memory::<false, true>, on_memory::<true, true>)
         } else {
@@ -127,6 +122,16 @@ impl BlockInstruction<'_> {
         }
     }
 
+    fn watch_execution(&self, hooked: &'static Hooked) {
+        let data = ptr::from_ref(hooked).cast_mut().cast::<c_void>();
+        // SAFETY: `insn` as above; the callback takes `data` for a `&'static Hooked`, which it is.
+        unsafe {
+            raw::qemu_plugin_register_vcpu_insn_exec_cb(self.insn, on_hook, raw::R_REGS, data);
+        }
+    }
+}
+
+impl BlockInstruction<'_> {
     /// Calls `callback`, with no data, before the instruction runs.
     pub(super) fn call(&self, callback: raw::ExecCallback) {
         // SAFETY: `insn` as above; a callback without data looks at none.
@@ -137,15 +142,6 @@ impl BlockInstruction<'_> {
                 raw::NO_REGS,
                 ptr::null_mut(),
             );
-        }
-    }
-
-    /// Calls the recorder before the instruction runs.
-    pub(crate) fn watch_execution(&self, hooked: &'static Hooked) {
-        let data = ptr::from_ref(hooked).cast_mut().cast::<c_void>();
-        // SAFETY: `insn` as above; the callback takes `data` for a `&'static Hooked`, which it is.
-        unsafe {
-            raw::qemu_plugin_register_vcpu_insn_exec_cb(self.insn, on_hook, raw::R_REGS, data);
         }
     }
 }
@@ -193,16 +189,23 @@ impl MemoryAccess<'_> {
         }
     }
 
-    /// Bytes, as QEMU emulated it.
-    pub(crate) fn size(&self) -> u8 {
+    /// The first eight bytes loaded or stored, little endian; what is above the access's size is meaningless.
+    #[inline(always)]
+    pub(super) fn low_value(&self) -> u64 {
+        // SAFETY: called during the memory callback, for which QEMU keeps the value.
+        unsafe { raw::qemu_plugin_mem_get_value(self.info) }.low
+    }
+}
+
+impl GuestAccess for MemoryAccess<'_> {
+    fn size(&self) -> u8 {
         // SAFETY: takes the number apart, no state.
         let shift = unsafe { raw::qemu_plugin_mem_size_shift(self.info) };
         1 << shift.min(6)
     }
 
-    /// The bytes loaded or stored, little endian.
     #[inline]
-    pub(crate) fn value(&self) -> u128 {
+    fn value(&self) -> u128 {
         // SAFETY: called during the memory callback, for which QEMU keeps the value.
         let value = unsafe { raw::qemu_plugin_mem_get_value(self.info) };
         // The union's words beyond the value's type are not set.
@@ -215,15 +218,7 @@ impl MemoryAccess<'_> {
         }
     }
 
-    /// The first eight of them; what is above the access's size is meaningless.
-    #[inline(always)]
-    pub(super) fn low_value(&self) -> u64 {
-        // SAFETY: called during the memory callback, for which QEMU keeps the value.
-        unsafe { raw::qemu_plugin_mem_get_value(self.info) }.low
-    }
-
-    /// The guest-physical address behind `vaddr`, a byte of the access; `None` for device memory.
-    pub(crate) fn physical(&self, vaddr: u64) -> Option<u64> {
+    fn physical(&self, vaddr: u64) -> Option<u64> {
         // SAFETY: called during the memory callback; the handle is used before it ends.
         unsafe {
             let handle = raw::qemu_plugin_get_hwaddr(self.info, vaddr);

@@ -12,11 +12,12 @@ use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use super::guest::{MAX_INSTRUCTION, TranslatedBlock};
+use super::guest::TranslatedBlock;
 use super::raw;
-use crate::decode::mark_number;
+use crate::address::is_kernel;
+use crate::decode::{HOLD, MAX_INSTRUCTION, mark_number};
 use crate::recorder::SetUpError;
-use crate::translate::{HOLD, is_kernel};
+use crate::view::{Block as _, Instrument as _};
 
 /// The pipe on which the host says go on.
 static PIPE: OnceLock<PathBuf> = OnceLock::new();

@@ -10,5 +10,3 @@ mod entry;
 mod guest;
 mod hold;
 mod raw;
-
-pub(crate) use guest::{MAX_INSTRUCTION, MemoryAccess, TranslatedBlock};

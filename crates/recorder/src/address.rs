@@ -1,0 +1,17 @@
+//! Which half of the address space a value points to.
+
+/// Whether an address belongs to the kernel.
+#[inline]
+pub(crate) fn is_kernel(address: u64) -> bool {
+    address >> 63 != 0
+}
+
+/// Whether a value can be a pointer to a kernel object: the upper half, and not an error code.
+pub(crate) fn is_kernel_pointer(value: u64) -> bool {
+    value >> 47 == 0x1_ffff && value < u64::MAX - 4095
+}
+
+/// Whether a value can be a pointer to an object of a program: the lower half, and not in the pages that are never mapped.
+pub(crate) fn is_user_pointer(value: u64) -> bool {
+    value >> 47 == 0 && value >= 0x10_000
+}
