@@ -1,11 +1,11 @@
-//! The tables of abbreviations that were read, so that units that share one do not read it again.
+//! Units and their tables of abbreviations, which are kept, so that units that share one do not read it again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use gimli::{Dwarf, Section as _, UnitHeader};
+use gimli::{Dwarf, Section as _, Unit, UnitHeader, UnitSectionOffset};
 
-use crate::file::{Length, Slice};
+use crate::sections::{Length, Slice};
 use crate::{DwarfError, ProgramFiles};
 
 /// How many bytes of abbreviations may be read for each byte there is: units share tables, but no compiler makes them overlap.
@@ -58,6 +58,27 @@ impl Abbreviations {
         self.known.insert(place, Arc::clone(&table));
         Ok(table)
     }
+}
+
+/// Where a unit starts in its section.
+pub(crate) fn offset(header: &UnitHeader<Slice<'_>>) -> u64 {
+    match header.offset() {
+        UnitSectionOffset::DebugInfoOffset(offset) => offset.0 as u64,
+        UnitSectionOffset::DebugTypesOffset(offset) => offset.0 as u64,
+    }
+}
+
+/// A unit without what its entries say.
+pub(crate) fn unit<'d>(
+    dwarf: &Dwarf<Slice<'d>>,
+    header: UnitHeader<Slice<'d>>,
+    abbreviations: &mut Abbreviations,
+) -> Result<Unit<Slice<'d>>, DwarfError> {
+    let table = abbreviations.of(dwarf, &header)?;
+    Unit::new_with_abbreviations(dwarf, header, table).map_err(|source| DwarfError::Unit {
+        unit: offset(&header),
+        source,
+    })
 }
 
 /// At most how many bytes the table of abbreviations at the start of `bytes` has: up to three zeros in a row, which end its

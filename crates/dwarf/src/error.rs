@@ -2,7 +2,16 @@
 
 use linemate_types::ModelError;
 
-use crate::{DieKey, MissingUnits};
+use crate::DieKey;
+
+/// Units of a program that none of its files has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MissingUnits {
+    /// The `.dwo` file of the first one, as the compiler was told.
+    pub first: String,
+    /// How many there are.
+    pub count: usize,
+}
 
 /// What is wrong with a program or its debug information.
 #[derive(Debug, thiserror::Error)]

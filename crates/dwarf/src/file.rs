@@ -1,23 +1,15 @@
 //! The files that a program's debug information is in, and its sections.
 
 use std::borrow::Cow;
-use std::io::Read;
 use std::ops::Range;
 
 use gimli::{DwarfSections, EndianSlice, RunTimeEndian, SectionId};
 use object::read::elf::{ElfFile64, ElfSection64, ProgramHeader as _};
-use object::{CompressionFormat, Object, ObjectKind, ObjectSection};
+use object::{Object, ObjectKind, ObjectSection};
 
 use crate::DwarfError;
-use crate::split::SplitFile;
-
-/// The bytes that DWARF is read from.
-pub(crate) type Slice<'d> = EndianSlice<'d, RunTimeEndian>;
-
-/// The largest section that is unpacked, in bytes: offsets of 32-bit DWARF end there.
-const UNPACKED_MAX: u64 = 1 << 32;
-/// What zlib and zstd can at most make of a byte.
-const RATIO_MAX: u64 = 1 << 15;
+use crate::sections::{Length, Slice, contents};
+use crate::split_file::SplitFile;
 
 /// Where the rest of a program's debug information is to be looked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -95,15 +87,6 @@ pub struct ProgramFiles<'d> {
     endian: RunTimeEndian,
     /// Bytes of debug information, which bound what is made of them.
     length: Length,
-}
-
-/// How much debug information was unpacked, in bytes.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Length {
-    /// Of all sections.
-    pub(crate) all: u64,
-    /// Of tables of abbreviations.
-    pub(crate) abbreviations: u64,
 }
 
 /// A section with call frame information, and the addresses that it counts from.
@@ -267,67 +250,6 @@ fn load<'d>(
     match section(file, id.name()) {
         Some(section) => contents(&section, id, length),
         None => Ok(Cow::Borrowed(&[])),
-    }
-}
-
-/// The bytes of a section.
-pub(crate) fn contents<'d>(
-    section: &ElfSection64<'d, '_>,
-    id: SectionId,
-    length: &mut Length,
-) -> Result<Cow<'d, [u8]>, DwarfError> {
-    let data = section.compressed_data()?;
-    // The size in the header of a compressed section is only a claim.
-    let believable = (data.data.len() as u64).saturating_mul(RATIO_MAX);
-    let limit = believable.min(UNPACKED_MAX);
-    if data.format != CompressionFormat::None && data.uncompressed_size > limit {
-        return Err(DwarfError::TooLarge {
-            section: id.name(),
-            size: data.uncompressed_size,
-            limit,
-        });
-    }
-    let bytes = match data.format {
-        CompressionFormat::None => Cow::Borrowed(data.data),
-        CompressionFormat::Zlib => {
-            let reader = flate2::read::ZlibDecoder::new(data.data);
-            unpacked(reader, data.uncompressed_size, id)?
-        }
-        CompressionFormat::Zstandard => {
-            let reader = zstd::stream::read::Decoder::new(data.data);
-            let reader = reader.map_err(|error| broken_section(id, &error))?;
-            unpacked(reader, data.uncompressed_size, id)?
-        }
-        other => {
-            let error = std::io::Error::other(format!("{other:?} is not known"));
-            return Err(broken_section(id, &error));
-        }
-    };
-    length.all += bytes.len() as u64;
-    if id == SectionId::DebugAbbrev {
-        length.abbreviations += bytes.len() as u64;
-    }
-    Ok(bytes)
-}
-
-/// Exactly `size` bytes, or an error before much more of them are made.
-fn unpacked<'d>(reader: impl Read, size: u64, id: SectionId) -> Result<Cow<'d, [u8]>, DwarfError> {
-    let mut bytes = Vec::new();
-    let read = reader.take(size + 1).read_to_end(&mut bytes);
-    read.map_err(|error| broken_section(id, &error))?;
-    match bytes.len() as u64 {
-        length if length == size => Ok(Cow::Owned(bytes)),
-        length => {
-            let text = format!("{length} bytes or more instead of {size}");
-            Err(broken_section(id, &std::io::Error::other(text)))
-        }
-    }
-}
-
-fn broken_section(id: SectionId, error: &std::io::Error) -> DwarfError {
-    DwarfError::Packed {
-        section: id.name(),
-        error: error.to_string(),
     }
 }
 

@@ -15,7 +15,10 @@ mod demangle;
 mod die;
 mod error;
 mod file;
+mod key;
+mod sections;
 mod split;
+mod split_file;
 mod types;
 mod units;
 
@@ -24,10 +27,9 @@ pub use code::{
     SourceFrame, SourceLines, Storage, TypeParameter, VariableAt,
 };
 pub use demangle::demangled;
-pub use die::DieKey;
-pub use error::DwarfError;
+pub use error::{DwarfError, MissingUnits};
 pub use file::{Companions, ProgramFiles, debug_link_checksum};
+pub use key::DieKey;
 pub use linemate_types::ElfAddr;
 pub use split::{Skeleton, skeletons, split_ids};
 pub use types::ProgramTypes;
-pub use units::MissingUnits;

@@ -8,14 +8,14 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use gimli::{
-    AttributeValue, DebugInfoOffset, DebugTypeSignature, Dwarf, Unit, UnitHeader,
-    UnitSectionOffset, UnitType,
+    AttributeValue, DebugInfoOffset, DebugTypeSignature, Dwarf, Unit, UnitHeader, UnitType,
 };
 use linemate_types::{Language, Name};
 
-use crate::abbreviations::Abbreviations;
-use crate::die::Part;
-use crate::file::Slice;
+use crate::abbreviations::{Abbreviations, offset, unit};
+use crate::error::MissingUnits;
+use crate::key::{Part, key_in};
+use crate::sections::Slice;
 use crate::split::{SplitUnit, SplitUnits, dwo_name};
 use crate::{DieKey, DwarfError, ProgramFiles};
 
@@ -33,15 +33,6 @@ pub(crate) struct OneUnit<'d> {
     pub(crate) is_type: bool,
 }
 
-/// Units of a program that none of its files has.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MissingUnits {
-    /// The `.dwo` file of the first one, as the compiler was told.
-    pub first: String,
-    /// How many there are.
-    pub count: usize,
-}
-
 /// All units of a program.
 pub(crate) struct Units<'d> {
     parts: Vec<Arc<Dwarf<Slice<'d>>>>,
@@ -56,14 +47,6 @@ pub(crate) struct Units<'d> {
     pub(crate) length: u64,
     /// Bytes of the units.
     bytes: u64,
-}
-
-/// Where a unit starts in its section.
-pub(crate) fn offset(header: &UnitHeader<Slice<'_>>) -> u64 {
-    match header.offset() {
-        UnitSectionOffset::DebugInfoOffset(offset) => offset.0 as u64,
-        UnitSectionOffset::DebugTypesOffset(offset) => offset.0 as u64,
-    }
 }
 
 impl<'d> Units<'d> {
@@ -215,7 +198,7 @@ impl<'d> Units<'d> {
             });
         }
         if let Some((signature, type_offset)) = signature(&unit.header) {
-            let key = crate::die::key_in(&unit, type_offset, part);
+            let key = key_in(&unit, type_offset, part);
             self.signatures.entry(signature).or_insert(key);
         }
         let language = language(&unit).map_err(|source| DwarfError::Unit {
@@ -265,9 +248,7 @@ impl<'d> Units<'d> {
     ) -> Result<Option<DieKey>, DwarfError> {
         let one = &self.list[unit];
         Ok(match value {
-            AttributeValue::UnitRef(offset) => {
-                Some(crate::die::key_in(&one.unit, *offset, one.part))
-            }
+            AttributeValue::UnitRef(offset) => Some(key_in(&one.unit, *offset, one.part)),
             AttributeValue::DebugInfoRef(DebugInfoOffset(offset)) => {
                 Some(DieKey::info(*offset, one.part))
             }
@@ -337,19 +318,6 @@ fn signature(header: &UnitHeader<Slice<'_>>) -> Option<(u64, gimli::UnitOffset)>
         } => Some((signature, type_offset)),
         _ => None,
     }
-}
-
-/// A unit without what its entries say.
-pub(crate) fn unit<'d>(
-    dwarf: &Dwarf<Slice<'d>>,
-    header: UnitHeader<Slice<'d>>,
-    abbreviations: &mut Abbreviations,
-) -> Result<Unit<Slice<'d>>, DwarfError> {
-    let table = abbreviations.of(dwarf, &header)?;
-    Unit::new_with_abbreviations(dwarf, header, table).map_err(|source| DwarfError::Unit {
-        unit: offset(&header),
-        source,
-    })
 }
 
 fn language(unit: &Unit<Slice<'_>>) -> gimli::Result<Option<gimli::DwLang>> {

@@ -4,9 +4,9 @@ use gimli::{BaseAddresses, CfaRule, CieOrFde, DebugFrame, EhFrame, UnwindContext
 
 use linemate_types::ElfAddr;
 
-use super::Register;
+use super::facts::Register;
 use crate::ProgramFiles;
-use crate::file::Slice;
+use crate::sections::Slice;
 
 /// The frames of a program, by address.
 pub(crate) struct FrameTable<'d> {

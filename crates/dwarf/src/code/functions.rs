@@ -8,10 +8,10 @@ use gimli::{
 };
 use linemate_types::{ElfAddr, Name, SourceLine, TypeId};
 
+use super::facts::{Function, FunctionParameter, Global, Storage};
 use super::place::{Where, place};
-use super::{Function, FunctionParameter, Global, Storage};
-use crate::die::key_in;
-use crate::file::Slice;
+use crate::key::key_in;
+use crate::sections::Slice;
 use crate::units::{Names, Units, file_name};
 use crate::{DieKey, DwarfError, ProgramTypes, demangled};
 

@@ -6,7 +6,7 @@ use gimli::constants as dw;
 use linemate_types::{ElfAddr, Language, Name, TypeId};
 
 use super::functions::{EntryPlace, HOPS, describe, names, ranges};
-use crate::die::key_in;
+use crate::key::key_in;
 use crate::units::{Names, Units};
 use crate::{DieKey, DwarfError, ProgramTypes};
 

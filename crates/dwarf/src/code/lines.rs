@@ -9,7 +9,7 @@ use gimli::Dwarf;
 use linemate_types::ElfAddr;
 
 use crate::abbreviations::Abbreviations;
-use crate::file::Slice;
+use crate::sections::Slice;
 use crate::split::SplitUnits;
 use crate::{DwarfError, ProgramFiles, demangled};
 

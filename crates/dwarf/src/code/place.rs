@@ -4,8 +4,8 @@ use gimli::{Encoding, Expression, Operation};
 
 use linemate_types::ElfAddr;
 
-use super::Register;
-use crate::file::Slice;
+use super::facts::Register;
+use crate::sections::Slice;
 
 /// Where a variable is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use linemate_types::{CompositeKind, ElfAddr, Name, Type, TypeId, TypeModel};
 
 use super::functions::{EntryPlace, describe, fixed_place, ranges};
 use super::place::{Where, pieces, place};
-use crate::file::Slice;
+use crate::sections::Slice;
 use crate::units::{Names, Units};
 use crate::{DwarfError, ProgramTypes};
 

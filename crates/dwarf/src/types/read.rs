@@ -7,8 +7,9 @@ use linemate_types::{IntEncoding, Keyword, Language, MemberRole, Name, Qualifier
 use rustc_hash::FxHashMap;
 
 use super::node::{Node, Place, RawComposite, RawMember, RawType};
-use crate::die::{Attributes, Location, elements, key_in};
-use crate::file::Slice;
+use crate::die::{Attributes, Location, elements};
+use crate::key::key_in;
+use crate::sections::Slice;
 use crate::units::{Names, Units};
 use crate::{DieKey, DwarfError};
 

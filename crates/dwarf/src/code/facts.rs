@@ -1,0 +1,103 @@
+//! What code says, as values.
+
+use std::ops::Range;
+
+use linemate_types::{ByteOffset, ElfAddr, Name, SourceLine, TypeId};
+
+/// A register by its number in DWARF, which for x86-64 is that of the psABI, not the one in machine code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Register(pub u16);
+
+impl Register {
+    /// x86-64's `rbp`.
+    pub const RBP: Register = Register(6);
+    /// x86-64's `rsp`.
+    pub const RSP: Register = Register(7);
+
+    /// The general register with that number in x86-64's machine code (0 is `rax`, 1 `rcx`, 2 `rdx`, 3 `rbx`, 4 `rsp`, …);
+    /// `None` beyond 15.
+    pub fn of_x86_64(number: u8) -> Option<Register> {
+        const ORDER: [u16; 16] = [0, 2, 1, 3, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15];
+        ORDER.get(usize::from(number)).copied().map(Register)
+    }
+}
+
+impl From<gimli::Register> for Register {
+    fn from(register: gimli::Register) -> Register {
+        Register(register.0)
+    }
+}
+
+/// Where a variable with static storage is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Storage {
+    /// At an address.
+    Static(ElfAddr),
+    /// In each thread's block of this program, at that offset.
+    ThreadLocal(u64),
+}
+
+/// A variable with static storage: global, `static`, or of a class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Global {
+    /// Its name, with its scopes where its symbol has them.
+    pub name: String,
+    /// Its symbol, where that is another than the name.
+    pub linkage_name: Option<String>,
+    /// Where it is.
+    pub storage: Storage,
+    /// Its type.
+    pub type_id: TypeId,
+    /// Bytes; 0 where its type does not say it.
+    pub size: u64,
+    /// Where it is declared.
+    pub declared: Option<SourceLine>,
+}
+
+/// A parameter of a function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FunctionParameter {
+    /// Its name; empty when it has none.
+    pub name: Name,
+    /// Its type.
+    pub type_id: TypeId,
+}
+
+/// A function that has code of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// Its name, demangled, without parameters.
+    pub name: String,
+    /// Its symbol, where that is another than the name.
+    pub linkage_name: Option<String>,
+    /// Where its code is, ascending; several where the compiler put rare parts elsewhere.
+    pub ranges: Vec<Range<ElfAddr>>,
+    /// Where it is declared.
+    pub declared: Option<SourceLine>,
+    /// Its parameters, in order.
+    pub parameters: Vec<FunctionParameter>,
+}
+
+/// What a register points to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PointedTo {
+    /// The struct, union or class.
+    pub type_id: TypeId,
+    /// How far the register is after the start of the object; negative before it. Nearly always 0.
+    pub offset: i64,
+    /// The variable that says so.
+    pub variable: Name,
+    /// How many scopes are around the variable: inlined functions are deeper than what they are inlined into.
+    pub depth: u32,
+}
+
+/// A variable on the stack, or wherever a register leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VariableAt {
+    /// The variable.
+    pub variable: Name,
+    /// Its type.
+    pub type_id: TypeId,
+    /// Which of its bytes is meant.
+    pub offset: ByteOffset,
+}
