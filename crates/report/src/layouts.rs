@@ -7,7 +7,7 @@ use linemate_types::{FlattenError, Layout, LineSize, TypeId, TypeModel, named_me
 use serde::{Deserialize, Serialize};
 
 use crate::heat::Heat;
-use crate::leaves::{FieldMap, FieldPlace};
+use crate::leaves::{BitRange, FieldMap, FieldPlace};
 
 /// What `linemate layout --json` writes (docs/reference/json/layout.md).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,24 +86,6 @@ pub struct MemberEntry {
     /// How often it is accessed, where a recording says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heat: Option<Heat>,
-}
-
-/// The bits of a bit-field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BitRange {
-    /// The first.
-    pub start: u64,
-    /// How many.
-    pub width: u32,
-}
-
-/// An array.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ArrayExtent {
-    /// Bytes from element to element.
-    pub stride: u64,
-    /// Elements; 0 of a flexible one.
-    pub count: u64,
 }
 
 impl TypeLayout {

@@ -6,7 +6,6 @@ use linemate_types::{ByteSize, FlatType, FlattenError, Leaf, LineSize, TypeId, T
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::layouts::{ArrayExtent, BitRange};
 use crate::line_starts::{KeptLineStart, line_starts};
 
 /// A type's fields, touched or not.
@@ -36,6 +35,24 @@ pub struct FieldPlace {
     /// The arrays around it, outermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arrays: Vec<ArrayExtent>,
+}
+
+/// The bits of a bit-field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BitRange {
+    /// The first.
+    pub start: u64,
+    /// How many.
+    pub width: u32,
+}
+
+/// An array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArrayExtent {
+    /// Bytes from element to element.
+    pub stride: u64,
+    /// Elements; 0 of a flexible one.
+    pub count: u64,
 }
 
 impl FieldPlace {

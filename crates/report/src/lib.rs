@@ -58,8 +58,10 @@ pub use growth::{
 };
 pub use headline::{costs_headline, report_headline, type_headline};
 pub use heat::{Heat, with_heat};
-pub use layouts::{ArrayExtent, BitRange, KernelLayout, LayoutDocument, MemberEntry, TypeLayout};
-pub use leaves::{FieldMap, FieldPlace, LayoutChange, LayoutChangeError, layout_changes};
+pub use layouts::{KernelLayout, LayoutDocument, MemberEntry, TypeLayout};
+pub use leaves::{
+    ArrayExtent, BitRange, FieldMap, FieldPlace, LayoutChange, LayoutChangeError, layout_changes,
+};
 pub use line_starts::{KeptLineStart, line_starts, line_starts_text};
 pub use machines::{CacheSize, LatencyCycles, MachineEntry, MachinesDocument};
 pub use pretty::pretty;

@@ -5,23 +5,19 @@
 //! compared with the recorded kernel's, or by the compiler.
 
 mod declarator;
+mod deep;
+mod words;
 
 use std::ops::Range;
 
 use crate::body::{self, Body, BodyError};
 use crate::lex::{Token, TokenKind, lex};
 use declarator::declarators;
+use deep::{Deep, close, deepen};
+use words::{TAG_WORDS, is_attribute_like};
 
-/// One name of a declaration.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Declarator {
-    /// `None` for a bit-field without a name.
-    pub name: Option<String>,
-    /// Its text in the declaration, from `*` or name on, with attributes and width.
-    pub range: Range<usize>,
-    /// Whether it is a bit-field.
-    pub bits: bool,
-}
+pub use declarator::Declarator;
+pub(crate) use words::{is_call_word, is_type_word};
 
 /// What a declaration is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,55 +43,6 @@ pub struct Declaration {
     pub defines_type: bool,
 }
 
-const TYPE_WORDS: [&str; 14] = [
-    "void",
-    "char",
-    "short",
-    "int",
-    "long",
-    "float",
-    "double",
-    "signed",
-    "unsigned",
-    "_Bool",
-    "__signed__",
-    "__int128",
-    "bool",
-    "typeof",
-];
-const TAG_WORDS: [&str; 3] = ["struct", "union", "enum"];
-/// Words that neither make a type nor are a name.
-const QUALIFIERS: [&str; 16] = [
-    "const",
-    "volatile",
-    "restrict",
-    "_Atomic",
-    "static",
-    "__rcu",
-    "__user",
-    "__percpu",
-    "__iomem",
-    "__kernel",
-    "__force",
-    "__private",
-    "__bitwise",
-    "__packed",
-    "__extension__",
-    "__restrict",
-];
-/// Words that are not macros although a parenthesis follows them.
-const CALL_WORDS: [&str; 10] = [
-    "typeof",
-    "__typeof__",
-    "__typeof",
-    "typeof_unqual",
-    "_Atomic",
-    "__attribute__",
-    "__attribute",
-    "_Alignas",
-    "alignas",
-    "__aligned",
-];
 /// What asks for a start on a line of the machine.
 pub const LINE_ALIGNMENTS: [&str; 4] = [
     "____cacheline_aligned",
@@ -103,51 +50,6 @@ pub const LINE_ALIGNMENTS: [&str; 4] = [
     "____cacheline_internodealigned_in_smp",
     "_Alignas(SMP_CACHE_BYTES)",
 ];
-
-/// Whether `word` is a word of C itself that can start or make up a type.
-pub(crate) fn is_type_word(word: &str) -> bool {
-    TYPE_WORDS.contains(&word) || TAG_WORDS.contains(&word) || QUALIFIERS.contains(&word)
-}
-
-/// Whether a parenthesis after `word` does not make it a macro that declares something.
-pub(crate) fn is_call_word(word: &str) -> bool {
-    CALL_WORDS.contains(&word)
-}
-
-fn is_attribute_like(word: &str) -> bool {
-    word.starts_with("__") || (word.len() > 1 && !word.contains(|c: char| c.is_ascii_lowercase()))
-}
-
-/// A significant token with the depth of brackets that it is in; brackets themselves are outside of what they enclose.
-struct Deep<'t> {
-    token: Token<'t>,
-    depth: usize,
-}
-
-fn deepen<'t>(tokens: &[Token<'t>]) -> Vec<Deep<'t>> {
-    let mut depth = 0_usize;
-    let mut deep = Vec::new();
-    for token in tokens.iter().filter(|t| t.is_significant()) {
-        let closes = matches!(token.text, ")" | "]" | "}") && token.kind == TokenKind::Sign;
-        let opens = matches!(token.text, "(" | "[" | "{") && token.kind == TokenKind::Sign;
-        depth = depth.saturating_sub(usize::from(closes));
-        deep.push(Deep {
-            token: *token,
-            depth,
-        });
-        depth += usize::from(opens);
-    }
-    deep
-}
-
-/// The index after the bracket that closes the one at `open`.
-fn close(deep: &[Deep<'_>], open: usize) -> usize {
-    let inside = deep[open + 1..]
-        .iter()
-        .take_while(|d| d.depth > deep[open].depth)
-        .count();
-    (open + inside + 2).min(deep.len())
-}
 
 impl Declaration {
     /// Reads the text of a declaration, from its first word to its `;`.

@@ -6,6 +6,8 @@ mod contents;
 mod images;
 mod kernel;
 pub mod parts;
+mod places;
+mod variant;
 
 use linemate_recording::{
     AccessKind, Call, CpuId, Encoder, FunctionId, GuestAddr, InstructionId, LaneId, MAX_PARAMETERS,
@@ -15,63 +17,14 @@ use linemate_recording::{
 pub use self::contents::Contents;
 pub use self::kernel::{F, site, split_off};
 use self::parts::entry;
+pub use self::places::{
+    APIC, CACHE_KMALLOC, CACHE_TASK, COUNTER, DEVICE, DIRECT, FRAMES, IMAGE, INIT_STACK,
+    KMALLOC_SLAB, NOHZ, PAGES, POINTED, RQ, STATS, TAIL_PAGE, TASK_SLAB, UNITS, VMALLOC,
+};
+pub use self::variant::Variant;
 
-/// The direct map.
-pub const DIRECT: u64 = 0xffff_8880_0000_0000;
-/// The area of `vmalloc`.
-pub const VMALLOC: u64 = 0xffff_c900_0000_0000;
-/// The array of `struct page`.
-pub const PAGES: u64 = 0xffff_ea00_0000_0000;
-/// The kernel's image.
-pub const IMAGE: u64 = 0xffff_ffff_8100_0000;
-/// Pages of memory.
-pub const FRAMES: u64 = 64;
 /// An instruction of a user program.
 const USER_CODE: u64 = 0x40_1000;
-/// Per-CPU units: frames 32 and 40.
-pub const UNITS: [u64; 2] = [DIRECT + 32 * 4096, DIRECT + 40 * 4096];
-/// `rq` is at this offset of the per-CPU section.
-pub const RQ: u64 = 0x100;
-/// After the per-CPU section: a `vector` of each CPU from before the recording.
-pub const STATS: u64 = 0x500;
-/// An `entity` of that age, in the slab of `kmalloc-64`.
-pub const POINTED: u64 = KMALLOC_SLAB + 128;
-/// Slab of the cache `task`: frame 8, from before the recording.
-pub const TASK_SLAB: u64 = DIRECT + 8 * 4096;
-/// Slab of the cache `kmalloc-64`: frame 9.
-pub const KMALLOC_SLAB: u64 = DIRECT + 9 * 4096;
-/// The variable `nohz`, of an anonymous struct.
-pub const NOHZ: u64 = IMAGE + 0x2000;
-/// The variable `counter`.
-pub const COUNTER: u64 = IMAGE + 0x3000;
-/// Device registers: one page that the kernel mapped with `ioremap`.
-pub const DEVICE: u64 = VMALLOC + 0x20_0000 + 5 * 4096;
-/// The local APIC's registers.
-pub const APIC: u64 = 0xffff_ffff_ff5f_d000;
-/// `init_top_pgt`.
-const TOP_TABLE: u64 = IMAGE + 0x9000;
-/// The first idle stack.
-pub const INIT_STACK: u64 = IMAGE + 0x4000;
-/// The second page of another slab of the cache `task`, which starts in frame 16: objects of 256 bytes.
-pub const TAIL_PAGE: u64 = DIRECT + 17 * 4096;
-/// The cache `task`: a `struct kmem_cache` in frame 1.
-pub const CACHE_TASK: u64 = DIRECT + 4096;
-/// The cache `kmalloc-64`, likewise.
-pub const CACHE_KMALLOC: u64 = DIRECT + 4096 + 64;
-
-/// What a kernel can have otherwise than the one of most tests.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Variant {
-    /// `struct page` has `compound_info`, and a tail page's is a mask (from Linux 7.0 on).
-    pub compound_masks: bool,
-    /// Both slab caches serve other users of that size, too (`refcount` 2).
-    pub merged_caches: bool,
-    /// There is an image of CPU 0's `rq`, whose pointers lead to [`STATS`] and [`POINTED`].
-    pub pointers: bool,
-    /// The `rq` of [`RQ`] is `rq@server`, and there is another `rq`, which nothing is of; `entity_t` is an `entity`.
-    pub namesakes: bool,
-}
-
 /// A recording under construction: each method adds an event.
 pub struct World {
     encoder: Encoder,

@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 
 use super::allocations::allocations;
 use super::flow::Flow;
-use super::stack::{InFrame, in_frames};
+use super::frame::{InFrame, element, in_frames};
 use crate::schema::TypeIndex;
 
 /// A variable that the debug information describes.
@@ -364,18 +364,4 @@ fn pointers(
     found.sort_unstable();
     found.dedup_by_key(|(key, _)| *key);
     found
-}
-
-/// The struct that a type is, or that the elements of the array are.
-pub(super) fn element(model: &TypeModel, id: TypeId) -> Option<TypeId> {
-    let mut id = model.strip(id);
-    // As deep as a model's types may nest.
-    for _ in 0..linemate_types::MAX_DEPTH {
-        match model.get(id)? {
-            Type::Composite(_) => return Some(id),
-            Type::Array { element, .. } => id = model.strip(*element),
-            _ => return None,
-        }
-    }
-    None
 }

@@ -14,6 +14,7 @@ mod debug;
 mod elements;
 mod evidence;
 mod flow;
+mod frame;
 mod heap;
 mod names;
 mod places;

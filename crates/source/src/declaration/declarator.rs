@@ -1,6 +1,20 @@
 //! Finds the names in a declaration, and where it can be split.
 
-use super::{Declarator, Deep, QUALIFIERS, TAG_WORDS, close, is_attribute_like, is_type_word};
+use std::ops::Range;
+
+use super::deep::{Deep, close};
+use super::words::{QUALIFIERS, TAG_WORDS, is_attribute_like, is_type_word};
+
+/// One name of a declaration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declarator {
+    /// `None` for a bit-field without a name.
+    pub name: Option<String>,
+    /// Its text in the declaration, from `*` or name on, with attributes and width.
+    pub range: Range<usize>,
+    /// Whether it is a bit-field.
+    pub bits: bool,
+}
 
 /// The declarators of a declaration.
 pub(super) struct Declarators {

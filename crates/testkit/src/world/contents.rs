@@ -2,9 +2,9 @@
 
 use linemate_recording::{FunctionTable, Metadata};
 
-use super::Variant;
 use super::images::images;
 use super::kernel::{functions, symbols, types};
+use super::variant::Variant;
 
 /// All of a recording but its events.
 pub struct Contents {

@@ -1,7 +1,8 @@
 //! Its memory at the start.
 
 use super::parts::{heap, mark_slab, put};
-use super::{APIC, DEVICE, DIRECT, PAGES, POINTED, RQ, STATS, TOP_TABLE, UNITS, Variant};
+use super::places::{APIC, DEVICE, DIRECT, PAGES, POINTED, RQ, STATS, TOP_TABLE, UNITS};
+use super::variant::Variant;
 
 /// The page tables on the way to [`DEVICE`] and [`APIC`], in frames 57 to 62 and at [`TOP_TABLE`].
 fn page_tables() -> Vec<(u64, Vec<u8>)> {

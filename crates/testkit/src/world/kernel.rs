@@ -6,7 +6,8 @@ use linemate_recording::{
 use linemate_types::{Linkage, Name, Type};
 
 use super::parts::{self, Basics, entry, memory_types};
-use super::{COUNTER, INIT_STACK, NOHZ, RQ, TOP_TABLE, Variant};
+use super::places::{COUNTER, INIT_STACK, NOHZ, RQ, TOP_TABLE};
+use super::variant::Variant;
 use crate::btf_writer::{Endian, TypeList, member, write};
 
 /// The functions, by their number.

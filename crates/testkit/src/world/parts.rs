@@ -2,7 +2,7 @@
 
 use linemate_types::{Enumerator, Name, Type, TypeId};
 
-use super::{DIRECT, FRAMES, IMAGE, PAGES, VMALLOC};
+use super::places::{DIRECT, FRAMES, IMAGE, PAGES, VMALLOC};
 use crate::btf_writer::{TypeList, member};
 
 /// The variables that the symbols of [`symbols`] lead to.
