@@ -7,7 +7,6 @@
 //!
 //! Results do not depend on the number of threads. Memory is bounded by what is kept (objects, rows), not by the recording's length.
 
-use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use linemate_dwarf::demangled;
@@ -28,10 +27,11 @@ use crate::couse::FieldTables;
 use crate::index::{Lifetime, LifetimeIndex, ObjectId};
 use crate::map::{KernelMap, PercpuAreas};
 use crate::memory::KernelMemory;
-use crate::names::Names;
+use crate::names::{Names, ProgramParts};
 use crate::passes::visit_chunks;
 use crate::programs::{
     Code, DebugInformation, Descriptions, Evidence, Found, Gather, Heap, LastCall, Places,
+    ProgramFacts,
 };
 use crate::schema::{Schema, TypeIndex};
 use crate::source::SourcePlaces;
@@ -75,8 +75,6 @@ pub struct Analysis<'r> {
 pub struct Directory {
     /// By [`crate::SubjectId`].
     pub subjects: Vec<Subject>,
-    /// How many tracked objects (heap, per-CPU copies, pages) turned out to be of a type.
-    pub objects: BTreeMap<TypeIndex, u64>,
     /// What the first pass met.
     pub facts: AnalysisFacts,
     /// Where per-CPU memory is.
@@ -133,16 +131,17 @@ struct CodeInformation {
 }
 
 impl ProgramHead {
-    fn code_information(
-        &self,
-        recording: &Recording,
-        types: &FxHashMap<u32, TypeIndex>,
-    ) -> &CodeInformation {
-        self.information.get_or_init(|| {
+    fn facts(&self, recording: &Recording, types: &FxHashMap<u32, TypeIndex>) -> ProgramFacts<'_> {
+        let information = self.information.get_or_init(|| {
             let debug = self.descriptions.settle(&self.programs, &self.ids, types);
             let code = Code::new(recording, &self.programs, &debug);
             CodeInformation { debug, code }
-        })
+        });
+        ProgramFacts {
+            programs: &self.programs,
+            debug: &information.debug,
+            code: &information.code,
+        }
     }
 }
 
@@ -264,12 +263,13 @@ impl<'r> Analysis<'r> {
             programs,
         } = &self.head;
         let entries = table_entries(model, types);
-        let information = programs
-            .as_ref()
-            .map(|head| (head, head.code_information(self.recording, types)));
-        let watched = information.map(|(_, information)| &information.code);
-        let parts = (types, &entries, symbols);
-        let (collected, seen) = collect(self.recording, (&map, watched), parts, done)?;
+        let functions = self.recording.functions();
+        let collector = Collector::new(functions, &map, types, &entries, symbols);
+        let known = programs.as_ref();
+        let known = known.map(|head| head.facts(self.recording, types));
+        let seen = known.map(|_| Seen::new(&map));
+        let code = known.map(|facts| facts.code);
+        let (collected, seen) = collect(self.recording, collector, code, seen, done)?;
         let facts = AnalysisFacts {
             objects: collected.objects.len() as u64,
             sightings: collected.sightings,
@@ -279,15 +279,13 @@ impl<'r> Analysis<'r> {
             stacks: collected.stacks.len() as u64,
         };
         let percpu = map.percpu.clone();
-        let parts = information.zip(seen).map(|((head, information), seen)| {
-            let found = evidence(self.recording, (head, information), seen)?;
-            Ok::<_, RecordingError>((&head.programs, &information.debug, &information.code, found))
+        let programs = known.zip(seen).map(|(facts, seen)| {
+            let found = evidence(self.recording, facts, seen)?;
+            Ok::<_, RecordingError>(ProgramParts { facts, found })
         });
-        let parts = parts.transpose()?;
-        let (names, objects) = Names::new(map, schema, collected, parts);
+        let names = Names::new(map, schema, collected, programs.transpose()?);
         let directory = Directory {
             subjects: names.subjects().to_vec(),
-            objects,
             facts,
             percpu,
         };
@@ -350,12 +348,6 @@ impl<'r> Analysis<'r> {
     #[must_use]
     pub fn subjects(&self) -> &[Subject] {
         &self.directory.subjects
-    }
-
-    /// How many tracked objects (heap, per-CPU copies, pages) turned out to be of this type.
-    #[must_use]
-    pub fn object_count(&self, ty: TypeIndex) -> u64 {
-        self.directory.objects.get(&ty).copied().unwrap_or(0)
     }
 
     /// What the first pass met.
@@ -489,7 +481,8 @@ impl Visitor for Steps<'_> {
 fn decode(
     recording: &Recording,
     chunks: &[EventChunk],
-    (code, programs): (Option<&Code>, u32),
+    code: Option<&Code>,
+    programs: u32,
 ) -> Result<Vec<Vec<Step>>, RecordingError> {
     let one = |decoder: &mut Decoder, chunk: &EventChunk| {
         let mut steps = Steps {
@@ -508,6 +501,15 @@ fn decode(
 struct Seen {
     places: Places,
     heap: Heap,
+}
+
+impl Seen {
+    fn new(map: &KernelMap) -> Seen {
+        Seen {
+            places: Places::new(map.direct_map.start),
+            heap: Heap::default(),
+        }
+    }
 }
 
 /// Takes in the decoded events, in order.
@@ -541,28 +543,26 @@ impl TakeIn<'_> {
 /// Decodes a batch of chunks while the batch before it is taken in: the collector needs the events in order.
 fn collect(
     recording: &Recording,
-    (map, code): (&KernelMap, Option<&Code>),
-    (types, entries, symbols): (&FxHashMap<u32, TypeIndex>, &FxHashSet<TypeIndex>, &Symbols),
+    collector: Collector<'_>,
+    code: Option<&Code>,
+    seen: Option<Seen>,
     done: &(dyn Fn(u64) + Sync),
 ) -> Result<(Collected, Option<Seen>), RecordingError> {
     let table = recording.functions();
     // The table is sorted, and programs' code addresses are below the kernel's.
     let programs = table.functions.partition_point(|f| f.entry.0 >> 63 == 0) as u32;
     let mut taken = TakeIn {
-        collector: Collector::new(table, map, types, entries, symbols),
+        collector,
         table,
         programs,
-        seen: code.map(|_| Seen {
-            places: Places::new(map.direct_map.start),
-            heap: Heap::default(),
-        }),
+        seen,
     };
     taken.collector.pointed();
     let batch_size = rayon::current_num_threads().max(1) * 2;
     let mut decoded: Vec<Vec<Step>> = Vec::new();
     for batch in recording.chunks().chunks(batch_size) {
         let (next, ()) = rayon::join(
-            || decode(recording, batch, (code, programs)),
+            || decode(recording, batch, code, programs),
             || taken.take(&decoded),
         );
         decoded = next?;
@@ -575,7 +575,7 @@ fn collect(
 /// The pass over programs' accesses.
 fn evidence(
     recording: &Recording,
-    (head, information): (&ProgramHead, &CodeInformation),
+    facts: ProgramFacts<'_>,
     seen: Seen,
 ) -> Result<Found, RecordingError> {
     let Seen { places, heap } = seen;
@@ -590,8 +590,8 @@ fn evidence(
         .collect();
     let index = LifetimeIndex::new(&lifetimes);
     let make = || Gather {
-        programs: &head.programs,
-        code: &information.code,
+        programs: facts.programs,
+        code: facts.code,
         places: &places,
         heap: &index,
         found: Evidence::default(),

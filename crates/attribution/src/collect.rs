@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::ops::Range;
 
 use linemate_recording::{
-    Call, FunctionId, FunctionTable, GuestAddr, Meaning, Return, Role, VirtualTime,
+    Call, CpuId, FunctionId, FunctionTable, GuestAddr, Meaning, Return, Role, VirtualTime,
 };
 use linemate_types::Symbols;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -33,9 +33,6 @@ const GENERAL_SIZES: [u64; 13] = [
 /// The largest object that is believed: 1 GiB. Larger sizes come from error values and broken recordings.
 const SIZE_MAX: u64 = 1 << 30;
 
-/// "Belongs to no CPU."
-pub(crate) const NO_CPU: u16 = u16::MAX;
-
 /// An object's life.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Object {
@@ -44,8 +41,8 @@ pub(crate) struct Object {
     pub(crate) death: VirtualTime,
     pub(crate) kind: KindId,
     pub(crate) signature: SignatureId,
-    /// The CPU whose copy of a per-CPU allocation it is, else [`NO_CPU`].
-    pub(crate) cpu: u16,
+    /// The CPU whose copy of a per-CPU allocation it is.
+    pub(crate) cpu: Option<CpuId>,
     /// Pages: when the allocator handed them out. Until then it clears them.
     pub(crate) ready: VirtualTime,
 }
@@ -368,7 +365,7 @@ impl<'a> Collector<'a> {
             return None;
         }
         let kind = self.kind_of_cache(cache, site);
-        Some(self.birth(range, birth, kind, NO_CPU))
+        Some(self.birth(range, birth, kind, None))
     }
 
     /// The cache and the slot of a slab's address, and whether the slab is there since before the recording.
@@ -501,7 +498,7 @@ impl<'a> Collector<'a> {
                 start..start.saturating_add(size),
                 call.time,
                 kind,
-                cpu as u16,
+                Some(CpuId(cpu as u16)),
             );
         }
     }
@@ -523,10 +520,16 @@ impl<'a> Collector<'a> {
             usage: SiteUse::Other,
         };
         let kind = self.out.kinds.number(kind, Bounds::Exact(size), None);
-        self.birth(addr..addr.saturating_add(size), call.time, kind, NO_CPU);
+        self.birth(addr..addr.saturating_add(size), call.time, kind, None);
     }
 
-    fn birth(&mut self, range: Range<u64>, time: VirtualTime, kind: KindId, cpu: u16) -> ObjectId {
+    fn birth(
+        &mut self,
+        range: Range<u64>,
+        time: VirtualTime,
+        kind: KindId,
+        cpu: Option<CpuId>,
+    ) -> ObjectId {
         let origin = self.out.kinds.get(kind).origin;
         if let Some(old) = self.overlapping(&range, origin) {
             // Its free was not seen (bulk frees name no addresses).

@@ -168,6 +168,11 @@ impl Kinds {
         self.entries[id.0 as usize].kind
     }
 
+    /// What makes each kind, by [`KindId`].
+    pub fn iter(&self) -> impl Iterator<Item = ObjectKind> {
+        self.entries.iter().map(|entry| entry.kind)
+    }
+
     /// Counts an object of the kind and its sightings.
     pub fn retire(&mut self, id: KindId, sighted: &Votes) -> SignatureId {
         let entry = &mut self.entries[id.0 as usize];

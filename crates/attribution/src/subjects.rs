@@ -6,10 +6,10 @@ use rustc_hash::FxHashMap;
 
 use crate::kinds::{ObjectKind, Origin};
 use crate::ledger::Bucket;
-use crate::map::{KernelMap, Variable, Variables};
-use crate::schema::{Schema, TypeIndex};
+use crate::map::KernelMap;
+use crate::schema::TypeIndex;
 use crate::sites::SiteUse;
-use crate::votes::{Bounds, Hint, Placement, Votes};
+use crate::votes::Placement;
 
 /// A subject's number.
 #[derive(
@@ -119,15 +119,6 @@ impl Subjects {
     }
 }
 
-/// Variables with their subjects and what was found inside of them.
-#[derive(Debug, Default)]
-pub(crate) struct VariableNames {
-    pub(crate) subjects: Vec<SubjectId>,
-    pub(crate) strides: Vec<u64>,
-    /// By variable: what sightings say about one that has no type. Offsets from the variable's start.
-    pub(crate) extents: FxHashMap<usize, Vec<Extent>>,
-}
-
 pub(crate) fn clip(offset: u64) -> u32 {
     u32::try_from(offset).unwrap_or(u32::MAX)
 }
@@ -202,81 +193,4 @@ pub(crate) fn rest_of(
         percpu: kind.origin == Origin::Percpu,
         ..bare(bucket)
     })
-}
-
-pub(crate) fn variables(
-    subjects: &mut Subjects,
-    schema: &Schema,
-    list: &Variables,
-    votes: &Votes,
-    percpu: bool,
-) -> VariableNames {
-    let (typed, named) = if percpu {
-        (Bucket::PercpuTyped, Bucket::PercpuNamed)
-    } else {
-        (Bucket::GlobalTyped, Bucket::GlobalNamed)
-    };
-    let mut names = VariableNames::default();
-    let mut inside: FxHashMap<usize, Votes> = FxHashMap::default();
-    for (addr, ty, weight) in votes.iter() {
-        if let Some(index) = list.find(addr) {
-            inside
-                .entry(index)
-                .or_default()
-                .add(addr - list.list[index].range.start, ty, weight);
-        }
-    }
-    for (index, variable) in list.list.iter().enumerate() {
-        let special = special_bucket(&variable.name);
-        let bucket = special.unwrap_or(if variable.typed { typed } else { named });
-        let label = variable.name.clone();
-        let ty = variable.ty.filter(|_| special.is_none());
-        names.subjects.push(subjects.number(Subject {
-            ty,
-            label,
-            percpu,
-            ..bare(bucket)
-        }));
-        names.strides.push(ty.map_or(0, |t| schema.size(t)));
-        let silent = Votes::default();
-        if !variable.typed && special.is_none() {
-            let votes = inside.get(&index).unwrap_or(&silent);
-            let found = settle_variable(schema, variable, votes);
-            if !found.is_empty() {
-                names.extents.insert(
-                    index,
-                    extents(subjects, &found, typed, &variable.name, percpu),
-                );
-            }
-        }
-    }
-    names
-}
-
-/// A symbol's size is only known up to the next symbol, so anything that fits may be there.
-fn settle_variable(schema: &Schema, variable: &Variable, votes: &Votes) -> Vec<Placement> {
-    let size = variable.range.end - variable.range.start;
-    votes
-        .settle(
-            schema,
-            Bounds::Variable { size },
-            Some(Hint::All(&variable.name)),
-        )
-        .placements
-}
-
-/// Variables that hold stacks and page tables (arch/x86: init_task.c, head_64.S, cpu_entry_area.c).
-fn special_bucket(name: &str) -> Option<Bucket> {
-    match name {
-        "init_stack"
-        | "__start_init_stack"
-        | "init_thread_union"
-        | "irq_stack_backing_store"
-        | "exception_stacks"
-        | "entry_stack_storage" => Some(Bucket::Stack),
-        "init_top_pgt" | "early_top_pgt" | "level4_kernel_pgt" | "level3_kernel_pgt"
-        | "level3_ident_pgt" | "level2_kernel_pgt" | "level2_ident_pgt" | "level2_fixmap_pgt"
-        | "level1_fixmap_pgt" | "early_dynamic_pgts" => Some(Bucket::PageTable),
-        _ => None,
-    }
 }

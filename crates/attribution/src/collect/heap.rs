@@ -4,7 +4,7 @@
 
 use linemate_recording::VirtualTime;
 
-use super::{Collector, NO_CPU, PendingAllocation};
+use super::{Collector, PendingAllocation};
 use crate::index::ObjectId;
 use crate::kinds::{ObjectKind, Origin};
 use crate::map::PageUse;
@@ -49,7 +49,7 @@ impl<'a> Collector<'a> {
         };
         let hint = self.hint_of(origin);
         let kind = self.out.kinds.number(kind, Bounds::Exact(size), hint);
-        self.birth(addr..addr.saturating_add(size), birth, kind, NO_CPU);
+        self.birth(addr..addr.saturating_add(size), birth, kind, None);
     }
 
     /// An allocator inside another: the object is there, the outer call knows better who asked for it.

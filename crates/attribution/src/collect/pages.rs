@@ -2,7 +2,7 @@
 
 use linemate_recording::{Return, VirtualTime};
 
-use super::{Collector, NO_CPU, PendingAllocation};
+use super::{Collector, PendingAllocation};
 use crate::index::ObjectId;
 use crate::kinds::{ObjectKind, Origin};
 use crate::map::{PAGE_SIZE, STACK_SIZE};
@@ -56,7 +56,7 @@ impl Collector<'_> {
             usage: call.usage,
         };
         let kind = self.out.kinds.number(kind, Bounds::Exact(size), None);
-        let object = self.birth(addr..addr.saturating_add(size), call.time, kind, NO_CPU);
+        let object = self.birth(addr..addr.saturating_add(size), call.time, kind, None);
         self.out.objects[object.0 as usize].ready = ret.time;
         if call.usage == SiteUse::Slab {
             if let Some(cache) = self.cache_asked(ret.stack.0) {

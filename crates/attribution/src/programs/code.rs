@@ -6,6 +6,14 @@ use rustc_hash::FxHashMap;
 
 use super::debug::{DebugInformation, Pointee};
 
+/// Programs, and what is known of them before any access is looked at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ProgramFacts<'a> {
+    pub(crate) programs: &'a Programs,
+    pub(crate) debug: &'a DebugInformation,
+    pub(crate) code: &'a Code,
+}
+
 /// An instruction of a program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known {

@@ -275,13 +275,13 @@ fn code_facts(programs: &Programs, described: &Described) -> Option<CodeFacts> {
     } = described;
     let files = files_of(programs, *file).ok()?;
     let code = ProgramCode::read(&files, types).ok()?;
-    let mut pointers = pointers(programs, *file, (&code, types.model()), places);
+    let mut pointers = pointers(programs, *file, &code, types.model(), places);
     let own = |(address, _): &(ElfAddr, Base)| {
         let function = code.function_at(*address);
         function.map(|_| *address)
     };
     let described = places.iter().filter_map(own).collect();
-    let frames = in_frames(programs, *file, (&code, types.model()), places);
+    let frames = in_frames(programs, *file, &code, types.model(), places);
     let allocations = allocations(&code, types.model(), calls);
     let bookkeeping = bookkeeping(&code, heap);
     pointers.retain(|(_, id)| match types.model().get(*id) {
@@ -332,7 +332,8 @@ fn bookkeeping(code: &ProgramCode<'_>, heap: &[ElfAddr]) -> BTreeSet<String> {
 fn pointers(
     programs: &Programs,
     file: u32,
-    (code, model): (&ProgramCode<'_>, &TypeModel),
+    code: &ProgramCode<'_>,
+    model: &TypeModel,
     places: &BTreeSet<(ElfAddr, Base)>,
 ) -> Vec<((ElfAddr, Base), TypeId)> {
     let mut flow = Flow::new(code, model);

@@ -184,7 +184,7 @@ impl<'a, 'd> Flow<'a, 'd> {
                 let held = self
                     .holder(instruction, known)
                     .and_then(|(holder, offset)| {
-                        pointer_at((self.model, &self.elements), holder, offset)
+                        pointer_at(self.model, &self.elements, holder, offset)
                     });
                 held.or_else(|| slots.at(instruction))?
             }
@@ -230,11 +230,7 @@ impl<'a, 'd> Flow<'a, 'd> {
 
 /// What a pointer at `offset` of a value of type `id` points to: of a union (an enum of Rust's) the first member's that leads to a struct,
 /// else the first one's that leads to a scalar.
-fn pointer_at(
-    (model, elements): (&TypeModel, &Elements),
-    id: TypeId,
-    offset: u64,
-) -> Option<TypeId> {
+fn pointer_at(model: &TypeModel, elements: &Elements, id: TypeId, offset: u64) -> Option<TypeId> {
     let target = |place: &Place| {
         let declared = model.pointer_target(place.id)?;
         // Of a vector's pointer its type does not say what it points to.
@@ -244,7 +240,7 @@ fn pointer_at(
     };
     let of = |wanted: &dyn Fn(TypeId) -> bool| {
         let is_vector = |id| elements.of(id).is_some();
-        first(model, (id, offset), is_vector, |place, _| {
+        first(model, id, offset, is_vector, |place, _| {
             target(place).filter(|target| wanted(*target))
         })
     };
@@ -256,14 +252,16 @@ fn pointer_at(
 fn start_at(model: &TypeModel, id: TypeId, offset: u64) -> Option<TypeId> {
     let structs = first(
         model,
-        (id, offset),
+        id,
+        offset,
         |_| false,
         |place, ty| matches!(ty, Type::Composite(_)).then_some(place.id),
     );
     structs.or_else(|| {
         first(
             model,
-            (id, offset),
+            id,
+            offset,
             |_| false,
             |place, _| model.is_scalar(place.id).then_some(place.id),
         )
@@ -283,7 +281,8 @@ struct Place {
 /// Of what starts at `offset` of a value of type `id`, outermost and first members first, the first that `wanted` accepts.
 fn first(
     model: &TypeModel,
-    (id, offset): (TypeId, u64),
+    id: TypeId,
+    offset: u64,
     is_vector: impl Fn(TypeId) -> bool,
     wanted: impl Fn(&Place, &Type) -> Option<TypeId>,
 ) -> Option<TypeId> {

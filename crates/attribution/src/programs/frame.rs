@@ -42,7 +42,8 @@ impl<T> InFrame<T> {
 pub(super) fn in_frames(
     programs: &Programs,
     file: u32,
-    (code, model): (&ProgramCode<'_>, &TypeModel),
+    code: &ProgramCode<'_>,
+    model: &TypeModel,
     places: &BTreeSet<(ElfAddr, Base)>,
 ) -> Vec<(ElfAddr, InFrame<TypeId>)> {
     let image = programs.image(file).map_or("", |image| image.name());
@@ -65,7 +66,7 @@ pub(super) fn in_frames(
         if base != Base::STACK && !framed() {
             return None;
         }
-        let mut found = in_frame((code, model), pc, instruction.operand, instruction.bytes)?;
+        let mut found = in_frame(code, model, pc, instruction.operand, instruction.bytes)?;
         found.name = format!("{} ({image})", found.name);
         Some((*address, found))
     });
@@ -77,7 +78,8 @@ fn register(base: Base) -> Register {
 }
 
 fn in_frame(
-    (code, model): (&ProgramCode<'_>, &TypeModel),
+    code: &ProgramCode<'_>,
+    model: &TypeModel,
     pc: DwarfAddr,
     operand: Operand,
     bytes: u16,
@@ -185,8 +187,8 @@ int main(int count, char **words)
         let found = decoder.iter().filter_map(|instruction| {
             let bytes = instruction.memory_size().size() as u16;
             let operand = operand_of(&instruction);
-            let parts = (&code, types.model());
-            in_frame(parts, DwarfAddr(instruction.ip()), operand, bytes)
+            let pc = DwarfAddr(instruction.ip());
+            in_frame(&code, types.model(), pc, operand, bytes)
         });
         let found = found.map(|f| (f.name, f.ty.is_some(), f.offset, f.indexed));
         found.collect()

@@ -4,7 +4,7 @@ use linemate_recording::{Call, FunctionTable, GuestAddr, Meaning, Return, Role, 
 use rustc_hash::FxHashMap;
 
 use super::places::{Places, Space, UserAddr};
-use crate::collect::{NO_CPU, Object};
+use crate::collect::Object;
 use crate::index::{NEVER, ObjectId};
 use crate::kinds::{KindId, Kinds, ObjectKind, Origin, SILENT};
 use crate::sites::SiteUse;
@@ -129,7 +129,7 @@ impl Heap {
             death: NEVER,
             kind,
             signature: SILENT,
-            cpu: NO_CPU,
+            cpu: None,
             ready: call.time,
         });
         self.living.insert(start, id);

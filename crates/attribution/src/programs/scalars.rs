@@ -87,10 +87,11 @@ struct Beside {
 
 /// The scalar that the bytes beside the structs of alike objects are mostly reached as: an object may be a page of bytes and after it the structs that
 /// describe it. An arena is not such an object, so nothing there may have been reached as a struct, and half of what known functions do there has
-/// to be by pointers to scalars. `forms`: by object.
+/// to be by pointers to scalars. `forms`: by object; `placements`: by form.
 pub(super) fn beside(
     heap: &Heap,
-    (forms, placements): (&[FormId], &[Vec<Placement>]),
+    forms: &[FormId],
+    placements: &[Vec<Placement>],
     votes: &FxHashMap<ScalarVote, u64>,
     structs: &FxHashMap<ObjectId, Votes>,
 ) -> BTreeMap<Alike, ScalarName> {
@@ -145,7 +146,7 @@ fn heaviest(weights: &Weights) -> Option<ScalarName> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collect::{NO_CPU, Object};
+    use crate::collect::Object;
     use crate::index::NEVER;
     use crate::kinds::{ObjectKind, Origin, SILENT};
     use crate::sites::SiteUse;
@@ -169,7 +170,7 @@ mod tests {
                 death: NEVER,
                 kind,
                 signature: SILENT,
-                cpu: NO_CPU,
+                cpu: None,
                 ready: VirtualTime(0),
             });
         }
@@ -242,7 +243,7 @@ mod tests {
         });
         let placements = [Vec::new(), vec![placement]];
         let (votes, structs) = (votes.collect(), structs.collect());
-        let found = beside(&heap, (&forms, &placements), &votes, &structs);
+        let found = beside(&heap, &forms, &placements, &votes, &structs);
         let expected = BTreeMap::from([((KindId(0), FormId(1)), ScalarName(5))]);
         assert!(found.is_empty() || found == expected, "{found:?}");
         found.len()

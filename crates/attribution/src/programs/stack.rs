@@ -10,10 +10,10 @@ use linemate_programs::Operand;
 use linemate_recording::{Access, GuestAddr};
 use rustc_hash::FxHashMap;
 
-use super::code::Code;
-use super::debug::{DebugInformation, Pointee};
+use super::code::ProgramFacts;
+use super::debug::Pointee;
 use super::frame::InFrame;
-use super::names::{InProgram, of_program};
+use super::located::{InProgram, of_program};
 use crate::ledger::Bucket;
 use crate::schema::{Schema, TypeIndex};
 use crate::subjects::{Subject, SubjectId, Subjects, clip};
@@ -36,14 +36,16 @@ impl StackNames {
     /// Of the instructions that reached a stack.
     pub(super) fn new(
         reached: impl Iterator<Item = GuestAddr>,
-        (code, debug): (&Code, &DebugInformation),
+        facts: ProgramFacts<'_>,
         schema: &Schema,
         subjects: &mut Subjects,
     ) -> StackNames {
         let mut known: Vec<(GuestAddr, OnStack)> = Vec::new();
         for pc in reached.collect::<BTreeSet<_>>() {
-            let Some(about) = code.at(pc) else { continue };
-            let frame = debug.in_frame(about.place);
+            let Some(about) = facts.code.at(pc) else {
+                continue;
+            };
+            let frame = facts.debug.in_frame(about.place);
             // A call by a pointer in a struct: the load is from the struct, the return address goes to the stack.
             let pushes = about.instruction.uses_stack;
             let found = frame.map(|frame| of_frame(subjects, frame)).or_else(|| {

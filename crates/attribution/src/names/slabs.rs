@@ -1,0 +1,127 @@
+//! Slots of slabs in which no tracked object lives: objects from before the recording, and those that were handed out in bulk.
+
+use linemate_recording::VirtualTime;
+use rustc_hash::FxHashMap;
+
+use crate::collect::Object;
+use crate::index::{NEVER, ObjectId, Tenant};
+use crate::kinds::{KindId, Kinds, Origin};
+use crate::ledger::Bucket;
+use crate::map::{KernelMap, PageUse};
+use crate::sites::SiteUse;
+use crate::spans::Spans;
+use crate::subjects::{Subject, SubjectId, Subjects, bare, of_cache};
+
+/// What the first pass leaves of slabs.
+pub(super) struct SlabFacts {
+    /// When objects of a cache were handed out of which no event tells which.
+    pub(super) handed_out: FxHashMap<u32, Spans>,
+    /// What those objects are.
+    pub(super) handed_out_kinds: FxHashMap<u32, KindId>,
+    /// The caches that page objects were taken for, as far as the calls tell.
+    pub(super) taken: FxHashMap<ObjectId, u32>,
+}
+
+/// All that is known of slabs' slots.
+#[derive(Debug)]
+pub(super) struct Slabs {
+    /// By cache: what its objects from before the recording are.
+    kinds: FxHashMap<u32, KindId>,
+    /// By cache: the subject of objects of which no more is known.
+    rest: Vec<SubjectId>,
+    handed_out: FxHashMap<u32, Spans>,
+    handed_out_kinds: FxHashMap<u32, KindId>,
+    /// The caches of the slabs that were taken during the recording.
+    taken: FxHashMap<ObjectId, u32>,
+}
+
+/// A slot with an object in it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    /// What is known of the object.
+    pub(super) kind: Option<KindId>,
+    /// The subject of what no placement of that kind covers.
+    pub(super) rest: SubjectId,
+}
+
+impl Slabs {
+    pub(super) fn new(
+        subjects: &mut Subjects,
+        map: &KernelMap,
+        kinds: &Kinds,
+        objects: &[Object],
+        facts: SlabFacts,
+    ) -> Slabs {
+        let numbered = (0u32..).map(KindId).zip(kinds.iter());
+        let before = numbered.filter_map(|(id, kind)| match (kind.origin, kind.site) {
+            (Origin::Cache(cache), None) => Some((cache, id)),
+            _ => None,
+        });
+        let rest = map.caches.iter().map(|cache| {
+            subjects.number(Subject {
+                label: of_cache(&cache.name),
+                ..bare(Bucket::HeapCache)
+            })
+        });
+        Slabs {
+            kinds: before.collect(),
+            rest: rest.collect(),
+            handed_out: facts.handed_out,
+            handed_out_kinds: facts.handed_out_kinds,
+            taken: taken(map, objects, kinds, facts.taken),
+        }
+    }
+
+    /// The cache of a slab that was taken during the recording.
+    pub(super) fn cache(&self, slab: ObjectId) -> Option<u32> {
+        self.taken.get(&slab).copied()
+    }
+
+    /// A slot of a slab from before the recording; `None` where it is free.
+    pub(super) fn old(&self, cache: u32, tenant: Tenant, time: VirtualTime) -> Option<Slot> {
+        if tenant == Tenant::Unknown {
+            return Some(self.slot(cache, &self.kinds));
+        }
+        let freed = tenant.since().unwrap_or(VirtualTime(0));
+        self.new_since(cache, freed, time)
+    }
+
+    /// A slot whose object was handed out in bulk at some time between two; `None` where none was.
+    ///
+    /// No event tells which object is handed out, so any slot that was free then may be one of them. The object lives from the call, as
+    /// others do: what the allocator clears before it returns is the object's. What it does to a slot that stays free, from there on, is
+    /// taken for the object's, too: a link written or read.
+    pub(super) fn new_since(&self, cache: u32, from: VirtualTime, to: VirtualTime) -> Option<Slot> {
+        let spans = self.handed_out.get(&cache)?;
+        spans
+            .meets(from, to)
+            .then(|| self.slot(cache, &self.handed_out_kinds))
+    }
+
+    fn slot(&self, cache: u32, kinds: &FxHashMap<u32, KindId>) -> Slot {
+        Slot {
+            kind: kinds.get(&cache).copied(),
+            rest: self.rest[cache as usize],
+        }
+    }
+}
+
+/// The caches of slabs that were taken during the recording: as the calls tell, else as the pages are marked at the end.
+fn taken(
+    map: &KernelMap,
+    objects: &[Object],
+    kinds: &Kinds,
+    told: FxHashMap<ObjectId, u32>,
+) -> FxHashMap<ObjectId, u32> {
+    let mut found = told;
+    for (object, id) in objects.iter().zip(0u32..) {
+        let kind = kinds.get(object.kind);
+        let kept =
+            (kind.origin, kind.usage) == (Origin::Pages, SiteUse::Slab) && object.death == NEVER;
+        let usage = map.frame(object.range.start).filter(|_| kept);
+        if let Some(PageUse::Slab { cache, .. }) = usage.map(|f| map.pages_at_stop.of(f)) {
+            found.entry(ObjectId(id)).or_insert(cache);
+        }
+    }
+    found
+}

@@ -1,0 +1,188 @@
+//! Programs' heap objects: structs where code reaches them as such, else arrays of scalars, else what their site asked for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use linemate_recording::{GuestAddr, VirtualTime};
+
+use super::code::ProgramFacts;
+use super::debug::{Pointee, ScalarName};
+use super::evidence::Evidence;
+use super::heap::Heap;
+use super::located::{InProgram, of_program};
+use super::places::UserAddr;
+use super::scalars::{self, Alike};
+use crate::index::{LifetimeIndex, ObjectId, Tenant};
+use crate::kinds::{FormId, Forms, KindId, ObjectKind};
+use crate::ledger::Bucket;
+use crate::schema::Schema;
+use crate::subjects::{Extent, Subject, SubjectId, Subjects, clip, find};
+use crate::votes::{Placement, Votes};
+
+/// All objects, where they are and what is in them.
+#[derive(Debug)]
+pub(super) struct ObjectNames {
+    lifetimes: LifetimeIndex,
+    /// By object: its form, and what no placement covers.
+    objects: Vec<(FormId, SubjectId)>,
+    forms: Vec<Vec<Extent>>,
+}
+
+impl ObjectNames {
+    pub(super) fn new(
+        facts: ProgramFacts<'_>,
+        schema: &Schema,
+        subjects: &mut Subjects,
+        mut heap: Heap,
+        lifetimes: LifetimeIndex,
+        evidence: &Evidence,
+    ) -> ObjectNames {
+        vote(&mut heap, evidence);
+        let declared = declared(&heap, facts);
+        for (kind, of) in &declared {
+            if let Pointee::Struct(ty) = of {
+                heap.kinds.declare(*kind, *ty);
+            }
+        }
+        let mut settler = heap.kinds.settle(schema);
+        let of_objects = heap.objects.iter();
+        let of_objects = of_objects.map(|o| settler.form(schema, o.kind, o.signature));
+        let of_objects: Vec<FormId> = of_objects.collect();
+        let settled = settler.finish();
+        let forms = settled.forms.iter().map(|form| extents(subjects, form));
+        let forms = forms.collect();
+        let alike = heap.objects.iter().zip(&of_objects);
+        let alike: Vec<Alike> = alike.map(|(o, form)| (o.kind, *form)).collect();
+        let arrays = Arrays::new(&heap, &declared, &settled, &of_objects, evidence);
+        let different: BTreeSet<Alike> = alike.iter().copied().collect();
+        let rest = different.into_iter().map(|of| {
+            let array = arrays
+                .of(of)
+                .map(|name| &*facts.debug.scalars[name.0 as usize]);
+            (of, rest_of(subjects, heap.kinds.get(of.0), array))
+        });
+        let rest: BTreeMap<Alike, SubjectId> = rest.collect();
+        ObjectNames {
+            lifetimes,
+            objects: alike.iter().map(|of| (of.1, rest[of])).collect(),
+            forms,
+        }
+    }
+
+    /// The object that is at an address at a time.
+    pub(super) fn at(&self, at: UserAddr, time: VirtualTime) -> Option<InProgram> {
+        let addr = at.flat();
+        match self.lifetimes.at(addr, time) {
+            Tenant::Alive { object, start } => Some(self.inside(object, addr.0 - start.0)),
+            Tenant::Vacant { .. } | Tenant::Unknown => None,
+        }
+    }
+
+    fn inside(&self, object: ObjectId, offset: u64) -> InProgram {
+        let (form, rest) = self.objects[object.0 as usize];
+        match find(&self.forms[form.0 as usize], offset) {
+            Some(extent) => {
+                let within = offset - extent.start;
+                InProgram {
+                    subject: extent.subject,
+                    offset: clip(within.checked_rem(extent.stride).unwrap_or(within)),
+                    object: true,
+                }
+            }
+            None => InProgram {
+                subject: rest,
+                offset: clip(offset),
+                object: true,
+            },
+        }
+    }
+}
+
+/// Gives each object's votes to its kind.
+fn vote(heap: &mut Heap, evidence: &Evidence) {
+    let silent = Votes::default();
+    for (id, object) in (0u32..).zip(&mut heap.objects) {
+        let votes = evidence.votes.get(&ObjectId(id)).unwrap_or(&silent);
+        object.signature = heap.kinds.retire(object.kind, votes);
+    }
+}
+
+/// What the code that asks for the objects of a kind says that they hold, by kind.
+fn declared(heap: &Heap, facts: ProgramFacts<'_>) -> BTreeMap<KindId, Pointee> {
+    let kinds = (0u32..).map(KindId).take(heap.kinds.len());
+    let declared = kinds.filter_map(|kind| {
+        let call = facts.code.at(heap.kinds.get(kind).site?)?;
+        Some((kind, facts.debug.allocates(call.place)?))
+    });
+    declared.collect()
+}
+
+/// Which objects are arrays of scalars, or have such beside their structs.
+struct Arrays {
+    /// As the code says that asks for them.
+    declared: BTreeMap<KindId, ScalarName>,
+    /// As the objects are reached.
+    whole: BTreeMap<KindId, ScalarName>,
+    /// As they are reached beside their structs.
+    beside: BTreeMap<Alike, ScalarName>,
+}
+
+impl Arrays {
+    fn new(
+        heap: &Heap,
+        declared: &BTreeMap<KindId, Pointee>,
+        settled: &Forms,
+        of_objects: &[FormId],
+        evidence: &Evidence,
+    ) -> Arrays {
+        let scalars = declared.iter().filter_map(|(kind, of)| match of {
+            Pointee::Scalar(name) => Some((*kind, *name)),
+            Pointee::Struct(_) => None,
+        });
+        let structs = heap.objects.iter().zip(of_objects);
+        let structs = structs.filter(|(_, form)| !settled.forms[form.0 as usize].is_empty());
+        let structs = structs.map(|(object, _)| object.kind).collect();
+        Arrays {
+            declared: scalars.collect(),
+            whole: scalars::settle(heap, &structs, &evidence.scalars),
+            beside: scalars::beside(
+                heap,
+                of_objects,
+                &settled.forms,
+                &evidence.scalars,
+                &evidence.votes,
+            ),
+        }
+    }
+
+    fn of(&self, alike: Alike) -> Option<ScalarName> {
+        let declared = self.declared.get(&alike.0);
+        let reached = || self.whole.get(&alike.0).or_else(|| self.beside.get(&alike));
+        declared.or_else(reached).copied()
+    }
+}
+
+fn extents(subjects: &mut Subjects, form: &[Placement]) -> Vec<Extent> {
+    let extent = |p: &Placement| Extent {
+        start: p.start,
+        end: p.start.saturating_add(p.size),
+        stride: p.stride,
+        subject: subjects.number(Subject {
+            ty: Some(p.ty),
+            ..of_program(Bucket::Field)
+        }),
+    };
+    form.iter().map(extent).collect()
+}
+
+/// The subject of what no placement covers; `array`: the type of the elements where the objects are arrays of scalars.
+fn rest_of(subjects: &mut Subjects, kind: ObjectKind, array: Option<&str>) -> SubjectId {
+    let (bucket, label) = match array {
+        Some(element) => (Bucket::HeapScalar, format!("{element}[]")),
+        None => (Bucket::HeapSite, format!("malloc({})", kind.size)),
+    };
+    subjects.number(Subject {
+        label,
+        site: kind.site.filter(|site| *site != GuestAddr(0)),
+        ..of_program(bucket)
+    })
+}

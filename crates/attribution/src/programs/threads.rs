@@ -1,0 +1,82 @@
+//! Programs' threads: their control blocks and what is thread-local.
+
+use linemate_programs::Programs;
+use rustc_hash::FxHashMap;
+
+use super::evidence::Evidence;
+use super::places::{Space, UserAddr};
+
+/// Bytes above the thread pointer that are the C library's own (`struct pthread` of glibc 2.31 to 2.41 has 2304 or 2368 on x86-64).
+const THREAD_BLOCK: u64 = 2368;
+
+/// All threads, by space.
+#[derive(Debug)]
+pub(super) struct ThreadNames(FxHashMap<Space, Threads>);
+
+/// The threads of a space.
+#[derive(Debug, Default)]
+struct Threads {
+    /// Their thread pointers, ascending.
+    pointers: Vec<u64>,
+    /// The program, and how far below a thread pointer its thread-local variables begin.
+    program: Option<(u32, u64)>,
+}
+
+/// A byte of a thread's.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum InThread {
+    /// Of its control block.
+    Block {
+        /// Which byte.
+        offset: u64,
+    },
+    /// Of what is thread-local.
+    Local {
+        /// The program.
+        file: u32,
+        /// Which byte of its thread storage.
+        offset: u64,
+    },
+}
+
+impl ThreadNames {
+    pub(super) fn new(programs: &Programs, evidence: &Evidence) -> ThreadNames {
+        ThreadNames(threads(programs, evidence))
+    }
+
+    /// What of a thread's is at an address.
+    pub(super) fn at(&self, at: UserAddr) -> Option<InThread> {
+        let Threads { pointers, program } = self.0.get(&at.space)?;
+        let after = pointers.partition_point(|thread| *thread <= at.addr);
+        if let Some(thread) = after.checked_sub(1).map(|i| pointers[i]) {
+            let offset = at.addr - thread;
+            if offset < THREAD_BLOCK {
+                return Some(InThread::Block { offset });
+            }
+        }
+        let (file, size) = (*program)?;
+        let below = pointers.get(after)? - at.addr;
+        let offset = size.checked_sub(below)?;
+        Some(InThread::Local { file, offset })
+    }
+}
+
+/// Thread pointers, and the program of each space: its thread-local variables end at the thread pointer (System V ABI, TLS variant II;
+/// U. Drepper, ELF Handling For Thread-Local Storage, section 3.4.6). Those of libraries are further below, in an order that is
+/// not known here.
+fn threads(programs: &Programs, evidence: &Evidence) -> FxHashMap<Space, Threads> {
+    let mut all: FxHashMap<Space, Threads> = FxHashMap::default();
+    for (space, pointer) in &evidence.threads {
+        all.entry(*space).or_default().pointers.push(*pointer);
+    }
+    for (space, file, _) in &evidence.bases {
+        let image = programs.image(*file);
+        let image = image.filter(|image| !image.name().contains(".so"));
+        let storage = image.and_then(|image| image.thread_storage);
+        if let (Some(storage), Some(threads)) = (storage, all.get_mut(space)) {
+            let size = storage.size.checked_next_multiple_of(storage.align);
+            threads.program = size.map(|size| (*file, size));
+        }
+    }
+    all
+}
