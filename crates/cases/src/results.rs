@@ -133,7 +133,8 @@ impl Ours<'_> {
     fn prediction(&self, of: &PredictedOf) -> String {
         if let PredictedFigure::ShareUnder(function) = &of.of {
             let shares = self.book.predicted_share(of, function);
-            return shares.map_or_else(|| "not replayed".to_owned(), share_text);
+            let text = shares.map(|(without, with)| share_text(without, with));
+            return text.unwrap_or_else(|| "not replayed".to_owned());
         }
         let predicted = self
             .results
@@ -190,7 +191,7 @@ impl Ours<'_> {
         if let PredictedFigure::ShareUnder(function) = &of.of {
             let [without, with] = self.book.rebuilt_shares(of, function)?;
             let mean = |shares: &[f64]| shares.iter().sum::<f64>() / shares.len() as f64;
-            let text = share_text((mean(&without), mean(&with)));
+            let text = share_text(mean(&without), mean(&with));
             return Some(match change_between(&without, &with) {
                 Some(change) => format!("{text} ({})", change_text(change)),
                 None => text,
@@ -218,7 +219,7 @@ fn is_named(row: &str, field: &str) -> bool {
 }
 
 /// A share of all cycles before and after.
-fn share_text((without, with): (f64, f64)) -> String {
+fn share_text(without: f64, with: f64) -> String {
     format!(
         "{:.2} → {:.2} % of all cycles",
         100.0 * without,

@@ -32,7 +32,8 @@ pub(crate) struct KernelTypes {
 impl Known {
     /// Reads the types from the image, if they are wanted, and the symbols that its boot gave; calls of `events` are counted.
     pub(crate) fn new(
-        (path, image): (&Path, &[u8]),
+        path: &Path,
+        image: &[u8],
         with_types: bool,
         symbol_text: Vec<u8>,
         events: &[String],
@@ -161,8 +162,14 @@ mod tests {
         let image = std::fs::read(std::env::current_exe().unwrap()).unwrap();
         let symbols = b"ffffffff81000010 T __switch_to\nffffffff81000020 T kfree\n";
         let known = |with_types| {
-            let kernel = (Path::new("vmlinuz"), &*image);
-            Known::new(kernel, with_types, symbols.to_vec(), &["kfree".to_owned()])
+            let events = ["kfree".to_owned()];
+            Known::new(
+                Path::new("vmlinuz"),
+                &image,
+                with_types,
+                symbols.to_vec(),
+                &events,
+            )
         };
         let Err(error) = known(true) else {
             panic!("the program has BTF");

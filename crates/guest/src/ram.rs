@@ -247,15 +247,15 @@ impl<'a> KernelMemory<'a> {
     ) -> Result<(), GuestError> {
         let mut left = MAX_TABLES;
         // The top table's entries are those of the upper half of the address space, sign-extended.
-        let whole = (0, 0);
-        self.special_below(whole, self.top, area, &mut left, &mut take)?;
+        self.special_below(0, 0, self.top, area, &mut left, &mut take)?;
         Ok(())
     }
 
     /// Looks through the table at `table`, which maps from `start` on at `level`; gives whether it leads to a special page.
     fn special_below(
         &self,
-        (level, start): (usize, u64),
+        level: usize,
+        start: u64,
         table: u64,
         area: &Range<u64>,
         left: &mut usize,
@@ -286,7 +286,7 @@ impl<'a> KernelMemory<'a> {
             special |= if is_leaf(entry, shift) {
                 maps_special(entry, shift)
             } else {
-                self.special_below((level + 1, at), entry & FRAME, area, left, take)?
+                self.special_below(level + 1, at, entry & FRAME, area, left, take)?
             };
         }
         if special {

@@ -145,9 +145,13 @@ impl Session {
             limit: self.timeout,
         };
         let snapshot = boot.snapshot(&self.cache, cancel, observer)?;
-        let kernel = (&*self.kernel.path, &*self.kernel.bytes);
-        let symbols = snapshot.symbols()?;
-        let mut known = Known::new(kernel, self.conditions.names_kernel(), symbols, events)?;
+        let mut known = Known::new(
+            &self.kernel.path,
+            &self.kernel.bytes,
+            self.conditions.names_kernel(),
+            snapshot.symbols()?,
+            events,
+        )?;
         if let Some(programs) = &programs {
             known.watch.add(&programs.functions);
         }

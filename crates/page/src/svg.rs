@@ -121,7 +121,7 @@ pub fn svg(page: &PageType, heat: Heat<'_>) -> String {
     let mut next = 0;
     for (number, total) in totals {
         fold(&mut rows, next..number, &mut top);
-        line(&mut rows, number, &painted, (bytes, map.size), (top, most));
+        line(&mut rows, number, &painted, bytes, map.size, top, most);
         let share = 100.0 * total as f64 / sum.max(1) as f64;
         let _ = writeln!(
             rows,
@@ -190,8 +190,10 @@ fn line(
     rows: &mut String,
     number: u64,
     painted: &[Value],
-    (bytes, size): (u64, u64),
-    (top, most): (u64, u64),
+    bytes: u64,
+    size: u64,
+    top: u64,
+    most: u64,
 ) {
     let _ = writeln!(rows, r#"<text x="8" y="{}">line {number}</text>"#, top + 20);
     let begin = number * bytes;

@@ -234,7 +234,8 @@ impl Frame {
     pub(crate) fn run(
         &self,
         chunk: &ChunkRef,
-        (columns, summary): &(Columns, ChunkSummary),
+        columns: &Columns,
+        summary: &ChunkSummary,
         instructions: &[GuestAddr],
         decoder: &mut Decoder,
         visitor: &mut impl Visitor,
@@ -568,9 +569,10 @@ impl Recording {
         decoder: &mut Decoder,
         visitor: &mut impl Visitor,
     ) -> Result<(), Error> {
-        let events = self.frame.events(&chunk.at)?;
+        let (columns, summary) = self.frame.events(&chunk.at)?;
+        let at = &chunk.at;
         self.frame
-            .run(&chunk.at, &events, &self.instructions, decoder, visitor)
+            .run(at, &columns, &summary, &self.instructions, decoder, visitor)
     }
 
     /// All events, in the order of the file. Holds one chunk in memory.

@@ -377,8 +377,7 @@ impl Pass<'_> {
     }
 
     fn events(&mut self, chunk: &ChunkRef) -> Result<(), Error> {
-        let events = self.frame.events(chunk)?;
-        let summary = events.1;
+        let (columns, summary) = self.frame.events(chunk)?;
         let known = self.instructions.len();
         if summary.instructions as usize > known {
             let (chunk, used) = (chunk.number, summary.instructions);
@@ -393,7 +392,8 @@ impl Pass<'_> {
         );
         self.frame.run(
             chunk,
-            &events,
+            &columns,
+            &summary,
             &self.instructions,
             &mut self.decoder,
             &mut visitor,

@@ -304,7 +304,7 @@ fn rows<'c>(
     more(out, rows.len(), top);
 }
 
-fn cpu_name((cpu, copy): (usize, usize)) -> String {
+fn cpu_name(cpu: usize, copy: usize) -> String {
     match copy {
         0 => format!("CPU {cpu}"),
         _ => format!("CPU {cpu}, copy {copy}"),
@@ -315,8 +315,8 @@ fn pairs(out: &mut Text, pairs: &[PairCost], top: usize) {
     let mut table = Table::of_figures(&["wrote last", "taken by", "modified lines", "cycles"]);
     for pair in pairs.iter().take(top) {
         table.add_row(vec![
-            cpu_name(pair.from),
-            cpu_name(pair.to),
+            cpu_name(pair.from.0, pair.from.1),
+            cpu_name(pair.to.0, pair.to.1),
             pair.hitm.to_string(),
             pair.cycles.to_string(),
         ]);
@@ -336,7 +336,7 @@ fn type_pairs(out: &mut Text, document: &CostsDocument, top: usize) {
     sums.sort_by_key(|(pair, hitm)| (Reverse(*hitm), *pair));
     let name = |number: u16| match costs.pairs_by {
         MachinePlaces::Cpu => match document.cpus.get(usize::from(number)) {
-            Some(place) => cpu_name(place.cpu),
+            Some(place) => cpu_name(place.cpu.0, place.cpu.1),
             None => format!("CPU {number}"),
         },
         MachinePlaces::Domain => format!("LLC domain {number}"),

@@ -37,7 +37,7 @@ impl Display for Advice<'_> {
         )?;
         for (number, remedy) in (1..).zip(&found.remedies) {
             writeln!(f)?;
-            remedy_text(f, found, (number, remedy))?;
+            remedy_text(f, found, number, remedy)?;
         }
         if found.remedies.is_empty() {
             writeln!(f, "no remedy found")?;
@@ -68,7 +68,8 @@ impl Display for Advice<'_> {
 fn remedy_text(
     f: &mut Formatter<'_>,
     found: &RemedyList,
-    (number, remedy): (usize, &Remedy),
+    number: usize,
+    remedy: &Remedy,
 ) -> fmt::Result {
     writeln!(
         f,

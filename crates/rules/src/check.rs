@@ -367,7 +367,10 @@ impl View<'_> {
         };
         let there = |thing: &Thing| {
             let members = thing.members.iter();
-            let on = |span: &Span| span.lines(self.line).is_some_and(|l| touches(&common, l));
+            let on = |span: &Span| {
+                let lines = span.lines(self.line);
+                lines.is_some_and(|(first, last)| touches(&common, first, last))
+            };
             let on = members.filter(|(_, span)| on(span));
             on.map(|(path, _)| path.clone()).collect()
         };

@@ -32,7 +32,7 @@ pub(crate) fn common(a: &[(u64, u64)], b: &[(u64, u64)]) -> Vec<(u64, u64)> {
 }
 
 /// Whether any of the ranges (ends not included) has one of the lines `first..=last`.
-pub(crate) fn touches(ranges: &[(u64, u64)], (first, last): (u64, u64)) -> bool {
+pub(crate) fn touches(ranges: &[(u64, u64)], first: u64, last: u64) -> bool {
     let next = ranges.partition_point(|(_, end)| *end <= first);
     ranges.get(next).is_some_and(|(start, _)| *start <= last)
 }
@@ -59,9 +59,9 @@ mod tests {
     #[test]
     fn a_line_is_touched_at_both_ends() {
         let ranges = [(2, 4), (8, 9)];
-        let touched: Vec<u64> = (0..10).filter(|n| touches(&ranges, (*n, *n))).collect();
+        let touched: Vec<u64> = (0..10).filter(|n| touches(&ranges, *n, *n)).collect();
         assert_eq!(touched, [2, 3, 8]);
-        assert!(touches(&ranges, (0, 2)) && touches(&ranges, (5, 8)));
-        assert!(!touches(&ranges, (4, 7)));
+        assert!(touches(&ranges, 0, 2) && touches(&ranges, 5, 8));
+        assert!(!touches(&ranges, 4, 7));
     }
 }

@@ -30,7 +30,7 @@ pub(crate) fn arrange(items: &[OpenNode], wanted: &Wanted) -> Result<PieceRow, R
     row.clean(&mut moving);
     for placed in moving {
         let rank = placed.rank.unwrap_or(0);
-        row.insert(placed, (rank.checked_sub(1), rank), wanted)?;
+        row.insert(placed, rank.checked_sub(1), rank, wanted)?;
     }
     lower(&mut row, &followers, wanted)?;
     row.merge();
@@ -62,7 +62,7 @@ fn lower(
         while group(rank).is_some() && group(rank) == group(rank + 1) {
             rank += 1;
         }
-        row.insert(placed, (Some(rank), rank + 1), wanted)?;
+        row.insert(placed, Some(rank), rank + 1, wanted)?;
     }
     Ok(())
 }

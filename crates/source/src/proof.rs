@@ -3,7 +3,7 @@
 //! Gives texts and compares types; the compiling is for the caller.
 
 use linemate_layout::Layout;
-use linemate_types::{BitOffset, ByteSize, Composite, Type, TypeId, TypeModel};
+use linemate_types::{BitOffset, ByteSize, Composite, Member, Type, TypeId, TypeModel};
 
 use crate::definition::Sought;
 use crate::wanted::inner_names;
@@ -210,8 +210,10 @@ pub fn places(model: &TypeModel, id: TypeId) -> Vec<CompiledMember> {
 /// # Errors
 /// The first difference.
 pub fn compare(
-    (model, compiled): (&TypeModel, TypeId),
-    (recorded, wanted): (&TypeModel, &Layout),
+    model: &TypeModel,
+    compiled: TypeId,
+    recorded: &TypeModel,
+    wanted: &Layout,
     order: &[usize],
 ) -> Result<(), Mismatch> {
     let (Some(compiled), Some(original)) =
@@ -223,58 +225,26 @@ pub fn compare(
         let there = compiled.members.get(index);
         let asked = order.get(index).and_then(|m| original.members.get(*m));
         let (Some(there), Some(asked)) = (there, asked) else {
-            let (compiled, wanted) = (
-                name(model, compiled, index),
-                asked.map_or("", |m| &*m.name).to_owned(),
-            );
             return Err(Mismatch::Member {
                 index,
-                compiled,
-                wanted,
+                compiled: name(model, compiled, index),
+                wanted: asked.map_or("", |m| &*m.name).to_owned(),
             });
         };
-        let names = |model: &TypeModel, m: &linemate_types::Member| match m.name.is_empty() {
-            true => inner_names(model, m.type_id).join(", "),
-            false => m.name.to_string(),
-        };
-        let (compiled, wanted_name) = (names(model, there), names(recorded, asked));
-        if compiled != wanted_name {
-            return Err(Mismatch::Member {
-                index,
-                compiled,
-                wanted: wanted_name,
-            });
-        }
         let place = order
             .get(index)
             .and_then(|m| wanted.offsets.get(*m).copied().flatten());
-        if place != Some(there.offset) {
-            let (compiled, wanted) = (byte(Some(there.offset)), byte(place));
-            return Err(Mismatch::Offset {
-                name: wanted_name,
-                compiled,
-                wanted,
-            });
-        }
-        // A struct inside can have been edited, too: where its neighbours are tells its size.
-        let inner = recorded.composite(asked.type_id).is_some();
-        let asked_bytes = recorded.size_of(asked.type_id);
-        let bytes = match inner {
-            true => (asked_bytes, asked_bytes),
-            false => (model.size_of(there.type_id), asked_bytes),
+        let there = OneMember {
+            model,
+            member: there,
+            place: Some(there.offset),
         };
-        if there.bits != asked.bits || bytes.0 != bytes.1 {
-            let text = |bits: Option<u32>, bytes: Option<u64>| match bits {
-                Some(bits) => format!("{bits} bits"),
-                None => format!("{} bytes", bytes.unwrap_or(0)),
-            };
-            let (compiled, wanted) = (text(there.bits, bytes.0), text(asked.bits, bytes.1));
-            return Err(Mismatch::Width {
-                name: wanted_name,
-                compiled,
-                wanted,
-            });
-        }
+        let asked = OneMember {
+            model: recorded,
+            member: asked,
+            place,
+        };
+        compare_member(index, &there, &asked)?;
     }
     let size = ByteSize(compiled.size.into());
     if size != wanted.size {
@@ -284,6 +254,70 @@ pub fn compare(
         });
     }
     Ok(())
+}
+
+/// A member that is compared.
+struct OneMember<'m> {
+    model: &'m TypeModel,
+    member: &'m Member,
+    place: Option<BitOffset>,
+}
+
+impl OneMember<'_> {
+    fn name(&self) -> String {
+        match self.member.name.is_empty() {
+            true => inner_names(self.model, self.member.type_id).join(", "),
+            false => self.member.name.to_string(),
+        }
+    }
+
+    fn bytes(&self) -> Option<u64> {
+        self.model.size_of(self.member.type_id)
+    }
+}
+
+fn compare_member(
+    index: usize,
+    there: &OneMember<'_>,
+    asked: &OneMember<'_>,
+) -> Result<(), Mismatch> {
+    let (compiled, wanted) = (there.name(), asked.name());
+    if compiled != wanted {
+        return Err(Mismatch::Member {
+            index,
+            compiled,
+            wanted,
+        });
+    }
+    if asked.place != there.place {
+        return Err(Mismatch::Offset {
+            name: wanted,
+            compiled: byte(there.place),
+            wanted: byte(asked.place),
+        });
+    }
+    // A struct inside can have been edited, too: where its neighbours are tells its size.
+    let is_struct = asked.model.composite(asked.member.type_id).is_some();
+    let same_size = is_struct || there.bytes() == asked.bytes();
+    if there.member.bits == asked.member.bits && same_size {
+        return Ok(());
+    }
+    let compiled = match is_struct {
+        true => asked.bytes(),
+        false => there.bytes(),
+    };
+    Err(Mismatch::Width {
+        name: wanted,
+        compiled: width(there.member.bits, compiled),
+        wanted: width(asked.member.bits, asked.bytes()),
+    })
+}
+
+fn width(bits: Option<u32>, bytes: Option<u64>) -> String {
+    match bits {
+        Some(bits) => format!("{bits} bits"),
+        None => format!("{} bytes", bytes.unwrap_or(0)),
+    }
 }
 
 fn name(model: &TypeModel, composite: &Composite, index: usize) -> String {

@@ -305,7 +305,8 @@ impl PieceRow {
     pub(crate) fn insert(
         &mut self,
         placed: PlacedLeaf,
-        (below, above): (Option<usize>, usize),
+        below: Option<usize>,
+        above: usize,
         wanted: &Wanted,
     ) -> Result<(), Refused> {
         let mut ranked: Vec<(usize, usize)> = Vec::new();

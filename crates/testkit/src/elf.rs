@@ -21,22 +21,48 @@ pub fn image(address: u64, code: &[u8]) -> Vec<u8> {
     // The first section header is empty.
     file.resize(sections + HEADER, 0);
     // PROGBITS, loaded and executed.
-    section(&mut file, (1, 1), 6, address, (HEADER, code.len()));
-    section(&mut file, (7, 3), 0, 0, (names, NAMES.len()));
+    let text = Section {
+        name: 1,
+        kind: 1,
+        flags: 6,
+        address,
+        at: HEADER,
+        bytes: code.len(),
+    };
+    text.put(&mut file);
+    let strings = Section {
+        name: 7,
+        kind: 3,
+        flags: 0,
+        address: 0,
+        at: names,
+        bytes: NAMES.len(),
+    };
+    strings.put(&mut file);
     file
 }
 
-fn section(
-    file: &mut Vec<u8>,
-    (name, kind): (u32, u32),
+/// The header of a section.
+struct Section {
+    /// Where in [`NAMES`] its name starts.
+    name: u32,
+    kind: u32,
     flags: u64,
     address: u64,
-    (at, bytes): (usize, usize),
-) {
-    put32(file, &[name, kind]);
-    put64(file, &[flags, address, at as u64, bytes as u64]);
-    put32(file, &[0, 0]);
-    put64(file, &[1, 0]);
+    at: usize,
+    bytes: usize,
+}
+
+impl Section {
+    fn put(&self, file: &mut Vec<u8>) {
+        put32(file, &[self.name, self.kind]);
+        put64(
+            file,
+            &[self.flags, self.address, self.at as u64, self.bytes as u64],
+        );
+        put32(file, &[0, 0]);
+        put64(file, &[1, 0]);
+    }
 }
 
 fn put16(file: &mut Vec<u8>, values: &[u16]) {

@@ -25,6 +25,7 @@ pub use self::variant::Variant;
 
 /// An instruction of a user program.
 const USER_CODE: u64 = 0x40_1000;
+
 /// A recording under construction: each method adds an event.
 pub struct World {
     encoder: Encoder,
@@ -105,38 +106,38 @@ impl World {
         pc: u64,
         user_mapping: bool,
     ) {
-        self.push(cpu, kind, addr, size, pc, (user_mapping, false));
+        let access = self.raw(cpu, kind, addr, size, pc);
+        self.encoder.access(RawAccess {
+            user_mapping,
+            ..access
+        });
     }
 
-    fn push(
-        &mut self,
-        cpu: u16,
-        kind: AccessKind,
-        addr: u64,
-        size: u8,
-        pc: u64,
-        (user_mapping, silent): (bool, bool),
-    ) {
+    /// An access of the kernel's that is due now.
+    fn raw(&mut self, cpu: u16, kind: AccessKind, addr: u64, size: u8, pc: u64) -> RawAccess {
         let instruction = self.pcs.iter().position(|p| *p == pc).unwrap_or_else(|| {
             self.pcs.push(pc);
             self.pcs.len() - 1
         });
-        let time = self.tick();
-        self.encoder.access(RawAccess {
-            time,
+        RawAccess {
+            time: self.tick(),
             cpu: CpuId(cpu),
             instruction: InstructionId(instruction as u32),
             addr: GuestAddr(addr),
             size_log2: size.ilog2() as u8,
             kind,
-            silent,
-            user_mapping,
-        });
+            silent: false,
+            user_mapping: false,
+        }
     }
 
     /// A store of 4 bytes by the instruction at `pc` that leaves memory as it was.
     pub fn silent_store_at(&mut self, cpu: u16, addr: u64, pc: u64) {
-        self.push(cpu, AccessKind::Store, addr, 4, pc, (false, true));
+        let access = self.raw(cpu, AccessKind::Store, addr, 4, pc);
+        self.encoder.access(RawAccess {
+            silent: true,
+            ..access
+        });
     }
 
     /// By a user program, of 8 bytes, through its own mapping.

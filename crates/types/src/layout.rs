@@ -288,7 +288,8 @@ pub fn named_members(
     let mut visits = 0;
     unfold(
         &mut alignments,
-        (model.strip(id), 0),
+        model.strip(id),
+        0,
         line,
         &mut found,
         &mut visits,
@@ -302,7 +303,8 @@ pub fn named_members(
 /// Recursion: at most MAX_DEPTH.
 fn unfold(
     alignments: &mut Alignments<'_>,
-    (id, base): (TypeId, u64),
+    id: TypeId,
+    base: u64,
     line: LineSize,
     found: &mut Vec<NamedMember>,
     visits: &mut usize,
@@ -328,7 +330,8 @@ fn unfold(
         } else if member.bits.is_none() {
             unfold(
                 alignments,
-                (model.strip(type_id), place.offset.0),
+                model.strip(type_id),
+                place.offset.0,
                 line,
                 found,
                 visits,

@@ -58,6 +58,15 @@ struct Style {
     suffix: Option<String>,
 }
 
+/// A member, and the one that is declared before it.
+struct Neighbours<'a> {
+    before: &'a Member,
+    place_before: layout::MemberLayout,
+    size_before: u64,
+    member: &'a Member,
+    place: layout::MemberLayout,
+}
+
 /// Bytes of text and type names after which hostile types are not expanded further.
 const BUDGET: usize = 4 << 20;
 
@@ -221,14 +230,14 @@ impl<'a> Printer<'a> {
             let place = layout.members[index];
             sums.forced(&layout, previous, place.forced_alignment);
             if let (Some(previous), true) = (previous, previous_size != 0) {
-                self.bit_field_comments(
-                    composite,
-                    &layout,
-                    (previous, index),
-                    previous_size,
-                    &inner,
-                    &mut newline,
-                );
+                let pair = Neighbours {
+                    before: &composite.members[previous],
+                    place_before: layout.members[previous],
+                    size_before: previous_size,
+                    member,
+                    place,
+                };
+                self.bit_field_comments(&pair, &inner, &mut newline);
             }
             if std::mem::take(&mut newline) {
                 self.out.push('\n');
@@ -340,17 +349,9 @@ impl<'a> Printer<'a> {
 
     /// What pahole says where bit-fields share bytes with other members, and the unnamed bit-fields that make a
     /// bit hole explicit.
-    fn bit_field_comments(
-        &mut self,
-        composite: &Composite,
-        layout: &Layout,
-        (previous, index): (usize, usize),
-        previous_size: u64,
-        inner: &Style,
-        newline: &mut bool,
-    ) {
-        let (before, place) = (&layout.members[previous], &layout.members[index]);
-        let (declared_before, declared) = (&composite.members[previous], &composite.members[index]);
+    fn bit_field_comments(&mut self, pair: &Neighbours<'a>, inner: &Style, newline: &mut bool) {
+        let (before, place) = (&pair.place_before, &pair.place);
+        let (declared_before, declared) = (pair.before, pair.member);
         if before.bit_hole != 0 && declared.bits.is_some() {
             let mut width = before.bit_hole;
             if before.offset != place.offset {
@@ -370,7 +371,9 @@ impl<'a> Printer<'a> {
                 && declared.bits.is_some()
         {
             "previous"
-        } else if place.offset > before.offset && place.offset.0 - before.offset.0 < previous_size {
+        } else if place.offset > before.offset
+            && place.offset.0 - before.offset.0 < pair.size_before
+        {
             "next"
         } else {
             return;

@@ -101,6 +101,13 @@ fn subject_text(text: &str) -> Result<String, &'static str> {
     }
 }
 
+/// What is asked of a type.
+struct Wish {
+    sought: Sought,
+    id: TypeId,
+    wanted: Wanted,
+}
+
 /// A type on its way into the patch.
 struct Change {
     name: String,
@@ -123,19 +130,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let mut plan = planned(args, &model, &edits)?;
     let (mut changes, mut files) = (Vec::new(), BTreeMap::new());
     for subject in subjects(&edits) {
-        let Some((id, wanted)) = wish(&model, &mut plan, &edits, subject).with_context(at_edit)?
-        else {
+        let wish = wish(&model, &mut plan, &edits, subject).with_context(at_edit)?;
+        let Some((id, wanted)) = wish else {
             continue;
         };
-        changes.extend(change(
-            args,
-            &tree,
-            &model,
-            subject,
-            (id, wanted),
-            &evidence,
-            &mut files,
-        )?);
+        let wish = Wish {
+            sought: sought(&model, id, subject),
+            id,
+            wanted,
+        };
+        changes.extend(change(args, &tree, subject, wish, &evidence, &mut files)?);
     }
     files.retain(|_, (old, new)| old != new);
     if files.is_empty() {
@@ -145,15 +149,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     changes.retain(|change: &Change| files.contains_key(&change.path));
     comments::check(args, &model, &mut plan, &changes, &mut files)?;
     let proofs = prove(args, &tree, &model, &mut plan, &changes, &files)?;
-    let text = patch(
-        args,
-        &tree,
-        (&model, &edits),
-        &changes,
-        &proofs,
-        &files,
-        &evidence,
-    )?;
+    let types = described(args, &model, &edits, &changes, &proofs)?;
+    let text = patch(args, &tree, &types, &changes, &files, &evidence)?;
     match output {
         Some(output) => output.write(&text)?,
         None => io::stdout().lock().write_all(text.as_bytes())?,
@@ -266,13 +263,12 @@ fn sought(model: &TypeModel, id: TypeId, subject: &EditSubject) -> Sought {
 fn change(
     args: &Args,
     tree: &SourceTree,
-    model: &TypeModel,
     subject: &EditSubject,
-    (id, wanted): (TypeId, Wanted),
+    wish: Wish,
     evidence: &PatchEvidence,
     files: &mut BTreeMap<String, (String, String)>,
 ) -> anyhow::Result<Option<Change>> {
-    let sought = sought(model, id, subject);
+    let Wish { sought, id, wanted } = wish;
     let FoundDefinition {
         path,
         text,
@@ -397,7 +393,8 @@ fn prove(
                 .keeps_together(
                     &change.sought,
                     &change.path,
-                    (&groups, &neighbours),
+                    &groups,
+                    &neighbours,
                     args.line.bytes(),
                 )
                 .with_context(|| format!("{}: {}", change.path, change.name))?;
@@ -415,15 +412,14 @@ fn blamed(error: anyhow::Error, what: String) -> anyhow::Error {
     }
 }
 
-fn patch(
+/// What the message says of each type.
+fn described(
     args: &Args,
-    tree: &SourceTree,
-    (model, edits): (&TypeModel, &EditFile),
+    model: &TypeModel,
+    edits: &EditFile,
     changes: &[Change],
     proofs: &[Proof],
-    files: &BTreeMap<String, (String, String)>,
-    evidence: &PatchEvidence,
-) -> anyhow::Result<String> {
+) -> anyhow::Result<Vec<TypeChange>> {
     let mut types = Vec::new();
     for (change, proof) in changes.iter().zip(proofs) {
         let print = |model: &TypeModel, id| pahole::print(model, id, args.line).unwrap_or_default();
@@ -442,6 +438,17 @@ fn patch(
             proof: proven(change, proof),
         });
     }
+    Ok(types)
+}
+
+fn patch(
+    args: &Args,
+    tree: &SourceTree,
+    types: &[TypeChange],
+    changes: &[Change],
+    files: &BTreeMap<String, (String, String)>,
+    evidence: &PatchEvidence,
+) -> anyhow::Result<String> {
     let diffs: Vec<diff::FileDiff> = files
         .iter()
         .filter_map(|(path, (old, new))| {
@@ -465,8 +472,8 @@ fn patch(
         author: author(args)?,
         date: date(args),
         subject,
-        body: shown_lines(&message::body(evidence, &types, TOOL)).into_owned(),
-        notes: shown_lines(&message::below(&types)).into_owned(),
+        body: shown_lines(&message::body(evidence, types, TOOL)).into_owned(),
+        notes: shown_lines(&message::below(types)).into_owned(),
         signoff: args.signoff,
         tool: TOOL.to_owned(),
     };

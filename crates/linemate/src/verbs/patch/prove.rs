@@ -152,11 +152,7 @@ impl Bench {
     /// Compiles the definition in `tree` and compares.
     pub(super) fn check(&self, tree: &Path, expected: &Expected<'_>) -> anyhow::Result<Proof> {
         let (model, id) = self.compiled(tree, expected.path, expected.sought)?;
-        proof::compare(
-            (&model, id),
-            (expected.model, expected.layout),
-            expected.order,
-        )?;
+        proof::compare(&model, id, expected.model, expected.layout, expected.order)?;
         Ok(Proof {
             model,
             id,
@@ -177,7 +173,8 @@ impl Bench {
         &self,
         sought: &Sought,
         path: &str,
-        (groups, neighbours): (&[Together], &[(String, String)]),
+        groups: &[Together],
+        neighbours: &[(String, String)],
         line: u64,
     ) -> anyhow::Result<OtherConfig> {
         let name = self.means.name();
