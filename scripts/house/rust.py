@@ -19,7 +19,10 @@ TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 FUNCTION = re.compile(r"\bfn\s+(\w+)")
-TYPE = re.compile(r"^\s*(?:pub(?:\([^)]*\))?\s+)?(?:struct|enum|union|trait|type)\s+(\w+)", re.MULTILINE)
+# `type` inside of a block names what another crate's trait asks for (`Output`, `Err`), not a type of this project's.
+TYPE = re.compile(
+    r"^(?:\s*(?:pub(?:\([^)]*\))?\s+)?(?:struct|enum|union|trait)|(?:\s*pub(?:\([^)]*\))?\s+)?type)\s+(\w+)", re.MULTILINE
+)
 TEST_MODULE = re.compile(r"#\[cfg\(test\)\]\s*(?:#\[[^\]]*\]\s*)*(?:pub(?:\([^)]*\))?\s+)?mod\s+\w+\s*\{")
 
 
@@ -86,13 +89,26 @@ def functions(code: str) -> list[Function]:
         if opening < 0:
             continue
         behind = closing(code, opening, "()")
-        body = re.compile(r"[{;]").search(code, behind)
-        if body is None or body.group(0) == ";":
+        body = body_start(code, behind)
+        if body is None:
             continue
-        end = closing(code, body.start())
+        end = closing(code, body)
         lines = code.count("\n", match.start(), end) + 1
         found.append(Function(match.group(1), lines, code[opening + 1 : behind - 1]))
     return found
+
+
+def body_start(code: str, behind: int) -> int | None:
+    """The offset of a function's `{` behind its parameters; none where a `;` ends it. The one of `[T; N]` ends nothing."""
+    depth = 0
+    for at in range(behind, len(code)):
+        if code[at] in "[]":
+            depth += 1 if code[at] == "[" else -1
+        elif code[at] == "{":
+            return at
+        elif code[at] == ";" and depth == 0:
+            return None
+    return None
 
 
 def generics_end(code: str, opening: int) -> int:

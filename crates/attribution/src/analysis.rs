@@ -30,8 +30,8 @@ use crate::memory::KernelMemory;
 use crate::names::{Names, ProgramParts};
 use crate::passes::visit_chunks;
 use crate::programs::{
-    Code, DebugInformation, Descriptions, Evidence, Found, Gather, Heap, LastCall, Places,
-    ProgramFacts,
+    CodeTable, DebugInformation, Descriptions, Evidence, Gather, Heap, LastCall, ProgramFacts,
+    ProgramFindings, UserPlaces,
 };
 use crate::schema::{Schema, TypeIndex};
 use crate::source::SourcePlaces;
@@ -127,14 +127,14 @@ struct ProgramHead {
 #[derive(Debug)]
 struct CodeInformation {
     debug: DebugInformation,
-    code: Code,
+    code: CodeTable,
 }
 
 impl ProgramHead {
     fn facts(&self, recording: &Recording, types: &FxHashMap<u32, TypeIndex>) -> ProgramFacts<'_> {
         let information = self.information.get_or_init(|| {
             let debug = self.descriptions.settle(&self.programs, &self.ids, types);
-            let code = Code::new(recording, &self.programs, &debug);
+            let code = CodeTable::new(recording, &self.programs, &debug);
             CodeInformation { debug, code }
         });
         ProgramFacts {
@@ -267,7 +267,7 @@ impl<'r> Analysis<'r> {
         let collector = Collector::new(functions, &map, types, &entries, symbols);
         let known = programs.as_ref();
         let known = known.map(|head| head.facts(self.recording, types));
-        let seen = known.map(|_| Seen::new(&map));
+        let seen = known.map(|_| ProgramsSeen::new(&map));
         let code = known.map(|facts| facts.code);
         let (collected, seen) = collect(self.recording, collector, code, seen, done)?;
         let facts = AnalysisFacts {
@@ -435,7 +435,7 @@ fn functions_of(recording: &Recording, programs: &Programs) -> Vec<(Symbol, u64)
 
 /// An event, as the decoding threads hand it on.
 #[derive(Debug)]
-enum Step {
+enum PassStep {
     Call(Call),
     /// Of a program's function, with the instruction that calls it.
     ProgramCall(Call, Option<GuestAddr>),
@@ -446,9 +446,9 @@ enum Step {
 /// What the first pass takes from a chunk.
 #[derive(Debug)]
 struct Steps<'a> {
-    steps: Vec<Step>,
+    steps: Vec<PassStep>,
     /// Where programs are recorded.
-    code: Option<&'a Code>,
+    code: Option<&'a CodeTable>,
     last: LastCall,
     /// Functions below this number are programs'.
     programs: u32,
@@ -463,17 +463,17 @@ impl Visitor for Steps<'_> {
     }
     fn call(&mut self, call: &Call) {
         self.steps.push(if call.function.0 < self.programs {
-            Step::ProgramCall(call.clone(), self.last.of(call))
+            PassStep::ProgramCall(call.clone(), self.last.of(call))
         } else {
-            Step::Call(call.clone())
+            PassStep::Call(call.clone())
         });
     }
     fn ret(&mut self, ret: &Return) {
-        self.steps.push(Step::Return(*ret));
+        self.steps.push(PassStep::Return(*ret));
     }
     fn marker(&mut self, marker: &Marker) {
         if self.code.is_some() {
-            self.steps.push(Step::Marker(*marker));
+            self.steps.push(PassStep::Marker(*marker));
         }
     }
 }
@@ -481,9 +481,9 @@ impl Visitor for Steps<'_> {
 fn decode(
     recording: &Recording,
     chunks: &[EventChunk],
-    code: Option<&Code>,
+    code: Option<&CodeTable>,
     programs: u32,
-) -> Result<Vec<Vec<Step>>, RecordingError> {
+) -> Result<Vec<Vec<PassStep>>, RecordingError> {
     let one = |decoder: &mut Decoder, chunk: &EventChunk| {
         let mut steps = Steps {
             steps: Vec::new(),
@@ -498,15 +498,15 @@ fn decode(
 }
 
 /// What the first pass has seen of programs.
-struct Seen {
-    places: Places,
+struct ProgramsSeen {
+    places: UserPlaces,
     heap: Heap,
 }
 
-impl Seen {
-    fn new(map: &KernelMap) -> Seen {
-        Seen {
-            places: Places::new(map.direct_map.start),
+impl ProgramsSeen {
+    fn new(map: &KernelMap) -> ProgramsSeen {
+        ProgramsSeen {
+            places: UserPlaces::new(map.direct_map.start),
             heap: Heap::default(),
         }
     }
@@ -518,23 +518,23 @@ struct TakeIn<'a> {
     table: &'a FunctionTable,
     /// Functions below this number are programs'.
     programs: u32,
-    seen: Option<Seen>,
+    seen: Option<ProgramsSeen>,
 }
 
 impl TakeIn<'_> {
-    fn take(&mut self, steps: &[Vec<Step>]) {
+    fn take(&mut self, steps: &[Vec<PassStep>]) {
         for step in steps.iter().flatten() {
             match (step, &mut self.seen) {
-                (Step::Call(call), _) => self.collector.call(call),
-                (Step::ProgramCall(call, site), Some(seen)) => {
+                (PassStep::Call(call), _) => self.collector.call(call),
+                (PassStep::ProgramCall(call, site), Some(seen)) => {
                     seen.heap.call(self.table, &seen.places, call, *site);
                 }
-                (Step::Return(ret), Some(seen)) if ret.function.0 < self.programs => {
+                (PassStep::Return(ret), Some(seen)) if ret.function.0 < self.programs => {
                     seen.heap.returned(&seen.places, ret);
                 }
-                (Step::Return(ret), _) => self.collector.returned(ret),
-                (Step::Marker(marker), Some(seen)) => seen.places.mark(marker),
-                (Step::ProgramCall(..) | Step::Marker(_), None) => {}
+                (PassStep::Return(ret), _) => self.collector.returned(ret),
+                (PassStep::Marker(marker), Some(seen)) => seen.places.mark(marker),
+                (PassStep::ProgramCall(..) | PassStep::Marker(_), None) => {}
             }
         }
     }
@@ -544,10 +544,10 @@ impl TakeIn<'_> {
 fn collect(
     recording: &Recording,
     collector: Collector<'_>,
-    code: Option<&Code>,
-    seen: Option<Seen>,
+    code: Option<&CodeTable>,
+    seen: Option<ProgramsSeen>,
     done: &(dyn Fn(u64) + Sync),
-) -> Result<(Collected, Option<Seen>), RecordingError> {
+) -> Result<(Collected, Option<ProgramsSeen>), RecordingError> {
     let table = recording.functions();
     // The table is sorted, and programs' code addresses are below the kernel's.
     let programs = table.functions.partition_point(|f| f.entry.0 >> 63 == 0) as u32;
@@ -559,7 +559,7 @@ fn collect(
     };
     taken.collector.pointed();
     let batch_size = rayon::current_num_threads().max(1) * 2;
-    let mut decoded: Vec<Vec<Step>> = Vec::new();
+    let mut decoded: Vec<Vec<PassStep>> = Vec::new();
     for batch in recording.chunks().chunks(batch_size) {
         let (next, ()) = rayon::join(
             || decode(recording, batch, code, programs),
@@ -576,9 +576,9 @@ fn collect(
 fn evidence(
     recording: &Recording,
     facts: ProgramFacts<'_>,
-    seen: Seen,
-) -> Result<Found, RecordingError> {
-    let Seen { places, heap } = seen;
+    seen: ProgramsSeen,
+) -> Result<ProgramFindings, RecordingError> {
+    let ProgramsSeen { places, heap } = seen;
     let lifetimes: Vec<Lifetime> = (0u32..)
         .zip(&heap.objects)
         .map(|(id, object)| Lifetime {
@@ -601,7 +601,7 @@ fn evidence(
         evidence.merge(part.found);
     }
     evidence.settle();
-    Ok(Found {
+    Ok(ProgramFindings {
         places,
         heap,
         index,

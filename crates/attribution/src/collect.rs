@@ -15,7 +15,7 @@ use linemate_recording::{
 use linemate_types::Symbols;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::frames::Frames;
+use crate::frames::CallFrames;
 use crate::index::{NEVER, ObjectId};
 use crate::kinds::{KindId, Kinds, ObjectKind, Origin, SILENT, SignatureId};
 use crate::map::{KernelMap, PAGE_SIZE, PageUse, STACK_SIZE};
@@ -112,7 +112,7 @@ pub(crate) struct Collector<'a> {
     /// sites an object was handed out either: all of a cache's are of one kind.
     bulk: FxHashMap<u32, GuestAddr>,
     last_stack: u64,
-    frames: Frames,
+    frames: CallFrames,
     /// By function: what its name tells of the memory it allocates.
     uses: Vec<SiteUse>,
     /// By function: whether it hands out an object without being watched for its result.
@@ -143,7 +143,7 @@ impl<'a> Collector<'a> {
             vacated: FxHashMap::default(),
             bulk: FxHashMap::default(),
             last_stack: u64::MAX,
-            frames: Frames::default(),
+            frames: CallFrames::default(),
             uses: table
                 .functions
                 .iter()

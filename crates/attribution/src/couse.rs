@@ -136,7 +136,7 @@ fn fields_of(model: &TypeModel, schema: &Schema, ty: TypeIndex) -> Option<Vec<Op
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Recent {
+struct RecentUse {
     time: u64,
     object: GuestAddr,
     field: u16,
@@ -145,7 +145,7 @@ struct Recent {
 /// A CPU's latest accesses to objects of a type.
 #[derive(Clone, Debug, Default)]
 struct Ring {
-    latest: Vec<Recent>,
+    latest: Vec<RecentUse>,
     next: usize,
 }
 
@@ -195,12 +195,12 @@ impl<'t> CoUseCollector<'t> {
             Some(owner) if owner != access.cpu => By::Others,
             _ => By::Owner,
         };
-        let near = |o: &&Recent| o.object == at.object && time.saturating_sub(o.time) <= WINDOW;
+        let near = |o: &&RecentUse| o.object == at.object && time.saturating_sub(o.time) <= WINDOW;
         for other in ring.latest.iter().filter(near) {
             let counts = self.pairs.entry((ty, other.field, field)).or_default();
             counts[by as usize] = counts[by as usize].saturating_add(1);
         }
-        let now = Recent {
+        let now = RecentUse {
             time,
             object: at.object,
             field,

@@ -13,11 +13,11 @@ const DEPTH_MAX: usize = 256;
 
 /// The calls under way, by stack.
 #[derive(Debug, Default)]
-pub(crate) struct Frames {
+pub(crate) struct CallFrames {
     stacks: FxHashMap<u64, Vec<(u64, FunctionId)>>,
 }
 
-impl Frames {
+impl CallFrames {
     /// Notes a call.
     pub(crate) fn enter(&mut self, stack: GuestAddr, function: FunctionId) {
         let frames = self.stacks.entry(stack.0 / STACK_SIZE).or_default();
@@ -50,13 +50,13 @@ impl Frames {
 mod tests {
     use super::*;
 
-    fn callers(frames: &Frames, stack: u64) -> Vec<u32> {
+    fn callers(frames: &CallFrames, stack: u64) -> Vec<u32> {
         frames.callers(GuestAddr(stack)).map(|f| f.0).collect()
     }
 
     #[test]
     fn deeper_calls_are_gone_when_a_shallower_one_comes() {
-        let mut frames = Frames::default();
+        let mut frames = CallFrames::default();
         for (stack, function) in [(0x3f00, 1), (0x3e00, 2), (0x3d00, 3), (0x7d00, 9)] {
             frames.enter(GuestAddr(stack), FunctionId(function));
         }

@@ -18,7 +18,7 @@ use self::kernel::KernelNames;
 use crate::collect::Collected;
 use crate::ledger::Bucket;
 use crate::map::KernelMap;
-use crate::programs::{Found, ProgramFacts, ProgramNames};
+use crate::programs::{ProgramFacts, ProgramFindings, ProgramNames};
 use crate::schema::Schema;
 use crate::subjects::{Subject, Subjects};
 
@@ -27,7 +27,7 @@ pub use self::located::Located;
 /// What programs' names are made of.
 pub(crate) struct ProgramParts<'a> {
     pub(crate) facts: ProgramFacts<'a>,
-    pub(crate) found: Found,
+    pub(crate) found: ProgramFindings,
 }
 
 /// Answers where an access went.

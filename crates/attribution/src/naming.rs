@@ -41,10 +41,10 @@ pub struct OtherType {
 /// longer names the one that was accessed most.
 #[must_use]
 pub fn named_type(analysis: &Analysis<'_>, counted: &Counted, asked: &str) -> Option<NamedType> {
-    let asked = Asked::new(asked);
+    let asked = AskedName::new(asked);
     let mut found = candidates(analysis, &asked);
     let accesses = accesses(analysis, counted, &found);
-    let count = |c: &Candidate| accesses.get(&c.ty).copied().unwrap_or(0);
+    let count = |c: &NameCandidate| accesses.get(&c.ty).copied().unwrap_or(0);
     found.sort_by_key(|c| (c.rank, std::cmp::Reverse(count(c))));
     let accessed = found.iter().position(|c| count(c) > 0).unwrap_or(0);
     let meant = found.get(accessed)?;
@@ -68,25 +68,25 @@ pub fn named_type(analysis: &Analysis<'_>, counted: &Counted, asked: &str) -> Op
 }
 
 /// A name as a user writes it.
-struct Asked<'a> {
+struct AskedName<'a> {
     name: &'a str,
     /// Whether unions, or structs and classes, are meant alone.
     union: Option<bool>,
 }
 
-impl Asked<'_> {
-    fn new(text: &str) -> Asked<'_> {
+impl AskedName<'_> {
+    fn new(text: &str) -> AskedName<'_> {
         let text = text.trim();
         let keywords = [("struct ", false), ("class ", false), ("union ", true)];
         let found = keywords
             .iter()
             .find_map(|(word, union)| Some((text.strip_prefix(word)?, *union)));
         match found {
-            Some((name, union)) => Asked {
+            Some((name, union)) => AskedName {
                 name: name.trim(),
                 union: Some(union),
             },
-            None => Asked {
+            None => AskedName {
                 name: text,
                 union: None,
             },
@@ -100,7 +100,7 @@ impl Asked<'_> {
 
 /// A type that a name could mean.
 #[derive(Clone, Debug)]
-struct Candidate {
+struct NameCandidate {
     ty: TypeIndex,
     name: String,
     rank: Rank,
@@ -122,7 +122,7 @@ enum Rank {
 }
 
 /// Types that a name could mean.
-fn candidates(analysis: &Analysis<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+fn candidates(analysis: &Analysis<'_>, asked: &AskedName<'_>) -> Vec<NameCandidate> {
     let mut found = exact(analysis, asked);
     found.extend(longer(analysis, asked));
     if found.is_empty() {
@@ -140,16 +140,16 @@ fn without_file(name: &str) -> &str {
 }
 
 /// Types of that very name, then those of that name in other files, then a typedef's.
-fn exact(analysis: &Analysis<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+fn exact(analysis: &Analysis<'_>, asked: &AskedName<'_>) -> Vec<NameCandidate> {
     let schema = analysis.schema();
-    let candidate = |ty: TypeIndex, rank: Rank| Candidate {
+    let candidate = |ty: TypeIndex, rank: Rank| NameCandidate {
         ty,
         name: schema.name(ty).to_owned(),
         rank,
     };
     let fits = |ty: &TypeIndex| schema.get(*ty).is_some_and(|about| asked.fits(about));
     let own = schema.named(asked.name).into_iter().filter(fits);
-    let mut found: Vec<Candidate> = own.map(|ty| candidate(ty, Rank::Own)).collect();
+    let mut found: Vec<NameCandidate> = own.map(|ty| candidate(ty, Rank::Own)).collect();
     let in_file = |about: &Type| {
         about.name.contains('@') && without_file(&about.name) == asked.name && asked.fits(about)
     };
@@ -164,9 +164,9 @@ fn exact(analysis: &Analysis<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
 }
 
 /// The type under its own name, or under `name` if it has none.
-fn named_or(schema: &Schema, ty: TypeIndex, name: &str, rank: Rank) -> Candidate {
+fn named_or(schema: &Schema, ty: TypeIndex, name: &str, rank: Rank) -> NameCandidate {
     let tagged = schema.get(ty).is_some_and(|about| !about.name.is_empty());
-    Candidate {
+    NameCandidate {
         ty,
         name: match tagged {
             true => schema.name(ty).to_owned(),
@@ -177,7 +177,7 @@ fn named_or(schema: &Schema, ty: TypeIndex, name: &str, rank: Rank) -> Candidate
 }
 
 /// Types of which the name is the end, without scopes or generic arguments.
-fn longer(analysis: &Analysis<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+fn longer(analysis: &Analysis<'_>, asked: &AskedName<'_>) -> Vec<NameCandidate> {
     let (model, schema) = (analysis.model(), analysis.schema());
     let candidate = |id: &TypeId| {
         let ty = analysis.type_index(*id)?;
@@ -194,7 +194,7 @@ fn longer(analysis: &Analysis<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
 }
 
 /// The types of variables.
-fn variables(analysis: &Analysis<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+fn variables(analysis: &Analysis<'_>, asked: &AskedName<'_>) -> Vec<NameCandidate> {
     let schema = analysis.schema();
     // As a table of a type's places has it.
     let name = ["per-CPU ", "global "]
@@ -214,13 +214,13 @@ fn variables(analysis: &Analysis<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
 }
 
 /// The type of a member: `TYPE.PATH`.
-fn members(analysis: &Analysis<'_>, asked: &Asked<'_>) -> Vec<Candidate> {
+fn members(analysis: &Analysis<'_>, asked: &AskedName<'_>) -> Vec<NameCandidate> {
     let schema = analysis.schema();
     let mut found = Vec::new();
     // Names of files are in names of types, and have dots, too.
     for (dot, _) in asked.name.match_indices('.') {
         let (outer, path) = (&asked.name[..dot], &asked.name[dot + 1..]);
-        let outer = Asked {
+        let outer = AskedName {
             name: outer,
             union: asked.union,
         };
@@ -240,7 +240,7 @@ const INSIDE_MAX: usize = 32;
 fn accesses(
     analysis: &Analysis<'_>,
     counted: &Counted,
-    of: &[Candidate],
+    of: &[NameCandidate],
 ) -> BTreeMap<TypeIndex, u64> {
     let schema = analysis.schema();
     let mut sums: BTreeMap<TypeIndex, u64> = of.iter().map(|c| (c.ty, 0)).collect();

@@ -31,7 +31,7 @@ pub struct AddressSources {
 }
 
 /// What each register holds.
-type State = [Sources; REGISTERS];
+type RegisterSources = [Sources; REGISTERS];
 
 /// Of each instruction that accesses memory, of one function's code at `start`: from which loads the addresses come. Instructions that
 /// no path from the start leads to, and those whose addresses come from too many loads to tell, are not in it.
@@ -59,7 +59,7 @@ struct Analysis {
     end: u64,
     instructions: BTreeMap<u64, Instruction>,
     /// What is known before an instruction that control may come to from elsewhere than the one before.
-    entries: BTreeMap<u64, State>,
+    entries: BTreeMap<u64, RegisterSources>,
     found: BTreeMap<u64, Sources>,
     /// What reaches other functions: arguments and results.
     handed_out: Sources,
@@ -69,7 +69,7 @@ struct Analysis {
 impl Analysis {
     /// Follows paths until nothing new is found. States only grow, and their sizes are bounded: it ends.
     fn run(&mut self) {
-        let mut entry: State = Default::default();
+        let mut entry: RegisterSources = Default::default();
         for (register, sources) in entry.iter_mut().enumerate() {
             if register != STACK {
                 *sources = Sources::outside();
@@ -87,7 +87,7 @@ impl Analysis {
     }
 
     /// Goes on from an entry, to the path's end or to another entry that knows all of this.
-    fn follow(&mut self, from: u64, mut state: State, work: &mut Vec<u64>) {
+    fn follow(&mut self, from: u64, mut state: RegisterSources, work: &mut Vec<u64>) {
         let mut at = from;
         while let Some(instruction) = self.instructions.get(&at).copied() {
             if at != from && self.entries.contains_key(&at) {
@@ -125,7 +125,7 @@ impl Analysis {
         }
     }
 
-    fn branch(&mut self, instruction: &Instruction, state: &State, work: &mut Vec<u64>) {
+    fn branch(&mut self, instruction: &Instruction, state: &RegisterSources, work: &mut Vec<u64>) {
         let target = match instruction.op0_kind() {
             OpKind::NearBranch64 => instruction.near_branch64(),
             _ => return,
@@ -139,7 +139,7 @@ impl Analysis {
     }
 
     /// Control may come to an instruction with that state.
-    fn come_to(&mut self, at: u64, state: &State, work: &mut Vec<u64>) {
+    fn come_to(&mut self, at: u64, state: &RegisterSources, work: &mut Vec<u64>) {
         let Some(known) = self.entries.get_mut(&at) else {
             self.entries.insert(at, state.clone());
             work.push(at);
@@ -154,14 +154,14 @@ impl Analysis {
         }
     }
 
-    fn hand_out(&mut self, state: &State, registers: &[usize]) {
+    fn hand_out(&mut self, state: &RegisterSources, registers: &[usize]) {
         for register in registers {
             self.handed_out.add(&state[*register]);
         }
     }
 
     /// One instruction: what its addresses come from, and what it leaves in registers.
-    fn step(&mut self, instruction: &Instruction, state: &mut State) {
+    fn step(&mut self, instruction: &Instruction, state: &mut RegisterSources) {
         let info = self.info.info(instruction);
         let mut accesses = false;
         let mut loads = false;

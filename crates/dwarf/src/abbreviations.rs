@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gimli::{Dwarf, Section as _, Unit, UnitHeader, UnitSectionOffset};
 
-use crate::sections::{Length, Slice};
+use crate::sections::{DwarfBytes, Length};
 use crate::{DwarfError, ProgramFiles};
 
 /// How many bytes of abbreviations may be read for each byte there is: units share tables, but no compiler makes them overlap.
@@ -37,8 +37,8 @@ impl Abbreviations {
     /// The table of a unit.
     pub(crate) fn of(
         &mut self,
-        dwarf: &Dwarf<Slice<'_>>,
-        header: &UnitHeader<Slice<'_>>,
+        dwarf: &Dwarf<DwarfBytes<'_>>,
+        header: &UnitHeader<DwarfBytes<'_>>,
     ) -> Result<Arc<gimli::Abbreviations>, DwarfError> {
         let offset = header.debug_abbrev_offset().0;
         let section = dwarf.debug_abbrev.reader().slice();
@@ -61,7 +61,7 @@ impl Abbreviations {
 }
 
 /// Where a unit starts in its section.
-pub(crate) fn offset(header: &UnitHeader<Slice<'_>>) -> u64 {
+pub(crate) fn offset(header: &UnitHeader<DwarfBytes<'_>>) -> u64 {
     match header.offset() {
         UnitSectionOffset::DebugInfoOffset(offset) => offset.0 as u64,
         UnitSectionOffset::DebugTypesOffset(offset) => offset.0 as u64,
@@ -70,10 +70,10 @@ pub(crate) fn offset(header: &UnitHeader<Slice<'_>>) -> u64 {
 
 /// A unit without what its entries say.
 pub(crate) fn unit<'d>(
-    dwarf: &Dwarf<Slice<'d>>,
-    header: UnitHeader<Slice<'d>>,
+    dwarf: &Dwarf<DwarfBytes<'d>>,
+    header: UnitHeader<DwarfBytes<'d>>,
     abbreviations: &mut Abbreviations,
-) -> Result<Unit<Slice<'d>>, DwarfError> {
+) -> Result<Unit<DwarfBytes<'d>>, DwarfError> {
     let table = abbreviations.of(dwarf, &header)?;
     Unit::new_with_abbreviations(dwarf, header, table).map_err(|source| DwarfError::Unit {
         unit: offset(&header),

@@ -2,7 +2,7 @@
 
 use gimli::{AttributeValue, EntriesRaw, constants as dw};
 
-use crate::sections::Slice;
+use crate::sections::DwarfBytes;
 use crate::units::Units;
 use crate::{DieKey, DwarfError};
 
@@ -10,13 +10,13 @@ use crate::{DieKey, DwarfError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Location<'d> {
     Bytes(u64),
-    Expression(gimli::Expression<Slice<'d>>),
+    Expression(gimli::Expression<DwarfBytes<'d>>),
 }
 
 /// The attributes of an entry that the types need.
 #[derive(Clone, Default)]
 pub(crate) struct Attributes<'d> {
-    pub(crate) name: Option<AttributeValue<Slice<'d>>>,
+    pub(crate) name: Option<AttributeValue<DwarfBytes<'d>>>,
     pub(crate) type_ref: Option<DieKey>,
     pub(crate) signature: Option<DieKey>,
     pub(crate) specification: Option<DieKey>,
@@ -43,7 +43,7 @@ pub(crate) struct Attributes<'d> {
 impl<'d> Attributes<'d> {
     /// Reads the attributes of the entry that `entries` is at. `unit` is the index of its unit in `units`.
     pub(crate) fn read(
-        entries: &mut EntriesRaw<'_, '_, Slice<'d>>,
+        entries: &mut EntriesRaw<'_, '_, DwarfBytes<'d>>,
         abbreviation: &gimli::Abbreviation,
         units: &Units<'d>,
         unit: usize,
@@ -61,7 +61,7 @@ impl<'d> Attributes<'d> {
     fn note(
         &mut self,
         name: dw::DwAt,
-        value: AttributeValue<Slice<'d>>,
+        value: AttributeValue<DwarfBytes<'d>>,
         units: &Units<'d>,
         unit: usize,
     ) -> Result<(), DwarfError> {
@@ -118,7 +118,7 @@ pub(crate) fn elements(attributes: &Attributes<'_>) -> u64 {
     }
 }
 
-fn bound(value: &AttributeValue<Slice<'_>>) -> Option<u64> {
+fn bound(value: &AttributeValue<DwarfBytes<'_>>) -> Option<u64> {
     match value {
         AttributeValue::Data4(u32::MAX) => Some(u64::MAX),
         _ => value
@@ -128,14 +128,14 @@ fn bound(value: &AttributeValue<Slice<'_>>) -> Option<u64> {
 }
 
 /// The value of an enumerator. Fixed-size forms say nothing of the sign; the reader of the enum settles it.
-fn constant(value: &AttributeValue<Slice<'_>>) -> Option<i64> {
+fn constant(value: &AttributeValue<DwarfBytes<'_>>) -> Option<i64> {
     match value {
         AttributeValue::Sdata(value) => Some(*value),
         _ => value.udata_value().map(|value| value as i64),
     }
 }
 
-fn location<'d>(value: &AttributeValue<Slice<'d>>) -> Option<Location<'d>> {
+fn location<'d>(value: &AttributeValue<DwarfBytes<'d>>) -> Option<Location<'d>> {
     match value {
         AttributeValue::Exprloc(expression) => Some(Location::Expression(*expression)),
         AttributeValue::Block(bytes) => Some(Location::Expression(gimli::Expression(*bytes))),

@@ -8,7 +8,7 @@ use object::read::elf::{ElfFile64, ElfSection64, ProgramHeader as _};
 use object::{Object, ObjectKind, ObjectSection};
 
 use crate::DwarfError;
-use crate::sections::{Length, Slice, contents};
+use crate::sections::{DwarfBytes, Length, contents};
 use crate::split_file::SplitFile;
 
 /// Where the rest of a program's debug information is to be looked for.
@@ -192,19 +192,19 @@ impl<'d> ProgramFiles<'d> {
     }
 
     /// The call frame information of the running program.
-    pub(crate) fn eh_frame(&self) -> (Slice<'_>, gimli::BaseAddresses) {
+    pub(crate) fn eh_frame(&self) -> (DwarfBytes<'_>, gimli::BaseAddresses) {
         let bytes = EndianSlice::new(&self.eh_frame.bytes, self.endian);
         (bytes, self.eh_frame.bases.clone())
     }
 
     /// The call frame information for debuggers.
-    pub(crate) fn debug_frame(&self) -> (Slice<'_>, gimli::BaseAddresses) {
+    pub(crate) fn debug_frame(&self) -> (DwarfBytes<'_>, gimli::BaseAddresses) {
         let bytes = EndianSlice::new(&self.debug_frame.bytes, self.endian);
         (bytes, self.debug_frame.bases.clone())
     }
 
     /// The DWARF, with the alternate file as its supplement.
-    pub(crate) fn dwarf(&self) -> gimli::Dwarf<Slice<'_>> {
+    pub(crate) fn dwarf(&self) -> gimli::Dwarf<DwarfBytes<'_>> {
         let endian = self.endian;
         match &self.alternate {
             Some(alternate) => self

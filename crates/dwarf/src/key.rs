@@ -4,24 +4,24 @@ use std::fmt;
 
 use gimli::{UnitOffset, UnitSectionOffset};
 
-use crate::sections::Slice;
+use crate::sections::DwarfBytes;
 
 /// Which of a program's files: its own, the one with what `dwz` moved, or one with split units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Part(u32);
+pub(crate) struct FilePart(u32);
 
-impl Part {
+impl FilePart {
     /// The program's own debug information.
-    pub(crate) const MAIN: Part = Part(0);
+    pub(crate) const MAIN: FilePart = FilePart(0);
     /// What `dwz` moved, if it moved anything.
-    pub(crate) const ALTERNATE: Part = Part(1);
+    pub(crate) const ALTERNATE: FilePart = FilePart(1);
     /// How many parts a key can tell apart.
     const COUNT: usize = 1 << 22;
 
     /// The part of that number; `None` for more than a program has.
-    pub(crate) fn new(number: usize) -> Option<Part> {
-        let number = (number < Part::COUNT).then_some(number)?;
-        u32::try_from(number).ok().map(Part)
+    pub(crate) fn new(number: usize) -> Option<FilePart> {
+        let number = (number < FilePart::COUNT).then_some(number)?;
+        u32::try_from(number).ok().map(FilePart)
     }
 
     pub(crate) fn index(self) -> usize {
@@ -40,12 +40,12 @@ const TYPES_SECTION: u64 = 1 << OFFSET_BITS;
 
 impl DieKey {
     /// The entry at `offset` in `.debug_info` of a part. An offset beyond all sections is that of no entry.
-    pub(crate) fn info(offset: usize, part: Part) -> DieKey {
+    pub(crate) fn info(offset: usize, part: FilePart) -> DieKey {
         let part = u64::from(part.0) << (OFFSET_BITS + 1);
         DieKey((offset as u64).min(OFFSET_MAX) | part)
     }
 
-    pub(crate) fn at(offset: UnitSectionOffset, part: Part) -> DieKey {
+    pub(crate) fn at(offset: UnitSectionOffset, part: FilePart) -> DieKey {
         match offset {
             UnitSectionOffset::DebugInfoOffset(offset) => DieKey::info(offset.0, part),
             UnitSectionOffset::DebugTypesOffset(offset) => {
@@ -86,6 +86,10 @@ impl fmt::Debug for DieKey {
 }
 
 /// The entry at `offset` of a unit.
-pub(crate) fn key_in(unit: &gimli::Unit<Slice<'_>>, offset: UnitOffset, part: Part) -> DieKey {
+pub(crate) fn key_in(
+    unit: &gimli::Unit<DwarfBytes<'_>>,
+    offset: UnitOffset,
+    part: FilePart,
+) -> DieKey {
     DieKey::at(offset.to_unit_section_offset(unit), part)
 }

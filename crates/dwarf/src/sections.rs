@@ -10,7 +10,7 @@ use object::{CompressionFormat, ObjectSection};
 use crate::DwarfError;
 
 /// The bytes that DWARF is read from.
-pub(crate) type Slice<'d> = EndianSlice<'d, RunTimeEndian>;
+pub(crate) type DwarfBytes<'d> = EndianSlice<'d, RunTimeEndian>;
 
 /// The largest section that is unpacked, in bytes: offsets of 32-bit DWARF end there.
 const UNPACKED_MAX: u64 = 1 << 32;

@@ -14,17 +14,17 @@ use object::Object;
 use object::read::elf::ElfFile64;
 
 use crate::abbreviations::{Abbreviations, offset, unit};
-use crate::sections::{Length, Slice};
+use crate::sections::{DwarfBytes, Length};
 use crate::split_file::SplitFile;
 use crate::{DwarfError, ProgramFiles};
 
 /// The sections that units are in.
-pub(crate) type SharedDwarf<'d> = Arc<Dwarf<Slice<'d>>>;
+pub(crate) type SharedDwarf<'d> = Arc<Dwarf<DwarfBytes<'d>>>;
 
 /// A unit of an object or a package.
 pub(crate) struct SplitUnit<'d> {
     pub(crate) dwarf: SharedDwarf<'d>,
-    pub(crate) unit: Unit<Slice<'d>>,
+    pub(crate) unit: Unit<DwarfBytes<'d>>,
 }
 
 /// A `.dwo` file.
@@ -36,13 +36,13 @@ struct ObjectUnits<'d> {
 /// Where a unit of an object is.
 struct InObject<'d> {
     object: usize,
-    header: UnitHeader<Slice<'d>>,
+    header: UnitHeader<DwarfBytes<'d>>,
 }
 
 /// The units of all split files, by their ids.
 pub(crate) struct SplitUnits<'d> {
     objects: Vec<ObjectUnits<'d>>,
-    packages: Vec<DwarfPackage<Slice<'d>>>,
+    packages: Vec<DwarfPackage<DwarfBytes<'d>>>,
     by_id: HashMap<u64, InObject<'d>>,
     types: Vec<InObject<'d>>,
     taken: HashSet<u64>,
@@ -53,7 +53,7 @@ impl<'d> SplitUnits<'d> {
     /// Reads which units the split files of `files` have. Addresses are in `parent`, which has the skeletons.
     pub(crate) fn new(
         files: &'d ProgramFiles<'_>,
-        parent: &Dwarf<Slice<'d>>,
+        parent: &Dwarf<DwarfBytes<'d>>,
         abbreviations: &mut Abbreviations,
     ) -> Result<SplitUnits<'d>, DwarfError> {
         SplitUnits::of(files.split(), files.endian(), parent, abbreviations)
@@ -62,7 +62,7 @@ impl<'d> SplitUnits<'d> {
     fn of(
         files: &'d [SplitFile<'_>],
         endian: RunTimeEndian,
-        parent: &Dwarf<Slice<'d>>,
+        parent: &Dwarf<DwarfBytes<'d>>,
         abbreviations: &mut Abbreviations,
     ) -> Result<SplitUnits<'d>, DwarfError> {
         let mut found = SplitUnits {
@@ -91,7 +91,7 @@ impl<'d> SplitUnits<'d> {
     fn add_object(
         &mut self,
         sections: &'d DwarfSections<Cow<'d, [u8]>>,
-        parent: &Dwarf<Slice<'d>>,
+        parent: &Dwarf<DwarfBytes<'d>>,
         abbreviations: &mut Abbreviations,
     ) -> Result<(), DwarfError> {
         let mut dwarf = sections.borrow(|bytes| EndianSlice::new(bytes, self.endian));
@@ -122,7 +122,7 @@ impl<'d> SplitUnits<'d> {
     pub(crate) fn take(
         &mut self,
         id: DwoId,
-        parent: &Dwarf<Slice<'d>>,
+        parent: &Dwarf<DwarfBytes<'d>>,
         abbreviations: &mut Abbreviations,
     ) -> Result<Option<SplitUnit<'d>>, DwarfError> {
         if !self.taken.insert(id.0) {
@@ -135,7 +135,7 @@ impl<'d> SplitUnits<'d> {
     pub(crate) fn find(
         &self,
         id: DwoId,
-        parent: &Dwarf<Slice<'d>>,
+        parent: &Dwarf<DwarfBytes<'d>>,
         abbreviations: &mut Abbreviations,
     ) -> Result<Option<SplitUnit<'d>>, DwarfError> {
         if let Some(place) = self.by_id.get(&id.0) {
@@ -163,7 +163,7 @@ impl<'d> SplitUnits<'d> {
     pub(crate) fn sections_of(
         &self,
         id: DwoId,
-        parent: &Dwarf<Slice<'d>>,
+        parent: &Dwarf<DwarfBytes<'d>>,
         abbreviations: &mut Abbreviations,
     ) -> Result<Option<(SharedDwarf<'d>, u64)>, DwarfError> {
         let Some(found) = self.find(id, parent, abbreviations)? else {
@@ -189,8 +189,8 @@ impl<'d> SplitUnits<'d> {
     /// Hands out the heads of all units that tell one type, with the sections that they are in.
     pub(crate) fn for_each_type(
         &self,
-        parent: &Dwarf<Slice<'d>>,
-        mut visit: impl FnMut(&SharedDwarf<'d>, UnitHeader<Slice<'d>>) -> Result<(), DwarfError>,
+        parent: &Dwarf<DwarfBytes<'d>>,
+        mut visit: impl FnMut(&SharedDwarf<'d>, UnitHeader<DwarfBytes<'d>>) -> Result<(), DwarfError>,
     ) -> Result<(), DwarfError> {
         for place in &self.types {
             visit(&self.objects[place.object].dwarf, place.header)?;
@@ -253,8 +253,8 @@ pub fn skeletons(bytes: &[u8]) -> Result<Vec<Skeleton>, DwarfError> {
 
 /// The file with the rest of a unit; empty where the unit is a skeleton that names none, `None` where it is none.
 pub(crate) fn dwo_name(
-    dwarf: &Dwarf<Slice<'_>>,
-    unit: &Unit<Slice<'_>>,
+    dwarf: &Dwarf<DwarfBytes<'_>>,
+    unit: &Unit<DwarfBytes<'_>>,
 ) -> Result<Option<String>, DwarfError> {
     let broken = |source| DwarfError::Unit {
         unit: offset(&unit.header),

@@ -14,17 +14,17 @@ use linemate_types::{Language, Name};
 
 use crate::abbreviations::{Abbreviations, offset, unit};
 use crate::error::MissingUnits;
-use crate::key::{Part, key_in};
-use crate::sections::Slice;
+use crate::key::{FilePart, key_in};
+use crate::sections::DwarfBytes;
 use crate::split::{SplitUnit, SplitUnits, dwo_name};
 use crate::{DieKey, DwarfError, ProgramFiles};
 
 /// A unit and where it is from.
 pub(crate) struct OneUnit<'d> {
-    pub(crate) unit: Unit<Slice<'d>>,
-    pub(crate) part: Part,
+    pub(crate) unit: Unit<DwarfBytes<'d>>,
+    pub(crate) part: FilePart,
     /// The part with the strings of its table of lines: a split unit without one has its skeleton's.
-    lines: Part,
+    lines: FilePart,
     /// Whether a name means the same in the whole program, as in C, and no entry around it belongs to it.
     pub(crate) is_c: bool,
     /// C, C++ or Rust, if it is one of them.
@@ -35,9 +35,9 @@ pub(crate) struct OneUnit<'d> {
 
 /// All units of a program.
 pub(crate) struct Units<'d> {
-    parts: Vec<Arc<Dwarf<Slice<'d>>>>,
+    parts: Vec<Arc<Dwarf<DwarfBytes<'d>>>>,
     /// By where a part is in memory, which is as long there as this: its number.
-    numbers: HashMap<*const Dwarf<Slice<'d>>, Part>,
+    numbers: HashMap<*const Dwarf<DwarfBytes<'d>>, FilePart>,
     pub(crate) list: Vec<OneUnit<'d>>,
     signatures: HashMap<u64, DieKey>,
     /// Indices of the units by where they start.
@@ -70,10 +70,10 @@ impl<'d> Units<'d> {
         };
         let mut abbreviations = Abbreviations::new(files);
         let mut split = SplitUnits::new(files, &main, &mut abbreviations)?;
-        units.add_all(Part::MAIN, &mut abbreviations, Some(&mut split))?;
+        units.add_all(FilePart::MAIN, &mut abbreviations, Some(&mut split))?;
         units.add_split_types(&split, &main, &mut abbreviations)?;
         if alternate.is_some() {
-            units.add_all(Part::ALTERNATE, &mut abbreviations, None)?;
+            units.add_all(FilePart::ALTERNATE, &mut abbreviations, None)?;
         }
         if units.list.is_empty() && units.missing.count > 0 {
             return Err(DwarfError::Split(units.missing));
@@ -101,7 +101,7 @@ impl<'d> Units<'d> {
 
     fn add_all(
         &mut self,
-        part: Part,
+        part: FilePart,
         abbreviations: &mut Abbreviations,
         mut split: Option<&mut SplitUnits<'d>>,
     ) -> Result<(), DwarfError> {
@@ -124,13 +124,13 @@ impl<'d> Units<'d> {
     /// Adds a unit of the program's own, or the one that it is the skeleton of.
     fn add_main(
         &mut self,
-        dwarf: &Dwarf<Slice<'d>>,
-        unit: Unit<Slice<'d>>,
+        dwarf: &Dwarf<DwarfBytes<'d>>,
+        unit: Unit<DwarfBytes<'d>>,
         split: &mut SplitUnits<'d>,
         abbreviations: &mut Abbreviations,
     ) -> Result<(), DwarfError> {
         let Some(name) = dwo_name(dwarf, &unit)? else {
-            return self.add(unit, Part::MAIN, Part::MAIN);
+            return self.add(unit, FilePart::MAIN, FilePart::MAIN);
         };
         let found = match unit.dwo_id {
             Some(id) => split.take(id, dwarf, abbreviations)?,
@@ -152,7 +152,7 @@ impl<'d> Units<'d> {
         whole.comp_dir = whole.comp_dir.or(unit.comp_dir);
         let lines = match whole.line_program {
             Some(_) => part,
-            None => Part::MAIN,
+            None => FilePart::MAIN,
         };
         whole.line_program = whole.line_program.or(unit.line_program);
         self.add(whole, part, lines)
@@ -162,7 +162,7 @@ impl<'d> Units<'d> {
     fn add_split_types(
         &mut self,
         split: &SplitUnits<'d>,
-        main: &Dwarf<Slice<'d>>,
+        main: &Dwarf<DwarfBytes<'d>>,
         abbreviations: &mut Abbreviations,
     ) -> Result<(), DwarfError> {
         split.for_each_type(main, |dwarf, header| {
@@ -175,19 +175,24 @@ impl<'d> Units<'d> {
     }
 
     /// The number of a part, which it has from now on.
-    fn part(&mut self, dwarf: &Arc<Dwarf<Slice<'d>>>) -> Result<Part, DwarfError> {
+    fn part(&mut self, dwarf: &Arc<Dwarf<DwarfBytes<'d>>>) -> Result<FilePart, DwarfError> {
         let number = self.parts.len();
         match self.numbers.entry(Arc::as_ptr(dwarf)) {
             Entry::Occupied(known) => Ok(*known.get()),
             Entry::Vacant(vacant) => {
-                let part = Part::new(number).ok_or(DwarfError::TooManyParts(number))?;
+                let part = FilePart::new(number).ok_or(DwarfError::TooManyParts(number))?;
                 self.parts.push(Arc::clone(dwarf));
                 Ok(*vacant.insert(part))
             }
         }
     }
 
-    fn add(&mut self, unit: Unit<Slice<'d>>, part: Part, lines: Part) -> Result<(), DwarfError> {
+    fn add(
+        &mut self,
+        unit: Unit<DwarfBytes<'d>>,
+        part: FilePart,
+        lines: FilePart,
+    ) -> Result<(), DwarfError> {
         // In one section units are side by side; an index can say that they are in one another.
         self.bytes += unit.header.length_including_self() as u64;
         if self.bytes > self.length {
@@ -244,7 +249,7 @@ impl<'d> Units<'d> {
     pub(crate) fn reference(
         &self,
         unit: usize,
-        value: &AttributeValue<Slice<'d>>,
+        value: &AttributeValue<DwarfBytes<'d>>,
     ) -> Result<Option<DieKey>, DwarfError> {
         let one = &self.list[unit];
         Ok(match value {
@@ -253,7 +258,7 @@ impl<'d> Units<'d> {
                 Some(DieKey::info(*offset, one.part))
             }
             AttributeValue::DebugInfoRefSup(DebugInfoOffset(offset)) => {
-                Some(DieKey::info(*offset, Part::ALTERNATE))
+                Some(DieKey::info(*offset, FilePart::ALTERNATE))
             }
             AttributeValue::DebugTypesRef(DebugTypeSignature(signature)) => {
                 let target = self.signatures.get(signature);
@@ -264,7 +269,7 @@ impl<'d> Units<'d> {
     }
 
     /// The file that `unit` belongs to.
-    pub(crate) fn dwarf_of(&self, unit: usize) -> &Dwarf<Slice<'d>> {
+    pub(crate) fn dwarf_of(&self, unit: usize) -> &Dwarf<DwarfBytes<'d>> {
         &self.parts[self.list[unit].part.index()]
     }
 
@@ -272,7 +277,7 @@ impl<'d> Units<'d> {
     fn line_text(
         &self,
         unit: usize,
-        value: AttributeValue<Slice<'d>>,
+        value: AttributeValue<DwarfBytes<'d>>,
     ) -> Result<Cow<'d, str>, DwarfError> {
         let one = &self.list[unit];
         let found = self.parts[one.lines.index()].attr_string(&one.unit, value);
@@ -286,7 +291,7 @@ impl<'d> Units<'d> {
     pub(crate) fn text(
         &self,
         unit: usize,
-        value: AttributeValue<Slice<'d>>,
+        value: AttributeValue<DwarfBytes<'d>>,
     ) -> Result<Cow<'d, str>, DwarfError> {
         let found = self
             .dwarf_of(unit)
@@ -306,7 +311,7 @@ impl OneUnit<'_> {
 }
 
 /// The signature of a unit that tells one type, and where in it that is.
-fn signature(header: &UnitHeader<Slice<'_>>) -> Option<(u64, gimli::UnitOffset)> {
+fn signature(header: &UnitHeader<DwarfBytes<'_>>) -> Option<(u64, gimli::UnitOffset)> {
     match header.type_() {
         UnitType::Type {
             type_signature: DebugTypeSignature(signature),
@@ -320,7 +325,7 @@ fn signature(header: &UnitHeader<Slice<'_>>) -> Option<(u64, gimli::UnitOffset)>
     }
 }
 
-fn language(unit: &Unit<Slice<'_>>) -> gimli::Result<Option<gimli::DwLang>> {
+fn language(unit: &Unit<DwarfBytes<'_>>) -> gimli::Result<Option<gimli::DwLang>> {
     let mut entries = unit.entries();
     entries.next_dfs()?;
     let Some(root) = entries.current() else {

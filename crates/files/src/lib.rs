@@ -26,6 +26,6 @@ pub use folder::{check_trusted, private_folder, write_private};
 pub use input::{TEXT_MAX, kind_name, open_file, read_file, read_text};
 pub use output::Output;
 pub use recipe::Recipe;
-pub use replacement::{Draft, Kind, Replacement};
+pub use replacement::{Draft, FileKind, Replacement};
 pub use set::{FileSet, Published};
 pub use state::FileState;

@@ -44,7 +44,7 @@ pub struct Replacement {
 
 /// What the files are that get out of the way of newer ones.
 #[derive(Clone, Copy, Debug)]
-pub struct Kind {
+pub struct FileKind {
     /// What such a file is called: `a recording`.
     pub name: &'static str,
     /// Whether the file at a path is one.
@@ -188,7 +188,7 @@ impl Replacement {
     ///
     /// # Errors
     /// [`FileError::NotOurs`] or [`FileError::InTheWay`] for a file that is not of this kind.
-    pub fn check_old(&self, kind: Kind) -> Result<(), FileError> {
+    pub fn check_old(&self, kind: FileKind) -> Result<(), FileError> {
         let moves = self.is_there();
         if moves && !(kind.recognize)(&self.file) {
             return Err(FileError::NotOurs {
@@ -209,7 +209,7 @@ impl Replacement {
     }
 
     /// Gives a file of this kind the name that an older output gets.
-    fn move_away(&self, kind: Kind) -> Result<(), FileError> {
+    fn move_away(&self, kind: FileKind) -> Result<(), FileError> {
         if !self.is_there() {
             return Ok(());
         }
@@ -331,7 +331,7 @@ impl Draft {
     /// # Errors
     /// As [`Replacement::check_old`], because others may have written there since, and the system's. Then the new file is where
     /// [`Draft::path`] says, and nothing is lost.
-    pub fn replace_keeping_old(self, kind: Kind) -> Result<(), FileError> {
+    pub fn replace_keeping_old(self, kind: FileKind) -> Result<(), FileError> {
         if let Err(error) = self.of.move_away(kind) {
             // Dropping the file would remove it.
             let _ = self.file.keep();

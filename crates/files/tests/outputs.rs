@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use linemate_files::{FileError, Kind, Output, Replacement};
+use linemate_files::{FileError, FileKind, Output, Replacement};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::{TempDir, tempdir};
 
@@ -40,7 +40,7 @@ fn names(folder: &TempDir) -> Vec<String> {
 }
 
 /// What the outputs of these tests are.
-const TEXT: Kind = Kind {
+const TEXT: FileKind = FileKind {
     name: "a text",
     recognize: |path| fs::read_to_string(path).is_ok(),
 };

@@ -14,7 +14,7 @@ use crate::programs::Programs;
 use crate::shape::{GuestShape, Timing};
 
 /// A kernel's types and symbols, as the head holds them and the images need them.
-pub(crate) struct Known {
+pub(crate) struct KnownKernel {
     pub(crate) release: String,
     /// `None` where the kernel's memory is not to be named.
     pub(crate) types: Option<KernelTypes>,
@@ -29,7 +29,7 @@ pub(crate) struct KernelTypes {
     pub(crate) model: TypeModel,
 }
 
-impl Known {
+impl KnownKernel {
     /// Reads the types from the image, if they are wanted, and the symbols that its boot gave; calls of `events` are counted.
     pub(crate) fn new(
         path: &Path,
@@ -65,7 +65,7 @@ impl Known {
         };
         watch.count(model, &symbols, events)?;
         let release = release.unwrap_or_else(|| "unknown".to_owned());
-        Ok(Known {
+        Ok(KnownKernel {
             release,
             types,
             symbol_text,
@@ -88,7 +88,7 @@ pub(crate) struct RunFacts<'a> {
 }
 
 /// Describes the run. Two equal runs have equal metadata: no paths, no times, nothing of this computer.
-pub(crate) fn metadata(run: &RunFacts<'_>, known: &Known) -> Metadata {
+pub(crate) fn metadata(run: &RunFacts<'_>, known: &KnownKernel) -> Metadata {
     let shape = run.shape;
     let mut metadata = Metadata::new();
     let mut put = |key: &str, value: String| metadata.insert(key.to_owned(), value);
@@ -136,7 +136,7 @@ fn sha256(bytes: &[u8]) -> String {
 pub(crate) fn write(
     file: File,
     metadata: &Metadata,
-    known: &Known,
+    known: &KnownKernel,
     programs: Option<&Programs>,
 ) -> Result<(), linemate_recording::Error> {
     let mut writer = Writer::create_in(Box::new(file), env!("CARGO_PKG_VERSION"), metadata)?;
@@ -163,7 +163,7 @@ mod tests {
         let symbols = b"ffffffff81000010 T __switch_to\nffffffff81000020 T kfree\n";
         let known = |with_types| {
             let events = ["kfree".to_owned()];
-            Known::new(
+            KnownKernel::new(
                 Path::new("vmlinuz"),
                 &image,
                 with_types,

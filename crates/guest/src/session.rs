@@ -8,14 +8,14 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linemate_files::{Draft, Kind, Replacement, private_folder, write_private};
+use linemate_files::{Draft, FileKind, Replacement, private_folder, write_private};
 use linemate_recording::{Moment, Totals, Writer, is_recording};
 use thiserror::Error;
 
 use crate::conditions::Conditions;
 use crate::control::{ExitStatus, Message, Pause};
 use crate::error::GuestError;
-use crate::head::{self, Known, RunFacts};
+use crate::head::{self, KnownKernel, RunFacts};
 use crate::images::{self, Images};
 use crate::initramfs;
 use crate::kernel::BootableKernel;
@@ -33,7 +33,7 @@ use crate::vm::{GuestWatch, Vm};
 const RUN_LIMIT: Duration = Duration::from_secs(3600);
 
 /// What a new recording moves to `.old`: nothing but an older one.
-const RECORDING: Kind = Kind {
+const RECORDING: FileKind = FileKind {
     name: "a recording",
     recognize: is_recording,
 };
@@ -145,7 +145,7 @@ impl Session {
             limit: self.timeout,
         };
         let snapshot = boot.snapshot(&self.cache, cancel, observer)?;
-        let mut known = Known::new(
+        let mut known = KnownKernel::new(
             &self.kernel.path,
             &self.kernel.bytes,
             self.conditions.names_kernel(),
@@ -219,7 +219,7 @@ impl Session {
         &self,
         files: &GuestFiles,
         plugin: Option<(&Path, &Plugin)>,
-        known: &Known,
+        known: &KnownKernel,
         images: &mut Images,
         cancel: &AtomicBool,
         observer: &mut dyn Observer,
@@ -321,7 +321,7 @@ impl Session {
         &self,
         vm: &Vm,
         moment: Moment,
-        known: &Known,
+        known: &KnownKernel,
         images: &mut Images,
     ) -> Result<(), GuestError> {
         if self.conditions.bare {

@@ -149,7 +149,7 @@ pub(crate) fn check(command: &Command, matches: &ArgMatches) -> Result<(), FileE
         return verb.map_or(Ok(()), |verb| check(verb, below));
     }
     let mut claims = Claims::default();
-    let line = Line { command, matches };
+    let line = ParsedLine { command, matches };
     for arg in command.get_arguments() {
         if line.counts(arg) {
             line.claim(arg, &mut claims);
@@ -159,12 +159,12 @@ pub(crate) fn check(command: &Command, matches: &ArgMatches) -> Result<(), FileE
 }
 
 /// A verb with what it was given.
-struct Line<'a> {
+struct ParsedLine<'a> {
     command: &'a Command,
     matches: &'a ArgMatches,
 }
 
-impl Line<'_> {
+impl ParsedLine<'_> {
     /// Whether the argument's value is used: a default is not where something is given that excludes it.
     fn counts(&self, arg: &Arg) -> bool {
         let source = |arg: &Arg| self.matches.value_source(arg.get_id().as_str());

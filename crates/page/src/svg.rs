@@ -11,7 +11,7 @@ use crate::PageType;
 
 /// A field and its figure.
 #[derive(Clone, Debug)]
-struct Value {
+struct FieldValue {
     offset: u64,
     size: u64,
     name: String,
@@ -35,8 +35,8 @@ impl Heat<'_> {
         }
     }
 
-    fn values(self, page: &PageType) -> Vec<Value> {
-        let fields = page.touched().map(|field| Value {
+    fn values(self, page: &PageType) -> Vec<FieldValue> {
+        let fields = page.touched().map(|field| FieldValue {
             offset: field.offset,
             size: field.size,
             name: field.path.to_owned(),
@@ -45,7 +45,7 @@ impl Heat<'_> {
                 Heat::Cycles(_) => 0,
             },
         });
-        let mut values: Vec<Value> = fields.collect();
+        let mut values: Vec<FieldValue> = fields.collect();
         if let Heat::Cycles(document) = self {
             add_cycles(&mut values, &page.view, document);
         }
@@ -53,7 +53,7 @@ impl Heat<'_> {
     }
 
     /// What each line has of it. Accesses count where they begin, as in the report; cycles in their field's first line.
-    fn totals(self, page: &PageType, values: &[Value]) -> BTreeMap<u64, u64> {
+    fn totals(self, page: &PageType, values: &[FieldValue]) -> BTreeMap<u64, u64> {
         let mut totals: BTreeMap<u64, u64> = BTreeMap::new();
         let mut add = |line: u64, value: u64| {
             if value > 0 {
@@ -75,7 +75,7 @@ impl Heat<'_> {
 }
 
 /// Each cell's cycles go to the field that has its byte.
-fn add_cycles(values: &mut [Value], view: &TypeView, document: &CostsDocument) {
+fn add_cycles(values: &mut [FieldValue], view: &TypeView, document: &CostsDocument) {
     for line in document.costs.lines.iter().filter(|l| l.name == view.name) {
         for cell in &line.cells {
             let Ok(at) = u64::try_from(line.start + i64::from(cell.offset)) else {
@@ -154,8 +154,8 @@ pub fn svg(page: &PageType, heat: Heat<'_>) -> String {
 
 /// What is painted, one over the other: all fields of the type, then what is touched, the most last. Of fields that share bytes the one with
 /// the most is seen.
-fn painted(map: &FieldMap, mut values: Vec<Value>) -> Vec<Value> {
-    let field = |field: &FieldPlace| Value {
+fn painted(map: &FieldMap, mut values: Vec<FieldValue>) -> Vec<FieldValue> {
+    let field = |field: &FieldPlace| FieldValue {
         offset: field.offset,
         size: field.end().saturating_sub(field.offset),
         // An array goes by the name of the whole.
@@ -189,7 +189,7 @@ fn fold(rows: &mut String, lines: std::ops::Range<u64>, top: &mut u64) {
 fn line(
     rows: &mut String,
     number: u64,
-    painted: &[Value],
+    painted: &[FieldValue],
     bytes: u64,
     size: u64,
     top: u64,

@@ -9,12 +9,12 @@ use linemate_recording::VirtualTime;
 /// Instructions in all blocks that the CPUs of one lane had entered, less those of the last block from a certain one
 /// (itself included) on. Less than zero in the first block of all at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Counted(pub(crate) i64);
+pub(crate) struct InstructionCount(pub(crate) i64);
 
 /// When an event came, and on which CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct When {
-    pub(crate) count: Counted,
+    pub(crate) count: InstructionCount,
     pub(crate) cpu: u16,
 }
 
@@ -22,20 +22,20 @@ pub(crate) struct When {
 #[derive(Debug)]
 pub(crate) struct Clock {
     /// The count when recording started.
-    origin: Counted,
+    origin: InstructionCount,
     /// The latest time given out.
     last: u64,
 }
 
 impl Clock {
     /// Time is zero when the count is at `origin`.
-    pub(crate) fn new(origin: Counted) -> Self {
+    pub(crate) fn new(origin: InstructionCount) -> Self {
         Self { origin, last: 0 }
     }
 
     /// The time of an instruction.
     #[inline]
-    pub(crate) fn at(&mut self, count: Counted) -> VirtualTime {
+    pub(crate) fn at(&mut self, count: InstructionCount) -> VirtualTime {
         let elapsed = u64::try_from(count.0 - self.origin.0).unwrap_or(0);
         self.last = self.last.max(elapsed);
         VirtualTime(self.last)
@@ -53,21 +53,21 @@ mod tests {
 
     #[test]
     fn time_is_the_instructions_before_this_one() {
-        let mut clock = Clock::new(Counted(100));
+        let mut clock = Clock::new(InstructionCount(100));
         // A block of 10 instructions, then one of 5.
-        assert_eq!(clock.at(Counted(110 - 10)), VirtualTime(0));
-        assert_eq!(clock.at(Counted(110 - 7)), VirtualTime(3));
-        assert_eq!(clock.at(Counted(115 - 5)), VirtualTime(10));
+        assert_eq!(clock.at(InstructionCount(110 - 10)), VirtualTime(0));
+        assert_eq!(clock.at(InstructionCount(110 - 7)), VirtualTime(3));
+        assert_eq!(clock.at(InstructionCount(115 - 5)), VirtualTime(10));
         assert_eq!(clock.now(), VirtualTime(10));
     }
 
     #[test]
     fn a_faulting_block_never_turns_time_back() {
-        let mut clock = Clock::new(Counted(0));
-        assert_eq!(clock.at(Counted(-3)), VirtualTime(0));
-        assert_eq!(clock.at(Counted(8)), VirtualTime(8));
+        let mut clock = Clock::new(InstructionCount(0));
+        assert_eq!(clock.at(InstructionCount(-3)), VirtualTime(0));
+        assert_eq!(clock.at(InstructionCount(8)), VirtualTime(8));
         // An instruction restarted outside a counted block.
-        assert_eq!(clock.at(Counted(1)), VirtualTime(8));
-        assert_eq!(clock.at(Counted(10)), VirtualTime(10));
+        assert_eq!(clock.at(InstructionCount(1)), VirtualTime(8));
+        assert_eq!(clock.at(InstructionCount(10)), VirtualTime(10));
     }
 }

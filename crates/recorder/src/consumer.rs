@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 
 use linemate_recording::{FunctionId, MAX_PARAMETERS, Mark};
 
-use crate::clock::{Counted, When};
+use crate::clock::{InstructionCount, When};
 use crate::kind;
 use crate::lane::{Instruction, Lane, Plain, Sink, Touch};
 use crate::queue::{Drain, Queue};
@@ -167,7 +167,7 @@ impl<S: Sink + Announce> Consumer<S> {
     #[inline(always)]
     fn when(&self, head: u64) -> When {
         When {
-            count: Counted(self.turns + i64::from((head >> 32) as i32)),
+            count: InstructionCount(self.turns + i64::from((head >> 32) as i32)),
             cpu: self.cpu,
         }
     }
@@ -247,7 +247,7 @@ impl<S: Sink + Announce> Consumer<S> {
                 self.cpu = number as u16;
                 let known = records.next() as u32;
                 self.turns = whole(records.next());
-                let count = Counted(self.turns + records.next() as i64);
+                let count = InstructionCount(self.turns + records.next() as i64);
                 self.lane.start(count);
                 self.lane.sink().translated(known);
             }

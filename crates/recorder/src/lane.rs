@@ -5,7 +5,7 @@
 
 use linemate_recording::{AccessKind, Call, CpuId, GuestAddr, Mark, Marker, Return, VirtualTime};
 
-use crate::clock::{Clock, Counted, When};
+use crate::clock::{Clock, InstructionCount, When};
 use crate::decode::AccessShape;
 use crate::kind;
 use crate::pairing::{MemoryCallback, Pairing, Whole};
@@ -186,7 +186,7 @@ impl<S: Sink> Lane<S> {
     /// A lane of one of `cpus` CPUs, or of all of them.
     pub(crate) fn new(cpus: usize, shadow: Option<Shadow>, sink: S) -> Self {
         Self {
-            clock: Clock::new(Counted(0)),
+            clock: Clock::new(InstructionCount(0)),
             pairing: Pairing::default(),
             shadow,
             current: None,
@@ -206,7 +206,7 @@ impl<S: Sink> Lane<S> {
     }
 
     /// Sets time to zero.
-    pub(crate) fn start(&mut self, count: Counted) {
+    pub(crate) fn start(&mut self, count: InstructionCount) {
         self.current = None;
         self.idle.fill(false);
         self.clock = Clock::new(count);
@@ -476,7 +476,7 @@ mod tests {
     fn lane() -> Lane<LaneLog> {
         let shadow = Shadow::new(1 << 20, MAP).unwrap();
         let mut lane = Lane::new(2, Some(shadow), LaneLog::default());
-        lane.start(Counted(0));
+        lane.start(InstructionCount(0));
         lane
     }
 
@@ -487,7 +487,7 @@ mod tests {
         touch: Touch,
         value: u128,
     ) {
-        let count = Counted(count - i64::from(instruction.back()));
+        let count = InstructionCount(count - i64::from(instruction.back()));
         lane.touch(When { count, cpu }, instruction, touch, Some(value));
     }
 
@@ -577,7 +577,7 @@ mod tests {
     }
 
     fn idle(lane: &mut Lane<LaneLog>, count: i64) {
-        let count = Counted(count);
+        let count = InstructionCount(count);
         lane.mark(When { count, cpu: 0 }, Mark::Idle, 0);
     }
 

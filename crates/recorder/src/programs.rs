@@ -24,7 +24,7 @@ struct CodePages {
 
 /// What has been told.
 #[derive(Debug)]
-pub(crate) struct Programs {
+pub(crate) struct ProgramPages {
     code: Mutex<CodePages>,
     /// The root of each CPU's page tables.
     roots: Box<[AtomicU64]>,
@@ -32,7 +32,7 @@ pub(crate) struct Programs {
     mapped: Box<[AtomicU64]>,
 }
 
-impl Programs {
+impl ProgramPages {
     /// Nothing told yet, of a guest with `cpus` CPUs and `memory` bytes. Memory has a hole below 4 GiB, so there are
     /// frames above its size.
     pub(crate) fn new(files: &ProgramFiles, cpus: usize, memory: u64) -> Self {
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
     use linemate_recording::{CodeRange, GuestAddr, ProgramFile};
 
-    fn programs() -> (ProgramFiles, Programs) {
+    fn programs() -> (ProgramFiles, ProgramPages) {
         let page = [7; CODE_PAGE as usize];
         let file = ProgramFile {
             path: "/bin/a".into(),
@@ -121,7 +121,7 @@ mod tests {
             }],
         };
         let files = ProgramFiles::new(vec![file]).unwrap();
-        let programs = Programs::new(&files, 2, 1 << 20);
+        let programs = ProgramPages::new(&files, 2, 1 << 20);
         (files, programs)
     }
 

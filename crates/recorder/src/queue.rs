@@ -22,7 +22,7 @@ pub(crate) const LONGEST: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Queue<const WORDS: usize> {
     producer: Producer,
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     /// There is something to take, or the queue is closed.
     filled: Condvar,
     /// There is room, or nobody takes any more.
@@ -53,7 +53,7 @@ struct Producer {
 }
 
 #[derive(Debug)]
-struct State {
+struct QueueState {
     /// Words that the consumer may take.
     head: u64,
     /// Words that it has taken.
@@ -82,7 +82,7 @@ impl<const WORDS: usize> Queue<WORDS> {
                 limit: AtomicU64::new(0),
                 open: AtomicBool::new(false),
             },
-            state: Mutex::new(State {
+            state: Mutex::new(QueueState {
                 head: 0,
                 tail: 0,
                 closed: false,
@@ -97,7 +97,7 @@ impl<const WORDS: usize> Queue<WORDS> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         // Nothing that holds the lock can leave the state half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -278,7 +278,7 @@ impl<'a, const WORDS: usize> Drain<'a, WORDS> {
     }
 
     /// Frees what was taken.
-    fn free(&mut self) -> MutexGuard<'a, State> {
+    fn free(&mut self) -> MutexGuard<'a, QueueState> {
         let queue = self.queue;
         let mut state = queue.lock();
         // The producer went back to the first slot: there is nothing in between.
@@ -290,7 +290,7 @@ impl<'a, const WORDS: usize> Drain<'a, WORDS> {
         state
     }
 
-    fn advance(&mut self, state: &State) {
+    fn advance(&mut self, state: &QueueState) {
         // Not all at once, so that the producer is let on in time.
         self.head = state.head.min(self.at + BATCH);
     }

@@ -13,12 +13,12 @@ use crate::hook::{Action, Hooked};
 use crate::lane::{Instruction, Lane, Touch};
 use crate::options::{OptionError, RecorderOptions};
 use crate::output::{CHUNK_EVENTS, Output, Unannounced};
-use crate::programs::Programs;
+use crate::programs::ProgramPages;
 use crate::refusals::Refusals;
 use crate::shadow::{Shadow, Tracked};
 use crate::tap::{RECORDS, Tap};
 use crate::translate::{Numbers, translate};
-use crate::view::{Block, GuestAccess};
+use crate::view::{CodeBlock, GuestAccess};
 use crate::watch::{Calls, Cpu, WatchTable};
 
 /// Chunks that may wait to be written, beside the one that each lane fills.
@@ -66,7 +66,7 @@ pub(crate) struct Recorder {
     options: RecorderOptions,
     watch: WatchTable,
     numbers: Numbers,
-    programs: Option<Programs>,
+    programs: Option<ProgramPages>,
     refusals: Refusals,
     percpu_offsets: Option<u64>,
     begun: AtomicBool,
@@ -83,7 +83,7 @@ struct Ending {
 /// What the head of a recording says.
 struct Head {
     watch: WatchTable,
-    programs: Option<Programs>,
+    programs: Option<ProgramPages>,
     /// How many functions are watched.
     functions: u32,
     percpu_offsets: Option<u64>,
@@ -96,7 +96,7 @@ impl Head {
         let functions = table.functions.len() as u32;
         let programs = options
             .program
-            .then(|| Programs::new(head.programs(), cpus, options.memory));
+            .then(|| ProgramPages::new(head.programs(), cpus, options.memory));
         let symbols = match head.symbols() {
             Ok(text) => text,
             Err(linemate_recording::Error::Missing { .. }) => Vec::new(),
@@ -203,7 +203,7 @@ impl Recorder {
     }
 
     /// Instruments a block.
-    pub(crate) fn translate(&self, block: &impl Block) {
+    pub(crate) fn translate(&self, block: &impl CodeBlock) {
         let programs = self.programs.as_ref();
         let complete = translate(block, &self.watch, &self.numbers, programs, &self.options);
         if !complete && !self.overflowed.swap(true, Ordering::Relaxed) {

@@ -57,27 +57,27 @@ struct Waiting {
 
 /// A call made in vain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Refusal {
+struct RefusedCall {
     call: &'static str,
     error: i32,
     what: Vec<u8>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct RefusalState {
     /// The page tables of who started the recording: it is no program of the user's.
     starter: Option<u64>,
     waiting: VecDeque<Waiting>,
     /// The latest last.
-    refusals: VecDeque<Refusal>,
+    refusals: VecDeque<RefusedCall>,
 }
 
 /// The latest calls in vain.
 #[derive(Debug, Default)]
-pub(crate) struct Refusals(Mutex<State>);
+pub(crate) struct Refusals(Mutex<RefusalState>);
 
 impl Refusals {
-    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+    fn change<T>(&self, change: impl FnOnce(&mut RefusalState) -> T) -> T {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -85,9 +85,9 @@ impl Refusals {
     pub(crate) fn begin(&self, cpu: &impl Cpu) {
         let starter = cpu.page_tables();
         self.change(|state| {
-            *state = State {
+            *state = RefusalState {
                 starter: Some(starter),
-                ..State::default()
+                ..RefusalState::default()
             };
         });
     }
@@ -135,7 +135,7 @@ impl Refusals {
 
     /// One line for each, the latest first: the call, the error's number and what it was about, in hexadecimal digits.
     pub(crate) fn lines(&self) -> Vec<String> {
-        let line = |refusal: &Refusal| {
+        let line = |refusal: &RefusedCall| {
             let mut what = String::new();
             for byte in &refusal.what {
                 let _ = write!(what, "{byte:02x}");
@@ -151,7 +151,7 @@ impl Refusals {
     }
 }
 
-impl State {
+impl RefusalState {
     fn settle(&mut self, cpu: &impl Cpu, Waiting { call, subject, .. }: Waiting) {
         // -4095 to -1 are errors.
         let result = cpu.result() as i64;
@@ -173,7 +173,7 @@ impl State {
         let (Some(what), Some(error)) = (what.filter(|what| !what.is_empty()), error) else {
             return;
         };
-        let refusal = Refusal { call, error, what };
+        let refusal = RefusedCall { call, error, what };
         self.refusals.retain(|known| known.what != refusal.what);
         if self.refusals.len() == KEPT {
             self.refusals.pop_front();

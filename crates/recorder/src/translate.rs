@@ -16,9 +16,9 @@ use crate::hook::{Action, Hooked};
 use crate::lane::Instruction;
 use crate::options::RecorderOptions;
 use crate::output::Unannounced;
-use crate::programs::Programs;
+use crate::programs::ProgramPages;
 use crate::refusals::SYSTEM_CALL;
-use crate::view::{Block, Instrument as _};
+use crate::view::{CodeBlock, Instrument as _};
 use crate::watch::WatchTable;
 
 /// Numbers instructions by address, as they are first translated.
@@ -62,10 +62,10 @@ impl Numbers {
 
 /// Instruments a block. Gives whether all of it could be: there are limits to the number of instructions.
 pub(crate) fn translate(
-    block: &impl Block,
+    block: &impl CodeBlock,
     watch: &WatchTable,
     numbers: &Numbers,
-    programs: Option<&Programs>,
+    programs: Option<&ProgramPages>,
     options: &RecorderOptions,
 ) -> bool {
     let parallel = options.parallel;

@@ -7,7 +7,7 @@ use crate::hook::Hooked;
 use crate::lane::Instruction;
 
 /// A block that is being translated.
-pub(crate) trait Block {
+pub(crate) trait CodeBlock {
     /// One of its instructions.
     type Instruction: Instrument;
 

@@ -46,7 +46,7 @@ pub enum BaselineError {
 }
 
 /// What tells one finding from another: place, type, rule.
-type Key = (Where, String, String);
+type FindingKey = (Where, String, String);
 
 /// How bad a finding was.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -80,7 +80,7 @@ pub struct Gone {
 /// Findings that are known and accepted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Baseline {
-    known: BTreeMap<Key, Known>,
+    known: BTreeMap<FindingKey, Known>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -136,7 +136,7 @@ impl Baseline {
 
     /// The baseline as JSON, ended by a line end; the same findings give the same bytes.
     pub fn to_json(&self) -> String {
-        let entry = |((place, subject, rule), known): (&Key, &Known)| BaselineEntry {
+        let entry = |((place, subject, rule), known): (&FindingKey, &Known)| BaselineEntry {
             arch: place.arch.clone(),
             line: place.line.bytes(),
             subject: subject.clone(),
@@ -185,7 +185,8 @@ impl Baseline {
 
     /// What is known of these places and no longer in `found`: mended, or no longer a rule.
     pub fn gone(&self, places: &BTreeSet<Where>, found: &Baseline) -> Vec<Gone> {
-        let looked_at = |key: &&Key| places.contains(&key.0) && !found.known.contains_key(*key);
+        let looked_at =
+            |key: &&FindingKey| places.contains(&key.0) && !found.known.contains_key(*key);
         let gone = self.known.keys().filter(looked_at);
         gone.map(|(place, subject, rule)| Gone {
             place: place.clone(),
@@ -218,6 +219,6 @@ impl Baseline {
     }
 }
 
-fn key(place: &Where, finding: &Finding) -> Key {
+fn key(place: &Where, finding: &Finding) -> FindingKey {
     (place.clone(), finding.subject.clone(), finding.rule.clone())
 }

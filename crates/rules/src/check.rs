@@ -165,7 +165,7 @@ impl Thing {
 }
 
 /// The groups of a type, by name.
-type Groups = BTreeMap<String, Thing>;
+type GroupThings = BTreeMap<String, Thing>;
 
 /// One type of one kernel.
 struct View<'a> {
@@ -177,7 +177,7 @@ struct View<'a> {
 
 impl View<'_> {
     fn check(&self, rules: &TypeRules, checked: &mut Checked) -> Result<(), CheckError> {
-        let mut groups = Groups::new();
+        let mut groups = GroupThings::new();
         for rule in &rules.rules {
             if let Statement::Group { name, members, .. } = &rule.statement {
                 let group = self.group(name, members).map_err(|r| failed(rule, r))?;
@@ -263,7 +263,7 @@ impl View<'_> {
     }
 
     /// A group by its name, or a member.
-    fn thing(&self, named: &RuleMember, groups: &Groups) -> Result<Thing, CheckReason> {
+    fn thing(&self, named: &RuleMember, groups: &GroupThings) -> Result<Thing, CheckReason> {
         if let Some(group) = groups.get(&named.path) {
             let members = group.members.clone();
             return Ok(Thing { members });
@@ -276,7 +276,7 @@ impl View<'_> {
     }
 
     /// How the kernel keeps a rule; as many answers as [`View::names`] gives names.
-    fn rule(&self, rule: &Rule, groups: &Groups) -> Result<Vec<RuleOutcome>, CheckReason> {
+    fn rule(&self, rule: &Rule, groups: &GroupThings) -> Result<Vec<RuleOutcome>, CheckReason> {
         match &rule.statement {
             Statement::Group { name, lines, .. } => {
                 let group = groups.get(name);

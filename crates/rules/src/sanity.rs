@@ -106,10 +106,10 @@ pub(crate) fn check(rules: &Rules) -> Result<(), SanityError> {
 }
 
 /// The groups of a type: name → line, members.
-type Groups<'a> = BTreeMap<&'a str, (u32, BTreeSet<&'a str>)>;
+type MembersOfGroups<'a> = BTreeMap<&'a str, (u32, BTreeSet<&'a str>)>;
 
 fn check_type(rules: &TypeRules) -> Result<(), SanityError> {
-    let mut groups = Groups::new();
+    let mut groups = MembersOfGroups::new();
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
     for rule in &rules.rules {
         let fail = |what| Err(SanityError { at: rule.at, what });
@@ -168,7 +168,7 @@ fn keys(statement: &Statement) -> Vec<String> {
     }
 }
 
-fn apart(groups: &Groups<'_>, a: &str, b: &str) -> Option<Contradiction> {
+fn apart(groups: &MembersOfGroups<'_>, a: &str, b: &str) -> Option<Contradiction> {
     let within = |member: &str, other: &str| Contradiction::Within {
         member: member.to_owned(),
         other: other.to_owned(),
@@ -203,7 +203,7 @@ fn apart(groups: &Groups<'_>, a: &str, b: &str) -> Option<Contradiction> {
     }
 }
 
-fn alone(groups: &Groups<'_>, what: &RuleMember) -> Option<Contradiction> {
+fn alone(groups: &MembersOfGroups<'_>, what: &RuleMember) -> Option<Contradiction> {
     if groups.contains_key(what.path.as_str()) {
         return None;
     }

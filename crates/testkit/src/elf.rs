@@ -21,7 +21,7 @@ pub fn image(address: u64, code: &[u8]) -> Vec<u8> {
     // The first section header is empty.
     file.resize(sections + HEADER, 0);
     // PROGBITS, loaded and executed.
-    let text = Section {
+    let text = SectionHeader {
         name: 1,
         kind: 1,
         flags: 6,
@@ -30,7 +30,7 @@ pub fn image(address: u64, code: &[u8]) -> Vec<u8> {
         bytes: code.len(),
     };
     text.put(&mut file);
-    let strings = Section {
+    let strings = SectionHeader {
         name: 7,
         kind: 3,
         flags: 0,
@@ -43,7 +43,7 @@ pub fn image(address: u64, code: &[u8]) -> Vec<u8> {
 }
 
 /// The header of a section.
-struct Section {
+struct SectionHeader {
     /// Where in [`NAMES`] its name starts.
     name: u32,
     kind: u32,
@@ -53,7 +53,7 @@ struct Section {
     bytes: usize,
 }
 
-impl Section {
+impl SectionHeader {
     fn put(&self, file: &mut Vec<u8>) {
         put32(file, &[self.name, self.kind]);
         put64(

@@ -89,7 +89,7 @@ pub fn recording_of(program: &[u8], attached: &[&[u8]]) -> Option<Vec<u8>> {
     let offsets = pages.flat_map(|page| page..page + CODE_PAGE).take(CODE_MAX);
     let pcs: Vec<GuestAddr> = offsets.filter_map(|o| files.code_address(0, o)).collect();
 
-    let mut run = Run::new();
+    let mut run = ProgramRun::new();
     run.map(&segments);
     run.allocate();
     run.accesses(pcs.len(), &segments);
@@ -119,7 +119,12 @@ fn heap_functions(pcs: &[GuestAddr]) -> Vec<Function> {
         .collect()
 }
 
-fn write(files: &ProgramFiles, contents: &[&[u8]], pcs: &[GuestAddr], mut run: Run) -> Vec<u8> {
+fn write(
+    files: &ProgramFiles,
+    contents: &[&[u8]],
+    pcs: &[GuestAddr],
+    mut run: ProgramRun,
+) -> Vec<u8> {
     let kernel = Contents::new();
     let memory = Memory::default();
     let sink = Box::new(memory.clone());
@@ -145,16 +150,16 @@ fn write(files: &ProgramFiles, contents: &[&[u8]], pcs: &[GuestAddr], mut run: R
 }
 
 /// The events.
-struct Run {
+struct ProgramRun {
     encoder: Encoder,
     time: u64,
     /// User-space pages that are mapped, each to the frame of its place here.
     pages: Vec<u64>,
 }
 
-impl Run {
-    fn new() -> Run {
-        let mut run = Run {
+impl ProgramRun {
+    fn new() -> ProgramRun {
+        let mut run = ProgramRun {
             encoder: Encoder::new(LaneId(0), 1 << 20),
             time: 0,
             pages: Vec::new(),

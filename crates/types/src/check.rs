@@ -223,12 +223,12 @@ enum Visit {
     Leave(TypeId),
 }
 
-type Parts = fn(&[Type], &Type, &mut dyn FnMut(TypeId));
+type EachPart = fn(&[Type], &Type, &mut dyn FnMut(TypeId));
 
 /// Depth-first over all types: `leave` is called for each type after all that it needs.
 fn walk(
     types: &[Type],
-    parts: Parts,
+    parts: EachPart,
     mut leave: impl FnMut(TypeId, &Type) -> Result<(), ModelError>,
 ) -> Result<(), ModelError> {
     let mut depths = vec![0u32; types.len()];

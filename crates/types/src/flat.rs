@@ -81,11 +81,11 @@ pub struct FlatType {
     leaves: Vec<Leaf>,
     /// By leaf: the first one with the same bytes.
     firsts: Vec<LeafId>,
-    root: Block,
+    root: FlatBlock,
 }
 
 /// Entries sorted by start; they do not overlap.
-type Block = Vec<FlatEntry>;
+type FlatBlock = Vec<FlatEntry>;
 
 #[derive(Clone, Debug)]
 struct FlatEntry {
@@ -101,11 +101,11 @@ enum FlatNode {
     /// The same block again and again; its offsets count from the start of the element.
     Repeat {
         stride: u64,
-        block: Block,
+        block: FlatBlock,
     },
     /// Several on the same bytes: union members, and bit-fields that share a byte. Offsets count
     /// from the start of the block that holds this entry.
-    Overlap(Vec<Block>),
+    Overlap(Vec<FlatBlock>),
 }
 
 impl FlatType {
@@ -269,7 +269,7 @@ impl LeafSpan {
 }
 
 /// The first field of `block` that `start..end` touches. Its recursion is that of the types: at most MAX_DEPTH.
-fn find(block: &Block, start: u64, end: u64) -> Option<LeafSpan> {
+fn find(block: &FlatBlock, start: u64, end: u64) -> Option<LeafSpan> {
     let first = block.partition_point(|entry| entry.end <= start);
     // An entry can turn out to be a hole inside (padding of an array's element): then the next one counts.
     for entry in &block[first..] {
@@ -295,7 +295,7 @@ fn find(block: &Block, start: u64, end: u64) -> Option<LeafSpan> {
 fn find_repeated(
     entry: &FlatEntry,
     stride: u64,
-    block: &Block,
+    block: &FlatBlock,
     start: u64,
     end: u64,
 ) -> Option<LeafSpan> {
@@ -314,7 +314,7 @@ fn find_repeated(
     Some(found.moved(entry.start))
 }
 
-fn find_overlapping(alternatives: &[Block], start: u64, end: u64) -> Option<LeafSpan> {
+fn find_overlapping(alternatives: &[FlatBlock], start: u64, end: u64) -> Option<LeafSpan> {
     let mut touched = None;
     for alternative in alternatives {
         if let Some(found) = find(alternative, start, end) {
@@ -358,7 +358,7 @@ impl FlatBuilder<'_> {
         id: TypeId,
         path: String,
         place: MemberPlace,
-    ) -> Result<Block, FlattenError> {
+    ) -> Result<FlatBlock, FlattenError> {
         self.visits += 1;
         self.path_bytes += path.len();
         let too_large = self.visits > 4 * MAX_LEAVES || self.path_bytes > MAX_PATH_BYTES;
@@ -370,7 +370,7 @@ impl FlatBuilder<'_> {
             Some(Type::Composite(composite))
                 if path.is_empty() || !is_one_value(model, composite) =>
             {
-                let mut block = Block::new();
+                let mut block = FlatBlock::new();
                 for member in &composite.members {
                     block.extend(self.member(member, &path, place)?);
                 }
@@ -386,10 +386,10 @@ impl FlatBuilder<'_> {
         member: &Member,
         path: &str,
         place: MemberPlace,
-    ) -> Result<Block, FlattenError> {
+    ) -> Result<FlatBlock, FlattenError> {
         let named = !member.name.is_empty();
         if !named && member.bits.is_some() {
-            return Ok(Block::new());
+            return Ok(FlatBlock::new());
         }
         let path = match (path.is_empty(), named) {
             (_, false) => path.to_owned(),
@@ -412,12 +412,12 @@ impl FlatBuilder<'_> {
         count: u32,
         path: String,
         place: MemberPlace,
-    ) -> Result<Block, FlattenError> {
+    ) -> Result<FlatBlock, FlattenError> {
         let stride = self.model.size_of(element).unwrap_or(0);
         let flexible = count == 0;
         // A flexible array has bytes only after everything else.
         if stride == 0 || flexible && (place.absolute < self.size || !self.arrays.is_empty()) {
-            return Ok(Block::new());
+            return Ok(FlatBlock::new());
         }
         self.arrays.push((stride, u64::from(count)));
         let inner = MemberPlace {
@@ -429,7 +429,7 @@ impl FlatBuilder<'_> {
         self.arrays.pop();
         let block = block?;
         if block.is_empty() {
-            return Ok(Block::new());
+            return Ok(FlatBlock::new());
         }
         let end = match flexible {
             true => u64::MAX / 2,
@@ -498,10 +498,10 @@ fn is_one_value(model: &TypeModel, composite: &Composite) -> bool {
 }
 
 /// Sorts entries and puts those that share bytes into one [`FlatNode::Overlap`], in declaration order.
-fn separate(entries: Block) -> Block {
+fn separate(entries: FlatBlock) -> FlatBlock {
     let mut numbered: Vec<(usize, FlatEntry)> = entries.into_iter().enumerate().collect();
     numbered.sort_by_key(|(_, entry)| entry.start);
-    let mut block = Block::new();
+    let mut block = FlatBlock::new();
     let mut group: Vec<(usize, FlatEntry)> = Vec::new();
     let mut group_end = 0;
     for (number, entry) in numbered {

@@ -12,7 +12,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use std::rc::Rc;
 
-use self::statistics::Sums;
+use self::statistics::LayoutSums;
 use crate::layout::{self, Alignments, Layout};
 use crate::type_name::Budget;
 use crate::{Composite, CompositeKind, LineSize, Member, MemberRole, Type, TypeId, TypeModel};
@@ -59,7 +59,7 @@ struct Style {
 }
 
 /// A member, and the one that is declared before it.
-struct Neighbours<'a> {
+struct MemberPair<'a> {
     before: &'a Member,
     place_before: layout::MemberLayout,
     size_before: u64,
@@ -218,7 +218,7 @@ impl<'a> Printer<'a> {
             indent: style.indent + 1,
             ..style.clone()
         };
-        let mut sums = Sums::default();
+        let mut sums = LayoutSums::default();
         let mut newline = false;
         self.hole_comments(&layout, None, inner.indent, &mut newline);
         let mut previous: Option<usize> = None;
@@ -230,7 +230,7 @@ impl<'a> Printer<'a> {
             let place = layout.members[index];
             sums.forced(&layout, previous, place.forced_alignment);
             if let (Some(previous), true) = (previous, previous_size != 0) {
-                let pair = Neighbours {
+                let pair = MemberPair {
                     before: &composite.members[previous],
                     place_before: layout.members[previous],
                     size_before: previous_size,
@@ -319,7 +319,7 @@ impl<'a> Printer<'a> {
         &mut self,
         member: &Member,
         inner: &Style,
-        sums: &mut Sums,
+        sums: &mut LayoutSums,
         newline: &mut bool,
     ) {
         let model = self.model;
@@ -349,7 +349,7 @@ impl<'a> Printer<'a> {
 
     /// What pahole says where bit-fields share bytes with other members, and the unnamed bit-fields that make a
     /// bit hole explicit.
-    fn bit_field_comments(&mut self, pair: &Neighbours<'a>, inner: &Style, newline: &mut bool) {
+    fn bit_field_comments(&mut self, pair: &MemberPair<'a>, inner: &Style, newline: &mut bool) {
         let (before, place) = (&pair.place_before, &pair.place);
         let (declared_before, declared) = (pair.before, pair.member);
         if before.bit_hole != 0 && declared.bits.is_some() {

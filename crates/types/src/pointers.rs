@@ -48,7 +48,7 @@ const fn root(
 }
 
 /// What is looked for, and found.
-struct Search<'a> {
+struct PointerSearch<'a> {
     model: &'a TypeModel,
     flexible: u32,
     found: Vec<(ByteOffset, TypeId)>,
@@ -59,7 +59,7 @@ impl TypeModel {
     /// structs and arrays inside of it. Not what is in unions, where another member may be the one in use. A flexible array counts
     /// as one of `flexible` elements, after the struct's end.
     pub fn pointers_in(&self, id: TypeId, flexible: u32) -> Vec<(ByteOffset, TypeId)> {
-        let mut search = Search {
+        let mut search = PointerSearch {
             model: self,
             flexible,
             found: Vec::new(),
@@ -69,7 +69,7 @@ impl TypeModel {
     }
 }
 
-impl Search<'_> {
+impl PointerSearch<'_> {
     fn add(&mut self, id: TypeId, at: u64, depth: usize) {
         let Some(depth) = depth.checked_sub(1) else {
             return;

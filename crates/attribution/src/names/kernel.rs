@@ -7,7 +7,7 @@ use super::frames::FrameTimes;
 use super::located::{Located, Wholes};
 use super::objects::Objects;
 use super::percpu::{InUnit, PercpuNames};
-use super::slabs::{SlabFacts, Slabs, Slot};
+use super::slabs::{SlabFacts, SlabSlot, Slabs};
 use super::variables::VariableNames;
 use crate::collect::Collected;
 use crate::index::{ObjectId, Tenant};
@@ -267,7 +267,7 @@ impl KernelNames {
     }
 
     /// The object in the slot that starts at `start`.
-    fn in_slot(&self, slot: Slot, start: u64, addr: GuestAddr) -> Located {
+    fn in_slot(&self, slot: SlabSlot, start: u64, addr: GuestAddr) -> Located {
         let offset = addr.0 - start;
         let kind = slot.kind.map(|kind| self.objects.of_kind(kind));
         match kind.and_then(|extents| find(extents, offset)) {

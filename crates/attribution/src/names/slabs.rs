@@ -37,7 +37,7 @@ pub(super) struct Slabs {
 
 /// A slot with an object in it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Slot {
+pub(super) struct SlabSlot {
     /// What is known of the object.
     pub(super) kind: Option<KindId>,
     /// The subject of what no placement of that kind covers.
@@ -78,7 +78,7 @@ impl Slabs {
     }
 
     /// A slot of a slab from before the recording; `None` where it is free.
-    pub(super) fn old(&self, cache: u32, tenant: Tenant, time: VirtualTime) -> Option<Slot> {
+    pub(super) fn old(&self, cache: u32, tenant: Tenant, time: VirtualTime) -> Option<SlabSlot> {
         if tenant == Tenant::Unknown {
             return Some(self.slot(cache, &self.kinds));
         }
@@ -91,15 +91,20 @@ impl Slabs {
     /// No event tells which object is handed out, so any slot that was free then may be one of them. The object lives from the call, as
     /// others do: what the allocator clears before it returns is the object's. What it does to a slot that stays free, from there on, is
     /// taken for the object's, too: a link written or read.
-    pub(super) fn new_since(&self, cache: u32, from: VirtualTime, to: VirtualTime) -> Option<Slot> {
+    pub(super) fn new_since(
+        &self,
+        cache: u32,
+        from: VirtualTime,
+        to: VirtualTime,
+    ) -> Option<SlabSlot> {
         let spans = self.handed_out.get(&cache)?;
         spans
             .meets(from, to)
             .then(|| self.slot(cache, &self.handed_out_kinds))
     }
 
-    fn slot(&self, cache: u32, kinds: &FxHashMap<u32, KindId>) -> Slot {
-        Slot {
+    fn slot(&self, cache: u32, kinds: &FxHashMap<u32, KindId>) -> SlabSlot {
+        SlabSlot {
             kind: kinds.get(&cache).copied(),
             rest: self.rest[cache as usize],
         }

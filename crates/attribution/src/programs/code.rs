@@ -11,12 +11,12 @@ use super::debug::{DebugInformation, Pointee};
 pub(crate) struct ProgramFacts<'a> {
     pub(crate) programs: &'a Programs,
     pub(crate) debug: &'a DebugInformation,
-    pub(crate) code: &'a Code,
+    pub(crate) code: &'a CodeTable,
 }
 
 /// An instruction of a program.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Known {
+pub(crate) struct KnownInstruction {
     pub(crate) place: CodePlace,
     pub(crate) instruction: UserInstruction,
     /// What its base register points to, by the debug information.
@@ -29,16 +29,16 @@ pub(crate) struct Known {
 
 /// All instructions of programs that a recording has, by code address.
 #[derive(Debug, Default)]
-pub(crate) struct Code {
-    known: FxHashMap<GuestAddr, Known>,
+pub(crate) struct CodeTable {
+    known: FxHashMap<GuestAddr, KnownInstruction>,
 }
 
-impl Code {
+impl CodeTable {
     pub(crate) fn new(
         recording: &Recording,
         programs: &Programs,
         debug: &DebugInformation,
-    ) -> Code {
+    ) -> CodeTable {
         let instructions = recording.instructions().iter().copied();
         let users = instructions.filter(|pc| pc.0 >> 63 == 0);
         let known = users.filter_map(|pc| {
@@ -50,7 +50,7 @@ impl Code {
             };
             Some((
                 pc,
-                Known {
+                KnownInstruction {
                     place,
                     instruction,
                     points_to,
@@ -59,20 +59,20 @@ impl Code {
                 },
             ))
         });
-        Code {
+        CodeTable {
             known: known.collect(),
         }
     }
 
     /// One instruction.
     #[cfg(test)]
-    pub(super) fn of(pc: GuestAddr, known: Known) -> Code {
-        Code {
+    pub(super) fn of(pc: GuestAddr, known: KnownInstruction) -> CodeTable {
+        CodeTable {
             known: [(pc, known)].into_iter().collect(),
         }
     }
 
-    pub(crate) fn at(&self, pc: GuestAddr) -> Option<&Known> {
+    pub(crate) fn at(&self, pc: GuestAddr) -> Option<&KnownInstruction> {
         self.known.get(&pc)
     }
 }

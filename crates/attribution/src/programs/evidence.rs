@@ -9,9 +9,9 @@ use linemate_programs::{Base, Operand, Programs};
 use linemate_recording::{Access, CODE_PAGE, Call, GuestAddr, Marker, Return, Visitor};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::code::Code;
+use super::code::CodeTable;
 use super::debug::{Pointee, ScalarName};
-use super::places::{Places, Space, UserAddr};
+use super::places::{Space, UserAddr, UserPlaces};
 use super::scalars::{ScalarVote, part_of};
 use crate::index::{LifetimeIndex, ObjectId, Tenant};
 use crate::votes::Votes;
@@ -71,8 +71,8 @@ impl Evidence {
 /// A thread's part of the pass.
 pub(crate) struct Gather<'a> {
     pub(crate) programs: &'a Programs,
-    pub(crate) code: &'a Code,
-    pub(crate) places: &'a Places,
+    pub(crate) code: &'a CodeTable,
+    pub(crate) places: &'a UserPlaces,
     pub(crate) heap: &'a LifetimeIndex,
     pub(crate) found: Evidence,
 }
@@ -169,7 +169,7 @@ pub(crate) struct LastCall(Vec<(GuestAddr, GuestAddr)>);
 impl LastCall {
     /// Takes in an access.
     #[inline]
-    pub(crate) fn access(&mut self, code: &Code, access: &Access) {
+    pub(crate) fn access(&mut self, code: &CodeTable, access: &Access) {
         if !access.user_mapping || access.pc.0 >> 63 != 0 {
             return;
         }
@@ -200,7 +200,7 @@ mod tests {
     use linemate_recording::{AccessKind, VirtualTime};
     use linemate_testkit::accesses::access;
 
-    use super::super::code::Known;
+    use super::super::code::KnownInstruction;
 
     const TASK: TypeIndex = TypeIndex(2);
 
@@ -223,7 +223,7 @@ mod tests {
             displacement,
             indexed,
         };
-        let known = Known {
+        let known = KnownInstruction {
             place: CodePlace {
                 file: 0,
                 address: ElfAddr(0x400),
@@ -240,8 +240,8 @@ mod tests {
         };
         let mut gather = Gather {
             programs: &Programs::default(),
-            code: &Code::of(access.pc, known),
-            places: &Places::new(0),
+            code: &CodeTable::of(access.pc, known),
+            places: &UserPlaces::new(0),
             heap: &heap,
             found: Evidence::default(),
         };

@@ -231,7 +231,7 @@ impl<'a, 'd> Flow<'a, 'd> {
 /// What a pointer at `offset` of a value of type `id` points to: of a union (an enum of Rust's) the first member's that leads to a struct,
 /// else the first one's that leads to a scalar.
 fn pointer_at(model: &TypeModel, elements: &Elements, id: TypeId, offset: u64) -> Option<TypeId> {
-    let target = |place: &Place| {
+    let target = |place: &PlaceInType| {
         let declared = model.pointer_target(place.id)?;
         // Of a vector's pointer its type does not say what it points to.
         place.vector.map_or(Some(declared), |vector| {
@@ -270,7 +270,7 @@ fn start_at(model: &TypeModel, id: TypeId, offset: u64) -> Option<TypeId> {
 
 /// A part of a type that holds a byte that is looked for.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct PlaceInType {
     id: TypeId,
     /// Where in it the byte is.
     offset: u64,
@@ -284,9 +284,9 @@ fn first(
     id: TypeId,
     offset: u64,
     is_vector: impl Fn(TypeId) -> bool,
-    wanted: impl Fn(&Place, &Type) -> Option<TypeId>,
+    wanted: impl Fn(&PlaceInType, &Type) -> Option<TypeId>,
 ) -> Option<TypeId> {
-    let mut open = vec![Place {
+    let mut open = vec![PlaceInType {
         id: model.strip(id),
         offset,
         vector: None,
@@ -299,7 +299,7 @@ fn first(
         if let (0, Some(found)) = (place.offset, wanted(&place, ty)) {
             return Some(found);
         }
-        let inside = |id: TypeId, offset| Place {
+        let inside = |id: TypeId, offset| PlaceInType {
             id: model.strip(id),
             offset,
             vector: match is_vector(place.id) {

@@ -3,7 +3,7 @@
 use linemate_recording::{Call, FunctionTable, GuestAddr, Meaning, Return, Role, VirtualTime};
 use rustc_hash::FxHashMap;
 
-use super::places::{Places, Space, UserAddr};
+use super::places::{Space, UserAddr, UserPlaces};
 use crate::collect::Object;
 use crate::index::{NEVER, ObjectId};
 use crate::kinds::{KindId, Kinds, ObjectKind, Origin, SILENT};
@@ -15,7 +15,7 @@ const SIZE_MAX: u64 = 1 << 36;
 
 /// An allocation under way.
 #[derive(Clone, Copy, Debug)]
-struct Pending {
+struct PendingCall {
     time: VirtualTime,
     site: Option<GuestAddr>,
     size: u64,
@@ -33,7 +33,7 @@ pub(crate) struct Heap {
     /// Objects inside others: those of an allocator that puts something before them.
     inside: FxHashMap<ObjectId, ObjectId>,
     /// By space and stack pointer. A function that jumps to another leaves two.
-    pending: FxHashMap<(Space, u64), Vec<Pending>>,
+    pending: FxHashMap<(Space, u64), Vec<PendingCall>>,
 }
 
 impl Heap {
@@ -41,7 +41,7 @@ impl Heap {
     pub(crate) fn call(
         &mut self,
         table: &FunctionTable,
-        places: &Places,
+        places: &UserPlaces,
         call: &Call,
         site: Option<GuestAddr>,
     ) {
@@ -63,7 +63,7 @@ impl Heap {
         }
         match (function.role, size) {
             (Role::HeapAlloc, Some(size)) => {
-                let pending = Pending {
+                let pending = PendingCall {
                     time: call.time,
                     site,
                     size: size.saturating_mul(count),
@@ -82,7 +82,7 @@ impl Heap {
     }
 
     /// Takes in a return.
-    pub(crate) fn returned(&mut self, places: &Places, ret: &Return) {
+    pub(crate) fn returned(&mut self, places: &UserPlaces, ret: &Return) {
         let Some(space) = places.space(ret.cpu, ret.time) else {
             return;
         };
@@ -100,7 +100,7 @@ impl Heap {
             self.free(UserAddr { space, addr }, first.time);
         }
         let addr = ret.value;
-        let call = Pending {
+        let call = PendingCall {
             site: first.site,
             time: first.time,
             ..*last
@@ -108,7 +108,7 @@ impl Heap {
         self.born(UserAddr { space, addr }, &call);
     }
 
-    fn born(&mut self, at: UserAddr, call: &Pending) {
+    fn born(&mut self, at: UserAddr, call: &PendingCall) {
         let start = at.flat();
         if let Some(&inner) = self.living.get(&start) {
             let object = &self.objects[inner.0 as usize];
@@ -139,7 +139,7 @@ impl Heap {
     }
 
     /// An object that this call got from another allocator, and that begins a little before what it hands out.
-    fn begun_around(&self, start: GuestAddr, call: &Pending) -> Option<ObjectId> {
+    fn begun_around(&self, start: GuestAddr, call: &PendingCall) -> Option<ObjectId> {
         (1..=4).find_map(|words| {
             let before = GuestAddr(start.0.checked_sub(8 * words)?);
             let id = *self.living.get(&before)?;
@@ -217,7 +217,7 @@ mod tests {
     /// A heap, and the space that CPU 0 runs in.
     struct World {
         heap: Heap,
-        places: Places,
+        places: UserPlaces,
         time: u64,
     }
 
@@ -225,7 +225,7 @@ mod tests {
         fn new() -> World {
             let mut world = World {
                 heap: Heap::default(),
-                places: Places::new(0),
+                places: UserPlaces::new(0),
                 time: 0,
             };
             world.space(0x7000);

@@ -26,9 +26,9 @@ mod slots;
 mod stack;
 mod threads;
 
-pub(crate) use code::{Code, ProgramFacts};
+pub(crate) use code::{CodeTable, ProgramFacts};
 pub(crate) use debug::{DebugInformation, Descriptions, files_of};
 pub(crate) use evidence::{Evidence, Gather, LastCall};
 pub(crate) use heap::Heap;
-pub(crate) use names::{Found, ProgramNames};
-pub(crate) use places::Places;
+pub(crate) use names::{ProgramFindings, ProgramNames};
+pub(crate) use places::UserPlaces;

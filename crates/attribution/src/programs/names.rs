@@ -9,7 +9,7 @@ use super::files::FileNames;
 use super::heap::Heap;
 use super::located::{InProgram, of_program};
 use super::objects::ObjectNames;
-use super::places::{Places, Space, UserAddr};
+use super::places::{Space, UserAddr, UserPlaces};
 use super::stack::StackNames;
 use super::threads::{InThread, ThreadNames};
 use crate::index::LifetimeIndex;
@@ -20,7 +20,7 @@ use crate::subjects::{Subject, SubjectId, Subjects, clip};
 /// Answers where programs' accesses went.
 #[derive(Debug)]
 pub(crate) struct ProgramNames {
-    places: Places,
+    places: UserPlaces,
     objects: ObjectNames,
     files: FileNames,
     threads: ThreadNames,
@@ -59,8 +59,8 @@ impl Wholes {
 }
 
 /// Where things are that `ProgramNames` is made of.
-pub(crate) struct Found {
-    pub(crate) places: Places,
+pub(crate) struct ProgramFindings {
+    pub(crate) places: UserPlaces,
     pub(crate) heap: Heap,
     pub(crate) index: LifetimeIndex,
     pub(crate) evidence: Evidence,
@@ -73,9 +73,9 @@ impl ProgramNames {
         facts: ProgramFacts<'_>,
         schema: &Schema,
         subjects: &mut Subjects,
-        found: Found,
+        found: ProgramFindings,
     ) -> ProgramNames {
-        let Found {
+        let ProgramFindings {
             places,
             heap,
             index,

@@ -52,7 +52,7 @@ impl ObjectNames {
         let forms = forms.collect();
         let alike = heap.objects.iter().zip(&of_objects);
         let alike: Vec<Alike> = alike.map(|(o, form)| (o.kind, *form)).collect();
-        let arrays = Arrays::new(&heap, &declared, &settled, &of_objects, evidence);
+        let arrays = ScalarArrays::new(&heap, &declared, &settled, &of_objects, evidence);
         let different: BTreeSet<Alike> = alike.iter().copied().collect();
         let rest = different.into_iter().map(|of| {
             let array = arrays
@@ -117,7 +117,7 @@ fn declared(heap: &Heap, facts: ProgramFacts<'_>) -> BTreeMap<KindId, Pointee> {
 }
 
 /// Which objects are arrays of scalars, or have such beside their structs.
-struct Arrays {
+struct ScalarArrays {
     /// As the code says that asks for them.
     declared: BTreeMap<KindId, ScalarName>,
     /// As the objects are reached.
@@ -126,14 +126,14 @@ struct Arrays {
     beside: BTreeMap<Alike, ScalarName>,
 }
 
-impl Arrays {
+impl ScalarArrays {
     fn new(
         heap: &Heap,
         declared: &BTreeMap<KindId, Pointee>,
         settled: &Forms,
         of_objects: &[FormId],
         evidence: &Evidence,
-    ) -> Arrays {
+    ) -> ScalarArrays {
         let scalars = declared.iter().filter_map(|(kind, of)| match of {
             Pointee::Scalar(name) => Some((*kind, *name)),
             Pointee::Struct(_) => None,
@@ -141,7 +141,7 @@ impl Arrays {
         let structs = heap.objects.iter().zip(of_objects);
         let structs = structs.filter(|(_, form)| !settled.forms[form.0 as usize].is_empty());
         let structs = structs.map(|(object, _)| object.kind).collect();
-        Arrays {
+        ScalarArrays {
             declared: scalars.collect(),
             whole: scalars::settle(heap, &structs, &evidence.scalars),
             beside: scalars::beside(

@@ -46,7 +46,7 @@ fn at<T: Copy>(history: &History<T>, time: VirtualTime) -> Option<T> {
 
 /// All that the recorder told of spaces and pages.
 #[derive(Debug, Default)]
-pub(crate) struct Places {
+pub(crate) struct UserPlaces {
     numbers: FxHashMap<u64, Space>,
     /// By CPU.
     spaces: Vec<History<Space>>,
@@ -55,12 +55,12 @@ pub(crate) struct Places {
     direct_map: u64,
 }
 
-impl Places {
+impl UserPlaces {
     /// Nothing told. Frames are seen from `direct_map` on.
-    pub(crate) fn new(direct_map: u64) -> Places {
-        Places {
+    pub(crate) fn new(direct_map: u64) -> UserPlaces {
+        UserPlaces {
             direct_map,
-            ..Places::default()
+            ..UserPlaces::default()
         }
     }
 
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn an_access_is_where_its_page_was_at_that_time() {
-        let mut places = Places::new(MAP);
+        let mut places = UserPlaces::new(MAP);
         for marker in [
             marker(0, 0, Mark::Space, 0x7000),
             marker(0, 1, Mark::Space, 0x9000),

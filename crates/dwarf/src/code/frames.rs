@@ -6,12 +6,12 @@ use linemate_types::ElfAddr;
 
 use super::facts::Register;
 use crate::ProgramFiles;
-use crate::sections::Slice;
+use crate::sections::DwarfBytes;
 
 /// The frames of a program, by address.
 pub(crate) struct FrameTable<'d> {
-    eh_frame: Section<EhFrame<Slice<'d>>>,
-    debug_frame: Section<DebugFrame<Slice<'d>>>,
+    eh_frame: Section<EhFrame<DwarfBytes<'d>>>,
+    debug_frame: Section<DebugFrame<DwarfBytes<'d>>>,
 }
 
 struct Section<S: UnwindSection<R>, R: gimli::Reader = <S as HasReader>::R> {
@@ -26,12 +26,12 @@ trait HasReader {
     type R: gimli::Reader;
 }
 
-impl<'d> HasReader for EhFrame<Slice<'d>> {
-    type R = Slice<'d>;
+impl<'d> HasReader for EhFrame<DwarfBytes<'d>> {
+    type R = DwarfBytes<'d>;
 }
 
-impl<'d> HasReader for DebugFrame<Slice<'d>> {
-    type R = Slice<'d>;
+impl<'d> HasReader for DebugFrame<DwarfBytes<'d>> {
+    type R = DwarfBytes<'d>;
 }
 
 impl<'d> FrameTable<'d> {
@@ -55,7 +55,7 @@ impl<'d> FrameTable<'d> {
     }
 }
 
-impl<'d, S: UnwindSection<Slice<'d>> + HasReader<R = Slice<'d>>> Section<S> {
+impl<'d, S: UnwindSection<DwarfBytes<'d>> + HasReader<R = DwarfBytes<'d>>> Section<S> {
     fn new(section: S, bases: BaseAddresses) -> Self {
         let mut found = Vec::new();
         let mut entries = section.entries(&bases);

@@ -11,7 +11,7 @@ use linemate_types::{ElfAddr, Name, SourceLine, TypeId};
 use super::facts::{Function, FunctionParameter, Global, Storage};
 use super::place::{Where, place};
 use crate::key::key_in;
-use crate::sections::Slice;
+use crate::sections::DwarfBytes;
 use crate::units::{Names, Units, file_name};
 use crate::{DieKey, DwarfError, ProgramTypes, demangled};
 
@@ -20,7 +20,7 @@ pub(super) const HOPS: usize = 8;
 /// Addresses of code that the linker threw away: the last ones.
 const TOMBSTONES: u64 = u64::MAX - 2;
 
-type Entry<'a, 'd> = DebuggingInformationEntry<'a, 'a, Slice<'d>>;
+type DieEntry<'a, 'd> = DebuggingInformationEntry<'a, 'a, DwarfBytes<'d>>;
 
 /// Where a function's entry is.
 #[derive(Clone, Copy, Debug)]
@@ -31,14 +31,14 @@ pub(crate) struct EntryPlace {
 
 /// What is found.
 #[derive(Default)]
-pub(crate) struct Found {
+pub(crate) struct FoundCode {
     pub(crate) functions: Vec<(Function, EntryPlace)>,
     pub(crate) globals: Vec<Global>,
 }
 
 /// What an entry and those that it refers to say.
 #[derive(Default)]
-pub(crate) struct Description<'d> {
+pub(crate) struct EntryDescription<'d> {
     pub(crate) name: Option<Cow<'d, str>>,
     pub(crate) linkage: Option<Cow<'d, str>>,
     pub(crate) type_ref: Option<DieKey>,
@@ -46,12 +46,12 @@ pub(crate) struct Description<'d> {
 }
 
 /// Reads all units.
-pub(crate) fn read(units: &Units<'_>, types: &ProgramTypes) -> Result<Found, DwarfError> {
-    let mut reader = Reader {
+pub(crate) fn read(units: &Units<'_>, types: &ProgramTypes) -> Result<FoundCode, DwarfError> {
+    let mut reader = CodeReader {
         units,
         types,
         names: Names::default(),
-        found: Found::default(),
+        found: FoundCode::default(),
     };
     for unit in 0..units.list.len() {
         reader.unit(unit)?;
@@ -91,7 +91,7 @@ pub(crate) fn by_address(functions: &[Function]) -> Vec<(Range<ElfAddr>, usize)>
 pub(crate) fn ranges(
     units: &Units<'_>,
     unit: usize,
-    entry: &Entry<'_, '_>,
+    entry: &DieEntry<'_, '_>,
 ) -> gimli::Result<Vec<Range<ElfAddr>>> {
     let one = &units.list[unit].unit;
     let dwarf = units.dwarf_of(unit);
@@ -129,8 +129,8 @@ pub(crate) fn describe<'d>(
     units: &Units<'d>,
     unit: usize,
     offset: UnitOffset,
-) -> Result<Description<'d>, DwarfError> {
-    let mut found = Description::default();
+) -> Result<EntryDescription<'d>, DwarfError> {
+    let mut found = EntryDescription::default();
     let mut at = (unit, offset);
     for _ in 0..HOPS {
         let (unit, offset) = at;
@@ -179,7 +179,7 @@ pub(crate) fn describe<'d>(
 pub(crate) fn fixed_place(
     units: &Units<'_>,
     unit: usize,
-    value: &AttributeValue<Slice<'_>>,
+    value: &AttributeValue<DwarfBytes<'_>>,
 ) -> Option<Where> {
     let one = &units.list[unit].unit;
     let expression = value.exprloc_value()?;
@@ -188,14 +188,14 @@ pub(crate) fn fixed_place(
     })
 }
 
-struct Reader<'u, 'd> {
+struct CodeReader<'u, 'd> {
     units: &'u Units<'d>,
     types: &'u ProgramTypes,
     names: Names,
-    found: Found,
+    found: FoundCode,
 }
 
-impl Reader<'_, '_> {
+impl CodeReader<'_, '_> {
     fn unit(&mut self, unit: usize) -> Result<(), DwarfError> {
         let units = self.units;
         let one = &units.list[unit].unit;
@@ -236,7 +236,7 @@ impl Reader<'_, '_> {
     /// The index of the function, if it has code.
     fn function(
         &mut self,
-        one: &Unit<Slice<'_>>,
+        one: &Unit<DwarfBytes<'_>>,
         unit: usize,
         offset: UnitOffset,
     ) -> Result<Option<usize>, DwarfError> {
@@ -280,7 +280,7 @@ impl Reader<'_, '_> {
 
     fn global(
         &mut self,
-        one: &Unit<Slice<'_>>,
+        one: &Unit<DwarfBytes<'_>>,
         unit: usize,
         offset: UnitOffset,
     ) -> Result<(), DwarfError> {
@@ -321,7 +321,10 @@ impl Reader<'_, '_> {
         self.names.name(text.unwrap_or(""), self.units.length)
     }
 
-    fn declared(&mut self, described: &Description<'_>) -> Result<Option<SourceLine>, DwarfError> {
+    fn declared(
+        &mut self,
+        described: &EntryDescription<'_>,
+    ) -> Result<Option<SourceLine>, DwarfError> {
         let Some((unit, file, line)) = described.declared else {
             return Ok(None);
         };
@@ -336,7 +339,7 @@ impl Reader<'_, '_> {
 }
 
 /// What it is called, and its symbol where that is another.
-pub(super) fn names(described: &Description<'_>) -> (String, Option<String>) {
+pub(super) fn names(described: &EntryDescription<'_>) -> (String, Option<String>) {
     let plain = described.name.as_deref().unwrap_or("");
     match described.linkage.as_deref() {
         Some(linkage) if linkage != plain => {

@@ -9,7 +9,7 @@ use gimli::Dwarf;
 use linemate_types::ElfAddr;
 
 use crate::abbreviations::Abbreviations;
-use crate::sections::Slice;
+use crate::sections::DwarfBytes;
 use crate::split::SplitUnits;
 use crate::{DwarfError, ProgramFiles, demangled};
 
@@ -26,7 +26,7 @@ pub struct SourceFrame {
 
 /// The tables of lines of a program. That of a unit is read when it is first asked about.
 pub struct SourceLines<'d> {
-    context: addr2line::Context<Slice<'d>>,
+    context: addr2line::Context<DwarfBytes<'d>>,
     split: SplitUnits<'d>,
     loads: RefCell<Loads>,
 }
@@ -58,7 +58,7 @@ impl<'d> SourceLines<'d> {
     }
 
     /// The sections of the unit that a skeleton names; `None` where it is missing or broken, which costs the names of functions.
-    fn load(&self, load: &SplitDwarfLoad<Slice<'d>>) -> Option<Arc<Dwarf<Slice<'d>>>> {
+    fn load(&self, load: &SplitDwarfLoad<DwarfBytes<'d>>) -> Option<Arc<Dwarf<DwarfBytes<'d>>>> {
         let mut loads = self.loads.borrow_mut();
         let found = self
             .split

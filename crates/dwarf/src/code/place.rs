@@ -5,7 +5,7 @@ use gimli::{Encoding, Expression, Operation};
 use linemate_types::ElfAddr;
 
 use super::facts::Register;
-use crate::sections::Slice;
+use crate::sections::DwarfBytes;
 
 /// Where a variable is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,10 @@ pub(crate) enum Where {
 const PIECES_MAX: usize = 64;
 
 /// What each register has of a variable in pieces, by where in the variable that is: whole registers that it is in.
-pub(crate) fn pieces(expression: Expression<Slice<'_>>, encoding: Encoding) -> Vec<(u64, Where)> {
+pub(crate) fn pieces(
+    expression: Expression<DwarfBytes<'_>>,
+    encoding: Encoding,
+) -> Vec<(u64, Where)> {
     let mut operations = expression.operations(encoding);
     let (mut found, mut bits, mut held) = (Vec::new(), 0u64, Vec::new());
     for _ in 0..PIECES_MAX * 2 {
@@ -57,7 +60,7 @@ pub(crate) fn pieces(expression: Expression<Slice<'_>>, encoding: Encoding) -> V
 /// What an expression says; `None` for what is in pieces ([`pieces`]), computed, optimised away, or was true at the function's entry. `address`
 /// looks an index up in the table of addresses.
 pub(crate) fn place(
-    expression: Expression<Slice<'_>>,
+    expression: Expression<DwarfBytes<'_>>,
     encoding: Encoding,
     address: impl Fn(gimli::DebugAddrIndex) -> Option<u64>,
 ) -> Option<Where> {
@@ -70,7 +73,7 @@ pub(crate) fn place(
         Some(_) => next()?,
         None => None,
     };
-    let constant = |operation: &Operation<Slice<'_>>| match operation {
+    let constant = |operation: &Operation<DwarfBytes<'_>>| match operation {
         Operation::UnsignedConstant { value } => Some(*value),
         Operation::SignedConstant { value } => Some(*value as u64),
         Operation::AddressIndex { index } | Operation::ConstantIndex { index } => address(*index),

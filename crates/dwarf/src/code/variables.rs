@@ -7,7 +7,7 @@ use linemate_types::{CompositeKind, ElfAddr, Name, Type, TypeId, TypeModel};
 
 use super::functions::{EntryPlace, describe, fixed_place, ranges};
 use super::place::{Where, pieces, place};
-use crate::sections::Slice;
+use crate::sections::DwarfBytes;
 use crate::units::{Names, Units};
 use crate::{DwarfError, ProgramTypes};
 
@@ -53,7 +53,7 @@ pub(crate) fn read(
     let one = &units.list[unit].unit;
     let function = one.entry(entry.offset).map_err(broken)?;
     let base = function.attr_value(dw::DW_AT_frame_base).map_err(broken)?;
-    let mut reader = Reader {
+    let mut reader = VariableReader {
         units,
         types,
         unit,
@@ -88,7 +88,7 @@ pub(crate) fn read(
     Ok(reader.found.into_boxed_slice())
 }
 
-struct Reader<'u, 'd> {
+struct VariableReader<'u, 'd> {
     units: &'u Units<'d>,
     types: &'u ProgramTypes,
     unit: usize,
@@ -98,7 +98,7 @@ struct Reader<'u, 'd> {
     found: Vec<Interval>,
 }
 
-impl<'d> Reader<'_, 'd> {
+impl<'d> VariableReader<'_, 'd> {
     fn entry(
         &mut self,
         offset: UnitOffset,
@@ -201,7 +201,7 @@ impl<'d> Reader<'_, 'd> {
     /// The places of a list.
     fn listed(
         &self,
-        location: AttributeValue<Slice<'d>>,
+        location: AttributeValue<DwarfBytes<'d>>,
         places: &mut Vec<(Range<ElfAddr>, Held)>,
     ) -> Result<(), DwarfError> {
         let one = &self.units.list[self.unit].unit;
@@ -246,7 +246,7 @@ impl<'d> Reader<'_, 'd> {
     }
 }
 
-fn in_pieces(expression: Expression<Slice<'_>>, encoding: Encoding) -> Vec<Held> {
+fn in_pieces(expression: Expression<DwarfBytes<'_>>, encoding: Encoding) -> Vec<Held> {
     let held = |(part, place)| Held {
         place,
         part: Some(part),

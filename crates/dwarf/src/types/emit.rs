@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 
 use super::bases::{self, VirtualBases};
 use super::digest::Digests;
-use super::node::{Node, Place, RawComposite, RawMember, RawType, Target};
+use super::node::{MemberPlace, Node, RawComposite, RawMember, RawType, Target};
 use crate::{DieKey, DwarfError};
 
 /// By value, types are nested less deeply than the model can take: arrays of several dimensions need types of their own.
@@ -296,9 +296,9 @@ impl Emitter<'_> {
             return None;
         }
         let (offset, bits) = match raw.place {
-            Place::Byte(byte) => (byte.checked_mul(8)?, None),
-            Place::Bits { first, width } => (first, Some(width)),
-            Place::BitsFromTop {
+            MemberPlace::Byte(byte) => (byte.checked_mul(8)?, None),
+            MemberPlace::Bits { first, width } => (first, Some(width)),
+            MemberPlace::BitsFromTop {
                 byte,
                 from_top,
                 width,
@@ -310,7 +310,7 @@ impl Emitter<'_> {
                 let first = end.checked_sub(u64::from(width))?;
                 (byte.checked_mul(8)?.checked_add(first)?, Some(width))
             }
-            Place::Dynamic => return None,
+            MemberPlace::Dynamic => return None,
         };
         // Only integers and enums have bits: the model checks it.
         let bits = bits.filter(|bits| u64::from(*bits) <= size.unwrap_or(0).saturating_mul(8));
@@ -347,7 +347,7 @@ impl Emitter<'_> {
 /// struct's size counts none of its elements, and the compiler writes the type of one.
 fn is_unsized_tail(composite: &RawComposite, raw: &RawMember) -> bool {
     let start = |member: &RawMember| match member.place {
-        Place::Byte(byte) => Some(byte),
+        MemberPlace::Byte(byte) => Some(byte),
         _ => None,
     };
     composite.language == Some(Language::Rust)

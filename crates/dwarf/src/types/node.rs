@@ -78,14 +78,14 @@ pub(crate) struct RawComposite {
 pub(crate) struct RawMember {
     pub(crate) name: Name,
     pub(crate) target: Target,
-    pub(crate) place: Place,
+    pub(crate) place: MemberPlace,
     pub(crate) alignment: u32,
     pub(crate) role: MemberRole,
 }
 
 /// Where a member is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Place {
+pub(crate) enum MemberPlace {
     /// At a byte.
     Byte(u64),
     /// A bit-field, told by its first bit and width.

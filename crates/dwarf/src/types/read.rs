@@ -6,10 +6,10 @@ use gimli::{DwTag, constants as dw};
 use linemate_types::{IntEncoding, Keyword, Language, MemberRole, Name, Qualifier, SourceLine};
 use rustc_hash::FxHashMap;
 
-use super::node::{Node, Place, RawComposite, RawMember, RawType};
+use super::node::{MemberPlace, Node, RawComposite, RawMember, RawType};
 use crate::die::{Attributes, Location, elements};
 use crate::key::key_in;
-use crate::sections::Slice;
+use crate::sections::DwarfBytes;
 use crate::units::{Names, Units};
 use crate::{DieKey, DwarfError};
 
@@ -375,7 +375,7 @@ impl<'d> UnitReader<'_, 'd> {
             _ => MemberRole::Field,
         };
         let place = match role {
-            MemberRole::VirtualBase => Place::Dynamic,
+            MemberRole::VirtualBase => MemberPlace::Dynamic,
             _ => place(attributes),
         };
         composite.members.push(RawMember {
@@ -398,31 +398,31 @@ fn small(value: Option<u64>) -> u32 {
     value.map_or(0, |value| u32::try_from(value).unwrap_or(0))
 }
 
-fn place(attributes: &Attributes<'_>) -> Place {
+fn place(attributes: &Attributes<'_>) -> MemberPlace {
     let byte = match attributes.location {
         Some(Location::Bytes(byte)) => byte,
         Some(Location::Expression(expression)) => match constant_offset(expression) {
             Some(byte) => byte,
-            None => return Place::Dynamic,
+            None => return MemberPlace::Dynamic,
         },
         None => 0,
     };
     let Some(width) = attributes.bit_size else {
-        return Place::Byte(byte);
+        return MemberPlace::Byte(byte);
     };
     let width = u32::try_from(width).unwrap_or(u32::MAX);
     match (attributes.data_bit_offset, attributes.bit_offset) {
-        (Some(first), _) => Place::Bits {
+        (Some(first), _) => MemberPlace::Bits {
             first: byte.saturating_mul(8).saturating_add(first),
             width,
         },
-        (None, Some(from_top)) => Place::BitsFromTop {
+        (None, Some(from_top)) => MemberPlace::BitsFromTop {
             byte,
             from_top,
             width,
             storage: attributes.byte_size,
         },
-        (None, None) => Place::Bits {
+        (None, None) => MemberPlace::Bits {
             first: byte.saturating_mul(8),
             width,
         },
@@ -430,7 +430,7 @@ fn place(attributes: &Attributes<'_>) -> Place {
 }
 
 /// The offset that an expression always adds: how DWARF 2 says a number.
-fn constant_offset(expression: gimli::Expression<Slice<'_>>) -> Option<u64> {
+fn constant_offset(expression: gimli::Expression<DwarfBytes<'_>>) -> Option<u64> {
     let bytes = expression.0;
     let encoding = gimli::Encoding {
         address_size: 8,

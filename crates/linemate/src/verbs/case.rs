@@ -24,7 +24,7 @@ use crate::files::{CaseFolder, OtherPath, OutFolder};
 use crate::outcome::Outcome;
 use crate::output::{self, tell};
 use crate::page::PageArgs;
-use execute::{Bench, Interrupted};
+use execute::{CaseBench, Interrupted};
 use files::Files;
 use replay::ReplayArgs;
 
@@ -149,7 +149,7 @@ fn carry_out(
     cancel: &AtomicBool,
 ) -> anyhow::Result<Outputs> {
     let keys = keys(case, plan, files)?;
-    let bench = Bench {
+    let bench = CaseBench {
         case,
         plan,
         keys: &keys,

@@ -14,7 +14,7 @@ use crate::decode::MAX_INSTRUCTION;
 use crate::hook::Hooked;
 use crate::lane::Instruction;
 use crate::running::Identify;
-use crate::view::{Block, GuestAccess, Instrument};
+use crate::view::{CodeBlock, GuestAccess, Instrument};
 use crate::watch::Cpu;
 
 /// A block that QEMU is translating.
@@ -40,7 +40,7 @@ impl<'a> TranslatedBlock<'a> {
     }
 }
 
-impl<'a> Block for TranslatedBlock<'a> {
+impl<'a> CodeBlock for TranslatedBlock<'a> {
     type Instruction = BlockInstruction<'a>;
 
     fn len(&self) -> usize {

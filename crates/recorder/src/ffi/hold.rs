@@ -17,7 +17,7 @@ use super::raw;
 use crate::address::is_kernel;
 use crate::decode::{HOLD, MAX_INSTRUCTION, mark_number};
 use crate::recorder::SetUpError;
-use crate::view::{Block as _, Instrument as _};
+use crate::view::{CodeBlock as _, Instrument as _};
 
 /// The pipe on which the host says go on.
 static PIPE: OnceLock<PathBuf> = OnceLock::new();

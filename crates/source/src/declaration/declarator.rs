@@ -36,7 +36,7 @@ pub(super) fn declarators(deep: &[Deep<'_>], after: usize) -> Declarators {
         let outside = if first { &deep[..start] } else { &[][..] };
         let from = start;
         start += segment.len() + 1;
-        let Some(one) = Segment::new(outside, segment, first).declarator() else {
+        let Some(one) = Stretch::new(outside, segment, first).declarator() else {
             skipped = true;
             continue;
         };
@@ -55,7 +55,7 @@ pub(super) fn declarators(deep: &[Deep<'_>], after: usize) -> Declarators {
 }
 
 /// A stretch between commas.
-struct Segment<'a, 't> {
+struct Stretch<'a, 't> {
     tokens: &'a [Deep<'t>],
     /// Whether a type is before it, in braces or before a comma.
     typed: bool,
@@ -63,9 +63,9 @@ struct Segment<'a, 't> {
     first: bool,
 }
 
-impl<'a, 't> Segment<'a, 't> {
+impl<'a, 't> Stretch<'a, 't> {
     fn new(outside: &[Deep<'_>], tokens: &'a [Deep<'t>], first: bool) -> Self {
-        Segment {
+        Stretch {
             tokens,
             typed: !first || !outside.is_empty(),
             first,

@@ -215,8 +215,8 @@ pub(super) fn functions(ids: &Ids) -> FunctionTable {
     use Register::{Rcx, Rdi, Rsi};
     const NO: bool = false;
     const RETURNS: bool = true;
-    type Row<'a> = (Role, bool, &'a [(Register, Meaning)]);
-    let rows: [Row<'_>; 19] = [
+    type WatchedRow<'a> = (Role, bool, &'a [(Register, Meaning)]);
+    let rows: [WatchedRow<'_>; 19] = [
         (Role::Plain, NO, &[(Rdi, StructPointer(ids.task))]),
         (Role::Plain, NO, &[(Rdi, StructPointer(ids.entity))]),
         (Role::HeapAlloc, RETURNS, &[(Rdi, Cache)]),
@@ -241,7 +241,7 @@ pub(super) fn functions(ids: &Ids) -> FunctionTable {
         (Role::VirtualFree, NO, &[(Rdi, Object)]),
         (Role::Plain, NO, &[(Rdi, StructPointer(ids.pte))]),
     ];
-    let function = |(i, (role, returns, parameters)): (usize, Row<'_>)| Function {
+    let function = |(i, (role, returns, parameters)): (usize, WatchedRow<'_>)| Function {
         entry: GuestAddr(entry(i)),
         size: 0x100,
         name: NAMES[i].to_owned(),

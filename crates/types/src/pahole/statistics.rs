@@ -7,7 +7,7 @@ use crate::{Composite, Layout};
 
 /// What is added up while the members are printed.
 #[derive(Default)]
-pub(super) struct Sums {
+pub(super) struct LayoutSums {
     pub(super) bytes: u64,
     pub(super) bits: u64,
     pub(super) paddings: u32,
@@ -17,7 +17,7 @@ pub(super) struct Sums {
     pub(super) forced_hole_bytes: u64,
 }
 
-impl Sums {
+impl LayoutSums {
     pub(super) fn forced(&mut self, layout: &Layout, previous: Option<usize>, alignment: u64) {
         if alignment == 0 {
             return;
@@ -40,7 +40,7 @@ impl Printer<'_> {
         &mut self,
         composite: &Composite,
         layout: &Layout,
-        sums: &Sums,
+        sums: &LayoutSums,
         inner: &Style,
         style: &Style,
     ) {
@@ -131,7 +131,7 @@ impl Printer<'_> {
     }
 
     /// pahole's own check that members, holes and padding add up.
-    fn alert(&mut self, composite: &Composite, layout: &Layout, sums: &Sums, inner: &Style) {
+    fn alert(&mut self, composite: &Composite, layout: &Layout, sums: &LayoutSums, inner: &Style) {
         let (hole_bytes, hole_bits) = (layout.hole_bytes(), sums.hole_bits(layout));
         let accounted = (sums.bytes + hole_bytes + layout.padding) * 8
             + sums.bits

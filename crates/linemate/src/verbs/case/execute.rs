@@ -35,7 +35,7 @@ const SHOWN: usize = 15;
 pub(super) struct Interrupted;
 
 /// What steps are carried out with.
-pub(super) struct Bench<'b> {
+pub(super) struct CaseBench<'b> {
     pub(super) case: &'b Case,
     pub(super) plan: &'b Plan<'b>,
     /// Of each step.
@@ -45,7 +45,7 @@ pub(super) struct Bench<'b> {
     pub(super) cancel: &'b AtomicBool,
 }
 
-impl Bench<'_> {
+impl CaseBench<'_> {
     fn step(&self, id: StepId) -> anyhow::Result<(&CaseStep, &Key)> {
         let found = self.plan.steps.get(id.0).zip(self.keys.get(id.0));
         found.with_context(|| format!("there is no step {}", id.0))
@@ -77,7 +77,7 @@ impl Bench<'_> {
             .with_context(|| format!("cannot write to {}", self.cache.display()))?;
         let made = work.path().join("output");
         let log = self.cache.join(format!("{}.log", key.0));
-        let run = Run {
+        let run = StepRun {
             place,
             log: &log,
             cancel: self.cancel,
@@ -255,7 +255,7 @@ impl Bench<'_> {
         building: &Building,
         made: &Path,
         files: &Files,
-        run: &Run<'_>,
+        run: &StepRun<'_>,
     ) -> anyhow::Result<()> {
         let build = self.case.build.as_ref().context("no [build]")?;
         let mut command = Command::new(files.build_script(build.script.as_deref())?);
@@ -288,7 +288,7 @@ impl Bench<'_> {
         mut command: Command,
         said: &Path,
         made: &Path,
-        run: &Run<'_>,
+        run: &StepRun<'_>,
     ) -> anyhow::Result<()> {
         command.stdout(File::create(said).with_context(|| said.display().to_string())?);
         let result = run.child(command);
@@ -329,13 +329,13 @@ fn show_end(log: &Path) {
 }
 
 /// How a child is watched.
-struct Run<'r> {
+struct StepRun<'r> {
     place: &'r str,
     log: &'r Path,
     cancel: &'r AtomicBool,
 }
 
-impl Run<'_> {
+impl StepRun<'_> {
     /// Waits until no other run builds in the folder that a file stands for; until the result is dropped, none will. The kernel takes the
     /// lock from whoever dies.
     fn alone(&self, path: &Path) -> anyhow::Result<File> {
