@@ -20,6 +20,7 @@ use crate::images::{self, Images};
 use crate::initramfs;
 use crate::kernel::BootableKernel;
 use crate::observer::{Observer, Refusal, Stage};
+use crate::payload::Payload;
 use crate::programs::Programs;
 use crate::qemu::{GuestFiles, Plugin, PluginOptions, Start};
 use crate::ram::{self, KernelMemory, Ram};
@@ -89,6 +90,30 @@ impl From<GuestError> for Failure {
     }
 }
 
+/// Under which limits a run is watched, whatever the guest does.
+struct Watching<'a> {
+    limit: (Instant, u64),
+    lively: bool,
+    recording: Option<&'a File>,
+    cancel: &'a AtomicBool,
+}
+
+impl<'a> Watching<'a> {
+    fn watch<'w>(&self, doing: &'static str, observer: &'w mut dyn Observer) -> GuestWatch<'w>
+    where
+        'a: 'w,
+    {
+        GuestWatch {
+            doing,
+            limit: Some(self.limit),
+            lively: self.lively,
+            recording: self.recording,
+            cancel: self.cancel,
+            observer,
+        }
+    }
+}
+
 /// What the guest told.
 struct Ran {
     status: ExitStatus,
@@ -109,13 +134,7 @@ impl Session {
         observer: &mut dyn Observer,
     ) -> Result<Recorded, Failure> {
         let search_path = env::var("PATH").unwrap_or_default();
-        let Conditions {
-            qemu,
-            shape,
-            workload,
-            events,
-            ..
-        } = &self.conditions;
+        let shape = &self.conditions.shape;
         shape.topology().map_err(GuestError::from)?;
         shape.check_host().map_err(GuestError::from)?;
         // Before the boot: who has waited for it should not learn only then that the place is wrong.
@@ -127,17 +146,10 @@ impl Session {
         let recorder = std::fs::canonicalize(&self.conditions.recorder)
             .map_err(|_| GuestError::RecorderMissing(self.conditions.recorder.clone()))?;
         let payload = self.conditions.payload(&search_path)?;
-        if let Some(note) = &payload.note {
-            observer.note(note);
-        }
-        let programs = payload.programs;
-        for note in programs.iter().flat_map(Programs::notes) {
-            observer.note(&note);
-        }
-        let payload = payload.bytes;
+        tell_notes(&payload, observer);
         let initramfs = initramfs::build(&search_path)?;
         let boot = Boot {
-            qemu,
+            qemu: &self.conditions.qemu,
             shape,
             kernel_bytes: &self.kernel.bytes,
             initramfs: &initramfs,
@@ -145,31 +157,9 @@ impl Session {
             limit: self.timeout,
         };
         let snapshot = boot.snapshot(&self.cache, cancel, observer)?;
-        let mut known = KnownKernel::new(
-            &self.kernel.path,
-            &self.kernel.bytes,
-            self.conditions.names_kernel(),
-            snapshot.symbols()?,
-            events,
-        )?;
-        if let Some(programs) = &programs {
-            known.watch.add(&programs.functions);
-        }
+        let known = self.known(snapshot.symbols()?, payload.programs.as_ref())?;
         let folder = RunFolder::new(&self.cache.join("runs"), RUN)?;
-        let files = GuestFiles::new(folder.path());
-        for (path, bytes) in [
-            (files.payload(), &payload),
-            (files.initramfs(), &initramfs),
-            (files.kernel(), &self.kernel.bytes),
-        ] {
-            write_private(&path, bytes).map_err(GuestError::io("write", &path))?;
-        }
-        let disk = snapshot.disk();
-        copy(&disk, &files.disk()).map_err(|error| {
-            let needed = std::fs::metadata(&disk).map_or(0, |disk| disk.len());
-            let full = space::full("a copy of the booted guest", &files.disk(), needed);
-            full.unwrap_or_else(|| GuestError::io("copy", &disk)(error))
-        })?;
+        let files = self.files(folder.path(), &payload, &initramfs, &snapshot.disk())?;
         let mut images = Images::new(folder.path())?;
         let Some(draft) = draft else {
             let ran = self.run(&files, None, &known, &mut images, cancel, observer)?;
@@ -180,28 +170,81 @@ impl Session {
                 refusals: ran.refusals,
             });
         };
-
-        let run = RunFacts {
-            shape,
-            kernel: &self.kernel.bytes,
-            command: &workload.command,
-            payload: &payload,
-            qemu_version: &qemu.version,
-            user: self.conditions.records_user(),
-            program: self.conditions.program.is_some(),
-            whole_boot: self.conditions.whole_boot,
-        };
-        let metadata = head::metadata(&run, &known);
+        let file = draft.file();
         let open = || {
-            let file = draft.file().try_clone();
-            file.map_err(GuestError::io("open", draft.path()))
+            file.try_clone()
+                .map_err(GuestError::io("open", draft.path()))
         };
-        head::write(open()?, &metadata, &known, programs.as_ref())
-            .map_err(|e| self.recording_error(&e))?;
+        self.write_head(open()?, &known, &payload)?;
         let plugin = (&*recorder, &self.plugin(open()?));
         let ran = self.run(&files, Some(plugin), &known, &mut images, cancel, observer);
         observer.stage(Stage::Writing);
         self.finish(draft, ran, images)
+    }
+
+    /// What is known of the guest before it runs.
+    fn known(
+        &self,
+        symbols: Vec<u8>,
+        programs: Option<&Programs>,
+    ) -> Result<KnownKernel, GuestError> {
+        let mut known = KnownKernel::new(
+            &self.kernel.path,
+            &self.kernel.bytes,
+            self.conditions.names_kernel(),
+            symbols,
+            &self.conditions.events,
+        )?;
+        if let Some(programs) = programs {
+            known.watch.add(&programs.functions);
+        }
+        Ok(known)
+    }
+
+    /// Puts what the guest starts from into `folder`.
+    fn files(
+        &self,
+        folder: &Path,
+        payload: &Payload,
+        initramfs: &[u8],
+        disk: &Path,
+    ) -> Result<GuestFiles, GuestError> {
+        let files = GuestFiles::new(folder);
+        for (path, bytes) in [
+            (files.payload(), &*payload.bytes),
+            (files.initramfs(), initramfs),
+            (files.kernel(), &*self.kernel.bytes),
+        ] {
+            write_private(&path, bytes).map_err(GuestError::io("write", &path))?;
+        }
+        copy(disk, &files.disk()).map_err(|error| {
+            let needed = std::fs::metadata(disk).map_or(0, |disk| disk.len());
+            let full = space::full("a copy of the booted guest", &files.disk(), needed);
+            full.unwrap_or_else(|| GuestError::io("copy", disk)(error))
+        })?;
+        Ok(files)
+    }
+
+    /// Writes what the recording says before its events.
+    fn write_head(
+        &self,
+        file: File,
+        known: &KnownKernel,
+        payload: &Payload,
+    ) -> Result<(), GuestError> {
+        let run = RunFacts {
+            shape: &self.conditions.shape,
+            kernel: &self.kernel.bytes,
+            command: &self.conditions.workload.command,
+            payload: &payload.bytes,
+            qemu_version: &self.conditions.qemu.version,
+            user: self.conditions.records_user(),
+            program: self.conditions.program.is_some(),
+            whole_boot: self.conditions.whole_boot,
+        };
+        let metadata = head::metadata(&run, known);
+        head::write(file, &metadata, known, payload.programs.as_ref())
+            .map_err(|e| self.recording_error(&e))
     }
 
     /// The file that becomes the recording.
@@ -224,38 +267,24 @@ impl Session {
         cancel: &AtomicBool,
         observer: &mut dyn Observer,
     ) -> Result<Ran, GuestError> {
-        let recording = plugin.and_then(|(_, plugin)| plugin.recording());
-        let start = if self.conditions.whole_boot {
-            Start::WholeBoot
-        } else {
-            Start::Snapshot
-        };
         let limit = self.timeout.unwrap_or(RUN_LIMIT);
-        let limit = Some((Instant::now() + limit, limit.as_secs()));
-        observer.stage(if self.conditions.whole_boot {
-            Stage::Booting
-        } else {
-            Stage::Restoring
-        });
-        let mut vm = Vm::start(
-            &self.conditions.qemu,
-            &self.conditions.shape,
-            files,
-            plugin,
-            start,
-        )?;
-
-        let lively = self.conditions.shape.timing == Timing::Deterministic;
-        let doing = Stage::SettingUp.name();
-        let mut watch = GuestWatch {
-            doing,
-            limit,
-            lively,
-            recording,
+        let watching = Watching {
+            limit: (Instant::now() + limit, limit.as_secs()),
+            lively: self.conditions.shape.timing == Timing::Deterministic,
+            recording: plugin.and_then(|(_, plugin)| plugin.recording()),
             cancel,
-            observer,
         };
-        let reached = vm.run_to_pause(&mut watch).and_then(|(pause, said)| {
+        let (start, stage) = match self.conditions.whole_boot {
+            true => (Start::WholeBoot, Stage::Booting),
+            false => (Start::Snapshot, Stage::Restoring),
+        };
+        observer.stage(stage);
+        let (qemu, shape) = (&self.conditions.qemu, &self.conditions.shape);
+        let mut vm = Vm::start(qemu, shape, files, plugin, start)?;
+
+        let doing = Stage::SettingUp.name();
+        let reached = vm.run_to_pause(&mut watching.watch(doing, observer));
+        let reached = reached.and_then(|(pause, said)| {
             expect(pause, Pause::Start, doing, &said)?;
             self.take_images(&vm, Moment::Start, known, images)
         });
@@ -267,38 +296,21 @@ impl Session {
         let started = Instant::now();
         observer.stage(Stage::Recording);
         let doing = Stage::Recording.name();
-        let mut watch = GuestWatch {
-            doing,
-            limit,
-            lively,
-            recording,
-            cancel,
-            observer,
-        };
-        let status = vm.run_to_pause(&mut watch).and_then(|(pause, said)| {
+        let status = vm.run_to_pause(&mut watching.watch(doing, observer));
+        let status = status.and_then(|(pause, said)| {
             expect(pause, Pause::Stop, doing, &said)?;
             self.take_images(&vm, Moment::Stop, known, images)?;
             command_status(&said)
         });
         let duration = started.elapsed();
-        let status = match status {
-            Ok(status) => status,
-            Err(error) => return Err(vm.give_up(error)),
-        };
-        let out_of_memory = vm.out_of_memory();
-        vm.release()?;
-        let words = vm.quit()?;
-        if let Some(reason) = words.complaint {
-            return Err(GuestError::Recorder(reason));
+        match status {
+            Ok(status) => Ok(Ran {
+                status,
+                duration,
+                refusals: ended(vm)?,
+            }),
+            Err(error) => Err(vm.give_up(error)),
         }
-        if let Some(words) = out_of_memory {
-            return Err(GuestError::OutOfMemory { words });
-        }
-        Ok(Ran {
-            status,
-            duration,
-            refusals: words.refusals,
-        })
     }
 
     fn plugin(&self, recording: File) -> Plugin {
@@ -408,6 +420,30 @@ impl Session {
             path: self.output.clone(),
             reason: format!("{error}{}", error.remedy()),
         }
+    }
+}
+
+/// Tells the user what packing the workload has found.
+fn tell_notes(payload: &Payload, observer: &mut dyn Observer) {
+    if let Some(note) = &payload.note {
+        observer.note(note);
+    }
+    for note in payload.programs.iter().flat_map(Programs::notes) {
+        observer.note(&note);
+    }
+}
+
+/// Ends a guest whose command has ended; the system calls that programs made in vain.
+fn ended(mut vm: Vm) -> Result<Vec<Refusal>, GuestError> {
+    let out_of_memory = vm.out_of_memory();
+    vm.release()?;
+    let words = vm.quit()?;
+    if let Some(reason) = words.complaint {
+        return Err(GuestError::Recorder(reason));
+    }
+    match out_of_memory {
+        Some(words) => Err(GuestError::OutOfMemory { words }),
+        None => Ok(words.refusals),
     }
 }
 

@@ -110,6 +110,20 @@ pub(crate) struct GuestWatch<'a> {
     pub(crate) observer: &'a mut dyn Observer,
 }
 
+/// Makes the files that QEMU and the guest write, and the pipe that holds the guest.
+fn make_empty(files: &GuestFiles) -> Result<(), GuestError> {
+    for path in [
+        files.console(),
+        files.control(),
+        files.stdout(),
+        files.stderr(),
+        files.memory(),
+    ] {
+        write_private(&path, b"").map_err(GuestError::io("create", &path))?;
+    }
+    make_pipe(&files.hold()).map_err(GuestError::io("create a pipe in", &files.hold()))
+}
+
 impl Vm {
     /// Starts QEMU with the recorder, if there is to be one, from `library`; the guest runs at once.
     pub(crate) fn start(
@@ -129,16 +143,7 @@ impl Vm {
         }
         let (ours, theirs) =
             UnixStream::pair().map_err(GuestError::io("make a socket for", &files.control()))?;
-        for path in [
-            files.console(),
-            files.control(),
-            files.stdout(),
-            files.stderr(),
-            files.memory(),
-        ] {
-            write_private(&path, b"").map_err(GuestError::io("create", &path))?;
-        }
-        make_pipe(&files.hold()).map_err(GuestError::io("create a pipe in", &files.hold()))?;
+        make_empty(files)?;
         let barrier = make_barrier(&files.barrier())
             .map_err(GuestError::io("create a pipe in", &files.barrier()))?;
         let words_path = files.qemu_words();

@@ -149,19 +149,7 @@ impl Wanted {
             .extents(id)
             .map_err(|_| WantedError::NoMembers(id))?;
         let line = plan.layouts.line();
-        let mut members: Vec<Recorded> = composite
-            .members
-            .iter()
-            .map(|m| Recorded {
-                names: match m.name.is_empty() {
-                    true => inner_names(model, m.type_id),
-                    false => vec![m.name.to_string()],
-                },
-                align: None,
-                group: None,
-                unit: 0,
-            })
-            .collect();
+        let mut members = recorded(model, composite);
         let originals = Slot::originals(&origin);
         let (mut order, mut groups, mut before) = (Vec::new(), Vec::new(), None);
         let mut numbers: Vec<usize> = Vec::new();
@@ -211,6 +199,20 @@ impl Wanted {
         self.order.iter().copied().eq(0..self.members.len())
             && self.members.iter().all(|m| m.align.is_none())
     }
+}
+
+/// The members of a struct, before anything is wanted of them.
+fn recorded(model: &TypeModel, composite: &Composite) -> Vec<Recorded> {
+    let members = composite.members.iter().map(|m| Recorded {
+        names: match m.name.is_empty() {
+            true => inner_names(model, m.type_id),
+            false => vec![m.name.to_string()],
+        },
+        align: None,
+        group: None,
+        unit: 0,
+    });
+    members.collect()
 }
 
 /// What must be at a member that it does not have from before.
