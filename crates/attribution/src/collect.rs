@@ -111,7 +111,8 @@ pub(crate) struct Collector<'a> {
     /// Who asked first for objects in bulk, by cache. No event tells their addresses, so no event tells for which of several
     /// sites an object was handed out either: all of a cache's are of one kind.
     bulk: FxHashMap<u32, GuestAddr>,
-    last_stack: u64,
+    /// The stack that calls were made on last.
+    last_stack: Option<u64>,
     frames: CallFrames,
     /// By function: what its name tells of the memory it allocates.
     uses: Vec<SiteUse>,
@@ -142,7 +143,7 @@ impl<'a> Collector<'a> {
             pending: FxHashMap::default(),
             vacated: FxHashMap::default(),
             bulk: FxHashMap::default(),
-            last_stack: u64::MAX,
+            last_stack: None,
             frames: CallFrames::default(),
             uses: table
                 .functions
@@ -272,8 +273,8 @@ impl<'a> Collector<'a> {
 
     fn stack(&mut self, pointer: u64) {
         let block = pointer / STACK_SIZE;
-        if block != self.last_stack && self.map.vmalloc.contains(&pointer) {
-            self.last_stack = block;
+        if Some(block) != self.last_stack && self.map.vmalloc.contains(&pointer) {
+            self.last_stack = Some(block);
             self.out.stacks.insert(block);
         }
     }

@@ -2,29 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod made;
+
 use linemate_attribution::naming::OtherType;
 use linemate_attribution::{Analysis, named_type};
-use linemate_recording::Recording;
-use linemate_report::{By, Options, json, make};
+use linemate_report::By;
 use linemate_testkit::world::*;
-use linemate_types::LineSize;
-use serde_json::Value;
-
-fn options(type_name: Option<&str>) -> Options {
-    Options {
-        by: By::Type,
-        type_name: type_name.map(str::to_owned),
-        all: true,
-        top: 10,
-        line: LineSize::B64,
-    }
-}
-
-fn value(recording: &Recording, options: &Options) -> Value {
-    let analysis = Analysis::new(recording).unwrap();
-    let counted = analysis.count().unwrap();
-    serde_json::from_str(&json(&make(&analysis, &counted, options).unwrap()).unwrap()).unwrap()
-}
+use made::{options, value};
 
 #[test]
 fn a_name_means_what_was_accessed_and_says_what_else_there_is() {
@@ -70,7 +54,7 @@ fn a_name_means_what_was_accessed_and_says_what_else_there_is() {
         [],
         "there is nothing else of that name"
     );
-    let report = value(&recording, &options(Some("rq")));
+    let report = value(&recording, &options(By::Type, Some("rq")));
     assert_eq!(report["type"]["name"], "rq@server");
     assert_eq!(report["type"]["figures"]["accesses"], 3);
 }
@@ -86,7 +70,7 @@ fn every_name_that_is_printed_is_accepted() {
     w.store(0, UNITS[0] + RQ);
     w.store(0, NOHZ);
     let recording = w.record();
-    let report = value(&recording, &options(None));
+    let report = value(&recording, &options(By::Type, None));
     let rows = report["types"].as_array().unwrap().iter();
     let typed = rows.filter(|row| !row["size"].is_null());
     let names: Vec<String> = typed
@@ -94,12 +78,12 @@ fn every_name_that_is_printed_is_accepted() {
         .collect();
     assert_eq!(names.len(), 3, "{names:?}");
     for name in names {
-        let report = value(&recording, &options(Some(&name)));
+        let report = value(&recording, &options(By::Type, Some(&name)));
         assert_eq!(report["type"]["name"], *name);
     }
-    let report = value(&recording, &options(Some("entity")));
+    let report = value(&recording, &options(By::Type, Some("entity")));
     let owner = report["type"]["places"][0]["owner"].as_str().unwrap();
     assert_eq!(owner, "task.se");
-    let of_owner = value(&recording, &options(Some(owner)));
+    let of_owner = value(&recording, &options(By::Type, Some(owner)));
     assert_eq!(of_owner["type"]["name"], "entity");
 }

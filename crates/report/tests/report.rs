@@ -2,28 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod made;
+
 use linemate_attribution::Analysis;
 use linemate_recording::{AccessKind, Recording};
-use linemate_report::{By, Error, Options, ReportText, json, make, text};
+use linemate_report::{By, Error, Options, ReportText, make, text};
 use linemate_testkit::world::*;
 use linemate_types::LineSize;
+use made::{options, value};
 use serde_json::Value;
-
-fn options(by: By, type_name: Option<&str>) -> Options {
-    Options {
-        by,
-        type_name: type_name.map(str::to_owned),
-        all: true,
-        top: 10,
-        line: LineSize::B64,
-    }
-}
-
-fn value(recording: &Recording, options: &Options) -> Value {
-    let analysis = Analysis::new(recording).unwrap();
-    let counted = analysis.count().unwrap();
-    serde_json::from_str(&json(&make(&analysis, &counted, options).unwrap()).unwrap()).unwrap()
-}
 
 /// Two CPUs and two queues: the owners tick their clocks, others look at who runs.
 fn queues() -> Recording {

@@ -164,7 +164,14 @@ impl Visitor for Gather<'_> {
 
 /// The call instruction that a program made last, by CPU: the site of the function that is entered next.
 #[derive(Debug, Default)]
-pub(crate) struct LastCall(Vec<(GuestAddr, GuestAddr)>);
+pub(crate) struct LastCall(Vec<Option<MadeCall>>);
+
+#[derive(Clone, Copy, Debug)]
+struct MadeCall {
+    site: GuestAddr,
+    /// Where the return address was stored.
+    stored: GuestAddr,
+}
 
 impl LastCall {
     /// Takes in an access.
@@ -178,16 +185,19 @@ impl LastCall {
         {
             let cpu = usize::from(access.cpu.0);
             if cpu >= self.0.len() {
-                self.0.resize(cpu + 1, Default::default());
+                self.0.resize(cpu + 1, None);
             }
-            self.0[cpu] = (access.pc, access.addr);
+            self.0[cpu] = Some(MadeCall {
+                site: access.pc,
+                stored: access.addr,
+            });
         }
     }
 
     /// The site of a call that is entered now: it has just stored its return address where the stack pointer is.
     pub(crate) fn of(&self, call: &Call) -> Option<GuestAddr> {
-        let (site, stored) = *self.0.get(usize::from(call.cpu.0))?;
-        (site.0 != 0 && stored.0 % CODE_PAGE == call.stack.0 % CODE_PAGE).then_some(site)
+        let made = (*self.0.get(usize::from(call.cpu.0))?)?;
+        (made.stored.0 % CODE_PAGE == call.stack.0 % CODE_PAGE).then_some(made.site)
     }
 }
 
