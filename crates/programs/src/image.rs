@@ -214,12 +214,6 @@ impl Image {
     pub fn variable_at(&self, address: ElfAddr) -> Option<&Symbol> {
         at(&self.variables, address)
     }
-
-    /// The thread-local variable at an offset of the file's thread storage.
-    #[must_use]
-    pub fn thread_local_at(&self, offset: u64) -> Option<&Symbol> {
-        at(&self.thread_locals, ElfAddr(offset))
-    }
 }
 
 /// Symbols may lie in one another or share an address: so many are looked at.

@@ -193,12 +193,6 @@ impl Wanted {
             line,
         }))
     }
-
-    /// Whether the order is the recorded one and no alignment is asked for.
-    pub fn changes_nothing(&self) -> bool {
-        self.order.iter().copied().eq(0..self.members.len())
-            && self.members.iter().all(|m| m.align.is_none())
-    }
 }
 
 /// The members of a struct, before anything is wanted of them.

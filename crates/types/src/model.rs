@@ -508,11 +508,6 @@ impl TypeModel {
         self.first_named(name, |t| matches!(t, Type::Composite(c) if c.kind == kind))
     }
 
-    /// The first function of that symbol.
-    pub fn function_named(&self, name: &str) -> Option<TypeId> {
-        self.first_named(name, |t| matches!(t, Type::Function { .. }))
-    }
-
     /// The first typedef of that name.
     pub fn typedef_named(&self, name: &str) -> Option<TypeId> {
         self.first_named(name, |t| matches!(t, Type::Typedef { .. }))
